@@ -1,0 +1,15 @@
+//! SQL Server's data types and values: what a column can hold, how values compare, convert and combine.
+//!
+//! Theory: a [`DataType`] describes a column or expression, a [`Value`] is one datum. Text of every character type is
+//! held as UTF-8 in memory; the static type says whether it counts as `varchar` (code page) or `nvarchar` (UTF-16).
+//! Everything here is pure: no clock, no I/O, no catalog. Both the wire protocol and the engine build on it.
+//!
+//! Read next: `datatype`, `value`.
+
+pub mod collation;
+pub mod datatype;
+pub mod value;
+
+pub use collation::CollationId;
+pub use datatype::{DataType, Len};
+pub use value::{DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value, VariantValue};
