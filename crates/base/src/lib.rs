@@ -1,1 +1,17 @@
-//! placeholder
+//! Ids, units and the traits through which the engine meets the outside world.
+//!
+//! Theory: no room above `platform` calls the operating system. Disk, clock and randomness are handed in through the
+//! traits of this crate, so that a simulated disk and clock can stand in for the real ones and one thread can run
+//! the whole engine. No I/O happens here.
+//!
+//! Read next: `io`, `ids`, `waits`.
+
+pub mod cancel;
+pub mod ids;
+pub mod io;
+pub mod waits;
+
+pub use cancel::CancelFlag;
+pub use ids::{DatabaseId, Lsn, PageId, TxnId};
+pub use io::{Clock, Disk, DiskFile, Env, OpenMode, Random};
+pub use waits::{WaitKind, WaitRegistry};

@@ -1,0 +1,79 @@
+//! The outside world as traits: disk, clock, randomness.
+//!
+//! What the engine assumes of a disk (docs/format.md says more): a write is atomic at most per 512-byte sector;
+//! unsynced writes may be lost in any subset; after `sync_data` returned Ok, everything written before survives a
+//! power loss; after it returned an error nothing is known and the file must be fenced, never synced again as if
+//! nothing had happened.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Must exist.
+    ReadWrite,
+    /// Must exist.
+    ReadOnly,
+    /// Must not exist.
+    CreateNew,
+}
+
+/// A directory tree of files. Paths are absolute or relative to the working directory of the server.
+pub trait Disk: Send + Sync {
+    /// Opens a file. `ReadWrite` and `CreateNew` take an exclusive advisory lock; a second opener gets
+    /// `ErrorKind::WouldBlock`.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
+    /// Makes creations, removals and renames in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// An open file. All calls are positioned, so that threads share one handle.
+pub trait DiskFile: Send + Sync {
+    /// Fills `buf` or fails; reading past the end is `UnexpectedEof`.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+    /// Durable content and length (fdatasync).
+    fn sync_data(&self) -> io::Result<()>;
+    fn len(&self) -> io::Result<u64>;
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Grows the file to `len` with space really reserved (ENOSPC now rather than later). New bytes read as zero.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+}
+
+pub trait Clock: Send + Sync {
+    /// Time since an arbitrary start; never goes back.
+    fn monotonic(&self) -> Duration;
+    /// Wall clock: time since 1970-01-01 UTC, in units of 100 ns.
+    fn utc_100ns(&self) -> i64;
+    /// Offset of local time from UTC in minutes at this moment.
+    fn local_offset_minutes(&self) -> i16;
+    fn sleep(&self, duration: Duration);
+}
+
+pub trait Random: Send + Sync {
+    fn fill(&self, buf: &mut [u8]);
+
+    fn u64(&self) -> u64 {
+        let mut buf = [0; 8];
+        self.fill(&mut buf);
+        u64::from_le_bytes(buf)
+    }
+}
+
+/// Everything the engine is handed by the program that runs it.
+#[derive(Clone)]
+pub struct Env {
+    pub disk: Arc<dyn Disk>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+}
