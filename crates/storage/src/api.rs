@@ -1,0 +1,402 @@
+//! Plain types of the public interface.
+
+use daruma_base::{Lsn, PageId, TxnId};
+use std::path::PathBuf;
+
+/// Largest key of a B+tree entry in bytes. A page must hold at least two entries of largest size.
+pub const KEY_BYTES_MAX: usize = 1_700;
+/// Largest payload of one entry; longer values go to blobs.
+pub const PAYLOAD_BYTES_MAX: usize = 8_060 - KEY_BYTES_MAX.div_ceil(8);
+/// Rows at most this long always fit, whatever the key (for callers that decide what to spill to blobs).
+pub const ENTRY_BYTES_MAX: usize = 7_960;
+
+/// Root page of a tree: never moves, so it names the tree for its whole life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TreeId(pub PageId);
+
+/// A value stored on overflow pages. 16 bytes in the caller's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BlobRef {
+    pub first: PageId,
+    pub bytes: u64,
+}
+
+impl BlobRef {
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut out = [0; 16];
+        out[..8].copy_from_slice(&self.first.to_u64().to_le_bytes());
+        out[8..].copy_from_slice(&self.bytes.to_le_bytes());
+        out
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> BlobRef {
+        let (first, len) = bytes.split_at(8);
+        let number = |half: &[u8]| {
+            half.iter()
+                .rev()
+                .fold(0u64, |n, b| (n << 8) | u64::from(*b))
+        };
+        BlobRef {
+            first: PageId::from_u64(number(first)),
+            bytes: number(len),
+        }
+    }
+}
+
+/// Who wrote the entry that a read saw; handed back with a write to detect changes in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Stamp {
+    pub txn: TxnId,
+    pub version: u64,
+}
+
+/// What came of an update or delete of an entry read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOutcome {
+    Done,
+    /// Someone else changed it since it was read: read it again (`Tree::get` with a current view) and decide anew.
+    Changed,
+    /// It does not exist any more.
+    Gone,
+}
+
+/// How a reader treats entries of other transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Sees whatever is there.
+    ReadUncommitted,
+    /// Sees what was committed when the statement began; never waits (READ_COMMITTED_SNAPSHOT ON).
+    ReadCommittedSnapshot,
+    /// Sees the newest committed state of each row; waits for a writer of a row it needs (READ_COMMITTED_SNAPSHOT OFF).
+    ReadCommitted,
+    /// As `ReadCommitted`, and keeps a shared lock on every row read until the transaction ends.
+    RepeatableRead,
+    /// As `RepeatableRead`, and keeps others from inserting into the ranges read.
+    Serializable,
+    /// Sees what was committed when the transaction first read.
+    Snapshot,
+    /// Newest committed state of each row without waiting: for finding the target rows of UPDATE and DELETE, whose
+    /// write then waits and checks the stamp. Under `Snapshot` use `Snapshot` instead.
+    Current,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+
+/// One end of a key range. Keys are byte strings; `Included`/`Excluded` compare whole keys, the `Prefix` forms
+/// compare the leading bytes only (all keys that start with it are inside or outside together).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    Unbounded,
+    Included(Vec<u8>),
+    Excluded(Vec<u8>),
+    PrefixIncluded(Vec<u8>),
+    PrefixExcluded(Vec<u8>),
+}
+
+/// Range and order of a scan.
+#[derive(Clone, Debug)]
+pub struct ScanSpec {
+    pub low: Bound,
+    pub high: Bound,
+    pub direction: Direction,
+}
+
+impl ScanSpec {
+    pub fn all() -> ScanSpec {
+        ScanSpec {
+            low: Bound::Unbounded,
+            high: Bound::Unbounded,
+            direction: Direction::Forward,
+        }
+    }
+
+    /// All entries whose key starts with `prefix`.
+    pub fn prefix(prefix: Vec<u8>) -> ScanSpec {
+        ScanSpec {
+            low: Bound::PrefixIncluded(prefix.clone()),
+            high: Bound::PrefixIncluded(prefix),
+            direction: Direction::Forward,
+        }
+    }
+}
+
+/// Entries of one scan step, usually those of one page, copied out so that no latch is held. Reused between steps.
+#[derive(Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    entries: Vec<BatchEntry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct BatchEntry {
+    start: u32,
+    payload: u32,
+    end: u32,
+    stamp: Stamp,
+}
+
+impl Batch {
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn push(&mut self, key: &[u8], payload: &[u8], stamp: Stamp) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(key);
+        let payload_start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(payload);
+        let end = self.bytes.len() as u32;
+        self.entries.push(BatchEntry {
+            start,
+            payload: payload_start,
+            end,
+            stamp,
+        });
+    }
+
+    /// Panics when `index >= len()`.
+    pub fn key(&self, index: usize) -> &[u8] {
+        let e = &self.entries[index];
+        &self.bytes[e.start as usize..e.payload as usize]
+    }
+
+    pub fn payload(&self, index: usize) -> &[u8] {
+        let e = &self.entries[index];
+        &self.bytes[e.payload as usize..e.end as usize]
+    }
+
+    pub fn stamp(&self, index: usize) -> Stamp {
+        self.entries[index].stamp
+    }
+}
+
+/// One entry read by key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub payload: Vec<u8>,
+    pub stamp: Stamp,
+}
+
+/// Rows for [`crate::Tree::update_batch`], in key order: key, stamp seen, new payload. Reused between pages.
+#[derive(Debug, Default)]
+pub struct UpdateBatch {
+    pub(crate) batch: Batch,
+}
+
+impl UpdateBatch {
+    pub fn new() -> UpdateBatch {
+        UpdateBatch::default()
+    }
+
+    pub fn clear(&mut self) {
+        self.batch.clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    pub fn push(&mut self, key: &[u8], stamp: Stamp, new_payload: &[u8]) {
+        self.batch.push(key, new_payload, stamp);
+    }
+
+    pub fn key(&self, index: usize) -> &[u8] {
+        self.batch.key(index)
+    }
+}
+
+/// Lock modes on tables (`TableLock`) and keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LockMode {
+    SchS,
+    SchM,
+    IntentShared,
+    IntentExclusive,
+    Shared,
+    Update,
+    SharedIntentExclusive,
+    Exclusive,
+}
+
+/// What a lock is on. `object` is the caller's object id within the database.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LockResource {
+    Database,
+    Object(i32),
+    /// Named application lock (`sp_getapplock`) or a name being created.
+    Name(String),
+    Key {
+        tree: TreeId,
+        key: Vec<u8>,
+    },
+}
+
+/// One row of `sys.dm_tran_locks`.
+#[derive(Clone, Debug)]
+pub struct LockInfo {
+    pub database: u16,
+    pub owner: u64,
+    pub resource: LockDescription,
+    pub mode: &'static str,
+    pub granted: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum LockDescription {
+    Resource(LockResource),
+    Range { tree: TreeId },
+    Transaction(TxnId),
+}
+
+/// How a commit becomes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Returns when the commit record is on disk.
+    #[default]
+    Full,
+    /// Returns at once; the log is hardened soon after.
+    Delayed,
+}
+
+/// A point in a transaction to roll back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    pub(crate) lsn: Lsn,
+    pub(crate) position: u64,
+}
+
+/// Growth of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    Pages(u32),
+    Percent(u8),
+}
+
+/// A data or log file to create. Sizes in 8 KiB pages.
+#[derive(Clone, Debug)]
+pub struct FileSpec {
+    /// 1 primary data, 2 log, 3.. further data files.
+    pub id: u16,
+    /// 0 for the log, 1 PRIMARY, 2.. further filegroups.
+    pub filegroup: u16,
+    pub logical_name: String,
+    pub path: PathBuf,
+    pub size_pages: u64,
+    pub growth: Growth,
+    pub max_pages: Option<u64>,
+}
+
+/// A file as it is now.
+#[derive(Clone, Debug)]
+pub struct FileInfo {
+    pub spec: FileSpec,
+    pub size_pages: u64,
+    /// Pages in use (data files) or bytes of live log divided by page size (log file).
+    pub used_pages: u64,
+}
+
+/// Settings kept in the boot page because recovery needs them before any catalog can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub accelerated_recovery: bool,
+    pub read_committed_snapshot: bool,
+    pub allow_snapshot: bool,
+    pub delayed_durability: DelayedDurability,
+    pub recovery_model: RecoveryModel,
+    pub target_recovery_seconds: u32,
+    pub read_only: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            accelerated_recovery: false,
+            read_committed_snapshot: true,
+            allow_snapshot: true,
+            delayed_durability: DelayedDurability::Disabled,
+            recovery_model: RecoveryModel::Simple,
+            target_recovery_seconds: 60,
+            read_only: false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DelayedDurability {
+    Disabled,
+    Allowed,
+    Forced,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryModel {
+    Full,
+    BulkLogged,
+    Simple,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseState {
+    Online,
+    Recovering,
+    /// Recovery failed or the log failed: see the error log.
+    Suspect,
+    Offline,
+}
+
+/// What recovery found and did, for the error log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    pub rolled_forward: u64,
+    pub rolled_back: u64,
+    pub analysis_ms: u64,
+    pub redo_ms: u64,
+    pub undo_ms: u64,
+    pub system_undo_ms: u64,
+    pub log_bytes: u64,
+    pub torn_pages_restored: u64,
+    /// False when the database was shut down cleanly and nothing had to be done.
+    pub needed: bool,
+}
+
+/// Log figures for `dm_db_log_stats`, `SQLPERF(LOGSPACE)` and friends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogStats {
+    pub size_bytes: u64,
+    pub used_bytes: u64,
+    pub min_lsn: Lsn,
+    pub end_lsn: Lsn,
+    pub hardened_lsn: Lsn,
+    pub checkpoint_lsn: Lsn,
+    pub flushes: u64,
+    pub flushed_bytes: u64,
+    pub reuse_wait: &'static str,
+}
+
+/// Counters of one thread of execution, read before and after a statement for `SET STATISTICS IO`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounters {
+    pub logical_reads: u64,
+    pub physical_reads: u64,
+}

@@ -1,0 +1,87 @@
+//! What can go wrong in storage. Product error numbers are given by the layers above.
+
+use daruma_base::{Lsn, PageId, WaitKind};
+use std::path::PathBuf;
+
+pub type Result<T> = std::result::Result<T, StorageError>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// Product error 2601/2627. The key found.
+    #[error("an entry with this key exists already")]
+    DuplicateKey { key: Vec<u8> },
+    /// Product error 1205.
+    #[error("chosen as deadlock victim while waiting for {wait:?}")]
+    Deadlock { wait: WaitKind },
+    /// Product error 1222.
+    #[error("lock request timed out")]
+    LockTimeout,
+    /// Product error 3960: a row written after this snapshot was taken.
+    #[error("snapshot update conflict")]
+    SnapshotConflict,
+    /// The cancel flag of the owner was set while waiting.
+    #[error("cancelled while waiting")]
+    Cancelled,
+    /// Product error 824.
+    #[error("page {page} of {path}: checksum expected {expected:08x}, found {found:08x}")]
+    BadPage {
+        page: PageId,
+        path: PathBuf,
+        expected: u32,
+        found: u32,
+    },
+    /// Product error 824 as well: the checksum is right, the content is not.
+    #[error("page {page} of {path} is damaged: {what}")]
+    DamagedPage {
+        page: PageId,
+        path: PathBuf,
+        what: String,
+    },
+    /// Product error 9004.
+    #[error("log of {path} is damaged at {lsn}: {what}")]
+    DamagedLog {
+        path: PathBuf,
+        lsn: Lsn,
+        what: String,
+    },
+    /// Product error 9002.
+    #[error("the log is full due to {reason}")]
+    LogFull { reason: &'static str },
+    /// Product error 1105.
+    #[error("filegroup {filegroup} is full")]
+    FilegroupFull { filegroup: u16 },
+    /// Product error 701.
+    #[error("buffer pool has no free page: all {pages} are in use")]
+    BufferPoolFull { pages: usize },
+    /// Product error 9001: the log failed earlier; the database must be restarted and recovered.
+    #[error("the database is fenced: {cause}")]
+    Fenced { cause: String },
+    /// Product errors 5105, 5120, 5170 and friends.
+    #[error("{action} {path}: {source}")]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    /// Product error 1701/511.
+    #[error("entry of {bytes} bytes exceeds the limit of {limit} bytes")]
+    EntryTooLarge { bytes: usize, limit: usize },
+    /// Files that do not belong together, or were written by a newer release.
+    #[error("{path}: {what}")]
+    BadFile { path: PathBuf, what: String },
+    /// The database is read-only or not online.
+    #[error("the database is {state}")]
+    NotOnline { state: &'static str },
+}
+
+impl StorageError {
+    /// May the same statement succeed when simply repeated?
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            StorageError::Deadlock { .. }
+                | StorageError::LockTimeout
+                | StorageError::SnapshotConflict
+        )
+    }
+}
