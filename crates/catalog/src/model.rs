@@ -1,0 +1,317 @@
+//! Definitions as they are stored and shared. Names compare without case (database collation); ids are SQL Server's
+//! kind of ids: `object_id` per database, `column_id` and `index_id` per table.
+
+use daruma_storage::TreeId;
+use daruma_value::{CollationId, DataType};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+pub type ObjectId = i32;
+pub type SchemaId = i32;
+/// 1-based, never reused within a table.
+pub type ColumnId = i32;
+/// 0 heap, 1 clustered, 2.. nonclustered.
+pub type IndexId = i32;
+
+pub const SCHEMA_DBO: SchemaId = 1;
+pub const SCHEMA_GUEST: SchemaId = 2;
+pub const SCHEMA_INFORMATION_SCHEMA: SchemaId = 3;
+pub const SCHEMA_SYS: SchemaId = 4;
+/// First id given to user objects; smaller ids belong to system objects.
+pub const FIRST_USER_OBJECT_ID: ObjectId = 901_578_250;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SchemaDef {
+    pub id: SchemaId,
+    pub name: String,
+    pub principal_id: i32,
+}
+
+/// An object of `sys.objects`. Constraints live inside their table but have ids and names of their own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Object {
+    pub id: ObjectId,
+    pub schema_id: SchemaId,
+    pub name: String,
+    /// 100 ns since 1970-01-01 UTC.
+    pub created_utc: i64,
+    pub modified_utc: i64,
+    pub kind: ObjectKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ObjectKind {
+    Table(Arc<TableDef>),
+    View(Arc<ModuleDef>),
+    Procedure(Arc<ModuleDef>),
+    Function(Arc<ModuleDef>),
+    Trigger(Arc<TriggerDef>),
+    Sequence(Arc<SequenceDef>),
+    Synonym { target: String },
+}
+
+/// A table: user, temporary or table variable.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableDef {
+    pub columns: Vec<ColumnDef>,
+    /// The first is the table itself: `index_id` 0 (heap) or 1 (clustered).
+    pub indexes: Vec<IndexDef>,
+    pub checks: Vec<CheckDef>,
+    pub foreign_keys: Vec<ForeignKeyDef>,
+    pub identity: Option<IdentityDef>,
+    pub next_column_id: ColumnId,
+    /// Data space of LOB data and of the table: filegroup id, 1 = PRIMARY.
+    pub filegroup: u16,
+    pub ansi_nulls: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ColumnDef {
+    pub id: ColumnId,
+    pub name: String,
+    pub data_type: DataType,
+    /// Alias type, if declared with one (`sys.types.user_type_id`); `sysname` is 256.
+    pub user_type_id: Option<i32>,
+    pub nullable: bool,
+    pub collation: CollationId,
+    pub default: Option<DefaultDef>,
+    pub computed: Option<ComputedDef>,
+    pub is_identity: bool,
+    pub is_rowguid: bool,
+    pub is_sparse: bool,
+    /// Value of this column in rows stored before the column was added, as T-SQL literal text; `None` is NULL.
+    pub missing_value: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DefaultDef {
+    pub id: ObjectId,
+    pub name: String,
+    pub is_system_named: bool,
+    /// Expression text in parentheses, as `sys.default_constraints.definition` shows it.
+    pub definition: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComputedDef {
+    pub definition: String,
+    pub persisted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IdentityDef {
+    pub column_id: ColumnId,
+    /// 38 digits fit.
+    pub seed: i128,
+    pub increment: i128,
+    pub not_for_replication: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IndexDef {
+    pub id: IndexId,
+    pub name: Option<String>,
+    pub kind: IndexKind,
+    #[serde(with = "tree_id")]
+    pub tree: TreeId,
+    pub unique: bool,
+    /// Set when a PRIMARY KEY or UNIQUE constraint owns the index: the constraint's object id.
+    pub constraint: Option<KeyConstraintDef>,
+    pub key: Vec<IndexColumn>,
+    /// Nonclustered: columns carried besides the key and the row locator.
+    pub included: Vec<ColumnId>,
+    pub filter: Option<String>,
+    pub fill_factor: u8,
+    pub ignore_dup_key: bool,
+    pub disabled: bool,
+    pub filegroup: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IndexKind {
+    /// A B+tree keyed by a hidden 8-byte row number that only grows.
+    Heap,
+    /// Not unique: the hidden row number follows the key columns.
+    Clustered,
+    Nonclustered,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeyConstraintDef {
+    pub id: ObjectId,
+    pub is_primary_key: bool,
+    pub is_system_named: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexColumn {
+    pub column_id: ColumnId,
+    pub descending: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckDef {
+    pub id: ObjectId,
+    pub name: String,
+    pub is_system_named: bool,
+    pub definition: String,
+    /// Set for a column-level check (`parent_column_id`).
+    pub column_id: Option<ColumnId>,
+    pub disabled: bool,
+    pub not_trusted: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ForeignKeyDef {
+    pub id: ObjectId,
+    pub name: String,
+    pub is_system_named: bool,
+    pub columns: Vec<ColumnId>,
+    pub referenced_table: ObjectId,
+    pub referenced_columns: Vec<ColumnId>,
+    /// Index of the referenced table that enforces uniqueness.
+    pub referenced_index: IndexId,
+    pub on_delete: ReferentialAction,
+    pub on_update: ReferentialAction,
+    pub disabled: bool,
+    pub not_trusted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReferentialAction {
+    NoAction,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+/// A view, procedure or function: its text is its definition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModuleDef {
+    /// The CREATE statement as written.
+    pub definition: String,
+    pub ansi_nulls: bool,
+    pub quoted_identifier: bool,
+    /// Result columns as bound at creation (views), for `sys.columns`.
+    pub columns: Vec<ColumnDef>,
+    pub parameters: Vec<ParameterDef>,
+    pub schema_bound: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParameterDef {
+    /// With the leading `@`.
+    pub name: String,
+    pub data_type: DataType,
+    pub user_type_id: Option<i32>,
+    pub is_output: bool,
+    pub has_default: bool,
+    pub is_readonly: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TriggerDef {
+    pub module: ModuleDef,
+    pub parent: ObjectId,
+    pub on_insert: bool,
+    pub on_update: bool,
+    pub on_delete: bool,
+    pub instead_of: bool,
+    pub disabled: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SequenceDef {
+    pub data_type: DataType,
+    pub start: i128,
+    pub increment: i128,
+    pub minimum: i128,
+    pub maximum: i128,
+    pub cycle: bool,
+}
+
+/// Alias type (`CREATE TYPE .. FROM`). Built-in types are not stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TypeDef {
+    /// `user_type_id`, from 257.
+    pub id: i32,
+    pub schema_id: SchemaId,
+    pub name: String,
+    pub data_type: DataType,
+    pub nullable: bool,
+    /// Table types carry their shape.
+    pub table: Option<Arc<TableDef>>,
+}
+
+impl TableDef {
+    pub fn column(&self, id: ColumnId) -> Option<&ColumnDef> {
+        self.columns.iter().find(|c| c.id == id)
+    }
+
+    pub fn column_named(&self, name: &str) -> Option<&ColumnDef> {
+        self.columns.iter().find(|c| names_equal(&c.name, name))
+    }
+
+    /// Position of a column in `columns`.
+    pub fn ordinal(&self, id: ColumnId) -> Option<usize> {
+        self.columns.iter().position(|c| c.id == id)
+    }
+
+    /// The table's own storage: heap or clustered index.
+    pub fn primary(&self) -> Option<&IndexDef> {
+        self.indexes.first()
+    }
+
+    pub fn index(&self, id: IndexId) -> Option<&IndexDef> {
+        self.indexes.iter().find(|i| i.id == id)
+    }
+}
+
+impl Object {
+    /// Code of `sys.objects.type`, two characters.
+    pub fn type_code(&self) -> &'static str {
+        match &self.kind {
+            ObjectKind::Table(_) => "U ",
+            ObjectKind::View(_) => "V ",
+            ObjectKind::Procedure(_) => "P ",
+            ObjectKind::Function(_) => "FN",
+            ObjectKind::Trigger(_) => "TR",
+            ObjectKind::Sequence(_) => "SO",
+            ObjectKind::Synonym { .. } => "SN",
+        }
+    }
+}
+
+/// Do two catalog names mean the same? Case-insensitive as in the default collation; trailing blanks do not count.
+pub fn names_equal(a: &str, b: &str) -> bool {
+    let (a, b) = (a.trim_end_matches(' '), b.trim_end_matches(' '));
+    if a.is_ascii() && b.is_ascii() {
+        a.eq_ignore_ascii_case(b)
+    } else {
+        a.to_lowercase() == b.to_lowercase()
+    }
+}
+
+/// Form of a name for hash maps: equal exactly when `names_equal`.
+pub fn name_key(name: &str) -> String {
+    let name = name.trim_end_matches(' ');
+    if name.is_ascii() {
+        name.to_ascii_lowercase()
+    } else {
+        name.to_lowercase()
+    }
+}
+
+mod tree_id {
+    use daruma_base::PageId;
+    use daruma_storage::TreeId;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(tree: &TreeId, s: S) -> Result<S::Ok, S::Error> {
+        tree.0.to_u64().serialize(s)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<TreeId, D::Error> {
+        Ok(TreeId(PageId::from_u64(u64::deserialize(d)?)))
+    }
+}
