@@ -1,1 +1,14 @@
-//! placeholder
+//! T-SQL: binds, plans and runs batches against storage.
+//!
+//! Theory: a [`session`] interprets statements one by one. Queries and DML go through `binder` (names and types),
+//! `planner` (access paths and join order) and `executor` (operators over batches of rows); definitions go through
+//! `ddl`. The query rooms know a session only as a [`host::Host`]; results leave through a [`sink::Sink`].
+//!
+//! What each room must not know: `binder`, `planner`, `executor` and `dml` know no sessions, sockets or batches;
+//! `session` knows no operators; nothing here knows TDS.
+//!
+//! Read next: `host`, `sink`, `error`.
+
+pub mod error;
+pub mod host;
+pub mod sink;

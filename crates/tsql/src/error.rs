@@ -1,0 +1,65 @@
+//! Errors and messages with the product's numbers.
+
+use daruma_storage::StorageError;
+
+pub type Result<T> = std::result::Result<T, SqlError>;
+
+/// An ERROR (class 11 and up) or INFO message. `procedure` and `line` are filled in by the session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SqlError {
+    pub number: i32,
+    pub class: u8,
+    pub state: u8,
+    pub message: String,
+    pub procedure: Option<String>,
+    pub line: i32,
+    /// Does the error end the batch (and roll back the transaction) whatever XACT_ABORT says: 1205, 3960, kill?
+    pub kills_transaction: bool,
+}
+
+impl SqlError {
+    pub fn new(number: i32, class: u8, state: u8, message: impl Into<String>) -> SqlError {
+        SqlError {
+            number,
+            class,
+            state,
+            message: message.into(),
+            procedure: None,
+            line: 0,
+            kills_transaction: matches!(number, 1205 | 3960),
+        }
+    }
+}
+
+impl std::fmt::Display for SqlError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Msg {}, Level {}, State {}: {}", self.number, self.class, self.state, self.message)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+/// Storage errors that need no more context than they carry. `DuplicateKey` and the like are turned into 2627/2601
+/// with names by whoever knows the index.
+impl From<StorageError> for SqlError {
+    fn from(error: StorageError) -> SqlError {
+        let (number, class) = match &error {
+            StorageError::DuplicateKey { .. } => (2627, 14),
+            StorageError::Deadlock { .. } => (1205, 13),
+            StorageError::LockTimeout => (1222, 16),
+            StorageError::SnapshotConflict => (3960, 16),
+            StorageError::Cancelled => (3617, 16),
+            StorageError::BadPage { .. } | StorageError::DamagedPage { .. } => (824, 24),
+            StorageError::DamagedLog { .. } => (9004, 21),
+            StorageError::LogFull { .. } => (9002, 17),
+            StorageError::FilegroupFull { .. } => (1105, 17),
+            StorageError::BufferPoolFull { .. } => (701, 17),
+            StorageError::Fenced { .. } => (9001, 21),
+            StorageError::Io { .. } => (823, 24),
+            StorageError::EntryTooLarge { .. } => (511, 16),
+            StorageError::BadFile { .. } => (5171, 16),
+            StorageError::NotOnline { .. } => (945, 14),
+        };
+        SqlError::new(number, class, 1, error.to_string())
+    }
+}

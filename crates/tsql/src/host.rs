@@ -1,0 +1,228 @@
+//! What a statement can reach while it is bound, planned and run. Implemented by the session; tests bring their own.
+//!
+//! All methods take `&self`: a session is used by one thread at a time and keeps its state in cells.
+
+use crate::error::{Result, SqlError};
+use crate::sink::OutputColumn;
+use daruma_base::{CancelFlag, DatabaseId};
+use daruma_catalog::{Object, TableDef};
+use daruma_storage::{Database, ReadView, Txn};
+use daruma_syntax::ast::ObjectName;
+use daruma_value::{DataType, Value};
+use std::sync::Arc;
+
+/// A table that rows can be read from and written to, with everything the query rooms need to reach it.
+#[derive(Clone)]
+pub struct TableRef {
+    pub database: Arc<Database>,
+    pub object_id: i32,
+    /// Parts of the name as errors and plans show them.
+    pub schema_name: String,
+    pub name: String,
+    pub def: Arc<TableDef>,
+    pub kind: TableKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    User,
+    /// `#t`: lives in tempdb.
+    Temporary,
+    /// `@t`: not part of transactions.
+    Variable,
+}
+
+/// What a name in FROM means.
+#[derive(Clone)]
+pub enum Resolved {
+    Table(TableRef),
+    /// Query text to expand, bound in the context of `database`.
+    View { database: DatabaseId, object: Arc<Object> },
+    /// System view or table-valued system function.
+    Virtual(Arc<dyn VirtualTable>),
+    /// User table-valued function.
+    Function { database: DatabaseId, object: Arc<Object> },
+}
+
+/// A table whose rows are computed: system views and table-valued system functions.
+pub trait VirtualTable: Send + Sync {
+    fn name(&self) -> &str;
+    fn columns(&self) -> &[OutputColumn];
+    /// Number of arguments a function takes; 0..=0 for a view.
+    fn arguments(&self) -> std::ops::RangeInclusive<usize> {
+        0..=0
+    }
+    /// All rows, as seen from `database` (the one the name was qualified with, or the current one).
+    fn rows(&self, host: &dyn Host, database: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>>;
+}
+
+/// Declared type of a variable.
+#[derive(Clone)]
+pub enum VariableType {
+    Scalar(DataType),
+    Table(TableRef),
+    Cursor,
+}
+
+/// SET options that change how statements run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionSettings {
+    pub ansi_nulls: bool,
+    pub ansi_padding: bool,
+    pub ansi_warnings: bool,
+    pub ansi_null_dflt_on: bool,
+    pub arithabort: bool,
+    pub concat_null_yields_null: bool,
+    pub quoted_identifier: bool,
+    pub nocount: bool,
+    pub xact_abort: bool,
+    pub implicit_transactions: bool,
+    pub numeric_roundabort: bool,
+    pub cursor_close_on_commit: bool,
+    pub fmtonly: bool,
+    pub noexec: bool,
+    pub parseonly: bool,
+    pub showplan: Showplan,
+    pub statistics_io: bool,
+    pub statistics_time: bool,
+    /// SET ROWCOUNT; 0 = all.
+    pub rowcount: u64,
+    pub textsize: i32,
+    pub datefirst: u8,
+    pub dateformat: String,
+    pub language: String,
+    pub lock_timeout_ms: i64,
+    pub deadlock_priority: i64,
+    pub isolation: IsolationLevel,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Showplan {
+    Off,
+    Text,
+    All,
+}
+
+/// As set by SET TRANSACTION ISOLATION LEVEL; what READ COMMITTED means depends on the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IsolationLevel {
+    ReadUncommitted,
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+    Snapshot,
+}
+
+/// Locking hints of one table in a statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockHints {
+    pub nolock: bool,
+    pub updlock: bool,
+    pub xlock: bool,
+    pub holdlock: bool,
+    pub repeatableread: bool,
+    pub tablock: bool,
+    pub tablockx: bool,
+    pub readpast: bool,
+    pub readcommittedlock: bool,
+    pub nowait: bool,
+}
+
+/// Why a view of the data is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read(LockHints),
+    /// To find rows that this statement will update or delete.
+    Target,
+    /// To check a foreign key or unique constraint: always the newest committed state.
+    Constraint,
+}
+
+/// The session as the query rooms see it.
+pub trait Host {
+    fn current_database(&self) -> DatabaseId;
+    fn settings(&self) -> SessionSettings;
+    fn cancel(&self) -> &CancelFlag;
+
+    /// Meaning of a table, view or function name at this moment, in this session and transaction. Takes the schema
+    /// stability lock that keeps the definition in place until the statement ends. Error 208 when there is none.
+    fn resolve(&self, name: &ObjectName) -> Result<Resolved>;
+    /// Resolves within another database's context, for names inside views and procedures.
+    fn resolve_in(&self, database: DatabaseId, name: &ObjectName) -> Result<Resolved>;
+    /// Grows whenever a definition changed that `resolve` could see: key of cached plans.
+    fn catalog_version(&self) -> u64;
+    /// Data type of a named type, alias types included: error 2715 when unknown. The flag is the nullability that an
+    /// alias type prescribes.
+    fn resolve_type(&self, schema: Option<&str>, name: &str, arguments: &[i64]) -> Result<(DataType, Option<bool>, Option<i32>)>;
+    /// Metadata and session functions that need the catalog or the session (OBJECT_ID, DB_NAME, SERVERPROPERTY,
+    /// SUSER_SNAME, SCOPE_IDENTITY, @@ROWCOUNT as "@@rowcount", ...): result type, or `None` if unknown.
+    fn system_function_type(&self, name: &str) -> Option<DataType>;
+    fn system_function(&self, name: &str, arguments: &[Value]) -> Result<Value>;
+    /// Calls a user scalar function.
+    fn call_function(&self, name: &ObjectName, arguments: &[Value]) -> Result<Value>;
+    fn function_type(&self, name: &ObjectName) -> Result<DataType>;
+
+    fn variable_type(&self, name: &str) -> Option<VariableType>;
+    fn variable(&self, name: &str) -> Result<Value>;
+    fn set_variable(&self, name: &str, value: Value) -> Result<()>;
+
+    /// The session's transaction in `database`, begun if there is none yet.
+    fn txn(&self, database: &Arc<Database>) -> Result<Txn>;
+    /// A view for this statement: the same one for all reads of one database with equal `access`. Takes the table's
+    /// intent lock where the isolation level asks for it.
+    fn view(&self, table: &TableRef, access: Access) -> Result<ReadView>;
+    /// Locks the table for writing (intent exclusive) and refuses what the session may not write.
+    fn begin_write(&self, table: &TableRef) -> Result<Txn>;
+
+    /// Next identity value of a table (reserved in blocks, never rolled back).
+    fn next_identity(&self, table: &TableRef) -> Result<i128>;
+    /// Raises the identity counter after an explicit insert.
+    fn note_identity(&self, table: &TableRef, value: i128) -> Result<()>;
+    /// Is IDENTITY_INSERT ON for the table?
+    fn identity_insert(&self, table: &TableRef) -> bool;
+    fn set_last_identity(&self, value: i128);
+    fn next_sequence_value(&self, name: &ObjectName) -> Result<Value>;
+    /// Next value for a rowversion column of the database.
+    fn next_rowversion(&self, database: &Arc<Database>) -> Result<u64>;
+    /// Next hidden row number of a heap or non-unique clustered index.
+    fn next_row_number(&self, table: &TableRef) -> Result<u64>;
+
+    /// AFTER triggers of `table` for an action (0 insert, 1 update, 2 delete): run them with these inserted and
+    /// deleted rows (all columns of the table, in order). Called once per statement, even for no rows.
+    fn fire_triggers(&self, table: &TableRef, action: TriggerAction, inserted: &[Vec<Value>], deleted: &[Vec<Value>], updated_columns: &[i32]) -> Result<()>;
+    fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool;
+    /// Tables whose foreign keys reference `table`, with the positions of those keys in their definitions.
+    fn referencing(&self, table: &TableRef) -> Result<Vec<(TableRef, usize)>>;
+
+    /// Runs EXEC and hands over the rows of its result sets: INSERT .. EXEC.
+    fn execute_for_rows(&self, exec: &daruma_syntax::ast::Execute, row: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<()>;
+
+    /// Sends an informational message or warning (for example 8153 once per statement).
+    fn message(&self, message: SqlError);
+    /// Counts reads for SET STATISTICS IO, per table.
+    fn count_scan(&self, table: &TableRef, logical_reads: u64, physical_reads: u64);
+
+    /// UTC now in 100 ns since 1970 and local offset in minutes: constant during a statement.
+    fn now(&self) -> (i64, i16);
+    fn random_bytes(&self, buf: &mut [u8]);
+    /// Bytes that sorts and hashes of this statement may hold in memory before they spill.
+    fn memory_grant_bytes(&self) -> usize;
+    /// Directory for spill files, on the engine's disk.
+    fn spill(&self) -> Result<SpillSpace>;
+}
+
+/// Which statement fires a trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriggerAction {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// Scratch space for sorts and hashes that exceed their grant.
+pub struct SpillSpace {
+    pub disk: Arc<dyn daruma_base::Disk>,
+    pub directory: std::path::PathBuf,
+    /// Unique in the server: use in file names.
+    pub id: u64,
+}

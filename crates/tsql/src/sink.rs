@@ -1,0 +1,63 @@
+//! Where results go: the session calls these in the order in which the client must see them.
+
+use crate::error::{Result, SqlError};
+use daruma_value::{CollationId, DataType, Value};
+
+/// A result column as the client sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputColumn {
+    pub name: String,
+    pub data_type: DataType,
+    pub collation: CollationId,
+    pub nullable: bool,
+    pub identity: bool,
+    /// Expression rather than a plain column.
+    pub computed: bool,
+}
+
+/// Which kind of DONE ends a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoneKind {
+    /// A statement of the batch itself.
+    Statement,
+    /// A statement inside a procedure, trigger or dynamic SQL.
+    InProcedure,
+    /// The procedure as a whole.
+    Procedure,
+}
+
+/// End of one statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    pub kind: DoneKind,
+    /// TDS `curcmd`: 0xC1 SELECT, 0xC3 INSERT, 0xC4 DELETE, 0xC5 UPDATE, ...
+    pub command: u16,
+    pub row_count: Option<u64>,
+    pub error: bool,
+    pub in_transaction: bool,
+}
+
+/// Session state the client must follow.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EnvChange {
+    Database { new: String, old: String },
+    Language { new: String, old: String },
+    BeginTransaction(u64),
+    CommitTransaction(u64),
+    RollbackTransaction(u64),
+    ResetDone,
+}
+
+/// Receiver of results. An error means that the client is gone; the session then stops.
+pub trait Sink {
+    fn columns(&mut self, columns: &[OutputColumn]) -> Result<()>;
+    fn row(&mut self, values: &[Value]) -> Result<()>;
+    fn done(&mut self, done: Done) -> Result<()>;
+    /// An ERROR (class > 10) or INFO (class <= 10) message, PRINT included (number 0).
+    fn message(&mut self, message: &SqlError) -> Result<()>;
+    fn env_change(&mut self, change: EnvChange) -> Result<()>;
+    fn return_status(&mut self, status: i32) -> Result<()>;
+    fn return_value(&mut self, ordinal: u16, name: &str, column: &OutputColumn, value: &Value) -> Result<()>;
+    /// Sends what is buffered: RAISERROR .. WITH NOWAIT, WAITFOR.
+    fn flush(&mut self) -> Result<()>;
+}
