@@ -149,6 +149,9 @@ pub trait Host {
     fn resolve(&self, name: &ObjectName) -> Result<Resolved>;
     /// Resolves within another database's context, for names inside views and procedures.
     fn resolve_in(&self, database: DatabaseId, name: &ObjectName) -> Result<Resolved>;
+    /// The table with this object id, for foreign keys, which name their other table so. Takes the schema stability
+    /// lock like `resolve`.
+    fn table_by_id(&self, database: DatabaseId, object_id: i32) -> Result<TableRef>;
     /// Grows whenever a definition changed that `resolve` could see: key of cached plans.
     fn catalog_version(&self) -> u64;
     /// Data type of a named type, alias types included: error 2715 when unknown. The flag is the nullability that an
