@@ -1,6 +1,7 @@
 //! Data types as declared: base type with length, precision and scale.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Declared length of a character or binary type: characters (`n` types: UTF-16 units) or bytes, or `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -75,7 +76,10 @@ impl DataType {
 
     pub const fn is_character(self) -> bool {
         use DataType::*;
-        matches!(self, Char(_) | VarChar(_) | NChar(_) | NVarChar(_) | Text | NText | Xml)
+        matches!(
+            self,
+            Char(_) | VarChar(_) | NChar(_) | NVarChar(_) | Text | NText | Xml
+        )
     }
 
     /// `nchar`, `nvarchar`, `ntext`, `xml`: counted in UTF-16 units.
@@ -86,7 +90,10 @@ impl DataType {
 
     pub const fn is_binary(self) -> bool {
         use DataType::*;
-        matches!(self, Binary(_) | VarBinary(_) | Image | RowVersion | HierarchyId | Geography | Geometry)
+        matches!(
+            self,
+            Binary(_) | VarBinary(_) | Image | RowVersion | HierarchyId | Geography | Geometry
+        )
     }
 
     pub const fn is_integer(self) -> bool {
@@ -108,7 +115,11 @@ impl DataType {
         use DataType::*;
         matches!(
             self,
-            Date | Time { .. } | SmallDateTime | DateTime | DateTime2 { .. } | DateTimeOffset { .. }
+            Date | Time { .. }
+                | SmallDateTime
+                | DateTime
+                | DateTime2 { .. }
+                | DateTimeOffset { .. }
         )
     }
 
@@ -119,6 +130,216 @@ impl DataType {
             VarChar(len) | NVarChar(len) | VarBinary(len) => len.is_max(),
             Text | NText | Image | Xml | Geography | Geometry => true,
             _ => false,
+        }
+    }
+
+    /// Name without length, precision or scale, as `sys.types` and messages show it.
+    pub const fn name(self) -> &'static str {
+        use DataType::*;
+        match self {
+            Bit => "bit",
+            TinyInt => "tinyint",
+            SmallInt => "smallint",
+            Int => "int",
+            BigInt => "bigint",
+            Decimal { .. } => "decimal",
+            SmallMoney => "smallmoney",
+            Money => "money",
+            Real => "real",
+            Float => "float",
+            Date => "date",
+            Time { .. } => "time",
+            SmallDateTime => "smalldatetime",
+            DateTime => "datetime",
+            DateTime2 { .. } => "datetime2",
+            DateTimeOffset { .. } => "datetimeoffset",
+            Char(_) => "char",
+            VarChar(_) => "varchar",
+            NChar(_) => "nchar",
+            NVarChar(_) => "nvarchar",
+            Text => "text",
+            NText => "ntext",
+            Binary(_) => "binary",
+            VarBinary(_) => "varbinary",
+            Image => "image",
+            UniqueIdentifier => "uniqueidentifier",
+            RowVersion => "timestamp",
+            Variant => "sql_variant",
+            Xml => "xml",
+            HierarchyId => "hierarchyid",
+            Geography => "geography",
+            Geometry => "geometry",
+        }
+    }
+
+    /// Name in arithmetic and conversion errors, where the product says `numeric` for both exact types.
+    pub const fn error_name(self) -> &'static str {
+        match self {
+            DataType::Decimal { .. } => "numeric",
+            other => other.name(),
+        }
+    }
+
+    /// `sys.types.system_type_id`.
+    pub const fn system_type_id(self) -> u8 {
+        use DataType::*;
+        match self {
+            Image => 34,
+            Text => 35,
+            UniqueIdentifier => 36,
+            Date => 40,
+            Time { .. } => 41,
+            DateTime2 { .. } => 42,
+            DateTimeOffset { .. } => 43,
+            TinyInt => 48,
+            SmallInt => 52,
+            Int => 56,
+            SmallDateTime => 58,
+            Real => 59,
+            Money => 60,
+            DateTime => 61,
+            Float => 62,
+            Variant => 98,
+            NText => 99,
+            Bit => 104,
+            Decimal { .. } => 106,
+            SmallMoney => 122,
+            BigInt => 127,
+            VarBinary(_) => 165,
+            VarChar(_) => 167,
+            Binary(_) => 173,
+            Char(_) => 175,
+            RowVersion => 189,
+            NVarChar(_) => 231,
+            NChar(_) => 239,
+            HierarchyId | Geography | Geometry => 240,
+            Xml => 241,
+        }
+    }
+
+    /// `sys.columns.max_length`: bytes, -1 for `max`.
+    pub const fn max_length(self) -> i16 {
+        use DataType::*;
+        match self {
+            Bit | TinyInt => 1,
+            SmallInt => 2,
+            Int | SmallMoney | Real | SmallDateTime => 4,
+            BigInt | Money | Float | DateTime | RowVersion => 8,
+            Date => 3,
+            Time { scale } => 3 + fraction_bytes(scale),
+            DateTime2 { scale } => 6 + fraction_bytes(scale),
+            DateTimeOffset { scale } => 8 + fraction_bytes(scale),
+            Decimal { precision, .. } => match precision {
+                0..=9 => 5,
+                10..=19 => 9,
+                20..=28 => 13,
+                _ => 17,
+            },
+            Char(len) | VarChar(len) | Binary(len) | VarBinary(len) => {
+                if len.is_max() {
+                    -1
+                } else {
+                    len.0 as i16
+                }
+            }
+            NChar(len) | NVarChar(len) => {
+                if len.is_max() {
+                    -1
+                } else {
+                    (len.0 * 2) as i16
+                }
+            }
+            Text | NText | Image | UniqueIdentifier => 16,
+            Variant => 8016,
+            Xml | Geography | Geometry => -1,
+            HierarchyId => 892,
+        }
+    }
+
+    /// `sys.columns.precision`.
+    pub const fn precision(self) -> u8 {
+        use DataType::*;
+        match self {
+            Bit => 1,
+            TinyInt => 3,
+            SmallInt => 5,
+            Int | SmallMoney | Date => 10,
+            BigInt | Money => 19,
+            Decimal { precision, .. } => precision,
+            Real => 24,
+            Float => 53,
+            SmallDateTime => 16,
+            DateTime => 23,
+            Time { scale } => 8 + fraction_chars(scale),
+            DateTime2 { scale } => 19 + fraction_chars(scale),
+            DateTimeOffset { scale } => 26 + fraction_chars(scale),
+            _ => 0,
+        }
+    }
+
+    /// `sys.columns.scale`.
+    pub const fn scale(self) -> u8 {
+        use DataType::*;
+        match self {
+            Decimal { scale, .. }
+            | Time { scale }
+            | DateTime2 { scale }
+            | DateTimeOffset { scale } => scale,
+            SmallMoney | Money => 4,
+            DateTime => 3,
+            _ => 0,
+        }
+    }
+
+    /// Declared length of a character or binary type, counted in its own units.
+    pub const fn declared_len(self) -> Option<Len> {
+        use DataType::*;
+        match self {
+            Char(len) | VarChar(len) | NChar(len) | NVarChar(len) | Binary(len)
+            | VarBinary(len) => Some(len),
+            Text | NText | Image | Xml => Some(Len::MAX),
+            RowVersion => Some(Len(8)),
+            _ => None,
+        }
+    }
+}
+
+const fn fraction_bytes(scale: u8) -> i16 {
+    match scale {
+        0..=2 => 0,
+        3..=4 => 1,
+        _ => 2,
+    }
+}
+
+const fn fraction_chars(scale: u8) -> u8 {
+    if scale == 0 { 0 } else { scale + 1 }
+}
+
+/// As declared in T-SQL: `decimal(10,2)`, `nvarchar(max)`.
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match *self {
+            DataType::Decimal { precision, scale } => write!(f, "({precision},{scale})"),
+            DataType::Time { scale }
+            | DataType::DateTime2 { scale }
+            | DataType::DateTimeOffset { scale } => {
+                write!(f, "({scale})")
+            }
+            DataType::Char(len)
+            | DataType::VarChar(len)
+            | DataType::NChar(len)
+            | DataType::NVarChar(len)
+            | DataType::Binary(len)
+            | DataType::VarBinary(len) => {
+                if len.is_max() {
+                    f.write_str("(max)")
+                } else {
+                    write!(f, "({})", len.0)
+                }
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -4,12 +4,21 @@
 //! held as UTF-8 in memory; the static type says whether it counts as `varchar` (code page) or `nvarchar` (UTF-16).
 //! Everything here is pure: no clock, no I/O, no catalog. Both the wire protocol and the engine build on it.
 //!
-//! Read next: `datatype`, `value`.
+//! Read next: `datatype`, `value`, `convert`, `row`.
 
 pub mod collation;
+pub mod compare;
 pub mod datatype;
+pub mod decimal;
+pub mod error;
+pub mod keyenc;
+pub mod row;
 pub mod value;
 
 pub use collation::CollationId;
+pub use compare::compare;
 pub use datatype::{DataType, Len};
-pub use value::{DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value, VariantValue};
+pub use error::ValueError;
+pub use value::{
+    DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value, VariantValue,
+};

@@ -46,7 +46,12 @@ pub struct Decimal {
 
 impl Decimal {
     pub const fn new(unscaled: i128, precision: u8, scale: u8) -> Decimal {
-        Decimal { hi: (unscaled >> 64) as i64, lo: unscaled as u64, precision, scale }
+        Decimal {
+            hi: (unscaled >> 64) as i64,
+            lo: unscaled as u64,
+            precision,
+            scale,
+        }
     }
 
     pub const fn unscaled(self) -> i128 {
