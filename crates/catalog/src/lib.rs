@@ -1,14 +1,32 @@
 //! Catalog: databases, schemas, tables, columns, indexes, constraints, programs and principals as stored rows.
 //!
 //! Theory: every object is one row of the database's catalog tree, serialised with names so that later releases can
-//! add fields. A `DatabaseCatalog`] is an immutable snapshot of all of them, shared by readers. A transaction that
-//! changes definitions keeps a private `CatalogDelta` over the snapshot; commit publishes it, rollback forgets it,
+//! add fields. A [`DatabaseCatalog`] is an immutable snapshot of all of them, shared by readers. A transaction that
+//! changes definitions keeps a private [`CatalogDelta`] over the snapshot; commit publishes it, rollback forgets it,
 //! and the rows in the tree are rolled back by storage like any others. So DDL is transactional.
+//!
+//! Invariants
+//! 1. A snapshot never changes; versions only grow.
+//! 2. Whoever changes an object holds its schema modification lock until the change is published.
+//! 3. A counter value is never given out twice: its mark hardens before anything that uses it.
 //!
 //! This room knows storage and types; it knows no SQL text except as opaque definitions.
 //!
-//! Read next: `model`.
+//! Read next: `model`, `snapshot`, `change`, `catalog`.
 
+mod catalog;
+mod change;
+mod counters;
+mod error;
 pub mod model;
+mod rows;
+mod server;
+mod snapshot;
 
+pub use catalog::Catalog;
+pub use change::{CatalogDelta, Change};
+pub use counters::CounterId;
+pub use error::{CatalogError, Result};
 pub use model::*;
+pub use server::*;
+pub use snapshot::{ConstraintKind, ConstraintRef, DatabaseCatalog, constraints_of};

@@ -1,0 +1,291 @@
+//! `Catalog`: the stored definitions of one open database, and the server's own rows in master.
+
+use crate::change::Change;
+use crate::counters::{CounterId, Counters, key_of};
+use crate::error::{CatalogError, Result};
+use crate::model::*;
+use crate::rows;
+use crate::server::{DatabaseDef, LoginDef};
+use crate::snapshot::DatabaseCatalog;
+use daruma_base::CancelFlag;
+use daruma_storage::{Database, Durability, Owner, Txn};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Distance between successive object ids; they spread over the positive 32-bit numbers.
+const OBJECT_ID_STEP: i32 = 16_000_057;
+
+/// The catalog of one database.
+pub struct Catalog {
+    db: Arc<Database>,
+    current: RwLock<Arc<DatabaseCatalog>>,
+    /// Serialises publishing, so that versions are published in order.
+    publishing: Mutex<()>,
+    counters: Counters,
+    owner: Arc<Owner>,
+}
+
+impl Catalog {
+    /// Writes the rows that every database has and opens the catalog.
+    pub fn create(db: &Arc<Database>) -> Result<Catalog> {
+        let owner = system_owner(db);
+        in_transaction(db, &owner, |txn| {
+            fixed_schemas()
+                .iter()
+                .try_for_each(|s| rows::put(txn, &rows::id_key(rows::KIND_SCHEMA, s.id), s))
+        })?;
+        Catalog::open(db)
+    }
+
+    /// Loads all definitions.
+    pub fn open(db: &Arc<Database>) -> Result<Catalog> {
+        let owner = system_owner(db);
+        let txn = db.begin(&owner);
+        let mut snapshot = DatabaseCatalog::default();
+        for (_, schema) in rows::read_all::<SchemaDef>(&txn, rows::KIND_SCHEMA)? {
+            snapshot.apply(&Change::PutSchema(Arc::new(schema)));
+        }
+        for (_, def) in rows::read_all::<TypeDef>(&txn, rows::KIND_TYPE)? {
+            snapshot.apply(&Change::PutType(Arc::new(def)));
+        }
+        for (_, object) in rows::read_all::<Object>(&txn, rows::KIND_OBJECT)? {
+            snapshot.apply(&Change::PutObject(Arc::new(object)));
+        }
+        for (_, principal) in rows::read_all(&txn, rows::KIND_PRINCIPAL)? {
+            snapshot.apply(&Change::PutPrincipal(Arc::new(principal)));
+        }
+        txn.commit(Durability::Delayed)?;
+        snapshot.set_version(1);
+        Ok(Catalog {
+            counters: Counters::load(db.clone(), owner.clone())?,
+            db: db.clone(),
+            current: RwLock::new(Arc::new(snapshot)),
+            publishing: Mutex::new(()),
+            owner,
+        })
+    }
+
+    pub fn database(&self) -> &Arc<Database> {
+        &self.db
+    }
+
+    /// The newest committed snapshot.
+    pub fn current(&self) -> Arc<DatabaseCatalog> {
+        self.current.read().clone()
+    }
+
+    /// Writes a change into the catalog tree, as part of `txn`.
+    pub fn write(&self, txn: &Txn, change: &Change) -> Result<()> {
+        match change {
+            Change::PutSchema(s) => rows::put(txn, &rows::id_key(rows::KIND_SCHEMA, s.id), &**s),
+            Change::DropSchema(id) => rows::delete(txn, &rows::id_key(rows::KIND_SCHEMA, *id)),
+            Change::PutObject(o) => rows::put(txn, &rows::id_key(rows::KIND_OBJECT, o.id), &**o),
+            Change::DropObject(id) => self.delete_object(txn, *id),
+            Change::PutType(t) => rows::put(txn, &rows::id_key(rows::KIND_TYPE, t.id), &**t),
+            Change::DropType(id) => rows::delete(txn, &rows::id_key(rows::KIND_TYPE, *id)),
+            Change::PutPrincipal(p) => {
+                rows::put(txn, &rows::id_key(rows::KIND_PRINCIPAL, p.id), &**p)
+            }
+            Change::DropPrincipal(id) => {
+                rows::delete(txn, &rows::id_key(rows::KIND_PRINCIPAL, *id))
+            }
+        }
+    }
+
+    /// Makes committed changes visible to everybody. Called after the commit, while the transaction still holds its
+    /// locks on the changed objects.
+    pub fn publish(&self, changes: &[Change]) {
+        if changes.is_empty() {
+            return;
+        }
+        let _one_at_a_time = self.publishing.lock();
+        let mut next = (*self.current()).clone();
+        for change in changes {
+            next.apply(change);
+            if let Change::DropObject(id) = change {
+                for counter in counters_of(*id) {
+                    self.counters.forget(counter);
+                }
+            }
+        }
+        next.set_version(next.version() + 1);
+        *self.current.write() = Arc::new(next);
+    }
+
+    /// A new id for an object or constraint. `taken` tells ids in use that are not yet committed.
+    pub fn allocate_object_id(&self, taken: impl Fn(ObjectId) -> bool) -> Result<ObjectId> {
+        let current = self.current();
+        let free = |last: Option<i128>| {
+            let mut id = last.map_or(FIRST_USER_OBJECT_ID, |last| {
+                next_object_id(last as ObjectId)
+            });
+            while current.id_in_use(id) || taken(id) {
+                id = next_object_id(id);
+            }
+            Ok::<i128, CatalogError>(i128::from(id))
+        };
+        Ok(self.counters.advance(CounterId::ObjectId, free)? as ObjectId)
+    }
+
+    /// Last value of a counter, if any was given out.
+    pub fn last_value(&self, id: CounterId) -> Option<i128> {
+        self.counters.last(id)
+    }
+
+    /// Gives out the value that `next` computes from the last one; errors of `next` change nothing.
+    pub fn next_value<E: From<CatalogError>>(
+        &self,
+        id: CounterId,
+        next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
+    ) -> std::result::Result<i128, E> {
+        self.counters.advance(id, next)
+    }
+
+    /// Next of a counter that starts at 1 and steps by 1: row numbers, row versions.
+    pub fn next_number(&self, id: CounterId) -> Result<u64> {
+        let next = |last: Option<i128>| Ok::<i128, CatalogError>(last.unwrap_or(0) + 1);
+        Ok(self.counters.advance(id, next)? as u64)
+    }
+
+    /// Sets what `last_value` answers: RESEED, RESTART, TRUNCATE.
+    pub fn set_value(&self, id: CounterId, last: Option<i128>) -> Result<()> {
+        self.counters.set(id, last)
+    }
+
+    /// Writes exact counter values: before a clean close.
+    pub fn save_counters(&self) -> Result<()> {
+        self.counters.save()
+    }
+
+    fn delete_object(&self, txn: &Txn, id: ObjectId) -> Result<()> {
+        rows::delete(txn, &rows::id_key(rows::KIND_OBJECT, id))?;
+        counters_of(id)
+            .iter()
+            .try_for_each(|counter| rows::delete(txn, &key_of(*counter)))
+    }
+}
+
+/// Server-level rows. Only the catalog of master has them.
+impl Catalog {
+    pub fn databases(&self) -> Result<Vec<DatabaseDef>> {
+        self.read(rows::KIND_DATABASE)
+    }
+
+    pub fn put_database(&self, def: &DatabaseDef) -> Result<()> {
+        let key = rows::id_key(rows::KIND_DATABASE, i32::from(def.id));
+        self.change(|txn| rows::put(txn, &key, def))
+    }
+
+    pub fn delete_database(&self, id: u16) -> Result<()> {
+        let key = rows::id_key(rows::KIND_DATABASE, i32::from(id));
+        self.change(|txn| rows::delete(txn, &key))
+    }
+
+    pub fn logins(&self) -> Result<Vec<LoginDef>> {
+        self.read(rows::KIND_LOGIN)
+    }
+
+    pub fn put_login(&self, def: &LoginDef) -> Result<()> {
+        let key = rows::id_key(rows::KIND_LOGIN, def.id);
+        self.change(|txn| rows::put(txn, &key, def))
+    }
+
+    pub fn delete_login(&self, id: i32) -> Result<()> {
+        let key = rows::id_key(rows::KIND_LOGIN, id);
+        self.change(|txn| rows::delete(txn, &key))
+    }
+
+    /// Configured values of server options that differ from their defaults, by name.
+    pub fn configuration(&self) -> Result<BTreeMap<String, i64>> {
+        let rows: Vec<(String, i64)> = self.read(rows::KIND_CONFIGURATION)?;
+        Ok(rows.into_iter().collect())
+    }
+
+    pub fn put_configuration(&self, name: &str, value: i64) -> Result<()> {
+        let key = rows::name_row_key(rows::KIND_CONFIGURATION, name);
+        self.change(|txn| rows::put(txn, &key, &(name, value)))
+    }
+
+    /// A mark set once: "bootstrap is complete".
+    pub fn has_mark(&self, name: &str) -> Result<bool> {
+        let marks: Vec<String> = self.read(rows::KIND_MARK)?;
+        Ok(marks.iter().any(|m| m == name))
+    }
+
+    pub fn put_mark(&self, name: &str) -> Result<()> {
+        let key = rows::name_row_key(rows::KIND_MARK, name);
+        self.change(|txn| rows::put(txn, &key, &name))
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(&self, kind: u8) -> Result<Vec<T>> {
+        let txn = self.db.begin(&self.owner);
+        let rows = rows::read_all(&txn, kind);
+        txn.commit(Durability::Delayed)?;
+        Ok(rows?.into_iter().map(|(_, value)| value).collect())
+    }
+
+    fn change(&self, work: impl FnOnce(&Txn) -> Result<()>) -> Result<()> {
+        in_transaction(&self.db, &self.owner, work)
+    }
+}
+
+/// Owner of the short transactions that belong to no session. Ids from the upper half never meet those of sessions.
+fn system_owner(db: &Arc<Database>) -> Arc<Owner> {
+    Owner::new((1 << 63) | u64::from(db.id().0), CancelFlag::new())
+}
+
+fn in_transaction(
+    db: &Arc<Database>,
+    owner: &Arc<Owner>,
+    work: impl FnOnce(&Txn) -> Result<()>,
+) -> Result<()> {
+    let txn = db.begin(owner);
+    match work(&txn) {
+        Ok(()) => Ok(txn.commit(Durability::Full)?),
+        Err(error) => {
+            txn.rollback()?;
+            Err(error)
+        }
+    }
+}
+
+fn next_object_id(id: ObjectId) -> ObjectId {
+    match id.checked_add(OBJECT_ID_STEP) {
+        Some(next) => next,
+        // Back to the low end, with an offset so that the second round meets other ids than the first.
+        None => (i64::from(id) + i64::from(OBJECT_ID_STEP) - i64::from(i32::MAX)) as ObjectId,
+    }
+}
+
+fn counters_of(id: ObjectId) -> [CounterId; 3] {
+    [
+        CounterId::Identity(id),
+        CounterId::Sequence(id),
+        CounterId::RowNumber(id),
+    ]
+}
+
+fn fixed_schemas() -> Vec<SchemaDef> {
+    let fixed = [
+        (SCHEMA_DBO, "dbo", 1),
+        (SCHEMA_GUEST, "guest", 2),
+        (SCHEMA_INFORMATION_SCHEMA, "INFORMATION_SCHEMA", 3),
+        (SCHEMA_SYS, "sys", 4),
+        (16_384, "db_owner", 16_384),
+        (16_385, "db_accessadmin", 16_385),
+        (16_386, "db_securityadmin", 16_386),
+        (16_387, "db_ddladmin", 16_387),
+        (16_389, "db_backupoperator", 16_389),
+        (16_390, "db_datareader", 16_390),
+        (16_391, "db_datawriter", 16_391),
+        (16_392, "db_denydatareader", 16_392),
+        (16_393, "db_denydatawriter", 16_393),
+    ];
+    let make = |(id, name, principal_id): (SchemaId, &str, i32)| SchemaDef {
+        id,
+        name: name.to_string(),
+        principal_id,
+    };
+    fixed.into_iter().map(make).collect()
+}

@@ -1,0 +1,84 @@
+//! Changes to a catalog and the private overlay of a transaction that makes them.
+//!
+//! Theory: a delta is a list of changes over a published snapshot. Its view is that snapshot with the list applied, so
+//! the transaction sees its own definitions and, after [`CatalogDelta::refresh`], those others committed meanwhile.
+//! Rolling back to a savepoint cuts the list; committing publishes it.
+
+use crate::model::*;
+use crate::server::PrincipalDef;
+use crate::snapshot::DatabaseCatalog;
+use std::sync::Arc;
+
+/// One definition put in place or taken away.
+#[derive(Clone, Debug)]
+pub enum Change {
+    PutSchema(Arc<SchemaDef>),
+    DropSchema(SchemaId),
+    PutObject(Arc<Object>),
+    DropObject(ObjectId),
+    PutType(Arc<TypeDef>),
+    DropType(i32),
+    PutPrincipal(Arc<PrincipalDef>),
+    DropPrincipal(i32),
+}
+
+/// Uncommitted definitions of one transaction in one database.
+#[derive(Clone, Debug)]
+pub struct CatalogDelta {
+    changes: Vec<Change>,
+    base: Arc<DatabaseCatalog>,
+    view: Arc<DatabaseCatalog>,
+}
+
+impl CatalogDelta {
+    pub fn new(base: Arc<DatabaseCatalog>) -> CatalogDelta {
+        CatalogDelta {
+            changes: Vec::new(),
+            view: base.clone(),
+            base,
+        }
+    }
+
+    /// What the transaction sees.
+    pub fn view(&self) -> &Arc<DatabaseCatalog> {
+        &self.view
+    }
+
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// Number of changes so far: the position of a savepoint.
+    pub fn position(&self) -> usize {
+        self.changes.len()
+    }
+
+    pub fn push(&mut self, change: Change) {
+        Arc::make_mut(&mut self.view).apply(&change);
+        self.changes.push(change);
+    }
+
+    /// Forgets all changes made after `position`.
+    pub fn rollback_to(&mut self, position: usize) {
+        if position < self.changes.len() {
+            self.changes.truncate(position);
+            self.rebuild();
+        }
+    }
+
+    /// Moves the overlay over a newer published snapshot.
+    pub fn refresh(&mut self, current: &Arc<DatabaseCatalog>) {
+        if !Arc::ptr_eq(&self.base, current) {
+            self.base = current.clone();
+            self.rebuild();
+        }
+    }
+
+    fn rebuild(&mut self) {
+        let mut view = (*self.base).clone();
+        for change in &self.changes {
+            view.apply(change);
+        }
+        self.view = Arc::new(view);
+    }
+}

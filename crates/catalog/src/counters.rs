@@ -1,0 +1,190 @@
+//! Identity values, sequence values, row numbers and ids: counters that never roll back.
+//!
+//! Theory: a counter hands out values from memory and keeps a high-water mark in the catalog tree. When it reaches the
+//! mark it moves it by a block, in a short transaction of its own. That transaction need not wait for the disk: the log
+//! is one stream, so whatever a value was used for hardens after the mark. After a crash the rest of a block is lost
+//! (SQL Server's identity gap); a clean shutdown writes the exact values.
+
+use crate::error::Result;
+use crate::model::ObjectId;
+use crate::rows;
+use daruma_storage::{Database, Durability, Owner};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Which counter of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CounterId {
+    /// Last identity value of a table.
+    Identity(ObjectId),
+    /// Last value of a sequence.
+    Sequence(ObjectId),
+    /// Last hidden row number of a table.
+    RowNumber(ObjectId),
+    /// Last object id given out.
+    ObjectId,
+    /// Last rowversion value of the database (`@@DBTS`).
+    RowVersion,
+}
+
+/// Identity and sequence values are reserved in blocks of this many.
+pub const VALUE_BLOCK: i128 = 1_000;
+/// Row numbers and row versions cost nothing when lost, so their blocks are large.
+const NUMBER_BLOCK: i128 = 100_000;
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Stored {
+    /// Last value that may have been given out; `None`: none yet.
+    last: Option<i128>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counter {
+    last: Option<i128>,
+    /// Value stored in the tree: `last` may move up to here freely.
+    reserved: Option<i128>,
+}
+
+pub(crate) struct Counters {
+    db: Arc<Database>,
+    owner: Arc<Owner>,
+    map: Mutex<HashMap<CounterId, Counter>>,
+}
+
+impl Counters {
+    pub(crate) fn load(db: Arc<Database>, owner: Arc<Owner>) -> Result<Counters> {
+        let txn = db.begin(&owner);
+        let stored: Vec<(Vec<u8>, Stored)> = rows::read_all(&txn, rows::KIND_COUNTER)?;
+        txn.commit(Durability::Delayed)?;
+        let counter = |s: Stored| Counter {
+            last: s.last,
+            reserved: s.last,
+        };
+        let entries = stored.into_iter();
+        let map = entries.filter_map(|(key, s)| Some((counter_of(&key)?, counter(s))));
+        let map = Mutex::new(map.collect());
+        Ok(Counters { db, owner, map })
+    }
+
+    /// Last value given out, if any.
+    pub(crate) fn last(&self, id: CounterId) -> Option<i128> {
+        self.map.lock().get(&id).and_then(|c| c.last)
+    }
+
+    /// Gives out the value that `next` computes from the last one.
+    pub(crate) fn advance<E: From<crate::CatalogError>>(
+        &self,
+        id: CounterId,
+        next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
+    ) -> std::result::Result<i128, E> {
+        let mut map = self.map.lock();
+        let counter = map.entry(id).or_default();
+        let value = next(counter.last)?;
+        if !covers(counter, value) {
+            self.reserve(id, counter, value)?;
+        }
+        counter.last = Some(value);
+        Ok(value)
+    }
+
+    /// Sets the last value, whatever it was, durably with the next commit. `None`: as if never used.
+    pub(crate) fn set(&self, id: CounterId, last: Option<i128>) -> Result<()> {
+        let mut map = self.map.lock();
+        self.store(id, last)?;
+        map.insert(
+            id,
+            Counter {
+                last,
+                reserved: last,
+            },
+        );
+        Ok(())
+    }
+
+    /// Starts a counter afresh in memory: for ids that were never used before.
+    pub(crate) fn forget(&self, id: CounterId) {
+        self.map.lock().remove(&id);
+    }
+
+    /// Writes exact values: at clean shutdown.
+    pub(crate) fn save(&self) -> Result<()> {
+        let mut map = self.map.lock();
+        for (id, counter) in map.iter_mut() {
+            if counter.last != counter.reserved {
+                self.store(*id, counter.last)?;
+                counter.reserved = counter.last;
+            }
+        }
+        Ok(())
+    }
+
+    fn reserve(&self, id: CounterId, counter: &mut Counter, value: i128) -> Result<()> {
+        let block = match id {
+            CounterId::RowNumber(_) | CounterId::RowVersion => NUMBER_BLOCK,
+            _ => VALUE_BLOCK,
+        };
+        let step = counter.last.map_or(1, |last| value.saturating_sub(last));
+        let mark = match id {
+            // Object ids jump and wrap: the exact value is stored, objects are few.
+            CounterId::ObjectId => value,
+            _ => value.saturating_add(step.saturating_mul(block)),
+        };
+        self.store(id, Some(mark))?;
+        counter.reserved = Some(mark);
+        Ok(())
+    }
+
+    fn store(&self, id: CounterId, last: Option<i128>) -> Result<()> {
+        let txn = self.db.begin(&self.owner);
+        let written = rows::put(&txn, &key_of(id), &Stored { last });
+        match written {
+            Ok(()) => txn.commit(Durability::Delayed)?,
+            Err(error) => {
+                txn.rollback()?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Does the reserved block hold `value`? Blocks grow in either direction.
+fn covers(counter: &Counter, value: i128) -> bool {
+    match (counter.last, counter.reserved) {
+        (Some(last), Some(reserved)) if reserved >= last => value >= last && value <= reserved,
+        (Some(last), Some(reserved)) => value <= last && value >= reserved,
+        _ => false,
+    }
+}
+
+fn parts(id: CounterId) -> (u8, ObjectId) {
+    match id {
+        CounterId::Identity(table) => (1, table),
+        CounterId::Sequence(sequence) => (2, sequence),
+        CounterId::RowNumber(table) => (3, table),
+        CounterId::ObjectId => (4, 0),
+        CounterId::RowVersion => (5, 0),
+    }
+}
+
+pub(crate) fn key_of(id: CounterId) -> Vec<u8> {
+    let (kind, object) = parts(id);
+    let mut key = vec![rows::KIND_COUNTER, kind];
+    key.extend_from_slice(&object.to_be_bytes());
+    key
+}
+
+fn counter_of(key: &[u8]) -> Option<CounterId> {
+    let (&kind, rest) = key.get(1..)?.split_first()?;
+    let object = ObjectId::from_be_bytes(rest.try_into().ok()?);
+    match kind {
+        1 => Some(CounterId::Identity(object)),
+        2 => Some(CounterId::Sequence(object)),
+        3 => Some(CounterId::RowNumber(object)),
+        4 => Some(CounterId::ObjectId),
+        5 => Some(CounterId::RowVersion),
+        _ => None,
+    }
+}

@@ -1,0 +1,146 @@
+//! Definitions that belong to the server and live in master: databases, logins, configuration; and principals.
+
+use daruma_storage::{FileSpec, Growth};
+use daruma_value::CollationId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A database as master knows it. What recovery must know lives in the database's own boot page.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DatabaseDef {
+    pub id: u16,
+    pub name: String,
+    /// Primary file first, then the log, then the others.
+    pub files: Vec<FileDef>,
+    pub filegroups: Vec<FilegroupDef>,
+    pub created_utc: i64,
+    pub collation: CollationId,
+    pub compatibility_level: u32,
+    pub owner: String,
+    /// Filegroup of the persistent version store: 1 = PRIMARY.
+    pub version_store_filegroup: u16,
+    pub user_access: UserAccess,
+    pub offline: bool,
+    /// Options that are kept and shown, by upper-case name: `AUTO_CLOSE`, `PAGE_VERIFY`, `TRUSTWORTHY`.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UserAccess {
+    Multi,
+    Single,
+    Restricted,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilegroupDef {
+    /// 1 = PRIMARY.
+    pub id: u16,
+    pub name: String,
+    pub is_default: bool,
+    pub read_only: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileDef {
+    /// 1 primary data, 2 log, 3.. others.
+    pub id: u16,
+    /// 0 for the log.
+    pub filegroup: u16,
+    pub logical_name: String,
+    pub path: PathBuf,
+    pub size_pages: u64,
+    pub growth: FileGrowth,
+    pub max_pages: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileGrowth {
+    Pages(u32),
+    Percent(u8),
+}
+
+impl FileDef {
+    pub fn spec(&self) -> FileSpec {
+        FileSpec {
+            id: self.id,
+            filegroup: self.filegroup,
+            logical_name: self.logical_name.clone(),
+            path: self.path.clone(),
+            size_pages: self.size_pages,
+            growth: match self.growth {
+                FileGrowth::Pages(pages) => Growth::Pages(pages),
+                FileGrowth::Percent(percent) => Growth::Percent(percent),
+            },
+            max_pages: self.max_pages,
+        }
+    }
+}
+
+impl DatabaseDef {
+    pub fn file_specs(&self) -> Vec<FileSpec> {
+        self.files.iter().map(FileDef::spec).collect()
+    }
+
+    pub fn filegroup_named(&self, name: &str) -> Option<&FilegroupDef> {
+        self.filegroups
+            .iter()
+            .find(|g| crate::names_equal(&g.name, name))
+    }
+
+    pub fn default_filegroup(&self) -> u16 {
+        let default = self.filegroups.iter().find(|g| g.is_default);
+        default.map_or(1, |g| g.id)
+    }
+
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.options.get(name).map(String::as_str)
+    }
+
+    pub fn option_is_on(&self, name: &str) -> bool {
+        self.option(name) == Some("ON")
+    }
+}
+
+/// A login with SQL authentication. What the hash looks like is known only to whoever checks passwords.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoginDef {
+    /// `sys.server_principals.principal_id`; `sa` is 1.
+    pub id: i32,
+    pub name: String,
+    pub sid: Vec<u8>,
+    pub password_hash: String,
+    pub default_database: String,
+    pub default_language: String,
+    pub disabled: bool,
+    pub created_utc: i64,
+    pub modified_utc: i64,
+    /// Fixed server roles, `sysadmin` and so on.
+    #[serde(default)]
+    pub roles: Vec<String>,
+}
+
+impl LoginDef {
+    pub fn is_sysadmin(&self) -> bool {
+        self.id == 1
+            || self
+                .roles
+                .iter()
+                .any(|r| r.eq_ignore_ascii_case("sysadmin"))
+    }
+}
+
+/// A user or role of a database beyond the fixed ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PrincipalDef {
+    /// From 5; `public`, `dbo`, `guest`, `INFORMATION_SCHEMA` and `sys` are 0 to 4.
+    pub id: i32,
+    pub name: String,
+    pub is_role: bool,
+    pub login: Option<String>,
+    pub default_schema: String,
+    pub members: Vec<String>,
+    pub created_utc: i64,
+}

@@ -1,0 +1,295 @@
+//! `DatabaseCatalog`: an immutable snapshot of all definitions of one database.
+//!
+//! Theory: readers share the snapshot through an `Arc`; a change makes a new one. All entries are behind `Arc`s, so a
+//! copy costs the maps, not the definitions. Constraints live inside their tables but share the name space of objects,
+//! so they are indexed by name and id as well.
+
+use crate::change::Change;
+use crate::model::*;
+use crate::server::PrincipalDef;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// A constraint found by name or id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConstraintRef {
+    pub id: ObjectId,
+    pub table: ObjectId,
+    pub kind: ConstraintKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConstraintKind {
+    PrimaryKey,
+    Unique,
+    Check,
+    Default,
+    ForeignKey,
+}
+
+impl ConstraintKind {
+    /// Code of `sys.objects.type`, two characters.
+    pub fn type_code(self) -> &'static str {
+        match self {
+            ConstraintKind::PrimaryKey => "PK",
+            ConstraintKind::Unique => "UQ",
+            ConstraintKind::Check => "C ",
+            ConstraintKind::Default => "D ",
+            ConstraintKind::ForeignKey => "F ",
+        }
+    }
+}
+
+/// All definitions of one database at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct DatabaseCatalog {
+    version: u64,
+    schemas: BTreeMap<SchemaId, Arc<SchemaDef>>,
+    objects: HashMap<ObjectId, Arc<Object>>,
+    names: HashMap<(SchemaId, String), ObjectId>,
+    constraints: HashMap<ObjectId, (ConstraintRef, Arc<str>)>,
+    constraint_names: HashMap<(SchemaId, String), ObjectId>,
+    triggers: HashMap<ObjectId, Vec<ObjectId>>,
+    referencing: HashMap<ObjectId, Vec<ObjectId>>,
+    types: BTreeMap<i32, Arc<TypeDef>>,
+    principals: BTreeMap<i32, Arc<PrincipalDef>>,
+}
+
+impl DatabaseCatalog {
+    /// Grows with every published change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn set_version(&mut self, version: u64) {
+        self.version = version;
+    }
+
+    pub fn schema(&self, id: SchemaId) -> Option<&Arc<SchemaDef>> {
+        self.schemas.get(&id)
+    }
+
+    pub fn schema_named(&self, name: &str) -> Option<&Arc<SchemaDef>> {
+        self.schemas.values().find(|s| names_equal(&s.name, name))
+    }
+
+    pub fn schemas(&self) -> impl Iterator<Item = &Arc<SchemaDef>> {
+        self.schemas.values()
+    }
+
+    pub fn object(&self, id: ObjectId) -> Option<&Arc<Object>> {
+        self.objects.get(&id)
+    }
+
+    pub fn object_named(&self, schema: SchemaId, name: &str) -> Option<&Arc<Object>> {
+        self.names
+            .get(&(schema, name_key(name)))
+            .and_then(|id| self.objects.get(id))
+    }
+
+    /// In no particular order.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.values()
+    }
+
+    pub fn constraint(&self, id: ObjectId) -> Option<ConstraintRef> {
+        self.constraints.get(&id).map(|(c, _)| *c)
+    }
+
+    pub fn constraint_name(&self, id: ObjectId) -> Option<&str> {
+        self.constraints.get(&id).map(|(_, n)| n.as_ref())
+    }
+
+    pub fn constraint_named(&self, schema: SchemaId, name: &str) -> Option<ConstraintRef> {
+        let id = self.constraint_names.get(&(schema, name_key(name)))?;
+        self.constraint(*id)
+    }
+
+    /// Is the name of an object or constraint taken?
+    pub fn name_in_use(&self, schema: SchemaId, name: &str) -> bool {
+        let key = (schema, name_key(name));
+        self.names.contains_key(&key) || self.constraint_names.contains_key(&key)
+    }
+
+    /// Is the id of an object or constraint taken?
+    pub fn id_in_use(&self, id: ObjectId) -> bool {
+        self.objects.contains_key(&id) || self.constraints.contains_key(&id)
+    }
+
+    /// Triggers on a table or view, oldest first.
+    pub fn triggers_of(&self, parent: ObjectId) -> impl Iterator<Item = &Arc<Object>> {
+        let ids = self.triggers.get(&parent).map_or(&[][..], Vec::as_slice);
+        ids.iter().filter_map(|id| self.objects.get(id))
+    }
+
+    /// Ids of the tables with foreign keys to `table`.
+    pub fn referencing(&self, table: ObjectId) -> &[ObjectId] {
+        self.referencing.get(&table).map_or(&[][..], Vec::as_slice)
+    }
+
+    pub fn type_by_id(&self, id: i32) -> Option<&Arc<TypeDef>> {
+        self.types.get(&id)
+    }
+
+    pub fn type_named(&self, schema: SchemaId, name: &str) -> Option<&Arc<TypeDef>> {
+        self.types
+            .values()
+            .find(|t| t.schema_id == schema && names_equal(&t.name, name))
+    }
+
+    pub fn types(&self) -> impl Iterator<Item = &Arc<TypeDef>> {
+        self.types.values()
+    }
+
+    pub fn principals(&self) -> impl Iterator<Item = &Arc<PrincipalDef>> {
+        self.principals.values()
+    }
+
+    pub fn principal_named(&self, name: &str) -> Option<&Arc<PrincipalDef>> {
+        self.principals
+            .values()
+            .find(|p| names_equal(&p.name, name))
+    }
+
+    /// A free `principal_id`, `schema_id` or `user_type_id` is one above the largest in use.
+    pub fn next_principal_id(&self) -> i32 {
+        self.principals.keys().max().map_or(5, |id| (id + 1).max(5))
+    }
+
+    pub fn next_schema_id(&self) -> SchemaId {
+        let user = self.schemas.keys().filter(|id| **id < 16_384);
+        user.max().map_or(5, |id| (id + 1).max(5))
+    }
+
+    pub fn next_type_id(&self) -> i32 {
+        self.types.keys().max().map_or(257, |id| (id + 1).max(257))
+    }
+
+    /// Takes a change in. The version stays; whoever publishes sets it.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::PutSchema(schema) => {
+                self.schemas.insert(schema.id, schema.clone());
+            }
+            Change::DropSchema(id) => {
+                self.schemas.remove(id);
+            }
+            Change::PutObject(object) => {
+                self.remove_object(object.id);
+                self.insert_object(object.clone());
+            }
+            Change::DropObject(id) => self.remove_object(*id),
+            Change::PutType(def) => {
+                self.types.insert(def.id, def.clone());
+            }
+            Change::DropType(id) => {
+                self.types.remove(id);
+            }
+            Change::PutPrincipal(def) => {
+                self.principals.insert(def.id, def.clone());
+            }
+            Change::DropPrincipal(id) => {
+                self.principals.remove(id);
+            }
+        }
+    }
+
+    fn insert_object(&mut self, object: Arc<Object>) {
+        let key = (object.schema_id, name_key(&object.name));
+        self.names.insert(key, object.id);
+        match &object.kind {
+            ObjectKind::Table(table) => {
+                for (constraint, name) in constraints_of(object.id, table) {
+                    self.constraint_names
+                        .insert((object.schema_id, name_key(&name)), constraint.id);
+                    self.constraints.insert(constraint.id, (constraint, name));
+                }
+                for key in &table.foreign_keys {
+                    insert_sorted(
+                        self.referencing.entry(key.referenced_table).or_default(),
+                        object.id,
+                    );
+                }
+            }
+            ObjectKind::Trigger(trigger) => {
+                insert_sorted(self.triggers.entry(trigger.parent).or_default(), object.id);
+            }
+            _ => {}
+        }
+        self.objects.insert(object.id, object);
+    }
+
+    fn remove_object(&mut self, id: ObjectId) {
+        let Some(object) = self.objects.remove(&id) else {
+            return;
+        };
+        let key = (object.schema_id, name_key(&object.name));
+        if self.names.get(&key) == Some(&id) {
+            self.names.remove(&key);
+        }
+        match &object.kind {
+            ObjectKind::Table(table) => {
+                for (constraint, name) in constraints_of(id, table) {
+                    self.constraints.remove(&constraint.id);
+                    self.constraint_names
+                        .remove(&(object.schema_id, name_key(&name)));
+                }
+                for key in &table.foreign_keys {
+                    remove_id(&mut self.referencing, key.referenced_table, id);
+                }
+            }
+            ObjectKind::Trigger(trigger) => remove_id(&mut self.triggers, trigger.parent, id),
+            _ => {}
+        }
+    }
+}
+
+fn insert_sorted(ids: &mut Vec<ObjectId>, id: ObjectId) {
+    if let Err(at) = ids.binary_search(&id) {
+        ids.insert(at, id);
+    }
+}
+
+fn remove_id(map: &mut HashMap<ObjectId, Vec<ObjectId>>, key: ObjectId, id: ObjectId) {
+    if let Some(ids) = map.get_mut(&key) {
+        ids.retain(|i| *i != id);
+        if ids.is_empty() {
+            map.remove(&key);
+        }
+    }
+}
+
+/// The named constraints of a table.
+pub fn constraints_of(table_id: ObjectId, table: &TableDef) -> Vec<(ConstraintRef, Arc<str>)> {
+    let make = |id, kind, name: &str| {
+        let constraint = ConstraintRef {
+            id,
+            table: table_id,
+            kind,
+        };
+        (constraint, Arc::from(name))
+    };
+    let keys = table.indexes.iter().filter_map(|index| {
+        let constraint = index.constraint.as_ref()?;
+        let kind = match constraint.is_primary_key {
+            true => ConstraintKind::PrimaryKey,
+            false => ConstraintKind::Unique,
+        };
+        Some(make(
+            constraint.id,
+            kind,
+            index.name.as_deref().unwrap_or_default(),
+        ))
+    });
+    let checks = table
+        .checks
+        .iter()
+        .map(|c| make(c.id, ConstraintKind::Check, &c.name));
+    let foreign = table
+        .foreign_keys
+        .iter()
+        .map(|f| make(f.id, ConstraintKind::ForeignKey, &f.name));
+    let defaults = table.columns.iter().filter_map(|c| c.default.as_ref());
+    let defaults = defaults.map(|d| make(d.id, ConstraintKind::Default, &d.name));
+    keys.chain(checks).chain(foreign).chain(defaults).collect()
+}
