@@ -63,3 +63,10 @@ impl From<StorageError> for SqlError {
         SqlError::new(number, class, 1, error.to_string())
     }
 }
+
+/// Errors of values carry their own numbers.
+impl From<daruma_value::ValueError> for SqlError {
+    fn from(error: daruma_value::ValueError) -> SqlError {
+        SqlError::new(error.number(), error.level(), error.state(), error.to_string())
+    }
+}

@@ -9,6 +9,9 @@
 //!
 //! Read next: `host`, `sink`, `error`.
 
+pub mod access;
+pub mod binder;
 pub mod error;
+pub mod executor;
 pub mod host;
 pub mod sink;

@@ -1,0 +1,5 @@
+//! Binder: from syntax to a bound tree, every name resolved and every type known.
+//!
+//! Read next: `tree`.
+
+pub mod tree;

@@ -1,0 +1,100 @@
+//! Batches of rows that flow between operators and out to the caller.
+//!
+//! Theory: the values of all rows lie in one vector, row after row, so a batch costs no allocation for each row and is
+//! reused from call to call.
+
+use daruma_value::Value;
+
+/// Rows an operator tries to hand over at once.
+pub const BATCH_ROWS: usize = 1024;
+
+/// Rows of equal width.
+#[derive(Clone, Debug, Default)]
+pub struct RowBatch {
+    width: usize,
+    len: usize,
+    values: Vec<Value>,
+}
+
+impl RowBatch {
+    pub fn new() -> RowBatch {
+        RowBatch::default()
+    }
+
+    /// Forgets all rows and sets the number of values of the next ones.
+    pub fn reset(&mut self, width: usize) {
+        self.width = width;
+        self.len = 0;
+        self.values.clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.len >= BATCH_ROWS
+    }
+
+    /// The row at `index`; empty when there is none.
+    #[inline]
+    pub fn row(&self, index: usize) -> &[Value] {
+        let start = index * self.width;
+        self.values.get(start..start + self.width).unwrap_or_default()
+    }
+
+    pub fn row_mut(&mut self, index: usize) -> &mut [Value] {
+        let start = index * self.width;
+        self.values.get_mut(start..start + self.width).unwrap_or_default()
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = &[Value]> {
+        (0..self.len).map(|i| self.row(i))
+    }
+
+    /// Appends a row of `width` values.
+    #[inline]
+    pub fn push(&mut self, row: impl IntoIterator<Item = Value>) {
+        self.values.extend(row);
+        self.finish_row();
+    }
+
+    #[inline]
+    pub fn push_slice(&mut self, row: &[Value]) {
+        self.values.extend_from_slice(row);
+        self.finish_row();
+    }
+
+    /// Appends one value of a row under construction; `finish_row` ends the row.
+    #[inline]
+    pub fn put(&mut self, value: Value) {
+        self.values.push(value);
+    }
+
+    #[inline]
+    pub fn finish_row(&mut self) {
+        self.len += 1;
+        debug_assert_eq!(self.values.len(), self.len * self.width);
+    }
+
+    /// Takes back a row under construction.
+    pub fn abandon_row(&mut self) {
+        self.values.truncate(self.len * self.width);
+    }
+
+    /// Keeps the first `len` rows.
+    pub fn truncate(&mut self, len: usize) {
+        if len < self.len {
+            self.len = len;
+            self.values.truncate(len * self.width);
+        }
+    }
+}

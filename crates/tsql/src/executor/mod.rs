@@ -1,0 +1,24 @@
+//! Queries from syntax tree to rows: the API that the session and `dml` use.
+//!
+//! Theory: `prepare_*` binds and plans once; the plan is immutable, shared and may be kept while
+//! `Host::catalog_version` stays the same. `open` starts one execution; variables, the clock and data are read then.
+//! Operators pull batches of rows from each other.
+//!
+//! * A query: [`prepare_select`], [`SelectPlan::columns`], [`open`], [`RowStream::next`]. `SELECT @v = ..`
+//!   ([`SelectPlan::is_assignment`]) runs through [`run_assignment`]. `INTO` is ignored here.
+//! * An expression or condition by itself (SET, IF, RETURN, CHECK, DEFAULT, computed columns, OUTPUT):
+//!   [`prepare_scalar`], [`prepare_condition`] over a [`Scope`] that says what a row holds.
+//! * Rows to update or delete: [`prepare_target`] gives a [`TargetPlan`] whose rows hold the target's columns, its key,
+//!   its [`Stamp`] and the values of further expressions.
+//!
+//! Read next: `binder`, `planner`, `batch`, `expr`.
+
+mod batch;
+
+pub use batch::{BATCH_ROWS, RowBatch};
+
+pub mod api;
+pub use api::{
+    ConditionPlan, RowStream, ScalarPlan, Scope, ScopeColumn, ScopeTable, SelectPlan, TargetPlan, TargetSpec, literal_value,
+    open, open_target, prepare_condition, prepare_scalar, prepare_select, prepare_target, run_assignment,
+};
