@@ -18,7 +18,11 @@
 //! an active transaction waits for that transaction first.
 
 mod api;
+mod bytes;
+mod delta;
 mod error;
+mod log;
+mod page;
 mod stub;
 
 pub use api::*;

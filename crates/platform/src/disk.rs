@@ -1,0 +1,131 @@
+//! Files of the operating system: positioned reads and writes, fdatasync, fallocate, advisory locks.
+
+use daruma_base::{Disk, DiskFile, OpenMode};
+use rustix::fs::{FallocateFlags, FlockOperation};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub struct RealDisk;
+
+struct RealFile(File);
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        match mode {
+            OpenMode::ReadOnly => {}
+            OpenMode::ReadWrite => {
+                options.write(true);
+            }
+            OpenMode::CreateNew => {
+                options.write(true).create_new(true);
+            }
+        }
+        let file = options.open(path)?;
+        if mode != OpenMode::ReadOnly {
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        }
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let dir = if dir.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            dir
+        };
+        File::open(dir)?.sync_all()
+    }
+}
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(buf, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        let now = self.len()?;
+        if len <= now {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), now, len - now) {
+            Ok(()) => Ok(()),
+            // File systems without fallocate: length only; a full disk then shows at the write.
+            Err(rustix::io::Errno::OPNOTSUPP) => self.0.set_len(len),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_opener_is_refused() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let path = dir.path().join("data.mdf");
+        let first = RealDisk.open(&path, OpenMode::CreateNew).expect("creates");
+        let second = RealDisk
+            .open(&path, OpenMode::ReadWrite)
+            .map(|_| ())
+            .map_err(|e| e.kind());
+        assert_eq!(second, Err(io::ErrorKind::WouldBlock));
+        drop(first);
+        assert!(RealDisk.open(&path, OpenMode::ReadWrite).is_ok());
+    }
+
+    #[test]
+    fn allocated_space_reads_as_zero() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = RealDisk
+            .open(&dir.path().join("f"), OpenMode::CreateNew)
+            .expect("creates");
+        file.write_at(b"abc", 0).expect("writes");
+        file.allocate(8192).expect("allocates");
+        let mut tail = [1u8; 8];
+        file.read_at(&mut tail, 8184).expect("reads");
+        assert_eq!((file.len().expect("length"), tail), (8192, [0; 8]));
+    }
+}

@@ -1,0 +1,116 @@
+//! Little-endian integers in byte slices. The `get_*` forms are for bytes that were validated before and panic on a
+//! bug of our own; [`Reader`] is for bytes that may say anything.
+
+pub fn get_u16(b: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([b[at], b[at + 1]])
+}
+
+pub fn get_u32(b: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
+}
+
+pub fn get_u48(b: &[u8], at: usize) -> u64 {
+    u64::from(get_u32(b, at)) | (u64::from(get_u16(b, at + 4)) << 32)
+}
+
+pub fn get_u64(b: &[u8], at: usize) -> u64 {
+    u64::from(get_u32(b, at)) | (u64::from(get_u32(b, at + 4)) << 32)
+}
+
+pub fn put_u16(b: &mut [u8], at: usize, v: u16) {
+    b[at..at + 2].copy_from_slice(&v.to_le_bytes());
+}
+
+pub fn put_u32(b: &mut [u8], at: usize, v: u32) {
+    b[at..at + 4].copy_from_slice(&v.to_le_bytes());
+}
+
+pub fn put_u48(b: &mut [u8], at: usize, v: u64) {
+    debug_assert!(v < 1 << 48);
+    b[at..at + 6].copy_from_slice(&v.to_le_bytes()[..6]);
+}
+
+pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
+    b[at..at + 8].copy_from_slice(&v.to_le_bytes());
+}
+
+/// Appends integers to a growing buffer.
+pub trait Put {
+    fn put_u8(&mut self, v: u8);
+    fn put_u16(&mut self, v: u16);
+    fn put_u32(&mut self, v: u32);
+    fn put_u48(&mut self, v: u64);
+    fn put_u64(&mut self, v: u64);
+    /// u16 length, then the bytes. Callers bound the length.
+    fn put_short(&mut self, bytes: &[u8]);
+}
+
+impl Put for Vec<u8> {
+    fn put_u8(&mut self, v: u8) {
+        self.push(v);
+    }
+    fn put_u16(&mut self, v: u16) {
+        self.extend_from_slice(&v.to_le_bytes());
+    }
+    fn put_u32(&mut self, v: u32) {
+        self.extend_from_slice(&v.to_le_bytes());
+    }
+    fn put_u48(&mut self, v: u64) {
+        self.extend_from_slice(&v.to_le_bytes()[..6]);
+    }
+    fn put_u64(&mut self, v: u64) {
+        self.extend_from_slice(&v.to_le_bytes());
+    }
+    fn put_short(&mut self, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= usize::from(u16::MAX));
+        self.put_u16(bytes.len() as u16);
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Reads from bytes that may be damaged: every step may answer `None`.
+#[derive(Clone, Copy)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.rest.split_at_checked(len)?;
+        self.rest = tail;
+        Some(head)
+    }
+
+    pub fn u8(&mut self) -> Option<u8> {
+        self.take(1).map(|b| b[0])
+    }
+
+    pub fn u16(&mut self) -> Option<u16> {
+        self.take(2).map(|b| get_u16(b, 0))
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        self.take(4).map(|b| get_u32(b, 0))
+    }
+
+    pub fn u48(&mut self) -> Option<u64> {
+        self.take(6).map(|b| get_u48(b, 0))
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        self.take(8).map(|b| get_u64(b, 0))
+    }
+
+    pub fn short(&mut self) -> Option<&'a [u8]> {
+        let len = self.u16()?;
+        self.take(usize::from(len))
+    }
+}

@@ -1,0 +1,524 @@
+//! The log file: a header, then virtual log files (VLFs) reused in a circle.
+//!
+//! ```text
+//! file header, 4 KiB: magic u32 | checksum u32 | format u32 | reserved u32 | database guid u64
+//! VLF header, 4 KiB:  magic u32 | checksum u32 | size u64 | sequence u64 (0 = never used) | start_lsn u64
+//!                     | incarnation u32
+//! ```
+//! A VLF header lies in one 512-byte sector, so a crash leaves either the old or the new one.
+//! A VLF of sequence n holds the stream from its start_lsn to the start_lsn of sequence n+1.
+
+use super::block::{BLOCK_ALIGN_BYTES, BLOCK_BYTES_MAX};
+use crate::api::{FileSpec, Growth};
+use crate::bytes::*;
+use crate::error::{Result, StorageError};
+use daruma_base::{DiskFile, Env, OpenMode};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const FILE_MAGIC: u32 = 0x474F_4C44; // "DLOG"
+const VLF_MAGIC: u32 = 0x464C_5644; // "DVLF"
+const SECTOR_BYTES: usize = 512;
+const FORMAT_VERSION: u32 = 1;
+const HEADER_BYTES: u64 = BLOCK_ALIGN_BYTES as u64;
+/// The stream starts here; smaller LSNs mean "none".
+pub const FIRST_LSN: u64 = BLOCK_ALIGN_BYTES as u64;
+const VLF_BYTES_MIN: u64 = 256 << 10;
+/// Smallest log file: two VLFs.
+pub const LOG_FILE_BYTES_MIN: u64 = HEADER_BYTES + 2 * VLF_BYTES_MIN;
+const VLFS_MAX: usize = 10_000;
+
+/// One VLF as `sys.dm_db_log_info` shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct VlfInfo {
+    pub offset: u64,
+    pub size: u64,
+    pub sequence: u64,
+    pub start_lsn: u64,
+    pub active: bool,
+}
+
+struct Vlf {
+    offset: u64,
+    size: u64,
+    sequence: u64,
+    start_lsn: u64,
+    incarnation: u32,
+    active: bool,
+}
+
+impl Vlf {
+    fn usable(&self) -> u64 {
+        self.size - HEADER_BYTES
+    }
+
+    fn header(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES as usize];
+        put_u32(&mut bytes, 0, VLF_MAGIC);
+        put_u64(&mut bytes, 8, self.size);
+        put_u64(&mut bytes, 16, self.sequence);
+        put_u64(&mut bytes, 24, self.start_lsn);
+        put_u32(&mut bytes, 32, self.incarnation);
+        let sum = crc32c::crc32c(&bytes[8..SECTOR_BYTES]);
+        put_u32(&mut bytes, 4, sum);
+        bytes
+    }
+}
+
+/// Handle for writing outside the log's state lock.
+#[derive(Clone)]
+pub struct Handle {
+    file: Arc<dyn DiskFile>,
+    path: Arc<PathBuf>,
+}
+
+impl Handle {
+    pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file
+            .write_at(bytes, offset)
+            .map_err(|e| self.error("write log", e))
+    }
+
+    pub fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        self.file
+            .read_at(bytes, offset)
+            .map_err(|e| self.error("read log", e))
+    }
+
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|e| self.error("sync log", e))
+    }
+
+    pub fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    fn error(&self, action: &'static str, source: std::io::Error) -> StorageError {
+        StorageError::Io {
+            action,
+            path: self.path.as_ref().clone(),
+            source,
+        }
+    }
+}
+
+/// Where a block goes, and a VLF header to write first if it opens a new one.
+pub struct Placement {
+    pub offset: u64,
+    pub header: Option<(u64, Vec<u8>)>,
+}
+
+pub struct LogFile {
+    handle: Handle,
+    vlfs: Vec<Vlf>,
+    current: Option<usize>,
+    incarnation: u32,
+    growth: Growth,
+    max_bytes: Option<u64>,
+    reuse_wait: &'static str,
+}
+
+/// Where parts of the stream lie in the file, for readers.
+pub struct LogMap {
+    pub handle: Handle,
+    /// By start_lsn.
+    pub extents: Vec<Extent>,
+}
+
+/// One VLF's part of the stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    pub start_lsn: u64,
+    /// File offset of the first block.
+    pub offset: u64,
+    pub usable: u64,
+    pub incarnation: u32,
+}
+
+impl LogMap {
+    /// File offset of stream position `lsn`, bytes left in its VLF, and the incarnation its blocks must have.
+    pub fn locate(&self, lsn: u64) -> Option<(u64, u64, u32)> {
+        let index = self
+            .extents
+            .partition_point(|e| e.start_lsn <= lsn)
+            .checked_sub(1)?;
+        let extent = self.extents.get(index)?;
+        let within = lsn - extent.start_lsn;
+        (within < extent.usable).then(|| {
+            (
+                extent.offset + within,
+                extent.usable - within,
+                extent.incarnation,
+            )
+        })
+    }
+}
+
+impl LogFile {
+    pub fn create(spec: &FileSpec, guid: u64, env: &Env, durable: bool) -> Result<LogFile> {
+        let path = Arc::new(spec.path.clone());
+        let io = |action| {
+            let path = spec.path.clone();
+            move |source| StorageError::Io {
+                action,
+                path,
+                source,
+            }
+        };
+        let file = env
+            .disk
+            .open(&spec.path, OpenMode::CreateNew)
+            .map_err(io("create log"))?;
+        let handle = Handle { file, path };
+        let mut header = vec![0; HEADER_BYTES as usize];
+        put_u32(&mut header, 0, FILE_MAGIC);
+        put_u32(&mut header, 8, FORMAT_VERSION);
+        put_u64(&mut header, 16, guid);
+        let sum = crc32c::crc32c(&header[8..]);
+        put_u32(&mut header, 4, sum);
+        let mut log = LogFile {
+            handle,
+            vlfs: Vec::new(),
+            current: None,
+            incarnation: 1,
+            growth: spec.growth,
+            max_bytes: spec.max_pages.map(|p| p * 8192),
+            reuse_wait: "NOTHING",
+        };
+        log.handle.write(&header, 0)?;
+        let size = (spec.size_pages * 8192).max(LOG_FILE_BYTES_MIN) - HEADER_BYTES;
+        log.add_vlfs(size, durable)?;
+        Ok(log)
+    }
+
+    pub fn open(spec: &FileSpec, guid: u64, env: &Env) -> Result<LogFile> {
+        let bad = |what: String| StorageError::BadFile {
+            path: spec.path.clone(),
+            what,
+        };
+        let io = |source| StorageError::Io {
+            action: "open log",
+            path: spec.path.clone(),
+            source,
+        };
+        let file = env.disk.open(&spec.path, OpenMode::ReadWrite).map_err(io)?;
+        let len = file.len().map_err(io)?;
+        let handle = Handle {
+            file,
+            path: Arc::new(spec.path.clone()),
+        };
+        let mut header = vec![0; HEADER_BYTES as usize];
+        if len < HEADER_BYTES {
+            return Err(bad("not a log file: too short".into()));
+        }
+        handle.read(&mut header, 0)?;
+        if get_u32(&header, 0) != FILE_MAGIC || get_u32(&header, 4) != crc32c::crc32c(&header[8..])
+        {
+            return Err(bad("not a log file, or its header is damaged".into()));
+        }
+        if get_u32(&header, 8) != FORMAT_VERSION {
+            return Err(bad(format!(
+                "log format {} is not supported",
+                get_u32(&header, 8)
+            )));
+        }
+        if get_u64(&header, 16) != guid {
+            return Err(bad("the log belongs to another database".into()));
+        }
+        let mut log = LogFile {
+            handle,
+            vlfs: Vec::new(),
+            current: None,
+            incarnation: 1,
+            growth: spec.growth,
+            max_bytes: spec.max_pages.map(|p| p * 8192),
+            reuse_wait: "NOTHING",
+        };
+        log.read_vlfs(len, &bad)?;
+        Ok(log)
+    }
+
+    fn read_vlfs(&mut self, len: u64, bad: &dyn Fn(String) -> StorageError) -> Result<()> {
+        let mut offset = HEADER_BYTES;
+        let mut header = vec![0; HEADER_BYTES as usize];
+        while offset + VLF_BYTES_MIN <= len && self.vlfs.len() < VLFS_MAX {
+            self.handle.read(&mut header, offset)?;
+            if header.iter().all(|b| *b == 0) {
+                // The file was growing when the server stopped; nothing was ever written here.
+                break;
+            }
+            let checksum = crc32c::crc32c(&header[8..SECTOR_BYTES]);
+            if get_u32(&header, 0) != VLF_MAGIC || get_u32(&header, 4) != checksum {
+                return Err(bad(format!(
+                    "the header of the virtual log file at {offset} is damaged"
+                )));
+            }
+            let size = get_u64(&header, 8);
+            if size < VLF_BYTES_MIN || size % HEADER_BYTES != 0 || offset + size > len {
+                return Err(bad(format!(
+                    "virtual log file at {offset} has an impossible size of {size} bytes"
+                )));
+            }
+            let (sequence, start_lsn) = (get_u64(&header, 16), get_u64(&header, 24));
+            let incarnation = get_u32(&header, 32);
+            self.incarnation = self.incarnation.max(incarnation);
+            self.vlfs.push(Vlf {
+                offset,
+                size,
+                sequence,
+                start_lsn,
+                incarnation,
+                active: sequence > 0,
+            });
+            offset += size;
+        }
+        if self.vlfs.is_empty() {
+            return Err(bad("no intact virtual log file".into()));
+        }
+        Ok(())
+    }
+
+    /// Adds `bytes` of VLFs at the end of the file, zeroed so that later writes change no metadata.
+    fn add_vlfs(&mut self, bytes: u64, durable: bool) -> Result<()> {
+        let start = self.vlfs.last().map_or(HEADER_BYTES, |v| v.offset + v.size);
+        let count = if bytes <= 64 << 20 { 4 } else { 8 };
+        let size = (bytes / count / HEADER_BYTES * HEADER_BYTES).max(VLF_BYTES_MIN);
+        let count = (bytes / size).max(1);
+        let end = start + size * count;
+        let handle = self.handle.clone();
+        handle
+            .file
+            .allocate(end)
+            .map_err(|e| handle.error("grow log", e))?;
+        if durable {
+            let zeros = vec![0u8; 1 << 20];
+            let mut at = start;
+            while at < end {
+                let len = (end - at).min(zeros.len() as u64);
+                handle.write(&zeros[..len as usize], at)?;
+                at += len;
+            }
+        }
+        for i in 0..count {
+            let vlf = Vlf {
+                offset: start + i * size,
+                size,
+                sequence: 0,
+                start_lsn: 0,
+                incarnation: 0,
+                active: false,
+            };
+            handle.write(&vlf.header(), vlf.offset)?;
+            self.vlfs.push(vlf);
+        }
+        if durable {
+            handle.sync()?;
+        }
+        Ok(())
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    pub fn reader(&self) -> LogMap {
+        let mut used: Vec<&Vlf> = self.vlfs.iter().filter(|v| v.sequence > 0).collect();
+        used.sort_by_key(|v| (v.start_lsn, v.sequence));
+        let extent = |v: &&Vlf| Extent {
+            start_lsn: v.start_lsn,
+            offset: v.offset + HEADER_BYTES,
+            usable: v.usable(),
+            incarnation: v.incarnation,
+        };
+        let extents = used.iter().map(extent).collect();
+        LogMap {
+            handle: self.handle.clone(),
+            extents,
+        }
+    }
+
+    /// Finds room for the block at `lsn`, leaving at least `reserve` bytes for rollbacks.
+    pub fn place(&mut self, lsn: u64, reserve: u64) -> Result<Placement> {
+        let block = BLOCK_BYTES_MAX as u64 + BLOCK_ALIGN_BYTES as u64;
+        let mut grown = false;
+        loop {
+            let left = self.left_in_current(lsn);
+            if left + self.free_bytes() < reserve + 2 * block && !grown {
+                grown = true;
+                // Growing is best effort as long as the log still has room for what is asked now.
+                if let Err(error) = self.grow()
+                    && (left < block || left + self.free_bytes() < reserve + block)
+                {
+                    return Err(error);
+                }
+                continue;
+            }
+            if left >= block {
+                let vlf = &self.vlfs[self.current.unwrap_or(0)];
+                return Ok(Placement {
+                    offset: vlf.offset + HEADER_BYTES + (lsn - vlf.start_lsn),
+                    header: None,
+                });
+            }
+            if let Some(next) = self.next_free() {
+                return Ok(self.open_vlf(next, lsn));
+            }
+            if grown {
+                return Err(StorageError::LogFull {
+                    reason: self.reuse_wait,
+                });
+            }
+            grown = true;
+            self.grow()?;
+        }
+    }
+
+    fn left_in_current(&self, lsn: u64) -> u64 {
+        self.current.map_or(0, |i| {
+            self.vlfs[i]
+                .usable()
+                .saturating_sub(lsn - self.vlfs[i].start_lsn)
+        })
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.vlfs
+            .iter()
+            .filter(|v| !v.active)
+            .map(Vlf::usable)
+            .sum()
+    }
+
+    fn next_free(&self) -> Option<usize> {
+        let from = self.current.map_or(0, |i| i + 1);
+        let count = self.vlfs.len();
+        (0..count)
+            .map(|i| (from + i) % count)
+            .find(|i| !self.vlfs[*i].active)
+    }
+
+    fn open_vlf(&mut self, index: usize, lsn: u64) -> Placement {
+        let sequence = self.vlfs.iter().map(|v| v.sequence).max().unwrap_or(0) + 1;
+        let incarnation = self.incarnation;
+        let vlf = &mut self.vlfs[index];
+        vlf.sequence = sequence;
+        vlf.incarnation = incarnation;
+        vlf.start_lsn = lsn;
+        vlf.active = true;
+        self.current = Some(index);
+        let vlf = &self.vlfs[index];
+        Placement {
+            offset: vlf.offset + HEADER_BYTES,
+            header: Some((vlf.offset, vlf.header())),
+        }
+    }
+
+    fn grow(&mut self) -> Result<()> {
+        let size = self.size_bytes();
+        let step = match self.growth {
+            Growth::Pages(0) | Growth::Percent(0) => {
+                return Err(StorageError::LogFull {
+                    reason: self.reuse_wait,
+                });
+            }
+            Growth::Pages(p) => u64::from(p) * 8192,
+            Growth::Percent(p) => size * u64::from(p) / 100,
+        };
+        let step = step.max(VLF_BYTES_MIN);
+        if self.max_bytes.is_some_and(|max| size + step > max) || self.vlfs.len() + 8 > VLFS_MAX {
+            return Err(StorageError::LogFull {
+                reason: self.reuse_wait,
+            });
+        }
+        self.add_vlfs(step, true).map_err(|error| match error {
+            StorageError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                StorageError::LogFull {
+                    reason: self.reuse_wait,
+                }
+            }
+            other => other,
+        })
+    }
+
+    /// Called when a block was sealed and the stream now ends at `lsn`.
+    pub fn advance(&mut self, lsn: u64) {
+        if let Some(index) = self.current {
+            debug_assert!(lsn - self.vlfs[index].start_lsn <= self.vlfs[index].usable());
+        }
+    }
+
+    /// Continues after recovery: the stream ends at `end`. VLFs wholly below `keep_from` become free.
+    pub fn resume(&mut self, end: u64, keep_from: u64) -> Result<u64> {
+        // A VLF opened after the end of the good stream holds nothing.
+        for vlf in &mut self.vlfs {
+            if vlf.sequence > 0 && vlf.start_lsn >= end {
+                vlf.active = false;
+                vlf.sequence = 0;
+                vlf.start_lsn = 0;
+                let header = vlf.header();
+                self.handle.write(&header, vlf.offset)?;
+            }
+        }
+        self.handle.sync()?;
+        // The stream goes on in a fresh VLF with a new incarnation: what the crash left behind the end stays behind.
+        self.current = None;
+        self.incarnation += 1;
+        self.truncate(keep_from);
+        Ok(end)
+    }
+
+    pub fn truncate(&mut self, lsn: u64) {
+        let mut order: Vec<usize> = (0..self.vlfs.len())
+            .filter(|i| self.vlfs[*i].sequence > 0)
+            .collect();
+        order.sort_by_key(|i| self.vlfs[*i].sequence);
+        for pair in order.windows(2) {
+            if let [this, next] = *pair
+                && self.vlfs[next].start_lsn <= lsn
+                && Some(this) != self.current
+            {
+                self.vlfs[this].active = false;
+            }
+        }
+    }
+
+    pub fn vlfs(&self) -> Vec<VlfInfo> {
+        let info = |v: &Vlf| VlfInfo {
+            offset: v.offset,
+            size: v.size,
+            sequence: v.sequence,
+            start_lsn: v.start_lsn,
+            active: v.active,
+        };
+        self.vlfs.iter().map(info).collect()
+    }
+
+    pub fn size_bytes(&self) -> u64 {
+        self.vlfs.last().map_or(HEADER_BYTES, |v| v.offset + v.size)
+    }
+
+    pub fn used_bytes(&self) -> u64 {
+        self.vlfs.iter().filter(|v| v.active).map(|v| v.size).sum()
+    }
+
+    pub fn min_lsn(&self) -> u64 {
+        self.vlfs
+            .iter()
+            .filter(|v| v.active && v.sequence > 0)
+            .map(|v| v.start_lsn)
+            .min()
+            .unwrap_or(FIRST_LSN)
+    }
+
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    pub fn set_reuse_wait(&mut self, reason: &'static str) {
+        self.reuse_wait = reason;
+    }
+
+    pub fn reuse_wait(&self) -> &'static str {
+        self.reuse_wait
+    }
+}
