@@ -1,0 +1,256 @@
+//! Table-valued parameters: a small table with its own columns, sent with a call.
+
+use crate::types::{Place, TypeInfo, ValueEncoder, decode_value, type_token};
+use crate::wire::{Reader, put_b_varchar};
+use crate::{Result, TdsError};
+use daruma_value::Value;
+
+/// In place of a column count: the parameter is left to its default, an empty table.
+const NO_TABLE: u16 = u16::MAX;
+const COLUMN_DEFAULT: u16 = 0x200;
+const COLUMNS_MAX: usize = 1024;
+
+const END: u8 = 0x00;
+const ROW: u8 = 0x01;
+const SORT_ORDER: u8 = 0x10;
+const COLUMN_ORDER: u8 = 0x11;
+
+/// Values of one row are bounded by the message, but empty rows cost a byte each.
+const ROWS_MAX: usize = 16 << 20;
+
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct TableValue {
+    pub database: String,
+    pub schema: String,
+    pub type_name: String,
+    /// No table was sent: the parameter takes its default.
+    pub is_null: bool,
+    pub columns: Vec<TableColumn>,
+    pub sort: Vec<SortColumn>,
+    /// Order of the columns in each row, if not that of the type (from 1).
+    pub column_order: Vec<u16>,
+    pub rows: Vec<Vec<Value>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableColumn {
+    pub name: String,
+    pub user_type: u32,
+    pub flags: u16,
+    pub type_info: TypeInfo,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortColumn {
+    /// From 1.
+    pub column: u16,
+    pub is_descending: bool,
+    pub is_unique: bool,
+}
+
+impl TableColumn {
+    /// The rows hold nothing for this column; the type's default counts.
+    pub const fn is_default(&self) -> bool {
+        self.flags & COLUMN_DEFAULT != 0
+    }
+}
+
+impl TableValue {
+    /// What follows the type byte.
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<TableValue> {
+        let mut table = TableValue {
+            database: reader.b_varchar("table type database")?,
+            schema: reader.b_varchar("table type schema")?,
+            type_name: reader.b_varchar("table type name")?,
+            ..TableValue::default()
+        };
+        match reader.u16("table column count")? {
+            NO_TABLE => table.is_null = true,
+            count => table.columns = decode_columns(count, reader)?,
+        }
+        table.decode_options(reader)?;
+        table.decode_rows(reader)?;
+        Ok(table)
+    }
+
+    fn decode_options(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        loop {
+            match reader.u8("table option")? {
+                END => return Ok(()),
+                SORT_ORDER => self.sort = decode_sort(reader)?,
+                COLUMN_ORDER => {
+                    let count = reader.u16("column order count")?;
+                    self.column_order = (0..count)
+                        .map(|_| reader.u16("column order"))
+                        .collect::<Result<_>>()?;
+                }
+                found => {
+                    let expected = "0x00, 0x10 or 0x11";
+                    return Err(TdsError::Unexpected {
+                        what: "table option",
+                        expected,
+                        found: found.into(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn decode_rows(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        loop {
+            match reader.u8("table row")? {
+                END => return Ok(()),
+                ROW if self.rows.len() < ROWS_MAX => {
+                    self.rows.push(decode_row(&self.columns, reader)?)
+                }
+                ROW => {
+                    let found = self.rows.len() + 1;
+                    return Err(TdsError::TooLong {
+                        what: "table rows",
+                        limit: ROWS_MAX,
+                        found,
+                    });
+                }
+                found => {
+                    let expected = "0x00 or 0x01";
+                    return Err(TdsError::Unexpected {
+                        what: "table row",
+                        expected,
+                        found: found.into(),
+                    });
+                }
+            }
+        }
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
+        out.push(type_token::TABLE);
+        put_b_varchar(out, &self.database);
+        put_b_varchar(out, &self.schema);
+        put_b_varchar(out, &self.type_name);
+        if self.is_null {
+            out.extend_from_slice(&NO_TABLE.to_le_bytes());
+        } else {
+            self.put_columns(out)?;
+        }
+        self.put_options(out);
+        out.push(END);
+        self.put_rows(out)?;
+        out.push(END);
+        Ok(())
+    }
+
+    fn put_columns(&self, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(&count_bytes(
+            self.columns.len(),
+            "table columns",
+            COLUMNS_MAX,
+        )?);
+        for column in &self.columns {
+            out.extend_from_slice(&column.user_type.to_le_bytes());
+            out.extend_from_slice(&column.flags.to_le_bytes());
+            column.type_info.encode(Place::Parameter, out);
+            put_b_varchar(out, &column.name);
+        }
+        Ok(())
+    }
+
+    fn put_options(&self, out: &mut Vec<u8>) {
+        if !self.sort.is_empty() {
+            out.push(SORT_ORDER);
+            out.extend_from_slice(&(self.sort.len() as u16).to_le_bytes());
+            for sort in &self.sort {
+                let unique = if sort.is_unique { 4 } else { 0 };
+                out.extend_from_slice(&sort.column.to_le_bytes());
+                out.push(if sort.is_descending { 2 } else { 1 } | unique);
+            }
+        }
+        if !self.column_order.is_empty() {
+            out.push(COLUMN_ORDER);
+            out.extend_from_slice(&(self.column_order.len() as u16).to_le_bytes());
+            self.column_order
+                .iter()
+                .for_each(|column| out.extend_from_slice(&column.to_le_bytes()));
+        }
+    }
+
+    fn put_rows(&self, out: &mut Vec<u8>) -> Result<()> {
+        let sent = |column: &&TableColumn| !column.is_default();
+        let encoders = self.columns.iter().map(|column| {
+            Some(column)
+                .filter(sent)
+                .map(|column| ValueEncoder::new(&column.type_info, Place::Parameter))
+        });
+        let encoders: Vec<Option<ValueEncoder>> = encoders.collect();
+        for row in &self.rows {
+            if row.len() != encoders.len() {
+                return Err(TdsError::ColumnCount {
+                    expected: encoders.len(),
+                    found: row.len(),
+                });
+            }
+            out.push(ROW);
+            for (index, (encoder, value)) in encoders.iter().zip(row).enumerate() {
+                if let Some(encoder) = encoder {
+                    encoder
+                        .encode(value, out)
+                        .map_err(|error| error.in_column(index))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn decode_columns(count: u16, reader: &mut Reader<'_>) -> Result<Vec<TableColumn>> {
+    let found = usize::from(count);
+    if found > COLUMNS_MAX {
+        return Err(TdsError::TooLong {
+            what: "table columns",
+            limit: COLUMNS_MAX,
+            found,
+        });
+    }
+    let columns = (0..count).map(|_| {
+        let user_type = reader.u32("table column user type")?;
+        let flags = reader.u16("table column flags")?;
+        let type_info = TypeInfo::decode(reader, Place::Parameter)?;
+        let name = reader.b_varchar("table column name")?;
+        Ok(TableColumn {
+            name,
+            user_type,
+            flags,
+            type_info,
+        })
+    });
+    columns.collect()
+}
+
+fn decode_sort(reader: &mut Reader<'_>) -> Result<Vec<SortColumn>> {
+    let count = reader.u16("sort column count")?;
+    let columns = (0..count).map(|_| {
+        let column = reader.u16("sort column")?;
+        let flags = reader.u8("sort column flags")?;
+        Ok(SortColumn {
+            column,
+            is_descending: flags & 2 != 0,
+            is_unique: flags & 4 != 0,
+        })
+    });
+    columns.collect()
+}
+
+fn decode_row(columns: &[TableColumn], reader: &mut Reader<'_>) -> Result<Vec<Value>> {
+    let values = columns.iter().map(|column| match column.is_default() {
+        true => Ok(Value::Null),
+        false => decode_value(&column.type_info, Place::Parameter, reader),
+    });
+    values.collect()
+}
+
+fn count_bytes(found: usize, what: &'static str, limit: usize) -> Result<[u8; 2]> {
+    let count = u16::try_from(found).ok().filter(|_| found <= limit);
+    count
+        .map(u16::to_le_bytes)
+        .ok_or(TdsError::TooLong { what, limit, found })
+}

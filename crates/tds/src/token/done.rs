@@ -1,0 +1,155 @@
+//! DONE, DONEPROC, DONEINPROC: the end of a statement, a procedure, a statement inside one.
+
+use super::token_byte;
+use crate::wire::Reader;
+use crate::{Result, TdsVersion};
+
+/// Bits of `Done::status`.
+pub mod done_status {
+    pub const FINAL: u16 = 0;
+    /// Something follows in this reply.
+    pub const MORE: u16 = 0x01;
+    pub const ERROR: u16 = 0x02;
+    pub const IN_TRANSACTION: u16 = 0x04;
+    pub const RPC_IN_BATCH: u16 = 0x08;
+    /// `row_count` is valid.
+    pub const COUNT: u16 = 0x10;
+    /// Answers an attention.
+    pub const ATTENTION: u16 = 0x20;
+    pub const SERVER_ERROR: u16 = 0x100;
+}
+
+/// Values of `Done::command`.
+pub mod command {
+    pub const NONE: u16 = 0;
+    pub const SET: u16 = 0xBE;
+    pub const SELECT: u16 = 0xC1;
+    pub const SELECT_INTO: u16 = 0xC2;
+    pub const INSERT: u16 = 0xC3;
+    pub const DELETE: u16 = 0xC4;
+    pub const UPDATE: u16 = 0xC5;
+    pub const CREATE_TABLE: u16 = 0xC6;
+    pub const DROP_TABLE: u16 = 0xC7;
+    pub const CREATE_INDEX: u16 = 0xC8;
+    pub const DROP_INDEX: u16 = 0xC9;
+    pub const CREATE_DATABASE: u16 = 0xCB;
+    pub const DROP_DATABASE: u16 = 0xCC;
+    pub const GRANT: u16 = 0xCD;
+    pub const REVOKE: u16 = 0xCE;
+    pub const CREATE_VIEW: u16 = 0xCF;
+    pub const DROP_VIEW: u16 = 0xD0;
+    pub const ROLLBACK: u16 = 0xD2;
+    pub const BEGIN: u16 = 0xD4;
+    pub const COMMIT: u16 = 0xD5;
+    pub const ALTER_TABLE: u16 = 0xD8;
+    pub const CREATE_TRIGGER: u16 = 0xDD;
+    pub const CREATE_PROCEDURE: u16 = 0xDE;
+    pub const DROP_PROCEDURE: u16 = 0xDF;
+    pub const EXECUTE: u16 = 0xE0;
+    pub const DROP_TRIGGER: u16 = 0xE1;
+    pub const DBCC: u16 = 0xE6;
+    pub const BULK_INSERT: u16 = 0xF0;
+    pub const PRINT: u16 = 0xF7;
+    pub const MERGE: u16 = 0x117;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum DoneKind {
+    Done = token_byte::DONE,
+    Proc = token_byte::DONE_PROC,
+    InProc = token_byte::DONE_IN_PROC,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    pub kind: DoneKind,
+    /// `done_status` bits.
+    pub status: u16,
+    /// One of `command`.
+    pub command: u16,
+    pub row_count: u64,
+}
+
+impl Done {
+    /// The end without a count.
+    pub const fn new(kind: DoneKind, status: u16, command: u16) -> Done {
+        Done {
+            kind,
+            status,
+            command,
+            row_count: 0,
+        }
+    }
+
+    /// The end with a count.
+    pub const fn counted(kind: DoneKind, status: u16, command: u16, row_count: u64) -> Done {
+        Done {
+            kind,
+            status: status | done_status::COUNT,
+            command,
+            row_count,
+        }
+    }
+
+    /// What answers an attention.
+    pub const fn attention() -> Done {
+        Done::new(DoneKind::Done, done_status::ATTENTION, command::NONE)
+    }
+
+    pub const fn has_more(&self) -> bool {
+        self.status & done_status::MORE != 0
+    }
+
+    pub const fn is_error(&self) -> bool {
+        self.status & (done_status::ERROR | done_status::SERVER_ERROR) != 0
+    }
+
+    pub const fn is_attention(&self) -> bool {
+        self.status & done_status::ATTENTION != 0
+    }
+
+    /// The count, where it means something.
+    pub const fn count(&self) -> Option<u64> {
+        if self.status & done_status::COUNT != 0 {
+            Some(self.row_count)
+        } else {
+            None
+        }
+    }
+
+    pub fn encode(&self, version: TdsVersion, out: &mut Vec<u8>) {
+        out.push(self.kind as u8);
+        out.extend_from_slice(&self.status.to_le_bytes());
+        out.extend_from_slice(&self.command.to_le_bytes());
+        if version.has_wide_fields() {
+            out.extend_from_slice(&self.row_count.to_le_bytes());
+        } else {
+            out.extend_from_slice(
+                &u32::try_from(self.row_count)
+                    .unwrap_or(u32::MAX)
+                    .to_le_bytes(),
+            );
+        }
+    }
+}
+
+/// What follows the token byte.
+pub(crate) fn decode_done(
+    kind: DoneKind,
+    version: TdsVersion,
+    reader: &mut Reader<'_>,
+) -> Result<Done> {
+    let status = reader.u16("DONE status")?;
+    let command = reader.u16("DONE command")?;
+    let row_count = match version.has_wide_fields() {
+        true => reader.u64("DONE count")?,
+        false => u64::from(reader.u32("DONE count")?),
+    };
+    Ok(Done {
+        kind,
+        status,
+        command,
+        row_count,
+    })
+}
