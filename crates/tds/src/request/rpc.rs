@@ -126,7 +126,7 @@ pub struct RpcParam {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamValue {
     Scalar { type_info: TypeInfo, value: Value },
-    Table(TableValue),
+    Table(Box<TableValue>),
 }
 
 impl RpcCall {
@@ -302,7 +302,7 @@ fn decode_param(reader: &mut Reader<'_>) -> Result<RpcParam> {
         });
     }
     let value = match reader.u8("parameter type")? {
-        type_token::TABLE => ParamValue::Table(TableValue::decode(reader)?),
+        type_token::TABLE => ParamValue::Table(Box::new(TableValue::decode(reader)?)),
         token => {
             let type_info = TypeInfo::decode_after_token(token, reader, Place::Parameter)?;
             let value = decode_value(&type_info, Place::Parameter, reader)?;

@@ -15,8 +15,10 @@ const ROW: u8 = 0x01;
 const SORT_ORDER: u8 = 0x10;
 const COLUMN_ORDER: u8 = 0x11;
 
-/// Values of one row are bounded by the message, but empty rows cost a byte each.
+/// An empty row costs its sender one byte.
 const ROWS_MAX: usize = 16 << 20;
+/// Values that cost their sender nothing (defaults, the NULL type), in all rows together.
+const FREE_VALUES_MAX: usize = 4 << 20;
 
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TableValue {
@@ -52,6 +54,10 @@ impl TableColumn {
     /// The rows hold nothing for this column; the type's default counts.
     pub const fn is_default(&self) -> bool {
         self.flags & COLUMN_DEFAULT != 0
+    }
+
+    const fn is_free(&self) -> bool {
+        self.is_default() || self.type_info.token == type_token::NULL
     }
 }
 
@@ -97,17 +103,25 @@ impl TableValue {
     }
 
     fn decode_rows(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        let free_per_row = self
+            .columns
+            .iter()
+            .filter(|column| column.is_free())
+            .count();
+        let rows_max = FREE_VALUES_MAX
+            .checked_div(free_per_row)
+            .unwrap_or(ROWS_MAX);
         loop {
             match reader.u8("table row")? {
                 END => return Ok(()),
-                ROW if self.rows.len() < ROWS_MAX => {
+                ROW if self.rows.len() < rows_max => {
                     self.rows.push(decode_row(&self.columns, reader)?)
                 }
                 ROW => {
                     let found = self.rows.len() + 1;
                     return Err(TdsError::TooLong {
                         what: "table rows",
-                        limit: ROWS_MAX,
+                        limit: rows_max,
                         found,
                     });
                 }

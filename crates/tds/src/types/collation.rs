@@ -1,6 +1,7 @@
 //! The five bytes that say how the bytes of a character type are to be read.
 
 use crate::wire::codepage::CodePage;
+use daruma_value::CollationId;
 
 /// LCID with flags, then a sort id. All zero stands for the server's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +27,12 @@ impl WireCollation {
             other => sort_id_page(other),
         };
         CodePage::from_number(number)
+    }
+}
+
+impl From<CollationId> for WireCollation {
+    fn from(id: CollationId) -> WireCollation {
+        WireCollation(id.wire_bytes())
     }
 }
 
@@ -66,7 +73,7 @@ const fn lcid_page(lcid: u32) -> u16 {
         0x041F | 0x042C | 0x0443 => 1254,
         0x040D => 1255,
         0x0401 | 0x0420 | 0x0429 | 0x0480 | 0x048C => 1256,
-        0x0425 | 0x0426 | 0x0427 => 1257,
+        0x0425..=0x0427 => 1257,
         0x042A => 1258,
         _ => 1252,
     }

@@ -2,7 +2,7 @@
 
 use super::info::{PLP, Prefix};
 use super::numeric::{float, integer, pow10, scaled, wrong};
-use super::temporal::{self, Moment, TICKS_PER_DAY};
+use super::temporal::{self, Moment};
 use super::{Place, TypeInfo, plp, type_token as t, variant};
 use crate::wire::codepage::CodePage;
 use crate::wire::text::put_utf16;
@@ -274,7 +274,7 @@ impl Kind {
             }
             Kind::Int => out.extend_from_slice(&whole::<i32>(value, "int")?.to_le_bytes()),
             Kind::BigInt => out.extend_from_slice(&whole::<i64>(value, "bigint")?.to_le_bytes()),
-            Kind::Real => out.extend_from_slice(&(float(value, "real")? as f32).to_le_bytes()),
+            Kind::Real => out.extend_from_slice(&real(value)?.to_le_bytes()),
             Kind::Float => out.extend_from_slice(&float(value, "float")?.to_le_bytes()),
             Kind::SmallMoney => {
                 let units: i32 = narrowed(scaled(value, 4, "smallmoney")?, "smallmoney")?;
@@ -296,14 +296,14 @@ impl Kind {
                 out.extend_from_slice(&days.to_le_bytes());
                 out.extend_from_slice(&ticks.to_le_bytes());
             }
-            Kind::Date => moment(value, "date")?.put_date("date", out)?,
-            Kind::Time { scale } => moment(value, "time")?.put_time(scale, out),
+            Kind::Date => Moment::of(value, "date")?.put_date("date", out)?,
+            Kind::Time { scale } => Moment::of(value, "time")?.put_time(scale, out),
             Kind::DateTime2 { scale } => {
-                moment(value, "datetime2")?.put_datetime2(scale, "datetime2", out)?
+                Moment::of(value, "datetime2")?.put_datetime2(scale, "datetime2", out)?
             }
             Kind::DateTimeOffset { scale } => {
                 let expected = "datetimeoffset";
-                moment(value, expected)?.put_datetimeoffset(scale, expected, out)?;
+                Moment::of(value, expected)?.put_datetimeoffset(scale, expected, out)?;
             }
             Kind::Guid => out.extend_from_slice(&guid(value)?),
             Kind::Bytes { pad } => put_padded_bytes(binary(value)?, pad, out),
@@ -323,13 +323,13 @@ fn narrowed<N: TryFrom<i128>>(number: i128, expected: &'static str) -> Result<N>
     N::try_from(number).map_err(|_| TdsError::OutOfRange { expected })
 }
 
-/// A time of day beyond midnight would come from a broken value; the wire has no way to say it.
-fn moment(value: &Value, expected: &'static str) -> Result<Moment> {
-    let moment = Moment::of(value, expected)?;
-    if moment.ticks >= TICKS_PER_DAY {
-        return Err(TdsError::OutOfRange { expected });
+fn real(value: &Value) -> Result<f32> {
+    let number = float(value, "real")? as f32;
+    if number.is_finite() {
+        Ok(number)
+    } else {
+        Err(TdsError::OutOfRange { expected: "real" })
     }
-    Ok(moment)
 }
 
 fn put_money(units: i64, out: &mut Vec<u8>) {

@@ -15,7 +15,7 @@ const DATETIME_DAYS_MAX: i32 = 2_958_463;
 const THREE_HUNDREDTHS_PER_DAY: u64 = 25_920_000;
 const TICKS_PER_MINUTE: u64 = 600_000_000;
 
-/// Days since 0001-01-01 and ticks of 100 ns, local to the value's own offset.
+/// Days since 0001-01-01 and ticks of 100 ns (always less than a day), local to the value's own offset.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
     pub days: i32,

@@ -47,7 +47,17 @@ fn put_typed(
         }
         _ => out.push(0),
     }
-    Kind::of(&info).put(value, out)
+    let at = out.len();
+    Kind::of(&info).put(value, out)?;
+    let (limit, found) = (usize::from(CONTENT_BYTES_MAX), out.len() - at);
+    if found > limit {
+        return Err(TdsError::TooLong {
+            what: "sql_variant content",
+            limit,
+            found,
+        });
+    }
+    Ok(())
 }
 
 fn put_length(info: &TypeInfo, out: &mut Vec<u8>) {

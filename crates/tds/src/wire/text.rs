@@ -8,7 +8,7 @@ use encoding_rs::UTF_16LE;
 const SHORT_TEXT_BYTES: usize = 128;
 
 pub(crate) fn from_utf16(bytes: &[u8], what: &'static str) -> Result<CompactString> {
-    if bytes.len() % 2 != 0 {
+    if !bytes.len().is_multiple_of(2) {
         return Err(TdsError::Unexpected {
             what,
             expected: "an even number of bytes of UTF-16 text",
