@@ -6,13 +6,17 @@
 //!
 //! Read next: `datatype`, `value`, `convert`, `row`.
 
+pub mod arithmetic;
 pub mod collation;
 pub mod compare;
+pub mod convert;
 pub mod datatype;
 pub mod decimal;
 pub mod error;
 pub mod keyenc;
 pub mod row;
+pub mod temporal;
+pub mod types;
 pub mod value;
 
 pub use collation::CollationId;

@@ -1,0 +1,187 @@
+//! CAST, CONVERT and assignment: a value of one type as a value of another.
+//!
+//! Theory: the target type chooses the chapter (`number`, `datetime`, `text`, `binary`); each chapter reads whatever
+//! source it allows. Lengths come last: CAST cuts silently, assignment to a column refuses to lose anything but
+//! trailing blanks or zero bytes.
+//!
+//! Invariants
+//! 1. Whatever `types::conversion_kind` disallows is error 529 here; everything else succeeds or fails by its value.
+//! 2. A result always fits its type: length, precision, scale, range.
+//!
+//! Read next: `text`.
+
+mod binary;
+mod codepage;
+mod datetime;
+mod number;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use codepage::{decode_code_page, encode_code_page, encoded_len};
+pub use number::{format_money, parse_money};
+pub use text::{format_float, text_units};
+
+use crate::collation::CollationId;
+use crate::temporal::DateFormat;
+use crate::types::check_explicit;
+use crate::{DataType, Value, ValueError, VariantValue};
+
+/// Session settings that conversions depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConvertContext {
+    /// SET DATEFORMAT.
+    pub date_format: DateFormat,
+    /// Its code page decides which characters `varchar` can hold, and how many bytes each takes.
+    pub collation: CollationId,
+}
+
+/// The column an assignment goes to, for error 2628.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnName<'a> {
+    pub table: &'a str,
+    pub column: &'a str,
+}
+
+/// What to do with text or bytes that are too long.
+#[derive(Clone, Copy)]
+enum Fit<'a> {
+    Cut,
+    Refuse(Option<ColumnName<'a>>),
+}
+
+/// CAST and CONVERT. `style` is CONVERT's third argument.
+pub fn convert(
+    value: &Value,
+    from: DataType,
+    to: DataType,
+    style: Option<i32>,
+    context: &ConvertContext,
+) -> Result<Value, ValueError> {
+    if value.is_null() {
+        return Ok(Value::Null);
+    }
+    if from == to && keeps_its_form(to) {
+        return Ok(value.clone());
+    }
+    run(value, from, to, style, context, Fit::Cut)
+}
+
+/// As `convert`, for a value that is no longer needed.
+pub fn convert_owned(
+    value: Value,
+    from: DataType,
+    to: DataType,
+    style: Option<i32>,
+    context: &ConvertContext,
+) -> Result<Value, ValueError> {
+    if value.is_null() || from == to && keeps_its_form(to) {
+        return Ok(value);
+    }
+    run(&value, from, to, style, context, Fit::Cut)
+}
+
+/// TRY_CAST and TRY_CONVERT: NULL where the value does not convert; impossible type pairs stay errors.
+pub fn try_convert(
+    value: &Value,
+    from: DataType,
+    to: DataType,
+    style: Option<i32>,
+    context: &ConvertContext,
+) -> Result<Value, ValueError> {
+    match convert(value, from, to, style, context) {
+        Err(error) if error.is_try_null() => Ok(Value::Null),
+        done => done,
+    }
+}
+
+/// Assignment to a column: as CAST, but text and bytes that do not fit are error 2628 (8152 without a name).
+pub fn fit_to_column(
+    value: Value,
+    from: DataType,
+    to: DataType,
+    context: &ConvertContext,
+    column: Option<ColumnName<'_>>,
+) -> Result<Value, ValueError> {
+    if value.is_null() || from == to && keeps_its_form(to) {
+        return Ok(value);
+    }
+    run(&value, from, to, None, context, Fit::Refuse(column))
+}
+
+/// Is a value of the type always in its final form? Fixed-length text and bytes may still need padding, and the
+/// static type of a value need not be exact for the others with a length.
+fn keeps_its_form(data_type: DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Char(_) | NChar(_) | Binary(_) => false,
+        VarChar(len) | NVarChar(len) | VarBinary(len) => len.is_max(),
+        Decimal { .. } | Time { .. } | DateTime2 { .. } | DateTimeOffset { .. } => false,
+        _ => true,
+    }
+}
+
+fn run(
+    value: &Value,
+    from: DataType,
+    to: DataType,
+    style: Option<i32>,
+    context: &ConvertContext,
+    fit: Fit<'_>,
+) -> Result<Value, ValueError> {
+    if let Value::Variant(inner) = value
+        && to != DataType::Variant
+    {
+        check_explicit(inner.data_type, to)?;
+        return leaf(&inner.value, inner.data_type, to, style, context, fit);
+    }
+    check_explicit(from, to)?;
+    leaf(value, from, to, style, context, fit)
+}
+
+fn leaf(
+    value: &Value,
+    from: DataType,
+    to: DataType,
+    style: Option<i32>,
+    context: &ConvertContext,
+    fit: Fit<'_>,
+) -> Result<Value, ValueError> {
+    use DataType::*;
+    match to {
+        Bit | TinyInt | SmallInt | Int | BigInt => number::to_integer(value, from, to),
+        Decimal { precision, scale } => number::to_decimal(value, from, precision, scale),
+        SmallMoney | Money => number::to_money(value, from, to),
+        Real | Float => number::to_float(value, from, to),
+        Date
+        | Time { .. }
+        | SmallDateTime
+        | DateTime
+        | DateTime2 { .. }
+        | DateTimeOffset { .. } => datetime::to_temporal(value, from, to, style, context),
+        Char(_) | VarChar(_) | NChar(_) | NVarChar(_) | Text | NText | Xml => {
+            text::to_text(value, from, to, style, context, fit)
+        }
+        Binary(_) | VarBinary(_) | Image | RowVersion | HierarchyId | Geography | Geometry => {
+            binary::to_binary(value, from, to, style, context, fit)
+        }
+        UniqueIdentifier => binary::to_guid(value, from, to),
+        Variant => Ok(to_variant(value, from)),
+    }
+}
+
+fn to_variant(value: &Value, from: DataType) -> Value {
+    match value {
+        Value::Variant(_) => value.clone(),
+        inner => Value::Variant(Box::new(VariantValue {
+            data_type: from,
+            value: inner.clone(),
+        })),
+    }
+}
+
+/// A source that the chart allows but whose value cannot be what its type says.
+fn unexpected(from: DataType, to: DataType) -> ValueError {
+    ValueError::conversion(from, to)
+}
