@@ -3,3 +3,14 @@
 //! Read next: ast (what a batch is made of), parser (how it is read), printer (how it is written).
 
 pub mod ast;
+mod error;
+mod keyword;
+mod lexer;
+mod parser;
+
+pub use error::SyntaxError;
+pub use lexer::BATCH_BYTES_MAX;
+pub use parser::{
+    NESTING_MAX, ParseOptions, TREE_HEIGHT_MAX, parse_batch, parse_condition, parse_expression,
+    parse_object_name, parse_parameter_definitions, parse_type,
+};

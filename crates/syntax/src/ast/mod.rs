@@ -190,8 +190,10 @@ pub enum OptionValue {
     Off,
     /// A number, string, variable or other expression.
     Expr(Expr),
-    /// One or more bare words, upper case: `FULL`, `READ ONLY`.
+    /// One or more bare words as written, joined by blanks: `FULL`, `Windows Negotiate`. Compare with `is`.
     Word(String),
+    /// A quoted identifier.
+    Name(Ident),
     /// A number with a unit: `10 MB`, `60 SECONDS`, `5 PERCENT`.
     Quantity {
         amount: String,
@@ -201,6 +203,13 @@ pub enum OptionValue {
     List(Vec<OptionItem>),
     /// A value followed by a list: `ON (...)`, `AUTO (...)`.
     Qualified(Box<OptionValue>, Vec<OptionItem>),
+}
+
+impl OptionValue {
+    /// True for these bare words, in any case.
+    pub fn is(&self, words: &str) -> bool {
+        matches!(self, OptionValue::Word(found) if found.eq_ignore_ascii_case(words))
+    }
 }
 
 impl OptionItem {

@@ -273,6 +273,7 @@ pub struct TableFunction {
 pub struct SchemaColumn {
     pub name: Ident,
     pub data_type: TypeName,
+    pub collation: Option<Ident>,
     pub path: Option<String>,
     pub as_json: bool,
 }

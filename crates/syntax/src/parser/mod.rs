@@ -1,0 +1,129 @@
+//! Parser: tokens to trees by recursive descent, with one token of lookahead as the rule and a few more for names.
+//!
+//! Theory: T-SQL needs no semicolons, so a statement ends where its grammar can go no further; reserved words make that
+//! clear. The parser never backtracks, so its time grows with the text. It stops at the first error, as the product
+//! does for most batches, and says what the product says: 102 near a token, 156 near a keyword.
+//!
+//! Invariants
+//! 1. Recursion is at most `NESTING_MAX` deep and no tree is higher than `TREE_HEIGHT_MAX`; beyond that is error 191.
+//! 2. A list of branches (AND, UNION ALL, VALUES) adds no height, whatever its length.
+//! 3. `Statement::span` covers the first to the last token of the statement.
+//!
+//! Map: cursor (tokens), name, expr, condition, query, source (FROM), dml, statement (dispatch and blocks), control, set,
+//! table, index, module, object, database, backup, security, server, option. Tests: tests/, golden/syntax.
+
+mod backup;
+mod condition;
+mod control;
+mod cursor;
+mod database;
+mod dml;
+mod execute;
+mod expr;
+mod index;
+mod module;
+mod name;
+mod object;
+mod option;
+mod query;
+mod security;
+mod server;
+mod set;
+mod source;
+mod statement;
+mod table;
+
+use crate::ast::{Expr, Parameter, Statement, TypeName};
+use crate::error::SyntaxError;
+use crate::lexer::{Token, tokenize};
+
+/// Deepest recursion of the parser: blocks, parentheses, subqueries, CASE and the like.
+pub const NESTING_MAX: u32 = 200;
+/// Greatest height of a tree, chains of left-associative operators included.
+pub const TREE_HEIGHT_MAX: u32 = 800;
+
+/// What the session decides about reading text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseOptions {
+    /// On: `"x"` is a name. Off: it is a string.
+    pub quoted_identifier: bool,
+}
+
+impl Default for ParseOptions {
+    fn default() -> ParseOptions {
+        ParseOptions {
+            quoted_identifier: true,
+        }
+    }
+}
+
+/// Parses a batch. The errors come in the order in which the client should see them.
+pub fn parse_batch(text: &str, options: &ParseOptions) -> Result<Vec<Statement>, Vec<SyntaxError>> {
+    run(text, options, Parser::batch)
+}
+
+/// Parses a data type alone: `decimal(10, 2)`.
+pub fn parse_type(text: &str, options: &ParseOptions) -> Result<TypeName, Vec<SyntaxError>> {
+    run(text, options, Parser::type_name)
+}
+
+/// Parses a scalar expression alone, such as a stored default.
+pub fn parse_expression(text: &str, options: &ParseOptions) -> Result<Expr, Vec<SyntaxError>> {
+    run(text, options, Parser::expr)
+}
+
+/// Parses a condition alone, such as a stored CHECK constraint or index filter.
+pub fn parse_condition(
+    text: &str,
+    options: &ParseOptions,
+) -> Result<crate::ast::Condition, Vec<SyntaxError>> {
+    run(text, options, Parser::condition)
+}
+
+/// Parses the parameter definitions of `sp_executesql`: `@a int, @b nvarchar(10) OUTPUT`. Blank text defines none.
+pub fn parse_parameter_definitions(
+    text: &str,
+    options: &ParseOptions,
+) -> Result<Vec<Parameter>, Vec<SyntaxError>> {
+    run(text, options, Parser::parameter_definitions)
+}
+
+/// Parses a name of one to four parts, as `OBJECT_ID` and `sp_rename` take it.
+pub fn parse_object_name(
+    text: &str,
+    options: &ParseOptions,
+) -> Result<crate::ast::ObjectName, Vec<SyntaxError>> {
+    run(text, options, Parser::object_name)
+}
+
+fn run<'a, T>(
+    text: &'a str,
+    options: &ParseOptions,
+    parse: impl FnOnce(&mut Parser<'a>) -> Parse<T>,
+) -> Result<T, Vec<SyntaxError>> {
+    let tokens = tokenize(text, options.quoted_identifier)?;
+    let mut parser = Parser {
+        text,
+        tokens,
+        at: 0,
+        depth: 0,
+        height: 0,
+        condition_end: None,
+    };
+    parse(&mut parser)
+        .and_then(|tree| parser.expect_end().map(|()| tree))
+        .map_err(|error| vec![error])
+}
+
+type Parse<T> = Result<T, SyntaxError>;
+
+struct Parser<'a> {
+    text: &'a str,
+    tokens: Vec<Token>,
+    at: usize,
+    depth: u32,
+    /// Height of the highest tree built so far on the current level of recursion.
+    height: u32,
+    /// Where the condition of the last IF or WHILE ended: a statement with common table expressions may begin there.
+    condition_end: Option<usize>,
+}

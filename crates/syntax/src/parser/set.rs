@@ -1,0 +1,186 @@
+//! SET: variables, cursors, and the options of the session.
+
+use super::{Parse, Parser};
+use crate::ast::*;
+use crate::error::SyntaxError;
+use crate::keyword::Keyword as K;
+use crate::lexer::{Symbol, TokenKind};
+
+/// Options which are ON or OFF.
+const SWITCHES: &[&str] = &[
+    "ANSI_DEFAULTS",
+    "ANSI_NULLS",
+    "ANSI_NULL_DFLT_OFF",
+    "ANSI_NULL_DFLT_ON",
+    "ANSI_PADDING",
+    "ANSI_WARNINGS",
+    "ARITHABORT",
+    "ARITHIGNORE",
+    "CONCAT_NULL_YIELDS_NULL",
+    "CURSOR_CLOSE_ON_COMMIT",
+    "DISABLE_DEF_CNST_CHK",
+    "FMTONLY",
+    "FORCEPLAN",
+    "IMPLICIT_TRANSACTIONS",
+    "NO_BROWSETABLE",
+    "NOCOUNT",
+    "NOEXEC",
+    "NUMERIC_ROUNDABORT",
+    "PARSEONLY",
+    "QUOTED_IDENTIFIER",
+    "REMOTE_PROC_TRANSACTIONS",
+    "RESULT_SET_CACHING",
+    "SHOWPLAN_ALL",
+    "SHOWPLAN_TEXT",
+    "SHOWPLAN_XML",
+    "XACT_ABORT",
+];
+
+/// Options which take a value.
+const VALUES: &[&str] = &[
+    "CONTEXT_INFO",
+    "DATEFIRST",
+    "DATEFORMAT",
+    "DEADLOCK_PRIORITY",
+    "ERRLVL",
+    "FIPS_FLAGGER",
+    "LANGUAGE",
+    "LOCK_TIMEOUT",
+    "QUERY_GOVERNOR_COST_LIMIT",
+    "ROWCOUNT",
+    "TEXTSIZE",
+];
+
+impl Parser<'_> {
+    pub(super) fn set(&mut self) -> Parse<StatementKind> {
+        self.expect(K::SET)?;
+        let statement = match self.keyword() {
+            _ if self.at_variable() => self.set_variable()?,
+            K::TRANSACTION => self.set_isolation()?,
+            K::IDENTITY_INSERT => {
+                self.advance();
+                let table = self.object_name()?;
+                SetStatement::IdentityInsert {
+                    table,
+                    on: self.expect_switch()?,
+                }
+            }
+            K::STATISTICS => {
+                self.advance();
+                let options = self.list(Self::word_upper)?;
+                SetStatement::Statistics {
+                    options,
+                    on: self.expect_switch()?,
+                }
+            }
+            K::OFFSETS => {
+                self.advance();
+                let keywords = self.list(Self::word_upper)?;
+                SetStatement::Offsets {
+                    keywords,
+                    on: self.expect_switch()?,
+                }
+            }
+            _ => self.set_option()?,
+        };
+        Ok(StatementKind::Set(statement))
+    }
+
+    fn set_variable(&mut self) -> Parse<SetStatement> {
+        let first = self.mark();
+        let name = self.variable()?;
+        if self.eat_symbol(Symbol::Dot) {
+            return self.set_member(name);
+        }
+        let op = self.expect_assign_op()?;
+        if op == AssignOp::Set && self.at(K::CURSOR) {
+            self.advance();
+            return Ok(SetStatement::Cursor {
+                name,
+                definition: Box::new(self.cursor_definition()?),
+            });
+        }
+        let value = self.expr()?;
+        Ok(SetStatement::Variable {
+            name,
+            op,
+            value,
+            span: self.span_from(first),
+        })
+    }
+
+    fn set_member(&mut self, name: String) -> Parse<SetStatement> {
+        let member = self.ident()?;
+        if self.at_symbol(Symbol::LeftParen) {
+            return Ok(SetStatement::Method {
+                name,
+                method: member,
+                args: self.call_args()?,
+            });
+        }
+        self.expect_equal()?;
+        Ok(SetStatement::Property {
+            name,
+            property: member,
+            value: self.expr()?,
+        })
+    }
+
+    fn set_isolation(&mut self) -> Parse<SetStatement> {
+        self.expect_words(&[K::TRANSACTION, K::ISOLATION, K::LEVEL])?;
+        let level = match self.eat_any(&[K::READ, K::REPEATABLE, K::SNAPSHOT, K::SERIALIZABLE]) {
+            Some(K::READ) => match self.eat_any(&[K::COMMITTED, K::UNCOMMITTED]) {
+                Some(K::COMMITTED) => IsolationLevel::ReadCommitted,
+                Some(_) => IsolationLevel::ReadUncommitted,
+                None => return Err(self.unexpected()),
+            },
+            Some(K::REPEATABLE) => {
+                self.expect(K::READ)?;
+                IsolationLevel::RepeatableRead
+            }
+            Some(K::SNAPSHOT) => IsolationLevel::Snapshot,
+            Some(_) => IsolationLevel::Serializable,
+            None => return Err(self.unexpected()),
+        };
+        Ok(SetStatement::TransactionIsolation(level))
+    }
+
+    fn set_option(&mut self) -> Parse<SetStatement> {
+        let token = self.token(0);
+        let option = self.word_upper()?;
+        if VALUES.contains(&option.as_str()) {
+            return Ok(SetStatement::Value {
+                option,
+                value: self.set_value()?,
+            });
+        }
+        let mut options = vec![self.known_switch(option, token)?];
+        while self.eat_comma() {
+            let token = self.token(0);
+            let option = self.word_upper()?;
+            options.push(self.known_switch(option, token)?);
+        }
+        Ok(SetStatement::Switch {
+            options,
+            on: self.expect_switch()?,
+        })
+    }
+
+    fn known_switch(&self, option: String, token: crate::lexer::Token) -> Parse<String> {
+        if SWITCHES.contains(&option.as_str()) {
+            return Ok(option);
+        }
+        Err(SyntaxError::unknown_set_option(
+            token.line,
+            self.text_of(token),
+        ))
+    }
+
+    fn set_value(&mut self) -> Parse<SetValue> {
+        match self.kind() {
+            TokenKind::Word(K::NULL) => self.expr().map(SetValue::Expr),
+            TokenKind::Word(_) | TokenKind::Quoted => self.any_word().map(SetValue::Word),
+            _ => self.expr().map(SetValue::Expr),
+        }
+    }
+}
