@@ -11,6 +11,7 @@
 
 pub mod access;
 pub mod binder;
+pub mod dml;
 pub mod error;
 pub mod executor;
 pub mod host;

@@ -1,0 +1,519 @@
+//! Applies a set of row changes to a table's trees: the table itself first, then its indexes.
+//!
+//! Theory: writing a row of the table's own tree takes its lock (its last writer is this transaction), so everything
+//! that depends on the row happens after it. A set of changes is applied in three steps, which make it independent of
+//! the order of its rows: first all rows are updated in place or deleted, then old index entries go, then moved and
+//! new rows and entries come. `update t set id = id + 1` therefore never meets its own rows.
+//!
+//! Invariants
+//! 1. A row that changed since it was read is not written: the caller reads it again and decides anew, until it is
+//!    written or no longer qualifies.
+//! 2. Index entries are touched only by the transaction that owns their row.
+
+use super::entries::EntrySet;
+use super::errors;
+use super::keytext;
+use super::target::Writable;
+use crate::access::{EntryBuffers, IndexAccess, damaged};
+use crate::error::{Result, SqlError};
+use crate::host::Host;
+use daruma_storage::{Batch, Isolation, Stamp, StorageError, Tree, Txn, UpdateBatch, WriteOutcome};
+use daruma_value::Value;
+use std::sync::Arc;
+
+/// A stored row as it was read.
+#[derive(Clone, Debug)]
+pub struct OldRow {
+    pub key: Vec<u8>,
+    pub stamp: Stamp,
+    pub payload: Vec<u8>,
+    /// All columns of the definition; virtual computed ones where the table needs them.
+    pub values: Vec<Value>,
+}
+
+/// One row's fate: insert (no old), delete (no new) or update.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    pub old: Option<OldRow>,
+    pub new: Option<Vec<Value>>,
+    /// Columns of the other tables of FROM, for OUTPUT.
+    pub sources: Vec<Value>,
+}
+
+/// Decides anew about a row that changed after it was read; `None` when it does not qualify any more.
+pub type Requalify<'a> = dyn FnMut(&[u8]) -> Result<Option<Change>> + 'a;
+
+/// Attempts to write an index entry whose stamp keeps changing. Its row is ours, so more than one is a defect.
+const ENTRY_ATTEMPTS: usize = 100;
+
+pub struct Applier<'a> {
+    pub host: &'a dyn Host,
+    pub table: &'a Writable,
+    pub txn: Txn,
+    /// Which of `TableDef::indexes` an update can touch; all for inserts and deletes.
+    pub touched: &'a [bool],
+    /// Was a duplicate dropped because of IGNORE_DUP_KEY?
+    pub ignored_duplicates: bool,
+    batch: Batch,
+    entry: EntryBuffers,
+}
+
+impl<'a> Applier<'a> {
+    pub fn new(
+        host: &'a dyn Host,
+        table: &'a Writable,
+        txn: Txn,
+        touched: &'a [bool],
+    ) -> Applier<'a> {
+        Applier {
+            host,
+            table,
+            txn,
+            touched,
+            ignored_duplicates: false,
+            batch: Batch::new(),
+            entry: EntryBuffers::default(),
+        }
+    }
+
+    /// Applies updates and deletes. Gives back what was really done.
+    pub fn apply(
+        &mut self,
+        changes: Vec<Change>,
+        requalify: &mut Requalify,
+    ) -> Result<Vec<Change>> {
+        let (done, moved) = self.write_own_rows(changes, requalify)?;
+        for (position, index) in self.table.access.secondary() {
+            if self.touches(position) || moved.iter().any(Option::is_some) {
+                self.remove_entries(position, index, &done, &moved)?;
+            }
+        }
+        self.insert_moved_rows(&done, &moved)?;
+        for (position, index) in self.table.access.secondary() {
+            if self.touches(position) || moved.iter().any(Option::is_some) {
+                self.add_entries(position, index, &done, &moved)?;
+            }
+        }
+        Ok(done)
+    }
+
+    fn touches(&self, position: usize) -> bool {
+        self.touched.get(position).copied().unwrap_or(true)
+    }
+
+    /// Step one. The second result holds the new key of each row that moves within the table's tree.
+    fn write_own_rows(
+        &mut self,
+        changes: Vec<Change>,
+        requalify: &mut Requalify,
+    ) -> Result<(Vec<Change>, Vec<Option<Vec<u8>>>)> {
+        let tree = self.table.access.tree(self.table.access.primary())?;
+        let (mut done, mut moved) = (
+            Vec::with_capacity(changes.len()),
+            Vec::with_capacity(changes.len()),
+        );
+        let mut pending = changes;
+        while !pending.is_empty() {
+            let new_keys = pending
+                .iter()
+                .map(|c| self.moved_key(c))
+                .collect::<Result<Vec<_>>>()?;
+            let refused = self.try_own_rows(&tree, &pending, &new_keys)?;
+            let mut again = Vec::new();
+            for (i, (change, new_key)) in pending.into_iter().zip(new_keys).enumerate() {
+                match refused.binary_search_by_key(&i, |(row, _)| *row) {
+                    Err(_) => {
+                        self.free_blobs(&change)?;
+                        done.push(change);
+                        moved.push(new_key);
+                    }
+                    Ok(at)
+                        if refused
+                            .get(at)
+                            .is_some_and(|(_, o)| *o == WriteOutcome::Gone) => {}
+                    Ok(_) => {
+                        let key = change
+                            .old
+                            .as_ref()
+                            .map(|o| o.key.as_slice())
+                            .unwrap_or_default();
+                        again.extend(requalify(key)?);
+                    }
+                }
+            }
+            pending = again;
+        }
+        Ok((done, moved))
+    }
+
+    /// New key of an updated row if it differs from the old one.
+    fn moved_key(&self, change: &Change) -> Result<Option<Vec<u8>>> {
+        let (Some(old), Some(new)) = (&change.old, &change.new) else {
+            return Ok(None);
+        };
+        if !self.touches(0) {
+            return Ok(None);
+        }
+        let access = &self.table.access;
+        let mut key = Vec::with_capacity(old.key.len());
+        access.encode_row_key(new, access.row_number(&old.key).unwrap_or(0), &mut key)?;
+        Ok((key != old.key).then_some(key))
+    }
+
+    /// Updates rows that stay and deletes rows that go or move. Gives back the refused ones, sorted by row.
+    fn try_own_rows(
+        &mut self,
+        tree: &Arc<Tree>,
+        changes: &[Change],
+        new_keys: &[Option<Vec<u8>>],
+    ) -> Result<Vec<(usize, WriteOutcome)>> {
+        let (mut updates, mut deletes) = (EntrySet::new(), EntrySet::new());
+        for (i, (change, new_key)) in changes.iter().zip(new_keys).enumerate() {
+            let Some(old) = &change.old else { continue };
+            match &change.new {
+                Some(new) if new_key.is_none() => {
+                    self.table
+                        .access
+                        .encode_row(&self.txn, new, &mut self.entry.payload)?;
+                    updates.push(&old.key, &self.entry.payload, old.stamp, i);
+                }
+                _ => deletes.push(&old.key, &[], old.stamp, i),
+            }
+        }
+        let mut refused = Vec::new();
+        updates.sort();
+        let (mut update, mut part) = (UpdateBatch::new(), Vec::new());
+        updates.in_batches(&mut self.batch, |batch, first| {
+            update.clear();
+            (0..batch.len())
+                .for_each(|i| update.push(batch.key(i), batch.stamp(i), batch.payload(i)));
+            part.clear();
+            tree.update_batch(&self.txn, &update, &mut part)?;
+            refused.extend(
+                part.iter()
+                    .map(|(i, outcome)| (updates.row(first + i), *outcome)),
+            );
+            Ok(())
+        })?;
+        deletes.sort();
+        deletes.in_batches(&mut self.batch, |batch, first| {
+            part.clear();
+            tree.delete_batch(&self.txn, batch, &mut part)?;
+            refused.extend(
+                part.iter()
+                    .map(|(i, outcome)| (deletes.row(first + i), *outcome)),
+            );
+            Ok(())
+        })?;
+        refused.sort_by_key(|(row, _)| *row);
+        Ok(refused)
+    }
+
+    /// The new version of a row has blobs of its own.
+    fn free_blobs(&self, change: &Change) -> Result<()> {
+        let Some(old) = &change.old else {
+            return Ok(());
+        };
+        if !self.table.has_movable_columns {
+            return Ok(());
+        }
+        for blob in self
+            .table
+            .access
+            .blobs(self.table.access.primary(), &old.payload)?
+        {
+            self.table.access.database().free_blob(&self.txn, blob)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the entries of rows that go, move or get another key.
+    fn remove_entries(
+        &mut self,
+        position: usize,
+        index: &IndexAccess,
+        done: &[Change],
+        moved: &[Option<Vec<u8>>],
+    ) -> Result<()> {
+        let mut gone = EntrySet::new();
+        let (mut old_key, mut new_key) = (Vec::new(), Vec::new());
+        for (i, (change, moved)) in done.iter().zip(moved).enumerate() {
+            let Some(old) = &change.old else { continue };
+            if !self.table.is_member(self.host, position, &old.values)? {
+                continue;
+            }
+            old_key.clear();
+            self.table
+                .access
+                .encode_index_key(index, &old.values, &old.key, &mut old_key)?;
+            if let Some(new) = &change.new
+                && self.table.is_member(self.host, position, new)?
+            {
+                new_key.clear();
+                let locator = moved.as_deref().unwrap_or(&old.key);
+                self.table
+                    .access
+                    .encode_index_key(index, new, locator, &mut new_key)?;
+                if new_key == old_key {
+                    continue;
+                }
+            }
+            gone.push(&old_key, &[], Stamp::default(), i);
+        }
+        gone.sort();
+        let tree = self.table.access.tree(index)?;
+        (0..gone.len()).try_for_each(|i| self.delete_entry(&tree, index, gone.key(i)))
+    }
+
+    fn delete_entry(&self, tree: &Arc<Tree>, index: &IndexAccess, key: &[u8]) -> Result<()> {
+        let view = self.txn.view(Isolation::Current);
+        for _ in 0..ENTRY_ATTEMPTS {
+            let entry = tree
+                .get(&view, key)?
+                .ok_or_else(|| damaged("index entry missing"))?;
+            if tree.delete(&self.txn, key, entry.stamp)? == WriteOutcome::Done {
+                return self.free_entry_blobs(index, &entry.payload);
+            }
+        }
+        Err(damaged("index entry changes while its row is locked"))
+    }
+
+    fn free_entry_blobs(&self, index: &IndexAccess, payload: &[u8]) -> Result<()> {
+        if self.table.has_movable_columns {
+            for blob in self.table.access.blobs(index, payload)? {
+                self.table.access.database().free_blob(&self.txn, blob)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn insert_moved_rows(&mut self, done: &[Change], moved: &[Option<Vec<u8>>]) -> Result<()> {
+        let mut rows = EntrySet::new();
+        for (i, (change, key)) in done.iter().zip(moved).enumerate() {
+            if let (Some(key), Some(new)) = (key, &change.new) {
+                self.table
+                    .access
+                    .encode_row(&self.txn, new, &mut self.entry.payload)?;
+                rows.push(key, &self.entry.payload, Stamp::default(), i);
+            }
+        }
+        let new_of = |row: usize| {
+            done.get(row)
+                .and_then(|c| c.new.as_deref())
+                .unwrap_or_default()
+        };
+        self.insert_entries(self.table.access.primary(), rows, new_of)
+    }
+
+    /// Adds entries where the key is new and rewrites those whose carried columns changed.
+    fn add_entries(
+        &mut self,
+        position: usize,
+        index: &IndexAccess,
+        done: &[Change],
+        moved: &[Option<Vec<u8>>],
+    ) -> Result<()> {
+        let (mut added, mut rewritten) = (EntrySet::new(), EntrySet::new());
+        let mut old_key = Vec::new();
+        for (i, (change, moved)) in done.iter().zip(moved).enumerate() {
+            let (Some(old), Some(new)) = (&change.old, &change.new) else {
+                continue;
+            };
+            if !self.table.is_member(self.host, position, new)? {
+                continue;
+            }
+            let locator = moved.as_deref().unwrap_or(&old.key);
+            self.table.access.encode_index_entry(
+                &self.txn,
+                index,
+                new,
+                locator,
+                &mut self.entry,
+            )?;
+            old_key.clear();
+            self.table
+                .access
+                .encode_index_key(index, &old.values, &old.key, &mut old_key)?;
+            let stays = self.entry.key == old_key
+                && self.table.is_member(self.host, position, &old.values)?;
+            let set = if stays { &mut rewritten } else { &mut added };
+            set.push(&self.entry.key, &self.entry.payload, Stamp::default(), i);
+        }
+        rewritten.sort();
+        let tree = self.table.access.tree(index)?;
+        for i in 0..rewritten.len() {
+            self.rewrite_entry(&tree, index, rewritten.key(i), rewritten.payload(i))?;
+        }
+        let new_of = |row: usize| {
+            done.get(row)
+                .and_then(|c| c.new.as_deref())
+                .unwrap_or_default()
+        };
+        self.insert_entries(index, added, new_of)
+    }
+
+    fn rewrite_entry(
+        &self,
+        tree: &Arc<Tree>,
+        index: &IndexAccess,
+        key: &[u8],
+        payload: &[u8],
+    ) -> Result<()> {
+        let view = self.txn.view(Isolation::Current);
+        for _ in 0..ENTRY_ATTEMPTS {
+            let entry = tree
+                .get(&view, key)?
+                .ok_or_else(|| damaged("index entry missing"))?;
+            if entry.payload == payload {
+                return Ok(());
+            }
+            if tree.update(&self.txn, key, entry.stamp, payload)? == WriteOutcome::Done {
+                return self.free_entry_blobs(index, &entry.payload);
+            }
+        }
+        Err(damaged("index entry changes while its row is locked"))
+    }
+
+    /// Inserts complete new rows (`values` are all columns) into the table and its indexes. Rows that IGNORE_DUP_KEY
+    /// drops are removed from `rows`.
+    pub fn insert(&mut self, rows: &mut Vec<Vec<Value>>) -> Result<()> {
+        if self.table.ignores_duplicates {
+            return self.insert_one_by_one(rows);
+        }
+        let access = &self.table.access;
+        let mut own = EntrySet::new();
+        let mut keys = EntrySet::new();
+        let mut key = Vec::new();
+        for (i, values) in rows.iter().enumerate() {
+            let number = if access.needs_row_number() {
+                self.host.next_row_number(&access.table)?
+            } else {
+                0
+            };
+            key.clear();
+            access.encode_row_key(values, number, &mut key)?;
+            access.encode_row(&self.txn, values, &mut self.entry.payload)?;
+            own.push(&key, &self.entry.payload, Stamp::default(), i);
+            keys.push(&[], &key, Stamp::default(), i);
+        }
+        self.insert_entries(access.primary(), own, |row| {
+            rows.get(row).map(Vec::as_slice).unwrap_or_default()
+        })?;
+        for (position, index) in access.secondary() {
+            let mut entries = EntrySet::new();
+            for (i, values) in rows.iter().enumerate() {
+                if self.table.is_member(self.host, position, values)? {
+                    access.encode_index_entry(
+                        &self.txn,
+                        index,
+                        values,
+                        keys.payload(i),
+                        &mut self.entry,
+                    )?;
+                    entries.push(&self.entry.key, &self.entry.payload, Stamp::default(), i);
+                }
+            }
+            self.insert_entries(index, entries, |row| {
+                rows.get(row).map(Vec::as_slice).unwrap_or_default()
+            })?;
+        }
+        Ok(())
+    }
+
+    /// With IGNORE_DUP_KEY every row stands alone: what it wrote is taken back when an index that ignores duplicates
+    /// already has its key.
+    fn insert_one_by_one(&mut self, rows: &mut Vec<Vec<Value>>) -> Result<()> {
+        let mut kept = Vec::with_capacity(rows.len());
+        for values in rows.drain(..) {
+            let savepoint = self.txn.savepoint();
+            match self.insert_row(&values)? {
+                true => kept.push(values),
+                false => {
+                    self.txn.rollback_to(savepoint)?;
+                    self.ignored_duplicates = true;
+                }
+            }
+        }
+        *rows = kept;
+        Ok(())
+    }
+
+    /// False if an index with IGNORE_DUP_KEY has the key already.
+    fn insert_row(&mut self, values: &[Value]) -> Result<bool> {
+        let access = &self.table.access;
+        let number = if access.needs_row_number() {
+            self.host.next_row_number(&access.table)?
+        } else {
+            0
+        };
+        let mut locator = Vec::new();
+        access.encode_row_key(values, number, &mut locator)?;
+        access.encode_row(&self.txn, values, &mut self.entry.payload)?;
+        if !self.insert_entry(access.primary(), &locator, &self.entry.payload, values)? {
+            return Ok(false);
+        }
+        for (position, index) in access.secondary() {
+            if self.table.is_member(self.host, position, values)? {
+                access.encode_index_entry(&self.txn, index, values, &locator, &mut self.entry)?;
+                if !self.insert_entry(index, &self.entry.key, &self.entry.payload, values)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn insert_entry(
+        &self,
+        index: &IndexAccess,
+        key: &[u8],
+        payload: &[u8],
+        values: &[Value],
+    ) -> Result<bool> {
+        match self
+            .table
+            .access
+            .tree(index)?
+            .insert(&self.txn, key, payload)
+        {
+            Ok(()) => Ok(true),
+            Err(StorageError::DuplicateKey { .. }) if index.def.ignore_dup_key => Ok(false),
+            Err(StorageError::DuplicateKey { .. }) => Err(self.duplicate(index, values)),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn insert_entries<'r>(
+        &mut self,
+        index: &IndexAccess,
+        mut entries: EntrySet,
+        values_of: impl Fn(usize) -> &'r [Value],
+    ) -> Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        entries.sort();
+        let tree = self.table.access.tree(index)?;
+        if let Some(at) = entries.first_duplicate() {
+            return Err(self.duplicate(index, values_of(entries.row(at))));
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        let written = entries.in_batches(&mut batch, |batch, _| {
+            match tree.insert_batch(&self.txn, batch) {
+                Ok(()) => Ok(()),
+                Err(StorageError::DuplicateKey { key }) => {
+                    let row = entries.find(&key).map(|at| entries.row(at));
+                    Err(self.duplicate(index, row.map(&values_of).unwrap_or_default()))
+                }
+                Err(e) => Err(e.into()),
+            }
+        });
+        self.batch = batch;
+        written
+    }
+
+    fn duplicate(&self, index: &IndexAccess, values: &[Value]) -> SqlError {
+        let text = keytext::key_text(&self.table.access, index, values);
+        errors::duplicate_key(&self.table.access.table, &index.def, &text)
+    }
+}

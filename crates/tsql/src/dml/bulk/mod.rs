@@ -1,0 +1,342 @@
+//! Rows in bulk: SELECT INTO, the protocol's bulk load, and BULK INSERT from a file.
+//!
+//! Theory: all three feed an [`Inserter`]. Constraints and triggers are left out unless asked for, and given identity
+//! values may be kept, as the product does.
+//!
+//! Read next: `fields`, `options`, `super::inserter`.
+
+mod errors;
+mod fields;
+mod options;
+
+use super::assign::Assign;
+use super::errors::{Verb, identity_value_missing};
+use super::inserter::{InsertOptions, InsertShape, Inserter};
+use super::target::Writable;
+use crate::access::damaged;
+use crate::error::{Result, SqlError};
+use crate::executor::RowBatch;
+use crate::host::{Host, Resolved, TableRef};
+use daruma_catalog::ColumnDef;
+use daruma_syntax::ast;
+use daruma_value::{DataType, Value};
+pub use errors::{cannot_open, no_such_file};
+use fields::{FieldError, FieldReader, Record};
+pub use options::BulkOptions;
+use std::io::Read;
+use std::sync::Arc;
+
+/// Target of a bulk load by the protocol: made once, then `begin`.
+pub struct BulkTarget {
+    shape: InsertShape,
+    assign: Vec<Assign>,
+    options: InsertOptions,
+}
+
+/// A column as the client sends it.
+#[derive(Clone, Debug)]
+pub struct BulkColumn {
+    pub name: String,
+    pub data_type: DataType,
+}
+
+impl BulkTarget {
+    /// `columns` in the order in which rows will hold them.
+    pub fn new(
+        host: &dyn Host,
+        table: &TableRef,
+        columns: &[BulkColumn],
+        options: InsertOptions,
+    ) -> Result<BulkTarget> {
+        let writable = Arc::new(Writable::prepare(host, table)?);
+        let ordinals =
+            super::insert::named_columns(&writable, columns.iter().map(|c| c.name.as_str()))?;
+        let mut assign = Vec::with_capacity(columns.len());
+        for (ordinal, column) in ordinals.iter().zip(columns) {
+            let def = column_at(table, *ordinal)?;
+            assign.push(Assign::into_column(column.data_type, table, def, host)?);
+        }
+        Ok(BulkTarget {
+            shape: InsertShape::new(writable, ordinals),
+            assign,
+            options,
+        })
+    }
+
+    pub fn begin<'a>(&'a self, host: &'a dyn Host) -> Result<BulkInsert<'a>> {
+        let inserter = Inserter::begin(host, &self.shape, self.options, Verb::Insert)?;
+        Ok(BulkInsert {
+            target: self,
+            inserter,
+            given: Vec::new(),
+        })
+    }
+}
+
+/// Options of `INSERT BULK .. WITH (..)`.
+pub fn insert_bulk_options(ast: &ast::InsertBulk) -> InsertOptions {
+    let has = |name: &str| ast.options.iter().any(|o| o.is(name));
+    InsertOptions {
+        keep_nulls: has("KEEP_NULLS"),
+        check_constraints: has("CHECK_CONSTRAINTS"),
+        fire_triggers: has("FIRE_TRIGGERS"),
+        keep_identity: true,
+    }
+}
+
+/// A bulk load under way.
+pub struct BulkInsert<'a> {
+    target: &'a BulkTarget,
+    inserter: Inserter<'a>,
+    given: Vec<Option<Value>>,
+}
+
+impl BulkInsert<'_> {
+    /// Takes one row, in the order of the target's columns.
+    pub fn push(&mut self, row: &mut [Value]) -> Result<()> {
+        self.given.clear();
+        for (value, assign) in row.iter_mut().zip(&self.target.assign) {
+            self.given
+                .push(Some(assign.convert(std::mem::replace(value, Value::Null))?));
+        }
+        self.inserter.push(&mut self.given, None)
+    }
+
+    /// Writes what is left and gives the number of rows.
+    pub fn finish(self) -> Result<u64> {
+        self.inserter.finish(None)
+    }
+}
+
+/// Rows for the next call; false at the end.
+pub type NextRows<'a> = dyn FnMut(&mut RowBatch) -> Result<bool> + 'a;
+
+/// Fills a table from a stream of rows with one value for each of its columns that can be given: SELECT INTO.
+pub fn insert_stream(host: &dyn Host, table: &TableRef, next: &mut NextRows) -> Result<u64> {
+    let columns = table.def.columns.iter().filter(|c| c.computed.is_none());
+    let columns: Vec<_> = columns
+        .map(|c| BulkColumn {
+            name: c.name.clone(),
+            data_type: c.data_type,
+        })
+        .collect();
+    let options = InsertOptions {
+        keep_nulls: true,
+        check_constraints: false,
+        fire_triggers: false,
+        keep_identity: true,
+    };
+    let target = BulkTarget::new(host, table, &columns, options)?;
+    let mut insert = target.begin(host)?;
+    let mut batch = RowBatch::new();
+    while next(&mut batch)? {
+        for i in 0..batch.len() {
+            insert.push(batch.row_mut(i))?;
+        }
+    }
+    insert.finish()
+}
+
+/// BULK INSERT. `file` is the opened data file; `path` names it in messages.
+pub fn bulk_insert(
+    ast: &ast::BulkInsert,
+    host: &dyn Host,
+    path: &str,
+    file: &mut dyn Read,
+) -> Result<u64> {
+    let options = BulkOptions::parse(&ast.options)?;
+    let table = match host.resolve(&ast.table)? {
+        Resolved::Table(table) => table,
+        _ => return Err(super::errors::invalid_object(&ast.table.dotted())),
+    };
+    let load = FileLoad::new(host, &table, &options)?;
+    load.run(host, path, file, &options)
+}
+
+/// What each field of the file becomes.
+struct FileLoad {
+    shape: InsertShape,
+    fields: Vec<FieldTarget>,
+    options: InsertOptions,
+}
+
+/// One column of the file, which has all columns of the table in order.
+struct FieldTarget {
+    name: String,
+    /// `None`: the field is there and is ignored (identity, computed and rowversion columns).
+    assign: Option<Assign>,
+    data_type: DataType,
+    nullable: bool,
+}
+
+impl FileLoad {
+    fn new(host: &dyn Host, table: &TableRef, options: &BulkOptions) -> Result<FileLoad> {
+        let writable = Arc::new(Writable::prepare(host, table)?);
+        if options.keep_identity && host.identity_insert(table) && writable.identity.is_none() {
+            return Err(identity_value_missing(table));
+        }
+        let takes = |c: &ColumnDef| {
+            c.computed.is_none()
+                && c.data_type != DataType::RowVersion
+                && (options.keep_identity || !c.is_identity)
+        };
+        let columns = table.def.columns.iter();
+        let given = columns
+            .clone()
+            .enumerate()
+            .filter(|(_, c)| takes(c))
+            .map(|(i, _)| i)
+            .collect();
+        let fields = columns.map(|c| FieldTarget {
+            name: c.name.clone(),
+            assign: takes(c).then(|| Assign::from_text(table, c, host)),
+            data_type: c.data_type,
+            nullable: c.nullable || !options.keep_nulls && c.default.is_some(),
+        });
+        Ok(FileLoad {
+            fields: fields.collect(),
+            shape: InsertShape::new(writable, given),
+            options: InsertOptions {
+                keep_nulls: options.keep_nulls,
+                check_constraints: options.check_constraints,
+                fire_triggers: options.fire_triggers,
+                keep_identity: true,
+            },
+        })
+    }
+
+    fn run(
+        &self,
+        host: &dyn Host,
+        path: &str,
+        file: &mut dyn Read,
+        options: &BulkOptions,
+    ) -> Result<u64> {
+        let mut reader = FieldReader::new(file, options.layout(self.fields.len()));
+        let mut inserter = Inserter::begin(host, &self.shape, self.options, Verb::Insert)?;
+        let (mut record, mut given) = (Record::default(), Vec::new());
+        let (mut number, mut refused) = (0, 0);
+        loop {
+            number += 1;
+            if options.last_row != 0 && number > options.last_row {
+                break;
+            }
+            let wanted = number >= options.first_row;
+            let problem = match reader.next(&mut record) {
+                Ok(false) => break,
+                Ok(true) if !wanted => continue,
+                Ok(true) => self.row(&record, number, options, &mut given).err(),
+                Err(FieldError::Malformed { .. }) if !wanted => continue,
+                Err(FieldError::Malformed { column }) => {
+                    Some(errors::invalid_csv(path, number, column))
+                }
+                Err(FieldError::TooLong { column }) => {
+                    return Err(errors::column_too_long(number, column));
+                }
+                Err(FieldError::UnexpectedEnd) => return Err(errors::unexpected_end()),
+                Err(FieldError::Io(e)) => return Err(errors::cannot_read(path, &e)),
+            };
+            match problem {
+                None => inserter.push(&mut given, None)?,
+                Some(error) => {
+                    refused += 1;
+                    if refused > options.max_errors {
+                        host.message(error);
+                        return Err(errors::too_many_errors(options.max_errors));
+                    }
+                    host.message(error);
+                }
+            }
+        }
+        inserter.finish(None)
+    }
+
+    fn row(
+        &self,
+        record: &Record,
+        number: u64,
+        options: &BulkOptions,
+        given: &mut Vec<Option<Value>>,
+    ) -> Result<()> {
+        given.clear();
+        for (i, field) in self.fields.iter().enumerate() {
+            if let Some(assign) = &field.assign {
+                let value = field
+                    .value(record.field(i), record.is_quoted(i), options)
+                    .map_err(|e| e.at(number, i + 1, field))?;
+                if value.is_null() && !field.nullable {
+                    return Err(errors::unexpected_null(number, i + 1, &field.name));
+                }
+                let value = assign
+                    .convert(value)
+                    .map_err(|e| field.conversion_error(&e, number, i + 1))?;
+                given.push(Some(value));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A field that cannot be what its column is.
+struct BadField;
+
+impl BadField {
+    fn at(self, row: u64, column: usize, field: &FieldTarget) -> SqlError {
+        errors::type_mismatch(row, column, &field.name)
+    }
+}
+
+impl FieldTarget {
+    fn value(
+        &self,
+        bytes: &[u8],
+        quoted: bool,
+        options: &BulkOptions,
+    ) -> std::result::Result<Value, BadField> {
+        if bytes.is_empty() {
+            let text = quoted && self.data_type.is_character();
+            return Ok(if text { Value::str("") } else { Value::Null });
+        }
+        let text = options.decode(bytes).ok_or(BadField)?;
+        // One NUL stands for an empty text.
+        if text == "\0" && self.data_type.is_character() {
+            return Ok(Value::str(""));
+        }
+        if self.data_type.is_binary() {
+            let digits = text.strip_prefix("0x").unwrap_or(&text);
+            return hex_bytes(digits).map(Value::Bytes).ok_or(BadField);
+        }
+        if self.data_type.is_character() {
+            Ok(Value::str(text))
+        } else {
+            Ok(Value::str(text.trim()))
+        }
+    }
+
+    fn conversion_error(&self, error: &SqlError, row: u64, column: usize) -> SqlError {
+        match error.number {
+            2628 | 8152 => errors::truncation(row, column, &self.name),
+            8115 | 220 | 232 | 244 | 248 | 236 | 294 | 242 => {
+                errors::overflow(row, column, &self.name)
+            }
+            _ => errors::type_mismatch(row, column, &self.name),
+        }
+    }
+}
+
+fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
+    let pairs = digits.as_bytes().chunks(2).map(|pair| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+fn column_at(table: &TableRef, ordinal: usize) -> Result<&ColumnDef> {
+    table
+        .def
+        .columns
+        .get(ordinal)
+        .ok_or_else(|| damaged("no such column"))
+}

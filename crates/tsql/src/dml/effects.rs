@@ -1,0 +1,287 @@
+//! What follows from changed rows: foreign keys in both directions, cascades, triggers.
+//!
+//! Theory: each table that a statement touches, directly or by cascade, gathers its effects while rows are written and
+//! finishes once: parents of new keys, children of removed keys, then cascades, deepest first, and its triggers last.
+
+use super::apply::{Applier, Change, OldRow};
+use super::errors::Verb;
+use super::foreign::{self, Cascade, CascadeAction, ChildLookups, ParentLookups};
+use super::target::Writable;
+use crate::access::damaged;
+use crate::error::Result;
+use crate::host::{Host, TriggerAction};
+use daruma_storage::Isolation;
+use daruma_value::Value;
+
+/// Rows before and after, for triggers.
+#[derive(Default)]
+struct Images {
+    inserted: Vec<Vec<Value>>,
+    deleted: Vec<Vec<Value>>,
+}
+
+pub struct Effects {
+    action: TriggerAction,
+    changed: Option<Vec<bool>>,
+    parents: ParentLookups,
+    children: ChildLookups,
+    images: Option<Images>,
+}
+
+impl Effects {
+    /// `changed`: the columns an update can change; `None` for inserts and deletes.
+    pub fn new(
+        host: &dyn Host,
+        table: &Writable,
+        action: TriggerAction,
+        changed: Option<Vec<bool>>,
+    ) -> Result<Effects> {
+        let none = vec![false; table.width()];
+        let is = |wanted| action == wanted;
+        let parent_columns = if is(TriggerAction::Delete) {
+            Some(none.as_slice())
+        } else {
+            changed.as_deref()
+        };
+        let child_columns = if is(TriggerAction::Insert) {
+            Some(none.as_slice())
+        } else {
+            changed.as_deref()
+        };
+        Ok(Effects {
+            action,
+            parents: ParentLookups::new(host, table.table(), parent_columns)?,
+            children: ChildLookups::new(host, table.table(), child_columns)?,
+            images: host
+                .has_triggers(table.table(), action)
+                .then(Images::default),
+            changed,
+        })
+    }
+
+    /// Without foreign keys (bulk load that does not check them).
+    pub fn unchecked(host: &dyn Host, table: &Writable, fire_triggers: bool) -> Result<Effects> {
+        let none = vec![false; table.width()];
+        Ok(Effects {
+            action: TriggerAction::Insert,
+            parents: ParentLookups::new(host, table.table(), Some(&none))?,
+            children: ChildLookups::new(host, table.table(), Some(&none))?,
+            images: (fire_triggers && host.has_triggers(table.table(), TriggerAction::Insert))
+                .then(Images::default),
+            changed: None,
+        })
+    }
+
+    pub fn without_triggers(mut self) -> Effects {
+        self.images = None;
+        self
+    }
+
+    /// Does nothing follow, so that changed rows need not be shown to `note`?
+    pub fn is_empty(&self) -> bool {
+        self.parents.is_empty() && self.children.is_empty() && self.images.is_none()
+    }
+
+    pub fn note_inserted(
+        &mut self,
+        host: &dyn Host,
+        table: &Writable,
+        rows: &[Vec<Value>],
+        verb: Verb,
+    ) -> Result<()> {
+        if !self.parents.is_empty() {
+            rows.iter().try_for_each(|row| self.parents.note(row))?;
+            self.parents.relieve(host, table.table(), verb)?;
+        }
+        if let Some(images) = &mut self.images {
+            images.inserted.extend_from_slice(rows);
+        }
+        Ok(())
+    }
+
+    pub fn note(
+        &mut self,
+        host: &dyn Host,
+        table: &Writable,
+        changes: &[Change],
+        verb: Verb,
+    ) -> Result<()> {
+        for change in changes {
+            if let Some(new) = &change.new {
+                self.parents.note(new)?;
+            }
+            self.children.note(table, change)?;
+            if let Some(images) = &mut self.images {
+                images.inserted.extend(change.new.clone());
+                images
+                    .deleted
+                    .extend(change.old.as_ref().map(|old| old.values.clone()));
+            }
+        }
+        self.parents.relieve(host, table.table(), verb)
+    }
+
+    /// All rows are written.
+    pub fn finish(self, host: &dyn Host, table: &Writable, verb: Verb, depth: usize) -> Result<()> {
+        let Effects {
+            action,
+            changed,
+            mut parents,
+            children,
+            images,
+        } = self;
+        parents.finish(host, table.table(), verb)?;
+        for cascade in children.finish(host, table, verb)? {
+            run_cascade(host, cascade, verb, depth + 1)?;
+        }
+        let Some(images) = images else { return Ok(()) };
+        // A cascade that found no row fires nothing; the statement's own table always fires.
+        if depth > 0 && images.inserted.is_empty() && images.deleted.is_empty() {
+            return Ok(());
+        }
+        let columns = table.access.def().columns.iter().enumerate();
+        let is_changed = |ordinal: usize| {
+            changed
+                .as_ref()
+                .is_none_or(|c| c.get(ordinal).copied().unwrap_or(false))
+        };
+        let updated: Vec<_> = columns
+            .filter(|(o, _)| is_changed(*o))
+            .map(|(_, c)| c.id)
+            .collect();
+        host.fire_triggers(
+            table.table(),
+            action,
+            &images.inserted,
+            &images.deleted,
+            &updated,
+        )
+    }
+}
+
+fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> Result<()> {
+    foreign::check_depth(depth)?;
+    let table = Writable::prepare(host, &cascade.child)?;
+    let txn = host.begin_write(&cascade.child)?;
+    let mut changed = vec![false; table.width()];
+    cascade.ordinals.iter().for_each(|o| changed[*o] = true);
+    table.widen(&mut changed);
+    let deletes = cascade.action == CascadeAction::Delete;
+    let touched = if deletes {
+        Vec::new()
+    } else {
+        table.touched_indexes(&changed)
+    };
+
+    let mut found = Vec::new();
+    let keys: Vec<&[Value]> = cascade.keys.iter().map(|(old, _)| old.as_slice()).collect();
+    foreign::find_children(
+        host,
+        &cascade.child,
+        &cascade.ordinals,
+        &keys,
+        &mut |n, row| {
+            let values = table.decode(host, row.payload)?;
+            let old = OldRow {
+                key: row.key.to_vec(),
+                stamp: row.stamp,
+                payload: row.payload.to_vec(),
+                values,
+            };
+            found.push((n, old));
+            Ok(true)
+        },
+    )?;
+    let new_row = |n: usize, old: OldRow| -> Result<Change> {
+        let new = if deletes {
+            None
+        } else {
+            Some(cascaded_row(
+                host, &table, &cascade, n, &old, &changed, verb,
+            )?)
+        };
+        Ok(Change {
+            old: Some(old),
+            new,
+            sources: Vec::new(),
+        })
+    };
+    let changes = found
+        .into_iter()
+        .map(|(n, old)| new_row(n, old))
+        .collect::<Result<Vec<_>>>()?;
+
+    let tree = table.access.tree(table.access.primary())?;
+    let mut again = |key: &[u8]| -> Result<Option<Change>> {
+        let Some(entry) = tree.get(&txn.view(Isolation::Current), key)? else {
+            return Ok(None);
+        };
+        let values = table.decode(host, &entry.payload)?;
+        let old = OldRow {
+            key: key.to_vec(),
+            stamp: entry.stamp,
+            payload: entry.payload,
+            values,
+        };
+        for (n, key) in keys.iter().enumerate() {
+            if foreign::still_names(&table.access, &cascade.ordinals, &old.values, key)? {
+                return new_row(n, old).map(Some);
+            }
+        }
+        Ok(None)
+    };
+    let done = Applier::new(host, &table, txn.clone(), &touched).apply(changes, &mut again)?;
+    let action = if deletes {
+        TriggerAction::Delete
+    } else {
+        TriggerAction::Update
+    };
+    let mut effects = Effects::new(host, &table, action, (!deletes).then(|| changed.clone()))?;
+    effects.note(host, &table, &done, verb)?;
+    effects.finish(host, &table, verb, depth)
+}
+
+/// A child row with its foreign key columns following the parent.
+fn cascaded_row(
+    host: &dyn Host,
+    table: &Writable,
+    cascade: &Cascade,
+    n: usize,
+    old: &OldRow,
+    changed: &[bool],
+    verb: Verb,
+) -> Result<Vec<Value>> {
+    let mut row = old.values.clone();
+    let (_, new) = cascade
+        .keys
+        .get(n)
+        .ok_or_else(|| damaged("cascade without key"))?;
+    for (i, ordinal) in cascade.ordinals.iter().enumerate() {
+        let value = match cascade.action {
+            CascadeAction::Follow => new
+                .as_ref()
+                .and_then(|new| new.get(i))
+                .cloned()
+                .unwrap_or(Value::Null),
+            CascadeAction::SetDefault => match table.defaults.get(*ordinal) {
+                Some(Some(default)) => default.eval(host, &[])?,
+                _ => Value::Null,
+            },
+            CascadeAction::SetNull | CascadeAction::Delete => Value::Null,
+        };
+        *row.get_mut(*ordinal)
+            .ok_or_else(|| damaged("row too short"))? = value;
+    }
+    renew_rowversion(host, table, &mut row)?;
+    table.complete(host, &mut row, Some(changed), verb)?;
+    Ok(row)
+}
+
+/// Every change of a row gives it a new row version.
+pub fn renew_rowversion(host: &dyn Host, table: &Writable, row: &mut [Value]) -> Result<()> {
+    if let Some(place) = table.rowversion.and_then(|ordinal| row.get_mut(ordinal)) {
+        let version = host.next_rowversion(table.access.database())?;
+        *place = Value::Bytes(version.to_be_bytes().to_vec());
+    }
+    Ok(())
+}

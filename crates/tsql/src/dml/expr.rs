@@ -1,0 +1,81 @@
+//! Expressions over one row of a table, prepared from the text the catalog keeps: defaults, computed columns, checks,
+//! index filters.
+
+use super::assign::Assign;
+use crate::error::{Result, SqlError};
+use crate::executor::{ConditionPlan, ScalarPlan, Scope, prepare_condition, prepare_scalar};
+use crate::host::{Host, TableRef};
+use daruma_catalog::ColumnDef;
+use daruma_syntax::SyntaxError;
+use daruma_syntax::{ParseOptions, parse_condition, parse_expression};
+use daruma_value::Value;
+
+/// A value computed from a row and converted to the type of its column.
+pub struct RowScalar {
+    plan: ScalarPlan,
+    assign: Assign,
+}
+
+impl RowScalar {
+    /// DEFAULT of a column: reads no row.
+    pub fn default(host: &dyn Host, column: &ColumnDef, definition: &str) -> Result<RowScalar> {
+        RowScalar::prepare(host, &Scope::default(), definition, column)
+    }
+
+    /// Computed column.
+    pub fn over_table(
+        host: &dyn Host,
+        table: &TableRef,
+        definition: &str,
+        column: &ColumnDef,
+    ) -> Result<RowScalar> {
+        RowScalar::prepare(
+            host,
+            &Scope::of_table(table, &table.name),
+            definition,
+            column,
+        )
+    }
+
+    fn prepare(
+        host: &dyn Host,
+        scope: &Scope,
+        definition: &str,
+        column: &ColumnDef,
+    ) -> Result<RowScalar> {
+        let expr = parse_expression(definition, &ParseOptions::default())
+            .map_err(|e| unreadable(definition, &e))?;
+        let plan = prepare_scalar(&expr, scope, host)?;
+        let assign = Assign::new(plan.data_type(), column, host)?;
+        Ok(RowScalar { plan, assign })
+    }
+
+    pub fn eval(&self, host: &dyn Host, row: &[Value]) -> Result<Value> {
+        self.assign.convert(self.plan.eval(row, host)?)
+    }
+}
+
+/// A CHECK or index filter.
+pub struct RowCondition {
+    plan: ConditionPlan,
+}
+
+impl RowCondition {
+    pub fn over_table(host: &dyn Host, table: &TableRef, definition: &str) -> Result<RowCondition> {
+        let condition = parse_condition(definition, &ParseOptions::default())
+            .map_err(|e| unreadable(definition, &e))?;
+        let plan = prepare_condition(&condition, &Scope::of_table(table, &table.name), host)?;
+        Ok(RowCondition { plan })
+    }
+
+    /// `None` is unknown: a check accepts it, a filter does not.
+    pub fn test(&self, host: &dyn Host, row: &[Value]) -> Result<Option<bool>> {
+        self.plan.eval(row, host)
+    }
+}
+
+/// Text in the catalog was parsed when it was stored; that it fails now is damage.
+fn unreadable(definition: &str, errors: &[SyntaxError]) -> SqlError {
+    let why = errors.first().map(ToString::to_string).unwrap_or_default();
+    crate::access::damaged(&format!("definition {definition} cannot be read: {why}"))
+}

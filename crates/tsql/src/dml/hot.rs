@@ -1,0 +1,623 @@
+//! Full-table UPDATE of columns that no index, key or trigger depends on: page by page, without a thought for each row.
+//!
+//! Theory: a batch of the scan is one leaf page. For each row the columns that the statement reads are decoded into
+//! one reused row of values, the new values are computed and checked, and the changed columns are patched into a copy
+//! of the stored row. One call then writes the page. What the common forms of SET and CHECK need is known when the
+//! statement is prepared ([`Kernel`], [`Guard`]); they answer plain cases alone and leave every other (NULL, overflow,
+//! truncation, a check that fails) to the general expression, so results and errors are the same by construction.
+//!
+//! Invariant: nothing is allocated for a row, except for texts over 24 bytes.
+
+use super::assign::Assign;
+use super::errors::{self, Verb};
+use super::modify::HotFacts;
+use super::target::{Writable, overlap};
+use crate::access::{IndexAccess, damaged};
+use crate::error::{Result, SqlError};
+use crate::executor::{ScalarPlan, Scope, prepare_scalar};
+use crate::host::{Access, Host};
+use compact_str::CompactString;
+use daruma_catalog::names_equal;
+use daruma_storage::{
+    Batch, ENTRY_BYTES_MAX, ReadView, ScanSpec, Tree, Txn, UpdateBatch, WriteOutcome,
+};
+use daruma_syntax::ast::{self, Assignment, BinaryOp, CompareOp, Condition, Expr, Literal};
+use daruma_syntax::{ParseOptions, parse_condition};
+use daruma_value::row::{Cell, RowView};
+use daruma_value::{DataType, Value};
+use std::sync::Arc;
+
+pub struct HotUpdate {
+    items: Vec<Item>,
+    /// Columns to decode: what expressions and checks read. Position in the row and ordinal.
+    reads: Vec<(usize, usize)>,
+    checks: Vec<HotCheck>,
+    width: usize,
+}
+
+struct Item {
+    ordinal: usize,
+    /// Position in the stored row.
+    position: usize,
+    kernel: Option<Kernel>,
+    plan: ScalarPlan,
+    assign: Assign,
+    /// Set when the column refuses NULL.
+    not_null: bool,
+}
+
+struct HotCheck {
+    /// Position in `Writable::checks`.
+    check: usize,
+    guard: Option<Guard>,
+}
+
+/// The plain case of a SET expression over one column.
+#[derive(Debug, PartialEq)]
+enum Kernel {
+    /// `column + delta` of the column's own integer or money type.
+    Add { column: usize, delta: i64 },
+    /// `'text' + column` or `column + 'text'`; the result must have at most `units_max` ASCII characters.
+    Concat {
+        column: usize,
+        text: CompactString,
+        before: bool,
+        units_max: usize,
+    },
+    /// `SUBSTRING(column, start, length)` of ASCII text; `start` counts from 0.
+    Substring {
+        column: usize,
+        start: usize,
+        length: usize,
+    },
+}
+
+/// The plain case of a CHECK: `column op limit` for integers and money, in the column's units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Guard {
+    column: usize,
+    least: i64,
+    most: i64,
+}
+
+impl HotUpdate {
+    /// `None` when the statement needs the general way.
+    pub fn prepare(
+        ast: &ast::Update,
+        table: &Writable,
+        facts: &HotFacts,
+        host: &dyn Host,
+    ) -> Result<Option<HotUpdate>> {
+        let plain = facts.simple
+            && facts.from_stream
+            && !facts.gather
+            && !facts.has_output
+            && !facts.touches_index;
+        let computes = table
+            .computed
+            .iter()
+            .any(|c| overlap(&c.reads, &facts.changed));
+        if !plain
+            || computes
+            || ast.filter.is_some()
+            || ast.top.is_some()
+            || table.rowversion.is_some()
+            || table.has_movable_columns
+        {
+            return Ok(None);
+        }
+        let mut items = Vec::with_capacity(ast.assignments.len());
+        let mut reads = vec![false; table.width()];
+        for assignment in &ast.assignments {
+            let Assignment::Column { column, op, value } = assignment else {
+                return Ok(None);
+            };
+            if matches!(value, Expr::Default) {
+                return Ok(None);
+            }
+            let value = super::modify::compound(op, Expr::Column(column.clone()), value);
+            items.push(Item::prepare(table, &column.name.text, &value, host)?);
+            note_columns(table, &value, &mut reads);
+        }
+        let mut checks = Vec::new();
+        for (check, known) in table
+            .checks
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| overlap(&c.reads, &facts.changed))
+        {
+            reads
+                .iter_mut()
+                .zip(&known.reads)
+                .for_each(|(r, k)| *r |= *k);
+            let definition = table
+                .access
+                .def()
+                .checks
+                .get(known.position)
+                .map(|c| c.definition.as_str())
+                .unwrap_or("");
+            let condition = parse_condition(definition, &ParseOptions::default()).ok();
+            checks.push(HotCheck {
+                check,
+                guard: condition.and_then(|c| Guard::of(&c, table)),
+            });
+        }
+        if table
+            .computed
+            .iter()
+            .any(|c| reads.get(c.ordinal) == Some(&true) && !c.persisted)
+        {
+            return Ok(None);
+        }
+        let position = |ordinal: usize| {
+            table
+                .access
+                .primary()
+                .position(ordinal)
+                .map(|p| (p, ordinal))
+        };
+        let reads = reads
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| **r)
+            .filter_map(|(ordinal, _)| position(ordinal))
+            .collect();
+        Ok(Some(HotUpdate {
+            items,
+            reads,
+            checks,
+            width: table.width(),
+        }))
+    }
+
+    pub fn run(&self, table: &Writable, host: &dyn Host, txn: &Txn) -> Result<u64> {
+        let tree = table.access.tree(table.access.primary())?;
+        let view = host.view(table.table(), Access::Target)?;
+        let mut scan = tree.scan(&view, ScanSpec::all());
+        let mut work = Work::new(self, table, host);
+        let (mut batch, mut updates, mut refused) = (Batch::new(), UpdateBatch::new(), Vec::new());
+        let mut count = 0;
+        while scan.next(&mut batch)? {
+            super::check_cancel(host)?;
+            updates.clear();
+            for i in 0..batch.len() {
+                work.renew(batch.payload(i))?;
+                updates.push(batch.key(i), batch.stamp(i), &work.patched);
+            }
+            refused.clear();
+            tree.update_batch(txn, &updates, &mut refused)?;
+            count += updates.len() as u64;
+            for (i, outcome) in &refused {
+                let written = *outcome == WriteOutcome::Changed
+                    && work.retry(&tree, txn, &view, updates.key(*i))?;
+                count -= u64::from(!written);
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// Buffers of one execution.
+struct Work<'a> {
+    hot: &'a HotUpdate,
+    table: &'a Writable,
+    index: &'a IndexAccess,
+    host: &'a dyn Host,
+    row: Vec<Value>,
+    new: Vec<Value>,
+    patched: Vec<u8>,
+    /// SET CONCAT_NULL_YIELDS_NULL.
+    null_concat: bool,
+}
+
+impl<'a> Work<'a> {
+    fn new(hot: &'a HotUpdate, table: &'a Writable, host: &'a dyn Host) -> Work<'a> {
+        Work {
+            hot,
+            table,
+            index: table.access.primary(),
+            host,
+            row: vec![Value::Null; hot.width],
+            new: vec![Value::Null; hot.items.len()],
+            patched: Vec::with_capacity(ENTRY_BYTES_MAX),
+            null_concat: host.settings().concat_null_yields_null,
+        }
+    }
+
+    /// Makes the new version of a stored row in `patched`.
+    fn renew(&mut self, payload: &[u8]) -> Result<()> {
+        let view = self.index.view(payload)?;
+        for (position, ordinal) in &self.hot.reads {
+            if let Some(place) = self.row.get_mut(*ordinal) {
+                *place = self.table.access.value_at(&view, *position)?;
+            }
+        }
+        for (item, new) in self.hot.items.iter().zip(&mut self.new) {
+            *new = match item
+                .kernel
+                .as_ref()
+                .and_then(|k| k.eval(&self.row, self.null_concat))
+            {
+                Some(value) => value,
+                None => item.assign.convert(item.plan.eval(&self.row, self.host)?)?,
+            };
+        }
+        for (item, new) in self.hot.items.iter().zip(&self.new) {
+            if item.not_null && new.is_null() {
+                return Err(self.null_refused(item));
+            }
+            if let Some(place) = self.row.get_mut(item.ordinal) {
+                place.clone_from(new);
+            }
+        }
+        for check in &self.hot.checks {
+            if !check.guard.is_some_and(|g| g.holds(&self.row)) {
+                self.test(check)?;
+            }
+        }
+        self.patch(&view)
+    }
+
+    fn test(&self, check: &HotCheck) -> Result<()> {
+        let known = self
+            .table
+            .checks
+            .get(check.check)
+            .ok_or_else(|| damaged("no such check"))?;
+        match known.condition.test(self.host, &self.row)? {
+            Some(false) => Err(self.table.violation(known, Verb::Update)),
+            _ => Ok(()),
+        }
+    }
+
+    fn null_refused(&self, item: &Item) -> SqlError {
+        let column = self
+            .table
+            .access
+            .def()
+            .columns
+            .get(item.ordinal)
+            .map(|c| c.name.as_str())
+            .unwrap_or_default();
+        errors::null_not_allowed(self.table.table(), column, Verb::Update)
+    }
+
+    fn patch(&mut self, view: &RowView<'_>) -> Result<()> {
+        const INLINE: usize = 8;
+        let mut few = [(0, Cell::Value(&Value::Null)); INLINE];
+        let many: Vec<_>;
+        let cells = self
+            .hot
+            .items
+            .iter()
+            .zip(&self.new)
+            .map(|(item, new)| (item.position, Cell::Value(new)));
+        let changes = match few.get_mut(..self.hot.items.len()) {
+            Some(few) => {
+                few.iter_mut()
+                    .zip(cells)
+                    .for_each(|(place, cell)| *place = cell);
+                &*few
+            }
+            None => {
+                many = cells.collect();
+                &many
+            }
+        };
+        self.index
+            .layout()
+            .encode_patch(view, changes, &mut self.patched)
+            .map_err(|e| damaged(&e.to_string()))
+    }
+
+    /// A row that someone else changed: read again, renewed and written until it is done or gone.
+    fn retry(&mut self, tree: &Arc<Tree>, txn: &Txn, view: &ReadView, key: &[u8]) -> Result<bool> {
+        loop {
+            super::check_cancel(self.host)?;
+            let Some(entry) = tree.get(view, key)? else {
+                return Ok(false);
+            };
+            self.renew(&entry.payload)?;
+            match tree.update(txn, key, entry.stamp, &self.patched)? {
+                WriteOutcome::Done => return Ok(true),
+                WriteOutcome::Gone => return Ok(false),
+                WriteOutcome::Changed => {}
+            }
+        }
+    }
+}
+
+impl Item {
+    fn prepare(table: &Writable, name: &str, value: &Expr, host: &dyn Host) -> Result<Item> {
+        let columns = &table.access.def().columns;
+        let ordinal = columns
+            .iter()
+            .position(|c| names_equal(&c.name, name))
+            .ok_or_else(|| errors::unknown_column(name))?;
+        let column = columns
+            .get(ordinal)
+            .ok_or_else(|| damaged("no such column"))?;
+        let scope = {
+            let mut scope = Scope::of_table(table.table(), &table.table().name);
+            scope
+                .tables
+                .iter_mut()
+                .for_each(|t| t.schema = Some(table.table().schema_name.clone()));
+            scope
+        };
+        let plan = prepare_scalar(value, &scope, host)?;
+        let assign = match value {
+            Expr::Literal(Literal::Null) => Assign::null(),
+            _ => Assign::into_column(plan.data_type(), table.table(), column, host)?,
+        };
+        let position = table
+            .access
+            .primary()
+            .position(ordinal)
+            .ok_or_else(|| damaged("column is not stored"))?;
+        Ok(Item {
+            ordinal,
+            position,
+            kernel: Kernel::of(value, table, ordinal),
+            plan,
+            assign,
+            not_null: !column.nullable,
+        })
+    }
+}
+
+impl Kernel {
+    /// The kernel of an expression assigned to the column `target`, which must read a column of the same type.
+    fn of(value: &Expr, table: &Writable, target: usize) -> Option<Kernel> {
+        let data_type = table.access.def().columns.get(target)?.data_type;
+        match value {
+            Expr::Binary {
+                op, left, right, ..
+            } => match (op, integer(right), column(left, table, data_type)) {
+                (BinaryOp::Add, Some(n), Some(column)) => add(column, n, data_type),
+                (BinaryOp::Subtract, Some(n), Some(column)) => {
+                    add(column, n.checked_neg()?, data_type)
+                }
+                (BinaryOp::Add, None, Some(column)) => concat(column, right, false, data_type),
+                (BinaryOp::Add, None, None) => concat(
+                    self::column(right, table, data_type)?,
+                    left,
+                    true,
+                    data_type,
+                ),
+                _ => None,
+            },
+            Expr::Function(call)
+                if call.name.is_bare() && call.name.name.is("SUBSTRING") && call.over.is_none() =>
+            {
+                let [text, start, length] = call.args.as_slice() else {
+                    return None;
+                };
+                if !data_type.is_character() || fixed_length(data_type) {
+                    return None;
+                }
+                let start = usize::try_from(integer(start)?.checked_sub(1)?).ok()?;
+                let length = usize::try_from(integer(length)?).ok()?;
+                Some(Kernel::Substring {
+                    column: column(text, table, data_type)?,
+                    start,
+                    length,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn eval(&self, row: &[Value], null_concat: bool) -> Option<Value> {
+        match self {
+            Kernel::Add { column, delta } => match row.get(*column)? {
+                Value::TinyInt(n) => u8::try_from(i64::from(*n) + delta).ok().map(Value::TinyInt),
+                Value::SmallInt(n) => i16::try_from(i64::from(*n) + delta)
+                    .ok()
+                    .map(Value::SmallInt),
+                Value::Int(n) => i32::try_from(i64::from(*n) + delta).ok().map(Value::Int),
+                Value::BigInt(n) => n.checked_add(*delta).map(Value::BigInt),
+                Value::Money(n) => n.checked_add(*delta).map(Value::Money),
+                Value::Null => Some(Value::Null),
+                _ => None,
+            },
+            Kernel::Concat {
+                column,
+                text,
+                before,
+                units_max,
+            } => {
+                let old = match row.get(*column)? {
+                    Value::Str(old) => old,
+                    Value::Null if null_concat => return Some(Value::Null),
+                    _ => return None,
+                };
+                if old.len() + text.len() > *units_max || !old.is_ascii() {
+                    return None;
+                }
+                let (first, second) = if *before { (text, old) } else { (old, text) };
+                let mut joined = CompactString::with_capacity(first.len() + second.len());
+                joined.push_str(first);
+                joined.push_str(second);
+                Some(Value::Str(joined))
+            }
+            Kernel::Substring {
+                column,
+                start,
+                length,
+            } => {
+                let old = match row.get(*column)? {
+                    Value::Str(old) => old,
+                    Value::Null => return Some(Value::Null),
+                    _ => return None,
+                };
+                if !old.is_ascii() {
+                    return None;
+                }
+                let start = (*start).min(old.len());
+                let end = start.saturating_add(*length).min(old.len());
+                Some(Value::Str(CompactString::new(old.get(start..end)?)))
+            }
+        }
+    }
+}
+
+/// `column + n` in the column's units. `int` arithmetic may overflow where the column does not, so only sums that a
+/// 32-bit result surely holds are taken: every operand but `bigint` and `money` is small.
+fn add(column: usize, n: i64, data_type: DataType) -> Option<Kernel> {
+    let n = i64::from(i32::try_from(n).ok()?);
+    match data_type {
+        DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt => {
+            Some(Kernel::Add { column, delta: n })
+        }
+        DataType::Money => Some(Kernel::Add {
+            column,
+            delta: n * 10_000,
+        }),
+        _ => None,
+    }
+}
+
+fn concat(column: usize, text: &Expr, before: bool, data_type: DataType) -> Option<Kernel> {
+    let Expr::Literal(Literal::String { text, .. }) = text else {
+        return None;
+    };
+    let len = data_type.declared_len()?;
+    if !text.is_ascii() || len.is_max() || fixed_length(data_type) || !data_type.is_character() {
+        return None;
+    }
+    Some(Kernel::Concat {
+        column,
+        text: CompactString::new(text),
+        before,
+        units_max: usize::from(len.0),
+    })
+}
+
+fn fixed_length(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Char(_) | DataType::NChar(_))
+}
+
+/// Ordinal of a stored column of just this type.
+fn column(expr: &Expr, table: &Writable, data_type: DataType) -> Option<usize> {
+    let Expr::Column(named) = expr else {
+        return None;
+    };
+    let columns = table.access.def().columns.iter();
+    let (ordinal, found) = columns
+        .enumerate()
+        .find(|(_, c)| names_equal(&c.name, &named.name.text))?;
+    (found.data_type == data_type && found.computed.is_none()).then_some(ordinal)
+}
+
+fn integer(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Literal(Literal::Integer(digits)) => digits.parse().ok(),
+        _ => None,
+    }
+}
+
+impl Guard {
+    /// `column >= n` and its like over one integer or money column, with constants in any parentheses.
+    fn of(condition: &Condition, table: &Writable) -> Option<Guard> {
+        let Condition::Compare { op, left, right } = condition else {
+            return None;
+        };
+        let Expr::Column(named) = left else {
+            return None;
+        };
+        let columns = table.access.def().columns.iter();
+        let (ordinal, found) = columns
+            .enumerate()
+            .find(|(_, c)| names_equal(&c.name, &named.name.text))?;
+        let unit = match found.data_type {
+            DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt => 1,
+            DataType::Money => 10_000,
+            _ => return None,
+        };
+        let limit = constant(right)?.checked_mul(unit)?;
+        let (least, most) = match op {
+            CompareOp::Greater => (limit.checked_add(1)?, i64::MAX),
+            CompareOp::GreaterOrEqual | CompareOp::NotLess => (limit, i64::MAX),
+            CompareOp::Less => (i64::MIN, limit.checked_sub(1)?),
+            CompareOp::LessOrEqual | CompareOp::NotGreater => (i64::MIN, limit),
+            CompareOp::Equal => (limit, limit),
+            CompareOp::NotEqual => return None,
+        };
+        Some(Guard {
+            column: ordinal,
+            least,
+            most,
+        })
+    }
+
+    /// True only when the check surely holds.
+    #[inline]
+    fn holds(&self, row: &[Value]) -> bool {
+        let number = match row.get(self.column) {
+            Some(Value::TinyInt(n)) => i64::from(*n),
+            Some(Value::SmallInt(n)) => i64::from(*n),
+            Some(Value::Int(n)) => i64::from(*n),
+            Some(Value::BigInt(n) | Value::Money(n)) => *n,
+            _ => return false,
+        };
+        (self.least..=self.most).contains(&number)
+    }
+}
+
+/// A whole number: an integer literal, or a decimal one whose fraction is zero (`0.00`), perhaps negated.
+fn constant(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Literal(Literal::Integer(digits)) => digits.parse().ok(),
+        Expr::Literal(Literal::Decimal(digits)) => {
+            let (whole, fraction) = digits.split_once('.')?;
+            let zero = fraction.bytes().all(|b| b == b'0');
+            if !zero {
+                return None;
+            }
+            if whole.is_empty() {
+                Some(0)
+            } else {
+                whole.parse().ok()
+            }
+        }
+        Expr::Unary {
+            op: ast::UnaryOp::Minus,
+            expr,
+        } => constant(expr)?.checked_neg(),
+        _ => None,
+    }
+}
+
+/// Marks the columns an expression reads. Forms beyond the usual ones mark all: decoding more does no harm.
+fn note_columns(table: &Writable, expr: &Expr, reads: &mut [bool]) {
+    match expr {
+        Expr::Literal(_) | Expr::Variable { .. } | Expr::Global { .. } | Expr::Niladic(_) => {}
+        Expr::Column(named) => {
+            let found = table
+                .access
+                .def()
+                .columns
+                .iter()
+                .position(|c| names_equal(&c.name, &named.name.text));
+            match found.and_then(|ordinal| reads.get_mut(ordinal)) {
+                Some(read) => *read = true,
+                None => reads.fill(true),
+            }
+        }
+        Expr::Unary { expr, .. } | Expr::Cast { expr, .. } | Expr::Collate { expr, .. } => {
+            note_columns(table, expr, reads)
+        }
+        Expr::Binary { left, right, .. } => {
+            note_columns(table, left, reads);
+            note_columns(table, right, reads);
+        }
+        Expr::Coalesce(list) => list.iter().for_each(|e| note_columns(table, e, reads)),
+        Expr::Function(call) if call.over.is_none() && call.within_group.is_empty() => {
+            call.args.iter().for_each(|e| note_columns(table, e, reads));
+        }
+        _ => reads.fill(true),
+    }
+}

@@ -1,0 +1,414 @@
+//! INSERT: VALUES, SELECT, EXEC and DEFAULT VALUES.
+
+use super::assign::Assign;
+use super::errors::{self, Verb};
+use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
+use super::output::{OutputPlan, OutputRun, Sides};
+use super::target::Writable;
+use super::watch::Watch;
+use super::{RowCallback, resolve_target};
+use crate::access::damaged;
+use crate::error::Result;
+use crate::executor::{
+    RowBatch, ScalarPlan, Scope, SelectPlan, open, prepare_scalar, prepare_select,
+};
+use crate::host::{Host, TriggerAction};
+use daruma_catalog::names_equal;
+use daruma_syntax::ast::{self, Expr, InsertSource, Literal};
+use daruma_value::{DataType, Value};
+use std::sync::Arc;
+
+pub struct InsertPlan {
+    shape: InsertShape,
+    source: Source,
+    top: Option<ScalarPlan>,
+    pub output: Option<OutputPlan>,
+}
+
+enum Source {
+    Values(Vec<Vec<Cell>>),
+    Select {
+        plan: Arc<SelectPlan>,
+        assign: Vec<Assign>,
+        /// The query reads the table that it fills: gather its rows first.
+        gather: bool,
+    },
+    Execute(Box<ast::Execute>),
+    Defaults,
+}
+
+enum Cell {
+    Default,
+    Value(ScalarPlan, Assign),
+}
+
+pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
+    let (table, written) = resolve_target(host, &ast.target)?;
+    let writable = Arc::new(Writable::prepare(host, &table)?);
+    let listed = !ast.columns.is_empty();
+    let columns = if listed {
+        let columns = named_columns(&writable, ast.columns.iter().map(|c| c.name.text.as_str()))?;
+        refuse_computed(&writable, &columns)?;
+        columns
+    } else {
+        unlisted_columns(&writable, &ast.source, &written)?
+    };
+    let watch = Watch::new(host);
+    let source = match &ast.source {
+        InsertSource::Values(rows) => prepare_values(rows, &writable, &columns, listed, host)?,
+        InsertSource::Query(query) => {
+            let query = with_ctes(query, &ast.with);
+            let plan = prepare_select(&query, &watch)?;
+            let (fewer, more) = if listed {
+                (
+                    errors::fewer_items as fn() -> _,
+                    errors::more_items as fn() -> _,
+                )
+            } else {
+                (
+                    errors::value_count_mismatch as fn() -> _,
+                    errors::value_count_mismatch as fn() -> _,
+                )
+            };
+            if !listed && writable.identity.is_some() && plan.columns().len() == columns.len() + 1 {
+                return Err(errors::identity_needs_column_list(&written));
+            }
+            check_count(plan.columns().len(), columns.len(), fewer, more)?;
+            refuse_rowversion(&writable, &columns)?;
+            let types = plan.columns().iter().map(|c| c.data_type);
+            let assign = assigns(&writable, &columns, types, host)?;
+            Source::Select {
+                plan,
+                assign,
+                gather: watch.count(&table) > 0,
+            }
+        }
+        InsertSource::Execute(exec) => Source::Execute(exec.clone()),
+        InsertSource::DefaultValues => Source::Defaults,
+    };
+    let columns = if matches!(source, Source::Defaults) {
+        Vec::new()
+    } else {
+        columns
+    };
+    let top = ast
+        .top
+        .as_ref()
+        .map(|top| prepare_scalar(&top.count, &Scope::default(), host))
+        .transpose()?;
+    let sides = Sides {
+        inserted: true,
+        deleted: false,
+    };
+    let output = ast
+        .output
+        .as_ref()
+        .map(|o| OutputPlan::prepare(host, o, &table, sides, &Scope::default()))
+        .transpose()?;
+    super::refuse_output_with_triggers(
+        host,
+        &table,
+        TriggerAction::Insert,
+        output.as_ref(),
+        &written,
+    )?;
+    Ok(InsertPlan {
+        shape: InsertShape::new(writable, columns),
+        source,
+        top,
+        output,
+    })
+}
+
+/// The CTEs of the statement are visible in its query.
+fn with_ctes(query: &ast::Query, with: &ast::With) -> ast::Query {
+    let mut query = query.clone();
+    if query.with.is_empty() {
+        query.with = with.clone();
+    }
+    query
+}
+
+/// Ordinals of named columns: 207 for unknown, 264 for repeated names.
+pub fn named_columns<'n>(
+    table: &Writable,
+    names: impl Iterator<Item = &'n str>,
+) -> Result<Vec<usize>> {
+    let mut ordinals = Vec::new();
+    for name in names {
+        let found = table
+            .access
+            .def()
+            .columns
+            .iter()
+            .position(|c| names_equal(&c.name, name));
+        let ordinal = found.ok_or_else(|| errors::unknown_column(name))?;
+        if ordinals.contains(&ordinal) {
+            return Err(errors::column_twice(name));
+        }
+        ordinals.push(ordinal);
+    }
+    Ok(ordinals)
+}
+
+fn refuse_computed(table: &Writable, columns: &[usize]) -> Result<()> {
+    let computed = columns
+        .iter()
+        .filter_map(|o| table.access.def().columns.get(*o))
+        .find(|c| c.computed.is_some());
+    computed.map_or(Ok(()), |c| Err(errors::computed_column(&c.name)))
+}
+
+fn refuse_rowversion(table: &Writable, columns: &[usize]) -> Result<()> {
+    match table.rowversion {
+        Some(ordinal) if columns.contains(&ordinal) => Err(errors::rowversion_insert()),
+        _ => Ok(()),
+    }
+}
+
+/// Without a list the values are for all columns but identity and computed ones.
+fn unlisted_columns(table: &Writable, source: &InsertSource, written: &str) -> Result<Vec<usize>> {
+    let columns = InsertShape::implicit_columns(table);
+    if let InsertSource::Values(rows) = source
+        && table.identity.is_some()
+        && rows
+            .first()
+            .is_some_and(|row| row.len() == columns.len() + 1)
+    {
+        return Err(errors::identity_needs_column_list(written));
+    }
+    Ok(columns)
+}
+
+fn prepare_values(
+    rows: &[Vec<Expr>],
+    table: &Writable,
+    columns: &[usize],
+    listed: bool,
+    host: &dyn Host,
+) -> Result<Source> {
+    let width = rows.first().map_or(0, Vec::len);
+    if rows.iter().any(|row| row.len() != width) {
+        return Err(errors::uneven_values());
+    }
+    let (fewer, more) = if listed {
+        (
+            errors::fewer_values as fn() -> _,
+            errors::more_values as fn() -> _,
+        )
+    } else {
+        (
+            errors::value_count_mismatch as fn() -> _,
+            errors::value_count_mismatch as fn() -> _,
+        )
+    };
+    check_count(width, columns.len(), fewer, more)?;
+    let cells = |row: &Vec<Expr>| {
+        let cells = row
+            .iter()
+            .zip(columns)
+            .map(|(expr, ordinal)| prepare_cell(expr, table, *ordinal, host));
+        cells.collect::<Result<Vec<_>>>()
+    };
+    Ok(Source::Values(
+        rows.iter().map(cells).collect::<Result<Vec<_>>>()?,
+    ))
+}
+
+fn prepare_cell(expr: &Expr, table: &Writable, ordinal: usize, host: &dyn Host) -> Result<Cell> {
+    let column = table
+        .access
+        .def()
+        .columns
+        .get(ordinal)
+        .ok_or_else(|| damaged("no such column"))?;
+    if column.data_type == DataType::RowVersion {
+        return match expr {
+            Expr::Default | Expr::Literal(Literal::Null) => Ok(Cell::Default),
+            _ => Err(errors::rowversion_insert()),
+        };
+    }
+    if matches!(expr, Expr::Default) {
+        return Ok(Cell::Default);
+    }
+    let plan = prepare_scalar(expr, &Scope::default(), host)?;
+    let assign = if matches!(expr, Expr::Literal(Literal::Null)) {
+        Assign::null()
+    } else {
+        Assign::into_column(plan.data_type(), table.table(), column, host)?
+    };
+    Ok(Cell::Value(plan, assign))
+}
+
+fn assigns(
+    table: &Writable,
+    columns: &[usize],
+    types: impl Iterator<Item = DataType>,
+    host: &dyn Host,
+) -> Result<Vec<Assign>> {
+    let mut assigns = Vec::with_capacity(columns.len());
+    for (ordinal, from) in columns.iter().zip(types) {
+        let column = table
+            .access
+            .def()
+            .columns
+            .get(*ordinal)
+            .ok_or_else(|| damaged("no such column"))?;
+        assigns.push(Assign::into_column(from, table.table(), column, host)?);
+    }
+    Ok(assigns)
+}
+
+pub fn execute<'a>(
+    plan: &'a InsertPlan,
+    host: &'a dyn Host,
+    client: Option<&'a mut RowCallback<'a>>,
+) -> Result<u64> {
+    let limit = match &plan.top {
+        Some(top) => super::top_rows(&top.eval(&[], host)?)?,
+        None => u64::MAX,
+    };
+    let mut output = plan
+        .output
+        .as_ref()
+        .map(|o| o.begin(host, client))
+        .transpose()?;
+    let mut run = Run {
+        inserter: Inserter::begin(host, &plan.shape, InsertOptions::STATEMENT, Verb::Insert)?,
+        output: output.as_mut(),
+        left: limit,
+    };
+    match &plan.source {
+        Source::Values(rows) => insert_values(rows, host, &mut run)?,
+        Source::Defaults => run.push(&mut [])?,
+        Source::Select {
+            plan,
+            assign,
+            gather,
+        } => insert_select(plan, assign, *gather, host, &mut run)?,
+        Source::Execute(exec) => insert_execute(plan, exec, host, &mut run)?,
+    }
+    let count = run.finish()?;
+    output.map_or(Ok(()), OutputRun::finish)?;
+    Ok(count)
+}
+
+struct Run<'a, 'o> {
+    inserter: Inserter<'a>,
+    output: Option<&'o mut OutputRun<'a>>,
+    left: u64,
+}
+
+impl Run<'_, '_> {
+    fn push(&mut self, given: &mut [Option<Value>]) -> Result<()> {
+        if self.left == 0 {
+            return Ok(());
+        }
+        self.left -= 1;
+        match &mut self.output {
+            Some(output) => self
+                .inserter
+                .push(given, Some(&mut |row| output.put(Some(row), None, &[]))),
+            None => self.inserter.push(given, None),
+        }
+    }
+
+    fn finish(self) -> Result<u64> {
+        match self.output {
+            Some(output) => self
+                .inserter
+                .finish(Some(&mut |row| output.put(Some(row), None, &[]))),
+            None => self.inserter.finish(None),
+        }
+    }
+}
+
+fn insert_values(rows: &[Vec<Cell>], host: &dyn Host, run: &mut Run) -> Result<()> {
+    let mut given = Vec::new();
+    for row in rows {
+        given.clear();
+        for cell in row {
+            given.push(match cell {
+                Cell::Default => None,
+                Cell::Value(plan, assign) => Some(assign.convert(plan.eval(&[], host)?)?),
+            });
+        }
+        run.push(&mut given)?;
+    }
+    Ok(())
+}
+
+fn insert_select(
+    plan: &Arc<SelectPlan>,
+    assign: &[Assign],
+    gather: bool,
+    host: &dyn Host,
+    run: &mut Run,
+) -> Result<()> {
+    let mut stream = open(plan, host)?;
+    let mut batch = RowBatch::new();
+    let mut gathered = Vec::new();
+    let mut given = Vec::new();
+    while run.left > 0 && stream.next(&mut batch)? {
+        if gather {
+            gathered.extend(batch.rows().map(<[Value]>::to_vec));
+            continue;
+        }
+        for i in 0..batch.len() {
+            push_row(batch.row_mut(i), assign, &mut given, run)?;
+        }
+    }
+    drop(stream);
+    gathered
+        .iter_mut()
+        .try_for_each(|row| push_row(row, assign, &mut given, run))
+}
+
+fn push_row(
+    row: &mut [Value],
+    assign: &[Assign],
+    given: &mut Vec<Option<Value>>,
+    run: &mut Run,
+) -> Result<()> {
+    given.clear();
+    for (value, assign) in row.iter_mut().zip(assign) {
+        given.push(Some(assign.convert(std::mem::replace(value, Value::Null))?));
+    }
+    run.push(given)
+}
+
+/// The rows of all result sets, converted from whatever types they come in. They are gathered first, because the
+/// procedure may read the table.
+fn insert_execute(
+    plan: &InsertPlan,
+    exec: &ast::Execute,
+    host: &dyn Host,
+    run: &mut Run,
+) -> Result<()> {
+    let mut rows = Vec::new();
+    host.execute_for_rows(exec, &mut |row| {
+        rows.push(row.to_vec());
+        Ok(())
+    })?;
+    let table = &plan.shape.table;
+    let mut given = Vec::new();
+    for row in &mut rows {
+        if row.len() != plan.shape.given.len() {
+            return Err(errors::value_count_mismatch());
+        }
+        given.clear();
+        for (value, ordinal) in row.iter_mut().zip(&plan.shape.given) {
+            let column = table
+                .access
+                .def()
+                .columns
+                .get(*ordinal)
+                .ok_or_else(|| damaged("no such column"))?;
+            let value = std::mem::replace(value, Value::Null);
+            let assign = Assign::into_column(value.natural_type(), table.table(), column, host)?;
+            given.push(Some(assign.convert(value)?));
+        }
+        run.push(&mut given)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,327 @@
+//! New rows on their way into a table: from given values to complete rows, written in batches.
+//!
+//! Theory: every statement that makes rows ends here: INSERT, OUTPUT INTO, SELECT INTO, BULK INSERT and bulk load. An
+//! [`InsertShape`] says where each column comes from and is kept with the plan; an [`Inserter`] lives for one statement.
+//! The order of checks for a row is conversion (done by the caller), NOT NULL, CHECK, unique keys; foreign keys and
+//! triggers follow when all rows are written.
+
+use super::apply::Applier;
+use super::effects::Effects;
+use super::errors::{self, Verb};
+use super::target::Writable;
+use crate::access::damaged;
+use crate::error::{Result, SqlError};
+use crate::host::{Host, TriggerAction};
+use daruma_value::{DataType, Decimal, Value};
+use std::sync::Arc;
+
+/// Rows are written when this many or this many bytes of values have gathered.
+const PENDING_ROWS_MAX: usize = 1024;
+const PENDING_BYTES_MAX: usize = 4 << 20;
+
+/// Where a column of a new row comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Given(usize),
+    Default,
+    Identity,
+    RowVersion,
+    Computed,
+}
+
+pub struct InsertShape {
+    pub table: Arc<Writable>,
+    sources: Vec<Source>,
+    /// Column of each given value.
+    pub given: Vec<usize>,
+}
+
+/// What a bulk load does differently.
+#[derive(Clone, Copy, Debug)]
+pub struct InsertOptions {
+    /// A given NULL stays NULL where the column has a default. Only bulk loads ever replace it.
+    pub keep_nulls: bool,
+    pub check_constraints: bool,
+    pub fire_triggers: bool,
+    /// Given identity values are taken whatever IDENTITY_INSERT says.
+    pub keep_identity: bool,
+}
+
+impl InsertOptions {
+    pub const STATEMENT: InsertOptions = InsertOptions {
+        keep_nulls: true,
+        check_constraints: true,
+        fire_triggers: true,
+        keep_identity: false,
+    };
+}
+
+impl InsertShape {
+    /// `columns`: ordinals of the columns that values are given for, in order.
+    pub fn new(table: Arc<Writable>, columns: Vec<usize>) -> InsertShape {
+        let source = |(ordinal, column): (usize, &daruma_catalog::ColumnDef)| {
+            if column.computed.is_some() {
+                Source::Computed
+            } else if column.data_type == DataType::RowVersion {
+                Source::RowVersion
+            } else if let Some(at) = columns.iter().position(|c| *c == ordinal) {
+                Source::Given(at)
+            } else if column.is_identity {
+                Source::Identity
+            } else {
+                Source::Default
+            }
+        };
+        let sources = table
+            .access
+            .def()
+            .columns
+            .iter()
+            .enumerate()
+            .map(source)
+            .collect();
+        InsertShape {
+            table,
+            sources,
+            given: columns,
+        }
+    }
+
+    /// Columns that an INSERT without a column list gives values for.
+    pub fn implicit_columns(table: &Writable) -> Vec<usize> {
+        let columns = table.access.def().columns.iter().enumerate();
+        columns
+            .filter(|(_, c)| c.computed.is_none() && !c.is_identity)
+            .map(|(i, _)| i)
+            .collect()
+    }
+
+    pub fn gives_identity(&self) -> bool {
+        self.table
+            .identity
+            .is_some_and(|i| matches!(self.sources.get(i), Some(Source::Given(_))))
+    }
+}
+
+/// Receives each written row, for OUTPUT.
+pub type Written<'a> = dyn FnMut(&[Value]) -> Result<()> + 'a;
+
+pub struct Inserter<'a> {
+    host: &'a dyn Host,
+    shape: &'a InsertShape,
+    options: InsertOptions,
+    applier: Applier<'a>,
+    effects: Effects,
+    verb: Verb,
+    pending: Vec<Vec<Value>>,
+    pending_bytes: usize,
+    last_identity: Option<i128>,
+    count: u64,
+}
+
+impl<'a> Inserter<'a> {
+    pub fn begin(
+        host: &'a dyn Host,
+        shape: &'a InsertShape,
+        options: InsertOptions,
+        verb: Verb,
+    ) -> Result<Inserter<'a>> {
+        let table = &shape.table;
+        if table.identity.is_some() && !options.keep_identity {
+            let explicit = host.identity_insert(table.table());
+            match (shape.gives_identity(), explicit) {
+                (true, false) => return Err(errors::identity_insert_off(table.table())),
+                (false, true) => return Err(errors::identity_value_missing(table.table())),
+                _ => {}
+            }
+        }
+        let txn = host.begin_write(table.table())?;
+        let effects = if options.check_constraints {
+            let effects = Effects::new(host, table, TriggerAction::Insert, None)?;
+            if options.fire_triggers {
+                effects
+            } else {
+                effects.without_triggers()
+            }
+        } else {
+            Effects::unchecked(host, table, options.fire_triggers)?
+        };
+        Ok(Inserter {
+            host,
+            shape,
+            options,
+            applier: Applier::new(host, table, txn, &[]),
+            effects,
+            verb,
+            pending: Vec::new(),
+            pending_bytes: 0,
+            last_identity: None,
+            count: 0,
+        })
+    }
+
+    /// Takes one row of given values, converted to their columns' types; `None` is DEFAULT.
+    pub fn push(
+        &mut self,
+        given: &mut [Option<Value>],
+        written: Option<&mut Written>,
+    ) -> Result<()> {
+        let row = self.make_row(given)?;
+        self.pending_bytes += row.iter().map(value_bytes).sum::<usize>();
+        self.pending.push(row);
+        if self.pending.len() >= PENDING_ROWS_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
+            self.flush(written)?;
+        }
+        Ok(())
+    }
+
+    fn make_row(&mut self, given: &mut [Option<Value>]) -> Result<Vec<Value>> {
+        let table = &*self.shape.table;
+        let mut row = Vec::with_capacity(self.shape.sources.len() + 1);
+        for (ordinal, source) in self.shape.sources.iter().enumerate() {
+            row.push(match source {
+                Source::Computed => Value::Null,
+                Source::Identity => self.next_identity(ordinal)?,
+                Source::Default => default_value(self.host, table, ordinal)?,
+                Source::RowVersion => {
+                    let version = self.host.next_rowversion(table.access.database())?;
+                    Value::Bytes(version.to_be_bytes().to_vec())
+                }
+                Source::Given(at) => match given.get_mut(*at).and_then(Option::take) {
+                    Some(Value::Null) if !self.options.keep_nulls => {
+                        default_value(self.host, table, ordinal)?
+                    }
+                    Some(value) => value,
+                    None => default_value(self.host, table, ordinal)?,
+                },
+            });
+        }
+        if self.shape.gives_identity() {
+            self.note_identity(&row)?;
+        }
+        if self.options.check_constraints {
+            table.complete(self.host, &mut row, None, self.verb)?;
+        } else {
+            table.compute(self.host, &mut row)?;
+            table.check_not_null(&row, None, self.verb)?;
+        }
+        Ok(row)
+    }
+
+    fn next_identity(&mut self, ordinal: usize) -> Result<Value> {
+        let number = self.host.next_identity(self.shape.table.table())?;
+        self.last_identity = Some(number);
+        let column = self
+            .shape
+            .table
+            .access
+            .def()
+            .columns
+            .get(ordinal)
+            .ok_or_else(|| damaged("no such column"))?;
+        identity_value(number, column.data_type)
+    }
+
+    fn note_identity(&mut self, row: &[Value]) -> Result<()> {
+        let given = self
+            .shape
+            .table
+            .identity
+            .and_then(|i| row.get(i))
+            .and_then(identity_number);
+        if let Some(number) = given {
+            self.host.note_identity(self.shape.table.table(), number)?;
+            self.last_identity = Some(number);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, written: Option<&mut Written>) -> Result<()> {
+        super::check_cancel(self.host)?;
+        self.pending_bytes = 0;
+        self.applier.insert(&mut self.pending)?;
+        self.count += self.pending.len() as u64;
+        self.effects
+            .note_inserted(self.host, &self.shape.table, &self.pending, self.verb)?;
+        if let Some(written) = written {
+            self.pending.iter().try_for_each(|row| written(row))?;
+        }
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Writes what is left, checks foreign keys, fires triggers. Gives the number of rows.
+    pub fn finish(mut self, written: Option<&mut Written>) -> Result<u64> {
+        if !self.pending.is_empty() {
+            self.flush(written)?;
+        }
+        if self.applier.ignored_duplicates {
+            self.host.message(errors::duplicate_ignored());
+        }
+        if let Some(last) = self.last_identity {
+            self.host.set_last_identity(last);
+        }
+        self.effects
+            .finish(self.host, &self.shape.table, self.verb, 0)?;
+        Ok(self.count)
+    }
+}
+
+fn default_value(host: &dyn Host, table: &Writable, ordinal: usize) -> Result<Value> {
+    match table.defaults.get(ordinal) {
+        Some(Some(default)) => default.eval(host, &[]),
+        _ => Ok(Value::Null),
+    }
+}
+
+fn identity_value(number: i128, data_type: DataType) -> Result<Value> {
+    let value = match data_type {
+        DataType::TinyInt => u8::try_from(number).ok().map(Value::TinyInt),
+        DataType::SmallInt => i16::try_from(number).ok().map(Value::SmallInt),
+        DataType::Int => i32::try_from(number).ok().map(Value::Int),
+        DataType::BigInt => i64::try_from(number).ok().map(Value::BigInt),
+        DataType::Decimal { precision, scale } => decimal_identity(number, precision, scale),
+        _ => None,
+    };
+    value.ok_or_else(|| errors::identity_overflow(data_type.error_name()))
+}
+
+/// Identity columns of type decimal have scale 0.
+fn decimal_identity(number: i128, precision: u8, scale: u8) -> Option<Value> {
+    let limit = 10i128.checked_pow(u32::from(precision))?;
+    (number.abs() < limit).then(|| Value::Decimal(Decimal::new(number, precision, scale)))
+}
+
+fn identity_number(value: &Value) -> Option<i128> {
+    match value {
+        Value::TinyInt(n) => Some(i128::from(*n)),
+        Value::SmallInt(n) => Some(i128::from(*n)),
+        Value::Int(n) => Some(i128::from(*n)),
+        Value::BigInt(n) => Some(i128::from(*n)),
+        Value::Decimal(d) => Some(d.unscaled()),
+        _ => None,
+    }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::Str(s) => s.len(),
+            Value::Bytes(b) => b.len(),
+            _ => 0,
+        }
+}
+
+/// An INSERT whose source gives too few or too many values.
+pub fn check_count(
+    given: usize,
+    wanted: usize,
+    fewer: fn() -> SqlError,
+    more: fn() -> SqlError,
+) -> Result<()> {
+    match given.cmp(&wanted) {
+        std::cmp::Ordering::Less => Err(fewer()),
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(more()),
+    }
+}

@@ -1,0 +1,193 @@
+//! INSERT, UPDATE, DELETE, bulk load and index builds.
+//!
+//! Theory: `prepare_*` binds a statement once; a [`DmlPlan`] is immutable, shared, and good while
+//! `Host::catalog_version` stays. [`execute`] runs it. Rows to change are found by the query rooms; what a row must
+//! satisfy lives in `target`, writing it in `apply`, and what follows (foreign keys, cascades, triggers) in `effects`.
+//! The statement's savepoint is the session's: an error here leaves changes that the session takes back.
+//!
+//! | Way in | File |
+//! |---|---|
+//! | INSERT, INSERT .. EXEC | `insert` over `inserter` |
+//! | UPDATE, DELETE | `modify` |
+//! | full-table UPDATE of plain columns | `hot` |
+//! | SELECT INTO, bulk load, BULK INSERT | `bulk` over `inserter` |
+//! | CREATE INDEX, ALTER TABLE .. WITH CHECK | `build` |
+//!
+//! Read next: `apply`, `modify`.
+
+mod apply;
+mod assign;
+pub mod build;
+pub mod bulk;
+mod effects;
+mod entries;
+pub mod errors;
+mod expr;
+mod foreign;
+mod hot;
+mod insert;
+mod inserter;
+mod keytext;
+mod modify;
+mod output;
+mod sorter;
+mod target;
+mod watch;
+
+use crate::error::{Result, SqlError};
+use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType};
+use crate::sink::OutputColumn;
+use daruma_storage::StorageError;
+use daruma_syntax::ast::{self, DmlTarget, ObjectName};
+use daruma_value::Value;
+pub use inserter::InsertOptions;
+use output::OutputPlan;
+use std::sync::Arc;
+
+/// Takes one row of OUTPUT for the client.
+pub type RowCallback<'a> = dyn FnMut(&[Value]) -> Result<()> + 'a;
+
+/// A changing statement, bound and planned.
+pub struct DmlPlan {
+    kind: Kind,
+}
+
+enum Kind {
+    Insert(insert::InsertPlan),
+    Modify(modify::ModifyPlan),
+}
+
+impl DmlPlan {
+    fn output(&self) -> Option<&OutputPlan> {
+        match &self.kind {
+            Kind::Insert(plan) => plan.output.as_ref(),
+            Kind::Modify(plan) => plan.output.as_ref(),
+        }
+    }
+
+    /// Does OUTPUT give rows to the client? Then `execute` needs a callback, and `output_columns` describes its rows.
+    pub fn returns_rows(&self) -> bool {
+        self.output().is_some_and(OutputPlan::returns_rows)
+    }
+
+    pub fn output_columns(&self) -> &[OutputColumn] {
+        self.output().map(OutputPlan::columns).unwrap_or_default()
+    }
+}
+
+pub fn prepare_insert(ast: &ast::Insert, host: &dyn Host) -> Result<Arc<DmlPlan>> {
+    Ok(Arc::new(DmlPlan {
+        kind: Kind::Insert(insert::prepare(ast, host)?),
+    }))
+}
+
+pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<Arc<DmlPlan>> {
+    Ok(Arc::new(DmlPlan {
+        kind: Kind::Modify(modify::prepare_update(ast, host)?),
+    }))
+}
+
+pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<Arc<DmlPlan>> {
+    Ok(Arc::new(DmlPlan {
+        kind: Kind::Modify(modify::prepare_delete(ast, host)?),
+    }))
+}
+
+/// Runs a statement and gives the number of rows it changed. On an error the caller rolls back to its savepoint.
+pub fn execute<'a>(
+    plan: &'a DmlPlan,
+    host: &'a dyn Host,
+    output: Option<&'a mut RowCallback<'a>>,
+) -> Result<u64> {
+    match &plan.kind {
+        Kind::Insert(plan) => insert::execute(plan, host, output),
+        Kind::Modify(plan) => modify::execute(plan, host, output),
+    }
+}
+
+/// The table an INSERT names, with its name as written.
+fn resolve_target(host: &dyn Host, target: &DmlTarget) -> Result<(TableRef, String)> {
+    let written = written_name(target);
+    let table = match target {
+        DmlTarget::Table { name, .. } => resolve_target_name(host, name)?,
+        DmlTarget::Variable { name, .. } => match host.variable_type(name) {
+            Some(VariableType::Table(table)) => table,
+            _ => return Err(undeclared_table_variable(name)),
+        },
+        DmlTarget::Rowset(_) => {
+            return Err(errors::not_supported("Changing rows of a rowset function"));
+        }
+    };
+    Ok((table, written))
+}
+
+fn written_name(target: &DmlTarget) -> String {
+    match target {
+        DmlTarget::Table { name, .. } => name.dotted(),
+        DmlTarget::Variable { name, .. } => name.clone(),
+        DmlTarget::Rowset(_) => String::new(),
+    }
+}
+
+fn resolve_target_name(host: &dyn Host, name: &ObjectName) -> Result<TableRef> {
+    match host.resolve(name)? {
+        Resolved::Table(table) => Ok(table),
+        Resolved::View { .. } => Err(errors::not_updatable(
+            &name.dotted(),
+            errors::ViewProblem::Derived,
+        )),
+        Resolved::Virtual(_) => Err(errors::system_catalog()),
+        Resolved::Function { .. } => Err(errors::invalid_object(&name.dotted())),
+    }
+}
+
+fn undeclared_table_variable(name: &str) -> SqlError {
+    SqlError::new(
+        1087,
+        15,
+        2,
+        format!("Must declare the table variable \"{name}\"."),
+    )
+}
+
+/// 334: rows for the client and triggers exclude each other.
+fn refuse_output_with_triggers(
+    host: &dyn Host,
+    table: &TableRef,
+    action: TriggerAction,
+    output: Option<&OutputPlan>,
+    written: &str,
+) -> Result<()> {
+    if output.is_some_and(OutputPlan::returns_rows) && host.has_triggers(table, action) {
+        return Err(errors::output_with_triggers(written));
+    }
+    Ok(())
+}
+
+/// Number of rows TOP allows.
+fn top_rows(value: &Value) -> Result<u64> {
+    let bad = || {
+        SqlError::new(
+            1060,
+            15,
+            1,
+            "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.",
+        )
+    };
+    let negative = || {
+        SqlError::new(
+            127,
+            15,
+            1,
+            "A TOP N or FETCH rowcount value may not be negative.",
+        )
+    };
+    u64::try_from(value.as_i64().ok_or_else(bad)?).map_err(|_| negative())
+}
+
+fn check_cancel(host: &dyn Host) -> Result<()> {
+    match host.cancel().get() {
+        Some(_) => Err(StorageError::Cancelled.into()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,708 @@
+//! UPDATE and DELETE: find rows, decide what becomes of each, write, tell what follows.
+//!
+//! Theory: a statement is *simple* when it reads nothing but its target. Its rows can then be judged one by one: a row
+//! that changed between reading and writing is read again and judged anew. Any other statement gathers all its rows
+//! first and starts over when one of them changed.
+//!
+//! A simple statement works chunk by chunk unless what it writes could show it a row twice or make it meet its own
+//! rows: then it gathers, too (Halloween protection).
+//!
+//! Invariant: rows leave through OUTPUT only after they were written, so starting over never shows a row twice.
+
+use super::apply::{Applier, Change, OldRow};
+use super::assign::Assign;
+use super::effects::{Effects, renew_rowversion};
+use super::errors::{self, Verb};
+use super::hot::HotUpdate;
+use super::output::{OutputPlan, OutputRun, Sides};
+use super::target::Writable;
+use super::watch::Watch;
+use super::{RowCallback, written_name};
+use crate::access::damaged;
+use crate::error::{Result, SqlError};
+use crate::executor::{
+    ConditionPlan, RowBatch, ScalarPlan, Scope, TargetPlan, TargetSpec, open_target,
+    prepare_condition, prepare_scalar, prepare_target,
+};
+use crate::host::{Access, Host, TriggerAction};
+use daruma_catalog::names_equal;
+use daruma_storage::Txn;
+use daruma_syntax::ast::{self, AssignOp, Assignment, DmlFilter, Expr, Span};
+use daruma_value::{DataType, Value};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Times a statement starts over before it gives up as a deadlock victim.
+const RESTARTS_MAX: usize = 1000;
+
+pub struct ModifyPlan {
+    target: Arc<TargetPlan>,
+    table: Arc<Writable>,
+    /// `None` for DELETE.
+    set: Option<SetPlan>,
+    touched: Vec<bool>,
+    /// Rows can be judged by themselves.
+    simple: Option<Simple>,
+    /// All rows are found before the first is written.
+    gather: bool,
+    /// A row may be found several times; the first counts.
+    repeats: bool,
+    pub output: Option<OutputPlan>,
+    hot: Option<HotUpdate>,
+}
+
+/// What UPDATE assigns.
+struct SetPlan {
+    steps: Vec<Step>,
+    changed: Vec<bool>,
+    /// Values come with the rows found; otherwise they are computed row by row, because variables are assigned.
+    from_stream: bool,
+}
+
+struct Step {
+    source: StepSource,
+    /// Ordinal and conversion.
+    column: Option<(usize, Assign)>,
+    variable: Option<String>,
+}
+
+enum StepSource {
+    Default(usize),
+    /// Value over target and source columns; the number is its position among the stream's items.
+    Item(usize, Option<ScalarPlan>),
+}
+
+/// Filter over the target's own columns.
+struct Simple {
+    filter: Option<ConditionPlan>,
+    items: Vec<ScalarPlan>,
+}
+
+pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> {
+    let filter = plain_filter(ast.filter.as_ref())?;
+    let assigns_variables = ast
+        .assignments
+        .iter()
+        .any(|a| !matches!(a, Assignment::Column { .. }));
+    let values = ast
+        .assignments
+        .iter()
+        .map(assigned_value)
+        .collect::<Result<Vec<_>>>()?;
+    let items: Vec<&Expr> = values
+        .iter()
+        .filter(|v| !matches!(v, Expr::Default))
+        .collect();
+    let watch = Watch::new(host);
+    let spec = TargetSpec {
+        with: &ast.with,
+        target: &ast.target,
+        from: &ast.from,
+        filter,
+        top: ast.top.as_ref(),
+        options: &ast.options,
+        items: if assigns_variables {
+            Vec::new()
+        } else {
+            items.clone()
+        },
+        source_columns: assigns_variables || ast.output.is_some(),
+    };
+    let target = prepare_target(&spec, &watch)?;
+    let table = Arc::new(Writable::prepare(host, target.table())?);
+    let scope = row_scope(&target);
+    let set = prepare_set(
+        ast,
+        &values,
+        &target,
+        &table,
+        &scope,
+        assigns_variables,
+        host,
+    )?;
+    let touched = table.touched_indexes(&set.changed);
+    let unique_touched = table
+        .access
+        .layouts
+        .indexes
+        .iter()
+        .zip(&touched)
+        .any(|(i, t)| *t && i.def.unique);
+    let simple = prepare_simple(
+        ast.from.is_empty() && ast.with.is_empty(),
+        filter,
+        &items,
+        &target,
+        &scope,
+        &watch,
+        host,
+    )?;
+    let any_touched = touched.iter().any(|t| *t);
+    let gather = simple.is_none() || unique_touched || any_touched && filter.is_some();
+    let output = prepare_output(
+        ast.output.as_ref(),
+        &target,
+        Sides {
+            inserted: true,
+            deleted: true,
+        },
+        host,
+    )?;
+    let action = TriggerAction::Update;
+    super::refuse_output_with_triggers(
+        host,
+        table.table(),
+        action,
+        output.as_ref(),
+        &written_name(&ast.target),
+    )?;
+    let mut plan = ModifyPlan {
+        target,
+        table,
+        set: Some(set),
+        touched,
+        simple,
+        gather,
+        repeats: !ast.from.is_empty(),
+        output,
+        hot: None,
+    };
+    plan.hot = HotUpdate::prepare(ast, &plan.table, &plan.hot_facts(), host)?;
+    Ok(plan)
+}
+
+pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> {
+    let filter = plain_filter(ast.filter.as_ref())?;
+    let watch = Watch::new(host);
+    let spec = TargetSpec {
+        with: &ast.with,
+        target: &ast.target,
+        from: &ast.from,
+        filter,
+        top: ast.top.as_ref(),
+        options: &ast.options,
+        items: Vec::new(),
+        source_columns: ast.output.is_some(),
+    };
+    let target = prepare_target(&spec, &watch)?;
+    let table = Arc::new(Writable::prepare(host, target.table())?);
+    let scope = row_scope(&target);
+    let simple = prepare_simple(
+        ast.from.is_empty() && ast.with.is_empty(),
+        filter,
+        &[],
+        &target,
+        &scope,
+        &watch,
+        host,
+    )?;
+    let output = prepare_output(
+        ast.output.as_ref(),
+        &target,
+        Sides {
+            inserted: false,
+            deleted: true,
+        },
+        host,
+    )?;
+    let action = TriggerAction::Delete;
+    super::refuse_output_with_triggers(
+        host,
+        table.table(),
+        action,
+        output.as_ref(),
+        &written_name(&ast.target),
+    )?;
+    Ok(ModifyPlan {
+        gather: simple.is_none(),
+        touched: vec![true; table.access.layouts.indexes.len()],
+        target,
+        table,
+        set: None,
+        simple,
+        repeats: !ast.from.is_empty(),
+        output,
+        hot: None,
+    })
+}
+
+fn plain_filter(filter: Option<&DmlFilter>) -> Result<Option<&ast::Condition>> {
+    match filter {
+        None => Ok(None),
+        Some(DmlFilter::Where(condition)) => Ok(Some(condition)),
+        Some(DmlFilter::CurrentOf(_)) => Err(errors::not_supported("WHERE CURRENT OF")),
+    }
+}
+
+/// The value an assignment gives, compound operators spelled out.
+fn assigned_value(assignment: &Assignment) -> Result<Expr> {
+    Ok(match assignment {
+        Assignment::Column { column, op, value }
+        | Assignment::Both {
+            column, op, value, ..
+        } => compound(op, Expr::Column(column.clone()), value),
+        Assignment::Variable {
+            variable,
+            op,
+            value,
+        } => compound(
+            op,
+            Expr::Variable {
+                name: variable.clone(),
+                span: Span::default(),
+            },
+            value,
+        ),
+        Assignment::Method { method, .. } if method.is("WRITE") => {
+            return Err(errors::write_not_supported());
+        }
+        Assignment::Method { column, .. } => return Err(errors::unknown_column(&column.name.text)),
+    })
+}
+
+pub fn compound(op: &AssignOp, left: Expr, value: &Expr) -> Expr {
+    match op {
+        AssignOp::Set => value.clone(),
+        AssignOp::Compound(op) => Expr::Binary {
+            op: *op,
+            left: Box::new(left),
+            right: Box::new(value.clone()),
+            span: Span::default(),
+        },
+    }
+}
+
+/// Target columns, then those of the other tables.
+fn row_scope(target: &TargetPlan) -> Scope {
+    let table = target.table();
+    let mut scope = Scope::of_table(table, &table.name);
+    scope
+        .tables
+        .iter_mut()
+        .for_each(|t| t.schema = Some(table.schema_name.clone()));
+    scope
+        .tables
+        .extend(target.source_scope().tables.iter().cloned());
+    scope
+}
+
+fn prepare_set(
+    ast: &ast::Update,
+    values: &[Expr],
+    target: &TargetPlan,
+    table: &Writable,
+    scope: &Scope,
+    assigns_variables: bool,
+    host: &dyn Host,
+) -> Result<SetPlan> {
+    let mut steps = Vec::with_capacity(values.len());
+    let mut changed = vec![false; table.width()];
+    let mut item = 0;
+    for (assignment, value) in ast.assignments.iter().zip(values) {
+        let (column, variable) = match assignment {
+            Assignment::Column { column, .. } => (Some(column), None),
+            Assignment::Both {
+                column, variable, ..
+            } => (Some(column), Some(variable.clone())),
+            Assignment::Variable { variable, .. } => (None, Some(variable.clone())),
+            Assignment::Method { .. } => (None, None),
+        };
+        let ordinal = column
+            .map(|c| assignable(table, &c.name.text, &mut changed))
+            .transpose()?;
+        let (source, from) = match (value, ordinal) {
+            (Expr::Default, Some(ordinal)) => (StepSource::Default(ordinal), None),
+            (Expr::Default, None) => return Err(errors::not_supported("DEFAULT for a variable")),
+            _ if assigns_variables => {
+                let plan = prepare_scalar(value, scope, host)?;
+                let from = plan.data_type();
+                (StepSource::Item(item, Some(plan)), Some(from))
+            }
+            _ => (
+                StepSource::Item(item, None),
+                target.items().get(item).map(|c| c.data_type),
+            ),
+        };
+        item += usize::from(from.is_some());
+        let column = ordinal
+            .map(|o| Ok((o, assign_to(table, o, from, value, host)?)))
+            .transpose();
+        steps.push(Step {
+            source,
+            column: column.map_err(|e: SqlError| e)?,
+            variable,
+        });
+    }
+    table.widen(&mut changed);
+    Ok(SetPlan {
+        steps,
+        changed,
+        from_stream: !assigns_variables,
+    })
+}
+
+fn assign_to(
+    table: &Writable,
+    ordinal: usize,
+    from: Option<DataType>,
+    value: &Expr,
+    host: &dyn Host,
+) -> Result<Assign> {
+    let column = table
+        .access
+        .def()
+        .columns
+        .get(ordinal)
+        .ok_or_else(|| damaged("no such column"))?;
+    match (from, value) {
+        (None, _) | (_, Expr::Literal(ast::Literal::Null)) => Ok(Assign::null()),
+        (Some(from), _) => Assign::into_column(from, table.table(), column, host),
+    }
+}
+
+/// Ordinal of a column that UPDATE may assign, once.
+fn assignable(table: &Writable, name: &str, changed: &mut [bool]) -> Result<usize> {
+    let columns = &table.access.def().columns;
+    let ordinal = columns
+        .iter()
+        .position(|c| names_equal(&c.name, name))
+        .ok_or_else(|| errors::unknown_column(name))?;
+    let column = columns
+        .get(ordinal)
+        .ok_or_else(|| damaged("no such column"))?;
+    if column.computed.is_some() {
+        return Err(errors::computed_column(&column.name));
+    }
+    if column.is_identity {
+        return Err(errors::identity_update(&column.name));
+    }
+    if column.data_type == DataType::RowVersion {
+        return Err(errors::rowversion_update());
+    }
+    match changed.get_mut(ordinal) {
+        Some(true) => Err(errors::column_twice(&column.name)),
+        Some(flag) => {
+            *flag = true;
+            Ok(ordinal)
+        }
+        None => Err(damaged("no such column")),
+    }
+}
+
+/// Expressions that judge a row by itself, if the statement reads nothing but its target.
+fn prepare_simple(
+    single: bool,
+    filter: Option<&ast::Condition>,
+    items: &[&Expr],
+    target: &TargetPlan,
+    scope: &Scope,
+    watch: &Watch,
+    host: &dyn Host,
+) -> Result<Option<Simple>> {
+    if !single || watch.saw_others(target.table()) || watch.count(target.table()) > 1 {
+        return Ok(None);
+    }
+    let filter = filter
+        .map(|f| prepare_condition(f, scope, host))
+        .transpose()?;
+    let items = items
+        .iter()
+        .map(|item| prepare_scalar(item, scope, host))
+        .collect::<Result<_>>()?;
+    Ok(Some(Simple { filter, items }))
+}
+
+fn prepare_output(
+    output: Option<&ast::Output>,
+    target: &TargetPlan,
+    sides: Sides,
+    host: &dyn Host,
+) -> Result<Option<OutputPlan>> {
+    output
+        .map(|o| OutputPlan::prepare(host, o, target.table(), sides, target.source_scope()))
+        .transpose()
+}
+
+/// What decides whether the quick way is open.
+pub struct HotFacts {
+    pub simple: bool,
+    pub gather: bool,
+    pub has_output: bool,
+    pub from_stream: bool,
+    pub changed: Vec<bool>,
+    pub touches_index: bool,
+}
+
+impl ModifyPlan {
+    fn verb(&self) -> Verb {
+        if self.set.is_some() {
+            Verb::Update
+        } else {
+            Verb::Delete
+        }
+    }
+
+    fn hot_facts(&self) -> HotFacts {
+        HotFacts {
+            simple: self.simple.is_some(),
+            gather: self.gather,
+            has_output: self.output.is_some(),
+            from_stream: self.set.as_ref().is_some_and(|s| s.from_stream),
+            changed: self
+                .set
+                .as_ref()
+                .map(|s| s.changed.clone())
+                .unwrap_or_default(),
+            touches_index: self.touched.iter().any(|t| *t),
+        }
+    }
+
+    fn effects(&self, host: &dyn Host) -> Result<Effects> {
+        match &self.set {
+            Some(set) => Effects::new(
+                host,
+                &self.table,
+                TriggerAction::Update,
+                Some(set.changed.clone()),
+            ),
+            None => Effects::new(host, &self.table, TriggerAction::Delete, None),
+        }
+    }
+}
+
+pub fn execute<'a>(
+    plan: &'a ModifyPlan,
+    host: &'a dyn Host,
+    client: Option<&'a mut RowCallback<'a>>,
+) -> Result<u64> {
+    let txn = host.begin_write(plan.table.table())?;
+    if let Some(hot) = &plan.hot
+        && plan.effects(host)?.is_empty()
+    {
+        return hot.run(&plan.table, host, &txn);
+    }
+    let mut output = plan
+        .output
+        .as_ref()
+        .map(|o| o.begin(host, client))
+        .transpose()?;
+    for _ in 0..RESTARTS_MAX {
+        let savepoint = txn.savepoint();
+        let mut run = Run {
+            plan,
+            host,
+            txn: txn.clone(),
+            effects: plan.effects(host)?,
+            count: 0,
+            restart: false,
+        };
+        run.run(&mut output)?;
+        if !run.restart {
+            let count = run.count;
+            run.effects.finish(host, &plan.table, plan.verb(), 0)?;
+            output.map_or(Ok(()), OutputRun::finish)?;
+            return Ok(count);
+        }
+        txn.rollback_to(savepoint)?;
+    }
+    let text = "Transaction was deadlocked on lock resources with another process and has been chosen as the deadlock victim. Rerun the transaction.";
+    Err(SqlError::new(1205, 13, 45, text))
+}
+
+struct Run<'a> {
+    plan: &'a ModifyPlan,
+    host: &'a dyn Host,
+    txn: Txn,
+    effects: Effects,
+    count: u64,
+    /// A row of a statement that cannot judge rows by themselves changed meanwhile.
+    restart: bool,
+}
+
+impl Run<'_> {
+    fn run(&mut self, output: &mut Option<OutputRun>) -> Result<()> {
+        let mut stream = open_target(&self.plan.target, self.host)?;
+        let mut batch = RowBatch::new();
+        let mut changes = Vec::new();
+        let mut seen = HashSet::new();
+        while stream.next(&mut batch)? {
+            super::check_cancel(self.host)?;
+            for row in batch.rows() {
+                let (key, _) = self.plan.target.key_and_stamp(row)?;
+                if !self.plan.repeats || seen.insert(key.to_vec()) {
+                    changes.push(self.change_from_stream(row)?);
+                }
+            }
+            if !self.plan.gather {
+                self.apply(std::mem::take(&mut changes), output)?;
+            }
+        }
+        drop(stream);
+        if changes.is_empty() {
+            Ok(())
+        } else {
+            self.apply(changes, output)
+        }
+    }
+
+    fn change_from_stream(&self, row: &[Value]) -> Result<Change> {
+        let plan = self.plan;
+        let (key, stamp) = plan.target.key_and_stamp(row)?;
+        let values = row
+            .get(..plan.table.width())
+            .ok_or_else(|| damaged("row too short"))?
+            .to_vec();
+        let sources = row
+            .get(plan.target.source_position()..)
+            .unwrap_or_default()
+            .to_vec();
+        let old = OldRow {
+            key: key.to_vec(),
+            stamp,
+            payload: Vec::new(),
+            values,
+        };
+        let new = match &plan.set {
+            None => None,
+            Some(set) => {
+                let full: Vec<Value> = if set.from_stream {
+                    Vec::new()
+                } else {
+                    old.values.iter().chain(&sources).cloned().collect()
+                };
+                let item = |n: usize, expr: Option<&ScalarPlan>| match expr {
+                    None => row
+                        .get(plan.target.item_position(n))
+                        .cloned()
+                        .ok_or_else(|| damaged("row too short")),
+                    Some(expr) => expr.eval(&full, self.host),
+                };
+                Some(self.new_row(set, &old.values, &item)?)
+            }
+        };
+        Ok(Change {
+            old: Some(old),
+            new,
+            sources,
+        })
+    }
+
+    fn new_row(
+        &self,
+        set: &SetPlan,
+        old: &[Value],
+        item: &dyn Fn(usize, Option<&ScalarPlan>) -> Result<Value>,
+    ) -> Result<Vec<Value>> {
+        let table = &*self.plan.table;
+        let mut row = old.to_vec();
+        for step in &set.steps {
+            let mut value = match &step.source {
+                StepSource::Default(ordinal) => match table.defaults.get(*ordinal) {
+                    Some(Some(default)) => default.eval(self.host, &[])?,
+                    _ => Value::Null,
+                },
+                StepSource::Item(n, expr) => item(*n, expr.as_ref())?,
+            };
+            if let Some((ordinal, assign)) = &step.column {
+                value = if matches!(step.source, StepSource::Default(_)) {
+                    value
+                } else {
+                    assign.convert(value)?
+                };
+                *row.get_mut(*ordinal)
+                    .ok_or_else(|| damaged("row too short"))? = value.clone();
+            }
+            if let Some(variable) = &step.variable {
+                self.host.set_variable(variable, value)?;
+            }
+        }
+        renew_rowversion(self.host, table, &mut row)?;
+        table.complete(self.host, &mut row, Some(&set.changed), Verb::Update)?;
+        Ok(row)
+    }
+
+    fn apply(&mut self, mut changes: Vec<Change>, output: &mut Option<OutputRun>) -> Result<()> {
+        let plan = self.plan;
+        if plan.table.has_movable_columns {
+            self.fetch_payloads(&mut changes)?;
+        }
+        let mut restart = false;
+        let done = Applier::new(self.host, &plan.table, self.txn.clone(), &plan.touched).apply(
+            changes,
+            &mut |key| match &plan.simple {
+                Some(simple) => self.judge(simple, key),
+                None => {
+                    restart = true;
+                    Ok(None)
+                }
+            },
+        )?;
+        self.restart |= restart;
+        if self.restart {
+            return Ok(());
+        }
+        self.count += done.len() as u64;
+        if !self.effects.is_empty() {
+            self.effects
+                .note(self.host, &plan.table, &done, plan.verb())?;
+        }
+        if let Some(output) = output {
+            for change in &done {
+                let old = change.old.as_ref().map(|o| o.values.as_slice());
+                output.put(change.new.as_deref(), old, &change.sources)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows whose values may lie in blobs are needed as stored, to free them.
+    fn fetch_payloads(&self, changes: &mut [Change]) -> Result<()> {
+        let access = &self.plan.table.access;
+        let tree = access.tree(access.primary())?;
+        let view = self.host.view(self.plan.table.table(), Access::Target)?;
+        for old in changes.iter_mut().filter_map(|c| c.old.as_mut()) {
+            if let Some(entry) = tree.get(&view, &old.key)?
+                && entry.stamp == old.stamp
+            {
+                old.payload = entry.payload;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a row again and decides anew.
+    fn judge(&self, simple: &Simple, key: &[u8]) -> Result<Option<Change>> {
+        let table = &*self.plan.table;
+        let view = self.host.view(table.table(), Access::Target)?;
+        let Some(entry) = table.access.tree(table.access.primary())?.get(&view, key)? else {
+            return Ok(None);
+        };
+        let values = table.decode(self.host, &entry.payload)?;
+        if let Some(filter) = &simple.filter
+            && filter.eval(&values, self.host)? != Some(true)
+        {
+            return Ok(None);
+        }
+        let new = match &self.plan.set {
+            None => None,
+            Some(set) => {
+                let item = |n: usize, _: Option<&ScalarPlan>| match simple.items.get(n) {
+                    Some(expr) => expr.eval(&values, self.host),
+                    None => Err(damaged("row too short")),
+                };
+                Some(self.new_row(set, &values, &item)?)
+            }
+        };
+        let old = OldRow {
+            key: key.to_vec(),
+            stamp: entry.stamp,
+            payload: entry.payload,
+            values,
+        };
+        Ok(Some(Change {
+            old: Some(old),
+            new,
+            sources: Vec::new(),
+        }))
+    }
+}

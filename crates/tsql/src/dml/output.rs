@@ -1,0 +1,251 @@
+//! OUTPUT: values of the changed rows for the client or for another table.
+//!
+//! Theory: the expressions of an OUTPUT clause see one row made of `inserted`, `deleted` (as the statement has them)
+//! and, for UPDATE and DELETE, the other tables of FROM. Rows for the client leave as they are changed; rows for a table
+//! go through an [`Inserter`] of their own, which checks and converts like INSERT.
+
+use super::assign::Assign;
+use super::errors::{self, Verb};
+use super::inserter::{InsertOptions, InsertShape, Inserter};
+use super::target::Writable;
+use super::{RowCallback, resolve_target_name};
+use crate::access::damaged;
+use crate::error::Result;
+use crate::executor::{ScalarPlan, Scope, ScopeTable, prepare_scalar};
+use crate::host::{Host, TableRef, VariableType};
+use crate::sink::OutputColumn;
+use daruma_syntax::ast::{
+    ColumnRef, Expr, Ident, ObjectName, Output, OutputInto, OutputTarget, SelectItem, Span,
+};
+use daruma_value::Value;
+use std::sync::Arc;
+
+/// Which images of a row exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sides {
+    pub inserted: bool,
+    pub deleted: bool,
+}
+
+pub struct OutputPlan {
+    sides: Sides,
+    items: Vec<ScalarPlan>,
+    columns: Vec<OutputColumn>,
+    into: Option<IntoPlan>,
+}
+
+struct IntoPlan {
+    items: Vec<ScalarPlan>,
+    assign: Vec<Assign>,
+    shape: InsertShape,
+}
+
+impl OutputPlan {
+    pub fn prepare(
+        host: &dyn Host,
+        output: &Output,
+        table: &TableRef,
+        sides: Sides,
+        sources: &Scope,
+    ) -> Result<OutputPlan> {
+        let mut scope = Scope::default();
+        if sides.inserted {
+            scope.tables.push(ScopeTable::of_table(table, "inserted"));
+        }
+        if sides.deleted {
+            scope.tables.push(ScopeTable::of_table(table, "deleted"));
+        }
+        scope.tables.extend(sources.tables.iter().cloned());
+        let (items, columns) = prepare_items(host, &output.items, &scope)?;
+        let into = output
+            .into
+            .as_ref()
+            .map(|into| IntoPlan::prepare(host, into, &scope))
+            .transpose()?;
+        Ok(OutputPlan {
+            sides,
+            items,
+            columns,
+            into,
+        })
+    }
+
+    /// Columns of the rows for the client; none if everything goes into a table.
+    pub fn columns(&self) -> &[OutputColumn] {
+        &self.columns
+    }
+
+    pub fn returns_rows(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    pub fn begin<'a>(
+        &'a self,
+        host: &'a dyn Host,
+        client: Option<&'a mut RowCallback<'a>>,
+    ) -> Result<OutputRun<'a>> {
+        let inserter = match &self.into {
+            Some(into) => Some(Inserter::begin(
+                host,
+                &into.shape,
+                InsertOptions::STATEMENT,
+                Verb::Insert,
+            )?),
+            None => None,
+        };
+        Ok(OutputRun {
+            host,
+            plan: self,
+            client,
+            inserter,
+            row: Vec::new(),
+        })
+    }
+}
+
+impl IntoPlan {
+    fn prepare(host: &dyn Host, into: &OutputInto, scope: &Scope) -> Result<IntoPlan> {
+        let table = match &into.target {
+            OutputTarget::Table(name) => resolve_target_name(host, name)?,
+            OutputTarget::Variable(name) => match host.variable_type(name) {
+                Some(VariableType::Table(table)) => table,
+                _ => return Err(super::undeclared_table_variable(name)),
+            },
+        };
+        let writable = Arc::new(Writable::prepare(host, &table)?);
+        let (items, _) = prepare_items(host, &into.items, scope)?;
+        let columns = if into.columns.is_empty() {
+            InsertShape::implicit_columns(&writable)
+        } else {
+            super::insert::named_columns(&writable, into.columns.iter().map(|c| c.text.as_str()))?
+        };
+        if items.len() != columns.len() {
+            return Err(errors::value_count_mismatch());
+        }
+        let mut assign = Vec::with_capacity(items.len());
+        for (item, ordinal) in items.iter().zip(&columns) {
+            let column = table
+                .def
+                .columns
+                .get(*ordinal)
+                .ok_or_else(|| damaged("no such column"))?;
+            assign.push(Assign::into_column(item.data_type(), &table, column, host)?);
+        }
+        Ok(IntoPlan {
+            items,
+            assign,
+            shape: InsertShape::new(writable, columns),
+        })
+    }
+}
+
+fn prepare_items(
+    host: &dyn Host,
+    items: &[SelectItem],
+    scope: &Scope,
+) -> Result<(Vec<ScalarPlan>, Vec<OutputColumn>)> {
+    let (mut plans, mut columns) = (Vec::new(), Vec::new());
+    for item in items {
+        match item {
+            SelectItem::Wildcard { qualifier, .. } => {
+                for expr in expand(qualifier.as_ref(), scope)? {
+                    let plan = prepare_scalar(&expr, scope, host)?;
+                    columns.push(plan.column().clone());
+                    plans.push(plan);
+                }
+            }
+            SelectItem::Expr { expr, alias } => {
+                let plan = prepare_scalar(expr, scope, host)?;
+                let mut column = plan.column().clone();
+                if let Some(alias) = alias {
+                    column.name.clone_from(&alias.text);
+                } else if let Expr::Column(c) = expr {
+                    column.name.clone_from(&c.name.text);
+                }
+                columns.push(column);
+                plans.push(plan);
+            }
+            SelectItem::Assign { .. } => {
+                return Err(errors::not_supported(
+                    "A variable assignment in an OUTPUT clause",
+                ));
+            }
+        }
+    }
+    Ok((plans, columns))
+}
+
+/// Columns that `inserted.*` or `t.*` stands for.
+fn expand(qualifier: Option<&ObjectName>, scope: &Scope) -> Result<Vec<Expr>> {
+    let wanted = |t: &&ScopeTable| {
+        qualifier.is_none_or(|q| daruma_catalog::names_equal(&t.name, &q.name.text))
+    };
+    let mut found = Vec::new();
+    for table in scope.tables.iter().filter(wanted) {
+        for column in &table.columns {
+            found.push(Expr::Column(ColumnRef {
+                table: Some(ObjectName::bare(Ident::new(table.name.clone()))),
+                name: Ident::new(column.name.clone()),
+                span: Span::default(),
+            }));
+        }
+    }
+    match qualifier {
+        Some(q) if found.is_empty() => Err(errors::unknown_prefix(&q.dotted())),
+        _ => Ok(found),
+    }
+}
+
+/// One execution of an OUTPUT clause.
+pub struct OutputRun<'a> {
+    host: &'a dyn Host,
+    plan: &'a OutputPlan,
+    client: Option<&'a mut RowCallback<'a>>,
+    inserter: Option<Inserter<'a>>,
+    row: Vec<Value>,
+}
+
+impl OutputRun<'_> {
+    /// Shows one changed row. Sides that the statement does not have are ignored.
+    pub fn put(
+        &mut self,
+        inserted: Option<&[Value]>,
+        deleted: Option<&[Value]>,
+        sources: &[Value],
+    ) -> Result<()> {
+        self.row.clear();
+        if self.plan.sides.inserted {
+            self.row.extend_from_slice(inserted.unwrap_or_default());
+        }
+        if self.plan.sides.deleted {
+            self.row.extend_from_slice(deleted.unwrap_or_default());
+        }
+        self.row.extend_from_slice(sources);
+        if let (Some(into), Some(inserter)) = (&self.plan.into, &mut self.inserter) {
+            let mut given = Vec::with_capacity(into.items.len());
+            for (item, assign) in into.items.iter().zip(&into.assign) {
+                given.push(Some(assign.convert(item.eval(&self.row, self.host)?)?));
+            }
+            inserter.push(&mut given, None)?;
+        }
+        if let Some(client) = &mut self.client
+            && !self.plan.items.is_empty()
+        {
+            let values = self
+                .plan
+                .items
+                .iter()
+                .map(|i| i.eval(&self.row, self.host))
+                .collect::<Result<Vec<_>>>()?;
+            client(&values)?;
+        }
+        Ok(())
+    }
+
+    pub fn finish(self) -> Result<()> {
+        match self.inserter {
+            Some(inserter) => inserter.finish(None).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}

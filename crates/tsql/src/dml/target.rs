@@ -1,0 +1,303 @@
+//! A table made ready for writing: its defaults, computed columns, checks and index filters as prepared expressions.
+//!
+//! Theory: a row travels through a statement as one `Value` for each column of the definition. `complete` turns the
+//! values a statement gives into the values to store; the same order holds for every way a row can come about:
+//! computed columns, then NOT NULL, then CHECK. Unique and foreign keys are looked at when the row is written.
+
+use super::errors::{self, Verb};
+use super::expr::{RowCondition, RowScalar};
+use crate::access::{TableAccess, damaged};
+use crate::error::{Result, SqlError};
+use crate::host::{Host, TableRef};
+use daruma_catalog::{ColumnDef, IndexKind};
+use daruma_storage::ENTRY_BYTES_MAX;
+use daruma_value::{DataType, Value};
+
+/// A CHECK constraint that is enforced.
+pub struct Check {
+    /// Position in `TableDef::checks`.
+    pub position: usize,
+    pub condition: RowCondition,
+    /// By column: may the condition read it?
+    pub reads: Vec<bool>,
+}
+
+/// A computed column.
+pub struct Computed {
+    pub ordinal: usize,
+    pub value: RowScalar,
+    pub persisted: bool,
+    pub reads: Vec<bool>,
+}
+
+/// Index filter; entries exist for rows that satisfy it.
+struct Filter {
+    condition: RowCondition,
+    reads: Vec<bool>,
+}
+
+pub struct Writable {
+    pub access: TableAccess,
+    pub defaults: Vec<Option<RowScalar>>,
+    pub computed: Vec<Computed>,
+    pub checks: Vec<Check>,
+    /// Parallel to `TableDef::indexes`.
+    filters: Vec<Option<Filter>>,
+    pub identity: Option<usize>,
+    pub rowversion: Option<usize>,
+    pub ignores_duplicates: bool,
+    /// Can a row be so long that values move to blobs?
+    pub has_movable_columns: bool,
+}
+
+impl Writable {
+    pub fn prepare(host: &dyn Host, table: &TableRef) -> Result<Writable> {
+        let access = TableAccess::new(table)?;
+        let def = &table.def;
+        let default = |c: &ColumnDef| {
+            c.default
+                .as_ref()
+                .map(|d| RowScalar::default(host, c, &d.definition))
+                .transpose()
+        };
+        let defaults = def
+            .columns
+            .iter()
+            .map(default)
+            .collect::<Result<Vec<_>>>()?;
+        let mut computed = Vec::new();
+        for (ordinal, column) in def.columns.iter().enumerate() {
+            if let Some(c) = &column.computed {
+                let value = RowScalar::over_table(host, table, &c.definition, column)?;
+                let reads = columns_named(table, &c.definition);
+                computed.push(Computed {
+                    ordinal,
+                    value,
+                    persisted: c.persisted,
+                    reads,
+                });
+            }
+        }
+        let mut checks = Vec::new();
+        for (position, check) in def.checks.iter().enumerate().filter(|(_, c)| !c.disabled) {
+            let condition = RowCondition::over_table(host, table, &check.definition)?;
+            checks.push(Check {
+                position,
+                condition,
+                reads: columns_named(table, &check.definition),
+            });
+        }
+        let mut filters = Vec::new();
+        for index in &def.indexes {
+            filters.push(match &index.filter {
+                None => None,
+                Some(text) => Some(Filter {
+                    condition: RowCondition::over_table(host, table, text)?,
+                    reads: columns_named(table, text),
+                }),
+            });
+        }
+        let is_identity = |c: &ColumnDef| c.is_identity;
+        Ok(Writable {
+            defaults,
+            computed,
+            checks,
+            filters,
+            identity: def.columns.iter().position(is_identity),
+            rowversion: def
+                .columns
+                .iter()
+                .position(|c| c.data_type == DataType::RowVersion),
+            ignores_duplicates: def.indexes.iter().any(|i| i.ignore_dup_key),
+            has_movable_columns: longest_row(&def.columns) > ENTRY_BYTES_MAX,
+            access,
+        })
+    }
+
+    pub fn table(&self) -> &TableRef {
+        &self.access.table
+    }
+
+    pub fn width(&self) -> usize {
+        self.access.def().columns.len()
+    }
+
+    /// Does the row have an entry in the index at `position`?
+    pub fn is_member(&self, host: &dyn Host, position: usize, values: &[Value]) -> Result<bool> {
+        match self.filters.get(position) {
+            Some(Some(filter)) => Ok(filter.condition.test(host, values)? == Some(true)),
+            _ => Ok(true),
+        }
+    }
+
+    /// Widens a set of assigned columns by the computed columns that depend on it and by the row's version.
+    pub fn widen(&self, assigned: &mut [bool]) {
+        if let Some(flag) = self.rowversion.and_then(|i| assigned.get_mut(i)) {
+            *flag = true;
+        }
+        for computed in &self.computed {
+            if overlap(&computed.reads, assigned)
+                && let Some(flag) = assigned.get_mut(computed.ordinal)
+            {
+                *flag = true;
+            }
+        }
+    }
+
+    /// Which indexes an update of these columns can change, by position in `TableDef::indexes`. The first tells
+    /// whether the row can move.
+    pub fn touched_indexes(&self, changed: &[bool]) -> Vec<bool> {
+        let has = |ordinal: usize| changed.get(ordinal).copied().unwrap_or(false);
+        let moves = self.access.primary().key.iter().any(|k| has(k.ordinal));
+        let touched = self.access.layouts.indexes.iter().enumerate().map(|(position, index)| {
+            if index.def.kind != IndexKind::Nonclustered {
+                return moves;
+            }
+            let filtered = matches!(self.filters.get(position), Some(Some(f)) if overlap(&f.reads, changed));
+            moves || filtered || index.carried.iter().any(|o| has(*o))
+        });
+        touched.collect()
+    }
+
+    /// Fills virtual computed columns of a row that was read.
+    pub fn compute_virtual(&self, host: &dyn Host, values: &mut [Value]) -> Result<()> {
+        for computed in self.computed.iter().filter(|c| !c.persisted) {
+            let value = computed.value.eval(host, values)?;
+            put(values, computed.ordinal, value)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a stored row whole.
+    pub fn decode(&self, host: &dyn Host, payload: &[u8]) -> Result<Vec<Value>> {
+        let mut values = Vec::with_capacity(self.width());
+        self.access.decode_row(payload, &mut values)?;
+        self.compute_virtual(host, &mut values)?;
+        Ok(values)
+    }
+
+    /// Computes what follows from the given values and checks what a row must satisfy by itself. `changed` limits the
+    /// work to what an update can have changed; `None` is a new row.
+    pub fn complete(
+        &self,
+        host: &dyn Host,
+        values: &mut [Value],
+        changed: Option<&[bool]>,
+        verb: Verb,
+    ) -> Result<()> {
+        for computed in self
+            .computed
+            .iter()
+            .filter(|c| changed.is_none_or(|changed| overlap(&c.reads, changed)))
+        {
+            let value = computed.value.eval(host, values)?;
+            put(values, computed.ordinal, value)?;
+        }
+        self.check_not_null(values, changed, verb)?;
+        self.check_conditions(host, values, changed, verb)
+    }
+
+    /// Computes all computed columns.
+    pub fn compute(&self, host: &dyn Host, values: &mut [Value]) -> Result<()> {
+        for computed in &self.computed {
+            let value = computed.value.eval(host, values)?;
+            put(values, computed.ordinal, value)?;
+        }
+        Ok(())
+    }
+
+    pub fn check_not_null(
+        &self,
+        values: &[Value],
+        changed: Option<&[bool]>,
+        verb: Verb,
+    ) -> Result<()> {
+        for (ordinal, (column, value)) in self.access.def().columns.iter().zip(values).enumerate() {
+            let checked = changed.is_none_or(|c| c.get(ordinal).copied().unwrap_or(false));
+            let stored = column.computed.as_ref().is_none_or(|c| c.persisted);
+            if checked && stored && value.is_null() && !column.nullable {
+                return Err(errors::null_not_allowed(self.table(), &column.name, verb));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn check_conditions(
+        &self,
+        host: &dyn Host,
+        values: &[Value],
+        changed: Option<&[bool]>,
+        verb: Verb,
+    ) -> Result<()> {
+        for check in &self.checks {
+            if changed.is_none_or(|c| overlap(&check.reads, c))
+                && check.condition.test(host, values)? == Some(false)
+            {
+                return Err(self.violation(check, verb));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn violation(&self, check: &Check, verb: Verb) -> SqlError {
+        match self.access.def().checks.get(check.position) {
+            Some(def) => errors::check_violation(self.table(), def, verb),
+            None => damaged("no such check"),
+        }
+    }
+}
+
+pub fn overlap(a: &[bool], b: &[bool]) -> bool {
+    a.iter().zip(b).any(|(a, b)| *a && *b)
+}
+
+fn put(values: &mut [Value], ordinal: usize, value: Value) -> Result<()> {
+    *values
+        .get_mut(ordinal)
+        .ok_or_else(|| damaged("row too short"))? = value;
+    Ok(())
+}
+
+/// Longest row these columns can make inside a page, roughly; large types count as too long.
+fn longest_row(columns: &[ColumnDef]) -> usize {
+    let bytes = |c: &ColumnDef| match c.data_type {
+        // UTF-8 needs up to three bytes for a code unit.
+        DataType::NChar(len) | DataType::NVarChar(len) if !len.is_max() => usize::from(len.0) * 3,
+        DataType::Char(len) | DataType::VarChar(len) if !len.is_max() => usize::from(len.0) * 3,
+        other => usize::try_from(other.max_length()).unwrap_or(ENTRY_BYTES_MAX + 1),
+    };
+    columns.iter().map(|c| bytes(c) + 4).sum()
+}
+
+/// Columns whose names stand in the text as whole words: every column that an expression reads, perhaps more.
+fn columns_named(table: &TableRef, text: &str) -> Vec<bool> {
+    let text = text.to_lowercase();
+    table
+        .def
+        .columns
+        .iter()
+        .map(|c| has_word(&text, &c.name.to_lowercase()))
+        .collect()
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let part_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '@' | '#' | '$');
+    text.match_indices(word).any(|(at, found)| {
+        let before = text.get(..at).and_then(|t| t.chars().next_back());
+        let after = text.get(at + found.len()..).and_then(|t| t.chars().next());
+        !before.is_some_and(part_of_name) && !after.is_some_and(part_of_name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_word;
+
+    #[test]
+    fn names_are_found_as_whole_words() {
+        assert!(has_word("([unitprice]>=(0))", "unitprice"));
+        assert!(!has_word("([unitpricediscount]>=(0))", "unitprice"));
+        assert!(has_word("(qty>0 and unitqty<1)", "qty"));
+        assert!(!has_word("(unitqty<1)", "qty"));
+    }
+}

@@ -1,0 +1,192 @@
+//! A host that remembers which tables were resolved while a statement was bound.
+//!
+//! Theory: whether a statement reads the table it changes decides whether its rows must be gathered first (Halloween
+//! protection) and whether a row that changed meanwhile can be judged by itself. Every table a statement reads, also
+//! one inside a view, is resolved through the host, so counting there misses none.
+
+use crate::error::{Result, SqlError};
+use crate::host::{
+    Access, Host, Resolved, SessionSettings, SpillSpace, TableKind, TableRef, TriggerAction,
+    VariableType,
+};
+use daruma_base::{CancelFlag, DatabaseId};
+use daruma_storage::{Database, ReadView, Txn};
+use daruma_syntax::ast::{Execute, ObjectName};
+use daruma_value::{DataType, Value};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+pub struct Watch<'h> {
+    inner: &'h dyn Host,
+    tables: RefCell<Vec<(DatabaseId, i32)>>,
+    /// A view, function or virtual table was resolved.
+    others: Cell<bool>,
+}
+
+impl<'h> Watch<'h> {
+    pub fn new(inner: &'h dyn Host) -> Watch<'h> {
+        Watch {
+            inner,
+            tables: RefCell::default(),
+            others: Cell::new(false),
+        }
+    }
+
+    /// How often the table was resolved.
+    pub fn count(&self, table: &TableRef) -> usize {
+        let id = (table.database.id(), table.object_id);
+        self.tables.borrow().iter().filter(|t| **t == id).count()
+    }
+
+    /// Was anything resolved but this table?
+    pub fn saw_others(&self, table: &TableRef) -> bool {
+        let id = (table.database.id(), table.object_id);
+        self.others.get() || self.tables.borrow().iter().any(|t| *t != id)
+    }
+
+    fn note_table(&self, table: &TableRef) {
+        self.tables
+            .borrow_mut()
+            .push((table.database.id(), table.object_id));
+    }
+
+    fn note(&self, resolved: Resolved) -> Resolved {
+        match &resolved {
+            Resolved::Table(table) => self.note_table(table),
+            _ => self.others.set(true),
+        }
+        resolved
+    }
+}
+
+impl Host for Watch<'_> {
+    fn current_database(&self) -> DatabaseId {
+        self.inner.current_database()
+    }
+    fn settings(&self) -> SessionSettings {
+        self.inner.settings()
+    }
+    fn cancel(&self) -> &CancelFlag {
+        self.inner.cancel()
+    }
+    fn resolve(&self, name: &ObjectName) -> Result<Resolved> {
+        self.inner.resolve(name).map(|r| self.note(r))
+    }
+    fn resolve_in(&self, database: DatabaseId, name: &ObjectName) -> Result<Resolved> {
+        self.inner.resolve_in(database, name).map(|r| self.note(r))
+    }
+    fn table_by_id(&self, database: DatabaseId, object_id: i32) -> Result<TableRef> {
+        self.inner.table_by_id(database, object_id)
+    }
+    fn catalog_version(&self) -> u64 {
+        self.inner.catalog_version()
+    }
+    fn resolve_type(
+        &self,
+        schema: Option<&str>,
+        name: &str,
+        arguments: &[i64],
+    ) -> Result<(DataType, Option<bool>, Option<i32>)> {
+        self.inner.resolve_type(schema, name, arguments)
+    }
+    fn system_function_type(&self, name: &str) -> Option<DataType> {
+        self.inner.system_function_type(name)
+    }
+    fn system_function(&self, name: &str, arguments: &[Value]) -> Result<Value> {
+        self.inner.system_function(name, arguments)
+    }
+    fn call_function(&self, name: &ObjectName, arguments: &[Value]) -> Result<Value> {
+        self.others.set(true);
+        self.inner.call_function(name, arguments)
+    }
+    fn function_type(&self, name: &ObjectName) -> Result<DataType> {
+        self.others.set(true);
+        self.inner.function_type(name)
+    }
+    fn variable_type(&self, name: &str) -> Option<VariableType> {
+        let found = self.inner.variable_type(name);
+        if let Some(VariableType::Table(table)) = &found {
+            debug_assert_eq!(table.kind, TableKind::Variable);
+            self.note_table(table);
+        }
+        found
+    }
+    fn variable(&self, name: &str) -> Result<Value> {
+        self.inner.variable(name)
+    }
+    fn set_variable(&self, name: &str, value: Value) -> Result<()> {
+        self.inner.set_variable(name, value)
+    }
+    fn txn(&self, database: &Arc<Database>) -> Result<Txn> {
+        self.inner.txn(database)
+    }
+    fn view(&self, table: &TableRef, access: Access) -> Result<ReadView> {
+        self.inner.view(table, access)
+    }
+    fn begin_write(&self, table: &TableRef) -> Result<Txn> {
+        self.inner.begin_write(table)
+    }
+    fn next_identity(&self, table: &TableRef) -> Result<i128> {
+        self.inner.next_identity(table)
+    }
+    fn note_identity(&self, table: &TableRef, value: i128) -> Result<()> {
+        self.inner.note_identity(table, value)
+    }
+    fn identity_insert(&self, table: &TableRef) -> bool {
+        self.inner.identity_insert(table)
+    }
+    fn set_last_identity(&self, value: i128) {
+        self.inner.set_last_identity(value);
+    }
+    fn next_sequence_value(&self, name: &ObjectName) -> Result<Value> {
+        self.inner.next_sequence_value(name)
+    }
+    fn next_rowversion(&self, database: &Arc<Database>) -> Result<u64> {
+        self.inner.next_rowversion(database)
+    }
+    fn next_row_number(&self, table: &TableRef) -> Result<u64> {
+        self.inner.next_row_number(table)
+    }
+    fn fire_triggers(
+        &self,
+        table: &TableRef,
+        action: TriggerAction,
+        inserted: &[Vec<Value>],
+        deleted: &[Vec<Value>],
+        updated_columns: &[i32],
+    ) -> Result<()> {
+        self.inner
+            .fire_triggers(table, action, inserted, deleted, updated_columns)
+    }
+    fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool {
+        self.inner.has_triggers(table, action)
+    }
+    fn referencing(&self, table: &TableRef) -> Result<Vec<(TableRef, usize)>> {
+        self.inner.referencing(table)
+    }
+    fn execute_for_rows(
+        &self,
+        exec: &Execute,
+        row: &mut dyn FnMut(&[Value]) -> Result<()>,
+    ) -> Result<()> {
+        self.inner.execute_for_rows(exec, row)
+    }
+    fn message(&self, message: SqlError) {
+        self.inner.message(message);
+    }
+    fn count_scan(&self, table: &TableRef, logical_reads: u64, physical_reads: u64) {
+        self.inner.count_scan(table, logical_reads, physical_reads);
+    }
+    fn now(&self) -> (i64, i16) {
+        self.inner.now()
+    }
+    fn random_bytes(&self, buf: &mut [u8]) {
+        self.inner.random_bytes(buf);
+    }
+    fn memory_grant_bytes(&self) -> usize {
+        self.inner.memory_grant_bytes()
+    }
+    fn spill(&self) -> Result<SpillSpace> {
+        self.inner.spill()
+    }
+}
