@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Runs the tests: test.sh [unit|build|interop|crash ...]; without arguments all of them, in this order.
+#
+#   unit     cargo test of the whole workspace
+#   build    the release build that the next two use
+#   interop  ten unmodified drivers against a private server (tests/interop)
+#   crash    kill -9 under load for a minute, every acknowledged commit checked (tests/crash; CRASH_SECONDS for longer)
+#
+# Installs what is missing (Debian packages, Python, npm, Go and Maven packages). Ends non-zero when anything failed.
+set -uo pipefail
+
+cd "$(dirname "$0")"
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(unit build interop crash)
+failed=()
+
+step() { # NAME COMMAND...
+    local name="$1" started
+    shift
+    started=$(date +%s)
+    printf '\n######## %s\n' "$name"
+    if "$@"; then
+        printf '######## %s: ok, %d s\n' "$name" "$(($(date +%s) - started))"
+    else
+        printf '######## %s: FAILED, %d s\n' "$name" "$(($(date +%s) - started))"
+        failed+=("$name")
+    fi
+}
+
+if ! command -v cargo > /dev/null; then
+    echo "cargo is missing: install the Rust toolchain that rust-toolchain.toml names" >&2
+    exit 1
+fi
+
+for name in "${steps[@]}"; do
+    case "$name" in
+        unit) step unit cargo test --workspace --locked --quiet ;;
+        build) step build cargo build --release --locked --quiet ;;
+        interop) step interop tests/interop/run.sh ;;
+        crash) step crash tests/crash/run.sh --seconds "${CRASH_SECONDS:-60}" ;;
+        *) echo "unknown step $name" >&2; exit 2 ;;
+    esac
+done
+
+echo
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "failed: ${failed[*]}"
+    exit 1
+fi
+echo "all of ${steps[*]} passed"
