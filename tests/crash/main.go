@@ -73,17 +73,17 @@ func main() {
 
 type loop struct {
 	settings
-	random     *rand.Rand
-	port       int
-	server     *exec.Cmd
-	ended      chan struct{}
-	logPath    string
-	writers    []*writer
-	baseline   []int64
-	kills      int
-	checked    int64
-	inDoubt    int
-	longest    time.Duration
+	random   *rand.Rand
+	port     int
+	server   *exec.Cmd
+	ended    chan struct{}
+	logPath  string
+	writers  []*writer
+	baseline []int64
+	kills    int
+	checked  int64
+	inDoubt  int
+	longest  time.Duration
 
 	mutex      sync.Mutex // the writers add violations too
 	violations []string
