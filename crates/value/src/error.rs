@@ -205,6 +205,10 @@ const TEMPLATES: &[(i32, &str)] = &[
         9818,
         "The culture parameter '{}' provided in the function call is not supported.",
     ),
+    (
+        9828,
+        "The second and third arguments of the TRANSLATE built-in function must contain an equal number of characters.",
+    ),
 ];
 
 impl ValueError {

@@ -13,6 +13,7 @@ pub mod convert;
 pub mod datatype;
 pub mod decimal;
 pub mod error;
+pub mod functions;
 pub mod keyenc;
 pub mod row;
 pub mod temporal;

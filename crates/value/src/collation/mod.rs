@@ -17,11 +17,13 @@
 mod case;
 mod like;
 mod order;
+mod search;
 mod table;
 
 pub use case::{to_lower, to_upper};
 pub use like::LikePattern;
 pub use order::{COLLATION_VERSION, compare, equal, sort_key};
+pub use search::{find, replace};
 pub use table::{Sensitivity, all_names};
 
 use serde::{Deserialize, Serialize};

@@ -17,6 +17,7 @@ mod part;
 pub use format::{format, month_name, weekday_name};
 pub use parse::{DateFormat, ParseError, Parsed, parse, parse_offset};
 pub use part::{DatePart, dateadd, datediff, datename, datepart, datetrunc};
+pub(crate) use part::datediff_overflow;
 
 use crate::{DataType, DateTime, DateTime2, DateTimeOffset, SmallDateTime, Time, Value};
 

@@ -168,7 +168,7 @@ pub fn datediff(part: DatePart, start: &Value, end: &Value) -> Result<Option<i64
     let years = i64::from(db.year) - i64::from(da.year);
     let units = |unit: i128| {
         let floor = |m: Moment| m.total_ticks().div_euclid(unit);
-        i64::try_from(floor(b) - floor(a)).map_err(|_| overflow("datediff_big"))
+        i64::try_from(floor(b) - floor(a)).map_err(|_| datediff_overflow("datediff_big"))
     };
     Ok(Some(match part {
         Year => years,
@@ -180,14 +180,14 @@ pub fn datediff(part: DatePart, start: &Value, end: &Value) -> Result<Option<i64
         IsoWeek => i64::from(b.days.div_euclid(7)) - i64::from(a.days.div_euclid(7)),
         Nanosecond => {
             let difference = (b.total_ticks() - a.total_ticks()) * 100;
-            i64::try_from(difference).map_err(|_| overflow("datediff_big"))?
+            i64::try_from(difference).map_err(|_| datediff_overflow("datediff_big"))?
         }
         _ => units(part.ticks().unwrap_or(1))?,
     }))
 }
 
 /// 535 for a function of the DATEDIFF family.
-pub(crate) fn overflow(function: &str) -> ValueError {
+pub(crate) fn datediff_overflow(function: &str) -> ValueError {
     ValueError::new(535, 0, &[&function, &function])
 }
 
