@@ -34,6 +34,9 @@ mod sorter;
 mod target;
 mod watch;
 
+#[cfg(test)]
+mod tests;
+
 use crate::error::{Result, SqlError};
 use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType};
 use crate::sink::OutputColumn;

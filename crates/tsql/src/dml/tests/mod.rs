@@ -1,0 +1,4 @@
+//! Tests of this room against a small host of its own.
+
+mod fixture;
+mod writing;
