@@ -132,17 +132,6 @@ impl SyntaxError {
             format!("'{}' is not a recognized SET option.", shorten(option)),
         )
     }
-
-    pub(crate) fn unknown_option(line: u32, option: &str, statement: &str) -> SyntaxError {
-        SyntaxError::new(
-            155,
-            line,
-            format!(
-                "'{}' is not a recognized {statement} option.",
-                shorten(option)
-            ),
-        )
-    }
 }
 
 fn shorten(text: &str) -> &str {

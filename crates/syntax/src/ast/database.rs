@@ -218,10 +218,6 @@ pub struct Backup {
 pub enum BackupKind {
     Database,
     Log,
-    /// `BACKUP CERTIFICATE c TO FILE = '..'` and keys: parsed, with everything in `options`.
-    Certificate,
-    MasterKey,
-    ServiceMasterKey,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -272,8 +268,6 @@ pub enum RestoreKind {
     LabelOnly,
     RewindOnly,
     VerifyOnly,
-    MasterKey,
-    ServiceMasterKey,
 }
 
 /// `MOVE 'logical' TO 'path'`.

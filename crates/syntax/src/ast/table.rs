@@ -298,12 +298,6 @@ pub enum IndexKind {
     },
     Spatial {
         using: Option<String>,
-        settings: Vec<OptionItem>,
-    },
-    /// `FULLTEXT`, `SELECTIVE XML` and others, carried as text after the table.
-    Other {
-        words: String,
-        tail: String,
     },
 }
 
@@ -488,7 +482,6 @@ pub enum DropKind {
     Sequence,
     Synonym,
     Database,
-    DatabaseSnapshot,
     Statistics,
     Default,
     Rule,
@@ -509,6 +502,4 @@ pub enum DropKind {
     AsymmetricKey,
     Endpoint,
     AvailabilityGroup,
-    /// Upper-case words.
-    Other(String),
 }

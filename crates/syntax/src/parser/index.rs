@@ -134,10 +134,7 @@ impl Parser<'_> {
             });
         }
         if self.eat(K::SPATIAL) {
-            return Ok(IndexKind::Spatial {
-                using: None,
-                settings: Vec::new(),
-            });
+            return Ok(IndexKind::Spatial { using: None });
         }
         Ok(IndexKind::Rowstore)
     }
@@ -163,7 +160,7 @@ impl Parser<'_> {
                     }
                     continue;
                 }
-                IndexKind::Spatial { using, .. } if self.at(K::USING) => {
+                IndexKind::Spatial { using } if self.at(K::USING) => {
                     self.advance();
                     *using = Some(self.word_upper()?);
                     continue;
