@@ -7,6 +7,7 @@ mod error;
 mod keyword;
 mod lexer;
 mod parser;
+mod printer;
 
 pub use error::SyntaxError;
 pub use lexer::BATCH_BYTES_MAX;
@@ -14,3 +15,4 @@ pub use parser::{
     NESTING_MAX, ParseOptions, TREE_HEIGHT_MAX, parse_batch, parse_condition, parse_expression,
     parse_object_name, parse_parameter_definitions, parse_type,
 };
+pub use printer::print_batch;

@@ -1,0 +1,14 @@
+-- Backup under an I/O limit: plain, compressed, striped.
+BACKUP DATABASE [TESTDB] TO  
+DISK = N'G:\Backup\TESTDB_01.bak' 
+WITH STATS = 10
+GO
+BACKUP DATABASE [TESTDB] TO  
+DISK = N'G:\Backup\TESTDB_01.bak' 
+WITH STATS = 10, COMPRESSION
+GO
+BACKUP DATABASE [TESTDB] TO  
+DISK = N'G:\Backup\TESTDB_01_01.bak',
+DISK = N'G:\Backup\TESTDB_01_02.bak' 
+WITH STATS = 10, COMPRESSION
+GO
