@@ -380,6 +380,9 @@ impl<'a> Applier<'a> {
         if self.table.ignores_duplicates {
             return self.insert_one_by_one(rows);
         }
+        if let [values] = rows.as_slice() {
+            return self.insert_row(values).map(|_| ());
+        }
         let access = &self.table.access;
         let mut own = EntrySet::new();
         let mut keys = EntrySet::new();

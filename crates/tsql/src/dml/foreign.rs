@@ -275,6 +275,9 @@ impl ChildLookups {
         changed: Option<&[bool]>,
     ) -> Result<ChildLookups> {
         let mut lookups = Vec::new();
+        if !may_be_referenced(table, changed) {
+            return Ok(ChildLookups { lookups });
+        }
         for (child, position) in host.referencing(table)? {
             let key = child
                 .def
@@ -334,6 +337,16 @@ impl ChildLookups {
         }
         Ok(cascades)
     }
+}
+
+/// Foreign keys refer to unique keys only: is a column of one among these?
+fn may_be_referenced(table: &TableRef, changed: Option<&[bool]>) -> bool {
+    let is_changed = |id: i32| {
+        let ordinal = table.def.ordinal(id);
+        changed.is_none_or(|c| ordinal.and_then(|o| c.get(o)).copied().unwrap_or(false))
+    };
+    let unique = table.def.indexes.iter().filter(|i| i.unique);
+    unique.flat_map(|i| &i.key).any(|k| is_changed(k.column_id))
 }
 
 impl ChildLookup {

@@ -17,13 +17,14 @@ use crate::access::damaged;
 use crate::error::{Result, SqlError};
 use crate::executor::RowBatch;
 use crate::host::{Host, Resolved, TableRef};
+use daruma_base::{DiskFile, OpenMode};
 use daruma_catalog::ColumnDef;
 use daruma_syntax::ast;
 use daruma_value::{DataType, Value};
-pub use errors::{cannot_open, no_such_file};
 use fields::{FieldError, FieldReader, Record};
 pub use options::BulkOptions;
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Target of a bulk load by the protocol: made once, then `begin`.
@@ -137,13 +138,53 @@ pub fn insert_stream(host: &dyn Host, table: &TableRef, next: &mut NextRows) -> 
     insert.finish()
 }
 
-/// BULK INSERT. `file` is the opened data file; `path` names it in messages.
-pub fn bulk_insert(
+/// BULK INSERT from a file of the server's disk.
+pub fn bulk_insert(ast: &ast::BulkInsert, host: &dyn Host) -> Result<u64> {
+    let disk = host.spill()?.disk;
+    let path = Path::new(&ast.file);
+    if !matches!(disk.exists(path), Ok(true)) {
+        return Err(errors::no_such_file(&ast.file));
+    }
+    let file = disk
+        .open(path, OpenMode::ReadOnly)
+        .map_err(|e| errors::cannot_open(&ast.file, &e))?;
+    let left = file.len().map_err(|e| errors::cannot_open(&ast.file, &e))?;
+    bulk_insert_from(
+        ast,
+        host,
+        &mut FileReader {
+            file,
+            offset: 0,
+            left,
+        },
+    )
+}
+
+/// A file read from start to end.
+struct FileReader {
+    file: Arc<dyn DiskFile>,
+    offset: u64,
+    left: u64,
+}
+
+impl Read for FileReader {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let wanted = (buf.len() as u64).min(self.left) as usize;
+        self.file
+            .read_at(buf.get_mut(..wanted).unwrap_or_default(), self.offset)?;
+        self.offset += wanted as u64;
+        self.left -= wanted as u64;
+        Ok(wanted)
+    }
+}
+
+/// BULK INSERT from any source of bytes; the statement's file name only serves messages.
+pub fn bulk_insert_from(
     ast: &ast::BulkInsert,
     host: &dyn Host,
-    path: &str,
     file: &mut dyn Read,
 ) -> Result<u64> {
+    let path = ast.file.as_str();
     let options = BulkOptions::parse(&ast.options)?;
     let table = match host.resolve(&ast.table)? {
         Resolved::Table(table) => table,
