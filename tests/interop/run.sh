@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs unmodified SQL Server drivers against a private server: run.sh [--no-install] [--server BINARY] [DRIVER ...]
+# Runs unmodified SQL Server drivers against a private server: run.sh [--no-install] [--verbose] [--server BINARY] [DRIVER ...]
 #
 # Installs what the drivers need (Debian packages, a Python environment, npm, Go and Maven packages, all pinned), starts the
 # server on a scratch folder and a free loopback port, runs every driver's client program, prints a table, and ends with
@@ -10,15 +10,17 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 source "$here/server.sh"
 
-all_drivers=(go tedious pymssql pytds pyodbc mssql-python freetds-odbc freetds-tools mssql-jdbc jtds)
+all_drivers=(sql go tedious pymssql pytds pyodbc mssql-python freetds-odbc freetds-tools mssql-jdbc jtds)
 install=yes
+shown='^(FAIL|SKIP) '
 drivers=()
 while [ $# -gt 0 ]; do
     case "$1" in
         --no-install) install=no ;;
+        --verbose) shown='^(PASS|FAIL|SKIP) ' ;;
         --server) DARUMA_BIN="$2"; shift ;;
         --help | -h)
-            echo "usage: run.sh [--no-install] [--server BINARY] [DRIVER ...]"
+            echo "usage: run.sh [--no-install] [--verbose] [--server BINARY] [DRIVER ...]"
             echo "drivers: ${all_drivers[*]}"
             exit 0 ;;
         -*) echo "unknown option $1" >&2; exit 2 ;;
@@ -75,7 +77,7 @@ needs_command() { # COMMAND PACKAGE
 
 install_needs() {
     needs_command python3 python3
-    if wanted pymssql pytds pyodbc mssql-python freetds-odbc; then
+    if wanted sql pymssql pytds pyodbc mssql-python freetds-odbc; then
         python3 -c 'import ensurepip, venv' 2> /dev/null || apt_install python3-venv
         local stamp="$built/venv/requirements.txt"
         if ! cmp -s "$here/python/requirements.txt" "$stamp"; then
@@ -116,6 +118,7 @@ run_driver() {
         tedious) NODE_PATH="$built/node/node_modules" node "$here/node/client.js" ;;
         pymssql | pytds | pyodbc | mssql-python | freetds-odbc)
             PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" "$here/python/client.py" "$1" ;;
+        sql) PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" "$here/python/sql.py" ;;
         freetds-tools) bash "$here/tools.sh" ;;
         mssql-jdbc | jtds) java -cp "$built/java/target/interop.jar:$built/java/target/lib/*" Interop "$1" ;;
     esac
@@ -158,7 +161,7 @@ for driver in "${drivers[@]}"; do
         sleep 0.1
     done
     wait "$client" || status=$?
-    grep -E '^(PASS|FAIL|SKIP) ' "$output" || true
+    grep -E "$shown" "$output" || true
     passed=$(grep -c '^PASS ' "$output" || true)
     failed=$(grep -c '^FAIL ' "$output" || true)
     skipped=$(grep -c '^SKIP ' "$output" || true)
