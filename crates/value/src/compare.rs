@@ -27,7 +27,10 @@ pub fn compare(left: &Value, right: &Value, collation: CollationId) -> Option<Or
         (DateTime2(a), DateTime2(b)) => (a.days, a.ticks).cmp(&(b.days, b.ticks)),
         (DateTimeOffset(a), DateTimeOffset(b)) => instant(a).cmp(&instant(b)),
         (Variant(a), Variant(b)) => compare_variants(a, b, collation),
-        _ => compare_numbers(left, right)?,
+        _ => match (temporal_instant(left), temporal_instant(right)) {
+            (Some(a), Some(b)) => a.cmp(&b),
+            _ => compare_numbers(left, right)?,
+        },
     })
 }
 

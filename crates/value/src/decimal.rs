@@ -586,11 +586,10 @@ mod tests {
 
         #[test]
         fn nothing_panics_and_everything_stays_in_bounds(a in wide(), b in wide()) {
-            for result in [a.checked_add(b), a.checked_sub(b), a.checked_mul(b), a.checked_div(b), a.checked_rem(b)] {
-                if let Ok(v) = result {
-                    prop_assert!(v.unscaled().unsigned_abs() < power_of_ten(v.precision).unsigned_abs());
-                    prop_assert!(v.scale <= v.precision);
-                }
+            let results = [a.checked_add(b), a.checked_sub(b), a.checked_mul(b), a.checked_div(b), a.checked_rem(b)];
+            for v in results.into_iter().flatten() {
+                prop_assert!(v.unscaled().unsigned_abs() < power_of_ten(v.precision).unsigned_abs());
+                prop_assert!(v.scale <= v.precision);
             }
         }
 

@@ -9,8 +9,10 @@
 //! 2. No encoding is a proper prefix of another of the same column, so joined columns keep their order.
 
 use crate::collation::{self, CollationId};
-use crate::compare::{guid_key, trim_zeros};
+use crate::compare::{guid_key, temporal_instant, trim_zeros, variant_family};
+use crate::decimal::{PRECISION_MAX, power_of_ten};
 use crate::{DataType, Decimal, Value};
+use ethnum::I256;
 
 const NULL: u8 = 0x00;
 const PRESENT: u8 = 0x01;
@@ -96,7 +98,7 @@ fn signed64(value: i64) -> [u8; 8] {
     (value.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
-/// Six bytes hold a day of 100 ns units (864 * 10^9 < 2^40), five suffice.
+/// A day of 100 ns units (864 * 10^9) is below 2^40.
 fn ticks(value: u64) -> [u8; 5] {
     let [_, _, _, tail @ ..] = value.to_be_bytes();
     tail
@@ -149,26 +151,18 @@ fn encode_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[ZERO, ZERO]);
 }
 
-/// The family first, then the value at the widest type of its family.
+/// The family first, then the value in a form that all types of the family share.
 fn encode_variant(value: &Value, data_type: DataType, collation: CollationId, out: &mut Vec<u8>) {
-    const EXACT: DataType = DataType::Decimal {
-        precision: 38,
-        scale: 9,
-    };
-    let family = crate::compare::variant_family(data_type);
-    out.push(family);
+    out.push(variant_family(data_type));
     if let Some(number) = value.as_decimal() {
-        let scaled = number.rescale(38, 9).unwrap_or(Decimal::new(
-            if number.unscaled() < 0 {
-                -(decimal_limit())
-            } else {
-                decimal_limit()
-            },
-            38,
-            9,
-        ));
-        encode_decimal(scaled, EXACT, out);
-    } else if let Some((days, time)) = crate::compare::temporal_instant(value) {
+        // At scale 38 any two exact numbers compare; 76 digits fit 256 bits.
+        let factor = I256::from(power_of_ten(PRECISION_MAX - number.scale));
+        let mut bytes = (I256::from(number.unscaled()) * factor).to_be_bytes();
+        if let Some(sign) = bytes.first_mut() {
+            *sign ^= 0x80;
+        }
+        out.extend_from_slice(&bytes);
+    } else if let Some((days, time)) = temporal_instant(value) {
         out.extend_from_slice(&signed32(days));
         out.extend_from_slice(&ticks(time));
     } else {
@@ -176,100 +170,22 @@ fn encode_variant(value: &Value, data_type: DataType, collation: CollationId, ou
     }
 }
 
-const fn decimal_limit() -> i128 {
-    crate::decimal::power_of_ten(38) - 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::compare::compare_nulls_first;
-    use crate::{DateTime, DateTime2, DateTimeOffset, Len, SmallDateTime, Time};
+    use crate::testing::{TYPES, value_of};
+    use crate::types::is_comparable;
     use proptest::prelude::*;
 
-    fn values_of(data_type: DataType) -> BoxedStrategy<Value> {
-        let day_ticks = 0u64..864_000_000_000;
-        match data_type {
-            DataType::Bit => any::<bool>().prop_map(Value::Bit).boxed(),
-            DataType::TinyInt => any::<u8>().prop_map(Value::TinyInt).boxed(),
-            DataType::SmallInt => any::<i16>().prop_map(Value::SmallInt).boxed(),
-            DataType::Int => any::<i32>().prop_map(Value::Int).boxed(),
-            DataType::BigInt => any::<i64>().prop_map(Value::BigInt).boxed(),
-            DataType::Decimal { precision, scale } => {
-                let limit = crate::decimal::power_of_ten(precision);
-                any::<i128>()
-                    .prop_map(move |v| Value::Decimal(Decimal::new(v % limit, precision, scale)))
-                    .boxed()
-            }
-            DataType::Money => any::<i64>().prop_map(Value::Money).boxed(),
-            DataType::SmallMoney => any::<i32>().prop_map(Value::SmallMoney).boxed(),
-            DataType::Real => (-1e30f32..1e30).prop_map(Value::Real).boxed(),
-            DataType::Float => prop_oneof![Just(-0.0), Just(0.0), -1e300f64..1e300, -1.0..1.0f64]
-                .prop_map(Value::Float)
-                .boxed(),
-            DataType::Date => (0..3_652_059).prop_map(Value::Date).boxed(),
-            DataType::Time { scale } => day_ticks
-                .prop_map(move |ticks| Value::Time(Time { ticks, scale }))
-                .boxed(),
-            DataType::SmallDateTime => (any::<u16>(), 0u16..1440)
-                .prop_map(|(days, minutes)| Value::SmallDateTime(SmallDateTime { days, minutes }))
-                .boxed(),
-            DataType::DateTime => (-53_690i32..2_958_464, 0u32..25_920_000)
-                .prop_map(|(days, ticks)| Value::DateTime(DateTime { days, ticks }))
-                .boxed(),
-            DataType::DateTime2 { scale } => (0..3_652_059, day_ticks)
-                .prop_map(move |(days, ticks)| Value::DateTime2(DateTime2 { days, ticks, scale }))
-                .boxed(),
-            DataType::DateTimeOffset { scale } => (0..3_652_059, day_ticks, -840i16..=840)
-                .prop_map(move |(days, ticks, offset_minutes)| {
-                    Value::DateTimeOffset(DateTimeOffset {
-                        utc: DateTime2 { days, ticks, scale },
-                        offset_minutes,
-                    })
-                })
-                .boxed(),
-            DataType::VarChar(_) | DataType::NVarChar(_) => {
-                "[aAbBé ß_-]{0,4}|\\PC{0,5}".prop_map(Value::str).boxed()
-            }
-            DataType::UniqueIdentifier => any::<[u8; 16]>().prop_map(Value::Guid).boxed(),
-            _ => prop::collection::vec(prop_oneof![Just(0u8), Just(255), any::<u8>()], 0..5)
-                .prop_map(Value::Bytes)
-                .boxed(),
-        }
-    }
-
-    const TYPES: &[DataType] = &[
-        DataType::Bit,
-        DataType::TinyInt,
-        DataType::SmallInt,
-        DataType::Int,
-        DataType::BigInt,
-        DataType::Decimal {
-            precision: 9,
-            scale: 2,
-        },
-        DataType::Decimal {
-            precision: 38,
-            scale: 10,
-        },
-        DataType::Money,
-        DataType::SmallMoney,
-        DataType::Real,
-        DataType::Float,
-        DataType::Date,
-        DataType::Time { scale: 7 },
-        DataType::SmallDateTime,
-        DataType::DateTime,
-        DataType::DateTime2 { scale: 7 },
-        DataType::DateTimeOffset { scale: 7 },
-        DataType::NVarChar(Len(10)),
-        DataType::VarBinary(Len(10)),
-        DataType::UniqueIdentifier,
-    ];
-
     fn typed_pair() -> impl Strategy<Value = (DataType, [Value; 4])> {
-        prop::sample::select(TYPES).prop_flat_map(|t| {
-            let nullable = || prop_oneof![1 => Just(Value::Null), 9 => values_of(t)];
+        let comparable: Vec<DataType> = TYPES
+            .iter()
+            .copied()
+            .filter(|t| is_comparable(*t))
+            .collect();
+        prop::sample::select(comparable).prop_flat_map(|t| {
+            let nullable = || prop_oneof![1 => Just(Value::Null), 9 => value_of(t)];
             (Just(t), [nullable(), nullable(), nullable(), nullable()])
         })
     }

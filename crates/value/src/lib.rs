@@ -17,6 +17,8 @@ pub mod functions;
 pub mod keyenc;
 pub mod row;
 pub mod temporal;
+#[cfg(test)]
+mod testing;
 pub mod types;
 pub mod value;
 

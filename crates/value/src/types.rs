@@ -367,22 +367,12 @@ fn temporal_type(op: BinaryOp, left: DataType, right: DataType) -> Result<DataTy
     let days = |t: DataType| t.is_numeric() || t.is_character() || old(t);
     if !matches!(op, BinaryOp::Add | BinaryOp::Subtract) {
         let operand = if left.is_temporal() { left } else { right };
-        return Err(
-            if left == right
-                || !(left.is_temporal() && right.is_temporal())
-                    && !left.is_numeric()
-                    && !right.is_numeric()
-            {
-                ValueError::invalid_operand(operand, op.name())
-            } else if old(operand) && (left.is_numeric() || right.is_numeric()) {
-                ValueError::implicit_not_allowed(
-                    operand,
-                    if left.is_numeric() { left } else { right },
-                )
-            } else {
-                clash(op, left, right)
-            },
-        );
+        let other = if left.is_temporal() { right } else { left };
+        return Err(if old(operand) && other.is_numeric() {
+            ValueError::implicit_not_allowed(operand, other)
+        } else {
+            clash(op, left, right)
+        });
     }
     match (old(left), old(right)) {
         (true, true) => Ok(if left == SmallDateTime && right == SmallDateTime {

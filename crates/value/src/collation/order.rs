@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, OnceLock};
 
 /// Version of the order itself: ICU4X data release and our own key format. Recorded in every database.
-pub const COLLATION_VERSION: u32 = 2_04_00_1;
+pub const COLLATION_VERSION: u32 = 2_040_001;
 
 /// What a comparison under one collation needs.
 #[derive(Clone, Copy)]

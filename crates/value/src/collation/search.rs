@@ -13,12 +13,16 @@ pub fn find(text: &str, needle: &str, collation: CollationId) -> Option<usize> {
     if collation.is_binary() {
         return text.find(needle);
     }
-    text.char_indices().map(|(at, _)| at).find(|at| starts_with(text.get(*at..).unwrap_or_default(), needle, collation))
+    text.char_indices()
+        .map(|(at, _)| at)
+        .find(|at| starts_with(text.get(*at..).unwrap_or_default(), needle, collation))
 }
 
 fn starts_with(text: &str, needle: &str, collation: CollationId) -> bool {
     let mut chars = text.chars();
-    needle.chars().all(|n| chars.next().is_some_and(|c| same_char(c, n, collation)))
+    needle
+        .chars()
+        .all(|n| chars.next().is_some_and(|c| same_char(c, n, collation)))
 }
 
 /// Every match replaced, from left to right.
@@ -30,7 +34,10 @@ pub fn replace(text: &str, needle: &str, with: &str, collation: CollationId) -> 
         let (before, matched) = rest.split_at(at);
         out.push_str(before);
         out.push_str(with);
-        let end = matched.char_indices().nth(length).map_or(matched.len(), |(end, _)| end);
+        let end = matched
+            .char_indices()
+            .nth(length)
+            .map_or(matched.len(), |(end, _)| end);
         rest = matched.get(end..).unwrap_or_default();
     }
     out.push_str(rest);

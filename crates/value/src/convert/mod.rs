@@ -59,10 +59,7 @@ pub fn convert(
     style: Option<i32>,
     context: &ConvertContext,
 ) -> Result<Value, ValueError> {
-    if value.is_null() {
-        return Ok(Value::Null);
-    }
-    if from == to && keeps_its_form(to) {
+    if is_final(value, from, to) {
         return Ok(value.clone());
     }
     run(value, from, to, style, context, Fit::Cut)
@@ -76,7 +73,7 @@ pub fn convert_owned(
     style: Option<i32>,
     context: &ConvertContext,
 ) -> Result<Value, ValueError> {
-    if value.is_null() || from == to && keeps_its_form(to) {
+    if is_final(&value, from, to) {
         return Ok(value);
     }
     run(&value, from, to, style, context, Fit::Cut)
@@ -104,21 +101,38 @@ pub fn fit_to_column(
     context: &ConvertContext,
     column: Option<ColumnName<'_>>,
 ) -> Result<Value, ValueError> {
-    if value.is_null() || from == to && keeps_its_form(to) {
+    if is_final(&value, from, to) {
         return Ok(value);
     }
     run(&value, from, to, None, context, Fit::Refuse(column))
 }
 
-/// Is a value of the type always in its final form? Fixed-length text and bytes may still need padding, and the
-/// static type of a value need not be exact for the others with a length.
-fn keeps_its_form(data_type: DataType) -> bool {
+/// Is the value already what the target wants? Then assignment moves it and nothing else.
+fn is_final(value: &Value, from: DataType, to: DataType) -> bool {
     use DataType::*;
-    match data_type {
-        Char(_) | NChar(_) | Binary(_) => false,
-        VarChar(len) | NVarChar(len) | VarBinary(len) => len.is_max(),
-        Decimal { .. } | Time { .. } | DateTime2 { .. } | DateTimeOffset { .. } => false,
-        _ => true,
+    match (value, to) {
+        (Value::Null, _) => true,
+        // UTF-8 never takes fewer bytes than the units of either kind of text.
+        (Value::Str(text), VarChar(len)) => {
+            text.is_ascii() && (len.is_max() || text.len() <= usize::from(len.0))
+        }
+        (Value::Str(text), NVarChar(len)) => len.is_max() || text.len() <= usize::from(len.0),
+        (Value::Str(text), Char(len) | NChar(len)) => {
+            text.is_ascii() && text.len() == usize::from(len.0)
+        }
+        (Value::Bytes(bytes), VarBinary(len)) => {
+            from.is_binary() && (len.is_max() || bytes.len() <= usize::from(len.0))
+        }
+        (Value::Bytes(bytes), Binary(len)) => from.is_binary() && bytes.len() == usize::from(len.0),
+        (Value::Decimal(v), Decimal { precision, scale }) => {
+            v.precision == precision && v.scale == scale
+        }
+        (Value::Time(v), Time { scale }) => v.scale == scale,
+        (Value::DateTime2(v), DateTime2 { scale }) => v.scale == scale,
+        (Value::DateTimeOffset(v), DateTimeOffset { scale }) => v.utc.scale == scale,
+        (_, Char(_) | NChar(_) | VarChar(_) | NVarChar(_) | Binary(_) | VarBinary(_)) => false,
+        (_, Decimal { .. } | Time { .. } | DateTime2 { .. } | DateTimeOffset { .. }) => false,
+        _ => from == to,
     }
 }
 

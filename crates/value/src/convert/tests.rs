@@ -460,3 +460,35 @@ fn impossible_and_variant() {
     assert!(try_convert(&Value::Date(1), T::Date, T::Int, None, &C).is_err());
     assert_eq!(cast(Value::Null, T::Int, vc(1)), Ok(Value::Null));
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4000))]
+    #[test]
+    fn a_result_fits_its_type((from, value) in crate::testing::typed_value(), to in crate::testing::any_type(), style in proptest::option::of(-1i32..132)) {
+        if let Ok(converted) = convert(&value, from, to, style, &C) {
+            proptest::prop_assert!(crate::testing::fits(&converted, to), "{:?} {} to {} gave {:?}", value, from, to, converted);
+        }
+        if let Ok(assigned) = fit_to_column(value.clone(), from, to, &C, None) {
+            proptest::prop_assert!(crate::testing::fits(&assigned, to), "{:?} {} into {} gave {:?}", value, from, to, assigned);
+        }
+    }
+
+    #[test]
+    fn text_forms_read_back((from, value) in crate::testing::typed_value()) {
+        // Every type whose text form is exact returns to the same value.
+        let style = match from {
+            T::Real | T::Float => Some(3),
+            T::Money | T::SmallMoney => Some(2),
+            T::Binary(_) | T::VarBinary(_) => Some(1),
+            T::DateTime => Some(126),
+            t if t.is_numeric() || t.is_temporal() || t == T::UniqueIdentifier => None,
+            _ => return Ok(()),
+        };
+        if matches!((from, &value), (T::Binary(_), Value::Bytes(b)) if b.len() != 3) {
+            return Ok(());
+        }
+        let text = convert(&value, from, T::NVARCHAR_MAX, style, &C).expect("text");
+        let back = convert(&text, T::NVARCHAR_MAX, from, style, &C);
+        proptest::prop_assert_eq!(back.as_ref().ok(), Some(&value), "{:?}", text);
+    }
+}

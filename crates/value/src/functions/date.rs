@@ -2,38 +2,97 @@
 
 use super::{Call, FunctionDef, Signature};
 use crate::temporal::{
-    self, CivilDate, DAYS_TO_1900, DatePart, Moment, end_of_month, is_valid_offset, parse_offset, switch_offset,
-    time_from_parts,
+    self, CivilDate, DAYS_TO_1900, DatePart, Moment, end_of_month, is_valid_offset, parse_offset,
+    switch_offset, time_from_parts,
 };
 use crate::{DataType, DateTimeOffset, Len, Value, ValueError};
 
 pub(super) const FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("GETDATE", 0..=0, |_| Ok(DataType::DateTime), now_local).volatile(),
-    FunctionDef::new("CURRENT_TIMESTAMP", 0..=0, |_| Ok(DataType::DateTime), now_local).volatile(),
+    FunctionDef::new(
+        "CURRENT_TIMESTAMP",
+        0..=0,
+        |_| Ok(DataType::DateTime),
+        now_local,
+    )
+    .volatile(),
     FunctionDef::new("GETUTCDATE", 0..=0, |_| Ok(DataType::DateTime), now_utc).volatile(),
     FunctionDef::new("SYSDATETIME", 0..=0, |_| Ok(DATETIME2), now_local).volatile(),
     FunctionDef::new("SYSUTCDATETIME", 0..=0, |_| Ok(DATETIME2), now_utc).volatile(),
     FunctionDef::new("SYSDATETIMEOFFSET", 0..=0, |_| Ok(OFFSET), now_local).volatile(),
     FunctionDef::new("CURRENT_DATE", 0..=0, |_| Ok(DataType::Date), now_local).volatile(),
-    FunctionDef::new("DATEADD", 3..=3, |s| argument_type(s, 2, DataType::DateTime), dateadd).date_part(),
+    FunctionDef::new(
+        "DATEADD",
+        3..=3,
+        |s| argument_type(s, 2, DataType::DateTime),
+        dateadd,
+    )
+    .date_part(),
     FunctionDef::new("DATEDIFF", 3..=3, |_| Ok(DataType::Int), datediff).date_part(),
     FunctionDef::new("DATEDIFF_BIG", 3..=3, |_| Ok(DataType::BigInt), datediff).date_part(),
     FunctionDef::new("DATEPART", 2..=2, |_| Ok(DataType::Int), datepart).date_part(),
-    FunctionDef::new("DATENAME", 2..=2, |_| Ok(DataType::NVarChar(Len(30))), datename).date_part(),
-    FunctionDef::new("DATETRUNC", 2..=2, |s| argument_type(s, 1, DATETIME2), datetrunc).date_part(),
-    FunctionDef::new("DAY", 1..=1, |_| Ok(DataType::Int), |c| single_part(c, DatePart::Day)),
-    FunctionDef::new("MONTH", 1..=1, |_| Ok(DataType::Int), |c| single_part(c, DatePart::Month)),
-    FunctionDef::new("YEAR", 1..=1, |_| Ok(DataType::Int), |c| single_part(c, DatePart::Year)),
+    FunctionDef::new(
+        "DATENAME",
+        2..=2,
+        |_| Ok(DataType::NVarChar(Len(30))),
+        datename,
+    )
+    .date_part(),
+    FunctionDef::new(
+        "DATETRUNC",
+        2..=2,
+        |s| argument_type(s, 1, DATETIME2),
+        datetrunc,
+    )
+    .date_part(),
+    FunctionDef::new(
+        "DAY",
+        1..=1,
+        |_| Ok(DataType::Int),
+        |c| single_part(c, DatePart::Day),
+    ),
+    FunctionDef::new(
+        "MONTH",
+        1..=1,
+        |_| Ok(DataType::Int),
+        |c| single_part(c, DatePart::Month),
+    ),
+    FunctionDef::new(
+        "YEAR",
+        1..=1,
+        |_| Ok(DataType::Int),
+        |c| single_part(c, DatePart::Year),
+    ),
     FunctionDef::new("EOMONTH", 1..=2, |_| Ok(DataType::Date), eomonth),
     FunctionDef::new("SWITCHOFFSET", 2..=2, offset_type, switchoffset),
     FunctionDef::new("TODATETIMEOFFSET", 2..=2, offset_type, todatetimeoffset),
     FunctionDef::new("DATEFROMPARTS", 3..=3, |_| Ok(DataType::Date), from_parts),
-    FunctionDef::new("DATETIMEFROMPARTS", 7..=7, |_| Ok(DataType::DateTime), from_parts),
-    FunctionDef::new("SMALLDATETIMEFROMPARTS", 5..=5, |_| Ok(DataType::SmallDateTime), from_parts),
+    FunctionDef::new(
+        "DATETIMEFROMPARTS",
+        7..=7,
+        |_| Ok(DataType::DateTime),
+        from_parts,
+    ),
+    FunctionDef::new(
+        "SMALLDATETIMEFROMPARTS",
+        5..=5,
+        |_| Ok(DataType::SmallDateTime),
+        from_parts,
+    ),
     // The binder knows the precision, a constant; without it these give their widest type.
-    FunctionDef::new("TIMEFROMPARTS", 5..=5, |_| Ok(DataType::Time { scale: 7 }), from_parts),
+    FunctionDef::new(
+        "TIMEFROMPARTS",
+        5..=5,
+        |_| Ok(DataType::Time { scale: 7 }),
+        from_parts,
+    ),
     FunctionDef::new("DATETIME2FROMPARTS", 8..=8, |_| Ok(DATETIME2), from_parts),
-    FunctionDef::new("DATETIMEOFFSETFROMPARTS", 10..=10, |_| Ok(OFFSET), from_parts),
+    FunctionDef::new(
+        "DATETIMEOFFSETFROMPARTS",
+        10..=10,
+        |_| Ok(OFFSET),
+        from_parts,
+    ),
     FunctionDef::new("ISDATE", 1..=1, |_| Ok(DataType::Int), isdate).sees_null(),
 ];
 
@@ -41,7 +100,11 @@ const DATETIME2: DataType = DataType::DateTime2 { scale: 7 };
 const OFFSET: DataType = DataType::DateTimeOffset { scale: 7 };
 
 /// The type of a temporal argument; text and numbers count as `other`.
-fn argument_type(s: &Signature<'_>, position: usize, other: DataType) -> Result<DataType, ValueError> {
+fn argument_type(
+    s: &Signature<'_>,
+    position: usize,
+    other: DataType,
+) -> Result<DataType, ValueError> {
     match s.at(position) {
         temporal if temporal.is_temporal() => Ok(temporal),
         t if t.is_character() => Ok(other),
@@ -52,9 +115,9 @@ fn argument_type(s: &Signature<'_>, position: usize, other: DataType) -> Result<
 
 fn offset_type(s: &Signature<'_>) -> Result<DataType, ValueError> {
     Ok(match s.at(0) {
-        DataType::DateTimeOffset { scale } | DataType::DateTime2 { scale } | DataType::Time { scale } => {
-            DataType::DateTimeOffset { scale }
-        }
+        DataType::DateTimeOffset { scale }
+        | DataType::DateTime2 { scale }
+        | DataType::Time { scale } => DataType::DateTimeOffset { scale },
         DataType::DateTime => DataType::DateTimeOffset { scale: 3 },
         DataType::Date | DataType::SmallDateTime => DataType::DateTimeOffset { scale: 0 },
         t if t.is_character() => OFFSET,
@@ -75,11 +138,16 @@ impl Call<'_> {
 
 fn now_utc(c: &Call<'_>) -> Result<Value, ValueError> {
     let now = c.context.now;
-    Moment::new(now.days, now.ticks).to_value(c.result).ok_or_else(|| ValueError::expression_overflow(c.result))
+    Moment::new(now.days, now.ticks)
+        .to_value(c.result)
+        .ok_or_else(|| ValueError::expression_overflow(c.result))
 }
 
 fn now_local(c: &Call<'_>) -> Result<Value, ValueError> {
-    let now = DateTimeOffset { utc: c.context.now, offset_minutes: c.context.zone_offset_minutes };
+    let now = DateTimeOffset {
+        utc: c.context.now,
+        offset_minutes: c.context.zone_offset_minutes,
+    };
     Moment::from_value(&Value::DateTimeOffset(now))
         .and_then(|moment| moment.to_value(c.result))
         .ok_or_else(|| ValueError::expression_overflow(c.result))
@@ -97,7 +165,9 @@ fn datediff(c: &Call<'_>) -> Result<Value, ValueError> {
     let (start, end) = (c.temporal(1, DATETIME2)?, c.temporal(2, DATETIME2)?);
     match temporal::datediff(c.part()?, &start, &end)? {
         None => Ok(Value::Null),
-        Some(number) => Value::integer(number, c.result).ok_or_else(|| temporal::datediff_overflow("datediff")),
+        Some(number) => {
+            Value::integer(number, c.result).ok_or_else(|| temporal::datediff_overflow("datediff"))
+        }
     }
 }
 
@@ -121,7 +191,9 @@ fn single_part(c: &Call<'_>, part: DatePart) -> Result<Value, ValueError> {
 }
 
 fn eomonth(c: &Call<'_>) -> Result<Value, ValueError> {
-    let Some(moment) = Moment::from_value(&c.temporal(0, DATETIME2)?) else { return Ok(Value::Null) };
+    let Some(moment) = Moment::from_value(&c.temporal(0, DATETIME2)?) else {
+        return Ok(Value::Null);
+    };
     end_of_month(moment.days, c.int_or(1, 0)?)
         .map(Value::Date)
         .ok_or_else(|| ValueError::new(517, 1, &[&"date"]))
@@ -132,7 +204,9 @@ fn offset_argument(c: &Call<'_>, position: usize) -> Result<i16, ValueError> {
     let bad = || ValueError::new(9812, 0, &[&c.name.to_ascii_lowercase()]);
     let minutes = match c.value(position) {
         Value::Str(text) => parse_offset(text),
-        _ => i16::try_from(c.int(position)?).ok().filter(|m| is_valid_offset(*m)),
+        _ => i16::try_from(c.int(position)?)
+            .ok()
+            .filter(|m| is_valid_offset(*m)),
     };
     minutes.ok_or_else(bad)
 }
@@ -147,15 +221,22 @@ fn switchoffset(c: &Call<'_>) -> Result<Value, ValueError> {
 
 fn todatetimeoffset(c: &Call<'_>) -> Result<Value, ValueError> {
     let offset = offset_argument(c, 1)?;
-    let Some(local) = Moment::from_value(&c.temporal(0, DATETIME2)?) else { return Ok(Value::Null) };
-    Moment { offset_minutes: Some(offset), ..local }
-        .to_value(c.result)
-        .ok_or_else(|| ValueError::new(9813, 0, &[&"todatetimeoffset"]))
+    let Some(local) = Moment::from_value(&c.temporal(0, DATETIME2)?) else {
+        return Ok(Value::Null);
+    };
+    Moment {
+        offset_minutes: Some(offset),
+        ..local
+    }
+    .to_value(c.result)
+    .ok_or_else(|| ValueError::new(9813, 0, &[&"todatetimeoffset"]))
 }
 
 /// All the FROMPARTS functions: date parts, time parts, fraction, offset and precision as the type has them.
 fn from_parts(c: &Call<'_>) -> Result<Value, ValueError> {
-    let parts: Vec<i64> = (0..c.args.len()).map(|p| c.int(p)).collect::<Result<_, _>>()?;
+    let parts: Vec<i64> = (0..c.args.len())
+        .map(|p| c.int(p))
+        .collect::<Result<_, _>>()?;
     let bad = || ValueError::new(289, 1, &[&c.result.name()]);
     from_numbers(&parts, c.result).ok_or_else(bad)
 }
@@ -167,20 +248,45 @@ fn from_numbers(parts: &[i64], result: DataType) -> Option<Value> {
     };
     let moment = match (result, parts) {
         (DataType::Date, [y, m, d]) => Moment::new(date(*y, *m, *d)?, 0),
-        (DataType::SmallDateTime, [y, m, d, h, mi]) => Moment::new(date(*y, *m, *d)?, time_from_parts(*h, *mi, 0, 0, 0)?),
+        (DataType::SmallDateTime, [y, m, d, h, mi]) => {
+            Moment::new(date(*y, *m, *d)?, time_from_parts(*h, *mi, 0, 0, 0)?)
+        }
         (DataType::DateTime, [y, m, d, h, mi, s, ms]) => {
             Moment::new(date(*y, *m, *d)?, time_from_parts(*h, *mi, *s, *ms, 3)?)
         }
-        (DataType::Time { .. }, [h, mi, s, fraction, precision]) => {
-            Moment::new(DAYS_TO_1900, time_from_parts(*h, *mi, *s, *fraction, u8::try_from(*precision).ok()?)?)
-        }
-        (DataType::DateTime2 { .. }, [y, m, d, h, mi, s, fraction, precision]) => {
-            Moment::new(date(*y, *m, *d)?, time_from_parts(*h, *mi, *s, *fraction, u8::try_from(*precision).ok()?)?)
-        }
-        (DataType::DateTimeOffset { .. }, [y, m, d, h, mi, s, fraction, zone_hours, zone_minutes, precision]) => {
-            let offset = i16::try_from(zone_hours.checked_mul(60)?.checked_add(*zone_minutes)?).ok()?;
-            let local = Moment::new(date(*y, *m, *d)?, time_from_parts(*h, *mi, *s, *fraction, u8::try_from(*precision).ok()?)?);
-            Moment { offset_minutes: Some(offset).filter(|m| is_valid_offset(*m)), ..local }
+        (DataType::Time { .. }, [h, mi, s, fraction, precision]) => Moment::new(
+            DAYS_TO_1900,
+            time_from_parts(*h, *mi, *s, *fraction, u8::try_from(*precision).ok()?)?,
+        ),
+        (DataType::DateTime2 { .. }, [y, m, d, h, mi, s, fraction, precision]) => Moment::new(
+            date(*y, *m, *d)?,
+            time_from_parts(*h, *mi, *s, *fraction, u8::try_from(*precision).ok()?)?,
+        ),
+        (
+            DataType::DateTimeOffset { .. },
+            [
+                y,
+                m,
+                d,
+                h,
+                mi,
+                s,
+                fraction,
+                zone_hours,
+                zone_minutes,
+                precision,
+            ],
+        ) => {
+            let offset =
+                i16::try_from(zone_hours.checked_mul(60)?.checked_add(*zone_minutes)?).ok()?;
+            let local = Moment::new(
+                date(*y, *m, *d)?,
+                time_from_parts(*h, *mi, *s, *fraction, u8::try_from(*precision).ok()?)?,
+            );
+            Moment {
+                offset_minutes: Some(offset).filter(|m| is_valid_offset(*m)),
+                ..local
+            }
         }
         _ => return None,
     };

@@ -15,15 +15,34 @@ pub(super) const FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("NULLIF", 2..=2, |s| Ok(s.at(0)), nullif).sees_null(),
     FunctionDef::new("IIF", 3..=3, |s| common_type(s.at(1), s.at(2)), iif).sees_null(),
     FunctionDef::new("CHOOSE", 2..=255, choose_type, choose).sees_null(),
-    FunctionDef::new("GREATEST", 1..=254, all_common, |c| extreme(c, Ordering::Greater)).sees_null(),
+    FunctionDef::new("GREATEST", 1..=254, all_common, |c| {
+        extreme(c, Ordering::Greater)
+    })
+    .sees_null(),
     FunctionDef::new("LEAST", 1..=254, all_common, |c| extreme(c, Ordering::Less)).sees_null(),
     FunctionDef::new("ISNUMERIC", 1..=1, |_| Ok(DataType::Int), isnumeric).sees_null(),
-    FunctionDef::new("NEWID", 0..=0, |_| Ok(DataType::UniqueIdentifier), |c| Ok(Value::Guid(c.context.host.new_guid())))
-        .volatile(),
+    FunctionDef::new(
+        "NEWID",
+        0..=0,
+        |_| Ok(DataType::UniqueIdentifier),
+        |c| Ok(Value::Guid(c.context.host.new_guid())),
+    )
+    .volatile(),
     FunctionDef::new("CHECKSUM", 1..=255, |_| Ok(DataType::Int), checksum).sees_null(),
-    FunctionDef::new("BINARY_CHECKSUM", 1..=255, |_| Ok(DataType::Int), binary_checksum).sees_null(),
+    FunctionDef::new(
+        "BINARY_CHECKSUM",
+        1..=255,
+        |_| Ok(DataType::Int),
+        binary_checksum,
+    )
+    .sees_null(),
     FunctionDef::new("HASHBYTES", 2..=2, hashbytes_type, hashbytes),
-    FunctionDef::new("SQL_VARIANT_PROPERTY", 2..=2, |_| Ok(DataType::Variant), variant_property),
+    FunctionDef::new(
+        "SQL_VARIANT_PROPERTY",
+        2..=2,
+        |_| Ok(DataType::Variant),
+        variant_property,
+    ),
 ];
 
 fn isnull_type(s: &Signature<'_>) -> Result<DataType, ValueError> {
@@ -61,8 +80,16 @@ fn coalesce(c: &Call<'_>) -> Result<Value, ValueError> {
 
 fn nullif(c: &Call<'_>) -> Result<Value, ValueError> {
     let common = common_type(c.type_of(0), c.type_of(1))?;
-    let order = compare(&c.as_type(0, common)?, &c.as_type(1, common)?, c.collation());
-    if order == Some(Ordering::Equal) { Ok(Value::Null) } else { Ok(c.value(0).clone()) }
+    let order = compare(
+        &c.as_type(0, common)?,
+        &c.as_type(1, common)?,
+        c.collation(),
+    );
+    if order == Some(Ordering::Equal) {
+        Ok(Value::Null)
+    } else {
+        Ok(c.value(0).clone())
+    }
 }
 
 fn iif(c: &Call<'_>) -> Result<Value, ValueError> {
@@ -110,7 +137,9 @@ fn is_numeric_text(text: &str) -> bool {
     if text.is_empty() {
         return false;
     }
-    let float_like = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E'));
+    let float_like = text
+        .bytes()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E'));
     parse_money(text).is_ok() || float_like && text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
@@ -133,14 +162,25 @@ fn checksum(c: &Call<'_>) -> Result<Value, ValueError> {
 
 /// Each byte shifts the sum by four bits, as the product does for text.
 fn binary_checksum(c: &Call<'_>) -> Result<Value, ValueError> {
-    let fold = |bytes: &[u8]| bytes.iter().fold(0u32, |sum, b| sum.rotate_left(4) ^ u32::from(*b));
+    let fold = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .fold(0u32, |sum, b| sum.rotate_left(4) ^ u32::from(*b))
+    };
     let mut total = 0u32;
     for (position, value) in c.args.iter().enumerate() {
         let part = match value {
             Value::Null => continue,
             Value::Str(_) | Value::Bytes(_) => fold(&raw_bytes(c, position)?),
             other => match other.as_i64() {
-                Some(number) => number as u32 ^ if (-(1i64 << 31)..1 << 31).contains(&number) { 0 } else { (number >> 32) as u32 },
+                Some(number) => {
+                    number as u32
+                        ^ if (-(1i64 << 31)..1 << 31).contains(&number) {
+                            0
+                        } else {
+                            (number >> 32) as u32
+                        }
+                }
                 None => {
                     let mut key = Vec::new();
                     write_key(other, c.collation(), &mut key);
@@ -185,9 +225,17 @@ fn variant_property(c: &Call<'_>) -> Result<Value, ValueError> {
         Value::Variant(inner) => (inner.data_type, &inner.value),
         other => (c.type_of(0), other),
     };
-    let number = |n: i32| Value::Variant(Box::new(VariantValue { data_type: DataType::Int, value: Value::Int(n) }));
+    let number = |n: i32| {
+        Value::Variant(Box::new(VariantValue {
+            data_type: DataType::Int,
+            value: Value::Int(n),
+        }))
+    };
     let text = |t: &str| {
-        Value::Variant(Box::new(VariantValue { data_type: DataType::SYSNAME, value: Value::str(t) }))
+        Value::Variant(Box::new(VariantValue {
+            data_type: DataType::SYSNAME,
+            value: Value::str(t),
+        }))
     };
     Ok(match c.text(1)?.to_ascii_lowercase().as_str() {
         "basetype" => text(data_type.name()),

@@ -7,27 +7,48 @@ use crate::{DataType, Decimal, Value, ValueError};
 pub(super) const FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("ABS", 1..=1, same_number, abs),
     FunctionDef::new("SIGN", 1..=1, same_number, sign),
-    FunctionDef::new("CEILING", 1..=1, whole_number, |c| round_up_or_down(c, true)),
+    FunctionDef::new("CEILING", 1..=1, whole_number, |c| {
+        round_up_or_down(c, true)
+    }),
     FunctionDef::new("FLOOR", 1..=1, whole_number, |c| round_up_or_down(c, false)),
     FunctionDef::new("ROUND", 2..=3, same_number, round),
     FunctionDef::new("POWER", 2..=2, same_number, power),
-    FunctionDef::new("DEGREES", 1..=1, angle, |c| give_number(c, c.float(0)?.to_degrees())),
-    FunctionDef::new("RADIANS", 1..=1, angle, |c| give_number(c, c.float(0)?.to_radians())),
+    FunctionDef::new("DEGREES", 1..=1, angle, |c| {
+        give_number(c, c.float(0)?.to_degrees())
+    }),
+    FunctionDef::new("RADIANS", 1..=1, angle, |c| {
+        give_number(c, c.float(0)?.to_radians())
+    }),
     FunctionDef::new("SQRT", 1..=1, float, |c| c.give_float(c.float(0)?.sqrt())),
-    FunctionDef::new("SQUARE", 1..=1, float, |c| c.give_float(c.float(0)?.powi(2))),
+    FunctionDef::new("SQUARE", 1..=1, float, |c| {
+        c.give_float(c.float(0)?.powi(2))
+    }),
     FunctionDef::new("EXP", 1..=1, float, |c| c.give_float(c.float(0)?.exp())),
     FunctionDef::new("LOG", 1..=2, float, log),
-    FunctionDef::new("LOG10", 1..=1, float, |c| c.give_float(positive(c.float(0)?)?.log10())),
+    FunctionDef::new("LOG10", 1..=1, float, |c| {
+        c.give_float(positive(c.float(0)?)?.log10())
+    }),
     FunctionDef::new("SIN", 1..=1, float, |c| c.give_float(c.float(0)?.sin())),
     FunctionDef::new("COS", 1..=1, float, |c| c.give_float(c.float(0)?.cos())),
     FunctionDef::new("TAN", 1..=1, float, |c| c.give_float(c.float(0)?.tan())),
-    FunctionDef::new("COT", 1..=1, float, |c| c.give_float(c.float(0)?.tan().recip())),
+    FunctionDef::new("COT", 1..=1, float, |c| {
+        c.give_float(c.float(0)?.tan().recip())
+    }),
     FunctionDef::new("ASIN", 1..=1, float, |c| c.give_float(c.float(0)?.asin())),
     FunctionDef::new("ACOS", 1..=1, float, |c| c.give_float(c.float(0)?.acos())),
     FunctionDef::new("ATAN", 1..=1, float, |c| c.give_float(c.float(0)?.atan())),
-    FunctionDef::new("ATN2", 2..=2, float, |c| c.give_float(c.float(0)?.atan2(c.float(1)?))),
-    FunctionDef::new("PI", 0..=0, |_| Ok(DataType::Float), |_| Ok(Value::Float(std::f64::consts::PI))),
-    FunctionDef::new("RAND", 0..=1, |_| Ok(DataType::Float), rand).volatile().sees_null(),
+    FunctionDef::new("ATN2", 2..=2, float, |c| {
+        c.give_float(c.float(0)?.atan2(c.float(1)?))
+    }),
+    FunctionDef::new(
+        "PI",
+        0..=0,
+        |_| Ok(DataType::Float),
+        |_| Ok(Value::Float(std::f64::consts::PI)),
+    ),
+    FunctionDef::new("RAND", 0..=1, |_| Ok(DataType::Float), rand)
+        .volatile()
+        .sees_null(),
 ];
 
 fn float(s: &Signature<'_>) -> Result<DataType, ValueError> {
@@ -45,7 +66,10 @@ fn same_number(s: &Signature<'_>) -> Result<DataType, ValueError> {
         TinyInt | SmallInt | Int => Int,
         SmallMoney => Money,
         Real | Float | Bit => Float,
-        Decimal { scale, .. } if s.name == "POWER" => Decimal { precision: PRECISION_MAX, scale },
+        Decimal { scale, .. } if s.name == "POWER" => Decimal {
+            precision: PRECISION_MAX,
+            scale,
+        },
         exact @ (BigInt | Money | Decimal { .. }) => exact,
         text if text.is_character() => Float,
         _ => return Err(s.invalid(0)),
@@ -54,14 +78,20 @@ fn same_number(s: &Signature<'_>) -> Result<DataType, ValueError> {
 
 fn whole_number(s: &Signature<'_>) -> Result<DataType, ValueError> {
     Ok(match same_number(s)? {
-        DataType::Decimal { precision, .. } => DataType::Decimal { precision, scale: 0 },
+        DataType::Decimal { precision, .. } => DataType::Decimal {
+            precision,
+            scale: 0,
+        },
         other => other,
     })
 }
 
 fn angle(s: &Signature<'_>) -> Result<DataType, ValueError> {
     Ok(match same_number(s)? {
-        DataType::Decimal { .. } => DataType::Decimal { precision: PRECISION_MAX, scale: 18 },
+        DataType::Decimal { .. } => DataType::Decimal {
+            precision: PRECISION_MAX,
+            scale: 18,
+        },
         other => other,
     })
 }
@@ -73,7 +103,9 @@ fn give_number(c: &Call<'_>, number: f64) -> Result<Value, ValueError> {
     }
     match c.result {
         DataType::Float => c.give_float(number),
-        to => c.give(Value::Float(number), DataType::Float).map_err(|_| ValueError::expression_overflow(to)),
+        to => c
+            .give(Value::Float(number), DataType::Float)
+            .map_err(|_| ValueError::expression_overflow(to)),
     }
 }
 
@@ -136,13 +168,23 @@ fn round(c: &Call<'_>) -> Result<Value, ValueError> {
             return 0;
         }
         let unit = crate::decimal::power_of_ten(drop as u8);
-        (if truncate { number / unit } else { round_div(number, unit) }) * unit
+        (if truncate {
+            number / unit
+        } else {
+            round_div(number, unit)
+        }) * unit
     };
     Ok(match c.as_type(0, c.result)? {
         Value::Decimal(v) => Value::Decimal(v.round_to(digits, truncate)?),
-        Value::Int(v) => Value::Int(i32::try_from(whole(v.into(), -digits)).map_err(|_| overflow())?),
-        Value::BigInt(v) => Value::BigInt(i64::try_from(whole(v.into(), -digits)).map_err(|_| overflow())?),
-        Value::Money(v) => Value::Money(i64::try_from(whole(v.into(), 4 - digits)).map_err(|_| overflow())?),
+        Value::Int(v) => {
+            Value::Int(i32::try_from(whole(v.into(), -digits)).map_err(|_| overflow())?)
+        }
+        Value::BigInt(v) => {
+            Value::BigInt(i64::try_from(whole(v.into(), -digits)).map_err(|_| overflow())?)
+        }
+        Value::Money(v) => {
+            Value::Money(i64::try_from(whole(v.into(), 4 - digits)).map_err(|_| overflow())?)
+        }
         Value::Float(v) => c.give_float(round_float(v, digits, truncate))?,
         other => other,
     })
@@ -156,23 +198,42 @@ fn round_float(value: f64, digits: i32, truncate: bool) -> f64 {
         return 0.0;
     }
     let scale = 10f64.powi(digits.abs());
-    let scaled = if digits >= 0 { value * scale } else { value / scale };
+    let scaled = if digits >= 0 {
+        value * scale
+    } else {
+        value / scale
+    };
     if !scaled.is_finite() {
         return value;
     }
-    let whole = if truncate { scaled.trunc() } else { scaled.round() };
-    if digits >= 0 { whole / scale } else { whole * scale }
+    let whole = if truncate {
+        scaled.trunc()
+    } else {
+        scaled.round()
+    };
+    if digits >= 0 {
+        whole / scale
+    } else {
+        whole * scale
+    }
 }
 
 fn power(c: &Call<'_>) -> Result<Value, ValueError> {
     let exponent = c.float(1)?;
-    if let (DataType::Int | DataType::BigInt, true) = (c.result, exponent.fract() == 0.0 && (0.0..=64.0).contains(&exponent)) {
+    if let (DataType::Int | DataType::BigInt, true) = (
+        c.result,
+        exponent.fract() == 0.0 && (0.0..=64.0).contains(&exponent),
+    ) {
         let base = c.int(0)?;
-        let exact = base.checked_pow(exponent as u32).ok_or_else(|| ValueError::expression_overflow(c.result))?;
+        let exact = base
+            .checked_pow(exponent as u32)
+            .ok_or_else(|| ValueError::expression_overflow(c.result))?;
         return c.give_int(exact);
     }
-    if let (DataType::Decimal { precision, scale }, true) = (c.result, exponent.fract() == 0.0 && (0.0..=128.0).contains(&exponent))
-        && let Some(exact) = decimal_power(c.value(0).as_decimal(), exponent as u32)
+    if let (DataType::Decimal { precision, scale }, true) = (
+        c.result,
+        exponent.fract() == 0.0 && (0.0..=128.0).contains(&exponent),
+    ) && let Some(exact) = decimal_power(c.value(0).as_decimal(), exponent as u32)
     {
         return exact.rescale(precision, scale).map(Value::Decimal);
     }
@@ -188,12 +249,17 @@ fn decimal_power(base: Option<Decimal>, exponent: u32) -> Option<Decimal> {
     let base = base?;
     let scale = u8::try_from(u32::from(base.scale).checked_mul(exponent)?).ok()?;
     let unscaled = base.unscaled().checked_pow(exponent)?;
-    let fits = scale <= PRECISION_MAX && unscaled.unsigned_abs() < crate::decimal::power_of_ten(PRECISION_MAX).unsigned_abs();
+    let fits = scale <= PRECISION_MAX
+        && unscaled.unsigned_abs() < crate::decimal::power_of_ten(PRECISION_MAX).unsigned_abs();
     fits.then(|| Decimal::new(unscaled, PRECISION_MAX, scale))
 }
 
 fn positive(number: f64) -> Result<f64, ValueError> {
-    if number > 0.0 { Ok(number) } else { Err(ValueError::invalid_float()) }
+    if number > 0.0 {
+        Ok(number)
+    } else {
+        Err(ValueError::invalid_float())
+    }
 }
 
 fn log(c: &Call<'_>) -> Result<Value, ValueError> {

@@ -107,15 +107,24 @@ impl FunctionDef {
     }
 
     const fn date_part(self) -> FunctionDef {
-        FunctionDef { takes_date_part: true, ..self }
+        FunctionDef {
+            takes_date_part: true,
+            ..self
+        }
     }
 
     const fn volatile(self) -> FunctionDef {
-        FunctionDef { is_deterministic: false, ..self }
+        FunctionDef {
+            is_deterministic: false,
+            ..self
+        }
     }
 
     const fn sees_null(self) -> FunctionDef {
-        FunctionDef { propagates_null: false, ..self }
+        FunctionDef {
+            propagates_null: false,
+            ..self
+        }
     }
 
     /// 174 or 189 for a wrong number of arguments.
@@ -134,7 +143,10 @@ impl FunctionDef {
     /// Result type for arguments of these types (the date part counts as one, of any type).
     pub fn result_type(&self, types: &[DataType]) -> Result<DataType, ValueError> {
         self.check_count(types.len())?;
-        (self.result)(&Signature { name: self.name, types })
+        (self.result)(&Signature {
+            name: self.name,
+            types,
+        })
     }
 
     /// Evaluates; `types` are the static types of `args` and `result` what `result_type` gave for them.
@@ -148,7 +160,13 @@ impl FunctionDef {
         if self.propagates_null && args.iter().any(Value::is_null) {
             return Ok(Value::Null);
         }
-        (self.evaluate)(&Call { name: self.name, args, types, result, context })
+        (self.evaluate)(&Call {
+            name: self.name,
+            args,
+            types,
+            result,
+            context,
+        })
     }
 }
 
@@ -161,7 +179,14 @@ pub fn lookup(name: &str) -> Option<&'static FunctionDef> {
 
 /// Every function of the table.
 pub fn all() -> impl Iterator<Item = &'static FunctionDef> {
-    [string::FUNCTIONS, math::FUNCTIONS, date::FUNCTIONS, logic::FUNCTIONS].into_iter().flatten()
+    [
+        string::FUNCTIONS,
+        math::FUNCTIONS,
+        date::FUNCTIONS,
+        logic::FUNCTIONS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 impl DatePart {
@@ -254,9 +279,15 @@ fn text_type(data_type: DataType) -> Option<DataType> {
 /// The type with another length, cut to what the type allows.
 fn with_len(data_type: DataType, len: usize) -> DataType {
     match data_type {
-        DataType::NVarChar(old) if !old.is_max() => DataType::NVarChar(Len(len.clamp(1, 4000) as u16)),
-        DataType::VarChar(old) if !old.is_max() => DataType::VarChar(Len(len.clamp(1, 8000) as u16)),
-        DataType::VarBinary(old) if !old.is_max() => DataType::VarBinary(Len(len.clamp(1, 8000) as u16)),
+        DataType::NVarChar(old) if !old.is_max() => {
+            DataType::NVarChar(Len(len.clamp(1, 4000) as u16))
+        }
+        DataType::VarChar(old) if !old.is_max() => {
+            DataType::VarChar(Len(len.clamp(1, 8000) as u16))
+        }
+        DataType::VarBinary(old) if !old.is_max() => {
+            DataType::VarBinary(Len(len.clamp(1, 8000) as u16))
+        }
         other => other,
     }
 }
@@ -276,7 +307,10 @@ impl<'a> Call<'a> {
     }
 
     fn type_of(&self, position: usize) -> DataType {
-        self.types.get(position).copied().unwrap_or_else(|| self.value(position).natural_type())
+        self.types
+            .get(position)
+            .copied()
+            .unwrap_or_else(|| self.value(position).natural_type())
     }
 
     fn collation(&self) -> CollationId {
@@ -285,7 +319,13 @@ impl<'a> Call<'a> {
 
     /// The argument converted; NULL stays NULL.
     fn as_type(&self, position: usize, to: DataType) -> Result<Value, ValueError> {
-        convert(self.value(position), self.type_of(position), to, None, &self.context.convert)
+        convert(
+            self.value(position),
+            self.type_of(position),
+            to,
+            None,
+            &self.context.convert,
+        )
     }
 
     /// The argument as text; NULL as the empty string.
@@ -307,51 +347,76 @@ impl<'a> Call<'a> {
     fn int(&self, position: usize) -> Result<i64, ValueError> {
         match self.value(position).as_i64() {
             Some(number) => Ok(number),
-            None => Ok(self.as_type(position, DataType::BigInt)?.as_i64().unwrap_or(0)),
+            None => Ok(self
+                .as_type(position, DataType::BigInt)?
+                .as_i64()
+                .unwrap_or(0)),
         }
     }
 
     fn int_or(&self, position: usize, default: i64) -> Result<i64, ValueError> {
-        if position < self.args.len() { self.int(position) } else { Ok(default) }
+        if position < self.args.len() {
+            self.int(position)
+        } else {
+            Ok(default)
+        }
     }
 
     fn float(&self, position: usize) -> Result<f64, ValueError> {
         match self.value(position) {
             Value::Float(number) => Ok(*number),
-            _ => Ok(self.as_type(position, DataType::Float)?.as_f64().unwrap_or(0.0)),
+            _ => Ok(self
+                .as_type(position, DataType::Float)?
+                .as_f64()
+                .unwrap_or(0.0)),
         }
     }
 
     /// The date part in front.
     fn part(&self) -> Result<DatePart, ValueError> {
         let first = self.value(0);
-        DatePart::from_value(first).ok_or_else(|| ValueError::new(1023, 1, &[&1, &self.name.to_ascii_lowercase()]))
+        DatePart::from_value(first)
+            .ok_or_else(|| ValueError::new(1023, 1, &[&1, &self.name.to_ascii_lowercase()]))
     }
 
     /// Text as the result type.
     fn give_text(&self, text: impl Into<CompactString>) -> Result<Value, ValueError> {
         let text: CompactString = text.into();
         let fits = match self.result {
-            DataType::VarChar(len) | DataType::NVarChar(len) => len.is_max() || text.len() <= usize::from(len.0),
+            DataType::VarChar(len) | DataType::NVarChar(len) => {
+                len.is_max() || text.len() <= usize::from(len.0)
+            }
             _ => false,
         };
         if fits {
             return Ok(Value::Str(text));
         }
-        let from = if self.result.is_unicode() { DataType::NVARCHAR_MAX } else { DataType::VARCHAR_MAX };
-        convert_owned(Value::Str(text), from, self.result, None, &self.context.convert)
+        let from = if self.result.is_unicode() {
+            DataType::NVARCHAR_MAX
+        } else {
+            DataType::VARCHAR_MAX
+        };
+        convert_owned(
+            Value::Str(text),
+            from,
+            self.result,
+            None,
+            &self.context.convert,
+        )
     }
 
     /// A number as the result type.
     fn give_int(&self, number: i64) -> Result<Value, ValueError> {
-        Value::integer(number, self.result).ok_or_else(|| ValueError::expression_overflow(self.result))
+        Value::integer(number, self.result)
+            .ok_or_else(|| ValueError::expression_overflow(self.result))
     }
 
     fn give_float(&self, number: f64) -> Result<Value, ValueError> {
         if number.is_nan() {
             return Err(ValueError::invalid_float());
         }
-        Value::approximate(number, self.result).ok_or_else(|| ValueError::expression_overflow(self.result))
+        Value::approximate(number, self.result)
+            .ok_or_else(|| ValueError::expression_overflow(self.result))
     }
 
     /// Any value of any type as the result type.

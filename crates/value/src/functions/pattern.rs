@@ -11,8 +11,11 @@ const DIGITS_MAX: usize = 99;
 /// `ll` or `ll-CC` with any script between; all of them show the English form.
 pub(super) fn is_known_culture(culture: &str) -> bool {
     let mut parts = culture.split('-');
-    let language = parts.next().is_some_and(|p| (2..=3).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphabetic()));
-    language && parts.all(|p| (2..=8).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphanumeric()))
+    let language = parts
+        .next()
+        .is_some_and(|p| (2..=3).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphabetic()));
+    language
+        && parts.all(|p| (2..=8).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 /// A number taken apart: digits of the whole and fractional part at full precision.
@@ -34,16 +37,25 @@ impl Digits {
             None => (false, text.as_str()),
         };
         let (whole, fraction) = body.split_once('.').unwrap_or((body, ""));
-        Some(Digits { negative, whole: whole.to_string(), fraction: fraction.to_string() })
+        Some(Digits {
+            negative,
+            whole: whole.to_string(),
+            fraction: fraction.to_string(),
+        })
     }
 
     /// Rounded half away from zero to a number of decimals.
     fn round(mut self, decimals: usize) -> Digits {
         if self.fraction.len() <= decimals {
-            self.fraction.extend(std::iter::repeat_n('0', decimals - self.fraction.len()));
+            self.fraction
+                .extend(std::iter::repeat_n('0', decimals - self.fraction.len()));
             return self;
         }
-        let up = self.fraction.as_bytes().get(decimals).is_some_and(|d| *d >= b'5');
+        let up = self
+            .fraction
+            .as_bytes()
+            .get(decimals)
+            .is_some_and(|d| *d >= b'5');
         self.fraction.truncate(decimals);
         if up {
             let mut digits: Vec<u8> = self.whole.bytes().chain(self.fraction.bytes()).collect();
@@ -59,13 +71,24 @@ impl Digits {
             self.fraction = digits.split_off(at).into_iter().map(char::from).collect();
             self.whole = digits.into_iter().map(char::from).collect();
         }
-        let zero = self.whole.bytes().chain(self.fraction.bytes()).all(|d| d == b'0');
-        Digits { negative: self.negative && !zero, ..self }
+        let zero = self
+            .whole
+            .bytes()
+            .chain(self.fraction.bytes())
+            .all(|d| d == b'0');
+        Digits {
+            negative: self.negative && !zero,
+            ..self
+        }
     }
 
     fn shift(mut self, places: usize) -> Digits {
         for _ in 0..places {
-            let next = if self.fraction.is_empty() { '0' } else { self.fraction.remove(0) };
+            let next = if self.fraction.is_empty() {
+                '0'
+            } else {
+                self.fraction.remove(0)
+            };
             self.whole.push(next);
         }
         self.whole = self.whole.trim_start_matches('0').to_string();
@@ -76,8 +99,16 @@ impl Digits {
     }
 
     fn joined(&self, grouped: bool) -> String {
-        let whole = if grouped { group(&self.whole) } else { self.whole.clone() };
-        if self.fraction.is_empty() { whole } else { format!("{whole}.{}", self.fraction) }
+        let whole = if grouped {
+            group(&self.whole)
+        } else {
+            self.whole.clone()
+        };
+        if self.fraction.is_empty() {
+            whole
+        } else {
+            format!("{whole}.{}", self.fraction)
+        }
     }
 }
 
@@ -103,13 +134,22 @@ pub(super) fn format_number(value: &Value, data_type: DataType, pattern: &str) -
         && chars.as_str().len() <= 2
         && chars.as_str().bytes().all(|b| b.is_ascii_digit())
     {
-        let precision = chars.as_str().parse::<usize>().ok().map(|n| n.min(DIGITS_MAX));
+        let precision = chars
+            .as_str()
+            .parse::<usize>()
+            .ok()
+            .map(|n| n.min(DIGITS_MAX));
         return standard_number(value, data_type, letter, precision);
     }
     custom_number(value, pattern)
 }
 
-fn standard_number(value: &Value, data_type: DataType, letter: char, precision: Option<usize>) -> Option<String> {
+fn standard_number(
+    value: &Value,
+    data_type: DataType,
+    letter: char,
+    precision: Option<usize>,
+) -> Option<String> {
     let digits = Digits::of(value)?;
     let sign = |d: &Digits| if d.negative { "-" } else { "" };
     Some(match letter.to_ascii_uppercase() {
@@ -123,27 +163,48 @@ fn standard_number(value: &Value, data_type: DataType, letter: char, precision: 
         }
         'C' => {
             let d = digits.round(precision.unwrap_or(2));
-            if d.negative { format!("(${})", d.joined(true)) } else { format!("${}", d.joined(true)) }
+            if d.negative {
+                format!("(${})", d.joined(true))
+            } else {
+                format!("${}", d.joined(true))
+            }
         }
         'P' => {
             let d = digits.shift(2).round(precision.unwrap_or(2));
             format!("{}{}%", sign(&d), d.joined(true))
         }
         'D' if data_type.is_integer() => {
-            format!("{}{:0>width$}", sign(&digits), digits.whole, width = precision.unwrap_or(1))
+            format!(
+                "{}{:0>width$}",
+                sign(&digits),
+                digits.whole,
+                width = precision.unwrap_or(1)
+            )
         }
         'X' if data_type.is_integer() => {
             let number = value.as_i64()?;
-            let bits = if data_type == DataType::BigInt { number.cast_unsigned() } else { u64::from(number as u32) };
+            let bits = if data_type == DataType::BigInt {
+                number.cast_unsigned()
+            } else {
+                u64::from(number as u32)
+            };
             let width = precision.unwrap_or(1);
-            if letter == 'X' { format!("{bits:0width$X}") } else { format!("{bits:0width$x}") }
+            if letter == 'X' {
+                format!("{bits:0width$X}")
+            } else {
+                format!("{bits:0width$x}")
+            }
         }
         'E' => {
             let text = format!("{:.*e}", precision.unwrap_or(6), value.as_f64()?);
             let (mantissa, exponent) = text.split_once('e')?;
             let exponent: i32 = exponent.parse().ok()?;
             let mark = if letter == 'E' { 'E' } else { 'e' };
-            format!("{mantissa}{mark}{}{:03}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
+            format!(
+                "{mantissa}{mark}{}{:03}",
+                if exponent < 0 { '-' } else { '+' },
+                exponent.abs()
+            )
         }
         'G' => {
             let d = match value {
@@ -165,7 +226,11 @@ fn trimmed(value: Decimal) -> Decimal {
 fn custom_number(value: &Value, pattern: &str) -> Option<String> {
     let sections: Vec<&str> = split_sections(pattern);
     let digits = Digits::of(value)?;
-    let zero = digits.whole.bytes().chain(digits.fraction.bytes()).all(|d| d == b'0');
+    let zero = digits
+        .whole
+        .bytes()
+        .chain(digits.fraction.bytes())
+        .all(|d| d == b'0');
     let (section, keeps_sign) = match (sections.as_slice(), digits.negative, zero) {
         ([_, _, third, ..], _, true) if !third.is_empty() => (*third, false),
         ([_, second, ..], true, _) if !second.is_empty() => (*second, false),
@@ -226,20 +291,38 @@ fn section_tokens(section: &str) -> Vec<Token> {
 
 fn write_section(digits: Digits, section: &str, keeps_sign: bool) -> String {
     let tokens = section_tokens(section);
-    let point = tokens.iter().position(|t| matches!(t, Token::Point)).unwrap_or(tokens.len());
+    let point = tokens
+        .iter()
+        .position(|t| matches!(t, Token::Point))
+        .unwrap_or(tokens.len());
     let is_digit = |t: &Token| matches!(t, Token::Zero | Token::Hash);
     let (before, after) = tokens.split_at(point);
-    let percent = tokens.iter().filter(|t| matches!(t, Token::Percent)).count();
+    let percent = tokens
+        .iter()
+        .filter(|t| matches!(t, Token::Percent))
+        .count();
     let last_digit = before.iter().rposition(is_digit);
     let first_digit = before.iter().position(is_digit);
     let grouped = before.iter().enumerate().any(|(at, t)| {
-        matches!(t, Token::Comma) && first_digit.is_some_and(|f| f < at) && last_digit.is_some_and(|l| l > at)
+        matches!(t, Token::Comma)
+            && first_digit.is_some_and(|f| f < at)
+            && last_digit.is_some_and(|l| l > at)
     });
     let decimals = after.iter().filter(|t| is_digit(t)).count();
-    let decimals_kept = after.iter().filter(|t| is_digit(t)).collect::<Vec<_>>().iter().rposition(|t| matches!(t, Token::Zero)).map_or(0, |p| p + 1);
+    let decimals_kept = after
+        .iter()
+        .filter(|t| is_digit(t))
+        .collect::<Vec<_>>()
+        .iter()
+        .rposition(|t| matches!(t, Token::Zero))
+        .map_or(0, |p| p + 1);
     let d = digits.shift(percent * 2).round(decimals);
     let whole_min = first_zero_width(before);
-    let mut whole = if d.whole == "0" { String::new() } else { d.whole.clone() };
+    let mut whole = if d.whole == "0" {
+        String::new()
+    } else {
+        d.whole.clone()
+    };
     while whole.len() < whole_min {
         whole.insert(0, '0');
     }
@@ -252,22 +335,31 @@ fn write_section(digits: Digits, section: &str, keeps_sign: bool) -> String {
     if d.negative && keeps_sign {
         out.push('-');
     }
-    let (mut whole_done, mut fraction_done) = (false, false);
+    let mut places = before.iter().filter(|t| is_digit(t)).count();
+    let mut whole_left = whole.as_str();
+    let mut fraction_left = fraction;
     for (at, token) in tokens.iter().enumerate() {
         match token {
-            Token::Zero | Token::Hash if at < point && !whole_done => {
-                whole_done = true;
-                out.push_str(&whole);
+            Token::Zero | Token::Hash if at < point => {
+                // The first place takes all digits that have no place of their own.
+                places -= 1;
+                let take = if grouped {
+                    whole_left.len()
+                } else {
+                    whole_left.len().saturating_sub(places)
+                };
+                let (now, later) = whole_left.split_at(take);
+                out.push_str(now);
+                whole_left = later;
             }
-            Token::Zero | Token::Hash if at > point && !fraction_done => {
-                fraction_done = true;
-                out.push_str(fraction);
+            Token::Zero | Token::Hash => {
+                let (now, later) = fraction_left.split_at(fraction_left.len().min(1));
+                out.push_str(now);
+                fraction_left = later;
             }
             Token::Point if at == point => {
-                if !whole_done {
-                    whole_done = true;
-                    out.push_str(&whole);
-                }
+                out.push_str(whole_left);
+                whole_left = "";
                 if !fraction.is_empty() {
                     out.push('.');
                 }
@@ -282,8 +374,14 @@ fn write_section(digits: Digits, section: &str, keeps_sign: bool) -> String {
 
 /// Digits from the first `0` of the whole part to its end.
 fn first_zero_width(before: &[Token]) -> usize {
-    let digits: Vec<&Token> = before.iter().filter(|t| matches!(t, Token::Zero | Token::Hash)).collect();
-    digits.iter().position(|t| matches!(t, Token::Zero)).map_or(0, |at| digits.len() - at)
+    let digits: Vec<&Token> = before
+        .iter()
+        .filter(|t| matches!(t, Token::Zero | Token::Hash))
+        .collect();
+    digits
+        .iter()
+        .position(|t| matches!(t, Token::Zero))
+        .map_or(0, |at| digits.len() - at)
 }
 
 pub(super) fn format_temporal(value: &Value, pattern: &str) -> Option<String> {
@@ -317,7 +415,11 @@ pub(super) fn format_temporal(value: &Value, pattern: &str) -> Option<String> {
 fn custom_temporal(moment: Moment, pattern: &str, time_only: bool) -> Option<String> {
     let date = CivilDate::from_days(moment.days);
     let time = CivilTime::from_ticks(moment.ticks);
-    let twelve = if time.hour % 12 == 0 { 12 } else { time.hour % 12 };
+    let twelve = if time.hour.is_multiple_of(12) {
+        12
+    } else {
+        time.hour % 12
+    };
     let fraction = format!("{:07}", time.fraction);
     let month = month_name(i32::from(date.month));
     let day_name = weekday_name(weekday(moment.days));
@@ -347,7 +449,15 @@ fn custom_temporal(moment: Moment, pattern: &str, time_only: bool) -> Option<Str
             ('s', _) => write!(out, "{:0w$}", time.second, w = run.min(2)),
             ('f' | 'F', 1..=7) => {
                 let digits = fraction.get(..run).unwrap_or_default();
-                write!(out, "{}", if c == 'f' { digits } else { digits.trim_end_matches('0') })
+                write!(
+                    out,
+                    "{}",
+                    if c == 'f' {
+                        digits
+                    } else {
+                        digits.trim_end_matches('0')
+                    }
+                )
             }
             ('f' | 'F', _) => return None,
             ('t', 1) => write!(out, "{}", if time.hour < 12 { 'A' } else { 'P' }),

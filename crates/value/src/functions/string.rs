@@ -20,8 +20,12 @@ pub(super) const FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("REPLICATE", 2..=2, long_text, replicate),
     FunctionDef::new("SPACE", 1..=1, |_| Ok(DataType::VarChar(Len(8000))), space),
     FunctionDef::new("REVERSE", 1..=1, first_text, reverse),
-    FunctionDef::new("UPPER", 1..=1, first_text, |c| c.give_text(to_upper(&c.text(0)?))),
-    FunctionDef::new("LOWER", 1..=1, first_text, |c| c.give_text(to_lower(&c.text(0)?))),
+    FunctionDef::new("UPPER", 1..=1, first_text, |c| {
+        c.give_text(to_upper(&c.text(0)?))
+    }),
+    FunctionDef::new("LOWER", 1..=1, first_text, |c| {
+        c.give_text(to_lower(&c.text(0)?))
+    }),
     FunctionDef::new("LTRIM", 1..=2, first_text, |c| trim(c, true, false)),
     FunctionDef::new("RTRIM", 1..=2, first_text, |c| trim(c, false, true)),
     // The binder puts the characters of `TRIM(chars FROM text)` second.
@@ -29,15 +33,40 @@ pub(super) const FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("CONCAT", 2..=254, joined_text, concat).sees_null(),
     FunctionDef::new("CONCAT_WS", 3..=254, joined_text, concat_ws).sees_null(),
     FunctionDef::new("STR", 1..=3, str_type, str_number),
-    FunctionDef::new("ASCII", 1..=1, |s| s.check_text(0).map(|_| DataType::Int), ascii),
+    FunctionDef::new(
+        "ASCII",
+        1..=1,
+        |s| s.check_text(0).map(|_| DataType::Int),
+        ascii,
+    ),
     FunctionDef::new("CHAR", 1..=1, |_| Ok(DataType::Char(Len(1))), char_of),
     FunctionDef::new("NCHAR", 1..=1, |_| Ok(DataType::NChar(Len(1))), nchar),
-    FunctionDef::new("UNICODE", 1..=1, |s| s.check_text(0).map(|_| DataType::Int), unicode),
-    FunctionDef::new("QUOTENAME", 1..=2, |_| Ok(DataType::NVarChar(Len(258))), quotename),
+    FunctionDef::new(
+        "UNICODE",
+        1..=1,
+        |s| s.check_text(0).map(|_| DataType::Int),
+        unicode,
+    ),
+    FunctionDef::new(
+        "QUOTENAME",
+        1..=2,
+        |_| Ok(DataType::NVarChar(Len(258))),
+        quotename,
+    ),
     FunctionDef::new("FORMAT", 2..=3, format_type, format_value),
     FunctionDef::new("TRANSLATE", 3..=3, first_text, translate),
-    FunctionDef::new("STRING_ESCAPE", 2..=2, |_| Ok(DataType::NVARCHAR_MAX), string_escape),
-    FunctionDef::new("SOUNDEX", 1..=1, |_| Ok(DataType::VarChar(Len(5))), |c| c.give_text(soundex_code(&c.text(0)?))),
+    FunctionDef::new(
+        "STRING_ESCAPE",
+        2..=2,
+        |_| Ok(DataType::NVARCHAR_MAX),
+        string_escape,
+    ),
+    FunctionDef::new(
+        "SOUNDEX",
+        1..=1,
+        |_| Ok(DataType::VarChar(Len(5))),
+        |c| c.give_text(soundex_code(&c.text(0)?)),
+    ),
     FunctionDef::new("DIFFERENCE", 2..=2, |_| Ok(DataType::Int), difference),
     FunctionDef::new("PARSENAME", 2..=2, |_| Ok(DataType::SYSNAME), parsename),
 ];
@@ -54,7 +83,11 @@ fn position_type(s: &Signature<'_>) -> Result<DataType, ValueError> {
     s.check_text(0)?;
     s.check_text(1)?;
     s.check(2, DataType::BigInt)?;
-    Ok(if s.at(1).is_large() { DataType::BigInt } else { DataType::Int })
+    Ok(if s.at(1).is_large() {
+        DataType::BigInt
+    } else {
+        DataType::Int
+    })
 }
 
 fn first_text(s: &Signature<'_>) -> Result<DataType, ValueError> {
@@ -104,7 +137,11 @@ fn joined_text(s: &Signature<'_>) -> Result<DataType, ValueError> {
         });
     }
     let joined = joined.unwrap_or(DataType::VarChar(Len(1)));
-    Ok(if s.name == "CONCAT_WS" { with_len(joined, usize::from(u16::MAX)) } else { joined })
+    Ok(if s.name == "CONCAT_WS" {
+        with_len(joined, usize::from(u16::MAX))
+    } else {
+        joined
+    })
 }
 
 fn str_type(s: &Signature<'_>) -> Result<DataType, ValueError> {
@@ -126,7 +163,11 @@ fn len(c: &Call<'_>) -> Result<Value, ValueError> {
         _ => {
             let text = c.text(0)?;
             let text = text.trim_end_matches(' ');
-            if text.is_ascii() { text.len() } else { text.chars().count() }
+            if text.is_ascii() {
+                text.len()
+            } else {
+                text.chars().count()
+            }
         }
     };
     c.give_int(count as i64)
@@ -139,7 +180,9 @@ fn datalength(c: &Call<'_>) -> Result<Value, ValueError> {
 
 fn stored_bytes(value: &Value, data_type: DataType, c: &Call<'_>) -> usize {
     match value {
-        Value::Str(text) if data_type.is_unicode() => text_units(text, data_type, &c.context.convert) * 2,
+        Value::Str(text) if data_type.is_unicode() => {
+            text_units(text, data_type, &c.context.convert) * 2
+        }
         Value::Str(text) => text_units(text, data_type, &c.context.convert),
         Value::Bytes(bytes) => bytes.len(),
         Value::Variant(inner) => stored_bytes(&inner.value, inner.data_type, c),
@@ -154,7 +197,13 @@ fn slice(text: &str, start: i64, length: i64) -> &str {
     let count = end.saturating_sub(start).max(0);
     let byte_at = |from: &str, chars: i64| {
         let chars = usize::try_from(chars).unwrap_or(usize::MAX);
-        if from.is_ascii() { chars.min(from.len()) } else { from.char_indices().nth(chars).map_or(from.len(), |(at, _)| at) }
+        if from.is_ascii() {
+            chars.min(from.len())
+        } else {
+            from.char_indices()
+                .nth(chars)
+                .map_or(from.len(), |(at, _)| at)
+        }
     };
     let rest = text.get(byte_at(text, start - 1)..).unwrap_or_default();
     rest.get(..byte_at(rest, count)).unwrap_or_default()
@@ -166,9 +215,14 @@ fn substring(c: &Call<'_>) -> Result<Value, ValueError> {
         return Err(ValueError::new(537, 3, &[]));
     }
     if let Value::Bytes(bytes) = c.value(0) {
-        let end = start.saturating_add(length).clamp(1, bytes.len() as i64 + 1) as usize - 1;
+        let end = start
+            .saturating_add(length)
+            .clamp(1, bytes.len() as i64 + 1) as usize
+            - 1;
         let start = start.clamp(1, bytes.len() as i64 + 1) as usize - 1;
-        return Ok(Value::Bytes(bytes.get(start..end).unwrap_or_default().to_vec()));
+        return Ok(Value::Bytes(
+            bytes.get(start..end).unwrap_or_default().to_vec(),
+        ));
     }
     c.give_text(slice(&c.text(0)?, start, length))
 }
@@ -196,7 +250,9 @@ fn charindex(c: &Call<'_>) -> Result<Value, ValueError> {
     let start = c.int_or(2, 1)?.max(1);
     let rest = slice(&text, start, i64::MAX);
     let found = collation::find(rest, &needle, c.collation());
-    let position = found.map_or(0, |at| start + rest.get(..at).unwrap_or_default().chars().count() as i64);
+    let position = found.map_or(0, |at| {
+        start + rest.get(..at).unwrap_or_default().chars().count() as i64
+    });
     c.give_int(position)
 }
 
@@ -231,8 +287,14 @@ fn stuff(c: &Call<'_>) -> Result<Value, ValueError> {
 
 fn replicate(c: &Call<'_>) -> Result<Value, ValueError> {
     let (text, count) = (c.text(0)?, c.int(1)?);
-    let Ok(count) = usize::try_from(count) else { return Ok(Value::Null) };
-    let limit = if c.result.is_large() { TEXT_BYTES_MAX } else { 4 * 8000 };
+    let Ok(count) = usize::try_from(count) else {
+        return Ok(Value::Null);
+    };
+    let limit = if c.result.is_large() {
+        TEXT_BYTES_MAX
+    } else {
+        4 * 8000
+    };
     let count = count.min(limit / text.len().max(1));
     c.give_text(text.repeat(count))
 }
@@ -250,7 +312,11 @@ fn reverse(c: &Call<'_>) -> Result<Value, ValueError> {
 
 fn trim(c: &Call<'_>, start: bool, end: bool) -> Result<Value, ValueError> {
     let text = c.text(0)?;
-    let chars = if c.args.len() > 1 { c.text(1)? } else { " ".into() };
+    let chars = if c.args.len() > 1 {
+        c.text(1)?
+    } else {
+        " ".into()
+    };
     let is_trimmed = |ch: char| chars.contains(ch);
     let mut rest: &str = &text;
     if start {
@@ -300,13 +366,19 @@ fn str_number(c: &Call<'_>) -> Result<Value, ValueError> {
     // Ties go away from zero, which the plain formatting of binary numbers does not do.
     let scale = 10f64.powi(decimals as i32);
     let scaled = number * scale;
-    let rounded = if scaled.abs() < 9e15 { scaled.round() / scale } else { number };
+    let rounded = if scaled.abs() < 9e15 {
+        scaled.round() / scale
+    } else {
+        number
+    };
     c.give_text(format!("{rounded:>length$.decimals$}"))
 }
 
 fn ascii(c: &Call<'_>) -> Result<Value, ValueError> {
     let text = c.text(0)?;
-    let Some(first) = text.chars().next() else { return Ok(Value::Null) };
+    let Some(first) = text.chars().next() else {
+        return Ok(Value::Null);
+    };
     let mut buffer = [0; 4];
     let bytes = encode_code_page(first.encode_utf8(&mut buffer), c.collation().code_page());
     c.give_int(bytes.first().copied().unwrap_or(0).into())
@@ -314,23 +386,35 @@ fn ascii(c: &Call<'_>) -> Result<Value, ValueError> {
 
 fn char_of(c: &Call<'_>) -> Result<Value, ValueError> {
     match u8::try_from(c.int(0)?) {
-        Ok(byte) => Ok(Value::str(decode_code_page(&[byte], c.collation().code_page()))),
+        Ok(byte) => Ok(Value::str(decode_code_page(
+            &[byte],
+            c.collation().code_page(),
+        ))),
         Err(_) => Ok(Value::Null),
     }
 }
 
 fn nchar(c: &Call<'_>) -> Result<Value, ValueError> {
-    let code = u32::try_from(c.int(0)?).ok().and_then(char::from_u32);
+    let code = u16::try_from(c.int(0)?)
+        .ok()
+        .and_then(|n| char::from_u32(n.into()));
     Ok(code.map_or(Value::Null, |ch| Value::str(ch.encode_utf8(&mut [0; 4]))))
 }
 
 fn unicode(c: &Call<'_>) -> Result<Value, ValueError> {
-    Ok(c.text(0)?.chars().next().map_or(Value::Null, |ch| Value::Int(ch as i32)))
+    Ok(c.text(0)?
+        .chars()
+        .next()
+        .map_or(Value::Null, |ch| Value::Int(ch as i32)))
 }
 
 fn quotename(c: &Call<'_>) -> Result<Value, ValueError> {
     let name = c.text(0)?;
-    let quote = if c.args.len() > 1 { c.text(1)?.chars().next().unwrap_or('[') } else { '[' };
+    let quote = if c.args.len() > 1 {
+        c.text(1)?.chars().next().unwrap_or('[')
+    } else {
+        '['
+    };
     let (open, close) = match quote {
         '[' | ']' => ('[', ']'),
         '(' | ')' => ('(', ')'),
@@ -372,7 +456,12 @@ fn translate(c: &Call<'_>) -> Result<Value, ValueError> {
     if from.chars().count() != to.chars().count() {
         return Err(ValueError::new(9828, 1, &[]));
     }
-    let map = |ch: char| from.chars().zip(to.chars()).find(|(f, _)| *f == ch).map_or(ch, |(_, t)| t);
+    let map = |ch: char| {
+        from.chars()
+            .zip(to.chars())
+            .find(|(f, _)| *f == ch)
+            .map_or(ch, |(_, t)| t)
+    };
     c.give_text(text.chars().map(map).collect::<CompactString>())
 }
 
@@ -409,8 +498,13 @@ fn soundex_code(text: &str) -> String {
         'R' => Some('6'),
         _ => None,
     };
-    let mut letters = text.chars().map(|c| c.to_ascii_uppercase()).take_while(char::is_ascii_alphabetic);
-    let Some(first) = letters.next() else { return "0000".into() };
+    let mut letters = text
+        .chars()
+        .map(|c| c.to_ascii_uppercase())
+        .take_while(char::is_ascii_alphabetic);
+    let Some(first) = letters.next() else {
+        return "0000".into();
+    };
     let mut code = String::from(first);
     let mut last = digit(first);
     for letter in letters {
@@ -465,7 +559,9 @@ fn parsename(c: &Call<'_>) -> Result<Value, ValueError> {
         return Ok(Value::Null);
     }
     let from_right = usize::try_from(c.int(1)?).ok().filter(|n| *n >= 1);
-    let part = from_right.and_then(|n| parts.len().checked_sub(n)).and_then(|at| parts.get(at));
+    let part = from_right
+        .and_then(|n| parts.len().checked_sub(n))
+        .and_then(|at| parts.get(at));
     match part {
         Some(part) if !part.is_empty() => c.give_text(part.as_str()),
         _ => Ok(Value::Null),

@@ -477,6 +477,7 @@ impl<'a> RowView<'a> {
         matches!(self.variable(column), Some((_, true)))
     }
 
+    #[inline]
     pub fn value(&self, column: usize) -> Result<Column, RowError> {
         if column >= self.column_count {
             return Ok(Column::Missing);
@@ -559,11 +560,23 @@ impl<'a> RowView<'a> {
     /// Decodes every column of the layout, missing ones as their defaults; overflow references are an error here.
     pub fn decode(&self, out: &mut Vec<Value>) -> Result<(), RowError> {
         out.clear();
-        for column in 0..self.layout.slots.len() {
-            match self.value_or_default(column)? {
-                Column::Value(value) => out.push(value),
-                _ => return Err(RowError::Corrupt { column }),
-            }
+        out.reserve(self.layout.slots.len());
+        for (column, slot) in self.layout.slots.iter().enumerate() {
+            let corrupt = RowError::Corrupt { column };
+            let value = if column >= self.column_count {
+                self.layout.added_default(column).clone()
+            } else if self.is_null(column) {
+                Value::Null
+            } else if slot.is_fixed() {
+                let bytes = self.fixed_bytes(slot).ok_or(corrupt)?;
+                fixed::read(slot.data_type, bytes).ok_or(corrupt)?
+            } else {
+                match self.variable_at(slot.place as usize) {
+                    Some((bytes, false)) => read_variable(slot.data_type, bytes).ok_or(corrupt)?,
+                    _ => return Err(corrupt),
+                }
+            };
+            out.push(value);
         }
         Ok(())
     }

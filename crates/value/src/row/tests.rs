@@ -1,7 +1,7 @@
 //! Round trips, growth by ALTER TABLE ADD, patches against full encoding, and corrupt bytes.
 
 use super::*;
-use crate::{DateTime, DateTime2, DateTimeOffset, Decimal, Len, SmallDateTime, Time, VariantValue};
+use crate::{Decimal, Len};
 use proptest::prelude::*;
 
 const TYPES: &[DataType] = &[
@@ -51,72 +51,15 @@ fn layout(types: &[DataType]) -> RowLayout {
     )
 }
 
+/// NULLs and very long texts among the values of a type.
 fn value_of(data_type: DataType) -> BoxedStrategy<Value> {
-    let ticks = 0u64..864_000_000_000;
-    let present = match data_type {
-        DataType::Bit => any::<bool>().prop_map(Value::Bit).boxed(),
-        DataType::TinyInt => any::<u8>().prop_map(Value::TinyInt).boxed(),
-        DataType::SmallInt => any::<i16>().prop_map(Value::SmallInt).boxed(),
-        DataType::Int => any::<i32>().prop_map(Value::Int).boxed(),
-        DataType::BigInt => any::<i64>().prop_map(Value::BigInt).boxed(),
-        DataType::Money => any::<i64>().prop_map(Value::Money).boxed(),
-        DataType::SmallMoney => any::<i32>().prop_map(Value::SmallMoney).boxed(),
-        DataType::Real => (-1e30f32..1e30).prop_map(Value::Real).boxed(),
-        DataType::Float => (-1e300f64..1e300).prop_map(Value::Float).boxed(),
-        DataType::Decimal { precision, scale } => any::<i128>()
-            .prop_map(move |v| {
-                Value::Decimal(Decimal::new(
-                    v % crate::decimal::power_of_ten(precision),
-                    precision,
-                    scale,
-                ))
-            })
-            .boxed(),
-        DataType::Date => (0..3_652_059).prop_map(Value::Date).boxed(),
-        DataType::Time { scale } => ticks
-            .prop_map(move |ticks| Value::Time(Time { ticks, scale }))
-            .boxed(),
-        DataType::SmallDateTime => (any::<u16>(), 0u16..1440)
-            .prop_map(|(days, minutes)| Value::SmallDateTime(SmallDateTime { days, minutes }))
-            .boxed(),
-        DataType::DateTime => (-53_690i32..2_958_464, 0u32..25_920_000)
-            .prop_map(|(days, ticks)| Value::DateTime(DateTime { days, ticks }))
-            .boxed(),
-        DataType::DateTime2 { scale } => (0..3_652_059, ticks)
-            .prop_map(move |(days, ticks)| Value::DateTime2(DateTime2 { days, ticks, scale }))
-            .boxed(),
-        DataType::DateTimeOffset { scale } => (0..3_652_059, ticks, -840i16..=840)
-            .prop_map(move |(days, ticks, offset_minutes)| {
-                Value::DateTimeOffset(DateTimeOffset {
-                    utc: DateTime2 { days, ticks, scale },
-                    offset_minutes,
-                })
-            })
-            .boxed(),
-        DataType::UniqueIdentifier => any::<[u8; 16]>().prop_map(Value::Guid).boxed(),
-        DataType::RowVersion => any::<[u8; 8]>()
-            .prop_map(|v| Value::Bytes(v.to_vec()))
-            .boxed(),
-        DataType::Variant => prop_oneof![
-            any::<i32>().prop_map(|v| VariantValue {
-                data_type: DataType::Int,
-                value: Value::Int(v)
-            }),
-            "\\PC{0,9}".prop_map(|v| VariantValue {
-                data_type: DataType::NVarChar(Len(9)),
-                value: Value::str(v)
-            }),
-        ]
-        .prop_map(|v| Value::Variant(Box::new(v)))
-        .boxed(),
-        t if t.is_character() => prop_oneof![9 => "\\PC{0,30}", 1 => "x{20000}"]
-            .prop_map(Value::str)
-            .boxed(),
-        _ => prop::collection::vec(any::<u8>(), 0..40)
-            .prop_map(Value::Bytes)
-            .boxed(),
-    };
-    prop_oneof![1 => Just(Value::Null), 5 => present].boxed()
+    let present = crate::testing::value_of(data_type);
+    if data_type.is_character() {
+        prop_oneof![1 => Just(Value::Null), 4 => present, 1 => "x{20000}".prop_map(Value::str)]
+            .boxed()
+    } else {
+        prop_oneof![1 => Just(Value::Null), 5 => present].boxed()
+    }
 }
 
 fn row() -> impl Strategy<Value = (Vec<DataType>, Vec<Value>, Vec<Value>)> {

@@ -16,8 +16,8 @@ mod part;
 
 pub use format::{format, month_name, weekday_name};
 pub use parse::{DateFormat, ParseError, Parsed, parse, parse_offset};
-pub use part::{DatePart, dateadd, datediff, datename, datepart, datetrunc};
 pub(crate) use part::datediff_overflow;
+pub use part::{DatePart, dateadd, datediff, datename, datepart, datetrunc};
 
 use crate::{DataType, DateTime, DateTime2, DateTimeOffset, SmallDateTime, Time, Value};
 
@@ -338,8 +338,11 @@ pub fn time_from_parts(
         && (0..60).contains(&minute)
         && (0..60).contains(&second)
         && (0..TICKS_PER_SECOND as i64 / unit).contains(&fraction);
+    if !valid {
+        return None;
+    }
     let seconds = (hour * 60 + minute) * 60 + second;
-    valid.then(|| seconds as u64 * TICKS_PER_SECOND + (fraction * unit) as u64)
+    Some(seconds as u64 * TICKS_PER_SECOND + (fraction * unit) as u64)
 }
 
 #[cfg(test)]
