@@ -11,6 +11,7 @@ root=$(cd "$here/../.." && pwd)
 source "$here/server.sh"
 
 all_drivers=(sql go tedious pymssql pytds pyodbc mssql-python freetds-odbc freetds-tools mssql-jdbc jtds)
+more_drivers=(orm-pymssql orm-pyodbc) # run only when named
 install=yes
 shown='^(FAIL|SKIP) '
 drivers=()
@@ -21,13 +22,13 @@ while [ $# -gt 0 ]; do
         --server) DARUMA_BIN="$2"; shift ;;
         --help | -h)
             echo "usage: run.sh [--no-install] [--verbose] [--server BINARY] [DRIVER ...]"
-            echo "drivers: ${all_drivers[*]}"
+            echo "drivers: ${all_drivers[*]}; only when named: ${more_drivers[*]}"
             exit 0 ;;
         -*) echo "unknown option $1" >&2; exit 2 ;;
         *)
-            case " ${all_drivers[*]} " in
+            case " ${all_drivers[*]} ${more_drivers[*]} " in
                 *" $1 "*) drivers+=("$1") ;;
-                *) echo "unknown driver $1; known: ${all_drivers[*]}" >&2; exit 2 ;;
+                *) echo "unknown driver $1; known: ${all_drivers[*]} ${more_drivers[*]}" >&2; exit 2 ;;
             esac ;;
     esac
     shift
@@ -77,7 +78,7 @@ needs_command() { # COMMAND PACKAGE
 
 install_needs() {
     needs_command python3 python3
-    if wanted sql pymssql pytds pyodbc mssql-python freetds-odbc; then
+    if wanted sql pymssql pytds pyodbc mssql-python freetds-odbc orm-pymssql orm-pyodbc; then
         python3 -c 'import ensurepip, venv' 2> /dev/null || apt_install python3-venv
         local stamp="$built/venv/requirements.txt"
         if ! cmp -s "$here/python/requirements.txt" "$stamp"; then
@@ -87,7 +88,7 @@ install_needs() {
             cp "$here/python/requirements.txt" "$stamp"
         fi
     fi
-    if wanted pyodbc mssql-python freetds-odbc; then apt_install unixodbc libltdl7; fi
+    if wanted pyodbc mssql-python freetds-odbc orm-pyodbc; then apt_install unixodbc libltdl7; fi
     if wanted freetds-odbc; then apt_install tdsodbc; fi
     if wanted freetds-tools; then apt_install freetds-bin; fi
     if wanted tedious; then
@@ -119,6 +120,7 @@ run_driver() {
         pymssql | pytds | pyodbc | mssql-python | freetds-odbc)
             PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" "$here/python/client.py" "$1" ;;
         sql) PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" "$here/python/sql.py" ;;
+        orm-*) PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" "$here/python/orm.py" "${1#orm-}" ;;
         freetds-tools) bash "$here/tools.sh" ;;
         mssql-jdbc | jtds) java -cp "$built/java/target/interop.jar:$built/java/target/lib/*" Interop "$1" ;;
     esac
