@@ -20,7 +20,13 @@ fn golden_files_hold() {
         if bless {
             fs::write(&path, found).expect("golden file is writable");
         } else if found != text {
-            writeln!(failures, "{}:\n{}", path.display(), first_difference(&text, &found)).expect("string");
+            writeln!(
+                failures,
+                "{}:\n{}",
+                path.display(),
+                first_difference(&text, &found)
+            )
+            .expect("string");
         }
     }
     assert!(failures.is_empty(), "{failures}");
@@ -29,7 +35,9 @@ fn golden_files_hold() {
 /// The case with its expectation as it comes out now.
 fn render(case: &str) -> String {
     let input = case.split("\n---\n").next().unwrap_or(case).trim_end();
-    let options = ParseOptions { quoted_identifier: !input.starts_with("-- quoted_identifier off") };
+    let options = ParseOptions {
+        quoted_identifier: !input.starts_with("-- quoted_identifier off"),
+    };
     let output = match parse_batch(input, &options) {
         Ok(statements) => {
             let printed = print_batch(&statements);
@@ -47,7 +55,9 @@ fn render(case: &str) -> String {
 fn first_difference(expected: &str, found: &str) -> String {
     let pairs = expected.lines().zip(found.lines()).enumerate();
     match pairs.into_iter().find(|(_, (left, right))| left != right) {
-        Some((line, (left, right))) => format!("line {}\n  expected {left}\n  found    {right}", line + 1),
+        Some((line, (left, right))) => {
+            format!("line {}\n  expected {left}\n  found    {right}", line + 1)
+        }
         None => "one is longer than the other".to_owned(),
     }
 }
@@ -58,7 +68,8 @@ fn scripts_of_the_articles_parse_and_print() {
     for path in files_under(&golden_dir().join("articles"), "sql") {
         let text = fs::read_to_string(&path).expect("script is readable");
         for batch in batches(&text) {
-            support::round_trip(&batch).unwrap_or_else(|error| panic!("{}: {error}\n{batch}", path.display()));
+            support::round_trip(&batch)
+                .unwrap_or_else(|error| panic!("{}: {error}\n{batch}", path.display()));
             count += 1;
         }
     }

@@ -432,6 +432,13 @@ impl Parser<'_> {
         } else {
             OptionValue::None
         };
+        if self.at(K::ALL) && value.is("CLEAR") {
+            self.advance();
+            return Ok(OptionItem {
+                name,
+                value: OptionValue::Word("CLEAR ALL".to_owned()),
+            });
+        }
         Ok(OptionItem { name, value })
     }
 }

@@ -309,6 +309,9 @@ impl Parser<'_> {
             "$identity" => PseudoColumn::Identity,
             "$rowguid" => PseudoColumn::RowGuid,
             "$cuid" => PseudoColumn::Cuid,
+            "$node_id" | "$nodeid" | "$edge_id" | "$edgeid" | "$from_id" | "$to_id" => {
+                return self.column_ref().map(Expr::Column);
+            }
             "$partition" => {
                 self.advance();
                 return self.partition_call(None);
@@ -395,15 +398,8 @@ impl Parser<'_> {
         let parts = self.name_parts_of_value()?;
         if self.kind() == TokenKind::Dollar {
             let database = parts.into_iter().next().flatten();
-            let expr = self.dollar_word()?;
-            return Ok(match expr {
-                Expr::Partition { function, arg, .. } => Expr::Partition {
-                    database,
-                    function,
-                    arg,
-                },
-                other => other,
-            });
+            self.advance();
+            return self.partition_call(database);
         }
         if self.at_symbol(Symbol::DoubleColon) {
             return self.static_method(parts, first);
@@ -422,8 +418,11 @@ impl Parser<'_> {
             self.advance();
             if self.at_symbol(Symbol::Dot) {
                 parts.push(None);
-            } else if self.kind() == TokenKind::Dollar {
+            } else if self.at_partition_word() {
                 return Ok(parts);
+            } else if self.kind() == TokenKind::Dollar {
+                let token = self.advance();
+                parts.push(Some(Ident::new(self.text_of(token))));
             } else if let Some(name) = self.eat_any(&[K::IDENTITYCOL, K::ROWGUIDCOL]) {
                 parts.push(Some(Ident::new(if name == K::IDENTITYCOL {
                     "IDENTITYCOL"
@@ -435,6 +434,13 @@ impl Parser<'_> {
             }
         }
         Ok(parts)
+    }
+
+    fn at_partition_word(&self) -> bool {
+        self.kind() == TokenKind::Dollar
+            && self
+                .text_of(self.token(0))
+                .eq_ignore_ascii_case("$partition")
     }
 
     pub(super) fn column_of(

@@ -193,7 +193,7 @@ impl Parser<'_> {
         if native {
             self.optional_with_options()?;
         }
-        let statements = self.statements_until(|parser| parser.at(K::END))?;
+        let statements = self.statements_until(Self::at_block_end)?;
         self.expect(K::END)?;
         Ok(FunctionBody::Statements(statements))
     }

@@ -23,8 +23,9 @@ impl Parser<'_> {
         matches!(self.kind(), TokenKind::String | TokenKind::NationalString)
     }
 
+    /// A name with two signs may be a variable too: old procedures declare such parameters.
     pub(super) fn at_variable(&self) -> bool {
-        self.kind() == TokenKind::Variable
+        matches!(self.kind(), TokenKind::Variable | TokenKind::Global)
     }
 
     pub(super) fn ident(&mut self) -> Parse<Ident> {

@@ -106,17 +106,18 @@ impl Parser<'_> {
             .get(self.at.saturating_sub(1))
             .copied()
             .unwrap_or(self.mark());
-        if !matches!(self.kind(), TokenKind::Word(word) if word != K::NONE) {
+        if matches!(verb, "CREATE" | "ALTER" | "DROP") && self.keyword() == K::NONE {
             return Err(self.unexpected());
         }
         let mut what = verb.to_owned();
         while let TokenKind::Word(word) = self.kind()
-            && word != K::NONE
+            && !matches!(word, K::NONE | K::IF)
             && what.split(' ').count() < 4
         {
             what.push(' ');
             what.push_str(&self.word_upper()?);
         }
+        self.eat_words(&[K::IF, K::EXISTS]);
         self.skip_to_statement()?;
         let text = self.span_from(first).text(self.text).to_owned();
         Ok(StatementKind::OtherDdl(OtherDdl { what, text }))
@@ -129,6 +130,9 @@ impl Parser<'_> {
                 TokenKind::Symbol(Symbol::LeftParen) => self.skip_parenthesis()?,
                 TokenKind::Symbol(Symbol::RightParen) => return Err(self.unexpected()),
                 TokenKind::Word(K::EXECUTE | K::EXEC) if self.keyword_at(1) == K::AS => {
+                    self.advance();
+                }
+                TokenKind::Word(K::MERGE) if self.keyword_at(1) == K::RANGE => {
                     self.advance();
                 }
                 TokenKind::Word(word) if opens_statement(word) => return Ok(()),

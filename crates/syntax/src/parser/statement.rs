@@ -69,6 +69,9 @@ impl Parser<'_> {
         match self.keyword() {
             K::THROW => true,
             K::ENABLE | K::DISABLE => self.keyword_at(1) == K::TRIGGER,
+            K::SEND => self.keyword_at(1) == K::ON,
+            K::GET | K::MOVE => self.keyword_at(1) == K::CONVERSATION,
+            K::RECEIVE => true,
             _ => false,
         }
     }
@@ -110,6 +113,11 @@ impl Parser<'_> {
             statements.push(self.statement()?);
         }
         Ok(statements)
+    }
+
+    /// END closes a block, unless it ends a conversation.
+    pub(super) fn at_block_end(&self) -> bool {
+        self.at(K::END) && self.keyword_at(1) != K::CONVERSATION
     }
 
     /// The statements of a procedure or trigger run to the end of the batch.
@@ -186,6 +194,7 @@ impl Parser<'_> {
             K::RECONFIGURE => self.reconfigure(),
             K::DBCC => self.dbcc(),
             K::SETUSER => self.set_user(),
+            K::END if self.keyword_at(1) == K::CONVERSATION => self.broker_statement("END"),
             _ => Err(self.unexpected()),
         }
     }
@@ -199,6 +208,10 @@ impl Parser<'_> {
         match self.keyword() {
             K::THROW => self.throw(),
             K::ENABLE | K::DISABLE if self.keyword_at(1) == K::TRIGGER => self.switch_trigger(),
+            K::SEND if self.keyword_at(1) == K::ON => self.broker_statement("SEND"),
+            K::RECEIVE if !self.symbol_at(1, Symbol::Dot) => self.broker_statement("RECEIVE"),
+            K::GET if self.keyword_at(1) == K::CONVERSATION => self.broker_statement("GET"),
+            K::MOVE if self.keyword_at(1) == K::CONVERSATION => self.broker_statement("MOVE"),
             _ => Err(self.unexpected()),
         }
     }
@@ -263,9 +276,10 @@ impl Parser<'_> {
             K::TRAN | K::TRANSACTION | K::DISTRIBUTED => self.begin_transaction(),
             K::TRY => self.try_catch(),
             K::ATOMIC => self.atomic(),
+            K::DIALOG | K::CONVERSATION => self.broker_statement("BEGIN"),
             _ => {
                 self.advance();
-                let body = self.statements_until(|parser| parser.at(K::END))?;
+                let body = self.statements_until(Self::at_block_end)?;
                 if body.is_empty() {
                     return Err(self.unexpected());
                 }
@@ -275,21 +289,27 @@ impl Parser<'_> {
         }
     }
 
+    /// Statements of the service broker are kept as text.
+    fn broker_statement(&mut self, verb: &str) -> Parse<StatementKind> {
+        self.advance();
+        self.other_ddl(verb)
+    }
+
     fn atomic(&mut self) -> Parse<StatementKind> {
         self.expect_words(&[K::BEGIN, K::ATOMIC])?;
         let options = self.optional_with_options()?;
-        let body = self.statements_until(|parser| parser.at(K::END))?;
+        let body = self.statements_until(Self::at_block_end)?;
         self.expect(K::END)?;
         Ok(StatementKind::Atomic { options, body })
     }
 
     fn try_catch(&mut self) -> Parse<StatementKind> {
         self.expect_words(&[K::BEGIN, K::TRY])?;
-        let body = self.statements_until(|parser| parser.at(K::END))?;
+        let body = self.statements_until(Self::at_block_end)?;
         self.expect_words(&[K::END, K::TRY])?;
         self.eat_semicolons();
         self.expect_words(&[K::BEGIN, K::CATCH])?;
-        let handler = self.statements_until(|parser| parser.at(K::END))?;
+        let handler = self.statements_until(Self::at_block_end)?;
         self.expect_words(&[K::END, K::CATCH])?;
         Ok(StatementKind::TryCatch(TryCatch { body, handler }))
     }

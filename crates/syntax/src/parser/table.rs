@@ -19,7 +19,8 @@ impl Parser<'_> {
         } else {
             TableDefinition::default()
         };
-        if definition.columns.is_empty() && as_kind.as_deref() != Some("FILETABLE") {
+        let columnless = matches!(as_kind.as_deref(), Some("FILETABLE" | "NODE" | "EDGE"));
+        if definition.columns.is_empty() && !columnless {
             return Err(self.unexpected());
         }
         let mut table = CreateTable {

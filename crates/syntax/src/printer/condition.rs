@@ -16,7 +16,12 @@ impl Display for Inner<'_> {
     }
 }
 
-fn write_joined(f: &mut Formatter<'_>, branches: &[Condition], word: &str, loose: bool) -> fmt::Result {
+fn write_joined(
+    f: &mut Formatter<'_>,
+    branches: &[Condition],
+    word: &str,
+    loose: bool,
+) -> fmt::Result {
     for (index, branch) in branches.iter().enumerate() {
         if index > 0 {
             write!(f, " {word} ")?;
@@ -36,20 +41,56 @@ impl Display for Condition {
             Condition::Or(branches) => write_joined(f, branches, "OR", true),
             Condition::Not(condition) => write!(f, "NOT {}", Inner(condition)),
             Condition::Compare { op, left, right } => write!(f, "{left} {op} {right}"),
-            Condition::Quantified { op, left, quantifier, query } => {
-                let word = if *quantifier == Quantifier::All { "ALL" } else { "ANY" };
+            Condition::Quantified {
+                op,
+                left,
+                quantifier,
+                query,
+            } => {
+                let word = if *quantifier == Quantifier::All {
+                    "ALL"
+                } else {
+                    "ANY"
+                };
                 write!(f, "{left} {op} {word} ({query})")
             }
             Condition::IsNull { expr, negated } => write!(f, "{expr} IS {}NULL", not(*negated)),
-            Condition::IsDistinct { left, right, negated } => {
+            Condition::IsDistinct {
+                left,
+                right,
+                negated,
+            } => {
                 write!(f, "{left} IS {}DISTINCT FROM {right}", not(*negated))
             }
-            Condition::Like { expr, pattern, escape, negated } => {
-                write!(f, "{expr} {}LIKE {pattern}{}", not(*negated), Clause("ESCAPE", escape))
+            Condition::Like {
+                expr,
+                pattern,
+                escape,
+                negated,
+            } => {
+                write!(
+                    f,
+                    "{expr} {}LIKE {pattern}{}",
+                    not(*negated),
+                    Clause("ESCAPE", escape)
+                )
             }
-            Condition::InList { expr, list, negated } => write!(f, "{expr} {}IN ({})", not(*negated), Commas(list)),
-            Condition::InQuery { expr, query, negated } => write!(f, "{expr} {}IN ({query})", not(*negated)),
-            Condition::Between { expr, low, high, negated } => {
+            Condition::InList {
+                expr,
+                list,
+                negated,
+            } => write!(f, "{expr} {}IN ({})", not(*negated), Commas(list)),
+            Condition::InQuery {
+                expr,
+                query,
+                negated,
+            } => write!(f, "{expr} {}IN ({query})", not(*negated)),
+            Condition::Between {
+                expr,
+                low,
+                high,
+                negated,
+            } => {
                 write!(f, "{expr} {}BETWEEN {low} AND {high}", not(*negated))
             }
             Condition::Exists(query) => write!(f, "EXISTS ({query})"),
@@ -81,7 +122,11 @@ impl Display for CompareOp {
 
 impl Display for FullText {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.freetext { "FREETEXT(" } else { "CONTAINS(" })?;
+        f.write_str(if self.freetext {
+            "FREETEXT("
+        } else {
+            "CONTAINS("
+        })?;
         match self.columns.as_slice() {
             [] => f.write_str("*")?,
             [column] => column.fmt(f)?,

@@ -12,9 +12,21 @@ impl Display for RaisError {
         write!(f, "RAISERROR ({}, {severity}, {state}", self.message)?;
         self.args.iter().try_for_each(|arg| write!(f, ", {arg}"))?;
         f.write_str(")")?;
-        let flags = [("LOG", self.log), ("NOWAIT", self.no_wait), ("SETERROR", self.set_error)];
-        let words: Vec<&str> = flags.into_iter().filter(|(_, set)| *set).map(|(word, _)| word).collect();
-        if words.is_empty() { Ok(()) } else { write!(f, " WITH {}", words.join(", ")) }
+        let flags = [
+            ("LOG", self.log),
+            ("NOWAIT", self.no_wait),
+            ("SETERROR", self.set_error),
+        ];
+        let words: Vec<&str> = flags
+            .into_iter()
+            .filter(|(_, set)| *set)
+            .map(|(word, _)| word)
+            .collect();
+        if words.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " WITH {}", words.join(", "))
+        }
     }
 }
 
@@ -51,7 +63,12 @@ impl Display for Execute {
                 self.args.iter().try_for_each(|arg| write!(f, ", {arg}"))?;
                 f.write_str(")")?;
                 if let Some(principal) = as_user {
-                    write!(f, " AS {} = {}", if principal.login { "LOGIN" } else { "USER" }, principal.name)?;
+                    write!(
+                        f,
+                        " AS {} = {}",
+                        if principal.login { "LOGIN" } else { "USER" },
+                        principal.name
+                    )?;
                 }
                 write!(f, "{}", Clause("AT", at))?;
             }
@@ -62,7 +79,11 @@ impl Display for Execute {
 
 impl Execute {
     fn write_args(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.args.is_empty() { Ok(()) } else { write!(f, " {}", Commas(&self.args)) }
+        if self.args.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " {}", Commas(&self.args))
+        }
     }
 
     fn write_options(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -107,7 +128,13 @@ impl Display for ResultSet {
 
 impl Display for ResultColumn {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.name, self.data_type, Clause("COLLATE", &self.collation))?;
+        write!(
+            f,
+            "{} {}{}",
+            self.name,
+            self.data_type,
+            Clause("COLLATE", &self.collation)
+        )?;
         f.write_str(super::table::nullability(self.nullable))
     }
 }
@@ -126,7 +153,13 @@ impl Display for Declaration {
 
 impl Display for DeclareCursor {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "DECLARE {}{} CURSOR{}", self.name, Flag("INSENSITIVE", self.insensitive), self.definition)
+        write!(
+            f,
+            "DECLARE {}{} CURSOR{}",
+            self.name,
+            Flag("INSENSITIVE", self.insensitive),
+            self.definition
+        )
     }
 }
 
@@ -155,7 +188,12 @@ impl Display for CursorDefinition {
             Some(CursorConcurrency::Optimistic) => " OPTIMISTIC",
             None => "",
         })?;
-        write!(f, "{} FOR {}", Flag("TYPE_WARNING", self.type_warning), self.query)?;
+        write!(
+            f,
+            "{} FOR {}",
+            Flag("TYPE_WARNING", self.type_warning),
+            self.query
+        )?;
         match &self.update {
             Some(CursorUpdate::ReadOnly) => f.write_str(" FOR READ ONLY"),
             Some(CursorUpdate::Update(columns)) if columns.is_empty() => f.write_str(" FOR UPDATE"),
@@ -176,25 +214,47 @@ impl Display for Fetch {
             FetchDirection::Relative(rows) => write!(f, "FETCH RELATIVE {rows}")?,
         }
         write!(f, " FROM {}", self.cursor)?;
-        if self.into.is_empty() { Ok(()) } else { write!(f, " INTO {}", self.into.join(", ")) }
+        if self.into.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " INTO {}", self.into.join(", "))
+        }
     }
 }
 
 impl Display for SetStatement {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            SetStatement::Variable { name, op, value, .. } => write!(f, "SET {name} {op} {value}"),
-            SetStatement::Cursor { name, definition } => write!(f, "SET {name} = CURSOR{definition}"),
-            SetStatement::Method { name, method, args } => write!(f, "SET {name}.{method}({})", Commas(args)),
-            SetStatement::Property { name, property, value } => write!(f, "SET {name}.{property} = {value}"),
-            SetStatement::Switch { options, on } => write!(f, "SET {} {}", options.join(", "), switch(*on)),
+            SetStatement::Variable {
+                name, op, value, ..
+            } => write!(f, "SET {name} {op} {value}"),
+            SetStatement::Cursor { name, definition } => {
+                write!(f, "SET {name} = CURSOR{definition}")
+            }
+            SetStatement::Method { name, method, args } => {
+                write!(f, "SET {name}.{method}({})", Commas(args))
+            }
+            SetStatement::Property {
+                name,
+                property,
+                value,
+            } => write!(f, "SET {name}.{property} = {value}"),
+            SetStatement::Switch { options, on } => {
+                write!(f, "SET {} {}", options.join(", "), switch(*on))
+            }
             SetStatement::Statistics { options, on } => {
                 write!(f, "SET STATISTICS {} {}", options.join(", "), switch(*on))
             }
             SetStatement::Value { option, value } => write!(f, "SET {option} {value}"),
-            SetStatement::TransactionIsolation(level) => write!(f, "SET TRANSACTION ISOLATION LEVEL {level}"),
-            SetStatement::IdentityInsert { table, on } => write!(f, "SET IDENTITY_INSERT {table} {}", switch(*on)),
-            SetStatement::Offsets { keywords, on } => write!(f, "SET OFFSETS {} {}", keywords.join(", "), switch(*on)),
+            SetStatement::TransactionIsolation(level) => {
+                write!(f, "SET TRANSACTION ISOLATION LEVEL {level}")
+            }
+            SetStatement::IdentityInsert { table, on } => {
+                write!(f, "SET IDENTITY_INSERT {table} {}", switch(*on))
+            }
+            SetStatement::Offsets { keywords, on } => {
+                write!(f, "SET OFFSETS {} {}", keywords.join(", "), switch(*on))
+            }
         }
     }
 }
@@ -222,7 +282,11 @@ impl Display for IsolationLevel {
 
 impl Display for BeginTransaction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.distributed { "BEGIN DISTRIBUTED TRANSACTION" } else { "BEGIN TRANSACTION" })?;
+        f.write_str(if self.distributed {
+            "BEGIN DISTRIBUTED TRANSACTION"
+        } else {
+            "BEGIN TRANSACTION"
+        })?;
         if let Some(name) = &self.name {
             write!(f, " {name}")?;
         }
@@ -249,7 +313,12 @@ impl Display for Commit {
 
 impl Display for ExecuteAs {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "EXECUTE AS {}{}", self.context, Flag("WITH NO REVERT", self.no_revert))?;
+        write!(
+            f,
+            "EXECUTE AS {}{}",
+            self.context,
+            Flag("WITH NO REVERT", self.no_revert)
+        )?;
         write!(f, "{}", Clause("WITH COOKIE INTO", &self.cookie))
     }
 }

@@ -6,8 +6,14 @@ use crate::ast::*;
 use std::fmt::{self, Display, Formatter};
 
 /// Options which the product writes with an equals sign before ON and OFF; the others have a blank.
-const WITH_EQUALS: &[&str] =
-    &["QUERY_STORE", "CHANGE_TRACKING", "LEDGER", "NESTED_TRIGGERS", "TRANSFORM_NOISE_WORDS", "REMOTE_DATA_ARCHIVE"];
+const WITH_EQUALS: &[&str] = &[
+    "QUERY_STORE",
+    "CHANGE_TRACKING",
+    "LEDGER",
+    "NESTED_TRIGGERS",
+    "TRANSFORM_NOISE_WORDS",
+    "REMOTE_DATA_ARCHIVE",
+];
 
 /// One option of ALTER DATABASE SET.
 struct SetOption<'a>(&'a OptionItem);
@@ -30,7 +36,12 @@ impl Display for SetOption<'_> {
 
 impl Display for CreateDatabase {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "CREATE DATABASE {}{}", self.name, Clause("CONTAINMENT =", &self.containment))?;
+        write!(
+            f,
+            "CREATE DATABASE {}{}",
+            self.name,
+            Clause("CONTAINMENT =", &self.containment)
+        )?;
         for (index, group) in self.filegroups.iter().enumerate() {
             f.write_str(if index == 0 { " ON " } else { ", " })?;
             group.fmt(f)?;
@@ -71,10 +82,18 @@ impl Display for FileSpec {
         let mut properties: Vec<String> = Vec::new();
         properties.extend(self.name.iter().map(|name| format!("NAME = {name}")));
         properties.extend(self.new_name.iter().map(|name| format!("NEWNAME = {name}")));
-        properties.extend(self.file_name.iter().map(|path| format!("FILENAME = {}", Quote(path))));
+        properties.extend(
+            self.file_name
+                .iter()
+                .map(|path| format!("FILENAME = {}", Quote(path))),
+        );
         properties.extend(self.size.iter().map(|size| format!("SIZE = {size}")));
         properties.extend(self.max_size.iter().map(|size| format!("MAXSIZE = {size}")));
-        properties.extend(self.file_growth.iter().map(|size| format!("FILEGROWTH = {size}")));
+        properties.extend(
+            self.file_growth
+                .iter()
+                .map(|size| format!("FILEGROWTH = {size}")),
+        );
         properties.extend(self.offline.then(|| "OFFLINE".to_owned()));
         write!(f, "({})", properties.join(", "))
     }
@@ -108,13 +127,21 @@ impl Display for AlterDatabase {
 impl Display for AlterDatabaseAction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            AlterDatabaseAction::Set { options, termination } => {
+            AlterDatabaseAction::Set {
+                options,
+                termination,
+            } => {
                 write!(f, "SET {}{}", Commas(options), Clause("WITH", termination))
             }
             AlterDatabaseAction::ModifyName(name) => write!(f, "MODIFY NAME = {name}"),
             AlterDatabaseAction::Collate(collation) => write!(f, "COLLATE {collation}"),
             AlterDatabaseAction::AddFile { files, filegroup } => {
-                write!(f, "ADD FILE {}{}", Commas(files), Clause("TO FILEGROUP", filegroup))
+                write!(
+                    f,
+                    "ADD FILE {}{}",
+                    Commas(files),
+                    Clause("TO FILEGROUP", filegroup)
+                )
             }
             AlterDatabaseAction::AddLogFile(files) => write!(f, "ADD LOG FILE {}", Commas(files)),
             AlterDatabaseAction::RemoveFile(name) => write!(f, "REMOVE FILE {name}"),
@@ -123,10 +150,20 @@ impl Display for AlterDatabaseAction {
                 write!(f, "ADD FILEGROUP {name}{}", Clause("CONTAINS", contains))
             }
             AlterDatabaseAction::RemoveFilegroup(name) => write!(f, "REMOVE FILEGROUP {name}"),
-            AlterDatabaseAction::ModifyFilegroup { name, change } => write!(f, "MODIFY FILEGROUP {name} {change}"),
-            AlterDatabaseAction::ScopedConfiguration { secondary, clear, option } => {
+            AlterDatabaseAction::ModifyFilegroup { name, change } => {
+                write!(f, "MODIFY FILEGROUP {name} {change}")
+            }
+            AlterDatabaseAction::ScopedConfiguration {
+                secondary,
+                clear,
+                option,
+            } => {
                 let verb = if *clear { "CLEAR" } else { "SET" };
-                write!(f, "SCOPED CONFIGURATION{} {verb} ", Flag("FOR SECONDARY", *secondary))?;
+                write!(
+                    f,
+                    "SCOPED CONFIGURATION{} {verb} ",
+                    Flag("FOR SECONDARY", *secondary)
+                )?;
                 match &option.value {
                     OptionValue::Expr(plan) if *clear => write!(f, "{} {plan}", option.name),
                     _ => option.fmt(f),
@@ -163,7 +200,10 @@ impl Display for Termination {
 impl Display for DatabaseOption {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            DatabaseOption::AcceleratedDatabaseRecovery { on, version_store_filegroup } => {
+            DatabaseOption::AcceleratedDatabaseRecovery {
+                on,
+                version_store_filegroup,
+            } => {
                 write!(f, "ACCELERATED_DATABASE_RECOVERY = {}", switch(*on))?;
                 match version_store_filegroup {
                     Some(name) => write!(f, " (PERSISTENT_VERSION_STORE_FILEGROUP = {name})"),
@@ -173,17 +213,31 @@ impl Display for DatabaseOption {
             DatabaseOption::DelayedDurability(DelayedDurability::Disabled) => {
                 f.write_str("DELAYED_DURABILITY = DISABLED")
             }
-            DatabaseOption::DelayedDurability(DelayedDurability::Allowed) => f.write_str("DELAYED_DURABILITY = ALLOWED"),
-            DatabaseOption::DelayedDurability(DelayedDurability::Forced) => f.write_str("DELAYED_DURABILITY = FORCED"),
+            DatabaseOption::DelayedDurability(DelayedDurability::Allowed) => {
+                f.write_str("DELAYED_DURABILITY = ALLOWED")
+            }
+            DatabaseOption::DelayedDurability(DelayedDurability::Forced) => {
+                f.write_str("DELAYED_DURABILITY = FORCED")
+            }
             DatabaseOption::Recovery(RecoveryModel::Full) => f.write_str("RECOVERY FULL"),
-            DatabaseOption::Recovery(RecoveryModel::BulkLogged) => f.write_str("RECOVERY BULK_LOGGED"),
+            DatabaseOption::Recovery(RecoveryModel::BulkLogged) => {
+                f.write_str("RECOVERY BULK_LOGGED")
+            }
             DatabaseOption::Recovery(RecoveryModel::Simple) => f.write_str("RECOVERY SIMPLE"),
             DatabaseOption::CompatibilityLevel(level) => write!(f, "COMPATIBILITY_LEVEL = {level}"),
-            DatabaseOption::TargetRecoveryTime { seconds } => write!(f, "TARGET_RECOVERY_TIME = {seconds} SECONDS"),
-            DatabaseOption::ReadCommittedSnapshot(on) => write!(f, "READ_COMMITTED_SNAPSHOT {}", switch(*on)),
-            DatabaseOption::AllowSnapshotIsolation(on) => write!(f, "ALLOW_SNAPSHOT_ISOLATION {}", switch(*on)),
+            DatabaseOption::TargetRecoveryTime { seconds } => {
+                write!(f, "TARGET_RECOVERY_TIME = {seconds} SECONDS")
+            }
+            DatabaseOption::ReadCommittedSnapshot(on) => {
+                write!(f, "READ_COMMITTED_SNAPSHOT {}", switch(*on))
+            }
+            DatabaseOption::AllowSnapshotIsolation(on) => {
+                write!(f, "ALLOW_SNAPSHOT_ISOLATION {}", switch(*on))
+            }
             DatabaseOption::PageVerify(PageVerify::Checksum) => f.write_str("PAGE_VERIFY CHECKSUM"),
-            DatabaseOption::PageVerify(PageVerify::TornPageDetection) => f.write_str("PAGE_VERIFY TORN_PAGE_DETECTION"),
+            DatabaseOption::PageVerify(PageVerify::TornPageDetection) => {
+                f.write_str("PAGE_VERIFY TORN_PAGE_DETECTION")
+            }
             DatabaseOption::PageVerify(PageVerify::None) => f.write_str("PAGE_VERIFY NONE"),
             DatabaseOption::UserAccess(UserAccess::Single) => f.write_str("SINGLE_USER"),
             DatabaseOption::UserAccess(UserAccess::Restricted) => f.write_str("RESTRICTED_USER"),
@@ -193,7 +247,9 @@ impl Display for DatabaseOption {
             DatabaseOption::State(DatabaseState::Emergency) => f.write_str("EMERGENCY"),
             DatabaseOption::ReadOnly(true) => f.write_str("READ_ONLY"),
             DatabaseOption::ReadOnly(false) => f.write_str("READ_WRITE"),
-            DatabaseOption::Hadr(HadrChange::Join(group)) => write!(f, "HADR AVAILABILITY GROUP = {group}"),
+            DatabaseOption::Hadr(HadrChange::Join(group)) => {
+                write!(f, "HADR AVAILABILITY GROUP = {group}")
+            }
             DatabaseOption::Hadr(HadrChange::Off) => f.write_str("HADR OFF"),
             DatabaseOption::Hadr(HadrChange::Suspend) => f.write_str("HADR SUSPEND"),
             DatabaseOption::Hadr(HadrChange::Resume) => f.write_str("HADR RESUME"),
@@ -232,7 +288,11 @@ impl Display for BackupDevice {
 }
 
 fn write_parts(f: &mut Formatter<'_>, parts: &[DatabasePart]) -> fmt::Result {
-    if parts.is_empty() { Ok(()) } else { write!(f, " {}", Commas(parts)) }
+    if parts.is_empty() {
+        Ok(())
+    } else {
+        write!(f, " {}", Commas(parts))
+    }
 }
 
 /// `AFTER 'time'` belongs to the mark before it and takes no comma.
@@ -260,7 +320,9 @@ impl Display for Backup {
         if !self.devices.is_empty() {
             write!(f, " TO {}", Commas(&self.devices))?;
         }
-        self.mirrors.iter().try_for_each(|devices| write!(f, " MIRROR TO {}", Commas(devices)))?;
+        self.mirrors
+            .iter()
+            .try_for_each(|devices| write!(f, " MIRROR TO {}", Commas(devices)))?;
         LooseOptions(&media_options(&self.options)).fmt(f)
     }
 }
@@ -283,9 +345,18 @@ impl Display for Restore {
         if !self.devices.is_empty() {
             write!(f, " FROM {}", Commas(&self.devices))?;
         }
-        let moves = self.moves.iter().map(|item| format!("MOVE {} TO {}", item.logical, item.path));
+        let moves = self
+            .moves
+            .iter()
+            .map(|item| format!("MOVE {} TO {}", item.logical, item.path));
         let options = media_options(&self.options);
-        let words: Vec<String> = moves.chain(options.iter().map(ToString::to_string)).collect();
-        if words.is_empty() { Ok(()) } else { write!(f, " WITH {}", words.join(", ")) }
+        let words: Vec<String> = moves
+            .chain(options.iter().map(ToString::to_string))
+            .collect();
+        if words.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " WITH {}", words.join(", "))
+        }
     }
 }

@@ -58,9 +58,19 @@ impl Display for Insert {
 fn write_output(f: &mut Formatter<'_>, output: &Option<Output>) -> fmt::Result {
     let Some(output) = output else { return Ok(()) };
     if let Some(into) = &output.into {
-        write!(f, " OUTPUT {} INTO {}{}", Commas(&into.items), into.target, Parens(&into.columns))?;
+        write!(
+            f,
+            " OUTPUT {} INTO {}{}",
+            Commas(&into.items),
+            into.target,
+            Parens(&into.columns)
+        )?;
     }
-    if output.items.is_empty() { Ok(()) } else { write!(f, " OUTPUT {}", Commas(&output.items)) }
+    if output.items.is_empty() {
+        Ok(())
+    } else {
+        write!(f, " OUTPUT {}", Commas(&output.items))
+    }
 }
 
 impl Display for OutputTarget {
@@ -78,12 +88,21 @@ impl Display for Update {
         write!(f, " {} SET {}", self.target, Commas(&self.assignments))?;
         write_output(f, &self.output)?;
         write_from(f, &self.from)?;
-        write!(f, "{}{}", Clause("WHERE", &self.filter), QueryOptions(&self.options))
+        write!(
+            f,
+            "{}{}",
+            Clause("WHERE", &self.filter),
+            QueryOptions(&self.options)
+        )
     }
 }
 
 fn write_from(f: &mut Formatter<'_>, from: &[TableSource]) -> fmt::Result {
-    if from.is_empty() { Ok(()) } else { write!(f, " FROM {}", Commas(from)) }
+    if from.is_empty() {
+        Ok(())
+    } else {
+        write!(f, " FROM {}", Commas(from))
+    }
 }
 
 impl Display for DmlFilter {
@@ -99,9 +118,22 @@ impl Display for Assignment {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Assignment::Column { column, op, value } => write!(f, "{column} {op} {value}"),
-            Assignment::Variable { variable, op, value } => write!(f, "{variable} {op} {value}"),
-            Assignment::Both { variable, column, op, value } => write!(f, "{variable} = {column} {op} {value}"),
-            Assignment::Method { column, method, args } => write!(f, "{column}.{method}({})", Commas(args)),
+            Assignment::Variable {
+                variable,
+                op,
+                value,
+            } => write!(f, "{variable} {op} {value}"),
+            Assignment::Both {
+                variable,
+                column,
+                op,
+                value,
+            } => write!(f, "{variable} = {column} {op} {value}"),
+            Assignment::Method {
+                column,
+                method,
+                args,
+            } => write!(f, "{column}.{method}({})", Commas(args)),
         }
     }
 }
@@ -112,15 +144,29 @@ impl Display for Delete {
         write!(f, " FROM {}", self.target)?;
         write_output(f, &self.output)?;
         write_from(f, &self.from)?;
-        write!(f, "{}{}", Clause("WHERE", &self.filter), QueryOptions(&self.options))
+        write!(
+            f,
+            "{}{}",
+            Clause("WHERE", &self.filter),
+            QueryOptions(&self.options)
+        )
     }
 }
 
 impl Display for Merge {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write_verb(f, &self.with, "MERGE", &self.top)?;
-        write!(f, " INTO {}{} USING {} ON {}", self.target, Clause("AS", &self.alias), self.source, self.on)?;
-        self.clauses.iter().try_for_each(|clause| write!(f, " {clause}"))?;
+        write!(
+            f,
+            " INTO {}{} USING {} ON {}",
+            self.target,
+            Clause("AS", &self.alias),
+            self.source,
+            self.on
+        )?;
+        self.clauses
+            .iter()
+            .try_for_each(|clause| write!(f, " {clause}"))?;
         write_output(f, &self.output)?;
         QueryOptions(&self.options).fmt(f)
     }
@@ -137,10 +183,16 @@ impl Display for MergeClause {
         match &self.action {
             MergeAction::Update(assignments) => write!(f, "UPDATE SET {}", Commas(assignments)),
             MergeAction::Delete => f.write_str("DELETE"),
-            MergeAction::Insert { columns, values: Some(values) } => {
+            MergeAction::Insert {
+                columns,
+                values: Some(values),
+            } => {
                 write!(f, "INSERT{} VALUES {}", Parens(columns), Row(values))
             }
-            MergeAction::Insert { columns, values: None } => write!(f, "INSERT{} DEFAULT VALUES", Parens(columns)),
+            MergeAction::Insert {
+                columns,
+                values: None,
+            } => write!(f, "INSERT{} DEFAULT VALUES", Parens(columns)),
         }
     }
 }
@@ -149,14 +201,22 @@ impl Display for Truncate {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "TRUNCATE TABLE {}", self.table)?;
         for (index, (low, high)) in self.partitions.iter().enumerate() {
-            f.write_str(if index == 0 { " WITH (PARTITIONS (" } else { ", " })?;
+            f.write_str(if index == 0 {
+                " WITH (PARTITIONS ("
+            } else {
+                ", "
+            })?;
             write!(f, "{low}{}", Clause("TO", high))?;
         }
         f.write_str(if self.partitions.is_empty() { "" } else { "))" })
     }
 }
 
-fn write_bulk_options(f: &mut Formatter<'_>, options: &[OptionItem], order: &[OrderItem]) -> fmt::Result {
+fn write_bulk_options(
+    f: &mut Formatter<'_>,
+    options: &[OptionItem],
+    order: &[OrderItem],
+) -> fmt::Result {
     match (options, order) {
         (options, []) => WithOptions(options).fmt(f),
         ([], order) => write!(f, " WITH (ORDER ({}))", Commas(order)),
@@ -180,7 +240,13 @@ impl Display for InsertBulk {
 
 impl Display for InsertBulkColumn {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.name, self.data_type, Clause("COLLATE", &self.collation))
+        write!(
+            f,
+            "{} {}{}",
+            self.name,
+            self.data_type,
+            Clause("COLLATE", &self.collation)
+        )
     }
 }
 
@@ -191,7 +257,13 @@ impl Display for TextPointer {
             TextVerb::Write => "WRITETEXT",
             TextVerb::Update => "UPDATETEXT",
         })?;
-        write!(f, "{} {} {}", Flag("BULK", self.bulk), self.column, self.pointer)?;
+        write!(
+            f,
+            "{} {} {}",
+            Flag("BULK", self.bulk),
+            self.column,
+            self.pointer
+        )?;
         write!(f, "{}", Flag("WITH LOG", self.with_log))?;
         self.args.iter().try_for_each(|arg| write!(f, " {arg}"))?;
         write!(f, "{}", Flag("HOLDLOCK", self.hold_lock))

@@ -42,7 +42,11 @@ struct Bound<'a>(&'a Expr, Binding);
 
 impl Display for Bound<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if binding(self.0) < self.1 { write!(f, "({})", self.0) } else { self.0.fmt(f) }
+        if binding(self.0) < self.1 {
+            write!(f, "({})", self.0)
+        } else {
+            self.0.fmt(f)
+        }
     }
 }
 
@@ -68,32 +72,67 @@ impl Display for Expr {
             Expr::Column(column) => column.fmt(f),
             Expr::Variable { name, .. } | Expr::Global { name, .. } => f.write_str(name),
             Expr::Unary { op, expr } => write_unary(f, *op, expr),
-            Expr::Binary { op, left, right, .. } => write_binary(f, *op, left, right),
+            Expr::Binary {
+                op, left, right, ..
+            } => write_binary(f, *op, left, right),
             Expr::Function(call) => call.fmt(f),
             Expr::Niladic(niladic) => niladic.fmt(f),
-            Expr::Cast { expr, to, is_try, .. } => write!(f, "{}CAST({expr} AS {to})", try_prefix(*is_try)),
-            Expr::Convert { to, expr, style, is_try, .. } => {
+            Expr::Cast {
+                expr, to, is_try, ..
+            } => write!(f, "{}CAST({expr} AS {to})", try_prefix(*is_try)),
+            Expr::Convert {
+                to,
+                expr,
+                style,
+                is_try,
+                ..
+            } => {
                 write!(f, "{}CONVERT({to}, {expr}", try_prefix(*is_try))?;
                 if let Some(style) = style {
                     write!(f, ", {style}")?;
                 }
                 f.write_char(')')
             }
-            Expr::Parse { expr, to, culture, is_try, .. } => {
-                write!(f, "{}PARSE({expr} AS {to}{})", try_prefix(*is_try), Clause("USING", culture))
+            Expr::Parse {
+                expr,
+                to,
+                culture,
+                is_try,
+                ..
+            } => {
+                write!(
+                    f,
+                    "{}PARSE({expr} AS {to}{})",
+                    try_prefix(*is_try),
+                    Clause("USING", culture)
+                )
             }
             Expr::Case(case) => case.fmt(f),
-            Expr::Iif { condition, then, otherwise } => write!(f, "IIF({condition}, {then}, {otherwise})"),
+            Expr::Iif {
+                condition,
+                then,
+                otherwise,
+            } => write!(f, "IIF({condition}, {then}, {otherwise})"),
             Expr::Coalesce(args) => write!(f, "COALESCE({})", Commas(args)),
             Expr::NullIf(left, right) => write!(f, "NULLIF({left}, {right})"),
             Expr::Subquery(query) => write!(f, "({query})"),
-            Expr::Collate { expr, collation } => write!(f, "{} COLLATE {collation}", Bound(expr, Binding::Postfix)),
+            Expr::Collate { expr, collation } => {
+                write!(f, "{} COLLATE {collation}", Bound(expr, Binding::Postfix))
+            }
             Expr::AtTimeZone { expr, zone } => write_at_time_zone(f, expr, zone),
             Expr::NextValueFor { sequence, over, .. } => {
                 write!(f, "NEXT VALUE FOR {sequence}")?;
-                if over.is_empty() { Ok(()) } else { write!(f, " OVER (ORDER BY {})", Commas(over)) }
+                if over.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, " OVER (ORDER BY {})", Commas(over))
+                }
             }
-            Expr::Method { target, method, args } => write!(f, "{}.{method}({})", Target(target), Commas(args)),
+            Expr::Method {
+                target,
+                method,
+                args,
+            } => write!(f, "{}.{method}({})", Target(target), Commas(args)),
             Expr::Property { target, property } => write!(f, "{}.{property}", Target(target)),
             Expr::StaticMethod { of, method, args } => {
                 write!(f, "{of}::{method}")?;
@@ -102,14 +141,22 @@ impl Display for Expr {
                     None => Ok(()),
                 }
             }
-            Expr::Trim { side, characters, from } => write_trim(f, *side, characters.as_deref(), from),
+            Expr::Trim {
+                side,
+                characters,
+                from,
+            } => write_trim(f, *side, characters.as_deref(), from),
             Expr::Pseudo(column) => f.write_str(match column {
                 PseudoColumn::Action => "$action",
                 PseudoColumn::Identity => "$identity",
                 PseudoColumn::RowGuid => "$rowguid",
                 PseudoColumn::Cuid => "$cuid",
             }),
-            Expr::Partition { database, function, arg } => {
+            Expr::Partition {
+                database,
+                function,
+                arg,
+            } => {
                 if let Some(database) = database {
                     write!(f, "{database}.")?;
                 }
@@ -137,7 +184,11 @@ impl Display for Target<'_> {
                 | Expr::Convert { .. }
                 | Expr::Subquery(_)
         );
-        if bare { self.0.fmt(f) } else { write!(f, "({})", self.0) }
+        if bare {
+            self.0.fmt(f)
+        } else {
+            write!(f, "({})", self.0)
+        }
     }
 }
 
@@ -157,20 +208,31 @@ fn write_unary(f: &mut Formatter<'_>, op: UnaryOp, operand: &Expr) -> fmt::Resul
 
 fn write_binary(f: &mut Formatter<'_>, op: BinaryOp, left: &Expr, right: &Expr) -> fmt::Result {
     let (sign, level) = operator(op);
-    let tighter = if level == Binding::Sum { Binding::Product } else { Binding::Sign };
+    let tighter = if level == Binding::Sum {
+        Binding::Product
+    } else {
+        Binding::Sign
+    };
     write!(f, "{} {sign} {}", Bound(left, level), Bound(right, tighter))
 }
 
 fn write_at_time_zone(f: &mut Formatter<'_>, expr: &Expr, zone: &Expr) -> fmt::Result {
     write!(f, "{} AT TIME ZONE ", Bound(expr, Binding::Postfix))?;
     match zone {
-        Expr::Literal(_) | Expr::Variable { .. } | Expr::Function(_) | Expr::Subquery(_) => zone.fmt(f),
+        Expr::Literal(_) | Expr::Variable { .. } | Expr::Function(_) | Expr::Subquery(_) => {
+            zone.fmt(f)
+        }
         Expr::Column(_) => zone.fmt(f),
         other => write!(f, "({other})"),
     }
 }
 
-fn write_trim(f: &mut Formatter<'_>, side: Option<TrimSide>, characters: Option<&Expr>, from: &Expr) -> fmt::Result {
+fn write_trim(
+    f: &mut Formatter<'_>,
+    side: Option<TrimSide>,
+    characters: Option<&Expr>,
+    from: &Expr,
+) -> fmt::Result {
     f.write_str("TRIM(")?;
     f.write_str(match side {
         Some(TrimSide::Leading) => "LEADING ",
@@ -188,7 +250,9 @@ impl Display for Literal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Literal::Null => f.write_str("NULL"),
-            Literal::Integer(digits) | Literal::Decimal(digits) | Literal::Float(digits) => f.write_str(digits),
+            Literal::Integer(digits) | Literal::Decimal(digits) | Literal::Float(digits) => {
+                f.write_str(digits)
+            }
             Literal::Money(digits) => write!(f, "${digits}"),
             Literal::Binary(bytes) => {
                 f.write_str("0x")?;
@@ -336,7 +400,13 @@ impl Display for OrderItem {
 
 impl Display for SchemaColumn {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.name, self.data_type, Clause("COLLATE", &self.collation))?;
+        write!(
+            f,
+            "{} {}{}",
+            self.name,
+            self.data_type,
+            Clause("COLLATE", &self.collation)
+        )?;
         if let Some(path) = &self.path {
             write!(f, " {}", Quote(path))?;
         }

@@ -46,7 +46,11 @@ struct Parens<'a, T>(&'a [T]);
 
 impl<T: Display> Display for Parens<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, " ({})", Commas(self.0)) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " ({})", Commas(self.0))
+        }
     }
 }
 
@@ -67,7 +71,11 @@ struct Flag<'a>(&'a str, bool);
 
 impl Display for Flag<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.1 { write!(f, " {}", self.0) } else { Ok(()) }
+        if self.1 {
+            write!(f, " {}", self.0)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -77,7 +85,11 @@ struct Quote<'a>(&'a str);
 impl Display for Quote<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         // A backslash before a line end would continue the line, so it is itself followed by such an end.
-        let text = self.0.replace('\'', "''").replace("\\\n", "\\\\\n\n").replace("\\\r\n", "\\\\\r\n\r\n");
+        let text = self
+            .0
+            .replace('\'', "''")
+            .replace("\\\n", "\\\\\n\n")
+            .replace("\\\r\n", "\\\\\r\n\r\n");
         write!(f, "'{text}'")
     }
 }

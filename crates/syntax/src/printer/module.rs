@@ -17,8 +17,20 @@ impl Display for DefineMode {
 
 impl Display for CreateView {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} VIEW {}{}", self.mode, self.name, Parens(&self.columns))?;
-        write!(f, "{} AS {}{}", self.options, self.query, Flag("WITH CHECK OPTION", self.check_option))
+        write!(
+            f,
+            "{} VIEW {}{}",
+            self.mode,
+            self.name,
+            Parens(&self.columns)
+        )?;
+        write!(
+            f,
+            "{} AS {}{}",
+            self.options,
+            self.query,
+            Flag("WITH CHECK OPTION", self.check_option)
+        )
     }
 }
 
@@ -29,14 +41,26 @@ impl Display for CreateProcedure {
             write!(f, ";{number}")?;
         }
         write!(f, "{}{}", Parens(&self.parameters), self.options)?;
-        write!(f, "{} AS{}", Flag("FOR REPLICATION", self.for_replication), self.body)
+        write!(
+            f,
+            "{} AS{}",
+            Flag("FOR REPLICATION", self.for_replication),
+            self.body
+        )
     }
 }
 
 impl Display for ModuleBody {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            ModuleBody::Statements(statements) => write!(f, "\n{}", Statements { statements, depth: 0 }),
+            ModuleBody::Statements(statements) => write!(
+                f,
+                "\n{}",
+                Statements {
+                    statements,
+                    depth: 0
+                }
+            ),
             ModuleBody::External(name) => write!(f, " EXTERNAL NAME {name}"),
         }
     }
@@ -46,7 +70,12 @@ impl Display for Parameter {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.data_type)?;
         f.write_str(super::table::nullability(self.nullable))?;
-        write!(f, "{}{}", Clause("=", &self.default), Flag("OUTPUT", self.output))?;
+        write!(
+            f,
+            "{}{}",
+            Clause("=", &self.default),
+            Flag("OUTPUT", self.output)
+        )?;
         write!(f, "{}", Flag("READONLY", self.read_only))
     }
 }
@@ -68,21 +97,48 @@ impl Display for ModuleOptions {
             ("SCHEMABINDING", self.schema_binding),
             ("VIEW_METADATA", self.view_metadata),
             ("RECOMPILE", self.recompile),
-            ("RETURNS NULL ON NULL INPUT", self.returns_null_on_null_input == Some(true)),
-            ("CALLED ON NULL INPUT", self.returns_null_on_null_input == Some(false)),
+            (
+                "RETURNS NULL ON NULL INPUT",
+                self.returns_null_on_null_input == Some(true),
+            ),
+            (
+                "CALLED ON NULL INPUT",
+                self.returns_null_on_null_input == Some(false),
+            ),
         ];
-        let mut words: Vec<String> =
-            flags.into_iter().filter(|(_, set)| *set).map(|(word, _)| word.to_owned()).collect();
-        words.extend(self.execute_as.iter().map(|context| format!("EXECUTE AS {context}")));
-        words.extend(self.inline.iter().map(|on| format!("INLINE = {}", switch(*on))));
+        let mut words: Vec<String> = flags
+            .into_iter()
+            .filter(|(_, set)| *set)
+            .map(|(word, _)| word.to_owned())
+            .collect();
+        words.extend(
+            self.execute_as
+                .iter()
+                .map(|context| format!("EXECUTE AS {context}")),
+        );
+        words.extend(
+            self.inline
+                .iter()
+                .map(|on| format!("INLINE = {}", switch(*on))),
+        );
         words.extend(self.other.iter().map(ToString::to_string));
-        if words.is_empty() { Ok(()) } else { write!(f, " WITH {}", words.join(", ")) }
+        if words.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " WITH {}", words.join(", "))
+        }
     }
 }
 
 impl Display for CreateFunction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} FUNCTION {} ({}) RETURNS ", self.mode, self.name, Commas(&self.parameters))?;
+        write!(
+            f,
+            "{} FUNCTION {} ({}) RETURNS ",
+            self.mode,
+            self.name,
+            Commas(&self.parameters)
+        )?;
         write!(f, "{}{} AS {}", self.returns, self.options, self.body)
     }
 }
@@ -92,7 +148,9 @@ impl Display for FunctionReturns {
         match self {
             FunctionReturns::Scalar(data_type) => data_type.fmt(f),
             FunctionReturns::Table => f.write_str("TABLE"),
-            FunctionReturns::TableVariable { name, definition } => write!(f, "{name} TABLE {definition}"),
+            FunctionReturns::TableVariable { name, definition } => {
+                write!(f, "{name} TABLE {definition}")
+            }
             FunctionReturns::TableDefinition(definition) => write!(f, "TABLE {definition}"),
         }
     }
@@ -102,7 +160,14 @@ impl Display for FunctionBody {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             FunctionBody::Statements(statements) => {
-                write!(f, "BEGIN\n{}END", Statements { statements, depth: 1 })
+                write!(
+                    f,
+                    "BEGIN\n{}END",
+                    Statements {
+                        statements,
+                        depth: 1
+                    }
+                )
             }
             FunctionBody::Query(query) => write!(f, "RETURN ({query})"),
             FunctionBody::External(name) => write!(f, "EXTERNAL NAME {name}"),
@@ -112,12 +177,26 @@ impl Display for FunctionBody {
 
 impl Display for CreateTrigger {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} TRIGGER {} ON {}{}", self.mode, self.name, self.on, self.options)?;
+        write!(
+            f,
+            "{} TRIGGER {} ON {}{}",
+            self.mode, self.name, self.on, self.options
+        )?;
         f.write_str(match self.timing {
             TriggerTiming::After => " AFTER ",
             TriggerTiming::InsteadOf => " INSTEAD OF ",
         })?;
-        write!(f, "{}{}", self.events.join(", "), Flag("WITH APPEND", self.append))?;
-        write!(f, "{} AS{}", Flag("NOT FOR REPLICATION", self.not_for_replication), self.body)
+        write!(
+            f,
+            "{}{}",
+            self.events.join(", "),
+            Flag("WITH APPEND", self.append)
+        )?;
+        write!(
+            f,
+            "{} AS{}",
+            Flag("NOT FOR REPLICATION", self.not_for_replication),
+            self.body
+        )
     }
 }

@@ -6,7 +6,11 @@ use std::fmt::{self, Display, Formatter};
 
 impl Display for Ident {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.quoted { write!(f, "[{}]", self.text.replace(']', "]]")) } else { f.write_str(&self.text) }
+        if self.quoted {
+            write!(f, "[{}]", self.text.replace(']', "]]"))
+        } else {
+            f.write_str(&self.text)
+        }
     }
 }
 
@@ -44,7 +48,11 @@ impl Display for TypeName {
             f.write_str(".")?;
         }
         self.name.fmt(f)?;
-        if self.args.is_empty() { Ok(()) } else { write!(f, "({})", Commas(&self.args)) }
+        if self.args.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "({})", Commas(&self.args))
+        }
     }
 }
 
@@ -53,9 +61,18 @@ impl Display for TypeArg {
         match self {
             TypeArg::Number(number) => number.fmt(f),
             TypeArg::Max => f.write_str("max"),
-            TypeArg::XmlSchema { facet: None, collection } => collection.fmt(f),
-            TypeArg::XmlSchema { facet: Some(XmlFacet::Content), collection } => write!(f, "CONTENT {collection}"),
-            TypeArg::XmlSchema { facet: Some(XmlFacet::Document), collection } => write!(f, "DOCUMENT {collection}"),
+            TypeArg::XmlSchema {
+                facet: None,
+                collection,
+            } => collection.fmt(f),
+            TypeArg::XmlSchema {
+                facet: Some(XmlFacet::Content),
+                collection,
+            } => write!(f, "CONTENT {collection}"),
+            TypeArg::XmlSchema {
+                facet: Some(XmlFacet::Document),
+                collection,
+            } => write!(f, "DOCUMENT {collection}"),
         }
     }
 }
@@ -64,7 +81,10 @@ impl Display for CursorRef {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             CursorRef::Name { name, global: true } => write!(f, "GLOBAL {name}"),
-            CursorRef::Name { name, global: false } => name.fmt(f),
+            CursorRef::Name {
+                name,
+                global: false,
+            } => name.fmt(f),
             CursorRef::Variable(name) => f.write_str(name),
         }
     }

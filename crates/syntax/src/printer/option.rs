@@ -37,7 +37,11 @@ pub(super) struct WithOptions<'a>(pub &'a [OptionItem]);
 
 impl Display for WithOptions<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, " WITH ({})", Commas(self.0)) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " WITH ({})", Commas(self.0))
+        }
     }
 }
 
@@ -46,7 +50,11 @@ pub(super) struct LooseOptions<'a>(pub &'a [OptionItem]);
 
 impl Display for LooseOptions<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, " WITH {}", Commas(self.0)) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " WITH {}", Commas(self.0))
+        }
     }
 }
 
@@ -58,8 +66,12 @@ impl Display for StatisticsOptions<'_> {
         for (index, option) in self.0.iter().enumerate() {
             f.write_str(if index == 0 { " WITH " } else { ", " })?;
             match &option.value {
-                OptionValue::Quantity { amount, unit } => write!(f, "{} {amount} {unit}", option.name)?,
-                OptionValue::Qualified(value, items) => write!(f, "{} {value} {}", option.name, Commas(items))?,
+                OptionValue::Quantity { amount, unit } => {
+                    write!(f, "{} {amount} {unit}", option.name)?
+                }
+                OptionValue::Qualified(value, items) => {
+                    write!(f, "{} {value} {}", option.name, Commas(items))?
+                }
                 _ => option.fmt(f)?,
             }
         }

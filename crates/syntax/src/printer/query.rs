@@ -28,7 +28,11 @@ pub(super) struct QueryOptions<'a>(pub &'a [QueryHint]);
 
 impl Display for QueryOptions<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, " OPTION ({})", Commas(self.0)) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " OPTION ({})", Commas(self.0))
+        }
     }
 }
 
@@ -42,7 +46,11 @@ impl Display for With {
             let comma = if self.ctes.is_empty() { " " } else { ", " };
             write!(f, "XMLNAMESPACES ({}){comma}", Commas(&self.xml_namespaces))?;
         }
-        if self.ctes.is_empty() { Ok(()) } else { write!(f, "{} ", Commas(&self.ctes)) }
+        if self.ctes.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "{} ", Commas(&self.ctes))
+        }
     }
 }
 
@@ -57,7 +65,13 @@ impl Display for XmlNamespace {
 
 impl Display for Cte {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{} AS ({})", self.name, Parens(&self.columns), self.query)
+        write!(
+            f,
+            "{}{} AS ({})",
+            self.name,
+            Parens(&self.columns),
+            self.query
+        )
     }
 }
 
@@ -112,7 +126,11 @@ impl Display for Select {
             let word = if index == 0 { " WINDOW" } else { "," };
             write!(f, "{word} {name} AS ")?;
             match &window.name {
-                Some(base) if window.partition_by.is_empty() && window.order_by.is_empty() && window.frame.is_none() => {
+                Some(base)
+                    if window.partition_by.is_empty()
+                        && window.order_by.is_empty()
+                        && window.frame.is_none() =>
+                {
                     write!(f, "({base})")?;
                 }
                 _ => window.fmt(f)?,
@@ -128,17 +146,31 @@ impl Display for Top {
             Expr::Subquery(query) => write!(f, "TOP ({query})")?,
             count => write!(f, "TOP ({count})")?,
         }
-        write!(f, "{}{}", Flag("PERCENT", self.percent), Flag("WITH TIES", self.with_ties))
+        write!(
+            f,
+            "{}{}",
+            Flag("PERCENT", self.percent),
+            Flag("WITH TIES", self.with_ties)
+        )
     }
 }
 
 impl Display for SelectItem {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            SelectItem::Wildcard { qualifier: Some(qualifier), .. } => write!(f, "{qualifier}.*"),
-            SelectItem::Wildcard { qualifier: None, .. } => f.write_str("*"),
+            SelectItem::Wildcard {
+                qualifier: Some(qualifier),
+                ..
+            } => write!(f, "{qualifier}.*"),
+            SelectItem::Wildcard {
+                qualifier: None, ..
+            } => f.write_str("*"),
             SelectItem::Expr { expr, alias } => write!(f, "{expr}{}", Clause("AS", alias)),
-            SelectItem::Assign { variable, op, value } => write!(f, "{variable} {op} {value}"),
+            SelectItem::Assign {
+                variable,
+                op,
+                value,
+            } => write!(f, "{variable} {op} {value}"),
         }
     }
 }
@@ -171,7 +203,11 @@ impl Display for ForClause {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let directives = match self {
             ForClause::Browse => return f.write_str("BROWSE"),
-            ForClause::Xml { mode, element, directives } => {
+            ForClause::Xml {
+                mode,
+                element,
+                directives,
+            } => {
                 f.write_str(match mode {
                     ForXmlMode::Raw => "XML RAW",
                     ForXmlMode::Auto => "XML AUTO",
@@ -184,7 +220,11 @@ impl Display for ForClause {
                 directives
             }
             ForClause::Json { mode, directives } => {
-                f.write_str(if *mode == ForJsonMode::Auto { "JSON AUTO" } else { "JSON PATH" })?;
+                f.write_str(if *mode == ForJsonMode::Auto {
+                    "JSON AUTO"
+                } else {
+                    "JSON PATH"
+                })?;
                 directives
             }
         };
@@ -201,10 +241,14 @@ impl Display for ForClause {
 impl Display for QueryHint {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            QueryHint::Number { name, value } if name.contains("GRANT_PERCENT") => write!(f, "{name} = {value}"),
+            QueryHint::Number { name, value } if name.contains("GRANT_PERCENT") => {
+                write!(f, "{name} = {value}")
+            }
             QueryHint::Number { name, value } => write!(f, "{name} {value}"),
             QueryHint::Word(words) => f.write_str(words),
-            QueryHint::OptimizeFor(variables) if variables.is_empty() => f.write_str("OPTIMIZE FOR UNKNOWN"),
+            QueryHint::OptimizeFor(variables) if variables.is_empty() => {
+                f.write_str("OPTIMIZE FOR UNKNOWN")
+            }
             QueryHint::OptimizeFor(variables) => {
                 f.write_str("OPTIMIZE FOR (")?;
                 for (index, (name, value)) in variables.iter().enumerate() {

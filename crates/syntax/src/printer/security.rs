@@ -12,10 +12,25 @@ impl Display for Grant {
             GrantVerb::Deny => ("DENY", "TO"),
             GrantVerb::Revoke => ("REVOKE", "FROM"),
         };
-        write!(f, "{verb}{} {}", Flag("GRANT OPTION FOR", self.grant_option_for), Commas(&self.permissions))?;
-        write!(f, "{} {preposition} {}", Clause("ON", &self.on), Commas(&self.principals))?;
+        write!(
+            f,
+            "{verb}{} {}",
+            Flag("GRANT OPTION FOR", self.grant_option_for),
+            Commas(&self.permissions)
+        )?;
+        write!(
+            f,
+            "{} {preposition} {}",
+            Clause("ON", &self.on),
+            Commas(&self.principals)
+        )?;
         write!(f, "{}", Flag("WITH GRANT OPTION", self.with_grant_option))?;
-        write!(f, "{}{}", Flag("CASCADE", self.cascade), Clause("AS", &self.as_principal))
+        write!(
+            f,
+            "{}{}",
+            Flag("CASCADE", self.cascade),
+            Clause("AS", &self.as_principal)
+        )
     }
 }
 
@@ -28,18 +43,41 @@ impl Display for Permission {
 impl Display for PrincipalStatement {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            PrincipalStatement::CreateLogin { name, source, options } => write_create_login(f, name, source, options),
-            PrincipalStatement::AlterLogin { name, change } => write!(f, "ALTER LOGIN {name} {change}"),
-            PrincipalStatement::CreateUser { name, source, options } => {
+            PrincipalStatement::CreateLogin {
+                name,
+                source,
+                options,
+            } => write_create_login(f, name, source, options),
+            PrincipalStatement::AlterLogin { name, change } => {
+                write!(f, "ALTER LOGIN {name} {change}")
+            }
+            PrincipalStatement::CreateUser {
+                name,
+                source,
+                options,
+            } => {
                 write!(f, "CREATE USER {name}{source}{}", LooseOptions(options))
             }
             PrincipalStatement::AlterUser { name, options } => {
                 write!(f, "ALTER USER {name}{}", LooseOptions(options))
             }
-            PrincipalStatement::CreateRole { name, server, owner } => {
-                write!(f, "CREATE {} {name}{}", role_words(*server), Clause("AUTHORIZATION", owner))
+            PrincipalStatement::CreateRole {
+                name,
+                server,
+                owner,
+            } => {
+                write!(
+                    f,
+                    "CREATE {} {name}{}",
+                    role_words(*server),
+                    Clause("AUTHORIZATION", owner)
+                )
             }
-            PrincipalStatement::AlterRole { name, server, change } => {
+            PrincipalStatement::AlterRole {
+                name,
+                server,
+                change,
+            } => {
                 write!(f, "ALTER {} {name} {change}", role_words(*server))
             }
             PrincipalStatement::CreateApplicationRole { name, options } => {
@@ -48,10 +86,25 @@ impl Display for PrincipalStatement {
             PrincipalStatement::AlterApplicationRole { name, options } => {
                 write!(f, "ALTER APPLICATION ROLE {name}{}", LooseOptions(options))
             }
-            PrincipalStatement::Credential { alter, database_scoped, name, options, provider } => {
+            PrincipalStatement::Credential {
+                alter,
+                database_scoped,
+                name,
+                options,
+                provider,
+            } => {
                 let verb = if *alter { "ALTER" } else { "CREATE" };
-                write!(f, "{verb}{} CREDENTIAL {name}", Flag("DATABASE SCOPED", *database_scoped))?;
-                write!(f, "{}{}", LooseOptions(options), Clause("FOR CRYPTOGRAPHIC PROVIDER", provider))
+                write!(
+                    f,
+                    "{verb}{} CREDENTIAL {name}",
+                    Flag("DATABASE SCOPED", *database_scoped)
+                )?;
+                write!(
+                    f,
+                    "{}{}",
+                    LooseOptions(options),
+                    Clause("FOR CRYPTOGRAPHIC PROVIDER", provider)
+                )
             }
             PrincipalStatement::AlterAuthorization { on, to } => match to {
                 Some(to) => write!(f, "ALTER AUTHORIZATION ON {on} TO {to}"),
@@ -75,7 +128,9 @@ fn write_create_login(
     match source {
         LoginSource::Password(password) => {
             write!(f, " WITH PASSWORD = {password}")?;
-            return options.iter().try_for_each(|option| write!(f, ", {option}"));
+            return options
+                .iter()
+                .try_for_each(|option| write!(f, ", {option}"));
         }
         LoginSource::Windows => f.write_str(" FROM WINDOWS")?,
         LoginSource::Certificate(certificate) => write!(f, " FROM CERTIFICATE {certificate}")?,
@@ -87,7 +142,13 @@ fn write_create_login(
 
 impl Display for LoginPassword {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.value, Flag("HASHED", self.hashed), Flag("MUST_CHANGE", self.must_change))
+        write!(
+            f,
+            "{}{}{}",
+            self.value,
+            Flag("HASHED", self.hashed),
+            Flag("MUST_CHANGE", self.must_change)
+        )
     }
 }
 
@@ -98,11 +159,19 @@ impl Display for AlterLogin {
             AlterLogin::Disable => f.write_str("DISABLE"),
             AlterLogin::AddCredential(name) => write!(f, "ADD CREDENTIAL {name}"),
             AlterLogin::DropCredential(name) => write!(f, "DROP CREDENTIAL {name}"),
-            AlterLogin::With { password, old_password, unlock, options } => {
+            AlterLogin::With {
+                password,
+                old_password,
+                unlock,
+                options,
+            } => {
                 let mut words: Vec<String> = Vec::new();
                 if let Some(password) = password {
                     let old = Clause("OLD_PASSWORD =", old_password);
-                    words.push(format!("PASSWORD = {password}{old}{}", Flag("UNLOCK", *unlock)));
+                    words.push(format!(
+                        "PASSWORD = {password}{old}{}",
+                        Flag("UNLOCK", *unlock)
+                    ));
                 }
                 words.extend(options.iter().map(ToString::to_string));
                 write!(f, "WITH {}", words.join(", "))

@@ -9,8 +9,12 @@ impl Display for Kill {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.target {
             KillTarget::Session(session) => write!(f, "KILL {session}")?,
-            KillTarget::QueryNotification(None) => f.write_str("KILL QUERY NOTIFICATION SUBSCRIPTION ALL")?,
-            KillTarget::QueryNotification(Some(id)) => write!(f, "KILL QUERY NOTIFICATION SUBSCRIPTION {id}")?,
+            KillTarget::QueryNotification(None) => {
+                f.write_str("KILL QUERY NOTIFICATION SUBSCRIPTION ALL")?
+            }
+            KillTarget::QueryNotification(Some(id)) => {
+                write!(f, "KILL QUERY NOTIFICATION SUBSCRIPTION {id}")?
+            }
             KillTarget::StatsJob(job) => write!(f, "KILL STATS JOB {job}")?,
         }
         f.write_str(match (self.status_only, self.outcome) {
@@ -24,22 +28,43 @@ impl Display for Kill {
 
 impl Display for Dbcc {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "DBCC {}{}{}", self.name, Parens(&self.args), LooseOptions(&self.options))
+        write!(
+            f,
+            "DBCC {}{}{}",
+            self.name,
+            Parens(&self.args),
+            LooseOptions(&self.options)
+        )
     }
 }
 
 impl Display for CreateEndpoint {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let verb = if self.alter { "ALTER" } else { "CREATE" };
-        write!(f, "{verb} ENDPOINT {}{}", self.name, Clause("AUTHORIZATION", &self.owner))?;
+        write!(
+            f,
+            "{verb} ENDPOINT {}{}",
+            self.name,
+            Clause("AUTHORIZATION", &self.owner)
+        )?;
         write!(f, "{}", Clause("STATE =", &self.state))?;
-        write!(f, "{}{}", Clause("AS", &self.transport), Clause("FOR", &self.payload))
+        write!(
+            f,
+            "{}{}",
+            Clause("AS", &self.transport),
+            Clause("FOR", &self.payload)
+        )
     }
 }
 
 impl Display for CreateAvailabilityGroup {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "CREATE AVAILABILITY GROUP {}{}", self.name, WithOptions(&self.options))?;
+        write!(
+            f,
+            "CREATE AVAILABILITY GROUP {}{}",
+            self.name,
+            WithOptions(&self.options)
+        )?;
         if self.is_distributed() {
             write!(f, " AVAILABILITY GROUP ON {}", Commas(&self.replicas))?;
         } else {
@@ -91,7 +116,9 @@ impl Display for AvailabilityGroupAction {
                 write!(f, "REMOVE REPLICA ON {}", Commas(&servers))
             }
             Action::Join(options) => write!(f, "JOIN{}", WithOptions(options)),
-            Action::JoinGroups(groups) => write!(f, "JOIN AVAILABILITY GROUP ON {}", Commas(groups)),
+            Action::JoinGroups(groups) => {
+                write!(f, "JOIN AVAILABILITY GROUP ON {}", Commas(groups))
+            }
             Action::GrantCreateAnyDatabase => f.write_str("GRANT CREATE ANY DATABASE"),
             Action::DenyCreateAnyDatabase => f.write_str("DENY CREATE ANY DATABASE"),
             Action::Failover => f.write_str("FAILOVER"),

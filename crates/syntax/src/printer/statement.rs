@@ -7,7 +7,11 @@ use std::fmt::{self, Display, Formatter};
 
 /// The text of a batch: one statement after the other, each with its semicolon.
 pub fn print_batch(statements: &[Statement]) -> String {
-    Statements { statements, depth: 0 }.to_string()
+    Statements {
+        statements,
+        depth: 0,
+    }
+    .to_string()
 }
 
 /// A list of statements, each on a line of its own.
@@ -19,7 +23,11 @@ pub(super) struct Statements<'a> {
 impl Display for Statements<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for statement in self.statements {
-            Line { statement, depth: self.depth }.fmt(f)?;
+            Line {
+                statement,
+                depth: self.depth,
+            }
+            .fmt(f)?;
         }
         Ok(())
     }
@@ -62,7 +70,11 @@ impl Display for StatementKind {
 
 fn write_block(f: &mut Formatter<'_>, statements: &[Statement], depth: usize) -> fmt::Result {
     f.write_str("\n")?;
-    Statements { statements, depth: depth + 1 }.fmt(f)?;
+    Statements {
+        statements,
+        depth: depth + 1,
+    }
+    .fmt(f)?;
     indent(f, depth)
 }
 
@@ -87,17 +99,35 @@ fn write_kind(f: &mut Formatter<'_>, kind: &StatementKind, depth: usize) -> fmt:
             write_block(f, handler, depth)?;
             f.write_str("END CATCH")
         }
-        StatementKind::If(If { condition, then, otherwise }) => {
+        StatementKind::If(If {
+            condition,
+            then,
+            otherwise,
+        }) => {
             write!(f, "IF {condition}\n")?;
-            Line { statement: then, depth: depth + 1 }.fmt(f)?;
-            let Some(otherwise) = otherwise else { return Ok(()) };
+            Line {
+                statement: then,
+                depth: depth + 1,
+            }
+            .fmt(f)?;
+            let Some(otherwise) = otherwise else {
+                return Ok(());
+            };
             indent(f, depth)?;
             f.write_str("ELSE\n")?;
-            Line { statement: otherwise, depth: depth + 1 }.fmt(f)
+            Line {
+                statement: otherwise,
+                depth: depth + 1,
+            }
+            .fmt(f)
         }
         StatementKind::While(While { condition, body }) => {
             write!(f, "WHILE {condition}\n")?;
-            Line { statement: body, depth: depth + 1 }.fmt(f)
+            Line {
+                statement: body,
+                depth: depth + 1,
+            }
+            .fmt(f)
         }
         StatementKind::Select(query) => query.fmt(f),
         StatementKind::Insert(insert) => insert.fmt(f),
@@ -115,13 +145,19 @@ fn write_kind(f: &mut Formatter<'_>, kind: &StatementKind, depth: usize) -> fmt:
         StatementKind::Return(None) => f.write_str("RETURN"),
         StatementKind::Return(Some(value)) => write!(f, "RETURN {value}"),
         StatementKind::Throw(None) => f.write_str("THROW"),
-        StatementKind::Throw(Some(throw)) => write!(f, "THROW {}, {}, {}", throw.number, throw.message, throw.state),
+        StatementKind::Throw(Some(throw)) => write!(
+            f,
+            "THROW {}, {}, {}",
+            throw.number, throw.message, throw.state
+        ),
         StatementKind::RaisError(raise) => raise.fmt(f),
         StatementKind::Print(value) => write!(f, "PRINT {value}"),
         StatementKind::WaitFor(wait) => wait.fmt(f),
         StatementKind::Execute(execute) => execute.fmt(f),
         StatementKind::Declare(declarations) => write!(f, "DECLARE {}", Commas(declarations)),
-        StatementKind::DeclareTable(declare) => write!(f, "DECLARE {} TABLE {}", declare.name, declare.definition),
+        StatementKind::DeclareTable(declare) => {
+            write!(f, "DECLARE {} TABLE {}", declare.name, declare.definition)
+        }
         StatementKind::DeclareCursor(cursor) => cursor.fmt(f),
         StatementKind::Set(set) => set.fmt(f),
         StatementKind::Open(cursor) => write!(f, "OPEN {cursor}"),
@@ -136,7 +172,9 @@ fn write_kind(f: &mut Formatter<'_>, kind: &StatementKind, depth: usize) -> fmt:
         StatementKind::Use(database) => write!(f, "USE {database}"),
         StatementKind::ExecuteAs(execute) => execute.fmt(f),
         StatementKind::Revert { cookie: None } => f.write_str("REVERT"),
-        StatementKind::Revert { cookie: Some(cookie) } => write!(f, "REVERT WITH COOKIE = {cookie}"),
+        StatementKind::Revert {
+            cookie: Some(cookie),
+        } => write!(f, "REVERT WITH COOKIE = {cookie}"),
         StatementKind::CreateTable(table) => table.fmt(f),
         StatementKind::AlterTable(table) => table.fmt(f),
         StatementKind::CreateIndex(index) => index.fmt(f),
@@ -166,10 +204,16 @@ fn write_kind(f: &mut Formatter<'_>, kind: &StatementKind, depth: usize) -> fmt:
         StatementKind::Checkpoint(None) => f.write_str("CHECKPOINT"),
         StatementKind::Checkpoint(Some(seconds)) => write!(f, "CHECKPOINT {seconds}"),
         StatementKind::Kill(kill) => kill.fmt(f),
-        StatementKind::Shutdown { no_wait } => f.write_str(if *no_wait { "SHUTDOWN WITH NOWAIT" } else { "SHUTDOWN" }),
-        StatementKind::Reconfigure { with_override } => {
-            f.write_str(if *with_override { "RECONFIGURE WITH OVERRIDE" } else { "RECONFIGURE" })
-        }
+        StatementKind::Shutdown { no_wait } => f.write_str(if *no_wait {
+            "SHUTDOWN WITH NOWAIT"
+        } else {
+            "SHUTDOWN"
+        }),
+        StatementKind::Reconfigure { with_override } => f.write_str(if *with_override {
+            "RECONFIGURE WITH OVERRIDE"
+        } else {
+            "RECONFIGURE"
+        }),
         StatementKind::Dbcc(dbcc) => dbcc.fmt(f),
         StatementKind::CreateEndpoint(endpoint) => endpoint.fmt(f),
         StatementKind::CreateAvailabilityGroup(group) => group.fmt(f),

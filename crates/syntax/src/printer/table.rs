@@ -48,7 +48,12 @@ impl Display for CreateTable {
         }
         write!(f, "{}", Clause("ON", &self.storage))?;
         write!(f, "{}", Clause("TEXTIMAGE_ON", &self.text_image_on))?;
-        write!(f, "{}{}", Clause("FILESTREAM_ON", &self.filestream_on), WithOptions(&self.options))
+        write!(
+            f,
+            "{}{}",
+            Clause("FILESTREAM_ON", &self.filestream_on),
+            WithOptions(&self.options)
+        )
     }
 }
 
@@ -60,10 +65,17 @@ impl TableDefinition {
     /// The elements without parentheses, as ALTER TABLE ADD lists them.
     fn elements(&self) -> Vec<String> {
         let columns = self.columns.iter().map(ToString::to_string);
-        let period = self.period.iter().map(|(start, end)| format!("PERIOD FOR SYSTEM_TIME ({start}, {end})"));
+        let period = self
+            .period
+            .iter()
+            .map(|(start, end)| format!("PERIOD FOR SYSTEM_TIME ({start}, {end})"));
         let constraints = self.constraints.iter().map(ToString::to_string);
         let indexes = self.indexes.iter().map(ToString::to_string);
-        columns.chain(period).chain(constraints).chain(indexes).collect()
+        columns
+            .chain(period)
+            .chain(constraints)
+            .chain(indexes)
+            .collect()
     }
 }
 
@@ -88,11 +100,22 @@ impl Display for ColumnDefinition {
         match &self.kind {
             ColumnKind::Data(data_type) => write!(f, " {data_type}")?,
             ColumnKind::Untyped => {}
-            ColumnKind::Computed { expr, persisted } => write!(f, " AS {expr}{}", Flag("PERSISTED", *persisted))?,
+            ColumnKind::Computed { expr, persisted } => {
+                write!(f, " AS {expr}{}", Flag("PERSISTED", *persisted))?
+            }
         }
-        write!(f, "{}{}", Clause("COLLATE", &self.collation), Flag("FILESTREAM", self.filestream))?;
+        write!(
+            f,
+            "{}{}",
+            Clause("COLLATE", &self.collation),
+            Flag("FILESTREAM", self.filestream)
+        )?;
         write!(f, "{}", Flag("SPARSE", self.sparse))?;
-        write!(f, "{}", Flag("COLUMN_SET FOR ALL_SPARSE_COLUMNS", self.column_set))?;
+        write!(
+            f,
+            "{}",
+            Flag("COLUMN_SET FOR ALL_SPARSE_COLUMNS", self.column_set)
+        )?;
         if let Some(words) = &self.generated {
             write!(f, " GENERATED ALWAYS AS {words}")?;
         }
@@ -111,7 +134,9 @@ impl Display for ColumnDefinition {
         if let Some(default) = &self.default {
             write!(f, " {default}")?;
         }
-        self.constraints.iter().try_for_each(|constraint| write!(f, " {constraint}"))?;
+        self.constraints
+            .iter()
+            .try_for_each(|constraint| write!(f, " {constraint}"))?;
         if let Some(index) = &self.index {
             write!(f, " {index}")?;
         }
@@ -129,13 +154,23 @@ impl Display for Identity {
             }
             f.write_str(")")?;
         }
-        write!(f, "{}", Flag("NOT FOR REPLICATION", self.not_for_replication))
+        write!(
+            f,
+            "{}",
+            Flag("NOT FOR REPLICATION", self.not_for_replication)
+        )
     }
 }
 
 impl Display for DefaultConstraint {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}DEFAULT {}{}", Named(&self.name), self.expr, Flag("WITH VALUES", self.with_values))
+        write!(
+            f,
+            "{}DEFAULT {}{}",
+            Named(&self.name),
+            self.expr,
+            Flag("WITH VALUES", self.with_values)
+        )
     }
 }
 
@@ -144,16 +179,25 @@ impl Display for ColumnConstraint {
         Named(&self.name).fmt(f)?;
         match &self.kind {
             ColumnConstraintKind::Key(key) => key.fmt(f),
-            ColumnConstraintKind::Check { condition, not_for_replication } => {
-                write_check(f, condition, *not_for_replication)
-            }
+            ColumnConstraintKind::Check {
+                condition,
+                not_for_replication,
+            } => write_check(f, condition, *not_for_replication),
             ColumnConstraintKind::References(references) => references.fmt(f),
         }
     }
 }
 
-fn write_check(f: &mut Formatter<'_>, condition: &Condition, not_for_replication: bool) -> fmt::Result {
-    write!(f, "CHECK{} ({condition})", Flag("NOT FOR REPLICATION", not_for_replication))
+fn write_check(
+    f: &mut Formatter<'_>,
+    condition: &Condition,
+    not_for_replication: bool,
+) -> fmt::Result {
+    write!(
+        f,
+        "CHECK{} ({condition})",
+        Flag("NOT FOR REPLICATION", not_for_replication)
+    )
 }
 
 impl Display for TableConstraint {
@@ -161,14 +205,26 @@ impl Display for TableConstraint {
         Named(&self.name).fmt(f)?;
         match &self.kind {
             TableConstraintKind::Key(key) => key.fmt(f),
-            TableConstraintKind::Check { condition, not_for_replication } => {
-                write_check(f, condition, *not_for_replication)
-            }
-            TableConstraintKind::ForeignKey { columns, references } => {
+            TableConstraintKind::Check {
+                condition,
+                not_for_replication,
+            } => write_check(f, condition, *not_for_replication),
+            TableConstraintKind::ForeignKey {
+                columns,
+                references,
+            } => {
                 write!(f, "FOREIGN KEY{} {references}", Parens(columns))
             }
-            TableConstraintKind::Default { expr, column, with_values } => {
-                write!(f, "DEFAULT {expr} FOR {column}{}", Flag("WITH VALUES", *with_values))
+            TableConstraintKind::Default {
+                expr,
+                column,
+                with_values,
+            } => {
+                write!(
+                    f,
+                    "DEFAULT {expr} FOR {column}{}",
+                    Flag("WITH VALUES", *with_values)
+                )
             }
             TableConstraintKind::Connection(text) => write!(f, "CONNECTION {text}"),
         }
@@ -177,17 +233,41 @@ impl Display for TableConstraint {
 
 impl Display for KeyConstraint {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.primary { "PRIMARY KEY" } else { "UNIQUE" })?;
-        write!(f, "{}{}{}", clustering(self.clustered), Parens(&self.columns), WithOptions(&self.options))?;
-        write!(f, "{}{}", Clause("ON", &self.storage), Flag("NOT ENFORCED", self.not_enforced))
+        f.write_str(if self.primary {
+            "PRIMARY KEY"
+        } else {
+            "UNIQUE"
+        })?;
+        write!(
+            f,
+            "{}{}{}",
+            clustering(self.clustered),
+            Parens(&self.columns),
+            WithOptions(&self.options)
+        )?;
+        write!(
+            f,
+            "{}{}",
+            Clause("ON", &self.storage),
+            Flag("NOT ENFORCED", self.not_enforced)
+        )
     }
 }
 
 impl Display for References {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "REFERENCES {}{}", self.table, Parens(&self.columns))?;
-        write!(f, "{}{}", Clause("ON DELETE", &self.on_delete), Clause("ON UPDATE", &self.on_update))?;
-        write!(f, "{}", Flag("NOT FOR REPLICATION", self.not_for_replication))
+        write!(
+            f,
+            "{}{}",
+            Clause("ON DELETE", &self.on_delete),
+            Clause("ON UPDATE", &self.on_update)
+        )?;
+        write!(
+            f,
+            "{}",
+            Flag("NOT FOR REPLICATION", self.not_for_replication)
+        )
     }
 }
 
@@ -204,8 +284,19 @@ impl Display for ReferentialAction {
 
 impl Display for InlineIndex {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "INDEX {}{}{}", self.name, Flag("UNIQUE", self.unique), clustering(self.clustered))?;
-        write!(f, "{}{}", Flag("COLUMNSTORE", self.columnstore), Flag("HASH", self.hash))?;
+        write!(
+            f,
+            "INDEX {}{}{}",
+            self.name,
+            Flag("UNIQUE", self.unique),
+            clustering(self.clustered)
+        )?;
+        write!(
+            f,
+            "{}{}",
+            Flag("COLUMNSTORE", self.columnstore),
+            Flag("HASH", self.hash)
+        )?;
         Parens(&self.columns).fmt(f)?;
         write_index_tail(f, &self.include, &self.filter, &self.options, &self.storage)
     }
@@ -221,7 +312,13 @@ fn write_index_tail(
     if !include.is_empty() {
         write!(f, " INCLUDE ({})", Commas(include))?;
     }
-    write!(f, "{}{}{}", Clause("WHERE", filter), WithOptions(options), Clause("ON", storage))
+    write!(
+        f,
+        "{}{}{}",
+        Clause("WHERE", filter),
+        WithOptions(options),
+        Clause("ON", storage)
+    )
 }
 
 impl Display for AlterTable {
@@ -243,7 +340,11 @@ struct AllOr<'a>(&'a [Ident]);
 
 impl Display for AllOr<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { f.write_str("ALL") } else { Commas(self.0).fmt(f) }
+        if self.0.is_empty() {
+            f.write_str("ALL")
+        } else {
+            Commas(self.0).fmt(f)
+        }
     }
 }
 
@@ -255,27 +356,61 @@ impl Display for AlterTableAction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             AlterTableAction::Add { check, definition } => {
-                write!(f, "{}ADD {}", check_prefix(*check), definition.elements().join(", "))
+                write!(
+                    f,
+                    "{}ADD {}",
+                    check_prefix(*check),
+                    definition.elements().join(", ")
+                )
             }
             AlterTableAction::AlterColumn(column) => column.fmt(f),
             AlterTableAction::Drop(drops) => write!(f, "DROP {}", Commas(drops)),
-            AlterTableAction::CheckConstraint { validate, enable, names } => {
+            AlterTableAction::CheckConstraint {
+                validate,
+                enable,
+                names,
+            } => {
                 let word = if *enable { "CHECK" } else { "NOCHECK" };
-                write!(f, "{}{word} CONSTRAINT {}", check_prefix(*validate), AllOr(names))
+                write!(
+                    f,
+                    "{}{word} CONSTRAINT {}",
+                    check_prefix(*validate),
+                    AllOr(names)
+                )
             }
             AlterTableAction::Trigger { enable, names } => {
                 write!(f, "{} TRIGGER {}", enabling(*enable), AllOr(names))
             }
             AlterTableAction::ChangeTracking { enable, options } => {
-                write!(f, "{} CHANGE_TRACKING{}", enabling(*enable), WithOptions(options))
+                write!(
+                    f,
+                    "{} CHANGE_TRACKING{}",
+                    enabling(*enable),
+                    WithOptions(options)
+                )
             }
-            AlterTableAction::Switch { partition, target, target_partition, options } => {
+            AlterTableAction::Switch {
+                partition,
+                target,
+                target_partition,
+                options,
+            } => {
                 write!(f, "SWITCH{} TO {target}", Clause("PARTITION", partition))?;
-                write!(f, "{}{}", Clause("PARTITION", target_partition), WithOptions(options))
+                write!(
+                    f,
+                    "{}{}",
+                    Clause("PARTITION", target_partition),
+                    WithOptions(options)
+                )
             }
             AlterTableAction::Set(options) => write!(f, "SET ({})", Commas(options)),
             AlterTableAction::Rebuild { partition, options } => {
-                write!(f, "REBUILD{}{}", Clause("PARTITION =", partition), WithOptions(options))
+                write!(
+                    f,
+                    "REBUILD{}{}",
+                    Clause("PARTITION =", partition),
+                    WithOptions(options)
+                )
             }
             AlterTableAction::AlterIndex { name, options } => {
                 write!(f, "ALTER INDEX {name} REBUILD{}", WithOptions(options))
@@ -288,11 +423,25 @@ impl Display for AlterColumn {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "ALTER COLUMN {} ", self.name)?;
         match &self.change {
-            AlterColumnChange::Type { data_type, collation, nullable, sparse } => {
-                write!(f, "{data_type}{}{}", Clause("COLLATE", collation), Flag("SPARSE", *sparse))?;
+            AlterColumnChange::Type {
+                data_type,
+                collation,
+                nullable,
+                sparse,
+            } => {
+                write!(
+                    f,
+                    "{data_type}{}{}",
+                    Clause("COLLATE", collation),
+                    Flag("SPARSE", *sparse)
+                )?;
                 f.write_str(nullability(*nullable))?;
             }
-            AlterColumnChange::Property { add, property, mask } => {
+            AlterColumnChange::Property {
+                add,
+                property,
+                mask,
+            } => {
                 write!(f, "{} {property}", if *add { "ADD" } else { "DROP" })?;
                 if let Some(function) = mask {
                     write!(f, " WITH (FUNCTION = {})", Quote(function))?;
@@ -306,9 +455,20 @@ impl Display for AlterColumn {
 impl Display for AlterTableDrop {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            AlterTableDrop::Column { name, if_exists } => write!(f, "COLUMN{} {name}", Flag("IF EXISTS", *if_exists)),
-            AlterTableDrop::Constraint { name, if_exists, options } => {
-                write!(f, "CONSTRAINT{} {name}{}", Flag("IF EXISTS", *if_exists), WithOptions(options))
+            AlterTableDrop::Column { name, if_exists } => {
+                write!(f, "COLUMN{} {name}", Flag("IF EXISTS", *if_exists))
+            }
+            AlterTableDrop::Constraint {
+                name,
+                if_exists,
+                options,
+            } => {
+                write!(
+                    f,
+                    "CONSTRAINT{} {name}{}",
+                    Flag("IF EXISTS", *if_exists),
+                    WithOptions(options)
+                )
             }
             AlterTableDrop::Period => f.write_str("PERIOD FOR SYSTEM_TIME"),
         }
@@ -317,7 +477,12 @@ impl Display for AlterTableDrop {
 
 impl Display for CreateIndex {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "CREATE{}{} ", Flag("UNIQUE", self.unique), clustering(self.clustered))?;
+        write!(
+            f,
+            "CREATE{}{} ",
+            Flag("UNIQUE", self.unique),
+            clustering(self.clustered)
+        )?;
         f.write_str(match &self.kind {
             IndexKind::Rowstore => "INDEX",
             IndexKind::Columnstore { .. } => "COLUMNSTORE INDEX",
@@ -325,10 +490,22 @@ impl Display for CreateIndex {
             IndexKind::Xml { primary: false, .. } => "XML INDEX",
             IndexKind::Spatial { .. } => "SPATIAL INDEX",
         })?;
-        write!(f, " {} ON {}{}", self.name, self.table, Parens(&self.columns))?;
+        write!(
+            f,
+            " {} ON {}{}",
+            self.name,
+            self.table,
+            Parens(&self.columns)
+        )?;
         match &self.kind {
-            IndexKind::Columnstore { order } if !order.is_empty() => write!(f, " ORDER{}", Parens(order))?,
-            IndexKind::Xml { using: Some(using), purpose, .. } => {
+            IndexKind::Columnstore { order } if !order.is_empty() => {
+                write!(f, " ORDER{}", Parens(order))?
+            }
+            IndexKind::Xml {
+                using: Some(using),
+                purpose,
+                ..
+            } => {
                 write!(f, " USING XML INDEX {using}{}", Clause("FOR", purpose))?;
             }
             IndexKind::Spatial { using: Some(using) } => write!(f, " USING {using}")?,
@@ -347,10 +524,20 @@ impl Display for AlterIndex {
         }
         match &self.action {
             AlterIndexAction::Rebuild { partition, options } => {
-                write!(f, "REBUILD{}{}", Clause("PARTITION =", partition), WithOptions(options))
+                write!(
+                    f,
+                    "REBUILD{}{}",
+                    Clause("PARTITION =", partition),
+                    WithOptions(options)
+                )
             }
             AlterIndexAction::Reorganize { partition, options } => {
-                write!(f, "REORGANIZE{}{}", Clause("PARTITION =", partition), WithOptions(options))
+                write!(
+                    f,
+                    "REORGANIZE{}{}",
+                    Clause("PARTITION =", partition),
+                    WithOptions(options)
+                )
             }
             AlterIndexAction::Disable => f.write_str("DISABLE"),
             AlterIndexAction::Set(options) => write!(f, "SET ({})", Commas(options)),
@@ -363,26 +550,54 @@ impl Display for AlterIndex {
 
 impl Display for DropIndex {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "DROP INDEX{} {}", Flag("IF EXISTS", self.if_exists), Commas(&self.indexes))
+        write!(
+            f,
+            "DROP INDEX{} {}",
+            Flag("IF EXISTS", self.if_exists),
+            Commas(&self.indexes)
+        )
     }
 }
 
 impl Display for DropIndexItem {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ON {}{}", self.name, self.table, WithOptions(&self.options))
+        write!(
+            f,
+            "{} ON {}{}",
+            self.name,
+            self.table,
+            WithOptions(&self.options)
+        )
     }
 }
 
 impl Display for CreateStatistics {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "CREATE STATISTICS {} ON {}{}", self.name, self.table, Parens(&self.columns))?;
-        write!(f, "{}{}", Clause("WHERE", &self.filter), StatisticsOptions(&self.options))
+        write!(
+            f,
+            "CREATE STATISTICS {} ON {}{}",
+            self.name,
+            self.table,
+            Parens(&self.columns)
+        )?;
+        write!(
+            f,
+            "{}{}",
+            Clause("WHERE", &self.filter),
+            StatisticsOptions(&self.options)
+        )
     }
 }
 
 impl Display for UpdateStatistics {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "UPDATE STATISTICS {}{}{}", self.table, Parens(&self.names), StatisticsOptions(&self.options))
+        write!(
+            f,
+            "UPDATE STATISTICS {}{}{}",
+            self.table,
+            Parens(&self.names),
+            StatisticsOptions(&self.options)
+        )
     }
 }
 
@@ -403,7 +618,9 @@ impl Display for CreateSchema {
             write!(f, " {name}")?;
         }
         write!(f, "{}", Clause("AUTHORIZATION", &self.owner))?;
-        self.elements.iter().try_for_each(|element| write!(f, " {element}"))
+        self.elements
+            .iter()
+            .try_for_each(|element| write!(f, " {element}"))
     }
 }
 
@@ -421,10 +638,22 @@ impl Display for CreateType {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "CREATE TYPE {}", self.name)?;
         match &self.kind {
-            TypeKind::Alias { base, nullable, default } => {
-                write!(f, " FROM {base}{}{}", nullability(*nullable), Clause("DEFAULT", default))
+            TypeKind::Alias {
+                base,
+                nullable,
+                default,
+            } => {
+                write!(
+                    f,
+                    " FROM {base}{}{}",
+                    nullability(*nullable),
+                    Clause("DEFAULT", default)
+                )
             }
-            TypeKind::Table { definition, options } => write!(f, " AS TABLE {definition}{}", WithOptions(options)),
+            TypeKind::Table {
+                definition,
+                options,
+            } => write!(f, " AS TABLE {definition}{}", WithOptions(options)),
             TypeKind::External(name) => write!(f, " EXTERNAL NAME {name}"),
         }
     }
@@ -432,15 +661,24 @@ impl Display for CreateType {
 
 impl Display for CreateSequence {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "CREATE SEQUENCE {}{}", self.name, Clause("AS", &self.data_type))?;
-        self.options.iter().try_for_each(|option| write!(f, " {option}"))
+        write!(
+            f,
+            "CREATE SEQUENCE {}{}",
+            self.name,
+            Clause("AS", &self.data_type)
+        )?;
+        self.options
+            .iter()
+            .try_for_each(|option| write!(f, " {option}"))
     }
 }
 
 impl Display for AlterSequence {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "ALTER SEQUENCE {}", self.name)?;
-        self.options.iter().try_for_each(|option| write!(f, " {option}"))
+        self.options
+            .iter()
+            .try_for_each(|option| write!(f, " {option}"))
     }
 }
 
@@ -471,8 +709,16 @@ impl Display for CreateSynonym {
 
 impl Display for CreateXmlSchemaCollection {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (verb, word) = if self.add { ("ALTER", "ADD") } else { ("CREATE", "AS") };
-        write!(f, "{verb} XML SCHEMA COLLECTION {} {word} {}", self.name, self.schema)
+        let (verb, word) = if self.add {
+            ("ALTER", "ADD")
+        } else {
+            ("CREATE", "AS")
+        };
+        write!(
+            f,
+            "{verb} XML SCHEMA COLLECTION {} {word} {}",
+            self.name, self.schema
+        )
     }
 }
 
@@ -483,7 +729,11 @@ impl Display for Drop {
             write!(f, " {}", Commas(&self.names))?;
         }
         write!(f, "{}", Clause("ON", &self.scope))?;
-        if self.options.is_empty() { Ok(()) } else { write!(f, " WITH {}", Commas(&self.options)) }
+        if self.options.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " WITH {}", Commas(&self.options))
+        }
     }
 }
 
