@@ -3,6 +3,7 @@
 //! Theory: the binder chose the result type by `types::binary_result_type` and converted text operands to numbers; here
 //! both operands are of types that the operator takes, and NULL gives NULL.
 
+use crate::convert::{ConvertContext, convert_owned};
 use crate::types::BinaryOp;
 use crate::{DataType, DateTime, Decimal, Value, ValueError};
 use compact_str::CompactString;
@@ -29,8 +30,21 @@ pub fn evaluate(
         DataType::Money | DataType::SmallMoney => money(op, left, right, result),
         DataType::Float | DataType::Real => float(op, left, right, result),
         DataType::DateTime | DataType::SmallDateTime => days(op, left, right, result),
-        _ => concatenate(left, right).ok_or_else(|| mismatch(left, right, op)),
+        _ => {
+            let joined = concatenate(left, right).ok_or_else(|| mismatch(left, right, op))?;
+            cut_to(joined, result)
+        }
     }
+}
+
+/// A joined string is silently cut at its type's limit of 8,000 bytes.
+fn cut_to(value: Value, result: DataType) -> Result<Value, ValueError> {
+    let from = match result {
+        DataType::NVarChar(_) | DataType::NChar(_) => DataType::NVARCHAR_MAX,
+        DataType::VarBinary(_) | DataType::Binary(_) => DataType::VARBINARY_MAX,
+        _ => DataType::VARCHAR_MAX,
+    };
+    convert_owned(value, from, result, None, &ConvertContext::default())
 }
 
 /// Operands the binder should have refused.
@@ -356,6 +370,13 @@ mod tests {
             run(BinaryOp::Add, Value::str("a"), Value::str("b")),
             Ok(Value::str("ab"))
         );
+        let long = evaluate(
+            BinaryOp::Add,
+            &Value::str("x".repeat(5)),
+            &Value::str("y"),
+            DataType::VarChar(crate::Len(4)),
+        );
+        assert_eq!(long, Ok(Value::str("xxxx")));
         assert_eq!(
             negate(&Value::Int(i32::MIN), DataType::Int).map_err(|e| e.number()),
             Err(8115)

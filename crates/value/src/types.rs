@@ -320,6 +320,21 @@ pub fn binary_result_type(
     numeric_type(op, left, right)
 }
 
+/// The type that an operand must be converted to before `arithmetic::evaluate`: text and bytes beside a number or a
+/// date become what the other side is, everything else stays.
+pub fn operand_type(operand: DataType, other: DataType, result: DataType) -> DataType {
+    let joins =
+        concat_type(operand, other).is_some() && !result.is_numeric() && !result.is_temporal();
+    if operand.is_numeric() || operand.is_temporal() || joins {
+        return operand;
+    }
+    match other {
+        DataType::DateTime | DataType::SmallDateTime => result,
+        DataType::Decimal { .. } => other,
+        _ => result,
+    }
+}
+
 fn numeric_type(op: BinaryOp, left: DataType, right: DataType) -> Result<DataType, ValueError> {
     use DataType::*;
     let high = if precedence(left) < precedence(right) {
@@ -651,6 +666,29 @@ mod tests {
                 binary_result_type(op, a, b).map_err(|e| e.number()),
                 Err(number),
                 "{op:?} {a} {b}"
+            );
+        }
+    }
+
+    #[test]
+    fn operands() {
+        for (operand, other, result, expected) in [
+            (VarChar(Len(5)), Int, Int, Int),
+            (VarChar(Len(5)), dec(5, 2), dec(6, 2), dec(5, 2)),
+            (Int, dec(5, 2), dec(13, 2), Int),
+            (VarChar(Len(5)), DateTime, DateTime, DateTime),
+            (Int, DateTime, DateTime, Int),
+            (
+                VarChar(Len(5)),
+                NVarChar(Len(5)),
+                NVarChar(Len(10)),
+                VarChar(Len(5)),
+            ),
+        ] {
+            assert_eq!(
+                operand_type(operand, other, result),
+                expected,
+                "{operand} {other}"
             );
         }
     }

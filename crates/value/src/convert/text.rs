@@ -16,7 +16,8 @@ pub(super) fn to_text(
 ) -> Result<Value, ValueError> {
     let limit = Limit::of(to, context);
     if let Value::Str(text) = value {
-        if !to.is_unicode() && !context.collation.is_utf8() && !text.is_ascii() {
+        // Text of a code page type was made to fit its page when it came in.
+        if from.is_unicode() && !to.is_unicode() && !text.is_ascii() {
             let text = representable(text, context.collation.code_page());
             return limit.fit(CompactString::from(text), fit).map(Value::Str);
         }

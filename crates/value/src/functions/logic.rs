@@ -28,6 +28,13 @@ pub(super) const FUNCTIONS: &[FunctionDef] = &[
         |c| Ok(Value::Guid(c.context.host.new_guid())),
     )
     .volatile(),
+    FunctionDef::new(
+        "NEWSEQUENTIALID",
+        0..=0,
+        |_| Ok(DataType::UniqueIdentifier),
+        |c| Ok(Value::Guid(c.context.host.new_guid())),
+    )
+    .volatile(),
     FunctionDef::new("CHECKSUM", 1..=255, |_| Ok(DataType::Int), checksum).sees_null(),
     FunctionDef::new(
         "BINARY_CHECKSUM",
