@@ -442,6 +442,10 @@ fn lengths_at_assignment() {
         cast(Value::str("日本"), nvc(9), vc(9)),
         Ok(Value::str("??"))
     );
+    assert_eq!(
+        cast(Value::str("日本"), vc(9), vc(9)),
+        Ok(Value::str("日本"))
+    );
 }
 
 #[test]
