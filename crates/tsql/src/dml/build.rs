@@ -99,7 +99,7 @@ pub fn validate_check(host: &dyn Host, table: &TableRef, position: usize) -> Res
     for_each_row(
         host,
         &writable,
-        &mut |_, values| match check.condition.test(host, values)? {
+        &mut |_, values| match check.test(host, values)? {
             Some(false) => Err(writable.violation(check, Verb::AlterTable)),
             _ => Ok(()),
         },

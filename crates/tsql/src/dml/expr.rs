@@ -7,6 +7,7 @@ use crate::executor::{ConditionPlan, ScalarPlan, Scope, prepare_condition, prepa
 use crate::host::{Host, TableRef};
 use daruma_catalog::ColumnDef;
 use daruma_syntax::SyntaxError;
+use daruma_syntax::ast::{Condition, Expr};
 use daruma_syntax::{ParseOptions, parse_condition, parse_expression};
 use daruma_value::Value;
 
@@ -14,6 +15,8 @@ use daruma_value::Value;
 pub struct RowScalar {
     plan: ScalarPlan,
     assign: Assign,
+    /// Value of a literal.
+    constant: Option<Value>,
 }
 
 impl RowScalar {
@@ -47,16 +50,37 @@ impl RowScalar {
             .map_err(|e| unreadable(definition, &e))?;
         let plan = prepare_scalar(&expr, scope, host)?;
         let assign = Assign::new(plan.data_type(), column, host)?;
-        Ok(RowScalar { plan, assign })
+        let mut scalar = RowScalar {
+            plan,
+            assign,
+            constant: None,
+        };
+        if is_literal(&expr) {
+            // A literal that does not convert fails when it is used, not here.
+            scalar.constant = scalar.eval(host, &[]).ok();
+        }
+        Ok(scalar)
     }
 
     pub fn eval(&self, host: &dyn Host, row: &[Value]) -> Result<Value> {
-        self.assign.convert(self.plan.eval(row, host)?)
+        match &self.constant {
+            Some(value) => Ok(value.clone()),
+            None => self.assign.convert(self.plan.eval(row, host)?),
+        }
+    }
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(_) => true,
+        Expr::Unary { expr, .. } => is_literal(expr),
+        _ => false,
     }
 }
 
 /// A CHECK or index filter.
 pub struct RowCondition {
+    pub parsed: Condition,
     plan: ConditionPlan,
 }
 
@@ -65,7 +89,10 @@ impl RowCondition {
         let condition = parse_condition(definition, &ParseOptions::default())
             .map_err(|e| unreadable(definition, &e))?;
         let plan = prepare_condition(&condition, &Scope::of_table(table, &table.name), host)?;
-        Ok(RowCondition { plan })
+        Ok(RowCondition {
+            parsed: condition,
+            plan,
+        })
     }
 
     /// `None` is unknown: a check accepts it, a filter does not.

@@ -3,11 +3,12 @@
 //! Theory: a batch of the scan is one leaf page. For each row the columns that the statement reads are decoded into
 //! one reused row of values, the new values are computed and checked, and the changed columns are patched into a copy
 //! of the stored row. One call then writes the page. What the common forms of SET and CHECK need is known when the
-//! statement is prepared ([`Kernel`], [`Guard`]); they answer plain cases alone and leave every other (NULL, overflow,
+//! statement is prepared ([`Kernel`], `guard`); they answer plain cases alone and leave every other (NULL, overflow,
 //! truncation, a check that fails) to the general expression, so results and errors are the same by construction.
 //!
 //! Invariant: nothing is allocated for a row, except for texts over 24 bytes.
 
+use super::apply::{Applier, Change, OldRow};
 use super::assign::Assign;
 use super::errors::{self, Verb};
 use super::modify::HotFacts;
@@ -19,10 +20,9 @@ use crate::host::{Access, Host};
 use compact_str::CompactString;
 use daruma_catalog::names_equal;
 use daruma_storage::{
-    Batch, ENTRY_BYTES_MAX, ReadView, ScanSpec, Tree, Txn, UpdateBatch, WriteOutcome,
+    Batch, ENTRY_BYTES_MAX, ReadView, ScanSpec, Stamp, Tree, Txn, UpdateBatch, WriteOutcome,
 };
-use daruma_syntax::ast::{self, Assignment, BinaryOp, CompareOp, Condition, Expr, Literal};
-use daruma_syntax::{ParseOptions, parse_condition};
+use daruma_syntax::ast::{self, Assignment, BinaryOp, Expr, Literal};
 use daruma_value::row::{Cell, RowView};
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
@@ -31,7 +31,8 @@ pub struct HotUpdate {
     items: Vec<Item>,
     /// Columns to decode: what expressions and checks read. Position in the row and ordinal.
     reads: Vec<(usize, usize)>,
-    checks: Vec<HotCheck>,
+    /// Positions in `Writable::checks`.
+    checks: Vec<usize>,
     width: usize,
 }
 
@@ -44,12 +45,6 @@ struct Item {
     assign: Assign,
     /// Set when the column refuses NULL.
     not_null: bool,
-}
-
-struct HotCheck {
-    /// Position in `Writable::checks`.
-    check: usize,
-    guard: Option<Guard>,
 }
 
 /// The plain case of a SET expression over one column.
@@ -72,14 +67,6 @@ enum Kernel {
     },
 }
 
-/// The plain case of a CHECK: `column op limit` for integers and money, in the column's units.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Guard {
-    column: usize,
-    least: i64,
-    most: i64,
-}
-
 impl HotUpdate {
     /// `None` when the statement needs the general way.
     pub fn prepare(
@@ -96,13 +83,12 @@ impl HotUpdate {
         let computes = table
             .computed
             .iter()
-            .any(|c| overlap(&c.reads, &facts.changed));
+            .any(|c| c.persisted && overlap(&c.reads, &facts.changed));
         if !plain
             || computes
             || ast.filter.is_some()
             || ast.top.is_some()
             || table.rowversion.is_some()
-            || table.has_movable_columns
         {
             return Ok(None);
         }
@@ -130,18 +116,7 @@ impl HotUpdate {
                 .iter_mut()
                 .zip(&known.reads)
                 .for_each(|(r, k)| *r |= *k);
-            let definition = table
-                .access
-                .def()
-                .checks
-                .get(known.position)
-                .map(|c| c.definition.as_str())
-                .unwrap_or("");
-            let condition = parse_condition(definition, &ParseOptions::default()).ok();
-            checks.push(HotCheck {
-                check,
-                guard: condition.and_then(|c| Guard::of(&c, table)),
-            });
+            checks.push(check);
         }
         if table
             .computed
@@ -182,8 +157,17 @@ impl HotUpdate {
             super::check_cancel(host)?;
             updates.clear();
             for i in 0..batch.len() {
-                work.renew(batch.payload(i))?;
-                updates.push(batch.key(i), batch.stamp(i), &work.patched);
+                if work.renew(batch.payload(i))? {
+                    updates.push(batch.key(i), batch.stamp(i), &work.patched);
+                } else {
+                    count += work.write_long(
+                        txn,
+                        &view,
+                        batch.key(i),
+                        batch.stamp(i),
+                        batch.payload(i),
+                    )?;
+                }
             }
             refused.clear();
             tree.update_batch(txn, &updates, &mut refused)?;
@@ -225,8 +209,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Makes the new version of a stored row in `patched`.
-    fn renew(&mut self, payload: &[u8]) -> Result<()> {
+    /// Makes the new version of a stored row in `patched`. False if it has to move values to blobs or free some.
+    fn renew(&mut self, payload: &[u8]) -> Result<bool> {
         let view = self.index.view(payload)?;
         for (position, ordinal) in &self.hot.reads {
             if let Some(place) = self.row.get_mut(*ordinal) {
@@ -252,23 +236,26 @@ impl<'a> Work<'a> {
             }
         }
         for check in &self.hot.checks {
-            if !check.guard.is_some_and(|g| g.holds(&self.row)) {
-                self.test(check)?;
+            let known = self
+                .table
+                .checks
+                .get(*check)
+                .ok_or_else(|| damaged("no such check"))?;
+            if known.test(self.host, &self.row)? == Some(false) {
+                return Err(self.table.violation(known, Verb::Update));
             }
         }
-        self.patch(&view)
-    }
-
-    fn test(&self, check: &HotCheck) -> Result<()> {
-        let known = self
-            .table
-            .checks
-            .get(check.check)
-            .ok_or_else(|| damaged("no such check"))?;
-        match known.condition.test(self.host, &self.row)? {
-            Some(false) => Err(self.table.violation(known, Verb::Update)),
-            _ => Ok(()),
+        if self.table.has_movable_columns
+            && self
+                .hot
+                .items
+                .iter()
+                .any(|item| view.is_overflow(item.position))
+        {
+            return Ok(false);
         }
+        self.patch(&view)?;
+        Ok(self.patched.len() <= ENTRY_BYTES_MAX)
     }
 
     fn null_refused(&self, item: &Item) -> SqlError {
@@ -311,6 +298,51 @@ impl<'a> Work<'a> {
             .map_err(|e| damaged(&e.to_string()))
     }
 
+    /// A row with values in blobs, before or after: written the general way. Gives 1, or 0 if it is gone.
+    fn write_long(
+        &mut self,
+        txn: &Txn,
+        view: &ReadView,
+        key: &[u8],
+        stamp: Stamp,
+        payload: &[u8],
+    ) -> Result<u64> {
+        let change = self.long_change(key, stamp, payload.to_vec())?;
+        let untouched = vec![false; self.table.access.layouts.indexes.len()];
+        let tree = self.table.access.tree(self.index)?;
+        let done = Applier::new(self.host, self.table, txn.clone(), &untouched).apply(
+            vec![change],
+            &mut |key| {
+                let Some(entry) = tree.get(view, key)? else {
+                    return Ok(None);
+                };
+                self.renew(&entry.payload)?;
+                self.long_change(key, entry.stamp, entry.payload).map(Some)
+            },
+        )?;
+        Ok(done.len() as u64)
+    }
+
+    fn long_change(&self, key: &[u8], stamp: Stamp, payload: Vec<u8>) -> Result<Change> {
+        let values = self.table.decode(self.host, &payload)?;
+        let mut new = values.clone();
+        for (item, value) in self.hot.items.iter().zip(&self.new) {
+            *new.get_mut(item.ordinal)
+                .ok_or_else(|| damaged("row too short"))? = value.clone();
+        }
+        let old = OldRow {
+            key: key.to_vec(),
+            stamp,
+            payload,
+            values,
+        };
+        Ok(Change {
+            old: Some(old),
+            new: Some(new),
+            sources: Vec::new(),
+        })
+    }
+
     /// A row that someone else changed: read again, renewed and written until it is done or gone.
     fn retry(&mut self, tree: &Arc<Tree>, txn: &Txn, view: &ReadView, key: &[u8]) -> Result<bool> {
         loop {
@@ -318,7 +350,9 @@ impl<'a> Work<'a> {
             let Some(entry) = tree.get(view, key)? else {
                 return Ok(false);
             };
-            self.renew(&entry.payload)?;
+            if !self.renew(&entry.payload)? {
+                return Ok(self.write_long(txn, view, key, entry.stamp, &entry.payload)? == 1);
+            }
             match tree.update(txn, key, entry.stamp, &self.patched)? {
                 WriteOutcome::Done => return Ok(true),
                 WriteOutcome::Gone => return Ok(false),
@@ -515,78 +549,6 @@ fn column(expr: &Expr, table: &Writable, data_type: DataType) -> Option<usize> {
 fn integer(expr: &Expr) -> Option<i64> {
     match expr {
         Expr::Literal(Literal::Integer(digits)) => digits.parse().ok(),
-        _ => None,
-    }
-}
-
-impl Guard {
-    /// `column >= n` and its like over one integer or money column, with constants in any parentheses.
-    fn of(condition: &Condition, table: &Writable) -> Option<Guard> {
-        let Condition::Compare { op, left, right } = condition else {
-            return None;
-        };
-        let Expr::Column(named) = left else {
-            return None;
-        };
-        let columns = table.access.def().columns.iter();
-        let (ordinal, found) = columns
-            .enumerate()
-            .find(|(_, c)| names_equal(&c.name, &named.name.text))?;
-        let unit = match found.data_type {
-            DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt => 1,
-            DataType::Money => 10_000,
-            _ => return None,
-        };
-        let limit = constant(right)?.checked_mul(unit)?;
-        let (least, most) = match op {
-            CompareOp::Greater => (limit.checked_add(1)?, i64::MAX),
-            CompareOp::GreaterOrEqual | CompareOp::NotLess => (limit, i64::MAX),
-            CompareOp::Less => (i64::MIN, limit.checked_sub(1)?),
-            CompareOp::LessOrEqual | CompareOp::NotGreater => (i64::MIN, limit),
-            CompareOp::Equal => (limit, limit),
-            CompareOp::NotEqual => return None,
-        };
-        Some(Guard {
-            column: ordinal,
-            least,
-            most,
-        })
-    }
-
-    /// True only when the check surely holds.
-    #[inline]
-    fn holds(&self, row: &[Value]) -> bool {
-        let number = match row.get(self.column) {
-            Some(Value::TinyInt(n)) => i64::from(*n),
-            Some(Value::SmallInt(n)) => i64::from(*n),
-            Some(Value::Int(n)) => i64::from(*n),
-            Some(Value::BigInt(n) | Value::Money(n)) => *n,
-            _ => return false,
-        };
-        (self.least..=self.most).contains(&number)
-    }
-}
-
-/// A whole number: an integer literal, or a decimal one whose fraction is zero (`0.00`), perhaps negated.
-fn constant(expr: &Expr) -> Option<i64> {
-    match expr {
-        Expr::Literal(Literal::Integer(digits)) => digits.parse().ok(),
-        Expr::Literal(Literal::Decimal(digits)) => {
-            let (whole, fraction) = digits.split_once('.')?;
-            let zero = fraction.bytes().all(|b| b == b'0');
-            if !zero {
-                return None;
-            }
-            if whole.is_empty() {
-                Some(0)
-            } else {
-                whole.parse().ok()
-            }
-        }
-        Expr::Unary {
-            op: ast::UnaryOp::Minus,
-            expr,
-        } => constant(expr)?.checked_neg(),
         _ => None,
     }
 }

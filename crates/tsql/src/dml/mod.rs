@@ -24,6 +24,7 @@ mod entries;
 pub mod errors;
 mod expr;
 mod foreign;
+mod guard;
 mod hot;
 mod insert;
 mod inserter;
@@ -59,6 +60,13 @@ enum Kind {
     Insert(insert::InsertPlan),
     Modify(modify::ModifyPlan),
 }
+
+/// Plans are kept in a cache that all sessions share.
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<DmlPlan>();
+    shared::<bulk::BulkTarget>();
+};
 
 impl DmlPlan {
     fn output(&self) -> Option<&OutputPlan> {

@@ -6,20 +6,38 @@
 
 use super::errors::{self, Verb};
 use super::expr::{RowCondition, RowScalar};
+use super::guard::Guard;
 use crate::access::{TableAccess, damaged};
 use crate::error::{Result, SqlError};
 use crate::host::{Host, TableRef};
-use daruma_catalog::{ColumnDef, IndexKind};
+use daruma_catalog::{ColumnDef, IndexKind, TableDef};
 use daruma_storage::ENTRY_BYTES_MAX;
 use daruma_value::{DataType, Value};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock, Weak};
 
 /// A CHECK constraint that is enforced.
 pub struct Check {
     /// Position in `TableDef::checks`.
     pub position: usize,
-    pub condition: RowCondition,
+    condition: RowCondition,
+    /// The condition in the plain form that most have.
+    guards: Option<Vec<Guard>>,
     /// By column: may the condition read it?
     pub reads: Vec<bool>,
+}
+
+impl Check {
+    /// `None` is unknown, which satisfies a check.
+    #[inline]
+    pub fn test(&self, host: &dyn Host, values: &[Value]) -> Result<Option<bool>> {
+        match &self.guards {
+            Some(guards) if guards.iter().all(|g| g.holds(values)) => Ok(Some(true)),
+            _ => self.condition.test(host, values),
+        }
+    }
 }
 
 /// A computed column.
@@ -36,8 +54,8 @@ struct Filter {
     reads: Vec<bool>,
 }
 
-pub struct Writable {
-    pub access: TableAccess,
+/// What the definition says about rows. Made once for each definition.
+pub struct Rules {
     pub defaults: Vec<Option<RowScalar>>,
     pub computed: Vec<Computed>,
     pub checks: Vec<Check>,
@@ -50,14 +68,27 @@ pub struct Writable {
     pub has_movable_columns: bool,
 }
 
-impl Writable {
-    pub fn prepare(host: &dyn Host, table: &TableRef) -> Result<Writable> {
-        let access = TableAccess::new(table)?;
+/// A table with its rules. Cheap to make again.
+pub struct Writable {
+    pub access: TableAccess,
+    rules: Arc<Rules>,
+}
+
+impl Deref for Writable {
+    type Target = Rules;
+
+    fn deref(&self) -> &Rules {
+        &self.rules
+    }
+}
+
+impl Rules {
+    fn prepare(host: &dyn Host, table: &TableRef) -> Result<Rules> {
         let def = &table.def;
         let default = |c: &ColumnDef| {
-            c.default
-                .as_ref()
-                .map(|d| RowScalar::default(host, c, &d.definition))
+            let definition = c.default.as_ref().map(|d| d.definition.as_str());
+            definition
+                .map(|d| RowScalar::default(host, c, d))
                 .transpose()
         };
         let defaults = def
@@ -83,34 +114,67 @@ impl Writable {
             let condition = RowCondition::over_table(host, table, &check.definition)?;
             checks.push(Check {
                 position,
+                guards: Guard::all_of(&condition.parsed, def),
                 condition,
                 reads: columns_named(table, &check.definition),
             });
         }
-        let mut filters = Vec::new();
-        for index in &def.indexes {
-            filters.push(match &index.filter {
-                None => None,
-                Some(text) => Some(Filter {
-                    condition: RowCondition::over_table(host, table, text)?,
-                    reads: columns_named(table, text),
-                }),
-            });
-        }
-        let is_identity = |c: &ColumnDef| c.is_identity;
-        Ok(Writable {
+        let filter = |text: &String| {
+            let condition = RowCondition::over_table(host, table, text)?;
+            Ok(Filter {
+                condition,
+                reads: columns_named(table, text),
+            })
+        };
+        let filters = def
+            .indexes
+            .iter()
+            .map(|i| i.filter.as_ref().map(filter).transpose());
+        Ok(Rules {
             defaults,
             computed,
             checks,
-            filters,
-            identity: def.columns.iter().position(is_identity),
+            filters: filters.collect::<Result<Vec<_>>>()?,
+            identity: def.columns.iter().position(|c| c.is_identity),
             rowversion: def
                 .columns
                 .iter()
                 .position(|c| c.data_type == DataType::RowVersion),
             ignores_duplicates: def.indexes.iter().any(|i| i.ignore_dup_key),
             has_movable_columns: longest_row(&def.columns) > ENTRY_BYTES_MAX,
-            access,
+        })
+    }
+
+    /// Rules by definition. Definitions are immutable and shared, so their address names them while they live.
+    fn cached(host: &dyn Host, table: &TableRef) -> Result<Arc<Rules>> {
+        type Cache = HashMap<usize, (Weak<TableDef>, Arc<Rules>)>;
+        const CACHED_MAX: usize = 1024;
+        static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
+        let address = Arc::as_ptr(&table.def) as usize;
+        let known = CACHE.lock().get(&address).cloned();
+        if let Some((def, rules)) = known
+            && def.upgrade().is_some_and(|d| Arc::ptr_eq(&d, &table.def))
+        {
+            return Ok(rules);
+        }
+        let rules = Arc::new(Rules::prepare(host, table)?);
+        let mut cache = CACHE.lock();
+        if cache.len() >= CACHED_MAX {
+            cache.retain(|_, (def, _)| def.strong_count() > 0);
+        }
+        if cache.len() >= CACHED_MAX {
+            cache.clear();
+        }
+        cache.insert(address, (Arc::downgrade(&table.def), rules.clone()));
+        Ok(rules)
+    }
+}
+
+impl Writable {
+    pub fn prepare(host: &dyn Host, table: &TableRef) -> Result<Writable> {
+        Ok(Writable {
+            access: TableAccess::new(table)?,
+            rules: Rules::cached(host, table)?,
         })
     }
 
@@ -231,7 +295,7 @@ impl Writable {
     ) -> Result<()> {
         for check in &self.checks {
             if changed.is_none_or(|c| overlap(&check.reads, c))
-                && check.condition.test(host, values)? == Some(false)
+                && check.test(host, values)? == Some(false)
             {
                 return Err(self.violation(check, verb));
             }

@@ -374,6 +374,10 @@ impl TableBuilder {
         self
     }
 
+    pub fn definition(self) -> TableDef {
+        self.def
+    }
+
     /// Creates the table with its trees.
     pub fn create(mut self, host: &TestHost) -> TableRef {
         if !matches!(self.indexes.first(), Some((IndexKind::Clustered, ..))) {

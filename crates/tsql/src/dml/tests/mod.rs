@@ -1,5 +1,8 @@
 //! Tests of this room against a small host of its own.
 
 mod fixture;
+mod measure;
 mod statements;
 mod writing;
+
+pub use fixture::{INT, TableBuilder};

@@ -1,0 +1,121 @@
+//! Figures of the statement that counts: the pair of full-table updates over 121,317 order lines.
+//! Run with `cargo test --release -p daruma-tsql -- --ignored --nocapture measure`.
+
+use super::fixture::*;
+use crate::dml::bulk::{BulkColumn, BulkTarget};
+use crate::dml::inserter::InsertOptions;
+use daruma_catalog::ReferentialAction::NoAction;
+use daruma_value::{DataType, DateTime, Len, Value};
+use std::time::Instant;
+
+const ROWS: i32 = 121_317;
+
+fn order_lines() -> TestHost {
+    let host = TestHost::new();
+    let product = TableBuilder::new("Product")
+        .column("id", INT, false)
+        .primary(&[0])
+        .create(&host);
+    TableBuilder::new("SalesOrderDetail")
+        .column("SalesOrderID", INT, false)
+        .column("SalesOrderDetailID", INT, false)
+        .column("CarrierTrackingNumber", DataType::NVarChar(Len(25)), true)
+        .column("OrderQty", DataType::SmallInt, false)
+        .column("ProductID", INT, false)
+        .column("SpecialOfferID", INT, false)
+        .column("UnitPrice", DataType::Money, false)
+        .column("UnitPriceDiscount", DataType::Money, false)
+        .column(
+            "LineTotal",
+            DataType::Decimal {
+                precision: 38,
+                scale: 6,
+            },
+            true,
+        )
+        .computed(
+            "(isnull(([UnitPrice]*((1.0)-[UnitPriceDiscount]))*[OrderQty],(0.0)))",
+            false,
+        )
+        .column("rowguid", DataType::UniqueIdentifier, false)
+        .column("ModifiedDate", DataType::DateTime, false)
+        .primary(&[0, 1])
+        .index(&[9], true, false)
+        .index(&[4], false, false)
+        .check("CK_OrderQty", "([OrderQty]>(0))", Some(4))
+        .check("CK_UnitPrice", "([UnitPrice]>=(0.00))", Some(7))
+        .check(
+            "CK_UnitPriceDiscount",
+            "([UnitPriceDiscount]>=(0.00))",
+            Some(8),
+        )
+        .foreign_key("FK_Product", &[4], &product, &[0], NoAction, NoAction)
+        .create(&host);
+    host.ok("insert Product values (1), (2), (3)");
+    let table = host.table("SalesOrderDetail");
+    let given = table.def.columns.iter().filter(|c| c.computed.is_none());
+    let columns: Vec<_> = given
+        .map(|c| BulkColumn {
+            name: c.name.clone(),
+            data_type: c.data_type,
+        })
+        .collect();
+    let target = BulkTarget::new(&host, &table, &columns, InsertOptions::STATEMENT).unwrap();
+    let started = Instant::now();
+    let mut bulk = target.begin(&host).unwrap();
+    for n in 0..ROWS {
+        let tracking = if n % 2 == 0 {
+            Value::str(format!("4911-403C-{:02X}", n % 256))
+        } else {
+            Value::Null
+        };
+        let mut guid = [0; 16];
+        guid[..4].copy_from_slice(&(n.wrapping_mul(-1_640_531_535)).to_le_bytes());
+        let mut row = [
+            Value::Int(43_659 + n / 4),
+            Value::Int(n + 1),
+            tracking,
+            Value::SmallInt((n % 10) as i16 + 1),
+            Value::Int(n % 3 + 1),
+            Value::Int(1),
+            Value::Money(20_249_940),
+            Value::Money(0),
+            Value::Guid(guid),
+            Value::DateTime(DateTime {
+                days: 40_692,
+                ticks: 0,
+            }),
+        ];
+        bulk.push(&mut row).unwrap();
+    }
+    bulk.finish().unwrap();
+    host.commit();
+    println!(
+        "insert with 3 indexes: {:.0} ns/row",
+        started.elapsed().as_nanos() as f64 / f64::from(ROWS)
+    );
+    host
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn measure_update_pairs() {
+    let host = order_lines();
+    for round in 0..5 {
+        for sql in [
+            "update SalesOrderDetail set CarrierTrackingNumber = 'x' + CarrierTrackingNumber, OrderQty = OrderQty + 1, UnitPrice = UnitPrice + 1, UnitPriceDiscount = UnitPriceDiscount + 1",
+            "update SalesOrderDetail set CarrierTrackingNumber = substring(CarrierTrackingNumber, 2, 100), OrderQty = OrderQty - 1, UnitPrice = UnitPrice - 1, UnitPriceDiscount = UnitPriceDiscount - 1",
+        ] {
+            let started = Instant::now();
+            assert_eq!(host.ok(sql), ROWS as u64);
+            let updated = started.elapsed();
+            host.commit();
+            let each = updated.as_nanos() as f64 / f64::from(ROWS);
+            println!(
+                "round {round}: {:.1} ms, {each:.0} ns/row, commit {:.1} ms",
+                updated.as_secs_f64() * 1e3,
+                (started.elapsed() - updated).as_secs_f64() * 1e3
+            );
+        }
+    }
+}
