@@ -40,6 +40,8 @@ struct ParentLookup {
     ordinals: Vec<usize>,
     pending: BTreeSet<Vec<u8>>,
     last: Vec<u8>,
+    /// Buffer.
+    key: Vec<u8>,
     /// The parent is the table itself: rows of this statement may be parents.
     at_end: bool,
 }
@@ -133,28 +135,28 @@ impl ParentLookup {
             ordinals,
             pending: BTreeSet::new(),
             last: Vec::new(),
+            key: Vec::new(),
             at_end,
         })
     }
 
     fn note(&mut self, values: &[Value]) -> Result<()> {
-        let mut named = Vec::with_capacity(self.ordinals.len());
-        for ordinal in &self.ordinals {
-            let value = values
-                .get(*ordinal)
-                .ok_or_else(|| damaged("row too short"))?;
-            if value.is_null() {
-                return Ok(());
-            }
-            named.push(value);
+        let mut named = self
+            .ordinals
+            .iter()
+            .map(|o| values.get(*o).unwrap_or(&Value::Null));
+        if named.clone().any(Value::is_null) {
+            return Ok(());
         }
-        let mut key = Vec::new();
+        self.key.clear();
         self.parent
             .index(self.index)?
-            .encode_prefix(named, &mut key);
-        if key != self.last {
-            self.last.clone_from(&key);
-            self.pending.insert(key);
+            .encode_prefix(&mut named, &mut self.key);
+        if self.key != self.last {
+            self.last.clone_from(&self.key);
+            if !self.pending.contains(&self.key) {
+                self.pending.insert(self.key.clone());
+            }
         }
         Ok(())
     }
@@ -664,14 +666,15 @@ pub fn still_names(
 /// Cascades that would run away end here.
 pub fn check_depth(depth: usize) -> Result<()> {
     if depth < CASCADE_DEPTH_MAX {
-        return Ok(());
+        Ok(())
+    } else {
+        Err(too_deep())
     }
-    Err(SqlError::new(
-        217,
-        16,
-        1,
-        format!(
-            "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit {CASCADE_DEPTH_MAX})."
-        ),
-    ))
+}
+
+pub fn too_deep() -> SqlError {
+    let text = format!(
+        "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit {CASCADE_DEPTH_MAX})."
+    );
+    SqlError::new(217, 16, 1, text)
 }

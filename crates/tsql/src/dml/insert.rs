@@ -6,7 +6,7 @@ use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
 use super::output::{OutputPlan, OutputRun, Sides};
 use super::target::Writable;
 use super::watch::Watch;
-use super::{RowCallback, resolve_target};
+use super::{InsertTarget, RowCallback, resolve_target};
 use crate::access::damaged;
 use crate::error::Result;
 use crate::executor::{
@@ -43,16 +43,28 @@ enum Cell {
 }
 
 pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
-    let (table, written) = resolve_target(host, &ast.target)?;
+    let InsertTarget {
+        table,
+        view,
+        written,
+    } = resolve_target(host, &ast.target)?;
     let writable = Arc::new(Writable::prepare(host, &table)?);
     let listed = !ast.columns.is_empty();
-    let columns = if listed {
-        let columns = named_columns(&writable, ast.columns.iter().map(|c| c.name.text.as_str()))?;
-        refuse_computed(&writable, &columns)?;
-        columns
-    } else {
-        unlisted_columns(&writable, &ast.source, &written)?
+    let names = ast.columns.iter().map(|c| c.name.text.as_str());
+    let columns = match &view {
+        None if listed => named_columns(&writable, names)?,
+        None => unlisted_columns(&writable, &ast.source, &written)?,
+        Some(view) if listed => distinct_columns(names.map(|n| Ok((n, view.ordinal(n)?))))?,
+        Some(view) => {
+            let all = view.columns.iter().map(|c| c.name.as_str());
+            let columns = distinct_columns(all.map(|n| Ok((n, view.ordinal(n)?))))?;
+            columns
+                .into_iter()
+                .filter(|o| Some(*o) != writable.identity)
+                .collect()
+        }
     };
+    refuse_computed(&writable, &columns)?;
     let watch = Watch::new(host);
     let source = match &ast.source {
         InsertSource::Values(rows) => prepare_values(rows, &writable, &columns, listed, host)?,
@@ -91,6 +103,9 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
     } else {
         columns
     };
+    if ast.top.as_ref().is_some_and(|top| top.percent) {
+        return Err(errors::not_supported("INSERT TOP (n) PERCENT"));
+    }
     let top = ast
         .top
         .as_ref()
@@ -134,15 +149,23 @@ pub fn named_columns<'n>(
     table: &Writable,
     names: impl Iterator<Item = &'n str>,
 ) -> Result<Vec<usize>> {
-    let mut ordinals = Vec::new();
-    for name in names {
+    distinct_columns(names.map(|name| {
         let found = table
             .access
             .def()
             .columns
             .iter()
             .position(|c| names_equal(&c.name, name));
-        let ordinal = found.ok_or_else(|| errors::unknown_column(name))?;
+        Ok((name, found.ok_or_else(|| errors::unknown_column(name))?))
+    }))
+}
+
+fn distinct_columns<'n>(
+    columns: impl Iterator<Item = Result<(&'n str, usize)>>,
+) -> Result<Vec<usize>> {
+    let mut ordinals = Vec::new();
+    for column in columns {
+        let (name, ordinal) = column?;
         if ordinals.contains(&ordinal) {
             return Err(errors::column_twice(name));
         }

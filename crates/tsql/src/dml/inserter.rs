@@ -15,9 +15,10 @@ use crate::host::{Host, TriggerAction};
 use daruma_value::{DataType, Decimal, Value};
 use std::sync::Arc;
 
-/// Rows are written when this many or this many bytes of values have gathered.
-const PENDING_ROWS_MAX: usize = 1024;
-const PENDING_BYTES_MAX: usize = 4 << 20;
+/// Rows are written when this many or this many bytes of values have gathered: enough for index entries, which are
+/// sorted before they are written, to fall several to a page.
+const PENDING_ROWS_MAX: usize = 16_384;
+const PENDING_BYTES_MAX: usize = 8 << 20;
 
 /// Where a column of a new row comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,6 +33,7 @@ mod modify;
 mod output;
 mod sorter;
 mod target;
+mod view;
 mod watch;
 
 #[cfg(test)]
@@ -47,6 +48,7 @@ use daruma_value::Value;
 pub use inserter::InsertOptions;
 use output::OutputPlan;
 use std::sync::Arc;
+use view::ViewBase;
 
 /// Takes one row of OUTPUT for the client.
 pub type RowCallback<'a> = dyn FnMut(&[Value]) -> Result<()> + 'a;
@@ -116,11 +118,29 @@ pub fn execute<'a>(
     }
 }
 
-/// The table an INSERT names, with its name as written.
-fn resolve_target(host: &dyn Host, target: &DmlTarget) -> Result<(TableRef, String)> {
+/// What an INSERT names.
+struct InsertTarget {
+    table: TableRef,
+    /// Set when the name is a view's.
+    view: Option<ViewBase>,
+    /// The name as written.
+    written: String,
+}
+
+fn resolve_target(host: &dyn Host, target: &DmlTarget) -> Result<InsertTarget> {
     let written = written_name(target);
     let table = match target {
-        DmlTarget::Table { name, .. } => resolve_target_name(host, name)?,
+        DmlTarget::Table { name, .. } => match host.resolve(name)? {
+            Resolved::View { database, object } => {
+                let base = ViewBase::find(host, database, &object)?;
+                return Ok(InsertTarget {
+                    table: base.table.clone(),
+                    view: Some(base),
+                    written,
+                });
+            }
+            other => plain_table(other, name)?,
+        },
         DmlTarget::Variable { name, .. } => match host.variable_type(name) {
             Some(VariableType::Table(table)) => table,
             _ => return Err(undeclared_table_variable(name)),
@@ -129,7 +149,11 @@ fn resolve_target(host: &dyn Host, target: &DmlTarget) -> Result<(TableRef, Stri
             return Err(errors::not_supported("Changing rows of a rowset function"));
         }
     };
-    Ok((table, written))
+    Ok(InsertTarget {
+        table,
+        view: None,
+        written,
+    })
 }
 
 fn written_name(target: &DmlTarget) -> String {
@@ -141,7 +165,11 @@ fn written_name(target: &DmlTarget) -> String {
 }
 
 fn resolve_target_name(host: &dyn Host, name: &ObjectName) -> Result<TableRef> {
-    match host.resolve(name)? {
+    plain_table(host.resolve(name)?, name)
+}
+
+fn plain_table(resolved: Resolved, name: &ObjectName) -> Result<TableRef> {
+    match resolved {
         Resolved::Table(table) => Ok(table),
         Resolved::View { .. } => Err(errors::not_updatable(
             &name.dotted(),
