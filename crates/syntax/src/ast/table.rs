@@ -134,6 +134,8 @@ pub enum TableConstraintKind {
 pub struct KeyConstraint {
     pub primary: bool,
     pub clustered: Option<bool>,
+    /// `HASH` of memory-optimised tables.
+    pub hash: bool,
     /// Empty at a column.
     pub columns: Vec<IndexColumn>,
     pub options: Vec<OptionItem>,

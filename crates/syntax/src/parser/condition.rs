@@ -23,14 +23,17 @@ impl Parser<'_> {
     fn as_condition(&self, operand: Operand) -> Parse<Condition> {
         match operand {
             Operand::Condition(condition) => Ok(condition),
+            Operand::Scalar(_) if self.at_symbol(Symbol::StarEqual) => Err(self.unexpected()),
             Operand::Scalar(_) => {
-                if self.at_end() {
-                    return Err(self.unexpected());
-                }
-                let next = self.token(0);
+                // At the end of the batch the last token is named.
+                let near = if self.at_end() {
+                    self.last_token()
+                } else {
+                    self.token(0)
+                };
                 Err(SyntaxError::not_a_condition(
-                    next.line,
-                    &self.content_of(next),
+                    near.line,
+                    &self.content_of(near),
                 ))
             }
         }

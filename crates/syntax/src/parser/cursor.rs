@@ -215,17 +215,19 @@ impl<'a> Parser<'a> {
                 SyntaxError::near_keyword(token.line, self.text_of(token))
             }
             TokenKind::End => {
-                let last = self
-                    .tokens
-                    .len()
-                    .checked_sub(2)
-                    .and_then(|last| self.tokens.get(last))
-                    .copied()
-                    .unwrap_or(END);
+                let last = self.last_token();
                 SyntaxError::near(last.line, &self.content_of(last))
             }
             _ => SyntaxError::near(token.line, &self.content_of(token)),
         }
+    }
+
+    /// The token before the end of the batch.
+    pub(super) fn last_token(&self) -> Token {
+        let last = self.tokens.len().checked_sub(2);
+        last.and_then(|last| self.tokens.get(last))
+            .copied()
+            .unwrap_or(END)
     }
 
     pub(super) fn text_of(&self, token: Token) -> &'a str {

@@ -16,6 +16,12 @@ impl Parser<'_> {
                 true => self.bare_call()?,
                 false => self.statement()?,
             };
+            if matches!(
+                statement.kind,
+                StatementKind::CreateView(_) | StatementKind::CreateFunction(_)
+            ) {
+                self.expect_end()?;
+            }
             statements.push(statement);
         }
         Ok(statements)

@@ -350,7 +350,7 @@ impl Parser<'_> {
         let primary = self.eat(K::PRIMARY);
         self.expect(if primary { K::KEY } else { K::UNIQUE })?;
         let clustered = self.optional_clustered();
-        self.eat(K::HASH);
+        let hash = self.eat(K::HASH);
         let columns = self.optional_paren_list(Self::index_column)?;
         let options = self.index_options()?;
         let storage = if self.eat(K::ON) {
@@ -362,6 +362,7 @@ impl Parser<'_> {
         Ok(KeyConstraint {
             primary,
             clustered,
+            hash,
             columns,
             options,
             storage,

@@ -25,7 +25,7 @@ impl Display for SetOption<'_> {
         match &self.0.value {
             OptionValue::On if blank => write!(f, "{name} ON"),
             OptionValue::Off if blank => write!(f, "{name} OFF"),
-            OptionValue::Word(word) if blank => write!(f, "{name} {word}"),
+            OptionValue::Word(word) if !name.starts_with("DEFAULT_") => write!(f, "{name} {word}"),
             OptionValue::Qualified(value, items) if blank && **value == OptionValue::On => {
                 write!(f, "{name} ON ({})", Commas(items))
             }

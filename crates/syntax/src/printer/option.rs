@@ -10,6 +10,9 @@ impl Display for OptionItem {
         match &self.value {
             value if name.is_empty() => value.fmt(f),
             OptionValue::None => f.write_str(name),
+            OptionValue::List(items) if name.ends_with("_LIST") => {
+                write!(f, "{name} = ({})", Commas(items))
+            }
             OptionValue::List(items) => write!(f, "{name} ({})", Commas(items)),
             value => write!(f, "{name} = {value}"),
         }

@@ -47,6 +47,10 @@ impl Display for Line<'_> {
             // These end with the line of their last statement.
             StatementKind::If(_) | StatementKind::While(_) => Ok(()),
             StatementKind::Label(_) => f.write_str("\n"),
+            // Everything up to the end of the batch belongs to these.
+            StatementKind::CreateProcedure(_) | StatementKind::CreateTrigger(_) => {
+                f.write_str("\n")
+            }
             _ => f.write_str(";\n"),
         }
     }

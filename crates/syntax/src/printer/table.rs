@@ -240,11 +240,11 @@ impl Display for KeyConstraint {
         })?;
         write!(
             f,
-            "{}{}{}",
+            "{}{}",
             clustering(self.clustered),
-            Parens(&self.columns),
-            WithOptions(&self.options)
+            Flag("HASH", self.hash)
         )?;
+        write!(f, "{}{}", Parens(&self.columns), WithOptions(&self.options))?;
         write!(
             f,
             "{}{}",
