@@ -18,7 +18,7 @@ use crate::error::{Result, SqlError};
 use crate::executor::{ScalarPlan, Scope, prepare_scalar};
 use crate::host::{Access, Host};
 use compact_str::CompactString;
-use daruma_catalog::names_equal;
+use daruma_catalog::{TableDef, names_equal};
 use daruma_storage::{
     Batch, ENTRY_BYTES_MAX, ReadView, ScanSpec, Stamp, Tree, Txn, UpdateBatch, WriteOutcome,
 };
@@ -103,7 +103,7 @@ impl HotUpdate {
             }
             let value = super::modify::compound(op, Expr::Column(column.clone()), value);
             items.push(Item::prepare(table, &column.name.text, &value, host)?);
-            note_columns(table, &value, &mut reads);
+            note_columns(table.access.def(), &value, &mut reads);
         }
         let mut checks = Vec::new();
         for (check, known) in table
@@ -393,7 +393,7 @@ impl Item {
         Ok(Item {
             ordinal,
             position,
-            kernel: Kernel::of(value, table, ordinal),
+            kernel: Kernel::of(value, table.access.def(), ordinal),
             plan,
             assign,
             not_null: !column.nullable,
@@ -403,23 +403,20 @@ impl Item {
 
 impl Kernel {
     /// The kernel of an expression assigned to the column `target`, which must read a column of the same type.
-    fn of(value: &Expr, table: &Writable, target: usize) -> Option<Kernel> {
-        let data_type = table.access.def().columns.get(target)?.data_type;
+    fn of(value: &Expr, def: &TableDef, target: usize) -> Option<Kernel> {
+        let data_type = def.columns.get(target)?.data_type;
         match value {
             Expr::Binary {
                 op, left, right, ..
-            } => match (op, integer(right), column(left, table, data_type)) {
+            } => match (op, integer(right), column(left, def, data_type)) {
                 (BinaryOp::Add, Some(n), Some(column)) => add(column, n, data_type),
                 (BinaryOp::Subtract, Some(n), Some(column)) => {
                     add(column, n.checked_neg()?, data_type)
                 }
                 (BinaryOp::Add, None, Some(column)) => concat(column, right, false, data_type),
-                (BinaryOp::Add, None, None) => concat(
-                    self::column(right, table, data_type)?,
-                    left,
-                    true,
-                    data_type,
-                ),
+                (BinaryOp::Add, None, None) => {
+                    concat(self::column(right, def, data_type)?, left, true, data_type)
+                }
                 _ => None,
             },
             Expr::Function(call)
@@ -434,7 +431,7 @@ impl Kernel {
                 let start = usize::try_from(integer(start)?.checked_sub(1)?).ok()?;
                 let length = usize::try_from(integer(length)?).ok()?;
                 Some(Kernel::Substring {
-                    column: column(text, table, data_type)?,
+                    column: column(text, def, data_type)?,
                     start,
                     length,
                 })
@@ -535,11 +532,11 @@ fn fixed_length(data_type: DataType) -> bool {
 }
 
 /// Ordinal of a stored column of just this type.
-fn column(expr: &Expr, table: &Writable, data_type: DataType) -> Option<usize> {
+fn column(expr: &Expr, def: &TableDef, data_type: DataType) -> Option<usize> {
     let Expr::Column(named) = expr else {
         return None;
     };
-    let columns = table.access.def().columns.iter();
+    let columns = def.columns.iter();
     let (ordinal, found) = columns
         .enumerate()
         .find(|(_, c)| names_equal(&c.name, &named.name.text))?;
@@ -554,13 +551,11 @@ fn integer(expr: &Expr) -> Option<i64> {
 }
 
 /// Marks the columns an expression reads. Forms beyond the usual ones mark all: decoding more does no harm.
-fn note_columns(table: &Writable, expr: &Expr, reads: &mut [bool]) {
+fn note_columns(def: &TableDef, expr: &Expr, reads: &mut [bool]) {
     match expr {
         Expr::Literal(_) | Expr::Variable { .. } | Expr::Global { .. } | Expr::Niladic(_) => {}
         Expr::Column(named) => {
-            let found = table
-                .access
-                .def()
+            let found = def
                 .columns
                 .iter()
                 .position(|c| names_equal(&c.name, &named.name.text));
@@ -570,16 +565,135 @@ fn note_columns(table: &Writable, expr: &Expr, reads: &mut [bool]) {
             }
         }
         Expr::Unary { expr, .. } | Expr::Cast { expr, .. } | Expr::Collate { expr, .. } => {
-            note_columns(table, expr, reads)
+            note_columns(def, expr, reads)
         }
         Expr::Binary { left, right, .. } => {
-            note_columns(table, left, reads);
-            note_columns(table, right, reads);
+            note_columns(def, left, reads);
+            note_columns(def, right, reads);
         }
-        Expr::Coalesce(list) => list.iter().for_each(|e| note_columns(table, e, reads)),
+        Expr::Coalesce(list) => list.iter().for_each(|e| note_columns(def, e, reads)),
         Expr::Function(call) if call.over.is_none() && call.within_group.is_empty() => {
-            call.args.iter().for_each(|e| note_columns(table, e, reads));
+            call.args.iter().for_each(|e| note_columns(def, e, reads));
         }
         _ => reads.fill(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dml::tests::TableBuilder;
+    use daruma_syntax::{ParseOptions, parse_expression};
+    use daruma_value::Len;
+
+    /// Columns: small smallint, cash money, name nvarchar(6), fixed nchar(6).
+    fn kernel(text: &str, target: usize) -> Option<Kernel> {
+        let def = TableBuilder::new("t")
+            .column("small", DataType::SmallInt, true)
+            .column("cash", DataType::Money, true)
+            .column("name", DataType::NVarChar(Len(6)), true)
+            .column("fixed", DataType::NChar(Len(6)), true)
+            .definition();
+        Kernel::of(
+            &parse_expression(text, &ParseOptions::default()).unwrap(),
+            &def,
+            target,
+        )
+    }
+
+    fn row(small: i16, cash: i64, name: &str) -> Vec<Value> {
+        vec![
+            Value::SmallInt(small),
+            Value::Money(cash),
+            Value::str(name),
+            Value::Null,
+        ]
+    }
+
+    #[test]
+    fn plain_cases_are_answered() {
+        let eval = |text, target, row: &[Value]| kernel(text, target).unwrap().eval(row, true);
+        assert_eq!(
+            eval("small + 1", 0, &row(7, 0, "")),
+            Some(Value::SmallInt(8))
+        );
+        assert_eq!(
+            eval("small - 10", 0, &row(7, 0, "")),
+            Some(Value::SmallInt(-3))
+        );
+        assert_eq!(
+            eval("cash + 2", 1, &row(0, 5, "")),
+            Some(Value::Money(20_005))
+        );
+        assert_eq!(
+            eval("'x' + name", 2, &row(0, 0, "abc")),
+            Some(Value::str("xabc"))
+        );
+        assert_eq!(
+            eval("name + N'yz'", 2, &row(0, 0, "abc")),
+            Some(Value::str("abcyz"))
+        );
+        assert_eq!(
+            eval("substring(name, 2, 100)", 2, &row(0, 0, "abc")),
+            Some(Value::str("bc"))
+        );
+        assert_eq!(
+            eval("substring(name, 9, 1)", 2, &row(0, 0, "abc")),
+            Some(Value::str(""))
+        );
+        let nulls = vec![Value::Null; 4];
+        for (text, target) in [
+            ("small + 1", 0),
+            ("'x' + name", 2),
+            ("substring(name, 2, 1)", 2),
+        ] {
+            assert_eq!(eval(text, target, &nulls), Some(Value::Null));
+        }
+    }
+
+    #[test]
+    fn doubtful_cases_are_left_to_the_expression() {
+        assert_eq!(
+            kernel("small + 1", 0)
+                .unwrap()
+                .eval(&row(i16::MAX, 0, ""), true),
+            None
+        );
+        assert_eq!(
+            kernel("cash + 1", 1)
+                .unwrap()
+                .eval(&row(0, i64::MAX, ""), true),
+            None
+        );
+        assert_eq!(
+            kernel("'x' + name", 2)
+                .unwrap()
+                .eval(&row(0, 0, "abcdef"), true),
+            None
+        );
+        assert_eq!(
+            kernel("'x' + name", 2)
+                .unwrap()
+                .eval(&row(0, 0, "\u{e4}"), true),
+            None
+        );
+        assert_eq!(
+            kernel("'x' + name", 2)
+                .unwrap()
+                .eval(&[Value::Null, Value::Null, Value::Null], false),
+            None
+        );
+        for (text, target) in [
+            ("small * 2", 0),
+            ("cash + 1", 0),
+            ("1 - small", 0),
+            ("small + 99999999999", 0),
+            ("'x' + fixed", 3),
+            ("substring(name, 0, 2)", 2),
+            ("substring(name, small, 2)", 2),
+            ("upper(name)", 2),
+        ] {
+            assert_eq!(kernel(text, target), None, "{text}");
+        }
     }
 }

@@ -12,6 +12,7 @@
 use super::apply::{Applier, Change, OldRow};
 use super::assign::Assign;
 use super::effects::{Effects, renew_rowversion};
+use super::entries::EntrySet;
 use super::errors::{self, Verb};
 use super::hot::HotUpdate;
 use super::output::{OutputPlan, OutputRun, Sides};
@@ -21,7 +22,7 @@ use super::{RowCallback, written_name};
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
 use crate::executor::{
-    ConditionPlan, RowBatch, ScalarPlan, Scope, TargetPlan, TargetSpec, open_target,
+    BATCH_ROWS, ConditionPlan, RowBatch, ScalarPlan, Scope, TargetPlan, TargetSpec, open_target,
     prepare_condition, prepare_scalar, prepare_target,
 };
 use crate::host::{Access, Host, TriggerAction};
@@ -32,6 +33,8 @@ use daruma_value::{DataType, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// Rows gathered whole; of further ones a statement that may write in parts keeps the keys only.
+const GATHERED_MAX: usize = 65_536;
 /// Times a statement starts over before it gives up as a deadlock victim.
 const RESTARTS_MAX: usize = 1000;
 
@@ -45,6 +48,8 @@ pub struct ModifyPlan {
     simple: Option<Simple>,
     /// All rows are found before the first is written.
     gather: bool,
+    /// All rows are written together, because they may take each other's unique keys.
+    together: bool,
     /// A row may be found several times; the first counts.
     repeats: bool,
     pub output: Option<OutputPlan>,
@@ -161,6 +166,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         table,
         set: Some(set),
         touched,
+        together: simple.is_none() || unique_touched,
         simple,
         gather,
         repeats: !ast.from.is_empty(),
@@ -215,6 +221,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
     )?;
     Ok(ModifyPlan {
         gather: simple.is_none(),
+        together: simple.is_none(),
         touched: vec![true; table.access.layouts.indexes.len()],
         target,
         table,
@@ -524,12 +531,18 @@ impl Run<'_> {
         let mut stream = open_target(&self.plan.target, self.host)?;
         let mut batch = RowBatch::new();
         let mut changes = Vec::new();
+        let mut keys = EntrySet::new();
         let mut seen = HashSet::new();
         while stream.next(&mut batch)? {
             super::check_cancel(self.host)?;
             for row in batch.rows() {
-                let (key, _) = self.plan.target.key_and_stamp(row)?;
-                if !self.plan.repeats || seen.insert(key.to_vec()) {
+                let (key, stamp) = self.plan.target.key_and_stamp(row)?;
+                if self.plan.repeats && !seen.insert(key.to_vec()) {
+                    continue;
+                }
+                if changes.len() >= GATHERED_MAX && !self.plan.together {
+                    keys.push(key, &[], stamp, 0);
+                } else {
                     changes.push(self.change_from_stream(row)?);
                 }
             }
@@ -538,11 +551,26 @@ impl Run<'_> {
             }
         }
         drop(stream);
-        if changes.is_empty() {
-            Ok(())
-        } else {
-            self.apply(changes, output)
+        if !changes.is_empty() {
+            self.apply(changes, output)?;
         }
+        self.apply_keys(&keys, output)
+    }
+
+    /// Rows of which only the keys were gathered: read again, a chunk at a time.
+    fn apply_keys(&mut self, keys: &EntrySet, output: &mut Option<OutputRun>) -> Result<()> {
+        let Some(simple) = &self.plan.simple else {
+            return Ok(());
+        };
+        for first in (0..keys.len()).step_by(BATCH_ROWS) {
+            super::check_cancel(self.host)?;
+            let mut changes = Vec::with_capacity(BATCH_ROWS);
+            for i in first..keys.len().min(first + BATCH_ROWS) {
+                changes.extend(self.judge(simple, keys.key(i))?);
+            }
+            self.apply(changes, output)?;
+        }
+        Ok(())
     }
 
     fn change_from_stream(&self, row: &[Value]) -> Result<Change> {
