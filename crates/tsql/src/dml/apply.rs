@@ -17,7 +17,10 @@ use super::target::Writable;
 use crate::access::{EntryBuffers, IndexAccess, damaged};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
-use daruma_storage::{Batch, Isolation, Stamp, StorageError, Tree, Txn, UpdateBatch, WriteOutcome};
+use daruma_storage::{
+    Batch, Bound, Direction, Isolation, ScanSpec, Stamp, StorageError, Tree, Txn, UpdateBatch,
+    WriteOutcome,
+};
 use daruma_value::Value;
 use std::sync::Arc;
 
@@ -45,6 +48,8 @@ pub type Requalify<'a> = dyn FnMut(&[u8]) -> Result<Option<Change>> + 'a;
 
 /// Attempts to write an index entry whose stamp keeps changing. Its row is ours, so more than one is a defect.
 const ENTRY_ATTEMPTS: usize = 100;
+/// Fewer index entries than this are looked up one by one.
+const SCANNED_ENTRIES_MIN: usize = 16;
 
 pub struct Applier<'a> {
     pub host: &'a dyn Host,
@@ -262,7 +267,59 @@ impl<'a> Applier<'a> {
         }
         gone.sort();
         let tree = self.table.access.tree(index)?;
-        (0..gone.len()).try_for_each(|i| self.delete_entry(&tree, index, gone.key(i)))
+        if gone.len() < SCANNED_ENTRIES_MIN {
+            return (0..gone.len()).try_for_each(|i| self.delete_entry(&tree, index, gone.key(i)));
+        }
+        self.delete_entries(&tree, index, &gone)
+    }
+
+    /// Deletes many entries: their stamps are read page by page, in key order, instead of one by one.
+    fn delete_entries(
+        &mut self,
+        tree: &Arc<Tree>,
+        index: &IndexAccess,
+        gone: &EntrySet,
+    ) -> Result<()> {
+        let view = self.txn.view(Isolation::Current);
+        let (mut page, mut deletes, mut refused) = (Batch::new(), Batch::new(), Vec::new());
+        let mut at = 0;
+        while at < gone.len() {
+            let before = at;
+            let low = Bound::Included(gone.key(at).to_vec());
+            let high = Bound::Included(gone.key(gone.len() - 1).to_vec());
+            let mut scan = tree.scan(
+                &view,
+                ScanSpec {
+                    low,
+                    high,
+                    direction: Direction::Forward,
+                },
+            );
+            while at < gone.len() && scan.next(&mut page)? {
+                super::check_cancel(self.host)?;
+                deletes.clear();
+                for i in 0..page.len() {
+                    if at < gone.len() && page.key(i) == gone.key(at) {
+                        deletes.push(page.key(i), &[], page.stamp(i));
+                        self.free_entry_blobs(index, page.payload(i))?;
+                        at += 1;
+                    }
+                }
+                if deletes.is_empty() {
+                    // The next key is far away: look for it from the root.
+                    break;
+                }
+                refused.clear();
+                tree.delete_batch(&self.txn, &deletes, &mut refused)?;
+                if !refused.is_empty() {
+                    return Err(damaged("index entry changes while its row is locked"));
+                }
+            }
+            if at == before {
+                return Err(damaged("index entry missing"));
+            }
+        }
+        Ok(())
     }
 
     fn delete_entry(&self, tree: &Arc<Tree>, index: &IndexAccess, key: &[u8]) -> Result<()> {

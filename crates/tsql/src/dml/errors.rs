@@ -82,6 +82,15 @@ pub fn identity_needs_column_list(written: &str) -> SqlError {
     SqlError::new(8101, 16, 1, text)
 }
 
+pub fn identity_default() -> SqlError {
+    SqlError::new(
+        339,
+        16,
+        1,
+        "DEFAULT or NULL are not allowed as explicit identity values.",
+    )
+}
+
 pub fn identity_update(column: &str) -> SqlError {
     SqlError::new(
         8102,

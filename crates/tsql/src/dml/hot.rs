@@ -152,9 +152,10 @@ impl HotUpdate {
         let mut scan = tree.scan(&view, ScanSpec::all());
         let mut work = Work::new(self, table, host);
         let (mut batch, mut updates, mut refused) = (Batch::new(), UpdateBatch::new(), Vec::new());
-        let mut count = 0;
+        let (mut count, mut pages) = (0, 0);
         while scan.next(&mut batch)? {
             super::check_cancel(host)?;
+            pages += 1;
             updates.clear();
             for i in 0..batch.len() {
                 if work.renew(batch.payload(i))? {
@@ -178,6 +179,7 @@ impl HotUpdate {
                 count -= u64::from(!written);
             }
         }
+        host.count_scan(table.table(), pages, 0);
         Ok(count)
     }
 }

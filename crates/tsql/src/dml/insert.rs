@@ -251,6 +251,9 @@ fn prepare_cell(expr: &Expr, table: &Writable, ordinal: usize, host: &dyn Host) 
             _ => Err(errors::rowversion_insert()),
         };
     }
+    if column.is_identity && matches!(expr, Expr::Default | Expr::Literal(Literal::Null)) {
+        return Err(errors::identity_default());
+    }
     if matches!(expr, Expr::Default) {
         return Ok(Cell::Default);
     }
