@@ -283,7 +283,6 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint {
     pub(crate) lsn: Lsn,
-    pub(crate) position: u64,
 }
 
 /// Growth of a file.

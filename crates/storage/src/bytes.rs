@@ -83,6 +83,10 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.rest.split_at_checked(len)?;
         self.rest = tail;

@@ -1,7 +1,7 @@
-//! Byte deltas between an old and a new payload: what the log keeps of an update, and what a version keeps.
+//! Byte deltas between an old and a new payload: what the log keeps of an update.
 //!
 //! Format: count u8, then per segment: offset u16 (in the old payload), old_len u16, new_len u16, old bytes, new
-//! bytes. Segments ascend and do not overlap. A delta can be applied forwards (redo) and backwards (undo, versions).
+//! bytes. Segments ascend and do not overlap. A delta can be applied forwards (redo) and backwards (undo).
 
 use crate::bytes::{Put, Reader};
 
@@ -126,42 +126,6 @@ impl<'a> Delta<'a> {
         out.extend_from_slice(new.get(new_at..)?);
         Some(())
     }
-
-    /// Encoded form that reverts only: drops the new bytes. For versions.
-    pub fn write_revert(&self, out: &mut Vec<u8>) -> Option<()> {
-        out.put_u8(self.count as u8);
-        let mut reader = Reader::new(self.bytes);
-        for _ in 0..self.count {
-            let (offset, old_len, new_len) = (reader.u16()?, reader.u16()?, reader.u16()?);
-            let old = reader.take(usize::from(old_len))?;
-            reader.take(usize::from(new_len))?;
-            out.put_u16(offset);
-            out.put_u16(old_len);
-            out.put_u16(new_len);
-            out.extend_from_slice(old);
-        }
-        Some(())
-    }
-}
-
-/// Applies the revert-only form written by [`Delta::write_revert`].
-pub fn revert_from(reader: &mut Reader<'_>, new: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let count = reader.u8()?;
-    let (mut old_at, mut new_at) = (0usize, 0usize);
-    for _ in 0..count {
-        let (offset, old_len, new_len) = (
-            usize::from(reader.u16()?),
-            usize::from(reader.u16()?),
-            usize::from(reader.u16()?),
-        );
-        let equal = offset.checked_sub(old_at)?;
-        out.extend_from_slice(new.get(new_at..new_at + equal)?);
-        out.extend_from_slice(reader.take(old_len)?);
-        old_at = offset + old_len;
-        new_at += equal + new_len;
-    }
-    out.extend_from_slice(new.get(new_at..)?);
-    Some(())
 }
 
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -209,11 +173,6 @@ mod tests {
         out.clear();
         delta.revert(new, &mut out).expect("reverts");
         assert_eq!(out, old);
-        let mut short = Vec::new();
-        delta.write_revert(&mut short).expect("shortens");
-        out.clear();
-        revert_from(&mut Reader::new(&short), new, &mut out).expect("reverts");
-        assert_eq!(out, old);
         bytes.len()
     }
 
@@ -246,7 +205,6 @@ mod tests {
                 let _ = delta.apply(&base, &mut Vec::new());
                 let _ = delta.revert(&base, &mut Vec::new());
             }
-            let _ = revert_from(&mut Reader::new(&bytes), &base, &mut Vec::new());
         }
     }
 }

@@ -11,20 +11,39 @@
 //! * [`Database::begin`] gives a [`Txn`] (cheap handle, clone freely). It gets an id at its first write.
 //! * [`Database::tree`] gives a [`Tree`]; [`Tree::get`], [`Tree::scan`] read under a [`ReadView`]; [`Tree::insert`],
 //!   [`Tree::update`], [`Tree::delete`] write under a `Txn`.
+//! * [`Database::background_step`] does checkpoints and cleaning; a thread of the program calls it regularly.
 //! * Values over a page go through [`Database::put_blob`]; the caller stores the [`BlobRef`] in its payload.
 //!
 //! Writing rows that were read before: pass the [`Stamp`] seen by the read. If the row changed since, the write is
 //! refused with [`WriteOutcome::Changed`] and the caller reads again and decides anew. A write that meets a row of
 //! an active transaction waits for that transaction first.
 
+mod alloc;
 mod api;
+mod blob;
+mod buffer;
 mod bytes;
+mod database;
+mod datafile;
 mod delta;
+mod engine;
 mod error;
+mod lock;
 mod log;
 mod page;
-mod stub;
+mod recovery;
+mod redo;
+mod status;
+mod tree;
+mod txn;
+mod undo;
+mod version;
 
 pub use api::*;
+pub use database::Database;
+pub use engine::{Engine, EngineConfig};
 pub use error::{Result, StorageError};
-pub use stub::{Database, Engine, EngineConfig, Owner, ReadView, Scan, Tree, Txn};
+pub use lock::Owner;
+pub use log::VlfInfo;
+pub use tree::{Scan, Tree};
+pub use txn::{ReadView, Txn};

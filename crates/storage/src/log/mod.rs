@@ -23,8 +23,8 @@ mod file;
 mod reader;
 pub mod record;
 
-pub use block::{BLOCK_BYTES_MAX, RECORD_BYTES_MAX};
-pub use file::{LOG_FILE_BYTES_MIN, VlfInfo};
+pub use block::RECORD_BYTES_MAX;
+pub use file::VlfInfo;
 pub use reader::{LogCursor, UndoReader};
 
 use crate::error::{Result, StorageError};

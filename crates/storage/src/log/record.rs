@@ -31,15 +31,17 @@ pub enum Kind {
     End = 7,
     /// A part of a checkpoint: active transactions, pending frees, where redo starts.
     Checkpoint = 8,
-    /// Deferred frees were carried out.
-    FreesDone = 9,
+    /// A deferred free was carried out; with the last of its page parts.
+    FreeDone = 9,
+    /// Compensation of `Owned` (the space is to be freed now) or `Defer` (the intent is forgotten).
+    ClrSpace = 10,
 }
 
 impl Kind {
     fn from_u8(v: u8) -> Option<Kind> {
         use Kind::*;
         [
-            Ops, Clr, System, Owned, Defer, Commit, End, Checkpoint, FreesDone,
+            Ops, Clr, System, Owned, Defer, Commit, End, Checkpoint, FreeDone, ClrSpace,
         ]
         .into_iter()
         .find(|k| *k as u8 == v)
@@ -246,10 +248,6 @@ impl<'a> Ops<'a> {
         })
     }
 
-    pub fn count(&self) -> usize {
-        usize::from(self.count)
-    }
-
     /// The operations in order; `None` as an item means damage.
     pub fn iter(&self) -> impl Iterator<Item = Option<LeafOp<'a>>> + use<'a> {
         let mut reader = self.reader;
@@ -306,8 +304,7 @@ impl UndoNext {
     }
 }
 
-/// Splits the body of a `Clr` into its undo position and its operations. A `Clr` without operations (it frees pages
-/// or skips a record) has an empty rest.
+/// Splits the body of a `Clr` or `ClrSpace` into its undo position and the rest.
 pub fn parse_clr(body: &[u8]) -> Option<(UndoNext, &[u8])> {
     let mut r = Reader::new(body);
     let next = UndoNext {
@@ -504,11 +501,13 @@ pub const SPACE_BYTES: usize = 7;
 // --- checkpoints ----------------------------------------------------------------------------------------------------
 
 /// An active transaction as a checkpoint records it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveTxn {
     pub id: TxnId,
     pub first: Lsn,
     pub last: Lsn,
+    /// What it will free when it commits.
+    pub defers: Vec<Space>,
 }
 
 /// One part of a checkpoint.
@@ -521,8 +520,10 @@ pub struct Checkpoint {
     pub pending_frees: Vec<Space>,
 }
 
-/// Entries (transactions and frees together) in one part, so that a part fits a block.
-pub const CHECKPOINT_ENTRIES_MAX: usize = 2_000;
+/// Encoded bytes after which a checkpoint goes on in another part, so that a part fits a block.
+pub const CHECKPOINT_PART_BYTES: usize = 48 << 10;
+/// Encoded size of an active transaction without its deferred frees.
+pub const ACTIVE_TXN_BYTES: usize = 26;
 
 impl Checkpoint {
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -535,6 +536,8 @@ impl Checkpoint {
             out.put_u48(t.id.0);
             out.put_u64(t.first.0);
             out.put_u64(t.last.0);
+            out.put_u32(t.defers.len() as u32);
+            t.defers.iter().for_each(|s| s.write(out));
         }
         out.put_u32(self.pending_frees.len() as u32);
         self.pending_frees.iter().for_each(|s| s.write(out));
@@ -550,10 +553,15 @@ impl Checkpoint {
             ..Checkpoint::default()
         };
         for _ in 0..r.u32()? {
+            let (id, first, last) = (TxnId(r.u48()?), Lsn(r.u64()?), Lsn(r.u64()?));
+            let defers = (0..r.u32()?)
+                .map(|_| Space::read(&mut r))
+                .collect::<Option<Vec<Space>>>()?;
             c.active.push(ActiveTxn {
-                id: TxnId(r.u48()?),
-                first: Lsn(r.u64()?),
-                last: Lsn(r.u64()?),
+                id,
+                first,
+                last,
+                defers,
             });
         }
         for _ in 0..r.u32()? {

@@ -1,0 +1,539 @@
+//! Buffer pool: pages of all databases in a bounded number of frames, with a latch each.
+//!
+//! Theory: a sharded table maps pages to frames; a pinned frame stays. Victims are found by the clock algorithm among
+//! clean, unpinned frames. Dirty pages are written by [`Pool::flush`] in batches, never alone, after the log that
+//! covers them is hard.
+//!
+//! Invariants
+//! 1. A page is changed only under its exclusive latch, after `PageWrite::prepare` noted where its redo begins.
+//! 2. `rec_lsn` is 0 when the frame equals the disk; `flushing_lsn` is set while its write is under way. The redo
+//!    start of a checkpoint is below both.
+//! 3. A frame is reused only when unpinned, clean and not being flushed.
+//!
+//! Latches: tree pages from the root down, left before right; the allocation page last. A shard lock is held only for
+//! table look-ups, and no latch is waited for under it.
+
+use crate::datafile::{DOUBLE_WRITE_PAGES, FileSet};
+use crate::error::{Result, StorageError};
+use crate::log::Log;
+use crate::page::Page;
+use daruma_base::{Clock, Lsn, PageId, WaitKind, WaitRegistry};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+const SHARDS: usize = 64;
+/// How often a thread in need of a frame looks again, a millisecond apart, before it gives up.
+const RELIEF_TRIES: usize = 2_000;
+/// How long a flush waits for a latched page before it leaves it to the next round.
+const FLUSH_LATCH_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// Files and log of one open database; ids are never reused while the server runs.
+pub struct Store {
+    pub id: u32,
+    pub files: FileSet,
+    pub log: Log,
+    /// One flush at a time, so that an older copy of a page never overwrites a newer one.
+    flush: Mutex<()>,
+}
+
+impl Store {
+    pub fn new(id: u32, files: FileSet, log: Log) -> Store {
+        Store {
+            id,
+            files,
+            log,
+            flush: Mutex::new(()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Key {
+    store: u32,
+    page: u64,
+}
+
+impl Key {
+    fn shard(self) -> usize {
+        ((self.page ^ (self.page >> 9)) as usize ^ self.store as usize) % SHARDS
+    }
+}
+
+/// Multiplicative hash: keys are small integers, not chosen by an adversary.
+#[derive(Default)]
+pub struct FastHasher(u64);
+
+impl Hasher for FastHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
+    }
+    fn write_u32(&mut self, v: u32) {
+        self.write_u64(u64::from(v));
+    }
+    fn write_u64(&mut self, v: u64) {
+        self.0 = (self.0.rotate_left(5) ^ v).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+struct Frame {
+    index: u32,
+    latch: RwLock<Page>,
+    store: AtomicU32,
+    page: AtomicU64,
+    valid: AtomicBool,
+    pins: AtomicU32,
+    referenced: AtomicBool,
+    rec_lsn: AtomicU64,
+    flushing_lsn: AtomicU64,
+}
+
+impl Frame {
+    fn new(index: u32) -> Frame {
+        Frame {
+            index,
+            latch: RwLock::new(Page::zeroed()),
+            store: AtomicU32::new(0),
+            page: AtomicU64::new(u64::MAX),
+            valid: AtomicBool::new(false),
+            pins: AtomicU32::new(1),
+            referenced: AtomicBool::new(true),
+            rec_lsn: AtomicU64::new(0),
+            flushing_lsn: AtomicU64::new(0),
+        }
+    }
+
+    fn key(&self) -> Key {
+        Key {
+            store: self.store.load(Ordering::Acquire),
+            page: self.page.load(Ordering::Acquire),
+        }
+    }
+
+    fn is_clean(&self) -> bool {
+        self.rec_lsn.load(Ordering::Acquire) == 0 && self.flushing_lsn.load(Ordering::Acquire) == 0
+    }
+}
+
+/// Keeps a frame in place; the last field of every guard, so that the latch is released first.
+struct Pin<'a>(&'a Frame);
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.0.pins.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A page latched for reading.
+pub struct PageRead<'a> {
+    guard: RwLockReadGuard<'a, Page>,
+    _pin: Pin<'a>,
+}
+
+impl Deref for PageRead<'_> {
+    type Target = Page;
+    fn deref(&self) -> &Page {
+        &self.guard
+    }
+}
+
+/// A page latched for changing.
+pub struct PageWrite<'a> {
+    guard: RwLockWriteGuard<'a, Page>,
+    pin: Pin<'a>,
+}
+
+impl Deref for PageWrite<'_> {
+    type Target = Page;
+    fn deref(&self) -> &Page {
+        &self.guard
+    }
+}
+
+impl DerefMut for PageWrite<'_> {
+    fn deref_mut(&mut self) -> &mut Page {
+        &mut self.guard
+    }
+}
+
+impl PageWrite<'_> {
+    /// Where the page lives, also before its content says so.
+    pub fn location(&self) -> PageId {
+        PageId::from_u64(self.pin.0.page.load(Ordering::Acquire))
+    }
+
+    /// Must be called before the log record of a change is appended: redo of this page begins here or later.
+    pub fn prepare(&self, log: &Log) {
+        if self.pin.0.rec_lsn.load(Ordering::Acquire) == 0 {
+            self.prepare_at(log.block_start());
+        }
+    }
+
+    /// As `prepare`, with the position given (redo knows it).
+    pub fn prepare_at(&self, block_start: Lsn) {
+        let _ = self.pin.0.rec_lsn.compare_exchange(
+            0,
+            block_start.0,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+    }
+}
+
+thread_local! {
+    static LOGICAL_READS: Cell<u64> = const { Cell::new(0) };
+    static PHYSICAL_READS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Reads of the calling thread so far.
+pub fn thread_io() -> crate::api::IoCounters {
+    crate::api::IoCounters {
+        logical_reads: LOGICAL_READS.get(),
+        physical_reads: PHYSICAL_READS.get(),
+    }
+}
+
+type Shard = Mutex<HashMap<Key, u32, BuildHasherDefault<FastHasher>>>;
+
+pub struct Pool {
+    frames: Vec<OnceLock<Box<Frame>>>,
+    /// Frames in existence; grows to the limit as they are needed, so an idle server stays small.
+    allocated: AtomicUsize,
+    hand: AtomicUsize,
+    shards: Vec<Shard>,
+    stores: RwLock<HashMap<u32, Arc<Store>>>,
+    waits: Arc<WaitRegistry>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Pool {
+    pub fn new(pages: usize, clock: Arc<dyn Clock>, waits: Arc<WaitRegistry>) -> Pool {
+        Pool {
+            frames: (0..pages.max(64)).map(|_| OnceLock::new()).collect(),
+            allocated: AtomicUsize::new(0),
+            hand: AtomicUsize::new(0),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            stores: RwLock::default(),
+            waits,
+            clock,
+        }
+    }
+
+    pub fn add_store(&self, store: &Arc<Store>) {
+        self.stores.write().insert(store.id, store.clone());
+    }
+
+    /// Forgets a store and its pages, dirty or not.
+    pub fn remove_store(&self, store: &Store) {
+        for frame in self.live_frames() {
+            if frame.store.load(Ordering::Acquire) == store.id {
+                let key = frame.key();
+                let mut shard = self.shards[key.shard()].lock();
+                if frame.key() == key && frame.pins.load(Ordering::Acquire) == 0 {
+                    shard.remove(&key);
+                    frame.valid.store(false, Ordering::Release);
+                    frame.rec_lsn.store(0, Ordering::Release);
+                    frame.flushing_lsn.store(0, Ordering::Release);
+                }
+            }
+        }
+        self.stores.write().remove(&store.id);
+    }
+
+    fn live_frames(&self) -> impl Iterator<Item = &Frame> {
+        let n = self
+            .allocated
+            .load(Ordering::Acquire)
+            .min(self.frames.len());
+        self.frames[..n]
+            .iter()
+            .filter_map(|f| f.get().map(Box::as_ref))
+    }
+
+    fn frame(&self, index: u32) -> &Frame {
+        self.frames[index as usize].get_or_init(|| Box::new(Frame::new(index)))
+    }
+
+    pub fn read(&self, store: &Store, id: PageId) -> Result<PageRead<'_>> {
+        loop {
+            let pin = self.pin(store, id, WaitKind::PageIoLatchSh)?;
+            let guard = pin.0.latch.read();
+            if is_current(pin.0, store, id) {
+                return Ok(PageRead { guard, _pin: pin });
+            }
+        }
+    }
+
+    pub fn write(&self, store: &Store, id: PageId) -> Result<PageWrite<'_>> {
+        loop {
+            let pin = self.pin(store, id, WaitKind::PageIoLatchEx)?;
+            let guard = pin.0.latch.write();
+            if is_current(pin.0, store, id) {
+                return Ok(PageWrite { guard, pin });
+            }
+        }
+    }
+
+    /// A page about to be given new content altogether: not read from disk, zeroed when it was not in memory.
+    pub fn write_new(&self, store: &Store, id: PageId) -> Result<PageWrite<'_>> {
+        loop {
+            if let Some(pin) = self.lookup(store, id) {
+                let guard = pin.0.latch.write();
+                if is_current(pin.0, store, id) {
+                    return Ok(PageWrite { guard, pin });
+                }
+                continue;
+            }
+            let victim = self.victim()?;
+            let mut guard = victim.0.latch.write();
+            if self.publish(store, id, victim.0) {
+                guard.bytes_mut().fill(0);
+                victim.0.valid.store(true, Ordering::Release);
+                return Ok(PageWrite { guard, pin: victim });
+            }
+        }
+    }
+
+    fn lookup(&self, store: &Store, id: PageId) -> Option<Pin<'_>> {
+        let key = Key {
+            store: store.id,
+            page: id.to_u64(),
+        };
+        let shard = self.shards[key.shard()].lock();
+        let frame = self.frame(*shard.get(&key)?);
+        frame.pins.fetch_add(1, Ordering::AcqRel);
+        if !frame.referenced.load(Ordering::Relaxed) {
+            frame.referenced.store(true, Ordering::Relaxed);
+        }
+        Some(Pin(frame))
+    }
+
+    /// Pins the frame of a page, reading the page first if it is not there.
+    fn pin(&self, store: &Store, id: PageId, wait: WaitKind) -> Result<Pin<'_>> {
+        LOGICAL_READS.set(LOGICAL_READS.get() + 1);
+        loop {
+            if let Some(pin) = self.lookup(store, id) {
+                return Ok(pin);
+            }
+            let victim = self.victim()?;
+            let mut guard = victim.0.latch.write();
+            if !self.publish(store, id, victim.0) {
+                continue;
+            }
+            let start = self.clock.monotonic();
+            let result = store.files.read(id, &mut guard);
+            PHYSICAL_READS.set(PHYSICAL_READS.get() + 1);
+            self.waits
+                .record(wait, self.clock.monotonic().saturating_sub(start));
+            match result {
+                Ok(()) => {
+                    victim.0.valid.store(true, Ordering::Release);
+                    drop(guard);
+                    return Ok(victim);
+                }
+                Err(error) => {
+                    self.withdraw(victim.0);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Puts a claimed frame into the table. False when another thread was faster; the frame stays unmapped.
+    fn publish(&self, store: &Store, id: PageId, frame: &Frame) -> bool {
+        let key = Key {
+            store: store.id,
+            page: id.to_u64(),
+        };
+        let mut shard = self.shards[key.shard()].lock();
+        if shard.contains_key(&key) {
+            return false;
+        }
+        frame.valid.store(false, Ordering::Release);
+        frame.store.store(key.store, Ordering::Release);
+        frame.page.store(key.page, Ordering::Release);
+        frame.referenced.store(true, Ordering::Relaxed);
+        shard.insert(key, frame.index);
+        true
+    }
+
+    fn withdraw(&self, frame: &Frame) {
+        let key = frame.key();
+        self.shards[key.shard()].lock().remove(&key);
+        frame.store.store(0, Ordering::Release);
+        frame.page.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Claims a frame that holds nothing of worth: pinned once, not in the table.
+    fn victim(&self) -> Result<Pin<'_>> {
+        let n = self.allocated.load(Ordering::Acquire);
+        if n < self.frames.len() {
+            let n = self.allocated.fetch_add(1, Ordering::AcqRel);
+            if n < self.frames.len() {
+                // A new frame is born pinned once.
+                let frame = self.frame(n as u32);
+                return Ok(Pin(frame));
+            }
+        }
+        for _ in 0..RELIEF_TRIES {
+            if let Some(pin) = self.clock_sweep() {
+                return Ok(pin);
+            }
+            self.relieve()?;
+        }
+        Err(StorageError::BufferPoolFull {
+            pages: self.frames.len(),
+        })
+    }
+
+    fn clock_sweep(&self) -> Option<Pin<'_>> {
+        for _ in 0..2 * self.frames.len() {
+            let index = self.hand.fetch_add(1, Ordering::Relaxed) % self.frames.len();
+            let Some(frame) = self.frames[index].get() else {
+                continue;
+            };
+            if frame.pins.load(Ordering::Acquire) > 0 || !frame.is_clean() {
+                continue;
+            }
+            if frame.referenced.swap(false, Ordering::Relaxed) {
+                continue;
+            }
+            let key = frame.key();
+            let mut shard = self.shards[key.shard()].lock();
+            if frame.pins.load(Ordering::Acquire) > 0 || !frame.is_clean() || frame.key() != key {
+                continue;
+            }
+            if shard.get(&key) == Some(&(index as u32)) {
+                shard.remove(&key);
+            }
+            frame.pins.fetch_add(1, Ordering::AcqRel);
+            frame.valid.store(false, Ordering::Release);
+            return Some(Pin(frame));
+        }
+        None
+    }
+
+    /// No clean frame was found: write some dirty pages of every store. The caller may hold latches, so this waits
+    /// for no latch and for no other flush.
+    fn relieve(&self) -> Result<()> {
+        let stores: Vec<Arc<Store>> = self.stores.read().values().cloned().collect();
+        let mut written = 0;
+        for store in stores {
+            if store.log.is_fenced() {
+                continue;
+            }
+            if let Some(_one_at_a_time) = store.flush.try_lock() {
+                written += self.flush_locked(&store, Lsn::MAX, DOUBLE_WRITE_PAGES)?;
+            }
+        }
+        if written == 0 {
+            self.clock.sleep(FLUSH_LATCH_WAIT);
+        }
+        Ok(())
+    }
+
+    /// Oldest position from which redo may be needed for a page in memory.
+    pub fn min_rec_lsn(&self, store: &Store) -> Option<Lsn> {
+        let dirty = self
+            .live_frames()
+            .filter(|f| f.store.load(Ordering::Acquire) == store.id);
+        let positions = dirty.flat_map(|f| {
+            // `flushing_lsn` is set before `rec_lsn` is cleared, so reading them in the other order misses nothing.
+            let rec = f.rec_lsn.load(Ordering::Acquire);
+            [rec, f.flushing_lsn.load(Ordering::Acquire)]
+        });
+        positions.filter(|l| *l != 0).min().map(Lsn)
+    }
+
+    /// Writes up to `limit` pages whose redo begins before `before`, oldest first. Returns how many were written.
+    /// A failed write fences the database: its pages in memory and on disk can no longer be told apart.
+    /// Pages that stay latched are left for the next round. The caller holds no latch.
+    pub fn flush(&self, store: &Store, before: Lsn, limit: usize) -> Result<usize> {
+        let _one_at_a_time = store.flush.lock();
+        self.flush_locked(store, before, limit)
+    }
+
+    fn flush_locked(&self, store: &Store, before: Lsn, limit: usize) -> Result<usize> {
+        let mut dirty: Vec<(u64, u64, &Frame)> = self
+            .live_frames()
+            .filter(|f| f.store.load(Ordering::Acquire) == store.id)
+            .map(|f| {
+                (
+                    f.rec_lsn.load(Ordering::Acquire),
+                    f.page.load(Ordering::Acquire),
+                    f,
+                )
+            })
+            .filter(|(rec, _, _)| *rec != 0 && *rec < before.0)
+            .collect();
+        if dirty.len() > limit {
+            dirty.select_nth_unstable_by_key(limit - 1, |d| d.0);
+            dirty.truncate(limit);
+        }
+        dirty.sort_unstable_by_key(|d| d.1);
+        let mut written = 0;
+        for chunk in dirty.chunks(DOUBLE_WRITE_PAGES) {
+            written += self.flush_chunk(store, chunk)?;
+        }
+        Ok(written)
+    }
+
+    fn flush_chunk(&self, store: &Store, chunk: &[(u64, u64, &Frame)]) -> Result<usize> {
+        let mut pages = Vec::with_capacity(chunk.len());
+        let mut pins = Vec::with_capacity(chunk.len());
+        let mut high = Lsn::NONE;
+        for (_, page, frame) in chunk {
+            frame.pins.fetch_add(1, Ordering::AcqRel);
+            let pin = Pin(frame);
+            let Some(guard) = frame.latch.try_read_for(FLUSH_LATCH_WAIT) else {
+                continue;
+            };
+            let rec = frame.rec_lsn.load(Ordering::Acquire);
+            if rec == 0
+                || frame.key()
+                    != (Key {
+                        store: store.id,
+                        page: *page,
+                    })
+                || !frame.valid.load(Ordering::Acquire)
+            {
+                continue;
+            }
+            frame.flushing_lsn.store(rec, Ordering::Release);
+            frame.rec_lsn.store(0, Ordering::Release);
+            let mut copy = guard.clone();
+            drop(guard);
+            high = high.max(copy.lsn());
+            copy.seal();
+            pages.push(copy);
+            pins.push(pin);
+        }
+        let result = store
+            .log
+            .harden(high)
+            .and_then(|()| store.files.write(&pages));
+        if let Err(error) = &result {
+            store.log.fence(&error.to_string());
+        } else {
+            pins.iter()
+                .for_each(|p| p.0.flushing_lsn.store(0, Ordering::Release));
+        }
+        result.map(|()| pages.len())
+    }
+}
+
+fn is_current(frame: &Frame, store: &Store, id: PageId) -> bool {
+    frame.valid.load(Ordering::Acquire)
+        && frame.key()
+            == Key {
+                store: store.id,
+                page: id.to_u64(),
+            }
+}

@@ -1,0 +1,560 @@
+//! Data files: reading and writing whole pages, the doublewrite area, the boot page, growth.
+//!
+//! ```text
+//! primary file: 0 file header | 1 allocation | 2, 3 boot (written in turn) | 16 catalog root | 31 doublewrite header
+//!               32..160 doublewrite images | 160.. allocated on demand; another allocation page every 64,000 pages
+//! other files:  0 file header | 1 allocation | 8.. allocated on demand
+//! ```
+//! Theory of the doublewrite area: pages are written in batches, first side by side into the area and synced, then
+//! to their places and synced. A crash can tear a page in one of the two places only, never in both. Chosen over page
+//! images in the log because it costs no log and is written by the background flusher alone
+//! (docs/decisions/2026-11-21-torn-pages.md).
+
+use crate::api::{FileInfo, FileSpec, Growth, Settings};
+use crate::bytes::*;
+use crate::error::{Result, StorageError};
+use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
+use crate::{DelayedDurability, RecoveryModel};
+use daruma_base::{DiskFile, Env, Lsn, OpenMode, PageId};
+use parking_lot::{Mutex, RwLock};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
+pub const FORMAT_VERSION: u32 = 1;
+pub const BOOT_PAGES: [u32; 2] = [2, 3];
+pub const CATALOG_ROOT: PageId = PageId::new(1, 16);
+const DOUBLE_WRITE_HEADER: u32 = 31;
+pub const DOUBLE_WRITE_PAGES: usize = 128;
+pub const FIRST_FREE_PRIMARY: u32 = 160;
+pub const FIRST_FREE_OTHER: u32 = 8;
+/// Smallest primary file: the fixed pages and one extent.
+pub const DATA_FILE_PAGES_MIN: u64 = 256;
+
+/// What recovery must know before it can read anything else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Boot {
+    pub sequence: u64,
+    pub guid: u64,
+    /// Block at which recovery begins to read.
+    pub redo_start: Lsn,
+    /// Last part of the last checkpoint.
+    pub checkpoint: Lsn,
+    /// The last stop was clean: nothing follows the checkpoint.
+    pub clean: bool,
+    pub settings: Settings,
+    pub collation_version: u32,
+}
+
+struct DataFile {
+    spec: FileSpec,
+    file: Arc<dyn DiskFile>,
+    size_pages: AtomicU64,
+}
+
+/// The data files of one database.
+pub struct FileSet {
+    env: Env,
+    files: RwLock<Vec<Arc<DataFile>>>,
+    guid: u64,
+    durable: bool,
+    double_write: Mutex<Vec<u8>>,
+    boot: Mutex<Boot>,
+    grow: Mutex<()>,
+}
+
+fn io_error(action: &'static str, spec: &FileSpec) -> impl FnOnce(std::io::Error) -> StorageError {
+    let path = spec.path.clone();
+    move |source| StorageError::Io {
+        action,
+        path,
+        source,
+    }
+}
+
+impl FileSet {
+    pub fn create(specs: &[FileSpec], boot: Boot, durable: bool, env: &Env) -> Result<FileSet> {
+        let set = FileSet {
+            env: env.clone(),
+            files: RwLock::default(),
+            guid: boot.guid,
+            durable,
+            double_write: Mutex::default(),
+            boot: Mutex::new(boot),
+            grow: Mutex::new(()),
+        };
+        for spec in specs {
+            set.create_file(spec)?;
+        }
+        set.write_boot(|_| {})?;
+        set.write_boot(|_| {})?;
+        Ok(set)
+    }
+
+    pub fn create_file(&self, spec: &FileSpec) -> Result<()> {
+        let file = self
+            .env
+            .disk
+            .open(&spec.path, OpenMode::CreateNew)
+            .map_err(io_error("create", spec))?;
+        let least = if spec.id == 1 {
+            DATA_FILE_PAGES_MIN
+        } else {
+            u64::from(FIRST_FREE_OTHER) * 2
+        };
+        let size = spec.size_pages.max(least);
+        file.allocate(size * PAGE_BYTES as u64)
+            .map_err(io_error("allocate", spec))?;
+        let mut header = Page::zeroed();
+        header.format(
+            PageId::new(spec.id, 0),
+            PageType::FileHeader,
+            0,
+            PageId::NONE,
+        );
+        let b = &mut header.bytes_mut()[..];
+        put_u64(b, HEADER_BYTES, FILE_MAGIC);
+        put_u32(b, HEADER_BYTES + 8, FORMAT_VERSION);
+        put_u16(b, HEADER_BYTES + 12, spec.filegroup);
+        put_u64(b, HEADER_BYTES + 16, self.guid);
+        header.seal();
+        file.write_at(header.bytes(), 0)
+            .map_err(io_error("write", spec))?;
+        let first_free = if spec.id == 1 {
+            FIRST_FREE_PRIMARY
+        } else {
+            FIRST_FREE_OTHER
+        };
+        let mut map = crate::alloc::new_bitmap(PageId::new(spec.id, 1), first_free);
+        map.seal();
+        file.write_at(map.bytes(), PAGE_BYTES as u64)
+            .map_err(io_error("write", spec))?;
+        file.sync_data().map_err(io_error("sync", spec))?;
+        if let Some(dir) = spec.path.parent() {
+            self.env
+                .disk
+                .sync_dir(dir)
+                .map_err(io_error("sync directory of", spec))?;
+        }
+        self.files.write().push(Arc::new(DataFile {
+            spec: spec.clone(),
+            file,
+            size_pages: AtomicU64::new(size),
+        }));
+        Ok(())
+    }
+
+    pub fn open(specs: &[FileSpec], env: &Env) -> Result<FileSet> {
+        let mut files: Vec<Arc<DataFile>> = Vec::new();
+        let mut guid = None;
+        for spec in specs {
+            let file = env
+                .disk
+                .open(&spec.path, OpenMode::ReadWrite)
+                .map_err(io_error("open", spec))?;
+            let len = file.len().map_err(io_error("measure", spec))?;
+            let bad = |what: String| StorageError::BadFile {
+                path: spec.path.clone(),
+                what,
+            };
+            let mut header = Page::zeroed();
+            if len < 2 * PAGE_BYTES as u64 {
+                return Err(bad("not a data file: too short".into()));
+            }
+            file.read_at(header.bytes_mut(), 0)
+                .map_err(io_error("read", spec))?;
+            let b = &header.bytes()[..];
+            if get_u64(b, HEADER_BYTES) != FILE_MAGIC
+                || header.stored_checksum() != header.compute_checksum()
+            {
+                return Err(bad("not a data file, or its header is damaged".into()));
+            }
+            if get_u32(b, HEADER_BYTES + 8) != FORMAT_VERSION {
+                return Err(bad(format!(
+                    "file format {} is not supported",
+                    get_u32(b, HEADER_BYTES + 8)
+                )));
+            }
+            if *guid.get_or_insert(get_u64(b, HEADER_BYTES + 16)) != get_u64(b, HEADER_BYTES + 16) {
+                return Err(bad("the file belongs to another database".into()));
+            }
+            let size_pages = AtomicU64::new(len / PAGE_BYTES as u64);
+            files.push(Arc::new(DataFile {
+                spec: spec.clone(),
+                file,
+                size_pages,
+            }));
+        }
+        let guid = guid.unwrap_or_default();
+        let set = FileSet {
+            env: env.clone(),
+            files: RwLock::new(files),
+            guid,
+            durable: true,
+            double_write: Mutex::default(),
+            boot: Mutex::new(Boot {
+                sequence: 0,
+                guid,
+                redo_start: Lsn::NONE,
+                checkpoint: Lsn::NONE,
+                clean: false,
+                settings: Settings::default(),
+                collation_version: 0,
+            }),
+            grow: Mutex::new(()),
+        };
+        let boot = set.read_boot()?;
+        *set.boot.lock() = boot;
+        Ok(set)
+    }
+
+    pub fn guid(&self) -> u64 {
+        self.guid
+    }
+
+    fn file(&self, id: u16) -> Result<Arc<DataFile>> {
+        let files = self.files.read();
+        files
+            .iter()
+            .find(|f| f.spec.id == id)
+            .cloned()
+            .ok_or_else(|| StorageError::DamagedPage {
+                page: PageId::new(id, 0),
+                path: files
+                    .first()
+                    .map(|f| f.spec.path.clone())
+                    .unwrap_or_default(),
+                what: "no such file in the database".into(),
+            })
+    }
+
+    pub fn path(&self, id: u16) -> PathBuf {
+        self.file(id)
+            .map(|f| f.spec.path.clone())
+            .unwrap_or_default()
+    }
+
+    pub fn infos(&self) -> Vec<FileInfo> {
+        let files = self.files.read();
+        let info = |f: &Arc<DataFile>| FileInfo {
+            spec: f.spec.clone(),
+            size_pages: f.size_pages.load(Ordering::Relaxed),
+            used_pages: 0,
+        };
+        files.iter().map(info).collect()
+    }
+
+    /// Files of a filegroup, in order of their ids.
+    pub fn of_filegroup(&self, filegroup: u16) -> Vec<u16> {
+        self.files
+            .read()
+            .iter()
+            .filter(|f| f.spec.filegroup == filegroup)
+            .map(|f| f.spec.id)
+            .collect()
+    }
+
+    pub fn filegroup_of(&self, file: u16) -> u16 {
+        self.file(file).map_or(1, |f| f.spec.filegroup)
+    }
+
+    pub fn size_pages(&self, file: u16) -> u64 {
+        self.file(file)
+            .map_or(0, |f| f.size_pages.load(Ordering::Acquire))
+    }
+
+    /// Reads a page and checks its checksum, identity and structure. An all-zero page is passed on as it is: it was
+    /// allocated by the file system and never written.
+    pub fn read(&self, id: PageId, page: &mut Page) -> Result<()> {
+        let file = self.file(id.file)?;
+        let at = u64::from(id.page) * PAGE_BYTES as u64;
+        file.file
+            .read_at(page.bytes_mut(), at)
+            .map_err(io_error("read page of", &file.spec))?;
+        if page.is_zero() {
+            return Ok(());
+        }
+        let (expected, found) = (page.compute_checksum(), page.stored_checksum());
+        if expected != found {
+            return Err(StorageError::BadPage {
+                page: id,
+                path: file.spec.path.clone(),
+                expected,
+                found,
+            });
+        }
+        let damaged = |what: String| StorageError::DamagedPage {
+            page: id,
+            path: file.spec.path.clone(),
+            what,
+        };
+        if page.id() != id {
+            return Err(damaged(format!("it calls itself {}", page.id())));
+        }
+        page.validate().map_err(|what| damaged(what.into()))
+    }
+
+    /// Writes sealed pages durably: doublewrite area first, then in place. At most `DOUBLE_WRITE_PAGES`.
+    pub fn write(&self, pages: &[Page]) -> Result<()> {
+        assert!(pages.len() <= DOUBLE_WRITE_PAGES);
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let mut area = self.double_write.lock();
+        if self.durable {
+            self.write_area(&mut area, pages)?;
+        }
+        let mut touched: Vec<u16> = Vec::new();
+        for page in pages {
+            let id = page.id();
+            let file = self.file(id.file)?;
+            let at = u64::from(id.page) * PAGE_BYTES as u64;
+            file.file
+                .write_at(page.bytes(), at)
+                .map_err(io_error("write page of", &file.spec))?;
+            if !touched.contains(&id.file) {
+                touched.push(id.file);
+            }
+        }
+        if self.durable {
+            touched.iter().try_for_each(|id| self.sync_file(*id))?;
+        }
+        Ok(())
+    }
+
+    fn write_area(&self, area: &mut Vec<u8>, pages: &[Page]) -> Result<()> {
+        let mut header = Page::zeroed();
+        header.format(
+            PageId::new(1, DOUBLE_WRITE_HEADER),
+            PageType::DoubleWrite,
+            0,
+            PageId::NONE,
+        );
+        put_u16(
+            &mut header.bytes_mut()[..],
+            HEADER_BYTES,
+            pages.len() as u16,
+        );
+        for (i, page) in pages.iter().enumerate() {
+            put_u48(
+                &mut header.bytes_mut()[..],
+                HEADER_BYTES + 2 + i * 6,
+                page.id().to_u64(),
+            );
+        }
+        header.seal();
+        area.clear();
+        area.extend_from_slice(header.bytes());
+        pages.iter().for_each(|p| area.extend_from_slice(p.bytes()));
+        let primary = self.file(1)?;
+        let at = u64::from(DOUBLE_WRITE_HEADER) * PAGE_BYTES as u64;
+        primary
+            .file
+            .write_at(area, at)
+            .map_err(io_error("write doublewrite area of", &primary.spec))?;
+        self.sync_file(1)
+    }
+
+    fn sync_file(&self, id: u16) -> Result<()> {
+        let file = self.file(id)?;
+        file.file.sync_data().map_err(io_error("sync", &file.spec))
+    }
+
+    /// Puts back pages that a crash tore in place, from the doublewrite area. Returns how many.
+    pub fn restore_torn(&self) -> Result<u64> {
+        let primary = self.file(1)?;
+        let mut header = Page::zeroed();
+        let at = |page: u32| u64::from(page) * PAGE_BYTES as u64;
+        let read = |page: &mut Page, n: u32| {
+            primary
+                .file
+                .read_at(page.bytes_mut(), at(n))
+                .map_err(io_error("read doublewrite area of", &primary.spec))
+        };
+        read(&mut header, DOUBLE_WRITE_HEADER)?;
+        if header.is_zero() || header.stored_checksum() != header.compute_checksum() {
+            // A torn area: no page was written in place yet.
+            return Ok(0);
+        }
+        let count = usize::from(get_u16(&header.bytes()[..], HEADER_BYTES)).min(DOUBLE_WRITE_PAGES);
+        let mut restored = 0;
+        for i in 0..count {
+            let id = PageId::from_u64(get_u48(&header.bytes()[..], HEADER_BYTES + 2 + i * 6));
+            let mut image = Page::zeroed();
+            read(&mut image, DOUBLE_WRITE_HEADER + 1 + i as u32)?;
+            if image.stored_checksum() != image.compute_checksum() || image.id() != id {
+                continue;
+            }
+            let mut home = Page::zeroed();
+            let intact =
+                u64::from(id.page) < self.size_pages(id.file) && self.read(id, &mut home).is_ok();
+            if intact && !home.is_zero() {
+                continue;
+            }
+            self.ensure_size(id)?;
+            let file = self.file(id.file)?;
+            file.file
+                .write_at(image.bytes(), at(id.page))
+                .map_err(io_error("write page of", &file.spec))?;
+            self.sync_file(id.file)?;
+            restored += 1;
+        }
+        Ok(restored)
+    }
+
+    // --- growth -------------------------------------------------------------------------------------------------
+
+    /// Grows `file` by its growth step. Error 1105's ground when it may not or cannot.
+    pub fn grow(&self, id: u16, seen_pages: u64) -> Result<()> {
+        let _one_at_a_time = self.grow.lock();
+        let file = self.file(id)?;
+        let size = file.size_pages.load(Ordering::Acquire);
+        if size > seen_pages {
+            return Ok(());
+        }
+        let full = StorageError::FilegroupFull {
+            filegroup: file.spec.filegroup,
+        };
+        let step = match file.spec.growth {
+            Growth::Pages(0) | Growth::Percent(0) => return Err(full),
+            Growth::Pages(pages) => u64::from(pages),
+            Growth::Percent(percent) => (size * u64::from(percent) / 100).max(8),
+        };
+        let mut new_size = size + step;
+        if let Some(max) = file.spec.max_pages {
+            new_size = new_size.min(max);
+        }
+        if new_size <= size || new_size > u64::from(u32::MAX) {
+            return Err(full);
+        }
+        self.extend(&file, new_size).map_err(|error| match error {
+            StorageError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                full
+            }
+            other => other,
+        })
+    }
+
+    fn extend(&self, file: &DataFile, pages: u64) -> Result<()> {
+        file.file
+            .allocate(pages * PAGE_BYTES as u64)
+            .map_err(io_error("grow", &file.spec))?;
+        file.file
+            .sync_data()
+            .map_err(io_error("sync", &file.spec))?;
+        file.size_pages.store(pages, Ordering::Release);
+        Ok(())
+    }
+
+    /// Redo may meet a page of a file whose growth was lost.
+    pub fn ensure_size(&self, id: PageId) -> Result<()> {
+        let file = self.file(id.file)?;
+        let needed = u64::from(id.page) + 1;
+        if file.size_pages.load(Ordering::Acquire) < needed {
+            self.extend(&file, needed)
+        } else {
+            Ok(())
+        }
+    }
+
+    // --- boot page ----------------------------------------------------------------------------------------------
+
+    pub fn boot(&self) -> Boot {
+        *self.boot.lock()
+    }
+
+    /// Changes the boot page durably. The two copies are written in turn, so one is always whole.
+    pub fn write_boot(&self, change: impl FnOnce(&mut Boot)) -> Result<()> {
+        let mut boot = self.boot.lock();
+        let mut new = *boot;
+        change(&mut new);
+        new.sequence += 1;
+        let number = BOOT_PAGES[(new.sequence % 2) as usize];
+        let mut page = Page::zeroed();
+        page.format(PageId::new(1, number), PageType::Boot, 0, PageId::NONE);
+        encode_boot(&new, &mut page);
+        page.seal();
+        let primary = self.file(1)?;
+        let at = u64::from(number) * PAGE_BYTES as u64;
+        primary
+            .file
+            .write_at(page.bytes(), at)
+            .map_err(io_error("write boot page of", &primary.spec))?;
+        if self.durable {
+            self.sync_file(1)?;
+        }
+        *boot = new;
+        Ok(())
+    }
+
+    fn read_boot(&self) -> Result<Boot> {
+        let mut best: Option<Boot> = None;
+        let mut failure = None;
+        for number in BOOT_PAGES {
+            let mut page = Page::zeroed();
+            match self.read(PageId::new(1, number), &mut page) {
+                Ok(()) if page.page_type() == Some(PageType::Boot) => {
+                    let boot = decode_boot(&page);
+                    if best.as_ref().is_none_or(|b| b.sequence < boot.sequence) {
+                        best = Some(boot);
+                    }
+                }
+                Ok(()) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        let no_boot = || StorageError::BadFile {
+            path: self.path(1),
+            what: "no intact boot page".into(),
+        };
+        best.ok_or_else(|| failure.unwrap_or_else(no_boot))
+    }
+}
+
+fn encode_boot(boot: &Boot, page: &mut Page) {
+    let b = &mut page.bytes_mut()[HEADER_BYTES..];
+    put_u64(b, 0, boot.sequence);
+    put_u64(b, 8, boot.guid);
+    put_u64(b, 16, boot.checkpoint.0);
+    b[24] = u8::from(boot.clean);
+    let s = &boot.settings;
+    b[25] = u8::from(s.accelerated_recovery);
+    b[26] = u8::from(s.read_committed_snapshot);
+    b[27] = u8::from(s.allow_snapshot);
+    b[28] = s.delayed_durability as u8;
+    b[29] = s.recovery_model as u8;
+    b[30] = u8::from(s.read_only);
+    put_u32(b, 32, s.target_recovery_seconds);
+    put_u32(b, 36, boot.collation_version);
+    put_u64(b, 40, boot.redo_start.0);
+}
+
+fn decode_boot(page: &Page) -> Boot {
+    let b = &page.bytes()[HEADER_BYTES..];
+    Boot {
+        sequence: get_u64(b, 0),
+        guid: get_u64(b, 8),
+        checkpoint: Lsn(get_u64(b, 16)),
+        redo_start: Lsn(get_u64(b, 40)),
+        clean: b[24] != 0,
+        settings: Settings {
+            accelerated_recovery: b[25] != 0,
+            read_committed_snapshot: b[26] != 0,
+            allow_snapshot: b[27] != 0,
+            delayed_durability: match b[28] {
+                1 => DelayedDurability::Allowed,
+                2 => DelayedDurability::Forced,
+                _ => DelayedDurability::Disabled,
+            },
+            recovery_model: match b[29] {
+                0 => RecoveryModel::Full,
+                1 => RecoveryModel::BulkLogged,
+                _ => RecoveryModel::Simple,
+            },
+            read_only: b[30] != 0,
+            target_recovery_seconds: get_u32(b, 32),
+        },
+        collation_version: get_u32(b, 36),
+    }
+}

@@ -1,0 +1,105 @@
+//! What all databases of a server share: buffer pool, lock manager, waits.
+
+use crate::api::{FileSpec, IoCounters, LockInfo, RecoveryReport, Settings};
+use crate::buffer::{Pool, thread_io};
+use crate::database::Database;
+use crate::error::Result;
+use crate::lock::{LockManager, Owner};
+use daruma_base::{DatabaseId, Env, WaitRegistry};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Sizes that bound what the engine may use.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineConfig {
+    pub buffer_pool_pages: usize,
+}
+
+/// What all databases of a server share.
+pub struct Engine {
+    env: Env,
+    waits: Arc<WaitRegistry>,
+    pool: Pool,
+    locks: LockManager,
+    stores: AtomicU32,
+}
+
+impl Engine {
+    pub fn new(env: Env, config: EngineConfig) -> Arc<Engine> {
+        let waits = Arc::new(WaitRegistry::default());
+        let pool = Pool::new(config.buffer_pool_pages, env.clock.clone(), waits.clone());
+        let locks = LockManager::new(env.clock.clone(), waits.clone());
+        Arc::new(Engine {
+            env,
+            waits,
+            pool,
+            locks,
+            stores: AtomicU32::new(1),
+        })
+    }
+
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub fn waits(&self) -> &WaitRegistry {
+        &self.waits
+    }
+
+    pub(crate) fn waits_arc(&self) -> &Arc<WaitRegistry> {
+        &self.waits
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn lock_manager(&self) -> &LockManager {
+        &self.locks
+    }
+
+    pub(crate) fn next_store_id(&self) -> u32 {
+        self.stores.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Creates the files (one data file must have id 1, one file is the log: filegroup 0) and opens them.
+    pub fn create_database(
+        self: &Arc<Self>,
+        id: DatabaseId,
+        name: &str,
+        files: Vec<FileSpec>,
+        settings: Settings,
+    ) -> Result<Arc<Database>> {
+        Database::create(self, id, name, files, settings)
+    }
+
+    /// Opens the files of a database and recovers it. The report says what recovery did.
+    pub fn open_database(
+        self: &Arc<Self>,
+        id: DatabaseId,
+        name: &str,
+        files: Vec<FileSpec>,
+    ) -> Result<(Arc<Database>, RecoveryReport)> {
+        Database::open(self, id, name, files)
+    }
+
+    /// Releases every lock of `owner`: at the end of its transaction.
+    pub fn release_locks(&self, owner: &Owner) {
+        self.locks.release_all(owner);
+    }
+
+    /// All granted and waiting locks, for `sys.dm_tran_locks`.
+    pub fn locks(&self) -> Vec<LockInfo> {
+        self.locks.list()
+    }
+
+    /// Owner id that `owner` waits for at this moment, for `blocking_session_id`.
+    pub fn blocked_by(&self, owner: &Owner) -> Option<u64> {
+        self.locks.blocked_by(owner)
+    }
+
+    /// Logical and physical reads of the calling thread so far.
+    pub fn thread_io(&self) -> IoCounters {
+        thread_io()
+    }
+}

@@ -1,0 +1,495 @@
+//! Locks between transactions: tables, keys, names; and waits for a transaction to end.
+//!
+//! Theory: a row that a transaction wrote needs no lock of its own, for it carries the writer's id; whoever needs it
+//! waits for that id, which its transaction holds exclusively from its first write to its end. So a statement that
+//! changes a million rows holds one lock. Explicit key locks exist for readers that must keep what they read
+//! (REPEATABLE READ, foreign keys), range locks for SERIALIZABLE.
+//!
+//! Deadlocks are found when a wait begins: the wait-for graph is searched from the newcomer. The victim is the one
+//! with the lowest priority, then with the least log written.
+//!
+//! Latches: shard, then nothing; the graph is taken alone. No page latch is held while waiting here.
+
+use crate::api::{LockDescription, LockInfo, LockMode, LockResource, TreeId};
+use crate::error::{Result, StorageError};
+use daruma_base::{CancelFlag, Clock, DatabaseId, TxnId, WaitKind, WaitRegistry};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+const SHARDS: usize = 32;
+/// How long a waiter sleeps before it looks at its cancel flag again.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Holder of locks: one per session. `id` is unique in the server.
+pub struct Owner {
+    pub id: u64,
+    pub cancel: CancelFlag,
+    /// SET LOCK_TIMEOUT in ms; -1 waits for ever.
+    pub lock_timeout_ms: AtomicI64,
+    /// SET DEADLOCK_PRIORITY, -10..=10.
+    pub deadlock_priority: AtomicI64,
+    /// Log written by the current transaction: the cost of choosing it as victim.
+    pub(crate) log_bytes: AtomicU64,
+    victim: AtomicBool,
+    woken: Mutex<bool>,
+    wake: Condvar,
+    held: Mutex<Vec<LockKey>>,
+    /// Trees on which this owner keeps a key lock or range locks.
+    pub(crate) read_locks: Mutex<Vec<(Arc<crate::tree::Tree>, ReadLock)>>,
+}
+
+impl Owner {
+    pub fn new(id: u64, cancel: CancelFlag) -> Arc<Owner> {
+        Arc::new(Owner {
+            id,
+            cancel,
+            lock_timeout_ms: AtomicI64::new(-1),
+            deadlock_priority: AtomicI64::new(0),
+            log_bytes: AtomicU64::new(0),
+            victim: AtomicBool::new(false),
+            woken: Mutex::new(false),
+            wake: Condvar::new(),
+            held: Mutex::default(),
+            read_locks: Mutex::default(),
+        })
+    }
+
+    fn wake(&self) {
+        *self.woken.lock() = true;
+        self.wake.notify_one();
+    }
+
+    fn sleep(&self, at_most: Duration) {
+        let mut woken = self.woken.lock();
+        if !*woken {
+            self.wake.wait_for(&mut woken, at_most);
+        }
+        *woken = false;
+    }
+}
+
+/// Kinds of locks that a tree counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadLock {
+    Key,
+    Range,
+}
+
+/// What a lock is on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LockKey {
+    Resource(DatabaseId, LockResource),
+    Txn(DatabaseId, TxnId),
+    /// Held by an owner of range locks: waiting for it is waiting for that owner's transaction.
+    Ranges(u64, TreeId),
+}
+
+struct Grant {
+    owner: u64,
+    mode: LockMode,
+    count: u32,
+}
+
+struct Waiter {
+    owner: Arc<Owner>,
+    mode: LockMode,
+    ticket: u64,
+}
+
+#[derive(Default)]
+struct Queue {
+    granted: Vec<Grant>,
+    waiting: Vec<Waiter>,
+}
+
+#[derive(Default)]
+struct Graph {
+    edges: HashMap<u64, (Arc<Owner>, Vec<u64>)>,
+}
+
+pub struct LockManager {
+    shards: Vec<Mutex<HashMap<LockKey, Queue>>>,
+    graph: Mutex<Graph>,
+    tickets: AtomicU64,
+    waits: Arc<WaitRegistry>,
+    clock: Arc<dyn Clock>,
+}
+
+/// May `a` be granted beside `b` held by someone else? (SQL Server's matrix for these modes.)
+fn compatible(a: LockMode, b: LockMode) -> bool {
+    use LockMode::*;
+    match (a, b) {
+        (SchS, SchM) | (SchM, _) | (_, SchM) => false,
+        (SchS, _) | (_, SchS) => true,
+        (IntentShared, Exclusive) | (Exclusive, _) | (_, Exclusive) => false,
+        (IntentShared, _) | (_, IntentShared) => true,
+        (IntentExclusive, IntentExclusive) => true,
+        (IntentExclusive, _) | (_, IntentExclusive) => false,
+        (Shared, Shared | Update) | (Update, Shared) => true,
+        (Shared, _) | (_, Shared) | (Update, _) | (_, Update) => false,
+        (SharedIntentExclusive, SharedIntentExclusive) => false,
+    }
+}
+
+fn wait_kind(mode: LockMode) -> WaitKind {
+    match mode {
+        LockMode::SchS => WaitKind::LockSchS,
+        LockMode::SchM => WaitKind::LockSchM,
+        LockMode::IntentShared => WaitKind::LockIs,
+        LockMode::IntentExclusive => WaitKind::LockIx,
+        LockMode::Shared => WaitKind::LockS,
+        LockMode::Update => WaitKind::LockU,
+        LockMode::SharedIntentExclusive | LockMode::Exclusive => WaitKind::LockX,
+    }
+}
+
+pub(crate) fn mode_name(mode: LockMode) -> &'static str {
+    match mode {
+        LockMode::SchS => "Sch-S",
+        LockMode::SchM => "Sch-M",
+        LockMode::IntentShared => "IS",
+        LockMode::IntentExclusive => "IX",
+        LockMode::Shared => "S",
+        LockMode::Update => "U",
+        LockMode::SharedIntentExclusive => "SIX",
+        LockMode::Exclusive => "X",
+    }
+}
+
+impl Queue {
+    /// Owners that keep `owner` from getting `mode`, with those who wait before `ticket`.
+    fn blockers(&self, owner: u64, mode: LockMode, ticket: u64) -> Vec<u64> {
+        let holds = self.granted.iter().any(|g| g.owner == owner);
+        let held = self
+            .granted
+            .iter()
+            .filter(|g| g.owner != owner && !compatible(mode, g.mode))
+            .map(|g| g.owner);
+        // Whoever holds something here already does not queue behind newcomers (conversion).
+        let ahead = self.waiting.iter().filter(|w| {
+            !holds
+                && w.ticket < ticket
+                && w.owner.id != owner
+                && !(compatible(mode, w.mode) && compatible(w.mode, mode))
+        });
+        held.chain(ahead.map(|w| w.owner.id)).collect()
+    }
+
+    /// True when the owner had no grant of this mode before.
+    fn grant(&mut self, owner: u64, mode: LockMode) -> bool {
+        if let Some(grant) = self
+            .granted
+            .iter_mut()
+            .find(|g| g.owner == owner && g.mode == mode)
+        {
+            grant.count += 1;
+            return false;
+        }
+        self.granted.push(Grant {
+            owner,
+            mode,
+            count: 1,
+        });
+        true
+    }
+
+    fn wake_all(&self) {
+        self.waiting.iter().for_each(|w| w.owner.wake());
+    }
+}
+
+impl LockManager {
+    pub fn new(clock: Arc<dyn Clock>, waits: Arc<WaitRegistry>) -> LockManager {
+        LockManager {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            graph: Mutex::default(),
+            tickets: AtomicU64::new(1),
+            waits,
+            clock,
+        }
+    }
+
+    fn shard(&self, key: &LockKey) -> &Mutex<HashMap<LockKey, Queue>> {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        &self.shards[(hasher.finish() as usize) % SHARDS]
+    }
+
+    /// Takes a lock, waiting for it if need be. It stays until `release` or `release_all`.
+    pub fn acquire(&self, owner: &Arc<Owner>, key: &LockKey, mode: LockMode) -> Result<()> {
+        let ticket = {
+            let mut shard = self.shard(key).lock();
+            if !shard.contains_key(key) {
+                shard.insert(key.clone(), Queue::default());
+            }
+            let Some(queue) = shard.get_mut(key) else {
+                return Ok(());
+            };
+            let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+            if queue.blockers(owner.id, mode, ticket).is_empty() {
+                if queue.grant(owner.id, mode) {
+                    owner.held.lock().push(key.clone());
+                }
+                return Ok(());
+            }
+            queue.waiting.push(Waiter {
+                owner: owner.clone(),
+                mode,
+                ticket,
+            });
+            ticket
+        };
+        let start = self.clock.monotonic();
+        let result = self.wait(owner, key, mode, ticket, start);
+        self.waits.record(
+            wait_kind(mode),
+            self.clock.monotonic().saturating_sub(start),
+        );
+        result
+    }
+
+    fn wait(
+        &self,
+        owner: &Arc<Owner>,
+        key: &LockKey,
+        mode: LockMode,
+        ticket: u64,
+        start: Duration,
+    ) -> Result<()> {
+        owner.victim.store(false, Ordering::Release);
+        let timeout = owner.lock_timeout_ms.load(Ordering::Relaxed);
+        let outcome = loop {
+            let blockers = {
+                let mut shard = self.shard(key).lock();
+                let Some(queue) = shard.get_mut(key) else {
+                    break Ok(());
+                };
+                let blockers = queue.blockers(owner.id, mode, ticket);
+                if blockers.is_empty() {
+                    queue.waiting.retain(|w| w.ticket != ticket);
+                    if queue.grant(owner.id, mode) {
+                        owner.held.lock().push(key.clone());
+                    }
+                    self.forget(owner);
+                    return Ok(());
+                }
+                blockers
+            };
+            if owner.cancel.get().is_some() {
+                break Err(StorageError::Cancelled);
+            }
+            if owner.victim.swap(false, Ordering::AcqRel) || self.closes_cycle(owner, blockers) {
+                break Err(StorageError::Deadlock {
+                    wait: wait_kind(mode),
+                });
+            }
+            let waited = self.clock.monotonic().saturating_sub(start);
+            let mut nap = LOOK_INTERVAL;
+            if let Ok(limit) = u64::try_from(timeout) {
+                let limit = Duration::from_millis(limit);
+                if waited >= limit {
+                    break Err(StorageError::LockTimeout);
+                }
+                nap = nap.min(limit - waited);
+            }
+            owner.sleep(nap);
+        };
+        self.forget(owner);
+        self.leave(key, ticket);
+        outcome
+    }
+
+    /// A waiter gives up: those behind it may go.
+    fn leave(&self, key: &LockKey, ticket: u64) {
+        let mut shard = self.shard(key).lock();
+        if let Some(queue) = shard.get_mut(key) {
+            queue.waiting.retain(|w| w.ticket != ticket);
+            queue.wake_all();
+            if queue.granted.is_empty() && queue.waiting.is_empty() {
+                shard.remove(key);
+            }
+        }
+    }
+
+    fn forget(&self, owner: &Owner) {
+        self.graph.lock().edges.remove(&owner.id);
+    }
+
+    /// Enters the wait into the graph. True when `owner` itself must give way; another victim is told.
+    fn closes_cycle(&self, owner: &Arc<Owner>, blockers: Vec<u64>) -> bool {
+        let mut graph = self.graph.lock();
+        graph.edges.insert(owner.id, (owner.clone(), blockers));
+        let Some(cycle) = graph.find_cycle(owner.id) else {
+            return false;
+        };
+        let cost = |o: &Arc<Owner>| {
+            (
+                o.deadlock_priority.load(Ordering::Relaxed),
+                o.log_bytes.load(Ordering::Relaxed),
+                u64::MAX - o.id,
+            )
+        };
+        let Some(victim) = cycle.into_iter().min_by_key(cost) else {
+            return false;
+        };
+        if victim.id == owner.id {
+            return true;
+        }
+        victim.victim.store(true, Ordering::Release);
+        victim.wake();
+        false
+    }
+
+    /// Gives back one grant of `mode`.
+    pub fn release(&self, owner: &Owner, key: &LockKey, mode: LockMode) {
+        let gone = {
+            let mut shard = self.shard(key).lock();
+            let Some(queue) = shard.get_mut(key) else {
+                return;
+            };
+            let Some(at) = queue
+                .granted
+                .iter()
+                .position(|g| g.owner == owner.id && g.mode == mode)
+            else {
+                return;
+            };
+            queue.granted[at].count -= 1;
+            let gone = queue.granted[at].count == 0;
+            if gone {
+                queue.granted.swap_remove(at);
+                queue.wake_all();
+                if queue.granted.is_empty() && queue.waiting.is_empty() {
+                    shard.remove(key);
+                }
+            }
+            gone
+        };
+        if gone {
+            let mut held = owner.held.lock();
+            if let Some(at) = held.iter().rposition(|k| k == key) {
+                held.swap_remove(at);
+            }
+        }
+    }
+
+    /// Gives back everything the owner holds.
+    pub fn release_all(&self, owner: &Owner) {
+        for (tree, kind) in std::mem::take(&mut *owner.read_locks.lock()) {
+            tree.release_read_lock(owner.id, kind);
+        }
+        let held = std::mem::take(&mut *owner.held.lock());
+        for key in held {
+            let mut shard = self.shard(&key).lock();
+            if let Some(queue) = shard.get_mut(&key) {
+                queue.granted.retain(|g| g.owner != owner.id);
+                queue.wake_all();
+                if queue.granted.is_empty() && queue.waiting.is_empty() {
+                    shard.remove(&key);
+                }
+            }
+        }
+        owner.log_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns when the transaction has ended.
+    pub fn wait_for_txn(
+        &self,
+        owner: &Arc<Owner>,
+        database: DatabaseId,
+        txn: TxnId,
+        mode: LockMode,
+    ) -> Result<()> {
+        let key = LockKey::Txn(database, txn);
+        // Update rather than shared, so that the writers waiting for one transaction go on one after the other.
+        self.acquire(owner, &key, mode)?;
+        self.release(owner, &key, mode);
+        Ok(())
+    }
+
+    /// Does anyone else hold a lock on this key that conflicts with `mode`?
+    pub fn conflicts(&self, owner: &Owner, key: &LockKey, mode: LockMode) -> bool {
+        let shard = self.shard(key).lock();
+        let other = |q: &Queue| {
+            q.granted
+                .iter()
+                .any(|g| g.owner != owner.id && !compatible(mode, g.mode))
+        };
+        shard.get(key).is_some_and(other)
+    }
+
+    /// Owner that `owner` is waiting for.
+    pub fn blocked_by(&self, owner: &Owner) -> Option<u64> {
+        self.graph
+            .lock()
+            .edges
+            .get(&owner.id)
+            .and_then(|(_, blockers)| blockers.first().copied())
+    }
+
+    pub fn list(&self) -> Vec<LockInfo> {
+        let mut out = Vec::new();
+        for shard in &self.shards {
+            for (key, queue) in shard.lock().iter() {
+                let (database, resource) = match key {
+                    LockKey::Resource(db, r) => (db.0, LockDescription::Resource(r.clone())),
+                    LockKey::Txn(db, id) => (db.0, LockDescription::Transaction(*id)),
+                    LockKey::Ranges(_, tree) => (0, LockDescription::Range { tree: *tree }),
+                };
+                let info = |owner, mode, granted| LockInfo {
+                    database,
+                    owner,
+                    resource: resource.clone(),
+                    mode: mode_name(mode),
+                    granted,
+                };
+                out.extend(queue.granted.iter().map(|g| info(g.owner, g.mode, true)));
+                out.extend(
+                    queue
+                        .waiting
+                        .iter()
+                        .map(|w| info(w.owner.id, w.mode, false)),
+                );
+            }
+        }
+        out
+    }
+}
+
+impl Graph {
+    /// Owners on a cycle through `start`.
+    fn find_cycle(&self, start: u64) -> Option<Vec<Arc<Owner>>> {
+        let mut seen = HashSet::new();
+        let mut path = Vec::new();
+        self.search(start, start, &mut seen, &mut path)
+            .then_some(path)
+    }
+
+    fn search(
+        &self,
+        at: u64,
+        start: u64,
+        seen: &mut HashSet<u64>,
+        path: &mut Vec<Arc<Owner>>,
+    ) -> bool {
+        let Some((owner, blockers)) = self.edges.get(&at) else {
+            return false;
+        };
+        path.push(owner.clone());
+        for next in blockers {
+            if *next == start {
+                return true;
+            }
+            // Depth is bounded by the number of waiting sessions, each of which has a thread of its own.
+            if seen.insert(*next) && self.search(*next, start, seen, path) {
+                return true;
+            }
+        }
+        path.pop();
+        false
+    }
+}

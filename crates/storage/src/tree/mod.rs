@@ -1,0 +1,293 @@
+//! B+trees: finding, reading and changing entries by key.
+//!
+//! Theory: the root never moves. Descents latch parent before child and let go of the parent then (latch coupling);
+//! writers latch the leaf exclusively. When a leaf has no room, the writer lets go of everything and calls for a split
+//! under the tree's structure latch: one structure change at a time per tree, each one atomic log record. There are no
+//! pointers to the left; a backward scan finds the page before by descending again.
+//!
+//! Invariants
+//! 1. A child pointer is followed only while its parent is latched, except along `next`, where the reader checks that
+//!    no page was unlinked meanwhile (`unlinks`).
+//! 2. Entries below a separator are in the child left of it, the others right of it.
+//! 3. A leaf entry is removed only when no reader can need it, or by the rollback of its own insert.
+//!
+//! Files: `scan` (reading ranges), `write` (changing entries), `shape` (splits, purging, unlinking), `space` (freeing a
+//! whole tree).
+
+mod scan;
+mod shape;
+mod space;
+mod write;
+
+pub use scan::Scan;
+pub(crate) use space::{clear_bits, free_last_page};
+
+use crate::api::{Bound, Entry, Stamp, TreeId};
+use crate::buffer::{PageRead, PageWrite};
+use crate::database::Database;
+use crate::error::{Result, StorageError};
+use crate::page::{Head, Page, PageType};
+use crate::txn::{ReadView, Sight};
+use daruma_base::{PageId, TxnId};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Deeper than any tree that fits a database: a longer descent means a damaged tree.
+const DEPTH_MAX: usize = 24;
+
+/// A range that a serializable transaction has read.
+struct RangeLock {
+    owner: u64,
+    low: Bound,
+    high: Bound,
+}
+
+/// A B+tree.
+pub struct Tree {
+    id: TreeId,
+    db: Weak<Database>,
+    /// Structure changes, one at a time.
+    shape: Mutex<()>,
+    /// Pages unlinked so far: a reader between pages that finds it changed starts again from its key.
+    unlinks: AtomicU64,
+    /// Explicit key locks on this tree: writers look for them only when there are any.
+    key_locks: AtomicU32,
+    range_count: AtomicU32,
+    ranges: Mutex<Vec<RangeLock>>,
+    /// Live entries, -1 until first asked for.
+    count: AtomicI64,
+    pages: AtomicI64,
+}
+
+/// What a reader makes of an entry.
+enum Seen {
+    /// Use this payload; `None` takes the one on the page.
+    Visible(Stamp, Option<Vec<u8>>),
+    Invisible,
+    /// A transaction that must end first.
+    Wait(TxnId),
+}
+
+impl Tree {
+    pub(crate) fn new(id: TreeId, db: Weak<Database>) -> Tree {
+        Tree {
+            id,
+            db,
+            shape: Mutex::new(()),
+            unlinks: AtomicU64::new(0),
+            key_locks: AtomicU32::new(0),
+            range_count: AtomicU32::new(0),
+            ranges: Mutex::default(),
+            count: AtomicI64::new(-1),
+            pages: AtomicI64::new(-1),
+        }
+    }
+
+    pub fn id(&self) -> TreeId {
+        self.id
+    }
+
+    fn database(&self) -> Result<Arc<Database>> {
+        self.db
+            .upgrade()
+            .ok_or(StorageError::NotOnline { state: "closed" })
+    }
+
+    fn damaged(&self, db: &Database, page: PageId, what: &str) -> StorageError {
+        StorageError::DamagedPage {
+            page,
+            path: db.store().files.path(page.file),
+            what: what.into(),
+        }
+    }
+
+    // --- statistics ---------------------------------------------------------------------------------------------
+
+    /// Entries, without deleted ones; approximate.
+    pub fn approximate_count(&self) -> u64 {
+        self.estimate().0
+    }
+
+    /// Pages of the tree, approximately.
+    pub fn approximate_pages(&self) -> u64 {
+        self.estimate().1
+    }
+
+    fn estimate(&self) -> (u64, u64) {
+        let (count, pages) = (
+            self.count.load(Ordering::Relaxed),
+            self.pages.load(Ordering::Relaxed),
+        );
+        if count >= 0 && pages >= 0 {
+            return (count as u64, pages.max(1) as u64);
+        }
+        let (count, pages) = self
+            .database()
+            .and_then(|db| self.measure(&db))
+            .unwrap_or((0, 1));
+        self.count.store(count, Ordering::Relaxed);
+        self.pages.store(pages, Ordering::Relaxed);
+        (count as u64, pages as u64)
+    }
+
+    /// Estimate from the fan-out of a few paths.
+    fn measure(&self, db: &Database) -> Result<(i64, i64)> {
+        let (mut pages, mut width) = (1i64, 1i64);
+        let mut id = self.id.0;
+        for _ in 0..DEPTH_MAX {
+            let page = self.read_page(db, id)?;
+            if page.is_leaf() {
+                let live = (0..page.slots())
+                    .filter(|s| !page.head(*s).is_deleted())
+                    .count() as i64;
+                return Ok((width * live, pages));
+            }
+            width *= page.slots() as i64;
+            pages += width;
+            id = page.child(page.slots() / 2);
+        }
+        Err(self.damaged(db, id, "the tree is too deep"))
+    }
+
+    fn add_count(&self, by: i64) {
+        if self.count.load(Ordering::Relaxed) >= 0 {
+            self.count.fetch_add(by, Ordering::Relaxed);
+        }
+    }
+
+    fn add_pages(&self, by: i64) {
+        if self.pages.load(Ordering::Relaxed) >= 0 {
+            self.pages.fetch_add(by, Ordering::Relaxed);
+        }
+    }
+
+    // --- descending ---------------------------------------------------------------------------------------------
+
+    fn check_page(&self, db: &Database, page: &Page, id: PageId) -> Result<()> {
+        if page.page_type() == Some(PageType::Tree) && page.tree() == self.id.0 {
+            return Ok(());
+        }
+        Err(self.damaged(db, id, "it does not belong to its tree"))
+    }
+
+    fn read_page<'a>(&self, db: &'a Database, id: PageId) -> Result<PageRead<'a>> {
+        let page = db.pool().read(db.store(), id)?;
+        self.check_page(db, &page, id)?;
+        Ok(page)
+    }
+
+    fn write_page<'a>(&self, db: &'a Database, id: PageId) -> Result<PageWrite<'a>> {
+        let page = db.pool().write(db.store(), id)?;
+        self.check_page(db, &page, id)?;
+        Ok(page)
+    }
+
+    /// The leaf that covers `key`, latched for reading.
+    fn leaf_read<'a>(&self, db: &'a Database, key: &[u8]) -> Result<PageRead<'a>> {
+        let mut page = self.read_page(db, self.id.0)?;
+        for _ in 0..DEPTH_MAX {
+            if page.is_leaf() {
+                return Ok(page);
+            }
+            page = self.read_page(db, page.child(page.child_slot(key)))?;
+        }
+        Err(self.damaged(db, page.id(), "the tree is too deep"))
+    }
+
+    /// The leaf that covers `key`, latched for changing.
+    fn leaf_write<'a>(&self, db: &'a Database, key: &[u8]) -> Result<PageWrite<'a>> {
+        'again: loop {
+            let mut page = self.read_page(db, self.id.0)?;
+            if page.is_leaf() {
+                drop(page);
+                let page = self.write_page(db, self.id.0)?;
+                if page.is_leaf() {
+                    return Ok(page);
+                }
+                continue 'again;
+            }
+            for _ in 0..DEPTH_MAX {
+                let child = page.child(page.child_slot(key));
+                if page.level() == 1 {
+                    // The parent stays latched until the child is.
+                    let leaf = self.write_page(db, child)?;
+                    return Ok(leaf);
+                }
+                page = self.read_page(db, child)?;
+            }
+            return Err(self.damaged(db, page.id(), "the tree is too deep"));
+        }
+    }
+
+    // --- reading one entry --------------------------------------------------------------------------------------
+
+    /// The entry with this key, as the view sees it.
+    pub fn get(self: &Arc<Self>, view: &ReadView, key: &[u8]) -> Result<Option<Entry>> {
+        let db = view.database();
+        self.lock_for_reading(view, key)?;
+        loop {
+            let leaf = self.leaf_read(db, key)?;
+            let Ok(slot) = leaf.search(key) else {
+                return Ok(None);
+            };
+            match self.judge(view, &leaf, slot) {
+                Seen::Visible(stamp, payload) => {
+                    let payload = payload.unwrap_or_else(|| leaf.payload(slot).to_vec());
+                    return Ok(Some(Entry { payload, stamp }));
+                }
+                Seen::Invisible => return Ok(None),
+                Seen::Wait(txn) => {
+                    drop(leaf);
+                    view.wait_for(txn)?;
+                }
+            }
+        }
+    }
+
+    /// What the view makes of the entry in `slot`.
+    fn judge(&self, view: &ReadView, leaf: &Page, slot: usize) -> Seen {
+        let head = leaf.head(slot);
+        match view.sees(head.writer) {
+            Sight::Yes => shown(head, None),
+            Sight::Wait => Seen::Wait(head.writer),
+            Sight::No => self.judge_versions(view, leaf, slot),
+        }
+    }
+
+    /// Follows the version chain to the newest version the view sees.
+    fn judge_versions(&self, view: &ReadView, leaf: &Page, slot: usize) -> Seen {
+        let versions = view.database().versions();
+        'again: loop {
+            let mut head = leaf.head(slot);
+            let mut payload = None;
+            loop {
+                match view.sees(head.writer) {
+                    Sight::Yes => return shown(head, payload),
+                    Sight::Wait => return Seen::Wait(head.writer),
+                    Sight::No if head.version == 0 => return Seen::Invisible,
+                    Sight::No => {}
+                }
+                // A version that is gone belonged to a transaction that has become visible to everyone since.
+                let Some(version) = versions.read(head.version) else {
+                    continue 'again;
+                };
+                head = version.head;
+                payload = Some(version.payload);
+            }
+        }
+    }
+}
+
+fn shown(head: Head, payload: Option<Vec<u8>>) -> Seen {
+    if head.is_deleted() {
+        return Seen::Invisible;
+    }
+    Seen::Visible(
+        Stamp {
+            txn: head.writer,
+            version: head.version,
+        },
+        payload,
+    )
+}

@@ -1,0 +1,279 @@
+//! Changing the shape of a tree: splits, purging of dead entries, unlinking of empty leaves.
+//!
+//! Each change is one log record over all pages it touches, so a crash leaves it done or not begun. The tree's `shape`
+//! latch admits one at a time; pages are latched from the root down, the allocation page last.
+
+use super::{DEPTH_MAX, Tree};
+use crate::alloc::{Allocation, bit_of};
+use crate::api::KEY_BYTES_MAX;
+use crate::buffer::PageWrite;
+use crate::database::Database;
+use crate::error::Result;
+use crate::log::AppendKind;
+use crate::log::record::{self, Kind, PartsWriter};
+use crate::page::{INTERNAL_HEAD_BYTES, Page, PageType};
+use daruma_base::{Lsn, PageId, TxnId};
+use std::sync::atomic::Ordering;
+
+/// Room that an internal page must have so that a child can be split under it.
+const SEPARATOR_ROOM_BYTES: usize = INTERNAL_HEAD_BYTES + KEY_BYTES_MAX + 2;
+
+impl Tree {
+    /// Makes room for `bytes` in the leaf that covers `key`: by dropping dead entries, else by splitting. The caller
+    /// then looks for its leaf again.
+    pub(super) fn make_room(&self, db: &Database, key: &[u8], bytes: usize) -> Result<()> {
+        let _one_at_a_time = self.shape.lock();
+        {
+            let mut leaf = self.leaf_write(db, key)?;
+            if leaf.free_bytes() >= bytes {
+                return Ok(());
+            }
+            if self.purge(db, &mut leaf)?
+                && leaf.free_bytes() >= bytes.max(crate::page::CAPACITY_BYTES / 8)
+            {
+                return Ok(());
+            }
+        }
+        let mut page = self.write_page(db, self.id.0)?;
+        if page.is_leaf() || page.free_bytes() < SEPARATOR_ROOM_BYTES {
+            page = self.grow_root(db, page)?;
+        }
+        for _ in 0..DEPTH_MAX {
+            let slot = page.child_slot(key);
+            let mut child = self.write_page(db, page.child(slot))?;
+            if child.is_leaf() {
+                return self.split(db, &mut page, slot, &mut child, key);
+            }
+            if child.free_bytes() < SEPARATOR_ROOM_BYTES {
+                self.split(db, &mut page, slot, &mut child, key)?;
+                let slot = page.child_slot(key);
+                if page.child(slot) != child.id() {
+                    let right = page.child(slot);
+                    drop(child);
+                    child = self.write_page(db, right)?;
+                }
+            }
+            page = child;
+        }
+        Err(self.damaged(db, page.id(), "the tree is too deep"))
+    }
+
+    /// Moves the root's content into a new child, so that the child can be split under the root.
+    fn grow_root<'a>(&self, db: &'a Database, mut root: PageWrite<'a>) -> Result<PageWrite<'a>> {
+        let mut space = db.choose_pages(self.id.0.file, 1)?;
+        let id = space.pages[0];
+        let mut child = db.pool().write_new(db.store(), id)?;
+        let mut moved = root.clone();
+        rename_page(&mut moved, id);
+        let mut new_root = Page::zeroed();
+        new_root.format(self.id.0, PageType::Tree, root.level() + 1, self.id.0);
+        new_root.insert_internal(0, id, &[]);
+        let mut body = Vec::new();
+        record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
+        write_allocation(&mut body, &space, true);
+        let mut parts = PartsWriter::new(&mut body);
+        parts.image(&moved);
+        parts.image(&new_root);
+        record::finish(&mut body);
+        db.apply_system(
+            &body,
+            &mut [&mut space.bitmap, &mut child, &mut root],
+            AppendKind::System,
+        )?;
+        self.add_pages(1);
+        Ok(root)
+    }
+
+    /// Splits `page`, which is child `slot` of `parent`, so that `key` finds room.
+    fn split<'a>(
+        &self,
+        db: &'a Database,
+        parent: &mut PageWrite<'a>,
+        slot: usize,
+        page: &mut PageWrite<'a>,
+        key: &[u8],
+    ) -> Result<()> {
+        let at = split_point(page, key);
+        let separator = separator(page, at, key);
+        let mut space = db.choose_pages(page.id().file, 1)?;
+        let id = space.pages[0];
+        let mut right = db.pool().write_new(db.store(), id)?;
+        let content = right_half(page, id, at);
+        let mut body = Vec::new();
+        record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
+        write_allocation(&mut body, &space, true);
+        let mut parts = PartsWriter::new(&mut body);
+        parts.image(&content);
+        parts.truncate(
+            page.id(),
+            at,
+            if page.is_leaf() { id } else { PageId::NONE },
+        );
+        parts.internal_insert(parent.id(), slot + 1, id, &separator);
+        record::finish(&mut body);
+        db.apply_system(
+            &body,
+            &mut [&mut space.bitmap, &mut right, page, parent],
+            AppendKind::System,
+        )?;
+        self.add_pages(1);
+        Ok(())
+    }
+
+    /// Removes entries that were deleted by transactions everyone sees. True when there were any.
+    fn purge(&self, db: &Database, leaf: &mut PageWrite<'_>) -> Result<bool> {
+        let watermark = db.txns().base();
+        let dead = |s: &usize| {
+            let head = leaf.head(*s);
+            head.is_deleted() && head.writer < watermark
+        };
+        let slots: Vec<u16> = (0..leaf.slots())
+            .rev()
+            .filter(dead)
+            .map(|s| s as u16)
+            .collect();
+        if slots.is_empty() {
+            return Ok(false);
+        }
+        let mut body = Vec::new();
+        record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
+        PartsWriter::new(&mut body).remove_slots(leaf.id(), &slots);
+        record::finish(&mut body);
+        db.apply_system(&body, &mut [leaf], AppendKind::System)?;
+        Ok(true)
+    }
+
+    /// Cleans the leaf that covers `key`: purges what is dead and unlinks the leaf if nothing is left. False when
+    /// dead entries had to stay because someone may still see them.
+    pub(crate) fn clean(&self, db: &Database, key: &[u8]) -> Result<bool> {
+        let _one_at_a_time = self.shape.lock();
+        {
+            let mut leaf = self.leaf_write(db, key)?;
+            self.purge(db, &mut leaf)?;
+            if leaf.slots() > 0 || leaf.id() == self.id.0 {
+                return Ok((0..leaf.slots()).all(|s| !leaf.head(s).is_deleted()));
+            }
+        }
+        self.unlink_empty(db, key)?;
+        Ok(true)
+    }
+
+    /// Takes an empty leaf out of the chain and frees it. The first child of a parent stays: its left neighbour is
+    /// under another parent, and an empty page there costs one page only.
+    fn unlink_empty(&self, db: &Database, key: &[u8]) -> Result<()> {
+        let mut parent = self.write_page(db, self.id.0)?;
+        for _ in 0..DEPTH_MAX {
+            if parent.is_leaf() {
+                return Ok(());
+            }
+            let slot = parent.child_slot(key);
+            if parent.level() > 1 {
+                let child = self.write_page(db, parent.child(slot))?;
+                parent = child;
+                continue;
+            }
+            if slot == 0 {
+                return Ok(());
+            }
+            let mut left = self.write_page(db, parent.child(slot - 1))?;
+            let mut page = self.write_page(db, parent.child(slot))?;
+            if page.slots() > 0 || left.next() != page.id() {
+                return Ok(());
+            }
+            let (map, bit) = bit_of(page.id());
+            let mut bitmap = db.pool().write(db.store(), map)?;
+            let mut body = Vec::new();
+            record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
+            let mut parts = PartsWriter::new(&mut body);
+            parts.set_next(left.id(), page.next());
+            parts.internal_remove(parent.id(), slot);
+            parts.bits(map, false, &[bit]);
+            // Nobody may take it for a leaf of this tree again.
+            let mut empty = Page::zeroed();
+            empty.format(page.id(), PageType::Free, 0, PageId::NONE);
+            parts.image(&empty);
+            record::finish(&mut body);
+            self.unlinks.fetch_add(1, Ordering::SeqCst);
+            db.apply_system(
+                &body,
+                &mut [&mut left, &mut parent, &mut bitmap, &mut page],
+                AppendKind::System,
+            )?;
+            db.allocator().freed(page.id());
+            self.add_pages(-1);
+            return Ok(());
+        }
+        Err(self.damaged(db, parent.id(), "the tree is too deep"))
+    }
+}
+
+/// Logs that the pages of an allocation are taken.
+pub(super) fn write_allocation(body: &mut Vec<u8>, space: &Allocation<'_>, taken: bool) {
+    let mut parts = PartsWriter::new(body);
+    if space.fresh {
+        parts.image(&space.bitmap);
+    }
+    parts.bits(space.bitmap.id(), taken, &space.bits);
+}
+
+fn rename_page(page: &mut Page, id: PageId) {
+    let bytes = page.bytes_mut();
+    crate::bytes::put_u16(&mut bytes[..], 16, id.file);
+    crate::bytes::put_u32(&mut bytes[..], 20, id.page);
+}
+
+/// Index of the first entry that moves right.
+fn split_point(page: &Page, key: &[u8]) -> usize {
+    let n = page.slots();
+    let ascending = page.is_leaf() && page.next().is_none() && n > 0 && key > page.key(n - 1);
+    if ascending {
+        // Keys that only grow fill each page before they take the next.
+        return n;
+    }
+    if n < 2 {
+        return if n == 1 && page.is_leaf() && key > page.key(0) {
+            1
+        } else {
+            0
+        };
+    }
+    let half = page.used_bytes() / 2;
+    let mut bytes = 0;
+    for slot in 0..n {
+        bytes += page.entry_bytes(slot) + 2;
+        if bytes >= half {
+            return (slot + 1).clamp(1, n - 1);
+        }
+    }
+    n / 2
+}
+
+/// Shortest key that is above everything staying left and not above anything moving right.
+fn separator(page: &Page, at: usize, key: &[u8]) -> Vec<u8> {
+    let right = if at < page.slots() { page.key(at) } else { key };
+    if !page.is_leaf() || at == 0 {
+        return right.to_vec();
+    }
+    let left = page.key(at - 1);
+    let shared = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    right[..(shared + 1).min(right.len())].to_vec()
+}
+
+/// The page that takes the entries from `at` on.
+fn right_half(page: &Page, id: PageId, at: usize) -> Page {
+    let mut right = Page::zeroed();
+    right.format(id, PageType::Tree, page.level(), page.tree());
+    for slot in at..page.slots() {
+        let to = slot - at;
+        if page.is_leaf() {
+            let entry = page.leaf(slot);
+            right.insert_leaf(to, entry.head, entry.key, entry.payload);
+        } else {
+            // The first child of an internal page covers everything below its second separator.
+            let key = if to == 0 { &[] } else { page.key(slot) };
+            right.insert_internal(to, page.child(slot), key);
+        }
+    }
+    right.set_next(page.next());
+    right
+}

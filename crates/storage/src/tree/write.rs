@@ -1,0 +1,526 @@
+//! Changing entries: inserts, updates and deletes, one leaf at a time, each with one log record.
+//!
+//! A change is planned under the leaf's latch, logged, and then applied by `redo::apply_ops`.
+
+use super::Tree;
+use crate::api::{
+    Batch, ENTRY_BYTES_MAX, KEY_BYTES_MAX, LockMode, LockResource, Stamp, UpdateBatch, WriteOutcome,
+};
+use crate::buffer::PageWrite;
+use crate::database::Database;
+use crate::error::{Result, StorageError};
+use crate::lock::LockKey;
+use crate::log::RECORD_BYTES_MAX;
+use crate::log::record::{OpsWriter, RECORD_HEADER_BYTES};
+use crate::page::{Head, LEAF_HEAD_BYTES, Page};
+use crate::status::TxnStatus;
+use crate::txn::{Txn, TxnState};
+use daruma_base::TxnId;
+use std::sync::Arc;
+
+/// A record is closed before one more operation could overflow it: an update carries old and new bytes and a key.
+const OPS_BYTES_MAX: usize = RECORD_BYTES_MAX - (2 * ENTRY_BYTES_MAX + KEY_BYTES_MAX + 4096);
+
+/// Why a change stopped at an entry.
+enum Stop {
+    /// Another transaction wrote it and has not ended.
+    WaitTxn(TxnId),
+    /// Another transaction keeps a lock on the key or a range around it.
+    WaitKey,
+    WaitRange(u64),
+    /// The leaf must be split first.
+    NoRoom,
+    /// The next key is in another leaf, or the record is full.
+    NextLeaf,
+    Duplicate,
+    Refused(WriteOutcome),
+}
+
+/// One requested change.
+#[derive(Clone, Copy)]
+enum Change<'a> {
+    Insert {
+        key: &'a [u8],
+        payload: &'a [u8],
+    },
+    Update {
+        key: &'a [u8],
+        stamp: Stamp,
+        payload: &'a [u8],
+    },
+    Delete {
+        key: &'a [u8],
+        stamp: Stamp,
+    },
+}
+
+impl<'a> Change<'a> {
+    fn key(&self) -> &'a [u8] {
+        match self {
+            Change::Insert { key, .. }
+            | Change::Update { key, .. }
+            | Change::Delete { key, .. } => key,
+        }
+    }
+}
+
+/// Operations planned for one leaf and not yet applied.
+struct Plan<'p, 'w> {
+    page: &'p Page,
+    writer: OpsWriter<'w>,
+    /// Entries inserted so far: later slots shift by as many.
+    inserted: usize,
+    free: usize,
+    /// Changes planned; a key must not be planned twice against the page as it was.
+    last_key: Option<Vec<u8>>,
+    live: i64,
+    /// Where the last key was found: the next one is usually right behind it.
+    cursor: usize,
+}
+
+impl Tree {
+    /// Fails with `DuplicateKey` when a live entry has the key (after waiting for the transaction that wrote it).
+    pub fn insert(self: &Arc<Self>, txn: &Txn, key: &[u8], payload: &[u8]) -> Result<()> {
+        self.change_all(txn, 1, |_| Change::Insert { key, payload }, &mut |_, _| {})
+    }
+
+    /// Inserts the entries of `rows` in order; fastest when they come in key order. Stops at the first error:
+    /// the caller rolls back to its savepoint.
+    pub fn insert_batch(self: &Arc<Self>, txn: &Txn, rows: &Batch) -> Result<()> {
+        let change = |i| Change::Insert {
+            key: rows.key(i),
+            payload: rows.payload(i),
+        };
+        self.change_all(txn, rows.len(), change, &mut |_, _| {})
+    }
+
+    pub fn update(
+        self: &Arc<Self>,
+        txn: &Txn,
+        key: &[u8],
+        stamp: Stamp,
+        payload: &[u8],
+    ) -> Result<WriteOutcome> {
+        let mut outcome = WriteOutcome::Done;
+        self.change_all(
+            txn,
+            1,
+            |_| Change::Update {
+                key,
+                stamp,
+                payload,
+            },
+            &mut |_, o| outcome = o,
+        )?;
+        Ok(outcome)
+    }
+
+    /// Updates many entries, in key order, page by page. Fills `refused` with the positions that were not `Done`.
+    pub fn update_batch(
+        self: &Arc<Self>,
+        txn: &Txn,
+        rows: &UpdateBatch,
+        refused: &mut Vec<(usize, WriteOutcome)>,
+    ) -> Result<()> {
+        let rows = &rows.batch;
+        let change = |i| Change::Update {
+            key: rows.key(i),
+            stamp: rows.stamp(i),
+            payload: rows.payload(i),
+        };
+        self.change_all(txn, rows.len(), change, &mut |i, o| refused.push((i, o)))
+    }
+
+    pub fn delete(self: &Arc<Self>, txn: &Txn, key: &[u8], stamp: Stamp) -> Result<WriteOutcome> {
+        let mut outcome = WriteOutcome::Done;
+        self.change_all(txn, 1, |_| Change::Delete { key, stamp }, &mut |_, o| {
+            outcome = o
+        })?;
+        Ok(outcome)
+    }
+
+    /// Deletes many entries, in key order (payloads ignored). Fills `refused` like `update_batch`.
+    pub fn delete_batch(
+        self: &Arc<Self>,
+        txn: &Txn,
+        rows: &Batch,
+        refused: &mut Vec<(usize, WriteOutcome)>,
+    ) -> Result<()> {
+        let change = |i| Change::Delete {
+            key: rows.key(i),
+            stamp: rows.stamp(i),
+        };
+        self.change_all(txn, rows.len(), change, &mut |i, o| refused.push((i, o)))
+    }
+
+    fn change_all<'c>(
+        self: &Arc<Self>,
+        txn: &Txn,
+        count: usize,
+        change: impl Fn(usize) -> Change<'c>,
+        refused: &mut dyn FnMut(usize, WriteOutcome),
+    ) -> Result<()> {
+        let db = txn.database();
+        let mut at = 0;
+        while at < count {
+            check_sizes(change(at))?;
+            let (done, stop) = self.change_leaf(txn, at, count, &change)?;
+            at += done;
+            match stop {
+                Stop::NextLeaf => {}
+                Stop::Refused(outcome) => {
+                    if outcome == WriteOutcome::Changed && txn.is_snapshot() {
+                        return Err(StorageError::SnapshotConflict);
+                    }
+                    refused(at, outcome);
+                    at += 1;
+                }
+                Stop::Duplicate => {
+                    return Err(StorageError::DuplicateKey {
+                        key: change(at).key().to_vec(),
+                    });
+                }
+                Stop::NoRoom => self.make_room(db, change(at).key(), needed_bytes(change(at)))?,
+                Stop::WaitTxn(other) => {
+                    db.locks()
+                        .wait_for_txn(txn.owner(), db.id(), other, LockMode::Update)?;
+                }
+                Stop::WaitKey => {
+                    let resource = LockResource::Key {
+                        tree: self.id(),
+                        key: change(at).key().to_vec(),
+                    };
+                    let key = LockKey::Resource(db.id(), resource);
+                    db.locks().acquire(txn.owner(), &key, LockMode::Exclusive)?;
+                }
+                Stop::WaitRange(owner) => {
+                    let key = LockKey::Ranges(owner, self.id());
+                    db.locks().acquire(txn.owner(), &key, LockMode::Shared)?;
+                    db.locks().release(txn.owner(), &key, LockMode::Shared);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out as many changes as belong to one leaf, from `first` on. Returns how many, and what stopped it.
+    fn change_leaf<'c>(
+        self: &Arc<Self>,
+        txn: &Txn,
+        first: usize,
+        count: usize,
+        change: &impl Fn(usize) -> Change<'c>,
+    ) -> Result<(usize, Stop)> {
+        let db = txn.database();
+        let mut state = txn.start_write()?;
+        let mut leaf = self.leaf_write(db, change(first).key())?;
+        let mut record = std::mem::take(&mut state.scratch);
+        state.start_record(&mut record, crate::log::record::Kind::Ops);
+        let mut plan = Plan {
+            page: &leaf,
+            writer: OpsWriter::new(&mut record, leaf.id(), self.id().0),
+            inserted: 0,
+            free: leaf.free_bytes(),
+            last_key: None,
+            live: 0,
+            cursor: 0,
+        };
+        let mut done = 0;
+        let stop = loop {
+            if first + done >= count || plan.writer.len() > OPS_BYTES_MAX {
+                break Stop::NextLeaf;
+            }
+            let next = change(first + done);
+            if done > 0 && (check_sizes(next).is_err() || !plan.covers(next.key())) {
+                break Stop::NextLeaf;
+            }
+            match self.plan_one(db, txn, &mut state, &mut plan, next) {
+                Ok(()) => done += 1,
+                Err(stop) => break stop,
+            }
+        };
+        let live = plan.live;
+        let ops = plan.writer.count();
+        plan.writer.finish();
+        let result = if ops > 0 {
+            apply(db, &mut state, &mut leaf, &record)
+        } else {
+            Ok(())
+        };
+        let dead = leaf.slots() > 0
+            && live < 0
+            && leaf.head(leaf.slots() - 1).is_deleted()
+            && leaf.head(0).is_deleted();
+        let dead_key = dead.then(|| leaf.key(0).to_vec());
+        drop(leaf);
+        state.scratch = record;
+        result?;
+        self.add_count(live);
+        if let Some(key) = dead_key {
+            db.note_dead(self, key);
+        }
+        Ok((done, stop))
+    }
+
+    /// Plans one change against the latched leaf.
+    fn plan_one(
+        &self,
+        db: &Database,
+        txn: &Txn,
+        state: &mut TxnState,
+        plan: &mut Plan<'_, '_>,
+        change: Change<'_>,
+    ) -> std::result::Result<(), Stop> {
+        let key = change.key();
+        if let Some(owner) = self.range_conflict(txn.owner().id, key) {
+            return Err(Stop::WaitRange(owner));
+        }
+        if self.key_locked_by_other(db, txn, key) {
+            return Err(Stop::WaitKey);
+        }
+        let found = plan.find(key);
+        let slot = match found {
+            Ok(slot) | Err(slot) => slot,
+        };
+        let me = state.id();
+        match (change, found) {
+            (Change::Insert { key, payload }, Err(_)) => plan.insert(slot, key, payload)?,
+            (Change::Insert { key, payload }, Ok(_)) => {
+                let head = plan.page.head(slot);
+                settled(db, me, head.writer)?;
+                if !head.is_deleted() {
+                    return Err(Stop::Duplicate);
+                }
+                plan.update(db, state, slot, head, key, payload)?;
+                plan.live += 1;
+            }
+            (_, Err(_)) => return Err(Stop::Refused(WriteOutcome::Gone)),
+            (
+                Change::Update {
+                    key,
+                    stamp,
+                    payload,
+                },
+                Ok(_),
+            ) => {
+                let head = plan.checked(db, me, slot, stamp)?;
+                plan.update(db, state, slot, head, key, payload)?;
+            }
+            (Change::Delete { key, stamp }, Ok(_)) => {
+                let head = plan.checked(db, me, slot, stamp)?;
+                let version = version_of(db, state, plan.page, slot, head);
+                plan.writer.delete(slot + plan.inserted, head, version, key);
+                plan.live -= 1;
+            }
+        }
+        plan.last_key = Some(key.to_vec());
+        Ok(())
+    }
+
+    fn key_locked_by_other(&self, db: &Database, txn: &Txn, key: &[u8]) -> bool {
+        if self.key_locks.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            return false;
+        }
+        let resource = LockResource::Key {
+            tree: self.id(),
+            key: key.to_vec(),
+        };
+        db.locks().conflicts(
+            txn.owner(),
+            &LockKey::Resource(db.id(), resource),
+            LockMode::Exclusive,
+        )
+    }
+}
+
+impl Plan<'_, '_> {
+    /// Does `key` certainly belong to this leaf, behind the last planned key?
+    fn covers(&self, key: &[u8]) -> bool {
+        let behind = self
+            .last_key
+            .as_ref()
+            .is_none_or(|last| key > last.as_slice());
+        let slots = self.page.slots();
+        // Beyond the last entry only the rightmost leaf is certain to be the right one.
+        let inside = self.page.next().is_none() || (slots > 0 && key <= self.page.key(slots - 1));
+        behind && inside
+    }
+
+    fn find(&mut self, key: &[u8]) -> std::result::Result<usize, usize> {
+        if self.cursor < self.page.slots() && self.page.key(self.cursor) == key {
+            self.cursor += 1;
+            return Ok(self.cursor - 1);
+        }
+        let found = self.page.search(key);
+        self.cursor = match found {
+            Ok(slot) => slot + 1,
+            Err(slot) => slot,
+        };
+        found
+    }
+
+    /// The head of an entry that may be changed now: settled, unchanged since it was read, not deleted.
+    fn checked(
+        &self,
+        db: &Database,
+        me: TxnId,
+        slot: usize,
+        stamp: Stamp,
+    ) -> std::result::Result<Head, Stop> {
+        let head = self.page.head(slot);
+        settled(db, me, head.writer)?;
+        if head.is_deleted() {
+            return Err(Stop::Refused(WriteOutcome::Gone));
+        }
+        if (Stamp {
+            txn: head.writer,
+            version: head.version,
+        }) != stamp
+        {
+            return Err(Stop::Refused(WriteOutcome::Changed));
+        }
+        Ok(head)
+    }
+
+    fn insert(&mut self, slot: usize, key: &[u8], payload: &[u8]) -> std::result::Result<(), Stop> {
+        let bytes = Page::leaf_entry_bytes(key, payload.len()) + 2;
+        if self.free < bytes {
+            return Err(Stop::NoRoom);
+        }
+        self.free -= bytes;
+        self.writer.insert(slot + self.inserted, key, payload);
+        self.inserted += 1;
+        self.live += 1;
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        db: &Database,
+        state: &mut TxnState,
+        slot: usize,
+        head: Head,
+        key: &[u8],
+        payload: &[u8],
+    ) -> std::result::Result<(), Stop> {
+        let old = self.page.payload(slot);
+        if payload.len() > old.len() {
+            let more = payload.len() - old.len();
+            if self.free < more {
+                return Err(Stop::NoRoom);
+            }
+            self.free -= more;
+        } else {
+            self.free += old.len() - payload.len();
+        }
+        let version = version_of(db, state, self.page, slot, head);
+        self.writer
+            .update(slot + self.inserted, head, version, key, old, payload);
+        Ok(())
+    }
+}
+
+/// Locator of the version to keep: none is added when this transaction wrote the entry already.
+fn version_of(db: &Database, state: &mut TxnState, page: &Page, slot: usize, head: Head) -> u64 {
+    if head.writer == state.id() {
+        return head.version;
+    }
+    let id = state.id();
+    db.versions()
+        .add(&mut state.versions, id, head, page.payload(slot))
+}
+
+/// May the entry be judged now, or must its writer end first?
+fn settled(db: &Database, me: TxnId, writer: TxnId) -> std::result::Result<(), Stop> {
+    if writer != me && db.txns().status(writer) == TxnStatus::Active {
+        return Err(Stop::WaitTxn(writer));
+    }
+    Ok(())
+}
+
+/// Logs a planned record and applies it to its leaf.
+fn apply(
+    db: &Database,
+    state: &mut TxnState,
+    leaf: &mut PageWrite<'_>,
+    record: &[u8],
+) -> Result<()> {
+    leaf.prepare(&db.store().log);
+    let lsn = state.append(db, record)?;
+    let ops = crate::log::record::Ops::parse(&record[RECORD_HEADER_BYTES..]);
+    let applied = ops
+        .ok_or("unreadable record")
+        .and_then(|ops| crate::redo::apply_ops(leaf, &ops, state.id()));
+    // The plan was checked against this very page: anything else is a bug that must not reach the disk.
+    if let Err(what) = applied {
+        panic!("applying a planned change to page {}: {what}", leaf.id());
+    }
+    leaf.set_lsn(lsn);
+    Ok(())
+}
+
+fn needed_bytes(change: Change<'_>) -> usize {
+    match change {
+        Change::Insert { key, payload } | Change::Update { key, payload, .. } => {
+            LEAF_HEAD_BYTES + key.len() + payload.len() + 2
+        }
+        Change::Delete { .. } => 0,
+    }
+}
+
+fn check_sizes(change: Change<'_>) -> Result<()> {
+    let (key, payload) = match change {
+        Change::Insert { key, payload } | Change::Update { key, payload, .. } => {
+            (key.len(), payload.len())
+        }
+        Change::Delete { key, .. } => (key.len(), 0),
+    };
+    if key > KEY_BYTES_MAX {
+        return Err(StorageError::EntryTooLarge {
+            bytes: key,
+            limit: KEY_BYTES_MAX,
+        });
+    }
+    if key + payload > ENTRY_BYTES_MAX {
+        return Err(StorageError::EntryTooLarge {
+            bytes: key + payload,
+            limit: ENTRY_BYTES_MAX,
+        });
+    }
+    Ok(())
+}
+
+impl Tree {
+    pub(crate) fn leaf_for_undo<'a>(&self, db: &'a Database, key: &[u8]) -> Result<PageWrite<'a>> {
+        self.leaf_write(db, key)
+    }
+
+    /// Splits the leaf of `key` so that its entry can take back its old size.
+    pub(crate) fn make_room_for_undo(
+        &self,
+        db: &Database,
+        key: &[u8],
+        op: &crate::log::record::LeafOp<'_>,
+    ) -> Result<()> {
+        let crate::log::record::LeafOp::Update { delta, .. } = op else {
+            return Ok(());
+        };
+        let more = {
+            let leaf = self.leaf_read(db, key)?;
+            let Ok(slot) = leaf.search(key) else {
+                return Ok(());
+            };
+            let current = leaf.payload(slot);
+            crate::undo::payload_before(current, delta).saturating_sub(current.len())
+        };
+        self.make_room(db, key, more)
+    }
+
+    pub(crate) fn undo_failed(&self, db: &Database, leaf: &Page, what: &str) -> StorageError {
+        self.damaged(db, leaf.id(), what)
+    }
+
+    pub(crate) fn count_undone(&self, live: i64) {
+        self.add_count(live);
+    }
+}

@@ -1,0 +1,220 @@
+//! Crash tests: whatever was committed is there, whatever was not is not, at any stop.
+
+mod common;
+
+use common::*;
+use daruma_sim::{Faults, SimDisk, SimRandom};
+use daruma_storage::*;
+use std::sync::Arc;
+
+/// A database with one tree, created and checkpointed.
+fn create(disk: &Arc<SimDisk>, seed: u64, pages: usize) -> (Arc<Database>, TreeId) {
+    let db = engine(disk, seed, pages)
+        .create_database(DB, "t", specs(), Settings::default())
+        .expect("creates");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    txn.commit(Durability::Full).expect("commits");
+    (db, tree)
+}
+
+fn open(disk: &Arc<SimDisk>, seed: u64, pages: usize) -> Result<(Arc<Database>, RecoveryReport)> {
+    engine(disk, seed, pages).open_database(DB, "t", specs())
+}
+
+#[test]
+fn random_transactions_match_a_model_and_survive_reopening() {
+    for seed in 0..6 {
+        let disk = SimDisk::new(seed);
+        let random = SimRandom::new(seed);
+        let (db, tree) = create(&disk, seed, 64);
+        let mut model = Model::new();
+        for round in 0..120 {
+            random_txn(&random, &db, tree, &mut model, 400).expect("no faults");
+            if round % 10 == 0 {
+                db.background_step().expect("background");
+                assert_eq!(dump(&db, tree), model, "seed {seed}, round {round}");
+            }
+        }
+        db.close().expect("closes");
+        drop(db);
+        let (db, report) = open(&disk, seed, 64).expect("opens");
+        assert!(!report.needed, "a clean stop needs no recovery");
+        assert_eq!(dump(&db, tree), model, "seed {seed}");
+    }
+}
+
+/// Stops the machine at the n-th write-side call, crashes, recovers, and checks; then goes on with what is there.
+#[test]
+fn a_stop_at_any_write_loses_nothing_committed_and_keeps_nothing_else() {
+    let runs = std::env::var("DARUMA_CRASH_RUNS")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(150u64);
+    for seed in 0..runs {
+        let disk = SimDisk::new(seed);
+        let random = SimRandom::new(seed ^ 0xABCD);
+        let (mut db, tree) = create(&disk, seed, 64);
+        let mut model = Model::new();
+        for crash in 0..4 {
+            let stop_at = disk.calls() + 1 + random.below(60);
+            disk.set_faults(Faults {
+                stop_at: Some(stop_at),
+                ..Faults::default()
+            });
+            let mut maybe = None;
+            for round in 0..400 {
+                if let Err((_, after)) = random_txn(&random, &db, tree, &mut model, 300) {
+                    maybe = after;
+                    break;
+                }
+                if round % 7 == 3 && db.background_step().is_err() {
+                    break;
+                }
+                if round % 31 == 30 && db.checkpoint().is_err() {
+                    break;
+                }
+            }
+            drop(db);
+            disk.crash();
+            // A second stop during recovery itself.
+            if random.below(2) == 0 {
+                disk.set_faults(Faults {
+                    stop_at: Some(random.below(12)),
+                    ..Faults::default()
+                });
+                drop(open(&disk, seed, 64));
+                disk.crash();
+            }
+            db = match open(&disk, seed, 64) {
+                Ok((db, _)) => db,
+                Err(error) => panic!("seed {seed}, crash {crash}: {error}"),
+            };
+            let found = dump(&db, tree);
+            if Some(&found) == maybe.as_ref() {
+                model = found;
+            } else {
+                assert_eq!(found, model, "seed {seed}, crash {crash}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_fences_the_database_until_recovery() {
+    let disk = SimDisk::new(3);
+    let (db, tree) = create(&disk, 3, 64);
+    let txn = db.begin(&owner(1));
+    db.tree(tree)
+        .expect("tree")
+        .insert(&txn, b"a", b"1")
+        .expect("inserts");
+    disk.set_faults(Faults {
+        fail_at: Some(disk.calls() + 1),
+        ..Faults::default()
+    });
+    assert!(txn.commit(Durability::Full).is_err());
+    assert_eq!(db.state(), DatabaseState::Suspect);
+    let next = db.begin(&owner(2));
+    let refused = db.tree(tree).expect("tree").insert(&next, b"b", b"2");
+    assert!(
+        matches!(refused, Err(StorageError::Fenced { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_flipped_byte_in_a_page_or_in_hard_log_is_noticed() {
+    let disk = SimDisk::new(4);
+    let (db, tree) = create(&disk, 4, 64);
+    for i in 0..50u32 {
+        let txn = db.begin(&owner(1));
+        db.tree(tree)
+            .expect("tree")
+            .insert(&txn, &i.to_be_bytes(), &[7; 300])
+            .expect("inserts");
+        txn.commit(Durability::Full).expect("commits");
+    }
+    drop(db);
+    disk.crash();
+    // The log behind the checkpoint: damage its first block after the start of redo.
+    disk.flip(
+        std::path::Path::new("/t_log.ldf"),
+        8192 + 4096 * 3 + 200,
+        0x40,
+    );
+    let refused = open(&disk, 4, 64).map(|_| ());
+    assert!(
+        matches!(refused, Err(StorageError::DamagedLog { .. })),
+        "{refused:?}"
+    );
+    disk.flip(
+        std::path::Path::new("/t_log.ldf"),
+        8192 + 4096 * 3 + 200,
+        0x40,
+    );
+    let (db, _) = open(&disk, 4, 64).expect("whole again");
+    db.checkpoint().expect("checkpoint");
+    // Another batch through the doublewrite area, or the damaged page would simply be put back from there.
+    let txn = db.begin(&owner(1));
+    db.tree(db.catalog_tree())
+        .expect("tree")
+        .insert(&txn, b"other", b"")
+        .expect("inserts");
+    txn.commit(Durability::Full).expect("commits");
+    db.close().expect("closes");
+    drop(db);
+    disk.flip(
+        std::path::Path::new("/t.mdf"),
+        u64::from(tree.0.page) * 8192 + 5000,
+        1,
+    );
+    let (db, _) = open(&disk, 4, 64).expect("opens: nothing needs the page yet");
+    let txn = db.begin(&owner(1));
+    let found = db
+        .tree(tree)
+        .expect("tree")
+        .get(&txn.view(Isolation::Current), b"x");
+    assert!(
+        matches!(found, Err(StorageError::BadPage { .. })),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn blobs_and_dropped_trees_give_their_pages_back() {
+    let disk = SimDisk::new(5);
+    let (db, _) = create(&disk, 5, 256);
+    let used = |db: &Arc<Database>| db.files()[0].used_pages;
+    let before = used(&db);
+    let bytes: Vec<u8> = (0..20_000_000u32).map(|i| (i % 251) as u8).collect();
+    let txn = db.begin(&owner(1));
+    let blob = db.put_blob(&txn, &bytes).expect("stores");
+    assert!(db.get_blob(blob).expect("reads") == bytes);
+    assert_eq!(
+        db.read_blob(blob, 8_000_000, 100).expect("reads"),
+        &bytes[8_000_000..8_000_100]
+    );
+    txn.rollback().expect("rolls back");
+    while db.background_step().expect("background") {}
+    assert_eq!(used(&db), before, "a rolled back blob");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    for i in 0..3000u32 {
+        db.tree(tree)
+            .expect("tree")
+            .insert(&txn, &i.to_be_bytes(), &[1; 200])
+            .expect("inserts");
+    }
+    let blob = db.put_blob(&txn, &bytes[..3_000_000]).expect("stores");
+    txn.commit(Durability::Full).expect("commits");
+    let txn = db.begin(&owner(1));
+    db.drop_tree(&txn, tree).expect("drops");
+    db.free_blob(&txn, blob).expect("frees");
+    txn.commit(Durability::Full).expect("commits");
+    drop(db);
+    disk.crash();
+    let (db, _) = open(&disk, 5, 256).expect("opens");
+    while db.background_step().expect("background") {}
+    assert_eq!(used(&db), before, "a drop carried out after a crash");
+}
