@@ -1,0 +1,83 @@
+//! What runs behind the edge: logins, sessions and requests, without sockets.
+//!
+//! The edge knows this interface alone, so that tests of the dialogue bring a scripted service of their own.
+
+use daruma_base::{CancelFlag, WaitRegistry};
+use daruma_tds::login::Login7;
+use daruma_tds::request::{RpcRequest, TransactionRequest};
+use daruma_tsql::error::SqlError;
+use daruma_tsql::sink::Sink;
+use daruma_value::{DataType, Value};
+use std::net::SocketAddr;
+
+/// How a connection came in.
+#[derive(Clone, Debug)]
+pub struct ConnectionInfo {
+    pub client: SocketAddr,
+    /// All traffic is encrypted, not the login alone.
+    pub encrypted: bool,
+    pub packet_bytes: usize,
+}
+
+/// A login that was turned down.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// What the client is told, in this order.
+    pub messages: Vec<SqlError>,
+    /// State of the last message in the error log; clients always get 1.
+    pub state: u8,
+    /// What the client must not learn.
+    pub reason: String,
+}
+
+/// How the server was asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    Orderly,
+    /// As after a power failure, but at once.
+    NoWait,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestEnd {
+    Completed,
+    /// An attention stopped it.
+    Cancelled,
+    /// The connection must be closed: fatal error, KILL, lost client.
+    Disconnect,
+}
+
+pub trait Service: Send + Sync {
+    fn server_name(&self) -> &str;
+    /// Writes to the error log. `source` is `Server`, `Logon` or `spid51`.
+    fn write_log(&self, source: &str, text: &str);
+    /// Checks name and password and opens a session. May take its time; holds no lock while it hashes.
+    fn log_in(&self, login: &Login7, connection: &ConnectionInfo) -> Result<Box<dyn ServiceSession>, Refusal>;
+    fn connections_max(&self) -> usize;
+    fn waits(&self) -> Option<&WaitRegistry>;
+    fn shutdown_requested(&self) -> Option<Shutdown>;
+}
+
+/// Session of one connection; lives and dies on its thread.
+pub trait ServiceSession {
+    fn spid(&self) -> i32;
+    fn cancel_flag(&self) -> CancelFlag;
+    fn database(&self) -> String;
+    fn language(&self) -> String;
+    fn batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd;
+    fn rpc(&mut self, request: RpcRequest, sink: &mut dyn Sink) -> RequestEnd;
+    fn transaction(&mut self, request: TransactionRequest, sink: &mut dyn Sink) -> RequestEnd;
+    /// Loads the rows that follow an `INSERT BULK` batch.
+    fn bulk(&mut self, rows: &mut dyn BulkRows, sink: &mut dyn Sink) -> RequestEnd;
+    /// Back to the state after login.
+    fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) -> Result<(), SqlError>;
+}
+
+/// Rows of a bulk load as they arrive. After an error the rest of the load is skipped by the edge.
+pub trait BulkRows {
+    /// Names and types, once, before the first row. Empty: the client gave the load up.
+    fn columns(&mut self) -> Result<Vec<(String, DataType)>, SqlError>;
+    /// The next row; `None` at the end.
+    fn next(&mut self) -> Result<Option<Vec<Value>>, SqlError>;
+}
