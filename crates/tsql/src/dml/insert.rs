@@ -294,6 +294,7 @@ pub fn execute<'a>(
         Some(top) => super::top_rows(&top.eval(&[], host)?)?,
         None => u64::MAX,
     };
+    let limit = limit.min(super::row_limit(host));
     let mut output = plan
         .output
         .as_ref()

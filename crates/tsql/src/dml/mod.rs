@@ -224,6 +224,14 @@ fn top_rows(value: &Value) -> Result<u64> {
     u64::try_from(value.as_i64().ok_or_else(bad)?).map_err(|_| negative())
 }
 
+/// Rows that SET ROWCOUNT lets a statement change.
+fn row_limit(host: &dyn Host) -> u64 {
+    match host.settings().rowcount {
+        0 => u64::MAX,
+        rows => rows,
+    }
+}
+
 fn check_cancel(host: &dyn Host) -> Result<()> {
     match host.cancel().get() {
         Some(_) => Err(StorageError::Cancelled.into()),

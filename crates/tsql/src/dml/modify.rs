@@ -483,7 +483,9 @@ pub fn execute<'a>(
     client: Option<&'a mut RowCallback<'a>>,
 ) -> Result<u64> {
     let txn = host.begin_write(plan.table.table())?;
+    let limit = super::row_limit(host);
     if let Some(hot) = &plan.hot
+        && limit == u64::MAX
         && plan.effects(host)?.is_empty()
     {
         return hot.run(&plan.table, host, &txn);
@@ -502,6 +504,7 @@ pub fn execute<'a>(
             effects: plan.effects(host)?,
             count: 0,
             restart: false,
+            left: limit,
         };
         run.run(&mut output)?;
         if !run.restart {
@@ -524,6 +527,8 @@ struct Run<'a> {
     count: u64,
     /// A row of a statement that cannot judge rows by themselves changed meanwhile.
     restart: bool,
+    /// Rows that SET ROWCOUNT still allows.
+    left: u64,
 }
 
 impl Run<'_> {
@@ -533,13 +538,17 @@ impl Run<'_> {
         let mut changes = Vec::new();
         let mut keys = EntrySet::new();
         let mut seen = HashSet::new();
-        while stream.next(&mut batch)? {
+        while self.left > 0 && stream.next(&mut batch)? {
             super::check_cancel(self.host)?;
             for row in batch.rows() {
                 let (key, stamp) = self.plan.target.key_and_stamp(row)?;
                 if self.plan.repeats && !seen.insert(key.to_vec()) {
                     continue;
                 }
+                if self.left == 0 {
+                    break;
+                }
+                self.left -= 1;
                 if changes.len() >= GATHERED_MAX && !self.plan.together {
                     keys.push(key, &[], stamp, 0);
                 } else {
