@@ -207,7 +207,7 @@ fn parse_everywhere(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn token_soup_never_panics(words in prop::collection::vec(prop::sample::select(WORDS), 0..40)) {
@@ -248,7 +248,7 @@ fn deep_nesting_is_refused_with_191() {
         format!("select {}", wrap("(", "1", ")")),
         format!("select 1 where {}", wrap("(", "a = 1", ")")),
         format!("select {}", wrap("abs(", "1", ")")),
-        format!("select {}", wrap("-", "1", "")),
+        format!("select {}", wrap("- ", "1", "")),
         format!("select {}", wrap("~ ", "1", "")),
         format!("select 1 where {}", wrap("not ", "a = 1", "")),
         format!("select * from {}", wrap("(", "t", ")")),

@@ -6,6 +6,10 @@ use crate::error::SyntaxError;
 use crate::keyword::Keyword;
 use crate::lexer::{Symbol, Token, TokenKind, string_value, unescape};
 
+/// Less than this left on the stack, and the next level of recursion gets a segment of its own.
+const STACK_LEFT_MIN_BYTES: usize = 256 << 10;
+const STACK_SEGMENT_BYTES: usize = 4 << 20;
+
 const END: Token = Token {
     kind: TokenKind::End,
     start: 0,
@@ -281,7 +285,8 @@ impl<'a> Parser<'a> {
         }
         self.depth += 1;
         let outer = std::mem::take(&mut self.height);
-        let tree = parse(self)?;
+        // Frames differ in size between builds; a thread with little room left goes on in a new stack segment.
+        let tree = stacker::maybe_grow(STACK_LEFT_MIN_BYTES, STACK_SEGMENT_BYTES, || parse(self))?;
         self.depth -= 1;
         self.height = outer.max(self.height + 1);
         Ok(tree)

@@ -311,6 +311,9 @@ impl Parser<'_> {
 
     fn database_option(&mut self) -> Parse<DatabaseOption> {
         let option = self.keyword();
+        if option.is_reserved() {
+            return Err(self.unexpected());
+        }
         let name = self.word_upper()?;
         if let Some(option) = bare_database_option(option) {
             return Ok(option);

@@ -38,7 +38,7 @@ impl Parser<'_> {
 
     /// One option without parentheses around the list: a single word, then `= value`, a number, or a list.
     pub(super) fn loose_option(&mut self) -> Parse<OptionItem> {
-        let name = self.option_name_word()?;
+        let name = self.word_upper()?;
         if self.eat_equal() {
             let value = self.option_value()?;
             return Ok(OptionItem { name, value });
@@ -53,13 +53,6 @@ impl Parser<'_> {
             name,
             value: OptionValue::None,
         })
-    }
-
-    fn option_name_word(&mut self) -> Parse<String> {
-        if self.kind() == TokenKind::Quoted {
-            return self.ident().map(|ident| ident.text);
-        }
-        self.word_upper()
     }
 
     pub(super) fn option_value(&mut self) -> Parse<OptionValue> {
@@ -128,7 +121,9 @@ impl Parser<'_> {
                 OptionValue::Off
             }
             TokenKind::Word(K::NULL) => OptionValue::Expr(Expr::Literal(self.literal()?)),
-            TokenKind::Word(_) => OptionValue::Word(self.words(wide)?),
+            TokenKind::Word(word) if wide || may_be_value(word) => {
+                OptionValue::Word(self.words(wide)?)
+            }
             TokenKind::Quoted => self.quoted_value()?,
             TokenKind::Symbol(Symbol::LeftParen) => OptionValue::List(self.option_list()?),
             TokenKind::Symbol(Symbol::Minus | Symbol::Plus) => {
@@ -206,4 +201,20 @@ impl Parser<'_> {
                 | K::DAYS
         )
     }
+}
+
+/// Outside parentheses a reserved word as a value is most likely the next statement.
+fn may_be_value(word: K) -> bool {
+    !word.is_reserved()
+        || matches!(
+            word,
+            K::ALL
+                | K::DEFAULT
+                | K::EXTERNAL
+                | K::FULL
+                | K::PRIMARY
+                | K::PUBLIC
+                | K::SCHEMA
+                | K::USER
+        )
 }

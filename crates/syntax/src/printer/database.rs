@@ -15,6 +15,15 @@ const WITH_EQUALS: &[&str] = &[
     "REMOTE_DATA_ARCHIVE",
 ];
 
+/// Options whose word stands behind a blank.
+const WORD_AFTER_BLANK: &[&str] = &[
+    "CURSOR_DEFAULT",
+    "PARAMETERIZATION",
+    "PARTNER",
+    "PARTNER SAFETY",
+    "WITNESS",
+];
+
 /// One option of ALTER DATABASE SET.
 struct SetOption<'a>(&'a OptionItem);
 
@@ -25,7 +34,11 @@ impl Display for SetOption<'_> {
         match &self.0.value {
             OptionValue::On if blank => write!(f, "{name} ON"),
             OptionValue::Off if blank => write!(f, "{name} OFF"),
-            OptionValue::Word(word) if !name.starts_with("DEFAULT_") => write!(f, "{name} {word}"),
+            OptionValue::Word(word)
+                if WORD_AFTER_BLANK.contains(&name.as_str()) || word.starts_with("CLEAR") =>
+            {
+                write!(f, "{name} {word}")
+            }
             OptionValue::Qualified(value, items) if blank && **value == OptionValue::On => {
                 write!(f, "{name} ON ({})", Commas(items))
             }
