@@ -15,6 +15,8 @@ pub struct SqlError {
     pub line: i32,
     /// Does the error end the batch (and roll back the transaction) whatever XACT_ABORT says: 1205, 3960, kill?
     pub kills_transaction: bool,
+    /// Said right after this one: 1750 after the reason why a constraint could not be made. It is what CATCH sees.
+    pub next: Option<Box<SqlError>>,
 }
 
 impl SqlError {
@@ -27,7 +29,17 @@ impl SqlError {
             procedure: None,
             line: 0,
             kills_transaction: matches!(number, 1205 | 3960),
+            next: None,
         }
+    }
+
+    /// This error, then `next`.
+    pub fn followed(mut self, next: SqlError) -> SqlError {
+        match &mut self.next {
+            Some(last) => **last = (**last).clone().followed(next),
+            None => self.next = Some(Box::new(next)),
+        }
+        self
     }
 }
 

@@ -212,6 +212,19 @@ pub trait Host {
     fn memory_grant_bytes(&self) -> usize;
     /// Directory for spill files, on the engine's disk.
     fn spill(&self) -> Result<SpillSpace>;
+
+    /// The server, for system views. Tests without one have none.
+    fn instance(&self) -> Option<&Arc<crate::instance::Instance>> {
+        None
+    }
+    /// Definitions of a database as this session sees them, for system views.
+    fn catalog(&self, database: DatabaseId) -> Result<Arc<daruma_catalog::DatabaseCatalog>> {
+        Err(crate::messages::error(2520, &[&database.0]))
+    }
+    /// The session's entry in the registry.
+    fn session_entry(&self) -> Option<&Arc<crate::instance::SessionEntry>> {
+        None
+    }
 }
 
 /// Which statement fires a trigger.

@@ -11,8 +11,14 @@
 
 pub mod access;
 pub mod binder;
+pub mod ddl;
 pub mod dml;
 pub mod error;
 pub mod executor;
 pub mod host;
+pub mod instance;
+pub mod messages;
+pub mod session;
 pub mod sink;
+pub mod sysprocs;
+pub mod sysviews;

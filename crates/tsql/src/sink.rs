@@ -16,9 +16,10 @@ pub struct OutputColumn {
 }
 
 /// Which kind of DONE ends a statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DoneKind {
     /// A statement of the batch itself.
+    #[default]
     Statement,
     /// A statement inside a procedure, trigger or dynamic SQL.
     InProcedure,

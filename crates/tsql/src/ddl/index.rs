@@ -1,0 +1,247 @@
+//! CREATE, ALTER and DROP INDEX.
+
+use super::definition;
+use super::table::{Builder, create_missing_trees, filegroup};
+use crate::dml;
+use crate::error::Result;
+use crate::executor::prepare_condition;
+use crate::host::{Host, TableRef};
+use crate::messages;
+use crate::session::Execution;
+use daruma_base::PageId;
+use daruma_catalog::{IndexDef, IndexKind, TableDef, names_equal};
+use daruma_storage::TreeId;
+use daruma_syntax::ast::{self, AlterIndexAction, Expr, Ident, Literal, OptionItem, OptionValue};
+
+pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result<()> {
+    if statement.kind != ast::IndexKind::Rowstore {
+        return Err(messages::not_supported("columnstore, XML, spatial and full-text indexes"));
+    }
+    let table = super::table_named(ex, &statement.table).map_err(|e| match e.number {
+        4902 => messages::error_state(1088, 12, &[&statement.table.dotted()]),
+        4909 => messages::error(1914, &[&statement.table.dotted()]),
+        _ => e,
+    })?;
+    let table = super::lock_for_change(ex, table)?;
+    let mut builder = Builder::of_table(ex, &table)?;
+    builder.written = statement.table.dotted();
+    let key = builder.key_columns(&statement.columns, "index")?;
+    let clustered = statement.clustered == Some(true);
+    let mut made = builder.index(Some(statement.name.text.clone()), clustered, key);
+    made.unique = statement.unique;
+    made.included = builder.included(&statement.include, &made)?;
+    if let Some(filter) = &statement.filter {
+        prepare_condition(filter, &builder.full_scope(), ex)?;
+        made.filter = Some(definition::condition(filter));
+    }
+    apply_options(&mut made, &statement.options)?;
+    made.filegroup = match &statement.storage {
+        Some(space) => filegroup(ex, table.database.id(), Some(space))?,
+        None => table.def.filegroup,
+    };
+    if option_is_on(&statement.options, "DROP_EXISTING") {
+        remove_existing(ex, &mut builder, &statement.name)?;
+    }
+    warn_of_long_key(ex, &builder.def, &made);
+    let id = builder.push_index(made)?;
+    install(ex, &table, builder.def, id).map(|_| ())
+}
+
+/// Puts a definition with a new index in place and fills the index. A new clustered index takes over the table.
+pub(super) fn install(ex: &Execution<'_>, table: &TableRef, mut def: TableDef, index: i32) -> Result<TableRef> {
+    let txn = ex.state.txn_in(table.database.id())?;
+    if index <= 1 {
+        return rebuild(ex, table, def);
+    }
+    create_missing_trees(&mut def, &txn)?;
+    let changed = super::put_table(ex, table, def)?;
+    dml::build::build_index(ex, &changed, index)?;
+    Ok(changed)
+}
+
+/// Moves all rows into new trees: another clustered index, other column types.
+pub(super) fn rebuild(ex: &Execution<'_>, table: &TableRef, mut def: TableDef) -> Result<TableRef> {
+    let txn = ex.state.txn_in(table.database.id())?;
+    for index in &mut def.indexes {
+        index.tree = TreeId(PageId::NONE);
+    }
+    create_missing_trees(&mut def, &txn)?;
+    let secondary: Vec<i32> = def.indexes.iter().skip(1).filter(|i| !i.disabled).map(|i| i.id).collect();
+    let changed = super::put_table(ex, table, def)?;
+    dml::build::rebuild_rows(ex, table, &changed)?;
+    for id in secondary {
+        dml::build::build_index(ex, &changed, id)?;
+    }
+    crate::session::drop_trees(&txn, &table.def)?;
+    Ok(changed)
+}
+
+fn remove_existing(ex: &Execution<'_>, builder: &mut Builder<'_, '_>, name: &Ident) -> Result<()> {
+    let at = builder.def.indexes.iter().position(|i| i.name.as_deref().is_some_and(|n| names_equal(n, &name.text)));
+    let Some(at) = at else {
+        return Err(messages::error(7999, &[&name.text]));
+    };
+    let old = builder.def.indexes.remove(at);
+    if old.kind == IndexKind::Clustered {
+        let heap = builder.heap();
+        builder.def.indexes.insert(0, heap);
+    } else {
+        let txn = ex.state.txn_in(builder.database)?;
+        txn.database().drop_tree(&txn, old.tree)?;
+    }
+    Ok(())
+}
+
+pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterIndex) -> Result<()> {
+    let table = super::table_named(ex, &statement.table).map_err(|e| match e.number {
+        4902 => messages::error_state(1088, 9, &[&statement.table.dotted()]),
+        _ => e,
+    })?;
+    let table = super::lock_for_change(ex, table)?;
+    let ids = chosen(&table, statement)?;
+    match &statement.action {
+        AlterIndexAction::Rebuild { options, .. } => rebuild_chosen(ex, &table, &ids, statement.name.is_none(), options),
+        AlterIndexAction::Reorganize { .. } => Ok(()),
+        AlterIndexAction::Disable => disable(ex, &table, &ids),
+        AlterIndexAction::Set(options) => {
+            let mut def = (*table.def).clone();
+            for index in def.indexes.iter_mut().filter(|i| ids.contains(&i.id)) {
+                apply_options(index, options)?;
+            }
+            super::put_table(ex, &table, def).map(|_| ())
+        }
+        AlterIndexAction::Resume(_) | AlterIndexAction::Pause | AlterIndexAction::Abort => {
+            Err(messages::not_supported("resumable index operations"))
+        }
+    }
+}
+
+fn chosen(table: &TableRef, statement: &ast::AlterIndex) -> Result<Vec<i32>> {
+    match &statement.name {
+        None => Ok(table.def.indexes.iter().map(|i| i.id).collect()),
+        Some(name) => match named(&table.def, &name.text) {
+            Some(index) => Ok(vec![index.id]),
+            None => Err(missing(&statement.table.dotted(), &name.text)),
+        },
+    }
+}
+
+fn missing(table: &str, name: &str) -> crate::error::SqlError {
+    messages::error_state(2727, 11, &[&format!("{table}.{name}")])
+}
+
+fn named<'d>(def: &'d TableDef, name: &str) -> Option<&'d IndexDef> {
+    def.indexes.iter().find(|i| i.name.as_deref().is_some_and(|n| names_equal(n, name)))
+}
+
+fn rebuild_chosen(ex: &Execution<'_>, table: &TableRef, ids: &[i32], all: bool, options: &[OptionItem]) -> Result<()> {
+    let mut def = (*table.def).clone();
+    for index in def.indexes.iter_mut().filter(|i| ids.contains(&i.id)) {
+        apply_options(index, options)?;
+        index.disabled = false;
+    }
+    if all || ids.iter().any(|id| *id <= 1) {
+        return rebuild(ex, table, def).map(|_| ());
+    }
+    let txn = ex.state.txn_in(table.database.id())?;
+    for index in def.indexes.iter_mut().filter(|i| ids.contains(&i.id)) {
+        txn.database().drop_tree(&txn, index.tree)?;
+        index.tree = TreeId(PageId::NONE);
+    }
+    create_missing_trees(&mut def, &txn)?;
+    let changed = super::put_table(ex, table, def)?;
+    ids.iter().try_for_each(|id| dml::build::build_index(ex, &changed, *id))
+}
+
+fn disable(ex: &Execution<'_>, table: &TableRef, ids: &[i32]) -> Result<()> {
+    let mut def = (*table.def).clone();
+    for index in def.indexes.iter_mut().filter(|i| ids.contains(&i.id)) {
+        if index.id <= 1 {
+            return Err(messages::not_supported("disabling a clustered index"));
+        }
+        index.disabled = true;
+    }
+    super::put_table(ex, table, def).map(|_| ())
+}
+
+pub(super) fn drop(ex: &Execution<'_>, statement: &ast::DropIndex) -> Result<()> {
+    for item in &statement.indexes {
+        let written = format!("{}.{}", item.table.dotted(), item.name.text);
+        match drop_one(ex, item, &written) {
+            Err(error) if statement.if_exists && error.number == 3701 => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+fn drop_one(ex: &Execution<'_>, item: &ast::DropIndexItem, written: &str) -> Result<()> {
+    let absent = || messages::error_state(3701, 7, &[&"drop", &"index", &written]);
+    let table = super::table_named(ex, &item.table).map_err(|e| if e.number == 4902 { absent() } else { e })?;
+    let table = super::lock_for_change(ex, table)?;
+    let index = named(&table.def, &item.name.text).ok_or_else(absent)?;
+    if let Some(constraint) = &index.constraint {
+        let what = if constraint.is_primary_key { "PRIMARY KEY" } else { "UNIQUE KEY" };
+        return Err(messages::error_state(3723, 4, &[&written, &what]));
+    }
+    remove(ex, &table, index.id).map(|_| ())
+}
+
+/// Takes an index away; without its clustered index a table becomes a heap.
+pub(super) fn remove(ex: &Execution<'_>, table: &TableRef, id: i32) -> Result<TableRef> {
+    let mut builder = Builder::of_table(ex, table)?;
+    let txn = ex.state.txn_in(table.database.id())?;
+    let Some(at) = builder.def.indexes.iter().position(|i| i.id == id) else {
+        return Ok(table.clone());
+    };
+    let old = builder.def.indexes.remove(at);
+    if old.kind == IndexKind::Clustered {
+        let heap = builder.heap();
+        builder.def.indexes.insert(0, heap);
+        return rebuild(ex, table, builder.def);
+    }
+    txn.database().drop_tree(&txn, old.tree)?;
+    super::put_table(ex, table, builder.def)
+}
+
+/// Options of WITH that are kept; the others (ONLINE, SORT_IN_TEMPDB, ...) need nothing.
+pub(super) fn apply_options(index: &mut IndexDef, options: &[OptionItem]) -> Result<()> {
+    for option in options {
+        match option.name.as_str() {
+            "FILLFACTOR" => index.fill_factor = number(option).unwrap_or(0).clamp(0, 100) as u8,
+            "IGNORE_DUP_KEY" => {
+                index.ignore_dup_key = option.is_on();
+                if index.ignore_dup_key && !index.unique {
+                    return Err(crate::error::SqlError::new(1916, 16, 4, "CREATE INDEX options nonunique and ignore_dup_key are mutually exclusive."));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn option_is_on(options: &[OptionItem], name: &str) -> bool {
+    options.iter().any(|o| o.is(name) && o.is_on())
+}
+
+fn number(option: &OptionItem) -> Option<i64> {
+    match &option.value {
+        OptionValue::Expr(Expr::Literal(Literal::Integer(digits))) => digits.parse().ok(),
+        OptionValue::Quantity { amount, .. } => amount.parse().ok(),
+        _ => None,
+    }
+}
+
+/// 1945: keys that may be too long for an entry.
+fn warn_of_long_key(ex: &Execution<'_>, def: &TableDef, index: &IndexDef) {
+    let bytes: i32 = index.key.iter().filter_map(|k| def.column(k.column_id)).map(|c| i32::from(c.data_type.max_length()).max(0)).sum();
+    let (limit, kind) = match index.kind {
+        IndexKind::Clustered => (900, "clustered"),
+        _ => (1_700, "nonclustered"),
+    };
+    if bytes > limit {
+        let name = index.name.clone().unwrap_or_default();
+        ex.message(messages::error(1945, &[&kind, &limit, &name, &bytes]));
+    }
+}

@@ -1,0 +1,213 @@
+//! Definitions: CREATE, ALTER and DROP of everything that lives in a database, and of databases.
+//!
+//! Theory: a definition statement changes rows of the catalog through the session's transaction
+//! ([`SessionState::change`]), so it commits and rolls back like any other. A name being created is locked; an object
+//! being changed is locked for schema modification until the transaction ends. Rows are moved by `dml::build`.
+//! Temporary tables and table variables take the same way, but their definitions stay in the session.
+//!
+//! Databases are no part of a transaction: they are created and dropped at once (`database`).
+//!
+//! Map: `table` (shape of a table), `foreign` (foreign keys), `alter`, `index`, `module`, `objects` (schemas, types,
+//! sequences, synonyms, drops), `database`, `definition` (texts), `names` (generated names), `into` (SELECT INTO).
+
+mod alter;
+pub(crate) mod database;
+pub(crate) mod definition;
+mod foreign;
+mod index;
+mod into;
+mod module;
+mod names;
+mod objects;
+pub mod rename;
+mod table;
+
+pub(crate) use into::select_into;
+pub(crate) use table::{create_table_variable, truncate};
+
+use crate::error::Result;
+use crate::host::{Host, Resolved, TableKind, TableRef};
+use crate::messages;
+use crate::session::Execution;
+use daruma_catalog::{Change, Object, ObjectKind, TableDef};
+use daruma_storage::{LockMode, LockResource};
+use daruma_syntax::ast::{self, ObjectName, StatementKind};
+use std::sync::Arc;
+
+/// Is the statement one of this room's (databases apart)?
+pub(crate) fn handles(kind: &StatementKind) -> bool {
+    use StatementKind::*;
+    matches!(
+        kind,
+        CreateTable(_)
+            | AlterTable(_)
+            | CreateIndex(_)
+            | AlterIndex(_)
+            | DropIndex(_)
+            | CreateStatistics(_)
+            | UpdateStatistics(_)
+            | SwitchTrigger(_)
+            | CreateSchema(_)
+            | AlterSchema(_)
+            | CreateType(_)
+            | CreateSequence(_)
+            | AlterSequence(_)
+            | CreateSynonym(_)
+            | Drop(_)
+            | CreateView(_)
+            | CreateProcedure(_)
+            | CreateFunction(_)
+            | CreateTrigger(_)
+            | OtherDdl(_)
+    )
+}
+
+/// TDS `curcmd` of the statement's DONE.
+pub(crate) fn command_code(kind: &StatementKind) -> u16 {
+    use StatementKind::*;
+    match kind {
+        CreateTable(_) => 0xC6,
+        CreateIndex(_) => 0xC8,
+        DropIndex(_) => 0xC9,
+        CreateView(_) => 0xCF,
+        AlterTable(_) => 0xD8,
+        CreateTrigger(_) => 0xDD,
+        CreateProcedure(_) => 0xDE,
+        Drop(drop) => match drop.kind {
+            ast::DropKind::Table => 0xC7,
+            ast::DropKind::View => 0xD0,
+            ast::DropKind::Procedure => 0xDF,
+            ast::DropKind::Trigger => 0xE1,
+            _ => 0xFD,
+        },
+        _ => 0xFD,
+    }
+}
+
+/// Runs a definition statement. `text` is its source.
+pub(crate) fn execute(ex: &Execution<'_>, kind: &StatementKind, text: &str) -> Result<()> {
+    match kind {
+        StatementKind::CreateTable(s) => table::create(ex, s),
+        StatementKind::AlterTable(s) => alter::alter(ex, s),
+        StatementKind::CreateIndex(s) => index::create(ex, s),
+        StatementKind::AlterIndex(s) => index::alter(ex, s),
+        StatementKind::DropIndex(s) => index::drop(ex, s),
+        // Statistics are made on the fly by the planner.
+        StatementKind::CreateStatistics(s) => table_named(ex, &s.table).map(|_| ()),
+        StatementKind::UpdateStatistics(s) => table_named(ex, &s.table).map(|_| ()),
+        StatementKind::SwitchTrigger(s) => module::switch_trigger(ex, s),
+        StatementKind::CreateSchema(s) => objects::create_schema(ex, s, text),
+        StatementKind::AlterSchema(s) => objects::alter_schema(ex, s),
+        StatementKind::CreateType(s) => objects::create_type(ex, s),
+        StatementKind::CreateSequence(s) => objects::create_sequence(ex, s),
+        StatementKind::AlterSequence(s) => objects::alter_sequence(ex, s),
+        StatementKind::CreateSynonym(s) => objects::create_synonym(ex, s),
+        StatementKind::Drop(s) => objects::drop(ex, s),
+        StatementKind::CreateView(s) => module::create_view(ex, s, text),
+        StatementKind::CreateProcedure(s) => module::create_procedure(ex, s, text),
+        StatementKind::CreateTrigger(s) => module::create_trigger(ex, s, text),
+        StatementKind::CreateFunction(_) => Err(messages::not_supported("CREATE FUNCTION")),
+        StatementKind::OtherDdl(other) => Err(messages::not_supported(&other.what)),
+        _ => Err(messages::not_supported("definition statement")),
+    }
+}
+
+/// The user or temporary table a statement names; error 4902.
+fn table_named(ex: &Execution<'_>, name: &ObjectName) -> Result<TableRef> {
+    let missing = || messages::error(4902, &[&name.dotted()]);
+    match ex.resolve(name) {
+        Ok(Resolved::Table(table)) => Ok(table),
+        Ok(_) => Err(messages::error(4909, &[&name.dotted()])),
+        Err(error) if error.number == 208 => Err(missing()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Locks a table against all others until the transaction ends, and reads its definition again.
+fn lock_for_change(ex: &Execution<'_>, table: TableRef) -> Result<TableRef> {
+    if table.kind != TableKind::User {
+        return Ok(table);
+    }
+    let object = LockResource::Object(table.object_id);
+    ex.lock_for_transaction(&table.database, object, LockMode::SchM)?;
+    ex.table_by_id(table.database.id(), table.object_id)
+}
+
+/// Locks an object for schema modification.
+fn lock_object(ex: &Execution<'_>, database: daruma_base::DatabaseId, id: i32) -> Result<()> {
+    let open = ex.instance().open_database(database)?;
+    ex.lock_for_transaction(&open.storage, LockResource::Object(id), LockMode::SchM)
+}
+
+/// Puts a changed definition in place; gives the table as it is now.
+fn put_table(ex: &Execution<'_>, table: &TableRef, def: TableDef) -> Result<TableRef> {
+    let def = Arc::new(def);
+    match table.kind {
+        TableKind::User => {
+            let database = table.database.id();
+            let catalog = ex.catalog(database)?;
+            let object = catalog.object(table.object_id);
+            let mut object = object.map(|o| (**o).clone()).ok_or_else(|| messages::error(208, &[&table.name]))?;
+            object.kind = ObjectKind::Table(def.clone());
+            object.modified_utc = ex.instance().now_utc();
+            ex.state.change(database, Change::PutObject(Arc::new(object)))?;
+        }
+        _ => ex.state.alter_temp(table, def.clone()),
+    }
+    ex.note_planned();
+    Ok(TableRef { def, ..table.clone() })
+}
+
+/// Puts a new object in place.
+fn put_object(ex: &Execution<'_>, database: daruma_base::DatabaseId, object: Object) -> Result<()> {
+    ex.state.change(database, Change::PutObject(Arc::new(object)))?;
+    ex.note_planned();
+    Ok(())
+}
+
+/// A new object of a kind.
+fn new_object(ex: &Execution<'_>, id: i32, schema_id: i32, name: &str, kind: ObjectKind) -> Object {
+    let now = ex.instance().now_utc();
+    Object { id, schema_id, name: name.to_string(), created_utc: now, modified_utc: now, kind }
+}
+
+/// Locks a name that is about to be created and checks that it is free; error 2714.
+fn reserve_name(ex: &Execution<'_>, database: daruma_base::DatabaseId, schema_id: i32, name: &str) -> Result<()> {
+    let open = ex.instance().open_database(database)?;
+    let key = format!("{schema_id}.{}", daruma_catalog::name_key(name));
+    ex.lock_for_transaction(&open.storage, LockResource::Name(key), LockMode::Exclusive)?;
+    match ex.catalog(database)?.name_in_use(schema_id, name) {
+        true => Err(messages::error_state(2714, 6, &[&name])),
+        false => Ok(()),
+    }
+}
+
+/// An id for a new object or constraint of a database.
+fn new_id(ex: &Execution<'_>, database: daruma_base::DatabaseId) -> Result<i32> {
+    let open = ex.instance().open_database(database)?;
+    let view = ex.catalog(database)?;
+    Ok(open.catalog.allocate_object_id(|id| view.id_in_use(id))?)
+}
+
+/// Database and schema in which a name is to be created.
+fn place_for(ex: &Execution<'_>, name: &ObjectName) -> Result<(daruma_base::DatabaseId, i32)> {
+    ex.refuse_server(name)?;
+    let missing = |e: crate::error::SqlError| match (&name.database, e.number) {
+        (Some(database), 208) => messages::error(2702, &[&database.text]),
+        _ => e,
+    };
+    let database = ex.named_database(ex.current_database(), name).map_err(missing)?;
+    let catalog = ex.catalog(database)?;
+    let schema = ex.schema_for_creation(&catalog, name)?;
+    refuse_read_only(ex, database)?;
+    Ok((database, schema))
+}
+
+/// 3906: nothing can be defined in a read-only database.
+fn refuse_read_only(ex: &Execution<'_>, database: daruma_base::DatabaseId) -> Result<()> {
+    let open = ex.instance().open_database(database)?;
+    match open.storage.settings().read_only {
+        true => Err(messages::error(3906, &[&open.storage.name()])),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,294 @@
+//! Schemas, alias types, sequences, synonyms, and DROP.
+
+use super::table::signed_integer;
+use super::{database, definition, new_id, new_object, place_for, put_object, reserve_name};
+use crate::error::{Result, SqlError};
+use crate::host::Host;
+use crate::messages;
+use crate::session::{Execution, drop_trees, integer_limits};
+use daruma_base::DatabaseId;
+use daruma_catalog::{
+    Change, Object, ObjectKind, SCHEMA_DBO, SCHEMA_SYS, SchemaDef, SequenceDef, TypeDef,
+};
+use daruma_syntax::ast::{self, DropKind, Expr, ObjectName, SequenceOption, TypeKind};
+use daruma_value::DataType;
+use std::sync::Arc;
+
+pub(super) fn create_schema(ex: &Execution<'_>, statement: &ast::CreateSchema, text: &str) -> Result<()> {
+    let name = statement.name.as_ref().or(statement.owner.as_ref());
+    let name = name.map(|n| n.text.clone()).unwrap_or_default();
+    let database = ex.current_database();
+    let open = ex.instance().open_database(database)?;
+    let key = daruma_storage::LockResource::Name(format!("schema {}", daruma_catalog::name_key(&name)));
+    ex.lock_for_transaction(&open.storage, key, daruma_storage::LockMode::Exclusive)?;
+    let catalog = ex.catalog(database)?;
+    if catalog.schema_named(&name).is_some() {
+        let taken = messages::error_state(2714, 6, &[&name]);
+        return Err(taken.followed(messages::error(2759, &[])));
+    }
+    let def = SchemaDef { id: catalog.next_schema_id(), name, principal_id: 1 };
+    ex.state.change(database, Change::PutSchema(Arc::new(def)))?;
+    statement.elements.iter().try_for_each(|element| super::execute(ex, &element.kind, text))
+}
+
+/// ALTER SCHEMA .. TRANSFER.
+pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> Result<()> {
+    let database = ex.current_database();
+    let catalog = ex.catalog(database)?;
+    let target = catalog.schema_named(&statement.name.text).map(|s| s.id);
+    let target = target.ok_or_else(|| messages::error(15151, &[&"alter", &"schema", &statement.name.text]))?;
+    let missing = || messages::error(15151, &[&"find", &"object", &statement.object.name.text]);
+    let object = ex.catalog_object(&catalog, database, &statement.object).ok_or_else(missing)?;
+    super::lock_object(ex, database, object.id)?;
+    if catalog.name_in_use(target, &object.name) {
+        return Err(SqlError::new(15530, 16, 1, format!("The object with name \"{}\" already exists.", object.name)));
+    }
+    put_object(ex, database, Object { schema_id: target, modified_utc: ex.instance().now_utc(), ..(*object).clone() })
+}
+
+pub(super) fn create_type(ex: &Execution<'_>, statement: &ast::CreateType) -> Result<()> {
+    let TypeKind::Alias { base, nullable, .. } = &statement.kind else {
+        return Err(messages::not_supported("table types and CLR types"));
+    };
+    let (database, schema_id) = place_for(ex, &statement.name)?;
+    let name = &statement.name.name.text;
+    reserve_name(ex, database, schema_id, name).or_else(|e| if e.number == 2714 { Ok(()) } else { Err(e) })?;
+    let catalog = ex.catalog(database)?;
+    if catalog.type_named(schema_id, name).is_some() || crate::session::named_type(name, &[]).is_some() {
+        return Err(messages::error(219, &[&statement.name.dotted()]));
+    }
+    let (data_type, ..) = ex.type_of(base)?;
+    let def = TypeDef {
+        id: catalog.next_type_id(),
+        schema_id,
+        name: name.clone(),
+        data_type,
+        nullable: nullable.unwrap_or(true),
+        table: None,
+    };
+    ex.state.change(database, Change::PutType(Arc::new(def)))
+}
+
+pub(super) fn create_sequence(ex: &Execution<'_>, statement: &ast::CreateSequence) -> Result<()> {
+    let (database, schema_id) = place_for(ex, &statement.name)?;
+    let name = &statement.name.name.text;
+    reserve_name(ex, database, schema_id, name)?;
+    let data_type = match &statement.data_type {
+        Some(written) => ex.type_of(written)?.0,
+        None => DataType::BigInt,
+    };
+    let integral = data_type.is_integer() && data_type != DataType::Bit || matches!(data_type, DataType::Decimal { scale: 0, .. });
+    if !integral {
+        return Err(messages::error(11702, &[&statement.name.dotted()]));
+    }
+    let (low, high) = integer_limits(data_type);
+    let mut def = SequenceDef { data_type, start: low, increment: 1, minimum: low, maximum: high, cycle: false };
+    let mut start = None;
+    for option in &statement.options {
+        match option {
+            SequenceOption::StartWith(expr) => start = Some(integer(expr)?),
+            other => apply(&mut def, other, &statement.name)?,
+        }
+    }
+    def.start = start.unwrap_or(if def.increment > 0 { def.minimum } else { def.maximum });
+    check_sequence(&def, &statement.name)?;
+    let id = new_id(ex, database)?;
+    put_object(ex, database, new_object(ex, id, schema_id, name, ObjectKind::Sequence(Arc::new(def))))
+}
+
+pub(super) fn alter_sequence(ex: &Execution<'_>, statement: &ast::AlterSequence) -> Result<()> {
+    let found = ex.find_object(&statement.name)?;
+    let (database, object) = found.ok_or_else(|| messages::error(208, &[&statement.name.dotted()]))?;
+    let ObjectKind::Sequence(old) = &object.kind else {
+        return Err(messages::error(11726, &[&statement.name.dotted()]));
+    };
+    super::lock_object(ex, database, object.id)?;
+    let mut def = (**old).clone();
+    let mut restart = None;
+    for option in &statement.options {
+        match option {
+            SequenceOption::Restart(None) => restart = Some(def.start),
+            SequenceOption::Restart(Some(expr)) => {
+                def.start = integer(expr)?;
+                restart = Some(def.start);
+            }
+            SequenceOption::StartWith(_) => return Err(messages::error(11710, &[&"START WITH"])),
+            other => apply(&mut def, other, &statement.name)?,
+        }
+    }
+    check_sequence(&def, &statement.name)?;
+    let changed = Object {
+        modified_utc: ex.instance().now_utc(),
+        kind: ObjectKind::Sequence(Arc::new(def)),
+        ..(*object).clone()
+    };
+    put_object(ex, database, changed)?;
+    match restart {
+        Some(_) => ex.state.reset_sequence(database, object.id),
+        None => Ok(()),
+    }
+}
+
+fn apply(def: &mut SequenceDef, option: &SequenceOption, name: &ObjectName) -> Result<()> {
+    let (low, high) = integer_limits(def.data_type);
+    match option {
+        SequenceOption::IncrementBy(expr) => {
+            def.increment = integer(expr)?;
+            if def.increment == 0 {
+                return Err(messages::error(11700, &[&name.dotted()]));
+            }
+        }
+        SequenceOption::MinValue(value) => def.minimum = value.as_ref().map_or(Ok(low), integer)?,
+        SequenceOption::MaxValue(value) => def.maximum = value.as_ref().map_or(Ok(high), integer)?,
+        SequenceOption::Cycle(cycle) => def.cycle = *cycle,
+        SequenceOption::Cache(_) | SequenceOption::StartWith(_) | SequenceOption::Restart(_) => {}
+    }
+    Ok(())
+}
+
+fn check_sequence(def: &SequenceDef, name: &ObjectName) -> Result<()> {
+    if def.minimum >= def.maximum {
+        return Err(messages::error(11705, &[&name.dotted()]));
+    }
+    if !(def.minimum..=def.maximum).contains(&def.start) {
+        return Err(messages::error(11703, &[&name.dotted()]));
+    }
+    match def.increment.unsigned_abs() > def.maximum.abs_diff(def.minimum) {
+        true => Err(messages::error(11701, &[&name.dotted()])),
+        false => Ok(()),
+    }
+}
+
+fn integer(expr: &Expr) -> Result<i128> {
+    signed_integer(expr).ok_or_else(|| messages::error(102, &[expr]))
+}
+
+pub(super) fn create_synonym(ex: &Execution<'_>, statement: &ast::CreateSynonym) -> Result<()> {
+    let (database, schema_id) = place_for(ex, &statement.name)?;
+    let name = &statement.name.name.text;
+    reserve_name(ex, database, schema_id, name)?;
+    let id = new_id(ex, database)?;
+    let target = definition::bracketed_name(&statement.target);
+    put_object(ex, database, new_object(ex, id, schema_id, name, ObjectKind::Synonym { target }))
+}
+
+// --- DROP
+
+pub(super) fn drop(ex: &Execution<'_>, statement: &ast::Drop) -> Result<()> {
+    for name in &statement.names {
+        let dropped = match &statement.kind {
+            DropKind::Schema => drop_schema(ex, name),
+            DropKind::Type => drop_type(ex, name),
+            DropKind::Statistics => Ok(()),
+            DropKind::Database => database::drop(ex, &name.name.text),
+            kind => match expected(kind) {
+                Some((code, what, word)) => drop_object(ex, name, code, what, word),
+                None => Err(messages::not_supported("this kind of DROP")),
+            },
+        };
+        match dropped {
+            Err(error) if statement.if_exists && matches!(error.number, 3701 | 15151 | 218) => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// Type code, word in messages, word in `DROP x`.
+fn expected(kind: &DropKind) -> Option<(&'static str, &'static str, &'static str)> {
+    Some(match kind {
+        DropKind::Table => ("U ", "table", "TABLE"),
+        DropKind::View => ("V ", "view", "VIEW"),
+        DropKind::Procedure => ("P ", "procedure", "PROCEDURE"),
+        DropKind::Function => ("FN", "function", "FUNCTION"),
+        DropKind::Trigger => ("TR", "trigger", "TRIGGER"),
+        DropKind::Sequence => ("SO", "sequence object", "SEQUENCE"),
+        DropKind::Synonym => ("SN", "synonym", "SYNONYM"),
+        _ => return None,
+    })
+}
+
+fn drop_object(ex: &Execution<'_>, name: &ObjectName, code: &str, what: &str, word: &str) -> Result<()> {
+    let absent = || messages::error_state(3701, 5, &[&"drop", &what, &name.dotted()]);
+    if name.is_temporary() {
+        let table = ex.state.temp_table(&name.name.text).filter(|_| code == "U ").ok_or_else(absent)?;
+        return ex.state.drop_temp(&table);
+    }
+    let database = ex.named_database(ex.current_database(), name).map_err(|_| absent())?;
+    let catalog = ex.catalog(database)?;
+    let object = ex.catalog_object(&catalog, database, name).ok_or_else(absent)?;
+    if object.type_code() != code {
+        let kind = object_word(&object);
+        let proper = format!("DROP {}", kind.to_uppercase());
+        return Err(messages::error(3705, &[&word, &name.dotted(), &name.dotted(), &kind, &proper]));
+    }
+    super::refuse_read_only(ex, database)?;
+    super::lock_object(ex, database, object.id)?;
+    match ex.catalog(database)?.object(object.id) {
+        Some(current) => remove(ex, database, &current.clone(), name),
+        None => Err(absent()),
+    }
+}
+
+fn object_word(object: &Object) -> &'static str {
+    match &object.kind {
+        ObjectKind::Table(_) => "table",
+        ObjectKind::View(_) => "view",
+        ObjectKind::Procedure(_) => "procedure",
+        ObjectKind::Function(_) => "function",
+        ObjectKind::Trigger(_) => "trigger",
+        ObjectKind::Sequence(_) => "sequence",
+        ObjectKind::Synonym { .. } => "synonym",
+    }
+}
+
+fn remove(ex: &Execution<'_>, database: DatabaseId, object: &Arc<Object>, name: &ObjectName) -> Result<()> {
+    if let ObjectKind::Table(def) = &object.kind {
+        let catalog = ex.catalog(database)?;
+        if catalog.referencing(object.id).iter().any(|id| *id != object.id) {
+            return Err(messages::error(3726, &[&name.dotted()]));
+        }
+        let triggers: Vec<i32> = catalog.triggers_of(object.id).map(|t| t.id).collect();
+        let txn = ex.state.txn_in(database)?;
+        drop_trees(&txn, def)?;
+        for trigger in triggers {
+            ex.state.change(database, Change::DropObject(trigger))?;
+        }
+    }
+    ex.state.change(database, Change::DropObject(object.id))?;
+    ex.note_planned();
+    Ok(())
+}
+
+fn drop_schema(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
+    let database = ex.current_database();
+    let catalog = ex.catalog(database)?;
+    let text = &name.name.text;
+    let schema = catalog.schema_named(text).ok_or_else(|| messages::error(15151, &[&"drop", &"schema", text]))?;
+    if matches!(schema.id, SCHEMA_DBO..=SCHEMA_SYS) {
+        return Err(SqlError::new(15150, 16, 1, format!("Cannot drop the schema '{text}'.")));
+    }
+    if let Some(object) = catalog.objects().find(|o| o.schema_id == schema.id) {
+        return Err(messages::error(3729, &[&"drop schema", text, &object.name]));
+    }
+    ex.state.change(database, Change::DropSchema(schema.id))
+}
+
+fn drop_type(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
+    let database = ex.current_database();
+    let catalog = ex.catalog(database)?;
+    let schema_id = match &name.schema {
+        Some(schema) => catalog.schema_named(&schema.text).map_or(0, |s| s.id),
+        None => SCHEMA_DBO,
+    };
+    let def = catalog.type_named(schema_id, &name.name.text).ok_or_else(|| messages::error(218, &[&name.dotted()]))?;
+    let user = catalog.objects().find(|o| match &o.kind {
+        ObjectKind::Table(t) => t.columns.iter().any(|c| c.user_type_id == Some(def.id)),
+        ObjectKind::Procedure(m) => m.parameters.iter().any(|p| p.user_type_id == Some(def.id)),
+        _ => false,
+    });
+    match user {
+        Some(object) => Err(messages::error(3732, &[&name.dotted(), &object.name])),
+        None => ex.state.change(database, Change::DropType(def.id)),
+    }
+}

@@ -1,0 +1,690 @@
+//! CREATE TABLE, table variables, TRUNCATE: from a written table definition to a stored one.
+//!
+//! Order of work: columns, then computed columns (they see the others), keys and indexes, checks, foreign keys, trees.
+
+use super::{definition, foreign, index, names};
+use crate::error::{Result, SqlError};
+use crate::executor::{Scope, ScopeColumn, ScopeTable, prepare_condition, prepare_scalar};
+use crate::host::{Host, TableKind, TableRef};
+use crate::instance::TEMPDB;
+use crate::messages;
+use crate::session::Execution;
+use daruma_base::DatabaseId;
+use daruma_catalog::{
+    CheckDef, ColumnDef, ComputedDef, CounterId, DefaultDef, IdentityDef, IndexColumn, IndexDef, IndexKind, KeyConstraintDef,
+    ObjectKind, TableDef, names_equal,
+};
+use daruma_storage::TreeId;
+use daruma_syntax::ast::{
+    self, ColumnConstraintKind, ColumnKind, Condition, CreateTable, Expr, Ident, KeyConstraint, Literal, ObjectName,
+    TableConstraintKind, TableDefinition, UnaryOp,
+};
+use daruma_value::{CollationId, DataType};
+use std::sync::Arc;
+
+/// Columns of a table.
+const COLUMNS_MAX: usize = 1_024;
+/// Key columns of an index.
+pub(super) const KEY_COLUMNS_MAX: usize = 32;
+
+/// A table definition under construction.
+pub(super) struct Builder<'e, 'a> {
+    pub ex: &'e Execution<'a>,
+    pub database: DatabaseId,
+    pub schema_id: i32,
+    pub kind: TableKind,
+    pub table_id: i32,
+    pub table_name: String,
+    /// As messages show it.
+    pub written: String,
+    pub def: TableDef,
+}
+
+pub(super) fn create(ex: &Execution<'_>, statement: &CreateTable) -> Result<()> {
+    if let Some(kind) = &statement.as_kind {
+        return Err(messages::not_supported(kind));
+    }
+    let name = &statement.name;
+    if name.is_temporary() {
+        let table = create_temporary(ex, &name.name.text, &statement.definition, TableKind::Temporary)?;
+        ex.state.add_temp(table);
+        return Ok(());
+    }
+    let (database, schema_id) = super::place_for(ex, name)?;
+    super::reserve_name(ex, database, schema_id, &name.name.text)?;
+    let mut builder = Builder::new(ex, database, schema_id, TableKind::User, &name.name.text)?;
+    builder.written = name.name.text.clone();
+    builder.def.filegroup = filegroup(ex, database, statement.storage.as_ref())?;
+    builder.define(&statement.definition)?;
+    builder.create_trees()?;
+    let Builder { table_id, def, .. } = builder;
+    let object = super::new_object(ex, table_id, schema_id, &name.name.text, ObjectKind::Table(Arc::new(def)));
+    super::put_object(ex, database, object)
+}
+
+/// DECLARE @t TABLE: lives outside transactions.
+pub(crate) fn create_table_variable(ex: &Execution<'_>, name: &str, definition: &TableDefinition) -> Result<TableRef> {
+    create_temporary(ex, name, definition, TableKind::Variable)
+}
+
+fn create_temporary(ex: &Execution<'_>, name: &str, definition: &TableDefinition, kind: TableKind) -> Result<TableRef> {
+    if kind == TableKind::Temporary && ex.state.temp_name_in_use(name) {
+        return Err(messages::error_state(2714, 6, &[&name]));
+    }
+    let mut builder = Builder::new(ex, TEMPDB, daruma_catalog::SCHEMA_DBO, kind, name)?;
+    builder.define(definition)?;
+    builder.finish_temporary()
+}
+
+/// Filegroup id of `ON filegroup`; the default one without it. Error 1921.
+pub(super) fn filegroup(ex: &Execution<'_>, database: DatabaseId, space: Option<&ast::DataSpace>) -> Result<u16> {
+    let entry = ex.instance().database(database).ok_or_else(|| messages::error(2520, &[&database.0]))?;
+    let def = entry.def();
+    match space {
+        None => Ok(def.default_filegroup()),
+        Some(space) if space.column.is_some() => Err(messages::not_supported("partition schemes")),
+        Some(space) if space.name.is("default") => Ok(def.default_filegroup()),
+        Some(space) => match def.filegroup_named(&space.name.text) {
+            Some(group) => Ok(group.id),
+            None => Err(messages::error_state(1921, 1, &[&"filegroup", &space.name.text])),
+        },
+    }
+}
+
+impl<'e, 'a> Builder<'e, 'a> {
+    pub fn new(ex: &'e Execution<'a>, database: DatabaseId, schema_id: i32, kind: TableKind, name: &str) -> Result<Builder<'e, 'a>> {
+        let table_id = match kind {
+            TableKind::User => super::new_id(ex, database)?,
+            _ => ex.instance().next_temp_object_id(),
+        };
+        Ok(Builder {
+            ex,
+            database,
+            schema_id,
+            kind,
+            table_id,
+            table_name: name.to_string(),
+            written: name.to_string(),
+            def: TableDef { next_column_id: 1, filegroup: 1, ansi_nulls: true, ..TableDef::default() },
+        })
+    }
+
+    /// A builder that goes on with an existing table.
+    pub fn of_table(ex: &'e Execution<'a>, table: &TableRef) -> Result<Builder<'e, 'a>> {
+        let database = table.database.id();
+        let catalog = ex.catalog(database)?;
+        let schema_id = catalog.object(table.object_id).map_or(daruma_catalog::SCHEMA_DBO, |o| o.schema_id);
+        Ok(Builder {
+            ex,
+            database,
+            schema_id,
+            kind: table.kind,
+            table_id: table.object_id,
+            table_name: table.name.clone(),
+            written: table.name.clone(),
+            def: (*table.def).clone(),
+        })
+    }
+
+    pub fn new_id(&self) -> Result<i32> {
+        match self.kind {
+            TableKind::User => super::new_id(self.ex, self.database),
+            _ => Ok(self.ex.instance().next_temp_object_id()),
+        }
+    }
+
+    /// Takes in everything of a definition; trees apart.
+    pub fn define(&mut self, definition: &TableDefinition) -> Result<()> {
+        self.add_columns(&definition.columns)?;
+        if self.def.columns.iter().all(|c| c.computed.is_some()) {
+            return Err(SqlError::new(1730, 16, 1, "Creating or altering table failed because it would have no data columns."));
+        }
+        self.add_keys(definition)?;
+        self.add_storage()?;
+        self.add_plain_indexes(definition)?;
+        self.add_checks(definition)?;
+        self.add_foreign_keys(definition)
+    }
+
+    // --- Columns
+
+    pub fn add_columns(&mut self, columns: &[ast::ColumnDefinition]) -> Result<()> {
+        if self.def.columns.len() + columns.len() > COLUMNS_MAX {
+            return Err(messages::error(1702, &[&"", &self.written, &COLUMNS_MAX]));
+        }
+        for (position, column) in columns.iter().enumerate() {
+            if self.def.column_named(&column.name.text).is_some() {
+                return Err(messages::error_state(2705, 3, &[&column.name.text, &self.written]));
+            }
+            let made = self.column(column, position)?;
+            self.def.columns.push(made);
+            self.def.next_column_id += 1;
+        }
+        for column in columns {
+            if let ColumnKind::Computed { expr, .. } = &column.kind {
+                self.type_computed(&column.name.text, expr)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn column(&mut self, column: &ast::ColumnDefinition, position: usize) -> Result<ColumnDef> {
+        let name = column.name.text.clone();
+        let id = self.def.next_column_id;
+        let (data_type, alias_nullable, user_type_id) = match &column.kind {
+            ColumnKind::Data(type_name) => self.ex.type_of(type_name).map_err(|e| numbered(e, position + 1))?,
+            ColumnKind::Untyped if column.name.is("timestamp") => (DataType::RowVersion, None, None),
+            ColumnKind::Untyped => return Err(messages::error(173, &[&name])),
+            ColumnKind::Computed { .. } => (DataType::Int, None, None),
+        };
+        let mut made = ColumnDef {
+            id,
+            name: name.clone(),
+            data_type,
+            user_type_id,
+            nullable: self.nullability(column, data_type, alias_nullable),
+            collation: self.collation(column.collation.as_ref(), data_type)?,
+            default: None,
+            computed: None,
+            is_identity: false,
+            is_rowguid: column.rowguidcol,
+            is_sparse: column.sparse,
+            missing_value: None,
+        };
+        if let ColumnKind::Computed { expr, persisted } = &column.kind {
+            made.computed = Some(ComputedDef { definition: definition::expression(expr), persisted: *persisted });
+            made.nullable = true;
+        }
+        self.check_rowversion(&made)?;
+        if let Some(identity) = &column.identity {
+            self.identity(&mut made, column, identity)?;
+        }
+        if let Some(default) = &column.default {
+            made.default = Some(self.default_constraint(&made, default.name.as_ref(), &default.expr)?);
+        }
+        Ok(made)
+    }
+
+    fn nullability(&self, column: &ast::ColumnDefinition, data_type: DataType, alias: Option<bool>) -> bool {
+        let in_key = column.constraints.iter().any(|c| matches!(&c.kind, ColumnConstraintKind::Key(k) if k.primary));
+        match column.nullable {
+            Some(nullable) => nullable,
+            None if in_key || column.identity.is_some() || data_type == DataType::RowVersion => false,
+            None => alias.unwrap_or(self.ex.settings().ansi_null_dflt_on || self.kind == TableKind::Variable),
+        }
+    }
+
+    /// Collation of a text column: written, or the database's.
+    pub fn collation(&self, written: Option<&Ident>, data_type: DataType) -> Result<CollationId> {
+        match written {
+            Some(name) if name.is("database_default") => Ok(CollationId::DEFAULT),
+            Some(name) => CollationId::from_name(&name.text).ok_or_else(|| messages::error(448, &[&name.text])),
+            None if data_type.is_character() => {
+                let entry = self.ex.instance().database(self.ex.current_database());
+                Ok(entry.map_or(CollationId::DEFAULT, |e| e.def().collation))
+            }
+            None => Ok(CollationId::DEFAULT),
+        }
+    }
+
+    fn check_rowversion(&self, column: &ColumnDef) -> Result<()> {
+        let second = column.data_type == DataType::RowVersion && self.def.columns.iter().any(|c| c.data_type == DataType::RowVersion);
+        match second {
+            true => Err(messages::error(2738, &[&self.written, &column.name])),
+            false => Ok(()),
+        }
+    }
+
+    fn identity(&mut self, made: &mut ColumnDef, column: &ast::ColumnDefinition, identity: &ast::Identity) -> Result<()> {
+        let name = &made.name;
+        if self.def.identity.is_some() {
+            return Err(messages::error_state(2744, 2, &[&self.written]));
+        }
+        let integral = match made.data_type {
+            DataType::Decimal { scale, .. } => scale == 0,
+            DataType::Bit => false,
+            other => other.is_integer(),
+        };
+        if !integral {
+            return Err(messages::error_state(2749, 2, &[name]));
+        }
+        if column.nullable == Some(true) {
+            return Err(messages::error(8147, &[name, &self.written]));
+        }
+        if column.default.is_some() {
+            return Err(messages::error(1754, &[&self.written, name]));
+        }
+        let seed = identity.seed.as_ref().map_or(Some(1), signed_integer);
+        let seed = seed.filter(|s| fits(*s, made.data_type)).ok_or_else(|| messages::error(2752, &[name]))?;
+        let increment = identity.increment.as_ref().map_or(Some(1), signed_integer).filter(|i| *i != 0);
+        let increment = increment.ok_or_else(|| messages::error(2753, &[name]))?;
+        made.is_identity = true;
+        made.nullable = false;
+        self.def.identity = Some(IdentityDef { column_id: made.id, seed, increment, not_for_replication: identity.not_for_replication });
+        Ok(())
+    }
+
+    /// A DEFAULT for a column; its expression must stand alone and convert.
+    pub fn default_constraint(&self, column: &ColumnDef, name: Option<&Ident>, expr: &Expr) -> Result<DefaultDef> {
+        if column.data_type == DataType::RowVersion {
+            return Err(messages::error(1755, &[&self.written, &column.name]));
+        }
+        if column.computed.is_some() {
+            return Err(messages::error(1752, &[&column.name, &self.written]));
+        }
+        let plan = prepare_scalar(expr, &Scope::default(), self.ex).map_err(|e| match e.number {
+            207 | 4104 => column_in_default(expr, e),
+            _ => e,
+        })?;
+        if !matches!(expr, Expr::Literal(Literal::Null)) {
+            daruma_value::types::check_implicit(plan.data_type(), column.data_type)?;
+        }
+        let id = self.new_id()?;
+        let text = match name {
+            Some(name) => self.constraint_name(&name.text)?,
+            None => names::column("DF", &self.table_name, &column.name, id),
+        };
+        Ok(DefaultDef { id, name: text, is_system_named: name.is_none(), definition: definition::expression(expr) })
+    }
+
+    /// A written constraint name, checked to be free.
+    pub fn constraint_name(&self, name: &str) -> Result<String> {
+        let own = daruma_catalog::constraints_of(self.table_id, &self.def);
+        let taken_here = own.iter().any(|(_, n)| names_equal(n, name)) || names_equal(name, &self.table_name);
+        if self.kind == TableKind::User && !taken_here {
+            super::reserve_name(self.ex, self.database, self.schema_id, name).map_err(|e| constraint_taken(e, name))?;
+        } else if taken_here {
+            return Err(constraint_taken(messages::error_state(2714, 5, &[&name]), name));
+        }
+        Ok(name.to_string())
+    }
+
+    /// Type and nullability of a computed column from its expression.
+    fn type_computed(&mut self, name: &str, expr: &Expr) -> Result<()> {
+        let plan = prepare_scalar(expr, &self.scope(), self.ex)?;
+        let column = plan.column().clone();
+        if let Some(made) = self.def.columns.iter_mut().find(|c| names_equal(&c.name, name)) {
+            made.data_type = column.data_type;
+            made.collation = column.collation;
+            made.nullable = column.nullable;
+        }
+        Ok(())
+    }
+
+    /// The columns by name, for expressions over rows of the table. Computed columns cannot be named by others.
+    pub fn scope(&self) -> Scope {
+        let column = |c: &ColumnDef| ScopeColumn {
+            name: c.name.clone(),
+            data_type: c.data_type,
+            collation: c.collation,
+            nullable: c.nullable,
+        };
+        let columns = self.def.columns.iter().filter(|c| c.computed.is_none()).map(column);
+        Scope { tables: vec![ScopeTable { name: self.table_name.clone(), schema: None, columns: columns.collect() }] }
+    }
+
+    /// As `scope`, with computed columns.
+    pub fn full_scope(&self) -> Scope {
+        let column = |c: &ColumnDef| ScopeColumn {
+            name: c.name.clone(),
+            data_type: c.data_type,
+            collation: c.collation,
+            nullable: c.nullable,
+        };
+        let columns = self.def.columns.iter().map(column).collect();
+        Scope { tables: vec![ScopeTable { name: self.table_name.clone(), schema: None, columns }] }
+    }
+
+    // --- Keys and indexes
+
+    fn add_keys(&mut self, definition: &TableDefinition) -> Result<()> {
+        let mut keys: Vec<(Option<&Ident>, &KeyConstraint, Option<&Ident>)> = Vec::new();
+        for column in &definition.columns {
+            for constraint in &column.constraints {
+                if let ColumnConstraintKind::Key(key) = &constraint.kind {
+                    keys.push((constraint.name.as_ref(), key, Some(&column.name)));
+                }
+            }
+        }
+        for constraint in &definition.constraints {
+            if let TableConstraintKind::Key(key) = &constraint.kind {
+                keys.push((constraint.name.as_ref(), key, None));
+            }
+        }
+        if keys.iter().filter(|(_, k, _)| k.primary).count() > 1 {
+            return Err(messages::error(8110, &[&self.written]));
+        }
+        let inline_clustered = definition.indexes.iter().chain(definition.columns.iter().filter_map(|c| c.index.as_ref()));
+        let taken = inline_clustered.clone().any(|i| i.clustered == Some(true)) || keys.iter().any(|(_, k, _)| k.clustered == Some(true));
+        if keys.iter().filter(|(_, k, _)| k.clustered == Some(true)).count() > 1 {
+            return Err(messages::error(8112, &[&self.written]));
+        }
+        for (name, key, column) in keys {
+            let clustered = key.clustered.unwrap_or(key.primary && !taken);
+            self.add_key(name, key, column, clustered)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the index of a PRIMARY KEY or UNIQUE constraint.
+    pub fn add_key(&mut self, name: Option<&Ident>, key: &KeyConstraint, column: Option<&Ident>, clustered: bool) -> Result<i32> {
+        let what = if key.primary { "PRIMARY KEY" } else { "UNIQUE" };
+        if key.primary && self.primary_key().is_some() {
+            return Err(messages::error(1779, &[&self.written]));
+        }
+        let columns = match column {
+            Some(name) if key.columns.is_empty() => vec![ast::IndexColumn { name: name.clone(), descending: false }],
+            _ => key.columns.clone(),
+        };
+        let key_columns = self.key_columns(&columns, what)?;
+        if key.primary {
+            self.refuse_nullable(&key_columns)?;
+        }
+        let id = self.new_id()?;
+        let prefix = if key.primary { "PK" } else { "UQ" };
+        let text = match name {
+            Some(name) => self.constraint_name(&name.text)?,
+            None => names::key(prefix, &self.table_name, id),
+        };
+        let mut made = self.index(Some(text), clustered, key_columns);
+        made.unique = true;
+        made.constraint = Some(KeyConstraintDef { id, is_primary_key: key.primary, is_system_named: name.is_none() });
+        index::apply_options(&mut made, &key.options)?;
+        if key.storage.is_some() {
+            made.filegroup = filegroup(self.ex, self.database, key.storage.as_ref())?;
+        }
+        self.push_index(made)
+    }
+
+    fn primary_key(&self) -> Option<&IndexDef> {
+        self.def.indexes.iter().find(|i| i.constraint.as_ref().is_some_and(|c| c.is_primary_key))
+    }
+
+    /// Columns of a new primary key must not be nullable; those whose nullability nobody wrote become NOT NULL.
+    fn refuse_nullable(&mut self, key: &[IndexColumn]) -> Result<()> {
+        let new_table = self.def.indexes.is_empty();
+        for part in key {
+            let Some(column) = self.def.columns.iter_mut().find(|c| c.id == part.column_id) else { continue };
+            if column.nullable && column.computed.is_none() && !new_table {
+                return Err(could_not_create(messages::error(8111, &[&self.written])));
+            }
+            column.nullable = false;
+        }
+        Ok(())
+    }
+
+    pub fn key_columns(&self, columns: &[ast::IndexColumn], what: &str) -> Result<Vec<IndexColumn>> {
+        if columns.len() > KEY_COLUMNS_MAX {
+            return Err(messages::error(1904, &[&what, &self.written, &columns.len(), &what, &KEY_COLUMNS_MAX]));
+        }
+        let mut made: Vec<IndexColumn> = Vec::new();
+        for column in columns {
+            let name = &column.name.text;
+            let found = self.def.column_named(name).ok_or_else(|| could_not_create(messages::error(1911, &[name])))?;
+            if made.iter().any(|k| k.column_id == found.id) {
+                return Err(messages::error(1909, &[&what, name]));
+            }
+            if found.data_type.is_large() || matches!(found.data_type, DataType::Xml | DataType::Geography | DataType::Geometry) {
+                return Err(could_not_create(messages::error(1919, &[name, &self.written])));
+            }
+            made.push(IndexColumn { column_id: found.id, descending: column.descending });
+        }
+        Ok(made)
+    }
+
+    /// An index definition without tree; its id is the next free one.
+    pub fn index(&self, name: Option<String>, clustered: bool, key: Vec<IndexColumn>) -> IndexDef {
+        IndexDef {
+            id: if clustered { 1 } else { self.next_index_id() },
+            name,
+            kind: if clustered { IndexKind::Clustered } else { IndexKind::Nonclustered },
+            tree: TreeId(daruma_base::PageId::NONE),
+            unique: false,
+            constraint: None,
+            key,
+            included: Vec::new(),
+            filter: None,
+            fill_factor: 0,
+            ignore_dup_key: false,
+            disabled: false,
+            filegroup: self.def.filegroup,
+        }
+    }
+
+    fn next_index_id(&self) -> i32 {
+        self.def.indexes.iter().map(|i| i.id).max().map_or(2, |id| (id + 1).max(2))
+    }
+
+    /// Puts an index in its place: the clustered one first. Errors 1902 and 1913.
+    pub fn push_index(&mut self, made: IndexDef) -> Result<i32> {
+        if let Some(name) = &made.name {
+            let same = self.def.indexes.iter().any(|i| i.name.as_deref().is_some_and(|n| names_equal(n, name)));
+            if same {
+                return Err(messages::error(1913, &[name, &"table", &self.written]));
+            }
+        }
+        if made.kind == IndexKind::Clustered {
+            if let Some(other) = self.def.indexes.iter().find(|i| i.kind == IndexKind::Clustered) {
+                let name = other.name.clone().unwrap_or_default();
+                return Err(messages::error_state(1902, 3, &[&"table", &self.written, &name]));
+            }
+            self.def.indexes.retain(|i| i.kind != IndexKind::Heap);
+            self.def.indexes.insert(0, made);
+            return Ok(1);
+        }
+        let id = made.id;
+        self.def.indexes.push(made);
+        Ok(id)
+    }
+
+    /// A table without clustered index is a heap.
+    fn add_storage(&mut self) -> Result<()> {
+        let clustered = self.def.indexes.first().is_some_and(|i| i.kind == IndexKind::Clustered);
+        if !clustered {
+            self.def.indexes.insert(0, self.heap());
+        }
+        Ok(())
+    }
+
+    pub fn heap(&self) -> IndexDef {
+        IndexDef { id: 0, kind: IndexKind::Heap, ..self.index(None, false, Vec::new()) }
+    }
+
+    fn add_plain_indexes(&mut self, definition: &TableDefinition) -> Result<()> {
+        let at_columns = definition.columns.iter().filter_map(|c| c.index.as_ref().map(|i| (i, Some(&c.name))));
+        let at_table = definition.indexes.iter().map(|i| (i, None));
+        for (inline, column) in at_columns.chain(at_table) {
+            self.add_inline_index(inline, column)?;
+        }
+        Ok(())
+    }
+
+    pub fn add_inline_index(&mut self, inline: &ast::InlineIndex, column: Option<&Ident>) -> Result<i32> {
+        if inline.columnstore || inline.hash {
+            return Err(messages::not_supported("columnstore and hash indexes"));
+        }
+        let columns = match column {
+            Some(name) if inline.columns.is_empty() => vec![ast::IndexColumn { name: name.clone(), descending: false }],
+            _ => inline.columns.clone(),
+        };
+        let key = self.key_columns(&columns, "index")?;
+        let mut made = self.index(Some(inline.name.text.clone()), inline.clustered == Some(true), key);
+        made.unique = inline.unique;
+        made.included = self.included(&inline.include, &made)?;
+        made.filter = inline.filter.as_ref().map(definition::condition);
+        index::apply_options(&mut made, &inline.options)?;
+        self.push_index(made)
+    }
+
+    pub fn included(&self, names: &[Ident], index: &IndexDef) -> Result<Vec<i32>> {
+        let mut ids = Vec::new();
+        for name in names {
+            let column = self.def.column_named(&name.text).ok_or_else(|| messages::error(1911, &[&name.text]))?;
+            if ids.contains(&column.id) || index.key.iter().any(|k| k.column_id == column.id) {
+                return Err(messages::error(1909, &[&"index", &name.text]));
+            }
+            ids.push(column.id);
+        }
+        Ok(ids)
+    }
+
+    // --- Checks and foreign keys
+
+    fn add_checks(&mut self, definition: &TableDefinition) -> Result<()> {
+        for column in &definition.columns {
+            for constraint in &column.constraints {
+                if let ColumnConstraintKind::Check { condition, .. } = &constraint.kind {
+                    self.add_check(constraint.name.as_ref(), condition, Some(&column.name))?;
+                }
+            }
+        }
+        for constraint in &definition.constraints {
+            if let TableConstraintKind::Check { condition, .. } = &constraint.kind {
+                self.add_check(constraint.name.as_ref(), condition, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a CHECK constraint; gives its position.
+    pub fn add_check(&mut self, name: Option<&Ident>, condition: &Condition, column: Option<&Ident>) -> Result<usize> {
+        prepare_condition(condition, &self.full_scope(), self.ex).map_err(could_not_create)?;
+        let id = self.new_id()?;
+        let text = match (name, column) {
+            (Some(name), _) => self.constraint_name(&name.text)?,
+            (None, Some(column)) => names::column("CK", &self.table_name, &column.text, id),
+            (None, None) => names::table("CK", &self.table_name, id),
+        };
+        self.def.checks.push(CheckDef {
+            id,
+            name: text,
+            is_system_named: name.is_none(),
+            definition: definition::condition(condition),
+            column_id: column.and_then(|c| self.def.column_named(&c.text)).map(|c| c.id),
+            disabled: false,
+            not_trusted: false,
+        });
+        Ok(self.def.checks.len() - 1)
+    }
+
+    fn add_foreign_keys(&mut self, definition: &TableDefinition) -> Result<()> {
+        for column in &definition.columns {
+            for constraint in &column.constraints {
+                if let ColumnConstraintKind::References(references) = &constraint.kind {
+                    foreign::add(self, constraint.name.as_ref(), std::slice::from_ref(&column.name), references)?;
+                }
+            }
+        }
+        for constraint in &definition.constraints {
+            if let TableConstraintKind::ForeignKey { columns, references } = &constraint.kind {
+                foreign::add(self, constraint.name.as_ref(), columns, references)?;
+            }
+        }
+        Ok(())
+    }
+
+    // --- Trees
+
+    /// Gives every index without a tree an empty one, in the session's transaction.
+    pub fn create_trees(&mut self) -> Result<()> {
+        let txn = self.ex.state.txn_in(self.database)?;
+        create_missing_trees(&mut self.def, &txn)
+    }
+
+    fn finish_temporary(mut self) -> Result<TableRef> {
+        match self.kind {
+            TableKind::Variable => self.ex.state.autonomous(|txn| create_missing_trees(&mut self.def, txn))?,
+            _ => self.create_trees()?,
+        }
+        let open = self.ex.instance().open_database(self.database)?;
+        Ok(TableRef {
+            database: open.storage,
+            object_id: self.table_id,
+            schema_name: "dbo".to_string(),
+            name: self.table_name,
+            def: Arc::new(self.def),
+            kind: self.kind,
+        })
+    }
+}
+
+pub(super) fn create_missing_trees(def: &mut TableDef, txn: &daruma_storage::Txn) -> Result<()> {
+    for index in def.indexes.iter_mut().filter(|i| i.tree.0.is_none()) {
+        index.tree = txn.database().create_tree(txn, index.filegroup)?;
+    }
+    Ok(())
+}
+
+/// TRUNCATE TABLE: new empty trees; the old ones go when nobody can see them any more.
+pub(crate) fn truncate(ex: &Execution<'_>, statement: &ast::Truncate) -> Result<()> {
+    let name: &ObjectName = &statement.table;
+    let table = super::table_named(ex, name).map_err(|e| match e.number {
+        4902 => messages::error(4701, &[&name.name.text]),
+        4909 => messages::error(4714, &[&name.name.text]),
+        _ => e,
+    })?;
+    if !statement.partitions.is_empty() {
+        return Err(messages::not_supported("PARTITIONS"));
+    }
+    let table = super::lock_for_change(ex, table)?;
+    let others = ex.referencing(&table)?;
+    if others.iter().any(|(other, _)| other.object_id != table.object_id) {
+        return Err(messages::error(4712, &[&name.name.text]));
+    }
+    let txn = ex.state.txn_in(table.database.id())?;
+    crate::session::drop_trees(&txn, &table.def)?;
+    let mut def = (*table.def).clone();
+    for index in &mut def.indexes {
+        index.tree = TreeId(daruma_base::PageId::NONE);
+    }
+    create_missing_trees(&mut def, &txn)?;
+    super::put_table(ex, &table, def)?;
+    if table.def.identity.is_some() {
+        ex.state.reset_counter(&table, CounterId::Identity(table.object_id), None)?;
+    }
+    Ok(())
+}
+
+fn numbered(mut error: SqlError, position: usize) -> SqlError {
+    if matches!(error.number, 2715 | 2716 | 2750 | 2751) {
+        error.message = error.message.replacen("#1", &format!("#{position}"), 1);
+    }
+    error
+}
+
+/// 1750 follows the reason.
+pub(super) fn could_not_create(error: SqlError) -> SqlError {
+    match error.next {
+        Some(_) => error,
+        None => error.followed(messages::error(1750, &[])),
+    }
+}
+
+fn constraint_taken(error: SqlError, name: &str) -> SqlError {
+    match error.number {
+        2714 => could_not_create(messages::error_state(2714, 5, &[&name])),
+        _ => error,
+    }
+}
+
+fn column_in_default(expr: &Expr, error: SqlError) -> SqlError {
+    match expr {
+        Expr::Column(column) => messages::error(128, &[&column.name.text]),
+        _ => error,
+    }
+}
+
+fn fits(value: i128, data_type: DataType) -> bool {
+    crate::session::integer_fits(value, data_type)
+}
+
+/// A literal with sign.
+pub(super) fn signed_integer(expr: &Expr) -> Option<i128> {
+    match expr {
+        Expr::Literal(Literal::Integer(digits)) => digits.parse().ok(),
+        Expr::Literal(Literal::Decimal(digits)) => digits.split('.').next()?.parse().ok(),
+        Expr::Unary { op: UnaryOp::Minus, expr } => signed_integer(expr).map(|n| -n),
+        Expr::Unary { op: UnaryOp::Plus, expr } => signed_integer(expr),
+        _ => None,
+    }
+}

@@ -1,0 +1,153 @@
+//! Server configuration options, as `sp_configure` and `sys.configurations` show them.
+//!
+//! A changed value waits as `value` until RECONFIGURE makes it the `value_in_use` (options that need a restart keep
+//! the old one until then).
+
+use crate::error::Result;
+use crate::messages;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+
+/// One option with its limits.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfigurationOption {
+    pub id: i32,
+    pub name: &'static str,
+    pub minimum: i64,
+    pub maximum: i64,
+    pub default: i64,
+    pub is_dynamic: bool,
+    pub is_advanced: bool,
+}
+
+const fn option(
+    id: i32,
+    name: &'static str,
+    minimum: i64,
+    maximum: i64,
+    default: i64,
+    is_dynamic: bool,
+    is_advanced: bool,
+) -> ConfigurationOption {
+    ConfigurationOption { id, name, minimum, maximum, default, is_dynamic, is_advanced }
+}
+
+/// The options known, by id.
+pub const OPTIONS: &[ConfigurationOption] = &[
+    option(101, "recovery interval (min)", 0, 32_767, 0, true, true),
+    option(102, "allow updates", 0, 1, 0, true, false),
+    option(103, "user connections", 0, 32_767, 0, false, true),
+    option(106, "locks", 5_000, 2_147_483_647, 0, false, true),
+    option(107, "open objects", 0, 2_147_483_647, 0, false, true),
+    option(109, "fill factor (%)", 0, 100, 0, false, true),
+    option(115, "nested triggers", 0, 1, 1, true, false),
+    option(116, "allow server trigger recursion", 0, 1, 1, true, false),
+    option(117, "remote access", 0, 1, 1, false, false),
+    option(124, "default language", 0, 9_999, 0, true, false),
+    option(503, "max worker threads", 128, 65_535, 0, true, true),
+    option(505, "network packet size (B)", 512, 32_767, 4_096, true, true),
+    option(518, "show advanced options", 0, 1, 0, true, false),
+    option(542, "remote proc trans", 0, 1, 0, true, false),
+    option(1505, "index create memory (KB)", 704, 2_147_483_647, 0, true, true),
+    option(1519, "remote login timeout (s)", 0, 2_147_483_647, 10, true, false),
+    option(1520, "remote query timeout (s)", 0, 2_147_483_647, 600, true, false),
+    option(1531, "cursor threshold", -1, 2_147_483_647, -1, true, true),
+    option(1534, "user options", 0, 32_767, 0, true, false),
+    option(1535, "affinity mask", -2_147_483_648, 2_147_483_647, 0, true, true),
+    option(1536, "max text repl size (B)", -1, 2_147_483_647, 65_536, true, false),
+    option(1538, "cost threshold for parallelism", 0, 32_767, 5, true, true),
+    option(1539, "max degree of parallelism", 0, 32_767, 0, true, true),
+    option(1540, "min memory per query (KB)", 512, 2_147_483_647, 1_024, true, true),
+    option(1541, "query wait (s)", -1, 2_147_483_647, -1, true, true),
+    option(1543, "min server memory (MB)", 0, 2_147_483_647, 0, true, true),
+    option(1544, "max server memory (MB)", 128, 2_147_483_647, 2_147_483_647, true, true),
+    option(1545, "query governor cost limit", 0, 2_147_483_647, 0, true, true),
+    option(1562, "clr enabled", 0, 1, 0, true, false),
+    option(1568, "default trace enabled", 0, 1, 1, true, true),
+    option(1569, "blocked process threshold (s)", 0, 86_400, 0, true, true),
+    option(1579, "backup compression default", 0, 1, 0, true, false),
+    option(1581, "optimize for ad hoc workloads", 0, 1, 0, true, true),
+    option(1583, "contained database authentication", 0, 1, 0, true, false),
+    option(1584, "backup checksum default", 0, 1, 0, true, false),
+    option(1588, "ADR cleaner retry timeout (min)", 0, 32_767, 15, true, true),
+    option(1590, "ADR Preallocation Factor", 0, 32_767, 4, true, true),
+    option(1598, "ADR Cleaner Thread Count", 1, 32_767, 1, true, true),
+    option(16_384, "Agent XPs", 0, 1, 0, true, true),
+    option(16_386, "Database Mail XPs", 0, 1, 0, true, true),
+    option(16_387, "SMO and DMO XPs", 0, 1, 1, true, true),
+    option(16_388, "Ole Automation Procedures", 0, 1, 0, true, true),
+    option(16_390, "xp_cmdshell", 0, 1, 0, true, true),
+    option(16_391, "Ad Hoc Distributed Queries", 0, 1, 0, true, true),
+];
+
+/// Values of one option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigurationValue {
+    pub value: i64,
+    pub value_in_use: i64,
+}
+
+#[derive(Debug)]
+pub struct Configuration {
+    values: RwLock<BTreeMap<&'static str, ConfigurationValue>>,
+}
+
+impl Configuration {
+    /// `stored`: values that differ from the defaults.
+    pub fn new(stored: &BTreeMap<String, i64>) -> Configuration {
+        let initial = |o: &ConfigurationOption| {
+            let value = stored.get(o.name).copied().unwrap_or(o.default);
+            (o.name, ConfigurationValue { value, value_in_use: value })
+        };
+        Configuration { values: RwLock::new(OPTIONS.iter().map(initial).collect()) }
+    }
+
+    pub fn get(&self, name: &str) -> Option<ConfigurationValue> {
+        self.values.read().get(find(name)?.name).copied()
+    }
+
+    /// Value in use, 0 for unknown options.
+    pub fn in_use(&self, name: &str) -> i64 {
+        self.get(name).map_or(0, |v| v.value_in_use)
+    }
+
+    /// Sets the configured value; gives the option and its old value.
+    pub fn set(&self, name: &str, value: i64) -> Result<(&'static ConfigurationOption, i64)> {
+        let option = find_prefix(name)?;
+        if value < option.minimum || value > option.maximum {
+            return Err(messages::error(15129, &[&value, &option.name]));
+        }
+        let mut values = self.values.write();
+        let slot = values.entry(option.name).or_insert(ConfigurationValue { value, value_in_use: value });
+        let old = std::mem::replace(&mut slot.value, value);
+        Ok((option, old))
+    }
+
+    /// RECONFIGURE.
+    pub fn install(&self) {
+        let mut values = self.values.write();
+        for option in OPTIONS.iter().filter(|o| o.is_dynamic) {
+            if let Some(slot) = values.get_mut(option.name) {
+                slot.value_in_use = slot.value;
+            }
+        }
+    }
+}
+
+fn find(name: &str) -> Option<&'static ConfigurationOption> {
+    OPTIONS.iter().find(|o| o.name.eq_ignore_ascii_case(name))
+}
+
+/// An option by name or unique beginning of its name, as `sp_configure` takes it.
+pub fn find_prefix(name: &str) -> Result<&'static ConfigurationOption> {
+    if let Some(option) = find(name) {
+        return Ok(option);
+    }
+    let lower = name.to_ascii_lowercase();
+    let mut found = OPTIONS.iter().filter(|o| o.name.to_ascii_lowercase().starts_with(&lower));
+    match (found.next(), found.next()) {
+        (Some(option), None) => Ok(option),
+        (Some(_), Some(_)) => Err(messages::error(15124, &[&name])),
+        _ => Err(messages::error(15123, &[&name])),
+    }
+}

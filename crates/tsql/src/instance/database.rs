@@ -1,0 +1,206 @@
+//! A database as the instance holds it: definition, storage and catalog, if it is open.
+
+use crate::error::Result;
+use crate::messages;
+use daruma_base::DatabaseId;
+use daruma_catalog::{Catalog, DatabaseDef, FileDef, FileGrowth, FilegroupDef, UserAccess};
+use daruma_storage::{Database, DatabaseState};
+use daruma_value::CollationId;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Compatibility level of SQL Server 2022.
+pub const COMPATIBILITY_LEVEL: u32 = 160;
+
+/// An open database.
+#[derive(Clone)]
+pub struct OpenDatabase {
+    pub storage: Arc<Database>,
+    pub catalog: Arc<Catalog>,
+}
+
+/// Entry of the registry; lives as long as the database exists or someone still refers to it.
+pub struct DatabaseEntry {
+    id: DatabaseId,
+    def: RwLock<Arc<DatabaseDef>>,
+    open: RwLock<Option<OpenDatabase>>,
+    /// Why it could not be opened.
+    failure: RwLock<Option<String>>,
+    /// Sessions that have it as current database.
+    sessions: AtomicI32,
+}
+
+impl DatabaseEntry {
+    pub fn new(def: DatabaseDef) -> DatabaseEntry {
+        DatabaseEntry {
+            id: DatabaseId(def.id),
+            def: RwLock::new(Arc::new(def)),
+            open: RwLock::new(None),
+            failure: RwLock::new(None),
+            sessions: AtomicI32::new(0),
+        }
+    }
+
+    pub fn id(&self) -> DatabaseId {
+        self.id
+    }
+
+    pub fn name(&self) -> String {
+        self.def.read().name.clone()
+    }
+
+    pub fn def(&self) -> Arc<DatabaseDef> {
+        self.def.read().clone()
+    }
+
+    pub fn set_def(&self, def: DatabaseDef) {
+        *self.def.write() = Arc::new(def);
+    }
+
+    pub fn is_system(&self) -> bool {
+        self.id.0 <= 4
+    }
+
+    /// Storage and catalog; the product's error when it is not online.
+    pub fn open(&self) -> Result<OpenDatabase> {
+        match &*self.open.read() {
+            Some(open) => Ok(open.clone()),
+            None => Err(self.not_online()),
+        }
+    }
+
+    pub fn set_open(&self, open: OpenDatabase) {
+        *self.failure.write() = None;
+        *self.open.write() = Some(open);
+    }
+
+    pub fn set_failed(&self, why: String) {
+        *self.failure.write() = Some(why);
+    }
+
+    /// Takes it out of service.
+    pub fn take_open(&self) -> Option<OpenDatabase> {
+        self.open.write().take()
+    }
+
+    pub fn state(&self) -> DatabaseState {
+        match &*self.open.read() {
+            Some(open) => open.storage.state(),
+            None if self.failure.read().is_some() => DatabaseState::Suspect,
+            None => DatabaseState::Offline,
+        }
+    }
+
+    pub fn session_count(&self) -> i32 {
+        self.sessions.load(Ordering::Relaxed)
+    }
+
+    pub fn enter(&self) {
+        self.sessions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn leave(&self) {
+        self.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn not_online(&self) -> crate::error::SqlError {
+        let name = self.name();
+        match self.failure.read().is_some() {
+            true => messages::error(926, &[&name]),
+            false => messages::error(942, &[&name]),
+        }
+    }
+}
+
+/// Sizes of a new database when nothing else is said, in pages.
+#[derive(Clone, Copy, Debug)]
+pub struct DefaultSizes {
+    pub data_pages: u64,
+    pub log_pages: u64,
+    pub growth_pages: u32,
+}
+
+impl DefaultSizes {
+    pub const SYSTEM: DefaultSizes = DefaultSizes { data_pages: 256, log_pages: 256, growth_pages: 2_048 };
+    pub const USER: DefaultSizes = DefaultSizes { data_pages: 1_024, log_pages: 1_024, growth_pages: 8_192 };
+}
+
+/// Definition of a database with one data file and one log file.
+pub fn simple_def(id: u16, name: &str, dir: &Path, sizes: DefaultSizes, now: i64) -> DatabaseDef {
+    let growth = FileGrowth::Pages(sizes.growth_pages);
+    let file = |id, filegroup, logical_name: String, file_name: String, size_pages| FileDef {
+        id,
+        filegroup,
+        logical_name,
+        path: dir.join(file_name),
+        size_pages,
+        growth,
+        max_pages: None,
+    };
+    let file_name = file_stem(name);
+    DatabaseDef {
+        id,
+        name: name.to_string(),
+        files: vec![
+            file(1, 1, name.to_string(), format!("{file_name}.mdf"), sizes.data_pages),
+            file(2, 0, format!("{name}_log"), format!("{file_name}_log.ldf"), sizes.log_pages),
+        ],
+        filegroups: vec![primary_filegroup()],
+        created_utc: now,
+        collation: CollationId::DEFAULT,
+        compatibility_level: COMPATIBILITY_LEVEL,
+        owner: "sa".to_string(),
+        version_store_filegroup: 1,
+        user_access: UserAccess::Multi,
+        offline: false,
+        options: default_options(),
+    }
+}
+
+pub fn primary_filegroup() -> FilegroupDef {
+    FilegroupDef { id: 1, name: "PRIMARY".to_string(), is_default: true, read_only: false }
+}
+
+pub fn default_options() -> BTreeMap<String, String> {
+    let defaults = [("AUTO_CREATE_STATISTICS", "ON"), ("AUTO_UPDATE_STATISTICS", "ON"), ("PAGE_VERIFY", "CHECKSUM")];
+    let text = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
+    defaults.into_iter().map(text).collect()
+}
+
+/// Name of a file for a database name: characters that no file name may hold become underscores.
+pub fn file_stem(name: &str) -> String {
+    let safe = |c: char| match c {
+        '/' | '\\' | ':' | '\0' | '*' | '?' | '"' | '<' | '>' | '|' => '_',
+        c => c,
+    };
+    name.chars().map(safe).collect()
+}
+
+/// The form of a definition that is stored: paths inside the data directory become relative, so that it can move.
+pub fn stored_form(def: &DatabaseDef, data_dir: &Path) -> DatabaseDef {
+    let mut stored = def.clone();
+    for file in &mut stored.files {
+        if let Ok(relative) = file.path.strip_prefix(data_dir) {
+            file.path = relative.to_path_buf();
+        }
+    }
+    stored
+}
+
+/// The reverse of [`stored_form`].
+pub fn loaded_form(mut def: DatabaseDef, data_dir: &Path) -> DatabaseDef {
+    for file in &mut def.files {
+        file.path = absolute(&file.path, data_dir);
+    }
+    def
+}
+
+pub fn absolute(path: &Path, data_dir: &Path) -> PathBuf {
+    match path.is_absolute() {
+        true => path.to_path_buf(),
+        false => data_dir.join(path),
+    }
+}

@@ -1,0 +1,275 @@
+//! `Instance`: one running server: engine, databases, sessions, configuration, logins, error log.
+//!
+//! Theory: master's catalog holds the server's own rows (databases and their files, logins, configuration). At start
+//! master is opened first, then the databases it names; tempdb is made anew each time. What a database needs for its
+//! recovery lies in its own boot page, so master never has to be right about that.
+//!
+//! Start-up, by what is found
+//! | found | done |
+//! |---|---|
+//! | no master file | a fresh server: the four system databases are created |
+//! | master without the mark of complete creation | creation was cut short: the files are removed and made again |
+//! | a database that cannot be opened | logged, shown as suspect; the server starts without it |
+//!
+//! Read next: `startup`, `database`, `sessions`.
+
+mod configuration;
+mod database;
+mod error_log;
+mod logins;
+mod plan_cache;
+mod registry;
+mod sessions;
+mod startup;
+
+pub use configuration::{Configuration, ConfigurationOption, ConfigurationValue, OPTIONS, find_prefix};
+pub use database::{
+    COMPATIBILITY_LEVEL, DatabaseEntry, DefaultSizes, OpenDatabase, absolute, default_options, file_stem,
+    primary_filegroup, simple_def, stored_form,
+};
+pub use error_log::{ErrorLog, LogEntry, format_local};
+pub use logins::{Logins, PasswordHasher};
+pub use plan_cache::{Batch, CachedPlan, PlanCache, PlanKey, first_syntax_error, parsed, syntax_error};
+pub use registry::{Registry, SystemParameter, SystemProcedure};
+pub use sessions::{Activity, FIRST_USER_SPID, LoginInfo, SessionEntry, SessionRegistry, spid_of_owner};
+
+pub(crate) use startup::recovery_lines;
+
+use crate::error::{Result, SqlError};
+use crate::host::TableRef;
+use crate::messages;
+use daruma_base::{CancelFlag, DatabaseId, Env};
+use daruma_catalog::{Catalog, Change, DatabaseDef, names_equal};
+use daruma_storage::{Engine, Owner};
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+pub const MASTER: DatabaseId = DatabaseId(1);
+pub const TEMPDB: DatabaseId = DatabaseId(2);
+pub const MODEL: DatabaseId = DatabaseId(3);
+pub const MSDB: DatabaseId = DatabaseId(4);
+
+/// Version as clients compare it: SQL Server 2022.
+pub const PRODUCT_VERSION: &str = "16.0.4100.1";
+
+/// What the program that runs the server decides.
+#[derive(Clone)]
+pub struct InstanceOptions {
+    pub server_name: String,
+    pub buffer_pool_pages: usize,
+    pub password_hasher: Arc<dyn PasswordHasher>,
+    /// Text after the version in the log: operating system and the like.
+    pub host_description: String,
+}
+
+/// How the server was told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutdownRequest {
+    /// Finish what runs, checkpoint.
+    Orderly,
+    /// SHUTDOWN WITH NOWAIT: as after a power failure, but at once.
+    NoWait,
+}
+
+/// A global temporary table.
+#[derive(Clone)]
+pub struct GlobalTemp {
+    pub table: TableRef,
+    pub creator: i32,
+}
+
+pub struct Instance {
+    env: Env,
+    engine: Arc<Engine>,
+    options: InstanceOptions,
+    data_dir: PathBuf,
+    databases: RwLock<BTreeMap<u16, Arc<DatabaseEntry>>>,
+    pub sessions: SessionRegistry,
+    pub configuration: Configuration,
+    pub log: ErrorLog,
+    pub logins: Logins,
+    pub plans: PlanCache,
+    registry: Registry,
+    pub global_temps: Mutex<HashMap<String, GlobalTemp>>,
+    /// Temporary tables of all sessions, for tempdb's views.
+    pub temp_tables: Mutex<BTreeMap<i32, TableRef>>,
+    /// Counters of temporary tables: never stored.
+    pub(crate) temp_counters: Mutex<HashMap<daruma_catalog::CounterId, i128>>,
+    catalog_version: AtomicU64,
+    next_number: AtomicU64,
+    next_temp_id: AtomicI32,
+    started_utc: i64,
+    shutdown: Mutex<Option<ShutdownRequest>>,
+    /// Serialises CREATE, ALTER and DROP DATABASE.
+    pub database_ddl: Mutex<()>,
+    /// Owner of work that belongs to no session.
+    pub system_owner: Arc<Owner>,
+    /// Trace flags that are on for the whole server.
+    pub trace_flags: Mutex<Vec<i32>>,
+}
+
+impl Instance {
+    /// Opens (or, the first time, creates) the server in `data_dir`.
+    pub fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Result<Arc<Instance>> {
+        startup::start(env, data_dir, options)
+    }
+
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub fn options(&self) -> &InstanceOptions {
+        &self.options
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub fn started_utc(&self) -> i64 {
+        self.started_utc
+    }
+
+    pub fn now_utc(&self) -> i64 {
+        self.env.clock.utc_100ns()
+    }
+
+    /// All databases, by id.
+    pub fn databases(&self) -> Vec<Arc<DatabaseEntry>> {
+        self.databases.read().values().cloned().collect()
+    }
+
+    pub fn database(&self, id: DatabaseId) -> Option<Arc<DatabaseEntry>> {
+        self.databases.read().get(&id.0).cloned()
+    }
+
+    pub fn database_named(&self, name: &str) -> Option<Arc<DatabaseEntry>> {
+        self.databases.read().values().find(|d| names_equal(&d.name(), name)).cloned()
+    }
+
+    /// Storage and catalog of a database by id.
+    pub fn open_database(&self, id: DatabaseId) -> Result<OpenDatabase> {
+        match self.database(id) {
+            Some(entry) => entry.open(),
+            None => Err(messages::error(2520, &[&id.0])),
+        }
+    }
+
+    pub fn master_catalog(&self) -> Result<Arc<Catalog>> {
+        Ok(self.open_database(MASTER)?.catalog)
+    }
+
+    pub(crate) fn insert_database(&self, entry: Arc<DatabaseEntry>) {
+        self.databases.write().insert(entry.id().0, entry);
+        self.bump_catalog_version();
+    }
+
+    pub(crate) fn remove_database(&self, id: DatabaseId) {
+        self.databases.write().remove(&id.0);
+        self.bump_catalog_version();
+    }
+
+    /// Lowest free database id.
+    pub(crate) fn free_database_id(&self) -> u16 {
+        let databases = self.databases.read();
+        (5..u16::MAX).find(|id| !databases.contains_key(id)).unwrap_or(u16::MAX)
+    }
+
+    /// Stores a changed definition of a database in master and in the registry.
+    pub(crate) fn save_database(&self, entry: &DatabaseEntry, def: DatabaseDef) -> Result<()> {
+        self.master_catalog()?.put_database(&stored_form(&def, &self.data_dir))?;
+        entry.set_def(def);
+        self.bump_catalog_version();
+        Ok(())
+    }
+
+    /// Grows whenever a committed definition changed anywhere.
+    pub fn catalog_version(&self) -> u64 {
+        self.catalog_version.load(Ordering::Acquire)
+    }
+
+    pub fn bump_catalog_version(&self) {
+        self.catalog_version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Makes committed definitions visible to all sessions.
+    pub(crate) fn publish(&self, catalog: &Catalog, changes: &[Change]) {
+        if !changes.is_empty() {
+            catalog.publish(changes);
+            self.bump_catalog_version();
+        }
+    }
+
+    /// A number never given out before: transaction descriptors, spill files.
+    pub fn unique_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Object id for a temporary table: negative, as in the product.
+    pub(crate) fn next_temp_object_id(&self) -> i32 {
+        let id = self.next_temp_id.fetch_sub(1, Ordering::Relaxed);
+        match id < -1 {
+            true => id,
+            false => -2,
+        }
+    }
+
+    /// Asks whoever runs the server to stop it.
+    pub fn request_shutdown(&self, request: ShutdownRequest) {
+        *self.shutdown.lock() = Some(request);
+    }
+
+    pub fn shutdown_requested(&self) -> Option<ShutdownRequest> {
+        *self.shutdown.lock()
+    }
+
+    /// Closes all databases: with exact counters and a checkpoint, unless `NoWait`. Sessions must have ended.
+    pub fn close(&self, request: ShutdownRequest) -> Result<()> {
+        let text = match request {
+            ShutdownRequest::Orderly => "SQL Server is terminating because of a system shutdown. This is an informational message only. No user action is required.",
+            ShutdownRequest::NoWait => "SQL Server terminated without a checkpoint because of SHUTDOWN WITH NOWAIT.",
+        };
+        self.log.write("Server", text);
+        if request == ShutdownRequest::NoWait {
+            return Ok(());
+        }
+        let mut first_failure = Ok(());
+        for entry in self.databases().iter().rev() {
+            if let Some(open) = entry.take_open() {
+                first_failure = first_failure.and(close_database(&open));
+            }
+        }
+        first_failure
+    }
+}
+
+/// Saves what is held in memory and closes the files.
+pub(crate) fn close_database(open: &OpenDatabase) -> Result<()> {
+    open.catalog.save_counters()?;
+    open.storage.close()?;
+    Ok(())
+}
+
+impl From<daruma_catalog::CatalogError> for SqlError {
+    fn from(error: daruma_catalog::CatalogError) -> SqlError {
+        match error {
+            daruma_catalog::CatalogError::Storage(storage) => storage.into(),
+            other => SqlError::new(211, 23, 1, format!("Possible schema corruption. {other}.")),
+        }
+    }
+}
+
+fn system_owner() -> Arc<Owner> {
+    Owner::new(1 << 62, CancelFlag::new())
+}

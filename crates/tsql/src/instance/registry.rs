@@ -1,0 +1,64 @@
+//! System views, functions and procedures by name: filled once at start by the rooms that implement them.
+
+use crate::error::Result;
+use crate::host::VirtualTable;
+use crate::session::SystemCall;
+use daruma_catalog::name_key;
+use daruma_value::{DataType, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A declared parameter of a system procedure.
+#[derive(Clone, Debug)]
+pub struct SystemParameter {
+    /// With its `@`.
+    pub name: &'static str,
+    pub data_type: DataType,
+    /// `None`: the caller must supply it (error 201).
+    pub default: Option<Value>,
+    pub output: bool,
+}
+
+/// A procedure that is part of the server. Runs in the current database of its caller.
+pub trait SystemProcedure: Send + Sync {
+    /// Without schema: `sp_who`.
+    fn name(&self) -> &str;
+    fn parameters(&self) -> &[SystemParameter];
+    /// Runs it; the result is its return status.
+    fn run(&self, call: &SystemCall<'_, '_>) -> Result<i32>;
+}
+
+#[derive(Default)]
+pub struct Registry {
+    tables: HashMap<(String, String), Arc<dyn VirtualTable>>,
+    procedures: HashMap<String, Arc<dyn SystemProcedure>>,
+}
+
+impl Registry {
+    /// `schema`: `sys`, `INFORMATION_SCHEMA` or `dbo`.
+    pub fn add_table(&mut self, schema: &str, table: Arc<dyn VirtualTable>) {
+        let key = (name_key(schema), name_key(table.name()));
+        self.tables.insert(key, table);
+    }
+
+    pub fn add_procedure(&mut self, procedure: Arc<dyn SystemProcedure>) {
+        self.procedures.insert(name_key(procedure.name()), procedure);
+    }
+
+    pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<dyn VirtualTable>> {
+        self.tables.get(&(name_key(schema), name_key(name)))
+    }
+
+    /// Schema (lower case) and table, in no particular order.
+    pub fn tables(&self) -> impl Iterator<Item = (&str, &Arc<dyn VirtualTable>)> {
+        self.tables.iter().map(|((schema, _), table)| (schema.as_str(), table))
+    }
+
+    pub fn procedure(&self, name: &str) -> Option<&Arc<dyn SystemProcedure>> {
+        self.procedures.get(&name_key(name))
+    }
+
+    pub fn procedures(&self) -> impl Iterator<Item = &Arc<dyn SystemProcedure>> {
+        self.procedures.values()
+    }
+}

@@ -1,0 +1,135 @@
+//! Registry of sessions: what others may see and stop.
+
+use crate::host::IsolationLevel;
+use daruma_base::{CancelFlag, DatabaseId};
+use daruma_storage::Owner;
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Session ids up to here belong to the server itself.
+pub const FIRST_USER_SPID: i32 = 51;
+/// Highest session id.
+const SPID_MAX: i32 = 32_767;
+
+/// Who connected and from where, as login and network say.
+#[derive(Clone, Debug, Default)]
+pub struct LoginInfo {
+    pub login: String,
+    pub host: String,
+    pub program: String,
+    pub client_interface: String,
+    pub client_process_id: i32,
+    pub client_address: String,
+    pub net_transport: String,
+    pub encrypted: bool,
+    pub packet_size: i32,
+    /// TDS version as the client asked for it.
+    pub tds_version: u32,
+    /// Database asked for; empty means the login's default.
+    pub database: String,
+    pub language: String,
+    /// ODBC-like clients start with ANSI options on, DB-Library ones with ANSI options off.
+    pub ansi_defaults: bool,
+}
+
+/// What a session does at this moment.
+#[derive(Clone, Debug, Default)]
+pub struct Activity {
+    /// `running`, `sleeping`, `suspended`, `dormant`.
+    pub status: &'static str,
+    /// `SELECT`, `AWAITING COMMAND`, `WAITFOR`, ...
+    pub command: &'static str,
+    pub database: Option<DatabaseId>,
+    /// Text of the running (or last) batch.
+    pub text: Arc<str>,
+    pub statement_start: usize,
+    pub statement_end: usize,
+    pub request_start_utc: i64,
+    pub last_request_start_utc: i64,
+    pub last_request_end_utc: i64,
+    pub open_transactions: u32,
+    /// Id of the session's transaction, 0 without one.
+    pub transaction_id: u64,
+    pub transaction_start_utc: i64,
+    pub isolation: Option<IsolationLevel>,
+    pub row_count: u64,
+    pub last_error: i32,
+    pub reads: u64,
+    pub writes: u64,
+    pub logical_reads: u64,
+}
+
+/// The part of a session that is shared.
+pub struct SessionEntry {
+    pub spid: i32,
+    pub login: LoginInfo,
+    pub login_time_utc: i64,
+    pub cancel: CancelFlag,
+    pub owner: Arc<Owner>,
+    pub activity: Mutex<Activity>,
+    pub cpu_us: AtomicU64,
+}
+
+#[derive(Default)]
+pub struct SessionRegistry {
+    map: RwLock<BTreeMap<i32, Arc<SessionEntry>>>,
+}
+
+impl SessionRegistry {
+    /// Registers a session under the lowest free id. `None` when there are too many.
+    pub fn add(&self, login: LoginInfo, now_utc: i64) -> Option<Arc<SessionEntry>> {
+        let mut map = self.map.write();
+        let spid = (FIRST_USER_SPID..=SPID_MAX).find(|id| !map.contains_key(id))?;
+        let cancel = CancelFlag::new();
+        let owner = Owner::new(owner_id(spid), cancel.clone());
+        let activity = Activity {
+            status: "sleeping",
+            command: "AWAITING COMMAND",
+            last_request_start_utc: now_utc,
+            last_request_end_utc: now_utc,
+            ..Activity::default()
+        };
+        let entry = SessionEntry {
+            spid,
+            login,
+            login_time_utc: now_utc,
+            cancel,
+            owner,
+            activity: Mutex::new(activity),
+            cpu_us: AtomicU64::new(0),
+        };
+        let entry = Arc::new(entry);
+        map.insert(spid, entry.clone());
+        Some(entry)
+    }
+
+    pub fn remove(&self, spid: i32) {
+        self.map.write().remove(&spid);
+    }
+
+    pub fn get(&self, spid: i32) -> Option<Arc<SessionEntry>> {
+        self.map.read().get(&spid).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<SessionEntry>> {
+        self.map.read().values().cloned().collect()
+    }
+
+    pub fn count(&self) -> usize {
+        self.map.read().len()
+    }
+}
+
+/// Lock owners carry the session id in their low half, so that lock views can name sessions; the upper half makes them
+/// unique, since session ids are used again.
+fn owner_id(spid: i32) -> u64 {
+    static GENERATION: AtomicU64 = AtomicU64::new(0);
+    (GENERATION.fetch_add(1, Ordering::Relaxed) << 16) | spid as u64
+}
+
+/// Session id of a lock owner.
+pub fn spid_of_owner(owner: u64) -> i32 {
+    (owner & 0xFFFF) as i32
+}

@@ -1,0 +1,538 @@
+//! The one table of product messages: number, severity and text, as `sys.messages` shows them.
+//!
+//! Theory: texts keep the product's placeholders (`%.*ls`, `%d`, `%I64d`); [`error`] fills them in order. Whoever
+//! raises an error names only the number and its arguments, so wording can be checked in one place.
+//!
+//! Invariant: numbers grow from line to line (test), so look-up is a binary search.
+
+use crate::error::SqlError;
+use std::fmt::Display;
+
+/// One line of `sys.messages`.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    pub number: i32,
+    pub severity: u8,
+    pub text: &'static str,
+}
+
+const fn m(number: i32, severity: u8, text: &'static str) -> Message {
+    Message { number, severity, text }
+}
+
+/// Longest message text a client is shown.
+const MESSAGE_CHARS_MAX: usize = 2_047;
+
+/// All messages, by number.
+pub fn all() -> &'static [Message] {
+    MESSAGES
+}
+
+pub fn find(number: i32) -> Option<&'static Message> {
+    let at = MESSAGES.binary_search_by_key(&number, |m| m.number).ok()?;
+    MESSAGES.get(at)
+}
+
+/// The message with its arguments, state 1.
+pub fn error(number: i32, args: &[&dyn Display]) -> SqlError {
+    error_state(number, 1, args)
+}
+
+pub fn error_state(number: i32, state: u8, args: &[&dyn Display]) -> SqlError {
+    match find(number) {
+        Some(message) => SqlError::new(number, message.severity, state, fill(message.text, args)),
+        None => SqlError::new(number, 16, state, format!("Error {number}.")),
+    }
+}
+
+/// A feature of the product that this server does not have: 40517 is the product's own number for the same answer.
+pub fn not_supported(what: &str) -> SqlError {
+    error(40517, &[&what])
+}
+
+/// Replaces the placeholders of `text` by `args` in order.
+pub fn fill(text: &str, args: &[&dyn Display]) -> String {
+    let mut out = String::with_capacity(text.len() + 32);
+    let mut args = args.iter();
+    let mut rest = text;
+    while let Some(at) = rest.find('%') {
+        let (before, spec) = rest.split_at(at);
+        out.push_str(before);
+        let (len, is_argument) = placeholder(spec);
+        match is_argument {
+            true => args.next().into_iter().for_each(|arg| out.push_str(&arg.to_string())),
+            false => out.push('%'),
+        }
+        rest = spec.get(len..).unwrap_or("");
+    }
+    out.push_str(rest);
+    match out.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => out.get(..end).unwrap_or("").to_string(),
+        None => out,
+    }
+}
+
+/// Length of the placeholder at the start of `spec`, and whether it takes an argument (`%%` takes none).
+fn placeholder(spec: &str) -> (usize, bool) {
+    const FORMS: [&str; 11] = [
+        "%.*ls", "%.*s", "%I64d", "%S_MSG", "%08x", "%ls", "%ld", "%s", "%d", "%u", "%x",
+    ];
+    match FORMS.iter().find(|form| spec.starts_with(**form)) {
+        Some(form) => (form.len(), true),
+        None if spec.starts_with("%%") => (2, false),
+        None => (1, false),
+    }
+}
+
+/// Errors that end the batch and roll the transaction back, whatever XACT_ABORT says: failed conversions of text and
+/// lost conflicts.
+pub fn aborts_batch(number: i32) -> bool {
+    matches!(
+        number,
+        210 | 217 | 235 | 236 | 241 | 242 | 244 | 245 | 248 | 295 | 296 | 529 | 1205 | 3952 | 3960 | 3998 | 8114 | 8169
+    )
+}
+
+/// Errors of name and type resolution: they end the scope (batch or module) they occur in, and only an outer TRY
+/// can catch them.
+pub fn ends_scope(number: i32) -> bool {
+    matches!(
+        number,
+        102 | 103 | 105..=114 | 116..=139 | 141..=160 | 162..=178 | 180..=188 | 190..=204 | 206..=209 | 213 | 231 | 257 | 263
+            | 402 | 411 | 421 | 426 | 1011 | 1012 | 1013 | 1038 | 1052..=1059 | 2715 | 2716 | 4104 | 4108..=4113
+            | 4145 | 4901 | 8116..=8118 | 8120 | 8121 | 8127 | 8133 | 8153..=8158 | 10709 | 11537
+    )
+}
+
+const MESSAGES: &[Message] = &[
+    m(101, 15, "Query not allowed in Waitfor."),
+    m(102, 15, "Incorrect syntax near '%.*ls'."),
+    m(103, 15, "The %S_MSG that starts with '%.*ls' is too long. Maximum length is %d."),
+    m(105, 15, "Unclosed quotation mark after the character string '%.*ls'."),
+    m(107, 15, "The column prefix '%.*ls' does not match with a table name or alias name used in the query."),
+    m(109, 15, "There are more columns in the INSERT statement than values specified in the VALUES clause. The number of values in the VALUES clause must match the number of columns specified in the INSERT statement."),
+    m(110, 15, "There are fewer columns in the INSERT statement than values specified in the VALUES clause. The number of values in the VALUES clause must match the number of columns specified in the INSERT statement."),
+    m(111, 15, "'%ls' must be the first statement in a query batch."),
+    m(113, 15, "Missing end comment mark '*/'."),
+    m(116, 16, "Only one expression can be specified in the select list when the subquery is not introduced with EXISTS."),
+    m(117, 15, "The %S_MSG name '%.*ls' contains more than the maximum number of prefixes. The maximum is %d."),
+    m(119, 15, "Must pass parameter number %d and subsequent parameters as '@name = value'. After the form '@name = value' has been used, all subsequent parameters must be passed in the form '@name = value'."),
+    m(120, 15, "The select list for the INSERT statement contains fewer items than the insert list. The number of SELECT values must match the number of INSERT columns."),
+    m(121, 15, "The select list for the INSERT statement contains more items than the insert list. The number of SELECT values must match the number of INSERT columns."),
+    m(128, 15, "The name \"%.*ls\" is not permitted in this context. Valid expressions are constants, constant expressions, and (in some contexts) variables. Column names are not permitted."),
+    m(130, 15, "Cannot perform an aggregate function on an expression containing an aggregate or a subquery."),
+    m(131, 15, "The size (%d) given to the %S_MSG '%.*ls' exceeds the maximum allowed for any data type (%d)."),
+    m(132, 15, "The label '%.*ls' has already been declared. Label names must be unique within a query batch or stored procedure."),
+    m(133, 15, "A GOTO statement references the label '%.*ls' but the label has not been declared."),
+    m(134, 15, "The variable name '%.*ls' has already been declared. Variable names must be unique within a query batch or stored procedure."),
+    m(135, 15, "Cannot use a BREAK statement outside the scope of a WHILE statement."),
+    m(136, 15, "Cannot use a CONTINUE statement outside the scope of a WHILE statement."),
+    m(137, 15, "Must declare the scalar variable \"%.*ls\"."),
+    m(139, 15, "Cannot assign a default value to a local variable."),
+    m(141, 15, "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations."),
+    m(142, 15, "Incorrect syntax for definition of the '%ls' constraint."),
+    m(147, 15, "An aggregate may not appear in the WHERE clause unless it is in a subquery contained in a HAVING clause or a select list, and the column being aggregated is an outer reference."),
+    m(148, 15, "Incorrect time syntax in time string '%.*ls' used with WAITFOR."),
+    m(154, 15, "%S_MSG is not allowed in %S_MSG."),
+    m(156, 15, "Incorrect syntax near the keyword '%.*ls'."),
+    m(157, 15, "An aggregate may not appear in the set list of an UPDATE statement."),
+    m(166, 15, "'%ls' does not allow specifying the database name as a prefix to the object name."),
+    m(170, 15, "Line %d: Incorrect syntax near '%.*ls'."),
+    m(173, 15, "The definition for column '%.*ls' must include a data type."),
+    m(174, 15, "The %.*ls function requires %d argument(s)."),
+    m(178, 15, "A RETURN statement with a return value cannot be used in this context."),
+    m(183, 15, "The scale (%d) for column '%.*ls' must be within the range %d to %d."),
+    m(189, 15, "The %ls function requires %d to %d arguments."),
+    m(191, 15, "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up into smaller queries."),
+    m(193, 15, "The object or column name starting with '%.*ls' is too long. The maximum length is %d characters."),
+    m(195, 15, "'%.*ls' is not a recognized %S_MSG."),
+    m(199, 15, "An INSERT statement cannot contain a SELECT statement that assigns values to a variable."),
+    m(201, 16, "Procedure or function '%.*ls' expects parameter '%.*ls', which was not supplied."),
+    m(205, 16, "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal number of expressions in their target lists."),
+    m(206, 16, "Operand type clash: %ls is incompatible with %ls"),
+    m(207, 16, "Invalid column name '%.*ls'."),
+    m(208, 16, "Invalid object name '%.*ls'."),
+    m(209, 16, "Ambiguous column name '%.*ls'."),
+    m(213, 16, "Column name or number of supplied values does not match table definition."),
+    m(217, 16, "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit %d)."),
+    m(218, 16, "Could not find the type '%.*ls'. Either it does not exist or you do not have the necessary permission."),
+    m(219, 16, "The type '%.*ls' already exists, or you do not have permission to create it."),
+    m(225, 16, "The parameters supplied for the %ls \"%.*ls\" are not valid."),
+    m(226, 16, "%ls statement not allowed within multi-statement transaction."),
+    m(229, 14, "The %ls permission was denied on the object '%.*ls', database '%.*ls', schema '%.*ls'."),
+    m(233, 16, "The column '%.*ls' in table '%.*ls' cannot be null."),
+    m(252, 16, "Recursive common table expression '%.*ls' does not contain a top-level UNION ALL operator."),
+    m(257, 16, "Implicit conversion from data type %ls to %ls is not allowed. Use the CONVERT function to run this query."),
+    m(258, 16, "Cannot call methods on %ls."),
+    m(262, 14, "%ls permission denied in database '%.*ls'."),
+    m(263, 16, "Must specify table to select from."),
+    m(266, 16, "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT statements. Previous count = %ld, current count = %ld."),
+    m(270, 16, "Object '%.*ls' cannot be modified."),
+    m(271, 16, "The column \"%.*ls\" cannot be modified because it is either a computed column or is the result of a UNION operator."),
+    m(272, 16, "Cannot update a timestamp column."),
+    m(273, 16, "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp column, or insert a DEFAULT into the timestamp column."),
+    m(306, 16, "The text, ntext, and image data types cannot be compared or sorted, except when using IS NULL or LIKE operator."),
+    m(307, 16, "Index ID %d on table '%.*ls' (specified in the FROM clause) does not exist."),
+    m(308, 16, "Index '%.*ls' on table '%.*ls' (specified in the FROM clause) does not exist."),
+    m(316, 16, "The index ID %d on table \"%.*ls\" (specified in the FROM clause) is disabled or resides in a filegroup which is not online."),
+    m(334, 16, "The target table '%.*ls' of the DML statement cannot have any enabled triggers if the statement contains an OUTPUT clause without INTO clause."),
+    m(402, 16, "The data types %s and %s are incompatible in the %s operator."),
+    m(405, 16, "A remote table cannot be used as a DML target in a statement which includes an OUTPUT clause or a nested DML statement."),
+    m(444, 16, "Select statements included within a function cannot return data to a client."),
+    m(447, 16, "Expression type %ls is invalid for COLLATE clause."),
+    m(448, 16, "Invalid collation '%.*ls'."),
+    m(468, 16, "Cannot resolve the collation conflict between \"%.*ls\" and \"%.*ls\" in the %ls operation."),
+    m(506, 16, "The invalid escape character \"%.*ls\" was specified in a %ls predicate."),
+    m(510, 16, "Cannot create a worktable row larger than allowable maximum. Resubmit your query with the ROBUST PLAN hint."),
+    m(511, 16, "Cannot create a row of size %d which is greater than the allowable maximum row size of %d."),
+    m(512, 16, "Subquery returned more than 1 value. This is not permitted when the subquery follows =, !=, <, <= , >, >= or when the subquery is used as an expression."),
+    m(513, 16, "A column insert or update conflicts with a rule imposed by a previous CREATE RULE statement. The statement was terminated. The conflict occurred in database '%.*ls', table '%.*ls', column '%.*ls'."),
+    m(515, 16, "Cannot insert the value NULL into column '%.*ls', table '%.*ls'; column does not allow nulls. %ls fails."),
+    m(517, 16, "Adding a value to a '%ls' column caused an overflow."),
+    m(530, 16, "The statement terminated. The maximum recursion %d has been exhausted before statement completion."),
+    m(544, 16, "Cannot insert explicit value for identity column in table '%.*ls' when IDENTITY_INSERT is set to OFF."),
+    m(545, 16, "Explicit value must be specified for identity column in table '%.*ls' either when IDENTITY_INSERT is set to ON or when a replication user is inserting into a NOT FOR REPLICATION identity column."),
+    m(547, 16, "The %ls statement conflicted with the %ls constraint \"%.*ls\". The conflict occurred in database \"%.*ls\", table \"%.*ls\"%ls%.*ls%ls."),
+    m(556, 16, "INSERT EXEC failed because the stored procedure altered the schema of the target table."),
+    m(557, 16, "Only functions and some extended stored procedures can be executed from within a function."),
+    m(561, 16, "Failed to access file '%.*ls'"),
+    m(574, 16, "%ls statement cannot be used inside a user transaction."),
+    m(596, 21, "Cannot continue the execution because the session is in the kill state."),
+    m(601, 12, "Could not continue scan with NOLOCK due to data movement."),
+    m(605, 21, "Attempt to fetch logical page %S_PGID in database %d failed. It belongs to allocation unit %I64d not to %I64d."),
+    m(650, 16, "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ isolation levels."),
+    m(701, 17, "There is insufficient system memory in resource pool '%ls' to run this query."),
+    m(802, 17, "There is insufficient memory available in the buffer pool."),
+    m(823, 24, "The operating system returned error %ls to SQL Server during a %S_MSG at offset %#016I64x in file '%ls'."),
+    m(824, 24, "SQL Server detected a logical consistency-based I/O error: %ls."),
+    m(902, 16, "To change the %ls, the database must be in state in which a checkpoint can be executed."),
+    m(911, 16, "Database '%.*ls' does not exist. Make sure that the name is entered correctly."),
+    m(916, 14, "The server principal \"%.*ls\" is not able to access the database \"%.*ls\" under the current security context."),
+    m(924, 14, "Database '%.*ls' is already open and can only have one user at a time."),
+    m(925, 19, "Maximum number of databases used for each query has been exceeded. The maximum allowed is %d."),
+    m(926, 14, "Database '%.*ls' cannot be opened. It has been marked SUSPECT by recovery. See the SQL Server errorlog for more information."),
+    m(927, 14, "Database '%.*ls' cannot be opened. It is in the middle of a restore."),
+    m(942, 14, "Database '%.*ls' cannot be opened because it is offline."),
+    m(945, 14, "Database '%.*ls' cannot be opened due to inaccessible files or insufficient memory or disk space.  See the SQL Server errorlog for details."),
+    m(952, 16, "Database '%.*ls' is in transition. Try the statement later."),
+    m(1001, 16, "Line %d: Length or precision specification %d is invalid."),
+    m(1002, 16, "Line %d: Specified scale %d is invalid."),
+    m(1003, 15, "Line %d: %ls clause allowed only for %ls."),
+    m(1008, 16, "The SELECT item identified by the ORDER BY number %d contains a variable as part of the expression identifying a column position. Variables are only allowed when ordering by an expression referencing a column name."),
+    m(1010, 15, "Invalid escape character '%.*ls'."),
+    m(1011, 16, "The correlation name '%.*ls' is specified multiple times in a FROM clause."),
+    m(1013, 16, "The objects \"%.*ls\" and \"%.*ls\" in the FROM clause have the same exposed names. Use correlation names to distinguish them."),
+    m(1033, 15, "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and common table expressions, unless TOP, OFFSET or FOR XML is also specified."),
+    m(1035, 15, "Incorrect syntax near '%.*ls', expected '%.*ls'."),
+    m(1038, 15, "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a name. For other statements, look for empty alias names. Aliases defined as \"\" or [] are not allowed. Change the alias to a valid name."),
+    m(1047, 15, "Conflicting locking hints specified."),
+    m(1060, 15, "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer."),
+    m(1087, 15, "Must declare the table variable \"%.*ls\"."),
+    m(1088, 16, "Cannot find the object \"%.*ls\" because it does not exist or you do not have permissions."),
+    m(1101, 17, "Could not allocate a new page for database '%.*ls' because of insufficient disk space in filegroup '%.*ls'. Create the necessary space by dropping objects in the filegroup, adding additional files to the filegroup, or setting autogrowth on for existing files in the filegroup."),
+    m(1105, 17, "Could not allocate space for object '%.*ls'%.*ls in database '%.*ls' because the '%.*ls' filegroup is full. Create disk space by deleting unneeded files, dropping objects in the filegroup, adding additional files to the filegroup, or setting autogrowth on for existing files in the filegroup."),
+    m(1205, 13, "Transaction (Process ID %d) was deadlocked on %.*ls resources with another process and has been chosen as the deadlock victim. Rerun the transaction."),
+    m(1222, 16, "Lock request time out period exceeded."),
+    m(1505, 16, "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the object name '%.*ls' and the index name '%.*ls'. The duplicate key value is %ls."),
+    m(1701, 16, "Creating or altering table '%.*ls' failed because the minimum row size would be %d, including %d bytes of internal overhead. This exceeds the maximum allowable table row size of %d bytes."),
+    m(1702, 16, "CREATE TABLE failed because column '%.*ls' in table '%.*ls' exceeds the maximum of %d columns."),
+    m(1709, 16, "Cannot use TEXTIMAGE_ON when a table has no text, ntext, image, varchar(max), nvarchar(max), non-FILESTREAM varbinary(max), xml or large CLR type columns."),
+    m(1750, 16, "Could not create constraint or index. See previous errors."),
+    m(1752, 16, "Column '%.*ls' in table '%.*ls' is invalid for creating a default constraint."),
+    m(1753, 16, "Column '%.*ls.%.*ls' is not the same length or scale as referencing column '%.*ls.%.*ls' in foreign key '%.*ls'. Columns participating in a foreign key relationship must be defined with the same length and scale."),
+    m(1754, 16, "Defaults cannot be created on columns with an IDENTITY attribute. Table '%.*ls', column '%.*ls'."),
+    m(1755, 16, "Defaults cannot be created on columns of data type timestamp. Table '%.*ls', column '%.*ls'."),
+    m(1756, 16, "Skipping FOREIGN KEY constraint '%.*ls' definition for temporary table. FOREIGN KEY constraints are not enforced on local or global temporary tables."),
+    m(1757, 16, "Column '%.*ls.%.*ls' is not of same collation as referencing column '%.*ls.%.*ls' in foreign key '%.*ls'."),
+    m(1759, 16, "Computed column '%.*ls' in table '%.*ls' is not allowed to be used in another computed-column definition."),
+    m(1763, 16, "Cross-database foreign key references are not supported. Foreign key '%.*ls'."),
+    m(1764, 16, "Computed Column '%.*ls' in table '%.*ls' is invalid for use in '%ls' because it is not persisted."),
+    m(1767, 16, "Foreign key '%.*ls' references invalid table '%.*ls'."),
+    m(1768, 16, "Foreign key '%.*ls' references object '%.*ls' which is not a user table."),
+    m(1769, 16, "Foreign key '%.*ls' references invalid column '%.*ls' in referencing table '%.*ls'."),
+    m(1770, 16, "Foreign key '%.*ls' references invalid column '%.*ls' in referenced table '%.*ls'."),
+    m(1773, 16, "Foreign key '%.*ls' has implicit reference to object '%.*ls' which does not have a primary key defined on it."),
+    m(1774, 16, "The number of columns in the referencing column list for foreign key '%.*ls' does not match those of the primary key in the referenced table '%.*ls'."),
+    m(1776, 16, "There are no primary or candidate keys in the referenced table '%.*ls' that match the referencing column list in the foreign key '%.*ls'."),
+    m(1778, 16, "Column '%.*ls.%.*ls' is not the same data type as referencing column '%.*ls.%.*ls' in foreign key '%.*ls'."),
+    m(1779, 16, "Table '%.*ls' already has a primary key defined on it."),
+    m(1781, 16, "Column already has a DEFAULT bound to it."),
+    m(1785, 16, "Introducing FOREIGN KEY constraint '%.*ls' on table '%.*ls' may cause cycles or multiple cascade paths. Specify ON DELETE NO ACTION or ON UPDATE NO ACTION, or modify other FOREIGN KEY constraints."),
+    m(1801, 16, "Database '%.*ls' already exists. Choose a different database name."),
+    m(1802, 16, "CREATE DATABASE failed. Some file names listed could not be created. Check related errors."),
+    m(1807, 17, "Could not obtain exclusive lock on database '%.*ls'. Retry the operation later."),
+    m(1828, 16, "The logical file name \"%.*ls\" is already in use. Choose a different name."),
+    m(1831, 16, "File ONLINE/OFFLINE syntax cannot be used with CREATE DATABASE."),
+    m(1833, 16, "File '%ls' cannot be reused until after the next BACKUP LOG operation."),
+    m(1834, 16, "The file '%ls' cannot be overwritten.  It is being used by database '%.*ls'."),
+    m(1902, 16, "Cannot create more than one clustered index on %S_MSG '%.*ls'. Drop the existing clustered index '%.*ls' before creating another."),
+    m(1904, 16, "The %S_MSG on table '%.*ls' has %d columns in the key list. The maximum limit for %S_MSG key column list is %d."),
+    m(1907, 16, "Cannot recreate index '%.*ls'. The new index definition does not match the constraint being enforced by the existing index."),
+    m(1909, 16, "Cannot use duplicate column names in %S_MSG. Column name '%.*ls' listed more than once."),
+    m(1911, 16, "Column name '%.*ls' does not exist in the target table or view."),
+    m(1913, 16, "The operation failed because an index or statistics with name '%.*ls' already exists on %S_MSG '%.*ls'."),
+    m(1914, 16, "Index cannot be created on object '%.*ls' because the object is not a user table or view."),
+    m(1919, 16, "Column '%.*ls' in table '%.*ls' is of a type that is invalid for use as a key column in an index."),
+    m(1921, 16, "Invalid %S_MSG '%.*ls' specified."),
+    m(1927, 16, "There are already statistics on table '%.*ls' named '%.*ls'."),
+    m(1934, 16, "%ls failed because the following SET options have incorrect settings: '%.*ls'. Verify that SET options are correct for use with indexed views and/or indexes on computed columns and/or filtered indexes and/or query notifications and/or XML data type methods and/or spatial index operations."),
+    m(1945, 10, "Warning! The maximum key length for a %S_MSG index is %d bytes. The index '%.*ls' has maximum length of %d bytes. For some combination of large values, the insert/update operation will fail."),
+    m(1946, 16, "Operation failed. The index entry of length %d bytes for the index '%.*ls' on table '%.*ls' exceeds the maximum length of %d bytes for %S_MSG indexes."),
+    m(1988, 16, "Cannot rebuild clustered index '%.*ls' on view '%.*ls' because the view is dependent on base table '%.*ls' whose clustered index '%.*ls' is disabled."),
+    m(2007, 11, "The module '%.*ls' depends on the missing object '%.*ls'. The module will still be created; however, it cannot run successfully until the object exists."),
+    m(2010, 16, "Cannot perform alter on '%.*ls' because it is an incompatible object type."),
+    m(2020, 16, "The dependencies reported for entity \"%.*ls\" might not include references to all columns."),
+    m(2103, 15, "Cannot %S_MSG trigger '%.*ls' because its schema is different from the schema of the target table or view."),
+    m(2110, 15, "Cannot alter trigger '%.*ls' on '%.*ls' because this trigger does not belong to this object. Specify the correct trigger name or the correct target object name."),
+    m(2111, 16, "Cannot %S_MSG trigger '%.*ls' on %S_MSG '%.*ls' because an INSTEAD OF %s trigger already exists on this object."),
+    m(2501, 16, "Cannot find a table or object with the name \"%.*ls\". Check the system catalog."),
+    m(2520, 16, "Could not find database '%.*ls'. The database either does not exist, or was dropped before a statement tried to use it. Verify if the database exists by querying the sys.databases catalog view."),
+    m(2526, 16, "Incorrect DBCC statement. Check the documentation for the correct DBCC syntax and options."),
+    m(2528, 10, "DBCC execution completed. If DBCC printed error messages, contact your system administrator."),
+    m(2601, 14, "Cannot insert duplicate key row in object '%.*ls' with unique index '%.*ls'. The duplicate key value is %ls."),
+    m(2627, 14, "Violation of %ls constraint '%.*ls'. Cannot insert duplicate key in object '%.*ls'. The duplicate key value is %ls."),
+    m(2628, 16, "String or binary data would be truncated in table '%.*ls', column '%.*ls'. Truncated value: '%.*ls'."),
+    m(2702, 16, "Database '%.*ls' does not exist."),
+    m(2705, 16, "Column names in each table must be unique. Column name '%.*ls' in table '%.*ls' is specified more than once."),
+    m(2706, 16, "Table '%.*ls' does not exist."),
+    m(2714, 16, "There is already an object named '%.*ls' in the database."),
+    m(2715, 16, "Column, parameter, or variable #%d: Cannot find data type %.*ls."),
+    m(2716, 16, "Column, parameter, or variable #%d: Cannot specify a column width on data type %.*ls."),
+    m(2717, 16, "The size (%d) given to the %S_MSG '%.*ls' exceeds the maximum allowed (%d)."),
+    m(2729, 16, "Procedure '%.*ls' group number 1 already exists in the database. Choose another procedure name."),
+    m(2738, 16, "A table can only have one timestamp column. Because table '%.*ls' already has one, the column '%.*ls' cannot be added."),
+    m(2739, 16, "The text, ntext, and image data types are invalid for local variables."),
+    m(2740, 16, "SET LANGUAGE failed because '%.*ls' is not an official language name or a language alias on this SQL Server."),
+    m(2741, 16, "SET DATEFORMAT date order '%.*ls' is invalid."),
+    m(2742, 16, "SET DATEFIRST %d is out of range."),
+    m(2744, 16, "Multiple identity columns specified for table '%.*ls'. Only one identity column per table is allowed."),
+    m(2745, 10, "Process ID %d has raised user error %d, severity %d. SQL Server is terminating this process."),
+    m(2747, 16, "Too many substitution parameters for RAISERROR. Cannot exceed %d substitution parameters."),
+    m(2748, 16, "Cannot specify %ls data type (RAISERROR parameter %d) as a substitution parameter."),
+    m(2749, 16, "Identity column '%.*ls' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a scale of 0, unencrypted, and constrained to be nonnullable."),
+    m(2750, 16, "Column or parameter #%d: Specified column precision %d is greater than the maximum precision of %d."),
+    m(2751, 16, "Column or parameter #%d: Specified column scale %d is greater than the specified precision of %d."),
+    m(2752, 16, "Identity column '%.*ls' contains invalid SEED."),
+    m(2753, 16, "Identity column '%.*ls' contains invalid INCREMENT."),
+    m(2754, 16, "Error severity levels greater than %d can only be specified by members of the sysadmin role, using the WITH LOG option."),
+    m(2756, 16, "Invalid value %d for state. Valid range is from %d to %d."),
+    m(2757, 16, "RAISERROR failed due to invalid parameter substitution(s) for error %d, severity %d, state %d."),
+    m(2759, 16, "CREATE SCHEMA failed due to previous errors."),
+    m(2760, 16, "The specified schema name \"%.*ls\" either does not exist or you do not have permission to use it."),
+    m(2766, 16, "The definition for user-defined data type '%.*ls' has changed."),
+    m(2772, 16, "Cannot access temporary tables from within a function."),
+    m(2786, 16, "The data type of substitution parameter %d does not match the expected type of the format specification."),
+    m(2787, 16, "Invalid format specification: '%.*ls'."),
+    m(2801, 16, "The definition of object '%.*ls' has changed since it was compiled."),
+    m(2809, 18, "The request for %S_MSG '%.*ls' failed because '%.*ls' is a %S_MSG object."),
+    m(2812, 16, "Could not find stored procedure '%.*ls'."),
+    m(2813, 16, "Could not find stored procedure group number %d."),
+    m(2819, 16, "Could not create object because '%.*ls' is not a valid object name."),
+    m(3023, 16, "Backup, CHECKALLOC, bulk copy, SELECT INTO, and file manipulation (such as CREATE FILE) operations on a database must be serialized. Reissue the statement after the current backup, CHECKALLOC, or file manipulation operation is completed."),
+    m(3101, 16, "Exclusive access could not be obtained because the database is in use."),
+    m(3609, 16, "The transaction ended in the trigger. The batch has been aborted."),
+    m(3616, 16, "An error was raised during trigger execution. The batch has been aborted and the user transaction, if any, has been rolled back."),
+    m(3617, 16, "Query was cancelled by the client."),
+    m(3621, 0, "The statement has been terminated."),
+    m(3622, 10, "Warning: An invalid floating point operation occurred."),
+    m(3630, 16, "Could not write a %S_MSG file to the directory."),
+    m(3701, 11, "Cannot %S_MSG the %S_MSG '%.*ls', because it does not exist or you do not have permission."),
+    m(3702, 16, "Cannot drop database \"%.*ls\" because it is currently in use."),
+    m(3703, 16, "Cannot detach the %S_MSG '%.*ls' because it is currently in use."),
+    m(3705, 16, "Cannot use DROP %ls with '%.*ls' because '%.*ls' is a %S_MSG. Use %ls."),
+    m(3706, 16, "Cannot %S_MSG a database snapshot."),
+    m(3708, 16, "Cannot %S_MSG the %S_MSG '%.*ls' because it is a system %S_MSG."),
+    m(3709, 16, "Cannot %S_MSG the database while the database snapshot \"%.*ls\" refers to it. Drop that database first."),
+    m(3723, 16, "An explicit DROP INDEX is not allowed on index '%.*ls'. It is being used for %ls constraint enforcement."),
+    m(3725, 16, "The constraint '%.*ls' is being referenced by table '%.*ls', foreign key constraint '%.*ls'."),
+    m(3726, 16, "Could not drop object '%.*ls' because it is referenced by a FOREIGN KEY constraint."),
+    m(3727, 16, "Could not drop constraint. See previous errors."),
+    m(3728, 16, "'%.*ls' is not a constraint."),
+    m(3729, 16, "Cannot %ls '%.*ls' because it is being referenced by object '%.*ls'."),
+    m(3732, 16, "Cannot drop type '%.*ls' because it is being referenced by object '%.*ls'. There may be other objects that reference this type."),
+    m(3733, 16, "Constraint '%.*ls' does not belong to table '%.*ls'."),
+    m(3739, 11, "Cannot %ls the index '%.*ls' because it is not a statistics collection."),
+    m(3902, 16, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION."),
+    m(3903, 16, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."),
+    m(3906, 16, "Failed to update database \"%.*ls\" because the database is read-only."),
+    m(3908, 16, "Could not run BEGIN TRANSACTION in database '%.*ls' because the database is in emergency mode or is damaged and must be restarted."),
+    m(3915, 16, "Cannot use the ROLLBACK statement within an INSERT-EXEC statement."),
+    m(3916, 16, "Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN TRANSACTION is used first."),
+    m(3930, 16, "The current transaction cannot be committed and cannot support operations that write to the log file. Roll back the transaction."),
+    m(3931, 16, "The current transaction cannot be committed and cannot be rolled back to a savepoint. Roll back the entire transaction."),
+    m(3951, 16, "Transaction failed in database '%.*ls' because the statement was run under snapshot isolation but the transaction did not start in snapshot isolation. You cannot change the isolation level of the transaction to snapshot after the transaction has started unless the transaction was originally started under snapshot isolation level."),
+    m(3952, 16, "Snapshot isolation transaction failed accessing database '%.*ls' because snapshot isolation is not allowed in this database. Use ALTER DATABASE to allow snapshot isolation."),
+    m(3960, 16, "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot isolation to access table '%.*ls' directly or indirectly in database '%.*ls' to update, delete, or insert the row that has been modified or deleted by another transaction. Retry the transaction or change the isolation level for the update/delete statement."),
+    m(3998, 16, "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back."),
+    m(4060, 11, "Cannot open database \"%.*ls\" requested by the login. The login failed."),
+    m(4064, 11, "Cannot open user default database. Login failed."),
+    m(4104, 16, "The multi-part identifier \"%.*ls\" could not be bound."),
+    m(4108, 15, "Windowed functions can only appear in the SELECT or ORDER BY clauses."),
+    m(4121, 16, "Cannot find either column \"%.*ls\" or the user-defined function or aggregate \"%.*ls\", or the name is ambiguous."),
+    m(4145, 15, "An expression of non-boolean type specified in a context where a condition is expected, near '%.*ls'."),
+    m(4406, 16, "Update or insert of view or function '%.*ls' failed because it contains a derived or constant field."),
+    m(4413, 16, "Could not use view or function '%.*ls' because of binding errors."),
+    m(4502, 16, "View or function '%.*ls' has more column names specified than columns defined."),
+    m(4511, 16, "Create View or Function failed because no column name was specified for column %d."),
+    m(4512, 16, "Cannot schema bind %S_MSG '%.*ls' because name '%.*ls' is invalid for schema binding. Names must be in two-part format and an object cannot reference itself."),
+    m(4701, 16, "Cannot find the object \"%.*ls\" because it does not exist or you do not have permissions."),
+    m(4711, 16, "Cannot truncate table '%.*ls' because it is published for replication or enabled for Change Data Capture."),
+    m(4712, 16, "Cannot truncate table '%.*ls' because it is being referenced by a FOREIGN KEY constraint."),
+    m(4714, 16, "Cannot truncate '%.*ls' because it is not a table."),
+    m(4860, 16, "Cannot bulk load. The file \"%ls\" does not exist or you don't have file access rights."),
+    m(4861, 16, "Cannot bulk load because the file \"%ls\" could not be opened. Operating system error code %ls."),
+    m(4863, 16, "Bulk load data conversion error (truncation) for row %d, column %d (%ls)."),
+    m(4864, 16, "Bulk load data conversion error (type mismatch or invalid character for the specified codepage) for row %d, column %d (%ls)."),
+    m(4865, 16, "Cannot bulk load because the maximum number of errors (%d) was exceeded."),
+    m(4901, 16, "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT definition specified, or the column being added is an identity or timestamp column, or alternatively if none of the previous conditions are satisfied the table must be empty to allow addition of this column. Column '%.*ls' cannot be added to non-empty table '%.*ls' because it does not satisfy these conditions."),
+    m(4902, 16, "Cannot find the object \"%.*ls\" because it does not exist or you do not have permissions."),
+    m(4909, 16, "Cannot alter '%.*ls' because it is not a table."),
+    m(4917, 16, "Constraint '%.*ls' does not exist."),
+    m(4920, 16, "ALTER TABLE failed because trigger '%.*ls' on table '%.*ls' does not exist."),
+    m(4922, 16, "%ls %.*ls failed because one or more objects access this column."),
+    m(4923, 16, "ALTER TABLE DROP COLUMN failed because '%.*ls' is the only data column in table '%.*ls'. A table must have at least one data column."),
+    m(4924, 16, "%ls failed because column '%.*ls' does not exist in table '%.*ls'."),
+    m(4927, 16, "Cannot alter column '%.*ls' to be data type %.*ls."),
+    m(4928, 16, "Cannot alter column '%.*ls' because it is '%ls'."),
+    m(4936, 16, "Computed column '%.*ls' in table '%.*ls' cannot be persisted because the column is non-deterministic."),
+    m(5001, 16, "User must be in the master database."),
+    m(5004, 16, "To use ALTER DATABASE, the database must be in a writable state in which a checkpoint can be executed."),
+    m(5009, 16, "One or more files listed in the statement could not be found or could not be initialized."),
+    m(5011, 14, "User does not have permission to alter database '%.*ls', the database does not exist, or the database is not in a state that allows access checks."),
+    m(5020, 16, "The primary data or log file cannot be removed from a database."),
+    m(5030, 16, "The database could not be exclusively locked to perform the operation."),
+    m(5031, 16, "Cannot remove the file '%.*ls' because it is the only file in the DEFAULT filegroup."),
+    m(5039, 16, "MODIFY FILE failed. Specified size is less than or equal to current size."),
+    m(5041, 16, "MODIFY FILE failed. File '%.*ls' does not exist."),
+    m(5042, 16, "The %S_MSG '%.*ls' cannot be removed because it is not empty."),
+    m(5058, 16, "Option '%.*ls' cannot be set in database '%.*ls'."),
+    m(5061, 16, "ALTER DATABASE failed because a lock could not be placed on database '%.*ls'. Try again later."),
+    m(5069, 16, "ALTER DATABASE statement failed."),
+    m(5070, 16, "Database state cannot be changed while other users are using the database '%.*ls'"),
+    m(5074, 16, "The %S_MSG '%.*ls' is dependent on %S_MSG '%.*ls'."),
+    m(5084, 10, "Setting database option %ls to %ls for database '%.*ls'."),
+    m(5105, 16, "A file activation error occurred. The physical file name '%.*ls' may be incorrect. Diagnose and correct additional errors, and retry the operation."),
+    m(5118, 16, "The file \"%ls\" is compressed but does not reside in a read-only database or filegroup. The file must be decompressed."),
+    m(5120, 16, "Unable to open the physical file \"%.*ls\". Operating system error %d: \"%ls\"."),
+    m(5123, 16, "CREATE FILE encountered operating system error %ls while attempting to open or create the physical file '%.*ls'."),
+    m(5133, 16, "Directory lookup for the file \"%.*ls\" failed with the operating system error %ls."),
+    m(5170, 16, "Cannot create file '%ls' because it already exists. Change the file path or the file name, and retry the operation."),
+    m(5171, 16, "%.*ls is not a primary database file."),
+    m(5173, 16, "One or more files do not match the primary file of the database. If you are attempting to attach a database, retry the operation with the correct files. If this is an existing database, the file may be corrupted and should be restored from a backup."),
+    m(5701, 10, "Changed database context to '%.*ls'."),
+    m(5703, 10, "Changed language setting to %.*ls."),
+    m(5808, 16, "Ad hoc update to system catalogs is not supported."),
+    m(6004, 10, "User does not have permission to perform this action."),
+    m(6005, 10, "SHUTDOWN is in progress."),
+    m(6006, 10, "Server shut down by %ls from login %.*ls."),
+    m(6101, 16, "Session ID %d is not valid."),
+    m(6102, 14, "User does not have permission to use the KILL statement."),
+    m(6104, 16, "Cannot use KILL to kill your own process."),
+    m(6106, 16, "Process ID %d is not an active process ID."),
+    m(6107, 14, "Only user processes can be killed."),
+    m(6401, 16, "Cannot roll back %.*ls. No transaction or savepoint of that name was found."),
+    m(7202, 11, "Could not find server '%.*ls' in sys.servers. Verify that the correct server name was specified. If necessary, execute the stored procedure sp_addlinkedserver to add the server to sys.servers."),
+    m(7601, 16, "Cannot use a CONTAINS or FREETEXT predicate on %S_MSG '%.*ls' because it is not full-text indexed."),
+    m(8009, 16, "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. Parameter %d (\"%.*ls\"): Data type 0x%02X is unknown."),
+    m(8101, 16, "An explicit value for the identity column in table '%.*ls' can only be specified when a column list is used and IDENTITY_INSERT is ON."),
+    m(8102, 16, "Cannot update identity column '%.*ls'."),
+    m(8106, 16, "Table '%.*ls' does not have the identity property. Cannot perform SET operation."),
+    m(8107, 16, "IDENTITY_INSERT is already ON for table '%.*ls.%.*ls.%.*ls'. Cannot perform SET operation for table '%.*ls'."),
+    m(8108, 16, "Cannot add identity column, using the SELECT INTO statement, to table '%.*ls', which already has column '%.*ls' that inherits the identity property."),
+    m(8110, 16, "Cannot add multiple PRIMARY KEY constraints to table '%.*ls'."),
+    m(8111, 16, "Cannot define PRIMARY KEY constraint on nullable column in table '%.*ls'."),
+    m(8112, 16, "Cannot add more than one clustered index for constraints on table '%.*ls'."),
+    m(8114, 16, "Error converting data type %ls to %ls."),
+    m(8115, 16, "Arithmetic overflow error converting %ls to data type %ls."),
+    m(8120, 16, "Column '%.*ls.%.*ls' is invalid in the select list because it is not contained in either an aggregate function or the GROUP BY clause."),
+    m(8121, 16, "Column '%.*ls.%.*ls' is invalid in the HAVING clause because it is not contained in either an aggregate function or the GROUP BY clause."),
+    m(8127, 16, "Column \"%.*ls.%.*ls\" is invalid in the ORDER BY clause because it is not contained in either an aggregate function or the GROUP BY clause."),
+    m(8134, 16, "Divide by zero error encountered."),
+    m(8141, 16, "Column %ls constraint for column '%.*ls' references another column, table '%.*ls'."),
+    m(8143, 16, "Parameter '%.*ls' was supplied multiple times."),
+    m(8144, 16, "Procedure or function %.*ls has too many arguments specified."),
+    m(8145, 16, "%.*ls is not a parameter for procedure %.*ls."),
+    m(8146, 16, "Procedure %.*ls has no parameters and arguments were supplied."),
+    m(8147, 16, "Could not create IDENTITY attribute on nullable column '%.*ls', table '%.*ls'."),
+    m(8148, 16, "More than one column %ls constraint specified for column '%.*ls', table '%.*ls'."),
+    m(8150, 16, "Multiple NULL constraints were specified for column '%.*ls', table '%.*ls'."),
+    m(8152, 16, "String or binary data would be truncated."),
+    m(8153, 0, "Warning: Null value is eliminated by an aggregate or other SET operation."),
+    m(8155, 16, "No column name was specified for column %d of '%.*ls'."),
+    m(8156, 16, "The column '%.*ls' was specified multiple times for '%.*ls'."),
+    m(8158, 16, "'%.*ls' has more columns than were specified in the column list."),
+    m(8159, 16, "'%.*ls' has fewer columns than were specified in the column list."),
+    m(8162, 16, "The formal parameter \"%.*ls\" was not declared as an OUTPUT parameter, but the actual parameter passed in requested output."),
+    m(8163, 16, "The text, ntext, or image data type cannot be selected as DISTINCT."),
+    m(8164, 16, "An INSERT EXEC statement cannot be nested."),
+    m(8178, 16, "The parameterized query '%.*ls' expects the parameter '%.*ls', which was not supplied."),
+    m(8179, 16, "Could not find prepared statement with handle %d."),
+    m(8180, 16, "Statement(s) could not be prepared."),
+    m(8183, 16, "Only UNIQUE or PRIMARY KEY constraints can be created on computed columns, while CHECK, FOREIGN KEY, and NOT NULL constraints require that computed columns be persisted."),
+    m(8623, 16, "The query processor ran out of internal resources and could not produce a query plan. This is a rare event and only expected for extremely complex queries or queries that reference a very large number of tables or partitions. Please simplify the query. If you believe you have received this message in error, contact Customer Support Services for more information."),
+    m(8672, 16, "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target row matches more than one source row. A MERGE statement cannot UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to ensure a target row matches at most one source row, or use the GROUP BY clause to group the source rows."),
+    m(9001, 21, "The log for database '%.*ls' is not available. Check the operating system error log for related error messages. Resolve any errors and restart the database."),
+    m(9002, 17, "The transaction log for database '%ls' is full due to '%ls'."),
+    m(10700, 16, "The table-valued parameter \"%.*ls\" is READONLY and cannot be modified."),
+    m(10709, 16, "The number of columns for each row in a table value constructor must be the same."),
+    m(11555, 15, "The parameter '%.*ls' has not been declared as NOT NULL."),
+    m(11700, 16, "The increment for sequence object '%.*ls' cannot be zero."),
+    m(11701, 16, "The absolute value of the increment for sequence object '%.*ls' must be less than or equal to the difference between the minimum and maximum value of the sequence object."),
+    m(11702, 16, "The sequence object '%.*ls' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a scale of 0, or any user-defined data type that is based on one of the above integer data types."),
+    m(11703, 16, "The start value for sequence object '%.*ls' must be between the minimum and maximum value of the sequence object."),
+    m(11705, 16, "The minimum value for sequence object '%.*ls' must be less than its maximum value."),
+    m(11710, 16, "Argument '%ls' cannot be used in a CREATE SEQUENCE statement."),
+    m(11726, 16, "Object '%.*ls' is not a sequence object."),
+    m(11728, 16, "The sequence object '%.*ls' has reached its minimum or maximum value. Restart the sequence object to allow new values to be generated."),
+    m(12120, 16, "Accelerated Database Recovery cannot be enabled until the Persistent Version Store is cleaned of previous versions. Please use the procedure sys.sp_persistent_version_cleanup '%.*ls' to clean the Persistent Version Store."),
+    m(12122, 16, "Accelerated Database Recovery cannot be enabled/disabled on system databases."),
+    m(12123, 10, "[DbId:%d] ADR enabled for the database."),
+    m(12124, 10, "[DbId:%d] ADR disabled for the database."),
+    m(12125, 16, "Accelerated Database Recovery has already been enabled on the database, '%.*ls'. To change the persistent version store filegroup, please disable Accelerated Database Recovery and ensure that the persistent version store is drained before retrying the command."),
+    m(12127, 16, "Accelerated Database Recovery cannot be disabled as it is not enabled using DDL."),
+    m(15003, 16, "Only members of the %s role can execute this stored procedure."),
+    m(15007, 16, "'%s' is not a valid login or you do not have permission."),
+    m(15009, 16, "The object '%s' does not exist in database '%s' or is invalid for this operation."),
+    m(15010, 16, "The database '%s' does not exist. Supply a valid database name. To see available databases, use sys.databases."),
+    m(15023, 16, "User, group, or role '%s' already exists in the current database."),
+    m(15025, 16, "The server principal '%s' already exists."),
+    m(15123, 16, "The configuration option '%s' does not exist, or it may be an advanced option."),
+    m(15124, 16, "The configuration option '%s' is not unique."),
+    m(15129, 16, "'%d' is not a valid value for configuration option '%s'."),
+    m(15151, 16, "Cannot %S_MSG the %S_MSG '%.*ls', because it does not exist or you do not have permission."),
+    m(15225, 11, "No item by the name of '%s' could be found in the current database '%s', given that @itemtype was input as '%s'."),
+    m(15247, 16, "User does not have permission to perform this action."),
+    m(15248, 11, "Either the parameter @objname is ambiguous or the claimed @objtype (%s) is wrong."),
+    m(15249, 11, "Error: Explicit @objtype '%s' is unrecognized."),
+    m(15335, 11, "Error: The new name '%s' is already in use as a %s name and would cause a duplicate that is not permitted."),
+    m(15457, 10, "Configuration option '%ls' changed from %ld to %ld. Run the RECONFIGURE statement to install."),
+    m(15477, 10, "Caution: Changing any part of an object name could break scripts and stored procedures."),
+    m(17137, 10, "Starting up database '%.*ls'."),
+    m(18456, 14, "Login failed for user '%.*ls'.%.*ls%.*ls"),
+    m(40515, 16, "Reference to database and/or server name in '%.*ls' is not supported in this version of SQL Server."),
+    m(40517, 16, "Keyword or statement option '%.*ls' is not supported in this version of SQL Server."),
+    m(49930, 10, "Parallel redo is %ls for database '%.*ls' with worker pool size [%d]."),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_grow() {
+        for pair in MESSAGES.windows(2) {
+            let [a, b] = pair else { continue };
+            assert!(a.number < b.number, "{} before {}", a.number, b.number);
+        }
+    }
+
+    #[test]
+    fn arguments_fill_placeholders_in_order() {
+        let e = error(208, &[&"dbo.nope"]);
+        assert_eq!(e.message, "Invalid object name 'dbo.nope'.");
+        assert_eq!((e.number, e.class, e.state), (208, 16, 1));
+        let e = error(266, &[&1, &0]);
+        assert!(e.message.ends_with("Previous count = 1, current count = 0."));
+        assert_eq!(fill("100%% of %d", &[&3]), "100% of 3");
+    }
+}

@@ -1,0 +1,242 @@
+//! USE, KILL, CHECKPOINT, SHUTDOWN, DBCC, and the way to database statements.
+
+use super::execution::Execution;
+use super::fail::{Step, Stop};
+use crate::ddl;
+use crate::error::{Result, SqlError};
+use crate::host::{Host, Resolved, TableKind, TableRef};
+use crate::instance::{FIRST_USER_SPID, ShutdownRequest};
+use crate::messages;
+use crate::session::SessionState;
+use crate::sink::EnvChange;
+use daruma_base::DatabaseId;
+use daruma_base::cancel::CancelReason;
+use daruma_catalog::{CounterId, UserAccess};
+use daruma_syntax::ast::{self, Expr, KillTarget, Literal, Statement, StatementKind};
+use daruma_syntax::{ParseOptions, parse_object_name};
+use daruma_value::Value;
+
+impl Execution<'_> {
+    pub(crate) fn spid(&self) -> i32 {
+        self.state.entry.spid
+    }
+
+    pub(crate) fn check_cancel(&self) -> Result<()> {
+        self.state.check_cancel()
+    }
+
+    pub(crate) fn run_use(&self, name: &str) -> Step<()> {
+        let old = self.state.instance.database(self.current_database()).map_or(String::new(), |d| d.name());
+        let entry = match self.enterable(name) {
+            Ok(entry) => entry,
+            Err(error) => return Err(self.failed(0xFD, error)),
+        };
+        let outermost = self.state.frames.borrow().len() == 1;
+        match outermost {
+            true => self.state.enter_database(entry.clone()),
+            false => self.top_mut(|f| f.database = entry.id()),
+        }
+        self.top_mut(|f| f.database = entry.id());
+        let new = entry.name();
+        let told = messages::error(5701, &[&new]);
+        if outermost {
+            self.to_client(|sink| sink.env_change(EnvChange::Database { new, old }))?;
+        }
+        self.send_located(told)?;
+        self.succeed(0xFD)
+    }
+
+    fn enterable(&self, name: &str) -> Result<std::sync::Arc<crate::instance::DatabaseEntry>> {
+        let entry = self.state.instance.database_named(name).ok_or_else(|| messages::error(911, &[&name]))?;
+        entry.open()?;
+        let single = entry.def().user_access == UserAccess::Single;
+        let own = i32::from(self.current_database() == entry.id());
+        match single && entry.session_count() > own {
+            true => Err(messages::error(924, &[&name])),
+            false => Ok(entry),
+        }
+    }
+
+    pub(crate) fn run_database(&self, statement: &Statement) -> Step<()> {
+        let (code, name) = match &statement.kind {
+            StatementKind::CreateDatabase(_) => (0xCB, "CREATE DATABASE"),
+            StatementKind::Drop(_) => (0xCC, "DROP DATABASE"),
+            _ => (0xFD, "ALTER DATABASE"),
+        };
+        if self.state.trancount.get() > 0 {
+            return Err(self.failed(code, messages::error_state(226, 6, &[&name])));
+        }
+        let result = match &statement.kind {
+            StatementKind::CreateDatabase(s) => ddl::database::create(self, s),
+            StatementKind::AlterDatabase(s) => ddl::database::alter(self, s),
+            StatementKind::Drop(s) => s.names.iter().try_for_each(|n| match ddl::database::drop(self, &n.name.text) {
+                Err(error) if s.if_exists && error.number == 3701 => Ok(()),
+                other => other,
+            }),
+            _ => Ok(()),
+        };
+        match result {
+            Ok(()) => self.succeed(code),
+            Err(error) => Err(self.failed(code, error)),
+        }
+    }
+
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let open = self.state.instance.open_database(self.current_database())?;
+        Ok(open.storage.checkpoint()?)
+    }
+
+    pub(crate) fn kill(&self, kill: &ast::Kill) -> Result<()> {
+        let KillTarget::Session(expr) = &kill.target else {
+            return Err(messages::not_supported("KILL of query notifications and statistics jobs"));
+        };
+        let (value, from) = self.evaluate_alone(expr)?;
+        let spid = super::convert::to_int(&value, from)?;
+        if spid == self.spid() {
+            return Err(messages::error(6104, &[]));
+        }
+        if (1..FIRST_USER_SPID).contains(&spid) {
+            return Err(messages::error(6107, &[]));
+        }
+        if spid < 1 {
+            return Err(messages::error(6101, &[&spid]));
+        }
+        let session = self.state.instance.sessions.get(spid).ok_or_else(|| messages::error(6106, &[&spid]))?;
+        if kill.status_only {
+            return Err(SqlError::new(6120, 16, 1, "Status report cannot be obtained. Rollback operation for Process ID is not in progress."));
+        }
+        session.cancel.set(CancelReason::Kill);
+        let text = format!("Process ID {spid} was killed by hostname {}, host process ID {}.", self.state.entry.login.host, self.state.entry.login.client_process_id);
+        self.state.instance.log.write(&format!("spid{}", self.spid()), &text);
+        Ok(())
+    }
+
+    pub(crate) fn run_shutdown(&self, no_wait: bool) -> Step<()> {
+        let request = if no_wait { ShutdownRequest::NoWait } else { ShutdownRequest::Orderly };
+        let told = match no_wait {
+            true => messages::error(6006, &[&"NOWAIT request", &self.state.entry.login.login]),
+            false => messages::error(6006, &[&"request", &self.state.entry.login.login]),
+        };
+        self.state.instance.log.write(&format!("spid{}", self.spid()), &told.message);
+        self.send_located(SqlError::new(0, 0, 1, "Server shut down request accepted."))?;
+        self.state.instance.request_shutdown(request);
+        self.succeed(0xFD)?;
+        self.to_client(|sink| sink.flush())?;
+        Err(Stop::Connection)
+    }
+
+    pub(crate) fn run_dbcc(&self, dbcc: &ast::Dbcc) -> Step<()> {
+        if let Some(procedure) = self.state.instance.registry().procedure(&format!("dbcc {}", dbcc.name)).cloned() {
+            return self.run_registered_dbcc(procedure.as_ref(), dbcc);
+        }
+        let quiet = dbcc.options.iter().any(|o| o.is("NO_INFOMSGS"));
+        match self.dbcc(dbcc) {
+            Ok(()) => {
+                if !quiet {
+                    self.send_located(messages::error(2528, &[]))?;
+                }
+                self.succeed(0xE6)
+            }
+            Err(error) => Err(self.failed(0xE6, error)),
+        }
+    }
+
+    /// A DBCC command of the registry, whose arguments are those of a procedure.
+    fn run_registered_dbcc(&self, procedure: &dyn crate::instance::SystemProcedure, dbcc: &ast::Dbcc) -> Step<()> {
+        let args = dbcc.args.iter().map(|a| self.dbcc_argument(a)).collect::<Result<Vec<_>>>();
+        let args = args.map_err(|e| self.fail(e))?;
+        self.call_registered(procedure, &args)?;
+        self.succeed(0xE6)
+    }
+
+    fn dbcc_argument(&self, expr: &Expr) -> Result<super::procedure::CallArgument> {
+        let (value, data_type) = match expr {
+            Expr::Column(column) => (Value::str(&column.name.text), daruma_value::DataType::NVARCHAR_MAX),
+            other => self.evaluate_alone(other)?,
+        };
+        Ok(super::procedure::CallArgument { name: None, value: Some(value), data_type, output: false })
+    }
+
+    fn dbcc(&self, dbcc: &ast::Dbcc) -> Result<()> {
+        match dbcc.name.as_str() {
+            "FREEPROCCACHE" => {
+                self.state.instance.plans.clear();
+                Ok(())
+            }
+            "DROPCLEANBUFFERS" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" | "UPDATEUSAGE" | "SHRINKDATABASE" | "SHRINKFILE" => Ok(()),
+            "TRACEON" | "TRACEOFF" => {
+                let flags = dbcc.args.iter().filter_map(integer_literal).filter(|n| *n > 0);
+                let mut set = self.state.instance.trace_flags.lock();
+                for flag in flags {
+                    set.retain(|f| *f != flag);
+                    if dbcc.name == "TRACEON" {
+                        set.push(flag);
+                    }
+                }
+                Ok(())
+            }
+            "CHECKIDENT" => self.check_identity(&dbcc.args),
+            other => Err(messages::not_supported(&format!("DBCC {other}"))),
+        }
+    }
+
+    /// `DBCC CHECKIDENT (table [, NORESEED | RESEED [, value]])`.
+    fn check_identity(&self, args: &[Expr]) -> Result<()> {
+        let name = match args.first() {
+            Some(Expr::Literal(Literal::String { text, .. })) => text.clone(),
+            Some(Expr::Column(column)) => column.to_string(),
+            _ => return Err(messages::error(2526, &[])),
+        };
+        let parsed = parse_object_name(&name, &ParseOptions::default()).map_err(|_| messages::error(2501, &[&name]))?;
+        let Resolved::Table(table) = self.resolve(&parsed).map_err(|_| messages::error(2501, &[&name]))? else {
+            return Err(messages::error(2501, &[&name]));
+        };
+        if table.def.identity.is_none() {
+            return Err(SqlError::new(7997, 16, 1, format!("'{name}' does not contain an identity column.")));
+        }
+        let current = self.call_system_function("ident_current", &[Value::str(&name)])?;
+        let current = super::convert::to_text(&current, super::convert::natural_type(&current))?.unwrap_or("NULL".to_string());
+        let text = match args.get(2).and_then(integer_literal) {
+            Some(value) => {
+                self.state.reset_counter(&table, CounterId::Identity(table.object_id), Some(i128::from(value)))?;
+                format!("Checking identity information: current identity value '{current}'.")
+            }
+            None => format!("Checking identity information: current identity value '{current}', current column value '{current}'."),
+        };
+        self.message(SqlError::new(7998, 10, 1, text));
+        Ok(())
+    }
+}
+
+fn integer_literal(expr: &Expr) -> Option<i32> {
+    match expr {
+        Expr::Literal(Literal::Integer(digits)) => digits.parse().ok(),
+        Expr::Unary { op: ast::UnaryOp::Minus, expr } => integer_literal(expr).map(|n| -n),
+        _ => None,
+    }
+}
+
+impl SessionState {
+    /// Sets a table's counter; a rollback of the transaction brings the old value back.
+    pub(crate) fn reset_counter(&self, table: &TableRef, id: CounterId, value: Option<i128>) -> Result<()> {
+        if table.kind != TableKind::User {
+            let mut counters = self.instance.temp_counters.lock();
+            match value {
+                Some(value) => drop(counters.insert(id, value)),
+                None => drop(counters.remove(&id)),
+            }
+            return Ok(());
+        }
+        self.reset_stored_counter(table.database.id(), id, value)
+    }
+
+    pub(crate) fn reset_sequence(&self, database: DatabaseId, id: i32) -> Result<()> {
+        self.reset_stored_counter(database, CounterId::Sequence(id), None)
+    }
+
+    fn reset_stored_counter(&self, database: DatabaseId, id: CounterId, value: Option<i128>) -> Result<()> {
+        let open = self.instance.open_database(database)?;
+        self.remember_counter(database, id, open.catalog.last_value(id));
+        Ok(open.catalog.set_value(id, value)?)
+    }
+}

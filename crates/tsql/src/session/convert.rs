@@ -1,0 +1,68 @@
+//! Conversions between values and declared types, with the session's settings.
+
+use crate::error::Result;
+use crate::host::Host;
+use daruma_value::convert::{ConvertContext, convert, convert_owned};
+use daruma_value::temporal::DateFormat;
+use daruma_value::types::check_implicit;
+use daruma_value::{CollationId, DataType, Value};
+
+/// Settings that conversions depend on.
+pub(crate) fn context(host: &dyn Host) -> ConvertContext {
+    let settings = host.settings();
+    ConvertContext {
+        date_format: DateFormat::parse(&settings.dateformat).unwrap_or_default(),
+        collation: CollationId::DEFAULT,
+    }
+}
+
+/// Assignment to a variable or parameter: implicit conversion; text that is too long is cut.
+pub(crate) fn assign(value: Value, from: DataType, to: DataType, host: &dyn Host) -> Result<Value> {
+    if value.is_null() {
+        return Ok(Value::Null);
+    }
+    check_implicit(from, to)?;
+    Ok(convert_owned(value, from, to, None, &context(host))?)
+}
+
+/// As text, `None` for NULL.
+pub(crate) fn to_text(value: &Value, from: DataType) -> Result<Option<String>> {
+    match convert(value, from, DataType::NVARCHAR_MAX, None, &ConvertContext::default())? {
+        Value::Str(text) => Ok(Some(text.to_string())),
+        _ => Ok(None),
+    }
+}
+
+/// As int; NULL counts as 0.
+pub(crate) fn to_int(value: &Value, from: DataType) -> Result<i32> {
+    match convert(value, from, DataType::Int, None, &ConvertContext::default())? {
+        Value::Int(number) => Ok(number),
+        _ => Ok(0),
+    }
+}
+
+/// Natural type of a value whose declared type is not known: results of system functions.
+pub(crate) fn natural_type(value: &Value) -> DataType {
+    match value {
+        Value::Null | Value::Int(_) => DataType::Int,
+        Value::Bit(_) => DataType::Bit,
+        Value::TinyInt(_) => DataType::TinyInt,
+        Value::SmallInt(_) => DataType::SmallInt,
+        Value::BigInt(_) => DataType::BigInt,
+        Value::Decimal(d) => DataType::Decimal { precision: d.precision, scale: d.scale },
+        Value::SmallMoney(_) => DataType::SmallMoney,
+        Value::Money(_) => DataType::Money,
+        Value::Real(_) => DataType::Real,
+        Value::Float(_) => DataType::Float,
+        Value::Date(_) => DataType::Date,
+        Value::Time(t) => DataType::Time { scale: t.scale },
+        Value::SmallDateTime(_) => DataType::SmallDateTime,
+        Value::DateTime(_) => DataType::DateTime,
+        Value::DateTime2(d) => DataType::DateTime2 { scale: d.scale },
+        Value::DateTimeOffset(d) => DataType::DateTimeOffset { scale: d.utc.scale },
+        Value::Str(_) => DataType::NVARCHAR_MAX,
+        Value::Bytes(_) => DataType::VARBINARY_MAX,
+        Value::Guid(_) => DataType::UniqueIdentifier,
+        Value::Variant(v) => v.data_type,
+    }
+}

@@ -1,0 +1,700 @@
+//! `Execution`: one request of a session, and the host that statements see.
+
+use super::SessionState;
+use super::fail::{Step, Stop};
+use super::frame::{Frame, FrameKind};
+use super::statistics::TableReads;
+use super::transaction::Mark;
+use crate::error::{Result, SqlError};
+use crate::host::*;
+use crate::instance::Instance;
+use crate::messages;
+use crate::session::RequestEnd;
+use crate::sink::{Done, EnvChange, OutputColumn, Sink};
+use daruma_base::{CancelFlag, DatabaseId};
+use daruma_catalog::{CounterId, DatabaseCatalog, Object, ObjectKind, SequenceDef};
+use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn};
+use daruma_syntax::ast::{self, ObjectName};
+use daruma_value::{CollationId, DataType, Value};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// Memory that sorts and hashes of a statement may hold before they spill.
+const MEMORY_GRANT_BYTES: usize = 64 << 20;
+
+/// One request while it runs.
+pub struct Execution<'a> {
+    pub(crate) state: &'a SessionState,
+    sink: RefCell<&'a mut dyn Sink>,
+    /// Rows go here instead of to the client: INSERT .. EXEC.
+    pub(crate) captured: RefCell<Option<Vec<Vec<Value>>>>,
+    /// Messages of the running statement, sent at its end.
+    pending: RefCell<Vec<SqlError>>,
+    /// Views of the running statement, so that all its reads see one state.
+    views: RefCell<Vec<(DatabaseId, Isolation, ReadView)>>,
+    /// Transaction for table variables during the running statement.
+    variable_txn: RefCell<Option<Txn>>,
+    statement_now: Cell<Option<(i64, i16)>>,
+    pub(crate) reads: RefCell<Vec<TableReads>>,
+    /// The running statement is INSERT, UPDATE, DELETE or the like: 3621 follows its errors.
+    pub(crate) changes_rows: Cell<bool>,
+    /// The plan at hand uses what only this session can see.
+    pub(crate) touched_private: Cell<bool>,
+    /// Statements that run inside each other (triggers, functions).
+    pub(crate) depth: Cell<u32>,
+    /// Catalog version under which the running statement was planned.
+    planned_version: Cell<u64>,
+}
+
+impl<'a> Execution<'a> {
+    pub(crate) fn new(state: &'a SessionState, sink: &'a mut dyn Sink) -> Execution<'a> {
+        Execution {
+            state,
+            sink: RefCell::new(sink),
+            captured: RefCell::new(None),
+            pending: RefCell::default(),
+            views: RefCell::default(),
+            variable_txn: RefCell::new(None),
+            statement_now: Cell::new(None),
+            reads: RefCell::default(),
+            changes_rows: Cell::new(false),
+            touched_private: Cell::new(false),
+            depth: Cell::new(0),
+            planned_version: Cell::new(0),
+        }
+    }
+
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.state.instance
+    }
+
+    /// Settles what the request left behind.
+    pub(crate) fn finish_request(&self, ended: Step<()>) -> RequestEnd {
+        let s = self.state;
+        let ended = match (&ended, s.is_doomed()) {
+            (Ok(()) | Err(Stop::Batch | Stop::Scope | Stop::Statement), true) => self.end_doomed(),
+            _ => ended,
+        };
+        if let Err(Stop::Caught(error)) = &ended {
+            let _ = self.send(error);
+        }
+        if s.trancount.get() == 0 {
+            // Something was begun and nobody ended it: the statement was stopped in the middle.
+            let _ = s.rollback_all();
+        }
+        self.release_statement();
+        s.frames.borrow_mut().clear();
+        s.caught.borrow_mut().clear();
+        s.end_request();
+        match ended {
+            Err(Stop::Connection | Stop::ClientGone) => RequestEnd::Disconnect,
+            Err(Stop::Cancelled) => {
+                s.entry.cancel.clear_attention();
+                RequestEnd::Cancelled
+            }
+            _ if s.ended.get() => RequestEnd::Disconnect,
+            _ => RequestEnd::Completed,
+        }
+    }
+
+    /// 3998: a doomed transaction at the end of the batch.
+    fn end_doomed(&self) -> Step<()> {
+        let _ = self.send(&messages::error(3998, &[]));
+        self.rollback_and_tell()
+    }
+
+    /// Rolls everything back and tells the client, if it knew of the transaction.
+    pub(crate) fn rollback_and_tell(&self) -> Step<()> {
+        self.release_statement();
+        match self.state.rollback_all() {
+            Ok(None) => Ok(()),
+            Ok(Some(id)) => self.to_client(|sink| sink.env_change(EnvChange::RollbackTransaction(id))),
+            Err(error) => {
+                let _ = self.send(&error);
+                Err(Stop::Connection)
+            }
+        }
+    }
+
+    // --- Towards the client
+
+    pub(crate) fn to_client(&self, send: impl FnOnce(&mut dyn Sink) -> Result<()>) -> Step<()> {
+        send(*self.sink.borrow_mut()).map_err(|_| Stop::ClientGone)
+    }
+
+    /// Sends a message now.
+    pub(crate) fn send(&self, message: &SqlError) -> Step<()> {
+        if message.class > 10 {
+            self.state.last_error.set(message.number);
+        }
+        self.to_client(|sink| sink.message(message))
+    }
+
+    /// Sends a message with the place of the running statement.
+    pub(crate) fn send_located(&self, mut message: SqlError) -> Step<()> {
+        self.locate(&mut message);
+        self.send(&message)
+    }
+
+    pub(crate) fn send_terminated(&self) -> Step<()> {
+        self.send_located(messages::error(3621, &[]))
+    }
+
+    /// Sends what the statement said meanwhile.
+    pub(crate) fn send_pending(&self) -> Step<()> {
+        let pending = std::mem::take(&mut *self.pending.borrow_mut());
+        pending.into_iter().try_for_each(|message| self.send_located(message))
+    }
+
+    pub(crate) fn send_columns(&self, columns: &[OutputColumn]) -> Result<()> {
+        match self.captured.borrow().is_some() {
+            true => Ok(()),
+            false => self.sink.borrow_mut().columns(columns),
+        }
+    }
+
+    pub(crate) fn send_row(&self, row: &[Value]) -> Result<()> {
+        if let Some(rows) = self.captured.borrow_mut().as_mut() {
+            rows.push(row.to_vec());
+            return Ok(());
+        }
+        self.sink.borrow_mut().row(row)
+    }
+
+    /// Ends a statement towards the client.
+    pub(crate) fn done(&self, command: u16, row_count: Option<u64>, error: bool) -> Step<()> {
+        if self.captured.borrow().is_some() {
+            return Ok(());
+        }
+        let nocount = self.state.settings.borrow().nocount;
+        let kind = self.top(Frame::done_kind);
+        let rows_follow = command == super::query::COMMAND_SELECT;
+        if nocount && !rows_follow && !error && kind == crate::sink::DoneKind::InProcedure {
+            return Ok(());
+        }
+        let done = Done {
+            kind,
+            command,
+            row_count: row_count.filter(|_| !nocount),
+            error,
+            in_transaction: self.state.trancount.get() > 0,
+        };
+        self.to_client(|sink| sink.done(done))
+    }
+
+    // --- Frames
+
+    /// Reads the running frame.
+    pub(crate) fn top<T: Default>(&self, read: impl FnOnce(&Frame) -> T) -> T {
+        self.state.frames.borrow().last().map(read).unwrap_or_default()
+    }
+
+    pub(crate) fn top_mut(&self, change: impl FnOnce(&mut Frame)) {
+        if let Some(frame) = self.state.frames.borrow_mut().last_mut() {
+            change(frame);
+        }
+    }
+
+    // --- Statements
+
+    /// Runs `work` as one atomic statement.
+    pub(crate) fn atomic<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let s = self.state;
+        let own = s.ensure_transaction();
+        let mark = s.mark();
+        self.depth.set(self.depth.get() + 1);
+        let result = work();
+        self.depth.set(self.depth.get() - 1);
+        let result = match result {
+            Ok(value) => self.end_variables(true).map(|()| value),
+            Err(error) => {
+                let _ = self.end_variables(false);
+                Err(error)
+            }
+        };
+        match result {
+            Ok(value) => {
+                self.finish_statement(own)?;
+                Ok(value)
+            }
+            Err(error) => Err(self.undo_statement(own, &mark, error)),
+        }
+    }
+
+    /// Ends a statement that succeeded: commits when it ran on its own.
+    fn finish_statement(&self, own: bool) -> Result<()> {
+        if self.depth.get() > 0 {
+            return Ok(());
+        }
+        self.release_statement();
+        // The statement may have begun or ended a transaction itself (a procedure within INSERT .. EXEC).
+        if own && self.state.trancount.get() == 0 {
+            self.state.commit_parts(None)?;
+        }
+        Ok(())
+    }
+
+    fn undo_statement(&self, own: bool, mark: &Mark, error: SqlError) -> SqlError {
+        let s = self.state;
+        self.views.borrow_mut().clear();
+        let undone = match own && s.trancount.get() == 0 {
+            true => s.rollback_all().map(|_| ()),
+            false => s.rollback_to(mark),
+        };
+        if self.depth.get() == 0 {
+            self.release_statement();
+        }
+        undone.err().unwrap_or(error)
+    }
+
+    /// Forgets views, clock and locks of the statement.
+    pub(crate) fn release_statement(&self) {
+        self.views.borrow_mut().clear();
+        self.statement_now.set(None);
+        for (database, resource, mode) in self.state.statement_locks.borrow_mut().drain(..) {
+            database.unlock(&self.state.entry.owner, &resource, mode);
+        }
+    }
+
+    fn end_variables(&self, commit: bool) -> Result<()> {
+        if self.depth.get() > 0 {
+            return Ok(());
+        }
+        match self.variable_txn.borrow_mut().take() {
+            Some(txn) if commit => Ok(txn.commit(daruma_storage::Durability::Delayed)?),
+            Some(txn) => Ok(txn.rollback()?),
+            None => Ok(()),
+        }
+    }
+
+    fn variable_transaction(&self) -> Result<Txn> {
+        let mut slot = self.variable_txn.borrow_mut();
+        if let Some(txn) = &*slot {
+            return Ok(txn.clone());
+        }
+        let tempdb = self.state.instance.open_database(crate::instance::TEMPDB)?;
+        let txn = tempdb.storage.begin(&self.state.entry.owner);
+        *slot = Some(txn.clone());
+        Ok(txn)
+    }
+
+    pub(crate) fn note_planned(&self) {
+        self.planned_version.set(self.catalog_version());
+    }
+
+    // --- Locks
+
+    /// Takes a lock that is given back when the statement ends.
+    pub(crate) fn lock_for_statement(&self, database: &Arc<Database>, object: i32, mode: LockMode) -> Result<()> {
+        let resource = LockResource::Object(object);
+        let mut held = self.state.statement_locks.borrow_mut();
+        if held.iter().any(|(d, r, m)| *m == mode && *r == resource && d.id() == database.id()) {
+            return Ok(());
+        }
+        database.lock(&self.state.entry.owner, resource.clone(), mode)?;
+        held.push((database.clone(), resource, mode));
+        Ok(())
+    }
+
+    /// Takes a lock that stays until the transaction ends.
+    pub(crate) fn lock_for_transaction(&self, database: &Arc<Database>, resource: LockResource, mode: LockMode) -> Result<()> {
+        Ok(database.lock(&self.state.entry.owner, resource, mode)?)
+    }
+
+    /// How this read sees the data of other transactions.
+    fn isolation(&self, table: &TableRef, access: Access) -> Result<Isolation> {
+        let level = self.state.settings.borrow().isolation;
+        let settings = table.database.settings();
+        if level == IsolationLevel::Snapshot && !settings.allow_snapshot && table.kind == TableKind::User {
+            return Err(messages::error(3952, &[&table.database.name()]));
+        }
+        let plain = match level {
+            IsolationLevel::ReadUncommitted => Isolation::ReadUncommitted,
+            IsolationLevel::ReadCommitted if settings.read_committed_snapshot => Isolation::ReadCommittedSnapshot,
+            IsolationLevel::ReadCommitted => Isolation::ReadCommitted,
+            IsolationLevel::RepeatableRead => Isolation::RepeatableRead,
+            IsolationLevel::Serializable => Isolation::Serializable,
+            IsolationLevel::Snapshot => Isolation::Snapshot,
+        };
+        Ok(match access {
+            Access::Constraint => Isolation::RepeatableRead,
+            Access::Target => match level {
+                IsolationLevel::Snapshot => Isolation::Snapshot,
+                IsolationLevel::Serializable => Isolation::Serializable,
+                _ => Isolation::Current,
+            },
+            Access::Read(hints) => hinted(plain, hints),
+        })
+    }
+
+    fn lock_for_read(&self, table: &TableRef, access: Access, isolation: Isolation) -> Result<()> {
+        let object = LockResource::Object(table.object_id);
+        if let Access::Read(hints) = access {
+            let table_lock = match hints {
+                h if h.tablockx || (h.tablock && h.xlock) => Some(LockMode::Exclusive),
+                h if h.tablock && h.updlock => Some(LockMode::Update),
+                h if h.tablock && isolation != Isolation::ReadUncommitted => Some(LockMode::Shared),
+                // Rows cannot be locked for update one by one: the table is, so that readers who mean to write queue up.
+                h if h.updlock || h.xlock => Some(LockMode::Update),
+                _ => None,
+            };
+            if let Some(mode) = table_lock {
+                return self.lock_for_transaction(&table.database, object, mode);
+            }
+        }
+        match isolation {
+            Isolation::RepeatableRead | Isolation::Serializable => {
+                self.lock_for_transaction(&table.database, object, LockMode::IntentShared)
+            }
+            _ => self.lock_for_statement(&table.database, table.object_id, LockMode::SchS),
+        }
+    }
+}
+
+/// Isolation of a read with table hints.
+fn hinted(plain: Isolation, hints: LockHints) -> Isolation {
+    match hints {
+        h if h.nolock => Isolation::ReadUncommitted,
+        h if h.holdlock => Isolation::Serializable,
+        h if h.repeatableread || h.updlock || h.xlock => Isolation::RepeatableRead,
+        h if h.readcommittedlock || h.readpast => match plain {
+            Isolation::ReadCommittedSnapshot => Isolation::ReadCommitted,
+            other => other,
+        },
+        _ => plain,
+    }
+}
+
+impl Host for Execution<'_> {
+    fn current_database(&self) -> DatabaseId {
+        match self.state.frames.borrow().last() {
+            Some(frame) if frame.kind != FrameKind::Batch => frame.database,
+            _ => self.state.database.borrow().id(),
+        }
+    }
+
+    fn settings(&self) -> SessionSettings {
+        self.state.settings.borrow().clone()
+    }
+
+    fn cancel(&self) -> &CancelFlag {
+        &self.state.entry.cancel
+    }
+
+    fn resolve(&self, name: &ObjectName) -> Result<Resolved> {
+        self.resolve_name(self.current_database(), name)
+    }
+
+    fn resolve_in(&self, database: DatabaseId, name: &ObjectName) -> Result<Resolved> {
+        self.resolve_name(database, name)
+    }
+
+    fn table_by_id(&self, database: DatabaseId, object_id: i32) -> Result<TableRef> {
+        let catalog = self.state.catalog(database)?;
+        let object = catalog.object(object_id).ok_or_else(|| messages::error(208, &[&object_id]))?;
+        match self.table_ref(database, &catalog, object)? {
+            Some(table) => Ok(table),
+            None => Err(messages::error(208, &[&object.name])),
+        }
+    }
+
+    fn catalog_version(&self) -> u64 {
+        self.state.instance.catalog_version() + (self.state.private_version.get() << 32)
+    }
+
+    fn resolve_type(&self, schema: Option<&str>, name: &str, arguments: &[i64]) -> Result<(DataType, Option<bool>, Option<i32>)> {
+        self.resolve_type_name(schema, name, arguments)
+    }
+
+    fn system_function_type(&self, name: &str) -> Option<DataType> {
+        super::functions::result_type(name)
+    }
+
+    fn system_function(&self, name: &str, arguments: &[Value]) -> Result<Value> {
+        self.call_system_function(name, arguments)
+    }
+
+    fn call_function(&self, name: &ObjectName, _arguments: &[Value]) -> Result<Value> {
+        Err(messages::not_supported(&format!("user-defined function {}", name.dotted())))
+    }
+
+    fn function_type(&self, name: &ObjectName) -> Result<DataType> {
+        match name.is_bare() {
+            true => Err(messages::error(195, &[&name.name.text, &"built-in function name"])),
+            false => {
+                let prefix = name.schema.as_ref().map_or("", |s| s.text.as_str());
+                Err(messages::error(4121, &[&prefix, &name.dotted()]))
+            }
+        }
+    }
+
+    fn variable_type(&self, name: &str) -> Option<VariableType> {
+        let frames = self.state.frames.borrow();
+        frames.last()?.variable(name).map(|v| v.declared.clone())
+    }
+
+    fn variable(&self, name: &str) -> Result<Value> {
+        let frames = self.state.frames.borrow();
+        match frames.last().and_then(|f| f.variable(name)) {
+            Some(variable) => Ok(variable.value.clone()),
+            None => Err(messages::error_state(137, 2, &[&name])),
+        }
+    }
+
+    fn set_variable(&self, name: &str, value: Value) -> Result<()> {
+        let mut frames = self.state.frames.borrow_mut();
+        match frames.last_mut().and_then(|f| f.variable_mut(name)) {
+            Some(variable) => {
+                variable.value = value;
+                Ok(())
+            }
+            None => Err(messages::error_state(137, 1, &[&name])),
+        }
+    }
+
+    fn txn(&self, database: &Arc<Database>) -> Result<Txn> {
+        self.state.txn_in(database.id())
+    }
+
+    fn view(&self, table: &TableRef, access: Access) -> Result<ReadView> {
+        if table.kind == TableKind::Variable {
+            return Ok(self.variable_transaction()?.view(Isolation::Current));
+        }
+        let isolation = self.isolation(table, access)?;
+        if table.kind == TableKind::User {
+            self.lock_for_read(table, access, isolation)?;
+            if self.planned_version.get() != self.catalog_version() {
+                self.check_definition(table)?;
+            }
+        }
+        let id = table.database.id();
+        let mut views = self.views.borrow_mut();
+        if let Some((_, _, view)) = views.iter().find(|(d, i, _)| *d == id && *i == isolation) {
+            return Ok(view.clone());
+        }
+        let view = self.state.txn_in(id)?.view(isolation);
+        views.push((id, isolation, view.clone()));
+        Ok(view)
+    }
+
+    fn begin_write(&self, table: &TableRef) -> Result<Txn> {
+        if table.kind == TableKind::Variable {
+            return self.variable_transaction();
+        }
+        if self.state.is_doomed() {
+            return Err(messages::error(3930, &[]));
+        }
+        if table.kind == TableKind::User {
+            if table.database.settings().read_only {
+                return Err(messages::error(3906, &[&table.database.name()]));
+            }
+            let object = LockResource::Object(table.object_id);
+            self.lock_for_transaction(&table.database, object, LockMode::IntentExclusive)?;
+            self.check_definition(table)?;
+        }
+        self.txn(&table.database)
+    }
+
+    fn next_identity(&self, table: &TableRef) -> Result<i128> {
+        let Some(identity) = table.def.identity else {
+            return Err(messages::error(8106, &[&table.name]));
+        };
+        let column = table.def.column(identity.column_id);
+        let data_type = column.map_or(DataType::Int, |c| c.data_type);
+        let next = |last: Option<i128>| match last {
+            None => Ok(identity.seed),
+            Some(last) => super::types::checked_integer(last.saturating_add(identity.increment), data_type, "IDENTITY"),
+        };
+        self.next_counter(table, CounterId::Identity(table.object_id), next)
+    }
+
+    fn note_identity(&self, table: &TableRef, value: i128) -> Result<()> {
+        let ascending = table.def.identity.is_none_or(|i| i.increment >= 0);
+        let next = |last: Option<i128>| {
+            Ok(match last {
+                Some(last) if (value > last) != ascending => last,
+                _ => value,
+            })
+        };
+        self.next_counter(table, CounterId::Identity(table.object_id), next).map(|_| ())
+    }
+
+    fn identity_insert(&self, table: &TableRef) -> bool {
+        *self.state.identity_insert.borrow() == Some((table.database.id(), table.object_id))
+    }
+
+    fn set_last_identity(&self, value: i128) {
+        self.state.last_identity.set(Some(value));
+        self.top_mut(|frame| frame.scope_identity = Some(value));
+    }
+
+    fn next_sequence_value(&self, name: &ObjectName) -> Result<Value> {
+        let (database, object) = self.find_object(name)?.ok_or_else(|| messages::error(208, &[&name.dotted()]))?;
+        let ObjectKind::Sequence(sequence) = &object.kind else {
+            return Err(messages::error(11726, &[&name.dotted()]));
+        };
+        let open = self.state.instance.open_database(database)?;
+        let next = |last: Option<i128>| next_of(sequence, last, &object.name);
+        let value = open.catalog.next_value(CounterId::Sequence(object.id), next)?;
+        super::types::integer_value(value, sequence.data_type)
+    }
+
+    fn next_rowversion(&self, database: &Arc<Database>) -> Result<u64> {
+        let open = self.state.instance.open_database(database.id())?;
+        Ok(open.catalog.next_number(CounterId::RowVersion)? + 2_000)
+    }
+
+    fn next_row_number(&self, table: &TableRef) -> Result<u64> {
+        let next = |last: Option<i128>| Ok(last.unwrap_or(0) + 1);
+        let number = self.next_counter(table, CounterId::RowNumber(table.object_id), next)?;
+        Ok(number as u64)
+    }
+
+    fn fire_triggers(&self, table: &TableRef, action: TriggerAction, inserted: &[Vec<Value>], deleted: &[Vec<Value>], updated_columns: &[i32]) -> Result<()> {
+        self.run_triggers(table, action, inserted, deleted, updated_columns)
+    }
+
+    fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool {
+        self.trigger_objects(table, action).is_ok_and(|list| !list.is_empty())
+    }
+
+    fn referencing(&self, table: &TableRef) -> Result<Vec<(TableRef, usize)>> {
+        if table.kind != TableKind::User {
+            return Ok(Vec::new());
+        }
+        let database = table.database.id();
+        let catalog = self.state.catalog(database)?;
+        let mut found = Vec::new();
+        for id in catalog.referencing(table.object_id) {
+            let other = self.table_by_id(database, *id)?;
+            let keys = other.def.foreign_keys.iter().enumerate();
+            let positions = keys.filter(|(_, k)| k.referenced_table == table.object_id).map(|(at, _)| at);
+            found.extend(positions.map(|at| (other.clone(), at)));
+        }
+        Ok(found)
+    }
+
+    fn execute_for_rows(&self, exec: &ast::Execute, row: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<()> {
+        self.capture_rows(exec)?.iter().try_for_each(|r| row(r))
+    }
+
+    fn message(&self, message: SqlError) {
+        let mut pending = self.pending.borrow_mut();
+        if !pending.iter().any(|m| m.number == message.number && m.message == message.message) {
+            pending.push(message);
+        }
+    }
+
+    fn count_scan(&self, table: &TableRef, logical_reads: u64, physical_reads: u64) {
+        if self.state.settings.borrow().statistics_io {
+            super::statistics::count(&mut self.reads.borrow_mut(), &table.name, logical_reads, physical_reads);
+        }
+    }
+
+    fn now(&self) -> (i64, i16) {
+        if let Some(now) = self.statement_now.get() {
+            return now;
+        }
+        let clock = &self.state.instance.env().clock;
+        let now = (clock.utc_100ns(), clock.local_offset_minutes());
+        self.statement_now.set(Some(now));
+        now
+    }
+
+    fn random_bytes(&self, buf: &mut [u8]) {
+        self.state.instance.env().random.fill(buf);
+    }
+
+    fn memory_grant_bytes(&self) -> usize {
+        MEMORY_GRANT_BYTES
+    }
+
+    fn spill(&self) -> Result<SpillSpace> {
+        let instance = &self.state.instance;
+        let directory = instance.data_dir().join("spill");
+        let disk = instance.env().disk.clone();
+        disk.create_dir_all(&directory)
+            .map_err(|e| messages::error(5133, &[&directory.display(), &e]))?;
+        Ok(SpillSpace { disk, directory, id: instance.unique_number() })
+    }
+
+    fn instance(&self) -> Option<&Arc<Instance>> {
+        Some(&self.state.instance)
+    }
+
+    fn catalog(&self, database: DatabaseId) -> Result<Arc<DatabaseCatalog>> {
+        self.state.catalog(database)
+    }
+
+    fn session_entry(&self) -> Option<&Arc<crate::instance::SessionEntry>> {
+        Some(&self.state.entry)
+    }
+}
+
+impl Execution<'_> {
+    fn next_counter(&self, table: &TableRef, id: CounterId, next: impl FnOnce(Option<i128>) -> Result<i128>) -> Result<i128> {
+        match table.kind {
+            TableKind::User => {
+                let open = self.state.instance.open_database(table.database.id())?;
+                open.catalog.next_value(id, next)
+            }
+            _ => self.state.next_temp_counter(id, next),
+        }
+    }
+
+    /// After waiting for a lock the table may be another one than the one planned for: 2801 makes the statement start anew.
+    fn check_definition(&self, table: &TableRef) -> Result<()> {
+        let catalog = self.state.catalog(table.database.id())?;
+        let same = catalog.object(table.object_id).is_some_and(|object| is_definition(object, table));
+        match same {
+            true => Ok(()),
+            false => Err(messages::error(2801, &[&table.name])),
+        }
+    }
+
+    /// A table of the catalog, protected until the statement ends.
+    pub(crate) fn table_ref(&self, database: DatabaseId, catalog: &DatabaseCatalog, object: &Arc<Object>) -> Result<Option<TableRef>> {
+        let ObjectKind::Table(def) = &object.kind else {
+            return Ok(None);
+        };
+        let open = self.state.instance.open_database(database)?;
+        self.lock_for_statement(&open.storage, object.id, LockMode::SchS)?;
+        Ok(Some(TableRef {
+            database: open.storage,
+            object_id: object.id,
+            schema_name: catalog.schema(object.schema_id).map_or(String::new(), |s| s.name.clone()),
+            name: object.name.clone(),
+            def: def.clone(),
+            kind: TableKind::User,
+        }))
+    }
+}
+
+fn is_definition(object: &Object, table: &TableRef) -> bool {
+    matches!(&object.kind, ObjectKind::Table(def) if Arc::ptr_eq(def, &table.def) || **def == *table.def)
+}
+
+fn next_of(sequence: &SequenceDef, last: Option<i128>, name: &str) -> Result<i128> {
+    let Some(last) = last else {
+        return Ok(sequence.start);
+    };
+    let next = last.saturating_add(sequence.increment);
+    match next {
+        n if n >= sequence.minimum && n <= sequence.maximum => Ok(n),
+        _ if !sequence.cycle => Err(messages::error(11728, &[&name])),
+        _ if sequence.increment > 0 => Ok(sequence.minimum),
+        _ => Ok(sequence.maximum),
+    }
+}
+
+/// A result column of the server's own making.
+pub fn plain_column(name: &str, data_type: DataType, nullable: bool) -> OutputColumn {
+    OutputColumn {
+        name: name.to_string(),
+        data_type,
+        collation: CollationId::DEFAULT,
+        nullable,
+        identity: false,
+        computed: true,
+    }
+}

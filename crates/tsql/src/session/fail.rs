@@ -1,0 +1,138 @@
+//! What an error does: ends its statement, its scope, the batch, or the connection; dooms or rolls back.
+//!
+//! | error | outside TRY | inside TRY |
+//! |---|---|---|
+//! | statement-terminating (most) | message; next statement | to CATCH |
+//! | name resolution | message; the scope ends | to a CATCH of an outer scope |
+//! | batch-aborting (conversion, deadlock, any with XACT_ABORT ON) | message; rollback; the batch ends | transaction doomed; to CATCH |
+//! | in a trigger | message; rollback; the batch ends | transaction doomed; to CATCH |
+//! | class 20 and up, KILL | message; the connection ends | the same |
+//! | attention | rollback with XACT_ABORT ON; the request ends | the same |
+
+use super::execution::Execution;
+use super::frame::FrameKind;
+use crate::error::SqlError;
+use crate::messages;
+
+/// Why interpretation leaves the normal order of statements.
+#[derive(Debug)]
+pub enum Stop {
+    /// An error on its way to the nearest CATCH.
+    Caught(SqlError),
+    /// Only the statement ends. Messages are sent.
+    Statement,
+    /// The scope (module or dynamic text) ends; its caller goes on. Messages are sent.
+    Scope,
+    /// The batch ends. Messages are sent.
+    Batch,
+    /// The connection ends.
+    Connection,
+    /// Attention.
+    Cancelled,
+    /// The client is gone.
+    ClientGone,
+}
+
+pub(crate) type Step<T> = std::result::Result<T, Stop>;
+
+impl Execution<'_> {
+    /// Decides what an error of the statement at hand does. The statement's own changes are already rolled back.
+    pub(crate) fn fail(&self, mut error: SqlError) -> Stop {
+        if let Some(next) = error.next.take() {
+            return self.fail_twice(error, *next);
+        }
+        self.locate(&mut error);
+        self.state.last_error.set(error.number);
+        match error.number {
+            3617 => return self.cancelled(),
+            number if error.class >= 20 || number == 596 => {
+                let _ = self.send(&error);
+                return Stop::Connection;
+            }
+            _ => {}
+        }
+        let resolution = messages::ends_scope(error.number) && error.number != 1205;
+        let aborts = self.aborts(&error);
+        let catchable = self.can_catch(resolution);
+        if catchable {
+            if aborts {
+                self.doom();
+            }
+            return Stop::Caught(error);
+        }
+        if self.send(&error).is_err() {
+            return Stop::ClientGone;
+        }
+        if !resolution && self.changes_rows.get() && self.send_terminated().is_err() {
+            return Stop::ClientGone;
+        }
+        if aborts {
+            return match self.rollback_and_tell() {
+                Ok(()) => Stop::Batch,
+                Err(stop) => stop,
+            };
+        }
+        match resolution {
+            true if self.in_module() => Stop::Scope,
+            true => Stop::Batch,
+            false => Stop::Statement,
+        }
+    }
+
+    /// An error with its consequence: both are told, the second decides. CATCH sees the second.
+    fn fail_twice(&self, mut first: SqlError, second: SqlError) -> Stop {
+        self.locate(&mut first);
+        if !self.can_catch(false) && self.send(&first).is_err() {
+            return Stop::ClientGone;
+        }
+        self.fail(second)
+    }
+
+    /// Does the error end the batch and roll back (or doom) the transaction?
+    fn aborts(&self, error: &SqlError) -> bool {
+        let xact_abort = self.state.settings.borrow().xact_abort;
+        error.kills_transaction
+            || messages::aborts_batch(error.number)
+            || (xact_abort && error.class > 10)
+            || self.in_trigger()
+    }
+
+    /// Is there a TRY that may catch? Errors of name resolution only reach those of outer scopes.
+    fn can_catch(&self, resolution: bool) -> bool {
+        let frames = self.state.frames.borrow();
+        let outer_only = usize::from(resolution);
+        frames.iter().rev().skip(outer_only).any(|f| f.tries > 0)
+    }
+
+    pub(crate) fn in_trigger(&self) -> bool {
+        self.state.frames.borrow().iter().any(|f| f.kind == FrameKind::Trigger)
+    }
+
+    fn in_module(&self) -> bool {
+        self.state.frames.borrow().len() > 1
+    }
+
+    pub(crate) fn doom(&self) {
+        if self.state.trancount.get() > 0 {
+            self.state.doom();
+        }
+    }
+
+    fn cancelled(&self) -> Stop {
+        let xact_abort = self.state.settings.borrow().xact_abort;
+        if xact_abort && self.rollback_and_tell().is_err() {
+            return Stop::ClientGone;
+        }
+        Stop::Cancelled
+    }
+
+    /// Fills in line and module where the error does not carry them yet.
+    pub(crate) fn locate(&self, error: &mut SqlError) {
+        let frames = self.state.frames.borrow();
+        let Some(frame) = frames.last() else { return };
+        if error.line == 0 {
+            error.line = frame.statement_line;
+            error.procedure.clone_from(&frame.module);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Control flow: batches, blocks, IF, WHILE, GOTO, TRY.
+//!
+//! Theory: a list of statements gives a [`Flow`]: go on, or leave towards a loop, a label or the end of the frame.
+//! Errors travel separately as [`Stop`]. A label is looked for in the list at hand and in the blocks inside it, then in
+//! the lists around it.
+
+use super::execution::Execution;
+use super::fail::{Step, Stop};
+use super::frame::{Frame, FrameKind};
+use crate::error::Result;
+use crate::executor::{Scope, prepare_condition};
+use crate::host::Host;
+use crate::instance::Batch;
+use crate::messages;
+use daruma_syntax::ast::{self, Statement, StatementKind};
+use daruma_syntax::ParseOptions;
+use std::sync::Arc;
+
+/// Where control goes after a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Flow {
+    Next,
+    Break,
+    Continue,
+    Return,
+    Goto(String),
+}
+
+impl Execution<'_> {
+    pub(crate) fn parse_options(&self) -> ParseOptions {
+        ParseOptions { quoted_identifier: self.state.settings.borrow().quoted_identifier }
+    }
+
+    /// Runs the text of a SQL batch message.
+    pub(crate) fn run_batch(&self, text: &str) -> Step<()> {
+        let batch = match self.state.instance.plans.batch(text, &self.parse_options()) {
+            Ok(batch) => batch,
+            Err(errors) => {
+                errors.iter().try_for_each(|e| self.send(e))?;
+                let done = super::plain_done(crate::sink::DoneKind::Statement, 0, self.state.trancount.get() > 0);
+                return self.to_client(|sink| sink.done(crate::sink::Done { error: true, ..done }));
+            }
+        };
+        let database = self.state.database.borrow().id();
+        let frame = Frame::new(FrameKind::Batch, batch.clone(), database);
+        self.run_frame(frame, &batch.statements).map(|_| ())
+    }
+
+    /// Runs statements in a new frame; gives the return status.
+    pub(crate) fn run_frame(&self, frame: Frame, statements: &[Statement]) -> Step<i32> {
+        self.run_frame_with(frame, statements, &|_| {})
+    }
+
+    /// As `run_frame`; `at_end` reads the frame of a normal end.
+    pub(crate) fn run_frame_with(&self, frame: Frame, statements: &[Statement], at_end: &dyn Fn(&Frame)) -> Step<i32> {
+        self.state.frames.borrow_mut().push(frame);
+        let level = self.state.frames.borrow().len();
+        let result = self.run_list(statements);
+        let result = match result {
+            Ok(Flow::Goto(label)) => Err(self.fail(messages::error(133, &[&label]))),
+            Err(Stop::Statement) => Ok(Flow::Next),
+            other => other,
+        };
+        let cleaned = match level {
+            1 => Ok(()),
+            _ => self.state.drop_temps_above(level - 1).map_err(|e| self.fail(e)),
+        };
+        let frame = self.state.frames.borrow_mut().pop();
+        if let Some(frame) = &frame {
+            self.drop_table_variables(frame);
+            if let Some(saved) = &frame.saved_settings {
+                *self.state.settings.borrow_mut() = saved.clone();
+                self.state.apply_lock_settings();
+            }
+        }
+        result?;
+        cleaned?;
+        Ok(frame.map_or(0, |frame| {
+            at_end(&frame);
+            frame.return_status
+        }))
+    }
+
+    pub(crate) fn run_list(&self, list: &[Statement]) -> Step<Flow> {
+        let mut at = 0;
+        let mut wanted: Option<String> = None;
+        while let Some(statement) = list.get(at) {
+            let flow = match wanted.take() {
+                None => self.run_one(statement)?,
+                Some(label) => self.enter_at(statement, &label)?,
+            };
+            match flow {
+                Flow::Next => at += 1,
+                Flow::Goto(label) => match list.iter().position(|s| contains_label(s, &label)) {
+                    Some(found) => {
+                        self.state.check_cancel().map_err(|e| self.fail(e))?;
+                        at = found;
+                        wanted = Some(label);
+                    }
+                    None => return Ok(Flow::Goto(label)),
+                },
+                other => return Ok(other),
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Goes into a statement that is, or holds, the label.
+    fn enter_at(&self, statement: &Statement, label: &str) -> Step<Flow> {
+        match &statement.kind {
+            StatementKind::Block(body) => {
+                let at = body.iter().position(|s| contains_label(s, label)).unwrap_or(0);
+                let Some(first) = body.get(at) else { return Ok(Flow::Next) };
+                match self.enter_at(first, label)? {
+                    Flow::Next => self.run_list(body.get(at + 1..).unwrap_or_default()),
+                    Flow::Goto(next) if body.iter().any(|s| contains_label(s, &next)) => self.enter_at(statement, &next),
+                    other => Ok(other),
+                }
+            }
+            StatementKind::Label(_) => Ok(Flow::Next),
+            _ => self.run_one(statement),
+        }
+    }
+
+    /// Runs a statement; an error that only ends the statement lets the list go on.
+    fn run_one(&self, statement: &Statement) -> Step<Flow> {
+        self.top_mut(|f| f.statement_line = f.line + statement.span.line as i32);
+        if let Err(error) = self.state.check_cancel() {
+            return Err(self.fail(error));
+        }
+        match self.run_statement(statement) {
+            Err(Stop::Statement) => Ok(Flow::Next),
+            other => other,
+        }
+    }
+
+    pub(crate) fn run_if(&self, statement: &ast::If) -> Step<Flow> {
+        if self.test(&statement.condition)? {
+            return self.run_one(&statement.then);
+        }
+        match &statement.otherwise {
+            Some(otherwise) => self.run_one(otherwise),
+            None => Ok(Flow::Next),
+        }
+    }
+
+    pub(crate) fn run_while(&self, statement: &ast::While, place: &Statement) -> Step<Flow> {
+        self.top_mut(|f| f.while_depth += 1);
+        let result = self.run_loop(statement, place);
+        self.top_mut(|f| f.while_depth -= 1);
+        result
+    }
+
+    fn run_loop(&self, statement: &ast::While, place: &Statement) -> Step<Flow> {
+        loop {
+            self.top_mut(|f| f.statement_line = f.line + place.span.line as i32);
+            self.state.check_cancel().map_err(|e| self.fail(e))?;
+            if !self.test(&statement.condition)? {
+                return Ok(Flow::Next);
+            }
+            match self.run_one(&statement.body)? {
+                Flow::Next | Flow::Continue => {}
+                Flow::Break => return Ok(Flow::Next),
+                other => return Ok(other),
+            }
+        }
+    }
+
+    pub(crate) fn run_try(&self, statement: &ast::TryCatch) -> Step<Flow> {
+        let frames = self.state.frames.borrow().len();
+        self.top_mut(|f| f.tries += 1);
+        let result = self.run_list(&statement.body);
+        self.top_mut(|f| f.tries -= 1);
+        let error = match result {
+            Err(Stop::Caught(error)) => error,
+            other => return other,
+        };
+        debug_assert_eq!(frames, self.state.frames.borrow().len());
+        self.state.caught.borrow_mut().push(error);
+        let handled = self.run_list(&statement.handler);
+        self.state.caught.borrow_mut().pop();
+        handled
+    }
+
+    /// Value of a condition of IF or WHILE; unknown counts as false.
+    fn test(&self, condition: &ast::Condition) -> Step<bool> {
+        let value = self.atomic(|| self.evaluate_condition(condition));
+        let value = value.map_err(|e| self.fail(e))?;
+        self.send_pending()?;
+        Ok(value)
+    }
+
+    fn evaluate_condition(&self, condition: &ast::Condition) -> Result<bool> {
+        self.note_planned();
+        let plan = prepare_condition(condition, &Scope::default(), self)?;
+        Ok(plan.eval(&[], self)? == Some(true))
+    }
+
+    /// Value of an expression that stands alone.
+    pub(crate) fn evaluate(&self, expr: &ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+        self.note_planned();
+        let plan = crate::executor::prepare_scalar(expr, &Scope::default(), self)?;
+        Ok((plan.eval(&[], self)?, plan.data_type()))
+    }
+
+    /// Value of an expression as an atomic statement of its own (it may hold subqueries).
+    pub(crate) fn evaluate_alone(&self, expr: &ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+        self.atomic(|| self.evaluate(expr))
+    }
+
+    /// The batch of the running frame, to keep its text and plans alive.
+    pub(crate) fn running_batch(&self) -> Option<Arc<Batch>> {
+        self.state.frames.borrow().last().map(|f| f.batch.clone())
+    }
+
+    fn drop_table_variables(&self, frame: &Frame) {
+        for variable in frame.variables.values() {
+            if let crate::host::VariableType::Table(table) = &variable.declared {
+                // A tree that stays behind is gone with the next start: tempdb is made anew.
+                let _ = self.state.autonomous(|txn| super::drop_trees(txn, &table.def));
+            }
+        }
+    }
+
+    /// Is the host's database the one that the batch is in?
+    pub(crate) fn context_database(&self) -> daruma_base::DatabaseId {
+        Host::current_database(self)
+    }
+}
+
+fn contains_label(statement: &Statement, label: &str) -> bool {
+    match &statement.kind {
+        StatementKind::Label(name) => name.is(label),
+        StatementKind::Block(body) => body.iter().any(|s| contains_label(s, label)),
+        _ => false,
+    }
+}

@@ -1,0 +1,354 @@
+//! Sessions: the state of one connection and the interpreter of its batches.
+//!
+//! Theory: a [`Session`] keeps its state in cells, because a statement reaches it through shared references (as
+//! [`crate::host::Host`]) while it runs. One request makes an [`Execution`]: the state plus the sink. Statements are
+//! interpreted one by one; each is atomic; an error ends the statement, the scope, the batch or the connection,
+//! depending on its class and on who may catch it.
+//!
+//! Map: `frame` (variables and scope), `transaction`, `temp`, `execution` (the host), `resolve` (names), `interpreter`
+//! (control flow), `statement` (dispatch), `fail` (error classes), `settings` (SET), `procedure` and `rpc` (calls),
+//! `trigger`, `raise` (RAISERROR, THROW), `functions` and `properties` (system functions), `statistics`.
+//!
+//! Invariants
+//! 1. Outside a request there is no autocommit transaction, no statement lock and no frame.
+//! 2. A doomed transaction never commits.
+//! 3. Every request leaves through `finish_request`, which settles the transaction and the registry.
+
+mod admin;
+mod convert;
+mod execution;
+mod fail;
+mod frame;
+mod functions;
+mod interpreter;
+mod metadata;
+mod principals;
+mod procedure;
+mod properties;
+mod query;
+mod raise;
+mod resolve;
+mod rpc;
+mod settings;
+mod statement;
+mod statistics;
+mod temp;
+mod transaction;
+mod trigger;
+mod types;
+
+pub use execution::Execution;
+pub use procedure::SystemCall;
+pub use rpc::{Prepared, RpcArgument, RpcProcedure, RpcRequest};
+pub(crate) use temp::drop_trees;
+pub use metadata::{BUILT_IN_TYPES, definition_of, system_object_id, user_type_id};
+pub use properties::state_name;
+pub(crate) use types::{integer_fits, integer_range as integer_limits};
+pub use types::named_type;
+pub use execution::plain_column;
+pub use functions::version_text;
+
+use crate::error::{Result, SqlError};
+use crate::host::SessionSettings;
+use crate::instance::{DatabaseEntry, Instance, LoginInfo, SessionEntry};
+use crate::messages;
+use crate::sink::{Done, DoneKind, EnvChange, Sink};
+use daruma_base::cancel::CancelReason;
+use daruma_base::{CancelFlag, DatabaseId};
+use daruma_storage::{Database, LockMode, LockResource};
+use daruma_value::Value;
+use frame::Frame;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+use temp::TempTable;
+use transaction::Transaction;
+
+/// State of a session. Used by one thread at a time.
+pub(crate) struct SessionState {
+    pub instance: Arc<Instance>,
+    pub entry: Arc<SessionEntry>,
+    pub settings: RefCell<SessionSettings>,
+    pub extra: RefCell<settings::ExtraSettings>,
+    pub database: RefCell<Arc<DatabaseEntry>>,
+    pub login_database: DatabaseId,
+    pub transaction: RefCell<Option<Transaction>>,
+    pub trancount: Cell<u32>,
+    pub frames: RefCell<Vec<Frame>>,
+    pub temps: RefCell<Vec<TempTable>>,
+    pub private_version: Cell<u64>,
+    pub statement_locks: RefCell<Vec<(Arc<Database>, LockResource, LockMode)>>,
+    pub last_error: Cell<i32>,
+    pub row_count: Cell<u64>,
+    pub last_identity: Cell<Option<i128>>,
+    /// Errors being handled by CATCH blocks, innermost last.
+    pub caught: RefCell<Vec<SqlError>>,
+    pub prepared: RefCell<HashMap<i32, Prepared>>,
+    pub next_handle: Cell<i32>,
+    pub identity_insert: RefCell<Option<(DatabaseId, i32)>>,
+    pub context_info: RefCell<Vec<u8>>,
+    pub session_context: RefCell<HashMap<String, (Value, bool)>>,
+    /// The connection must end after this request.
+    pub ended: Cell<bool>,
+    /// SHOWPLAN prints plans here instead of running statements.
+    pub insert_exec_depth: Cell<u32>,
+}
+
+/// One connection's session.
+pub struct Session {
+    state: SessionState,
+}
+
+/// How a request ended, for whoever runs the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestEnd {
+    Completed,
+    /// An attention stopped it: answer with the attention acknowledgement.
+    Cancelled,
+    /// The connection must be closed: fatal error, KILL, lost client.
+    Disconnect,
+}
+
+/// Requests of the transaction manager message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionRequest {
+    /// Isolation level byte of the wire (0 keeps the level) and name.
+    Begin { isolation: u8, name: String },
+    Commit { name: String, begin: Option<(u8, String)> },
+    Rollback { name: String, begin: Option<(u8, String)> },
+    Save { name: String },
+}
+
+impl Session {
+    /// Registers a session for a login that was authenticated. Fails with 4060 when its database cannot be used.
+    pub fn new(instance: &Arc<Instance>, login: LoginInfo) -> Result<Session> {
+        let database = login_database(instance, &login)?;
+        let settings = settings::initial(&login);
+        let entry = instance
+            .sessions
+            .add(login, instance.now_utc())
+            .ok_or_else(|| SqlError::new(17809, 20, 3, "Could not connect because the maximum number of user connections has already been reached."))?;
+        database.enter();
+        entry.activity.lock().database = Some(database.id());
+        Ok(Session {
+            state: SessionState {
+                instance: instance.clone(),
+                entry,
+                settings: RefCell::new(settings),
+                extra: RefCell::default(),
+                login_database: database.id(),
+                database: RefCell::new(database),
+                transaction: RefCell::new(None),
+                trancount: Cell::new(0),
+                frames: RefCell::default(),
+                temps: RefCell::default(),
+                private_version: Cell::new(0),
+                statement_locks: RefCell::default(),
+                last_error: Cell::new(0),
+                row_count: Cell::new(0),
+                last_identity: Cell::new(None),
+                caught: RefCell::default(),
+                prepared: RefCell::default(),
+                next_handle: Cell::new(0),
+                identity_insert: RefCell::new(None),
+                context_info: RefCell::default(),
+                session_context: RefCell::default(),
+                ended: Cell::new(false),
+                insert_exec_depth: Cell::new(0),
+            },
+        })
+    }
+
+    pub fn spid(&self) -> i32 {
+        self.state.entry.spid
+    }
+
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.state.instance
+    }
+
+    pub fn entry(&self) -> &Arc<SessionEntry> {
+        &self.state.entry
+    }
+
+    /// Name of the current database.
+    pub fn database_name(&self) -> String {
+        self.state.database.borrow().name()
+    }
+
+    /// Set it from another thread to stop the running statement (`Attention`) or the session (`Kill`).
+    pub fn cancel_flag(&self) -> CancelFlag {
+        self.state.entry.cancel.clone()
+    }
+
+    pub fn in_transaction(&self) -> bool {
+        self.state.trancount.get() > 0
+    }
+
+    /// Descriptor of the open transaction, 0 without one.
+    pub fn transaction_descriptor(&self) -> u64 {
+        match self.in_transaction() {
+            true => self.state.transaction_id().unwrap_or(0),
+            false => 0,
+        }
+    }
+
+    /// Runs a batch. Errors of the batch go to the sink; the result says how it ended.
+    pub fn execute_batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd {
+        self.request(text, sink, |execution| execution.run_batch(text))
+    }
+
+    /// Runs remote procedure calls, one after the other.
+    pub fn execute_rpc(&mut self, requests: &[RpcRequest], sink: &mut dyn Sink) -> RequestEnd {
+        let text = requests.first().map_or(String::new(), RpcRequest::display_text);
+        self.request(&text, sink, |execution| execution.run_rpcs(requests))
+    }
+
+    /// Runs a transaction manager request.
+    pub fn execute_transaction(&mut self, request: &TransactionRequest, sink: &mut dyn Sink) -> RequestEnd {
+        self.request("", sink, |execution| execution.run_transaction_request(request))
+    }
+
+    /// Back to the state after login (pooled connections). With `keep_transaction` an open transaction stays.
+    pub fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) -> Result<()> {
+        let s = &self.state;
+        if !keep_transaction {
+            s.rollback_all()?;
+        }
+        s.drop_temps_above(0)?;
+        s.drop_own_globals()?;
+        let isolation = s.settings.borrow().isolation;
+        let mut settings = settings::initial(&s.entry.login);
+        if keep_transaction {
+            settings.isolation = isolation;
+        }
+        *s.settings.borrow_mut() = settings;
+        *s.extra.borrow_mut() = settings::ExtraSettings::default();
+        s.apply_lock_settings();
+        s.prepared.borrow_mut().clear();
+        s.identity_insert.replace(None);
+        s.context_info.borrow_mut().clear();
+        s.session_context.borrow_mut().clear();
+        s.last_identity.set(None);
+        s.last_error.set(0);
+        s.row_count.set(0);
+        if let Some(database) = s.instance.database(s.login_database) {
+            s.enter_database(database);
+        }
+        sink.env_change(EnvChange::ResetDone)
+    }
+
+    /// Ends the session: rolls back, drops what was temporary, frees the id.
+    pub fn close(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let s = &self.state;
+        if s.instance.sessions.get(s.entry.spid).is_none() {
+            return;
+        }
+        // A failed rollback is logged by storage and repeated by recovery: the session ends in any case.
+        let _ = s.rollback_all();
+        let _ = s.drop_temps_above(0);
+        let _ = s.drop_own_globals();
+        s.instance.engine().release_locks(&s.entry.owner);
+        s.database.borrow().leave();
+        s.instance.sessions.remove(s.entry.spid);
+    }
+
+    fn request(
+        &mut self,
+        text: &str,
+        sink: &mut dyn Sink,
+        work: impl FnOnce(&Execution<'_>) -> std::result::Result<(), fail::Stop>,
+    ) -> RequestEnd {
+        self.state.start_request(text);
+        let execution = Execution::new(&self.state, sink);
+        let ended = work(&execution);
+        execution.finish_request(ended)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl SessionState {
+    fn start_request(&self, text: &str) {
+        let now = self.instance.now_utc();
+        let mut activity = self.entry.activity.lock();
+        activity.status = "running";
+        activity.command = "SELECT";
+        if &*activity.text != text {
+            activity.text = Arc::from(text);
+        }
+        activity.request_start_utc = now;
+        activity.last_request_start_utc = now;
+    }
+
+    pub(crate) fn end_request(&self) {
+        let now = self.instance.now_utc();
+        let mut activity = self.entry.activity.lock();
+        activity.status = "sleeping";
+        activity.command = "AWAITING COMMAND";
+        activity.last_request_end_utc = now;
+        activity.row_count = self.row_count.get();
+        activity.last_error = self.last_error.get();
+        activity.isolation = Some(self.settings.borrow().isolation);
+    }
+
+    /// Moves the session to another database.
+    pub(crate) fn enter_database(&self, database: Arc<DatabaseEntry>) {
+        database.enter();
+        self.entry.activity.lock().database = Some(database.id());
+        self.database.replace(database).leave();
+    }
+
+    /// Global temporary tables of this session go with it.
+    fn drop_own_globals(&self) -> Result<()> {
+        let own: Vec<_> = {
+            let globals = self.instance.global_temps.lock();
+            let mine = globals.values().filter(|g| g.creator == self.entry.spid);
+            mine.map(|g| g.table.clone()).collect()
+        };
+        if own.is_empty() {
+            return Ok(());
+        }
+        let began = self.ensure_transaction();
+        let dropped = own.iter().try_for_each(|table| self.drop_temp(table));
+        match (began, &dropped) {
+            (true, Ok(())) => self.commit_parts(None),
+            (true, Err(_)) => self.rollback_all().and(dropped),
+            (false, _) => dropped,
+        }
+    }
+
+    /// Error of a session that must stop: 596 after KILL, 3617 after an attention.
+    pub(crate) fn check_cancel(&self) -> Result<()> {
+        match self.entry.cancel.get() {
+            None => Ok(()),
+            Some(CancelReason::Kill) => Err(messages::error(596, &[])),
+            Some(CancelReason::Attention) => Err(messages::error(3617, &[])),
+        }
+    }
+}
+
+fn login_database(instance: &Arc<Instance>, login: &LoginInfo) -> Result<Arc<DatabaseEntry>> {
+    let default = instance.logins.get(&login.login).map_or("master".to_string(), |l| l.default_database.clone());
+    let wanted = match login.database.is_empty() {
+        true => default,
+        false => login.database.clone(),
+    };
+    let cannot_open = |name: &str| messages::error(4060, &[&name]);
+    let entry = instance.database_named(&wanted).ok_or_else(|| cannot_open(&wanted))?;
+    entry.open().map_err(|_| cannot_open(&wanted))?;
+    Ok(entry)
+}
+
+/// A DONE without row count.
+pub(crate) fn plain_done(kind: DoneKind, command: u16, in_transaction: bool) -> Done {
+    Done { kind, command, row_count: None, error: false, in_transaction }
+}

@@ -1,0 +1,522 @@
+//! EXEC: user procedures, dynamic text, procedures of the language core and of the registry.
+//!
+//! Theory: a call is a list of arguments with values already computed in the caller's frame; a procedure runs in a
+//! frame of its own, whose settings end with it. What it gives back (status, output values) is assigned by the caller.
+
+use super::execution::{Execution, plain_column};
+use super::fail::{Step, Stop};
+use super::frame::{Frame, FrameKind, NESTING_MAX};
+use super::rpc;
+use crate::error::{Result, SqlError};
+use crate::host::{Host, VariableType};
+use crate::instance::{Batch, SystemProcedure};
+use crate::messages;
+use crate::sink::{Done, DoneKind, OutputColumn};
+use daruma_base::DatabaseId;
+use daruma_catalog::{ModuleDef, Object, ObjectKind, names_equal};
+use daruma_syntax::ast::{self, ExecuteTarget, Expr, Literal, ModuleBody, ObjectName, Parameter, ParameterType, StatementKind};
+use daruma_syntax::{ParseOptions, parse_object_name, parse_parameter_definitions};
+use daruma_value::{DataType, Value};
+use std::sync::Arc;
+
+/// One argument of a call.
+#[derive(Clone, Debug)]
+pub(crate) struct CallArgument {
+    /// With its `@`.
+    pub name: Option<String>,
+    /// `None` asks for the parameter's default.
+    pub value: Option<Value>,
+    pub data_type: DataType,
+    pub output: bool,
+}
+
+/// Value of an output parameter, for the argument at `index`.
+pub(crate) struct OutputValue {
+    pub index: usize,
+    pub name: String,
+    pub value: Value,
+    pub data_type: DataType,
+}
+
+#[derive(Default)]
+pub(crate) struct CallResult {
+    pub status: i32,
+    pub outputs: Vec<OutputValue>,
+}
+
+impl Execution<'_> {
+    pub(crate) fn run_execute(&self, exec: &ast::Execute) -> Step<()> {
+        let outer = self.state.trancount.get();
+        match &exec.target {
+            ExecuteTarget::Text { text, at, .. } => {
+                if let Some(server) = at {
+                    return Err(self.fail(messages::error(7202, &[&server.text])));
+                }
+                self.run_text(text)?;
+            }
+            ExecuteTarget::Procedure { name, .. } => self.execute_procedure(name, exec)?,
+            ExecuteTarget::Variable(variable) => {
+                let name = self.procedure_in_variable(variable).map_err(|e| self.fail(e))?;
+                self.execute_procedure(&name, exec)?;
+            }
+        }
+        self.check_trancount(outer)
+    }
+
+    /// 266: a module must leave as many transactions as it found.
+    fn check_trancount(&self, before: u32) -> Step<()> {
+        let after = self.state.trancount.get();
+        if before == after || self.in_trigger() {
+            return Ok(());
+        }
+        Err(self.fail(messages::error_state(266, 2, &[&before, &after])))
+    }
+
+    fn procedure_in_variable(&self, variable: &str) -> Result<ObjectName> {
+        match self.variable(variable)? {
+            Value::Str(text) => parse_object_name(&text, &ParseOptions::default()).map_err(|_| messages::error(2812, &[&text])),
+            _ => Err(messages::error(2812, &[&""])),
+        }
+    }
+
+    fn execute_procedure(&self, name: &ObjectName, exec: &ast::Execute) -> Step<()> {
+        let args = exec.args.iter().map(|a| self.argument(a)).collect::<Result<Vec<_>>>();
+        let args = args.map_err(|e| self.fail(e))?;
+        let result = self.call_procedure(name, &args)?;
+        self.assign_results(exec, &result).map_err(|e| self.fail(e))?;
+        self.procedure_done(result.status)
+    }
+
+    /// RETURNSTATUS and DONEPROC of a procedure called by the batch itself.
+    fn procedure_done(&self, status: i32) -> Step<()> {
+        if self.captured.borrow().is_some() {
+            return Ok(());
+        }
+        let outermost = self.top(|f| f.kind == FrameKind::Batch);
+        let kind = if outermost { DoneKind::Procedure } else { DoneKind::InProcedure };
+        if outermost {
+            self.to_client(|sink| sink.return_status(status))?;
+        }
+        let in_transaction = self.state.trancount.get() > 0;
+        self.to_client(|sink| sink.done(Done { kind, command: 0xE0, row_count: None, error: false, in_transaction }))
+    }
+
+    fn argument(&self, arg: &ast::ExecuteArg) -> Result<CallArgument> {
+        let (value, data_type) = match &arg.value {
+            Expr::Default => (None, DataType::Int),
+            // A bare word is a string.
+            Expr::Column(column) if column.table.is_none() => (Some(Value::str(&column.name.text)), DataType::NVARCHAR_MAX),
+            Expr::Literal(Literal::Null) => (Some(Value::Null), DataType::Int),
+            expr => {
+                let (value, data_type) = self.evaluate_alone(expr)?;
+                (Some(value), data_type)
+            }
+        };
+        Ok(CallArgument { name: arg.name.clone(), value, data_type, output: arg.output })
+    }
+
+    fn assign_results(&self, exec: &ast::Execute, result: &CallResult) -> Result<()> {
+        if let Some(status) = &exec.status {
+            self.assign_value(status, Value::Int(result.status), DataType::Int)?;
+        }
+        for output in &result.outputs {
+            let target = exec.args.get(output.index).filter(|a| a.output).map(|a| &a.value);
+            if let Some(Expr::Variable { name, .. }) = target {
+                self.assign_value(name, output.value.clone(), output.data_type)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls a procedure by name, whatever kind it is.
+    pub(crate) fn call_procedure(&self, name: &ObjectName, args: &[CallArgument]) -> Step<CallResult> {
+        let text = &name.name.text;
+        let schema_is_system = name.schema.as_ref().is_none_or(|s| s.is("sys") || s.is("dbo"));
+        if schema_is_system && rpc::is_core_procedure(text) {
+            return self.call_core(text, args);
+        }
+        let found = self.find_object(name).map_err(|e| self.fail(e))?;
+        if let Some((database, object)) = found {
+            return match &object.kind {
+                ObjectKind::Procedure(module) => self.call_user(database, &object, module, args),
+                _ => {
+                    let kind = object_kind_name(&object);
+                    Err(self.fail(messages::error(2809, &[&"procedure", &name.dotted(), &object.name, &kind])))
+                }
+            };
+        }
+        let system = schema_is_system.then(|| self.state.instance.registry().procedure(text).cloned()).flatten();
+        match system {
+            Some(procedure) => self.call_system(procedure.as_ref(), name, args),
+            None => Err(self.fail(messages::error_state(2812, 62, &[&name.dotted()]))),
+        }
+    }
+
+    fn check_nesting(&self) -> Step<()> {
+        match self.state.frames.borrow().len() > NESTING_MAX {
+            false => Ok(()),
+            true => Err(()),
+        }
+        .map_err(|()| self.fail(messages::error(217, &[&NESTING_MAX])))
+    }
+
+    fn call_user(&self, database: DatabaseId, object: &Arc<Object>, module: &ModuleDef, args: &[CallArgument]) -> Step<CallResult> {
+        self.check_nesting()?;
+        let batch = self.module_batch(module).map_err(|e| self.fail(e))?;
+        let Some(StatementKind::CreateProcedure(create)) = batch.statements.first().map(|s| &s.kind) else {
+            return Err(self.fail(messages::error_state(2812, 62, &[&object.name])));
+        };
+        let ModuleBody::Statements(body) = &create.body else {
+            return Err(self.fail(messages::not_supported("EXTERNAL NAME")));
+        };
+        let mut frame = Frame::new(FrameKind::Procedure, batch.clone(), database);
+        frame.module = Some(object.name.clone());
+        frame.object_id = object.id;
+        frame.schema_id = object.schema_id;
+        frame.saved_settings = Some(self.state.settings.borrow().clone());
+        let bound = self.bind_parameters(&mut frame, &object.name, &create.parameters, args).map_err(|e| self.fail(e))?;
+        self.apply_module_settings(module);
+        self.run_module(frame, body, bound)
+    }
+
+    /// Runs a frame and collects its output values.
+    pub(crate) fn run_module(&self, frame: Frame, body: &[ast::Statement], bound: Vec<BoundOutput>) -> Step<CallResult> {
+        let outputs = std::cell::RefCell::new(Vec::new());
+        let status = self.run_frame_with(frame, body, &|frame: &Frame| {
+            let value = |b: &BoundOutput| OutputValue {
+                index: b.index,
+                name: b.parameter.clone(),
+                value: frame.variable(&b.parameter).map_or(Value::Null, |v| v.value.clone()),
+                data_type: b.data_type,
+            };
+            outputs.borrow_mut().extend(bound.iter().map(value));
+        });
+        match status {
+            Ok(status) => Ok(CallResult { status, outputs: outputs.into_inner() }),
+            // The module ended early; its caller goes on.
+            Err(Stop::Scope) => Ok(CallResult { status: -6, outputs: Vec::new() }),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// The module's text, parsed under the settings it was created with.
+    pub(crate) fn module_batch(&self, module: &ModuleDef) -> Result<Arc<Batch>> {
+        let options = ParseOptions { quoted_identifier: module.quoted_identifier };
+        let batch = self.state.instance.plans.batch(&module.definition, &options);
+        batch.map_err(|errors| errors.into_iter().next().unwrap_or_else(|| messages::error(102, &[&""])))
+    }
+
+    pub(crate) fn apply_module_settings(&self, module: &ModuleDef) {
+        let mut settings = self.state.settings.borrow_mut();
+        settings.ansi_nulls = module.ansi_nulls;
+        settings.quoted_identifier = module.quoted_identifier;
+    }
+
+    /// Declares the parameters with the values of the call.
+    pub(crate) fn bind_parameters(&self, frame: &mut Frame, procedure: &str, parameters: &[Parameter], args: &[CallArgument]) -> Result<Vec<BoundOutput>> {
+        let places = match_arguments(procedure, parameters, args)?;
+        let mut outputs = Vec::new();
+        for (parameter, place) in parameters.iter().zip(&places) {
+            let ParameterType::Named(type_name) = &parameter.data_type else {
+                return Err(messages::not_supported("CURSOR"));
+            };
+            let (declared, ..) = self.type_of(type_name)?;
+            let argument = place.and_then(|at| args.get(at));
+            let value = match (argument.and_then(|a| a.value.clone()), &parameter.default) {
+                (Some(value), _) => {
+                    let from = argument.map_or(declared, |a| a.data_type);
+                    super::convert::assign(value, from, declared, self)?
+                }
+                (None, Some(default)) => self.parameter_default(default, declared)?,
+                (None, None) => return Err(messages::error_state(201, 4, &[&procedure, &parameter.name])),
+            };
+            frame.declare(&parameter.name, VariableType::Scalar(declared), value)?;
+            if let Some(index) = *place && argument.is_some_and(|a| a.output) {
+                if !parameter.output {
+                    return Err(messages::error_state(8162, 2, &[&parameter.name]));
+                }
+                outputs.push(BoundOutput { index, parameter: parameter.name.clone(), data_type: declared });
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn parameter_default(&self, default: &Expr, declared: DataType) -> Result<Value> {
+        let (value, from) = match default {
+            Expr::Literal(Literal::Null) => return Ok(Value::Null),
+            Expr::Column(column) if column.table.is_none() => (Value::str(&column.name.text), DataType::NVARCHAR_MAX),
+            expr => self.evaluate_alone(expr)?,
+        };
+        super::convert::assign(value, from, declared, self)
+    }
+
+    /// EXEC('text').
+    fn run_text(&self, text: &Expr) -> Step<()> {
+        let (value, from) = self.evaluate_alone(text).map_err(|e| self.fail(e))?;
+        let text = super::convert::to_text(&value, from).map_err(|e| self.fail(e))?;
+        match text {
+            Some(text) => self.run_dynamic(&text, &[], &[]).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs text in a frame of its own with parameters.
+    pub(crate) fn run_dynamic(&self, text: &str, parameters: &[Parameter], args: &[CallArgument]) -> Step<CallResult> {
+        self.check_nesting()?;
+        let batch = match self.state.instance.plans.batch(text, &self.parse_options()) {
+            Ok(batch) => batch,
+            Err(errors) => return Err(self.syntax_errors(errors)),
+        };
+        let mut frame = Frame::new(FrameKind::Dynamic, batch.clone(), self.current_database());
+        frame.saved_settings = Some(self.state.settings.borrow().clone());
+        frame.trigger = self.state.frames.borrow().last().and_then(|f| f.trigger.clone());
+        let bound = self.bind_parameters(&mut frame, "", parameters, args);
+        let bound = bound.map_err(|e| self.fail(missing_parameter(e, text)))?;
+        self.run_module(frame, &batch.statements, bound)
+    }
+
+    /// Syntax errors of dynamic text: all are told, the last one counts.
+    fn syntax_errors(&self, mut errors: Vec<SqlError>) -> Stop {
+        let last = errors.pop();
+        for error in &errors {
+            if let Err(stop) = self.send(error) {
+                return stop;
+            }
+        }
+        let error = last.unwrap_or_else(|| messages::error(102, &[&""]));
+        // The dynamic scope never came to be, so the running frame is already the outer one.
+        if self.state.frames.borrow().iter().any(|f| f.tries > 0) {
+            self.state.last_error.set(error.number);
+            return Stop::Caught(error);
+        }
+        match self.send(&error) {
+            Ok(()) => Stop::Statement,
+            Err(stop) => stop,
+        }
+    }
+
+    /// Definitions of sp_executesql's parameters.
+    pub(crate) fn parameter_definitions(&self, text: &str) -> Result<Vec<Parameter>> {
+        crate::instance::parsed(parse_parameter_definitions(text, &self.parse_options()))
+    }
+
+    /// Rows of EXEC for INSERT.
+    pub(crate) fn capture_rows(&self, exec: &ast::Execute) -> Result<Vec<Vec<Value>>> {
+        if self.captured.borrow().is_some() {
+            return Err(messages::error(8164, &[]));
+        }
+        *self.captured.borrow_mut() = Some(Vec::new());
+        let depth = self.depth.get();
+        let changes = self.changes_rows.replace(false);
+        let result = self.run_execute(exec);
+        self.changes_rows.set(changes);
+        self.depth.set(depth);
+        let rows = self.captured.borrow_mut().take().unwrap_or_default();
+        match result {
+            Ok(()) => Ok(rows),
+            Err(Stop::Caught(error)) => Err(error),
+            // Told already; the INSERT itself ends.
+            Err(_) => Err(SqlError::new(super::trigger::TRIGGER_ENDED, 16, 1, "The batch was ended inside INSERT .. EXEC.")),
+        }
+    }
+
+    // --- Procedures of the registry
+
+    fn call_system(&self, procedure: &dyn SystemProcedure, name: &ObjectName, args: &[CallArgument]) -> Step<CallResult> {
+        self.check_nesting()?;
+        let database = match self.named_database(self.current_database(), name) {
+            Ok(database) => database,
+            Err(error) => return Err(self.fail(error)),
+        };
+        self.call_in(procedure, database, args)
+    }
+
+    /// As a procedure of the current database.
+    pub(crate) fn call_registered(&self, procedure: &dyn SystemProcedure, args: &[CallArgument]) -> Step<CallResult> {
+        self.call_in(procedure, self.current_database(), args)
+    }
+
+    fn call_in(&self, procedure: &dyn SystemProcedure, database: DatabaseId, args: &[CallArgument]) -> Step<CallResult> {
+        let values = match self.system_arguments(procedure, args) {
+            Ok(values) => values,
+            Err(error) => return Err(self.fail(error)),
+        };
+        let call = SystemCall { execution: self, database, args: values, outputs: std::cell::RefCell::default() };
+        let status = self.atomic_or_not(|| procedure.run(&call));
+        let status = match status {
+            Ok(status) => status,
+            Err(error) if error.number == super::trigger::TRIGGER_ENDED => return Err(Stop::Batch),
+            Err(error) => return Err(self.fail(error)),
+        };
+        self.send_pending()?;
+        let outputs = call.outputs.into_inner();
+        let list = procedure.parameters();
+        let places = system_places(procedure, args).unwrap_or_default();
+        let output = |(at, value): (usize, Value)| {
+            let parameter = list.get(at)?;
+            let index = (*places.get(at)?)?;
+            Some(OutputValue { index, name: parameter.name.to_string(), value, data_type: parameter.data_type })
+        };
+        Ok(CallResult { status, outputs: outputs.into_iter().filter_map(output).collect() })
+    }
+
+    /// System procedures run their own statements; what they read themselves is released afterwards.
+    fn atomic_or_not<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let result = work();
+        if self.depth.get() == 0 {
+            self.release_statement();
+        }
+        result
+    }
+
+    fn system_arguments(&self, procedure: &dyn SystemProcedure, args: &[CallArgument]) -> Result<Vec<Value>> {
+        let places = system_places(procedure, args)?;
+        let mut values = Vec::new();
+        for (parameter, place) in procedure.parameters().iter().zip(places) {
+            let argument = place.and_then(|at| args.get(at));
+            let given = argument.and_then(|a| a.value.clone().map(|v| (v, a.data_type)));
+            values.push(match (given, &parameter.default) {
+                (Some((value, from)), _) => super::convert::assign(value, from, parameter.data_type, self)?,
+                (None, Some(default)) => default.clone(),
+                (None, None) => return Err(messages::error_state(201, 4, &[&procedure.name(), &parameter.name])),
+            });
+        }
+        Ok(values)
+    }
+}
+
+/// An output parameter that the caller asked for.
+pub(crate) struct BoundOutput {
+    index: usize,
+    parameter: String,
+    data_type: DataType,
+}
+
+/// A call of a system procedure, as its implementation sees it.
+pub struct SystemCall<'e, 'a> {
+    pub execution: &'e Execution<'a>,
+    /// Database it was named in (`master..sp_help`), or the current one.
+    pub database: DatabaseId,
+    /// One value for each declared parameter.
+    pub args: Vec<Value>,
+    outputs: std::cell::RefCell<Vec<(usize, Value)>>,
+}
+
+impl SystemCall<'_, '_> {
+    pub fn host(&self) -> &dyn Host {
+        self.execution
+    }
+
+    /// Argument at `index`; NULL when there is no such parameter.
+    pub fn arg(&self, index: usize) -> &Value {
+        self.args.get(index).unwrap_or(&Value::Null)
+    }
+
+    /// Argument as text, `None` for NULL.
+    pub fn text(&self, index: usize) -> Option<String> {
+        match self.arg(index) {
+            Value::Str(text) => Some(text.to_string()),
+            _ => None,
+        }
+    }
+
+    pub fn set_output(&self, index: usize, value: Value) {
+        self.outputs.borrow_mut().push((index, value));
+    }
+
+    /// Sends a result set.
+    pub fn rows(&self, columns: &[OutputColumn], rows: &[Vec<Value>]) -> Result<()> {
+        self.execution.send_columns(columns)?;
+        rows.iter().try_for_each(|row| self.execution.send_row(row))?;
+        let done = self.execution.done(super::query::COMMAND_SELECT, Some(rows.len() as u64), false);
+        done.map_err(|_| super::query::client_gone())
+    }
+
+    /// Sends an informational message now.
+    pub fn message(&self, message: SqlError) -> Result<()> {
+        self.execution.send_located(message).map_err(|_| super::query::client_gone())
+    }
+
+    /// Runs T-SQL text with parameters (`@p` names); its result sets go to the client.
+    pub fn run(&self, text: &str, parameters: &[(&str, DataType, Value)]) -> Result<()> {
+        let definitions: Vec<String> = parameters.iter().map(|(name, t, _)| format!("{name} {t}")).collect();
+        let definitions = self.execution.parameter_definitions(&definitions.join(", "))?;
+        let argument = |(name, data_type, value): &(&str, DataType, Value)| CallArgument {
+            name: Some((*name).to_string()),
+            value: Some(value.clone()),
+            data_type: *data_type,
+            output: false,
+        };
+        let args: Vec<_> = parameters.iter().map(argument).collect();
+        match self.execution.run_dynamic(text, &definitions, &args) {
+            Ok(_) | Err(Stop::Statement) => Ok(()),
+            Err(Stop::Caught(error)) => Err(error),
+            Err(_) => Err(SqlError::new(super::trigger::TRIGGER_ENDED, 16, 1, "The batch was ended inside a system procedure.")),
+        }
+    }
+}
+
+/// Which argument each parameter takes.
+fn match_arguments(procedure: &str, parameters: &[Parameter], args: &[CallArgument]) -> Result<Vec<Option<usize>>> {
+    let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
+    places(procedure, &names, args)
+}
+
+fn system_places(procedure: &dyn SystemProcedure, args: &[CallArgument]) -> Result<Vec<Option<usize>>> {
+    let names: Vec<&str> = procedure.parameters().iter().map(|p| p.name).collect();
+    places(procedure.name(), &names, args)
+}
+
+fn places(procedure: &str, names: &[&str], args: &[CallArgument]) -> Result<Vec<Option<usize>>> {
+    let mut places = vec![None; names.len()];
+    let mut named_from = None;
+    for (at, arg) in args.iter().enumerate() {
+        let slot = match &arg.name {
+            Some(name) => {
+                named_from.get_or_insert(at);
+                let found = names.iter().position(|n| names_equal(n, name));
+                found.ok_or_else(|| match names.is_empty() {
+                    true => messages::error_state(8146, 2, &[&procedure]),
+                    false => messages::error_state(8145, 1, &[name, &procedure]),
+                })?
+            }
+            None if named_from.is_some() => return Err(messages::error(119, &[&(at + 1)])),
+            None => at,
+        };
+        match places.get_mut(slot) {
+            None => return Err(messages::error_state(8144, 2, &[&procedure])),
+            Some(place @ None) => *place = Some(at),
+            Some(Some(_)) => {
+                let name = names.get(slot).copied().unwrap_or_default();
+                return Err(messages::error_state(8143, 1, &[&name]));
+            }
+        }
+    }
+    Ok(places)
+}
+
+/// 201 of sp_executesql is 8178.
+fn missing_parameter(error: SqlError, text: &str) -> SqlError {
+    if error.number != 201 {
+        return error;
+    }
+    let parameter = error.message.split('\'').nth(3).unwrap_or_default().to_string();
+    messages::error(8178, &[&text, &parameter])
+}
+
+fn object_kind_name(object: &Object) -> &'static str {
+    match object.kind {
+        ObjectKind::Table(_) => "table",
+        ObjectKind::View(_) => "view",
+        ObjectKind::Procedure(_) => "procedure",
+        ObjectKind::Function(_) => "function",
+        ObjectKind::Trigger(_) => "trigger",
+        ObjectKind::Sequence(_) => "sequence",
+        ObjectKind::Synonym { .. } => "synonym",
+    }
+}
+
+/// Column of a return value.
+pub(crate) fn value_column(name: &str, data_type: DataType) -> OutputColumn {
+    plain_column(name, data_type, true)
+}

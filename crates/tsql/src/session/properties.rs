@@ -1,0 +1,161 @@
+//! SERVERPROPERTY, DATABASEPROPERTYEX, CONNECTIONPROPERTY, SESSIONPROPERTY: named properties as sql_variant.
+
+use super::execution::Execution;
+use super::functions::text;
+use crate::error::Result;
+use crate::host::Host;
+use crate::instance::{DatabaseEntry, PRODUCT_VERSION};
+use daruma_storage::{DatabaseState, RecoveryModel};
+use daruma_value::{DataType, Len, Value, VariantValue};
+
+impl Execution<'_> {
+    pub(crate) fn property_function(&self, name: &str, args: &[Value]) -> Result<Option<Value>> {
+        Ok(Some(match name {
+            "serverproperty" => self.server_property(text(args, 0).unwrap_or_default()),
+            "databasepropertyex" => self.database_property(text(args, 0).unwrap_or_default(), text(args, 1).unwrap_or_default()),
+            "databaseproperty" => match self.database_property(text(args, 0).unwrap_or_default(), text(args, 1).unwrap_or_default()) {
+                Value::Variant(v) => v.value,
+                other => other,
+            },
+            "connectionproperty" => self.connection_property(text(args, 0).unwrap_or_default()),
+            "sessionproperty" => self.session_property(text(args, 0).unwrap_or_default()),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn server_property(&self, name: &str) -> Value {
+        let options = self.state.instance.options();
+        match name.to_ascii_lowercase().as_str() {
+            "productversion" => words(PRODUCT_VERSION),
+            "productlevel" => words("RTM"),
+            "productmajorversion" => words("16"),
+            "productminorversion" => words("0"),
+            "productbuild" => words("4100"),
+            "productupdatelevel" => words("CU15"),
+            "productupdatereference" | "productbuildtype" => Value::Null,
+            "resourceversion" => words("16.00.4100"),
+            "edition" => words("Developer Edition (64-bit)"),
+            "editionid" => big(-2_117_995_310),
+            "engineedition" => number(3),
+            "machinename" | "servername" | "computernamephysicalnetbios" => words(&options.server_name),
+            "instancename" => Value::Null,
+            "collation" => words("SQL_Latin1_General_CP1_CI_AS"),
+            "collationid" => number(872_468_488),
+            "comparisonstyle" => number(196_609),
+            "lcid" => number(1_033),
+            "sqlcharset" => tiny(1),
+            "sqlcharsetname" => words("iso_1"),
+            "sqlsortorder" => tiny(52),
+            "sqlsortordername" => words("nocase_iso"),
+            "isclustered" | "ishadrenabled" | "isintegratedsecurityonly" | "issingleuser" | "isfulltextinstalled" | "isxtpsupported"
+            | "ispolybaseinstalled" | "isadvancedanalyticsinstalled" | "isbigdatacluster" | "islocaldb" | "istempdbmetadatamemoryoptimized"
+            | "isexternalauthenticationonly" | "isexternalgovernanceenabled" | "filestreamconfiguredlevel" | "filestreameffectivelevel" => number(0),
+            "processid" => number(std::process::id() as i32),
+            "hadrmanagerstatus" => number(2),
+            "licensetype" => words("DISABLED"),
+            "numlicenses" | "filestreamsharename" | "suspendeddatabasecount" => Value::Null,
+            "instancedefaultdatapath" | "instancedefaultlogpath" | "instancedefaultbackuppath" => {
+                words(&format!("{}/", self.state.instance.data_dir().display()))
+            }
+            "errorlogfilename" => words(&self.state.instance.log.path(0).display().to_string()),
+            "pathseparator" => words("/"),
+            "buildclrversion" => words("v4.0.30319"),
+            _ => Value::Null,
+        }
+    }
+
+    fn database_property(&self, database: &str, property: &str) -> Value {
+        let Some(entry) = self.state.instance.database_named(database) else {
+            return Value::Null;
+        };
+        let def = entry.def();
+        let settings = entry.open().ok().map(|o| o.storage.settings());
+        match property.to_ascii_lowercase().as_str() {
+            "status" => words(state_name(&entry)),
+            "collation" => words(def.collation.name()),
+            "recovery" => words(match settings.map(|s| s.recovery_model) {
+                Some(RecoveryModel::Full) => "FULL",
+                Some(RecoveryModel::BulkLogged) => "BULK_LOGGED",
+                _ => "SIMPLE",
+            }),
+            "updateability" => words(if settings.is_some_and(|s| s.read_only) { "READ_ONLY" } else { "READ_WRITE" }),
+            "useraccess" => words(match def.user_access {
+                daruma_catalog::UserAccess::Multi => "MULTI_USER",
+                daruma_catalog::UserAccess::Single => "SINGLE_USER",
+                daruma_catalog::UserAccess::Restricted => "RESTRICTED_USER",
+            }),
+            "version" => number(957),
+            "lcid" => number(def.collation.lcid() as i32),
+            "comparisonstyle" => number(196_609),
+            "sqlsortorder" => tiny(52),
+            "isautocreatestatistics" => number(i32::from(def.option_is_on("AUTO_CREATE_STATISTICS"))),
+            "isautoupdatestatistics" => number(i32::from(def.option_is_on("AUTO_UPDATE_STATISTICS"))),
+            "isautoclose" => number(i32::from(def.option_is_on("AUTO_CLOSE"))),
+            "isautoshrink" => number(i32::from(def.option_is_on("AUTO_SHRINK"))),
+            "isrecursivetriggersenabled" => number(i32::from(def.option_is_on("RECURSIVE_TRIGGERS"))),
+            "isnullconcat" | "isansinullsenabled" | "isansipaddingenabled" | "isansiwarningsenabled" | "isansinulldefault"
+            | "isarithmeticabortenabled" | "isquotedidentifiersenabled" | "isnumericroundabortenabled" | "isinstandby" | "isfulltextenabled"
+            | "ispublished" | "issubscribed" | "ismergepublished" | "issyncwithbackup" | "isclone" | "istornpagedetectionenabled"
+            | "isparameterizationforced" | "islocalcursorsdefault" | "isclosecursorsoncommitenabled" => number(0),
+            _ => Value::Null,
+        }
+    }
+
+    fn connection_property(&self, name: &str) -> Value {
+        let login = &self.state.entry.login;
+        match name.to_ascii_lowercase().as_str() {
+            "net_transport" | "physical_net_transport" => words(if login.net_transport.is_empty() { "TCP" } else { &login.net_transport }),
+            "protocol_type" => words("TSQL"),
+            "auth_scheme" => words("SQL"),
+            "client_net_address" => words(&login.client_address),
+            "local_net_address" => words("127.0.0.1"),
+            "local_tcp_port" => number(1_433),
+            _ => Value::Null,
+        }
+    }
+
+    fn session_property(&self, name: &str) -> Value {
+        let s = self.settings();
+        let on = match name.to_ascii_uppercase().as_str() {
+            "ANSI_NULLS" => s.ansi_nulls,
+            "ANSI_PADDING" => s.ansi_padding,
+            "ANSI_WARNINGS" => s.ansi_warnings,
+            "ARITHABORT" => s.arithabort,
+            "CONCAT_NULL_YIELDS_NULL" => s.concat_null_yields_null,
+            "NUMERIC_ROUNDABORT" => s.numeric_roundabort,
+            "QUOTED_IDENTIFIER" => s.quoted_identifier,
+            _ => return Value::Null,
+        };
+        number(i32::from(on))
+    }
+}
+
+/// `sys.databases.state_desc`.
+pub fn state_name(entry: &DatabaseEntry) -> &'static str {
+    match entry.state() {
+        DatabaseState::Online => "ONLINE",
+        DatabaseState::Recovering => "RECOVERING",
+        DatabaseState::Suspect => "SUSPECT",
+        DatabaseState::Offline => "OFFLINE",
+    }
+}
+
+fn variant(data_type: DataType, value: Value) -> Value {
+    Value::Variant(Box::new(VariantValue { data_type, value }))
+}
+
+fn words(text: &str) -> Value {
+    variant(DataType::NVarChar(Len(128)), Value::str(text))
+}
+
+fn number(n: i32) -> Value {
+    variant(DataType::Int, Value::Int(n))
+}
+
+fn tiny(n: u8) -> Value {
+    variant(DataType::TinyInt, Value::TinyInt(n))
+}
+
+fn big(n: i64) -> Value {
+    variant(DataType::BigInt, Value::BigInt(n))
+}

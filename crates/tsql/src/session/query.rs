@@ -1,0 +1,208 @@
+//! SELECT: plan, stream, show.
+
+use super::execution::{Execution, plain_column};
+use super::fail::Step;
+use crate::ddl;
+use crate::error::{Result, SqlError};
+use crate::executor::{RowBatch, SelectPlan, open, prepare_select, run_assignment};
+use crate::host::{Host, Showplan};
+use crate::instance::PlanKey;
+use crate::sink::Done;
+use daruma_syntax::ast::{Query, QueryBody, Statement};
+use daruma_value::{DataType, Value};
+use std::sync::Arc;
+
+pub(crate) const COMMAND_SELECT: u16 = 0xC1;
+const COMMAND_SELECT_INTO: u16 = 0xC2;
+
+/// What a SELECT did.
+enum Outcome {
+    Rows(u64),
+    Assigned(u64),
+    Into(u64),
+    Nothing,
+}
+
+impl Execution<'_> {
+    pub(crate) fn run_select(&self, query: &Query, statement: &Statement) -> Step<()> {
+        self.begin_implicit()?;
+        let started = self.start_statistics();
+        match self.retry_on_change(|| self.atomic(|| self.select(query, statement))) {
+            Ok(outcome) => {
+                let (command, count, rows) = match outcome {
+                    Outcome::Rows(n) => (COMMAND_SELECT, Some(n), n),
+                    Outcome::Assigned(n) => (COMMAND_SELECT, None, n),
+                    Outcome::Into(n) => (COMMAND_SELECT_INTO, Some(n), n),
+                    Outcome::Nothing => (COMMAND_SELECT, None, 0),
+                };
+                self.state.last_error.set(0);
+                self.state.row_count.set(rows);
+                self.send_pending()?;
+                self.finish_statistics(started)?;
+                self.done(command, count, false)
+            }
+            Err(error) => {
+                self.state.row_count.set(0);
+                Err(self.failed(COMMAND_SELECT, error))
+            }
+        }
+    }
+
+    fn select(&self, query: &Query, statement: &Statement) -> Result<Outcome> {
+        let plan = self.select_plan(query, statement)?;
+        let settings = self.settings();
+        if settings.showplan != Showplan::Off {
+            return self.show_plan(&plan, statement, settings.showplan);
+        }
+        if settings.fmtonly {
+            self.send_columns(plan.columns())?;
+            return Ok(Outcome::Rows(0));
+        }
+        if let Some(into) = into_of(query) {
+            return ddl::select_into(self, into, &plan).map(Outcome::Into);
+        }
+        if plan.is_assignment() {
+            return run_assignment(&plan, self).map(Outcome::Assigned);
+        }
+        self.stream(&plan, settings.rowcount).map(Outcome::Rows)
+    }
+
+    /// The statement's plan: the one kept with the batch, if it is still right.
+    fn select_plan(&self, query: &Query, statement: &Statement) -> Result<Arc<SelectPlan>> {
+        self.note_planned();
+        let batch = self.running_batch();
+        let key = self.plan_key();
+        let sharable = !self.state.has_private_definitions();
+        if let (Some(batch), true) = (&batch, sharable)
+            && let Some(plan) = batch.plan(statement.span.start, key)
+            && let Ok(plan) = plan.downcast::<SelectPlan>()
+        {
+            return Ok(plan);
+        }
+        self.touched_private.set(false);
+        let plan = prepare_select(query, self)?;
+        if let (Some(batch), true, false) = (batch, sharable, self.touched_private.get()) {
+            batch.keep_plan(statement.span.start, key, plan.clone());
+        }
+        Ok(plan)
+    }
+
+    pub(crate) fn plan_key(&self) -> PlanKey {
+        let s = self.state.settings.borrow();
+        let flags = [
+            s.ansi_nulls,
+            s.ansi_padding,
+            s.ansi_warnings,
+            s.arithabort,
+            s.concat_null_yields_null,
+            s.quoted_identifier,
+            s.numeric_roundabort,
+        ];
+        let bits = flags.iter().fold(0u64, |bits, flag| (bits << 1) | u64::from(*flag));
+        let format = s.dateformat.bytes().fold(0u64, |n, b| (n << 8) | u64::from(b));
+        PlanKey {
+            database: self.current_database(),
+            catalog_version: self.catalog_version(),
+            settings: (format << 16) | (u64::from(s.datefirst) << 8) | bits,
+        }
+    }
+
+    /// Sends all rows.
+    fn stream(&self, plan: &Arc<SelectPlan>, rows_max: u64) -> Result<u64> {
+        self.send_columns(plan.columns())?;
+        let mut stream = open(plan, self)?;
+        let mut batch = RowBatch::new();
+        let mut count = 0;
+        while stream.next(&mut batch)? {
+            self.state.check_cancel()?;
+            for row in batch.rows() {
+                self.send_row(row)?;
+                count += 1;
+                if count == rows_max {
+                    return Ok(count);
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// SHOWPLAN_TEXT: the statement, then its operators. SHOWPLAN_ALL has more columns.
+    fn show_plan(&self, plan: &SelectPlan, statement: &Statement, form: Showplan) -> Result<Outcome> {
+        let text = self.running_batch().map_or(String::new(), |b| statement.span.text(&b.text).to_string());
+        match form {
+            Showplan::Text => {
+                self.one_column("StmtText", &[text])?;
+                self.one_column("StmtText", &plan.show_text())?;
+            }
+            _ => self.show_all(&text, &plan.show_text())?,
+        }
+        Ok(Outcome::Nothing)
+    }
+
+    fn one_column(&self, name: &str, lines: &[String]) -> Result<()> {
+        self.send_columns(&[plain_column(name, DataType::NVARCHAR_MAX, true)])?;
+        lines.iter().try_for_each(|line| self.send_row(&[Value::str(line)]))?;
+        let done = Done {
+            kind: self.top(super::frame::Frame::done_kind),
+            command: COMMAND_SELECT,
+            row_count: Some(lines.len() as u64),
+            error: false,
+            in_transaction: self.state.trancount.get() > 0,
+        };
+        self.to_client(|sink| sink.done(done)).map_err(|_| client_gone())
+    }
+
+    fn show_all(&self, statement: &str, operators: &[String]) -> Result<()> {
+        let text = DataType::NVARCHAR_MAX;
+        let columns = [
+            plain_column("StmtText", text, true),
+            plain_column("StmtId", DataType::Int, true),
+            plain_column("NodeId", DataType::Int, true),
+            plain_column("Parent", DataType::Int, true),
+            plain_column("PhysicalOp", text, true),
+            plain_column("LogicalOp", text, true),
+            plain_column("Argument", text, true),
+            plain_column("DefinedValues", text, true),
+            plain_column("EstimateRows", DataType::Real, true),
+            plain_column("EstimateIO", DataType::Real, true),
+            plain_column("EstimateCPU", DataType::Real, true),
+            plain_column("AvgRowSize", DataType::Int, true),
+            plain_column("TotalSubtreeCost", DataType::Real, true),
+            plain_column("OutputList", text, true),
+            plain_column("Warnings", text, true),
+            plain_column("Type", text, true),
+            plain_column("Parallel", DataType::Bit, true),
+            plain_column("EstimateExecutions", DataType::Real, true),
+        ];
+        self.send_columns(&columns)?;
+        let lines = std::iter::once(statement).chain(operators.iter().map(String::as_str));
+        for (node, line) in lines.enumerate() {
+            let kind = if node == 0 { "SELECT" } else { "PLAN_ROW" };
+            let mut row = vec![Value::Null; columns.len()];
+            let cells = [(0, Value::str(line)), (1, Value::Int(1)), (2, Value::Int(node as i32 + 1)), (15, Value::str(kind)), (16, Value::Bit(false))];
+            for (at, value) in cells {
+                if let Some(cell) = row.get_mut(at) {
+                    *cell = value;
+                }
+            }
+            self.send_row(&row)?;
+        }
+        Ok(())
+    }
+}
+
+/// The INTO clause of a query's first SELECT.
+fn into_of(query: &Query) -> Option<&daruma_syntax::ast::SelectInto> {
+    let mut body = &query.body;
+    loop {
+        match body {
+            QueryBody::Select(select) => return select.into.as_ref(),
+            QueryBody::Set { branches, .. } => body = branches.first()?,
+        }
+    }
+}
+
+/// A statement that stops because nobody reads its rows.
+pub(crate) fn client_gone() -> SqlError {
+    SqlError::new(596, 21, 1, "The client is gone.")
+}

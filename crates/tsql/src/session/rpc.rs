@@ -1,0 +1,375 @@
+//! Remote procedure calls and the procedures of the language core: sp_executesql and the prepared statement family.
+//!
+//! Handles live in the session. Preparing parses only: names resolve when the statement runs, as for deferred names.
+
+use super::execution::Execution;
+use super::fail::{Step, Stop};
+use super::procedure::{CallArgument, CallResult, OutputValue, value_column};
+use crate::error::{Result, SqlError};
+use crate::messages;
+use crate::session::TransactionRequest;
+use crate::sink::{Done, DoneKind, EnvChange};
+use daruma_syntax::ast::Parameter;
+use daruma_syntax::{ParseOptions, parse_object_name};
+use daruma_value::{DataType, Value};
+use std::sync::Arc;
+
+/// A statement prepared by the client.
+#[derive(Clone)]
+pub struct Prepared {
+    text: Arc<str>,
+    parameters: Arc<Vec<Parameter>>,
+}
+
+/// Handles of one session.
+const HANDLES_MAX: usize = 65_536;
+
+/// Which procedure a call is for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RpcProcedure {
+    /// As sent, with brackets and dots.
+    Name(String),
+    /// Well-known number: 10 is sp_executesql.
+    Id(u16),
+}
+
+/// A parameter of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RpcArgument {
+    /// With its `@`; empty when positional.
+    pub name: String,
+    /// `None` asks for the default.
+    pub value: Option<Value>,
+    pub data_type: DataType,
+    pub output: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RpcRequest {
+    pub procedure: RpcProcedure,
+    pub args: Vec<RpcArgument>,
+    /// No column metadata wanted again (option bit 0x02).
+    pub no_metadata: bool,
+}
+
+impl RpcRequest {
+    /// What activity views show.
+    pub fn display_text(&self) -> String {
+        let statement = self.args.iter().find_map(|a| match &a.value {
+            Some(Value::Str(text)) => Some(text.to_string()),
+            _ => None,
+        });
+        match (&self.procedure, statement) {
+            (RpcProcedure::Id(10 | 11 | 13), Some(text)) => text,
+            (RpcProcedure::Name(name), _) => name.clone(),
+            (RpcProcedure::Id(id), _) => core_name(*id).unwrap_or("sp_unknown").to_string(),
+        }
+    }
+}
+
+const CORE: &[(u16, &str)] = &[
+    (10, "sp_executesql"),
+    (11, "sp_prepare"),
+    (12, "sp_execute"),
+    (13, "sp_prepexec"),
+    (14, "sp_prepexecrpc"),
+    (15, "sp_unprepare"),
+];
+
+fn core_name(id: u16) -> Option<&'static str> {
+    CORE.iter().find(|(i, _)| *i == id).map(|(_, name)| *name)
+}
+
+pub(crate) fn is_core_procedure(name: &str) -> bool {
+    CORE.iter().any(|(_, n)| n.eq_ignore_ascii_case(name)) || name.eq_ignore_ascii_case("sp_reset_connection")
+}
+
+impl Execution<'_> {
+    pub(crate) fn run_rpcs(&self, requests: &[RpcRequest]) -> Step<()> {
+        for request in requests {
+            self.run_rpc(request)?;
+        }
+        Ok(())
+    }
+
+    fn run_rpc(&self, request: &RpcRequest) -> Step<()> {
+        self.push_request_frame();
+        let args: Vec<CallArgument> = request.args.iter().map(call_argument).collect();
+        let before = self.state.trancount.get();
+        let result = self.dispatch_rpc(request, &args, before);
+        self.state.frames.borrow_mut().pop();
+        match result {
+            Ok(result) => self.rpc_done(request, &result),
+            Err(Stop::Statement | Stop::Scope | Stop::Batch) => self.rpc_failed(),
+            Err(Stop::Caught(error)) => {
+                self.send(&error)?;
+                self.rpc_failed()
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// A frame that stands for the client: its variables are none.
+    fn push_request_frame(&self) {
+        let batch = Arc::new(crate::instance::Batch::new(Arc::from(""), Vec::new()));
+        let database = self.state.database.borrow().id();
+        let frame = super::frame::Frame::new(super::frame::FrameKind::Batch, batch, database);
+        self.state.frames.borrow_mut().push(frame);
+    }
+
+    fn dispatch_rpc(&self, request: &RpcRequest, args: &[CallArgument], before: u32) -> Step<CallResult> {
+        let name = match &request.procedure {
+            RpcProcedure::Id(id) => match core_name(*id) {
+                Some(name) => return self.call_core(name, args),
+                None => return Err(self.fail(messages::not_supported("server cursors"))),
+            },
+            RpcProcedure::Name(name) => name,
+        };
+        let parsed = parse_object_name(name, &ParseOptions::default());
+        let parsed = parsed.map_err(|_| self.fail(messages::error_state(2812, 62, &[name])))?;
+        let core = is_core_procedure(&parsed.name.text);
+        let result = self.call_procedure(&parsed, args)?;
+        let after = self.state.trancount.get();
+        if !core && before != after {
+            let mismatch = messages::error_state(266, 2, &[&before, &after]);
+            self.send_located(mismatch)?;
+        }
+        Ok(result)
+    }
+
+    fn rpc_done(&self, request: &RpcRequest, result: &CallResult) -> Step<()> {
+        self.to_client(|sink| sink.return_status(result.status))?;
+        for output in &result.outputs {
+            let sent_name = request.args.get(output.index).map_or("", |a| a.name.as_str());
+            let column = value_column(sent_name, output.data_type);
+            let ordinal = u16::try_from(output.index).unwrap_or(u16::MAX);
+            self.to_client(|sink| sink.return_value(ordinal, sent_name, &column, &output.value))?;
+        }
+        self.procedure_end(false)
+    }
+
+    fn rpc_failed(&self) -> Step<()> {
+        self.procedure_end(true)
+    }
+
+    fn procedure_end(&self, error: bool) -> Step<()> {
+        let in_transaction = self.state.trancount.get() > 0;
+        let done = Done { kind: DoneKind::Procedure, command: 0xE0, row_count: None, error, in_transaction };
+        self.to_client(|sink| sink.done(done))
+    }
+
+    /// The procedures of the language core.
+    pub(crate) fn call_core(&self, name: &str, args: &[CallArgument]) -> Step<CallResult> {
+        match name.to_ascii_lowercase().as_str() {
+            "sp_executesql" => self.executesql(args),
+            "sp_prepare" => self.prepare(args).map_err(|e| self.fail(e)),
+            "sp_execute" => self.execute_handle(args),
+            "sp_prepexec" => self.prepexec(args),
+            "sp_prepexecrpc" => self.prepexec_rpc(args),
+            "sp_unprepare" => self.unprepare(args).map_err(|e| self.fail(e)),
+            "sp_reset_connection" => Ok(CallResult::default()),
+            other => Err(self.fail(messages::error_state(2812, 62, &[&other]))),
+        }
+    }
+
+    fn executesql(&self, args: &[CallArgument]) -> Step<CallResult> {
+        let text = self.text_argument(args, 0).map_err(|e| self.fail(e))?;
+        let definitions = self.optional_text(args, 1).map_err(|e| self.fail(e))?;
+        let parameters = self.parameter_definitions(&definitions).map_err(|e| self.fail(e))?;
+        self.run_with(&text, &parameters, args, 2)
+    }
+
+    /// Runs text with the arguments from `skip` on.
+    fn run_with(&self, text: &str, parameters: &[Parameter], args: &[CallArgument], skip: usize) -> Step<CallResult> {
+        let rest = args.get(skip..).unwrap_or_default();
+        let mut result = self.run_dynamic(text, parameters, rest)?;
+        result.outputs.iter_mut().for_each(|o| o.index += skip);
+        Ok(result)
+    }
+
+    fn prepare(&self, args: &[CallArgument]) -> Result<CallResult> {
+        let definitions = self.optional_text(args, 1)?;
+        let text = self.text_argument(args, 2)?;
+        let handle = self.new_handle(&text, &definitions)?;
+        Ok(handle_result(handle))
+    }
+
+    fn new_handle(&self, text: &str, definitions: &str) -> Result<i32> {
+        let parameters = self.parameter_definitions(definitions)?;
+        if let Err(errors) = self.state.instance.plans.batch(text, &self.parse_options()) {
+            return Err(errors.into_iter().next().unwrap_or_else(|| messages::error(8180, &[])));
+        }
+        let mut prepared = self.state.prepared.borrow_mut();
+        if prepared.len() >= HANDLES_MAX {
+            return Err(messages::error(8180, &[]));
+        }
+        let handle = self.state.next_handle.get() + 1;
+        self.state.next_handle.set(handle);
+        prepared.insert(handle, Prepared { text: Arc::from(text), parameters: Arc::new(parameters) });
+        Ok(handle)
+    }
+
+    fn execute_handle(&self, args: &[CallArgument]) -> Step<CallResult> {
+        let handle = int_argument(args, 0);
+        let prepared = self.state.prepared.borrow().get(&handle).cloned();
+        let Some(prepared) = prepared else {
+            return Err(self.fail(messages::error(8179, &[&handle])));
+        };
+        self.run_with(&prepared.text, &prepared.parameters, args, 1)
+    }
+
+    /// A handle that comes in is dropped; the new one goes out with the results.
+    fn prepexec(&self, args: &[CallArgument]) -> Step<CallResult> {
+        let old = int_argument(args, 0);
+        self.state.prepared.borrow_mut().remove(&old);
+        let prepared = self.optional_text(args, 1).and_then(|definitions| {
+            let text = self.text_argument(args, 2)?;
+            Ok((self.new_handle(&text, &definitions)?, text))
+        });
+        let (handle, _) = prepared.map_err(|e| self.fail(e))?;
+        let entry = self.state.prepared.borrow().get(&handle).cloned();
+        let Some(entry) = entry else {
+            return Err(self.fail(messages::error(8179, &[&handle])));
+        };
+        let result = self.run_with(&entry.text, &entry.parameters, args, 3);
+        let mut result = match result {
+            Ok(result) => result,
+            // The statement failed, the handle is good nevertheless.
+            Err(Stop::Statement | Stop::Scope) => CallResult { status: -6, outputs: Vec::new() },
+            Err(stop) => return Err(stop),
+        };
+        result.outputs.insert(0, handle_output(handle));
+        Ok(result)
+    }
+
+    /// sp_prepexecrpc: the text is a procedure's name.
+    fn prepexec_rpc(&self, args: &[CallArgument]) -> Step<CallResult> {
+        let name = self.text_argument(args, 1).map_err(|e| self.fail(e))?;
+        let parsed = parse_object_name(&name, &ParseOptions::default());
+        let parsed = parsed.map_err(|_| self.fail(messages::error_state(2812, 62, &[&name])))?;
+        let handle = self.new_handle(&format!("EXEC {name}"), "").map_err(|e| self.fail(e))?;
+        let mut result = self.call_procedure(&parsed, args.get(2..).unwrap_or_default())?;
+        result.outputs.iter_mut().for_each(|o| o.index += 2);
+        result.outputs.insert(0, handle_output(handle));
+        Ok(result)
+    }
+
+    fn unprepare(&self, args: &[CallArgument]) -> Result<CallResult> {
+        let handle = int_argument(args, 0);
+        match self.state.prepared.borrow_mut().remove(&handle) {
+            Some(_) => Ok(CallResult::default()),
+            None => Err(messages::error(8179, &[&handle])),
+        }
+    }
+
+    fn text_argument(&self, args: &[CallArgument], index: usize) -> Result<String> {
+        let argument = args.get(index).ok_or_else(|| messages::error_state(201, 10, &[&"sp_executesql", &"@statement"]))?;
+        match &argument.value {
+            Some(value @ Value::Str(_)) => Ok(super::convert::to_text(value, argument.data_type)?.unwrap_or_default()),
+            _ => Err(SqlError::new(214, 16, 2, "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.")),
+        }
+    }
+
+    fn optional_text(&self, args: &[CallArgument], index: usize) -> Result<String> {
+        match args.get(index).and_then(|a| a.value.as_ref()) {
+            Some(Value::Str(text)) => Ok(text.to_string()),
+            Some(Value::Null) | None => Ok(String::new()),
+            Some(_) => Err(SqlError::new(214, 16, 3, "Procedure expects parameter '@params' of type 'ntext/nchar/nvarchar'.")),
+        }
+    }
+
+    // --- Transaction manager requests
+
+    pub(crate) fn run_transaction_request(&self, request: &TransactionRequest) -> Step<()> {
+        self.push_request_frame();
+        let result = self.transaction_request(request);
+        match result {
+            Err(Stop::Statement | Stop::Scope | Stop::Batch) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn transaction_request(&self, request: &TransactionRequest) -> Step<()> {
+        match request {
+            TransactionRequest::Begin { isolation, name } => self.begin_from_client(*isolation, name),
+            TransactionRequest::Commit { begin, .. } => {
+                match self.state.commit_transaction(None) {
+                    Ok(Some(id)) => self.to_client(|sink| sink.env_change(EnvChange::CommitTransaction(id)))?,
+                    Ok(None) => {}
+                    Err(error) => return Err(self.failed(0xD5, error)),
+                }
+                self.begin_again(begin.as_ref(), 0xD5)
+            }
+            TransactionRequest::Rollback { name, begin } => {
+                let ended = match name.is_empty() {
+                    true if self.state.trancount.get() == 0 => Err(messages::error(3903, &[])),
+                    true => self.state.rollback_all(),
+                    false => self.state.rollback_named(name),
+                };
+                match ended {
+                    Ok(Some(id)) => self.to_client(|sink| sink.env_change(EnvChange::RollbackTransaction(id)))?,
+                    Ok(None) => {}
+                    Err(error) => return Err(self.failed(0xD2, error)),
+                }
+                self.begin_again(begin.as_ref(), 0xD2)
+            }
+            TransactionRequest::Save { name } => match self.state.save_transaction(name) {
+                Ok(()) => self.succeed(0xD4),
+                Err(error) => Err(self.failed(0xD4, error)),
+            },
+        }
+    }
+
+    fn begin_again(&self, begin: Option<&(u8, String)>, command: u16) -> Step<()> {
+        match begin {
+            Some((isolation, name)) => self.begin_from_client(*isolation, name),
+            None => self.succeed(command),
+        }
+    }
+
+    fn begin_from_client(&self, isolation: u8, name: &str) -> Step<()> {
+        use crate::host::IsolationLevel::*;
+        let level = match isolation {
+            1 => Some(ReadUncommitted),
+            2 => Some(ReadCommitted),
+            3 => Some(RepeatableRead),
+            4 => Some(Serializable),
+            5 => Some(Snapshot),
+            _ => None,
+        };
+        if let Some(level) = level {
+            self.state.settings.borrow_mut().isolation = level;
+        }
+        let name = (!name.is_empty()).then(|| name.to_string());
+        if let Some(id) = self.state.begin_transaction(name) {
+            self.to_client(|sink| sink.env_change(EnvChange::BeginTransaction(id)))?;
+        }
+        self.succeed(0xD4)
+    }
+}
+
+fn call_argument(arg: &RpcArgument) -> CallArgument {
+    CallArgument {
+        name: (!arg.name.is_empty()).then(|| arg.name.clone()),
+        value: arg.value.clone(),
+        data_type: arg.data_type,
+        output: arg.output,
+    }
+}
+
+fn int_argument(args: &[CallArgument], index: usize) -> i32 {
+    match args.get(index).and_then(|a| a.value.as_ref()) {
+        Some(Value::Int(n)) => *n,
+        Some(Value::BigInt(n)) => i32::try_from(*n).unwrap_or(0),
+        Some(Value::SmallInt(n)) => i32::from(*n),
+        _ => 0,
+    }
+}
+
+fn handle_output(handle: i32) -> OutputValue {
+    OutputValue { index: 0, name: "@handle".to_string(), value: Value::Int(handle), data_type: DataType::Int }
+}
+
+fn handle_result(handle: i32) -> CallResult {
+    CallResult { status: 0, outputs: vec![handle_output(handle)] }
+}

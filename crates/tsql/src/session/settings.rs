@@ -1,0 +1,379 @@
+//! SET options: all that clients send; those without meaning here are accepted and remembered.
+
+use super::SessionState;
+use super::execution::Execution;
+use super::fail::Step;
+use crate::error::Result;
+use crate::host::{Host, IsolationLevel, SessionSettings, Showplan};
+use crate::instance::LoginInfo;
+use crate::messages;
+use crate::sink::EnvChange;
+use daruma_syntax::ast::{self, AssignOp, BinaryOp, SetStatement, SetValue};
+use daruma_value::Value;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+const COMMAND_SET: u16 = 0xBE;
+
+/// Options that are kept only to be shown again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExtraSettings {
+    /// ON or OFF by upper-case name.
+    pub switches: BTreeMap<String, bool>,
+    /// SET QUERY_GOVERNOR_COST_LIMIT and the like.
+    pub values: BTreeMap<String, String>,
+}
+
+/// Settings right after login.
+pub(crate) fn initial(login: &LoginInfo) -> SessionSettings {
+    let ansi = login.ansi_defaults;
+    SessionSettings {
+        ansi_nulls: ansi,
+        ansi_padding: ansi,
+        ansi_warnings: ansi,
+        ansi_null_dflt_on: ansi,
+        arithabort: false,
+        concat_null_yields_null: ansi,
+        quoted_identifier: ansi,
+        nocount: false,
+        xact_abort: false,
+        implicit_transactions: false,
+        numeric_roundabort: false,
+        cursor_close_on_commit: false,
+        fmtonly: false,
+        noexec: false,
+        parseonly: false,
+        showplan: Showplan::Off,
+        statistics_io: false,
+        statistics_time: false,
+        rowcount: 0,
+        textsize: if ansi { i32::MAX } else { 4_096 },
+        datefirst: 7,
+        dateformat: "mdy".to_string(),
+        language: "us_english".to_string(),
+        lock_timeout_ms: -1,
+        deadlock_priority: 0,
+        isolation: IsolationLevel::ReadCommitted,
+    }
+}
+
+/// Language names and aliases with their date format and first day of the week.
+const LANGUAGES: &[(&str, &str, &str, u8)] = &[
+    ("us_english", "English", "mdy", 7),
+    ("British", "British English", "dmy", 1),
+    ("Deutsch", "German", "dmy", 1),
+    ("Fran\u{e7}ais", "French", "dmy", 1),
+    ("Espa\u{f1}ol", "Spanish", "dmy", 1),
+    ("Italiano", "Italian", "dmy", 1),
+    ("Nederlands", "Dutch", "dmy", 1),
+    ("Portugu\u{ea}s", "Portuguese", "dmy", 7),
+    ("Dansk", "Danish", "dmy", 1),
+    ("Svenska", "Swedish", "ymd", 1),
+    ("Norsk", "Norwegian", "dmy", 1),
+    ("Suomi", "Finnish", "dmy", 1),
+    ("polski", "Polish", "dmy", 1),
+    ("\u{65e5}\u{672c}\u{8a9e}", "Japanese", "ymd", 7),
+];
+
+impl SessionState {
+    /// Hands lock time-out and deadlock priority to the lock manager.
+    pub(crate) fn apply_lock_settings(&self) {
+        let settings = self.settings.borrow();
+        let owner = &self.entry.owner;
+        owner.lock_timeout_ms.store(settings.lock_timeout_ms, Ordering::Relaxed);
+        owner.deadlock_priority.store(settings.deadlock_priority, Ordering::Relaxed);
+    }
+
+    /// `@@OPTIONS`.
+    pub(crate) fn options_mask(&self) -> i32 {
+        let s = self.settings.borrow();
+        let bits = [
+            (2, s.implicit_transactions),
+            (4, s.cursor_close_on_commit),
+            (8, s.ansi_warnings),
+            (16, s.ansi_padding),
+            (32, s.ansi_nulls),
+            (64, s.arithabort),
+            (256, s.quoted_identifier),
+            (512, s.nocount),
+            (1_024, s.ansi_null_dflt_on),
+            (4_096, s.concat_null_yields_null),
+            (8_192, s.numeric_roundabort),
+            (16_384, s.xact_abort),
+        ];
+        bits.iter().filter(|(_, on)| *on).map(|(bit, _)| bit).sum()
+    }
+}
+
+impl Execution<'_> {
+    pub(crate) fn run_set(&self, set: &SetStatement) -> Step<()> {
+        match set {
+            SetStatement::Variable { name, op, value, .. } => self.quiet(|| self.set_value(name, *op, value)),
+            SetStatement::Switch { options, on } => self.simple_set(|| options.iter().try_for_each(|o| self.switch(o, *on))),
+            SetStatement::Statistics { options, on } => self.simple_set(|| {
+                options.iter().for_each(|o| self.statistics_option(o, *on));
+                Ok(())
+            }),
+            SetStatement::Value { option, value } => self.set_option(option, value),
+            SetStatement::TransactionIsolation(level) => self.simple_set(|| self.set_isolation(*level)),
+            SetStatement::IdentityInsert { table, on } => self.simple_set(|| self.set_identity_insert(table, *on)),
+            SetStatement::Offsets { .. } => self.simple_set(|| Ok(())),
+            SetStatement::Cursor { .. } => Err(self.fail(messages::not_supported("CURSOR"))),
+            SetStatement::Method { .. } | SetStatement::Property { .. } => {
+                Err(self.fail(messages::not_supported("methods of XML and CLR variables")))
+            }
+        }
+    }
+
+    fn simple_set(&self, work: impl FnOnce() -> Result<()>) -> Step<()> {
+        match work() {
+            Ok(()) => self.succeed(COMMAND_SET),
+            Err(error) => Err(self.failed(COMMAND_SET, error)),
+        }
+    }
+
+    /// `SET @v = expr`, `SET @v += expr`.
+    fn set_value(&self, name: &str, op: AssignOp, value: &ast::Expr) -> Result<()> {
+        match op {
+            AssignOp::Set => self.assign(name, value),
+            AssignOp::Compound(op) => {
+                let expr = compound(name, op, value);
+                self.assign(name, &expr)
+            }
+        }
+    }
+
+    fn switch(&self, option: &str, on: bool) -> Result<()> {
+        let mut settings = self.state.settings.borrow_mut();
+        match option {
+            "ANSI_NULLS" => settings.ansi_nulls = on,
+            "ANSI_PADDING" => settings.ansi_padding = on,
+            "ANSI_WARNINGS" => settings.ansi_warnings = on,
+            "ANSI_NULL_DFLT_ON" => settings.ansi_null_dflt_on = on,
+            "ANSI_NULL_DFLT_OFF" => settings.ansi_null_dflt_on = !on,
+            "ANSI_DEFAULTS" => set_ansi_defaults(&mut settings, on),
+            "ARITHABORT" => settings.arithabort = on,
+            "CONCAT_NULL_YIELDS_NULL" => settings.concat_null_yields_null = on,
+            "QUOTED_IDENTIFIER" => settings.quoted_identifier = on,
+            "NOCOUNT" => settings.nocount = on,
+            "XACT_ABORT" => settings.xact_abort = on,
+            "IMPLICIT_TRANSACTIONS" => settings.implicit_transactions = on,
+            "NUMERIC_ROUNDABORT" => settings.numeric_roundabort = on,
+            "CURSOR_CLOSE_ON_COMMIT" => settings.cursor_close_on_commit = on,
+            "FMTONLY" => settings.fmtonly = on,
+            "NOEXEC" => settings.noexec = on,
+            "PARSEONLY" => settings.parseonly = on,
+            "SHOWPLAN_TEXT" => settings.showplan = if on { Showplan::Text } else { Showplan::Off },
+            "SHOWPLAN_ALL" => settings.showplan = if on { Showplan::All } else { Showplan::Off },
+            "ARITHIGNORE" | "NO_BROWSETABLE" | "FORCEPLAN" | "REMOTE_PROC_TRANSACTIONS" | "SHOWPLAN_XML" => {
+                self.state.extra.borrow_mut().switches.insert(option.to_string(), on);
+            }
+            other => return Err(messages::error(195, &[&other, &"SET option"])),
+        }
+        Ok(())
+    }
+
+    fn statistics_option(&self, option: &str, on: bool) {
+        let mut settings = self.state.settings.borrow_mut();
+        match option {
+            "IO" => settings.statistics_io = on,
+            "TIME" => settings.statistics_time = on,
+            other => {
+                let name = format!("STATISTICS {other}");
+                self.state.extra.borrow_mut().switches.insert(name, on);
+            }
+        }
+    }
+
+    fn set_option(&self, option: &str, value: &SetValue) -> Step<()> {
+        let result = match option {
+            "LANGUAGE" => self.set_language(value),
+            _ => self.set_plain_option(option, value).map(|()| None),
+        };
+        match result {
+            Ok(Some((new, old))) => {
+                let text = messages::error(5703, &[&new]);
+                self.to_client(|sink| sink.env_change(EnvChange::Language { new, old }))?;
+                self.send_located(text)?;
+                self.succeed(COMMAND_SET)
+            }
+            Ok(None) => self.succeed(COMMAND_SET),
+            Err(error) => Err(self.failed(COMMAND_SET, error)),
+        }
+    }
+
+    fn set_plain_option(&self, option: &str, value: &SetValue) -> Result<()> {
+        match option {
+            "LOCK_TIMEOUT" => {
+                let timeout = self.option_number(value)?;
+                self.state.settings.borrow_mut().lock_timeout_ms = timeout.max(-1);
+                self.state.apply_lock_settings();
+            }
+            "DEADLOCK_PRIORITY" => {
+                let priority = self.deadlock_priority(value)?;
+                self.state.settings.borrow_mut().deadlock_priority = priority;
+                self.state.apply_lock_settings();
+            }
+            "ROWCOUNT" => self.state.settings.borrow_mut().rowcount = self.option_number(value)?.max(0) as u64,
+            "TEXTSIZE" => {
+                let size = self.option_number(value)?;
+                let size = if size == 0 { 4_096 } else { size };
+                self.state.settings.borrow_mut().textsize = i32::try_from(size).unwrap_or(i32::MAX);
+            }
+            "DATEFIRST" => {
+                let day = self.option_number(value)?;
+                if !(1..=7).contains(&day) {
+                    return Err(messages::error(2742, &[&day]));
+                }
+                self.state.settings.borrow_mut().datefirst = day as u8;
+            }
+            "DATEFORMAT" => {
+                let format = self.option_text(value)?.to_ascii_lowercase();
+                if !matches!(format.as_str(), "mdy" | "dmy" | "ymd" | "ydm" | "myd" | "dym") {
+                    return Err(messages::error(2741, &[&format]));
+                }
+                self.state.settings.borrow_mut().dateformat = format;
+            }
+            "CONTEXT_INFO" => self.set_context_info(value)?,
+            other => {
+                let text = self.option_text(value)?;
+                self.state.extra.borrow_mut().values.insert(other.to_string(), text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the new and the old language.
+    fn set_language(&self, value: &SetValue) -> Result<Option<(String, String)>> {
+        let wanted = self.option_text(value)?;
+        let same = |name: &str| daruma_catalog::names_equal(name, &wanted);
+        let Some((name, _, format, first)) = LANGUAGES.iter().find(|(name, alias, ..)| same(name) || same(alias)) else {
+            return Err(messages::error(2740, &[&wanted]));
+        };
+        let mut settings = self.state.settings.borrow_mut();
+        settings.dateformat = (*format).to_string();
+        settings.datefirst = *first;
+        let old = std::mem::replace(&mut settings.language, (*name).to_string());
+        Ok(Some(((*name).to_string(), old)))
+    }
+
+    fn deadlock_priority(&self, value: &SetValue) -> Result<i64> {
+        let text = self.option_text(value)?;
+        match text.to_ascii_uppercase().as_str() {
+            "LOW" => Ok(-5),
+            "NORMAL" => Ok(0),
+            "HIGH" => Ok(5),
+            number => match number.parse::<i64>() {
+                Ok(n) if (-10..=10).contains(&n) => Ok(n),
+                _ => Err(messages::error(102, &[&text])),
+            },
+        }
+    }
+
+    fn set_context_info(&self, value: &SetValue) -> Result<()> {
+        let bytes = match value {
+            SetValue::Expr(expr) => self.evaluate_alone(expr)?.0,
+            SetValue::Word(_) => Value::Null,
+        };
+        let mut bytes = match bytes {
+            Value::Bytes(bytes) => bytes,
+            Value::Null => Vec::new(),
+            _ => return Err(messages::error(206, &[&"int", &"varbinary"])),
+        };
+        bytes.truncate(128);
+        bytes.resize(128, 0);
+        *self.state.context_info.borrow_mut() = bytes;
+        Ok(())
+    }
+
+    fn set_isolation(&self, level: ast::IsolationLevel) -> Result<()> {
+        let level = match level {
+            ast::IsolationLevel::ReadUncommitted => IsolationLevel::ReadUncommitted,
+            ast::IsolationLevel::ReadCommitted => IsolationLevel::ReadCommitted,
+            ast::IsolationLevel::RepeatableRead => IsolationLevel::RepeatableRead,
+            ast::IsolationLevel::Snapshot => IsolationLevel::Snapshot,
+            ast::IsolationLevel::Serializable => IsolationLevel::Serializable,
+        };
+        let transaction = self.state.transaction.borrow();
+        let started = transaction.as_ref().filter(|t| !t.parts.is_empty());
+        if level == IsolationLevel::Snapshot && started.is_some_and(|t| t.isolation != IsolationLevel::Snapshot) {
+            let name = self.state.database.borrow().name();
+            return Err(messages::error(3951, &[&name]));
+        }
+        self.state.settings.borrow_mut().isolation = level;
+        Ok(())
+    }
+
+    fn set_identity_insert(&self, name: &ast::ObjectName, on: bool) -> Result<()> {
+        let crate::host::Resolved::Table(table) = self.resolve(name)? else {
+            return Err(messages::error(1088, &[&name.dotted()]));
+        };
+        if table.def.identity.is_none() {
+            return Err(messages::error(8106, &[&name.dotted()]));
+        }
+        let this = (table.database.id(), table.object_id);
+        let mut slot = self.state.identity_insert.borrow_mut();
+        match (*slot, on) {
+            (Some(other), true) if other != this => {
+                let other = self.table_by_id(other.0, other.1);
+                match other {
+                    Ok(other) => Err(messages::error(8107, &[&other.database.name(), &other.schema_name, &other.name, &name.dotted()])),
+                    // The other table is gone.
+                    Err(_) => {
+                        *slot = Some(this);
+                        Ok(())
+                    }
+                }
+            }
+            (_, true) => {
+                *slot = Some(this);
+                Ok(())
+            }
+            (Some(other), false) if other == this => {
+                *slot = None;
+                Ok(())
+            }
+            (_, false) => Ok(()),
+        }
+    }
+
+    fn option_number(&self, value: &SetValue) -> Result<i64> {
+        match value {
+            SetValue::Expr(expr) => {
+                let (value, from) = self.evaluate_alone(expr)?;
+                super::convert::to_int(&value, from).map(i64::from)
+            }
+            SetValue::Word(word) => word.text.parse().map_err(|_| messages::error(102, &[&word.text])),
+        }
+    }
+
+    fn option_text(&self, value: &SetValue) -> Result<String> {
+        match value {
+            SetValue::Word(word) => Ok(word.text.clone()),
+            SetValue::Expr(expr) => {
+                let (value, from) = self.evaluate_alone(expr)?;
+                Ok(super::convert::to_text(&value, from)?.unwrap_or_default())
+            }
+        }
+    }
+}
+
+fn set_ansi_defaults(settings: &mut SessionSettings, on: bool) {
+    settings.ansi_nulls = on;
+    settings.ansi_padding = on;
+    settings.ansi_warnings = on;
+    settings.ansi_null_dflt_on = on;
+    settings.quoted_identifier = on;
+    settings.implicit_transactions = on;
+    settings.cursor_close_on_commit = on;
+}
+
+/// `@v op value` as an expression.
+fn compound(name: &str, op: BinaryOp, value: &ast::Expr) -> ast::Expr {
+    ast::Expr::Binary {
+        op,
+        left: Box::new(ast::Expr::Variable { name: name.to_string(), span: ast::Span::default() }),
+        right: Box::new(value.clone()),
+        span: ast::Span::default(),
+    }
+}

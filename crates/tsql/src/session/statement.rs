@@ -1,0 +1,415 @@
+//! Dispatch of statements.
+
+use super::execution::Execution;
+use super::fail::{Step, Stop};
+use super::interpreter::Flow;
+use crate::ddl;
+use crate::dml::{self, DmlPlan};
+use crate::error::{Result, SqlError};
+use crate::host::{Showplan, VariableType};
+use crate::messages;
+use crate::sink::EnvChange;
+use daruma_syntax::ast::{self, Statement, StatementKind, TransactionName};
+use daruma_value::Value;
+use std::sync::Arc;
+
+/// TDS `curcmd` of statements without rows.
+mod command {
+    pub const SET: u16 = 0xBE;
+    pub const INSERT: u16 = 0xC3;
+    pub const DELETE: u16 = 0xC4;
+    pub const UPDATE: u16 = 0xC5;
+    pub const ROLLBACK: u16 = 0xD2;
+    pub const BEGIN: u16 = 0xD4;
+    pub const COMMIT: u16 = 0xD5;
+    pub const BULK_INSERT: u16 = 0xF0;
+    pub const PRINT: u16 = 0xF7;
+    pub const OTHER: u16 = 0xFD;
+}
+
+impl Execution<'_> {
+    pub(crate) fn run_statement(&self, statement: &Statement) -> Step<Flow> {
+        let settings = self.mode();
+        if settings.noexec && !is_session_statement(&statement.kind) {
+            return Ok(Flow::Next);
+        }
+        match &statement.kind {
+            StatementKind::Block(body) | StatementKind::Atomic { body, .. } => self.run_list(body),
+            StatementKind::If(s) => self.run_if(s),
+            StatementKind::While(s) => self.run_while(s, statement),
+            StatementKind::Break => self.leave_loop(Flow::Break, 135),
+            StatementKind::Continue => self.leave_loop(Flow::Continue, 136),
+            StatementKind::Label(_) => Ok(Flow::Next),
+            StatementKind::Goto(label) => Ok(Flow::Goto(label.text.clone())),
+            StatementKind::Return(value) => self.run_return(value.as_ref()),
+            StatementKind::TryCatch(s) => self.run_try(s),
+            _ => self.run_plain(statement).map(|()| Flow::Next),
+        }
+    }
+
+    /// Statements after which control always goes on.
+    fn run_plain(&self, statement: &Statement) -> Step<()> {
+        let s = self.state;
+        match &statement.kind {
+            StatementKind::Select(query) => self.run_select(query, statement),
+            StatementKind::Insert(_)
+            | StatementKind::Update(_)
+            | StatementKind::Delete(_)
+            | StatementKind::BulkInsert(_)
+            | StatementKind::Truncate(_) => self.run_change(statement),
+            StatementKind::Declare(list) => list.iter().try_for_each(|d| self.run_declare(d)),
+            StatementKind::DeclareTable(d) => self.quiet(|| self.declare_table(&d.name, &d.definition)),
+            StatementKind::Set(set) => self.run_set(set),
+            StatementKind::Throw(throw) => Err(self.run_throw(throw.as_ref())),
+            StatementKind::RaisError(raise) => self.run_raiserror(raise),
+            StatementKind::Print(expr) => self.run_print(expr),
+            StatementKind::WaitFor(wait) => self.run_waitfor(wait),
+            StatementKind::Execute(exec) => self.run_execute(exec),
+            StatementKind::BeginTransaction(begin) => {
+                let name = self.transaction_name(begin.name.as_ref()).map_err(|e| self.fail(e))?;
+                if let Some(id) = s.begin_transaction(name) {
+                    self.to_client(|sink| sink.env_change(EnvChange::BeginTransaction(id)))?;
+                }
+                self.succeed(command::BEGIN)
+            }
+            StatementKind::Commit(commit) => self.run_commit(commit.delayed_durability),
+            StatementKind::Rollback(name) => self.run_rollback(name.as_ref()),
+            StatementKind::SaveTransaction(name) => {
+                let name = self.transaction_name(Some(name)).map_err(|e| self.fail(e))?;
+                s.save_transaction(&name.unwrap_or_default()).map_err(|e| self.fail(e))?;
+                self.succeed(command::BEGIN)
+            }
+            StatementKind::Use(name) => self.run_use(&name.text),
+            StatementKind::Checkpoint(_) => self.simple(|| self.checkpoint()),
+            StatementKind::Kill(kill) => self.simple(|| self.kill(kill)),
+            StatementKind::Shutdown { no_wait } => self.run_shutdown(*no_wait),
+            StatementKind::Reconfigure { .. } => self.simple(|| {
+                self.state.instance.configuration.install();
+                Ok(())
+            }),
+            StatementKind::Dbcc(dbcc) => self.run_dbcc(dbcc),
+            StatementKind::Grant(_) => self.succeed(0xCD),
+            StatementKind::Principal(principal) => self.simple(|| self.run_principal(principal)),
+            StatementKind::ExecuteAs(_) | StatementKind::Revert { .. } => self.succeed(command::OTHER),
+            StatementKind::CreateDatabase(_) | StatementKind::AlterDatabase(_) => self.run_database(statement),
+            StatementKind::Drop(drop) if drop.kind == ast::DropKind::Database => self.run_database(statement),
+            StatementKind::Drop(drop) if is_principal_drop(&drop.kind) => self.simple(|| self.drop_principals(drop)),
+            kind if ddl::handles(kind) => self.run_ddl(statement),
+            other => Err(self.fail(messages::not_supported(statement_name(other)))),
+        }
+    }
+
+    /// Options that change what running means.
+    fn mode(&self) -> Mode {
+        let settings = self.state.settings.borrow();
+        Mode { noexec: settings.noexec || (settings.showplan != Showplan::Off) && settings.noexec }
+    }
+
+    /// DONE of a statement that went well.
+    pub(crate) fn succeed(&self, command: u16) -> Step<()> {
+        self.state.last_error.set(0);
+        self.send_pending()?;
+        self.done(command, None, false)
+    }
+
+    /// Turns an error into its consequences, after ending the statement towards the client.
+    pub(crate) fn failed(&self, command: u16, error: SqlError) -> Stop {
+        let _ = self.send_pending();
+        let stop = self.fail(error);
+        self.changes_rows.set(false);
+        match &stop {
+            Stop::Statement | Stop::Batch | Stop::Scope => match self.done(command, None, true) {
+                Ok(()) => stop,
+                Err(gone) => gone,
+            },
+            _ => stop,
+        }
+    }
+
+    /// A statement that answers with nothing but DONE.
+    pub(crate) fn simple(&self, work: impl FnOnce() -> Result<()>) -> Step<()> {
+        match work() {
+            Ok(()) => self.succeed(command::OTHER),
+            Err(error) => Err(self.failed(command::OTHER, error)),
+        }
+    }
+
+    /// A statement without even a DONE.
+    pub(crate) fn quiet(&self, work: impl FnOnce() -> Result<()>) -> Step<()> {
+        work().map_err(|e| self.fail(e))?;
+        self.state.last_error.set(0);
+        self.send_pending()
+    }
+
+    fn leave_loop(&self, flow: Flow, number: i32) -> Step<Flow> {
+        match self.top(|f| f.while_depth) {
+            0 => Err(self.fail(messages::error(number, &[]))),
+            _ => Ok(flow),
+        }
+    }
+
+    fn run_return(&self, value: Option<&ast::Expr>) -> Step<Flow> {
+        if let Some(expr) = value {
+            let (value, from) = self.evaluate_alone(expr).map_err(|e| self.fail(e))?;
+            let status = super::convert::to_int(&value, from).map_err(|e| self.fail(e))?;
+            self.top_mut(|f| f.return_status = status);
+        }
+        Ok(Flow::Return)
+    }
+
+    fn run_declare(&self, declaration: &ast::Declaration) -> Step<()> {
+        match &declaration.kind {
+            ast::DeclarationKind::Scalar { data_type, value } => self.quiet(|| {
+                let (declared, ..) = self.type_of(data_type)?;
+                self.declare(&declaration.name, declared)?;
+                match value {
+                    Some(expr) => self.assign(&declaration.name, expr),
+                    None => Ok(()),
+                }
+            }),
+            ast::DeclarationKind::Table(definition) => self.quiet(|| self.declare_table(&declaration.name, definition)),
+            ast::DeclarationKind::Cursor => Err(self.fail(messages::not_supported("CURSOR"))),
+        }
+    }
+
+    fn declare(&self, name: &str, declared: daruma_value::DataType) -> Result<()> {
+        let mut frames = self.state.frames.borrow_mut();
+        match frames.last_mut() {
+            // DECLARE inside a loop runs again and again; the variable exists once.
+            Some(frame) if frame.while_depth > 0 && frame.variable(name).is_some() => Ok(()),
+            Some(frame) => frame.declare(name, VariableType::Scalar(declared), Value::Null),
+            None => Ok(()),
+        }
+    }
+
+    fn declare_table(&self, name: &str, definition: &ast::TableDefinition) -> Result<()> {
+        let known = self.state.frames.borrow().last().is_some_and(|f| f.while_depth > 0 && f.variable(name).is_some());
+        if known {
+            return Ok(());
+        }
+        let table = ddl::create_table_variable(self, name, definition)?;
+        let mut frames = self.state.frames.borrow_mut();
+        match frames.last_mut() {
+            Some(frame) => frame.declare(name, VariableType::Table(table), Value::Null),
+            None => Ok(()),
+        }
+    }
+
+    /// `SET @v = expr` and the like: converts to the declared type.
+    pub(crate) fn assign(&self, name: &str, expr: &ast::Expr) -> Result<()> {
+        let (value, from) = self.evaluate_alone(expr)?;
+        self.assign_value(name, value, from)
+    }
+
+    pub(crate) fn assign_value(&self, name: &str, value: Value, from: daruma_value::DataType) -> Result<()> {
+        use crate::host::Host;
+        match self.variable_type(name) {
+            Some(VariableType::Scalar(declared)) => {
+                let value = super::convert::assign(value, from, declared, self)?;
+                self.set_variable(name, value)
+            }
+            Some(_) => Err(messages::error(206, &[&from.name(), &"table"])),
+            None => Err(messages::error_state(137, 1, &[&name])),
+        }
+    }
+
+    fn run_change(&self, statement: &Statement) -> Step<()> {
+        let code = match &statement.kind {
+            StatementKind::Insert(_) => command::INSERT,
+            StatementKind::Update(_) => command::UPDATE,
+            StatementKind::Delete(_) => command::DELETE,
+            StatementKind::BulkInsert(_) => command::BULK_INSERT,
+            _ => command::OTHER,
+        };
+        self.begin_implicit()?;
+        let outer = self.changes_rows.replace(true);
+        let started = self.start_statistics();
+        let result = self.retry_on_change(|| self.atomic(|| self.change_rows(statement)));
+        let step = match result {
+            Ok(count) => {
+                self.state.last_error.set(0);
+                self.state.row_count.set(count.unwrap_or(0));
+                self.send_pending()
+                    .and_then(|()| self.finish_statistics(started))
+                    .and_then(|()| self.done(code, count, false))
+            }
+            Err(error) => {
+                self.state.row_count.set(0);
+                Err(self.after_trigger(code, error))
+            }
+        };
+        self.changes_rows.set(outer);
+        step
+    }
+
+    fn change_rows(&self, statement: &Statement) -> Result<Option<u64>> {
+        self.note_planned();
+        match &statement.kind {
+            StatementKind::BulkInsert(s) => dml::bulk::bulk_insert(s, self).map(Some),
+            StatementKind::Truncate(s) => ddl::truncate(self, s).map(|()| None),
+            _ => self.run_dml(statement).map(Some),
+        }
+    }
+
+    /// INSERT, UPDATE or DELETE, by the plan kept with the batch if it is still right.
+    fn run_dml(&self, statement: &Statement) -> Result<u64> {
+        let plan = self.dml_plan(statement)?;
+        if !plan.returns_rows() {
+            return dml::execute(&plan, self, None);
+        }
+        self.send_columns(plan.output_columns())?;
+        let mut row = |row: &[Value]| self.send_row(row);
+        dml::execute(&plan, self, Some(&mut row))
+    }
+
+    fn dml_plan(&self, statement: &Statement) -> Result<Arc<DmlPlan>> {
+        let key = self.plan_key();
+        let batch = self.running_batch();
+        let sharable = !self.state.has_private_definitions();
+        if let (Some(batch), true) = (&batch, sharable)
+            && let Some(plan) = batch.plan(statement.span.start, key)
+            && let Ok(plan) = plan.downcast::<DmlPlan>()
+        {
+            return Ok(plan);
+        }
+        self.touched_private.set(false);
+        let plan = match &statement.kind {
+            StatementKind::Insert(s) => dml::prepare_insert(s, self)?,
+            StatementKind::Update(s) => dml::prepare_update(s, self)?,
+            StatementKind::Delete(s) => dml::prepare_delete(s, self)?,
+            other => return Err(messages::not_supported(statement_name(other))),
+        };
+        if let (Some(batch), true, false) = (batch, sharable, self.touched_private.get()) {
+            batch.keep_plan(statement.span.start, key, plan.clone());
+        }
+        Ok(plan)
+    }
+
+    /// A definition that changed while the statement waited for it: plan and run once more.
+    pub(crate) fn retry_on_change<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
+        const ATTEMPTS_MAX: u32 = 5;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match work() {
+                Err(error) if error.number == 2801 && attempts < ATTEMPTS_MAX => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// IMPLICIT_TRANSACTIONS ON: statements that touch data begin a transaction that stays.
+    pub(crate) fn begin_implicit(&self) -> Step<()> {
+        let s = self.state;
+        if !s.settings.borrow().implicit_transactions || s.trancount.get() > 0 || s.transaction.borrow().is_some() {
+            return Ok(());
+        }
+        match s.begin_transaction(None) {
+            Some(id) => self.to_client(|sink| sink.env_change(EnvChange::BeginTransaction(id))),
+            None => Ok(()),
+        }
+    }
+
+    fn run_commit(&self, delayed: Option<bool>) -> Step<()> {
+        if self.captured.borrow().is_some() && self.state.trancount.get() <= 1 {
+            return Err(self.failed(command::COMMIT, messages::error(3916, &[])));
+        }
+        match self.state.commit_transaction(delayed) {
+            Ok(None) => self.succeed(command::COMMIT),
+            Ok(Some(id)) => {
+                self.to_client(|sink| sink.env_change(EnvChange::CommitTransaction(id)))?;
+                self.succeed(command::COMMIT)
+            }
+            Err(error) => Err(self.failed(command::COMMIT, error)),
+        }
+    }
+
+    fn run_rollback(&self, name: Option<&TransactionName>) -> Step<()> {
+        let result = self.rollback(name);
+        match result {
+            Ok(ended) => {
+                if let Some(id) = ended {
+                    self.to_client(|sink| sink.env_change(EnvChange::RollbackTransaction(id)))?;
+                }
+                self.succeed(command::ROLLBACK)
+            }
+            Err(error) => Err(self.failed(command::ROLLBACK, error)),
+        }
+    }
+
+    fn rollback(&self, name: Option<&TransactionName>) -> Result<Option<u64>> {
+        if self.captured.borrow().is_some() {
+            return Err(messages::error(3915, &[]));
+        }
+        match self.transaction_name(name)? {
+            Some(name) => self.state.rollback_named(&name),
+            None if self.state.trancount.get() == 0 && !self.in_trigger() => Err(messages::error(3903, &[])),
+            None => {
+                self.top_mut(|f| f.rolled_back = true);
+                self.release_statement();
+                self.state.rollback_all()
+            }
+        }
+    }
+
+    fn transaction_name(&self, name: Option<&TransactionName>) -> Result<Option<String>> {
+        use crate::host::Host;
+        match name {
+            None => Ok(None),
+            Some(TransactionName::Name(name)) => Ok(Some(name.text.clone())),
+            Some(TransactionName::Variable(variable)) => match self.variable(variable)? {
+                Value::Str(text) => Ok(Some(text.to_string())),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    fn run_ddl(&self, statement: &Statement) -> Step<()> {
+        self.begin_implicit()?;
+        let code = ddl::command_code(&statement.kind);
+        let text = self.running_batch().map_or(String::new(), |b| statement.span.text(&b.text).to_string());
+        match self.retry_on_change(|| self.atomic(|| self.change_definitions(statement, &text))) {
+            Ok(()) => self.succeed(code),
+            Err(error) => Err(self.failed(code, error)),
+        }
+    }
+
+    fn change_definitions(&self, statement: &Statement, text: &str) -> Result<()> {
+        if self.state.is_doomed() {
+            return Err(messages::error(3930, &[]));
+        }
+        self.note_planned();
+        ddl::execute(self, &statement.kind, text)
+    }
+}
+
+struct Mode {
+    noexec: bool,
+}
+
+/// SET statements work under NOEXEC, so that it can be switched off again.
+fn is_session_statement(kind: &StatementKind) -> bool {
+    matches!(kind, StatementKind::Set(_) | StatementKind::Use(_) | StatementKind::Block(_))
+}
+
+fn is_principal_drop(kind: &ast::DropKind) -> bool {
+    use ast::DropKind::*;
+    matches!(kind, Login | User | Role | ServerRole | ApplicationRole | Credential)
+}
+
+fn statement_name(kind: &StatementKind) -> &'static str {
+    match kind {
+        StatementKind::Merge(_) => "MERGE",
+        StatementKind::InsertBulk(_) => "INSERT BULK",
+        StatementKind::TextPointer(_) => "READTEXT",
+        StatementKind::DeclareCursor(_) | StatementKind::Open(_) | StatementKind::Fetch(_) => "CURSOR",
+        StatementKind::Close(_) | StatementKind::Deallocate(_) => "CURSOR",
+        StatementKind::CreateFunction(_) => "CREATE FUNCTION",
+        StatementKind::Backup(_) => "BACKUP",
+        StatementKind::Restore(_) => "RESTORE",
+        StatementKind::CreateEndpoint(_) => "ENDPOINT",
+        StatementKind::CreateAvailabilityGroup(_) | StatementKind::AlterAvailabilityGroup(_) => "AVAILABILITY GROUP",
+        StatementKind::CreateXmlSchemaCollection(_) => "XML SCHEMA COLLECTION",
+        _ => "statement",
+    }
+}

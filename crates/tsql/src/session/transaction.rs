@@ -1,0 +1,340 @@
+//! The session's transaction: one storage transaction for each database it touches, with uncommitted definitions.
+//!
+//! Theory: every statement runs in a transaction; without BEGIN TRANSACTION it is one of its own (autocommit). A mark
+//! taken at the start of a statement names a savepoint in each part, so that a failing statement takes back exactly
+//! what it did. Parts commit one after the other, the current database last; definitions become visible right after
+//! the commit of their part and before any lock is released.
+//!
+//! States (trancount, doomed)
+//! | state | entered by | left by |
+//! |---|---|---|
+//! | none | start | statement, BEGIN |
+//! | autocommit | statement | end of statement |
+//! | open | BEGIN, implicit transaction | COMMIT at 1, ROLLBACK |
+//! | doomed | error that dooms, inside TRY | ROLLBACK, end of batch (3998) |
+
+use super::SessionState;
+use super::temp::TempUndo;
+use crate::error::Result;
+use crate::host::IsolationLevel;
+use crate::instance::OpenDatabase;
+use crate::messages;
+use daruma_base::DatabaseId;
+use daruma_catalog::{CatalogDelta, Change, DatabaseCatalog, names_equal};
+use daruma_storage::{DelayedDurability, Durability, Savepoint, Txn};
+use std::sync::Arc;
+
+/// The transaction's part in one database.
+pub(crate) struct Part {
+    pub open: OpenDatabase,
+    pub txn: Txn,
+    pub start: Savepoint,
+    pub delta: Option<CatalogDelta>,
+}
+
+/// Position in all parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mark {
+    parts: Vec<(DatabaseId, Savepoint, usize)>,
+    temp: usize,
+}
+
+pub(crate) struct Transaction {
+    /// Descriptor that clients repeat.
+    pub id: u64,
+    pub autocommit: bool,
+    pub name: Option<String>,
+    pub parts: Vec<Part>,
+    pub savepoints: Vec<(String, Mark)>,
+    pub doomed: bool,
+    pub begun_utc: i64,
+    pub temp_undo: Vec<TempUndo>,
+    pub isolation: IsolationLevel,
+}
+
+impl Transaction {
+    pub fn part(&self, database: DatabaseId) -> Option<&Part> {
+        self.parts.iter().find(|p| p.open.storage.id() == database)
+    }
+
+    fn part_mut(&mut self, database: DatabaseId) -> Option<&mut Part> {
+        self.parts.iter_mut().find(|p| p.open.storage.id() == database)
+    }
+
+    fn mark(&self) -> Mark {
+        let position = |p: &Part| {
+            let changes = p.delta.as_ref().map_or(0, CatalogDelta::position);
+            (p.open.storage.id(), p.txn.savepoint(), changes)
+        };
+        Mark { parts: self.parts.iter().map(position).collect(), temp: self.temp_undo.len() }
+    }
+
+    pub fn has_written(&self) -> bool {
+        self.parts.iter().any(|p| p.txn.has_written())
+    }
+}
+
+impl SessionState {
+    /// Makes sure that a transaction is there; true when this call began an autocommit one.
+    pub(crate) fn ensure_transaction(&self) -> bool {
+        if self.transaction.borrow().is_some() {
+            return false;
+        }
+        self.start_transaction(true, None);
+        true
+    }
+
+    fn start_transaction(&self, autocommit: bool, name: Option<String>) {
+        let id = self.instance.unique_number();
+        let begun_utc = self.instance.now_utc();
+        let isolation = self.settings.borrow().isolation;
+        *self.transaction.borrow_mut() = Some(Transaction {
+            id,
+            autocommit,
+            name,
+            parts: Vec::new(),
+            savepoints: Vec::new(),
+            doomed: false,
+            begun_utc,
+            temp_undo: Vec::new(),
+            isolation,
+        });
+    }
+
+    /// BEGIN TRANSACTION. Gives the descriptor when this is the outermost.
+    pub(crate) fn begin_transaction(&self, name: Option<String>) -> Option<u64> {
+        let count = self.trancount.get() + 1;
+        self.trancount.set(count);
+        if count > 1 {
+            return None;
+        }
+        self.start_transaction(false, name);
+        self.note_transaction();
+        self.transaction_id()
+    }
+
+    pub(crate) fn transaction_id(&self) -> Option<u64> {
+        self.transaction.borrow().as_ref().map(|t| t.id)
+    }
+
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.transaction.borrow().as_ref().is_some_and(|t| t.doomed)
+    }
+
+    pub(crate) fn doom(&self) {
+        if let Some(t) = self.transaction.borrow_mut().as_mut() {
+            t.doomed = true;
+        }
+    }
+
+    /// COMMIT TRANSACTION: gives the descriptor when the outermost was committed.
+    pub(crate) fn commit_transaction(&self, delayed: Option<bool>) -> Result<Option<u64>> {
+        match self.trancount.get() {
+            0 => Err(messages::error(3902, &[])),
+            _ if self.is_doomed() => Err(messages::error(3930, &[])),
+            1 => {
+                let id = self.transaction_id();
+                self.commit_parts(delayed)?;
+                Ok(id)
+            }
+            count => {
+                self.trancount.set(count - 1);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Commits whatever transaction there is.
+    pub(crate) fn commit_parts(&self, delayed: Option<bool>) -> Result<()> {
+        let Some(mut transaction) = self.transaction.borrow_mut().take() else {
+            return Ok(());
+        };
+        self.trancount.set(0);
+        let current = self.database.borrow().id();
+        transaction.parts.sort_by_key(|p| p.open.storage.id() == current);
+        let mut failure = None;
+        for part in &transaction.parts {
+            match &failure {
+                None => failure = self.commit_part(part, delayed).err(),
+                // An earlier part failed: the rest must not become durable.
+                Some(_) => drop(part.txn.rollback()),
+            }
+        }
+        match failure {
+            Some(_) => self.undo_temp(transaction.temp_undo),
+            None => self.forget_dropped_temps(&transaction.temp_undo),
+        }
+        self.end_of_transaction();
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn commit_part(&self, part: &Part, delayed: Option<bool>) -> Result<()> {
+        let durability = match part.open.storage.settings().delayed_durability {
+            DelayedDurability::Disabled => Durability::Full,
+            DelayedDurability::Forced => Durability::Delayed,
+            DelayedDurability::Allowed if delayed == Some(true) => Durability::Delayed,
+            DelayedDurability::Allowed => Durability::Full,
+        };
+        let temporary = part.open.storage.id() == crate::instance::TEMPDB;
+        part.txn.commit(if temporary { Durability::Delayed } else { durability })?;
+        if let Some(delta) = &part.delta {
+            self.instance.publish(&part.open.catalog, delta.changes());
+        }
+        Ok(())
+    }
+
+    /// Rolls back whatever transaction there is; gives its descriptor when a client knows it.
+    pub(crate) fn rollback_all(&self) -> Result<Option<u64>> {
+        let Some(transaction) = self.transaction.borrow_mut().take() else {
+            return Ok(None);
+        };
+        self.trancount.set(0);
+        let mut result = Ok(());
+        for part in &transaction.parts {
+            result = result.and(part.txn.rollback());
+        }
+        self.undo_temp(transaction.temp_undo);
+        self.end_of_transaction();
+        result?;
+        Ok((!transaction.autocommit).then_some(transaction.id))
+    }
+
+    /// ROLLBACK TRANSACTION name: a savepoint, or the outermost transaction's name. `Some(id)` when all was rolled back.
+    pub(crate) fn rollback_named(&self, name: &str) -> Result<Option<u64>> {
+        if self.trancount.get() == 0 {
+            return Err(messages::error(3903, &[]));
+        }
+        let found = {
+            let transaction = self.transaction.borrow();
+            let list = transaction.as_ref().map_or(&[][..], |t| &t.savepoints);
+            let position = list.iter().rposition(|(n, _)| names_equal(n, name));
+            position.and_then(|at| list.get(at).map(|(_, mark)| (at, mark.clone())))
+        };
+        if let Some((at, mark)) = found {
+            if self.is_doomed() {
+                return Err(messages::error(3931, &[]));
+            }
+            self.rollback_to(&mark)?;
+            if let Some(t) = self.transaction.borrow_mut().as_mut() {
+                t.savepoints.truncate(at + 1);
+            }
+            return Ok(None);
+        }
+        let outermost = self.transaction.borrow().as_ref().is_some_and(|t| {
+            t.name.as_deref().is_some_and(|n| names_equal(n, name))
+        });
+        match outermost {
+            true => self.rollback_all(),
+            false => Err(messages::error(6401, &[&name])),
+        }
+    }
+
+    /// SAVE TRANSACTION.
+    pub(crate) fn save_transaction(&self, name: &str) -> Result<()> {
+        if self.trancount.get() == 0 {
+            return Err(messages::error(628, &[]));
+        }
+        if self.is_doomed() {
+            return Err(messages::error(3930, &[]));
+        }
+        if let Some(t) = self.transaction.borrow_mut().as_mut() {
+            let mark = t.mark();
+            t.savepoints.push((name.to_string(), mark));
+        }
+        Ok(())
+    }
+
+    /// Position to come back to when the statement that begins now fails.
+    pub(crate) fn mark(&self) -> Mark {
+        self.transaction.borrow().as_ref().map_or_else(Mark::default, Transaction::mark)
+    }
+
+    pub(crate) fn rollback_to(&self, mark: &Mark) -> Result<()> {
+        let mut undone = Vec::new();
+        {
+            let mut transaction = self.transaction.borrow_mut();
+            let Some(t) = transaction.as_mut() else {
+                return Ok(());
+            };
+            for part in &mut t.parts {
+                let id = part.open.storage.id();
+                let known = mark.parts.iter().find(|(d, _, _)| *d == id);
+                let (savepoint, changes) = known.map_or((part.start, 0), |(_, s, c)| (*s, *c));
+                part.txn.rollback_to(savepoint)?;
+                if let Some(delta) = part.delta.as_mut() {
+                    delta.rollback_to(changes);
+                }
+            }
+            if mark.temp < t.temp_undo.len() {
+                undone = t.temp_undo.split_off(mark.temp);
+            }
+        }
+        self.undo_temp(undone);
+        self.private_version.set(self.private_version.get() + 1);
+        Ok(())
+    }
+
+    /// The storage transaction in a database, begun if there is none yet.
+    pub(crate) fn txn_in(&self, database: DatabaseId) -> Result<Txn> {
+        if let Some(part) = self.transaction.borrow().as_ref().and_then(|t| t.part(database)) {
+            return Ok(part.txn.clone());
+        }
+        self.ensure_transaction();
+        let open = self.instance.open_database(database)?;
+        let txn = open.storage.begin(&self.entry.owner);
+        let start = txn.savepoint();
+        if let Some(t) = self.transaction.borrow_mut().as_mut() {
+            t.parts.push(Part { open, txn: txn.clone(), start, delta: None });
+        }
+        Ok(txn)
+    }
+
+    /// Definitions of a database as this session sees them.
+    pub(crate) fn catalog(&self, database: DatabaseId) -> Result<Arc<DatabaseCatalog>> {
+        if let Some(t) = self.transaction.borrow_mut().as_mut()
+            && let Some(part) = t.part_mut(database)
+            && let Some(delta) = part.delta.as_mut()
+        {
+            delta.refresh(&part.open.catalog.current());
+            return Ok(delta.view().clone());
+        }
+        Ok(self.instance.open_database(database)?.catalog.current())
+    }
+
+    /// Has the transaction changed definitions that nobody else sees yet?
+    pub(crate) fn has_private_definitions(&self) -> bool {
+        let changed = |p: &Part| p.delta.as_ref().is_some_and(|d| d.position() > 0);
+        self.transaction.borrow().as_ref().is_some_and(|t| t.parts.iter().any(changed))
+    }
+
+    /// Makes a change of definitions part of the transaction.
+    pub(crate) fn change(&self, database: DatabaseId, change: Change) -> Result<()> {
+        let txn = self.txn_in(database)?;
+        let open = self.instance.open_database(database)?;
+        open.catalog.write(&txn, &change)?;
+        if let Some(t) = self.transaction.borrow_mut().as_mut()
+            && let Some(part) = t.part_mut(database)
+        {
+            let delta = part.delta.get_or_insert_with(|| CatalogDelta::new(open.catalog.current()));
+            delta.push(change);
+        }
+        self.private_version.set(self.private_version.get() + 1);
+        Ok(())
+    }
+
+    fn end_of_transaction(&self) {
+        self.statement_locks.borrow_mut().clear();
+        self.instance.engine().release_locks(&self.entry.owner);
+        self.note_transaction();
+    }
+
+    /// Tells the registry about the transaction.
+    fn note_transaction(&self) {
+        let mut activity = self.entry.activity.lock();
+        activity.open_transactions = self.trancount.get();
+        let transaction = self.transaction.borrow();
+        let open = transaction.as_ref().filter(|t| !t.autocommit);
+        activity.transaction_id = open.map_or(0, |t| t.id);
+        activity.transaction_start_utc = open.map_or(0, |t| t.begun_utc);
+    }
+}

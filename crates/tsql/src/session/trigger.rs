@@ -1,0 +1,190 @@
+//! AFTER triggers: found by parent, run in frames of their own with `inserted` and `deleted`.
+
+use super::execution::Execution;
+use super::fail::Stop;
+use super::frame::{Frame, FrameKind, NESTING_MAX, TriggerRows};
+use crate::error::{Result, SqlError};
+use crate::host::{Host, TableKind, TableRef, TriggerAction, VirtualTable};
+use crate::messages;
+use crate::sink::OutputColumn;
+use daruma_base::DatabaseId;
+use daruma_catalog::{Object, ObjectKind, TriggerDef};
+use daruma_syntax::ast::{ModuleBody, StatementKind};
+use daruma_value::Value;
+use std::sync::Arc;
+
+/// Internal number: a trigger ended the batch, everything was said already.
+pub(crate) const TRIGGER_ENDED: i32 = -3609;
+
+/// `inserted` or `deleted` as a table.
+pub(crate) struct TriggerTable {
+    name: &'static str,
+    columns: Vec<OutputColumn>,
+    rows: Arc<Vec<Vec<Value>>>,
+}
+
+impl TriggerTable {
+    pub fn named(rows: &TriggerRows, name: &str) -> Option<TriggerTable> {
+        let (name, rows_of) = match name {
+            n if n.eq_ignore_ascii_case("inserted") => ("inserted", &rows.inserted),
+            n if n.eq_ignore_ascii_case("deleted") => ("deleted", &rows.deleted),
+            _ => return None,
+        };
+        let column = |c: &daruma_catalog::ColumnDef| OutputColumn {
+            name: c.name.clone(),
+            data_type: c.data_type,
+            collation: c.collation,
+            nullable: true,
+            identity: false,
+            computed: false,
+        };
+        Some(TriggerTable { name, columns: rows.table.def.columns.iter().map(column).collect(), rows: rows_of.clone() })
+    }
+}
+
+impl VirtualTable for TriggerTable {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn columns(&self) -> &[OutputColumn] {
+        &self.columns
+    }
+
+    fn rows(&self, _host: &dyn Host, _database: DatabaseId, _arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
+        Ok((*self.rows).clone())
+    }
+}
+
+impl Execution<'_> {
+    /// Enabled triggers for an action, oldest first.
+    pub(crate) fn trigger_objects(&self, table: &TableRef, action: TriggerAction) -> Result<Vec<Arc<Object>>> {
+        if table.kind != TableKind::User {
+            return Ok(Vec::new());
+        }
+        let catalog = self.state.catalog(table.database.id())?;
+        let fires = |object: &&Arc<Object>| matches!(&object.kind, ObjectKind::Trigger(t) if is_for(t, action));
+        Ok(catalog.triggers_of(table.object_id).filter(fires).cloned().collect())
+    }
+
+    pub(crate) fn run_triggers(&self, table: &TableRef, action: TriggerAction, inserted: &[Vec<Value>], deleted: &[Vec<Value>], updated_columns: &[i32]) -> Result<()> {
+        let triggers = self.trigger_objects(table, action)?;
+        if triggers.is_empty() {
+            return Ok(());
+        }
+        let rows = Arc::new(TriggerRows {
+            table: table.clone(),
+            inserted: Arc::new(inserted.to_vec()),
+            deleted: Arc::new(deleted.to_vec()),
+            updated_columns: updated_columns.to_vec(),
+        });
+        // Without BEGIN TRANSACTION the statement's own transaction counts as one inside triggers.
+        let autocommit = self.state.trancount.get() == 0;
+        if autocommit {
+            self.state.trancount.set(1);
+        }
+        let result = triggers.iter().try_for_each(|trigger| self.run_trigger(trigger, table, &rows));
+        if autocommit && self.state.trancount.get() == 1 {
+            self.state.trancount.set(0);
+        }
+        result
+    }
+
+    fn run_trigger(&self, object: &Arc<Object>, table: &TableRef, rows: &Arc<TriggerRows>) -> Result<()> {
+        let ObjectKind::Trigger(trigger) = &object.kind else {
+            return Ok(());
+        };
+        if self.is_recursive(object.id, table)? {
+            return Ok(());
+        }
+        let frame_count = self.state.frames.borrow().len();
+        if frame_count > NESTING_MAX {
+            return Err(messages::error(217, &[&NESTING_MAX]));
+        }
+        let batch = self.module_batch(&trigger.module)?;
+        let Some(StatementKind::CreateTrigger(create)) = batch.statements.first().map(|s| &s.kind) else {
+            return Err(messages::error(208, &[&object.name]));
+        };
+        let ModuleBody::Statements(body) = &create.body else {
+            return Err(messages::not_supported("EXTERNAL NAME"));
+        };
+        let mut frame = Frame::new(FrameKind::Trigger, batch.clone(), table.database.id());
+        frame.module = Some(object.name.clone());
+        frame.object_id = object.id;
+        frame.schema_id = object.schema_id;
+        frame.trigger = Some(rows.clone());
+        frame.saved_settings = Some(self.state.settings.borrow().clone());
+        self.apply_module_settings(&trigger.module);
+        let changes_rows = self.changes_rows.replace(false);
+        let depth = self.depth.get();
+        let before = self.state.transaction_id();
+        let result = self.run_frame(frame, body);
+        self.depth.set(depth);
+        self.changes_rows.set(changes_rows);
+        let rolled_back = before != self.state.transaction_id();
+        match result {
+            Ok(_) if rolled_back => Err(messages::error(3609, &[])),
+            Ok(_) => Ok(()),
+            Err(Stop::Caught(error)) => Err(error),
+            Err(stop) => Err(ended_by(&stop)),
+        }
+    }
+
+    /// Direct recursion is off unless the database asks for it.
+    fn is_recursive(&self, trigger: i32, table: &TableRef) -> Result<bool> {
+        let running = self.state.frames.borrow().iter().any(|f| f.kind == FrameKind::Trigger && f.object_id == trigger);
+        if !running {
+            return Ok(false);
+        }
+        let entry = self.state.instance.database(table.database.id());
+        let direct = self.top(|f| f.object_id) == trigger;
+        Ok(direct && !entry.is_some_and(|e| e.def().option_is_on("RECURSIVE_TRIGGERS")))
+    }
+
+    /// What a failed change means after its triggers ran: errors that are already told only end the batch.
+    pub(crate) fn after_trigger(&self, command: u16, error: SqlError) -> Stop {
+        match error.number {
+            TRIGGER_ENDED => match error.class {
+                25 => Stop::Connection,
+                24 => Stop::ClientGone,
+                23 => Stop::Cancelled,
+                _ => {
+                    self.changes_rows.set(false);
+                    match self.done(command, None, true) {
+                        Ok(()) => Stop::Batch,
+                        Err(stop) => stop,
+                    }
+                }
+            },
+            3609 => {
+                self.changes_rows.set(false);
+                let stop = self.failed(command, error);
+                match stop {
+                    Stop::Statement => Stop::Batch,
+                    other => other,
+                }
+            }
+            _ => self.failed(command, error),
+        }
+    }
+}
+
+/// An error that stands for a stop on its way through the query rooms; the class tells which.
+fn ended_by(stop: &Stop) -> SqlError {
+    let class = match stop {
+        Stop::Connection => 25,
+        Stop::ClientGone => 24,
+        Stop::Cancelled => 23,
+        _ => 16,
+    };
+    SqlError::new(TRIGGER_ENDED, class, 1, "The batch was ended inside a trigger.")
+}
+
+fn is_for(trigger: &TriggerDef, action: TriggerAction) -> bool {
+    let event = match action {
+        TriggerAction::Insert => trigger.on_insert,
+        TriggerAction::Update => trigger.on_update,
+        TriggerAction::Delete => trigger.on_delete,
+    };
+    event && !trigger.disabled && !trigger.instead_of
+}
