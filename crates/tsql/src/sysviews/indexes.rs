@@ -1,0 +1,261 @@
+//! Indexes, their columns, and where their rows lie.
+
+use super::define::{Rows, View, nothing};
+use super::source::{Source, Table};
+use crate::error::Result;
+use daruma_catalog::{IndexDef, IndexKind};
+use daruma_storage::Database;
+
+pub(super) const VIEWS: &[View] = &[
+    View::sys("indexes", INDEXES, indexes),
+    View::sys("xml_indexes", XML_INDEXES, nothing),
+    View::sys("spatial_indexes", SPATIAL_INDEXES, nothing),
+    View::sys("hash_indexes", HASH_INDEXES, nothing),
+    View::sys("index_columns", INDEX_COLUMNS, index_columns),
+    View::sys("partitions", PARTITIONS, partitions),
+    View::sys("allocation_units", ALLOCATION_UNITS, allocation_units),
+    View::sys("stats", STATS, stats),
+    View::sys("stats_columns", STATS_COLUMNS, stats_columns),
+    View::sys("dm_db_partition_stats", PARTITION_STATS, partition_stats),
+    View::sys("dm_db_index_usage_stats", USAGE_STATS, nothing),
+    View::function("dm_db_index_physical_stats", (5, 5), PHYSICAL_STATS, physical_stats),
+];
+
+macro_rules! index_columns_list {
+    () => {
+        "object_id int; name sysname?; index_id int; type tinyint; type_desc nvarchar(60)?; is_unique bit?;
+        data_space_id int?; ignore_dup_key bit?; is_primary_key bit?; is_unique_constraint bit?; fill_factor tinyint;
+        is_padded bit? = 0; is_disabled bit?; is_hypothetical bit? = 0; is_ignored_in_optimization bit? = 0;
+        allow_row_locks bit? = 1; allow_page_locks bit? = 1; has_filter bit?; filter_definition nvarchar(max)?;"
+    };
+}
+
+const INDEXES: &str = concat!(
+    index_columns_list!(),
+    "compression_delay int?; suppress_dup_key_messages bit? = 0; auto_created bit? = 0; optimize_for_sequential_key bit? = 0"
+);
+const XML_INDEXES: &str = concat!(
+    index_columns_list!(),
+    "using_xml_index_id int?; secondary_type char(1)?; secondary_type_desc nvarchar(60)?; xml_index_type tinyint?;
+    xml_index_type_description nvarchar(60)?; path_id int?; auto_created bit?"
+);
+const SPATIAL_INDEXES: &str = concat!(
+    index_columns_list!(),
+    "spatial_index_type tinyint; spatial_index_type_desc nvarchar(60)?; tessellation_scheme sysname?; auto_created bit?"
+);
+const HASH_INDEXES: &str = concat!(index_columns_list!(), "bucket_count int; auto_created bit?");
+
+fn each_index(source: &Source<'_>, mut visit: impl FnMut(&Table, &IndexDef)) -> Result<()> {
+    for table in source.tables()? {
+        table.def.indexes.iter().for_each(|index| visit(&table, index));
+    }
+    Ok(())
+}
+
+fn kind(index: &IndexDef) -> (i32, &'static str) {
+    match index.kind {
+        IndexKind::Heap => (0, "HEAP"),
+        IndexKind::Clustered => (1, "CLUSTERED"),
+        IndexKind::Nonclustered => (2, "NONCLUSTERED"),
+    }
+}
+
+fn indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    each_index(source, |table, index| {
+        let (number, description) = kind(index);
+        let primary = index.constraint.as_ref().is_some_and(|c| c.is_primary_key);
+        rows.add()
+            .set("object_id", table.id)
+            .set("name", index.name.as_ref())
+            .set("index_id", index.id)
+            .set("type", number)
+            .set("type_desc", description)
+            .set("is_unique", index.unique)
+            .set("data_space_id", index.filegroup)
+            .set("ignore_dup_key", index.ignore_dup_key)
+            .set("is_primary_key", primary)
+            .set("is_unique_constraint", index.constraint.is_some() && !primary)
+            .set("fill_factor", index.fill_factor)
+            .set("is_disabled", index.disabled)
+            .set("has_filter", index.filter.is_some())
+            .set("filter_definition", index.filter.as_ref());
+    })
+}
+
+const INDEX_COLUMNS: &str = "
+    object_id int; index_id int; index_column_id int; column_id int; key_ordinal tinyint; partition_ordinal tinyint;
+    is_descending_key bit?; is_included_column bit?; column_store_order_ordinal tinyint = 0; data_clustering_ordinal tinyint = 0";
+
+fn index_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    each_index(source, |table, index| {
+        let keys = index.key.iter().map(|k| (k.column_id, k.descending, false));
+        let included = index.included.iter().map(|id| (*id, false, true));
+        for (at, (column, descending, included)) in keys.chain(included).enumerate() {
+            rows.add()
+                .set("object_id", table.id)
+                .set("index_id", index.id)
+                .set("index_column_id", at + 1)
+                .set("column_id", column)
+                .set("key_ordinal", if included { 0 } else { at + 1 })
+                .set("is_descending_key", descending)
+                .set("is_included_column", included);
+        }
+    })
+}
+
+/// Ids of partitions and allocation units start at 2^56, as the product's do.
+const FIRST_ID: u64 = 1 << 56;
+
+fn partition_id(index: &IndexDef) -> u64 {
+    FIRST_ID | index.tree.0.to_u64()
+}
+
+/// Rows and pages of an index; nothing when its tree cannot be opened.
+fn sizes(database: &Database, index: &IndexDef) -> (u64, u64) {
+    database.tree(index.tree).map_or((0, 0), |tree| (tree.approximate_count(), tree.approximate_pages()))
+}
+
+const PARTITIONS: &str = "
+    partition_id bigint; object_id int; index_id int; partition_number int = 1; hobt_id bigint; rows bigint?;
+    filestream_filegroup_id smallint; data_compression tinyint; data_compression_desc nvarchar(60)? = NONE;
+    xml_compression bit? = 0; xml_compression_desc varchar(3)? = OFF";
+
+fn partitions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let open = source.open()?;
+    each_index(source, |table, index| {
+        rows.add()
+            .set("partition_id", partition_id(index))
+            .set("object_id", table.id)
+            .set("index_id", index.id)
+            .set("hobt_id", partition_id(index))
+            .set("rows", sizes(&open.storage, index).0);
+    })
+}
+
+const ALLOCATION_UNITS: &str = "
+    allocation_unit_id bigint; type tinyint = 1; type_desc nvarchar(60)? = IN_ROW_DATA; container_id bigint;
+    data_space_id int; total_pages bigint; used_pages bigint; data_pages bigint";
+
+fn allocation_units(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let open = source.open()?;
+    each_index(source, |_, index| {
+        let pages = sizes(&open.storage, index).1;
+        rows.add()
+            .set("allocation_unit_id", partition_id(index))
+            .set("container_id", partition_id(index))
+            .set("data_space_id", index.filegroup)
+            .set("total_pages", pages)
+            .set("used_pages", pages)
+            .set("data_pages", pages);
+    })
+}
+
+const STATS: &str = "
+    object_id int; name nvarchar(128)?; stats_id int; auto_created bit? = 0; user_created bit? = 0; no_recompute bit? = 0;
+    has_filter bit?; filter_definition nvarchar(max)?; is_temporary bit? = 0; is_incremental bit? = 0;
+    has_persisted_sample bit? = 0; stats_generation_method int = 0;
+    stats_generation_method_desc varchar(80) = Sort based statistics; auto_drop bit? = 0";
+
+/// Every index has statistics; a heap has none.
+fn each_statistic(source: &Source<'_>, mut visit: impl FnMut(&Table, &IndexDef)) -> Result<()> {
+    each_index(source, |table, index| {
+        if index.kind != IndexKind::Heap {
+            visit(table, index);
+        }
+    })
+}
+
+fn stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    each_statistic(source, |table, index| {
+        rows.add()
+            .set("object_id", table.id)
+            .set("name", index.name.as_ref())
+            .set("stats_id", index.id)
+            .set("has_filter", index.filter.is_some())
+            .set("filter_definition", index.filter.as_ref());
+    })
+}
+
+const STATS_COLUMNS: &str = "object_id int; stats_id int; stats_column_id int?; column_id int?";
+
+fn stats_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    each_statistic(source, |table, index| {
+        for (at, key) in index.key.iter().enumerate() {
+            rows.add()
+                .set("object_id", table.id)
+                .set("stats_id", index.id)
+                .set("stats_column_id", at + 1)
+                .set("column_id", key.column_id);
+        }
+    })
+}
+
+const PARTITION_STATS: &str = "
+    partition_id bigint?; object_id int; index_id int; partition_number int = 1; in_row_data_page_count bigint?;
+    in_row_used_page_count bigint?; in_row_reserved_page_count bigint?; lob_used_page_count bigint? = 0;
+    lob_reserved_page_count bigint? = 0; row_overflow_used_page_count bigint? = 0;
+    row_overflow_reserved_page_count bigint? = 0; used_page_count bigint?; reserved_page_count bigint?; row_count bigint?";
+
+fn partition_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let open = source.open()?;
+    each_index(source, |table, index| {
+        let (count, pages) = sizes(&open.storage, index);
+        rows.add()
+            .set("partition_id", partition_id(index))
+            .set("object_id", table.id)
+            .set("index_id", index.id)
+            .set("in_row_data_page_count", pages)
+            .set("in_row_used_page_count", pages)
+            .set("in_row_reserved_page_count", pages)
+            .set("used_page_count", pages)
+            .set("reserved_page_count", pages)
+            .set("row_count", count);
+    })
+}
+
+const USAGE_STATS: &str = "
+    database_id smallint; object_id int; index_id int; user_seeks bigint; user_scans bigint; user_lookups bigint;
+    user_updates bigint; last_user_seek datetime?; last_user_scan datetime?; last_user_lookup datetime?;
+    last_user_update datetime?; system_seeks bigint; system_scans bigint; system_lookups bigint; system_updates bigint;
+    last_system_seek datetime?; last_system_scan datetime?; last_system_lookup datetime?; last_system_update datetime?";
+
+const PHYSICAL_STATS: &str = "
+    database_id smallint?; object_id int?; index_id int?; partition_number int? = 1; index_type_desc nvarchar(60)?;
+    alloc_unit_type_desc nvarchar(60)? = IN_ROW_DATA; index_depth tinyint?; index_level tinyint? = 0;
+    avg_fragmentation_in_percent float?; fragment_count bigint?; avg_fragment_size_in_pages float?; page_count bigint?;
+    avg_page_space_used_in_percent float?; record_count bigint?; ghost_record_count bigint?;
+    version_ghost_record_count bigint?; min_record_size_in_bytes int?; max_record_size_in_bytes int?;
+    avg_record_size_in_bytes float?; forwarded_record_count bigint?; compressed_page_count bigint?; hobt_id bigint?;
+    columnstore_delete_buffer_state tinyint?; columnstore_delete_buffer_state_desc nvarchar(60)?;
+    version_record_count bigint?; inrow_version_record_count bigint?; inrow_diff_version_record_count bigint?;
+    total_inrow_version_payload_size_in_bytes bigint?; offrow_regular_version_record_count bigint?;
+    offrow_long_term_version_record_count bigint?";
+
+/// Arguments: database, object, index, partition, mode; NULL or 0 stand for all (index 0 is the heap itself).
+fn physical_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let object = source.integer_argument(1).filter(|id| *id != 0);
+    let wanted_index = source.integer_argument(2).filter(|id| *id >= 0);
+    for entry in source.databases_of_argument(0)? {
+        let Ok(open) = entry.open() else { continue };
+        let inside = Source::new(source.host, entry.id(), &[]);
+        each_index(&inside, |table, index| {
+            let other_object = object.is_some_and(|id| id != i64::from(table.id));
+            let other_index = wanted_index.is_some_and(|id| id != i64::from(index.id));
+            if other_object || other_index {
+                return;
+            }
+            let (count, pages) = sizes(&open.storage, index);
+            let (_, description) = kind(index);
+            let suffix = if description == "HEAP" { "" } else { " INDEX" };
+            rows.add()
+                .set("database_id", entry.id().0)
+                .set("object_id", table.id)
+                .set("index_id", index.id)
+                .set("index_type_desc", format!("{description}{suffix}"))
+                .set("page_count", pages)
+                .set("record_count", count)
+                .set("hobt_id", partition_id(index));
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! The log, file I/O and version store of each database.
+
+use super::databases::{files_of, recovery_model};
+use super::define::{Rows, View};
+use super::source::Source;
+use crate::error::Result;
+use daruma_base::Lsn;
+
+pub(super) const VIEWS: &[View] = &[
+    View::sys("dm_db_log_space_usage", SPACE_USAGE, space_usage),
+    View::function("dm_db_log_stats", (1, 1), LOG_STATS, log_stats),
+    View::function("dm_db_log_info", (1, 1), LOG_INFO, log_info),
+    View::function("dm_io_virtual_file_stats", (2, 2), FILE_STATS, file_stats),
+    View::sys("dm_tran_persistent_version_store_stats", VERSION_STORE, version_store),
+    View::sys("dm_tran_aborted_transactions", ABORTED, super::define::nothing),
+    View::sys("dm_tran_version_store_space_usage", VERSION_SPACE, version_space),
+];
+
+const SPACE_USAGE: &str = "
+    database_id int; total_log_size_in_bytes bigint; used_log_space_in_bytes bigint; used_log_space_in_percent real;
+    log_space_in_bytes_since_last_backup bigint";
+
+fn space_usage(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let log = source.open()?.storage.log_stats();
+    rows.add()
+        .set("database_id", source.database.0)
+        .set("total_log_size_in_bytes", log.size_bytes)
+        .set("used_log_space_in_bytes", log.used_bytes)
+        .set("used_log_space_in_percent", percent(log.used_bytes, log.size_bytes))
+        .set("log_space_in_bytes_since_last_backup", log.used_bytes);
+    Ok(())
+}
+
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    match whole {
+        0 => 0.0,
+        whole => part as f64 * 100.0 / whole as f64,
+    }
+}
+
+const MIB: f64 = 1_048_576.0;
+
+const LOG_STATS: &str = "
+    database_id int; recovery_model nvarchar(60)?; log_min_lsn nvarchar(24)?; log_end_lsn nvarchar(24)?;
+    current_vlf_sequence_number bigint?; current_vlf_size_mb float?; total_vlf_count bigint?; total_log_size_mb float?;
+    active_vlf_count bigint?; active_log_size_mb float?; log_truncation_holdup_reason nvarchar(60)?;
+    log_backup_time datetime?; log_backup_lsn nvarchar(24)?; log_since_last_log_backup_mb float?;
+    log_checkpoint_lsn nvarchar(24)?; log_since_last_checkpoint_mb float?; log_recovery_lsn nvarchar(24)?;
+    log_recovery_size_mb float?; recovery_vlf_count bigint?; log_state int? = 1; log_state_desc nvarchar(60)? = DURABLE";
+
+fn log_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for entry in source.databases_of_argument(0)? {
+        let Ok(open) = entry.open() else { continue };
+        let log = open.storage.log_stats();
+        let since = |lsn: Lsn| log.end_lsn.0.saturating_sub(lsn.0) as f64 / MIB;
+        rows.add()
+            .set("database_id", entry.id().0)
+            .set("recovery_model", recovery_model(open.storage.settings().recovery_model).1)
+            .set("log_min_lsn", lsn_text(log.min_lsn))
+            .set("log_end_lsn", lsn_text(log.end_lsn))
+            .set("total_log_size_mb", log.size_bytes as f64 / MIB)
+            .set("active_log_size_mb", log.used_bytes as f64 / MIB)
+            .set("log_truncation_holdup_reason", log.reuse_wait)
+            .set("log_checkpoint_lsn", lsn_text(log.checkpoint_lsn))
+            .set("log_since_last_checkpoint_mb", since(log.checkpoint_lsn))
+            .set("log_recovery_lsn", lsn_text(log.min_lsn))
+            .set("log_recovery_size_mb", since(log.min_lsn));
+    }
+    Ok(())
+}
+
+/// `00000001:0000abcd:0001`, the product's form of a log sequence number.
+pub(crate) fn lsn_text(lsn: Lsn) -> String {
+    format!("{lsn}:0001")
+}
+
+const LOG_INFO: &str = "
+    database_id int; file_id smallint; vlf_begin_offset bigint; vlf_size_mb float; vlf_sequence_number bigint;
+    vlf_active bit; vlf_status int; vlf_parity tinyint; vlf_first_lsn nvarchar(48)?; vlf_create_lsn nvarchar(48)?;
+    vlf_encryptor_thumbprint varbinary(20)?";
+
+/// The log file as one virtual log: storage reuses it as a circle without inner borders.
+fn log_info(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for entry in source.databases_of_argument(0)? {
+        let Ok(open) = entry.open() else { continue };
+        let log = open.storage.log_stats();
+        for file in files_of(&entry).iter().filter(|f| f.is_log()) {
+            rows.add()
+                .set("database_id", entry.id().0)
+                .set("file_id", file.id)
+                .set("vlf_size_mb", file.size_pages as f64 * 8_192.0 / MIB)
+                .set("vlf_sequence_number", 1)
+                .set("vlf_active", true)
+                .set("vlf_status", 2)
+                .set("vlf_parity", 64)
+                .set("vlf_first_lsn", lsn_text(log.min_lsn))
+                .set("vlf_create_lsn", lsn_text(Lsn::NONE));
+        }
+    }
+    Ok(())
+}
+
+const FILE_STATS: &str = "
+    database_id smallint?; file_id smallint?; sample_ms bigint; num_of_reads bigint; num_of_bytes_read bigint;
+    io_stall_read_ms bigint; io_stall_queued_read_ms bigint; num_of_writes bigint; num_of_bytes_written bigint;
+    io_stall_write_ms bigint; io_stall_queued_write_ms bigint; io_stall bigint; size_on_disk_bytes bigint;
+    file_handle varbinary(8)";
+
+fn file_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let instance = source.instance()?;
+    let running_ms = (instance.now_utc() - instance.started_utc()) / 10_000;
+    let wanted = source.integer_argument(1);
+    for entry in source.databases_of_argument(0)? {
+        let log = entry.open().map(|open| open.storage.log_stats()).unwrap_or_default();
+        for file in files_of(&entry).iter().filter(|f| wanted.is_none_or(|id| id == i64::from(f.id))) {
+            rows.add()
+                .set("database_id", entry.id().0)
+                .set("file_id", file.id)
+                .set("sample_ms", running_ms)
+                .set("size_on_disk_bytes", file.size_pages * 8_192);
+            if file.is_log() {
+                rows.set("num_of_writes", log.flushes).set("num_of_bytes_written", log.flushed_bytes);
+            }
+        }
+    }
+    Ok(())
+}
+
+const VERSION_STORE: &str = "
+    database_id int?; pvs_filegroup_id smallint?; persistent_version_store_size_kb bigint? = 0;
+    online_index_version_store_size_kb bigint? = 0; current_aborted_transaction_count bigint? = 0;
+    oldest_active_transaction_id bigint? = 0; oldest_aborted_transaction_id bigint? = 0; min_transaction_timestamp bigint? = 0;
+    online_index_min_transaction_timestamp bigint? = 0; secondary_low_water_mark bigint? = 0;
+    offrow_version_cleaner_start_time datetime2(7)?; offrow_version_cleaner_end_time datetime2(7)?;
+    aborted_version_cleaner_start_time datetime2(7)?; aborted_version_cleaner_end_time datetime2(7)?;
+    pvs_off_row_page_skipped_low_water_mark bigint? = 0; pvs_off_row_page_skipped_transaction_not_cleaned bigint? = 0;
+    pvs_off_row_page_skipped_oldest_active_xdesid bigint? = 0; pvs_off_row_page_skipped_min_useful_xts bigint? = 0;
+    pvs_off_row_page_skipped_oldest_snapshot bigint? = 0; pvs_off_row_page_skipped_oldest_aborted_xdesid bigint? = 0";
+
+fn version_store(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for entry in source.instance()?.databases() {
+        let Ok(open) = entry.open() else { continue };
+        let oldest = open.storage.active_transactions().iter().map(|(id, _)| id.0).min();
+        rows.add()
+            .set("database_id", entry.id().0)
+            .set("pvs_filegroup_id", entry.def().version_store_filegroup)
+            .set("oldest_active_transaction_id", oldest.unwrap_or(0));
+    }
+    Ok(())
+}
+
+const ABORTED: &str = "
+    transaction_id int; database_id int; begin_xact_lsn numeric(25,0)?; end_xact_lsn numeric(25,0)?; begin_time datetime?;
+    nest_aborted bit";
+const VERSION_SPACE: &str = "database_id int; reserved_page_count bigint; reserved_space_kb bigint";
+
+fn version_space(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for entry in source.instance()?.databases() {
+        rows.add().set("database_id", entry.id().0);
+    }
+    Ok(())
+}

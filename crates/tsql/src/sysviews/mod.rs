@@ -1,0 +1,58 @@
+//! System views and table-valued system functions.
+//!
+//! Theory: a view is a description (`define`) and a function that fills rows from the instance, the catalog of the
+//! database it is seen from, and storage (`source`). Nothing is stored, so a view is right at the moment it is read.
+//! The views list themselves: `sys.all_views`, `sys.all_columns` and `sys.all_objects` read the registry.
+//!
+//! Map: `databases`, `objects`, `columns`, `indexes`, `constraints`, `principals`, `server`, `activity` (sessions,
+//! locks, transactions), `log`, `information_schema`, `old` (names of SQL Server 2000), `empty` (features that are not
+//! here), `names` (ids of system objects).
+
+mod activity;
+mod columns;
+mod constraints;
+mod databases;
+mod define;
+mod empty;
+mod indexes;
+mod information_schema;
+mod log;
+mod names;
+mod objects;
+mod old;
+mod principals;
+mod server;
+mod source;
+
+pub use names::{SystemObject, system_object_by_id, system_object_id, system_objects};
+pub(crate) use columns::{BUILT_IN, built_in_ids};
+pub(crate) use log::{lsn_text, percent};
+
+use crate::instance::Registry;
+use define::{Registered, View};
+use std::sync::Arc;
+
+const ALL: &[&[View]] = &[
+    databases::VIEWS,
+    objects::VIEWS,
+    columns::VIEWS,
+    indexes::VIEWS,
+    constraints::VIEWS,
+    principals::VIEWS,
+    server::VIEWS,
+    activity::VIEWS,
+    log::VIEWS,
+    information_schema::VIEWS,
+    old::VIEWS,
+    empty::VIEWS,
+];
+
+/// Adds every view and function to the registry.
+pub fn register(registry: &mut Registry) {
+    for view in ALL.iter().copied().flatten() {
+        registry.add_table(view.schema, Arc::new(Registered::new(view)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

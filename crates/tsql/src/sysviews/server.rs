@@ -1,0 +1,347 @@
+//! The server itself: configuration, messages, languages, waits, counters, machine.
+
+use super::databases::files_of;
+use super::define::{Rows, View, nothing};
+use super::source::Source;
+use crate::error::Result;
+use crate::instance::{OPTIONS, PRODUCT_VERSION};
+use crate::messages;
+use daruma_value::collation::all_names;
+
+pub(super) const VIEWS: &[View] = &[
+    View::sys("configurations", CONFIGURATIONS, configurations),
+    View::sys("messages", MESSAGES, all_messages),
+    View::sys("syslanguages", LANGUAGES, languages),
+    View::sys("syscharsets", CHARSETS, charsets),
+    View::sys("servers", SERVERS, servers),
+    View::sys("sysservers", SYSSERVERS, sysservers),
+    View::sys("endpoints", ENDPOINTS, endpoints),
+    View::sys("tcp_endpoints", TCP_ENDPOINTS, tcp_endpoints),
+    View::sys("time_zone_info", "name sysname; current_utc_offset nvarchar(6); is_currently_dst bit", time_zones),
+    View::function("fn_helpcollations", (0, 0), "name sysname; description nvarchar(1000)", collations),
+    View::sys("dm_os_wait_stats", WAITS, waits),
+    View::sys("dm_os_performance_counters", COUNTERS, counters),
+    View::sys("dm_os_host_info", HOST, host),
+    View::sys("dm_os_sys_info", SYS_INFO, sys_info),
+    View::sys("dm_os_windows_info", WINDOWS, nothing),
+    View::sys("dm_server_services", SERVICES, services),
+    View::sys("dm_os_schedulers", SCHEDULERS, schedulers),
+    View::sys("dm_os_process_memory", PROCESS_MEMORY, nothing),
+    View::sys("dm_os_sys_memory", SYS_MEMORY, nothing),
+];
+
+const CONFIGURATIONS: &str = "
+    configuration_id int; name nvarchar(35); value sql_variant?; minimum sql_variant?; maximum sql_variant?;
+    value_in_use sql_variant?; description nvarchar(255); is_dynamic bit; is_advanced bit";
+
+fn configurations(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let configuration = &source.instance()?.configuration;
+    for option in OPTIONS {
+        let Some(values) = configuration.get(option.name) else { continue };
+        rows.add()
+            .set("configuration_id", option.id)
+            .set("name", option.name)
+            .set("value", values.value)
+            .set("minimum", option.minimum)
+            .set("maximum", option.maximum)
+            .set("value_in_use", values.value_in_use)
+            .set("description", option.name)
+            .set("is_dynamic", option.is_dynamic)
+            .set("is_advanced", option.is_advanced);
+    }
+    Ok(())
+}
+
+const MESSAGES: &str = "message_id int; language_id smallint = 1033; severity tinyint?; is_event_logged bit?; text nvarchar(2048)";
+
+fn all_messages(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for message in messages::all() {
+        rows.add()
+            .set("message_id", message.number)
+            .set("severity", message.severity)
+            .set("is_event_logged", message.severity >= 19)
+            .set("text", message.text);
+    }
+    Ok(())
+}
+
+const LANGUAGES: &str = "
+    langid smallint; dateformat nchar(3); datefirst tinyint; upgrade int?; name sysname; alias sysname?; months nvarchar(372)?;
+    shortmonths nvarchar(132)?; days nvarchar(217)?; lcid int; msglangid smallint";
+
+fn languages(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    rows.add()
+        .set("dateformat", "mdy")
+        .set("datefirst", 7)
+        .set("upgrade", 0)
+        .set("name", "us_english")
+        .set("alias", "English")
+        .set("months", "January,February,March,April,May,June,July,August,September,October,November,December")
+        .set("shortmonths", "Jan,Feb,Mar,Apr,May,Jun,Jul,Aug,Sep,Oct,Nov,Dec")
+        .set("days", "Monday,Tuesday,Wednesday,Thursday,Friday,Saturday,Sunday")
+        .set("lcid", 1_033)
+        .set("msglangid", 1_033);
+    Ok(())
+}
+
+const CHARSETS: &str = "
+    type smallint; id tinyint; csid tinyint; status smallint?; name sysname; description nvarchar(255)?;
+    binarydefinition varbinary(6000)?; definition image?";
+
+fn charsets(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    rows.add()
+        .set("type", 1_001)
+        .set("id", 1)
+        .set("name", "iso_1")
+        .set("description", "ISO 8859-1 (Latin-1), Western European 8-bit character set.");
+    rows.add()
+        .set("type", 2_001)
+        .set("id", 52)
+        .set("csid", 1)
+        .set("name", "nocase_iso")
+        .set("description", "Case-insensitive dictionary sort order for Western European languages.");
+    Ok(())
+}
+
+const SERVERS: &str = "
+    server_id int; name sysname; product sysname = SQL Server; provider sysname = SQLNCLI; data_source nvarchar(4000)?;
+    location nvarchar(4000)?; provider_string nvarchar(4000)?; catalog sysname?; connect_timeout int?; query_timeout int?;
+    is_linked bit; is_remote_login_enabled bit = 1; is_rpc_out_enabled bit = 1; is_data_access_enabled bit;
+    is_collation_compatible bit; uses_remote_collation bit = 1; collation_name sysname?; lazy_schema_validation bit;
+    is_system bit; is_publisher bit; is_subscriber bit?; is_distributor bit?; is_nonsql_subscriber bit?;
+    is_remote_proc_transaction_promotion_enabled bit? = 0; modify_date datetime; is_rda_server bit? = 0";
+
+fn servers(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let instance = source.instance()?;
+    let name = &instance.options().server_name;
+    rows.add().set("name", name).set("data_source", name).set("modify_date", source.time(instance.started_utc()));
+    Ok(())
+}
+
+const SYSSERVERS: &str = "
+    srvid smallint?; srvstatus smallint?; srvname sysname; srvproduct nvarchar(128) = SQL Server;
+    providername nvarchar(128) = SQLOLEDB; datasource nvarchar(4000)?; location nvarchar(4000)?;
+    providerstring nvarchar(4000)?; schemadate datetime; topologyx int?; topologyy int?; catalog sysname?;
+    srvcollation sysname?; connecttimeout int?; querytimeout int?; srvnetname char(30)?; isremote bit? = 1; rpc bit = 1";
+
+fn sysservers(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let instance = source.instance()?;
+    let name = &instance.options().server_name;
+    rows.add()
+        .set("srvid", 0)
+        .set("srvname", name)
+        .set("datasource", name)
+        .set("schemadate", source.time(instance.started_utc()))
+        .set("srvnetname", name);
+    Ok(())
+}
+
+macro_rules! endpoint_columns {
+    () => {
+        "name sysname; endpoint_id int; principal_id int? = 1; protocol tinyint = 2; protocol_desc nvarchar(60)? = TCP;
+        type tinyint = 2; type_desc nvarchar(60)? = TSQL; state tinyint? = 0; state_desc nvarchar(60)? = STARTED;
+        is_admin_endpoint bit;"
+    };
+}
+const ENDPOINTS: &str = endpoint_columns!();
+const TCP_ENDPOINTS: &str = concat!(
+    endpoint_columns!(),
+    "port int = 1433; is_dynamic_port bit; ip_address nvarchar(45)?"
+);
+
+fn endpoints(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    rows.add().set("name", "TSQL Default TCP").set("endpoint_id", 4);
+    Ok(())
+}
+
+fn tcp_endpoints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    endpoints(source, rows)
+}
+
+fn time_zones(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    rows.add().set("name", "UTC").set("current_utc_offset", "+00:00");
+    Ok(())
+}
+
+fn collations(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for (id, name) in all_names() {
+        rows.add().set("name", name).set("description", id.description());
+    }
+    Ok(())
+}
+
+const WAITS: &str = "
+    wait_type nvarchar(60); waiting_tasks_count bigint; wait_time_ms bigint; max_wait_time_ms bigint;
+    signal_wait_time_ms bigint";
+
+fn waits(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for stat in source.instance()?.engine().waits().stats() {
+        rows.add()
+            .set("wait_type", stat.kind.name())
+            .set("waiting_tasks_count", stat.count)
+            .set("wait_time_ms", milliseconds(stat.total))
+            .set("max_wait_time_ms", milliseconds(stat.max));
+    }
+    Ok(())
+}
+
+fn milliseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+const COUNTERS: &str = "object_name nchar(128); counter_name nchar(128); instance_name nchar(128)?; cntr_value bigint; cntr_type int";
+
+/// A value as it is now.
+const RAW: i32 = 65_792;
+/// A total from which the reader computes a rate.
+const PER_SECOND: i32 = 272_696_576;
+
+struct CounterRows<'r, 'c> {
+    rows: &'r mut Rows<'c>,
+}
+
+impl CounterRows<'_, '_> {
+    fn add(&mut self, object: &str, counter: &str, instance: &str, value: u64, kind: i32) {
+        self.rows
+            .add()
+            .set("object_name", format!("SQLServer:{object}"))
+            .set("counter_name", counter)
+            .set("instance_name", instance)
+            .set("cntr_value", value)
+            .set("cntr_type", kind);
+    }
+}
+
+fn counters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let instance = source.instance()?;
+    let mut out = CounterRows { rows };
+    out.add("General Statistics", "User Connections", "", instance.sessions.count() as u64, RAW);
+    let open_transactions = instance.sessions.all().iter().filter(|s| s.activity.lock().open_transactions > 0).count();
+    out.add("Transactions", "Transactions", "", open_transactions as u64, RAW);
+    let processes = instance.sessions.all().iter().filter(|s| instance.engine().blocked_by(&s.owner).is_some()).count();
+    out.add("General Statistics", "Processes blocked", "", processes as u64, RAW);
+    for entry in instance.databases() {
+        let Ok(open) = entry.open() else { continue };
+        let name = entry.name();
+        let log = open.storage.log_stats();
+        let kilobytes = |pages: u64| pages * 8;
+        let data_pages: u64 = files_of(&entry).iter().filter(|f| !f.is_log()).map(|f| f.size_pages).sum();
+        let active = open.storage.active_transactions().len() as u64;
+        out.add("Databases", "Data File(s) Size (KB)", &name, kilobytes(data_pages), RAW);
+        out.add("Databases", "Log File(s) Size (KB)", &name, log.size_bytes / 1_024, RAW);
+        out.add("Databases", "Log File(s) Used Size (KB)", &name, log.used_bytes / 1_024, RAW);
+        out.add("Databases", "Percent Log Used", &name, log.used_bytes * 100 / log.size_bytes.max(1), RAW);
+        out.add("Databases", "Active Transactions", &name, active, RAW);
+        out.add("Databases", "Log Flushes/sec", &name, log.flushes, PER_SECOND);
+        out.add("Databases", "Log Bytes Flushed/sec", &name, log.flushed_bytes, PER_SECOND);
+    }
+    for stat in instance.engine().waits().stats().iter().filter(|s| s.kind.name().starts_with("LCK_M_")) {
+        out.add("Locks", "Lock Waits/sec", stat.kind.name(), stat.count, PER_SECOND);
+    }
+    Ok(())
+}
+
+const HOST: &str = "
+    host_platform nvarchar(256); host_distribution nvarchar(256); host_release nvarchar(256);
+    host_service_pack_level nvarchar(256); host_sku int?; os_language_version int; host_architecture nvarchar(256)";
+
+fn host(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    rows.add()
+        .set("host_platform", platform())
+        .set("host_distribution", &source.instance()?.options().host_description)
+        .set("host_architecture", architecture());
+    Ok(())
+}
+
+/// `Windows` or `Linux`, as the product says; other systems by their own name.
+fn platform() -> &'static str {
+    match std::env::consts::OS {
+        "linux" => "Linux",
+        "windows" => "Windows",
+        other => other,
+    }
+}
+
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "X64",
+        "aarch64" => "Arm64",
+        other => other,
+    }
+}
+
+const SYS_INFO: &str = "
+    cpu_ticks bigint; ms_ticks bigint; cpu_count int; hyperthread_ratio int = 1; physical_memory_kb bigint;
+    virtual_memory_kb bigint; committed_kb bigint; committed_target_kb bigint; visible_target_kb bigint;
+    stack_size_in_bytes int = 2093056; os_quantum bigint = 4; os_error_mode int = 5; os_priority_class int? = 32;
+    max_workers_count int = 512; scheduler_count int; scheduler_total_count int; deadlock_monitor_serial_number int;
+    sqlserver_start_time_ms_ticks bigint; sqlserver_start_time datetime; affinity_type int = 2;
+    affinity_type_desc varchar(60) = AUTO; process_kernel_time_ms bigint; process_user_time_ms bigint;
+    time_source int = 1; time_source_desc nvarchar(60) = MULTIMEDIA_TIMER; virtual_machine_type int;
+    virtual_machine_type_desc nvarchar(60) = NONE; softnuma_configuration int; softnuma_configuration_desc nvarchar(60) = OFF;
+    process_physical_affinity nvarchar(3072); sql_memory_model int = 1; sql_memory_model_desc nvarchar(60) = CONVENTIONAL;
+    socket_count int = 1; cores_per_socket int; numa_node_count int = 1; container_type int;
+    container_type_desc nvarchar(60) = NONE";
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn sys_info(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let instance = source.instance()?;
+    let running_ms = (instance.now_utc() - instance.started_utc()) / 10_000;
+    let pool_kb = instance.options().buffer_pool_pages * 8;
+    rows.add()
+        .set("cpu_ticks", running_ms)
+        .set("ms_ticks", running_ms)
+        .set("cpu_count", processors())
+        .set("physical_memory_kb", pool_kb)
+        .set("committed_kb", pool_kb)
+        .set("committed_target_kb", pool_kb)
+        .set("visible_target_kb", pool_kb)
+        .set("scheduler_count", processors())
+        .set("scheduler_total_count", processors())
+        .set("sqlserver_start_time", source.time(instance.started_utc()))
+        .set("cores_per_socket", processors());
+    Ok(())
+}
+
+const WINDOWS: &str = "
+    windows_release nvarchar(256); windows_service_pack_level nvarchar(256); windows_sku int?; os_language_version int";
+
+const SERVICES: &str = "
+    servicename nvarchar(256); startup_type int? = 2; startup_type_desc nvarchar(256)? = Automatic; status int? = 4;
+    status_desc nvarchar(256)? = Running; process_id int?; last_startup_time datetimeoffset(7)?; service_account nvarchar(256)?;
+    filename nvarchar(256)?; is_clustered nvarchar(1)? = N; cluster_nodename nvarchar(256)?;
+    instant_file_initialization_enabled nvarchar(1)? = N";
+
+fn services(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    rows.add()
+        .set("servicename", format!("SQL Server (MSSQLSERVER) {PRODUCT_VERSION}"))
+        .set("last_startup_time", source.time(source.instance()?.started_utc()));
+    Ok(())
+}
+
+const SCHEDULERS: &str = "
+    scheduler_address varbinary(8); parent_node_id int; scheduler_id int; cpu_id smallint; status nvarchar(60) = VISIBLE ONLINE;
+    is_online bit = 1; is_idle bit; preemptive_switches_count int; context_switches_count int; idle_switches_count int;
+    current_tasks_count int; runnable_tasks_count int; current_workers_count int; active_workers_count int;
+    work_queue_count bigint; pending_disk_io_count int; load_factor int; yield_count int";
+
+fn schedulers(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for id in 0..processors() {
+        rows.add().set("scheduler_id", id).set("cpu_id", id);
+    }
+    Ok(())
+}
+
+const PROCESS_MEMORY: &str = "
+    physical_memory_in_use_kb bigint; large_page_allocations_kb bigint; locked_page_allocations_kb bigint;
+    total_virtual_address_space_kb bigint; virtual_address_space_reserved_kb bigint;
+    virtual_address_space_committed_kb bigint; virtual_address_space_available_kb bigint; page_fault_count bigint;
+    memory_utilization_percentage int; available_commit_limit_kb bigint; process_physical_memory_low bit;
+    process_virtual_memory_low bit";
+const SYS_MEMORY: &str = "
+    total_physical_memory_kb bigint; available_physical_memory_kb bigint; total_page_file_kb bigint;
+    available_page_file_kb bigint; system_cache_kb bigint; kernel_paged_pool_kb bigint; kernel_nonpaged_pool_kb bigint;
+    system_high_memory_signal_state bit; system_low_memory_signal_state bit; system_memory_state_desc nvarchar(256)";
