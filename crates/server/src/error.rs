@@ -22,6 +22,8 @@ pub enum ServerError {
     MakeCertificate(#[from] rcgen::Error),
     #[error("a certificate and its key must be given together")]
     HalfCertificate,
+    #[error("{} is in use by another server", path.display())]
+    InUse { path: PathBuf },
     #[error("a thread cannot be started: {0}")]
     Thread(io::Error),
     #[error("{0}")]

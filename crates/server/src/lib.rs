@@ -13,7 +13,8 @@
 //! | requests, reset, attention, bulk load | `connection` |
 //! | results as tokens | `reply` |
 //! | cancel, KILL, lost clients | `watcher` |
-//! | credentials, sessions, calls by number | [`engine`], `calls` |
+//! | credentials, sessions, calls | [`engine`] |
+//! | start and stop of it all | [`program`] |
 //!
 //! Invariants
 //! 1. Bytes from a client end at most that client's connection, with the reason in the error log.
@@ -25,11 +26,13 @@
 
 mod bulk;
 mod connection;
+pub mod engine;
 pub mod error;
 mod handshake;
 pub mod listener;
 mod output;
 pub mod password;
+pub mod program;
 mod reply;
 pub mod service;
 pub mod tls;
@@ -38,6 +41,6 @@ mod watcher;
 mod wire;
 
 pub use error::ServerError;
-pub use listener::{Limits, Listener};
+pub use listener::{Limits, Listener, Waker};
 pub use service::{BulkRows, ConnectionInfo, Refusal, RequestEnd, Service, ServiceSession, Shutdown};
 pub use tls::{EncryptionPolicy, TlsSettings};

@@ -1,0 +1,165 @@
+//! `daruma serve`: runs a server until a signal or SHUTDOWN ends it.
+
+use clap::{Args, ValueEnum};
+use daruma_server::program::{Program, ProgramOptions};
+use daruma_server::{EncryptionPolicy, ServerError};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+
+const LISTEN_DEFAULT: &str = "127.0.0.1";
+const PORT_DEFAULT: u16 = 1433;
+
+/// Run a database server.
+///
+/// The password of `sa` is taken from MSSQL_SA_PASSWORD. Without it, and without an earlier one, a password is made and
+/// shown once. The server prints one line that begins with `ready` when it accepts connections; SIGTERM and SIGINT make
+/// it checkpoint and stop.
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// Folder of the system databases, the error log and new databases
+    #[arg(long, value_name = "DIR", env = "MSSQL_DATA_DIR", default_value = "./daruma-data")]
+    data: PathBuf,
+
+    /// Address and port to accept connections on; port 0 takes a free one [default: 127.0.0.1:1433]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
+
+    /// Port, where --listen does not say one
+    #[arg(long, value_name = "PORT", env = "MSSQL_TCP_PORT", default_value_t = PORT_DEFAULT, hide = true)]
+    port: u16,
+
+    /// Memory for data pages, in bytes or with K, M or G [default: a quarter of the machine's]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory: Option<u64>,
+
+    /// Encryption: off = none; on = as the client wishes, the login always; required = everything; strict = TDS 8.0 only
+    #[arg(long, value_enum, default_value_t = Encrypt::On)]
+    encrypt: Encrypt,
+
+    /// Certificate chain (PEM); without it the server makes a certificate and keeps it in the data folder
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Encrypt {
+    Off,
+    On,
+    Required,
+    Strict,
+}
+
+impl From<Encrypt> for EncryptionPolicy {
+    fn from(encrypt: Encrypt) -> EncryptionPolicy {
+        match encrypt {
+            Encrypt::Off => EncryptionPolicy::Off,
+            Encrypt::On => EncryptionPolicy::On,
+            Encrypt::Required => EncryptionPolicy::Required,
+            Encrypt::Strict => EncryptionPolicy::Strict,
+        }
+    }
+}
+
+pub fn run(args: &ServeArgs) -> ExitCode {
+    match serve(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("daruma: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(args: &ServeArgs) -> Result<(), ServerError> {
+    // Before anything is opened, so that a signal during recovery is not lost.
+    let signals = Signals::new([SIGTERM, SIGINT]).map_err(ServerError::Thread)?;
+    let program = Program::start(&options(args))?;
+    if let Some(password) = program.made_password() {
+        eprintln!("password of sa, shown only now: {password}");
+    }
+    let address = program.address();
+    eprintln!("ready {address} data {} encrypt {:?}", args.data.display(), args.encrypt);
+    let waker = program.waker();
+    let handling = move || handle(signals, &waker);
+    thread::Builder::new().name("signals".to_string()).spawn(handling).map_err(ServerError::Thread)?;
+    program.wait();
+    program.stop()
+}
+
+/// The first signal stops in good order. A second one means it: recovery does the rest at the next start.
+fn handle(mut signals: Signals, waker: &daruma_server::Waker) {
+    let mut pending = signals.forever();
+    if pending.next().is_some() {
+        waker.wake();
+    }
+    if pending.next().is_some() {
+        eprintln!("daruma: stopped without a checkpoint");
+        std::process::exit(1);
+    }
+}
+
+fn options(args: &ServeArgs) -> ProgramOptions {
+    let listen = match &args.listen {
+        None => format!("{LISTEN_DEFAULT}:{}", args.port),
+        Some(listen) if has_port(listen) => listen.clone(),
+        Some(address) => format!("{address}:{}", args.port),
+    };
+    ProgramOptions {
+        data_dir: args.data.clone(),
+        listen,
+        // Read here rather than as an option: arguments show in the list of processes.
+        sa_password: std::env::var("MSSQL_SA_PASSWORD").ok().filter(|p| !p.is_empty()),
+        memory_bytes: args.memory,
+        encryption: args.encrypt.into(),
+        certificate: args.tls_cert.clone().zip(args.tls_key.clone()),
+    }
+}
+
+/// Does an address end with a port? A bare IPv6 address has colons of its own.
+fn has_port(listen: &str) -> bool {
+    match listen.rsplit_once(':') {
+        Some((host, port)) => port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')),
+        None => false,
+    }
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let upper = text.trim().to_ascii_uppercase();
+    let upper = upper.strip_suffix("IB").or(upper.strip_suffix('B')).unwrap_or(&upper);
+    let (digits, shift) = match upper.char_indices().last() {
+        Some((at, 'K')) => (upper.get(..at), 10),
+        Some((at, 'M')) => (upper.get(..at), 20),
+        Some((at, 'G')) => (upper.get(..at), 30),
+        Some((at, 'T')) => (upper.get(..at), 40),
+        _ => (Some(upper), 0),
+    };
+    let number = digits.and_then(|d| d.parse::<u64>().ok());
+    let bytes = number.and_then(|n| n.checked_mul(1 << shift));
+    bytes.ok_or_else(|| format!("'{text}' is not a number of bytes like 512M or 2G"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_suffixes() {
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert_eq!(parse_bytes("512m"), Ok(512 << 20));
+        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
+        assert!(parse_bytes("").is_err() && parse_bytes("many").is_err() && parse_bytes("99999999999T").is_err());
+    }
+
+    #[test]
+    fn ports_are_recognised() {
+        assert!(has_port("0.0.0.0:0") && has_port("[::1]:1433") && has_port("localhost:14330"));
+        assert!(!has_port("::1") && !has_port("[::1]") && !has_port("localhost"));
+    }
+}

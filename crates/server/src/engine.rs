@@ -1,0 +1,224 @@
+//! The real service: logins of master, sessions of an instance, calls as the session wants them.
+
+use crate::password::Argon2Hasher;
+use crate::service::{BulkRows, ConnectionInfo, Refusal, RequestEnd, Service, ServiceSession, Shutdown};
+use daruma_base::{CancelFlag, WaitRegistry};
+use daruma_tds::login::Login7;
+use daruma_tds::request::{Begin, ParamValue, RpcCall, RpcParam, RpcRequest, RpcTarget, TransactionRequest};
+use daruma_tsql::error::{Result, SqlError};
+use daruma_tsql::instance::{Instance, LoginInfo, PasswordHasher, ShutdownRequest};
+use daruma_tsql::session::{self, RpcArgument, RpcProcedure, Session};
+use daruma_tsql::sink::{Done, DoneKind, Sink};
+use std::sync::Arc;
+
+/// Most connections when `user connections` is 0.
+const CONNECTIONS_MAX: usize = 32_767;
+/// What clients may learn of a failed login.
+const STATE_TOLD: u8 = 1;
+
+impl PasswordHasher for Argon2Hasher {
+    fn hash(&self, password: &str) -> Result<String> {
+        self.hash_password(password)
+    }
+
+    fn verify(&self, password: &str, hash: &str) -> bool {
+        self.verify_password(password, hash)
+    }
+}
+
+pub struct EngineService {
+    instance: Arc<Instance>,
+    server_name: String,
+}
+
+impl EngineService {
+    pub fn new(instance: Arc<Instance>) -> EngineService {
+        let server_name = instance.options().server_name.clone();
+        EngineService { instance, server_name }
+    }
+
+    /// Name and password; the reason of a refusal is for the log alone.
+    fn authenticate(&self, login: &Login7) -> std::result::Result<String, Refusal> {
+        let name = &login.user_name;
+        if login.wants_integrated_security() {
+            let text = "Login failed. The login is from an untrusted domain and cannot be used with Integrated authentication.";
+            let told = SqlError::new(18452, 14, STATE_TOLD, text);
+            return Err(Refusal { messages: vec![told], state: STATE_TOLD, reason: "Integrated authentication is not offered.".into() });
+        }
+        let known = self.instance.logins.get(name);
+        if let Some(login) = self.instance.logins.authenticate(name, login.password.reveal()) {
+            return Ok(login.name.clone());
+        }
+        let (state, reason) = match known {
+            None => (5, "Could not find a login matching the name provided."),
+            Some(login) if login.disabled => (7, "An error occurred while evaluating the password."),
+            Some(_) => (8, "Password did not match that for the login provided."),
+        };
+        Err(Refusal { messages: vec![login_failed(name)], state, reason: reason.into() })
+    }
+}
+
+fn login_failed(name: &str) -> SqlError {
+    SqlError::new(18456, 14, STATE_TOLD, format!("Login failed for user '{name}'."))
+}
+
+impl Service for EngineService {
+    fn server_name(&self) -> &str {
+        &self.server_name
+    }
+
+    fn write_log(&self, source: &str, text: &str) {
+        self.instance.log.write(source, text);
+    }
+
+    fn log_in(&self, login: &Login7, connection: &ConnectionInfo) -> std::result::Result<Box<dyn ServiceSession>, Refusal> {
+        let name = self.authenticate(login)?;
+        let info = LoginInfo {
+            login: name.clone(),
+            host: login.host_name.clone(),
+            program: login.app_name.clone(),
+            client_interface: login.library_name.clone(),
+            client_process_id: i32::try_from(login.client_pid).unwrap_or(0),
+            client_address: connection.client.ip().to_string(),
+            net_transport: "TCP".to_string(),
+            encrypted: connection.encrypted,
+            packet_size: i32::try_from(connection.packet_bytes).unwrap_or(0),
+            tds_version: login.version.login_value(),
+            database: login.database.clone(),
+            language: login.language.clone(),
+            ansi_defaults: login.is_odbc(),
+        };
+        match Session::new(&self.instance, info) {
+            Ok(session) => Ok(Box::new(EngineSession { session })),
+            Err(error) => {
+                let reason = format!("Failed to open the explicitly specified database '{}'.", login.database);
+                Err(Refusal { messages: vec![error, login_failed(&name)], state: 38, reason })
+            }
+        }
+    }
+
+    fn connections_max(&self) -> usize {
+        match usize::try_from(self.instance.configuration.in_use("user connections")) {
+            Ok(0) | Err(_) => CONNECTIONS_MAX,
+            Ok(limit) => limit,
+        }
+    }
+
+    fn waits(&self) -> Option<&WaitRegistry> {
+        Some(self.instance.engine().waits())
+    }
+
+    fn shutdown_requested(&self) -> Option<Shutdown> {
+        self.instance.shutdown_requested().map(|request| match request {
+            ShutdownRequest::Orderly => Shutdown::Orderly,
+            ShutdownRequest::NoWait => Shutdown::NoWait,
+        })
+    }
+}
+
+struct EngineSession {
+    session: Session,
+}
+
+impl ServiceSession for EngineSession {
+    fn spid(&self) -> i32 {
+        self.session.spid()
+    }
+
+    fn cancel_flag(&self) -> CancelFlag {
+        self.session.cancel_flag()
+    }
+
+    fn database(&self) -> String {
+        self.session.database_name()
+    }
+
+    fn language(&self) -> String {
+        "us_english".to_string()
+    }
+
+    fn batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd {
+        request_end(self.session.execute_batch(text, sink))
+    }
+
+    fn rpc(&mut self, request: RpcRequest, sink: &mut dyn Sink) -> RequestEnd {
+        let calls: Result<Vec<_>> = request.calls.into_iter().map(call).collect();
+        match calls {
+            Ok(calls) => request_end(self.session.execute_rpc(&calls, sink)),
+            Err(error) => refuse(&error, DoneKind::Procedure, self.session.in_transaction(), sink),
+        }
+    }
+
+    fn transaction(&mut self, request: TransactionRequest, sink: &mut dyn Sink) -> RequestEnd {
+        match transaction_request(request) {
+            Some(request) => request_end(self.session.execute_transaction(&request, sink)),
+            None => {
+                let error = SqlError::new(40510, 16, 1, "Distributed transactions are not supported in this version of SQL Server.");
+                refuse(&error, DoneKind::Statement, self.session.in_transaction(), sink)
+            }
+        }
+    }
+
+    fn bulk(&mut self, rows: &mut dyn BulkRows, sink: &mut dyn Sink) -> RequestEnd {
+        let _ = (rows, sink);
+        RequestEnd::Disconnect
+    }
+
+    fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) -> Result<()> {
+        self.session.reset(keep_transaction, sink)
+    }
+}
+
+fn request_end(end: session::RequestEnd) -> RequestEnd {
+    match end {
+        session::RequestEnd::Completed => RequestEnd::Completed,
+        session::RequestEnd::Cancelled => RequestEnd::Cancelled,
+        session::RequestEnd::Disconnect => RequestEnd::Disconnect,
+    }
+}
+
+/// An error of a request that the session never saw.
+fn refuse(error: &SqlError, kind: DoneKind, in_transaction: bool, sink: &mut dyn Sink) -> RequestEnd {
+    let done = Done { kind, command: 0, row_count: None, error: true, in_transaction };
+    match sink.message(error).and_then(|()| sink.done(done)) {
+        Ok(()) => RequestEnd::Completed,
+        Err(_) => RequestEnd::Disconnect,
+    }
+}
+
+fn call(call: RpcCall) -> Result<session::RpcRequest> {
+    let procedure = match call.target {
+        RpcTarget::Id(id) => RpcProcedure::Id(id as u16),
+        RpcTarget::Name(name) => RpcProcedure::Name(name),
+    };
+    let args: Result<Vec<_>> = call.params.into_iter().map(argument).collect();
+    let no_metadata = call.options & daruma_tds::request::rpc_option::NO_METADATA != 0;
+    Ok(session::RpcRequest { procedure, args: args?, no_metadata })
+}
+
+fn argument(param: RpcParam) -> Result<RpcArgument> {
+    let RpcParam { name, is_output, is_default, value } = param;
+    match value {
+        ParamValue::Scalar { type_info, value } => {
+            let data_type = type_info.data_type();
+            Ok(RpcArgument { name, value: (!is_default).then_some(value), data_type, output: is_output })
+        }
+        ParamValue::Table(table) => {
+            let text = format!("Column, parameter, or variable {name}. : Cannot find data type {}.", table.type_name);
+            Err(SqlError::new(2715, 16, 3, text))
+        }
+    }
+}
+
+/// `None` for requests of distributed transactions.
+fn transaction_request(request: TransactionRequest) -> Option<session::TransactionRequest> {
+    use session::TransactionRequest as Local;
+    let next = |begin: Option<Begin>| begin.map(|b| (b.isolation as u8, b.name));
+    match request {
+        TransactionRequest::Begin(Begin { isolation, name }) => Some(Local::Begin { isolation: isolation as u8, name }),
+        TransactionRequest::Commit { name, next: begin } => Some(Local::Commit { name, begin: next(begin) }),
+        TransactionRequest::Rollback { name, next: begin } => Some(Local::Rollback { name, begin: next(begin) }),
+        TransactionRequest::Save { name } => Some(Local::Save { name }),
+        TransactionRequest::GetDtcAddress { .. } | TransactionRequest::Propagate { .. } | TransactionRequest::Promote => None,
+    }
+}

@@ -1,0 +1,223 @@
+//! A whole server: engine, background work and listener, from a data folder to a closed one.
+//!
+//! Start: lock on the folder, engine with recovery, `sa` password, certificate, listener. Stop: the reverse.
+//! A crash at any point of either is a crash like any other: recovery takes care of it.
+
+use crate::engine::EngineService;
+use crate::error::ServerError;
+use crate::listener::{Limits, Listener, Waker};
+use crate::password::Argon2Hasher;
+use crate::tls::{EncryptionPolicy, TlsSettings};
+use daruma_base::Random;
+use daruma_tsql::instance::{Instance, InstanceOptions, ShutdownRequest};
+use parking_lot::{Condvar, Mutex};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File, OpenOptions};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+const LOCK_FILE: &str = "daruma.lock";
+const PAGE_BYTES: u64 = 8192;
+/// Pause of the background thread when nothing is left to do.
+const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
+/// What requests under way get when the server is told to stop.
+const SIGNAL_GRACE: Duration = Duration::from_secs(2);
+/// The same for SHUTDOWN, which waits for running statements.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(60);
+/// Letters of a made password; none that look alike.
+const PASSWORD_LETTERS: &[u8; 56] = b"abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+const PASSWORD_CHARS: usize = 20;
+const POOL_BYTES_MIN: u64 = 32 << 20;
+
+/// What the command line decides.
+#[derive(Clone, Debug)]
+pub struct ProgramOptions {
+    pub data_dir: PathBuf,
+    /// `address:port`; port 0 takes a free one.
+    pub listen: String,
+    pub sa_password: Option<String>,
+    /// Bytes of the buffer pool; `None` takes a quarter of the machine's memory.
+    pub memory_bytes: Option<u64>,
+    pub encryption: EncryptionPolicy,
+    /// Certificate chain and key as PEM files; `None` uses the ones in the data folder.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+/// A running server.
+pub struct Program {
+    instance: Arc<Instance>,
+    listener: Listener,
+    background: Background,
+    made_password: Option<String>,
+    _lock: File,
+}
+
+impl Program {
+    pub fn start(options: &ProgramOptions) -> Result<Program, ServerError> {
+        let lock = lock_folder(&options.data_dir)?;
+        let env = daruma_platform::env();
+        let pool_bytes = options.memory_bytes.unwrap_or_else(default_pool_bytes).max(POOL_BYTES_MIN);
+        let host = host_name();
+        let instance_options = InstanceOptions {
+            server_name: host.clone(),
+            buffer_pool_pages: usize::try_from(pool_bytes / PAGE_BYTES).unwrap_or(usize::MAX),
+            password_hasher: Arc::new(Argon2Hasher::new()),
+            host_description: format!("({})", std::env::consts::ARCH),
+        };
+        let random = env.random.clone();
+        let instance = Instance::start(env, &options.data_dir, instance_options)?;
+        let made_password = set_sa_password(&instance, options.sa_password.as_deref(), random.as_ref())?;
+        let tls = match &options.certificate {
+            Some((certificate, key)) => TlsSettings::from_files(options.encryption, certificate, key)?,
+            None => TlsSettings::from_directory(options.encryption, &options.data_dir, &[host])?,
+        };
+        let background = Background::start(instance.clone())?;
+        let service = Arc::new(EngineService::new(instance.clone()));
+        let listener = Listener::start(service, tls, Limits::default(), &options.listen)?;
+        instance.log.write("Server", &format!("Server is listening on [ {} ].", listener.address()));
+        instance.log.write("Server", "SQL Server is now ready for client connections. This is an informational message; no user action is required.");
+        Ok(Program { instance, listener, background, made_password, _lock: lock })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    /// The password made for `sa` at this start, to be shown once.
+    pub fn made_password(&self) -> Option<&str> {
+        self.made_password.as_deref()
+    }
+
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+
+    /// Lets [`Program::wait`] return, from a signal handler's thread for example.
+    pub fn waker(&self) -> Waker {
+        self.listener.waker()
+    }
+
+    /// Waits for SHUTDOWN or a [`Waker`].
+    pub fn wait(&self) {
+        self.listener.wait();
+    }
+
+    /// Ends all sessions, checkpoints and closes all files, unless SHUTDOWN WITH NOWAIT was said.
+    pub fn stop(self) -> Result<(), ServerError> {
+        let request = self.instance.shutdown_requested();
+        let grace = match request {
+            Some(ShutdownRequest::NoWait) => Duration::ZERO,
+            Some(ShutdownRequest::Orderly) => SHUTDOWN_GRACE,
+            None => SIGNAL_GRACE,
+        };
+        if !self.listener.stop(grace) {
+            self.instance.log.write("Server", "Some sessions did not end; their transactions are rolled back at the next start.");
+        }
+        self.background.stop();
+        self.instance.close(request.unwrap_or(ShutdownRequest::Orderly))?;
+        Ok(())
+    }
+}
+
+/// Two servers on the same files would destroy them: the second one is refused here, before it touches anything.
+fn lock_folder(data_dir: &Path) -> Result<File, ServerError> {
+    let failed = |source| ServerError::WriteFile { path: data_dir.join(LOCK_FILE), source };
+    fs::create_dir_all(data_dir).map_err(|source| ServerError::WriteFile { path: data_dir.to_path_buf(), source })?;
+    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(data_dir.join(LOCK_FILE));
+    let file = opened.map_err(failed)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(ServerError::InUse { path: data_dir.to_path_buf() }),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// A given password is set; without one and without an old one, a password is made.
+fn set_sa_password(instance: &Instance, given: Option<&str>, random: &dyn Random) -> Result<Option<String>, ServerError> {
+    let logins = &instance.logins;
+    match given {
+        Some(given) => {
+            let is_set = logins.get("sa").is_some_and(|sa| logins.has_password("sa") && logins.verify(&sa, given));
+            if !is_set {
+                logins.set_password("sa", given)?;
+            }
+            Ok(None)
+        }
+        None if logins.has_password("sa") => Ok(None),
+        None => {
+            let made = make_password(random);
+            logins.set_password("sa", &made)?;
+            Ok(Some(made))
+        }
+    }
+}
+
+fn make_password(random: &dyn Random) -> String {
+    let letters = PASSWORD_LETTERS.len() as u64;
+    let letter = |_| {
+        let index = usize::try_from(random.u64() % letters).unwrap_or(0);
+        PASSWORD_LETTERS.get(index).map_or('x', |byte| char::from(*byte))
+    };
+    (0..PASSWORD_CHARS).map(letter).collect()
+}
+
+fn default_pool_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit)) / 4
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().to_uppercase()
+}
+
+/// The thread that checkpoints, cleans and flushes for all databases.
+struct Background {
+    stopped: Arc<(Mutex<bool>, Condvar)>,
+    thread: JoinHandle<()>,
+}
+
+impl Background {
+    fn start(instance: Arc<Instance>) -> Result<Background, ServerError> {
+        let stopped = Arc::new((Mutex::new(false), Condvar::new()));
+        let seen = stopped.clone();
+        let builder = thread::Builder::new().name("background".to_string());
+        let thread = builder.spawn(move || work(&instance, &seen)).map_err(ServerError::Thread)?;
+        Ok(Background { stopped, thread })
+    }
+
+    fn stop(self) {
+        *self.stopped.0.lock() = true;
+        self.stopped.1.notify_all();
+        let _ = self.thread.join();
+    }
+}
+
+fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar)) {
+    // One line for each failing database, not one for each round.
+    let mut reported = Vec::new();
+    loop {
+        let mut is_busy = false;
+        for entry in instance.databases() {
+            let Ok(open) = entry.open() else { continue };
+            match open.storage.background_step() {
+                Ok(more) => is_busy |= more,
+                Err(_) if reported.contains(&entry.id()) => {}
+                Err(error) => {
+                    reported.push(entry.id());
+                    let text = format!("Background work in database '{}' failed: {error}.", entry.name());
+                    instance.log.write("Server", &text);
+                }
+            }
+        }
+        let mut is_stopped = stopped.0.lock();
+        if !*is_stopped && !is_busy {
+            stopped.1.wait_for(&mut is_stopped, BACKGROUND_PAUSE);
+        }
+        if *is_stopped {
+            return;
+        }
+    }
+}
