@@ -16,6 +16,7 @@ pub mod dml;
 pub mod error;
 pub mod executor;
 pub mod host;
+pub mod planner;
 pub mod instance;
 pub mod messages;
 pub mod session;

@@ -1,5 +1,160 @@
 //! Binder: from syntax to a bound tree, every name resolved and every type known.
 //!
-//! Read next: `tree`.
+//! Theory: one [`Binder`] serves one statement. It hands out column numbers, keeps the scopes of nested queries on a
+//! stack and asks the host what object names mean. Errors carry the product's numbers; the first one ends the binding.
+//!
+//! Read next: `tree` (what comes out), `query`, `from`, `expr`, `function`.
 
+mod expr;
+mod from;
+mod function;
+mod group;
+mod pivot;
+mod query;
+mod scalar;
+mod scope;
+mod target;
 pub mod tree;
+pub mod types;
+
+pub(crate) use expr::{compare, literal, mirrored};
+pub use query::{Assignment, BoundQuery, OutColumn};
+pub(crate) use scope::{NameScope, ScopeEntry};
+pub use target::BoundTarget;
+
+use crate::error::{Result, SqlError};
+use crate::host::Host;
+use crate::sink::OutputColumn;
+use daruma_base::DatabaseId;
+use daruma_syntax::ast;
+use scope::CteEntry;
+use target::TargetRequest;
+use tree::{ColId, Coercion, Scalar, Type};
+
+/// Views, functions and common table expressions may nest this deep.
+const NESTING_MAX: u32 = 32;
+/// More columns than this in one statement are refused.
+const COLUMNS_MAX: usize = 1 << 20;
+
+/// What is known of a column besides its number.
+#[derive(Clone, Debug)]
+pub struct ColumnInfo {
+    pub ty: Type,
+    pub name: String,
+    /// As messages name it: with its table.
+    pub qualified: String,
+    pub identity: bool,
+    /// An expression, not a table's column.
+    pub computed: bool,
+    /// The literal NULL, which takes any type in a set operation.
+    pub null_literal: bool,
+}
+
+pub struct Binder<'a> {
+    pub(crate) host: &'a dyn Host,
+    pub columns: Vec<ColumnInfo>,
+    pub(crate) scopes: Vec<NameScope>,
+    ctes: Vec<CteEntry>,
+    /// Where names are looked up: the database of the view being expanded.
+    database: Option<DatabaseId>,
+    windows: Vec<Vec<(ast::Ident, ast::Window)>>,
+    next_work: u32,
+    nesting: u32,
+    max_recursion: u32,
+    /// Tables bound now may use columns of tables to their left: right side of APPLY.
+    lateral: bool,
+    target: Option<TargetRequest>,
+}
+
+impl<'a> Binder<'a> {
+    pub fn new(host: &'a dyn Host) -> Binder<'a> {
+        Binder {
+            host,
+            columns: Vec::new(),
+            scopes: Vec::new(),
+            ctes: Vec::new(),
+            database: None,
+            windows: Vec::new(),
+            next_work: 0,
+            nesting: 0,
+            max_recursion: 100,
+            lateral: false,
+            target: None,
+        }
+    }
+
+    pub(crate) fn new_column(&mut self, info: ColumnInfo) -> Result<ColId> {
+        if self.columns.len() >= COLUMNS_MAX {
+            return Err(too_complex());
+        }
+        self.columns.push(info);
+        Ok((self.columns.len() - 1) as ColId)
+    }
+
+    /// A column for an expression.
+    pub(crate) fn new_computed(&mut self, name: &str, scalar: &Scalar) -> Result<ColId> {
+        let mut ty = scalar.ty;
+        if ty.coercion == Coercion::Explicit {
+            ty.coercion = Coercion::Implicit;
+        }
+        self.new_column(ColumnInfo {
+            ty,
+            name: name.to_string(),
+            qualified: name.to_string(),
+            identity: false,
+            computed: true,
+            null_literal: scalar.is_null_literal(),
+        })
+    }
+
+    pub(crate) fn output_column(&self, column: &OutColumn) -> OutputColumn {
+        let info = &self.columns[column.id as usize];
+        OutputColumn {
+            name: column.name.clone(),
+            data_type: info.ty.data_type,
+            collation: info.ty.collation,
+            nullable: info.ty.nullable,
+            identity: info.identity,
+            computed: info.computed,
+        }
+    }
+
+    fn deeper(&mut self) -> Result<()> {
+        self.nesting += 1;
+        if self.nesting > NESTING_MAX {
+            return Err(SqlError::new(
+                217,
+                16,
+                1,
+                "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32).",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Binds an expression over tables given from outside.
+    pub(crate) fn scalar_in(&mut self, scope: NameScope, expr: &ast::Expr) -> Result<Scalar> {
+        self.scopes.push(scope);
+        self.expr(expr)
+    }
+
+    pub(crate) fn condition_in(&mut self, scope: NameScope, condition: &ast::Condition) -> Result<Scalar> {
+        self.scopes.push(scope);
+        self.condition(condition)
+    }
+}
+
+pub(crate) fn too_complex() -> SqlError {
+    SqlError::new(
+        8623,
+        16,
+        1,
+        "The query processor ran out of internal resources and could not produce a query plan. This is a rare event and \
+         only expected for extremely complex queries or queries that reference a very large number of tables or partitions. \
+         Please simplify the query.",
+    )
+}
+
+pub(crate) fn unsupported(what: &str) -> SqlError {
+    SqlError::new(40517, 16, 1, format!("{what} is not supported in this version of Daruma."))
+}

@@ -8,7 +8,8 @@
 use crate::access::TableAccess;
 use crate::host::{LockHints, VirtualTable};
 use daruma_base::DatabaseId;
-use daruma_syntax::ast::{self, BinaryOp, CompareOp, JoinHint, ObjectName};
+use daruma_syntax::ast::{self, CompareOp, JoinHint, ObjectName};
+use daruma_value::types::BinaryOp;
 use daruma_value::{CollationId, DataType, Value};
 use std::sync::Arc;
 

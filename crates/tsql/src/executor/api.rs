@@ -1,7 +1,18 @@
 //! Plans as other rooms hold them, and the row stream.
 
 use super::RowBatch;
+use super::context::Ctx;
+use super::expr::{Cond, Expr};
+use super::operator::{Operator, build};
+use super::plan::{Node, Op, Plan};
+use crate::binder::tree::{ColId, ColSet, Coercion, Kind, Scalar, Type};
+use crate::binder::{Binder, BoundQuery, ColumnInfo, NameScope, OutColumn, ScopeEntry, literal};
 use crate::error::{Result, SqlError};
+use crate::planner::rewrite::Rewriter;
+use crate::planner::show::{self, ShownLine};
+use crate::planner::Planner;
+use daruma_syntax::ParseOptions;
+use daruma_value::convert::{ConvertContext, convert};
 use crate::host::{Host, TableRef};
 use crate::sink::OutputColumn;
 use daruma_storage::Stamp;
@@ -78,6 +89,18 @@ pub struct TargetSpec<'a> {
 /// A query, bound and planned.
 pub struct SelectPlan {
     columns: Vec<OutputColumn>,
+    plan: Arc<Plan>,
+    output: Vec<usize>,
+    assignments: Vec<AssignStep>,
+    infos: Vec<ColumnInfo>,
+}
+
+/// `@v = expression` over the rows of the plan.
+struct AssignStep {
+    variable: String,
+    value: Expr,
+    /// Where the plan reads the variable, if it does.
+    slot: Option<usize>,
 }
 
 impl SelectPlan {
@@ -87,32 +110,81 @@ impl SelectPlan {
 
     /// `SELECT @v = ..`: run it with [`run_assignment`].
     pub fn is_assignment(&self) -> bool {
-        false
+        !self.assignments.is_empty()
+    }
+
+    /// Operators as SHOWPLAN_TEXT and SHOWPLAN_ALL show them, in order.
+    pub fn show(&self) -> Vec<ShownLine> {
+        show::lines(&self.plan, &self.infos)
     }
 
     /// Operators as SHOWPLAN_TEXT shows them, one line each.
     pub fn show_text(&self) -> Vec<String> {
-        Vec::new()
+        self.show().into_iter().map(|l| l.text).collect()
     }
 }
 
 /// Rows of one execution.
 pub struct RowStream<'h> {
-    host: &'h dyn Host,
+    cx: Ctx<'h>,
+    operator: Box<dyn Operator>,
+    /// Positions of the wanted columns; `None` when rows come as wanted.
+    output: Option<Vec<usize>>,
+    batch: RowBatch,
+    /// SET ROWCOUNT.
+    rows_left: u64,
 }
 
-impl RowStream<'_> {
+impl<'h> RowStream<'h> {
+    fn new(plan: &Arc<Plan>, output: &[usize], host: &'h dyn Host) -> Result<RowStream<'h>> {
+        let cx = Ctx::new(plan.clone(), host)?;
+        let operator = build(&plan.root, &cx)?;
+        let as_is = output.len() == plan.root.schema.len() && output.iter().enumerate().all(|(i, p)| i == *p);
+        let rows_left = if cx.settings.rowcount == 0 { u64::MAX } else { cx.settings.rowcount };
+        Ok(RowStream {
+            cx,
+            operator,
+            output: (!as_is).then(|| output.to_vec()),
+            batch: RowBatch::new(),
+            rows_left,
+        })
+    }
+
     /// Replaces the content of `batch` with the next rows. False at the end (the batch is empty then).
     pub fn next(&mut self, batch: &mut RowBatch) -> Result<bool> {
-        batch.reset(0);
-        let _ = self.host;
-        Ok(false)
+        if self.rows_left == 0 {
+            batch.reset(self.output.as_ref().map_or(self.cx.plan.root.schema.len(), Vec::len));
+            return Ok(false);
+        }
+        match &self.output {
+            None => {
+                if !self.operator.next(&self.cx, batch)? {
+                    return Ok(false);
+                }
+            }
+            Some(output) => {
+                batch.reset(output.len());
+                if !self.operator.next(&self.cx, &mut self.batch)? {
+                    return Ok(false);
+                }
+                for row in self.batch.rows() {
+                    batch.push(output.iter().map(|p| row.get(*p).cloned().unwrap_or(Value::Null)));
+                }
+            }
+        }
+        if (batch.len() as u64) > self.rows_left {
+            batch.truncate(self.rows_left as usize);
+        }
+        self.rows_left -= batch.len() as u64;
+        Ok(true)
     }
 }
 
 /// An expression over the rows of a [`Scope`].
 pub struct ScalarPlan {
     column: OutputColumn,
+    plan: Arc<Plan>,
+    expr: Expr,
 }
 
 impl ScalarPlan {
@@ -125,18 +197,57 @@ impl ScalarPlan {
         self.column.data_type
     }
 
-    pub fn eval(&self, _row: &[Value], _host: &dyn Host) -> Result<Value> {
-        Err(unfinished())
+    pub fn eval(&self, row: &[Value], host: &dyn Host) -> Result<Value> {
+        match &self.expr {
+            Expr::Const(value) => Ok(value.clone()),
+            Expr::Slot(slot) => Ok(row.get(*slot).cloned().unwrap_or(Value::Null)),
+            expr => expr.eval(row, &Ctx::new(self.plan.clone(), host)?),
+        }
+    }
+
+    /// For many rows: what does not change between them is read once.
+    pub fn evaluator<'h>(&'h self, host: &'h dyn Host) -> Result<ScalarEvaluator<'h>> {
+        Ok(ScalarEvaluator { expr: &self.expr, cx: Ctx::new(self.plan.clone(), host)? })
+    }
+}
+
+pub struct ScalarEvaluator<'h> {
+    expr: &'h Expr,
+    cx: Ctx<'h>,
+}
+
+impl ScalarEvaluator<'_> {
+    pub fn eval(&self, row: &[Value]) -> Result<Value> {
+        self.expr.eval(row, &self.cx)
     }
 }
 
 /// A condition over the rows of a [`Scope`].
-pub struct ConditionPlan {}
+pub struct ConditionPlan {
+    plan: Arc<Plan>,
+    condition: Cond,
+}
 
 impl ConditionPlan {
     /// `None` is unknown: WHERE and IF reject it, CHECK accepts it.
-    pub fn eval(&self, _row: &[Value], _host: &dyn Host) -> Result<Option<bool>> {
-        Err(unfinished())
+    pub fn eval(&self, row: &[Value], host: &dyn Host) -> Result<Option<bool>> {
+        self.condition.eval(row, &Ctx::new(self.plan.clone(), host)?)
+    }
+
+    /// For many rows: what does not change between them is read once.
+    pub fn evaluator<'h>(&'h self, host: &'h dyn Host) -> Result<ConditionEvaluator<'h>> {
+        Ok(ConditionEvaluator { condition: &self.condition, cx: Ctx::new(self.plan.clone(), host)? })
+    }
+}
+
+pub struct ConditionEvaluator<'h> {
+    condition: &'h Cond,
+    cx: Ctx<'h>,
+}
+
+impl ConditionEvaluator<'_> {
+    pub fn eval(&self, row: &[Value]) -> Result<Option<bool>> {
+        self.condition.eval(row, &self.cx)
     }
 }
 
@@ -146,6 +257,10 @@ pub struct TargetPlan {
     table: TableRef,
     items: Vec<OutputColumn>,
     sources: Scope,
+    exposed: Vec<(String, usize)>,
+    plan: Arc<Plan>,
+    output: Vec<usize>,
+    infos: Vec<ColumnInfo>,
 }
 
 impl TargetPlan {
@@ -160,6 +275,17 @@ impl TargetPlan {
     /// The other tables of FROM whose columns follow the items (with `TargetSpec::source_columns`).
     pub fn source_scope(&self) -> &Scope {
         &self.sources
+    }
+
+    /// When the target is a view or common table expression: its column names with the ordinals of the table's columns.
+    /// Names of computed columns are left out.
+    pub fn exposed(&self) -> &[(String, usize)] {
+        &self.exposed
+    }
+
+    /// Operators as SHOWPLAN_TEXT and SHOWPLAN_ALL show them.
+    pub fn show(&self) -> Vec<ShownLine> {
+        show::lines(&self.plan, &self.infos)
     }
 
     /// Position of the row's key in the table's own tree: `Value::Bytes`.
@@ -200,42 +326,209 @@ fn stamp_from_value(bytes: &[u8; 16]) -> Stamp {
 }
 
 /// Binds and plans a query. `INTO` is left to the caller.
-pub fn prepare_select(_query: &ast::Query, _host: &dyn Host) -> Result<Arc<SelectPlan>> {
-    Err(unfinished())
+pub fn prepare_select(query: &ast::Query, host: &dyn Host) -> Result<Arc<SelectPlan>> {
+    let mut binder = Binder::new(host);
+    let BoundQuery { rel, columns, assignments } = binder.statement(query)?;
+    let output_columns = columns.iter().map(|c| binder.output_column(c)).collect();
+    let infos = std::mem::take(&mut binder.columns);
+    let mut planner = Planner::new(&infos);
+    if assignments.is_empty() {
+        let ids: Vec<_> = columns.iter().map(|c| c.id).collect();
+        let planned = planner.plan(rel, &ids)?;
+        let (plan, output) = (Arc::new(planned.plan), planned.output);
+        return Ok(Arc::new(SelectPlan { columns: output_columns, plan, output, assignments: Vec::new(), infos }));
+    }
+    let rel = Rewriter { columns: &infos }.rel(rel);
+    let mut required = ColSet::new();
+    assignments.iter().for_each(|a| a.value.columns(&mut required));
+    let root = planner.node(&rel, &required)?;
+    let mut steps = Vec::with_capacity(assignments.len());
+    for mut assignment in assignments {
+        planner.rewrite_scalar(&mut assignment.value);
+        let value = planner.expr(&assignment.value, &root.schema)?;
+        steps.push(AssignStep { variable: assignment.variable, value, slot: None });
+    }
+    let plan = planner.finish(root);
+    for step in &mut steps {
+        step.slot = plan.variables.iter().position(|v| **v == *step.variable);
+    }
+    Ok(Arc::new(SelectPlan { columns: output_columns, plan: Arc::new(plan), output: Vec::new(), assignments: steps, infos }))
 }
 
 /// Starts an execution.
-pub fn open<'h>(_plan: &Arc<SelectPlan>, host: &'h dyn Host) -> Result<RowStream<'h>> {
-    Ok(RowStream { host })
+pub fn open<'h>(plan: &Arc<SelectPlan>, host: &'h dyn Host) -> Result<RowStream<'h>> {
+    RowStream::new(&plan.plan, &plan.output, host)
 }
 
 /// Runs `SELECT @v = ..`: sets the variables row by row; gives the number of rows.
-pub fn run_assignment(_plan: &Arc<SelectPlan>, _host: &dyn Host) -> Result<u64> {
-    Err(unfinished())
+pub fn run_assignment(plan: &Arc<SelectPlan>, host: &dyn Host) -> Result<u64> {
+    let cx = Ctx::new(plan.plan.clone(), host)?;
+    let mut operator = build(&plan.plan.root, &cx)?;
+    let mut batch = RowBatch::new();
+    let mut rows = 0;
+    let mut last: Vec<Option<Value>> = vec![None; plan.assignments.len()];
+    let limit = if cx.settings.rowcount == 0 { u64::MAX } else { cx.settings.rowcount };
+    let outcome = (|| -> Result<()> {
+        while rows < limit && operator.next(&cx, &mut batch)? {
+            for row in batch.rows().take(usize::try_from(limit - rows).unwrap_or(usize::MAX)) {
+                cx.tick(1)?;
+                for (step, last) in plan.assignments.iter().zip(&mut last) {
+                    let value = step.value.eval(row, &cx)?;
+                    if let Some(slot) = step.slot {
+                        cx.set_variable(slot, value.clone());
+                    }
+                    *last = Some(value);
+                }
+                rows += 1;
+            }
+        }
+        Ok(())
+    })();
+    // Variables keep what rows before an error gave them.
+    for (step, last) in plan.assignments.iter().zip(last) {
+        if let Some(value) = last {
+            host.set_variable(&step.variable, value)?;
+        }
+    }
+    outcome.map(|()| rows)
 }
 
-pub fn prepare_scalar(_expr: &ast::Expr, _scope: &Scope, _host: &dyn Host) -> Result<ScalarPlan> {
-    Err(unfinished())
+/// The scope's columns as the binder sees them: numbers from 0, in the order of the row.
+fn name_scope(binder: &mut Binder<'_>, scope: &Scope) -> Result<NameScope> {
+    let mut tables = Vec::with_capacity(scope.tables.len());
+    for table in &scope.tables {
+        let mut columns = Vec::with_capacity(table.columns.len());
+        for column in &table.columns {
+            let id = binder.new_column(ColumnInfo {
+                ty: Type {
+                    data_type: column.data_type,
+                    nullable: column.nullable,
+                    collation: column.collation,
+                    coercion: Coercion::Implicit,
+                },
+                name: column.name.clone(),
+                qualified: format!("{}.{}", table.name, column.name),
+                identity: false,
+                computed: false,
+                null_literal: false,
+            })?;
+            columns.push((column.name.clone(), id));
+        }
+        tables.push(ScopeEntry { name: table.name.clone(), schema: table.schema.clone(), database: None, columns });
+    }
+    Ok(NameScope { tables })
 }
 
-pub fn prepare_condition(_condition: &ast::Condition, _scope: &Scope, _host: &dyn Host) -> Result<ConditionPlan> {
-    Err(unfinished())
+/// Binds an expression over the rows of `scope`.
+pub fn prepare_scalar(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Result<ScalarPlan> {
+    let mut binder = Binder::new(host);
+    let names = name_scope(&mut binder, scope)?;
+    let mut scalar = binder.scalar_in(names, expr)?;
+    refuse_aggregates(&scalar)?;
+    let infos = std::mem::take(&mut binder.columns);
+    let mut planner = Planner::new(&infos);
+    planner.rewrite_scalar(&mut scalar);
+    let schema: Vec<ColId> = (0..scope.width() as ColId).collect();
+    let expr = planner.expr(&scalar, &schema)?;
+    let plan = Arc::new(planner.finish(no_rows()));
+    let column = OutputColumn {
+        name: String::new(),
+        data_type: scalar.ty.data_type,
+        collation: scalar.ty.collation,
+        nullable: scalar.ty.nullable,
+        identity: false,
+        computed: true,
+    };
+    Ok(ScalarPlan { column, plan, expr })
 }
 
-pub fn prepare_target(_spec: &TargetSpec<'_>, _host: &dyn Host) -> Result<Arc<TargetPlan>> {
-    Err(unfinished())
+/// Binds a condition over the rows of `scope`.
+pub fn prepare_condition(condition: &ast::Condition, scope: &Scope, host: &dyn Host) -> Result<ConditionPlan> {
+    let mut binder = Binder::new(host);
+    let names = name_scope(&mut binder, scope)?;
+    let mut scalar = binder.condition_in(names, condition)?;
+    refuse_aggregates(&scalar)?;
+    let infos = std::mem::take(&mut binder.columns);
+    let mut planner = Planner::new(&infos);
+    planner.rewrite_scalar(&mut scalar);
+    let schema: Vec<ColId> = (0..scope.width() as ColId).collect();
+    let condition = planner.cond(&scalar, &schema)?;
+    Ok(ConditionPlan { plan: Arc::new(planner.finish(no_rows())), condition })
+}
+
+fn refuse_aggregates(scalar: &Scalar) -> Result<()> {
+    if scalar.any(&|s| matches!(s.kind, Kind::Aggregate(_) | Kind::Window(_) | Kind::Grouping(_))) {
+        return Err(SqlError::new(
+            157,
+            15,
+            1,
+            "An aggregate may not appear in the set list of an UPDATE statement.",
+        ));
+    }
+    Ok(())
+}
+
+fn no_rows() -> Node {
+    Node { op: Op::One, schema: Vec::new(), rows: 1.0, cost: 0.0, order: Vec::new() }
+}
+
+/// Binds and plans the search for rows to change.
+pub fn prepare_target(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<TargetPlan>> {
+    let mut binder = Binder::new(host);
+    let bound = binder.target(spec)?;
+    let mut ids = bound.columns.clone();
+    ids.extend([bound.key, bound.stamp]);
+    ids.extend(&bound.items);
+    let mut sources = Scope::default();
+    if spec.source_columns {
+        for entry in &bound.sources {
+            let mut columns = Vec::with_capacity(entry.columns.len());
+            for (name, id) in &entry.columns {
+                ids.push(*id);
+                let column = binder.output_column(&OutColumn { name: name.clone(), id: *id });
+                columns.push(ScopeColumn {
+                    name: column.name,
+                    data_type: column.data_type,
+                    collation: column.collation,
+                    nullable: column.nullable,
+                });
+            }
+            sources.tables.push(ScopeTable { name: entry.name.clone(), schema: entry.schema.clone(), columns });
+        }
+    }
+    let items = bound.items.iter().map(|id| binder.output_column(&OutColumn { name: String::new(), id: *id })).collect();
+    let ordinal = |id: &ColId| bound.columns.iter().position(|c| c == id);
+    let exposed = bound.exposed.iter().filter_map(|(name, id)| ordinal(id).map(|o| (name.clone(), o))).collect();
+    let infos = std::mem::take(&mut binder.columns);
+    let planned = Planner::new(&infos).plan(bound.rel, &ids)?;
+    Ok(Arc::new(TargetPlan {
+        table: bound.table,
+        items,
+        sources,
+        exposed,
+        plan: Arc::new(planned.plan),
+        output: planned.output,
+        infos,
+    }))
 }
 
 /// Starts finding rows. Rows come with the table's columns, key, stamp, items and sources; see [`TargetPlan`].
-pub fn open_target<'h>(_plan: &Arc<TargetPlan>, host: &'h dyn Host) -> Result<RowStream<'h>> {
-    Ok(RowStream { host })
+pub fn open_target<'h>(plan: &Arc<TargetPlan>, host: &'h dyn Host) -> Result<RowStream<'h>> {
+    RowStream::new(&plan.plan, &plan.output, host)
 }
 
-/// Value of a literal written by DDL: a number, a quoted text or NULL.
-pub fn literal_value(_text: &str, _data_type: DataType) -> Result<Value> {
-    Ok(Value::Null)
-}
-
-fn unfinished() -> SqlError {
-    SqlError::new(40000, 16, 1, "This query form is not supported.")
+/// Value of a literal written by DDL: a number, a quoted text or NULL, perhaps in parentheses.
+pub fn literal_value(text: &str, data_type: DataType) -> Result<Value> {
+    let damaged = || crate::access::damaged("default of an added column is no literal");
+    let expr = daruma_syntax::parse_expression(text, &ParseOptions::default()).map_err(|_| damaged())?;
+    let (negative, expr) = match &expr {
+        ast::Expr::Unary { op: ast::UnaryOp::Minus, expr } => (true, &**expr),
+        other => (false, other),
+    };
+    let ast::Expr::Literal(found) = expr else { return Err(damaged()) };
+    let Scalar { kind: Kind::Const(mut value), ty } = literal(found)? else { return Err(damaged()) };
+    if negative {
+        value = daruma_value::arithmetic::negate(&value, ty.data_type)?;
+    }
+    Ok(convert(&value, ty.data_type, data_type, None, &ConvertContext::default())?)
 }

@@ -85,6 +85,17 @@ impl RowBatch {
         debug_assert_eq!(self.values.len(), self.len * self.width);
     }
 
+    /// Values of the row under construction.
+    #[inline]
+    pub fn open_row(&self) -> &[Value] {
+        self.values.get(self.len * self.width..).unwrap_or_default()
+    }
+
+    #[inline]
+    pub fn open_row_mut(&mut self) -> &mut [Value] {
+        self.values.get_mut(self.len * self.width..).unwrap_or_default()
+    }
+
     /// Takes back a row under construction.
     pub fn abandon_row(&mut self) {
         self.values.truncate(self.len * self.width);

@@ -13,12 +13,35 @@
 //!
 //! Read next: `binder`, `planner`, `batch`, `expr`.
 
+mod accumulate;
+mod aggregate;
+mod api;
 mod batch;
+mod builtin;
+pub(crate) mod context;
+pub(crate) mod expr;
+pub(crate) mod function;
+mod hash_join;
+mod key_table;
+mod merge_join;
+mod nested_loop;
+pub(crate) mod operator;
+pub(crate) mod plan;
+mod scan;
+mod sort;
+mod spill;
+mod subplan;
+mod top;
+mod window;
 
-pub use batch::{BATCH_ROWS, RowBatch};
+#[cfg(test)]
+mod tests;
 
-pub mod api;
+pub use crate::planner::show::ShownLine;
 pub use api::{
-    ConditionPlan, RowStream, ScalarPlan, Scope, ScopeColumn, ScopeTable, SelectPlan, TargetPlan, TargetSpec, literal_value,
-    open, open_target, prepare_condition, prepare_scalar, prepare_select, prepare_target, run_assignment,
+    ConditionEvaluator, ConditionPlan, RowStream, ScalarEvaluator, ScalarPlan, Scope, ScopeColumn, ScopeTable, SelectPlan,
+    TargetPlan, TargetSpec, literal_value, open, open_target, prepare_condition, prepare_scalar, prepare_select,
+    prepare_target, run_assignment,
 };
+pub use batch::{BATCH_ROWS, RowBatch};
+pub(crate) use builtin::builtin_table;

@@ -1,0 +1,155 @@
+//! Names in reach: the tables of FROM, those of enclosing queries, common table expressions.
+//!
+//! Theory: each query level has one scope; a name is looked for from the innermost outwards, and the first level where
+//! it means something decides. Finding it twice on one level is error 209.
+
+use super::Binder;
+use super::tree::{ColId, Kind, Scalar};
+use crate::error::{Result, SqlError};
+use daruma_catalog::names_equal;
+use daruma_syntax::ast::{self, ColumnRef, ObjectName};
+use std::sync::Arc;
+
+/// Tables of one query level.
+#[derive(Clone, Debug, Default)]
+pub struct NameScope {
+    pub tables: Vec<ScopeEntry>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ScopeEntry {
+    /// Alias, or the table's own name.
+    pub name: String,
+    pub schema: Option<String>,
+    pub database: Option<String>,
+    pub columns: Vec<(String, ColId)>,
+}
+
+/// A common table expression in reach.
+#[derive(Clone)]
+pub struct CteEntry {
+    pub cte: Arc<ast::Cte>,
+    /// Number of entries before it: those that it may itself use.
+    pub visible: usize,
+    /// Set while the recursive part is bound: the work table and its columns.
+    pub work: Option<(u32, Vec<(String, ColId)>)>,
+}
+
+impl ScopeEntry {
+    fn matches(&self, qualifier: &ObjectName) -> bool {
+        let part = |own: &Option<String>, wanted: &Option<ast::Ident>| match (own, wanted) {
+            (_, None) => true,
+            (Some(own), Some(wanted)) => names_equal(own, &wanted.text),
+            (None, Some(_)) => false,
+        };
+        !self.name.is_empty()
+            && names_equal(&self.name, &qualifier.name.text)
+            && part(&self.schema, &qualifier.schema)
+            && part(&self.database, &qualifier.database)
+    }
+
+    fn find(&self, name: &str) -> impl Iterator<Item = ColId> {
+        self.columns.iter().filter(move |(n, _)| names_equal(n, name)).map(|(_, id)| *id)
+    }
+}
+
+impl Binder<'_> {
+    pub(super) fn scope(&mut self) -> &mut NameScope {
+        if self.scopes.is_empty() {
+            self.scopes.push(NameScope::default());
+        }
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    /// Meaning of a column name: errors 207, 209, 4104.
+    pub(super) fn resolve_column(&self, column: &ColumnRef) -> Result<Scalar> {
+        let mut qualifier_known = false;
+        for scope in self.scopes.iter().rev() {
+            let mut found: Option<ColId> = None;
+            for table in &scope.tables {
+                if let Some(qualifier) = &column.table {
+                    if !table.matches(qualifier) {
+                        continue;
+                    }
+                    qualifier_known = true;
+                }
+                for id in table.find(&column.name.text) {
+                    if found.is_some() {
+                        return Err(ambiguous(&column.name.text));
+                    }
+                    found = Some(id);
+                }
+            }
+            if let Some(id) = found {
+                return Ok(self.column(id));
+            }
+            if qualifier_known {
+                break;
+            }
+        }
+        match &column.table {
+            Some(qualifier) if !qualifier_known => Err(unbound(&format!("{}.{}", qualifier.dotted(), column.name.text))),
+            _ => Err(SqlError::new(207, 16, 1, format!("Invalid column name '{}'.", column.name.text))),
+        }
+    }
+
+    /// Columns of `*` or `t.*`: errors 107, 263.
+    pub(super) fn expand_wildcard(&self, qualifier: Option<&ObjectName>) -> Result<Vec<(String, ColId)>> {
+        let Some(scope) = self.scopes.last() else { return Ok(Vec::new()) };
+        if scope.tables.is_empty() {
+            return Err(SqlError::new(263, 16, 1, "Must specify table to select from."));
+        }
+        let Some(qualifier) = qualifier else {
+            return Ok(scope.tables.iter().flat_map(|t| t.columns.iter().cloned()).collect());
+        };
+        match self.scopes.iter().rev().flat_map(|s| &s.tables).find(|t| t.matches(qualifier)) {
+            Some(table) => Ok(table.columns.clone()),
+            None => Err(SqlError::new(
+                107,
+                15,
+                1,
+                format!(
+                    "The column prefix '{}' does not match with a table name or alias name used in the query.",
+                    qualifier.dotted()
+                ),
+            )),
+        }
+    }
+
+    pub(super) fn column(&self, id: ColId) -> Scalar {
+        Scalar::new(Kind::Column(id), self.columns[id as usize].ty)
+    }
+
+    /// Adds a table to the innermost scope: error 1013 for a name used twice.
+    pub(super) fn add_table(&mut self, entry: ScopeEntry) -> Result<()> {
+        let twice = |t: &ScopeEntry| {
+            !entry.name.is_empty()
+                && names_equal(&t.name, &entry.name)
+                && match (&t.schema, &entry.schema) {
+                    (Some(a), Some(b)) => names_equal(a, b),
+                    (None, None) => true,
+                    _ => false,
+                }
+        };
+        if self.scope().tables.iter().any(twice) {
+            let name = entry.name;
+            return Err(SqlError::new(
+                1011,
+                16,
+                1,
+                format!("The correlation name '{name}' is specified multiple times in a FROM clause."),
+            ));
+        }
+        self.scope().tables.push(entry);
+        Ok(())
+    }
+}
+
+fn ambiguous(name: &str) -> SqlError {
+    SqlError::new(209, 16, 1, format!("Ambiguous column name '{name}'."))
+}
+
+fn unbound(name: &str) -> SqlError {
+    SqlError::new(4104, 16, 1, format!("The multi-part identifier \"{name}\" could not be bound."))
+}

@@ -1,0 +1,240 @@
+//! Aggregate functions: one accumulator for each group and call.
+//!
+//! Theory: sums run in 128 bits or in doubles and are checked against the result type at the end; NULLs are left out, with
+//! warning 8153. DISTINCT keeps the keys of values seen.
+
+use super::context::Ctx;
+use super::plan::AggregateCall;
+use crate::binder::tree::AggregateFunction as F;
+use crate::error::Result;
+use compact_str::CompactString;
+use daruma_value::compare::{compare, hash_bytes, write_key};
+use daruma_value::decimal::{power_of_ten, round_div};
+use daruma_value::{CollationId, DataType, Decimal, Value, ValueError};
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+/// Longest text that STRING_AGG builds without a `max` type: error 9829.
+const TEXT_BYTES_MAX: usize = 8000;
+
+pub struct Accumulator {
+    state: State,
+    seen: Option<Box<HashSet<Vec<u8>>>>,
+}
+
+enum State {
+    Count(i64),
+    /// Sum in units of the scale, and count.
+    Exact { sum: i128, count: i64, scale: u8 },
+    Float { sum: f64, count: i64 },
+    Extreme(Value),
+    /// Count, mean, sum of squared distances (Welford).
+    Spread { count: f64, mean: f64, squares: f64 },
+    Text { items: Vec<(Vec<Value>, CompactString)>, separator: Option<CompactString> },
+    Checksum(i32),
+}
+
+impl Accumulator {
+    pub fn new(call: &AggregateCall) -> Accumulator {
+        let state = match call.function {
+            F::Count | F::CountBig => State::Count(0),
+            F::Sum | F::Avg => match call.arg_type {
+                DataType::Float | DataType::Real => State::Float { sum: 0.0, count: 0 },
+                DataType::Decimal { scale, .. } => State::Exact { sum: 0, count: 0, scale },
+                DataType::Money | DataType::SmallMoney => State::Exact { sum: 0, count: 0, scale: 4 },
+                _ => State::Exact { sum: 0, count: 0, scale: 0 },
+            },
+            F::Min | F::Max | F::Any => State::Extreme(Value::Null),
+            F::Stdev | F::StdevP | F::Var | F::VarP => State::Spread { count: 0.0, mean: 0.0, squares: 0.0 },
+            F::StringAgg => State::Text { items: Vec::new(), separator: None },
+            F::ChecksumAgg => State::Checksum(0),
+            F::ApproxCountDistinct => State::Count(0),
+        };
+        let distinct = call.distinct || call.function == F::ApproxCountDistinct;
+        Accumulator { state, seen: distinct.then(Box::default) }
+    }
+
+    /// Takes one row in. `value` is `None` for COUNT(*).
+    pub fn add(&mut self, call: &AggregateCall, value: Option<&Value>, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
+        let Some(value) = value else {
+            if let State::Count(n) = &mut self.state {
+                *n += 1;
+            }
+            return Ok(());
+        };
+        if value.is_null() {
+            if call.function != F::Any {
+                cx.warn_null_eliminated();
+            }
+            return Ok(());
+        }
+        if let Some(seen) = &mut self.seen {
+            let mut key = Vec::with_capacity(32);
+            write_key(value, call.collation, &mut key);
+            if seen.contains(&key) {
+                return Ok(());
+            }
+            cx.reserve(key.len() + 48);
+            seen.insert(key);
+        }
+        match &mut self.state {
+            State::Count(n) => *n += 1,
+            State::Exact { sum, count, scale } => {
+                let units = exact_units(value, *scale).ok_or_else(|| ValueError::invalid_operand(call.arg_type, "sum"))?;
+                *sum = sum.checked_add(units).ok_or_else(|| ValueError::expression_overflow(call.result))?;
+                *count += 1;
+            }
+            State::Float { sum, count } => {
+                *sum += value.as_f64().unwrap_or(0.0);
+                *count += 1;
+            }
+            State::Extreme(kept) => {
+                let better = match call.function {
+                    F::Min => compare(value, kept, call.collation) == Some(Ordering::Less),
+                    F::Max => compare(value, kept, call.collation) == Some(Ordering::Greater),
+                    _ => false,
+                };
+                if kept.is_null() || better {
+                    *kept = value.clone();
+                }
+            }
+            State::Spread { count, mean, squares } => {
+                let x = value.as_f64().unwrap_or(0.0);
+                *count += 1.0;
+                let distance = x - *mean;
+                *mean += distance / *count;
+                *squares += distance * (x - *mean);
+            }
+            State::Text { items, separator } => {
+                if separator.is_none()
+                    && let Some(expr) = &call.separator
+                {
+                    *separator = match expr.eval(row, cx)? {
+                        Value::Str(s) => Some(s),
+                        _ => Some(CompactString::default()),
+                    };
+                }
+                let order = call.order.iter().map(|(e, ..)| e.eval(row, cx)).collect::<Result<Vec<_>>>()?;
+                if let Value::Str(s) = value {
+                    cx.reserve(s.len() + 48);
+                    items.push((order, s.clone()));
+                }
+            }
+            State::Checksum(sum) => {
+                let mut key = Vec::with_capacity(16);
+                write_key(value, CollationId::BIN2, &mut key);
+                *sum ^= hash_bytes(&key) as i32;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn finish(&mut self, call: &AggregateCall) -> Result<Value> {
+        let overflow = || ValueError::expression_overflow(call.result);
+        Ok(match &mut self.state {
+            State::Count(n) => match call.result {
+                DataType::Int => Value::Int(i32::try_from(*n).map_err(|_| overflow())?),
+                _ => Value::BigInt(*n),
+            },
+            State::Exact { count: 0, .. } | State::Float { count: 0, .. } => Value::Null,
+            State::Exact { sum, count, scale } => exact_result(call, *sum, *count, *scale)?,
+            State::Float { sum, count } => {
+                let result = if call.function == F::Avg { *sum / *count as f64 } else { *sum };
+                Value::approximate(result, call.result).ok_or_else(overflow)?
+            }
+            State::Extreme(value) => value.clone(),
+            State::Spread { count, squares, .. } => {
+                let sample = matches!(call.function, F::Stdev | F::Var);
+                let divisor = if sample { *count - 1.0 } else { *count };
+                if divisor <= 0.0 {
+                    return Ok(Value::Null);
+                }
+                let variance = *squares / divisor;
+                Value::Float(if matches!(call.function, F::Stdev | F::StdevP) { variance.sqrt() } else { variance })
+            }
+            State::Text { items, separator } => text_result(call, items, separator.as_deref().unwrap_or(""))?,
+            State::Checksum(sum) => Value::Int(*sum),
+        })
+    }
+}
+
+/// An exact number in units of 10^-scale.
+#[inline]
+fn exact_units(value: &Value, scale: u8) -> Option<i128> {
+    match value {
+        Value::Int(n) => Some(i128::from(*n)),
+        Value::BigInt(n) => Some(i128::from(*n)),
+        Value::Money(n) => Some(i128::from(*n)),
+        Value::Decimal(d) if d.scale == scale => Some(d.unscaled()),
+        other => other.as_decimal()?.rescale(38, scale).ok().map(Decimal::unscaled),
+    }
+}
+
+fn exact_result(call: &AggregateCall, sum: i128, count: i64, scale: u8) -> Result<Value> {
+    let overflow = || ValueError::expression_overflow(call.result);
+    let average = call.function == F::Avg;
+    let result = match call.result {
+        DataType::Int => {
+            let n = if average { sum / i128::from(count) } else { sum };
+            Value::Int(i32::try_from(n).map_err(|_| overflow())?)
+        }
+        DataType::BigInt => {
+            let n = if average { sum / i128::from(count) } else { sum };
+            Value::BigInt(i64::try_from(n).map_err(|_| overflow())?)
+        }
+        DataType::Money => {
+            let n = if average { sum / i128::from(count) } else { sum };
+            Value::Money(i64::try_from(n).map_err(|_| overflow())?)
+        }
+        DataType::Decimal { precision, scale: wanted } => {
+            let units = if average {
+                let lifted = sum.checked_mul(power_of_ten(wanted - scale.min(wanted)));
+                match lifted {
+                    Some(lifted) => lifted / i128::from(count),
+                    // Too large to scale up first: the lost digits are below any that could be shown.
+                    None => round_div(sum, i128::from(count)).checked_mul(power_of_ten(wanted - scale.min(wanted))).ok_or_else(overflow)?,
+                }
+            } else {
+                sum
+            };
+            if units.unsigned_abs() >= power_of_ten(38).unsigned_abs() {
+                return Err(overflow().into());
+            }
+            Value::Decimal(Decimal::new(units, precision, wanted))
+        }
+        _ => return Err(overflow().into()),
+    };
+    Ok(result)
+}
+
+fn text_result(call: &AggregateCall, items: &mut [(Vec<Value>, CompactString)], separator: &str) -> Result<Value> {
+    if items.is_empty() {
+        return Ok(Value::Null);
+    }
+    items.sort_by(|(a, _), (b, _)| {
+        for ((x, y), (_, descending, collation)) in a.iter().zip(b).zip(&call.order) {
+            let order = daruma_value::compare::compare_nulls_first(x, y, *collation);
+            if order != Ordering::Equal {
+                return if *descending { order.reverse() } else { order };
+            }
+        }
+        Ordering::Equal
+    });
+    let mut text = CompactString::default();
+    for (position, (_, item)) in items.iter().enumerate() {
+        if position > 0 {
+            text.push_str(separator);
+        }
+        text.push_str(item);
+    }
+    let bounded = !call.result.is_large();
+    if bounded && text.len() > TEXT_BYTES_MAX {
+        return Err(crate::error::SqlError::new(
+            9829,
+            16,
+            1,
+            "STRING_AGG aggregation result exceeded the limit of 8000 bytes. Use LOB types to avoid result truncation.",
+        ));
+    }
+    Ok(Value::Str(text))
+}

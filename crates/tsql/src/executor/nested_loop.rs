@@ -1,0 +1,206 @@
+//! Nested loops: for each outer row the inner side runs again, with the outer row's values as its parameters.
+//!
+//! Theory: joins with an index seek inside, APPLY, and joins on anything but equality. When the inner side does not look
+//! at the outer row, its rows are read once and kept.
+
+use super::batch::RowBatch;
+use super::context::Ctx;
+use super::operator::{Operator, build};
+use super::plan::{JoinKind, NestedLoopNode};
+use crate::error::Result;
+use daruma_value::Value;
+use std::sync::Arc;
+
+pub struct NestedLoopOp {
+    node: Arc<NestedLoopNode>,
+    outer: Box<dyn Operator>,
+    inner: Box<dyn Operator>,
+    outer_batch: RowBatch,
+    outer_at: usize,
+    /// The inner side stands in the rows of the outer row at `outer_at`.
+    open: bool,
+    matched: bool,
+    inner_batch: RowBatch,
+    inner_at: usize,
+    /// Inner rows kept, when they are the same for all outer rows.
+    spool: Option<Vec<RowBatch>>,
+    spool_at: usize,
+    joined: Vec<Value>,
+}
+
+impl NestedLoopOp {
+    pub fn new(node: Arc<NestedLoopNode>, cx: &Ctx<'_>) -> Result<NestedLoopOp> {
+        Ok(NestedLoopOp {
+            outer: build(&node.outer, cx)?,
+            inner: build(&node.inner, cx)?,
+            node,
+            outer_batch: RowBatch::new(),
+            outer_at: 0,
+            open: false,
+            matched: false,
+            inner_batch: RowBatch::new(),
+            inner_at: 0,
+            spool: None,
+            spool_at: 0,
+            joined: Vec::new(),
+        })
+    }
+
+    fn start_inner(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        let row = self.outer_batch.row(self.outer_at);
+        for (position, slot) in &self.node.bind {
+            cx.set_param(*slot, row.get(*position).cloned().unwrap_or(Value::Null));
+        }
+        self.joined.clear();
+        self.joined.extend_from_slice(row);
+        self.open = true;
+        self.matched = false;
+        self.inner_at = 0;
+        self.spool_at = 0;
+        self.inner_batch.reset(0);
+        if !self.node.spool {
+            return self.inner.rewind(cx);
+        }
+        if self.spool.is_none() {
+            let mut kept = Vec::new();
+            let mut batch = RowBatch::new();
+            while self.inner.next(cx, &mut batch)? {
+                kept.push(std::mem::take(&mut batch));
+            }
+            self.spool = Some(kept);
+        }
+        Ok(())
+    }
+
+    /// Moves to the next inner row; false when there is none left.
+    fn advance(&mut self, cx: &Ctx<'_>) -> Result<bool> {
+        if self.node.spool {
+            loop {
+                match self.spool.as_ref().and_then(|s| s.get(self.spool_at)) {
+                    None => return Ok(false),
+                    Some(batch) if self.inner_at < batch.len() => return Ok(true),
+                    Some(_) => {
+                        self.spool_at += 1;
+                        self.inner_at = 0;
+                    }
+                }
+            }
+        }
+        if self.inner_at < self.inner_batch.len() {
+            return Ok(true);
+        }
+        self.inner_at = 0;
+        self.inner.next(cx, &mut self.inner_batch)
+    }
+
+    fn inner_row(&self) -> &[Value] {
+        if self.node.spool {
+            let batch = self.spool.as_ref().and_then(|s| s.get(self.spool_at));
+            return batch.map_or(&[], |b| b.row(self.inner_at));
+        }
+        self.inner_batch.row(self.inner_at)
+    }
+
+    /// Puts the inner row behind the outer one; does the pair pass the join condition?
+    fn pair(&mut self, cx: &Ctx<'_>) -> Result<bool> {
+        let width = self.node.outer.schema.len();
+        self.joined.truncate(width);
+        let mut joined = std::mem::take(&mut self.joined);
+        joined.extend_from_slice(self.inner_row());
+        self.joined = joined;
+        match &self.node.on {
+            Some(on) => on.accepts(&self.joined, cx),
+            None => Ok(true),
+        }
+    }
+
+    fn put(&self, out: &mut RowBatch) {
+        for position in &self.node.output {
+            out.put(self.joined.get(*position).cloned().unwrap_or(Value::Null));
+        }
+        out.finish_row();
+    }
+
+    fn put_outer(&mut self, out: &mut RowBatch) {
+        let width = self.node.outer.schema.len();
+        self.joined.truncate(width);
+        self.put(out);
+    }
+
+    fn close_outer(&mut self) {
+        self.open = false;
+        self.outer_at += 1;
+    }
+
+    /// All rows that the present outer row gives, as far as `out` has room.
+    fn run_outer(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<()> {
+        while !out.is_full() {
+            cx.tick(1)?;
+            if !self.advance(cx)? {
+                let alone = match self.node.kind {
+                    JoinKind::Left | JoinKind::Anti | JoinKind::Full => !self.matched,
+                    JoinKind::Inner | JoinKind::Semi => false,
+                };
+                if alone {
+                    self.put_outer(out);
+                }
+                self.close_outer();
+                return Ok(());
+            }
+            let passes = self.pair(cx)?;
+            self.inner_at += 1;
+            if !passes {
+                continue;
+            }
+            self.matched = true;
+            match self.node.kind {
+                JoinKind::Inner | JoinKind::Left | JoinKind::Full => self.put(out),
+                JoinKind::Semi => {
+                    self.put_outer(out);
+                    self.close_outer();
+                    return Ok(());
+                }
+                JoinKind::Anti => {
+                    self.close_outer();
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Operator for NestedLoopOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        out.reset(self.node.output.len());
+        loop {
+            if self.outer_at >= self.outer_batch.len() {
+                if !out.is_empty() {
+                    return Ok(true);
+                }
+                self.outer_at = 0;
+                if !self.outer.next(cx, &mut self.outer_batch)? {
+                    return Ok(false);
+                }
+            }
+            if !self.open {
+                self.start_inner(cx)?;
+            }
+            self.run_outer(cx, out)?;
+            if out.is_full() {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        self.open = false;
+        self.outer_at = 0;
+        self.outer_batch.reset(0);
+        // The kept rows may depend on parameters set further out.
+        if self.spool.take().is_some() {
+            self.inner.rewind(cx)?;
+        }
+        self.outer.rewind(cx)
+    }
+}

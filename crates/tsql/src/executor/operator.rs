@@ -1,0 +1,343 @@
+//! Operators: the interface, how a plan becomes operators, and the simple ones.
+//!
+//! Theory: each operator pulls batches from its inputs. `rewind` starts it again with the parameters as they are then,
+//! which is how nested loops and subqueries run their inner sides without building them anew.
+
+use super::aggregate::AggregateOp;
+use super::batch::RowBatch;
+use super::context::Ctx;
+use super::expr::{Cond, Expr};
+use super::hash_join::{HashJoinOp, SetHashOp};
+use super::merge_join::MergeJoinOp;
+use super::nested_loop::NestedLoopOp;
+use super::plan::*;
+use super::scan::ScanOp;
+use super::sort::SortOp;
+use super::top::TopOp;
+use super::window::WindowOp;
+use crate::error::{Result, SqlError};
+use daruma_value::Value;
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub trait Operator {
+    /// Replaces the content of `out` with the next rows; false at the end, with `out` empty.
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool>;
+    /// Starts again.
+    fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()>;
+}
+
+pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
+    let width = node.schema.len();
+    Ok(match &node.op {
+        Op::One => Box::new(OneOp { done: false, rows: 1 }),
+        Op::Empty => Box::new(OneOp { done: false, rows: 0 }),
+        Op::Scan(scan) => Box::new(ScanOp::new(scan.clone(), cx)?),
+        Op::Virtual(scan) => Box::new(VirtualOp { node: scan.clone(), rows: None }),
+        Op::Values(rows) => Box::new(ValuesOp { rows: rows.clone(), at: 0, width }),
+        Op::Filter(filter) => Box::new(FilterOp {
+            input: build(&filter.input, cx)?,
+            node: filter.clone(),
+            batch: RowBatch::new(),
+            decided: None,
+        }),
+        Op::Compute(compute) => {
+            Box::new(ComputeOp { input: build(&compute.input, cx)?, node: compute.clone(), batch: RowBatch::new(), width })
+        }
+        Op::NestedLoop(join) => Box::new(NestedLoopOp::new(join.clone(), cx)?),
+        Op::HashJoin(join) => Box::new(HashJoinOp::new(join.clone(), cx)?),
+        Op::MergeJoin(join) => Box::new(MergeJoinOp::new(join.clone(), cx)?),
+        Op::Aggregate(aggregate) => Box::new(AggregateOp::new(aggregate.clone(), cx)?),
+        Op::Sort(sort) => Box::new(SortOp::new(sort.clone(), width, cx)?),
+        Op::Top(top) => Box::new(TopOp::new(top.clone(), cx)?),
+        Op::Window(window) => Box::new(WindowOp::new(window.clone(), cx)?),
+        Op::Concat(inputs) => {
+            let inputs = inputs.iter().map(|i| build(i, cx)).collect::<Result<Vec<_>>>()?;
+            Box::new(ConcatOp { inputs, at: 0 })
+        }
+        Op::SetHash(set) => Box::new(SetHashOp::new(set.clone(), cx)?),
+        Op::Recursive(recursive) => Box::new(RecursiveOp::new(recursive.clone(), width, cx)?),
+        Op::WorkTable(id) => Box::new(WorkTableOp { id: *id, rows: None, at: 0, width }),
+    })
+}
+
+struct OneOp {
+    done: bool,
+    rows: usize,
+}
+
+impl Operator for OneOp {
+    fn next(&mut self, _: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        out.reset(0);
+        if self.done || self.rows == 0 {
+            return Ok(false);
+        }
+        self.done = true;
+        out.finish_row();
+        Ok(true)
+    }
+
+    fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
+        self.done = false;
+        Ok(())
+    }
+}
+
+struct VirtualOp {
+    node: Arc<VirtualNode>,
+    rows: Option<std::vec::IntoIter<Vec<Value>>>,
+}
+
+impl Operator for VirtualOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        out.reset(self.node.columns.len());
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            None => {
+                let args = self.node.args.iter().map(|a| a.eval(&[], cx)).collect::<Result<Vec<_>>>()?;
+                let rows = self.node.table.rows(cx.host, self.node.database, &args)?;
+                self.rows.insert(rows.into_iter())
+            }
+        };
+        for mut row in rows.by_ref() {
+            cx.tick(1)?;
+            let take = |c: &usize| row.get_mut(*c).map_or(Value::Null, |v| std::mem::replace(v, Value::Null));
+            out.push(self.node.columns.iter().map(take));
+            if out.is_full() {
+                break;
+            }
+        }
+        Ok(!out.is_empty())
+    }
+
+    fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
+        self.rows = None;
+        Ok(())
+    }
+}
+
+struct ValuesOp {
+    rows: Arc<Vec<Vec<Expr>>>,
+    at: usize,
+    width: usize,
+}
+
+impl Operator for ValuesOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        out.reset(self.width);
+        while !out.is_full() {
+            let Some(row) = self.rows.get(self.at) else { break };
+            for expr in row {
+                let value = expr.eval(&[], cx)?;
+                out.put(value);
+            }
+            out.finish_row();
+            self.at += 1;
+        }
+        Ok(!out.is_empty())
+    }
+
+    fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
+        self.at = 0;
+        Ok(())
+    }
+}
+
+struct FilterOp {
+    input: Box<dyn Operator>,
+    node: Arc<FilterNode>,
+    batch: RowBatch,
+    /// Outcome of a condition that is checked before any row.
+    decided: Option<bool>,
+}
+
+impl Operator for FilterOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        if self.node.startup {
+            let pass = match self.decided {
+                Some(pass) => pass,
+                None => *self.decided.insert(self.node.condition.accepts(&[], cx)?),
+            };
+            if !pass {
+                out.reset(self.node.input.schema.len());
+                return Ok(false);
+            }
+            return self.input.next(cx, out);
+        }
+        out.reset(self.node.input.schema.len());
+        while out.is_empty() {
+            if !self.input.next(cx, &mut self.batch)? {
+                return Ok(false);
+            }
+            for row in self.batch.rows() {
+                cx.tick(1)?;
+                if self.node.condition.accepts(row, cx)? {
+                    out.push_slice(row);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        self.decided = None;
+        self.input.rewind(cx)
+    }
+}
+
+struct ComputeOp {
+    input: Box<dyn Operator>,
+    node: Arc<ComputeNode>,
+    batch: RowBatch,
+    width: usize,
+}
+
+impl Operator for ComputeOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        out.reset(self.width);
+        if !self.input.next(cx, &mut self.batch)? {
+            return Ok(false);
+        }
+        for index in 0..self.batch.len() {
+            cx.tick(1)?;
+            for item in &self.node.items {
+                let value = item.eval(self.batch.row(index), cx)?;
+                out.put(value);
+            }
+            // Values kept are moved; a column kept twice cannot be, so the planner keeps each once.
+            let row = self.batch.row_mut(index);
+            for position in &self.node.keep {
+                let value = row.get_mut(*position).map_or(Value::Null, |v| std::mem::replace(v, Value::Null));
+                out.put(value);
+            }
+            out.finish_row();
+        }
+        Ok(true)
+    }
+
+    fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        self.input.rewind(cx)
+    }
+}
+
+struct ConcatOp {
+    inputs: Vec<Box<dyn Operator>>,
+    at: usize,
+}
+
+impl Operator for ConcatOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        while let Some(input) = self.inputs.get_mut(self.at) {
+            if input.next(cx, out)? {
+                return Ok(true);
+            }
+            self.at += 1;
+        }
+        out.reset(0);
+        Ok(false)
+    }
+
+    fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        self.at = 0;
+        self.inputs.iter_mut().try_for_each(|i| i.rewind(cx))
+    }
+}
+
+/// Anchor rows, then the step over the rows of the step before, until it gives none.
+struct RecursiveOp {
+    node: Arc<RecursiveNode>,
+    anchor: Box<dyn Operator>,
+    step: Box<dyn Operator>,
+    fresh: Vec<Vec<Value>>,
+    in_anchor: bool,
+    rounds: u32,
+    width: usize,
+}
+
+impl RecursiveOp {
+    fn new(node: Arc<RecursiveNode>, width: usize, cx: &Ctx<'_>) -> Result<RecursiveOp> {
+        Ok(RecursiveOp {
+            anchor: build(&node.anchor, cx)?,
+            step: build(&node.step, cx)?,
+            node,
+            fresh: Vec::new(),
+            in_anchor: true,
+            rounds: 0,
+            width,
+        })
+    }
+
+    fn keep(&mut self, out: &RowBatch) {
+        self.fresh.extend(out.rows().map(<[Value]>::to_vec));
+    }
+}
+
+impl Operator for RecursiveOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        loop {
+            let more = if self.in_anchor { self.anchor.next(cx, out)? } else { self.step.next(cx, out)? };
+            if more {
+                self.keep(out);
+                return Ok(true);
+            }
+            if self.fresh.is_empty() {
+                out.reset(self.width);
+                return Ok(false);
+            }
+            if self.node.max_recursion > 0 && self.rounds >= self.node.max_recursion {
+                return Err(SqlError::new(
+                    530,
+                    16,
+                    1,
+                    format!(
+                        "The statement terminated. The maximum recursion {} has been exhausted before statement completion.",
+                        self.node.max_recursion
+                    ),
+                ));
+            }
+            self.rounds += 1;
+            self.in_anchor = false;
+            cx.set_work_rows(self.node.id, std::mem::take(&mut self.fresh));
+            self.step.rewind(cx)?;
+        }
+    }
+
+    fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        self.in_anchor = true;
+        self.rounds = 0;
+        self.fresh.clear();
+        self.anchor.rewind(cx)
+    }
+}
+
+struct WorkTableOp {
+    id: u32,
+    rows: Option<Rc<Vec<Vec<Value>>>>,
+    at: usize,
+    width: usize,
+}
+
+impl Operator for WorkTableOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        out.reset(self.width);
+        let rows = self.rows.get_or_insert_with(|| cx.work_rows(self.id));
+        while let Some(row) = rows.get(self.at)
+            && !out.is_full()
+        {
+            out.push_slice(row);
+            self.at += 1;
+        }
+        Ok(!out.is_empty())
+    }
+
+    fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
+        self.rows = None;
+        self.at = 0;
+        Ok(())
+    }
+}
+
+/// Conditions that hold for no row at all need no input.
+pub fn never(condition: &Cond) -> bool {
+    matches!(condition, Cond::Const(Some(false) | None))
+}

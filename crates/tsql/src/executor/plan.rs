@@ -1,0 +1,268 @@
+//! Physical plans: what the planner makes and operators run. Immutable, shared, free of names.
+//!
+//! Theory: a node gives rows whose values stand in the order of `schema`. Expressions inside name them by position, or
+//! parameters that an outer row has set.
+
+use super::expr::{Cond, Expr};
+use crate::access::TableAccess;
+use crate::binder::tree::{AggregateFunction, ColId, WindowFrame, WindowFunction};
+use crate::host::{Access, VirtualTable};
+use daruma_base::DatabaseId;
+use daruma_value::{CollationId, DataType};
+use std::sync::Arc;
+
+pub use crate::binder::tree::JoinKind;
+
+pub struct Plan {
+    pub root: Node,
+    pub parameters: usize,
+    /// Column that each parameter stands for, for SHOWPLAN.
+    pub parameter_columns: Vec<ColId>,
+    /// Variables read, lower case.
+    pub variables: Vec<Arc<str>>,
+    pub subplans: Vec<Subplan>,
+}
+
+/// A subquery that is evaluated for rows of its surroundings.
+pub struct Subplan {
+    pub node: Node,
+    /// Parameters it reads: the key of its memory.
+    pub reads: Vec<usize>,
+}
+
+#[derive(Clone)]
+pub struct Node {
+    pub op: Op,
+    pub schema: Vec<ColId>,
+    /// Estimated rows and cost, for choosing and for SHOWPLAN.
+    pub rows: f64,
+    pub cost: f64,
+    /// Columns the rows are ordered by.
+    pub order: Vec<(ColId, bool)>,
+}
+
+#[derive(Clone)]
+pub enum Op {
+    One,
+    Empty,
+    Scan(Arc<ScanNode>),
+    Virtual(Arc<VirtualNode>),
+    Values(Arc<Vec<Vec<Expr>>>),
+    Filter(Arc<FilterNode>),
+    Compute(Arc<ComputeNode>),
+    NestedLoop(Arc<NestedLoopNode>),
+    HashJoin(Arc<HashJoinNode>),
+    MergeJoin(Arc<MergeJoinNode>),
+    Aggregate(Arc<AggregateNode>),
+    Sort(Arc<SortNode>),
+    Top(Arc<TopNode>),
+    Window(Arc<WindowNode>),
+    Concat(Arc<Vec<Node>>),
+    /// EXCEPT or INTERSECT of two inputs.
+    SetHash(Arc<SetHashNode>),
+    Recursive(Arc<RecursiveNode>),
+    WorkTable(u32),
+}
+
+pub struct ScanNode {
+    pub access: TableAccess,
+    /// Position in the definition's indexes.
+    pub index: usize,
+    pub view: Access,
+    pub seek: Option<Seek>,
+    pub backward: bool,
+    /// For each output position, where its value comes from.
+    pub outputs: Vec<ScanOutput>,
+    /// Read from the index entry; checked first, on encoded rows.
+    pub leaf: Vec<LeafCond>,
+    /// Over the output row, of columns in `early`.
+    pub filter: Option<Cond>,
+    /// Output positions decoded before `filter` runs; the rest only for rows that pass.
+    pub early: Vec<usize>,
+    pub late: Vec<usize>,
+    /// The index lacks columns: fetch the row by its locator.
+    pub lookup: bool,
+    /// Condition that needs the looked-up row.
+    pub lookup_filter: Option<Cond>,
+    /// Output positions filled from the looked-up row.
+    pub looked_up: Vec<usize>,
+    pub alias: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanOutput {
+    /// Position in the index's row.
+    Index(usize),
+    /// Position in the table's own row.
+    Table(usize),
+    Key,
+    Stamp,
+}
+
+/// Key range: values of leading columns, then bounds of the next.
+pub struct Seek {
+    pub equal: Vec<SeekKey>,
+    pub low: Option<SeekBound>,
+    pub high: Option<SeekBound>,
+}
+
+pub enum SeekKey {
+    One(Expr),
+    /// IN: each value is a seek of its own.
+    List(Vec<Expr>),
+    /// IS NULL.
+    Null,
+}
+
+pub struct SeekBound {
+    pub value: Expr,
+    pub inclusive: bool,
+}
+
+/// A comparison of an integer-like column with a value that does not change during the scan.
+pub struct LeafCond {
+    pub position: usize,
+    pub op: daruma_syntax::ast::CompareOp,
+    pub value: Expr,
+    /// Money columns compare in their own units.
+    pub money: bool,
+}
+
+pub struct VirtualNode {
+    pub table: Arc<dyn VirtualTable>,
+    pub database: DatabaseId,
+    pub args: Vec<Expr>,
+    /// Positions of the table's columns in the output.
+    pub columns: Vec<usize>,
+}
+
+pub struct FilterNode {
+    pub input: Node,
+    pub condition: Cond,
+    /// Checked once before any row is read.
+    pub startup: bool,
+}
+
+/// Output: `keep` of the input, then the computed values.
+pub struct ComputeNode {
+    pub input: Node,
+    pub keep: Vec<usize>,
+    pub items: Vec<Expr>,
+}
+
+pub struct NestedLoopNode {
+    pub kind: JoinKind,
+    pub outer: Node,
+    pub inner: Node,
+    /// Outer position and parameter slot it sets before the inner side starts again.
+    pub bind: Vec<(usize, usize)>,
+    /// Over outer columns, then inner columns.
+    pub on: Option<Cond>,
+    /// The inner side does not depend on the outer row: its rows are kept.
+    pub spool: bool,
+    /// Output positions in the joined row.
+    pub output: Vec<usize>,
+}
+
+pub struct HashJoinNode {
+    pub kind: JoinKind,
+    /// Streamed side; its unmatched rows are kept by Left, Full and Anti.
+    pub probe: Node,
+    /// Side held in the hash table.
+    pub build: Node,
+    pub probe_keys: Vec<Expr>,
+    pub build_keys: Vec<Expr>,
+    pub collations: Vec<CollationId>,
+    /// Over probe columns, then build columns.
+    pub residual: Option<Cond>,
+    pub output: Vec<usize>,
+}
+
+pub struct MergeJoinNode {
+    pub kind: JoinKind,
+    pub left: Node,
+    pub right: Node,
+    pub left_keys: Vec<usize>,
+    pub right_keys: Vec<usize>,
+    pub collations: Vec<CollationId>,
+    pub residual: Option<Cond>,
+    pub output: Vec<usize>,
+}
+
+pub struct AggregateNode {
+    pub input: Node,
+    pub keys: Vec<usize>,
+    pub collations: Vec<CollationId>,
+    pub aggregates: Vec<AggregateCall>,
+    /// Input comes in key order: one group at a time.
+    pub stream: bool,
+    pub scalar: bool,
+    pub sets: Option<Vec<Vec<bool>>>,
+    /// This is DISTINCT.
+    pub distinct: bool,
+}
+
+pub struct AggregateCall {
+    pub function: AggregateFunction,
+    pub arg: Option<Expr>,
+    pub arg_type: DataType,
+    pub collation: CollationId,
+    pub result: DataType,
+    pub distinct: bool,
+    pub separator: Option<Expr>,
+    pub order: Vec<(Expr, bool, CollationId)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct SortColumn {
+    pub position: usize,
+    pub descending: bool,
+    pub collation: CollationId,
+}
+
+pub struct SortNode {
+    pub input: Node,
+    pub keys: Vec<SortColumn>,
+    /// Only this many first rows are wanted (a constant TOP above).
+    pub limit: Option<Expr>,
+}
+
+pub struct TopNode {
+    pub input: Node,
+    pub count: Option<Expr>,
+    pub percent: bool,
+    pub ties: Option<Vec<(usize, CollationId)>>,
+    pub offset: Option<Expr>,
+}
+
+/// All calls share partition and order; the input is sorted by them.
+pub struct WindowNode {
+    pub input: Node,
+    pub partition: Vec<(usize, CollationId)>,
+    pub order: Vec<(usize, CollationId)>,
+    pub calls: Vec<WindowStep>,
+}
+
+pub struct WindowStep {
+    pub function: WindowFunction,
+    pub args: Vec<Expr>,
+    pub arg_type: DataType,
+    pub collation: CollationId,
+    pub result: DataType,
+    pub frame: Option<WindowFrame>,
+    pub ignore_nulls: bool,
+}
+
+pub struct SetHashNode {
+    pub left: Node,
+    pub right: Node,
+    pub except: bool,
+    pub collations: Vec<CollationId>,
+}
+
+pub struct RecursiveNode {
+    pub id: u32,
+    pub anchor: Node,
+    pub step: Node,
+    pub max_recursion: u32,
+}

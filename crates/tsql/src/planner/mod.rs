@@ -1,0 +1,104 @@
+//! Planner: from the bound tree to a physical plan.
+//!
+//! Theory: `rewrite` changes the tree by rules that are always right; then each operator is made physical from the top
+//! down, told which columns are needed above and which order would be welcome. Row counts come from the trees
+//! themselves, selectivities are fixed guesses, uniqueness comes from unique indexes; costs are in rows touched.
+//!
+//! Read next: `rewrite`, `physical`, `access_path`, `join_order`.
+
+mod access_path;
+mod compile;
+mod estimate;
+mod join_order;
+mod joins;
+mod physical;
+pub mod rewrite;
+pub mod show;
+
+use crate::binder::ColumnInfo;
+use crate::binder::tree::*;
+use crate::error::Result;
+use crate::executor::plan::{Node, Plan, Subplan};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub struct Planner<'c> {
+    pub columns: &'c [ColumnInfo],
+    parameters: HashMap<ColId, usize>,
+    variables: Vec<Arc<str>>,
+    subplans: Vec<Subplan>,
+    /// Columns made here.
+    extra: ColId,
+    /// Distinct values guessed for base columns.
+    distinct: HashMap<ColId, f64>,
+}
+
+/// A planned query.
+pub struct Planned {
+    pub plan: Plan,
+    /// Position of each asked-for column in the rows.
+    pub output: Vec<usize>,
+}
+
+impl<'c> Planner<'c> {
+    pub fn new(columns: &'c [ColumnInfo]) -> Planner<'c> {
+        Planner {
+            columns,
+            parameters: HashMap::new(),
+            variables: Vec::new(),
+            subplans: Vec::new(),
+            extra: 0,
+            distinct: HashMap::new(),
+        }
+    }
+
+    /// Plans `rel` so that its rows hold `outputs`.
+    pub fn plan(mut self, rel: Rel, outputs: &[ColId]) -> Result<Planned> {
+        let rel = rewrite::Rewriter { columns: self.columns }.rel(rel);
+        let required: ColSet = outputs.iter().copied().collect();
+        let root = self.node(&rel, &required)?;
+        let position = |id: &ColId| root.schema.iter().position(|c| c == id).unwrap_or(usize::MAX);
+        let output = outputs.iter().map(position).collect();
+        Ok(Planned { plan: self.finish(root), output })
+    }
+
+    pub fn finish(self, root: Node) -> Plan {
+        let mut parameter_columns = vec![0; self.parameters.len()];
+        for (id, slot) in &self.parameters {
+            if let Some(place) = parameter_columns.get_mut(*slot) {
+                *place = *id;
+            }
+        }
+        Plan {
+            root,
+            parameters: self.parameters.len(),
+            parameter_columns,
+            variables: self.variables,
+            subplans: self.subplans,
+        }
+    }
+
+    pub(crate) fn rewrite_scalar(&self, scalar: &mut Scalar) {
+        rewrite::Rewriter { columns: self.columns }.scalar(scalar);
+    }
+
+    /// Slot through which an outer column is read.
+    fn parameter(&mut self, id: ColId) -> usize {
+        let next = self.parameters.len();
+        *self.parameters.entry(id).or_insert(next)
+    }
+
+    pub(crate) fn variable(&mut self, name: &Arc<str>) -> usize {
+        match self.variables.iter().position(|v| v == name) {
+            Some(known) => known,
+            None => {
+                self.variables.push(name.clone());
+                self.variables.len() - 1
+            }
+        }
+    }
+
+    fn collation(&self, id: ColId) -> daruma_value::CollationId {
+        self.columns.get(id as usize).map_or(daruma_value::CollationId::DEFAULT, |c| c.ty.collation)
+    }
+}

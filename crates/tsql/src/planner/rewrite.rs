@@ -1,0 +1,352 @@
+//! Rewriting the bound tree: subqueries become joins, conditions move down to the rows they speak of.
+//!
+//! Theory: every rule keeps the meaning for all data.
+//! * EXISTS, IN and ANY among the conjuncts of a WHERE become semi joins, their negations anti joins.
+//! * The right side of a join that looks at its left side gives up the filters that do so, and the join takes them over;
+//!   what then looks at the left side no more is an ordinary join.
+//! * A LEFT join whose right side must not be NULL afterwards is an inner join.
+//! * A condition moves below whatever does not change its truth.
+
+use crate::binder::ColumnInfo;
+use crate::binder::tree::*;
+use daruma_syntax::ast::{CompareOp, SetOp};
+use daruma_value::{DataType, Value};
+
+pub struct Rewriter<'c> {
+    pub columns: &'c [ColumnInfo],
+}
+
+impl Rewriter<'_> {
+    pub fn rel(&self, rel: Rel) -> Rel {
+        match rel {
+            Rel::Filter { input, condition } => {
+                let input = self.rel(*input);
+                let mut conjuncts = Vec::new();
+                split(condition, &mut conjuncts);
+                conjuncts.into_iter().fold(input, |rel, c| self.add_condition(rel, c))
+            }
+            Rel::Compute { input, mut items } => {
+                items.iter_mut().for_each(|(_, s)| self.scalar(s));
+                Rel::Compute { input: Box::new(self.rel(*input)), items }
+            }
+            Rel::Join(join) => self.join(*join),
+            Rel::Aggregate(mut g) => {
+                g.input = self.rel(g.input);
+                g.aggregates.iter_mut().for_each(|(_, a)| a.for_each_mut(&mut |s| self.scalar(s)));
+                Rel::Aggregate(g)
+            }
+            Rel::Window { input, mut calls } => {
+                for (_, call) in &mut calls {
+                    call.args.iter_mut().for_each(|s| self.scalar(s));
+                }
+                Rel::Window { input: Box::new(self.rel(*input)), calls }
+            }
+            Rel::Sort { input, keys } => Rel::Sort { input: Box::new(self.rel(*input)), keys },
+            Rel::Top(mut top) => {
+                top.input = self.rel(top.input);
+                top.count.iter_mut().chain(top.offset.iter_mut()).for_each(|s| self.scalar(s));
+                Rel::Top(top)
+            }
+            Rel::Distinct { input, columns } => Rel::Distinct { input: Box::new(self.rel(*input)), columns },
+            Rel::Set(mut set) => {
+                set.branches = set.branches.into_iter().map(|(r, c)| (self.rel(r), c)).collect();
+                Rel::Set(set)
+            }
+            Rel::Recursive(mut r) => {
+                r.anchor.0 = self.rel(r.anchor.0);
+                r.step.0 = self.rel(r.step.0);
+                Rel::Recursive(r)
+            }
+            Rel::Values { mut rows, columns } => {
+                rows.iter_mut().flatten().for_each(|s| self.scalar(s));
+                Rel::Values { rows, columns }
+            }
+            other => other,
+        }
+    }
+
+    /// Subqueries that stay in expressions.
+    pub fn scalar(&self, scalar: &mut Scalar) {
+        if let Kind::Subquery(sub) = &mut scalar.kind {
+            let rel = std::mem::replace(&mut sub.rel, Rel::One);
+            sub.rel = self.rel(rel);
+        }
+        scalar.for_each_child_mut(&mut |c| self.scalar(c));
+    }
+
+    /// Puts a condition above `rel`, as a join where it is a subquery, as low as possible otherwise.
+    fn add_condition(&self, rel: Rel, mut condition: Scalar) -> Rel {
+        let (negated, inner) = match &condition.kind {
+            Kind::Not(inner) => (true, &**inner),
+            _ => (false, &condition),
+        };
+        if let Kind::Subquery(sub) = &inner.kind
+            && !matches!(sub.kind, SubqueryKind::Scalar(_))
+        {
+            let on = match &sub.kind {
+                SubqueryKind::Any { op, expr, value } => self.any_condition(*op, expr, value, negated),
+                _ => Vec::new(),
+            };
+            let kind = if negated { JoinKind::Anti } else { JoinKind::Semi };
+            let right = sub.rel.clone();
+            let same_row = on.iter().any(|c| c.any(&|s| matches!(s.kind, Kind::Subquery(_))));
+            if !same_row {
+                return self.join(Join { kind, left: rel, right, on, hint: None });
+            }
+        }
+        self.scalar(&mut condition);
+        self.push(rel, condition)
+    }
+
+    /// Join condition of `expr op ANY (..)`. Negated, an unknown comparison keeps the row out as well.
+    fn any_condition(&self, op: CompareOp, expr: &Scalar, value: &Scalar, negated: bool) -> Vec<Scalar> {
+        let kind = Kind::Compare { op, left: Box::new(expr.clone()), right: Box::new(value.clone()) };
+        let compare = Scalar::condition(kind);
+        if !negated {
+            return vec![compare];
+        }
+        let mut choices = vec![compare];
+        for side in [expr, value] {
+            if self.nullable(side) {
+                choices.push(Scalar::condition(Kind::IsNull(Box::new(side.clone()))));
+            }
+        }
+        if choices.len() == 1 { choices } else { vec![Scalar::condition(Kind::Or(choices))] }
+    }
+
+    fn nullable(&self, scalar: &Scalar) -> bool {
+        match &scalar.kind {
+            Kind::Column(id) => self.columns.get(*id as usize).is_none_or(|c| c.ty.nullable),
+            _ => scalar.ty.nullable,
+        }
+    }
+
+    fn join(&self, join: Join) -> Rel {
+        let Join { kind, left, right, on, hint } = join;
+        let (left, mut right) = (self.rel(left), self.rel(right));
+        let left_columns = left.produced();
+        let mut conditions = Vec::new();
+        on.into_iter().for_each(|c| split(c, &mut conditions));
+        if matches!(kind, JoinKind::Semi | JoinKind::Anti) {
+            right = existence(right);
+        }
+        if kind != JoinKind::Full && !right.outer_columns().is_disjoint(&left_columns) {
+            let mut pulled = Vec::new();
+            right = pull(right, &left_columns, &mut pulled);
+            conditions.extend(pulled);
+        }
+        let mut joined = Join { kind, left, right, on: Vec::new(), hint };
+        for mut condition in conditions {
+            self.scalar(&mut condition);
+            joined = self.add_on(joined, condition);
+        }
+        Rel::Join(Box::new(joined))
+    }
+
+    /// A join condition, moved to one side where that is the same.
+    fn add_on(&self, mut join: Join, condition: Scalar) -> Join {
+        let used = condition.column_set();
+        let in_left = !used.is_disjoint(&join.left.produced());
+        let in_right = !used.is_disjoint(&join.right.produced());
+        let volatile = condition.is_volatile();
+        let to_right = !in_left && !volatile && join.kind != JoinKind::Full;
+        let to_left = in_left && !in_right && !volatile && matches!(join.kind, JoinKind::Inner | JoinKind::Semi);
+        if to_left {
+            join.left = self.push(join.left, condition);
+        } else if to_right && (in_right || matches!(join.kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Left)) {
+            join.right = self.push(join.right, condition);
+        } else {
+            join.on.push(condition);
+        }
+        join
+    }
+
+    /// Puts a condition as low as it may go.
+    pub fn push(&self, rel: Rel, condition: Scalar) -> Rel {
+        if condition.is_volatile() {
+            return rel.filter(Some(condition));
+        }
+        let used = condition.column_set();
+        match rel {
+            Rel::Filter { input, condition: old } => match self.push(*input, condition) {
+                // It stayed right here: one filter for both.
+                Rel::Filter { input, condition } => {
+                    let mut all = Vec::new();
+                    split(old, &mut all);
+                    split(condition, &mut all);
+                    Rel::Filter { input, condition: Scalar::all(all).unwrap_or_else(always) }
+                }
+                input => Rel::Filter { input: Box::new(input), condition: old },
+            },
+            Rel::Compute { input, items } => {
+                let made = |id: ColId| items.iter().find(|(i, _)| *i == id);
+                let needed: Vec<_> = used.iter().filter_map(|id| made(*id)).collect();
+                let simple = needed.iter().all(|(_, s)| {
+                    !s.is_volatile() && !s.any(&|n| matches!(n.kind, Kind::Subquery(_) | Kind::System { .. } | Kind::UserFunction { .. }))
+                });
+                if !simple {
+                    return Rel::Compute { input, items }.filter(Some(condition));
+                }
+                let mut below = condition;
+                below.replace_columns(&|id| made(id).map(|(_, s)| s.clone()));
+                Rel::Compute { input: Box::new(self.push(*input, below)), items }
+            }
+            Rel::Join(join) => self.push_join(*join, condition, &used),
+            Rel::Sort { input, keys } => Rel::Sort { input: Box::new(self.push(*input, condition)), keys },
+            Rel::Distinct { input, columns } => Rel::Distinct { input: Box::new(self.push(*input, condition)), columns },
+            Rel::Aggregate(mut g)
+                if g.sets.is_none()
+                    && !g.scalar
+                    && !used.is_disjoint(&g.keys.iter().copied().collect())
+                    && g.aggregates.iter().all(|(id, _)| !used.contains(id)) =>
+            {
+                g.input = self.push(g.input, condition);
+                Rel::Aggregate(g)
+            }
+            Rel::Window { input, calls } => {
+                let in_all = |id: &ColId| calls.iter().all(|(_, c)| c.partition.iter().any(|p| p.as_column() == Some(*id)));
+                let below = input.produced();
+                let touches = used.iter().any(|id| below.contains(id));
+                let made = calls.iter().any(|(id, _)| used.contains(id));
+                if touches && !made && used.iter().filter(|id| below.contains(id)).all(in_all) {
+                    Rel::Window { input: Box::new(self.push(*input, condition)), calls }
+                } else {
+                    Rel::Window { input, calls }.filter(Some(condition))
+                }
+            }
+            Rel::Set(mut set) if !used.is_disjoint(&set.columns.iter().copied().collect()) && set.op != SetOp::Except => {
+                set.branches = set
+                    .branches
+                    .into_iter()
+                    .map(|(branch, ids)| {
+                        let mut own = condition.clone();
+                        own.replace_columns(&|id| {
+                            let at = set.columns.iter().position(|c| *c == id)?;
+                            let inner = *ids.get(at)?;
+                            Some(Scalar::column(inner, self.columns.get(inner as usize)?.ty))
+                        });
+                        (self.push(branch, own), ids)
+                    })
+                    .collect();
+                Rel::Set(set)
+            }
+            other => other.filter(Some(condition)),
+        }
+    }
+
+    fn push_join(&self, mut join: Join, condition: Scalar, used: &ColSet) -> Rel {
+        let in_right = !used.is_disjoint(&join.right.produced());
+        if join.kind == JoinKind::Left && in_right && rejects_null(&condition, &join.right.produced()) {
+            join.kind = JoinKind::Inner;
+        }
+        match join.kind {
+            JoinKind::Inner => {
+                let join = self.add_on(join, condition);
+                return Rel::Join(Box::new(join));
+            }
+            JoinKind::Left if !in_right => join.left = self.push(join.left, condition),
+            JoinKind::Semi | JoinKind::Anti => join.left = self.push(join.left, condition),
+            _ => return Rel::Join(Box::new(join)).filter(Some(condition)),
+        }
+        Rel::Join(Box::new(join))
+    }
+}
+
+pub fn always() -> Scalar {
+    let one = || Box::new(Scalar::constant(Value::Int(1), DataType::Int));
+    Scalar::condition(Kind::Compare { op: CompareOp::Equal, left: one(), right: one() })
+}
+
+/// Splits at ANDs; NOT moves inwards where that is the same.
+fn split(condition: Scalar, out: &mut Vec<Scalar>) {
+    match condition.kind {
+        Kind::And(parts) => parts.into_iter().for_each(|p| split(p, out)),
+        Kind::Not(inner) => match inner.kind {
+            Kind::Or(parts) => parts.into_iter().for_each(|p| split(p.negate(), out)),
+            Kind::Compare { op, left, right } => {
+                let op = match op {
+                    CompareOp::Equal => CompareOp::NotEqual,
+                    CompareOp::NotEqual => CompareOp::Equal,
+                    CompareOp::Less => CompareOp::GreaterOrEqual,
+                    CompareOp::LessOrEqual | CompareOp::NotGreater => CompareOp::Greater,
+                    CompareOp::Greater => CompareOp::LessOrEqual,
+                    CompareOp::GreaterOrEqual | CompareOp::NotLess => CompareOp::Less,
+                };
+                out.push(Scalar::condition(Kind::Compare { op, left, right }));
+            }
+            kind => out.push(Scalar::condition(Kind::Not(Box::new(Scalar { kind, ty: inner.ty })))),
+        },
+        _ => out.push(condition),
+    }
+}
+
+/// What only matters by having rows: order, distinctness and computed columns are dropped, TOP n too.
+fn existence(rel: Rel) -> Rel {
+    match rel {
+        Rel::Sort { input, .. } => existence(*input),
+        Rel::Top(top)
+            if top.offset.is_none()
+                && !top.percent
+                && matches!(&top.count, Some(Scalar { kind: Kind::Const(v), .. }) if v.as_i64().is_some_and(|n| n > 0)) =>
+        {
+            existence(top.input)
+        }
+        other => other,
+    }
+}
+
+/// Takes conditions on outer columns out of `rel`, where the columns they also need are still produced above.
+fn pull(rel: Rel, outer: &ColSet, out: &mut Vec<Scalar>) -> Rel {
+    match rel {
+        Rel::Filter { input, condition } => {
+            let input = pull(*input, outer, out);
+            let mut parts = Vec::new();
+            split(condition, &mut parts);
+            let (taken, kept): (Vec<_>, Vec<_>) = parts.into_iter().partition(|c| !c.column_set().is_disjoint(outer));
+            out.extend(taken);
+            input.filter(Scalar::all(kept))
+        }
+        Rel::Compute { input, items } => Rel::Compute { input: Box::new(pull(*input, outer, out)), items },
+        Rel::Sort { input, keys } => Rel::Sort { input: Box::new(pull(*input, outer, out)), keys },
+        Rel::Join(mut join) => {
+            if join.kind != JoinKind::Full {
+                join.left = pull(join.left, outer, out);
+            }
+            if join.kind == JoinKind::Inner {
+                join.right = pull(join.right, outer, out);
+                let (taken, kept): (Vec<_>, Vec<_>) = join.on.into_iter().partition(|c| !c.column_set().is_disjoint(outer));
+                out.extend(taken);
+                join.on = kept;
+            }
+            Rel::Join(join)
+        }
+        other => other,
+    }
+}
+
+/// Is the condition never true when all `columns` are NULL?
+fn rejects_null(condition: &Scalar, columns: &ColSet) -> bool {
+    match &condition.kind {
+        Kind::Compare { left, right, .. } => strict(left, columns) || strict(right, columns),
+        Kind::Like { expr, .. } | Kind::InList { expr, .. } => strict(expr, columns),
+        Kind::Not(inner) => match &inner.kind {
+            Kind::IsNull(expr) => strict(expr, columns),
+            Kind::Like { .. } | Kind::InList { .. } | Kind::Compare { .. } => rejects_null(inner, columns),
+            _ => false,
+        },
+        Kind::And(parts) => parts.iter().any(|p| rejects_null(p, columns)),
+        Kind::Or(parts) => parts.iter().all(|p| rejects_null(p, columns)),
+        _ => false,
+    }
+}
+
+/// Is the expression NULL when all `columns` are?
+fn strict(scalar: &Scalar, columns: &ColSet) -> bool {
+    match &scalar.kind {
+        Kind::Column(id) => columns.contains(id),
+        Kind::Convert { input, .. } => strict(input, columns),
+        Kind::Arith { left, right, .. } => strict(left, columns) || strict(right, columns),
+        Kind::Negate(a) | Kind::BitNot(a) | Kind::Collate(a) => strict(a, columns),
+        _ => false,
+    }
+}
