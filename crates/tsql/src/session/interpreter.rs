@@ -221,11 +221,6 @@ impl Execution<'_> {
             }
         }
     }
-
-    /// Is the host's database the one that the batch is in?
-    pub(crate) fn context_database(&self) -> daruma_base::DatabaseId {
-        Host::current_database(self)
-    }
 }
 
 fn contains_label(statement: &Statement, label: &str) -> bool {

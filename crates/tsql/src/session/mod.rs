@@ -90,8 +90,6 @@ pub(crate) struct SessionState {
     pub session_context: RefCell<HashMap<String, (Value, bool)>>,
     /// The connection must end after this request.
     pub ended: Cell<bool>,
-    /// SHOWPLAN prints plans here instead of running statements.
-    pub insert_exec_depth: Cell<u32>,
 }
 
 /// One connection's session.
@@ -154,7 +152,6 @@ impl Session {
                 context_info: RefCell::default(),
                 session_context: RefCell::default(),
                 ended: Cell::new(false),
-                insert_exec_depth: Cell::new(0),
             },
         })
     }

@@ -33,7 +33,6 @@ pub(crate) struct CallArgument {
 /// Value of an output parameter, for the argument at `index`.
 pub(crate) struct OutputValue {
     pub index: usize,
-    pub name: String,
     pub value: Value,
     pub data_type: DataType,
 }
@@ -185,7 +184,6 @@ impl Execution<'_> {
         let status = self.run_frame_with(frame, body, &|frame: &Frame| {
             let value = |b: &BoundOutput| OutputValue {
                 index: b.index,
-                name: b.parameter.clone(),
                 value: frame.variable(&b.parameter).map_or(Value::Null, |v| v.value.clone()),
                 data_type: b.data_type,
             };
@@ -355,7 +353,7 @@ impl Execution<'_> {
         let output = |(at, value): (usize, Value)| {
             let parameter = list.get(at)?;
             let index = (*places.get(at)?)?;
-            Some(OutputValue { index, name: parameter.name.to_string(), value, data_type: parameter.data_type })
+            Some(OutputValue { index, value, data_type: parameter.data_type })
         };
         Ok(CallResult { status, outputs: outputs.into_iter().filter_map(output).collect() })
     }

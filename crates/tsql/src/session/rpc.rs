@@ -367,7 +367,7 @@ fn int_argument(args: &[CallArgument], index: usize) -> i32 {
 }
 
 fn handle_output(handle: i32) -> OutputValue {
-    OutputValue { index: 0, name: "@handle".to_string(), value: Value::Int(handle), data_type: DataType::Int }
+    OutputValue { index: 0, value: Value::Int(handle), data_type: DataType::Int }
 }
 
 fn handle_result(handle: i32) -> CallResult {

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 /// TDS `curcmd` of statements without rows.
 mod command {
-    pub const SET: u16 = 0xBE;
     pub const INSERT: u16 = 0xC3;
     pub const DELETE: u16 = 0xC4;
     pub const UPDATE: u16 = 0xC5;
@@ -23,7 +22,6 @@ mod command {
     pub const BEGIN: u16 = 0xD4;
     pub const COMMIT: u16 = 0xD5;
     pub const BULK_INSERT: u16 = 0xF0;
-    pub const PRINT: u16 = 0xF7;
     pub const OTHER: u16 = 0xFD;
 }
 

@@ -68,10 +68,6 @@ impl Transaction {
         };
         Mark { parts: self.parts.iter().map(position).collect(), temp: self.temp_undo.len() }
     }
-
-    pub fn has_written(&self) -> bool {
-        self.parts.iter().any(|p| p.txn.has_written())
-    }
 }
 
 impl SessionState {

@@ -1,0 +1,221 @@
+//! A server in memory for tests, and results as text.
+//!
+//! [`Server`] runs over a simulated disk that can be crashed and opened again. [`TextSink`] writes what a client would
+//! see: column names and rows separated by ` | `, `(n rows affected)`, `Msg n, Level l, State s, ...`, PRINT texts.
+
+#![allow(dead_code)]
+
+use daruma_base::Env;
+use daruma_sim::SimDisk;
+use daruma_tsql::error::{Result, SqlError};
+use daruma_tsql::instance::{Instance, InstanceOptions, LoginInfo, PasswordHasher, ShutdownRequest};
+use daruma_tsql::session::{RequestEnd, RpcRequest, Session, TransactionRequest};
+use daruma_tsql::sink::{Done, EnvChange, OutputColumn, Sink};
+use daruma_value::convert::{ConvertContext, convert};
+use daruma_value::{DataType, Value};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Stands in for a real hash: tests only ask whether it is used.
+struct PlainHasher;
+
+impl PasswordHasher for PlainHasher {
+    fn hash(&self, password: &str) -> Result<String> {
+        Ok(format!("hashed {password}"))
+    }
+
+    fn verify(&self, password: &str, hash: &str) -> bool {
+        hash == format!("hashed {password}")
+    }
+}
+
+pub struct Server {
+    pub disk: Arc<SimDisk>,
+    pub instance: Arc<Instance>,
+    seed: u64,
+}
+
+impl Server {
+    pub fn new() -> Server {
+        Server::with_seed(1)
+    }
+
+    pub fn with_seed(seed: u64) -> Server {
+        let disk = SimDisk::new(seed);
+        let instance = start(&daruma_sim::env(&disk, seed));
+        Server { disk, instance, seed }
+    }
+
+    pub fn connect(&self) -> Client {
+        self.connect_to("")
+    }
+
+    pub fn connect_to(&self, database: &str) -> Client {
+        let login = LoginInfo {
+            login: "sa".to_string(),
+            host: "testhost".to_string(),
+            program: "tests".to_string(),
+            database: database.to_string(),
+            ansi_defaults: true,
+            ..LoginInfo::default()
+        };
+        let session = Session::new(&self.instance, login).expect("login");
+        Client { session, sink: TextSink::default(), ended: RequestEnd::Completed }
+    }
+
+    /// Power failure, then a start over what the disk kept.
+    pub fn crash(self) -> Server {
+        self.disk.crash();
+        let Server { disk, instance, seed } = self;
+        drop(instance);
+        let instance = start(&daruma_sim::env(&disk, seed + 1));
+        Server { disk, instance, seed: seed + 1 }
+    }
+
+    /// Clean stop and start.
+    pub fn restart(self) -> Server {
+        self.instance.close(ShutdownRequest::Orderly).expect("close");
+        let Server { disk, instance, seed } = self;
+        drop(instance);
+        let instance = start(&daruma_sim::env(&disk, seed + 1));
+        Server { disk, instance, seed: seed + 1 }
+    }
+}
+
+fn start(env: &Env) -> Arc<Instance> {
+    let options = InstanceOptions {
+        server_name: "DARUMA".to_string(),
+        buffer_pool_pages: 4_096,
+        password_hasher: Arc::new(PlainHasher),
+        host_description: "test".to_string(),
+    };
+    Instance::start(env.clone(), Path::new("/data"), options).expect("start")
+}
+
+pub struct Client {
+    pub session: Session,
+    pub sink: TextSink,
+    pub ended: RequestEnd,
+}
+
+impl Client {
+    /// Runs a batch and gives what a client would see.
+    pub fn run(&mut self, text: &str) -> String {
+        self.ended = self.session.execute_batch(text, &mut self.sink);
+        self.sink.take()
+    }
+
+    pub fn rpc(&mut self, request: RpcRequest) -> String {
+        self.ended = self.session.execute_rpc(&[request], &mut self.sink);
+        self.sink.take()
+    }
+
+    pub fn transaction(&mut self, request: &TransactionRequest) -> String {
+        self.ended = self.session.execute_transaction(request, &mut self.sink);
+        self.sink.take()
+    }
+
+    /// The only value of the only row.
+    pub fn scalar(&mut self, text: &str) -> String {
+        let out = self.run(text);
+        out.lines().nth(1).unwrap_or(&out).to_string()
+    }
+}
+
+/// What a client sees, as text.
+#[derive(Default)]
+pub struct TextSink {
+    text: String,
+    types: Vec<DataType>,
+    /// Also write ENVCHANGE tokens and DONEs without counts.
+    pub verbose: bool,
+}
+
+impl TextSink {
+    pub fn take(&mut self) -> String {
+        std::mem::take(&mut self.text)
+    }
+
+    fn line(&mut self, line: &str) -> Result<()> {
+        self.text.push_str(line);
+        self.text.push('\n');
+        Ok(())
+    }
+}
+
+/// A value as the query tools print it.
+pub fn show(value: &Value, data_type: DataType) -> String {
+    match value {
+        Value::Null => "NULL".to_string(),
+        Value::Variant(v) => show(&v.value, v.data_type),
+        Value::Bytes(bytes) => {
+            let digits: String = bytes.iter().map(|b| format!("{b:02X}")).collect();
+            format!("0x{digits}")
+        }
+        Value::Float(_) | Value::Real(_) | Value::Money(_) | Value::SmallMoney(_) => text_of(value, data_type),
+        other => text_of(other, data_type),
+    }
+}
+
+fn text_of(value: &Value, data_type: DataType) -> String {
+    let style = if data_type.is_temporal() { Some(121) } else { None };
+    match convert(value, data_type, DataType::NVARCHAR_MAX, style, &ConvertContext::default()) {
+        Ok(Value::Str(text)) => text.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+impl Sink for TextSink {
+    fn columns(&mut self, columns: &[OutputColumn]) -> Result<()> {
+        self.types = columns.iter().map(|c| c.data_type).collect();
+        let names: Vec<&str> = columns.iter().map(|c| if c.name.is_empty() { "(no name)" } else { c.name.as_str() }).collect();
+        self.line(&names.join(" | "))
+    }
+
+    fn row(&mut self, values: &[Value]) -> Result<()> {
+        let cells: Vec<String> = values.iter().zip(&self.types).map(|(v, t)| show(v, *t)).collect();
+        self.line(&cells.join(" | "))
+    }
+
+    fn done(&mut self, done: Done) -> Result<()> {
+        match done.row_count {
+            Some(1) => self.line("(1 row affected)"),
+            Some(n) => self.line(&format!("({n} rows affected)")),
+            None if self.verbose => self.line(&format!("done {:?} {:#x}", done.kind, done.command)),
+            None => Ok(()),
+        }
+    }
+
+    fn message(&mut self, message: &SqlError) -> Result<()> {
+        if message.class <= 10 && matches!(message.number, 0 | 50_000) {
+            return self.line(&message.message);
+        }
+        let procedure = message.procedure.as_ref().map_or(String::new(), |p| format!(", Procedure {p}"));
+        self.line(&format!("Msg {}, Level {}, State {}{procedure}, Line {}", message.number, message.class, message.state, message.line))?;
+        self.line(&message.message)
+    }
+
+    fn env_change(&mut self, change: EnvChange) -> Result<()> {
+        match self.verbose {
+            true => self.line(&format!("env {change:?}")),
+            false => Ok(()),
+        }
+    }
+
+    fn return_status(&mut self, status: i32) -> Result<()> {
+        match self.verbose {
+            true => self.line(&format!("return status {status}")),
+            false => Ok(()),
+        }
+    }
+
+    fn return_value(&mut self, _ordinal: u16, name: &str, column: &OutputColumn, value: &Value) -> Result<()> {
+        let text = show(value, column.data_type);
+        self.line(&format!("{name} = {text}"))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
