@@ -5,6 +5,7 @@ use super::define::{Rows, View};
 use super::source::Source;
 use crate::error::Result;
 use daruma_base::Lsn;
+use daruma_storage::VlfInfo;
 
 pub(super) const VIEWS: &[View] = &[
     View::sys("dm_db_log_space_usage", SPACE_USAGE, space_usage),
@@ -52,19 +53,27 @@ fn log_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for entry in source.databases_of_argument(0)? {
         let Ok(open) = entry.open() else { continue };
         let log = open.storage.log_stats();
+        let vlfs = open.storage.vlfs();
+        let current = vlfs.iter().max_by_key(|v| v.sequence);
+        let recovery = vlfs.iter().filter(|v| v.active && v.start_lsn + v.size > log.checkpoint_lsn.0).count();
         let since = |lsn: Lsn| log.end_lsn.0.saturating_sub(lsn.0) as f64 / MIB;
         rows.add()
             .set("database_id", entry.id().0)
             .set("recovery_model", recovery_model(open.storage.settings().recovery_model).1)
             .set("log_min_lsn", lsn_text(log.min_lsn))
             .set("log_end_lsn", lsn_text(log.end_lsn))
+            .set("current_vlf_sequence_number", current.map_or(0, |v| v.sequence))
+            .set("current_vlf_size_mb", current.map_or(0.0, |v| v.size as f64 / MIB))
+            .set("total_vlf_count", vlfs.len())
             .set("total_log_size_mb", log.size_bytes as f64 / MIB)
+            .set("active_vlf_count", vlfs.iter().filter(|v| v.active).count())
             .set("active_log_size_mb", log.used_bytes as f64 / MIB)
             .set("log_truncation_holdup_reason", log.reuse_wait)
             .set("log_checkpoint_lsn", lsn_text(log.checkpoint_lsn))
             .set("log_since_last_checkpoint_mb", since(log.checkpoint_lsn))
             .set("log_recovery_lsn", lsn_text(log.min_lsn))
-            .set("log_recovery_size_mb", since(log.min_lsn));
+            .set("log_recovery_size_mb", since(log.min_lsn))
+            .set("recovery_vlf_count", recovery);
     }
     Ok(())
 }
@@ -79,25 +88,44 @@ const LOG_INFO: &str = "
     vlf_active bit; vlf_status int; vlf_parity tinyint; vlf_first_lsn nvarchar(48)?; vlf_create_lsn nvarchar(48)?;
     vlf_encryptor_thumbprint varbinary(20)?";
 
-/// The log file as one virtual log: storage reuses it as a circle without inner borders.
+/// Status 2: needed; 0: reusable; 1: never used.
 fn log_info(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for entry in source.databases_of_argument(0)? {
         let Ok(open) = entry.open() else { continue };
-        let log = open.storage.log_stats();
-        for file in files_of(&entry).iter().filter(|f| f.is_log()) {
+        let file = files_of(&entry).iter().find(|f| f.is_log()).map_or(2, |f| f.id);
+        for vlf in open.storage.vlfs() {
+            let used = vlf.sequence > 0;
             rows.add()
                 .set("database_id", entry.id().0)
-                .set("file_id", file.id)
-                .set("vlf_size_mb", file.size_pages as f64 * 8_192.0 / MIB)
-                .set("vlf_sequence_number", 1)
-                .set("vlf_active", true)
-                .set("vlf_status", 2)
-                .set("vlf_parity", 64)
-                .set("vlf_first_lsn", lsn_text(log.min_lsn))
+                .set("file_id", file)
+                .set("vlf_begin_offset", vlf.offset)
+                .set("vlf_size_mb", vlf.size as f64 / MIB)
+                .set("vlf_sequence_number", vlf.sequence)
+                .set("vlf_active", vlf.active)
+                .set("vlf_status", vlf_status(&vlf))
+                .set("vlf_parity", vlf_parity(&vlf))
+                .set("vlf_first_lsn", lsn_text(Lsn(if used { vlf.start_lsn } else { 0 })))
                 .set("vlf_create_lsn", lsn_text(Lsn::NONE));
         }
     }
     Ok(())
+}
+
+pub(crate) fn vlf_status(vlf: &VlfInfo) -> i32 {
+    match (vlf.active, vlf.sequence) {
+        (true, _) => 2,
+        (false, 0) => 1,
+        (false, _) => 0,
+    }
+}
+
+/// 64 and 128 in turns, 0 before the first use.
+pub(crate) fn vlf_parity(vlf: &VlfInfo) -> i32 {
+    match vlf.sequence {
+        0 => 0,
+        n if n % 2 == 1 => 64,
+        _ => 128,
+    }
 }
 
 const FILE_STATS: &str = "
@@ -144,6 +172,7 @@ fn version_store(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         rows.add()
             .set("database_id", entry.id().0)
             .set("pvs_filegroup_id", entry.def().version_store_filegroup)
+            .set("persistent_version_store_size_kb", open.storage.version_bytes() / 1_024)
             .set("oldest_active_transaction_id", oldest.unwrap_or(0));
     }
     Ok(())
