@@ -7,8 +7,10 @@ use crate::wire::{Input, OwnedPacket};
 use daruma_tds::packet::PacketType;
 use daruma_tds::request::{BulkDecoder, BulkEvent};
 use daruma_tds::{TdsError, TdsVersion};
+use daruma_tds::token::Column;
+use daruma_tsql::dml::bulk::BulkColumn;
 use daruma_tsql::error::SqlError;
-use daruma_value::{DataType, Value};
+use daruma_value::Value;
 
 /// How the client's side of the load ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +110,9 @@ impl<'a> BulkSource<'a> {
 }
 
 impl BulkRows for BulkSource<'_> {
-    fn columns(&mut self) -> Result<Vec<(String, DataType)>, SqlError> {
+    fn columns(&mut self) -> Result<Vec<BulkColumn>, SqlError> {
         match self.event()? {
-            Some(BulkEvent::Columns(columns)) => Ok(columns.iter().map(|c| (c.name.clone(), c.data_type())).collect()),
+            Some(BulkEvent::Columns(columns)) => Ok(columns.iter().map(bulk_column).collect()),
             _ => Ok(Vec::new()),
         }
     }
@@ -121,6 +123,10 @@ impl BulkRows for BulkSource<'_> {
             _ => Ok(None),
         }
     }
+}
+
+fn bulk_column(column: &Column) -> BulkColumn {
+    BulkColumn { name: column.name.clone(), data_type: column.data_type() }
 }
 
 fn cancelled() -> SqlError {

@@ -160,8 +160,7 @@ impl ServiceSession for EngineSession {
     }
 
     fn bulk(&mut self, rows: &mut dyn BulkRows, sink: &mut dyn Sink) -> RequestEnd {
-        let _ = (rows, sink);
-        RequestEnd::Disconnect
+        request_end(self.session.execute_bulk(rows, sink))
     }
 
     fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) -> Result<()> {

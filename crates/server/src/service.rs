@@ -6,8 +6,8 @@ use daruma_base::{CancelFlag, WaitRegistry};
 use daruma_tds::login::Login7;
 use daruma_tds::request::{RpcRequest, TransactionRequest};
 use daruma_tsql::error::SqlError;
+pub use daruma_tsql::session::BulkRows;
 use daruma_tsql::sink::Sink;
-use daruma_value::{DataType, Value};
 use std::net::SocketAddr;
 
 /// How a connection came in.
@@ -68,16 +68,8 @@ pub trait ServiceSession {
     fn batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd;
     fn rpc(&mut self, request: RpcRequest, sink: &mut dyn Sink) -> RequestEnd;
     fn transaction(&mut self, request: TransactionRequest, sink: &mut dyn Sink) -> RequestEnd;
-    /// Loads the rows that follow an `INSERT BULK` batch.
+    /// Loads the rows that follow an `INSERT BULK` batch. After an error the edge skips the rest of them.
     fn bulk(&mut self, rows: &mut dyn BulkRows, sink: &mut dyn Sink) -> RequestEnd;
     /// Back to the state after login.
     fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) -> Result<(), SqlError>;
-}
-
-/// Rows of a bulk load as they arrive. After an error the rest of the load is skipped by the edge.
-pub trait BulkRows {
-    /// Names and types, once, before the first row. Empty: the client gave the load up.
-    fn columns(&mut self) -> Result<Vec<(String, DataType)>, SqlError>;
-    /// The next row; `None` at the end.
-    fn next(&mut self) -> Result<Option<Vec<Value>>, SqlError>;
 }

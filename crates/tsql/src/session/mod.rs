@@ -15,6 +15,7 @@
 //! 3. Every request leaves through `finish_request`, which settles the transaction and the registry.
 
 mod admin;
+mod bulk;
 mod convert;
 mod execution;
 mod fail;
@@ -37,6 +38,7 @@ mod transaction;
 mod trigger;
 mod types;
 
+pub use bulk::BulkRows;
 pub use execution::Execution;
 pub use procedure::SystemCall;
 pub use rpc::{Prepared, RpcArgument, RpcProcedure, RpcRequest};
@@ -85,6 +87,8 @@ pub(crate) struct SessionState {
     pub caught: RefCell<Vec<SqlError>>,
     pub prepared: RefCell<HashMap<i32, Prepared>>,
     pub next_handle: Cell<i32>,
+    /// Target of the rows that the next message brings.
+    pub bulk_load: RefCell<Option<daruma_syntax::ast::InsertBulk>>,
     pub identity_insert: RefCell<Option<(DatabaseId, i32)>>,
     pub context_info: RefCell<Vec<u8>>,
     pub session_context: RefCell<HashMap<String, (Value, bool)>>,
@@ -148,6 +152,7 @@ impl Session {
                 caught: RefCell::default(),
                 prepared: RefCell::default(),
                 next_handle: Cell::new(0),
+                bulk_load: RefCell::new(None),
                 identity_insert: RefCell::new(None),
                 context_info: RefCell::default(),
                 session_context: RefCell::default(),
@@ -224,6 +229,7 @@ impl Session {
         s.apply_lock_settings();
         s.prepared.borrow_mut().clear();
         s.identity_insert.replace(None);
+        s.bulk_load.replace(None);
         s.context_info.borrow_mut().clear();
         s.session_context.borrow_mut().clear();
         s.last_identity.set(None);

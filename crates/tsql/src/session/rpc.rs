@@ -110,7 +110,7 @@ impl Execution<'_> {
     }
 
     /// A frame that stands for the client: its variables are none.
-    fn push_request_frame(&self) {
+    pub(super) fn push_request_frame(&self) {
         let batch = Arc::new(crate::instance::Batch::new(Arc::from(""), Vec::new()));
         let database = self.state.database.borrow().id();
         let frame = super::frame::Frame::new(super::frame::FrameKind::Batch, batch, database);
