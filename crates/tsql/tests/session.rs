@@ -17,3 +17,108 @@ fn a_table_is_created_filled_and_read() {
     assert!(duplicate.starts_with("Msg 2627, Level 14, State 1, Line 1\nViolation of PRIMARY KEY constraint 'PK__t__"), "{duplicate}");
     assert!(duplicate.contains("The statement has been terminated."), "{duplicate}");
 }
+
+#[test]
+fn committed_rows_and_definitions_survive_a_crash() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d");
+    c.run("USE d");
+    c.run("CREATE SCHEMA s");
+    c.run("CREATE TABLE s.t (id int IDENTITY PRIMARY KEY, v varchar(20))");
+    c.run("CREATE PROC p AS SELECT COUNT(*) AS n FROM s.t");
+    c.run("CREATE SEQUENCE q START WITH 1");
+    c.run("INSERT s.t (v) VALUES ('a'), ('b')");
+    c.run("BEGIN TRAN; INSERT s.t (v) VALUES ('lost'); CREATE TABLE lost (a int)");
+    std::mem::forget(c);
+    let server = server.crash();
+    let mut c = server.connect_to("d");
+    assert_eq!(c.run("EXEC p"), "n\n2\n(1 row affected)\n");
+    assert_eq!(c.scalar("SELECT OBJECT_ID('lost')"), "NULL");
+    c.run("INSERT s.t (v) VALUES ('c')");
+    let id: i64 = c.scalar("SELECT MAX(id) FROM s.t").parse().unwrap();
+    assert!(id > 2, "{id}");
+    let log = server.instance.log.read(0).unwrap();
+    assert!(log.iter().any(|l| l.text.starts_with("Recovery completed for database d (database ID 5)")));
+    assert!(log.iter().any(|l| l.text == "Recovery is complete. This is an informational message only. No user action is required."));
+    assert!(server.instance.log.archives().contains(&1));
+}
+
+#[test]
+fn a_clean_restart_keeps_exact_counters() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d");
+    c.run("USE d");
+    c.run("CREATE TABLE t (id int IDENTITY, v int); CREATE SEQUENCE q AS int START WITH 7");
+    c.run("INSERT t (v) VALUES (1), (2); SELECT NEXT VALUE FOR q");
+    c.session.close();
+    let server = server.restart();
+    let mut c = server.connect_to("d");
+    c.run("INSERT t (v) VALUES (3)");
+    assert_eq!(c.scalar("SELECT MAX(id) FROM t"), "3");
+    assert_eq!(c.scalar("SELECT NEXT VALUE FOR q"), "8");
+}
+
+#[test]
+fn readers_with_row_versions_do_not_wait_for_writers() {
+    let server = Server::new();
+    let mut a = server.connect();
+    a.run("CREATE DATABASE d");
+    let mut a = server.connect_to("d");
+    let mut b = server.connect_to("d");
+    a.run("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT t VALUES (1, 10)");
+    a.run("BEGIN TRAN; UPDATE t SET v = 11");
+    assert_eq!(b.scalar("SELECT v FROM t"), "10");
+    assert_eq!(b.scalar("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; SELECT v FROM t"), "11");
+    b.run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCK_TIMEOUT 0");
+    let blocked = b.run("UPDATE t SET v = 12");
+    assert!(blocked.starts_with("Msg 1222, Level 16"), "{blocked}");
+    a.run("COMMIT");
+    assert_eq!(b.scalar("SELECT v FROM t"), "11");
+}
+
+#[test]
+fn snapshot_writers_meet_conflicts() {
+    let server = Server::new();
+    let mut a = server.connect();
+    a.run("CREATE DATABASE d");
+    let mut a = server.connect_to("d");
+    let mut b = server.connect_to("d");
+    a.run("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT t VALUES (1, 10)");
+    b.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT v FROM t");
+    a.run("UPDATE t SET v = 11");
+    assert_eq!(b.scalar("SELECT v FROM t"), "10");
+    let conflict = b.run("UPDATE t SET v = 12");
+    assert!(conflict.starts_with("Msg 3960, Level 16"), "{conflict}");
+    assert_eq!(b.scalar("SELECT @@TRANCOUNT"), "0");
+}
+
+#[test]
+fn definitions_wait_for_those_who_use_them() {
+    let server = Server::new();
+    let mut a = server.connect();
+    a.run("CREATE DATABASE d");
+    let mut a = server.connect_to("d");
+    let mut b = server.connect_to("d");
+    a.run("CREATE TABLE t (id int PRIMARY KEY)");
+    a.run("BEGIN TRAN; INSERT t VALUES (1)");
+    let blocked = b.run("SET LOCK_TIMEOUT 0; ALTER TABLE t ADD v int");
+    assert!(blocked.starts_with("Msg 1222"), "{blocked}");
+    a.run("COMMIT");
+    assert_eq!(b.run("ALTER TABLE t ADD v int"), "");
+    assert_eq!(a.run("SELECT * FROM t"), "id | v\n1 | NULL\n(1 row affected)\n");
+}
+
+#[test]
+fn logins_are_kept_and_checked() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE LOGIN bob WITH PASSWORD = 'secret'");
+    let server = server.restart_keeping(c);
+    let logins = &server.instance.logins;
+    assert!(logins.authenticate("bob", "secret").is_some());
+    assert!(logins.authenticate("bob", "wrong").is_none());
+    assert!(logins.authenticate("nobody", "secret").is_none());
+    assert!(logins.authenticate("sa", "").is_none());
+}

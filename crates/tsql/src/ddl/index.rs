@@ -25,7 +25,8 @@ pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result
     let table = super::lock_for_change(ex, table)?;
     let mut builder = Builder::of_table(ex, &table)?;
     builder.written = statement.table.dotted();
-    let key = builder.key_columns(&statement.columns, "index")?;
+    // Only constraints add that they could not be made.
+    let key = builder.key_columns(&statement.columns, "index").map_err(|e| crate::error::SqlError { next: None, ..e })?;
     let clustered = statement.clustered == Some(true);
     let mut made = builder.index(Some(statement.name.text.clone()), clustered, key);
     made.unique = statement.unique;

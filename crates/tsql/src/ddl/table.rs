@@ -555,16 +555,27 @@ impl<'e, 'a> Builder<'e, 'a> {
             (None, Some(column)) => names::column("CK", &self.table_name, &column.text, id),
             (None, None) => names::table("CK", &self.table_name, id),
         };
+        let written = definition::condition(condition);
         self.def.checks.push(CheckDef {
             id,
             name: text,
             is_system_named: name.is_none(),
-            definition: definition::condition(condition),
-            column_id: column.and_then(|c| self.def.column_named(&c.text)).map(|c| c.id),
+            column_id: self.only_column(&written),
+            definition: written,
             disabled: false,
             not_trusted: false,
         });
         Ok(self.def.checks.len() - 1)
+    }
+
+    /// The column a check is about, when it names just one.
+    fn only_column(&self, definition: &str) -> Option<i32> {
+        let lower = definition.to_lowercase();
+        let mut named = self.def.columns.iter().filter(|c| lower.contains(&format!("[{}]", c.name.to_lowercase())));
+        match (named.next(), named.next()) {
+            (Some(column), None) => Some(column.id),
+            _ => None,
+        }
     }
 
     fn add_foreign_keys(&mut self, definition: &TableDefinition) -> Result<()> {

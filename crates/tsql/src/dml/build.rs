@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::host::{Access, Host, TableRef};
 use daruma_catalog::IndexId;
 use daruma_storage::{Batch, ScanSpec, StorageError, Txn};
-use daruma_value::Value;
+use daruma_value::{DataType, Value};
 
 /// Fills the empty tree of a nonclustered index. 1505 when the index is unique and two rows have the same key.
 pub fn build_index(host: &dyn Host, table: &TableRef, index: IndexId) -> Result<()> {
@@ -69,7 +69,7 @@ pub fn rebuild_rows(host: &dyn Host, from: &TableRef, to: &TableRef) -> Result<u
                 (Some(value), Some(assign)) => assign.convert(value.clone())?,
                 _ => match target.defaults.get(ordinal) {
                     Some(Some(default)) => default.eval(host, &[])?,
-                    _ => Value::Null,
+                    _ => new_value(host, to, ordinal)?,
                 },
             });
         }
@@ -88,6 +88,23 @@ pub fn rebuild_rows(host: &dyn Host, from: &TableRef, to: &TableRef) -> Result<u
     })?;
     fill(&target, target.access.primary(), &txn, sorter)?;
     Ok(count)
+}
+
+/// What old rows get in a column that was just added and has no default: numbers where the column makes its own.
+fn new_value(host: &dyn Host, table: &TableRef, ordinal: usize) -> Result<Value> {
+    let Some(column) = table.def.columns.get(ordinal) else {
+        return Ok(Value::Null);
+    };
+    match column.data_type {
+        _ if column.is_identity => {
+            super::inserter::identity_value(host.next_identity(table)?, column.data_type)
+        }
+        DataType::RowVersion => {
+            let version = host.next_rowversion(&table.database)?;
+            Ok(Value::Bytes(version.to_be_bytes().to_vec()))
+        }
+        _ => Ok(Value::Null),
+    }
 }
 
 /// Do all rows satisfy the CHECK at `position`? 547 if not.

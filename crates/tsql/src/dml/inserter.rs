@@ -275,7 +275,7 @@ fn default_value(host: &dyn Host, table: &Writable, ordinal: usize) -> Result<Va
     }
 }
 
-fn identity_value(number: i128, data_type: DataType) -> Result<Value> {
+pub(super) fn identity_value(number: i128, data_type: DataType) -> Result<Value> {
     let value = match data_type {
         DataType::TinyInt => u8::try_from(number).ok().map(Value::TinyInt),
         DataType::SmallInt => i16::try_from(number).ok().map(Value::SmallInt),

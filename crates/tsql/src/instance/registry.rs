@@ -5,7 +5,7 @@ use crate::host::VirtualTable;
 use crate::session::SystemCall;
 use daruma_catalog::name_key;
 use daruma_value::{DataType, Value};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A declared parameter of a system procedure.
@@ -30,8 +30,8 @@ pub trait SystemProcedure: Send + Sync {
 
 #[derive(Default)]
 pub struct Registry {
-    tables: HashMap<(String, String), Arc<dyn VirtualTable>>,
-    procedures: HashMap<String, Arc<dyn SystemProcedure>>,
+    tables: BTreeMap<(String, String), Arc<dyn VirtualTable>>,
+    procedures: BTreeMap<String, Arc<dyn SystemProcedure>>,
 }
 
 impl Registry {
@@ -49,7 +49,7 @@ impl Registry {
         self.tables.get(&(name_key(schema), name_key(name)))
     }
 
-    /// Schema (lower case) and table, in no particular order.
+    /// Schema (lower case) and table, by name.
     pub fn tables(&self) -> impl Iterator<Item = (&str, &Arc<dyn VirtualTable>)> {
         self.tables.iter().map(|((schema, _), table)| (schema.as_str(), table))
     }

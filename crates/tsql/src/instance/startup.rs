@@ -24,8 +24,9 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
     let start = Starter { env: &env, engine: &engine, data_dir: &data_dir, log: &log };
     let master = start.master()?;
     let configuration = Configuration::new(&master.1.catalog.configuration()?);
-    let logins = Logins::load(master.1.catalog.clone(), options.password_hasher.clone())?;
+    let master_catalog = master.1.catalog.clone();
     let databases = start.databases(master)?;
+    let logins = Logins::load(master_catalog, options.password_hasher.clone())?;
     log.write(SOURCE, "Recovery is complete. This is an informational message only. No user action is required.");
     let mut registry = Registry::default();
     crate::sysviews::register(&mut registry);

@@ -132,6 +132,7 @@ impl Execution<'_> {
         let quiet = dbcc.options.iter().any(|o| o.is("NO_INFOMSGS"));
         match self.dbcc(dbcc) {
             Ok(()) => {
+                self.send_pending()?;
                 if !quiet {
                     self.send_located(messages::error(2528, &[]))?;
                 }

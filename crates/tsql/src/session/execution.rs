@@ -99,7 +99,9 @@ impl<'a> Execution<'a> {
 
     /// 3998: a doomed transaction at the end of the batch.
     fn end_doomed(&self) -> Step<()> {
-        let _ = self.send(&messages::error(3998, &[]));
+        let mut doomed = messages::error(3998, &[]);
+        doomed.line = 1;
+        self.send(&doomed)?;
         self.rollback_and_tell()
     }
 

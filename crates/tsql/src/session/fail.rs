@@ -35,6 +35,11 @@ pub enum Stop {
 
 pub(crate) type Step<T> = std::result::Result<T, Stop>;
 
+/// Errors of rows, after which a statement that changes data says that it was terminated (3621).
+fn terminates_statement(number: i32) -> bool {
+    matches!(number, 220 | 232 | 512 | 515 | 517 | 547 | 550 | 2601 | 2627 | 2628 | 8115 | 8134 | 8152)
+}
+
 impl Execution<'_> {
     /// Decides what an error of the statement at hand does. The statement's own changes are already rolled back.
     pub(crate) fn fail(&self, mut error: SqlError) -> Stop {
@@ -63,7 +68,7 @@ impl Execution<'_> {
         if self.send(&error).is_err() {
             return Stop::ClientGone;
         }
-        if !resolution && self.changes_rows.get() && self.send_terminated().is_err() {
+        if !aborts && self.changes_rows.get() && terminates_statement(error.number) && self.send_terminated().is_err() {
             return Stop::ClientGone;
         }
         if aborts {

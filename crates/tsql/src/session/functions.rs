@@ -57,13 +57,14 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("col_length", DataType::SmallInt),
     ("col_name", NAME),
     ("columnproperty", INT),
+    ("columns_updated", DataType::VarBinary(Len(128))),
     ("connectionproperty", DataType::Variant),
     ("context_info", DataType::VarBinary(Len(128))),
     ("current_request_id", DataType::SmallInt),
     ("current_transaction_id", DataType::BigInt),
     ("database_principal_id", INT),
-    ("databasepropertyex", DataType::Variant),
     ("databaseproperty", INT),
+    ("databasepropertyex", DataType::Variant),
     ("db_id", INT),
     ("db_name", NAME),
     ("error_line", INT),
@@ -123,7 +124,7 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("type_id", INT),
     ("type_name", NAME),
     ("typeproperty", INT),
-    ("update_columns", DataType::VarBinary(Len(128))),
+    ("update()", DataType::Bit),
     ("user_id", INT),
     ("user_name", NAME),
     ("xact_state", DataType::SmallInt),
@@ -235,7 +236,8 @@ impl Execution<'_> {
             "rowcount_big" => Value::BigInt(s.row_count.get() as i64),
             "getansinull" => Value::Int(i32::from(s.settings.borrow().ansi_null_dflt_on)),
             "trigger_nestlevel" => Value::Int(self.trigger_depth()),
-            "update_columns" => self.updated_columns_mask(),
+            "columns_updated" => self.updated_columns_mask(),
+            "update()" => self.updates_column(text(args, 0)?),
             "formatmessage" => self.format_message_function(args),
             "min_active_rowversion" => Value::Bytes((self.database_timestamp() + 1).to_be_bytes().to_vec()),
             "get_filestream_transaction_context" | "stats_date" => Value::Null,
@@ -247,6 +249,17 @@ impl Execution<'_> {
     fn trigger_depth(&self) -> i32 {
         let frames = self.state.frames.borrow();
         frames.iter().filter(|f| f.kind == super::frame::FrameKind::Trigger).count() as i32
+    }
+
+    /// UPDATE(column): does the statement that fired the trigger set the column? INSERT sets all.
+    fn updates_column(&self, name: &str) -> Value {
+        let frames = self.state.frames.borrow();
+        let Some(rows) = frames.last().and_then(|f| f.trigger.as_ref()) else {
+            return Value::Bit(false);
+        };
+        let inserted_only = rows.deleted.is_empty() && !rows.inserted.is_empty() && rows.updated_columns.is_empty();
+        let column = rows.table.def.column_named(name);
+        Value::Bit(column.is_some_and(|c| inserted_only || rows.updated_columns.contains(&c.id)))
     }
 
     /// COLUMNS_UPDATED(): a bit for each column by id.

@@ -9,7 +9,6 @@ use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
 use crate::error::Result;
 use crate::executor::{Scope, prepare_condition};
-use crate::host::Host;
 use crate::instance::Batch;
 use crate::messages;
 use daruma_syntax::ast::{self, Statement, StatementKind};

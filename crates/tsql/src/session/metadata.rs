@@ -132,7 +132,8 @@ impl Execution<'_> {
             return read(&catalog, SCHEMA_DBO, &table.name);
         }
         let registry = self.state.instance.registry();
-        let found = registry.tables().find(|(_, t)| system_object_id(t.name()) == id);
+        let named = registry.tables().filter(|(_, t)| system_object_id(t.name()) == id);
+        let found = named.max_by_key(|(schema, _)| *schema == "sys");
         found.map_or(Value::Null, |(_, t)| read(&catalog, daruma_catalog::SCHEMA_SYS, t.name()))
     }
 

@@ -6,7 +6,7 @@ use super::interpreter::Flow;
 use crate::ddl;
 use crate::dml::{self, DmlPlan};
 use crate::error::{Result, SqlError};
-use crate::host::{Showplan, VariableType};
+use crate::host::VariableType;
 use crate::messages;
 use crate::sink::EnvChange;
 use daruma_syntax::ast::{self, Statement, StatementKind, TransactionName};
@@ -81,6 +81,7 @@ impl Execution<'_> {
             StatementKind::Checkpoint(_) => self.simple(|| self.checkpoint()),
             StatementKind::Kill(kill) => self.simple(|| self.kill(kill)),
             StatementKind::Shutdown { no_wait } => self.run_shutdown(*no_wait),
+            StatementKind::InsertBulk(load) => self.expect_bulk(load),
             StatementKind::Reconfigure { .. } => self.simple(|| {
                 self.state.instance.configuration.install();
                 Ok(())
@@ -100,7 +101,7 @@ impl Execution<'_> {
     /// Options that change what running means.
     fn mode(&self) -> Mode {
         let settings = self.state.settings.borrow();
-        Mode { noexec: settings.noexec || (settings.showplan != Showplan::Off) && settings.noexec }
+        Mode { noexec: settings.noexec || settings.parseonly }
     }
 
     /// DONE of a statement that went well.

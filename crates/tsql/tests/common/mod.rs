@@ -72,6 +72,12 @@ impl Server {
         Server { disk, instance, seed: seed + 1 }
     }
 
+    /// As `restart`, after closing a connection.
+    pub fn restart_keeping(self, client: Client) -> Server {
+        client.session.close();
+        self.restart()
+    }
+
     /// Clean stop and start.
     pub fn restart(self) -> Server {
         self.instance.close(ShutdownRequest::Orderly).expect("close");

@@ -1,0 +1,169 @@
+//! Remote procedure calls and transaction manager requests.
+
+mod common;
+
+use common::{Client, Server};
+use daruma_tsql::session::{RequestEnd, RpcArgument, RpcProcedure, RpcRequest, TransactionRequest};
+use daruma_value::{DataType, Value};
+
+fn arg(name: &str, value: Value, data_type: DataType) -> RpcArgument {
+    RpcArgument { name: name.to_string(), value: Some(value), data_type, output: false }
+}
+
+fn text(value: &str) -> RpcArgument {
+    arg("", Value::str(value), DataType::NVARCHAR_MAX)
+}
+
+fn output(argument: RpcArgument) -> RpcArgument {
+    RpcArgument { output: true, ..argument }
+}
+
+fn call(id: u16, args: Vec<RpcArgument>) -> RpcRequest {
+    RpcRequest { procedure: RpcProcedure::Id(id), args, no_metadata: false }
+}
+
+fn client(server: &Server) -> Client {
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d");
+    c.run("USE d");
+    c
+}
+
+#[test]
+fn executesql_takes_and_gives_parameters() {
+    let server = Server::new();
+    let mut c = client(&server);
+    c.sink.verbose = true;
+    let out = c.rpc(call(
+        10,
+        vec![
+            text("SET @b = @a * 2; SELECT @a AS a"),
+            text("@a int, @b int OUTPUT"),
+            arg("@a", Value::Int(21), DataType::Int),
+            output(arg("@b", Value::Null, DataType::Int)),
+        ],
+    ));
+    assert_eq!(out, "a\n21\n(1 row affected)\nreturn status 0\n@b = 42\ndone Procedure 0xe0\n");
+}
+
+#[test]
+fn prepared_statements_keep_their_handles() {
+    let server = Server::new();
+    let mut c = client(&server);
+    c.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(10)); INSERT t VALUES (1, 'a'), (2, 'b')");
+    let out = c.rpc(call(
+        13,
+        vec![
+            output(arg("", Value::Null, DataType::Int)),
+            text("@p int"),
+            text("SELECT v FROM t WHERE id = @p"),
+            arg("", Value::Int(2), DataType::Int),
+        ],
+    ));
+    assert_eq!(out, "v\nb\n(1 row affected)\n = 1\n");
+    let again = c.rpc(call(12, vec![arg("", Value::Int(1), DataType::Int), arg("", Value::Int(1), DataType::Int)]));
+    assert_eq!(again, "v\na\n(1 row affected)\n");
+    let dropped = c.rpc(call(15, vec![arg("", Value::Int(1), DataType::Int)]));
+    assert_eq!(dropped, "");
+    let gone = c.rpc(call(12, vec![arg("", Value::Int(1), DataType::Int)]));
+    assert!(gone.starts_with("Msg 8179"), "{gone}");
+    let prepared = c.rpc(call(11, vec![output(arg("", Value::Null, DataType::Int)), text("@p int"), text("SELECT @p AS p")]));
+    assert_eq!(prepared, " = 2\n");
+}
+
+#[test]
+fn procedures_run_by_name() {
+    let server = Server::new();
+    let mut c = client(&server);
+    c.run("CREATE PROC p @a int, @b varchar(10) = 'def', @o int OUTPUT AS SELECT @a AS a, @b AS b; SET @o = 9; RETURN 3");
+    c.sink.verbose = true;
+    let request = RpcRequest {
+        procedure: RpcProcedure::Name("[dbo].[p]".to_string()),
+        args: vec![arg("@a", Value::SmallInt(5), DataType::SmallInt), output(arg("@o", Value::Null, DataType::Int))],
+        no_metadata: false,
+    };
+    let out = c.rpc(request);
+    assert_eq!(out, "a | b\n5 | def\n(1 row affected)\nreturn status 3\n@o = 9\ndone Procedure 0xe0\n");
+}
+
+#[test]
+fn an_error_in_a_call_is_told_once() {
+    let server = Server::new();
+    let mut c = client(&server);
+    let out = c.rpc(call(10, vec![text("SELECT * FROM nope"), text("")]));
+    assert_eq!(out, "Msg 208, Level 16, State 1, Line 1\nInvalid object name 'nope'.\n");
+    assert_eq!(c.scalar("SELECT @@TRANCOUNT"), "0");
+}
+
+#[test]
+fn clients_drive_transactions() {
+    let server = Server::new();
+    let mut c = client(&server);
+    c.run("CREATE TABLE t (id int)");
+    c.sink.verbose = true;
+    let begin = TransactionRequest::Begin { isolation: 2, name: String::new() };
+    assert!(c.transaction(&begin).starts_with("env BeginTransaction("));
+    assert!(c.session.transaction_descriptor() != 0);
+    c.run("INSERT t VALUES (1)");
+    let save = TransactionRequest::Save { name: "s".to_string() };
+    c.transaction(&save);
+    c.run("INSERT t VALUES (2)");
+    let back = TransactionRequest::Rollback { name: "s".to_string(), begin: None };
+    c.transaction(&back);
+    let commit = TransactionRequest::Commit { name: String::new(), begin: Some((0, String::new())) };
+    let out = c.transaction(&commit);
+    assert!(out.contains("env CommitTransaction") && out.contains("env BeginTransaction"), "{out}");
+    let rollback = TransactionRequest::Rollback { name: String::new(), begin: None };
+    c.transaction(&rollback);
+    assert_eq!(c.session.transaction_descriptor(), 0);
+    assert_eq!(c.scalar("SELECT COUNT(*) FROM t"), "1");
+    let nothing = c.transaction(&rollback);
+    assert!(nothing.starts_with("Msg 3903"), "{nothing}");
+}
+
+#[test]
+fn reset_brings_the_login_state_back() {
+    let server = Server::new();
+    let mut c = client(&server);
+    c.run("SET XACT_ABORT ON; CREATE TABLE #t (a int); BEGIN TRAN; SET LOCK_TIMEOUT 5");
+    c.session.reset(false, &mut c.sink).unwrap();
+    c.sink.take();
+    assert_eq!(c.session.database_name(), "master");
+    assert_eq!(c.scalar("SELECT @@TRANCOUNT"), "0");
+    assert_eq!(c.scalar("SELECT @@LOCK_TIMEOUT"), "-1");
+    assert!(c.run("SELECT * FROM #t").starts_with("Msg 208"));
+}
+
+#[test]
+fn severe_errors_end_the_connection() {
+    let server = Server::new();
+    let mut c = client(&server);
+    let out = c.run("RAISERROR('fatal', 20, 1) WITH LOG\nPRINT 'never'");
+    assert_eq!(out, "Msg 50000, Level 20, State 1, Line 1\nfatal\n");
+    assert_eq!(c.ended, RequestEnd::Disconnect);
+    let log = server.instance.log.read(0).unwrap();
+    assert!(log.iter().any(|l| l.text.contains("Severity: 20")));
+}
+
+#[test]
+fn a_killed_session_stops() {
+    let server = Server::new();
+    let mut victim = client(&server);
+    let mut other = server.connect();
+    let spid = victim.session.spid();
+    assert_eq!(other.run(&format!("KILL {spid}")), "");
+    let out = victim.run("SELECT 1");
+    assert!(out.starts_with("Msg 596, Level 21"), "{out}");
+    assert_eq!(victim.ended, RequestEnd::Disconnect);
+}
+
+#[test]
+fn an_attention_stops_the_batch_and_keeps_the_transaction() {
+    let server = Server::new();
+    let mut c = client(&server);
+    c.run("BEGIN TRAN");
+    c.session.cancel_flag().set(daruma_base::cancel::CancelReason::Attention);
+    c.run("SELECT 1");
+    assert_eq!(c.ended, RequestEnd::Cancelled);
+    assert_eq!(c.scalar("SELECT @@TRANCOUNT"), "1");
+}
