@@ -122,3 +122,42 @@ fn logins_are_kept_and_checked() {
     assert!(logins.authenticate("nobody", "secret").is_none());
     assert!(logins.authenticate("sa", "").is_none());
 }
+
+/// Batches of a script, separated by GO lines.
+fn batches(script: &str) -> Vec<String> {
+    let mut list = vec![String::new()];
+    for line in script.lines() {
+        match line.trim().eq_ignore_ascii_case("GO") {
+            true => list.push(String::new()),
+            false => {
+                if let Some(batch) = list.last_mut() {
+                    batch.push_str(line);
+                    batch.push('\n');
+                }
+            }
+        }
+    }
+    list.retain(|b| !b.trim().is_empty());
+    list
+}
+
+#[test]
+fn the_sample_schema_is_created_whole() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/data/adventureworks/create.sql");
+    let script = std::fs::read_to_string(path).expect("read create.sql");
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE DATABASE AdventureWorks2019");
+    c.run("USE AdventureWorks2019");
+    let mut failures = Vec::new();
+    for batch in batches(&script) {
+        let out = c.run(&batch);
+        let failed = out.lines().any(|l| l.starts_with("Msg ") && !l.contains("Level 10") && !l.contains("Level 0,"));
+        if failed {
+            failures.push(format!("{}\n  -> {out}", batch.lines().take(3).collect::<Vec<_>>().join("\n")));
+        }
+    }
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+    let tables: i64 = c.scalar("SELECT COUNT(*) FROM sys.tables").parse().unwrap();
+    assert_eq!(tables, 60);
+}

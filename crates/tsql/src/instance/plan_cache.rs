@@ -29,6 +29,8 @@ pub struct PlanKey {
     pub catalog_version: u64,
     /// Settings that change results, packed.
     pub settings: u64,
+    /// Types of the parameters, hashed: one text may run with different ones.
+    pub parameters: u64,
 }
 
 pub type CachedPlan = Arc<dyn Any + Send + Sync>;
@@ -45,14 +47,15 @@ impl Batch {
         Batch { text, statements, plans: Mutex::default() }
     }
 
-    /// The plan kept for the statement that starts at this offset.
-    pub fn plan(&self, start: usize, key: PlanKey) -> Option<CachedPlan> {
+    /// The plan kept under `place`: where a statement starts, or where an expression lies in memory (they outlive the
+    /// batch's plans and never move).
+    pub fn plan(&self, place: usize, key: PlanKey) -> Option<CachedPlan> {
         let plans = self.plans.lock();
-        plans.get(&start).filter(|(k, _)| *k == key).map(|(_, plan)| plan.clone())
+        plans.get(&place).filter(|(k, _)| *k == key).map(|(_, plan)| plan.clone())
     }
 
-    pub fn keep_plan(&self, start: usize, key: PlanKey, plan: CachedPlan) {
-        self.plans.lock().insert(start, (key, plan));
+    pub fn keep_plan(&self, place: usize, key: PlanKey, plan: CachedPlan) {
+        self.plans.lock().insert(place, (key, plan));
     }
 
     pub fn forget_plans(&self) {

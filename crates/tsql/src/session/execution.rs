@@ -44,6 +44,8 @@ pub struct Execution<'a> {
     pub(crate) depth: Cell<u32>,
     /// Catalog version under which the running statement was planned.
     planned_version: Cell<u64>,
+    /// Table that was written last, for messages of conflicts.
+    pub(crate) last_written: Cell<Option<(DatabaseId, i32)>>,
 }
 
 impl<'a> Execution<'a> {
@@ -61,6 +63,7 @@ impl<'a> Execution<'a> {
             touched_private: Cell::new(false),
             depth: Cell::new(0),
             planned_version: Cell::new(0),
+            last_written: Cell::new(None),
         }
     }
 
@@ -432,7 +435,11 @@ impl Host for Execution<'_> {
 
     fn variable_type(&self, name: &str) -> Option<VariableType> {
         let frames = self.state.frames.borrow();
-        frames.last()?.variable(name).map(|v| v.declared.clone())
+        let declared = frames.last()?.variable(name).map(|v| v.declared.clone());
+        if matches!(declared, Some(VariableType::Table(_))) {
+            self.touched_private.set(true);
+        }
+        declared
     }
 
     fn variable(&self, name: &str) -> Result<Value> {
@@ -486,6 +493,7 @@ impl Host for Execution<'_> {
         if self.state.is_doomed() {
             return Err(messages::error(3930, &[]));
         }
+        self.last_written.set(Some((table.database.id(), table.object_id)));
         if table.kind == TableKind::User {
             if table.database.settings().read_only {
                 return Err(messages::error(3906, &[&table.database.name()]));

@@ -46,6 +46,7 @@ impl Execution<'_> {
         if let Some(next) = error.next.take() {
             return self.fail_twice(error, *next);
         }
+        self.dress(&mut error);
         self.locate(&mut error);
         self.state.last_error.set(error.number);
         match error.number {
@@ -100,6 +101,41 @@ impl Execution<'_> {
             || messages::aborts_batch(error.number)
             || (xact_abort && error.class > 10)
             || self.in_trigger()
+    }
+
+    /// Storage knows no product texts: they are put in where the error first meets the session.
+    fn dress(&self, error: &mut SqlError) {
+        let database = self.state.database.borrow().name();
+        let dressed = match error.number {
+            1205 => messages::error_state(1205, 51, &[&self.state.entry.spid, &"lock"]),
+            1222 => messages::error_state(1222, 51, &[]),
+            3960 => messages::error_state(3960, 2, &[&self.current_object(), &database]),
+            9002 => {
+                let reason = error.message.strip_prefix("the log is full due to ").unwrap_or("NOTHING").to_string();
+                messages::error_state(9002, 2, &[&database, &reason])
+            }
+            1105 if !error.message.starts_with("Could not") => {
+                messages::error_state(1105, 2, &[&self.current_object(), &"", &database, &"PRIMARY"])
+            }
+            701 => messages::error_state(701, 123, &[&"default"]),
+            823 | 824 if !error.message.starts_with("SQL Server") => messages::error_state(824, 2, &[&error.message.clone()]),
+            9001 => messages::error_state(9001, 4, &[&database]),
+            9004 => messages::error_state(9004, 4, &[&database]),
+            _ => return,
+        };
+        error.message = dressed.message;
+        error.class = dressed.class;
+        error.state = dressed.state;
+    }
+
+    /// The table whose lock the session took last: what a conflict was about.
+    fn current_object(&self) -> String {
+        let Some((database, id)) = self.last_written.get() else {
+            return String::new();
+        };
+        let catalog = self.state.catalog(database).ok();
+        let name = catalog.and_then(|c| c.object(id).map(|o| (c.schema(o.schema_id).map(|s| s.name.clone()), o.name.clone())));
+        name.map_or(String::new(), |(schema, name)| format!("{}.{name}", schema.unwrap_or_default()))
     }
 
     /// Is there a TRY that may catch? Errors of name resolution only reach those of outer scopes.

@@ -7,8 +7,9 @@ use crate::messages;
 use crate::sink::DoneKind;
 use daruma_base::DatabaseId;
 use daruma_catalog::{ObjectId, name_key};
-use daruma_value::Value;
+use daruma_value::{DataType, Value};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Deepest nesting of modules and dynamic text (error 217).
@@ -57,8 +58,8 @@ pub(crate) struct Frame {
     pub tries: u32,
     pub while_depth: u32,
     pub return_status: i32,
-    /// ROLLBACK was executed in this trigger.
-    pub rolled_back: bool,
+    /// Hash of the parameters' types.
+    pub signature: u64,
 }
 
 impl Frame {
@@ -79,7 +80,7 @@ impl Frame {
             tries: 0,
             while_depth: 0,
             return_status: 0,
-            rolled_back: false,
+            signature: 0,
         }
     }
 
@@ -97,6 +98,14 @@ impl Frame {
         }
         self.variables.insert(name_key(name), Variable { declared, value });
         Ok(())
+    }
+
+    /// Declares a parameter: its type is part of what plans depend on.
+    pub fn declare_parameter(&mut self, name: &str, declared: DataType, value: Value) -> Result<()> {
+        let mut hasher = DefaultHasher::new();
+        (self.signature, name_key(name), declared).hash(&mut hasher);
+        self.signature = hasher.finish();
+        self.declare(name, VariableType::Scalar(declared), value)
     }
 
     pub fn variable(&self, name: &str) -> Option<&Variable> {

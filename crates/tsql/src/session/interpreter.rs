@@ -8,7 +8,7 @@ use super::execution::Execution;
 use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
 use crate::error::Result;
-use crate::executor::{Scope, prepare_condition};
+use crate::executor::{Scope, prepare_condition, prepare_scalar};
 use crate::instance::Batch;
 use crate::messages;
 use daruma_syntax::ast::{self, Statement, StatementKind};
@@ -32,6 +32,7 @@ impl Execution<'_> {
 
     /// Runs the text of a SQL batch message.
     pub(crate) fn run_batch(&self, text: &str) -> Step<()> {
+        let started = self.start_statistics();
         let batch = match self.state.instance.plans.batch(text, &self.parse_options()) {
             Ok(batch) => batch,
             Err(errors) => {
@@ -40,6 +41,7 @@ impl Execution<'_> {
                 return self.to_client(|sink| sink.done(crate::sink::Done { error: true, ..done }));
             }
         };
+        self.tell_compile_time(started)?;
         let database = self.state.database.borrow().id();
         let frame = Frame::new(FrameKind::Batch, batch.clone(), database);
         self.run_frame(frame, &batch.statements).map(|_| ())
@@ -185,21 +187,68 @@ impl Execution<'_> {
     fn test(&self, condition: &ast::Condition) -> Step<bool> {
         let value = self.atomic(|| self.evaluate_condition(condition));
         let value = value.map_err(|e| self.fail(e))?;
+        self.state.last_error.set(0);
+        self.state.row_count.set(0);
         self.send_pending()?;
         Ok(value)
     }
 
     fn evaluate_condition(&self, condition: &ast::Condition) -> Result<bool> {
         self.note_planned();
-        let plan = prepare_condition(condition, &Scope::default(), self)?;
+        let place = std::ptr::from_ref(condition) as usize;
+        let plan = self.kept_plan(place, || prepare_condition(condition, &Scope::default(), self))?;
         Ok(plan.eval(&[], self)? == Some(true))
     }
 
     /// Value of an expression that stands alone.
     pub(crate) fn evaluate(&self, expr: &ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
         self.note_planned();
-        let plan = crate::executor::prepare_scalar(expr, &Scope::default(), self)?;
+        let place = std::ptr::from_ref(expr) as usize;
+        let plan = self.kept_plan(place, || prepare_scalar(expr, &Scope::default(), self))?;
         Ok((plan.eval(&[], self)?, plan.data_type()))
+    }
+
+    /// The plan kept with the batch under `place`, if it is still right. `place` must be the address of a node of the
+    /// running batch; nodes made on the way must not come here.
+    fn kept_plan<P: Send + Sync + 'static>(&self, place: usize, prepare: impl FnOnce() -> Result<P>) -> Result<Arc<P>> {
+        let key = self.plan_key();
+        let sharable = !self.state.has_private_definitions();
+        let batch = self.running_batch().filter(|_| sharable);
+        if let Some(batch) = &batch
+            && let Some(plan) = batch.plan(place, key)
+            && let Ok(plan) = plan.downcast::<P>()
+        {
+            return Ok(plan);
+        }
+        self.touched_private.set(false);
+        let plan = Arc::new(prepare()?);
+        if let (Some(batch), false) = (batch, self.touched_private.get()) {
+            batch.keep_plan(place, key, plan.clone());
+        }
+        Ok(plan)
+    }
+
+    /// Value of `made()`, an expression that stands for `node` of the running batch and nothing else.
+    pub(crate) fn evaluate_compound(&self, node: &ast::Expr, made: impl FnOnce() -> ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+        self.atomic(|| {
+            self.note_planned();
+            // Nodes are aligned, so an odd place is no other node's.
+            let place = std::ptr::from_ref(node) as usize | 1;
+            let plan = self.kept_plan(place, || prepare_scalar(&made(), &Scope::default(), self))?;
+            Ok((plan.eval(&[], self)?, plan.data_type()))
+        })
+    }
+
+    /// Value of an expression made on the way, for which no plan is kept.
+    fn evaluate_once(&self, expr: &ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+        self.note_planned();
+        let plan = prepare_scalar(expr, &Scope::default(), self)?;
+        Ok((plan.eval(&[], self)?, plan.data_type()))
+    }
+
+    /// As `evaluate_alone`, for an expression made on the way.
+    pub(crate) fn evaluate_made(&self, expr: &ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+        self.atomic(|| self.evaluate_once(expr))
     }
 
     /// Value of an expression as an atomic statement of its own (it may hold subqueries).

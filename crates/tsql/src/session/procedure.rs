@@ -8,7 +8,7 @@ use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind, NESTING_MAX};
 use super::rpc;
 use crate::error::{Result, SqlError};
-use crate::host::{Host, VariableType};
+use crate::host::Host;
 use crate::instance::{Batch, SystemProcedure};
 use crate::messages;
 use crate::sink::{Done, DoneKind, OutputColumn};
@@ -228,7 +228,7 @@ impl Execution<'_> {
                 (None, Some(default)) => self.parameter_default(default, declared)?,
                 (None, None) => return Err(messages::error_state(201, 4, &[&procedure, &parameter.name])),
             };
-            frame.declare(&parameter.name, VariableType::Scalar(declared), value)?;
+            frame.declare_parameter(&parameter.name, declared, value)?;
             if let Some(index) = *place && argument.is_some_and(|a| a.output) {
                 if !parameter.output {
                     return Err(messages::error_state(8162, 2, &[&parameter.name]));
@@ -243,7 +243,7 @@ impl Execution<'_> {
         let (value, from) = match default {
             Expr::Literal(Literal::Null) => return Ok(Value::Null),
             Expr::Column(column) if column.table.is_none() => (Value::str(&column.name.text), DataType::NVARCHAR_MAX),
-            expr => self.evaluate_alone(expr)?,
+            expr => self.evaluate_made(expr)?,
         };
         super::convert::assign(value, from, declared, self)
     }

@@ -50,11 +50,14 @@ impl Execution<'_> {
 
     fn select(&self, query: &Query, statement: &Statement) -> Result<Outcome> {
         let plan = self.select_plan(query, statement)?;
-        let settings = self.settings();
-        if settings.showplan != Showplan::Off {
-            return self.show_plan(&plan, statement, settings.showplan);
+        let (showplan, fmtonly, rowcount) = {
+            let settings = self.state.settings.borrow();
+            (settings.showplan, settings.fmtonly, settings.rowcount)
+        };
+        if showplan != Showplan::Off {
+            return self.show_plan(&plan, statement, showplan);
         }
-        if settings.fmtonly {
+        if fmtonly {
             self.send_columns(plan.columns())?;
             return Ok(Outcome::Rows(0));
         }
@@ -64,7 +67,7 @@ impl Execution<'_> {
         if plan.is_assignment() {
             return run_assignment(&plan, self).map(Outcome::Assigned);
         }
-        self.stream(&plan, settings.rowcount).map(Outcome::Rows)
+        self.stream(&plan, rowcount).map(Outcome::Rows)
     }
 
     /// The statement's plan: the one kept with the batch, if it is still right.
@@ -104,6 +107,7 @@ impl Execution<'_> {
             database: self.current_database(),
             catalog_version: self.catalog_version(),
             settings: (format << 16) | (u64::from(s.datefirst) << 8) | bits,
+            parameters: self.top(|f| f.signature),
         }
     }
 

@@ -108,7 +108,11 @@ impl SessionState {
 impl Execution<'_> {
     pub(crate) fn run_set(&self, set: &SetStatement) -> Step<()> {
         match set {
-            SetStatement::Variable { name, op, value, .. } => self.quiet(|| self.set_value(name, *op, value)),
+            SetStatement::Variable { name, op, value, .. } => {
+                self.quiet(|| self.set_value(name, *op, value))?;
+                self.state.row_count.set(1);
+                Ok(())
+            }
             SetStatement::Switch { options, on } => self.simple_set(|| options.iter().try_for_each(|o| self.switch(o, *on))),
             SetStatement::Statistics { options, on } => self.simple_set(|| {
                 options.iter().for_each(|o| self.statistics_option(o, *on));
@@ -137,8 +141,8 @@ impl Execution<'_> {
         match op {
             AssignOp::Set => self.assign(name, value),
             AssignOp::Compound(op) => {
-                let expr = compound(name, op, value);
-                self.assign(name, &expr)
+                let (value, from) = self.evaluate_compound(value, || compound(name, op, value))?;
+                self.assign_value(name, value, from)
             }
         }
     }

@@ -107,6 +107,7 @@ impl Execution<'_> {
     /// DONE of a statement that went well.
     pub(crate) fn succeed(&self, command: u16) -> Step<()> {
         self.state.last_error.set(0);
+        self.state.row_count.set(0);
         self.send_pending()?;
         self.done(command, None, false)
     }
@@ -344,7 +345,6 @@ impl Execution<'_> {
             Some(name) => self.state.rollback_named(&name),
             None if self.state.trancount.get() == 0 && !self.in_trigger() => Err(messages::error(3903, &[])),
             None => {
-                self.top_mut(|f| f.rolled_back = true);
                 self.release_statement();
                 self.state.rollback_all()
             }

@@ -55,6 +55,18 @@ impl Execution<'_> {
     }
 }
 
+impl Execution<'_> {
+    /// The line that comes before a batch with SET STATISTICS TIME ON.
+    pub(crate) fn tell_compile_time(&self, started: Started) -> Step<()> {
+        if !self.state.settings.borrow().statistics_time {
+            return Ok(());
+        }
+        let ms = self.state.instance.env().clock.monotonic().saturating_sub(started.at).as_millis();
+        let text = format!("SQL Server parse and compile time: \n   CPU time = {ms} ms, elapsed time = {ms} ms.");
+        self.send_located(info(3612, &text))
+    }
+}
+
 fn info(number: i32, text: &str) -> SqlError {
     SqlError::new(number, 10, 1, text)
 }
