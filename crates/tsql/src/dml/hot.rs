@@ -18,7 +18,7 @@ use crate::error::{Result, SqlError};
 use crate::executor::{ScalarPlan, Scope, prepare_scalar};
 use crate::host::{Access, Host};
 use compact_str::CompactString;
-use daruma_catalog::{TableDef, names_equal};
+use daruma_catalog::{ColumnDef, TableDef, names_equal};
 use daruma_storage::{
     Batch, ENTRY_BYTES_MAX, ReadView, ScanSpec, Stamp, Tree, Txn, UpdateBatch, WriteOutcome,
 };
@@ -29,11 +29,18 @@ use std::sync::Arc;
 
 pub struct HotUpdate {
     items: Vec<Item>,
-    /// Columns to decode: what expressions and checks read. Position in the row and ordinal.
-    reads: Vec<(usize, usize)>,
+    /// Columns to decode: what expressions and checks read.
+    reads: Vec<Read>,
     /// Positions in `Writable::checks`.
     checks: Vec<usize>,
     width: usize,
+}
+
+struct Read {
+    ordinal: usize,
+    /// Position in the stored row.
+    position: usize,
+    data_type: DataType,
 }
 
 struct Item {
@@ -125,18 +132,18 @@ impl HotUpdate {
         {
             return Ok(None);
         }
-        let position = |ordinal: usize| {
-            table
-                .access
-                .primary()
-                .position(ordinal)
-                .map(|p| (p, ordinal))
+        let columns = table.access.def().columns.iter().enumerate();
+        let read = |(ordinal, column): (usize, &ColumnDef)| {
+            let position = table.access.primary().position(ordinal)?;
+            Some(Read {
+                ordinal,
+                position,
+                data_type: column.data_type,
+            })
         };
-        let reads = reads
-            .iter()
-            .enumerate()
-            .filter(|(_, r)| **r)
-            .filter_map(|(ordinal, _)| position(ordinal))
+        let reads = columns
+            .filter(|(ordinal, _)| reads.get(*ordinal).copied().unwrap_or(false))
+            .filter_map(read)
             .collect();
         Ok(Some(HotUpdate {
             items,
@@ -214,9 +221,12 @@ impl<'a> Work<'a> {
     /// Makes the new version of a stored row in `patched`. False if it has to move values to blobs or free some.
     fn renew(&mut self, payload: &[u8]) -> Result<bool> {
         let view = self.index.view(payload)?;
-        for (position, ordinal) in &self.hot.reads {
-            if let Some(place) = self.row.get_mut(*ordinal) {
-                *place = self.table.access.value_at(&view, *position)?;
+        for read in &self.hot.reads {
+            if let Some(place) = self.row.get_mut(read.ordinal) {
+                *place = match read.quick(&view) {
+                    Some(value) => value,
+                    None => self.table.access.value_at(&view, read.position)?,
+                };
             }
         }
         for (item, new) in self.hot.items.iter().zip(&mut self.new) {
@@ -360,6 +370,23 @@ impl<'a> Work<'a> {
                 WriteOutcome::Gone => return Ok(false),
                 WriteOutcome::Changed => {}
             }
+        }
+    }
+}
+
+impl Read {
+    /// Values of the types that change most; `None` also for NULL and for rows older than the column.
+    #[inline]
+    fn quick(&self, view: &RowView<'_>) -> Option<Value> {
+        match self.data_type {
+            DataType::SmallInt => view.i64(self.position).map(|n| Value::SmallInt(n as i16)),
+            DataType::Int => view.i64(self.position).map(|n| Value::Int(n as i32)),
+            DataType::BigInt => view.i64(self.position).map(Value::BigInt),
+            DataType::Money => view.i64(self.position).map(Value::Money),
+            DataType::VarChar(_) | DataType::NVarChar(_) => {
+                view.str(self.position).map(|s| Value::Str(s.into()))
+            }
+            _ => None,
         }
     }
 }
