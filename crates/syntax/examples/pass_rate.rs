@@ -37,10 +37,8 @@ fn main() {
                         .next()
                         .unwrap_or("")
                         .to_owned();
-                    failures
-                        .entry(message)
-                        .or_default()
-                        .push(format!("{}: {error}", path.display()));
+                    let place = format!("{}: {}", path.display(), failing_line(&batch, &error));
+                    failures.entry(message).or_default().push(place);
                 }
             }
         }
@@ -49,15 +47,21 @@ fn main() {
     let mut failures: Vec<_> = failures.into_iter().collect();
     failures.sort_by_key(|(_, places)| std::cmp::Reverse(places.len()));
     for (message, places) in failures.into_iter().take(shown) {
-        println!(
-            "{:5}  {message}\n       {}",
-            places.len(),
-            places
-                .iter()
-                .take(6)
-                .map(|p| p.lines().next().unwrap_or(""))
-                .collect::<Vec<_>>()
-                .join("\n       ")
-        );
+        println!("{:5}  {message}", places.len());
+        for place in places.iter().take(6) {
+            println!("       {place}");
+        }
     }
+}
+
+/// The line of the batch which the error names.
+fn failing_line<'a>(batch: &'a str, error: &str) -> &'a str {
+    let line = error
+        .split("Line ")
+        .nth(1)
+        .and_then(|rest| rest.split(':').next())
+        .and_then(|line| line.parse::<usize>().ok());
+    line.and_then(|line| batch.lines().nth(line - 1))
+        .unwrap_or("")
+        .trim()
 }

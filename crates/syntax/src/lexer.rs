@@ -86,6 +86,7 @@ pub(crate) enum Symbol {
     PercentEqual,
     AmpersandEqual,
     PipeEqual,
+    DoublePipeEqual,
     CaretEqual,
     Bang,
     Question,
@@ -184,7 +185,7 @@ impl<'a> Lexer<'a> {
                     self.line += 1;
                     self.at += 1;
                 }
-                Some(b' ' | b'\t' | b'\r' | 0x0b | 0x0c | 0) => self.at += 1,
+                Some(0..=b' ') => self.at += 1,
                 Some(b'-') if self.peek(1) == Some(b'-') => self.skip_line(),
                 Some(b'/') if self.peek(1) == Some(b'*') => self.skip_comment()?,
                 Some(byte) if !byte.is_ascii() => {
@@ -341,8 +342,14 @@ impl<'a> Lexer<'a> {
 
     fn money(&mut self) -> TokenKind {
         self.at += self.peek_char().len_utf8();
-        while self.peek(0) == Some(b' ') && self.peek(1).is_some_and(|next| next.is_ascii_digit()) {
-            self.at += 1;
+        let blanks = self
+            .bytes
+            .iter()
+            .skip(self.at)
+            .take_while(|byte| **byte == b' ')
+            .count();
+        if self.peek(blanks).is_some_and(|next| next.is_ascii_digit()) {
+            self.at += blanks;
         }
         self.run_digits();
         if self.peek(0) == Some(b'.') {
@@ -434,6 +441,7 @@ impl<'a> Lexer<'a> {
             ('&', Some(b'=')) => (Symbol::AmpersandEqual, 2),
             ('&', _) => (Symbol::Ampersand, 1),
             ('|', Some(b'=')) => (Symbol::PipeEqual, 2),
+            ('|', Some(b'|')) if self.peek(2) == Some(b'=') => (Symbol::DoublePipeEqual, 3),
             ('|', Some(b'|')) => (Symbol::DoublePipe, 2),
             ('|', _) => (Symbol::Pipe, 1),
             ('^', Some(b'=')) => (Symbol::CaretEqual, 2),

@@ -15,7 +15,7 @@ fn golden_files_hold() {
     let mut failures = String::new();
     for path in files_under(&golden_dir(), "sqlt") {
         let text = fs::read_to_string(&path).expect("golden file is readable");
-        let found: Vec<String> = text.split("\n===\n").map(|case| render(case)).collect();
+        let found: Vec<String> = text.split("\n===\n").map(render).collect();
         let found = found.join("\n===\n") + "\n";
         if bless {
             fs::write(&path, found).expect("golden file is writable");

@@ -7,7 +7,7 @@ use daruma_syntax::{
     parse_type, print_batch,
 };
 use proptest::prelude::*;
-use support::round_trip;
+use support::{files_under, golden_dir, round_trip};
 
 const WORDS: &[&str] = &[
     "select",
@@ -226,9 +226,55 @@ proptest! {
     }
 
     #[test]
+    fn damaged_scripts_never_panic(
+        script in prop::sample::select(scripts()),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4u8), 1..4),
+    ) {
+        let mut words = words_of(&script);
+        for (at, other, kind) in damage {
+            if words.is_empty() {
+                break;
+            }
+            let (at, other) = (at.index(words.len()), other.index(words.len()));
+            match kind {
+                0 => drop(words.remove(at)),
+                1 => words.insert(at, words[other].clone()),
+                2 => words.swap(at, other),
+                _ => words.truncate(at),
+            }
+        }
+        parse_everywhere(&words.join(" "));
+    }
+
+    #[test]
     fn arbitrary_text_never_panics(text in "\\PC{0,80}") {
         parse_everywhere(&text);
     }
+}
+
+/// The inputs of all golden files.
+fn scripts() -> Vec<String> {
+    let files = files_under(&golden_dir(), "sqlt").into_iter();
+    let texts = files.map(|path| std::fs::read_to_string(path).expect("golden file is readable"));
+    let cases = texts.flat_map(|text| text.split("\n===\n").map(str::to_owned).collect::<Vec<_>>());
+    cases
+        .filter_map(|case| case.split("\n---\n").next().map(str::to_owned))
+        .collect()
+}
+
+/// Splits at blanks and around punctuation.
+fn words_of(script: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for ch in script.chars() {
+        if ch.is_alphanumeric() || "_@#$'\"[]\\".contains(ch) {
+            words.last_mut().expect("never empty").push(ch);
+        } else {
+            words.push(ch.to_string());
+            words.push(String::new());
+        }
+    }
+    words.retain(|word| !word.trim().is_empty());
+    words
 }
 
 fn error_number(text: &str) -> u32 {

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //! 1. Nodes own their data and compare without positions: `parse(print(ast)) == ast`.
-//! 2. The height of every tree is bounded by the parser (`NESTING_MAX`, `CHAIN_MAX`), so plain recursion over it is safe.
+//! 2. The height of every tree is bounded by the parser (`NESTING_MAX`, `TREE_HEIGHT_MAX`), so plain recursion over it is safe.
 //!    AND, OR, set operations and concatenated lists are n-ary, so thousands of branches add no height.
 //! 3. Names of variables keep their `@`; option and keyword names are upper case; identifiers keep the case written.
 

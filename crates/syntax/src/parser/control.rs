@@ -42,7 +42,7 @@ impl Parser<'_> {
             ),
             TokenKind::Word(_) | TokenKind::Quoted => {
                 !self.symbol_at(1, Symbol::Colon)
-                    && !(self.at(K::THROW) && !self.symbol_at(1, Symbol::Dot))
+                    && (!self.at(K::THROW) || self.symbol_at(1, Symbol::Dot))
             }
             TokenKind::Symbol(symbol) => matches!(
                 symbol,
@@ -212,6 +212,8 @@ impl Parser<'_> {
             DeclarationKind::Table(Box::new(self.table_definition()?))
         } else {
             let data_type = self.type_name()?;
+            // Natively compiled modules declare nullability; it means nothing to a variable.
+            self.optional_nullability()?;
             let value = if self.eat_equal() {
                 Some(self.expr()?)
             } else {

@@ -426,11 +426,9 @@ impl Parser<'_> {
                 value: OptionValue::List(self.option_list()?),
             });
         }
-        let value = if self.eat_equal() {
-            self.option_value()?
-        } else if self.at_any(&[K::ON, K::OFF, K::FULL])
-            || matches!(self.kind(), TokenKind::Word(word) if !word.is_reserved())
-        {
+        let worded = self.at_any(&[K::ON, K::OFF, K::FULL])
+            || matches!(self.kind(), TokenKind::Word(word) if !word.is_reserved());
+        let value = if self.eat_equal() || worded {
             self.option_value()?
         } else {
             OptionValue::None

@@ -165,6 +165,15 @@ impl Parser<'_> {
         if self.at_variable() {
             return self.variable_assignment();
         }
+        if self.kind() == TokenKind::Dollar {
+            let column = self.column_ref()?;
+            let op = self.expect_assign_op()?;
+            return Ok(Assignment::Column {
+                column,
+                op,
+                value: self.expr_or_default()?,
+            });
+        }
         let first = self.mark();
         let mut parts = self.name_parts()?;
         if self.at_symbol(Symbol::LeftParen) && parts.len() > 1 {

@@ -134,7 +134,9 @@ impl Parser<'_> {
                 }))
             }
             TokenKind::Symbol(Symbol::Minus | Symbol::Plus) => self.signed_number(),
-            _ => self.expr(),
+            TokenKind::Variable | TokenKind::Global => Ok(self.variable_expr()),
+            TokenKind::Symbol(Symbol::LeftBrace) => self.odbc_escape(),
+            _ => self.literal().map(Expr::Literal),
         }
     }
 

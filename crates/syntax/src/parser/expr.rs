@@ -200,7 +200,7 @@ impl Parser<'_> {
         }
     }
 
-    fn variable_expr(&mut self) -> Expr {
+    pub(super) fn variable_expr(&mut self) -> Expr {
         let token = self.advance();
         let (name, span) = (self.text_of(token).to_owned(), self.span_from(token));
         match token.kind {
@@ -255,7 +255,7 @@ impl Parser<'_> {
     }
 
     /// `{fn name(..)}`, `{d '..'}`, `{t '..'}`, `{ts '..'}`, `{guid '..'}`.
-    fn odbc_escape(&mut self) -> Parse<Expr> {
+    pub(super) fn odbc_escape(&mut self) -> Parse<Expr> {
         self.expect_symbol(Symbol::LeftBrace)?;
         let expr = if self.eat(K::FN) {
             match self.nested(Self::odbc_function)? {
@@ -287,7 +287,7 @@ impl Parser<'_> {
     /// Names such as USER, LEFT, CONVERT and CURRENT_TIMESTAMP are reserved yet legal here.
     fn odbc_function(&mut self) -> Parse<Expr> {
         let keyword = self.keyword();
-        if matches!(keyword, K::CONVERT | K::LEFT | K::RIGHT) || !keyword.is_reserved() {
+        if !keyword.is_reserved() {
             return self.primary();
         }
         let first = self.mark();

@@ -245,6 +245,9 @@ impl Parser<'_> {
                 if facet.is_some() {
                     self.advance();
                 }
+                if !self.at_ident() {
+                    return Err(self.unexpected());
+                }
                 Ok(TypeArg::XmlSchema {
                     facet,
                     collection: self.object_name()?,

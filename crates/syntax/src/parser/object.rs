@@ -425,6 +425,7 @@ fn opens_statement(word: K) -> bool {
             | K::WHILE
             | K::PRINT
             | K::CREATE
+            | K::ALTER
             | K::USE
             | K::RETURN
             | K::BEGIN

@@ -257,6 +257,9 @@ impl Parser<'_> {
         self.list(|parser| {
             let name = parser.ident()?;
             parser.expect(K::AS)?;
+            if !parser.at_symbol(Symbol::LeftParen) {
+                return Err(parser.unexpected());
+            }
             Ok((name, parser.nested(Self::window)?))
         })
     }
@@ -347,6 +350,7 @@ impl Parser<'_> {
             Symbol::PercentEqual => AssignOp::Compound(BinaryOp::Modulo),
             Symbol::AmpersandEqual => AssignOp::Compound(BinaryOp::BitAnd),
             Symbol::PipeEqual => AssignOp::Compound(BinaryOp::BitOr),
+            Symbol::DoublePipeEqual => AssignOp::Compound(BinaryOp::Concat),
             Symbol::CaretEqual => AssignOp::Compound(BinaryOp::BitXor),
             _ => return None,
         })
@@ -468,6 +472,11 @@ impl Parser<'_> {
         self.expect_open()?;
         if self.eat_symbol(Symbol::RightParen) {
             return Ok(GroupingElement::Composite(Vec::new()));
+        }
+        if self.at_any(&[K::ROLLUP, K::CUBE]) || self.at_words(&[K::GROUPING, K::SETS]) {
+            let element = self.grouping_element()?;
+            self.expect_close()?;
+            return Ok(element);
         }
         let mut items = if self.at_query() {
             vec![Expr::Subquery(Box::new(self.query()?))]
@@ -592,7 +601,7 @@ impl Parser<'_> {
         if self.eat_equal() || matches!(self.kind(), TokenKind::Integer | TokenKind::Decimal) {
             return Ok(QueryHint::Number {
                 name,
-                value: self.expr()?,
+                value: self.signed_number()?,
             });
         }
         Ok(QueryHint::Word(name))

@@ -139,13 +139,16 @@ impl Parser<'_> {
     fn login_password(&mut self) -> Parse<LoginPassword> {
         self.expect_equal()?;
         let value = self.expr()?;
-        let hashed = self.eat(K::HASHED);
-        let must_change = self.eat(K::MUST_CHANGE);
-        Ok(LoginPassword {
+        let mut password = LoginPassword {
             value,
-            hashed,
-            must_change,
-        })
+            hashed: false,
+            must_change: false,
+        };
+        while let Some(word) = self.eat_any(&[K::HASHED, K::MUST_CHANGE]) {
+            password.hashed |= word == K::HASHED;
+            password.must_change |= word == K::MUST_CHANGE;
+        }
+        Ok(password)
     }
 
     pub(super) fn alter_login(&mut self) -> Parse<StatementKind> {

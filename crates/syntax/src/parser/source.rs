@@ -522,6 +522,9 @@ impl Parser<'_> {
         if self.at_old_hints() {
             return self.table_hints();
         }
+        if self.eat(K::HOLDLOCK) {
+            return Ok(vec![TableHint::Word("HOLDLOCK".to_owned())]);
+        }
         if !self.at(K::WITH) {
             return Ok(Vec::new());
         }

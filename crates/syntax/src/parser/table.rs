@@ -10,8 +10,10 @@ impl Parser<'_> {
         self.expect(K::TABLE)?;
         let name = self.object_name()?;
         let mut as_kind = None;
-        if self.at(K::AS) {
-            self.advance();
+        if self.eat(K::AS) {
+            if !self.at_any(&[K::FILETABLE, K::NODE, K::EDGE]) {
+                return Err(self.unexpected());
+            }
             as_kind = Some(self.word_upper()?);
         }
         let definition = if self.at_symbol(Symbol::LeftParen) {

@@ -108,7 +108,7 @@ fn write_kind(f: &mut Formatter<'_>, kind: &StatementKind, depth: usize) -> fmt:
             then,
             otherwise,
         }) => {
-            write!(f, "IF {condition}\n")?;
+            writeln!(f, "IF {condition}")?;
             Line {
                 statement: then,
                 depth: depth + 1,
@@ -126,7 +126,7 @@ fn write_kind(f: &mut Formatter<'_>, kind: &StatementKind, depth: usize) -> fmt:
             .fmt(f)
         }
         StatementKind::While(While { condition, body }) => {
-            write!(f, "WHILE {condition}\n")?;
+            writeln!(f, "WHILE {condition}")?;
             Line {
                 statement: body,
                 depth: depth + 1,
