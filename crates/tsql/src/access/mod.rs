@@ -84,7 +84,10 @@ pub struct EntryBuffers {
 
 impl TableAccess {
     pub fn new(table: &TableRef) -> Result<TableAccess> {
-        Ok(TableAccess { table: table.clone(), layouts: layouts(&table.def)? })
+        Ok(TableAccess {
+            table: table.clone(),
+            layouts: layouts(&table.def)?,
+        })
     }
 
     pub fn def(&self) -> &TableDef {
@@ -102,15 +105,27 @@ impl TableAccess {
 
     /// Nonclustered indexes that are kept up to date, with their positions in `TableDef::indexes`.
     pub fn secondary(&self) -> impl Iterator<Item = (usize, &IndexAccess)> {
-        self.layouts.indexes.iter().enumerate().skip(1).filter(|(_, i)| !i.def.disabled)
+        self.layouts
+            .indexes
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter(|(_, i)| !i.def.disabled)
     }
 
     pub fn index(&self, position: usize) -> Result<&IndexAccess> {
-        self.layouts.indexes.get(position).ok_or_else(|| damaged("no such index"))
+        self.layouts
+            .indexes
+            .get(position)
+            .ok_or_else(|| damaged("no such index"))
     }
 
     pub fn index_by_id(&self, id: IndexId) -> Result<&IndexAccess> {
-        self.layouts.indexes.iter().find(|i| i.def.id == id).ok_or_else(|| damaged("no such index"))
+        self.layouts
+            .indexes
+            .iter()
+            .find(|i| i.def.id == id)
+            .ok_or_else(|| damaged("no such index"))
     }
 
     pub fn tree(&self, index: &IndexAccess) -> Result<Arc<Tree>> {
@@ -123,7 +138,12 @@ impl TableAccess {
     }
 
     /// Key of a row in the table's own tree. `row_number` is ignored when the key has none.
-    pub fn encode_row_key(&self, values: &[Value], row_number: u64, out: &mut Vec<u8>) -> Result<()> {
+    pub fn encode_row_key(
+        &self,
+        values: &[Value],
+        row_number: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let primary = self.primary();
         primary.encode_key_columns(values, out)?;
         if primary.has_row_number() {
@@ -165,7 +185,13 @@ impl TableAccess {
     }
 
     /// Key of the row's entry in a nonclustered index, to find or delete it.
-    pub fn encode_index_key(&self, index: &IndexAccess, values: &[Value], locator: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    pub fn encode_index_key(
+        &self,
+        index: &IndexAccess,
+        values: &[Value],
+        locator: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         index.encode_key_columns(values, out)?;
         if !index.def.unique {
             out.extend_from_slice(locator);
@@ -173,7 +199,14 @@ impl TableAccess {
         check_key_size(self, index, out)
     }
 
-    fn encode_payload(&self, txn: &Txn, index: &IndexAccess, head: &[u8], values: &[Value], out: &mut Vec<u8>) -> Result<()> {
+    fn encode_payload(
+        &self,
+        txn: &Txn,
+        index: &IndexAccess,
+        head: &[u8],
+        values: &[Value],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let mut blobs: Vec<(usize, [u8; 16])> = Vec::new();
         loop {
             index.encode_carried(values, &blobs, out)?;
@@ -192,7 +225,10 @@ impl TableAccess {
                     ),
                 ));
             };
-            blobs.push((position, self.table.database.put_blob(txn, bytes)?.to_bytes()));
+            blobs.push((
+                position,
+                self.table.database.put_blob(txn, bytes)?.to_bytes(),
+            ));
         }
     }
 
@@ -219,9 +255,17 @@ impl TableAccess {
             Column::Value(value) => Ok(value),
             Column::Missing => Ok(Value::Null),
             Column::Overflow(reference) => {
-                let bytes = self.table.database.get_blob(BlobRef::from_bytes(reference))?;
-                if row.layout().data_type(position).is_some_and(DataType::is_character) {
-                    let text = String::from_utf8(bytes).map_err(|_| damaged("text is not UTF-8"))?;
+                let bytes = self
+                    .table
+                    .database
+                    .get_blob(BlobRef::from_bytes(reference))?;
+                if row
+                    .layout()
+                    .data_type(position)
+                    .is_some_and(DataType::is_character)
+                {
+                    let text =
+                        String::from_utf8(bytes).map_err(|_| damaged("text is not UTF-8"))?;
                     Ok(Value::Str(text.into()))
                 } else {
                     Ok(Value::Bytes(bytes))
@@ -233,7 +277,10 @@ impl TableAccess {
     /// Blobs that a payload refers to, to free them with the row.
     pub fn blobs(&self, index: &IndexAccess, payload: &[u8]) -> Result<Vec<BlobRef>> {
         let row = index.view(payload)?;
-        Ok((0..row.column_count()).filter_map(|p| row.overflow(p)).map(BlobRef::from_bytes).collect())
+        Ok((0..row.column_count())
+            .filter_map(|p| row.overflow(p))
+            .map(BlobRef::from_bytes)
+            .collect())
     }
 }
 
@@ -262,13 +309,19 @@ impl IndexAccess {
 
     /// The row inside a payload.
     pub fn row<'a>(&self, payload: &'a [u8]) -> Result<&'a [u8]> {
-        if self.is_primary() { Ok(payload) } else { split_entry(payload).map(|(_, row)| row) }
+        if self.is_primary() {
+            Ok(payload)
+        } else {
+            split_entry(payload).map(|(_, row)| row)
+        }
     }
 
     /// Key columns of a whole row, without row number or locator.
     pub fn encode_key_columns(&self, values: &[Value], out: &mut Vec<u8>) -> Result<()> {
         for column in &self.key {
-            let value = values.get(column.ordinal).ok_or_else(|| damaged("row too short"))?;
+            let value = values
+                .get(column.ordinal)
+                .ok_or_else(|| damaged("row too short"))?;
             column.encode(value, out);
         }
         Ok(())
@@ -280,9 +333,18 @@ impl IndexAccess {
         RowView::new(&self.layout, self.row(payload)?).map_err(corrupt)
     }
 
-    fn encode_carried(&self, values: &[Value], blobs: &[(usize, [u8; 16])], out: &mut Vec<u8>) -> Result<()> {
+    fn encode_carried(
+        &self,
+        values: &[Value],
+        blobs: &[(usize, [u8; 16])],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let value = |o: &usize| values.get(*o).ok_or_else(|| damaged("row too short"));
-        let mut cells = self.carried.iter().map(|o| value(o).map(Cell::Value)).collect::<Result<Vec<_>>>()?;
+        let mut cells = self
+            .carried
+            .iter()
+            .map(|o| value(o).map(Cell::Value))
+            .collect::<Result<Vec<_>>>()?;
         for (position, reference) in blobs {
             if let Some(cell) = cells.get_mut(*position) {
                 *cell = Cell::Overflow(reference);
@@ -292,20 +354,31 @@ impl IndexAccess {
     }
 
     /// Position and bytes of the longest value that is worth moving into a blob.
-    fn largest_movable<'v>(&self, values: &'v [Value], blobs: &[(usize, [u8; 16])]) -> Option<(usize, &'v [u8])> {
-        let bytes = |position: usize| match self.carried.get(position).and_then(|o| values.get(*o)) {
+    fn largest_movable<'v>(
+        &self,
+        values: &'v [Value],
+        blobs: &[(usize, [u8; 16])],
+    ) -> Option<(usize, &'v [u8])> {
+        let bytes = |position: usize| match self.carried.get(position).and_then(|o| values.get(*o))
+        {
             Some(Value::Str(s)) => s.as_bytes(),
             Some(Value::Bytes(b)) => b.as_slice(),
             _ => &[],
         };
         let free = |p: &usize| !self.layout.is_fixed(*p) && !blobs.iter().any(|(b, _)| b == p);
-        let position = (0..self.carried.len()).filter(free).max_by_key(|p| bytes(*p).len())?;
+        let position = (0..self.carried.len())
+            .filter(free)
+            .max_by_key(|p| bytes(*p).len())?;
         (bytes(position).len() >= MOVABLE_BYTES_MIN).then(|| (position, bytes(position)))
     }
 
     /// Encodes values for the leading key columns: the prefix that a seek looks for. The values must have the columns'
     /// own types.
-    pub fn encode_prefix<'a>(&self, values: impl IntoIterator<Item = &'a Value>, out: &mut Vec<u8>) {
+    pub fn encode_prefix<'a>(
+        &self,
+        values: impl IntoIterator<Item = &'a Value>,
+        out: &mut Vec<u8>,
+    ) {
         for (column, value) in self.key.iter().zip(values) {
             column.encode(value, out);
         }
@@ -315,7 +388,11 @@ impl IndexAccess {
     pub fn prefix_scan<'a>(&self, values: impl IntoIterator<Item = &'a Value>) -> ScanSpec {
         let mut prefix = Vec::new();
         self.encode_prefix(values, &mut prefix);
-        if prefix.is_empty() { ScanSpec::all() } else { ScanSpec::prefix(prefix) }
+        if prefix.is_empty() {
+            ScanSpec::all()
+        } else {
+            ScanSpec::prefix(prefix)
+        }
     }
 }
 
@@ -327,8 +404,11 @@ impl KeyColumn {
 
 /// Locator and carried row of a nonclustered payload.
 pub fn split_entry(payload: &[u8]) -> Result<(&[u8], &[u8])> {
-    let (len, rest) = payload.split_first_chunk::<2>().ok_or_else(|| damaged("index entry too short"))?;
-    rest.split_at_checked(usize::from(u16::from_le_bytes(*len))).ok_or_else(|| damaged("locator too long"))
+    let (len, rest) = payload
+        .split_first_chunk::<2>()
+        .ok_or_else(|| damaged("index entry too short"))?;
+    rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))
+        .ok_or_else(|| damaged("locator too long"))
 }
 
 fn check_key_size(access: &TableAccess, index: &IndexAccess, key: &[u8]) -> Result<()> {
@@ -344,14 +424,23 @@ fn check_key_size(access: &TableAccess, index: &IndexAccess, key: &[u8]) -> Resu
             key.len(),
             index.def.name.as_deref().unwrap_or(&access.table.name),
             KEY_BYTES_MAX,
-            if index.is_primary() { "clustered" } else { "nonclustered" }
+            if index.is_primary() {
+                "clustered"
+            } else {
+                "nonclustered"
+            }
         ),
     ))
 }
 
 /// A stored row or key that cannot be what it should be.
 pub(crate) fn damaged(what: &str) -> SqlError {
-    SqlError::new(5243, 22, 1, format!("An inconsistency was detected during an internal operation: {what}."))
+    SqlError::new(
+        5243,
+        22,
+        1,
+        format!("An inconsistency was detected during an internal operation: {what}."),
+    )
 }
 
 fn corrupt(error: RowError) -> SqlError {
@@ -382,13 +471,22 @@ fn layouts(def: &Arc<TableDef>) -> Result<Arc<TableLayouts>> {
 }
 
 fn make_layouts(def: &TableDef) -> Result<TableLayouts> {
-    let primary = def.primary().ok_or_else(|| damaged("table without storage"))?;
-    let indexes = def.indexes.iter().map(|index| index_access(def, primary, index)).collect::<Result<Vec<_>>>()?;
+    let primary = def
+        .primary()
+        .ok_or_else(|| damaged("table without storage"))?;
+    let indexes = def
+        .indexes
+        .iter()
+        .map(|index| index_access(def, primary, index))
+        .collect::<Result<Vec<_>>>()?;
     Ok(TableLayouts { indexes })
 }
 
 fn index_access(def: &TableDef, primary: &IndexDef, index: &IndexDef) -> Result<IndexAccess> {
-    let ordinal = |id| def.ordinal(id).ok_or_else(|| damaged("index on a missing column"));
+    let ordinal = |id| {
+        def.ordinal(id)
+            .ok_or_else(|| damaged("index on a missing column"))
+    };
     let mut key = Vec::with_capacity(index.key.len());
     for column in &index.key {
         let ordinal = ordinal(column.column_id)?;
@@ -412,8 +510,18 @@ fn index_access(def: &TableDef, primary: &IndexDef, index: &IndexDef) -> Result<
             }
         }
     } else {
-        let stored = |c: &daruma_catalog::ColumnDef| c.computed.as_ref().is_none_or(|computed| computed.persisted);
-        carried.extend(def.columns.iter().enumerate().filter(|(_, c)| stored(c)).map(|(i, _)| i));
+        let stored = |c: &daruma_catalog::ColumnDef| {
+            c.computed
+                .as_ref()
+                .is_none_or(|computed| computed.persisted)
+        };
+        carried.extend(
+            def.columns
+                .iter()
+                .enumerate()
+                .filter(|(_, c)| stored(c))
+                .map(|(i, _)| i),
+        );
     }
     let mut positions = vec![None; def.columns.len()];
     for (position, ordinal) in carried.iter().enumerate() {
@@ -425,8 +533,17 @@ fn index_access(def: &TableDef, primary: &IndexDef, index: &IndexDef) -> Result<
             Some(text) => crate::executor::literal_value(text, column.data_type)?,
             None => Value::Null,
         };
-        Ok(ColumnSpec { data_type: column.data_type, added_default })
+        Ok(ColumnSpec {
+            data_type: column.data_type,
+            added_default,
+        })
     };
     let layout = RowLayout::new(&carried.iter().map(spec).collect::<Result<Vec<_>>>()?);
-    Ok(IndexAccess { def: index.clone(), key, carried, positions, layout })
+    Ok(IndexAccess {
+        def: index.clone(),
+        key,
+        carried,
+        positions,
+        layout,
+    })
 }

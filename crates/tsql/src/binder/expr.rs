@@ -8,7 +8,9 @@ use super::tree::*;
 use super::types;
 use crate::error::{Result, SqlError};
 use crate::host::VariableType;
-use daruma_syntax::ast::{self, CompareOp, Condition, Expr, Literal, OdbcLiteral, Quantifier, UnaryOp, When};
+use daruma_syntax::ast::{
+    self, CompareOp, Condition, Expr, Literal, OdbcLiteral, Quantifier, UnaryOp, When,
+};
 use daruma_value::types::BinaryOp;
 use daruma_value::{CollationId, DataType, Decimal, Len, Value};
 use std::sync::Arc;
@@ -24,33 +26,52 @@ impl Binder<'_> {
                 let operand = self.expr(expr)?;
                 unary(*op, operand)
             }
-            Expr::Binary { op, left, right, .. } => {
+            Expr::Binary {
+                op, left, right, ..
+            } => {
                 let (left, right) = (self.expr(left)?, self.expr(right)?);
                 self.binary(*op, left, right)
             }
             Expr::Function(call) => self.function(call),
             Expr::Niladic(niladic) => self.niladic(*niladic),
-            Expr::Cast { expr, to, is_try, .. } => {
+            Expr::Cast {
+                expr, to, is_try, ..
+            } => {
                 let input = self.expr(expr)?;
                 self.cast(input, to, None, *is_try)
             }
-            Expr::Convert { to, expr, style, is_try, .. } => {
+            Expr::Convert {
+                to,
+                expr,
+                style,
+                is_try,
+                ..
+            } => {
                 let input = self.expr(expr)?;
                 let style = style.as_ref().map(|s| self.expr(s)).transpose()?;
                 self.cast(input, to, style, *is_try)
             }
-            Expr::Parse { expr, to, is_try, .. } => {
+            Expr::Parse {
+                expr, to, is_try, ..
+            } => {
                 let input = self.expr(expr)?;
                 self.cast(input, to, None, *is_try)
             }
             Expr::Case(case) => self.case(case),
-            Expr::Iif { condition, then, otherwise } => {
+            Expr::Iif {
+                condition,
+                then,
+                otherwise,
+            } => {
                 let when = self.condition(condition)?;
                 let (then, otherwise) = (self.expr(then)?, self.expr(otherwise)?);
                 case_of(vec![(when, then)], Some(otherwise))
             }
             Expr::Coalesce(list) => {
-                let mut args = list.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>>>()?;
+                let mut args = list
+                    .iter()
+                    .map(|e| self.expr(e))
+                    .collect::<Result<Vec<_>>>()?;
                 if args.iter().all(Scalar::is_null_literal) {
                     return Err(daruma_value::ValueError::new(4127, 1, &[]).into());
                 }
@@ -65,7 +86,10 @@ impl Binder<'_> {
                 }
                 let ty = a.ty.nullable(true);
                 let when = compare(CompareOp::Equal, a.clone(), b)?;
-                let kind = Kind::Case { whens: vec![(when, Scalar::null(ty.data_type))], otherwise: Some(Box::new(a)) };
+                let kind = Kind::Case {
+                    whens: vec![(when, Scalar::null(ty.data_type))],
+                    otherwise: Some(Box::new(a)),
+                };
                 Ok(Scalar::new(kind, ty))
             }
             Expr::Subquery(query) => self.scalar_subquery(query),
@@ -81,9 +105,18 @@ impl Binder<'_> {
                 Kind::NextValue(Arc::new(sequence.clone())),
                 Type::new(DataType::BigInt, false),
             )),
-            Expr::Trim { side, characters, from } => self.trim(*side, characters.as_deref(), from),
+            Expr::Trim {
+                side,
+                characters,
+                from,
+            } => self.trim(*side, characters.as_deref(), from),
             Expr::Pseudo(pseudo) => self.pseudo(*pseudo),
-            Expr::Default => Err(SqlError::new(156, 15, 1, "Incorrect syntax near the keyword 'DEFAULT'.")),
+            Expr::Default => Err(SqlError::new(
+                156,
+                15,
+                1,
+                "Incorrect syntax near the keyword 'DEFAULT'.",
+            )),
             Expr::Method { method, .. } => Err(no_method(&method.text)),
             Expr::Property { property, .. } => Err(no_method(&property.text)),
             Expr::StaticMethod { method, .. } => Err(no_method(&method.text)),
@@ -102,9 +135,10 @@ impl Binder<'_> {
 
     fn variable(&self, name: &str) -> Result<Scalar> {
         match self.host.variable_type(name) {
-            Some(VariableType::Scalar(data_type)) => {
-                Ok(Scalar::new(Kind::Variable(name.to_lowercase().into()), Type::new(data_type, true)))
-            }
+            Some(VariableType::Scalar(data_type)) => Ok(Scalar::new(
+                Kind::Variable(name.to_lowercase().into()),
+                Type::new(data_type, true),
+            )),
             _ => Err(undeclared(name)),
         }
     }
@@ -113,14 +147,22 @@ impl Binder<'_> {
         let lower = name.to_lowercase();
         match self.host.system_function_type(&lower) {
             Some(data_type) => {
-                let kind = Kind::System { name: lower.into(), args: Vec::new() };
+                let kind = Kind::System {
+                    name: lower.into(),
+                    args: Vec::new(),
+                };
                 Ok(Scalar::new(kind, Type::new(data_type, true)))
             }
             None => Err(undeclared(name)),
         }
     }
 
-    pub(super) fn binary(&mut self, op: ast::BinaryOp, left: Scalar, right: Scalar) -> Result<Scalar> {
+    pub(super) fn binary(
+        &mut self,
+        op: ast::BinaryOp,
+        left: Scalar,
+        right: Scalar,
+    ) -> Result<Scalar> {
         let op = match op {
             ast::BinaryOp::Add | ast::BinaryOp::Concat => BinaryOp::Add,
             ast::BinaryOp::Subtract => BinaryOp::Subtract,
@@ -131,7 +173,9 @@ impl Binder<'_> {
             ast::BinaryOp::BitOr => BinaryOp::BitOr,
             ast::BinaryOp::BitXor => BinaryOp::BitXor,
             ast::BinaryOp::ShiftLeft => return self.call_by_name("LEFT_SHIFT", vec![left, right]),
-            ast::BinaryOp::ShiftRight => return self.call_by_name("RIGHT_SHIFT", vec![left, right]),
+            ast::BinaryOp::ShiftRight => {
+                return self.call_by_name("RIGHT_SHIFT", vec![left, right]);
+            }
         };
         types::binary(op, left, right)
     }
@@ -147,32 +191,53 @@ impl Binder<'_> {
             })
             .collect();
         let schema = name.schema.as_ref().map(|s| s.text.as_str());
-        let (data_type, ..) = self.host.resolve_type(schema, &name.name.text, &arguments)?;
+        let (data_type, ..) = self
+            .host
+            .resolve_type(schema, &name.name.text, &arguments)?;
         if !arguments.is_empty() {
             return Ok(data_type);
         }
         let named = |text: &str| name.name.is(text);
         Ok(match data_type {
-            DataType::Char(Len(1)) if named("char") || named("character") => DataType::Char(Len(default_length)),
+            DataType::Char(Len(1)) if named("char") || named("character") => {
+                DataType::Char(Len(default_length))
+            }
             DataType::VarChar(Len(1)) if named("varchar") => DataType::VarChar(Len(default_length)),
             DataType::NChar(Len(1)) if named("nchar") => DataType::NChar(Len(default_length)),
-            DataType::NVarChar(Len(1)) if named("nvarchar") => DataType::NVarChar(Len(default_length)),
+            DataType::NVarChar(Len(1)) if named("nvarchar") => {
+                DataType::NVarChar(Len(default_length))
+            }
             DataType::Binary(Len(1)) if named("binary") => DataType::Binary(Len(default_length)),
-            DataType::VarBinary(Len(1)) if named("varbinary") => DataType::VarBinary(Len(default_length)),
+            DataType::VarBinary(Len(1)) if named("varbinary") => {
+                DataType::VarBinary(Len(default_length))
+            }
             other => other,
         })
     }
 
-    fn cast(&mut self, input: Scalar, to: &ast::TypeName, style: Option<Scalar>, is_try: bool) -> Result<Scalar> {
+    fn cast(
+        &mut self,
+        input: Scalar,
+        to: &ast::TypeName,
+        style: Option<Scalar>,
+        is_try: bool,
+    ) -> Result<Scalar> {
         let to = self.type_name(to, 30)?;
         if input.is_null_literal() {
             return Ok(Scalar::null(to));
         }
         daruma_value::types::check_explicit(input.ty.data_type, to)?;
-        let style = style.map(|s| types::convert(s, DataType::Int)).transpose()?;
+        let style = style
+            .map(|s| types::convert(s, DataType::Int))
+            .transpose()?;
         let mut scalar = types::make_convert(input, to, false);
         scalar.ty.nullable |= is_try;
-        if let Kind::Convert { style: place, is_try: flag, .. } = &mut scalar.kind {
+        if let Kind::Convert {
+            style: place,
+            is_try: flag,
+            ..
+        } = &mut scalar.kind
+        {
             *place = style.map(Box::new);
             *flag = is_try;
         }
@@ -185,17 +250,29 @@ impl Binder<'_> {
             _ => CollationId::from_name(name),
         };
         let Some(collation) = collation else {
-            return Err(SqlError::new(448, 16, 1, format!("Invalid collation '{name}'.")));
+            return Err(SqlError::new(
+                448,
+                16,
+                1,
+                format!("Invalid collation '{name}'."),
+            ));
         };
         if !input.ty.data_type.is_character() {
             return Err(SqlError::new(
                 447,
                 16,
                 0,
-                format!("Expression type {} is invalid for COLLATE clause.", input.ty.data_type.name()),
+                format!(
+                    "Expression type {} is invalid for COLLATE clause.",
+                    input.ty.data_type.name()
+                ),
             ));
         }
-        let ty = Type { collation, coercion: Coercion::Explicit, ..input.ty };
+        let ty = Type {
+            collation,
+            coercion: Coercion::Explicit,
+            ..input.ty
+        };
         Ok(Scalar::new(Kind::Collate(Box::new(input)), ty))
     }
 
@@ -209,7 +286,9 @@ impl Binder<'_> {
                     let value = self.expr(value)?;
                     compare(CompareOp::Equal, operand.clone(), value)?
                 }
-                (When::Value(_), None) => return Err(SqlError::new(102, 15, 1, "Incorrect syntax near 'WHEN'.")),
+                (When::Value(_), None) => {
+                    return Err(SqlError::new(102, 15, 1, "Incorrect syntax near 'WHEN'."));
+                }
             };
             whens.push((condition, self.expr(&when.then)?));
         }
@@ -219,27 +298,44 @@ impl Binder<'_> {
 
     fn scalar_subquery(&mut self, query: &ast::Query) -> Result<Scalar> {
         let bound = self.subquery(query)?;
-        let [column] = bound.columns.as_slice() else { return Err(one_column()) };
+        let [column] = bound.columns.as_slice() else {
+            return Err(one_column());
+        };
         let ty = self.column(column.id).ty.nullable(true);
         let kind = SubqueryKind::Scalar(column.id);
-        Ok(Scalar::new(Kind::Subquery(Box::new(Subquery { rel: bound.rel, kind })), ty))
+        Ok(Scalar::new(
+            Kind::Subquery(Box::new(Subquery {
+                rel: bound.rel,
+                kind,
+            })),
+            ty,
+        ))
     }
 
     pub(super) fn condition(&mut self, condition: &Condition) -> Result<Scalar> {
         let negate = |negated: bool, s: Scalar| if negated { s.negate() } else { s };
         Ok(match condition {
-            Condition::And(list) => {
-                Scalar::condition(Kind::And(list.iter().map(|c| self.condition(c)).collect::<Result<_>>()?))
-            }
-            Condition::Or(list) => {
-                Scalar::condition(Kind::Or(list.iter().map(|c| self.condition(c)).collect::<Result<_>>()?))
-            }
+            Condition::And(list) => Scalar::condition(Kind::And(
+                list.iter()
+                    .map(|c| self.condition(c))
+                    .collect::<Result<_>>()?,
+            )),
+            Condition::Or(list) => Scalar::condition(Kind::Or(
+                list.iter()
+                    .map(|c| self.condition(c))
+                    .collect::<Result<_>>()?,
+            )),
             Condition::Not(inner) => self.condition(inner)?.negate(),
             Condition::Compare { op, left, right } => {
                 let (left, right) = (self.expr(left)?, self.expr(right)?);
                 compare(*op, left, right)?
             }
-            Condition::Quantified { op, left, quantifier, query } => {
+            Condition::Quantified {
+                op,
+                left,
+                quantifier,
+                query,
+            } => {
                 let left = self.expr(left)?;
                 match quantifier {
                     Quantifier::Any => self.any_subquery(*op, left, query)?,
@@ -250,25 +346,54 @@ impl Binder<'_> {
                 let expr = self.expr(expr)?;
                 negate(*negated, Scalar::condition(Kind::IsNull(Box::new(expr))))
             }
-            Condition::IsDistinct { left, right, negated } => {
-                let (left, right) = types::comparable(self.expr(left)?, self.expr(right)?, "is distinct from")?;
-                negate(*negated, Scalar::condition(Kind::IsDistinct(Box::new(left), Box::new(right))))
+            Condition::IsDistinct {
+                left,
+                right,
+                negated,
+            } => {
+                let (left, right) =
+                    types::comparable(self.expr(left)?, self.expr(right)?, "is distinct from")?;
+                negate(
+                    *negated,
+                    Scalar::condition(Kind::IsDistinct(Box::new(left), Box::new(right))),
+                )
             }
-            Condition::Like { expr, pattern, escape, negated } => {
+            Condition::Like {
+                expr,
+                pattern,
+                escape,
+                negated,
+            } => {
                 let escape = escape.as_ref().map(|e| self.expr(e)).transpose()?;
                 let (expr, pattern) = (self.expr(expr)?, self.expr(pattern)?);
                 negate(*negated, like(expr, pattern, escape)?)
             }
-            Condition::InList { expr, list, negated } => {
+            Condition::InList {
+                expr,
+                list,
+                negated,
+            } => {
                 let expr = self.expr(expr)?;
-                let list = list.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>>>()?;
+                let list = list
+                    .iter()
+                    .map(|e| self.expr(e))
+                    .collect::<Result<Vec<_>>>()?;
                 negate(*negated, in_list(expr, list)?)
             }
-            Condition::InQuery { expr, query, negated } => {
+            Condition::InQuery {
+                expr,
+                query,
+                negated,
+            } => {
                 let expr = self.expr(expr)?;
                 negate(*negated, self.any_subquery(CompareOp::Equal, expr, query)?)
             }
-            Condition::Between { expr, low, high, negated } => {
+            Condition::Between {
+                expr,
+                low,
+                high,
+                negated,
+            } => {
                 let expr = self.expr(expr)?;
                 let (low, high) = (self.expr(low)?, self.expr(high)?);
                 let both = vec![
@@ -279,14 +404,24 @@ impl Binder<'_> {
             }
             Condition::Exists(query) => {
                 let rel = self.exists_subquery(query)?;
-                Scalar::condition(Kind::Subquery(Box::new(Subquery { rel, kind: SubqueryKind::Exists })))
+                Scalar::condition(Kind::Subquery(Box::new(Subquery {
+                    rel,
+                    kind: SubqueryKind::Exists,
+                })))
             }
             Condition::UpdatedColumn(column) => {
                 let call = Scalar::new(
-                    Kind::System { name: "update()".into(), args: vec![self.text(&column.text, true)] },
+                    Kind::System {
+                        name: "update()".into(),
+                        args: vec![self.text(&column.text, true)],
+                    },
                     Type::new(DataType::Bit, false),
                 );
-                compare(CompareOp::Equal, call, Scalar::constant(Value::Bit(true), DataType::Bit))?
+                compare(
+                    CompareOp::Equal,
+                    call,
+                    Scalar::constant(Value::Bit(true), DataType::Bit),
+                )?
             }
             Condition::FullText(_) => {
                 return Err(SqlError::new(
@@ -298,18 +433,31 @@ impl Binder<'_> {
             }
             Condition::Predicate(call) => {
                 let call = self.function(call)?;
-                compare(CompareOp::Equal, call, Scalar::constant(Value::Bit(true), DataType::Bit))?
+                compare(
+                    CompareOp::Equal,
+                    call,
+                    Scalar::constant(Value::Bit(true), DataType::Bit),
+                )?
             }
         })
     }
 
     fn any_subquery(&mut self, op: CompareOp, expr: Scalar, query: &ast::Query) -> Result<Scalar> {
         let bound = self.subquery(query)?;
-        let [column] = bound.columns.as_slice() else { return Err(one_column()) };
+        let [column] = bound.columns.as_slice() else {
+            return Err(one_column());
+        };
         let value = self.column(column.id);
         let (expr, value) = types::comparable(expr, value, compare_name(op))?;
-        let kind = SubqueryKind::Any { op: normal(op), expr: Box::new(expr), value: Box::new(value) };
-        Ok(Scalar::condition(Kind::Subquery(Box::new(Subquery { rel: bound.rel, kind }))))
+        let kind = SubqueryKind::Any {
+            op: normal(op),
+            expr: Box::new(expr),
+            value: Box::new(value),
+        };
+        Ok(Scalar::condition(Kind::Subquery(Box::new(Subquery {
+            rel: bound.rel,
+            kind,
+        }))))
     }
 }
 
@@ -337,13 +485,16 @@ pub(crate) fn literal(literal: &Literal) -> Result<Scalar> {
         },
         Literal::Money(digits) => {
             let digits = if digits.is_empty() { "0" } else { digits };
-            let money = Decimal::parse(digits, 38, 4).ok().and_then(|d| i64::try_from(d.unscaled()).ok());
+            let money = Decimal::parse(digits, 38, 4)
+                .ok()
+                .and_then(|d| i64::try_from(d.unscaled()).ok());
             let money = money.ok_or_else(|| daruma_value::ValueError::new(236, 1, &[]))?;
             Scalar::constant(Value::Money(money), DataType::Money)
         }
-        Literal::Binary(bytes) => {
-            Scalar::constant(Value::Bytes(bytes.clone()), DataType::VarBinary(types::literal_len(bytes.len(), 8000)))
-        }
+        Literal::Binary(bytes) => Scalar::constant(
+            Value::Bytes(bytes.clone()),
+            DataType::VarBinary(types::literal_len(bytes.len(), 8000)),
+        ),
         Literal::String { text, national } => text_literal(text, *national),
         Literal::Odbc { kind, text } => {
             let to = match kind {
@@ -372,7 +523,9 @@ fn decimal_literal(digits: &str) -> Result<Scalar> {
             1007,
             15,
             1,
-            format!("The number '{digits}' is out of the range for numeric representation (maximum precision 38)."),
+            format!(
+                "The number '{digits}' is out of the range for numeric representation (maximum precision 38)."
+            ),
         )),
     }
 }
@@ -387,7 +540,10 @@ fn unary(op: UnaryOp, operand: Scalar) -> Result<Scalar> {
                 && !value.is_null()
                 && t.is_numeric()
             {
-                return Ok(Scalar::constant(daruma_value::arithmetic::negate(value, t)?, t));
+                return Ok(Scalar::constant(
+                    daruma_value::arithmetic::negate(value, t)?,
+                    t,
+                ));
             }
             if !t.is_numeric() || t == DataType::Bit {
                 return wrong("minus");
@@ -414,20 +570,38 @@ pub(super) fn case_of(whens: Vec<(Scalar, Scalar)>, otherwise: Option<Scalar>) -
         return Err(daruma_value::ValueError::new(8133, 1, &[]).into());
     }
     let mut ty = types::unify(&mut results)?;
-    let otherwise = if has_else { results.pop().map(Box::new) } else { None };
+    let otherwise = if has_else {
+        results.pop().map(Box::new)
+    } else {
+        None
+    };
     ty.nullable |= !has_else;
-    Ok(Scalar::new(Kind::Case { whens: conditions.into_iter().zip(results).collect(), otherwise }, ty))
+    Ok(Scalar::new(
+        Kind::Case {
+            whens: conditions.into_iter().zip(results).collect(),
+            otherwise,
+        },
+        ty,
+    ))
 }
 
 /// `left op right` as a condition.
 pub(crate) fn compare(op: CompareOp, left: Scalar, right: Scalar) -> Result<Scalar> {
     let (left, right) = types::comparable(left, right, compare_name(op))?;
-    Ok(Scalar::condition(Kind::Compare { op: normal(op), left: Box::new(left), right: Box::new(right) }))
+    Ok(Scalar::condition(Kind::Compare {
+        op: normal(op),
+        left: Box::new(left),
+        right: Box::new(right),
+    }))
 }
 
 fn like(expr: Scalar, pattern: Scalar, escape: Option<Scalar>) -> Result<Scalar> {
     let textual = |s: Scalar| {
-        if s.ty.data_type.is_character() { Ok(s) } else { types::convert(s, DataType::VarChar(Len(8000))) }
+        if s.ty.data_type.is_character() {
+            Ok(s)
+        } else {
+            types::convert(s, DataType::VarChar(Len(8000)))
+        }
     };
     let (expr, pattern) = (textual(expr)?, textual(pattern)?);
     let escape = escape.map(textual).transpose()?.map(Box::new);
@@ -435,7 +609,11 @@ fn like(expr: Scalar, pattern: Scalar, escape: Option<Scalar>) -> Result<Scalar>
     if expr.is_null_literal() {
         expr = Scalar::null(DataType::VarChar(Len(1)));
     }
-    Ok(Scalar::condition(Kind::Like { expr: Box::new(expr), pattern: Box::new(pattern), escape }))
+    Ok(Scalar::condition(Kind::Like {
+        expr: Box::new(expr),
+        pattern: Box::new(pattern),
+        escape,
+    }))
 }
 
 /// A list whose members compare with the expression as it is becomes one node, otherwise a chain of ORs.
@@ -450,11 +628,20 @@ fn in_list(expr: Scalar, list: Vec<Scalar>) -> Result<Scalar> {
         && pairs.iter().all(|(l, _)| l == first)
     {
         let expr = Box::new(first.clone());
-        return Ok(Scalar::condition(Kind::InList { expr, list: pairs.into_iter().map(|(_, r)| r).collect() }));
+        return Ok(Scalar::condition(Kind::InList {
+            expr,
+            list: pairs.into_iter().map(|(_, r)| r).collect(),
+        }));
     }
     let mut equal = pairs
         .into_iter()
-        .map(|(l, r)| Scalar::condition(Kind::Compare { op: CompareOp::Equal, left: Box::new(l), right: Box::new(r) }))
+        .map(|(l, r)| {
+            Scalar::condition(Kind::Compare {
+                op: CompareOp::Equal,
+                left: Box::new(l),
+                right: Box::new(r),
+            })
+        })
         .collect::<Vec<_>>();
     if equal.len() == 1
         && let Some(only) = equal.pop()
@@ -507,7 +694,12 @@ fn compare_name(op: CompareOp) -> &'static str {
 }
 
 fn undeclared(name: &str) -> SqlError {
-    SqlError::new(137, 15, 2, format!("Must declare the scalar variable \"{name}\"."))
+    SqlError::new(
+        137,
+        15,
+        2,
+        format!("Must declare the scalar variable \"{name}\"."),
+    )
 }
 
 fn one_column() -> SqlError {
@@ -520,5 +712,10 @@ fn one_column() -> SqlError {
 }
 
 fn no_method(name: &str) -> SqlError {
-    SqlError::new(258, 15, 1, format!("Cannot call methods on this type: '{name}'."))
+    SqlError::new(
+        258,
+        15,
+        1,
+        format!("Cannot call methods on this type: '{name}'."),
+    )
 }

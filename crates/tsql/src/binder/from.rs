@@ -12,7 +12,9 @@ use crate::error::{Result, SqlError};
 use crate::host::{LockHints, Resolved, TableRef, VariableType, VirtualTable};
 use daruma_base::DatabaseId;
 use daruma_catalog::{Object, ObjectKind, names_equal};
-use daruma_syntax::ast::{self, Ident, ObjectName, QueryBody, SetOp, StatementKind, TableHint, TableSource};
+use daruma_syntax::ast::{
+    self, Ident, ObjectName, QueryBody, SetOp, StatementKind, TableHint, TableSource,
+};
 use daruma_syntax::{ParseOptions, parse_batch, parse_expression};
 use std::sync::Arc;
 
@@ -22,7 +24,11 @@ impl Binder<'_> {
         let mut joined = Rel::One;
         for source in sources {
             let right = self.source(source)?;
-            joined = if matches!(joined, Rel::One) { right } else { join(JoinKind::Inner, joined, right, None, None) };
+            joined = if matches!(joined, Rel::One) {
+                right
+            } else {
+                join(JoinKind::Inner, joined, right, None, None)
+            };
         }
         Ok(joined)
     }
@@ -30,18 +36,35 @@ impl Binder<'_> {
     pub(super) fn source(&mut self, source: &TableSource) -> Result<Rel> {
         match source {
             TableSource::Table(table) => self.table(table),
-            TableSource::Variable { name, alias, hints, .. } => match self.host.variable_type(name) {
+            TableSource::Variable {
+                name, alias, hints, ..
+            } => match self.host.variable_type(name) {
                 Some(VariableType::Table(table)) => {
                     let alias = alias.as_ref().map_or(name.as_str(), |a| &a.text);
                     self.scan(table, alias, alias, None, hints)
                 }
-                _ => Err(SqlError::new(1087, 15, 2, format!("Must declare the table variable \"{name}\"."))),
+                _ => Err(SqlError::new(
+                    1087,
+                    15,
+                    2,
+                    format!("Must declare the table variable \"{name}\"."),
+                )),
             },
-            TableSource::Derived { query, alias, columns, .. } => {
+            TableSource::Derived {
+                query,
+                alias,
+                columns,
+                ..
+            } => {
                 let bound = self.hidden(|b| b.query(query, true))?;
                 self.named(bound, alias.as_ref(), columns)
             }
-            TableSource::Values { rows, alias, columns, .. } => {
+            TableSource::Values {
+                rows,
+                alias,
+                columns,
+                ..
+            } => {
                 let bound = self.hidden(|b| b.values(rows))?;
                 self.named(bound, alias.as_ref(), columns)
             }
@@ -55,13 +78,25 @@ impl Binder<'_> {
                 if *outer {
                     self.make_nullable(&right);
                 }
-                Ok(join(if *outer { JoinKind::Left } else { JoinKind::Inner }, left, right, None, None))
+                Ok(join(
+                    if *outer {
+                        JoinKind::Left
+                    } else {
+                        JoinKind::Inner
+                    },
+                    left,
+                    right,
+                    None,
+                    None,
+                ))
             }
             TableSource::Function(function) => self.table_function(function),
             TableSource::Pivot(pivot) => self.pivot(pivot),
             TableSource::Unpivot(unpivot) => self.unpivot(unpivot),
             TableSource::MethodRows { .. } => Err(unsupported("The nodes() method")),
-            TableSource::Modification { .. } => Err(unsupported("A nested INSERT, UPDATE, DELETE, or MERGE statement")),
+            TableSource::Modification { .. } => Err(unsupported(
+                "A nested INSERT, UPDATE, DELETE, or MERGE statement",
+            )),
             TableSource::Rowset(_) => Err(unsupported("A rowset function")),
         }
     }
@@ -81,7 +116,11 @@ impl Binder<'_> {
     }
 
     /// Runs `f` as if at the start of a statement: views and common table expressions see nothing around them.
-    fn isolated<T>(&mut self, ctes: Vec<CteEntry>, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    fn isolated<T>(
+        &mut self,
+        ctes: Vec<CteEntry>,
+        f: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         self.deeper()?;
         let scopes = std::mem::take(&mut self.scopes);
         let windows = std::mem::take(&mut self.windows);
@@ -110,7 +149,9 @@ impl Binder<'_> {
             super::query::check_where(on)?;
         }
         Ok(match ast.kind {
-            ast::JoinKind::Inner | ast::JoinKind::Cross => join(JoinKind::Inner, left, right, on, ast.hint),
+            ast::JoinKind::Inner | ast::JoinKind::Cross => {
+                join(JoinKind::Inner, left, right, on, ast.hint)
+            }
             ast::JoinKind::Left => join(JoinKind::Left, left, right, on, ast.hint),
             ast::JoinKind::Right => join(JoinKind::Left, right, left, on, ast.hint),
             ast::JoinKind::Full => join(JoinKind::Full, left, right, on, ast.hint),
@@ -129,14 +170,29 @@ impl Binder<'_> {
             return Err(unsupported("FOR SYSTEM_TIME"));
         }
         if table.name.is_bare()
-            && let Some(position) = self.ctes.iter().rposition(|c| names_equal(&c.cte.name.text, &table.name.name.text))
+            && let Some(position) = self
+                .ctes
+                .iter()
+                .rposition(|c| names_equal(&c.cte.name.text, &table.name.name.text))
         {
             return self.cte(position, table.alias.as_ref());
         }
         let written = table.name.dotted();
-        let alias = table.alias.as_ref().map_or(table.name.name.text.as_str(), |a| &a.text).to_string();
-        let qualified = if table.alias.is_some() { alias.clone() } else { written };
-        let schema = if table.alias.is_some() { None } else { Some(table.name.schema.as_ref().map(|s| s.text.clone())) };
+        let alias = table
+            .alias
+            .as_ref()
+            .map_or(table.name.name.text.as_str(), |a| &a.text)
+            .to_string();
+        let qualified = if table.alias.is_some() {
+            alias.clone()
+        } else {
+            written
+        };
+        let schema = if table.alias.is_some() {
+            None
+        } else {
+            Some(table.name.schema.as_ref().map(|s| s.text.clone()))
+        };
         match self.resolve(&table.name)? {
             Resolved::Table(found) => self.scan(found, &alias, &qualified, schema, &table.hints),
             Resolved::View { database, object } => {
@@ -145,20 +201,32 @@ impl Binder<'_> {
             }
             Resolved::Virtual(found) => {
                 let database = self.database_of(&table.name);
-                self.virtual_table(found, database, &alias, &qualified, schema.flatten(), Vec::new())
+                self.virtual_table(
+                    found,
+                    database,
+                    &alias,
+                    &qualified,
+                    schema.flatten(),
+                    Vec::new(),
+                )
             }
             Resolved::Function { .. } => Err(SqlError::new(
                 216,
                 16,
                 1,
-                format!("Parameters were not supplied for the function '{}'.", table.name.dotted()),
+                format!(
+                    "Parameters were not supplied for the function '{}'.",
+                    table.name.dotted()
+                ),
             )),
         }
     }
 
     fn resolve(&self, name: &ObjectName) -> Result<Resolved> {
         match self.database {
-            Some(database) if name.database.is_none() && !name.is_temporary() => self.host.resolve_in(database, name),
+            Some(database) if name.database.is_none() && !name.is_temporary() => {
+                self.host.resolve_in(database, name)
+            }
             _ => self.host.resolve(name),
         }
     }
@@ -173,7 +241,8 @@ impl Binder<'_> {
                 return DatabaseId(id);
             }
         }
-        self.database.unwrap_or_else(|| self.host.current_database())
+        self.database
+            .unwrap_or_else(|| self.host.current_database())
     }
 
     /// A stored table. `schema` is `None` when the table is known by its alias only.
@@ -205,8 +274,24 @@ impl Binder<'_> {
         }
         let (locks, forced_index, force_seek) = table_hints(&table, hints)?;
         let target = self.take_target(&table, alias, &columns)?;
-        let scan = TableScan { access, alias: alias.to_string(), columns: columns.clone(), hints: locks, forced_index, force_seek, target };
-        let names = |c: &[ColId]| table.def.columns.iter().zip(c).map(|(d, id)| (d.name.clone(), *id)).collect::<Vec<_>>();
+        let scan = TableScan {
+            access,
+            alias: alias.to_string(),
+            columns: columns.clone(),
+            hints: locks,
+            forced_index,
+            force_seek,
+            target,
+        };
+        let names = |c: &[ColId]| {
+            table
+                .def
+                .columns
+                .iter()
+                .zip(c)
+                .map(|(d, id)| (d.name.clone(), *id))
+                .collect::<Vec<_>>()
+        };
         let is_target = scan.target.is_some();
         let (rel, columns) = self.add_computed(scan, columns)?;
         if is_target {
@@ -214,20 +299,49 @@ impl Binder<'_> {
         }
         let database = schema.as_ref().map(|_| table.database.name());
         let schema = schema.map(|s| s.unwrap_or_else(|| table.schema_name.clone()));
-        self.add_table(ScopeEntry { name: alias.to_string(), schema, database, columns: names(&columns) })?;
+        self.add_table(ScopeEntry {
+            name: alias.to_string(),
+            schema,
+            database,
+            columns: names(&columns),
+        })?;
         Ok(rel)
     }
 
     /// Virtual computed columns are computed above the scan, under numbers of their own.
-    fn add_computed(&mut self, scan: TableScan, mut columns: Vec<ColId>) -> Result<(Rel, Vec<ColId>)> {
+    fn add_computed(
+        &mut self,
+        scan: TableScan,
+        mut columns: Vec<ColId>,
+    ) -> Result<(Rel, Vec<ColId>)> {
         let def = scan.access.table.def.clone();
         let mut items = Vec::new();
         for (ordinal, column) in def.columns.iter().enumerate() {
-            let Some(computed) = column.computed.as_ref().filter(|c| !c.persisted) else { continue };
-            let inner: Vec<_> = def.columns.iter().zip(&columns).map(|(d, id)| (d.name.clone(), *id)).collect();
-            let expr = parse_expression(&computed.definition, &ParseOptions::default()).map_err(stored_text)?;
-            let entry = ScopeEntry { name: def_name(&scan), schema: None, database: None, columns: inner };
-            let scalar = self.isolated(Vec::new(), |b| b.scalar_in(NameScope { tables: vec![entry] }, &expr))?;
+            let Some(computed) = column.computed.as_ref().filter(|c| !c.persisted) else {
+                continue;
+            };
+            let inner: Vec<_> = def
+                .columns
+                .iter()
+                .zip(&columns)
+                .map(|(d, id)| (d.name.clone(), *id))
+                .collect();
+            let expr = parse_expression(&computed.definition, &ParseOptions::default())
+                .map_err(stored_text)?;
+            let entry = ScopeEntry {
+                name: def_name(&scan),
+                schema: None,
+                database: None,
+                columns: inner,
+            };
+            let scalar = self.isolated(Vec::new(), |b| {
+                b.scalar_in(
+                    NameScope {
+                        tables: vec![entry],
+                    },
+                    &expr,
+                )
+            })?;
             let scalar = types::convert(scalar, column.data_type)?;
             let mut info = self.columns[columns[ordinal] as usize].clone();
             info.ty.nullable = scalar.ty.nullable;
@@ -266,14 +380,34 @@ impl Binder<'_> {
             columns.push(id);
             names.push((column.name.clone(), id));
         }
-        self.add_table(ScopeEntry { name: alias.to_string(), schema, database: None, columns: names })?;
-        Ok(Rel::Virtual(Box::new(VirtualScan { table, database, args, columns, alias: alias.to_string() })))
+        self.add_table(ScopeEntry {
+            name: alias.to_string(),
+            schema,
+            database: None,
+            columns: names,
+        })?;
+        Ok(Rel::Virtual(Box::new(VirtualScan {
+            table,
+            database,
+            args,
+            columns,
+            alias: alias.to_string(),
+        })))
     }
 
     fn table_function(&mut self, function: &ast::TableFunction) -> Result<Rel> {
         let name = &function.call.name;
-        let args = function.call.args.iter().map(|a| self.table_argument(a)).collect::<Result<Vec<_>>>()?;
-        let alias = function.alias.as_ref().map_or(name.name.text.as_str(), |a| &a.text).to_string();
+        let args = function
+            .call
+            .args
+            .iter()
+            .map(|a| self.table_argument(a))
+            .collect::<Result<Vec<_>>>()?;
+        let alias = function
+            .alias
+            .as_ref()
+            .map_or(name.name.text.as_str(), |a| &a.text)
+            .to_string();
         if let Some(bound) = self.builtin_rows(name, &args)? {
             return self.named(bound, Some(&Ident::new(&alias)), &function.columns);
         }
@@ -285,7 +419,10 @@ impl Binder<'_> {
                         313,
                         16,
                         3,
-                        format!("An insufficient number of arguments were supplied for the procedure or function {}.", name.dotted()),
+                        format!(
+                            "An insufficient number of arguments were supplied for the procedure or function {}.",
+                            name.dotted()
+                        ),
                     ));
                 }
                 if args.len() > high {
@@ -293,7 +430,10 @@ impl Binder<'_> {
                         8144,
                         16,
                         3,
-                        format!("Procedure or function {} has too many arguments specified.", name.dotted()),
+                        format!(
+                            "Procedure or function {} has too many arguments specified.",
+                            name.dotted()
+                        ),
                     ));
                 }
                 let database = self.database_of(name);
@@ -349,25 +489,49 @@ impl Binder<'_> {
                 row[position] = scalar;
             }
             let sample = Scalar::new(Kind::Const(daruma_value::Value::Bit(false)), ty);
-            columns.push(OutColumn { name: String::new(), id: self.new_computed("", &sample)? });
+            columns.push(OutColumn {
+                name: String::new(),
+                id: self.new_computed("", &sample)?,
+            });
         }
         let ids = columns.iter().map(|c| c.id).collect();
-        Ok(BoundQuery { rel: Rel::Values { rows: bound, columns: ids }, columns, assignments: Vec::new() })
+        Ok(BoundQuery {
+            rel: Rel::Values {
+                rows: bound,
+                columns: ids,
+            },
+            columns,
+            assignments: Vec::new(),
+        })
     }
 
     /// Gives a derived table its alias and column names: errors 8155, 8156, 8158, 8159.
-    pub(super) fn named(&mut self, bound: BoundQuery, alias: Option<&Ident>, columns: &[Ident]) -> Result<Rel> {
+    pub(super) fn named(
+        &mut self,
+        bound: BoundQuery,
+        alias: Option<&Ident>,
+        columns: &[Ident],
+    ) -> Result<Rel> {
         let alias = alias.map_or("", |a| &a.text).to_string();
         let bound = self.renamed(bound, &alias, columns)?;
         self.exposed(bound, &alias, &alias, None)
     }
 
-    fn renamed(&mut self, mut bound: BoundQuery, alias: &str, names: &[Ident]) -> Result<BoundQuery> {
+    fn renamed(
+        &mut self,
+        mut bound: BoundQuery,
+        alias: &str,
+        names: &[Ident],
+    ) -> Result<BoundQuery> {
         if names.is_empty() {
             return Ok(bound);
         }
         if names.len() != bound.columns.len() {
-            let (number, word) = if names.len() < bound.columns.len() { (8158, "more") } else { (8159, "fewer") };
+            let (number, word) = if names.len() < bound.columns.len() {
+                (8158, "more")
+            } else {
+                (8159, "fewer")
+            };
             return Err(SqlError::new(
                 number,
                 16,
@@ -381,7 +545,13 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn exposed(&mut self, bound: BoundQuery, alias: &str, qualified: &str, schema: Option<String>) -> Result<Rel> {
+    fn exposed(
+        &mut self,
+        bound: BoundQuery,
+        alias: &str,
+        qualified: &str,
+        schema: Option<String>,
+    ) -> Result<Rel> {
         let mut names: Vec<(String, ColId)> = Vec::with_capacity(bound.columns.len());
         for (position, column) in bound.columns.iter().enumerate() {
             if column.name.is_empty() {
@@ -389,7 +559,10 @@ impl Binder<'_> {
                     8155,
                     16,
                     2,
-                    format!("No column name was specified for column {} of '{alias}'.", position + 1),
+                    format!(
+                        "No column name was specified for column {} of '{alias}'.",
+                        position + 1
+                    ),
                 ));
             }
             if names.iter().any(|(n, _)| names_equal(n, &column.name)) {
@@ -397,7 +570,10 @@ impl Binder<'_> {
                     8156,
                     16,
                     1,
-                    format!("The column '{}' was specified multiple times for '{alias}'.", column.name),
+                    format!(
+                        "The column '{}' was specified multiple times for '{alias}'.",
+                        column.name
+                    ),
                 ));
             }
             names.push((column.name.clone(), column.id));
@@ -405,21 +581,40 @@ impl Binder<'_> {
             info.name.clone_from(&column.name);
             info.qualified = format!("{qualified}.{}", column.name);
         }
-        self.add_table(ScopeEntry { name: alias.to_string(), schema, database: None, columns: names })?;
+        self.add_table(ScopeEntry {
+            name: alias.to_string(),
+            schema,
+            database: None,
+            columns: names,
+        })?;
         Ok(bound.rel)
     }
 
     fn view(&mut self, database: DatabaseId, object: &Arc<Object>) -> Result<BoundQuery> {
         let ObjectKind::View(module) = &object.kind else {
-            return Err(SqlError::new(208, 16, 1, format!("Invalid object name '{}'.", object.name)));
+            return Err(SqlError::new(
+                208,
+                16,
+                1,
+                format!("Invalid object name '{}'.", object.name),
+            ));
         };
-        let options = ParseOptions { quoted_identifier: module.quoted_identifier };
+        let options = ParseOptions {
+            quoted_identifier: module.quoted_identifier,
+        };
         let batch = parse_batch(&module.definition, &options).map_err(stored_text)?;
         let view = batch.into_iter().find_map(|s| match s.kind {
             StatementKind::CreateView(view) => Some(view),
             _ => None,
         });
-        let Some(view) = view else { return Err(SqlError::new(208, 16, 1, format!("Invalid object name '{}'.", object.name))) };
+        let Some(view) = view else {
+            return Err(SqlError::new(
+                208,
+                16,
+                1,
+                format!("Invalid object name '{}'.", object.name),
+            ));
+        };
         let outer = self.database.replace(database);
         let bound = self.isolated(Vec::new(), |b| b.query(&view.query, true));
         self.database = outer;
@@ -433,16 +628,28 @@ impl Binder<'_> {
             let mut bound = Vec::new();
             for (name, old) in &columns {
                 let info = self.columns[*old as usize].clone();
-                bound.push(OutColumn { name: name.clone(), id: self.new_column(info)? });
+                bound.push(OutColumn {
+                    name: name.clone(),
+                    id: self.new_column(info)?,
+                });
             }
-            let rel = Rel::WorkTable { id, columns: bound.iter().map(|c| c.id).collect() };
-            let bound = BoundQuery { rel, columns: bound, assignments: Vec::new() };
+            let rel = Rel::WorkTable {
+                id,
+                columns: bound.iter().map(|c| c.id).collect(),
+            };
+            let bound = BoundQuery {
+                rel,
+                columns: bound,
+                assignments: Vec::new(),
+            };
             return self.exposed(bound, &alias.text, &alias.text, None);
         }
         let visible = self.ctes[..entry.visible].to_vec();
         let cte = entry.cte;
         let bound = match &cte.query.body {
-            QueryBody::Set { op, branches } if branches.iter().any(|b| mentions(b, &cte.name.text)) => {
+            QueryBody::Set { op, branches }
+                if branches.iter().any(|b| mentions(b, &cte.name.text)) =>
+            {
                 if *op != SetOp::UnionAll {
                     return Err(SqlError::new(
                         252,
@@ -499,27 +706,42 @@ impl Binder<'_> {
         for anchor in anchors {
             bound.push(self.query(&query(anchor), true)?);
         }
-        let anchor = if bound.len() == 1 { bound.remove(0) } else { self.combine(SetOp::UnionAll, bound)? };
+        let anchor = if bound.len() == 1 {
+            bound.remove(0)
+        } else {
+            self.combine(SetOp::UnionAll, bound)?
+        };
         let anchor = self.renamed(anchor, name, &cte.columns)?;
         let mut columns = Vec::new();
         for column in &anchor.columns {
             let mut info = self.columns[column.id as usize].clone();
             info.ty.nullable = true;
             info.identity = false;
-            columns.push(OutColumn { name: column.name.clone(), id: self.new_column(info)? });
+            columns.push(OutColumn {
+                name: column.name.clone(),
+                id: self.new_column(info)?,
+            });
         }
         self.next_work += 1;
         let id = self.next_work;
         let names: Vec<_> = columns.iter().map(|c| (c.name.clone(), c.id)).collect();
         let visible = self.ctes.len();
-        self.ctes.push(CteEntry { cte: cte.clone(), visible, work: Some((id, names)) });
+        self.ctes.push(CteEntry {
+            cte: cte.clone(),
+            visible,
+            work: Some((id, names)),
+        });
         let mut bound = Vec::new();
         for step in steps {
             let step = self.query(&query(step), true)?;
             bound.push(self.step_types(name, step, &columns)?);
         }
         self.ctes.pop();
-        let step = if bound.len() == 1 { bound.remove(0) } else { self.combine(SetOp::UnionAll, bound)? };
+        let step = if bound.len() == 1 {
+            bound.remove(0)
+        } else {
+            self.combine(SetOp::UnionAll, bound)?
+        };
         let ids = |q: &BoundQuery| q.columns.iter().map(|c| c.id).collect::<Vec<_>>();
         let (anchor_ids, step_ids) = (ids(&anchor), ids(&step));
         let rel = Rel::Recursive(Box::new(Recursive {
@@ -529,11 +751,20 @@ impl Binder<'_> {
             columns: columns.iter().map(|c| c.id).collect(),
             max_recursion: self.max_recursion,
         }));
-        Ok(BoundQuery { rel, columns, assignments: Vec::new() })
+        Ok(BoundQuery {
+            rel,
+            columns,
+            assignments: Vec::new(),
+        })
     }
 
     /// Brings a recursive member to the anchor's types: errors 205, 240.
-    fn step_types(&mut self, name: &str, step: BoundQuery, anchor: &[OutColumn]) -> Result<BoundQuery> {
+    fn step_types(
+        &mut self,
+        name: &str,
+        step: BoundQuery,
+        anchor: &[OutColumn],
+    ) -> Result<BoundQuery> {
         if step.columns.len() != anchor.len() {
             return Err(SqlError::new(
                 205,
@@ -569,22 +800,45 @@ impl Binder<'_> {
                     id
                 }
             };
-            columns.push(OutColumn { name: column.name, id });
+            columns.push(OutColumn {
+                name: column.name,
+                id,
+            });
         }
-        Ok(BoundQuery { rel: step.rel.compute(items), columns, assignments: Vec::new() })
+        Ok(BoundQuery {
+            rel: step.rel.compute(items),
+            columns,
+            assignments: Vec::new(),
+        })
     }
 
     fn branch_scalar(&self, id: ColId) -> Scalar {
-        if self.columns[id as usize].null_literal { Scalar::null(daruma_value::DataType::Int) } else { self.column(id) }
+        if self.columns[id as usize].null_literal {
+            Scalar::null(daruma_value::DataType::Int)
+        } else {
+            self.column(id)
+        }
     }
 }
 
-pub(super) fn join(kind: JoinKind, left: Rel, right: Rel, on: Option<Scalar>, hint: Option<ast::JoinHint>) -> Rel {
+pub(super) fn join(
+    kind: JoinKind,
+    left: Rel,
+    right: Rel,
+    on: Option<Scalar>,
+    hint: Option<ast::JoinHint>,
+) -> Rel {
     let mut conditions = Vec::new();
     if let Some(on) = on {
         on.conjuncts(&mut conditions);
     }
-    Rel::Join(Box::new(Join { kind, left, right, on: conditions, hint }))
+    Rel::Join(Box::new(Join {
+        kind,
+        left,
+        right,
+        on: conditions,
+        hint,
+    }))
 }
 
 fn def_name(scan: &TableScan) -> String {
@@ -608,9 +862,15 @@ fn mentions(body: &QueryBody, name: &str) -> bool {
 
 fn source_mentions(source: &TableSource, name: &str) -> bool {
     match source {
-        TableSource::Table(table) => table.name.is_bare() && names_equal(&table.name.name.text, name),
-        TableSource::Join(join) => source_mentions(&join.left, name) || source_mentions(&join.right, name),
-        TableSource::Apply { left, right, .. } => source_mentions(left, name) || source_mentions(right, name),
+        TableSource::Table(table) => {
+            table.name.is_bare() && names_equal(&table.name.name.text, name)
+        }
+        TableSource::Join(join) => {
+            source_mentions(&join.left, name) || source_mentions(&join.right, name)
+        }
+        TableSource::Apply { left, right, .. } => {
+            source_mentions(left, name) || source_mentions(right, name)
+        }
         TableSource::Derived { query, .. } => mentions(&query.body, name),
         TableSource::Pivot(pivot) => source_mentions(&pivot.source, name),
         TableSource::Unpivot(unpivot) => source_mentions(&unpivot.source, name),
@@ -657,7 +917,11 @@ fn index_named(table: &TableRef, name: &Ident) -> Result<usize> {
     if !name.quoted && name.text == "0" {
         return Ok(0);
     }
-    let number = if name.quoted { None } else { name.text.parse::<i32>().ok() };
+    let number = if name.quoted {
+        None
+    } else {
+        name.text.parse::<i32>().ok()
+    };
     let matches = |i: &daruma_catalog::IndexDef| match number {
         Some(n) => i.id == n,
         None => i.name.as_ref().is_some_and(|n| names_equal(n, &name.text)),

@@ -6,13 +6,23 @@
 use super::tree::*;
 use super::{Binder, BoundQuery, OutColumn, types};
 use crate::error::{Result, SqlError};
-use daruma_syntax::ast::{self, Expr, Frame, FrameBound, FrameUnit, FunctionCall, Literal, Niladic, ObjectName, PseudoColumn};
+use daruma_syntax::ast::{
+    self, Expr, Frame, FrameBound, FrameUnit, FunctionCall, Literal, Niladic, ObjectName,
+    PseudoColumn,
+};
 use daruma_value::{DataType, Len, Value, ValueError};
 use std::sync::Arc;
 
 /// Functions whose first argument is a date part, written like a column.
-const DATE_PART_FUNCTIONS: &[&str] =
-    &["DATEADD", "DATEDIFF", "DATEDIFF_BIG", "DATEPART", "DATENAME", "DATETRUNC", "DATE_BUCKET"];
+const DATE_PART_FUNCTIONS: &[&str] = &[
+    "DATEADD",
+    "DATEDIFF",
+    "DATEDIFF_BIG",
+    "DATEPART",
+    "DATENAME",
+    "DATETRUNC",
+    "DATE_BUCKET",
+];
 
 impl Binder<'_> {
     pub(super) fn function(&mut self, call: &FunctionCall) -> Result<Scalar> {
@@ -23,7 +33,9 @@ impl Binder<'_> {
         if let Some(function) = aggregate_named(&name) {
             let aggregate = self.aggregate(function, call)?;
             return match &call.over {
-                Some(window) => self.windowed(WindowFunction::Aggregate(function), aggregate, window),
+                Some(window) => {
+                    self.windowed(WindowFunction::Aggregate(function), aggregate, window)
+                }
                 None => {
                     let ty = self.aggregate_type(&aggregate)?;
                     Ok(Scalar::new(Kind::Aggregate(Box::new(aggregate)), ty))
@@ -36,7 +48,11 @@ impl Binder<'_> {
         match name.as_str() {
             "GROUPING" | "GROUPING_ID" => {
                 let args = self.args(&call.args)?;
-                let data_type = if name == "GROUPING" { DataType::TinyInt } else { DataType::Int };
+                let data_type = if name == "GROUPING" {
+                    DataType::TinyInt
+                } else {
+                    DataType::Int
+                };
                 let bits = Scalar::new(Kind::Grouping(args), Type::new(DataType::Int, false));
                 types::convert(bits, data_type)
             }
@@ -44,7 +60,9 @@ impl Binder<'_> {
             "CHOOSE" => self.choose(call),
             _ if DATE_PART_FUNCTIONS.contains(&name.as_str()) => {
                 let part = match call.args.first() {
-                    Some(Expr::Column(column)) if column.table.is_none() => self.text(&column.name.text, false),
+                    Some(Expr::Column(column)) if column.table.is_none() => {
+                        self.text(&column.name.text, false)
+                    }
                     Some(_) => {
                         return Err(SqlError::new(
                             1023,
@@ -73,7 +91,10 @@ impl Binder<'_> {
     fn user_function(&mut self, call: &FunctionCall) -> Result<Scalar> {
         let args = self.args(&call.args)?;
         let data_type = self.host.function_type(&call.name)?;
-        let kind = Kind::UserFunction { name: Arc::new(call.name.clone()), args };
+        let kind = Kind::UserFunction {
+            name: Arc::new(call.name.clone()),
+            args,
+        };
         Ok(Scalar::new(kind, Type::new(data_type, true)))
     }
 
@@ -84,14 +105,20 @@ impl Binder<'_> {
         }
         match self.host.system_function_type(name) {
             Some(data_type) => {
-                let kind = Kind::System { name: name.into(), args };
+                let kind = Kind::System {
+                    name: name.into(),
+                    args,
+                };
                 Ok(Scalar::new(kind, Type::new(data_type, true)))
             }
             None => Err(SqlError::new(
                 195,
                 15,
                 10,
-                format!("'{}' is not a recognized built-in function name.", name.to_ascii_lowercase()),
+                format!(
+                    "'{}' is not a recognized built-in function name.",
+                    name.to_ascii_lowercase()
+                ),
             )),
         }
     }
@@ -116,7 +143,9 @@ impl Binder<'_> {
         if check.is_null_literal() {
             return Ok(replacement);
         }
-        let ty = check.ty.nullable(check.ty.nullable && replacement.ty.nullable);
+        let ty = check
+            .ty
+            .nullable(check.ty.nullable && replacement.ty.nullable);
         let replacement = if types::same_representation(replacement.ty.data_type, ty.data_type) {
             replacement
         } else if replacement.is_null_literal() {
@@ -125,7 +154,10 @@ impl Binder<'_> {
             daruma_value::types::check_implicit(replacement.ty.data_type, ty.data_type)?;
             types::make_convert(replacement, ty.data_type, true)
         };
-        Ok(Scalar::new(Kind::IsNullFn(Box::new(check), Box::new(replacement)), ty))
+        Ok(Scalar::new(
+            Kind::IsNullFn(Box::new(check), Box::new(replacement)),
+            ty,
+        ))
     }
 
     fn choose(&mut self, call: &FunctionCall) -> Result<Scalar> {
@@ -137,12 +169,20 @@ impl Binder<'_> {
         let mut whens = Vec::with_capacity(args.len());
         for (position, value) in args.into_iter().enumerate() {
             let number = Scalar::constant(Value::Int(position as i32 + 1), DataType::Int);
-            whens.push((super::compare(ast::CompareOp::Equal, index.clone(), number)?, value));
+            whens.push((
+                super::compare(ast::CompareOp::Equal, index.clone(), number)?,
+                value,
+            ));
         }
         super::expr::case_of(whens, None)
     }
 
-    pub(super) fn trim(&mut self, side: Option<ast::TrimSide>, characters: Option<&Expr>, from: &Expr) -> Result<Scalar> {
+    pub(super) fn trim(
+        &mut self,
+        side: Option<ast::TrimSide>,
+        characters: Option<&Expr>,
+        from: &Expr,
+    ) -> Result<Scalar> {
         let mut args = vec![self.expr(from)?];
         if let Some(characters) = characters {
             args.push(self.expr(characters)?);
@@ -176,7 +216,12 @@ impl Binder<'_> {
                     PseudoColumn::RowGuid => "$rowguid",
                     PseudoColumn::Cuid => "$cuid",
                 };
-                Err(SqlError::new(207, 16, 1, format!("Invalid column name '{name}'.")))
+                Err(SqlError::new(
+                    207,
+                    16,
+                    1,
+                    format!("Invalid column name '{name}'."),
+                ))
             }
         }
     }
@@ -189,24 +234,41 @@ impl Binder<'_> {
             DataType::SmallDateTime => 0,
             _ => return Err(ValueError::invalid_argument(t, 1, "at time zone").into()),
         };
-        let kind = Kind::Call { name: "AT TIME ZONE".into(), args };
-        Ok(Scalar::new(kind, Type::new(DataType::DateTimeOffset { scale }, true)))
+        let kind = Kind::Call {
+            name: "AT TIME ZONE".into(),
+            args,
+        };
+        Ok(Scalar::new(
+            kind,
+            Type::new(DataType::DateTimeOffset { scale }, true),
+        ))
     }
 
     fn aggregate(&mut self, function: AggregateFunction, call: &FunctionCall) -> Result<Aggregate> {
         use AggregateFunction as F;
         let name = call.name.name.text.to_ascii_lowercase();
         if call.star {
-            return Ok(Aggregate { function, arg: None, distinct: false, separator: None, order: Vec::new() });
+            return Ok(Aggregate {
+                function,
+                arg: None,
+                distinct: false,
+                separator: None,
+                order: Vec::new(),
+            });
         }
         let mut args = self.args(&call.args)?;
         let wanted = if function == F::StringAgg { 2 } else { 1 };
         if args.len() != wanted {
             return Err(ValueError::new(174, 1, &[&name, &wanted]).into());
         }
-        let separator = if function == F::StringAgg { args.pop() } else { None };
+        let separator = if function == F::StringAgg {
+            args.pop()
+        } else {
+            None
+        };
         let mut arg = args.remove(0);
-        if arg.any(&|s| matches!(s.kind, Kind::Aggregate(_) | Kind::Subquery(_))) {
+        let nested = arg.any(&|s| matches!(s.kind, Kind::Aggregate(_)));
+        if nested && call.over.is_none() || arg.any(&|s| matches!(s.kind, Kind::Subquery(_))) {
             return Err(SqlError::new(
                 130,
                 16,
@@ -233,7 +295,9 @@ impl Binder<'_> {
         if function == F::StringAgg && !arg.ty.data_type.is_character() {
             arg = types::convert(arg, DataType::NVarChar(Len(4000)))?;
         }
-        if matches!(function, F::Stdev | F::StdevP | F::Var | F::VarP) && arg.ty.data_type.is_numeric() {
+        if matches!(function, F::Stdev | F::StdevP | F::Var | F::VarP)
+            && arg.ty.data_type.is_numeric()
+        {
             arg = types::convert(arg, DataType::Float)?;
         }
         let mut order = Vec::new();
@@ -242,7 +306,13 @@ impl Binder<'_> {
         }
         // MIN and MAX are the same with and without DISTINCT.
         let distinct = call.distinct && !matches!(function, F::Min | F::Max);
-        let aggregate = Aggregate { function, arg: Some(arg), distinct, separator, order };
+        let aggregate = Aggregate {
+            function,
+            arg: Some(arg),
+            distinct,
+            separator,
+            order,
+        };
         self.aggregate_type(&aggregate)?;
         Ok(aggregate)
     }
@@ -252,7 +322,11 @@ impl Binder<'_> {
         use AggregateFunction as F;
         use DataType::*;
         let Some(arg) = &aggregate.arg else {
-            let t = if aggregate.function == F::CountBig { BigInt } else { Int };
+            let t = if aggregate.function == F::CountBig {
+                BigInt
+            } else {
+                Int
+            };
             return Ok(Type::new(t, false));
         };
         let t = arg.ty.data_type;
@@ -261,19 +335,33 @@ impl Binder<'_> {
             F::Count => return Ok(Type::new(Int, false)),
             F::CountBig | F::ApproxCountDistinct => return Ok(Type::new(BigInt, false)),
             F::Sum | F::Avg => {
-                let name = if aggregate.function == F::Sum { "sum" } else { "avg" };
+                let name = if aggregate.function == F::Sum {
+                    "sum"
+                } else {
+                    "avg"
+                };
                 match t {
                     TinyInt | SmallInt | Int => Int,
                     BigInt => BigInt,
-                    Decimal { scale, .. } if aggregate.function == F::Sum => Decimal { precision: 38, scale },
-                    Decimal { scale, .. } => Decimal { precision: 38, scale: scale.max(6) },
+                    Decimal { scale, .. } if aggregate.function == F::Sum => Decimal {
+                        precision: 38,
+                        scale,
+                    },
+                    Decimal { scale, .. } => Decimal {
+                        precision: 38,
+                        scale: scale.max(6),
+                    },
                     SmallMoney | Money => Money,
                     Real | Float => Float,
                     _ => return invalid(name),
                 }
             }
             F::Min | F::Max => {
-                let name = if aggregate.function == F::Min { "min" } else { "max" };
+                let name = if aggregate.function == F::Min {
+                    "min"
+                } else {
+                    "max"
+                };
                 if !daruma_value::types::is_comparable(t) || t == Bit {
                     return invalid(name);
                 }
@@ -304,22 +392,50 @@ impl Binder<'_> {
             }
             F::Any => t,
         };
-        Ok(Type { data_type, nullable: true, ..arg.ty })
+        Ok(Type {
+            data_type,
+            nullable: true,
+            ..arg.ty
+        })
     }
 
-    fn windowed(&mut self, function: WindowFunction, aggregate: Aggregate, window: &ast::Window) -> Result<Scalar> {
+    fn windowed(
+        &mut self,
+        function: WindowFunction,
+        aggregate: Aggregate,
+        window: &ast::Window,
+    ) -> Result<Scalar> {
         if aggregate.distinct {
-            return Err(SqlError::new(10759, 15, 1, "Use of DISTINCT is not allowed with the OVER clause."));
+            return Err(SqlError::new(
+                10759,
+                15,
+                1,
+                "Use of DISTINCT is not allowed with the OVER clause.",
+            ));
         }
         let ty = self.aggregate_type(&aggregate)?;
-        let args = aggregate.arg.into_iter().chain(aggregate.separator).collect();
+        let args = aggregate
+            .arg
+            .into_iter()
+            .chain(aggregate.separator)
+            .collect();
         self.window_call(function, args, window, false, ty)
     }
 
-    fn window_function(&mut self, function: WindowFunction, name: &str, call: &FunctionCall) -> Result<Scalar> {
+    fn window_function(
+        &mut self,
+        function: WindowFunction,
+        name: &str,
+        call: &FunctionCall,
+    ) -> Result<Scalar> {
         use WindowFunction as W;
         let Some(window) = &call.over else {
-            return Err(SqlError::new(10753, 15, 3, format!("The function '{name}' must have an OVER clause.")));
+            return Err(SqlError::new(
+                10753,
+                15,
+                3,
+                format!("The function '{name}' must have an OVER clause."),
+            ));
         };
         let mut args = self.args(&call.args)?;
         let expected = match function {
@@ -328,7 +444,9 @@ impl Binder<'_> {
             _ => 1..=3,
         };
         if !expected.contains(&args.len()) {
-            return Err(ValueError::new(174, 1, &[&name.to_ascii_lowercase(), expected.start()]).into());
+            return Err(
+                ValueError::new(174, 1, &[&name.to_ascii_lowercase(), expected.start()]).into(),
+            );
         }
         let ty = match function {
             W::RowNumber | W::Rank | W::DenseRank => Type::new(DataType::BigInt, false),
@@ -358,9 +476,20 @@ impl Binder<'_> {
             ));
         }
         if window.frame.is_some() && !matches!(function, W::FirstValue | W::LastValue) {
-            return Err(SqlError::new(10752, 15, 1, format!("The function '{name}' may not have a window frame.")));
+            return Err(SqlError::new(
+                10752,
+                15,
+                1,
+                format!("The function '{name}' may not have a window frame."),
+            ));
         }
-        self.window_call(function, args, window, call.nulls == Some(ast::NullTreatment::Ignore), ty)
+        self.window_call(
+            function,
+            args,
+            window,
+            call.nulls == Some(ast::NullTreatment::Ignore),
+            ty,
+        )
     }
 
     fn window_call(
@@ -389,18 +518,44 @@ impl Binder<'_> {
         // An order that is a constant orders nothing: ORDER BY (SELECT NULL).
         order.retain(|(s, _)| !constant_subquery(s));
         let frame = window.frame.as_ref().map(|f| self.frame(f)).transpose()?;
-        let call = WindowCall { function, args, partition, order, frame, ignore_nulls };
+        let call = WindowCall {
+            function,
+            args,
+            partition,
+            order,
+            frame,
+            ignore_nulls,
+        };
         Ok(Scalar::new(Kind::Window(Box::new(call)), ty))
     }
 
     /// `OVER w` and `OVER (w ...)`: error 5362.
     fn named_window(&self, window: &ast::Window) -> Result<ast::Window> {
-        let Some(name) = &window.name else { return Ok(window.clone()) };
-        let known = self.windows.last().into_iter().flatten().find(|(n, _)| daruma_catalog::names_equal(&n.text, &name.text));
-        let Some((_, base)) = known else {
-            return Err(SqlError::new(5362, 16, 2, format!("Window '{}' is undefined.", name.text)));
+        let Some(name) = &window.name else {
+            return Ok(window.clone());
         };
-        let mut merged = if base.name.is_some() { ast::Window { name: None, ..base.clone() } } else { base.clone() };
+        let known = self
+            .windows
+            .last()
+            .into_iter()
+            .flatten()
+            .find(|(n, _)| daruma_catalog::names_equal(&n.text, &name.text));
+        let Some((_, base)) = known else {
+            return Err(SqlError::new(
+                5362,
+                16,
+                2,
+                format!("Window '{}' is undefined.", name.text),
+            ));
+        };
+        let mut merged = if base.name.is_some() {
+            ast::Window {
+                name: None,
+                ..base.clone()
+            }
+        } else {
+            base.clone()
+        };
         if !window.partition_by.is_empty() {
             merged.partition_by.clone_from(&window.partition_by);
         }
@@ -419,14 +574,23 @@ impl Binder<'_> {
             Some(end) => self.frame_end(end, rows)?,
             None => FrameEnd::CurrentRow,
         };
-        Ok(WindowFrame { rows, start: self.frame_end(&frame.start, rows)?, end })
+        Ok(WindowFrame {
+            rows,
+            start: self.frame_end(&frame.start, rows)?,
+            end,
+        })
     }
 
     fn frame_end(&mut self, bound: &FrameBound, rows: bool) -> Result<FrameEnd> {
         let count = |expr: &Expr| match expr {
             Expr::Literal(Literal::Integer(digits)) if rows => match digits.parse::<u64>() {
                 Ok(n) => Ok(n),
-                Err(_) => Err(SqlError::new(1060, 15, 1, "The number of rows provided for a window frame is too large.")),
+                Err(_) => Err(SqlError::new(
+                    1060,
+                    15,
+                    1,
+                    "The number of rows provided for a window frame is too large.",
+                )),
             },
             _ if !rows => Err(SqlError::new(
                 4194,
@@ -446,17 +610,32 @@ impl Binder<'_> {
     }
 
     /// Table functions that need nothing but their arguments.
-    pub(super) fn builtin_rows(&mut self, name: &ObjectName, args: &[Scalar]) -> Result<Option<BoundQuery>> {
+    pub(super) fn builtin_rows(
+        &mut self,
+        name: &ObjectName,
+        args: &[Scalar],
+    ) -> Result<Option<BoundQuery>> {
         if !name.is_bare() {
             return Ok(None);
         }
-        let Some(table) = crate::executor::builtin_table(&name.name.text, args.first().map(|a| a.ty))? else { return Ok(None) };
+        let Some(table) = crate::executor::builtin_table(
+            &name.name.text,
+            args.first().map(|a| a.ty),
+            args.len(),
+        )?
+        else {
+            return Ok(None);
+        };
         if !table.arguments().contains(&args.len()) {
-            return Err(ValueError::new(189, 1, &[
-                &name.name.text.to_lowercase(),
-                table.arguments().start(),
-                table.arguments().end(),
-            ])
+            return Err(ValueError::new(
+                189,
+                1,
+                &[
+                    &name.name.text.to_lowercase(),
+                    table.arguments().start(),
+                    table.arguments().end(),
+                ],
+            )
             .into());
         }
         let mut columns = Vec::new();
@@ -465,8 +644,14 @@ impl Binder<'_> {
                 collation: column.collation,
                 ..Type::new(column.data_type, column.nullable)
             };
-            let id = self.new_computed(&column.name, &Scalar::new(Kind::Const(Value::Bit(false)), ty))?;
-            columns.push(OutColumn { name: column.name.clone(), id });
+            let id = self.new_computed(
+                &column.name,
+                &Scalar::new(Kind::Const(Value::Bit(false)), ty),
+            )?;
+            columns.push(OutColumn {
+                name: column.name.clone(),
+                id,
+            });
         }
         let scan = VirtualScan {
             table,
@@ -475,7 +660,11 @@ impl Binder<'_> {
             columns: columns.iter().map(|c| c.id).collect(),
             alias: name.name.text.clone(),
         };
-        Ok(Some(BoundQuery { rel: Rel::Virtual(Box::new(scan)), columns, assignments: Vec::new() }))
+        Ok(Some(BoundQuery {
+            rel: Rel::Virtual(Box::new(scan)),
+            columns,
+            assignments: Vec::new(),
+        }))
     }
 }
 

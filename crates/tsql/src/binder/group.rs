@@ -27,7 +27,11 @@ pub(super) struct GroupState {
 }
 
 impl GroupState {
-    pub(super) fn new(binder: &mut Binder<'_>, base: ColSet, group_by: Option<&GroupBy>) -> Result<GroupState> {
+    pub(super) fn new(
+        binder: &mut Binder<'_>,
+        base: ColSet,
+        group_by: Option<&GroupBy>,
+    ) -> Result<GroupState> {
         let mut state = GroupState {
             base,
             keys: Vec::new(),
@@ -50,8 +54,12 @@ impl GroupState {
         }
         let all: Vec<usize> = (0..self.keys.len()).collect();
         match group_by.with {
-            Some(GroupByWith::Rollup) => sets = rollup(&all.iter().map(|k| vec![*k]).collect::<Vec<_>>()),
-            Some(GroupByWith::Cube) => sets = cube(&all.iter().map(|k| vec![*k]).collect::<Vec<_>>())?,
+            Some(GroupByWith::Rollup) => {
+                sets = rollup(&all.iter().map(|k| vec![*k]).collect::<Vec<_>>())
+            }
+            Some(GroupByWith::Cube) => {
+                sets = cube(&all.iter().map(|k| vec![*k]).collect::<Vec<_>>())?
+            }
             None => {}
         }
         if let [only] = sets.as_slice()
@@ -71,11 +79,19 @@ impl GroupState {
     }
 
     /// Grouping sets that one element stands for, as lists of key numbers.
-    fn element(&mut self, binder: &mut Binder<'_>, element: &GroupingElement) -> Result<Vec<Vec<usize>>> {
+    fn element(
+        &mut self,
+        binder: &mut Binder<'_>,
+        element: &GroupingElement,
+    ) -> Result<Vec<Vec<usize>>> {
         Ok(match element {
             GroupingElement::Expr(expr) => vec![vec![self.key(binder, expr)?]],
             GroupingElement::Composite(list) => {
-                vec![list.iter().map(|e| self.key(binder, e)).collect::<Result<_>>()?]
+                vec![
+                    list.iter()
+                        .map(|e| self.key(binder, e))
+                        .collect::<Result<_>>()?,
+                ]
             }
             GroupingElement::Rollup(list) => rollup(&self.parts(binder, list)?),
             GroupingElement::Cube(list) => cube(&self.parts(binder, list)?)?,
@@ -89,17 +105,31 @@ impl GroupState {
         })
     }
 
-    fn parts(&mut self, binder: &mut Binder<'_>, list: &[GroupingElement]) -> Result<Vec<Vec<usize>>> {
+    fn parts(
+        &mut self,
+        binder: &mut Binder<'_>,
+        list: &[GroupingElement],
+    ) -> Result<Vec<Vec<usize>>> {
         let mut parts = Vec::with_capacity(list.len());
         for element in list {
-            parts.push(self.element(binder, element)?.into_iter().flatten().collect());
+            parts.push(
+                self.element(binder, element)?
+                    .into_iter()
+                    .flatten()
+                    .collect(),
+            );
         }
         Ok(parts)
     }
 
     fn key(&mut self, binder: &mut Binder<'_>, expr: &daruma_syntax::ast::Expr) -> Result<usize> {
         let scalar = binder.expr(expr)?;
-        if scalar.any(&|s| matches!(s.kind, Kind::Aggregate(_) | Kind::Subquery(_) | Kind::Window(_))) {
+        if scalar.any(&|s| {
+            matches!(
+                s.kind,
+                Kind::Aggregate(_) | Kind::Subquery(_) | Kind::Window(_)
+            )
+        }) {
             return Err(SqlError::new(
                 144,
                 15,
@@ -139,17 +169,29 @@ impl GroupState {
     }
 
     /// Turns an expression over FROM into one over the groups.
-    pub(super) fn rewrite(&mut self, binder: &mut Binder<'_>, scalar: &mut Scalar, place: &str, number: i32) -> Result<()> {
+    pub(super) fn rewrite(
+        &mut self,
+        binder: &mut Binder<'_>,
+        scalar: &mut Scalar,
+        place: &str,
+        number: i32,
+    ) -> Result<()> {
         if let Some((_, id)) = self.keys.iter().find(|(k, _)| k.kind == scalar.kind) {
             scalar.kind = Kind::Column(*id);
             scalar.ty.nullable |= self.sets.is_some();
             return Ok(());
         }
         match &mut scalar.kind {
-            Kind::Column(id) if self.base.contains(id) => Err(ungrouped(binder, *id, place, number)),
+            Kind::Column(id) if self.base.contains(id) => {
+                Err(ungrouped(binder, *id, place, number))
+            }
             Kind::Aggregate(aggregate) => {
                 let aggregate = (**aggregate).clone();
-                let id = match self.aggregates.iter().find(|(_, known)| *known == aggregate) {
+                let id = match self
+                    .aggregates
+                    .iter()
+                    .find(|(_, known)| *known == aggregate)
+                {
                     Some((id, _)) => *id,
                     None => {
                         let id = binder.new_computed("", scalar)?;
@@ -175,7 +217,11 @@ impl GroupState {
                 done?;
                 if let Kind::Subquery(sub) = &scalar.kind {
                     let grouped = |id: &ColId| self.keys.iter().any(|(_, k)| k == id);
-                    let lost = sub.rel.outer_columns().into_iter().find(|id| self.base.contains(id) && !grouped(id));
+                    let lost = sub
+                        .rel
+                        .outer_columns()
+                        .into_iter()
+                        .find(|id| self.base.contains(id) && !grouped(id));
                     if let Some(id) = lost {
                         return Err(ungrouped(binder, id, place, number));
                     }
@@ -202,15 +248,26 @@ impl GroupState {
             }
         }
         let int = |n: i32| Scalar::constant(Value::Int(n), DataType::Int);
-        let Some((sets, number)) = &self.sets else { return Ok(int(0)) };
+        let Some((sets, number)) = &self.sets else {
+            return Ok(int(0));
+        };
         let mut whens = Vec::with_capacity(sets.len());
         for (n, set) in sets.iter().enumerate() {
-            let bits = positions.iter().fold(0, |bits, p| (bits << 1) | i32::from(!set.get(*p).copied().unwrap_or(false)));
+            let bits = positions.iter().fold(0, |bits, p| {
+                (bits << 1) | i32::from(!set.get(*p).copied().unwrap_or(false))
+            });
             let column = Scalar::column(*number, Type::new(DataType::Int, false));
-            let kind = Kind::Compare { op: CompareOp::Equal, left: Box::new(column), right: Box::new(int(n as i32)) };
+            let kind = Kind::Compare {
+                op: CompareOp::Equal,
+                left: Box::new(column),
+                right: Box::new(int(n as i32)),
+            };
             whens.push((Scalar::condition(kind), int(bits)));
         }
-        let kind = Kind::Case { whens, otherwise: Some(Box::new(int(0))) };
+        let kind = Kind::Case {
+            whens,
+            otherwise: Some(Box::new(int(0))),
+        };
         Ok(Scalar::new(kind, Type::new(DataType::Int, false)))
     }
 
@@ -245,11 +302,17 @@ fn cross(left: &[Vec<usize>], right: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
         return Err(too_many());
     }
     let join = |a: &Vec<usize>, b: &Vec<usize>| a.iter().chain(b).copied().collect();
-    Ok(left.iter().flat_map(|a| right.iter().map(move |b| join(a, b))).collect())
+    Ok(left
+        .iter()
+        .flat_map(|a| right.iter().map(move |b| join(a, b)))
+        .collect())
 }
 
 fn rollup(parts: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    (0..=parts.len()).rev().map(|n| parts.iter().take(n).flatten().copied().collect()).collect()
+    (0..=parts.len())
+        .rev()
+        .map(|n| parts.iter().take(n).flatten().copied().collect())
+        .collect()
 }
 
 fn cube(parts: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
@@ -259,11 +322,21 @@ fn cube(parts: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
     let all = 1usize << parts.len();
     let chosen = |mask: usize| {
         let taken = |(n, part): (usize, &Vec<usize>)| (mask >> n & 1 == 0).then(|| part.clone());
-        parts.iter().enumerate().filter_map(taken).flatten().collect()
+        parts
+            .iter()
+            .enumerate()
+            .filter_map(taken)
+            .flatten()
+            .collect()
     };
     Ok((0..all).map(chosen).collect())
 }
 
 fn too_many() -> SqlError {
-    SqlError::new(10703, 15, 1, "Too many grouping sets. The maximum number is 4096.")
+    SqlError::new(
+        10703,
+        15,
+        1,
+        "Too many grouping sets. The maximum number is 4096.",
+    )
 }

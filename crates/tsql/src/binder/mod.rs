@@ -29,7 +29,7 @@ use daruma_base::DatabaseId;
 use daruma_syntax::ast;
 use scope::CteEntry;
 use target::TargetRequest;
-use tree::{ColId, Coercion, Scalar, Type};
+use tree::{Coercion, ColId, Scalar, Type};
 
 /// Views, functions and common table expressions may nest this deep.
 const NESTING_MAX: u32 = 32;
@@ -138,7 +138,11 @@ impl<'a> Binder<'a> {
         self.expr(expr)
     }
 
-    pub(crate) fn condition_in(&mut self, scope: NameScope, condition: &ast::Condition) -> Result<Scalar> {
+    pub(crate) fn condition_in(
+        &mut self,
+        scope: NameScope,
+        condition: &ast::Condition,
+    ) -> Result<Scalar> {
         self.scopes.push(scope);
         self.condition(condition)
     }
@@ -156,5 +160,10 @@ pub(crate) fn too_complex() -> SqlError {
 }
 
 pub(crate) fn unsupported(what: &str) -> SqlError {
-    SqlError::new(40517, 16, 1, format!("{what} is not supported in this version of Daruma."))
+    SqlError::new(
+        40517,
+        16,
+        1,
+        format!("{what} is not supported in this version of Daruma."),
+    )
 }

@@ -22,7 +22,9 @@ impl Binder<'_> {
 
     pub(super) fn pivot(&mut self, pivot: &ast::Pivot) -> Result<Rel> {
         let (rel, entries) = self.inner_source(&pivot.source)?;
-        self.scopes.push(super::NameScope { tables: entries.clone() });
+        self.scopes.push(super::NameScope {
+            tables: entries.clone(),
+        });
         let bound = self.pivot_parts(pivot);
         self.scopes.pop();
         let (column, aggregate) = bound?;
@@ -30,23 +32,43 @@ impl Binder<'_> {
         if let Some(arg) = &aggregate.arg {
             arg.columns(&mut used);
         }
-        let kept: Vec<(String, ColId)> =
-            entries.iter().flat_map(|e| &e.columns).filter(|(_, id)| !used.contains(id)).cloned().collect();
+        let kept: Vec<(String, ColId)> = entries
+            .iter()
+            .flat_map(|e| &e.columns)
+            .filter(|(_, id)| !used.contains(id))
+            .cloned()
+            .collect();
         let mut aggregates = Vec::new();
         let mut names = kept.clone();
         for value in &pivot.values {
             let constant = self.text(&value.text, true);
             let when = expr::compare(CompareOp::Equal, column.clone(), constant)?;
-            let then = aggregate.arg.clone().unwrap_or(Scalar::constant(Value::Int(1), DataType::Int));
+            let then = aggregate
+                .arg
+                .clone()
+                .unwrap_or(Scalar::constant(Value::Int(1), DataType::Int));
             let ty = then.ty.nullable(true);
-            let case = Scalar::new(Kind::Case { whens: vec![(when, then)], otherwise: None }, ty);
+            let case = Scalar::new(
+                Kind::Case {
+                    whens: vec![(when, then)],
+                    otherwise: None,
+                },
+                ty,
+            );
             let function = match aggregate.function {
                 AggregateFunction::Count | AggregateFunction::CountBig => AggregateFunction::Count,
                 other => other,
             };
-            let call = Aggregate { function, arg: Some(case), ..aggregate.clone() };
+            let call = Aggregate {
+                function,
+                arg: Some(case),
+                ..aggregate.clone()
+            };
             let ty = self.aggregate_type(&call)?;
-            let id = self.new_computed(&value.text, &Scalar::new(Kind::Const(Value::Bit(false)), ty))?;
+            let id = self.new_computed(
+                &value.text,
+                &Scalar::new(Kind::Const(Value::Bit(false)), ty),
+            )?;
             aggregates.push((id, call));
             names.push((value.text.clone(), id));
         }
@@ -69,41 +91,76 @@ impl Binder<'_> {
                 195,
                 15,
                 1,
-                format!("'{}' is not a recognized aggregate function.", pivot.aggregate.name.name.text),
+                format!(
+                    "'{}' is not a recognized aggregate function.",
+                    pivot.aggregate.name.name.text
+                ),
             )),
         }
     }
 
     pub(super) fn unpivot(&mut self, unpivot: &ast::Unpivot) -> Result<Rel> {
         let (rel, entries) = self.inner_source(&unpivot.source)?;
-        self.scopes.push(super::NameScope { tables: entries.clone() });
-        let columns = unpivot.columns.iter().map(|c| self.resolve_column(c)).collect::<Result<Vec<_>>>();
+        self.scopes.push(super::NameScope {
+            tables: entries.clone(),
+        });
+        let columns = unpivot
+            .columns
+            .iter()
+            .map(|c| self.resolve_column(c))
+            .collect::<Result<Vec<_>>>();
         self.scopes.pop();
         let mut values = columns?;
         let taken: Vec<ColId> = values.iter().filter_map(Scalar::as_column).collect();
         let ty = types::unify(&mut values)?;
-        let longest = unpivot.columns.iter().map(|c| c.name.text.len()).max().unwrap_or(1);
+        let longest = unpivot
+            .columns
+            .iter()
+            .map(|c| c.name.text.len())
+            .max()
+            .unwrap_or(1);
         let sample = Scalar::new(Kind::Const(Value::Bit(false)), ty);
         let value_id = self.new_computed(&unpivot.value.text, &sample)?;
         let name_type = DataType::NVarChar(types::literal_len(longest.max(128), 4000));
-        let name_id = self.new_computed(&unpivot.column.text, &Scalar::constant(Value::str(""), name_type))?;
-        let row = |(value, column): (Scalar, &ast::ColumnPath)| vec![value, self.text(&column.name.text, true)];
+        let name_id = self.new_computed(
+            &unpivot.column.text,
+            &Scalar::constant(Value::str(""), name_type),
+        )?;
+        let row = |(value, column): (Scalar, &ast::ColumnPath)| {
+            vec![value, self.text(&column.name.text, true)]
+        };
         let rows = values.into_iter().zip(&unpivot.columns).map(row).collect();
-        let list = Rel::Values { rows, columns: vec![value_id, name_id] };
+        let list = Rel::Values {
+            rows,
+            columns: vec![value_id, name_id],
+        };
         let present = Scalar::condition(Kind::IsNull(Box::new(self.column(value_id)))).negate();
-        let joined = super::from::join(JoinKind::Inner, rel, list, None, None).filter(Some(present));
-        let mut names: Vec<(String, ColId)> =
-            entries.iter().flat_map(|e| &e.columns).filter(|(_, id)| !taken.contains(id)).cloned().collect();
+        let joined =
+            super::from::join(JoinKind::Inner, rel, list, None, None).filter(Some(present));
+        let mut names: Vec<(String, ColId)> = entries
+            .iter()
+            .flat_map(|e| &e.columns)
+            .filter(|(_, id)| !taken.contains(id))
+            .cloned()
+            .collect();
         names.push((unpivot.value.text.clone(), value_id));
         names.push((unpivot.column.text.clone(), name_id));
         self.expose_as(names, unpivot.alias.as_ref())?;
         Ok(joined)
     }
 
-    fn expose_as(&mut self, columns: Vec<(String, ColId)>, alias: Option<&ast::Ident>) -> Result<()> {
+    fn expose_as(
+        &mut self,
+        columns: Vec<(String, ColId)>,
+        alias: Option<&ast::Ident>,
+    ) -> Result<()> {
         let name = alias.map_or(String::new(), |a| a.text.clone());
         for (position, (column, _)) in columns.iter().enumerate() {
-            if columns.iter().take(position).any(|(n, _)| names_equal(n, column)) {
+            if columns
+                .iter()
+                .take(position)
+                .any(|(n, _)| names_equal(n, column))
+            {
                 return Err(SqlError::new(
                     8156,
                     16,
@@ -112,6 +169,11 @@ impl Binder<'_> {
                 ));
             }
         }
-        self.add_table(ScopeEntry { name, schema: None, database: None, columns })
+        self.add_table(ScopeEntry {
+            name,
+            schema: None,
+            database: None,
+            columns,
+        })
     }
 }

@@ -10,7 +10,10 @@ use super::{Binder, types, unsupported};
 use crate::error::{Result, SqlError};
 use crate::host::VariableType;
 use daruma_catalog::names_equal;
-use daruma_syntax::ast::{self, AssignOp, Expr, Literal, OrderItem, Query, QueryBody, QueryHint, Select, SelectItem, SetOp};
+use daruma_syntax::ast::{
+    self, AssignOp, Expr, Literal, OrderItem, Query, QueryBody, QueryHint, Select, SelectItem,
+    SetOp,
+};
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
 
@@ -67,7 +70,9 @@ impl Binder<'_> {
         if let QueryHint::Number { name, value } = hint
             && name.eq_ignore_ascii_case("MAXRECURSION")
         {
-            let Expr::Literal(Literal::Integer(digits)) = value else { return Ok(()) };
+            let Expr::Literal(Literal::Integer(digits)) = value else {
+                return Ok(());
+            };
             match digits.parse::<u32>() {
                 Ok(n) if n <= 32_767 => self.max_recursion = n,
                 _ => {
@@ -104,7 +109,11 @@ impl Binder<'_> {
         self.deeper()?;
         let ctes = self.ctes.len();
         self.add_ctes(&query.with);
-        let tail = Tail { order_by: &query.order_by, offset: query.offset.as_ref(), fetch: query.fetch.as_ref() };
+        let tail = Tail {
+            order_by: &query.order_by,
+            offset: query.offset.as_ref(),
+            fetch: query.fetch.as_ref(),
+        };
         if query.for_clause.is_some() && !matches!(query.for_clause, Some(ast::ForClause::Browse)) {
             return Err(unsupported("FOR XML or FOR JSON"));
         }
@@ -119,7 +128,9 @@ impl Binder<'_> {
         }
         let bound = match &query.body {
             QueryBody::Select(select) => self.select(select, &tail),
-            QueryBody::Set { op, branches } => self.set_query(*op, branches).and_then(|b| self.order_set(b, &tail)),
+            QueryBody::Set { op, branches } => self
+                .set_query(*op, branches)
+                .and_then(|b| self.order_set(b, &tail)),
         };
         self.ctes.truncate(ctes);
         self.nesting -= 1;
@@ -129,19 +140,33 @@ impl Binder<'_> {
     pub(super) fn add_ctes(&mut self, with: &ast::With) {
         for cte in &with.ctes {
             let visible = self.ctes.len();
-            self.ctes.push(CteEntry { cte: Arc::new(cte.clone()), visible, work: None });
+            self.ctes.push(CteEntry {
+                cte: Arc::new(cte.clone()),
+                visible,
+                work: None,
+            });
         }
     }
 
     fn body(&mut self, body: &QueryBody) -> Result<BoundQuery> {
         match body {
-            QueryBody::Select(select) => self.select(select, &Tail { order_by: &[], offset: None, fetch: None }),
+            QueryBody::Select(select) => self.select(
+                select,
+                &Tail {
+                    order_by: &[],
+                    offset: None,
+                    fetch: None,
+                },
+            ),
             QueryBody::Set { op, branches } => self.set_query(*op, branches),
         }
     }
 
     fn set_query(&mut self, op: SetOp, branches: &[QueryBody]) -> Result<BoundQuery> {
-        let bound = branches.iter().map(|b| self.body(b)).collect::<Result<Vec<_>>>()?;
+        let bound = branches
+            .iter()
+            .map(|b| self.body(b))
+            .collect::<Result<Vec<_>>>()?;
         if bound.iter().any(|b| !b.assignments.is_empty()) {
             return Err(SqlError::new(
                 194,
@@ -169,14 +194,20 @@ impl Binder<'_> {
         let mut branch_ids: Vec<Vec<ColId>> = vec![Vec::new(); bound.len()];
         let mut conversions: Vec<Vec<(ColId, Scalar)>> = vec![Vec::new(); bound.len()];
         for position in 0..width {
-            let mut scalars: Vec<Scalar> = bound.iter().map(|b| self.branch_column(b.columns[position].id)).collect();
+            let mut scalars: Vec<Scalar> = bound
+                .iter()
+                .map(|b| self.branch_column(b.columns[position].id))
+                .collect();
             let ty = types::unify(&mut scalars)?;
             if op != SetOp::UnionAll && !daruma_value::types::is_comparable(ty.data_type) {
                 return Err(SqlError::new(
                     421,
                     16,
                     1,
-                    format!("The {} data type cannot be selected as DISTINCT because it is not comparable.", ty.data_type.name()),
+                    format!(
+                        "The {} data type cannot be selected as DISTINCT because it is not comparable.",
+                        ty.data_type.name()
+                    ),
                 ));
             }
             for (branch, scalar) in scalars.into_iter().enumerate() {
@@ -195,7 +226,9 @@ impl Binder<'_> {
             info.ty = ty;
             info.identity = false;
             info.computed = true;
-            info.null_literal = bound.iter().all(|b| self.columns[b.columns[position].id as usize].null_literal);
+            info.null_literal = bound
+                .iter()
+                .all(|b| self.columns[b.columns[position].id as usize].null_literal);
             let id = self.new_column(info)?;
             columns.push(OutColumn { name, id });
         }
@@ -205,12 +238,24 @@ impl Binder<'_> {
             .zip(branch_ids)
             .map(|((b, items), ids)| (b.rel.compute(items), ids))
             .collect();
-        let rel = Rel::Set(Box::new(SetRel { op, branches, columns: columns.iter().map(|c| c.id).collect() }));
-        Ok(BoundQuery { rel, columns, assignments: Vec::new() })
+        let rel = Rel::Set(Box::new(SetRel {
+            op,
+            branches,
+            columns: columns.iter().map(|c| c.id).collect(),
+        }));
+        Ok(BoundQuery {
+            rel,
+            columns,
+            assignments: Vec::new(),
+        })
     }
 
     fn branch_column(&self, id: ColId) -> Scalar {
-        if self.columns[id as usize].null_literal { Scalar::null(DataType::Int) } else { self.column(id) }
+        if self.columns[id as usize].null_literal {
+            Scalar::null(DataType::Int)
+        } else {
+            self.column(id)
+        }
     }
 
     /// ORDER BY and OFFSET over a set operation: error 104.
@@ -218,10 +263,13 @@ impl Binder<'_> {
         let mut keys = Vec::new();
         for (position, item) in tail.order_by.iter().enumerate() {
             let column = match &item.expr {
-                Expr::Literal(Literal::Integer(digits)) => Some(output_position(digits, position, bound.columns.len())?),
-                Expr::Column(c) if c.table.is_none() => {
-                    bound.columns.iter().position(|o| names_equal(&o.name, &c.name.text))
+                Expr::Literal(Literal::Integer(digits)) => {
+                    Some(output_position(digits, position, bound.columns.len())?)
                 }
+                Expr::Column(c) if c.table.is_none() => bound
+                    .columns
+                    .iter()
+                    .position(|o| names_equal(&o.name, &c.name.text)),
                 _ => None,
             };
             let Some(column) = column else {
@@ -233,16 +281,28 @@ impl Binder<'_> {
                      operator.",
                 ));
             };
-            keys.push(SortKey { column: bound.columns[column].id, descending: item.descending });
+            keys.push(SortKey {
+                column: bound.columns[column].id,
+                descending: item.descending,
+            });
         }
         let rel = self.sort_and_limit(bound.rel, keys, None, tail)?;
         Ok(BoundQuery { rel, ..bound })
     }
 
-    fn sort_and_limit(&mut self, mut rel: Rel, keys: Vec<SortKey>, top: Option<&ast::Top>, tail: &Tail<'_>) -> Result<Rel> {
+    fn sort_and_limit(
+        &mut self,
+        mut rel: Rel,
+        keys: Vec<SortKey>,
+        top: Option<&ast::Top>,
+        tail: &Tail<'_>,
+    ) -> Result<Rel> {
         let order: Vec<ColId> = keys.iter().map(|k| k.column).collect();
         if !keys.is_empty() {
-            rel = Rel::Sort { input: Box::new(rel), keys };
+            rel = Rel::Sort {
+                input: Box::new(rel),
+                keys,
+            };
         }
         if let Some(top) = top {
             if top.with_ties && order.is_empty() {
@@ -264,24 +324,49 @@ impl Binder<'_> {
             return self.top(rel, top, order);
         }
         if tail.offset.is_some() || tail.fetch.is_some() {
-            let count = tail.fetch.map(|e| self.row_count(e, DataType::BigInt)).transpose()?;
-            let offset = tail.offset.map(|e| self.row_count(e, DataType::BigInt)).transpose()?;
-            rel = Rel::Top(Box::new(Top { input: rel, count, percent: false, ties: None, offset }));
+            let count = tail
+                .fetch
+                .map(|e| self.row_count(e, DataType::BigInt))
+                .transpose()?;
+            let offset = tail
+                .offset
+                .map(|e| self.row_count(e, DataType::BigInt))
+                .transpose()?;
+            rel = Rel::Top(Box::new(Top {
+                input: rel,
+                count,
+                percent: false,
+                ties: None,
+                offset,
+            }));
         }
         Ok(rel)
     }
 
     pub(super) fn top(&mut self, rel: Rel, top: &ast::Top, order: Vec<ColId>) -> Result<Rel> {
-        let t = if top.percent { DataType::Float } else { DataType::BigInt };
+        let t = if top.percent {
+            DataType::Float
+        } else {
+            DataType::BigInt
+        };
         let count = self.row_count(&top.count, t)?;
         let ties = top.with_ties.then_some(order);
-        Ok(Rel::Top(Box::new(Top { input: rel, count: Some(count), percent: top.percent, ties, offset: None })))
+        Ok(Rel::Top(Box::new(Top {
+            input: rel,
+            count: Some(count),
+            percent: top.percent,
+            ties,
+            offset: None,
+        })))
     }
 
     /// Row count of TOP, OFFSET and FETCH.
     fn row_count(&mut self, expr: &Expr, data_type: DataType) -> Result<Scalar> {
         let bound = self.expr(expr)?;
-        if !bound.ty.data_type.is_numeric() && !bound.is_null_literal() && !bound.ty.data_type.is_character() {
+        if !bound.ty.data_type.is_numeric()
+            && !bound.is_null_literal()
+            && !bound.ty.data_type.is_character()
+        {
             return Err(SqlError::new(
                 1060,
                 15,
@@ -309,14 +394,20 @@ impl Binder<'_> {
             rel = rel.filter(Some(condition));
         }
         let (mut items, mut assignments) = self.select_list(&select.items)?;
-        let mut having = select.having.as_ref().map(|h| self.condition(h)).transpose()?;
+        let mut having = select
+            .having
+            .as_ref()
+            .map(|h| self.condition(h))
+            .transpose()?;
         let mut order = self.order_keys(tail.order_by, &items)?;
         let group_by = select.group_by.as_ref();
         let aggregated = group_by.is_some()
             || having.is_some()
             || items.iter().any(|i| has_aggregate(&i.scalar))
             || assignments.iter().any(|a| has_aggregate(&a.value))
-            || order.iter().any(|(k, _)| matches!(k, OrderKey::Expr(e) if has_aggregate(e)));
+            || order
+                .iter()
+                .any(|(k, _)| matches!(k, OrderKey::Expr(e) if has_aggregate(e)));
         if aggregated {
             let mut state = GroupState::new(self, rel.produced(), group_by)?;
             for item in &mut items {
@@ -348,7 +439,10 @@ impl Binder<'_> {
             self.take_windows(&mut assignment.value, &mut calls)?;
         }
         if !calls.is_empty() {
-            rel = Rel::Window { input: Box::new(rel), calls };
+            rel = Rel::Window {
+                input: Box::new(rel),
+                calls,
+            };
         }
         self.finish_select(select, tail, rel, items, order, assignments)
     }
@@ -373,13 +467,17 @@ impl Binder<'_> {
                     id
                 }
             };
-            columns.push(OutColumn { name: item.name.clone(), id });
+            columns.push(OutColumn {
+                name: item.name.clone(),
+                id,
+            });
         }
         let mut keys: Vec<SortKey> = Vec::new();
         for (key, descending) in order {
             let column = match key {
                 OrderKey::Item(position) => columns[position].id,
-                OrderKey::Expr(expr) => match items.iter().position(|i| i.scalar.kind == expr.kind) {
+                OrderKey::Expr(expr) => match items.iter().position(|i| i.scalar.kind == expr.kind)
+                {
                     Some(position) => columns[position].id,
                     None if select.distinct => {
                         return Err(SqlError::new(
@@ -415,17 +513,27 @@ impl Binder<'_> {
                         421,
                         16,
                         1,
-                        format!("The {} data type cannot be selected as DISTINCT because it is not comparable.", data_type.name()),
+                        format!(
+                            "The {} data type cannot be selected as DISTINCT because it is not comparable.",
+                            data_type.name()
+                        ),
                     ));
                 }
                 if !ids.contains(&column.id) {
                     ids.push(column.id);
                 }
             }
-            rel = Rel::Distinct { input: Box::new(rel), columns: ids };
+            rel = Rel::Distinct {
+                input: Box::new(rel),
+                columns: ids,
+            };
         }
         let rel = self.sort_and_limit(rel, keys, select.top.as_ref(), tail)?;
-        Ok(BoundQuery { rel, columns, assignments })
+        Ok(BoundQuery {
+            rel,
+            columns,
+            assignments,
+        })
     }
 
     fn check_sortable(&self, column: ColId) -> Result<()> {
@@ -447,7 +555,10 @@ impl Binder<'_> {
             match item {
                 SelectItem::Wildcard { qualifier, .. } => {
                     for (name, id) in self.expand_wildcard(qualifier.as_ref())? {
-                        items.push(Item { name, scalar: self.column(id) });
+                        items.push(Item {
+                            name,
+                            scalar: self.column(id),
+                        });
                     }
                 }
                 SelectItem::Expr { expr, alias } => {
@@ -455,14 +566,20 @@ impl Binder<'_> {
                     let name = match (alias, expr) {
                         (Some(alias), _) => alias.text.clone(),
                         (None, Expr::Column(column)) => match scalar.as_column() {
-                            Some(id) if !self.columns[id as usize].name.is_empty() => self.columns[id as usize].name.clone(),
+                            Some(id) if !self.columns[id as usize].name.is_empty() => {
+                                self.columns[id as usize].name.clone()
+                            }
                             _ => column.name.text.clone(),
                         },
                         _ => String::new(),
                     };
                     items.push(Item { name, scalar });
                 }
-                SelectItem::Assign { variable, op, value } => {
+                SelectItem::Assign {
+                    variable,
+                    op,
+                    value,
+                } => {
                     let value = self.expr(value)?;
                     assignments.push(self.assignment(variable, *op, value)?);
                 }
@@ -480,34 +597,62 @@ impl Binder<'_> {
     }
 
     /// `@v op= value`, converted to the variable's type: error 137.
-    pub(super) fn assignment(&mut self, variable: &str, op: AssignOp, value: Scalar) -> Result<Assignment> {
+    pub(super) fn assignment(
+        &mut self,
+        variable: &str,
+        op: AssignOp,
+        value: Scalar,
+    ) -> Result<Assignment> {
         let Some(VariableType::Scalar(data_type)) = self.host.variable_type(variable) else {
-            return Err(SqlError::new(137, 15, 1, format!("Must declare the scalar variable \"{variable}\".")));
+            return Err(SqlError::new(
+                137,
+                15,
+                1,
+                format!("Must declare the scalar variable \"{variable}\"."),
+            ));
         };
         let value = match op {
             AssignOp::Set => value,
             AssignOp::Compound(op) => {
-                let own = Scalar::new(Kind::Variable(variable.to_lowercase().into()), Type::new(data_type, true));
+                let own = Scalar::new(
+                    Kind::Variable(variable.to_lowercase().into()),
+                    Type::new(data_type, true),
+                );
                 self.binary(op, own, value)?
             }
         };
-        Ok(Assignment { variable: variable.to_lowercase(), value: types::convert(value, data_type)? })
+        Ok(Assignment {
+            variable: variable.to_lowercase(),
+            value: types::convert(value, data_type)?,
+        })
     }
 
-    fn order_keys(&mut self, order_by: &[OrderItem], items: &[Item]) -> Result<Vec<(OrderKey, bool)>> {
+    fn order_keys(
+        &mut self,
+        order_by: &[OrderItem],
+        items: &[Item],
+    ) -> Result<Vec<(OrderKey, bool)>> {
         let mut keys = Vec::with_capacity(order_by.len());
         for (position, item) in order_by.iter().enumerate() {
             let key = match &item.expr {
-                Expr::Literal(Literal::Integer(digits)) => OrderKey::Item(output_position(digits, position, items.len())?),
-                Expr::Column(column) if column.table.is_none() => match self.alias(&column.name.text, items)? {
-                    Some(position) => OrderKey::Item(position),
-                    None => OrderKey::Expr(self.expr(&item.expr)?),
-                },
-                Expr::Collate { expr, collation } => match &**expr {
-                    Expr::Column(column) if column.table.is_none() => match self.alias(&column.name.text, items)? {
-                        Some(position) => OrderKey::Expr(self.collate(items[position].scalar.clone(), &collation.text)?),
+                Expr::Literal(Literal::Integer(digits)) => {
+                    OrderKey::Item(output_position(digits, position, items.len())?)
+                }
+                Expr::Column(column) if column.table.is_none() => {
+                    match self.alias(&column.name.text, items)? {
+                        Some(position) => OrderKey::Item(position),
                         None => OrderKey::Expr(self.expr(&item.expr)?),
-                    },
+                    }
+                }
+                Expr::Collate { expr, collation } => match &**expr {
+                    Expr::Column(column) if column.table.is_none() => {
+                        match self.alias(&column.name.text, items)? {
+                            Some(position) => OrderKey::Expr(
+                                self.collate(items[position].scalar.clone(), &collation.text)?,
+                            ),
+                            None => OrderKey::Expr(self.expr(&item.expr)?),
+                        }
+                    }
                     _ => OrderKey::Expr(self.expr(&item.expr)?),
                 },
                 expr => OrderKey::Expr(self.expr(expr)?),
@@ -520,10 +665,19 @@ impl Binder<'_> {
     /// Select list entry with this name: error 209 when different ones share it.
     fn alias(&self, name: &str, items: &[Item]) -> Result<Option<usize>> {
         let mut found: Option<usize> = None;
-        for (position, item) in items.iter().enumerate().filter(|(_, i)| names_equal(&i.name, name)) {
+        for (position, item) in items
+            .iter()
+            .enumerate()
+            .filter(|(_, i)| names_equal(&i.name, name))
+        {
             match found {
                 Some(first) if items[first].scalar != item.scalar => {
-                    return Err(SqlError::new(209, 16, 1, format!("Ambiguous column name '{name}'.")));
+                    return Err(SqlError::new(
+                        209,
+                        16,
+                        1,
+                        format!("Ambiguous column name '{name}'."),
+                    ));
                 }
                 Some(_) => {}
                 None => found = Some(position),
@@ -532,7 +686,11 @@ impl Binder<'_> {
         Ok(found)
     }
 
-    fn take_windows(&mut self, scalar: &mut Scalar, calls: &mut Vec<(ColId, WindowCall)>) -> Result<()> {
+    fn take_windows(
+        &mut self,
+        scalar: &mut Scalar,
+        calls: &mut Vec<(ColId, WindowCall)>,
+    ) -> Result<()> {
         if !matches!(scalar.kind, Kind::Window(_)) {
             let mut failed = Ok(());
             scalar.for_each_child_mut(&mut |child| {
@@ -542,9 +700,18 @@ impl Binder<'_> {
             });
             return failed;
         }
-        let Kind::Window(call) = std::mem::replace(&mut scalar.kind, Kind::Const(Value::Null)) else { return Ok(()) };
+        let Kind::Window(call) = std::mem::replace(&mut scalar.kind, Kind::Const(Value::Null))
+        else {
+            return Ok(());
+        };
         let inner = |s: &Scalar| s.any(&|n| matches!(n.kind, Kind::Window(_)));
-        if call.args.iter().chain(&call.partition).chain(call.order.iter().map(|(s, _)| s)).any(inner) {
+        if call
+            .args
+            .iter()
+            .chain(&call.partition)
+            .chain(call.order.iter().map(|(s, _)| s))
+            .any(inner)
+        {
             return Err(SqlError::new(
                 4109,
                 15,
@@ -584,7 +751,12 @@ pub(super) fn check_where(condition: &Scalar) -> Result<()> {
         ));
     }
     if condition.any(&|s| matches!(s.kind, Kind::Window(_))) {
-        return Err(SqlError::new(4108, 15, 1, "Windowed functions can only appear in the SELECT or ORDER BY clauses."));
+        return Err(SqlError::new(
+            4108,
+            15,
+            1,
+            "Windowed functions can only appear in the SELECT or ORDER BY clauses.",
+        ));
     }
     Ok(())
 }
@@ -597,7 +769,9 @@ fn output_position(digits: &str, _position: usize, columns: usize) -> Result<usi
             108,
             16,
             1,
-            format!("The ORDER BY position number {digits} is out of range of the number of items in the select list."),
+            format!(
+                "The ORDER BY position number {digits} is out of range of the number of items in the select list."
+            ),
         )),
     }
 }

@@ -38,8 +38,17 @@ fn bind_known(def: &'static functions::FunctionDef, args: &[Scalar]) -> Result<S
         let function = def.name.to_ascii_lowercase();
         return Err(daruma_value::ValueError::new(155, 1, &[&part, &function]).into());
     }
-    let nullable = !NEVER_NULL.contains(&def.name) && (args.is_empty() || args.iter().any(|a| a.ty.nullable))
-        || matches!(def.name, "DATEFROMPARTS" | "SUBSTRING" | "STUFF" | "PARSENAME" | "QUOTENAME" | "SQL_VARIANT_PROPERTY");
+    let nullable = !NEVER_NULL.contains(&def.name)
+        && (args.is_empty() || args.iter().any(|a| a.ty.nullable))
+        || matches!(
+            def.name,
+            "DATEFROMPARTS"
+                | "SUBSTRING"
+                | "STUFF"
+                | "PARSENAME"
+                | "QUOTENAME"
+                | "SQL_VARIANT_PROPERTY"
+        );
     // Text keeps the strongest collation among the arguments.
     let mut ty = Type::new(data_type, nullable);
     for arg in args.iter().filter(|a| a.ty.data_type.is_character()) {
@@ -48,5 +57,11 @@ fn bind_known(def: &'static functions::FunctionDef, args: &[Scalar]) -> Result<S
             ty.coercion = arg.ty.coercion;
         }
     }
-    Ok(Scalar::new(Kind::Call { name: def.name.into(), args: args.to_vec() }, ty))
+    Ok(Scalar::new(
+        Kind::Call {
+            name: def.name.into(),
+            args: args.to_vec(),
+        },
+        ty,
+    ))
 }

@@ -49,7 +49,10 @@ impl ScopeEntry {
     }
 
     fn find(&self, name: &str) -> impl Iterator<Item = ColId> {
-        self.columns.iter().filter(move |(n, _)| names_equal(n, name)).map(|(_, id)| *id)
+        self.columns
+            .iter()
+            .filter(move |(n, _)| names_equal(n, name))
+            .map(|(_, id)| *id)
     }
 }
 
@@ -89,21 +92,50 @@ impl Binder<'_> {
             }
         }
         match &column.table {
-            Some(qualifier) if !qualifier_known => Err(unbound(&format!("{}.{}", qualifier.dotted(), column.name.text))),
-            _ => Err(SqlError::new(207, 16, 1, format!("Invalid column name '{}'.", column.name.text))),
+            Some(qualifier) if !qualifier_known => Err(unbound(&format!(
+                "{}.{}",
+                qualifier.dotted(),
+                column.name.text
+            ))),
+            _ => Err(SqlError::new(
+                207,
+                16,
+                1,
+                format!("Invalid column name '{}'.", column.name.text),
+            )),
         }
     }
 
     /// Columns of `*` or `t.*`: errors 107, 263.
-    pub(super) fn expand_wildcard(&self, qualifier: Option<&ObjectName>) -> Result<Vec<(String, ColId)>> {
-        let Some(scope) = self.scopes.last() else { return Ok(Vec::new()) };
+    pub(super) fn expand_wildcard(
+        &self,
+        qualifier: Option<&ObjectName>,
+    ) -> Result<Vec<(String, ColId)>> {
+        let Some(scope) = self.scopes.last() else {
+            return Ok(Vec::new());
+        };
         if scope.tables.is_empty() {
-            return Err(SqlError::new(263, 16, 1, "Must specify table to select from."));
+            return Err(SqlError::new(
+                263,
+                16,
+                1,
+                "Must specify table to select from.",
+            ));
         }
         let Some(qualifier) = qualifier else {
-            return Ok(scope.tables.iter().flat_map(|t| t.columns.iter().cloned()).collect());
+            return Ok(scope
+                .tables
+                .iter()
+                .flat_map(|t| t.columns.iter().cloned())
+                .collect());
         };
-        match self.scopes.iter().rev().flat_map(|s| &s.tables).find(|t| t.matches(qualifier)) {
+        match self
+            .scopes
+            .iter()
+            .rev()
+            .flat_map(|s| &s.tables)
+            .find(|t| t.matches(qualifier))
+        {
             Some(table) => Ok(table.columns.clone()),
             None => Err(SqlError::new(
                 107,
@@ -134,11 +166,24 @@ impl Binder<'_> {
         };
         if self.scope().tables.iter().any(twice) {
             let name = entry.name;
+            if entry.schema.is_some() {
+                return Err(SqlError::new(
+                    1013,
+                    16,
+                    1,
+                    format!(
+                        "The objects \"{name}\" and \"{name}\" in the FROM clause have the same exposed names. Use correlation \
+                         names to distinguish them."
+                    ),
+                ));
+            }
             return Err(SqlError::new(
                 1011,
                 16,
                 1,
-                format!("The correlation name '{name}' is specified multiple times in a FROM clause."),
+                format!(
+                    "The correlation name '{name}' is specified multiple times in a FROM clause."
+                ),
             ));
         }
         self.scope().tables.push(entry);
@@ -151,5 +196,10 @@ fn ambiguous(name: &str) -> SqlError {
 }
 
 fn unbound(name: &str) -> SqlError {
-    SqlError::new(4104, 16, 1, format!("The multi-part identifier \"{name}\" could not be bound."))
+    SqlError::new(
+        4104,
+        16,
+        1,
+        format!("The multi-part identifier \"{name}\" could not be bound."),
+    )
 }

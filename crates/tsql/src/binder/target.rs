@@ -57,8 +57,12 @@ impl Binder<'_> {
         self.add_ctes(spec.with);
         self.scopes.push(NameScope::default());
         let (mut rel, alias) = self.target_from(spec)?;
-        let Some(request) = self.target.take() else { return Err(not_updatable(&alias)) };
-        let Some(taken) = request.taken else { return Err(not_updatable(&alias)) };
+        let Some(request) = self.target.take() else {
+            return Err(not_updatable(&alias));
+        };
+        let Some(taken) = request.taken else {
+            return Err(not_updatable(&alias));
+        };
         if let Some(filter) = spec.filter {
             let condition = self.condition(filter)?;
             super::query::check_where(&condition)?;
@@ -82,8 +86,9 @@ impl Binder<'_> {
             };
             items.push(id);
         }
-        let (own, sources): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.scope().tables).into_iter().partition(|t| names_equal(&t.name, &alias));
+        let (own, sources): (Vec<_>, Vec<_>) = std::mem::take(&mut self.scope().tables)
+            .into_iter()
+            .partition(|t| names_equal(&t.name, &alias));
         Ok(BoundTarget {
             rel: rel.compute(computed),
             table: taken.table,
@@ -92,7 +97,11 @@ impl Binder<'_> {
             stamp: taken.stamp,
             items,
             sources,
-            exposed: own.into_iter().next().map(|t| t.columns).unwrap_or_default(),
+            exposed: own
+                .into_iter()
+                .next()
+                .map(|t| t.columns)
+                .unwrap_or_default(),
         })
     }
 
@@ -101,7 +110,9 @@ impl Binder<'_> {
         let (name, hints) = match spec.target {
             DmlTarget::Table { name, hints } => (name, hints.as_slice()),
             DmlTarget::Variable { name, .. } => return self.variable_target(name, spec.from),
-            DmlTarget::Rowset(_) => return Err(super::unsupported("A rowset function as a target")),
+            DmlTarget::Rowset(_) => {
+                return Err(super::unsupported("A rowset function as a target"));
+            }
         };
         let exposed = spec.from.iter().find_map(|s| exposes(s, name));
         if let Some(alias) = exposed {
@@ -112,7 +123,12 @@ impl Binder<'_> {
             }
             return Ok((self.from(spec.from)?, alias));
         }
-        if name.is_bare() && self.ctes.iter().any(|c| names_equal(&c.cte.name.text, &name.name.text)) {
+        if name.is_bare()
+            && self
+                .ctes
+                .iter()
+                .any(|c| names_equal(&c.cte.name.text, &name.name.text))
+        {
             self.want(Wanted::Any);
             return self.with_target(name, &[], spec.from);
         }
@@ -128,10 +144,16 @@ impl Binder<'_> {
                     }
                     let alias = name.name.text.clone();
                     let target = self.scan(table, &alias, &name.dotted(), Some(None), hints)?;
-                    return Ok((super::from::join(JoinKind::Inner, target, rel, None, None), alias));
+                    return Ok((
+                        super::from::join(JoinKind::Inner, target, rel, None, None),
+                        alias,
+                    ));
                 }
                 let alias = name.name.text.clone();
-                Ok((self.scan(table, &alias, &name.dotted(), Some(None), hints)?, alias))
+                Ok((
+                    self.scan(table, &alias, &name.dotted(), Some(None), hints)?,
+                    alias,
+                ))
             }
             Resolved::View { .. } => {
                 self.want(Wanted::Any);
@@ -143,7 +165,12 @@ impl Binder<'_> {
 
     fn variable_target(&mut self, name: &str, from: &[TableSource]) -> Result<(Rel, String)> {
         let Some(VariableType::Table(table)) = self.host.variable_type(name) else {
-            return Err(SqlError::new(1087, 15, 2, format!("Must declare the table variable \"{name}\".")));
+            return Err(SqlError::new(
+                1087,
+                15,
+                2,
+                format!("Must declare the table variable \"{name}\"."),
+            ));
         };
         self.want(Wanted::Object(table.database.id().0, table.object_id));
         let rel = self.from(from)?;
@@ -152,12 +179,21 @@ impl Binder<'_> {
             return Ok((rel, alias));
         }
         let target = self.scan(table, name, name, None, &[])?;
-        let rel = if matches!(rel, Rel::One) { target } else { super::from::join(JoinKind::Inner, target, rel, None, None) };
+        let rel = if matches!(rel, Rel::One) {
+            target
+        } else {
+            super::from::join(JoinKind::Inner, target, rel, None, None)
+        };
         Ok((rel, name.to_string()))
     }
 
     /// A view or common table expression as the only target.
-    fn with_target(&mut self, name: &ObjectName, hints: &[daruma_syntax::ast::TableHint], from: &[TableSource]) -> Result<(Rel, String)> {
+    fn with_target(
+        &mut self,
+        name: &ObjectName,
+        hints: &[daruma_syntax::ast::TableHint],
+        from: &[TableSource],
+    ) -> Result<(Rel, String)> {
         let source = TableSource::Table(daruma_syntax::ast::TableRef {
             name: name.clone(),
             alias: None,
@@ -167,30 +203,49 @@ impl Binder<'_> {
         });
         let target = self.source(&source)?;
         let rest = self.from(from)?;
-        let rel = if matches!(rest, Rel::One) { target } else { super::from::join(JoinKind::Inner, target, rest, None, None) };
+        let rel = if matches!(rest, Rel::One) {
+            target
+        } else {
+            super::from::join(JoinKind::Inner, target, rest, None, None)
+        };
         Ok((rel, name.name.text.clone()))
     }
 
     fn want(&mut self, wanted: Wanted) {
-        self.target = Some(TargetRequest { wanted, taken: None });
+        self.target = Some(TargetRequest {
+            wanted,
+            taken: None,
+        });
     }
 
     /// Is the source with this alias a view, derived table or common table expression?
     fn base_is_derived(&self, from: &[TableSource], alias: &str) -> bool {
         fn find<'s>(source: &'s TableSource, alias: &str) -> Option<&'s TableSource> {
             match source {
-                TableSource::Join(join) => find(&join.left, alias).or_else(|| find(&join.right, alias)),
-                TableSource::Apply { left, right, .. } => find(left, alias).or_else(|| find(right, alias)),
-                TableSource::Table(t) => {
-                    names_equal(t.alias.as_ref().map_or(&t.name.name.text, |a| &a.text), alias).then_some(source)
+                TableSource::Join(join) => {
+                    find(&join.left, alias).or_else(|| find(&join.right, alias))
                 }
-                TableSource::Derived { alias: Some(a), .. } => names_equal(&a.text, alias).then_some(source),
+                TableSource::Apply { left, right, .. } => {
+                    find(left, alias).or_else(|| find(right, alias))
+                }
+                TableSource::Table(t) => names_equal(
+                    t.alias.as_ref().map_or(&t.name.name.text, |a| &a.text),
+                    alias,
+                )
+                .then_some(source),
+                TableSource::Derived { alias: Some(a), .. } => {
+                    names_equal(&a.text, alias).then_some(source)
+                }
                 _ => None,
             }
         }
         match from.iter().find_map(|s| find(s, alias)) {
             Some(TableSource::Table(t)) => {
-                t.name.is_bare() && self.ctes.iter().any(|c| names_equal(&c.cte.name.text, &t.name.name.text))
+                t.name.is_bare()
+                    && self
+                        .ctes
+                        .iter()
+                        .any(|c| names_equal(&c.cte.name.text, &t.name.name.text))
                     || matches!(self.host.resolve(&t.name), Ok(Resolved::View { .. }))
             }
             Some(TableSource::Derived { .. }) => true,
@@ -204,16 +259,28 @@ impl Binder<'_> {
             None => Vec::new(),
         };
         let own = |t: &&ScopeEntry| t.columns.iter().any(|(_, id)| taken.contains(id));
-        self.scope().tables.iter().find(own).map(|t| t.name.clone()).unwrap_or_default()
+        self.scope()
+            .tables
+            .iter()
+            .find(own)
+            .map(|t| t.name.clone())
+            .unwrap_or_default()
     }
 
     /// Called by every scan: the columns for key and stamp when it is the target.
-    pub(super) fn take_target(&mut self, table: &TableRef, alias: &str, columns: &[ColId]) -> Result<Option<(ColId, ColId)>> {
+    pub(super) fn take_target(
+        &mut self,
+        table: &TableRef,
+        alias: &str,
+        columns: &[ColId],
+    ) -> Result<Option<(ColId, ColId)>> {
         let fits = self.target.as_ref().is_some_and(|request| {
             request.taken.is_none()
                 && match &request.wanted {
                     Wanted::Alias(wanted) => names_equal(wanted, alias),
-                    Wanted::Object(database, object) => table.database.id().0 == *database && table.object_id == *object,
+                    Wanted::Object(database, object) => {
+                        table.database.id().0 == *database && table.object_id == *object
+                    }
                     Wanted::Any => true,
                 }
         });
@@ -231,7 +298,12 @@ impl Binder<'_> {
         let key = self.new_column(hidden(DataType::VarBinary(Len(1700))))?;
         let stamp = self.new_column(hidden(DataType::UniqueIdentifier))?;
         if let Some(request) = &mut self.target {
-            request.taken = Some(Taken { table: table.clone(), columns: columns.to_vec(), key, stamp });
+            request.taken = Some(Taken {
+                table: table.clone(),
+                columns: columns.to_vec(),
+                key,
+                stamp,
+            });
         }
         Ok(Some((key, stamp)))
     }
@@ -249,14 +321,22 @@ fn exposes(source: &TableSource, name: &ObjectName) -> Option<String> {
     match source {
         TableSource::Table(table) => {
             let shown = table.alias.as_ref().unwrap_or(&table.name.name);
-            let same_name = table.alias.is_none() && table.name.dotted().eq_ignore_ascii_case(&name.dotted());
-            (name.is_bare() && names_equal(&shown.text, &name.name.text) || same_name).then(|| shown.text.clone())
+            let same_name =
+                table.alias.is_none() && table.name.dotted().eq_ignore_ascii_case(&name.dotted());
+            (name.is_bare() && names_equal(&shown.text, &name.name.text) || same_name)
+                .then(|| shown.text.clone())
         }
-        TableSource::Variable { alias: Some(alias), .. } | TableSource::Derived { alias: Some(alias), .. } => {
-            (name.is_bare() && names_equal(&alias.text, &name.name.text)).then(|| alias.text.clone())
+        TableSource::Variable {
+            alias: Some(alias), ..
         }
+        | TableSource::Derived {
+            alias: Some(alias), ..
+        } => (name.is_bare() && names_equal(&alias.text, &name.name.text))
+            .then(|| alias.text.clone()),
         TableSource::Join(join) => exposes(&join.left, name).or_else(|| exposes(&join.right, name)),
-        TableSource::Apply { left, right, .. } => exposes(left, name).or_else(|| exposes(right, name)),
+        TableSource::Apply { left, right, .. } => {
+            exposes(left, name).or_else(|| exposes(right, name))
+        }
         _ => None,
     }
 }
@@ -266,6 +346,8 @@ fn not_updatable(name: &str) -> SqlError {
         4406,
         16,
         1,
-        format!("Update or insert of view or function '{name}' failed because it contains a derived or constant field."),
+        format!(
+            "Update or insert of view or function '{name}' failed because it contains a derived or constant field."
+        ),
     )
 }

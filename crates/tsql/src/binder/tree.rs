@@ -40,7 +40,12 @@ pub enum Coercion {
 
 impl Type {
     pub const fn new(data_type: DataType, nullable: bool) -> Type {
-        Type { data_type, nullable, collation: CollationId::DEFAULT, coercion: Coercion::Default }
+        Type {
+            data_type,
+            nullable,
+            collation: CollationId::DEFAULT,
+            coercion: Coercion::Default,
+        }
     }
 
     /// Type of a condition.
@@ -372,7 +377,11 @@ pub struct Recursive {
 
 impl std::fmt::Debug for TableScan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{} {:?}", self.access.table.schema_name, self.access.table.name, self.columns)
+        write!(
+            f,
+            "{}.{} {:?}",
+            self.access.table.schema_name, self.access.table.name, self.columns
+        )
     }
 }
 
@@ -402,7 +411,10 @@ impl Scalar {
 
     pub fn constant(value: Value, data_type: DataType) -> Scalar {
         let nullable = value.is_null();
-        Scalar { kind: Kind::Const(value), ty: Type::new(data_type, nullable) }
+        Scalar {
+            kind: Kind::Const(value),
+            ty: Type::new(data_type, nullable),
+        }
     }
 
     pub fn null(data_type: DataType) -> Scalar {
@@ -410,11 +422,17 @@ impl Scalar {
     }
 
     pub fn column(id: ColId, ty: Type) -> Scalar {
-        Scalar { kind: Kind::Column(id), ty }
+        Scalar {
+            kind: Kind::Column(id),
+            ty,
+        }
     }
 
     pub fn condition(kind: Kind) -> Scalar {
-        Scalar { kind, ty: Type::condition() }
+        Scalar {
+            kind,
+            ty: Type::condition(),
+        }
     }
 
     /// Conjunction of any number of conditions; none is true.
@@ -470,7 +488,11 @@ impl Scalar {
                 f(a);
                 f(b);
             }
-            Kind::Negate(a) | Kind::BitNot(a) | Kind::Collate(a) | Kind::Not(a) | Kind::IsNull(a) => f(a),
+            Kind::Negate(a)
+            | Kind::BitNot(a)
+            | Kind::Collate(a)
+            | Kind::Not(a)
+            | Kind::IsNull(a) => f(a),
             Kind::Case { whens, otherwise } => {
                 for (when, then) in whens {
                     f(when);
@@ -480,9 +502,17 @@ impl Scalar {
                     f(otherwise);
                 }
             }
-            Kind::Coalesce(list) | Kind::And(list) | Kind::Or(list) | Kind::Grouping(list) => list.iter().for_each(f),
-            Kind::Call { args, .. } | Kind::System { args, .. } | Kind::UserFunction { args, .. } => args.iter().for_each(f),
-            Kind::Like { expr, pattern, escape } => {
+            Kind::Coalesce(list) | Kind::And(list) | Kind::Or(list) | Kind::Grouping(list) => {
+                list.iter().for_each(f)
+            }
+            Kind::Call { args, .. }
+            | Kind::System { args, .. }
+            | Kind::UserFunction { args, .. } => args.iter().for_each(f),
+            Kind::Like {
+                expr,
+                pattern,
+                escape,
+            } => {
                 f(expr);
                 f(pattern);
                 if let Some(escape) = escape {
@@ -525,7 +555,11 @@ impl Scalar {
                 f(a);
                 f(b);
             }
-            Kind::Negate(a) | Kind::BitNot(a) | Kind::Collate(a) | Kind::Not(a) | Kind::IsNull(a) => f(a),
+            Kind::Negate(a)
+            | Kind::BitNot(a)
+            | Kind::Collate(a)
+            | Kind::Not(a)
+            | Kind::IsNull(a) => f(a),
             Kind::Case { whens, otherwise } => {
                 for (when, then) in whens {
                     f(when);
@@ -535,11 +569,17 @@ impl Scalar {
                     f(otherwise);
                 }
             }
-            Kind::Coalesce(list) | Kind::And(list) | Kind::Or(list) | Kind::Grouping(list) => list.iter_mut().for_each(f),
-            Kind::Call { args, .. } | Kind::System { args, .. } | Kind::UserFunction { args, .. } => {
-                args.iter_mut().for_each(f)
+            Kind::Coalesce(list) | Kind::And(list) | Kind::Or(list) | Kind::Grouping(list) => {
+                list.iter_mut().for_each(f)
             }
-            Kind::Like { expr, pattern, escape } => {
+            Kind::Call { args, .. }
+            | Kind::System { args, .. }
+            | Kind::UserFunction { args, .. } => args.iter_mut().for_each(f),
+            Kind::Like {
+                expr,
+                pattern,
+                escape,
+            } => {
                 f(expr);
                 f(pattern);
                 if let Some(escape) = escape {
@@ -622,7 +662,10 @@ impl Scalar {
     pub fn is_volatile(&self) -> bool {
         self.any(&|s| match &s.kind {
             Kind::NextValue(_) => true,
-            Kind::Call { name, .. } => matches!(&**name, "NEWID" | "RAND" | "NEWSEQUENTIALID" | "CRYPT_GEN_RANDOM"),
+            Kind::Call { name, .. } => matches!(
+                &**name,
+                "NEWID" | "RAND" | "NEWSEQUENTIALID" | "CRYPT_GEN_RANDOM"
+            ),
             _ => false,
         })
     }
@@ -649,17 +692,32 @@ impl Rel {
     pub fn filter(self, condition: Option<Scalar>) -> Rel {
         match condition {
             None => self,
-            Some(condition) => Rel::Filter { input: Box::new(self), condition },
+            Some(condition) => Rel::Filter {
+                input: Box::new(self),
+                condition,
+            },
         }
     }
 
     pub fn compute(self, items: Vec<(ColId, Scalar)>) -> Rel {
-        if items.is_empty() { self } else { Rel::Compute { input: Box::new(self), items } }
+        if items.is_empty() {
+            self
+        } else {
+            Rel::Compute {
+                input: Box::new(self),
+                items,
+            }
+        }
     }
 
     pub fn inputs(&self) -> Vec<&Rel> {
         match self {
-            Rel::One | Rel::Empty(_) | Rel::Table(_) | Rel::Virtual(_) | Rel::Values { .. } | Rel::WorkTable { .. } => Vec::new(),
+            Rel::One
+            | Rel::Empty(_)
+            | Rel::Table(_)
+            | Rel::Virtual(_)
+            | Rel::Values { .. }
+            | Rel::WorkTable { .. } => Vec::new(),
             Rel::Filter { input, .. }
             | Rel::Compute { input, .. }
             | Rel::Window { input, .. }
@@ -675,7 +733,12 @@ impl Rel {
 
     fn inputs_mut(&mut self) -> Vec<&mut Rel> {
         match self {
-            Rel::One | Rel::Empty(_) | Rel::Table(_) | Rel::Virtual(_) | Rel::Values { .. } | Rel::WorkTable { .. } => Vec::new(),
+            Rel::One
+            | Rel::Empty(_)
+            | Rel::Table(_)
+            | Rel::Virtual(_)
+            | Rel::Values { .. }
+            | Rel::WorkTable { .. } => Vec::new(),
             Rel::Filter { input, .. }
             | Rel::Compute { input, .. }
             | Rel::Window { input, .. }
@@ -698,7 +761,10 @@ impl Rel {
             Rel::Filter { condition, .. } => out.push(condition),
             Rel::Compute { items, .. } => out.extend(items.iter().map(|(_, s)| s)),
             Rel::Join(join) => out.extend(&join.on),
-            Rel::Aggregate(g) => g.aggregates.iter().for_each(|(_, a)| a.for_each(&mut |s| out.push(s))),
+            Rel::Aggregate(g) => g
+                .aggregates
+                .iter()
+                .for_each(|(_, a)| a.for_each(&mut |s| out.push(s))),
             Rel::Window { calls, .. } => {
                 for (_, call) in calls {
                     out.extend(&call.args);
@@ -728,20 +794,32 @@ impl Rel {
                     call.order.iter_mut().for_each(|(s, _)| f(s));
                 }
             }
-            Rel::Top(top) => top.count.iter_mut().chain(top.offset.iter_mut()).for_each(&mut *f),
+            Rel::Top(top) => top
+                .count
+                .iter_mut()
+                .chain(top.offset.iter_mut())
+                .for_each(&mut *f),
             _ => {}
         }
-        self.inputs_mut().into_iter().for_each(|i| i.for_each_scalar_mut(f));
+        self.inputs_mut()
+            .into_iter()
+            .for_each(|i| i.for_each_scalar_mut(f));
     }
 
     /// Columns that this operator offers to those above.
     pub fn produced(&self) -> ColSet {
         match self {
             Rel::One => ColSet::new(),
-            Rel::Empty(columns) | Rel::Values { columns, .. } | Rel::WorkTable { columns, .. } | Rel::Distinct { columns, .. } => {
-                columns.iter().copied().collect()
-            }
-            Rel::Table(t) => t.columns.iter().copied().chain(t.target.iter().flat_map(|(k, s)| [*k, *s])).collect(),
+            Rel::Empty(columns)
+            | Rel::Values { columns, .. }
+            | Rel::WorkTable { columns, .. }
+            | Rel::Distinct { columns, .. } => columns.iter().copied().collect(),
+            Rel::Table(t) => t
+                .columns
+                .iter()
+                .copied()
+                .chain(t.target.iter().flat_map(|(k, s)| [*k, *s]))
+                .collect(),
             Rel::Virtual(v) => v.columns.iter().copied().collect(),
             Rel::Filter { input, .. } | Rel::Sort { input, .. } => input.produced(),
             Rel::Compute { input, items } => {

@@ -16,7 +16,8 @@ pub fn same_representation(from: DataType, to: DataType) -> bool {
     }
     let fits = |a: Len, b: Len| b.is_max() || (!a.is_max() && a.0 <= b.0);
     match (from, to) {
-        (VarChar(a) | Char(a), VarChar(b)) | (VarChar(a) | NVarChar(a) | Char(a) | NChar(a), NVarChar(b)) => fits(a, b),
+        (VarChar(a) | Char(a), VarChar(b))
+        | (VarChar(a) | NVarChar(a) | Char(a) | NChar(a), NVarChar(b)) => fits(a, b),
         (Text | NText, NVarChar(l)) | (Text, VarChar(l)) => l.is_max(),
         (VarBinary(a) | Binary(a), VarBinary(b)) => fits(a, b),
         _ => false,
@@ -27,7 +28,13 @@ pub fn same_representation(from: DataType, to: DataType) -> bool {
 /// types with each other whatever their precision.
 fn compares_directly(a: DataType, b: DataType) -> bool {
     let days = |t| {
-        matches!(t, DataType::Date | DataType::SmallDateTime | DataType::DateTime | DataType::DateTime2 { .. })
+        matches!(
+            t,
+            DataType::Date
+                | DataType::SmallDateTime
+                | DataType::DateTime
+                | DataType::DateTime2 { .. }
+        )
     };
     a == b
         || a.is_numeric() && b.is_numeric()
@@ -35,11 +42,20 @@ fn compares_directly(a: DataType, b: DataType) -> bool {
         || a.is_binary() && b.is_binary()
         || days(a) && days(b)
         || matches!((a, b), (DataType::Time { .. }, DataType::Time { .. }))
-        || matches!((a, b), (DataType::DateTimeOffset { .. }, DataType::DateTimeOffset { .. }))
+        || matches!(
+            (a, b),
+            (
+                DataType::DateTimeOffset { .. },
+                DataType::DateTimeOffset { .. }
+            )
+        )
 }
 
 /// Collation of an expression over two operands: the stronger claim wins. `Err` names both when they clash.
-pub fn collate(a: Type, b: Type) -> std::result::Result<(CollationId, Coercion), (CollationId, CollationId)> {
+pub fn collate(
+    a: Type,
+    b: Type,
+) -> std::result::Result<(CollationId, Coercion), (CollationId, CollationId)> {
     let textual = |t: Type| t.data_type.is_character();
     match (textual(a), textual(b)) {
         (_, false) => return Ok((a.collation, a.coercion)),
@@ -81,7 +97,15 @@ pub fn make_convert(scalar: Scalar, to: DataType, implicit: bool) -> Scalar {
         ty.collation = CollationId::DEFAULT;
         ty.coercion = Coercion::Default;
     }
-    Scalar::new(Kind::Convert { input: Box::new(scalar), style: None, is_try: false, implicit }, ty)
+    Scalar::new(
+        Kind::Convert {
+            input: Box::new(scalar),
+            style: None,
+            is_try: false,
+            implicit,
+        },
+        ty,
+    )
 }
 
 /// Brings two operands of a comparison together. The collation is that of the left type afterwards: error 468.
@@ -96,7 +120,11 @@ pub fn comparable(left: Scalar, right: Scalar, operator: &str) -> Result<(Scalar
     };
     let (a, b) = (l.ty.data_type, r.ty.data_type);
     let common = types::comparison_type(a, b, operator)?;
-    let (mut l, mut r) = if compares_directly(a, b) { (l, r) } else { (convert(l, common)?, convert(r, common)?) };
+    let (mut l, mut r) = if compares_directly(a, b) {
+        (l, r)
+    } else {
+        (convert(l, common)?, convert(r, common)?)
+    };
     let (collation, coercion) = collate(l.ty, r.ty).map_err(|(x, y)| conflict(x, y, operator))?;
     for side in [&mut l, &mut r] {
         side.ty.collation = collation;
@@ -131,12 +159,20 @@ pub fn unify(scalars: &mut [Scalar]) -> Result<Type> {
             None => scalar.ty,
             Some(so_far) => {
                 let data_type = types::common_type(so_far.data_type, scalar.ty.data_type)?;
-                let (collation, coercion) = collate(so_far, scalar.ty).unwrap_or((so_far.collation, Coercion::None));
-                Type { data_type, collation, coercion, nullable: false }
+                let (collation, coercion) =
+                    collate(so_far, scalar.ty).unwrap_or((so_far.collation, Coercion::None));
+                Type {
+                    data_type,
+                    collation,
+                    coercion,
+                    nullable: false,
+                }
             }
         });
     }
-    let ty = joined.unwrap_or(Type::new(DataType::Int, true)).nullable(nullable);
+    let ty = joined
+        .unwrap_or(Type::new(DataType::Int, true))
+        .nullable(nullable);
     for scalar in scalars {
         let taken = std::mem::replace(scalar, Scalar::null(DataType::Int));
         *scalar = convert(taken, ty.data_type)?;
@@ -164,15 +200,35 @@ pub fn binary(op: BinaryOp, left: Scalar, right: Scalar) -> Result<Scalar> {
     let nullable = l.ty.nullable || r.ty.nullable;
     if data_type.is_character() || data_type.is_binary() && op == BinaryOp::Add {
         let (collation, coercion) = collate(l.ty, r.ty).map_err(|(x, y)| conflict(x, y, "add"))?;
-        let ty = Type { data_type, nullable, collation, coercion };
+        let ty = Type {
+            data_type,
+            nullable,
+            collation,
+            coercion,
+        };
         return Ok(Scalar::new(Kind::Concat(Box::new(l), Box::new(r)), ty));
     }
     // Text becomes what the other side is; everything else is computed with as it is.
     let adapt = |side: Scalar, other: DataType| {
-        if side.ty.data_type.is_character() { convert(side, if other.is_character() { data_type } else { other }) } else { Ok(side) }
+        if side.ty.data_type.is_character() {
+            convert(
+                side,
+                if other.is_character() {
+                    data_type
+                } else {
+                    other
+                },
+            )
+        } else {
+            Ok(side)
+        }
     };
     let (l, r) = (adapt(l, b)?, adapt(r, a)?);
-    let kind = Kind::Arith { op, left: Box::new(l), right: Box::new(r) };
+    let kind = Kind::Arith {
+        op,
+        left: Box::new(l),
+        right: Box::new(r),
+    };
     Ok(Scalar::new(kind, Type::new(data_type, nullable)))
 }
 

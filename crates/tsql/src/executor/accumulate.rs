@@ -19,19 +19,33 @@ const TEXT_BYTES_MAX: usize = 8000;
 
 pub struct Accumulator {
     state: State,
-    seen: Option<Box<HashSet<Vec<u8>>>>,
+    seen: Option<HashSet<Vec<u8>>>,
 }
 
 enum State {
     Count(i64),
     /// Sum in units of the scale, and count.
-    Exact { sum: i128, count: i64, scale: u8 },
-    Float { sum: f64, count: i64 },
+    Exact {
+        sum: i128,
+        count: i64,
+        scale: u8,
+    },
+    Float {
+        sum: f64,
+        count: i64,
+    },
     Extreme(Value),
     /// Count, mean, sum of squared distances (Welford).
-    Spread { count: f64, mean: f64, squares: f64 },
-    Text { items: Vec<(Vec<Value>, CompactString)>, separator: Option<CompactString> },
-    Checksum(i32),
+    Spread {
+        count: f64,
+        mean: f64,
+        squares: f64,
+    },
+    Text {
+        items: Vec<(Vec<Value>, CompactString)>,
+        separator: Option<CompactString>,
+    },
+    Checksum(Option<i32>),
 }
 
 impl Accumulator {
@@ -40,22 +54,50 @@ impl Accumulator {
             F::Count | F::CountBig => State::Count(0),
             F::Sum | F::Avg => match call.arg_type {
                 DataType::Float | DataType::Real => State::Float { sum: 0.0, count: 0 },
-                DataType::Decimal { scale, .. } => State::Exact { sum: 0, count: 0, scale },
-                DataType::Money | DataType::SmallMoney => State::Exact { sum: 0, count: 0, scale: 4 },
-                _ => State::Exact { sum: 0, count: 0, scale: 0 },
+                DataType::Decimal { scale, .. } => State::Exact {
+                    sum: 0,
+                    count: 0,
+                    scale,
+                },
+                DataType::Money | DataType::SmallMoney => State::Exact {
+                    sum: 0,
+                    count: 0,
+                    scale: 4,
+                },
+                _ => State::Exact {
+                    sum: 0,
+                    count: 0,
+                    scale: 0,
+                },
             },
             F::Min | F::Max | F::Any => State::Extreme(Value::Null),
-            F::Stdev | F::StdevP | F::Var | F::VarP => State::Spread { count: 0.0, mean: 0.0, squares: 0.0 },
-            F::StringAgg => State::Text { items: Vec::new(), separator: None },
-            F::ChecksumAgg => State::Checksum(0),
+            F::Stdev | F::StdevP | F::Var | F::VarP => State::Spread {
+                count: 0.0,
+                mean: 0.0,
+                squares: 0.0,
+            },
+            F::StringAgg => State::Text {
+                items: Vec::new(),
+                separator: None,
+            },
+            F::ChecksumAgg => State::Checksum(None),
             F::ApproxCountDistinct => State::Count(0),
         };
         let distinct = call.distinct || call.function == F::ApproxCountDistinct;
-        Accumulator { state, seen: distinct.then(Box::default) }
+        Accumulator {
+            state,
+            seen: distinct.then(HashSet::default),
+        }
     }
 
     /// Takes one row in. `value` is `None` for COUNT(*).
-    pub fn add(&mut self, call: &AggregateCall, value: Option<&Value>, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
+    pub fn add(
+        &mut self,
+        call: &AggregateCall,
+        value: Option<&Value>,
+        row: &[Value],
+        cx: &Ctx<'_>,
+    ) -> Result<()> {
         let Some(value) = value else {
             if let State::Count(n) = &mut self.state {
                 *n += 1;
@@ -80,8 +122,11 @@ impl Accumulator {
         match &mut self.state {
             State::Count(n) => *n += 1,
             State::Exact { sum, count, scale } => {
-                let units = exact_units(value, *scale).ok_or_else(|| ValueError::invalid_operand(call.arg_type, "sum"))?;
-                *sum = sum.checked_add(units).ok_or_else(|| ValueError::expression_overflow(call.result))?;
+                let units = exact_units(value, *scale)
+                    .ok_or_else(|| ValueError::invalid_operand(call.arg_type, "sum"))?;
+                *sum = sum
+                    .checked_add(units)
+                    .ok_or_else(|| ValueError::expression_overflow(call.result))?;
                 *count += 1;
             }
             State::Float { sum, count } => {
@@ -98,7 +143,11 @@ impl Accumulator {
                     *kept = value.clone();
                 }
             }
-            State::Spread { count, mean, squares } => {
+            State::Spread {
+                count,
+                mean,
+                squares,
+            } => {
                 let x = value.as_f64().unwrap_or(0.0);
                 *count += 1.0;
                 let distance = x - *mean;
@@ -114,7 +163,11 @@ impl Accumulator {
                         _ => Some(CompactString::default()),
                     };
                 }
-                let order = call.order.iter().map(|(e, ..)| e.eval(row, cx)).collect::<Result<Vec<_>>>()?;
+                let order = call
+                    .order
+                    .iter()
+                    .map(|(e, ..)| e.eval(row, cx))
+                    .collect::<Result<Vec<_>>>()?;
                 if let Value::Str(s) = value {
                     cx.reserve(s.len() + 48);
                     items.push((order, s.clone()));
@@ -123,7 +176,7 @@ impl Accumulator {
             State::Checksum(sum) => {
                 let mut key = Vec::with_capacity(16);
                 write_key(value, CollationId::BIN2, &mut key);
-                *sum ^= hash_bytes(&key) as i32;
+                *sum = Some(sum.unwrap_or(0) ^ hash_bytes(&key) as i32);
             }
         }
         Ok(())
@@ -139,7 +192,11 @@ impl Accumulator {
             State::Exact { count: 0, .. } | State::Float { count: 0, .. } => Value::Null,
             State::Exact { sum, count, scale } => exact_result(call, *sum, *count, *scale)?,
             State::Float { sum, count } => {
-                let result = if call.function == F::Avg { *sum / *count as f64 } else { *sum };
+                let result = if call.function == F::Avg {
+                    *sum / *count as f64
+                } else {
+                    *sum
+                };
                 Value::approximate(result, call.result).ok_or_else(overflow)?
             }
             State::Extreme(value) => value.clone(),
@@ -150,10 +207,16 @@ impl Accumulator {
                     return Ok(Value::Null);
                 }
                 let variance = *squares / divisor;
-                Value::Float(if matches!(call.function, F::Stdev | F::StdevP) { variance.sqrt() } else { variance })
+                Value::Float(if matches!(call.function, F::Stdev | F::StdevP) {
+                    variance.sqrt()
+                } else {
+                    variance
+                })
             }
-            State::Text { items, separator } => text_result(call, items, separator.as_deref().unwrap_or(""))?,
-            State::Checksum(sum) => Value::Int(*sum),
+            State::Text { items, separator } => {
+                text_result(call, items, separator.as_deref().unwrap_or(""))?
+            }
+            State::Checksum(sum) => sum.map_or(Value::Null, Value::Int),
         })
     }
 }
@@ -166,7 +229,11 @@ fn exact_units(value: &Value, scale: u8) -> Option<i128> {
         Value::BigInt(n) => Some(i128::from(*n)),
         Value::Money(n) => Some(i128::from(*n)),
         Value::Decimal(d) if d.scale == scale => Some(d.unscaled()),
-        other => other.as_decimal()?.rescale(38, scale).ok().map(Decimal::unscaled),
+        other => other
+            .as_decimal()?
+            .rescale(38, scale)
+            .ok()
+            .map(Decimal::unscaled),
     }
 }
 
@@ -175,24 +242,41 @@ fn exact_result(call: &AggregateCall, sum: i128, count: i64, scale: u8) -> Resul
     let average = call.function == F::Avg;
     let result = match call.result {
         DataType::Int => {
-            let n = if average { sum / i128::from(count) } else { sum };
+            let n = if average {
+                sum / i128::from(count)
+            } else {
+                sum
+            };
             Value::Int(i32::try_from(n).map_err(|_| overflow())?)
         }
         DataType::BigInt => {
-            let n = if average { sum / i128::from(count) } else { sum };
+            let n = if average {
+                sum / i128::from(count)
+            } else {
+                sum
+            };
             Value::BigInt(i64::try_from(n).map_err(|_| overflow())?)
         }
         DataType::Money => {
-            let n = if average { sum / i128::from(count) } else { sum };
+            let n = if average {
+                sum / i128::from(count)
+            } else {
+                sum
+            };
             Value::Money(i64::try_from(n).map_err(|_| overflow())?)
         }
-        DataType::Decimal { precision, scale: wanted } => {
+        DataType::Decimal {
+            precision,
+            scale: wanted,
+        } => {
             let units = if average {
                 let lifted = sum.checked_mul(power_of_ten(wanted - scale.min(wanted)));
                 match lifted {
                     Some(lifted) => lifted / i128::from(count),
                     // Too large to scale up first: the lost digits are below any that could be shown.
-                    None => round_div(sum, i128::from(count)).checked_mul(power_of_ten(wanted - scale.min(wanted))).ok_or_else(overflow)?,
+                    None => round_div(sum, i128::from(count))
+                        .checked_mul(power_of_ten(wanted - scale.min(wanted)))
+                        .ok_or_else(overflow)?,
                 }
             } else {
                 sum
@@ -207,7 +291,11 @@ fn exact_result(call: &AggregateCall, sum: i128, count: i64, scale: u8) -> Resul
     Ok(result)
 }
 
-fn text_result(call: &AggregateCall, items: &mut [(Vec<Value>, CompactString)], separator: &str) -> Result<Value> {
+fn text_result(
+    call: &AggregateCall,
+    items: &mut [(Vec<Value>, CompactString)],
+    separator: &str,
+) -> Result<Value> {
     if items.is_empty() {
         return Ok(Value::Null);
     }

@@ -75,9 +75,18 @@ impl AggregateOp {
         self.node.keys.len() + usize::from(self.node.sets.is_some())
     }
 
-    fn accumulate(groups: &mut Groups, node: &AggregateNode, group: usize, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
+    fn accumulate(
+        groups: &mut Groups,
+        node: &AggregateNode,
+        group: usize,
+        row: &[Value],
+        cx: &Ctx<'_>,
+    ) -> Result<()> {
         let count = node.aggregates.len();
-        let accumulators = groups.accumulators.get_mut(group * count..(group + 1) * count).unwrap_or_default();
+        let accumulators = groups
+            .accumulators
+            .get_mut(group * count..(group + 1) * count)
+            .unwrap_or_default();
         for (call, accumulator) in node.aggregates.iter().zip(accumulators) {
             match &call.arg {
                 None => accumulator.add(call, None, row, cx)?,
@@ -90,12 +99,23 @@ impl AggregateOp {
         Ok(())
     }
 
-    fn add_row(&mut self, row: &[Value], set: Option<(usize, &[bool])>, cx: &Ctx<'_>) -> Result<()> {
+    fn add_row(
+        &mut self,
+        row: &[Value],
+        set: Option<(usize, &[bool])>,
+        cx: &Ctx<'_>,
+    ) -> Result<()> {
         let node = self.node.clone();
         self.key.clear();
-        let taken = |position: usize| set.is_none_or(|(_, members)| members.get(position).copied().unwrap_or(false));
+        let taken = |position: usize| {
+            set.is_none_or(|(_, members)| members.get(position).copied().unwrap_or(false))
+        };
         for (position, (column, collation)) in node.keys.iter().zip(&node.collations).enumerate() {
-            let value = if taken(position) { row.get(*column).unwrap_or(&Value::Null) } else { &Value::Null };
+            let value = if taken(position) {
+                row.get(*column).unwrap_or(&Value::Null)
+            } else {
+                &Value::Null
+            };
             write_key(value, *collation, &mut self.key);
         }
         if let Some((number, _)) = set {
@@ -105,14 +125,29 @@ impl AggregateOp {
         if over && set.is_none() && self.groups.table.find(&self.key).is_none() {
             return self.set_aside(row, cx);
         }
-        let (group, new) = self.groups.table.insert(&self.key).ok_or_else(crate::binder::too_complex)?;
+        let (group, new) = self
+            .groups
+            .table
+            .insert(&self.key)
+            .ok_or_else(crate::binder::too_complex)?;
         if new {
             let key = node.keys.iter().enumerate().map(|(position, column)| {
-                if taken(position) { row.get(*column).cloned().unwrap_or(Value::Null) } else { Value::Null }
+                if taken(position) {
+                    row.get(*column).cloned().unwrap_or(Value::Null)
+                } else {
+                    Value::Null
+                }
             });
-            self.groups.keys.push(key.chain(set.map(|(number, _)| Value::Int(number as i32))));
-            self.groups.accumulators.extend(node.aggregates.iter().map(Accumulator::new));
-            let bytes = self.key.len() + 64 + node.aggregates.len() * size_of::<Accumulator>() + row_bytes(row) / 2;
+            self.groups
+                .keys
+                .push(key.chain(set.map(|(number, _)| Value::Int(number as i32))));
+            self.groups
+                .accumulators
+                .extend(node.aggregates.iter().map(Accumulator::new));
+            let bytes = self.key.len()
+                + 64
+                + node.aggregates.len() * size_of::<Accumulator>()
+                + row_bytes(row) / 2;
             self.groups.bytes += bytes;
             cx.reserve(bytes);
         }
@@ -121,7 +156,10 @@ impl AggregateOp {
 
     fn set_aside(&mut self, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
         if self.overflow.is_none() {
-            self.overflow = Some((Partitions::new(cx, PARTITIONS, self.node.input.schema.len())?, 0));
+            self.overflow = Some((
+                Partitions::new(cx, PARTITIONS, self.node.input.schema.len())?,
+                0,
+            ));
         }
         let partition = (hash_bytes(&self.key) >> 48) as usize % PARTITIONS;
         match &mut self.overflow {
@@ -161,15 +199,21 @@ impl AggregateOp {
         match &node.sets {
             None if node.scalar && self.groups.table.len() == 0 => {
                 self.groups.keys.push(node.keys.iter().map(|_| Value::Null));
-                self.groups.accumulators.extend(node.aggregates.iter().map(Accumulator::new));
+                self.groups
+                    .accumulators
+                    .extend(node.aggregates.iter().map(Accumulator::new));
                 self.gave_scalar = true;
             }
             Some(sets) if self.groups.table.len() == 0 => {
                 for (number, members) in sets.iter().enumerate() {
                     if !members.contains(&true) {
                         let nulls = node.keys.iter().map(|_| Value::Null);
-                        self.groups.keys.push(nulls.chain([Value::Int(number as i32)]));
-                        self.groups.accumulators.extend(node.aggregates.iter().map(Accumulator::new));
+                        self.groups
+                            .keys
+                            .push(nulls.chain([Value::Int(number as i32)]));
+                        self.groups
+                            .accumulators
+                            .extend(node.aggregates.iter().map(Accumulator::new));
                     }
                 }
             }
@@ -179,7 +223,9 @@ impl AggregateOp {
 
     /// Aggregates the next partition that was set aside.
     fn next_partition(&mut self, cx: &Ctx<'_>) -> Result<bool> {
-        let Some((mut partitions, at)) = self.overflow.take() else { return Ok(false) };
+        let Some((mut partitions, at)) = self.overflow.take() else {
+            return Ok(false);
+        };
         if at >= PARTITIONS {
             return Ok(false);
         }
@@ -201,14 +247,20 @@ impl AggregateOp {
 
     fn give_groups(&mut self, out: &mut RowBatch) -> Result<()> {
         let count = self.node.aggregates.len();
-        let Some(next) = &mut self.give else { return Ok(()) };
+        let Some(next) = &mut self.give else {
+            return Ok(());
+        };
         while *next < self.groups.keys.len() && !out.is_full() {
             let group = *next;
             *next += 1;
             for value in self.groups.keys.row(group) {
                 out.put(value.clone());
             }
-            let accumulators = self.groups.accumulators.get_mut(group * count..(group + 1) * count).unwrap_or_default();
+            let accumulators = self
+                .groups
+                .accumulators
+                .get_mut(group * count..(group + 1) * count)
+                .unwrap_or_default();
             for (call, accumulator) in self.node.aggregates.iter().zip(accumulators) {
                 out.put(accumulator.finish(call)?);
             }
@@ -235,9 +287,15 @@ impl AggregateOp {
 
     fn same_group(&self, row: &[Value]) -> bool {
         let kept = self.groups.keys.row(0);
-        self.node.keys.iter().zip(&self.node.collations).zip(kept).all(|((column, collation), known)| {
-            row.get(*column).is_some_and(|v| compare_nulls_first(v, known, *collation).is_eq())
-        })
+        self.node
+            .keys
+            .iter()
+            .zip(&self.node.collations)
+            .zip(kept)
+            .all(|((column, collation), known)| {
+                row.get(*column)
+                    .is_some_and(|v| compare_nulls_first(v, known, *collation).is_eq())
+            })
     }
 
     fn next_stream(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
@@ -251,7 +309,9 @@ impl AggregateOp {
                     let empty = self.groups.keys.is_empty();
                     if empty && node.scalar && !self.gave_scalar {
                         self.groups.keys.push(node.keys.iter().map(|_| Value::Null));
-                        self.groups.accumulators.extend(node.aggregates.iter().map(Accumulator::new));
+                        self.groups
+                            .accumulators
+                            .extend(node.aggregates.iter().map(Accumulator::new));
                     } else if empty {
                         break;
                     }
@@ -271,9 +331,14 @@ impl AggregateOp {
                 continue;
             }
             if self.groups.keys.is_empty() {
-                let key = node.keys.iter().map(|c| row.get(*c).cloned().unwrap_or(Value::Null));
+                let key = node
+                    .keys
+                    .iter()
+                    .map(|c| row.get(*c).cloned().unwrap_or(Value::Null));
                 self.groups.keys.push(key);
-                self.groups.accumulators.extend(node.aggregates.iter().map(Accumulator::new));
+                self.groups
+                    .accumulators
+                    .extend(node.aggregates.iter().map(Accumulator::new));
             }
             Self::accumulate(&mut self.groups, &node, 0, row, cx)?;
             self.at += 1;
@@ -290,7 +355,11 @@ fn cx_over(groups: &Groups, cx: &Ctx<'_>) -> bool {
 impl Operator for AggregateOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         out.reset(self.key_width() + self.node.aggregates.len());
-        if self.node.stream { self.next_stream(cx, out) } else { self.next_hash(cx, out) }
+        if self.node.stream {
+            self.next_stream(cx, out)
+        } else {
+            self.next_hash(cx, out)
+        }
     }
 
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {

@@ -5,19 +5,19 @@ use super::context::Ctx;
 use super::expr::{Cond, Expr};
 use super::operator::{Operator, build};
 use super::plan::{Node, Op, Plan};
-use crate::binder::tree::{ColId, ColSet, Coercion, Kind, Scalar, Type};
+use crate::binder::tree::{Coercion, ColId, ColSet, Kind, Scalar, Type};
 use crate::binder::{Binder, BoundQuery, ColumnInfo, NameScope, OutColumn, ScopeEntry, literal};
 use crate::error::{Result, SqlError};
+use crate::host::{Host, TableRef};
+use crate::planner::Planner;
 use crate::planner::rewrite::Rewriter;
 use crate::planner::show::{self, ShownLine};
-use crate::planner::Planner;
-use daruma_syntax::ParseOptions;
-use daruma_value::convert::{ConvertContext, convert};
-use crate::host::{Host, TableRef};
 use crate::sink::OutputColumn;
-use daruma_storage::Stamp;
 use daruma_base::TxnId;
+use daruma_storage::Stamp;
+use daruma_syntax::ParseOptions;
 use daruma_syntax::ast;
+use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{CollationId, DataType, Value};
 use std::sync::Arc;
 
@@ -46,7 +46,9 @@ pub struct ScopeColumn {
 impl Scope {
     /// One table under `name`, all its columns in order.
     pub fn of_table(table: &TableRef, name: &str) -> Scope {
-        Scope { tables: vec![ScopeTable::of_table(table, name)] }
+        Scope {
+            tables: vec![ScopeTable::of_table(table, name)],
+        }
     }
 
     /// Number of values in a row.
@@ -139,8 +141,13 @@ impl<'h> RowStream<'h> {
     fn new(plan: &Arc<Plan>, output: &[usize], host: &'h dyn Host) -> Result<RowStream<'h>> {
         let cx = Ctx::new(plan.clone(), host)?;
         let operator = build(&plan.root, &cx)?;
-        let as_is = output.len() == plan.root.schema.len() && output.iter().enumerate().all(|(i, p)| i == *p);
-        let rows_left = if cx.settings.rowcount == 0 { u64::MAX } else { cx.settings.rowcount };
+        let as_is = output.len() == plan.root.schema.len()
+            && output.iter().enumerate().all(|(i, p)| i == *p);
+        let rows_left = if cx.settings.rowcount == 0 {
+            u64::MAX
+        } else {
+            cx.settings.rowcount
+        };
         Ok(RowStream {
             cx,
             operator,
@@ -153,7 +160,11 @@ impl<'h> RowStream<'h> {
     /// Replaces the content of `batch` with the next rows. False at the end (the batch is empty then).
     pub fn next(&mut self, batch: &mut RowBatch) -> Result<bool> {
         if self.rows_left == 0 {
-            batch.reset(self.output.as_ref().map_or(self.cx.plan.root.schema.len(), Vec::len));
+            batch.reset(
+                self.output
+                    .as_ref()
+                    .map_or(self.cx.plan.root.schema.len(), Vec::len),
+            );
             return Ok(false);
         }
         match &self.output {
@@ -168,7 +179,11 @@ impl<'h> RowStream<'h> {
                     return Ok(false);
                 }
                 for row in self.batch.rows() {
-                    batch.push(output.iter().map(|p| row.get(*p).cloned().unwrap_or(Value::Null)));
+                    batch.push(
+                        output
+                            .iter()
+                            .map(|p| row.get(*p).cloned().unwrap_or(Value::Null)),
+                    );
                 }
             }
         }
@@ -207,7 +222,10 @@ impl ScalarPlan {
 
     /// For many rows: what does not change between them is read once.
     pub fn evaluator<'h>(&'h self, host: &'h dyn Host) -> Result<ScalarEvaluator<'h>> {
-        Ok(ScalarEvaluator { expr: &self.expr, cx: Ctx::new(self.plan.clone(), host)? })
+        Ok(ScalarEvaluator {
+            expr: &self.expr,
+            cx: Ctx::new(self.plan.clone(), host)?,
+        })
     }
 }
 
@@ -231,12 +249,16 @@ pub struct ConditionPlan {
 impl ConditionPlan {
     /// `None` is unknown: WHERE and IF reject it, CHECK accepts it.
     pub fn eval(&self, row: &[Value], host: &dyn Host) -> Result<Option<bool>> {
-        self.condition.eval(row, &Ctx::new(self.plan.clone(), host)?)
+        self.condition
+            .eval(row, &Ctx::new(self.plan.clone(), host)?)
     }
 
     /// For many rows: what does not change between them is read once.
     pub fn evaluator<'h>(&'h self, host: &'h dyn Host) -> Result<ConditionEvaluator<'h>> {
-        Ok(ConditionEvaluator { condition: &self.condition, cx: Ctx::new(self.plan.clone(), host)? })
+        Ok(ConditionEvaluator {
+            condition: &self.condition,
+            cx: Ctx::new(self.plan.clone(), host)?,
+        })
     }
 }
 
@@ -320,15 +342,26 @@ pub(crate) fn stamp_value(stamp: Stamp) -> Value {
 }
 
 fn stamp_from_value(bytes: &[u8; 16]) -> Stamp {
-    let number = |half: &[u8]| half.iter().rev().fold(0u64, |n, b| (n << 8) | u64::from(*b));
+    let number = |half: &[u8]| {
+        half.iter()
+            .rev()
+            .fold(0u64, |n, b| (n << 8) | u64::from(*b))
+    };
     let (txn, version) = bytes.split_at(8);
-    Stamp { txn: TxnId(number(txn)), version: number(version) }
+    Stamp {
+        txn: TxnId(number(txn)),
+        version: number(version),
+    }
 }
 
 /// Binds and plans a query. `INTO` is left to the caller.
 pub fn prepare_select(query: &ast::Query, host: &dyn Host) -> Result<Arc<SelectPlan>> {
     let mut binder = Binder::new(host);
-    let BoundQuery { rel, columns, assignments } = binder.statement(query)?;
+    let BoundQuery {
+        rel,
+        columns,
+        assignments,
+    } = binder.statement(query)?;
     let output_columns = columns.iter().map(|c| binder.output_column(c)).collect();
     let infos = std::mem::take(&mut binder.columns);
     let mut planner = Planner::new(&infos);
@@ -336,23 +369,41 @@ pub fn prepare_select(query: &ast::Query, host: &dyn Host) -> Result<Arc<SelectP
         let ids: Vec<_> = columns.iter().map(|c| c.id).collect();
         let planned = planner.plan(rel, &ids)?;
         let (plan, output) = (Arc::new(planned.plan), planned.output);
-        return Ok(Arc::new(SelectPlan { columns: output_columns, plan, output, assignments: Vec::new(), infos }));
+        return Ok(Arc::new(SelectPlan {
+            columns: output_columns,
+            plan,
+            output,
+            assignments: Vec::new(),
+            infos,
+        }));
     }
     let rel = Rewriter { columns: &infos }.rel(rel);
     let mut required = ColSet::new();
-    assignments.iter().for_each(|a| a.value.columns(&mut required));
+    assignments
+        .iter()
+        .for_each(|a| a.value.columns(&mut required));
     let root = planner.node(&rel, &required)?;
     let mut steps = Vec::with_capacity(assignments.len());
     for mut assignment in assignments {
         planner.rewrite_scalar(&mut assignment.value);
         let value = planner.expr(&assignment.value, &root.schema)?;
-        steps.push(AssignStep { variable: assignment.variable, value, slot: None });
+        steps.push(AssignStep {
+            variable: assignment.variable,
+            value,
+            slot: None,
+        });
     }
     let plan = planner.finish(root);
     for step in &mut steps {
         step.slot = plan.variables.iter().position(|v| **v == *step.variable);
     }
-    Ok(Arc::new(SelectPlan { columns: output_columns, plan: Arc::new(plan), output: Vec::new(), assignments: steps, infos }))
+    Ok(Arc::new(SelectPlan {
+        columns: output_columns,
+        plan: Arc::new(plan),
+        output: Vec::new(),
+        assignments: steps,
+        infos,
+    }))
 }
 
 /// Starts an execution.
@@ -367,10 +418,17 @@ pub fn run_assignment(plan: &Arc<SelectPlan>, host: &dyn Host) -> Result<u64> {
     let mut batch = RowBatch::new();
     let mut rows = 0;
     let mut last: Vec<Option<Value>> = vec![None; plan.assignments.len()];
-    let limit = if cx.settings.rowcount == 0 { u64::MAX } else { cx.settings.rowcount };
+    let limit = if cx.settings.rowcount == 0 {
+        u64::MAX
+    } else {
+        cx.settings.rowcount
+    };
     let outcome = (|| -> Result<()> {
         while rows < limit && operator.next(&cx, &mut batch)? {
-            for row in batch.rows().take(usize::try_from(limit - rows).unwrap_or(usize::MAX)) {
+            for row in batch
+                .rows()
+                .take(usize::try_from(limit - rows).unwrap_or(usize::MAX))
+            {
                 cx.tick(1)?;
                 for (step, last) in plan.assignments.iter().zip(&mut last) {
                     let value = step.value.eval(row, &cx)?;
@@ -414,7 +472,12 @@ fn name_scope(binder: &mut Binder<'_>, scope: &Scope) -> Result<NameScope> {
             })?;
             columns.push((column.name.clone(), id));
         }
-        tables.push(ScopeEntry { name: table.name.clone(), schema: table.schema.clone(), database: None, columns });
+        tables.push(ScopeEntry {
+            name: table.name.clone(),
+            schema: table.schema.clone(),
+            database: None,
+            columns,
+        });
     }
     Ok(NameScope { tables })
 }
@@ -443,7 +506,11 @@ pub fn prepare_scalar(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Resul
 }
 
 /// Binds a condition over the rows of `scope`.
-pub fn prepare_condition(condition: &ast::Condition, scope: &Scope, host: &dyn Host) -> Result<ConditionPlan> {
+pub fn prepare_condition(
+    condition: &ast::Condition,
+    scope: &Scope,
+    host: &dyn Host,
+) -> Result<ConditionPlan> {
     let mut binder = Binder::new(host);
     let names = name_scope(&mut binder, scope)?;
     let mut scalar = binder.condition_in(names, condition)?;
@@ -453,11 +520,19 @@ pub fn prepare_condition(condition: &ast::Condition, scope: &Scope, host: &dyn H
     planner.rewrite_scalar(&mut scalar);
     let schema: Vec<ColId> = (0..scope.width() as ColId).collect();
     let condition = planner.cond(&scalar, &schema)?;
-    Ok(ConditionPlan { plan: Arc::new(planner.finish(no_rows())), condition })
+    Ok(ConditionPlan {
+        plan: Arc::new(planner.finish(no_rows())),
+        condition,
+    })
 }
 
 fn refuse_aggregates(scalar: &Scalar) -> Result<()> {
-    if scalar.any(&|s| matches!(s.kind, Kind::Aggregate(_) | Kind::Window(_) | Kind::Grouping(_))) {
+    if scalar.any(&|s| {
+        matches!(
+            s.kind,
+            Kind::Aggregate(_) | Kind::Window(_) | Kind::Grouping(_)
+        )
+    }) {
         return Err(SqlError::new(
             157,
             15,
@@ -469,7 +544,13 @@ fn refuse_aggregates(scalar: &Scalar) -> Result<()> {
 }
 
 fn no_rows() -> Node {
-    Node { op: Op::One, schema: Vec::new(), rows: 1.0, cost: 0.0, order: Vec::new() }
+    Node {
+        op: Op::One,
+        schema: Vec::new(),
+        rows: 1.0,
+        cost: 0.0,
+        order: Vec::new(),
+    }
 }
 
 /// Binds and plans the search for rows to change.
@@ -485,7 +566,10 @@ pub fn prepare_target(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<Targ
             let mut columns = Vec::with_capacity(entry.columns.len());
             for (name, id) in &entry.columns {
                 ids.push(*id);
-                let column = binder.output_column(&OutColumn { name: name.clone(), id: *id });
+                let column = binder.output_column(&OutColumn {
+                    name: name.clone(),
+                    id: *id,
+                });
                 columns.push(ScopeColumn {
                     name: column.name,
                     data_type: column.data_type,
@@ -493,12 +577,29 @@ pub fn prepare_target(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<Targ
                     nullable: column.nullable,
                 });
             }
-            sources.tables.push(ScopeTable { name: entry.name.clone(), schema: entry.schema.clone(), columns });
+            sources.tables.push(ScopeTable {
+                name: entry.name.clone(),
+                schema: entry.schema.clone(),
+                columns,
+            });
         }
     }
-    let items = bound.items.iter().map(|id| binder.output_column(&OutColumn { name: String::new(), id: *id })).collect();
+    let items = bound
+        .items
+        .iter()
+        .map(|id| {
+            binder.output_column(&OutColumn {
+                name: String::new(),
+                id: *id,
+            })
+        })
+        .collect();
     let ordinal = |id: &ColId| bound.columns.iter().position(|c| c == id);
-    let exposed = bound.exposed.iter().filter_map(|(name, id)| ordinal(id).map(|o| (name.clone(), o))).collect();
+    let exposed = bound
+        .exposed
+        .iter()
+        .filter_map(|(name, id)| ordinal(id).map(|o| (name.clone(), o)))
+        .collect();
     let infos = std::mem::take(&mut binder.columns);
     let planned = Planner::new(&infos).plan(bound.rel, &ids)?;
     Ok(Arc::new(TargetPlan {
@@ -520,15 +621,33 @@ pub fn open_target<'h>(plan: &Arc<TargetPlan>, host: &'h dyn Host) -> Result<Row
 /// Value of a literal written by DDL: a number, a quoted text or NULL, perhaps in parentheses.
 pub fn literal_value(text: &str, data_type: DataType) -> Result<Value> {
     let damaged = || crate::access::damaged("default of an added column is no literal");
-    let expr = daruma_syntax::parse_expression(text, &ParseOptions::default()).map_err(|_| damaged())?;
+    let expr =
+        daruma_syntax::parse_expression(text, &ParseOptions::default()).map_err(|_| damaged())?;
     let (negative, expr) = match &expr {
-        ast::Expr::Unary { op: ast::UnaryOp::Minus, expr } => (true, &**expr),
+        ast::Expr::Unary {
+            op: ast::UnaryOp::Minus,
+            expr,
+        } => (true, &**expr),
         other => (false, other),
     };
-    let ast::Expr::Literal(found) = expr else { return Err(damaged()) };
-    let Scalar { kind: Kind::Const(mut value), ty } = literal(found)? else { return Err(damaged()) };
+    let ast::Expr::Literal(found) = expr else {
+        return Err(damaged());
+    };
+    let Scalar {
+        kind: Kind::Const(mut value),
+        ty,
+    } = literal(found)?
+    else {
+        return Err(damaged());
+    };
     if negative {
         value = daruma_value::arithmetic::negate(&value, ty.data_type)?;
     }
-    Ok(convert(&value, ty.data_type, data_type, None, &ConvertContext::default())?)
+    Ok(convert(
+        &value,
+        ty.data_type,
+        data_type,
+        None,
+        &ConvertContext::default(),
+    )?)
 }

@@ -48,12 +48,16 @@ impl RowBatch {
     #[inline]
     pub fn row(&self, index: usize) -> &[Value] {
         let start = index * self.width;
-        self.values.get(start..start + self.width).unwrap_or_default()
+        self.values
+            .get(start..start + self.width)
+            .unwrap_or_default()
     }
 
     pub fn row_mut(&mut self, index: usize) -> &mut [Value] {
         let start = index * self.width;
-        self.values.get_mut(start..start + self.width).unwrap_or_default()
+        self.values
+            .get_mut(start..start + self.width)
+            .unwrap_or_default()
     }
 
     pub fn rows(&self) -> impl Iterator<Item = &[Value]> {
@@ -93,7 +97,9 @@ impl RowBatch {
 
     #[inline]
     pub fn open_row_mut(&mut self) -> &mut [Value] {
-        self.values.get_mut(self.len * self.width..).unwrap_or_default()
+        self.values
+            .get_mut(self.len * self.width..)
+            .unwrap_or_default()
     }
 
     /// Takes back a row under construction.

@@ -13,23 +13,32 @@ use std::sync::Arc;
 /// Rows that one call may give.
 const SERIES_ROWS_MAX: i64 = 100_000_000;
 
-/// The function of this name, for a first argument of this type.
-pub(crate) fn builtin_table(name: &str, first: Option<Type>) -> Result<Option<Arc<dyn VirtualTable>>> {
+/// The function of this name, for a first argument of this type and this many arguments.
+pub(crate) fn builtin_table(
+    name: &str,
+    first: Option<Type>,
+    count: usize,
+) -> Result<Option<Arc<dyn VirtualTable>>> {
     let table: Arc<dyn VirtualTable> = match name.to_ascii_uppercase().as_str() {
         "STRING_SPLIT" => {
             let ty = first.unwrap_or(Type::new(DataType::NVARCHAR_MAX, true));
-            let data_type = if ty.data_type.is_character() { ty.data_type } else { DataType::NVARCHAR_MAX };
-            Arc::new(StringSplit {
-                columns: vec![
-                    column("value", data_type, ty.collation),
-                    column("ordinal", DataType::BigInt, CollationId::DEFAULT),
-                ],
-            })
+            let data_type = if ty.data_type.is_character() {
+                ty.data_type
+            } else {
+                DataType::NVARCHAR_MAX
+            };
+            let mut columns = vec![column("value", data_type, ty.collation)];
+            if count > 2 {
+                columns.push(column("ordinal", DataType::BigInt, CollationId::DEFAULT));
+            }
+            Arc::new(StringSplit { columns })
         }
         "GENERATE_SERIES" => {
             let data_type = first.map_or(DataType::Int, |t| t.data_type);
             let data_type = common_type(data_type, DataType::Int).unwrap_or(DataType::Int);
-            Arc::new(Series { columns: vec![column("value", data_type, CollationId::DEFAULT)] })
+            Arc::new(Series {
+                columns: vec![column("value", data_type, CollationId::DEFAULT)],
+            })
         }
         _ => return Ok(None),
     };
@@ -37,7 +46,14 @@ pub(crate) fn builtin_table(name: &str, first: Option<Type>) -> Result<Option<Ar
 }
 
 fn column(name: &str, data_type: DataType, collation: CollationId) -> OutputColumn {
-    OutputColumn { name: name.into(), data_type, collation, nullable: false, identity: false, computed: true }
+    OutputColumn {
+        name: name.into(),
+        data_type,
+        collation,
+        nullable: false,
+        identity: false,
+        computed: true,
+    }
 }
 
 struct StringSplit {
@@ -58,7 +74,9 @@ impl VirtualTable for StringSplit {
     }
 
     fn rows(&self, _: &dyn Host, _: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
-        let [Value::Str(text), Value::Str(separator), ..] = arguments else { return Ok(Vec::new()) };
+        let [Value::Str(text), Value::Str(separator), ..] = arguments else {
+            return Ok(Vec::new());
+        };
         let mut chars = separator.chars();
         let (Some(separator), None) = (chars.next(), chars.next()) else {
             return Err(SqlError::new(
@@ -92,13 +110,26 @@ impl VirtualTable for Series {
 
     fn rows(&self, _: &dyn Host, _: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
         let number = |n: usize| arguments.get(n).and_then(Value::as_i64);
-        let (Some(start), Some(stop)) = (number(0), number(1)) else { return Ok(Vec::new()) };
+        let (Some(start), Some(stop)) = (number(0), number(1)) else {
+            return Ok(Vec::new());
+        };
         let step = match arguments.get(2) {
-            None => if stop >= start { 1 } else { -1 },
+            None => {
+                if stop >= start {
+                    1
+                } else {
+                    -1
+                }
+            }
             Some(_) => number(2).unwrap_or(0),
         };
         if step == 0 {
-            return Err(SqlError::new(4199, 16, 1, "Argument value 0 is invalid for argument 3 of generate_series function."));
+            return Err(SqlError::new(
+                4199,
+                16,
+                1,
+                "Argument value 0 is invalid for argument 3 of generate_series function.",
+            ));
         }
         if (stop - start) / step >= SERIES_ROWS_MAX {
             return Err(crate::binder::too_complex());
@@ -107,8 +138,13 @@ impl VirtualTable for Series {
         let mut rows = Vec::new();
         let mut n = start;
         while (step > 0 && n <= stop) || (step < 0 && n >= stop) {
-            rows.push(vec![Value::integer(n, data_type).ok_or_else(|| ValueError::expression_overflow(data_type))?]);
-            let Some(next) = n.checked_add(step) else { break };
+            rows.push(vec![
+                Value::integer(n, data_type)
+                    .ok_or_else(|| ValueError::expression_overflow(data_type))?,
+            ]);
+            let Some(next) = n.checked_add(step) else {
+                break;
+            };
             n = next;
         }
         Ok(rows)

@@ -13,7 +13,7 @@ use daruma_value::Value;
 use daruma_value::convert::ConvertContext;
 use daruma_value::temporal::DateFormat;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -45,6 +45,17 @@ pub struct SubplanState {
     pub batch: RowBatch,
     /// Results by the parameters they depend on.
     pub memo: HashMap<Vec<u8>, Value>,
+    /// Values of an IN subquery that depends on nothing.
+    pub set: Option<ValueSet>,
+}
+
+/// Values of a subquery as keys.
+#[derive(Default)]
+pub struct ValueSet {
+    pub keys: HashSet<Vec<u8>>,
+    pub has_null: bool,
+    /// Approximate numbers: their keys do not meet those of exact ones.
+    pub has_float: bool,
 }
 
 impl<'h> Ctx<'h> {
@@ -64,7 +75,11 @@ impl<'h> Ctx<'h> {
             convert,
             params: RefCell::new(vec![Value::Null; plan.parameters]),
             variables: RefCell::new(variables),
-            subplans: RefCell::new((0..plan.subplans.len()).map(|_| SubplanState::default()).collect()),
+            subplans: RefCell::new(
+                (0..plan.subplans.len())
+                    .map(|_| SubplanState::default())
+                    .collect(),
+            ),
             work: RefCell::default(),
             memory_left: Cell::new(i64::try_from(host.memory_grant_bytes()).unwrap_or(i64::MAX)),
             ticks: Cell::new(0),
@@ -76,7 +91,11 @@ impl<'h> Ctx<'h> {
 
     #[inline]
     pub fn param(&self, slot: usize) -> Value {
-        self.params.borrow().get(slot).cloned().unwrap_or(Value::Null)
+        self.params
+            .borrow()
+            .get(slot)
+            .cloned()
+            .unwrap_or(Value::Null)
     }
 
     #[inline]
@@ -88,7 +107,11 @@ impl<'h> Ctx<'h> {
 
     #[inline]
     pub fn variable(&self, slot: usize) -> Value {
-        self.variables.borrow().get(slot).cloned().unwrap_or(Value::Null)
+        self.variables
+            .borrow()
+            .get(slot)
+            .cloned()
+            .unwrap_or(Value::Null)
     }
 
     pub fn set_variable(&self, slot: usize, value: Value) {
@@ -108,7 +131,9 @@ impl<'h> Ctx<'h> {
         self.ticks.set(0);
         match self.host.cancel().get() {
             None => Ok(()),
-            Some(CancelReason::Attention) => Err(SqlError::new(3617, 11, 1, "Operation cancelled by user.")),
+            Some(CancelReason::Attention) => {
+                Err(SqlError::new(3617, 11, 1, "Operation cancelled by user."))
+            }
             Some(CancelReason::Kill) => Err(SqlError::new(
                 596,
                 21,
@@ -126,7 +151,8 @@ impl<'h> Ctx<'h> {
     }
 
     pub fn release(&self, bytes: usize) {
-        self.memory_left.set(self.memory_left.get() + i64::try_from(bytes).unwrap_or(0));
+        self.memory_left
+            .set(self.memory_left.get() + i64::try_from(bytes).unwrap_or(0));
     }
 
     /// Warning 8153, once for each statement.
@@ -150,12 +176,21 @@ impl<'h> Ctx<'h> {
     }
 
     /// Runs `f` on the state of a subquery with its operator ready at the first row.
-    pub fn with_subplan<T>(&self, id: usize, f: impl FnOnce(&mut SubplanState) -> Result<T>) -> Result<T> {
+    pub fn with_subplan<T>(
+        &self,
+        id: usize,
+        f: impl FnOnce(&mut SubplanState) -> Result<T>,
+    ) -> Result<T> {
         if self.depth.get() >= DEPTH_MAX {
             return Err(crate::binder::too_complex());
         }
         self.depth.set(self.depth.get() + 1);
-        let taken = self.subplans.borrow_mut().get_mut(id).map(std::mem::take).unwrap_or_default();
+        let taken = self
+            .subplans
+            .borrow_mut()
+            .get_mut(id)
+            .map(std::mem::take)
+            .unwrap_or_default();
         let mut state = taken;
         let result = f(&mut state);
         if let Some(place) = self.subplans.borrow_mut().get_mut(id) {
@@ -170,7 +205,9 @@ impl<'h> Ctx<'h> {
         match &mut state.operator {
             Some(operator) => operator.rewind(self),
             None => {
-                let Some(subplan) = self.plan.subplans.get(id) else { return Err(crate::binder::too_complex()) };
+                let Some(subplan) = self.plan.subplans.get(id) else {
+                    return Err(crate::binder::too_complex());
+                };
                 state.operator = Some(build(&subplan.node, self)?);
                 Ok(())
             }

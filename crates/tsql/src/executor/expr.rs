@@ -9,8 +9,8 @@
 //! 2. No evaluation panics: a column that is not there reads as NULL.
 
 use super::context::Ctx;
-use super::subplan;
 use super::function::ScalarFunction;
+use super::subplan;
 use crate::error::Result;
 use daruma_syntax::ast::{CompareOp, ObjectName};
 use daruma_value::collation::LikePattern;
@@ -142,7 +142,14 @@ impl Expr {
             Expr::Slot(slot) => Ok(row.get(*slot).cloned().unwrap_or(Value::Null)),
             Expr::Param(slot) => Ok(cx.param(*slot)),
             Expr::Variable(slot) => Ok(cx.variable(*slot)),
-            Expr::Convert { input, from, to, style, is_try, collation } => {
+            Expr::Convert {
+                input,
+                from,
+                to,
+                style,
+                is_try,
+                collation,
+            } => {
                 let value = input.get(row, cx)?;
                 let style = match style {
                     None => None,
@@ -151,30 +158,48 @@ impl Expr {
                         None => return Ok(Value::Null),
                     },
                 };
-                let context = ConvertContext { collation: *collation, ..cx.convert };
+                let context = ConvertContext {
+                    collation: *collation,
+                    ..cx.convert
+                };
                 Ok(if *is_try {
                     try_convert(&value, *from, *to, style, &context)?
                 } else {
                     convert(&value, *from, *to, style, &context)?
                 })
             }
-            Expr::Arith { op, left, right, result } => {
+            Expr::Arith {
+                op,
+                left,
+                right,
+                result,
+            } => {
                 let (left, right) = (left.get(row, cx)?, right.get(row, cx)?);
                 Ok(arith(*op, &left, &right, *result)?)
             }
-            Expr::Concat { left, right, result } => {
+            Expr::Concat {
+                left,
+                right,
+                result,
+            } => {
                 let (left, right) = (left.get(row, cx)?, right.get(row, cx)?);
                 concat(&left, &right, *result, cx)
             }
-            Expr::Negate(input, data_type) => Ok(arithmetic::negate(&*input.get(row, cx)?, *data_type)?),
-            Expr::BitNot(input, data_type) => Ok(arithmetic::bitwise_not(&*input.get(row, cx)?, *data_type)?),
+            Expr::Negate(input, data_type) => {
+                Ok(arithmetic::negate(&*input.get(row, cx)?, *data_type)?)
+            }
+            Expr::BitNot(input, data_type) => {
+                Ok(arithmetic::bitwise_not(&*input.get(row, cx)?, *data_type)?)
+            }
             Expr::Case { whens, otherwise } => {
                 for (when, then) in whens {
                     if when.eval(row, cx)? == Some(true) {
                         return then.eval(row, cx);
                     }
                 }
-                otherwise.as_ref().map_or(Ok(Value::Null), |e| e.eval(row, cx))
+                otherwise
+                    .as_ref()
+                    .map_or(Ok(Value::Null), |e| e.eval(row, cx))
             }
             Expr::Coalesce(list) => {
                 for expr in list {
@@ -186,15 +211,24 @@ impl Expr {
                 Ok(Value::Null)
             }
             Expr::Call { function, args } => {
-                let args = args.iter().map(|a| a.eval(row, cx)).collect::<Result<Vec<_>>>()?;
+                let args = args
+                    .iter()
+                    .map(|a| a.eval(row, cx))
+                    .collect::<Result<Vec<_>>>()?;
                 function.call(&args, cx)
             }
             Expr::System { name, args } => {
-                let args = args.iter().map(|a| a.eval(row, cx)).collect::<Result<Vec<_>>>()?;
+                let args = args
+                    .iter()
+                    .map(|a| a.eval(row, cx))
+                    .collect::<Result<Vec<_>>>()?;
                 cx.host.system_function(name, &args)
             }
             Expr::UserFunction { name, args } => {
-                let args = args.iter().map(|a| a.eval(row, cx)).collect::<Result<Vec<_>>>()?;
+                let args = args
+                    .iter()
+                    .map(|a| a.eval(row, cx))
+                    .collect::<Result<Vec<_>>>()?;
                 cx.host.call_function(name, &args)
             }
             Expr::NextValue(name) => cx.host.next_sequence_value(name),
@@ -206,15 +240,32 @@ impl Expr {
 
 /// Integer and money sums without the general way round.
 #[inline]
-fn arith(op: BinaryOp, left: &Value, right: &Value, result: DataType) -> std::result::Result<Value, ValueError> {
+fn arith(
+    op: BinaryOp,
+    left: &Value,
+    right: &Value,
+    result: DataType,
+) -> std::result::Result<Value, ValueError> {
     let overflow = || ValueError::expression_overflow(result);
     match (left, right, op) {
-        (Value::Int(a), Value::Int(b), BinaryOp::Add) => a.checked_add(*b).map(Value::Int).ok_or_else(overflow),
-        (Value::Int(a), Value::Int(b), BinaryOp::Subtract) => a.checked_sub(*b).map(Value::Int).ok_or_else(overflow),
-        (Value::Int(a), Value::Int(b), BinaryOp::Multiply) => a.checked_mul(*b).map(Value::Int).ok_or_else(overflow),
-        (Value::BigInt(a), Value::BigInt(b), BinaryOp::Add) => a.checked_add(*b).map(Value::BigInt).ok_or_else(overflow),
-        (Value::Money(a), Value::Money(b), BinaryOp::Add) => a.checked_add(*b).map(Value::Money).ok_or_else(overflow),
-        (Value::Money(a), Value::Money(b), BinaryOp::Subtract) => a.checked_sub(*b).map(Value::Money).ok_or_else(overflow),
+        (Value::Int(a), Value::Int(b), BinaryOp::Add) => {
+            a.checked_add(*b).map(Value::Int).ok_or_else(overflow)
+        }
+        (Value::Int(a), Value::Int(b), BinaryOp::Subtract) => {
+            a.checked_sub(*b).map(Value::Int).ok_or_else(overflow)
+        }
+        (Value::Int(a), Value::Int(b), BinaryOp::Multiply) => {
+            a.checked_mul(*b).map(Value::Int).ok_or_else(overflow)
+        }
+        (Value::BigInt(a), Value::BigInt(b), BinaryOp::Add) => {
+            a.checked_add(*b).map(Value::BigInt).ok_or_else(overflow)
+        }
+        (Value::Money(a), Value::Money(b), BinaryOp::Add) => {
+            a.checked_add(*b).map(Value::Money).ok_or_else(overflow)
+        }
+        (Value::Money(a), Value::Money(b), BinaryOp::Subtract) => {
+            a.checked_sub(*b).map(Value::Money).ok_or_else(overflow)
+        }
         _ => arithmetic::evaluate(op, left, right, result),
     }
 }
@@ -224,8 +275,9 @@ fn concat(left: &Value, right: &Value, result: DataType, cx: &Ctx<'_>) -> Result
         (true, true) => return Ok(Value::Null),
         (true, false) if !cx.settings.concat_null_yields_null => right.clone(),
         (false, true) if !cx.settings.concat_null_yields_null => left.clone(),
-        (false, false) => arithmetic::concatenate(left, right)
-            .ok_or_else(|| ValueError::incompatible_operands(left.natural_type(), right.natural_type(), "add"))?,
+        (false, false) => arithmetic::concatenate(left, right).ok_or_else(|| {
+            ValueError::incompatible_operands(left.natural_type(), right.natural_type(), "add")
+        })?,
         _ => return Ok(Value::Null),
     };
     let length = match &joined {
@@ -236,7 +288,10 @@ fn concat(left: &Value, right: &Value, result: DataType, cx: &Ctx<'_>) -> Result
     match result.declared_len() {
         // Only a sum of lengths beyond the type's limit can be too long.
         Some(len) if !len.is_max() && length > usize::from(len.0) => {
-            Ok(convert(&joined, DataType::NVARCHAR_MAX, result, None, &cx.convert).unwrap_or(joined))
+            Ok(
+                convert(&joined, DataType::NVARCHAR_MAX, result, None, &cx.convert)
+                    .unwrap_or(joined),
+            )
         }
         _ => Ok(joined),
     }
@@ -264,7 +319,12 @@ impl Cond {
     pub fn eval(&self, row: &[Value], cx: &Ctx<'_>) -> Result<Option<bool>> {
         match self {
             Cond::Const(value) => Ok(*value),
-            Cond::Compare { op, left, right, collation } => {
+            Cond::Compare {
+                op,
+                left,
+                right,
+                collation,
+            } => {
                 let (left, right) = (left.get(row, cx)?, right.get(row, cx)?);
                 Ok(compare(&left, &right, *collation).map(|order| holds(*op, order)))
             }
@@ -300,24 +360,40 @@ impl Cond {
                     _ => true,
                 }))
             }
-            Cond::Like { expr, pattern, escape, collation, compiled, trailing_blanks_ignored } => {
+            Cond::Like {
+                expr,
+                pattern,
+                escape,
+                collation,
+                compiled,
+                trailing_blanks_ignored,
+            } => {
                 let text = expr.get(row, cx)?;
-                let Value::Str(text) = &*text else { return Ok(None) };
+                let Value::Str(text) = &*text else {
+                    return Ok(None);
+                };
                 if let Some(compiled) = compiled {
                     return Ok(Some(compiled.matches(text)));
                 }
                 let pattern = pattern.get(row, cx)?;
-                let Value::Str(pattern) = &*pattern else { return Ok(None) };
+                let Value::Str(pattern) = &*pattern else {
+                    return Ok(None);
+                };
                 let escape = escape.as_ref().map(|e| e.get(row, cx)).transpose()?;
                 let escape = match escape.as_deref() {
                     None => None,
                     Some(Value::Str(s)) => Some(s.as_str()),
                     Some(_) => return Ok(None),
                 };
-                let pattern = LikePattern::new(pattern, escape, *collation, *trailing_blanks_ignored)?;
+                let pattern =
+                    LikePattern::new(pattern, escape, *collation, *trailing_blanks_ignored)?;
                 Ok(Some(pattern.matches(text)))
             }
-            Cond::InList { expr, list, collation } => {
+            Cond::InList {
+                expr,
+                list,
+                collation,
+            } => {
                 let value = expr.get(row, cx)?;
                 if value.is_null() {
                     return Ok(None);
@@ -332,7 +408,12 @@ impl Cond {
                 }
                 Ok(result)
             }
-            Cond::InSet { expr, keys, has_null, collation } => {
+            Cond::InSet {
+                expr,
+                keys,
+                has_null,
+                collation,
+            } => {
                 let value = expr.get(row, cx)?;
                 if value.is_null() {
                     return Ok(None);
@@ -348,7 +429,13 @@ impl Cond {
                 })
             }
             Cond::Exists(call) => subplan::exists(call, row, cx).map(Some),
-            Cond::Any { call, op, expr, value, collation } => {
+            Cond::Any {
+                call,
+                op,
+                expr,
+                value,
+                collation,
+            } => {
                 let left = expr.eval(row, cx)?;
                 subplan::any(call, *op, left, value, *collation, row, cx)
             }

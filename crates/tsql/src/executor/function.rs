@@ -14,8 +14,16 @@ const TICKS_PER_MINUTE: i64 = 600_000_000;
 
 /// A function with the static types of its call.
 pub enum ScalarFunction {
-    Value { def: &'static FunctionDef, types: Vec<DataType>, result: DataType, collation: CollationId },
-    AtTimeZone { from: DataType, scale: u8 },
+    Value {
+        def: &'static FunctionDef,
+        types: Vec<DataType>,
+        result: DataType,
+        collation: CollationId,
+    },
+    AtTimeZone {
+        from: DataType,
+        scale: u8,
+    },
 }
 
 impl ScalarFunction {
@@ -28,13 +36,21 @@ impl ScalarFunction {
 
     pub fn call(&self, args: &[Value], cx: &Ctx<'_>) -> Result<Value> {
         match self {
-            ScalarFunction::Value { def, types, result, collation } => {
+            ScalarFunction::Value {
+                def,
+                types,
+                result,
+                collation,
+            } => {
                 let (utc, zone_offset_minutes) = cx.host.now();
                 let context = EvalContext {
                     now: instant(utc),
                     zone_offset_minutes,
                     datefirst: cx.settings.datefirst,
-                    convert: ConvertContext { collation: *collation, ..cx.convert },
+                    convert: ConvertContext {
+                        collation: *collation,
+                        ..cx.convert
+                    },
                     host: &Chance(cx),
                 };
                 Ok(def.eval(args, types, *result, &context)?)
@@ -80,7 +96,9 @@ impl EvalHost for Chance<'_, '_> {
 
 /// `value AT TIME ZONE zone`: the value gets the zone's offset, or is moved into it when it has one already.
 fn at_time_zone(args: &[Value], from: DataType, scale: u8, cx: &Ctx<'_>) -> Result<Value> {
-    let [value, Value::Str(zone)] = args else { return Ok(Value::Null) };
+    let [value, Value::Str(zone)] = args else {
+        return Ok(Value::Null);
+    };
     if value.is_null() {
         return Ok(Value::Null);
     }
@@ -95,10 +113,21 @@ fn at_time_zone(args: &[Value], from: DataType, scale: u8, cx: &Ctx<'_>) -> Resu
     let zone = time_zone(zone).ok_or_else(unknown)?;
     if let Value::DateTimeOffset(given) = value {
         let offset = zone.offset_at_utc(ticks(&given.utc));
-        return Ok(Value::DateTimeOffset(DateTimeOffset { utc: given.utc, offset_minutes: offset }));
+        return Ok(Value::DateTimeOffset(DateTimeOffset {
+            utc: given.utc,
+            offset_minutes: offset,
+        }));
     }
-    let local = convert(value, from, DataType::DateTime2 { scale: 7 }, None, &cx.convert)?;
-    let Value::DateTime2(local) = local else { return Ok(Value::Null) };
+    let local = convert(
+        value,
+        from,
+        DataType::DateTime2 { scale: 7 },
+        None,
+        &cx.convert,
+    )?;
+    let Value::DateTime2(local) = local else {
+        return Ok(Value::Null);
+    };
     let offset = zone.offset_at_local(ticks(&local));
     let utc = ticks(&local) - i64::from(offset) * TICKS_PER_MINUTE;
     let utc = DateTime2 {
@@ -106,7 +135,10 @@ fn at_time_zone(args: &[Value], from: DataType, scale: u8, cx: &Ctx<'_>) -> Resu
         ticks: utc.rem_euclid(TICKS_PER_DAY) as u64,
         scale,
     };
-    Ok(Value::DateTimeOffset(DateTimeOffset { utc, offset_minutes: offset }))
+    Ok(Value::DateTimeOffset(DateTimeOffset {
+        utc,
+        offset_minutes: offset,
+    }))
 }
 
 /// 100 ns since 0001-01-01.
@@ -132,7 +164,9 @@ fn time_zone(name: &str) -> Option<Zone> {
     let (minutes, saving) = match name.to_ascii_lowercase().as_str() {
         "utc" | "coordinated universal time" => (0, None),
         "gmt standard time" => (0, Europe),
-        "w. europe standard time" | "central europe standard time" | "romance standard time"
+        "w. europe standard time"
+        | "central europe standard time"
+        | "romance standard time"
         | "central european standard time" => (60, Europe),
         "e. europe standard time" | "fle standard time" | "gtb standard time" => (120, Europe),
         "eastern standard time" | "us eastern standard time" => (-300, America),
@@ -162,7 +196,8 @@ fn fixed_offset(text: &str) -> Option<i16> {
     };
     let (hours, minutes) = rest.split_once(':')?;
     let (hours, minutes): (i16, i16) = (hours.parse().ok()?, minutes.parse().ok()?);
-    ((0..=14).contains(&hours) && (0..60).contains(&minutes)).then_some(sign * (hours * 60 + minutes))
+    ((0..=14).contains(&hours) && (0..60).contains(&minutes))
+        .then_some(sign * (hours * 60 + minutes))
 }
 
 impl Zone {
@@ -171,18 +206,28 @@ impl Zone {
         // The hour that spring leaves out moves forward; the hour that autumn repeats is standard time.
         let offset = self.offset_at_utc(standard);
         let again = local - i64::from(offset) * TICKS_PER_MINUTE;
-        if self.offset_at_utc(again) == offset { offset } else { self.minutes }
+        if self.offset_at_utc(again) == offset {
+            offset
+        } else {
+            self.minutes
+        }
     }
 
     fn offset_at_utc(&self, utc: i64) -> i16 {
-        if self.saves(utc) { self.minutes + 60 } else { self.minutes }
+        if self.saves(utc) {
+            self.minutes + 60
+        } else {
+            self.minutes
+        }
     }
 
     fn saves(&self, utc: i64) -> bool {
         let days = utc.div_euclid(TICKS_PER_DAY);
         let year = year_of(days);
         let hour = 60 * TICKS_PER_MINUTE;
-        let local_two = |day: i64, offset: i16| day * TICKS_PER_DAY + 2 * hour - i64::from(offset) * TICKS_PER_MINUTE;
+        let local_two = |day: i64, offset: i16| {
+            day * TICKS_PER_DAY + 2 * hour - i64::from(offset) * TICKS_PER_MINUTE
+        };
         match self.saving {
             Saving::None => false,
             Saving::Europe => {
@@ -226,7 +271,11 @@ fn first_sunday(year: i64, month: i64) -> i64 {
 }
 
 fn last_sunday(year: i64, month: i64) -> i64 {
-    let next = if month == 12 { day_number(year + 1, 1) } else { day_number(year, month + 1) };
+    let next = if month == 12 {
+        day_number(year + 1, 1)
+    } else {
+        day_number(year, month + 1)
+    };
     let last = next - 1;
     last - (last.rem_euclid(7) + 1) % 7
 }

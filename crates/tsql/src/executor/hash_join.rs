@@ -74,7 +74,10 @@ impl BuildTable {
         let index = self.rows.len() as u32;
         let mut next = NONE;
         if let Some(key) = key {
-            let (number, new) = self.keys.insert(key).ok_or_else(crate::binder::too_complex)?;
+            let (number, new) = self
+                .keys
+                .insert(key)
+                .ok_or_else(crate::binder::too_complex)?;
             if new {
                 self.heads.push(index);
             } else if let Some(head) = self.heads.get_mut(number as usize) {
@@ -88,12 +91,22 @@ impl BuildTable {
     }
 
     fn find(&self, key: &[u8]) -> u32 {
-        self.keys.find(key).and_then(|n| self.heads.get(n as usize)).copied().unwrap_or(NONE)
+        self.keys
+            .find(key)
+            .and_then(|n| self.heads.get(n as usize))
+            .copied()
+            .unwrap_or(NONE)
     }
 }
 
 /// Key bytes of a row; false when a part is NULL.
-fn key_of(exprs: &[Expr], collations: &[CollationId], row: &[Value], cx: &Ctx<'_>, key: &mut Vec<u8>) -> Result<bool> {
+fn key_of(
+    exprs: &[Expr],
+    collations: &[CollationId],
+    row: &[Value],
+    cx: &Ctx<'_>,
+    key: &mut Vec<u8>,
+) -> Result<bool> {
     key.clear();
     for (expr, collation) in exprs.iter().zip(collations) {
         let value = expr.get(row, cx)?;
@@ -134,11 +147,23 @@ impl HashJoinOp {
                 cx.tick(1)?;
                 let bytes = row_bytes(row);
                 if let Some(spilled) = &mut self.spilled {
-                    let whole = key_of(&self.node.build_keys, &self.node.collations, row, cx, &mut self.key)?;
+                    let whole = key_of(
+                        &self.node.build_keys,
+                        &self.node.collations,
+                        row,
+                        cx,
+                        &mut self.key,
+                    )?;
                     spilled.build.add(partition(whole, &self.key), row)?;
                     continue;
                 }
-                let whole = key_of(&self.node.build_keys, &self.node.collations, row, cx, &mut self.key)?;
+                let whole = key_of(
+                    &self.node.build_keys,
+                    &self.node.collations,
+                    row,
+                    cx,
+                    &mut self.key,
+                )?;
                 self.table.add(whole.then_some(&self.key), row)?;
                 self.table.bytes += bytes;
                 if !cx.reserve(bytes) && self.table.rows.len() >= 1024 {
@@ -157,12 +182,22 @@ impl HashJoinOp {
     fn start_spill(&mut self, cx: &Ctx<'_>) -> Result<()> {
         let mut build = Partitions::new(cx, PARTITIONS, self.node.build.schema.len())?;
         for row in self.table.rows.rows() {
-            let whole = key_of(&self.node.build_keys, &self.node.collations, row, cx, &mut self.key)?;
+            let whole = key_of(
+                &self.node.build_keys,
+                &self.node.collations,
+                row,
+                cx,
+                &mut self.key,
+            )?;
             build.add(partition(whole, &self.key), row)?;
         }
         self.table.clear(self.node.build.schema.len(), cx);
         let probe = Partitions::new(cx, PARTITIONS, self.node.probe.schema.len())?;
-        self.spilled = Some(Spilled { probe, build, at: 0 });
+        self.spilled = Some(Spilled {
+            probe,
+            build,
+            at: 0,
+        });
         Ok(())
     }
 
@@ -171,7 +206,13 @@ impl HashJoinOp {
         while self.probe.next(cx, &mut batch)? {
             for row in batch.rows() {
                 cx.tick(1)?;
-                let whole = key_of(&self.node.probe_keys, &self.node.collations, row, cx, &mut self.key)?;
+                let whole = key_of(
+                    &self.node.probe_keys,
+                    &self.node.collations,
+                    row,
+                    cx,
+                    &mut self.key,
+                )?;
                 if let Some(spilled) = &mut self.spilled {
                     spilled.probe.add(partition(whole, &self.key), row)?;
                 }
@@ -188,12 +229,20 @@ impl HashJoinOp {
     fn load_partition(&mut self, cx: &Ctx<'_>) -> Result<()> {
         self.table.clear(self.node.build.schema.len(), cx);
         self.leftover = 0;
-        let Some(spilled) = &mut self.spilled else { return Ok(()) };
+        let Some(spilled) = &mut self.spilled else {
+            return Ok(());
+        };
         let mut batch = RowBatch::new();
         while spilled.build.read(spilled.at, &mut batch)? {
             for row in batch.rows() {
                 cx.tick(1)?;
-                let whole = key_of(&self.node.build_keys, &self.node.collations, row, cx, &mut self.key)?;
+                let whole = key_of(
+                    &self.node.build_keys,
+                    &self.node.collations,
+                    row,
+                    cx,
+                    &mut self.key,
+                )?;
                 self.table.add(whole.then_some(&self.key), row)?;
             }
         }
@@ -221,8 +270,18 @@ impl HashJoinOp {
 
     fn start_row(&mut self, cx: &Ctx<'_>) -> Result<()> {
         let row = self.probe_batch.row(self.probe_at);
-        let whole = key_of(&self.node.probe_keys, &self.node.collations, row, cx, &mut self.key)?;
-        self.chain = if whole { self.table.find(&self.key) } else { NONE };
+        let whole = key_of(
+            &self.node.probe_keys,
+            &self.node.collations,
+            row,
+            cx,
+            &mut self.key,
+        )?;
+        self.chain = if whole {
+            self.table.find(&self.key)
+        } else {
+            NONE
+        };
         self.started_row = true;
         self.matched = false;
         self.joined.clear();
@@ -301,7 +360,11 @@ impl HashJoinOp {
 
 fn partition(whole: bool, key: &[u8]) -> usize {
     // High bits: the table uses the low ones.
-    if whole { (hash_bytes(key) >> 48) as usize % PARTITIONS } else { 0 }
+    if whole {
+        (hash_bytes(key) >> 48) as usize % PARTITIONS
+    } else {
+        0
+    }
 }
 
 impl Operator for HashJoinOp {
@@ -400,7 +463,9 @@ impl Operator for SetHashOp {
                 for row in self.batch.rows() {
                     cx.tick(1)?;
                     Self::key(&mut self.key, row, &self.node.collations);
-                    self.right_keys.insert(&self.key).ok_or_else(crate::binder::too_complex)?;
+                    self.right_keys
+                        .insert(&self.key)
+                        .ok_or_else(crate::binder::too_complex)?;
                 }
             }
         }
@@ -414,7 +479,10 @@ impl Operator for SetHashOp {
                 if self.right_keys.find(&self.key).is_some() == self.node.except {
                     continue;
                 }
-                let (_, new) = self.seen.insert(&self.key).ok_or_else(crate::binder::too_complex)?;
+                let (_, new) = self
+                    .seen
+                    .insert(&self.key)
+                    .ok_or_else(crate::binder::too_complex)?;
                 if new {
                     out.push_slice(row);
                 }

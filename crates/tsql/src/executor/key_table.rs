@@ -38,7 +38,10 @@ impl KeyTable {
 
     fn key(&self, index: u32) -> &[u8] {
         let index = index as usize;
-        let start = index.checked_sub(1).and_then(|i| self.entries.get(i)).map_or(0, |e| e.end as usize);
+        let start = index
+            .checked_sub(1)
+            .and_then(|i| self.entries.get(i))
+            .map_or(0, |e| e.end as usize);
         let end = self.entries.get(index).map_or(0, |e| e.end as usize);
         self.bytes.get(start..end).unwrap_or_default()
     }
@@ -68,7 +71,9 @@ impl KeyTable {
         if let Some(known) = self.find_hashed(key, hash) {
             return Some((known, false));
         }
-        let index = u32::try_from(self.entries.len()).ok().filter(|n| *n < NONE)?;
+        let index = u32::try_from(self.entries.len())
+            .ok()
+            .filter(|n| *n < NONE)?;
         let end = u32::try_from(self.bytes.len() + key.len()).ok()?;
         if self.entries.len() >= self.buckets.len() {
             self.grow();
@@ -76,7 +81,11 @@ impl KeyTable {
         self.bytes.extend_from_slice(key);
         let mask = self.buckets.len() as u64 - 1;
         let bucket = self.buckets.get_mut((hash & mask) as usize)?;
-        self.entries.push(Entry { hash, next: *bucket, end });
+        self.entries.push(Entry {
+            hash,
+            next: *bucket,
+            end,
+        });
         *bucket = index;
         Some((index, true))
     }

@@ -59,7 +59,12 @@ impl Side {
 impl MergeJoinOp {
     pub fn new(node: Arc<MergeJoinNode>, cx: &Ctx<'_>) -> Result<MergeJoinOp> {
         let side = |node| -> Result<Side> {
-            Ok(Side { operator: build(node, cx)?, batch: RowBatch::new(), at: 0, done: false })
+            Ok(Side {
+                operator: build(node, cx)?,
+                batch: RowBatch::new(),
+                at: 0,
+                done: false,
+            })
         };
         Ok(MergeJoinOp {
             left: side(&node.left)?,
@@ -74,7 +79,13 @@ impl MergeJoinOp {
         })
     }
 
-    fn order(&self, left: &[Value], left_keys: &[usize], right: &[Value], right_keys: &[usize]) -> Option<Ordering> {
+    fn order(
+        &self,
+        left: &[Value],
+        left_keys: &[usize],
+        right: &[Value],
+        right_keys: &[usize],
+    ) -> Option<Ordering> {
         for ((l, r), collation) in left_keys.iter().zip(right_keys).zip(&self.node.collations) {
             match compare(left.get(*l)?, right.get(*r)?, *collation)? {
                 Ordering::Equal => {}
@@ -88,7 +99,10 @@ impl MergeJoinOp {
     fn seek_group(&mut self, cx: &Ctx<'_>) -> Result<bool> {
         let keys: Vec<usize> = (0..self.group_key.len()).collect();
         let left = self.left.row().to_vec();
-        if !self.group_key.is_empty() && self.order(&left, &self.node.left_keys, &self.group_key, &keys) == Some(Ordering::Equal) {
+        if !self.group_key.is_empty()
+            && self.order(&left, &self.node.left_keys, &self.group_key, &keys)
+                == Some(Ordering::Equal)
+        {
             return Ok(true);
         }
         loop {
@@ -96,13 +110,20 @@ impl MergeJoinOp {
                 return Ok(false);
             }
             cx.tick(1)?;
-            match self.order(&left, &self.node.left_keys, self.right.row(), &self.node.right_keys) {
+            match self.order(
+                &left,
+                &self.node.left_keys,
+                self.right.row(),
+                &self.node.right_keys,
+            ) {
                 Some(Ordering::Equal) => break,
                 Some(Ordering::Less) => return Ok(false),
                 Some(Ordering::Greater) => self.right.at += 1,
                 // A NULL on the left meets nobody; one on the right is passed over.
                 None => {
-                    let null = |row: &[Value], keys: &[usize]| keys.iter().any(|k| row.get(*k).is_none_or(Value::is_null));
+                    let null = |row: &[Value], keys: &[usize]| {
+                        keys.iter().any(|k| row.get(*k).is_none_or(Value::is_null))
+                    };
                     if null(&left, &self.node.left_keys) {
                         return Ok(false);
                     }
@@ -112,10 +133,20 @@ impl MergeJoinOp {
         }
         self.group.reset(self.node.right.schema.len());
         let row = self.right.row();
-        self.group_key = self.node.right_keys.iter().map(|k| row.get(*k).cloned().unwrap_or(Value::Null)).collect();
+        self.group_key = self
+            .node
+            .right_keys
+            .iter()
+            .map(|k| row.get(*k).cloned().unwrap_or(Value::Null))
+            .collect();
         let keys: Vec<usize> = (0..self.group_key.len()).collect();
         while self.right.ready(cx)?
-            && self.order(&self.group_key, &keys, self.right.row(), &self.node.right_keys) == Some(Ordering::Equal)
+            && self.order(
+                &self.group_key,
+                &keys,
+                self.right.row(),
+                &self.node.right_keys,
+            ) == Some(Ordering::Equal)
         {
             self.group.push_slice(self.right.batch.row(self.right.at));
             self.right.at += 1;
@@ -179,7 +210,8 @@ impl Operator for MergeJoinOp {
                 self.matched = false;
                 self.group_at = if found { 0 } else { self.group.len() };
                 self.joined.clear();
-                self.joined.extend_from_slice(self.left.batch.row(self.left.at));
+                self.joined
+                    .extend_from_slice(self.left.batch.row(self.left.at));
             }
             self.run_left(cx, out)?;
         }

@@ -30,20 +30,37 @@ pub trait Operator {
 pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
     let width = node.schema.len();
     Ok(match &node.op {
-        Op::One => Box::new(OneOp { done: false, rows: 1 }),
-        Op::Empty => Box::new(OneOp { done: false, rows: 0 }),
+        Op::One => Box::new(OneOp {
+            done: false,
+            rows: 1,
+        }),
+        Op::Empty => Box::new(OneOp {
+            done: false,
+            rows: 0,
+        }),
         Op::Scan(scan) => Box::new(ScanOp::new(scan.clone(), cx)?),
-        Op::Virtual(scan) => Box::new(VirtualOp { node: scan.clone(), rows: None }),
-        Op::Values(rows) => Box::new(ValuesOp { rows: rows.clone(), at: 0, width }),
+        Op::Virtual(scan) => Box::new(VirtualOp {
+            node: scan.clone(),
+            rows: None,
+            at: 0,
+        }),
+        Op::Values(rows) => Box::new(ValuesOp {
+            rows: rows.clone(),
+            at: 0,
+            width,
+        }),
         Op::Filter(filter) => Box::new(FilterOp {
             input: build(&filter.input, cx)?,
             node: filter.clone(),
             batch: RowBatch::new(),
             decided: None,
         }),
-        Op::Compute(compute) => {
-            Box::new(ComputeOp { input: build(&compute.input, cx)?, node: compute.clone(), batch: RowBatch::new(), width })
-        }
+        Op::Compute(compute) => Box::new(ComputeOp {
+            input: build(&compute.input, cx)?,
+            node: compute.clone(),
+            batch: RowBatch::new(),
+            width,
+        }),
         Op::NestedLoop(join) => Box::new(NestedLoopOp::new(join.clone(), cx)?),
         Op::HashJoin(join) => Box::new(HashJoinOp::new(join.clone(), cx)?),
         Op::MergeJoin(join) => Box::new(MergeJoinOp::new(join.clone(), cx)?),
@@ -52,12 +69,20 @@ pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
         Op::Top(top) => Box::new(TopOp::new(top.clone(), cx)?),
         Op::Window(window) => Box::new(WindowOp::new(window.clone(), cx)?),
         Op::Concat(inputs) => {
-            let inputs = inputs.iter().map(|i| build(i, cx)).collect::<Result<Vec<_>>>()?;
+            let inputs = inputs
+                .iter()
+                .map(|i| build(i, cx))
+                .collect::<Result<Vec<_>>>()?;
             Box::new(ConcatOp { inputs, at: 0 })
         }
         Op::SetHash(set) => Box::new(SetHashOp::new(set.clone(), cx)?),
         Op::Recursive(recursive) => Box::new(RecursiveOp::new(recursive.clone(), width, cx)?),
-        Op::WorkTable(id) => Box::new(WorkTableOp { id: *id, rows: None, at: 0, width }),
+        Op::WorkTable(id) => Box::new(WorkTableOp {
+            id: *id,
+            rows: None,
+            at: 0,
+            width,
+        }),
     })
 }
 
@@ -85,7 +110,8 @@ impl Operator for OneOp {
 
 struct VirtualOp {
     node: Arc<VirtualNode>,
-    rows: Option<std::vec::IntoIter<Vec<Value>>>,
+    rows: Option<Vec<Vec<Value>>>,
+    at: usize,
 }
 
 impl Operator for VirtualOp {
@@ -94,24 +120,37 @@ impl Operator for VirtualOp {
         let rows = match &mut self.rows {
             Some(rows) => rows,
             None => {
-                let args = self.node.args.iter().map(|a| a.eval(&[], cx)).collect::<Result<Vec<_>>>()?;
-                let rows = self.node.table.rows(cx.host, self.node.database, &args)?;
-                self.rows.insert(rows.into_iter())
+                let args = self
+                    .node
+                    .args
+                    .iter()
+                    .map(|a| a.eval(&[], cx))
+                    .collect::<Result<Vec<_>>>()?;
+                self.rows
+                    .insert(self.node.table.rows(cx.host, self.node.database, &args)?)
             }
         };
-        for mut row in rows.by_ref() {
+        while let Some(row) = rows.get(self.at)
+            && !out.is_full()
+        {
             cx.tick(1)?;
-            let take = |c: &usize| row.get_mut(*c).map_or(Value::Null, |v| std::mem::replace(v, Value::Null));
-            out.push(self.node.columns.iter().map(take));
-            if out.is_full() {
-                break;
-            }
+            out.push(
+                self.node
+                    .columns
+                    .iter()
+                    .map(|c| row.get(*c).cloned().unwrap_or(Value::Null)),
+            );
+            self.at += 1;
         }
         Ok(!out.is_empty())
     }
 
     fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
-        self.rows = None;
+        self.at = 0;
+        // Within a statement a view shows the same rows; a function's depend on its arguments.
+        if !self.node.args.is_empty() {
+            self.rows = None;
+        }
         Ok(())
     }
 }
@@ -126,7 +165,9 @@ impl Operator for ValuesOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         out.reset(self.width);
         while !out.is_full() {
-            let Some(row) = self.rows.get(self.at) else { break };
+            let Some(row) = self.rows.get(self.at) else {
+                break;
+            };
             for expr in row {
                 let value = expr.eval(&[], cx)?;
                 out.put(value);
@@ -207,7 +248,9 @@ impl Operator for ComputeOp {
             // Values kept are moved; a column kept twice cannot be, so the planner keeps each once.
             let row = self.batch.row_mut(index);
             for position in &self.node.keep {
-                let value = row.get_mut(*position).map_or(Value::Null, |v| std::mem::replace(v, Value::Null));
+                let value = row
+                    .get_mut(*position)
+                    .map_or(Value::Null, |v| std::mem::replace(v, Value::Null));
                 out.put(value);
             }
             out.finish_row();
@@ -275,7 +318,11 @@ impl RecursiveOp {
 impl Operator for RecursiveOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         loop {
-            let more = if self.in_anchor { self.anchor.next(cx, out)? } else { self.step.next(cx, out)? };
+            let more = if self.in_anchor {
+                self.anchor.next(cx, out)?
+            } else {
+                self.step.next(cx, out)?
+            };
             if more {
                 self.keep(out);
                 return Ok(true);

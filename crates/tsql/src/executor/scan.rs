@@ -23,7 +23,6 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-
 pub struct ScanOp {
     node: Arc<ScanNode>,
     view: ReadView,
@@ -47,7 +46,11 @@ enum Range {
 enum LeafBound {
     /// Nothing can pass.
     Never,
-    Compare { position: usize, op: CompareOp, value: i64 },
+    Compare {
+        position: usize,
+        op: CompareOp,
+        value: i64,
+    },
     /// The value is no 64-bit integer: the general filter decides.
     Always,
 }
@@ -57,7 +60,11 @@ impl ScanOp {
         let access = &node.access;
         let view = cx.host.view(&access.table, node.view)?;
         let tree = access.tree(access.index(node.index)?)?;
-        let table = if node.index == 0 { tree.clone() } else { access.tree(access.primary())? };
+        let table = if node.index == 0 {
+            tree.clone()
+        } else {
+            access.tree(access.primary())?
+        };
         Ok(ScanOp {
             view,
             tree,
@@ -178,7 +185,9 @@ impl ScanOp {
     fn look_up(&self, payload: &[u8], cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         let node = &*self.node;
         let (locator, _) = split_entry(payload)?;
-        let Some(entry) = self.table.get(&self.view, locator)? else { return Ok(false) };
+        let Some(entry) = self.table.get(&self.view, locator)? else {
+            return Ok(false);
+        };
         let row = node.access.primary().view(&entry.payload)?;
         let at = out.len();
         for position in &node.looked_up {
@@ -259,7 +268,11 @@ fn leaf_bound(condition: &LeafCond, cx: &Ctx<'_>) -> Result<LeafBound> {
         _ => None,
     };
     Ok(match number {
-        Some(value) => LeafBound::Compare { position: condition.position, op: condition.op, value },
+        Some(value) => LeafBound::Compare {
+            position: condition.position,
+            op: condition.op,
+            value,
+        },
         None => LeafBound::Always,
     })
 }
@@ -269,9 +282,14 @@ fn leaf_passes(bound: &LeafBound, row: &RowView<'_>) -> bool {
     match bound {
         LeafBound::Never => false,
         LeafBound::Always => true,
-        LeafBound::Compare { position, op, value } => match row.i64(*position) {
+        LeafBound::Compare {
+            position,
+            op,
+            value,
+        } => match row.i64(*position) {
             Some(n) => holds(*op, n.cmp(value)),
-            None if row.is_missing(*position) => match units(row.layout().added_default(*position)) {
+            None if row.is_missing(*position) => match units(row.layout().added_default(*position))
+            {
                 Some(n) => holds(*op, n.cmp(value)),
                 None => false,
             },
@@ -333,7 +351,11 @@ fn key_value(expr: &Expr, column: &KeyColumn, cx: &Ctx<'_>) -> Result<KeyValue> 
 fn extreme(value: &Value, column: &KeyColumn) -> Option<(Value, Ordering)> {
     use daruma_value::DataType::*;
     let negative = value.as_f64()? < 0.0;
-    let order = if negative { Ordering::Less } else { Ordering::Greater };
+    let order = if negative {
+        Ordering::Less
+    } else {
+        Ordering::Greater
+    };
     let pick = |low: Value, high: Value| if negative { low } else { high };
     let near = match column.data_type {
         TinyInt => pick(Value::TinyInt(0), Value::TinyInt(u8::MAX)),
@@ -351,7 +373,9 @@ fn extreme(value: &Value, column: &KeyColumn) -> Option<(Value, Ordering)> {
         }
         _ => return None,
     };
-    common_type(value.natural_type(), column.data_type).ok().map(|_| (near, order))
+    common_type(value.natural_type(), column.data_type)
+        .ok()
+        .map(|_| (near, order))
 }
 
 fn key_ranges(seek: &Seek, index: &IndexAccess, cx: &Ctx<'_>) -> Result<Vec<Range>> {
@@ -390,20 +414,41 @@ fn key_ranges(seek: &Seek, index: &IndexAccess, cx: &Ctx<'_>) -> Result<Vec<Rang
         return Ok(prefixes.into_iter().map(Range::Point).collect());
     }
     if seek.low.is_none() && seek.high.is_none() {
-        return Ok(prefixes.into_iter().map(|p| Range::Scan(ScanSpec::prefix(p))).collect());
+        return Ok(prefixes
+            .into_iter()
+            .map(|p| Range::Scan(ScanSpec::prefix(p)))
+            .collect());
     }
-    let Some(column) = index.key.get(seek.equal.len()) else { return Ok(Vec::new()) };
-    let low = seek.low.as_ref().map(|b| bound_value(b, column, cx, true)).transpose()?;
-    let high = seek.high.as_ref().map(|b| bound_value(b, column, cx, false)).transpose()?;
+    let Some(column) = index.key.get(seek.equal.len()) else {
+        return Ok(Vec::new());
+    };
+    let low = seek
+        .low
+        .as_ref()
+        .map(|b| bound_value(b, column, cx, true))
+        .transpose()?;
+    let high = seek
+        .high
+        .as_ref()
+        .map(|b| bound_value(b, column, cx, false))
+        .transpose()?;
     if matches!(low, Some(None)) || matches!(high, Some(None)) {
         return Ok(Vec::new());
     }
     let (low, high) = (low.flatten(), high.flatten());
-    Ok(prefixes.into_iter().map(|p| Range::Scan(range_spec(&p, column, low.as_ref(), high.as_ref()))).collect())
+    Ok(prefixes
+        .into_iter()
+        .map(|p| Range::Scan(range_spec(&p, column, low.as_ref(), high.as_ref())))
+        .collect())
 }
 
 /// The bound as a value of the column; `None` when the comparison can never be true.
-fn bound_value(bound: &SeekBound, column: &KeyColumn, cx: &Ctx<'_>, is_low: bool) -> Result<Option<(Value, bool)>> {
+fn bound_value(
+    bound: &SeekBound,
+    column: &KeyColumn,
+    cx: &Ctx<'_>,
+    is_low: bool,
+) -> Result<Option<(Value, bool)>> {
     Ok(match key_value(&bound.value, column, cx)? {
         KeyValue::Exact(value) => Some((value, bound.inclusive)),
         // Between two values of the column: the nearest one is inside when it lies on the right side.
@@ -412,7 +457,12 @@ fn bound_value(bound: &SeekBound, column: &KeyColumn, cx: &Ctx<'_>, is_low: bool
     })
 }
 
-fn range_spec(prefix: &[u8], column: &KeyColumn, low: Option<&(Value, bool)>, high: Option<&(Value, bool)>) -> ScanSpec {
+fn range_spec(
+    prefix: &[u8],
+    column: &KeyColumn,
+    low: Option<&(Value, bool)>,
+    high: Option<&(Value, bool)>,
+) -> ScanSpec {
     let key = |value: &Value| {
         let mut key = prefix.to_vec();
         column.encode(value, &mut key);
@@ -423,13 +473,29 @@ fn range_spec(prefix: &[u8], column: &KeyColumn, low: Option<&(Value, bool)>, hi
         Some((value, false)) => Some(Bound::PrefixExcluded(key(value))),
         None => None,
     };
-    let open = || if prefix.is_empty() { Bound::Unbounded } else { Bound::PrefixIncluded(prefix.to_vec()) };
+    let open = || {
+        if prefix.is_empty() {
+            Bound::Unbounded
+        } else {
+            Bound::PrefixIncluded(prefix.to_vec())
+        }
+    };
     let after_null = || Bound::PrefixExcluded(key(&Value::Null));
     // NULL is lowest, so an open low end leaves it out; descending keys run the other way.
     let (low, high) = if column.descending {
-        (bound(high).unwrap_or_else(open), bound(low).unwrap_or_else(after_null))
+        (
+            bound(high).unwrap_or_else(open),
+            bound(low).unwrap_or_else(after_null),
+        )
     } else {
-        (bound(low).unwrap_or_else(after_null), bound(high).unwrap_or_else(open))
+        (
+            bound(low).unwrap_or_else(after_null),
+            bound(high).unwrap_or_else(open),
+        )
     };
-    ScanSpec { low, high, direction: Direction::Forward }
+    ScanSpec {
+        low,
+        high,
+        direction: Direction::Forward,
+    }
 }

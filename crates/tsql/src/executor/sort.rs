@@ -41,10 +41,16 @@ struct Run {
 
 pub fn compare_rows(a: &[Value], b: &[Value], keys: &[SortColumn]) -> Ordering {
     for key in keys {
-        let (Some(x), Some(y)) = (a.get(key.position), b.get(key.position)) else { continue };
+        let (Some(x), Some(y)) = (a.get(key.position), b.get(key.position)) else {
+            continue;
+        };
         let order = compare_nulls_first(x, y, key.collation);
         if order != Ordering::Equal {
-            return if key.descending { order.reverse() } else { order };
+            return if key.descending {
+                order.reverse()
+            } else {
+                order
+            };
         }
     }
     Ordering::Equal
@@ -66,7 +72,9 @@ impl SortOp {
     }
 
     fn limit(&self, cx: &Ctx<'_>) -> Result<Option<usize>> {
-        let Some(limit) = &self.node.limit else { return Ok(None) };
+        let Some(limit) = &self.node.limit else {
+            return Ok(None);
+        };
         Ok(match limit.eval(&[], cx)?.as_i64() {
             Some(n) if n >= 0 && (n as u64) <= LIMIT_MAX => Some(n as usize),
             _ => None,
@@ -78,7 +86,8 @@ impl SortOp {
         self.order.extend(0..self.rows.len() as u32);
         let (rows, keys) = (&self.rows, &self.node.keys);
         // Stable, so that equal rows keep their order and results repeat.
-        self.order.sort_by(|a, b| compare_rows(rows.row(*a as usize), rows.row(*b as usize), keys));
+        self.order
+            .sort_by(|a, b| compare_rows(rows.row(*a as usize), rows.row(*b as usize), keys));
     }
 
     /// Keeps the first `limit` rows in order.
@@ -103,7 +112,12 @@ impl SortOp {
             file.add(self.rows.row(*index as usize))?;
         }
         file.finish()?;
-        self.runs.push(Run { file, batch: RowBatch::new(), at: 0, done: false });
+        self.runs.push(Run {
+            file,
+            batch: RowBatch::new(),
+            at: 0,
+            done: false,
+        });
         self.rows.reset(self.width);
         cx.release(self.bytes);
         self.bytes = 0;
@@ -160,7 +174,9 @@ impl SortOp {
                 best = Some(index);
             }
         }
-        let Some(run) = best.and_then(|b| self.runs.get_mut(b)) else { return Ok(false) };
+        let Some(run) = best.and_then(|b| self.runs.get_mut(b)) else {
+            return Ok(false);
+        };
         out.push_slice(run.row());
         run.at += 1;
         if run.at >= run.batch.len() {
@@ -195,10 +211,17 @@ impl Operator for SortOp {
             return Ok(!out.is_empty());
         }
         while !out.is_full() {
-            let Some(index) = self.order.get(self.at) else { break };
+            let Some(index) = self.order.get(self.at) else {
+                break;
+            };
             self.at += 1;
             // Each row leaves once: its values are moved, not copied.
-            out.push(self.rows.row_mut(*index as usize).iter_mut().map(|v| std::mem::replace(v, Value::Null)));
+            out.push(
+                self.rows
+                    .row_mut(*index as usize)
+                    .iter_mut()
+                    .map(|v| std::mem::replace(v, Value::Null)),
+            );
         }
         if out.is_empty() {
             cx.release(self.bytes);

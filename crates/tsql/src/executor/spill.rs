@@ -8,7 +8,9 @@ use super::context::Ctx;
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
 use daruma_base::{Disk, DiskFile, OpenMode};
-use daruma_value::{DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value, VariantValue};
+use daruma_value::{
+    DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value, VariantValue,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +45,11 @@ impl SpillFile {
     pub fn new(cx: &Ctx<'_>, width: usize) -> Result<SpillFile> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let space = cx.host.spill()?;
-        let name = format!("spill-{}-{}.tmp", space.id, NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "spill-{}-{}.tmp",
+            space.id,
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
         let path = space.directory.join(name);
         let file = space.disk.open(&path, OpenMode::CreateNew).map_err(io)?;
         Ok(SpillFile {
@@ -63,7 +69,11 @@ impl SpillFile {
             put(value, &mut self.block)?;
         }
         self.block_rows += 1;
-        if self.block.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
+        if self.block.len() >= BLOCK_BYTES {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -94,7 +104,10 @@ impl SpillFile {
         let mut head = [0; 8];
         self.file.read_at(&mut head, self.read).map_err(io)?;
         let [a, b, c, d, e, f, g, h] = head;
-        let (len, rows) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+        let (len, rows) = (
+            u32::from_le_bytes([a, b, c, d]),
+            u32::from_le_bytes([e, f, g, h]),
+        );
         let mut bytes = vec![0; len as usize];
         self.file.read_at(&mut bytes, self.read + 8).map_err(io)?;
         self.read += 8 + u64::from(len);
@@ -123,7 +136,11 @@ pub struct Partitions {
 
 impl Partitions {
     pub fn new(cx: &Ctx<'_>, count: usize, width: usize) -> Result<Partitions> {
-        Ok(Partitions { files: (0..count).map(|_| SpillFile::new(cx, width)).collect::<Result<_>>()? })
+        Ok(Partitions {
+            files: (0..count)
+                .map(|_| SpillFile::new(cx, width))
+                .collect::<Result<_>>()?,
+        })
     }
 
     pub fn add(&mut self, partition: usize, row: &[Value]) -> Result<()> {
@@ -217,7 +234,9 @@ fn put(value: &Value, out: &mut Vec<u8>) -> Result<()> {
 }
 
 fn length(n: usize) -> Result<[u8; 4]> {
-    u32::try_from(n).map(u32::to_le_bytes).map_err(|_| damaged("value too long"))
+    u32::try_from(n)
+        .map(u32::to_le_bytes)
+        .map_err(|_| damaged("value too long"))
 }
 
 fn put_datetime2(t: &DateTime2, out: &mut Vec<u8>) {
@@ -227,14 +246,18 @@ fn put_datetime2(t: &DateTime2, out: &mut Vec<u8>) {
 }
 
 fn fixed<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N]> {
-    let (head, tail) = rest.split_first_chunk::<N>().ok_or_else(|| damaged("spilled row too short"))?;
+    let (head, tail) = rest
+        .split_first_chunk::<N>()
+        .ok_or_else(|| damaged("spilled row too short"))?;
     *rest = tail;
     Ok(*head)
 }
 
 fn sized<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8]> {
     let len = u32::from_le_bytes(fixed(rest)?) as usize;
-    let (head, tail) = rest.split_at_checked(len).ok_or_else(|| damaged("spilled row too short"))?;
+    let (head, tail) = rest
+        .split_at_checked(len)
+        .ok_or_else(|| damaged("spilled row too short"))?;
     *rest = tail;
     Ok(head)
 }
@@ -272,16 +295,25 @@ fn take(rest: &mut &[u8]) -> Result<Value> {
         }
         13 => {
             let days = u16::from_le_bytes(fixed(rest)?);
-            Value::SmallDateTime(SmallDateTime { days, minutes: u16::from_le_bytes(fixed(rest)?) })
+            Value::SmallDateTime(SmallDateTime {
+                days,
+                minutes: u16::from_le_bytes(fixed(rest)?),
+            })
         }
         14 => {
             let days = i32::from_le_bytes(fixed(rest)?);
-            Value::DateTime(DateTime { days, ticks: u32::from_le_bytes(fixed(rest)?) })
+            Value::DateTime(DateTime {
+                days,
+                ticks: u32::from_le_bytes(fixed(rest)?),
+            })
         }
         15 => Value::DateTime2(take_datetime2(rest)?),
         16 => {
             let offset_minutes = i16::from_le_bytes(fixed(rest)?);
-            Value::DateTimeOffset(DateTimeOffset { utc: take_datetime2(rest)?, offset_minutes })
+            Value::DateTimeOffset(DateTimeOffset {
+                utc: take_datetime2(rest)?,
+                offset_minutes,
+            })
         }
         17 => match std::str::from_utf8(sized(rest)?) {
             Ok(text) => Value::Str(text.into()),
@@ -290,11 +322,15 @@ fn take(rest: &mut &[u8]) -> Result<Value> {
         18 => Value::Bytes(sized(rest)?.to_vec()),
         19 => Value::Guid(fixed(rest)?),
         20 => {
-            let data_type = serde_json::from_slice(sized(rest)?).map_err(|_| damaged("bad variant"))?;
+            let data_type =
+                serde_json::from_slice(sized(rest)?).map_err(|_| damaged("bad variant"))?;
             if rest.first() == Some(&20) {
                 return Err(damaged("nested variant"));
             }
-            Value::Variant(Box::new(VariantValue { data_type, value: take(rest)? }))
+            Value::Variant(Box::new(VariantValue {
+                data_type,
+                value: take(rest)?,
+            }))
         }
         _ => return Err(damaged("unknown spilled value")),
     })

@@ -3,7 +3,7 @@
 //! Theory: the row's values become parameters; the result is remembered by the parameters that the subquery reads, so a
 //! subquery without any runs once, and one that meets the same values again does not run at all.
 
-use super::context::{Ctx, SubplanState};
+use super::context::{Ctx, SubplanState, ValueSet};
 use super::expr::{Expr, SubqueryCall, holds};
 use crate::error::{Result, SqlError};
 use daruma_syntax::ast::CompareOp;
@@ -89,6 +89,19 @@ pub fn any(
     cx: &Ctx<'_>,
 ) -> Result<Option<bool>> {
     bind(call, row, cx)?;
+    let independent = cx
+        .plan
+        .subplans
+        .get(call.subplan)
+        .is_some_and(|s| s.reads.is_empty());
+    if independent && op == CompareOp::Equal && !is_float(&left) {
+        let found = cx.with_subplan(call.subplan, |state| {
+            member(state, call, &left, value, collation, cx)
+        })?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
     let found = remembered(call, Some(&left), collation, cx, |state| {
         cx.restart(call.subplan, state)?;
         let mut unknown = false;
@@ -101,12 +114,73 @@ pub fn any(
                 }
             }
         }
-        Ok(if unknown { Value::Null } else { Value::Bit(false) })
+        Ok(if unknown {
+            Value::Null
+        } else {
+            Value::Bit(false)
+        })
     })?;
     Ok(match found {
         Value::Bit(b) => Some(b),
         _ => None,
     })
+}
+
+/// Is `left` among the values of a subquery that depends on nothing? `None` when keys cannot tell.
+fn member(
+    state: &mut SubplanState,
+    call: &SubqueryCall,
+    left: &Value,
+    value: &Expr,
+    collation: CollationId,
+    cx: &Ctx<'_>,
+) -> Result<Option<Option<bool>>> {
+    let set = match state.set.take() {
+        Some(set) => set,
+        None => {
+            cx.restart(call.subplan, state)?;
+            let mut set = ValueSet::default();
+            while advance(state, cx)? {
+                for row in state.batch.rows() {
+                    let value = value.get(row, cx)?;
+                    if value.is_null() {
+                        set.has_null = true;
+                        continue;
+                    }
+                    set.has_float |= is_float(&value);
+                    let mut key = Vec::new();
+                    write_key(&value, collation, &mut key);
+                    set.keys.insert(key);
+                }
+            }
+            set
+        }
+    };
+    let found = if set.has_float {
+        None
+    } else if left.is_null() {
+        Some(if set.keys.is_empty() && !set.has_null {
+            Some(false)
+        } else {
+            None
+        })
+    } else {
+        let mut key = Vec::new();
+        write_key(left, collation, &mut key);
+        Some(if set.keys.contains(&key) {
+            Some(true)
+        } else if set.has_null {
+            None
+        } else {
+            Some(false)
+        })
+    };
+    state.set = Some(set);
+    Ok(found)
+}
+
+fn is_float(value: &Value) -> bool {
+    matches!(value, Value::Float(_) | Value::Real(_) | Value::Variant(_))
 }
 
 fn advance(state: &mut SubplanState, cx: &Ctx<'_>) -> Result<bool> {

@@ -43,7 +43,12 @@ impl TopOp {
         let skip = match &self.node.offset {
             Some(offset) => match offset.eval(&[], cx)?.as_i64() {
                 Some(n) if n >= 0 => n as u64,
-                _ => return Err(bad_count("The offset specified in a OFFSET clause may not be negative.", 10742)),
+                _ => {
+                    return Err(bad_count(
+                        "The offset specified in a OFFSET clause may not be negative.",
+                        10742,
+                    ));
+                }
             },
             None => 0,
         };
@@ -66,7 +71,12 @@ impl TopOp {
                 }
             },
         };
-        Ok(Limits { skip, left, ties: false, done: left == 0 })
+        Ok(Limits {
+            skip,
+            left,
+            ties: false,
+            done: left == 0,
+        })
     }
 
     /// Rows that a percentage stands for, rounded up; needs them all first.
@@ -100,7 +110,10 @@ impl TopOp {
     }
 
     fn is_tie(&self, row: &[Value]) -> bool {
-        let equal = |(at, collation): &(usize, daruma_value::CollationId)| match (row.get(*at), self.last.get(*at)) {
+        let equal = |(at, collation): &(usize, daruma_value::CollationId)| match (
+            row.get(*at),
+            self.last.get(*at),
+        ) {
             (Some(a), Some(b)) => compare_nulls_first(a, b, *collation).is_eq(),
             _ => false,
         };

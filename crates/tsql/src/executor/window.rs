@@ -56,7 +56,8 @@ impl WindowOp {
             }
             cx.tick(1)?;
             let row = self.batch.row(self.at);
-            if !self.partition.is_empty() && !same(self.partition.row(0), row, &self.node.partition) {
+            if !self.partition.is_empty() && !same(self.partition.row(0), row, &self.node.partition)
+            {
                 return Ok(true);
             }
             self.partition.push_slice(row);
@@ -68,7 +69,13 @@ impl WindowOp {
         let peers = Peers::new(&self.partition, &self.node.order);
         let mut results = Vec::with_capacity(self.node.calls.len());
         for call in &self.node.calls {
-            results.push(run(call, &self.partition, &peers, !self.node.order.is_empty(), cx)?);
+            results.push(run(
+                call,
+                &self.partition,
+                &peers,
+                !self.node.order.is_empty(),
+                cx,
+            )?);
         }
         self.results = results;
         Ok(())
@@ -76,10 +83,12 @@ impl WindowOp {
 }
 
 fn same(a: &[Value], b: &[Value], columns: &[(usize, CollationId)]) -> bool {
-    columns.iter().all(|(at, collation)| match (a.get(*at), b.get(*at)) {
-        (Some(x), Some(y)) => compare_nulls_first(x, y, *collation).is_eq(),
-        _ => false,
-    })
+    columns
+        .iter()
+        .all(|(at, collation)| match (a.get(*at), b.get(*at)) {
+            (Some(x), Some(y)) => compare_nulls_first(x, y, *collation).is_eq(),
+            _ => false,
+        })
 }
 
 /// First and last row of each row's peers.
@@ -94,16 +103,30 @@ impl Peers {
         let mut first = vec![0; n];
         let mut last = vec![n.saturating_sub(1); n];
         for i in 1..n {
-            first[i] = if same(rows.row(i - 1), rows.row(i), order) { first[i - 1] } else { i };
+            first[i] = if same(rows.row(i - 1), rows.row(i), order) {
+                first[i - 1]
+            } else {
+                i
+            };
         }
         for i in (0..n.saturating_sub(1)).rev() {
-            last[i] = if first[i + 1] == first[i] { last[i + 1] } else { i };
+            last[i] = if first[i + 1] == first[i] {
+                last[i + 1]
+            } else {
+                i
+            };
         }
         Peers { first, last }
     }
 }
 
-fn run(call: &WindowStep, rows: &RowBatch, peers: &Peers, ordered: bool, cx: &Ctx<'_>) -> Result<Vec<Value>> {
+fn run(
+    call: &WindowStep,
+    rows: &RowBatch,
+    peers: &Peers,
+    ordered: bool,
+    cx: &Ctx<'_>,
+) -> Result<Vec<Value>> {
     let n = rows.len();
     let each = |f: &dyn Fn(usize) -> Value| (0..n).map(f).collect::<Vec<_>>();
     Ok(match call.function {
@@ -119,7 +142,11 @@ fn run(call: &WindowStep, rows: &RowBatch, peers: &Peers, ordered: bool, cx: &Ct
                 .collect()
         }
         W::PercentRank => each(&|i| {
-            Value::Float(if n > 1 { peers.first[i] as f64 / (n - 1) as f64 } else { 0.0 })
+            Value::Float(if n > 1 {
+                peers.first[i] as f64 / (n - 1) as f64
+            } else {
+                0.0
+            })
         }),
         W::CumeDist => each(&|i| Value::Float((peers.last[i] + 1) as f64 / n as f64)),
         W::NTile => ntile(call, rows, cx)?,
@@ -147,9 +174,15 @@ fn ntile(call: &WindowStep, rows: &RowBatch, cx: &Ctx<'_>) -> Result<Vec<Value>>
     let (small, larger) = (n / buckets, n % buckets);
     let bucket = |i: usize| {
         let in_larger = larger * (small + 1);
-        if i < in_larger { i / (small + 1) } else { larger + (i - in_larger) / small.max(1) }
+        if i < in_larger {
+            i / (small + 1)
+        } else {
+            larger + (i - in_larger) / small.max(1)
+        }
     };
-    Ok((0..n).map(|i| Value::BigInt(bucket(i) as i64 + 1)).collect())
+    Ok((0..n)
+        .map(|i| Value::BigInt(bucket(i) as i64 + 1))
+        .collect())
 }
 
 fn shifted(call: &WindowStep, rows: &RowBatch, cx: &Ctx<'_>) -> Result<Vec<Value>> {
@@ -171,7 +204,11 @@ fn shifted(call: &WindowStep, rows: &RowBatch, cx: &Ctx<'_>) -> Result<Vec<Value
             },
             None => 1,
         };
-        let target = if call.function == W::Lag { i.checked_sub(offset) } else { i.checked_add(offset).filter(|t| *t < n) };
+        let target = if call.function == W::Lag {
+            i.checked_sub(offset)
+        } else {
+            i.checked_add(offset).filter(|t| *t < n)
+        };
         out.push(match (target, call.args.first(), call.args.get(2)) {
             (Some(target), Some(arg), _) => arg.eval(rows.row(target), cx)?,
             (None, _, Some(default)) => default.eval(row, cx)?,
@@ -182,9 +219,19 @@ fn shifted(call: &WindowStep, rows: &RowBatch, cx: &Ctx<'_>) -> Result<Vec<Value
 }
 
 /// First and last row (inclusive) of the frame of row `i`; `None` when it is empty.
-fn frame_of(frame: Option<&WindowFrame>, i: usize, n: usize, peers: &Peers, ordered: bool) -> Option<(usize, usize)> {
+fn frame_of(
+    frame: Option<&WindowFrame>,
+    i: usize,
+    n: usize,
+    peers: &Peers,
+    ordered: bool,
+) -> Option<(usize, usize)> {
     let Some(frame) = frame else {
-        return Some(if ordered { (0, peers.last[i]) } else { (0, n - 1) });
+        return Some(if ordered {
+            (0, peers.last[i])
+        } else {
+            (0, n - 1)
+        });
     };
     let start = match frame.start {
         FrameEnd::UnboundedPreceding => 0,
@@ -205,9 +252,17 @@ fn frame_of(frame: Option<&WindowFrame>, i: usize, n: usize, peers: &Peers, orde
     (start <= end && start < n).then_some((start, end))
 }
 
-fn edge(call: &WindowStep, rows: &RowBatch, peers: &Peers, ordered: bool, cx: &Ctx<'_>) -> Result<Vec<Value>> {
+fn edge(
+    call: &WindowStep,
+    rows: &RowBatch,
+    peers: &Peers,
+    ordered: bool,
+    cx: &Ctx<'_>,
+) -> Result<Vec<Value>> {
     let n = rows.len();
-    let Some(arg) = call.args.first() else { return Ok(vec![Value::Null; n]) };
+    let Some(arg) = call.args.first() else {
+        return Ok(vec![Value::Null; n]);
+    };
     let mut out = Vec::with_capacity(n);
     for i in 0..n {
         let Some((start, end)) = frame_of(call.frame.as_ref(), i, n, peers, ordered) else {
@@ -227,8 +282,16 @@ fn edge(call: &WindowStep, rows: &RowBatch, peers: &Peers, ordered: bool, cx: &C
     Ok(out)
 }
 
-fn aggregate(call: &WindowStep, rows: &RowBatch, peers: &Peers, ordered: bool, cx: &Ctx<'_>) -> Result<Vec<Value>> {
-    let W::Aggregate(function) = call.function else { return Ok(Vec::new()) };
+fn aggregate(
+    call: &WindowStep,
+    rows: &RowBatch,
+    peers: &Peers,
+    ordered: bool,
+    cx: &Ctx<'_>,
+) -> Result<Vec<Value>> {
+    let W::Aggregate(function) = call.function else {
+        return Ok(Vec::new());
+    };
     let n = rows.len();
     let shape = AggregateCall {
         function,
@@ -242,7 +305,12 @@ fn aggregate(call: &WindowStep, rows: &RowBatch, peers: &Peers, ordered: bool, c
     };
     let mut values: Vec<Option<Value>> = Vec::with_capacity(n);
     for i in 0..n {
-        values.push(call.args.first().map(|a| a.eval(rows.row(i), cx)).transpose()?);
+        values.push(
+            call.args
+                .first()
+                .map(|a| a.eval(rows.row(i), cx))
+                .transpose()?,
+        );
     }
     let mut out = Vec::with_capacity(n);
     let mut running = Accumulator::new(&shape);
@@ -285,7 +353,11 @@ impl Operator for WindowOp {
                     out.put(value.clone());
                 }
                 for result in &mut self.results {
-                    out.put(result.get_mut(index).map_or(Value::Null, |v| std::mem::replace(v, Value::Null)));
+                    out.put(
+                        result
+                            .get_mut(index)
+                            .map_or(Value::Null, |v| std::mem::replace(v, Value::Null)),
+                    );
                 }
                 out.finish_row();
             }

@@ -19,8 +19,8 @@ use daruma_value::{CollationId, DataType, Value};
 use std::sync::Arc;
 
 /// Costs, in entries read in order.
-const SEEK: f64 = 4.0;
-const LOOKUP: f64 = 4.0;
+const SEEK: f64 = 1.0;
+const LOOKUP: f64 = 3.0;
 /// IN lists longer than this are not turned into seeks.
 const LIST_MAX: usize = 64;
 
@@ -51,7 +51,10 @@ enum Part {
 impl Path {
     /// Does the seek use a condition that looks at `outer` columns?
     pub(super) fn uses(&self, conditions: &[Scalar], outer: &ColSet) -> bool {
-        self.covered.iter().filter_map(|i| conditions.get(*i)).any(|c| !c.column_set().is_disjoint(outer))
+        self.covered
+            .iter()
+            .filter_map(|i| conditions.get(*i))
+            .any(|c| !c.column_set().is_disjoint(outer))
     }
 }
 
@@ -82,7 +85,9 @@ impl Planner<'_> {
             if scan.forced_index.is_some_and(|f| f != index) {
                 continue;
             }
-            let Some(access) = scan.access.layouts.indexes.get(index) else { continue };
+            let Some(access) = scan.access.layouts.indexes.get(index) else {
+                continue;
+            };
             // A filtered or disabled index does not hold all rows.
             if access.def.disabled || access.def.filter.is_some() {
                 continue;
@@ -132,7 +137,9 @@ impl Planner<'_> {
         let mut fraction = 1.0;
         let mut seeks = 1.0;
         'key: for key in &access.key {
-            let Some(id) = scan.columns.get(key.ordinal).copied() else { break };
+            let Some(id) = scan.columns.get(key.ordinal).copied() else {
+                break;
+            };
             let produced = scan.columns.as_slice();
             for (position, condition) in conditions.iter().enumerate() {
                 let part = match usable(condition, id, key.data_type, key.collation, produced) {
@@ -172,9 +179,17 @@ impl Planner<'_> {
             break;
         }
         let whole = access.def.unique && path.parts.len() == access.key.len();
-        let read = if whole { seeks } else { (rows * fraction).max(1.0) };
+        let read = if whole {
+            seeks
+        } else {
+            (rows * fraction).max(1.0)
+        };
         let all: f64 = conditions.iter().map(|c| self.selectivity(c)).product();
-        path.rows = if whole { seeks.min(rows) } else { (rows * all).max(rows.min(1.0) * 0.01) };
+        path.rows = if whole {
+            seeks.min(rows)
+        } else {
+            (rows * all).max(rows.min(1.0) * 0.01)
+        };
         path.lookup = !access.is_primary() && !self.covers(scan, access, conditions, required);
         path.ordered = ordered(scan, access, &path, want).is_some();
         path.backward = ordered(scan, access, &path, want) == Some(true);
@@ -186,8 +201,16 @@ impl Planner<'_> {
         // Narrow indexes read fewer pages.
         let width = if access.is_primary() { 1.0 } else { 0.6 };
         let lookups = if path.lookup { read * LOOKUP } else { 0.0 };
-        let seek = if path.parts.is_empty() && path.low.is_none() && path.high.is_none() { 0.0 } else { SEEK * seeks };
-        let sort = if path.ordered || want.is_empty() { 0.0 } else { path.rows * path.rows.max(2.0).log2() * 0.3 };
+        let seek = if path.parts.is_empty() && path.low.is_none() && path.high.is_none() {
+            0.0
+        } else {
+            SEEK * seeks
+        };
+        let sort = if path.ordered || want.is_empty() {
+            0.0
+        } else {
+            path.rows * path.rows.max(2.0).log2() * 0.3
+        };
         path.cost = seek + read * width + lookups + sort;
         if scan.force_seek && seek == 0.0 {
             path.cost += 1e12;
@@ -195,48 +218,84 @@ impl Planner<'_> {
         path
     }
 
-    fn covers(&self, scan: &TableScan, access: &IndexAccess, conditions: &[Scalar], required: &ColSet) -> bool {
+    fn covers(
+        &self,
+        scan: &TableScan,
+        access: &IndexAccess,
+        conditions: &[Scalar],
+        required: &ColSet,
+    ) -> bool {
         if scan.target.is_some() {
             return false;
         }
-        let used = |id: &ColId| required.contains(id) || conditions.iter().any(|c| c.column_set().contains(id));
-        scan.columns.iter().enumerate().all(|(ordinal, id)| !used(id) || access.position(ordinal).is_some())
+        let used = |id: &ColId| {
+            required.contains(id) || conditions.iter().any(|c| c.column_set().contains(id))
+        };
+        scan.columns
+            .iter()
+            .enumerate()
+            .all(|(ordinal, id)| !used(id) || access.position(ordinal).is_some())
     }
 
     /// Makes the scan physical.
-    pub(super) fn scan_node(&mut self, scan: &TableScan, conditions: &[Scalar], required: &ColSet, path: Path) -> Result<Node> {
+    pub(super) fn scan_node(
+        &mut self,
+        scan: &TableScan,
+        conditions: &[Scalar],
+        required: &ColSet,
+        path: Path,
+    ) -> Result<Node> {
         let access = scan.access.index(path.index)?.clone();
         if scan.force_seek && path.parts.is_empty() && path.low.is_none() && path.high.is_none() {
             return Err(no_plan());
         }
-        let residual: Vec<&Scalar> =
-            conditions.iter().enumerate().filter(|(i, _)| !path.covered.contains(i)).map(|(_, c)| c).collect();
-        let mut schema: Vec<ColId> = scan.columns.iter().copied().filter(|id| required.contains(id)).collect();
+        let residual: Vec<&Scalar> = conditions
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| !path.covered.contains(i))
+            .map(|(_, c)| c)
+            .collect();
+        let mut schema: Vec<ColId> = scan
+            .columns
+            .iter()
+            .copied()
+            .filter(|id| required.contains(id))
+            .collect();
         let mut needed = ColSet::new();
-        let (leaf, rest): (Vec<&Scalar>, Vec<&Scalar>) =
-            residual.into_iter().partition(|c| leaf_use(c, scan, &access).is_some());
+        let (leaf, rest): (Vec<&Scalar>, Vec<&Scalar>) = residual
+            .into_iter()
+            .partition(|c| leaf_use(c, scan, &access).is_some());
         rest.iter().for_each(|c| c.columns(&mut needed));
         for id in &scan.columns {
             if needed.contains(id) && !schema.contains(id) {
                 schema.push(*id);
             }
         }
-        let target = scan.target.filter(|(key, stamp)| required.contains(key) || required.contains(stamp));
+        let target = scan
+            .target
+            .filter(|(key, stamp)| required.contains(key) || required.contains(stamp));
         if let Some((key, stamp)) = target {
             schema.extend([key, stamp]);
         }
-        let outputs: Vec<ScanOutput> = schema.iter().map(|id| output_of(scan, &access, *id)).collect();
+        let outputs: Vec<ScanOutput> = schema
+            .iter()
+            .map(|id| output_of(scan, &access, *id))
+            .collect();
         let in_index = |id: &ColId| match schema.iter().position(|c| c == id) {
             Some(at) => matches!(outputs.get(at), Some(ScanOutput::Index(_))),
             None => true,
         };
-        let (first, second): (Vec<&Scalar>, Vec<&Scalar>) = rest.into_iter().partition(|c| c.column_set().iter().all(in_index));
+        let (first, second): (Vec<&Scalar>, Vec<&Scalar>) = rest
+            .into_iter()
+            .partition(|c| c.column_set().iter().all(in_index));
         let mut early = ColSet::new();
         first.iter().for_each(|c| c.columns(&mut early));
         let filter = self.all(&first, &schema)?;
         let lookup_filter = self.all(&second, &schema)?;
-        let lookup_needed =
-            |output: &ScanOutput| matches!(output, ScanOutput::Table(_)) || path.lookup && matches!(output, ScanOutput::Key | ScanOutput::Stamp);
+        let lookup_needed = |output: &ScanOutput| {
+            matches!(output, ScanOutput::Table(_))
+                || path.lookup && matches!(output, ScanOutput::Key | ScanOutput::Stamp)
+        };
         let (mut early_at, mut late_at, mut looked_up) = (Vec::new(), Vec::new(), Vec::new());
         for (at, (id, output)) in schema.iter().zip(&outputs).enumerate() {
             if lookup_needed(output) {
@@ -250,12 +309,21 @@ impl Planner<'_> {
         let mut leaf_conditions = Vec::new();
         for condition in leaf {
             if let Some((position, op, value, money)) = leaf_use(condition, scan, &access) {
-                leaf_conditions.push(LeafCond { position, op, value: self.expr(value, &[])?, money });
+                leaf_conditions.push(LeafCond {
+                    position,
+                    op,
+                    value: self.expr(value, &[])?,
+                    money,
+                });
             }
         }
         let seek = self.seek(&path)?;
         let order = node_order(scan, &access, &path, &schema);
-        let view = if scan.target.is_some() { Access::Target } else { Access::Read(scan.hints) };
+        let view = if scan.target.is_some() {
+            Access::Target
+        } else {
+            Access::Read(scan.hints)
+        };
         let node = ScanNode {
             access: scan.access.clone(),
             index: path.index,
@@ -272,7 +340,13 @@ impl Planner<'_> {
             looked_up,
             alias: scan.alias.clone(),
         };
-        Ok(Node { op: Op::Scan(Arc::new(node)), schema, rows: path.rows, cost: path.cost, order })
+        Ok(Node {
+            op: Op::Scan(Arc::new(node)),
+            schema,
+            rows: path.rows,
+            cost: path.cost,
+            order,
+        })
     }
 
     fn all(&mut self, conditions: &[&Scalar], schema: &[ColId]) -> Result<Option<Cond>> {
@@ -301,7 +375,10 @@ impl Planner<'_> {
         }
         let mut bound = |end: &Option<(Scalar, bool)>| -> Result<Option<SeekBound>> {
             match end {
-                Some((value, inclusive)) => Ok(Some(SeekBound { value: self.expr(value, &[])?, inclusive: *inclusive })),
+                Some((value, inclusive)) => Ok(Some(SeekBound {
+                    value: self.expr(value, &[])?,
+                    inclusive: *inclusive,
+                })),
                 None => Ok(None),
             }
         };
@@ -319,22 +396,40 @@ fn output_of(scan: &TableScan, access: &IndexAccess, id: ColId) -> ScanOutput {
             return ScanOutput::Stamp;
         }
     }
-    let ordinal = scan.columns.iter().position(|c| *c == id).unwrap_or(usize::MAX);
+    let ordinal = scan
+        .columns
+        .iter()
+        .position(|c| *c == id)
+        .unwrap_or(usize::MAX);
     match access.position(ordinal) {
         Some(position) => ScanOutput::Index(position),
-        None => ScanOutput::Table(scan.access.primary().position(ordinal).unwrap_or(usize::MAX)),
+        None => ScanOutput::Table(
+            scan.access
+                .primary()
+                .position(ordinal)
+                .unwrap_or(usize::MAX),
+        ),
     }
 }
 
 /// Can a comparand of this type be made a key of the column without a change of meaning?
 fn fits_key(column: DataType, collation: CollationId, value: &Scalar) -> bool {
     let t = value.ty.data_type;
-    let old = |t| matches!(t, DataType::Date | DataType::SmallDateTime | DataType::DateTime | DataType::DateTime2 { .. });
+    let old = |t| {
+        matches!(
+            t,
+            DataType::Date
+                | DataType::SmallDateTime
+                | DataType::DateTime
+                | DataType::DateTime2 { .. }
+        )
+    };
     if column.is_character() {
         return t.is_character() && value.ty.collation == collation;
     }
     if matches!(column, DataType::Float | DataType::Real) {
-        return matches!(t, DataType::Float | DataType::Real) && t == column || t.is_exact_numeric();
+        return matches!(t, DataType::Float | DataType::Real) && t == column
+            || t.is_exact_numeric();
     }
     column.is_exact_numeric() && t.is_exact_numeric()
         || old(column) && old(t)
@@ -383,11 +478,17 @@ fn usable<'s>(
         }
         Kind::InList { expr, list } if expr.as_column() == Some(id) => {
             let same = !data_type.is_character() || expr.ty.collation == collation;
-            let all = list.iter().all(|v| outside(v) && fits_key(data_type, collation, v));
+            let all = list
+                .iter()
+                .all(|v| outside(v) && fits_key(data_type, collation, v));
             (same && all).then_some(Use::List(list))
         }
         Kind::IsNull(expr) if expr.as_column() == Some(id) => Some(Use::Null),
-        Kind::Like { expr, pattern, escape: None } if expr.as_column() == Some(id) && expr.ty.collation == collation => {
+        Kind::Like {
+            expr,
+            pattern,
+            escape: None,
+        } if expr.as_column() == Some(id) && expr.ty.collation == collation => {
             like_range(pattern, collation, data_type)
         }
         _ => None,
@@ -395,8 +496,14 @@ fn usable<'s>(
 }
 
 /// The range of texts that start with a pattern's literal prefix.
-fn like_range<'s>(pattern: &Scalar, collation: CollationId, data_type: DataType) -> Option<Use<'s>> {
-    let Some(Value::Str(text)) = fold(pattern) else { return None };
+fn like_range<'s>(
+    pattern: &Scalar,
+    collation: CollationId,
+    data_type: DataType,
+) -> Option<Use<'s>> {
+    let Some(Value::Str(text)) = fold(pattern) else {
+        return None;
+    };
     // Linguistic collations other than the default may contract characters across the prefix's end.
     if collation != CollationId::DEFAULT && !collation.is_binary() || !data_type.is_character() {
         return None;
@@ -407,9 +514,16 @@ fn like_range<'s>(pattern: &Scalar, collation: CollationId, data_type: DataType)
     if prefix.is_empty() || !prefix.chars().all(|c| c.is_ascii_alphanumeric()) {
         return None;
     }
-    let last = if collation.is_binary() { char::MAX } else { '\u{FFFF}' };
+    let last = if collation.is_binary() {
+        char::MAX
+    } else {
+        '\u{FFFF}'
+    };
     let constant = |s: String| Scalar::constant(Value::str(s), DataType::NVARCHAR_MAX);
-    Some(Use::Prefix(constant(prefix.clone()), constant(format!("{prefix}{last}"))))
+    Some(Use::Prefix(
+        constant(prefix.clone()),
+        constant(format!("{prefix}{last}")),
+    ))
 }
 
 /// An integer or money column of the index against a value fixed for the scan.
@@ -418,7 +532,9 @@ fn leaf_use<'s>(
     scan: &TableScan,
     access: &IndexAccess,
 ) -> Option<(usize, CompareOp, &'s Scalar, bool)> {
-    let Kind::Compare { op, left, right } = &condition.kind else { return None };
+    let Kind::Compare { op, left, right } = &condition.kind else {
+        return None;
+    };
     let (op, column, value) = match (left.as_column(), right.as_column()) {
         (Some(id), _) if scan.columns.contains(&id) => (*op, id, right),
         (_, Some(id)) if scan.columns.contains(&id) => (mirrored(*op), id, left),
@@ -426,7 +542,12 @@ fn leaf_use<'s>(
     };
     if value.column_set().iter().any(|c| scan.columns.contains(c))
         || value.is_volatile()
-        || value.any(&|n| matches!(n.kind, Kind::Subquery(_) | Kind::System { .. } | Kind::UserFunction { .. }))
+        || value.any(&|n| {
+            matches!(
+                n.kind,
+                Kind::Subquery(_) | Kind::System { .. } | Kind::UserFunction { .. }
+            )
+        })
     {
         return None;
     }
@@ -442,7 +563,12 @@ fn leaf_use<'s>(
 }
 
 /// Does the path give the wanted order? `Some(true)`: read backwards.
-fn ordered(scan: &TableScan, access: &IndexAccess, path: &Path, want: &[(ColId, bool)]) -> Option<bool> {
+fn ordered(
+    scan: &TableScan,
+    access: &IndexAccess,
+    path: &Path,
+    want: &[(ColId, bool)],
+) -> Option<bool> {
     if want.is_empty() {
         return Some(false);
     }
@@ -451,8 +577,12 @@ fn ordered(scan: &TableScan, access: &IndexAccess, path: &Path, want: &[(ColId, 
     }
     let mut keys = access.key.iter().skip(path.parts.len()).peekable();
     let mut backward: Option<bool> = None;
-    let fixed: Vec<ColId> =
-        access.key.iter().take(path.parts.len()).filter_map(|k| scan.columns.get(k.ordinal).copied()).collect();
+    let fixed: Vec<ColId> = access
+        .key
+        .iter()
+        .take(path.parts.len())
+        .filter_map(|k| scan.columns.get(k.ordinal).copied())
+        .collect();
     for (id, descending) in want {
         if fixed.contains(id) {
             continue;
@@ -475,13 +605,20 @@ fn ordered(scan: &TableScan, access: &IndexAccess, path: &Path, want: &[(ColId, 
 }
 
 /// Order of the rows that come out, as far as its columns are among them.
-fn node_order(scan: &TableScan, access: &IndexAccess, path: &Path, schema: &[ColId]) -> Vec<(ColId, bool)> {
+fn node_order(
+    scan: &TableScan,
+    access: &IndexAccess,
+    path: &Path,
+    schema: &[ColId],
+) -> Vec<(ColId, bool)> {
     if path.parts.iter().any(|p| matches!(p, Part::List(_))) {
         return Vec::new();
     }
     let mut order = Vec::new();
     for (position, key) in access.key.iter().enumerate() {
-        let Some(id) = scan.columns.get(key.ordinal).copied() else { break };
+        let Some(id) = scan.columns.get(key.ordinal).copied() else {
+            break;
+        };
         if !schema.contains(&id) {
             if position < path.parts.len() {
                 continue;

@@ -30,10 +30,18 @@ impl Planner<'_> {
                 None => Expr::Param(self.parameter(*id)),
             },
             Kind::Variable(name) => Expr::Variable(self.variable(name)),
-            Kind::Convert { input, style, is_try, .. } => Expr::Convert {
+            Kind::Convert {
+                input,
+                style,
+                is_try,
+                ..
+            } => Expr::Convert {
                 from: input.ty.data_type,
                 to: ty.data_type,
-                style: style.as_ref().map(|s| self.expr(s, schema).map(Box::new)).transpose()?,
+                style: style
+                    .as_ref()
+                    .map(|s| self.expr(s, schema).map(Box::new))
+                    .transpose()?,
                 is_try: *is_try,
                 collation: ty.collation,
                 input: Box::new(self.expr(input, schema)?),
@@ -57,17 +65,33 @@ impl Planner<'_> {
                 for (when, then) in whens {
                     compiled.push((self.cond(when, schema)?, self.expr(then, schema)?));
                 }
-                let otherwise = otherwise.as_ref().map(|o| self.expr(o, schema).map(Box::new)).transpose()?;
-                Expr::Case { whens: compiled, otherwise }
+                let otherwise = otherwise
+                    .as_ref()
+                    .map(|o| self.expr(o, schema).map(Box::new))
+                    .transpose()?;
+                Expr::Case {
+                    whens: compiled,
+                    otherwise,
+                }
             }
             Kind::Coalesce(list) => Expr::Coalesce(self.exprs(list, schema)?),
-            Kind::IsNullFn(a, b) => Expr::Coalesce(vec![self.expr(a, schema)?, self.expr(b, schema)?]),
+            Kind::IsNullFn(a, b) => {
+                Expr::Coalesce(vec![self.expr(a, schema)?, self.expr(b, schema)?])
+            }
             Kind::Call { name, args } => self.call(name, args, ty, schema)?,
-            Kind::System { name, args } => Expr::System { name: name.clone(), args: self.exprs(args, schema)? },
-            Kind::UserFunction { name, args } => Expr::UserFunction { name: name.clone(), args: self.exprs(args, schema)? },
+            Kind::System { name, args } => Expr::System {
+                name: name.clone(),
+                args: self.exprs(args, schema)?,
+            },
+            Kind::UserFunction { name, args } => Expr::UserFunction {
+                name: name.clone(),
+                args: self.exprs(args, schema)?,
+            },
             Kind::NextValue(name) => Expr::NextValue(name.clone()),
             Kind::Subquery(sub) => match &sub.kind {
-                SubqueryKind::Scalar(column) => Expr::Subquery(Box::new(self.subplan(&sub.rel, &[*column], schema)?)),
+                SubqueryKind::Scalar(column) => {
+                    Expr::Subquery(Box::new(self.subplan(&sub.rel, &[*column], schema)?))
+                }
                 _ => Expr::Cond(Box::new(self.cond(scalar, schema)?)),
             },
             Kind::Aggregate(_) | Kind::Window(_) | Kind::Grouping(_) => {
@@ -87,12 +111,22 @@ impl Planner<'_> {
         let function = match (functions::lookup(name), ty.data_type) {
             (Some(def), result) => {
                 let types = args.iter().map(|a| a.ty.data_type).collect();
-                ScalarFunction::Value { def, types, result, collation: call_collation(args, ty) }
+                ScalarFunction::Value {
+                    def,
+                    types,
+                    result,
+                    collation: call_collation(args, ty),
+                }
             }
-            (None, DataType::DateTimeOffset { scale }) => ScalarFunction::AtTimeZone { from, scale },
+            (None, DataType::DateTimeOffset { scale }) => {
+                ScalarFunction::AtTimeZone { from, scale }
+            }
             _ => return Err(crate::binder::too_complex()),
         };
-        Ok(Expr::Call { function, args: compiled })
+        Ok(Expr::Call {
+            function,
+            args: compiled,
+        })
     }
 
     pub fn cond(&mut self, scalar: &Scalar, schema: &[ColId]) -> Result<Cond> {
@@ -100,7 +134,9 @@ impl Planner<'_> {
             Kind::Compare { op, left, right } => {
                 if let (Some(l), Some(r)) = (fold(left), fold(right)) {
                     let order = daruma_value::compare(&l, &r, left.ty.collation);
-                    return Ok(Cond::Const(order.map(|o| crate::executor::expr::holds(*op, o))));
+                    return Ok(Cond::Const(
+                        order.map(|o| crate::executor::expr::holds(*op, o)),
+                    ));
                 }
                 Cond::Compare {
                     op: *op,
@@ -109,19 +145,43 @@ impl Planner<'_> {
                     collation: left.ty.collation,
                 }
             }
-            Kind::And(parts) => Cond::And(parts.iter().map(|p| self.cond(p, schema)).collect::<Result<_>>()?),
-            Kind::Or(parts) => Cond::Or(parts.iter().map(|p| self.cond(p, schema)).collect::<Result<_>>()?),
+            Kind::And(parts) => Cond::And(
+                parts
+                    .iter()
+                    .map(|p| self.cond(p, schema))
+                    .collect::<Result<_>>()?,
+            ),
+            Kind::Or(parts) => Cond::Or(
+                parts
+                    .iter()
+                    .map(|p| self.cond(p, schema))
+                    .collect::<Result<_>>()?,
+            ),
             Kind::Not(inner) => Cond::Not(Box::new(self.cond(inner, schema)?)),
             Kind::IsNull(expr) => Cond::IsNull(self.expr(expr, schema)?),
-            Kind::IsDistinct(a, b) => Cond::IsDistinct(self.expr(a, schema)?, self.expr(b, schema)?, a.ty.collation),
-            Kind::Like { expr, pattern, escape } => self.like(expr, pattern, escape.as_deref(), schema)?,
+            Kind::IsDistinct(a, b) => {
+                Cond::IsDistinct(self.expr(a, schema)?, self.expr(b, schema)?, a.ty.collation)
+            }
+            Kind::Like {
+                expr,
+                pattern,
+                escape,
+            } => self.like(expr, pattern, escape.as_deref(), schema)?,
             Kind::InList { expr, list } => self.in_list(expr, list, schema)?,
             Kind::Subquery(sub) => match &sub.kind {
                 SubqueryKind::Exists => Cond::Exists(self.subplan(&sub.rel, &[], schema)?),
                 SubqueryKind::Any { op, expr, value } => {
-                    let needed: Vec<ColId> = value.column_set().intersection(&sub.rel.produced()).copied().collect();
+                    let needed: Vec<ColId> = value
+                        .column_set()
+                        .intersection(&sub.rel.produced())
+                        .copied()
+                        .collect();
                     let call = self.subplan(&sub.rel, &needed, schema)?;
-                    let inner = self.subplans.get(call.subplan).map(|s| s.node.schema.clone()).unwrap_or_default();
+                    let inner = self
+                        .subplans
+                        .get(call.subplan)
+                        .map(|s| s.node.schema.clone())
+                        .unwrap_or_default();
                     Cond::Any {
                         op: *op,
                         expr: self.expr(expr, schema)?,
@@ -146,14 +206,29 @@ impl Planner<'_> {
         })
     }
 
-    fn like(&mut self, expr: &Scalar, pattern: &Scalar, escape: Option<&Scalar>, schema: &[ColId]) -> Result<Cond> {
+    fn like(
+        &mut self,
+        expr: &Scalar,
+        pattern: &Scalar,
+        escape: Option<&Scalar>,
+        schema: &[ColId],
+    ) -> Result<Cond> {
         let collation = expr.ty.collation;
-        let trailing_blanks_ignored = !pattern.ty.data_type.is_unicode() && !expr.ty.data_type.is_unicode();
+        let trailing_blanks_ignored =
+            !pattern.ty.data_type.is_unicode() && !expr.ty.data_type.is_unicode();
         let compiled = match (fold(pattern), escape.map(fold)) {
-            (Some(Value::Str(text)), None) => Some(LikePattern::new(&text, None, collation, trailing_blanks_ignored)?),
-            (Some(Value::Str(text)), Some(Some(Value::Str(escape)))) => {
-                Some(LikePattern::new(&text, Some(&escape), collation, trailing_blanks_ignored)?)
-            }
+            (Some(Value::Str(text)), None) => Some(LikePattern::new(
+                &text,
+                None,
+                collation,
+                trailing_blanks_ignored,
+            )?),
+            (Some(Value::Str(text)), Some(Some(Value::Str(escape)))) => Some(LikePattern::new(
+                &text,
+                Some(&escape),
+                collation,
+                trailing_blanks_ignored,
+            )?),
             _ => None,
         };
         Ok(Cond::Like {
@@ -186,9 +261,18 @@ impl Planner<'_> {
                 write_key(value, collation, &mut key);
                 keys.insert(key);
             }
-            return Ok(Cond::InSet { expr: self.expr(expr, schema)?, keys, has_null, collation });
+            return Ok(Cond::InSet {
+                expr: self.expr(expr, schema)?,
+                keys,
+                has_null,
+                collation,
+            });
         }
-        Ok(Cond::InList { expr: self.expr(expr, schema)?, list: self.exprs(list, schema)?, collation })
+        Ok(Cond::InList {
+            expr: self.expr(expr, schema)?,
+            list: self.exprs(list, schema)?,
+            collation,
+        })
     }
 
     /// Plans a subquery that is evaluated in place.
@@ -205,9 +289,16 @@ impl Planner<'_> {
                 bind.push((Expr::Slot(position), slot));
             }
         }
-        let column = columns.first().and_then(|c| node.schema.iter().position(|s| s == c)).unwrap_or(0);
+        let column = columns
+            .first()
+            .and_then(|c| node.schema.iter().position(|s| s == c))
+            .unwrap_or(0);
         self.subplans.push(Subplan { node, reads });
-        Ok(SubqueryCall { subplan: self.subplans.len() - 1, bind, column })
+        Ok(SubqueryCall {
+            subplan: self.subplans.len() - 1,
+            bind,
+            column,
+        })
     }
 }
 
@@ -227,10 +318,25 @@ pub fn fold(scalar: &Scalar) -> Option<Value> {
     match &scalar.kind {
         Kind::Const(value) => Some(value.clone()),
         Kind::Collate(input) => fold(input),
-        Kind::Convert { input, style: None, is_try: false, .. } if !reads_settings(input, scalar.ty.data_type) => {
+        Kind::Convert {
+            input,
+            style: None,
+            is_try: false,
+            ..
+        } if !reads_settings(input, scalar.ty.data_type) => {
             let value = fold(input)?;
-            let context = ConvertContext { collation: scalar.ty.collation, ..ConvertContext::default() };
-            convert(&value, input.ty.data_type, scalar.ty.data_type, None, &context).ok()
+            let context = ConvertContext {
+                collation: scalar.ty.collation,
+                ..ConvertContext::default()
+            };
+            convert(
+                &value,
+                input.ty.data_type,
+                scalar.ty.data_type,
+                None,
+                &context,
+            )
+            .ok()
         }
         Kind::Arith { op, left, right } => {
             let (left, right) = (fold(left)?, fold(right)?);

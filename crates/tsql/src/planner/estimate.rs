@@ -16,12 +16,21 @@ impl Planner<'_> {
             Ok(tree) => (tree.approximate_count() as f64).max(1.0),
             Err(_) => 1.0,
         };
-        if scan.columns.first().is_some_and(|c| self.distinct.contains_key(c)) {
+        if scan
+            .columns
+            .first()
+            .is_some_and(|c| self.distinct.contains_key(c))
+        {
             return rows;
         }
         for (ordinal, id) in scan.columns.iter().enumerate() {
             let mut distinct = (rows.powf(0.7)).max(rows.min(10.0));
-            if access.def().columns.get(ordinal).is_some_and(|c| c.data_type == daruma_value::DataType::Bit) {
+            if access
+                .def()
+                .columns
+                .get(ordinal)
+                .is_some_and(|c| c.data_type == daruma_value::DataType::Bit)
+            {
                 distinct = 2.0;
             }
             for index in &access.layouts.indexes {
@@ -49,7 +58,11 @@ impl Planner<'_> {
     /// Part of the rows that a condition accepts.
     pub(super) fn selectivity(&self, condition: &Scalar) -> f64 {
         match &condition.kind {
-            Kind::Compare { op: CompareOp::Equal, left, right } => {
+            Kind::Compare {
+                op: CompareOp::Equal,
+                left,
+                right,
+            } => {
                 let distinct = match (self.distinct_of(left), self.distinct_of(right)) {
                     (Some(a), Some(b)) => a.max(b),
                     (Some(a), None) | (None, Some(a)) => a,
@@ -57,10 +70,17 @@ impl Planner<'_> {
                 };
                 1.0 / distinct.max(1.0)
             }
-            Kind::Compare { op: CompareOp::NotEqual, .. } => 0.9,
+            Kind::Compare {
+                op: CompareOp::NotEqual,
+                ..
+            } => 0.9,
             Kind::Compare { .. } => 0.3,
             Kind::And(parts) => parts.iter().map(|p| self.selectivity(p)).product(),
-            Kind::Or(parts) => parts.iter().map(|p| self.selectivity(p)).sum::<f64>().min(1.0),
+            Kind::Or(parts) => parts
+                .iter()
+                .map(|p| self.selectivity(p))
+                .sum::<f64>()
+                .min(1.0),
             Kind::Not(inner) => (1.0 - self.selectivity(inner)).max(0.05),
             Kind::IsNull(_) => 0.05,
             Kind::Like { .. } => 0.1,

@@ -40,36 +40,67 @@ struct Grown {
 }
 
 impl Planner<'_> {
-    pub(super) fn inner_joins(&mut self, join: &Join, above: &[Scalar], required: &ColSet, wish: Wish<'_>) -> Result<Node> {
+    pub(super) fn inner_joins(
+        &mut self,
+        join: &Join,
+        above: &[Scalar],
+        required: &ColSet,
+        wish: Wish<'_>,
+    ) -> Result<Node> {
         let mut rels = Vec::new();
         let mut conditions = above.to_vec();
         gather(join, &mut rels, &mut conditions);
         let mut graph = self.graph(rels, conditions, join.hint);
         let mut needed = required.clone();
         graph.conditions.iter().for_each(|c| c.columns(&mut needed));
-        graph.leaves.iter().for_each(|l| needed.extend(l.depends.iter().copied()));
+        graph
+            .leaves
+            .iter()
+            .for_each(|l| needed.extend(l.depends.iter().copied()));
         for leaf in &mut graph.leaves {
             let node = self.node(&leaf.rel, &needed)?;
             leaf.rows = node.rows;
             leaf.cost = node.cost;
             leaf.node = Some(node);
         }
-        let order = if graph.hint.is_some() { (0..graph.leaves.len()).collect() } else { self.best_order(&graph, &needed) };
+        let order = if graph.hint.is_some() {
+            (0..graph.leaves.len()).collect()
+        } else {
+            self.best_order(&graph, &needed)
+        };
         self.build_joins(graph, &order, &needed, required, wish)
     }
 
     /// Gives each leaf the conditions that only look at it.
     fn graph(&self, rels: Vec<Rel>, conditions: Vec<Scalar>, hint: Option<JoinHint>) -> Graph {
-        let rewriter = Rewriter { columns: self.columns };
+        let rewriter = Rewriter {
+            columns: self.columns,
+        };
         let mut leaves: Vec<Leaf> = rels
             .into_iter()
-            .map(|rel| Leaf { produced: rel.produced(), rel, depends: ColSet::new(), rows: 1.0, cost: 1.0, node: None })
+            .map(|rel| Leaf {
+                produced: rel.produced(),
+                rel,
+                depends: ColSet::new(),
+                rows: 1.0,
+                cost: 1.0,
+                node: None,
+            })
             .collect();
-        let columns: ColSet = leaves.iter().flat_map(|l| l.produced.iter().copied()).collect();
+        let columns: ColSet = leaves
+            .iter()
+            .flat_map(|l| l.produced.iter().copied())
+            .collect();
         let mut between = Vec::new();
         for condition in conditions {
-            let used: ColSet = condition.column_set().intersection(&columns).copied().collect();
-            let home = leaves.iter_mut().find(|l| !used.is_empty() && used.is_subset(&l.produced));
+            let used: ColSet = condition
+                .column_set()
+                .intersection(&columns)
+                .copied()
+                .collect();
+            let home = leaves
+                .iter_mut()
+                .find(|l| !used.is_empty() && used.is_subset(&l.produced));
             match home {
                 Some(leaf) if !condition.is_volatile() => {
                     let rel = std::mem::replace(&mut leaf.rel, Rel::One);
@@ -82,11 +113,18 @@ impl Planner<'_> {
             let outer = leaf.rel.outer_columns();
             leaf.depends = outer.intersection(&columns).copied().collect();
         }
-        Graph { leaves, conditions: between, columns, hint }
+        Graph {
+            leaves,
+            conditions: between,
+            columns,
+            hint,
+        }
     }
 
     fn best_order(&mut self, graph: &Graph, needed: &ColSet) -> Vec<usize> {
-        let mut starts: Vec<usize> = (0..graph.leaves.len()).filter(|i| graph.leaves.get(*i).is_some_and(|l| l.depends.is_empty())).collect();
+        let mut starts: Vec<usize> = (0..graph.leaves.len())
+            .filter(|i| graph.leaves.get(*i).is_some_and(|l| l.depends.is_empty()))
+            .collect();
         starts.sort_by(|a, b| {
             let rows = |i: &usize| graph.leaves.get(*i).map_or(0.0, |l| l.rows);
             rows(a).total_cmp(&rows(b))
@@ -118,9 +156,19 @@ impl Planner<'_> {
                 let fraction: f64 = on.iter().map(|c| self.selectivity(c)).product();
                 let out = (rows * leaf.rows * fraction).max(0.1);
                 let equal = on.iter().any(is_equality);
-                let alone = if equal { leaf.cost + leaf.rows * 1.5 + rows } else { leaf.cost + rows * leaf.rows * 0.2 };
-                let seek = self.seek_path(&leaf.rel, &on, needed, &have).map(|p| rows * p.cost);
-                let step = if !leaf.depends.is_empty() { rows * leaf.cost } else { seek.map_or(alone, |s| s.min(alone)) };
+                let alone = if equal {
+                    leaf.cost + leaf.rows * 1.5 + rows
+                } else {
+                    leaf.cost + rows * leaf.rows * 0.2
+                };
+                let seek = self
+                    .seek_path(&leaf.rel, &on, needed, &have)
+                    .map(|p| rows * p.cost);
+                let step = if !leaf.depends.is_empty() {
+                    rows * leaf.cost
+                } else {
+                    seek.map_or(alone, |s| s.min(alone))
+                };
                 let total = step + out * 0.5;
                 let better = match &best {
                     None => true,
@@ -139,19 +187,35 @@ impl Planner<'_> {
         Some(Grown { order, cost })
     }
 
-    fn build_joins(&mut self, mut graph: Graph, order: &[usize], needed: &ColSet, required: &ColSet, wish: Wish<'_>) -> Result<Node> {
+    fn build_joins(
+        &mut self,
+        mut graph: Graph,
+        order: &[usize],
+        needed: &ColSet,
+        required: &ColSet,
+        wish: Wish<'_>,
+    ) -> Result<Node> {
         let mut used = vec![false; graph.conditions.len()];
         let mut current: Option<Node> = None;
         let mut have = ColSet::new();
         for (step, index) in order.iter().enumerate() {
-            let Some(leaf) = graph.leaves.get_mut(*index) else { continue };
+            let Some(leaf) = graph.leaves.get_mut(*index) else {
+                continue;
+            };
             let alone = leaf.node.take();
             let produced = leaf.produced.clone();
             let Some(left) = current.take() else {
                 let own = wish.order.iter().all(|(id, _)| produced.contains(id));
                 current = Some(match alone {
                     Some(node) if wish.order.is_empty() || !own => node,
-                    _ => self.node_for(&leaf.rel, needed, Wish { order: wish.order, limit: wish.limit })?,
+                    _ => self.node_for(
+                        &leaf.rel,
+                        needed,
+                        Wish {
+                            order: wish.order,
+                            limit: wish.limit,
+                        },
+                    )?,
                 });
                 have.extend(produced);
                 continue;
@@ -159,8 +223,15 @@ impl Planner<'_> {
             have.extend(produced);
             let mut on = Vec::new();
             for (condition, used) in graph.conditions.iter().zip(&mut used) {
-                let within = condition.column_set().intersection(&graph.columns).all(|c| have.contains(c));
-                if !*used && within && !condition.is_volatile() && !condition.column_set().is_disjoint(&graph.columns) {
+                let within = condition
+                    .column_set()
+                    .intersection(&graph.columns)
+                    .all(|c| have.contains(c));
+                if !*used
+                    && within
+                    && !condition.is_volatile()
+                    && !condition.column_set().is_disjoint(&graph.columns)
+                {
                     *used = true;
                     on.push(condition.clone());
                 }
@@ -177,14 +248,33 @@ impl Planner<'_> {
                     keep.extend(leaf.depends.iter().copied());
                 }
             }
-            let Some(leaf) = graph.leaves.get(*index) else { continue };
-            current = Some(self.join_right(left, JoinKind::Inner, &leaf.rel, alone, &on, &keep, graph.hint)?);
+            let Some(leaf) = graph.leaves.get(*index) else {
+                continue;
+            };
+            current = Some(self.join_right(
+                left,
+                JoinKind::Inner,
+                &leaf.rel,
+                alone,
+                &on,
+                &keep,
+                graph.hint,
+            )?);
         }
-        let left_over: Vec<Scalar> =
-            graph.conditions.iter().zip(&used).filter(|(_, used)| !**used).map(|(c, _)| c.clone()).collect();
+        let left_over: Vec<Scalar> = graph
+            .conditions
+            .iter()
+            .zip(&used)
+            .filter(|(_, used)| !**used)
+            .map(|(c, _)| c.clone())
+            .collect();
         match current {
             Some(node) => self.filtered(node, &left_over),
-            None => Ok(super::physical::leaf(crate::executor::plan::Op::One, Vec::new(), 1.0)),
+            None => Ok(super::physical::leaf(
+                crate::executor::plan::Op::One,
+                Vec::new(),
+                1.0,
+            )),
         }
     }
 }
@@ -200,7 +290,8 @@ fn gather(join: &Join, leaves: &mut Vec<Rel>, conditions: &mut Vec<Scalar>) {
 fn gather_side(side: &Rel, leaves: &mut Vec<Rel>, conditions: &mut Vec<Scalar>) {
     match side {
         Rel::Join(inner) if inner.kind == JoinKind::Inner => gather(inner, leaves, conditions),
-        Rel::Filter { input, condition } if matches!(&**input, Rel::Join(j) if j.kind == JoinKind::Inner) => {
+        Rel::Filter { input, condition } if matches!(&**input, Rel::Join(j) if j.kind == JoinKind::Inner) =>
+        {
             condition.clone().conjuncts(conditions);
             gather_side(input, leaves, conditions);
         }
@@ -212,9 +303,17 @@ fn gather_side(side: &Rel, leaves: &mut Vec<Rel>, conditions: &mut Vec<Scalar>) 
 fn conditions_between(graph: &Graph, have: &ColSet, leaf: &Leaf) -> (Vec<Scalar>, bool) {
     let mut on = Vec::new();
     for condition in &graph.conditions {
-        let used: ColSet = condition.column_set().intersection(&graph.columns).copied().collect();
+        let used: ColSet = condition
+            .column_set()
+            .intersection(&graph.columns)
+            .copied()
+            .collect();
         let touches = !used.is_disjoint(&leaf.produced);
-        if touches && used.iter().all(|c| have.contains(c) || leaf.produced.contains(c)) {
+        if touches
+            && used
+                .iter()
+                .all(|c| have.contains(c) || leaf.produced.contains(c))
+        {
             on.push(condition.clone());
         }
     }
@@ -223,5 +322,11 @@ fn conditions_between(graph: &Graph, have: &ColSet, leaf: &Leaf) -> (Vec<Scalar>
 }
 
 fn is_equality(condition: &Scalar) -> bool {
-    matches!(&condition.kind, Kind::Compare { op: daruma_syntax::ast::CompareOp::Equal, .. })
+    matches!(
+        &condition.kind,
+        Kind::Compare {
+            op: daruma_syntax::ast::CompareOp::Equal,
+            ..
+        }
+    )
 }

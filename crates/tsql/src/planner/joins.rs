@@ -34,18 +34,40 @@ enum Method {
 }
 
 impl Planner<'_> {
-    pub(super) fn join(&mut self, join: &Join, above: &[Scalar], required: &ColSet, wish: Wish<'_>) -> Result<Node> {
+    pub(super) fn join(
+        &mut self,
+        join: &Join,
+        above: &[Scalar],
+        required: &ColSet,
+        wish: Wish<'_>,
+    ) -> Result<Node> {
         if join.kind == JoinKind::Inner {
             return self.inner_joins(join, above, required, wish);
         }
         let mut needed = required.clone();
         join.on.iter().for_each(|c| c.columns(&mut needed));
         needed.extend(join.right.outer_columns());
-        let order = if join.kind == JoinKind::Full { &[] } else { wish.order };
+        let order = if join.kind == JoinKind::Full {
+            &[]
+        } else {
+            wish.order
+        };
         let own = join.left.produced();
-        let order = if order.iter().all(|(id, _)| own.contains(id)) { order } else { &[] };
+        let order = if order.iter().all(|(id, _)| own.contains(id)) {
+            order
+        } else {
+            &[]
+        };
         let left = self.node_for(&join.left, &needed, Wish { order, limit: None })?;
-        self.join_right(left, join.kind, &join.right, None, &join.on, required, join.hint)
+        self.join_right(
+            left,
+            join.kind,
+            &join.right,
+            None,
+            &join.on,
+            required,
+            join.hint,
+        )
     }
 
     /// Joins a planned left side with `right`, which may have been planned alone already.
@@ -69,7 +91,14 @@ impl Planner<'_> {
             return self.nested_loop(left, kind, right, on, &needed, required);
         }
         let equalities = equalities(on, &left_columns, &right_columns);
-        let loop_cost = self.seek_path(right, on, &needed, &left_columns).map(|p| left.cost + left.rows * p.cost);
+        let loop_cost = match base_table(right) {
+            Some(_) => self
+                .seek_path(right, on, &needed, &left_columns)
+                .map(|p| left.cost + left.rows * p.cost),
+            None => self
+                .pushed_cost(right, on, &needed)
+                .map(|c| left.cost + left.rows * c),
+        };
         let alone = match alone {
             Some(node) => node,
             None => self.node(right, &needed)?,
@@ -78,10 +107,16 @@ impl Planner<'_> {
         let spool_cost = left.cost + alone.cost + left.rows * alone.rows * 0.2 + 1.0;
         let method = match hint {
             Some(JoinHint::Loop) if kind != JoinKind::Full => {
-                if loop_cost.is_some() { Method::Loop } else { Method::Spool }
+                if loop_cost.is_some() {
+                    Method::Loop
+                } else {
+                    Method::Spool
+                }
             }
             Some(JoinHint::Hash) if !equalities.is_empty() => Method::Hash,
-            Some(JoinHint::Merge) if !equalities.is_empty() && kind != JoinKind::Full => Method::Merge,
+            Some(JoinHint::Merge) if !equalities.is_empty() && kind != JoinKind::Full => {
+                Method::Merge
+            }
             _ if kind == JoinKind::Full => Method::Hash,
             _ if loop_cost.is_some_and(|c| c <= hash_cost || equalities.is_empty()) => Method::Loop,
             _ if equalities.is_empty() => Method::Spool,
@@ -98,11 +133,38 @@ impl Planner<'_> {
     }
 
     /// How the right side would be read for one left row, when it is a table with a fitting index.
-    pub(super) fn seek_path(&mut self, right: &Rel, on: &[Scalar], needed: &ColSet, left: &ColSet) -> Option<Path> {
+    pub(super) fn seek_path(
+        &mut self,
+        right: &Rel,
+        on: &[Scalar],
+        needed: &ColSet,
+        left: &ColSet,
+    ) -> Option<Path> {
         let (scan, mut conditions) = base_table(right)?;
         conditions.extend(on.iter().cloned());
         let path = self.best_path(&scan, &conditions, needed, &[], None);
         path.uses(&conditions, left).then_some(path)
+    }
+
+    /// Cost of a grouped or otherwise derived right side for one left row, when conditions go down into it.
+    fn pushed_cost(&mut self, right: &Rel, on: &[Scalar], needed: &ColSet) -> Option<f64> {
+        if !matches!(
+            right,
+            Rel::Aggregate(_) | Rel::Compute { .. } | Rel::Distinct { .. } | Rel::Set(_)
+        ) {
+            return None;
+        }
+        let rewriter = Rewriter {
+            columns: self.columns,
+        };
+        let pushed = on
+            .iter()
+            .fold(right.clone(), |rel, c| rewriter.push(rel, c.clone()));
+        // A condition that stopped on top would only be checked later.
+        if matches!(pushed, Rel::Filter { .. }) {
+            return None;
+        }
+        self.node(&pushed, needed).ok().map(|n| n.cost)
     }
 
     fn nested_loop(
@@ -114,9 +176,13 @@ impl Planner<'_> {
         needed: &ColSet,
         required: &ColSet,
     ) -> Result<Node> {
-        let rewriter = Rewriter { columns: self.columns };
+        let rewriter = Rewriter {
+            columns: self.columns,
+        };
         // A condition may be checked inside the right side: it decides about pairs either way.
-        let inner_rel = on.iter().fold(right.clone(), |rel, c| rewriter.push(rel, c.clone()));
+        let inner_rel = on
+            .iter()
+            .fold(right.clone(), |rel, c| rewriter.push(rel, c.clone()));
         let outer = inner_rel.outer_columns();
         let inner = self.node(&inner_rel, needed)?;
         let mut bind = Vec::new();
@@ -130,12 +196,30 @@ impl Planner<'_> {
         Ok(self.loop_node(left, kind, inner, bind, None, false, rows, cost, required))
     }
 
-    fn spooled(&mut self, left: Node, kind: JoinKind, inner: Node, on: &[Scalar], required: &ColSet, fraction: f64) -> Result<Node> {
+    fn spooled(
+        &mut self,
+        left: Node,
+        kind: JoinKind,
+        inner: Node,
+        on: &[Scalar],
+        required: &ColSet,
+        fraction: f64,
+    ) -> Result<Node> {
         let joined: Vec<ColId> = left.schema.iter().chain(&inner.schema).copied().collect();
         let condition = self.condition(on, &joined)?;
         let rows = left.rows * inner.rows * fraction;
         let cost = left.cost + inner.cost + left.rows * inner.rows * 0.2;
-        Ok(self.loop_node(left, kind, inner, Vec::new(), condition, true, rows, cost, required))
+        Ok(self.loop_node(
+            left,
+            kind,
+            inner,
+            Vec::new(),
+            condition,
+            true,
+            rows,
+            cost,
+            required,
+        ))
     }
 
     fn loop_node(
@@ -153,8 +237,22 @@ impl Planner<'_> {
         let (schema, output) = joined_schema(&outer.schema, &inner.schema, kind, required);
         let rows = joined_rows(kind, outer.rows, rows);
         let order = kept_order(&outer.order, &schema);
-        let node = NestedLoopNode { kind, outer, inner, bind, on, spool, output };
-        Node { op: Op::NestedLoop(Arc::new(node)), schema, rows, cost, order }
+        let node = NestedLoopNode {
+            kind,
+            outer,
+            inner,
+            bind,
+            on,
+            spool,
+            output,
+        };
+        Node {
+            op: Op::NestedLoop(Arc::new(node)),
+            schema,
+            rows,
+            cost,
+            order,
+        }
     }
 
     fn condition(&mut self, on: &[Scalar], schema: &[ColId]) -> Result<Option<Cond>> {
@@ -162,7 +260,11 @@ impl Planner<'_> {
         for condition in on {
             parts.push(self.cond(condition, schema)?);
         }
-        Ok(if parts.is_empty() { None } else { Some(all_of(parts)) })
+        Ok(if parts.is_empty() {
+            None
+        } else {
+            Some(all_of(parts))
+        })
     }
 
     fn hash_join(
@@ -181,7 +283,9 @@ impl Planner<'_> {
         let swap = kind == JoinKind::Inner && right.rows > left.rows * 1.2;
         let (probe, build) = if swap { (right, left) } else { (left, right) };
         if swap {
-            equalities.iter_mut().for_each(|e| std::mem::swap(&mut e.left, &mut e.right));
+            equalities
+                .iter_mut()
+                .for_each(|e| std::mem::swap(&mut e.left, &mut e.right));
         }
         let residual: Vec<Scalar> = rest(on, &equalities);
         let joined: Vec<ColId> = probe.schema.iter().chain(&build.schema).copied().collect();
@@ -193,8 +297,23 @@ impl Planner<'_> {
             collations.push(equality.collation);
         }
         let (schema, output) = joined_schema(&probe.schema, &build.schema, kind, required);
-        let node = HashJoinNode { kind, probe, build, probe_keys, build_keys, collations, residual, output };
-        Ok(Node { op: Op::HashJoin(Arc::new(node)), schema, rows, cost, order: Vec::new() })
+        let node = HashJoinNode {
+            kind,
+            probe,
+            build,
+            probe_keys,
+            build_keys,
+            collations,
+            residual,
+            output,
+        };
+        Ok(Node {
+            op: Op::HashJoin(Arc::new(node)),
+            schema,
+            rows,
+            cost,
+            order: Vec::new(),
+        })
     }
 
     fn merge_join(
@@ -215,30 +334,69 @@ impl Planner<'_> {
             Some(used) => (left, right, used),
             None => {
                 // Asked for by a hint: sort both sides.
-                let used: Vec<usize> = (0..equalities.len()).filter(|i| equalities.get(*i).is_some_and(plain)).collect();
+                let used: Vec<usize> = (0..equalities.len())
+                    .filter(|i| equalities.get(*i).is_some_and(plain))
+                    .collect();
                 let side = |pick: fn(&Equality) -> &Scalar| -> Vec<(ColId, bool)> {
-                    used.iter().filter_map(|i| equalities.get(*i).and_then(|e| pick(e).as_column())).map(|c| (c, false)).collect()
+                    used.iter()
+                        .filter_map(|i| equalities.get(*i).and_then(|e| pick(e).as_column()))
+                        .map(|c| (c, false))
+                        .collect()
                 };
                 let (l, r) = (side(|e| &e.left), side(|e| &e.right));
-                (self.sorted(left, &l, None), self.sorted(right, &r, None), used)
+                (
+                    self.sorted(left, &l, None),
+                    self.sorted(right, &r, None),
+                    used,
+                )
             }
         };
         let used: Vec<&Equality> = used.iter().filter_map(|i| equalities.get(*i)).collect();
-        let position = |schema: &[ColId], s: &Scalar| schema.iter().position(|c| Some(*c) == s.as_column()).unwrap_or(usize::MAX);
-        let left_keys = used.iter().map(|e| position(&left.schema, &e.left)).collect();
-        let right_keys = used.iter().map(|e| position(&right.schema, &e.right)).collect();
+        let position = |schema: &[ColId], s: &Scalar| {
+            schema
+                .iter()
+                .position(|c| Some(*c) == s.as_column())
+                .unwrap_or(usize::MAX)
+        };
+        let left_keys = used
+            .iter()
+            .map(|e| position(&left.schema, &e.left))
+            .collect();
+        let right_keys = used
+            .iter()
+            .map(|e| position(&right.schema, &e.right))
+            .collect();
         let collations = used.iter().map(|e| e.collation).collect();
         let taken: Vec<usize> = used.iter().map(|e| e.position).collect();
-        let residual: Vec<Scalar> =
-            on.iter().enumerate().filter(|(i, _)| !taken.contains(i)).map(|(_, c)| c.clone()).collect();
+        let residual: Vec<Scalar> = on
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| !taken.contains(i))
+            .map(|(_, c)| c.clone())
+            .collect();
         let joined: Vec<ColId> = left.schema.iter().chain(&right.schema).copied().collect();
         let residual = self.condition(&residual, &joined)?;
         let rows = joined_rows(kind, left.rows, left.rows * right.rows * fraction);
         let cost = left.cost + right.cost + (left.rows + right.rows) * 0.5;
         let (schema, output) = joined_schema(&left.schema, &right.schema, kind, required);
         let order = kept_order(&left.order, &schema);
-        let node = MergeJoinNode { kind, left, right, left_keys, right_keys, collations, residual, output };
-        Ok(Node { op: Op::MergeJoin(Arc::new(node)), schema, rows, cost, order })
+        let node = MergeJoinNode {
+            kind,
+            left,
+            right,
+            left_keys,
+            right_keys,
+            collations,
+            residual,
+            output,
+        };
+        Ok(Node {
+            op: Op::MergeJoin(Arc::new(node)),
+            schema,
+            rows,
+            cost,
+            order,
+        })
     }
 }
 
@@ -266,9 +424,18 @@ pub(super) fn all_of(mut parts: Vec<Cond>) -> Cond {
 fn equalities(on: &[Scalar], left: &ColSet, right: &ColSet) -> Vec<Equality> {
     let mut found = Vec::new();
     for (position, condition) in on.iter().enumerate() {
-        let Kind::Compare { op: CompareOp::Equal, left: a, right: b } = &condition.kind else { continue };
+        let Kind::Compare {
+            op: CompareOp::Equal,
+            left: a,
+            right: b,
+        } = &condition.kind
+        else {
+            continue;
+        };
         let (ca, cb) = (a.column_set(), b.column_set());
-        let of = |columns: &ColSet, side: &ColSet, other: &ColSet| !columns.is_disjoint(side) && columns.is_disjoint(other);
+        let of = |columns: &ColSet, side: &ColSet, other: &ColSet| {
+            !columns.is_disjoint(side) && columns.is_disjoint(other)
+        };
         if a.is_volatile() || b.is_volatile() {
             continue;
         }
@@ -283,7 +450,12 @@ fn equalities(on: &[Scalar], left: &ColSet, right: &ColSet) -> Vec<Equality> {
             continue;
         }
         let (l, r) = same_kind((**l).clone(), (**r).clone());
-        found.push(Equality { left: l, right: r, collation: a.ty.collation, position });
+        found.push(Equality {
+            left: l,
+            right: r,
+            collation: a.ty.collation,
+            position,
+        });
     }
     found
 }
@@ -307,18 +479,25 @@ fn plain(equality: &Equality) -> bool {
     equality.left.as_column().is_some()
         && equality.right.as_column().is_some()
         && (equality.left.ty.data_type == equality.right.ty.data_type
-            || equality.left.ty.data_type.is_exact_numeric() && equality.right.ty.data_type.is_exact_numeric())
+            || equality.left.ty.data_type.is_exact_numeric()
+                && equality.right.ty.data_type.is_exact_numeric())
 }
 
 fn rest(on: &[Scalar], used: &[Equality]) -> Vec<Scalar> {
-    on.iter().enumerate().filter(|(i, _)| !used.iter().any(|e| e.position == *i)).map(|(_, c)| c.clone()).collect()
+    on.iter()
+        .enumerate()
+        .filter(|(i, _)| !used.iter().any(|e| e.position == *i))
+        .map(|(_, c)| c.clone())
+        .collect()
 }
 
 /// Equalities in the order that both sides are sorted by, if there is one.
 fn merge_order(equalities: &[Equality], left: &Node, right: &Node) -> Option<Vec<usize>> {
     let mut used = Vec::new();
     for ((l, l_down), (r, r_down)) in left.order.iter().zip(&right.order) {
-        let fits = |e: &Equality| plain(e) && e.left.as_column() == Some(*l) && e.right.as_column() == Some(*r);
+        let fits = |e: &Equality| {
+            plain(e) && e.left.as_column() == Some(*l) && e.right.as_column() == Some(*r)
+        };
         match equalities.iter().position(fits) {
             Some(i) if !l_down && !r_down => used.push(i),
             _ => break,
@@ -327,9 +506,23 @@ fn merge_order(equalities: &[Equality], left: &Node, right: &Node) -> Option<Vec
     (!used.is_empty()).then_some(used)
 }
 
-fn joined_schema(left: &[ColId], right: &[ColId], kind: JoinKind, required: &ColSet) -> (Vec<ColId>, Vec<usize>) {
-    let right: &[ColId] = if matches!(kind, JoinKind::Semi | JoinKind::Anti) { &[] } else { right };
-    left.iter().chain(right).enumerate().filter(|(_, id)| required.contains(id)).map(|(i, id)| (*id, i)).unzip()
+fn joined_schema(
+    left: &[ColId],
+    right: &[ColId],
+    kind: JoinKind,
+    required: &ColSet,
+) -> (Vec<ColId>, Vec<usize>) {
+    let right: &[ColId] = if matches!(kind, JoinKind::Semi | JoinKind::Anti) {
+        &[]
+    } else {
+        right
+    };
+    left.iter()
+        .chain(right)
+        .enumerate()
+        .filter(|(_, id)| required.contains(id))
+        .map(|(i, id)| (*id, i))
+        .unzip()
 }
 
 fn joined_rows(kind: JoinKind, left: f64, rows: f64) -> f64 {

@@ -54,12 +54,23 @@ impl<'c> Planner<'c> {
 
     /// Plans `rel` so that its rows hold `outputs`.
     pub fn plan(mut self, rel: Rel, outputs: &[ColId]) -> Result<Planned> {
-        let rel = rewrite::Rewriter { columns: self.columns }.rel(rel);
+        let rel = rewrite::Rewriter {
+            columns: self.columns,
+        }
+        .rel(rel);
         let required: ColSet = outputs.iter().copied().collect();
         let root = self.node(&rel, &required)?;
-        let position = |id: &ColId| root.schema.iter().position(|c| c == id).unwrap_or(usize::MAX);
+        let position = |id: &ColId| {
+            root.schema
+                .iter()
+                .position(|c| c == id)
+                .unwrap_or(usize::MAX)
+        };
         let output = outputs.iter().map(position).collect();
-        Ok(Planned { plan: self.finish(root), output })
+        Ok(Planned {
+            plan: self.finish(root),
+            output,
+        })
     }
 
     pub fn finish(self, root: Node) -> Plan {
@@ -79,7 +90,10 @@ impl<'c> Planner<'c> {
     }
 
     pub(crate) fn rewrite_scalar(&self, scalar: &mut Scalar) {
-        rewrite::Rewriter { columns: self.columns }.scalar(scalar);
+        rewrite::Rewriter {
+            columns: self.columns,
+        }
+        .scalar(scalar);
     }
 
     /// Slot through which an outer column is read.
@@ -99,6 +113,8 @@ impl<'c> Planner<'c> {
     }
 
     fn collation(&self, id: ColId) -> daruma_value::CollationId {
-        self.columns.get(id as usize).map_or(daruma_value::CollationId::DEFAULT, |c| c.ty.collation)
+        self.columns
+            .get(id as usize)
+            .map_or(daruma_value::CollationId::DEFAULT, |c| c.ty.collation)
     }
 }

@@ -25,7 +25,12 @@ impl Planner<'_> {
         self.node_for(rel, required, Wish::default())
     }
 
-    pub(super) fn node_for(&mut self, rel: &Rel, required: &ColSet, wish: Wish<'_>) -> Result<Node> {
+    pub(super) fn node_for(
+        &mut self,
+        rel: &Rel,
+        required: &ColSet,
+        wish: Wish<'_>,
+    ) -> Result<Node> {
         match rel {
             Rel::One => Ok(leaf(Op::One, Vec::new(), 1.0)),
             Rel::Empty(columns) => Ok(leaf(Op::Empty, columns.clone(), 0.0)),
@@ -74,26 +79,43 @@ impl Planner<'_> {
         Ok(leaf(Op::Virtual(Arc::new(node)), schema, VIRTUAL_ROWS))
     }
 
-    fn filter(&mut self, input: &Rel, condition: &Scalar, required: &ColSet, wish: Wish<'_>) -> Result<Node> {
+    fn filter(
+        &mut self,
+        input: &Rel,
+        condition: &Scalar,
+        required: &ColSet,
+        wish: Wish<'_>,
+    ) -> Result<Node> {
         let mut conjuncts = Vec::new();
         condition.clone().conjuncts(&mut conjuncts);
         match input {
             Rel::Table(scan) => {
                 let own = input.produced();
                 // Conditions with subqueries run above the scan, where their plans are easier to see.
-                let (above, inside): (Vec<_>, Vec<_>) =
-                    conjuncts.into_iter().partition(|c| c.any(&|s| matches!(s.kind, Kind::Subquery(_))) || c.column_set().is_disjoint(&own));
+                let (above, inside): (Vec<_>, Vec<_>) = conjuncts.into_iter().partition(|c| {
+                    c.any(&|s| matches!(s.kind, Kind::Subquery(_)))
+                        || c.column_set().is_disjoint(&own)
+                });
                 let mut needed = required.clone();
                 above.iter().for_each(|c| c.columns(&mut needed));
                 let path = self.best_path(scan, &inside, &needed, wish.order, wish.limit);
                 let node = self.scan_node(scan, &inside, &needed, path)?;
                 self.filtered(node, &above)
             }
-            Rel::Join(join) if join.kind == JoinKind::Inner => self.join(join, &conjuncts, required, wish),
+            Rel::Join(join) if join.kind == JoinKind::Inner => {
+                self.join(join, &conjuncts, required, wish)
+            }
             _ => {
                 let mut needed = required.clone();
                 condition.columns(&mut needed);
-                let node = self.node_for(input, &needed, Wish { limit: None, ..wish })?;
+                let node = self.node_for(
+                    input,
+                    &needed,
+                    Wish {
+                        limit: None,
+                        ..wish
+                    },
+                )?;
                 self.filtered(node, &conjuncts)
             }
         }
@@ -103,8 +125,9 @@ impl Planner<'_> {
     pub(super) fn filtered(&mut self, node: Node, conditions: &[Scalar]) -> Result<Node> {
         let own: ColSet = node.schema.iter().copied().collect();
         let subquery = |c: &Scalar| c.any(&|s| matches!(s.kind, Kind::Subquery(_)));
-        let (startup, per_row): (Vec<&Scalar>, Vec<&Scalar>) =
-            conditions.iter().partition(|c| c.column_set().is_disjoint(&own) && !c.is_volatile());
+        let (startup, per_row): (Vec<&Scalar>, Vec<&Scalar>) = conditions
+            .iter()
+            .partition(|c| c.column_set().is_disjoint(&own) && !c.is_volatile());
         let mut node = node;
         // Cheap conditions before subqueries.
         let mut ordered = per_row;
@@ -116,7 +139,13 @@ impl Planner<'_> {
                 parts.push(self.cond(condition, &node.schema)?);
             }
             let condition = super::joins::all_of(parts);
-            node = above(node, fraction, |input| Op::Filter(Arc::new(FilterNode { input, condition, startup: false })));
+            node = above(node, fraction, |input| {
+                Op::Filter(Arc::new(FilterNode {
+                    input,
+                    condition,
+                    startup: false,
+                }))
+            });
         }
         if !startup.is_empty() {
             let mut parts = Vec::with_capacity(startup.len());
@@ -131,16 +160,43 @@ impl Planner<'_> {
             if matches!(condition, crate::executor::expr::Cond::Const(Some(true))) {
                 return Ok(node);
             }
-            node = above(node, 1.0, |input| Op::Filter(Arc::new(FilterNode { input, condition, startup: true })));
+            node = above(node, 1.0, |input| {
+                Op::Filter(Arc::new(FilterNode {
+                    input,
+                    condition,
+                    startup: true,
+                }))
+            });
         }
         Ok(node)
     }
 
-    fn compute(&mut self, input: &Rel, items: &[(ColId, Scalar)], required: &ColSet, wish: Wish<'_>) -> Result<Node> {
-        let wanted: Vec<&(ColId, Scalar)> = items.iter().filter(|(id, _)| required.contains(id)).collect();
-        let mut below: ColSet = required.iter().copied().filter(|id| !items.iter().any(|(i, _)| i == id)).collect();
+    fn compute(
+        &mut self,
+        input: &Rel,
+        items: &[(ColId, Scalar)],
+        required: &ColSet,
+        wish: Wish<'_>,
+    ) -> Result<Node> {
+        let wanted: Vec<&(ColId, Scalar)> = items
+            .iter()
+            .filter(|(id, _)| required.contains(id))
+            .collect();
+        let mut below: ColSet = required
+            .iter()
+            .copied()
+            .filter(|id| !items.iter().any(|(i, _)| i == id))
+            .collect();
         wanted.iter().for_each(|(_, s)| s.columns(&mut below));
-        let order = if wish.order.iter().all(|(id, _)| !items.iter().any(|(i, _)| i == id)) { wish.order } else { &[] };
+        let order = if wish
+            .order
+            .iter()
+            .all(|(id, _)| !items.iter().any(|(i, _)| i == id))
+        {
+            wish.order
+        } else {
+            &[]
+        };
         let node = self.node_for(input, &below, Wish { order, ..wish })?;
         if wanted.is_empty() {
             return Ok(node);
@@ -160,8 +216,18 @@ impl Planner<'_> {
         }
         let order = kept_order(&node.order, &schema);
         let (rows, cost) = (node.rows, node.cost + node.rows * 0.1);
-        let op = Op::Compute(Arc::new(ComputeNode { input: node, keep, items: compiled }));
-        Ok(Node { op, schema, rows, cost, order })
+        let op = Op::Compute(Arc::new(ComputeNode {
+            input: node,
+            keep,
+            items: compiled,
+        }));
+        Ok(Node {
+            op,
+            schema,
+            rows,
+            cost,
+            order,
+        })
     }
 
     /// Exactly these columns, in this order; a column may come twice.
@@ -169,9 +235,17 @@ impl Planner<'_> {
         if node.schema == columns {
             return node;
         }
-        let position = |id: &ColId| node.schema.iter().position(|c| c == id).unwrap_or(usize::MAX);
+        let position = |id: &ColId| {
+            node.schema
+                .iter()
+                .position(|c| c == id)
+                .unwrap_or(usize::MAX)
+        };
         let positions: Vec<usize> = columns.iter().map(position).collect();
-        let twice = positions.iter().enumerate().any(|(i, p)| positions.iter().take(i).any(|q| q == p));
+        let twice = positions
+            .iter()
+            .enumerate()
+            .any(|(i, p)| positions.iter().take(i).any(|q| q == p));
         let (keep, items) = if twice {
             (Vec::new(), positions.into_iter().map(Expr::Slot).collect())
         } else {
@@ -179,30 +253,68 @@ impl Planner<'_> {
         };
         let order = kept_order(&node.order, columns);
         let (rows, cost) = (node.rows, node.cost);
-        let op = Op::Compute(Arc::new(ComputeNode { input: node, keep, items }));
-        Node { op, schema: columns.to_vec(), rows, cost, order }
+        let op = Op::Compute(Arc::new(ComputeNode {
+            input: node,
+            keep,
+            items,
+        }));
+        Node {
+            op,
+            schema: columns.to_vec(),
+            rows,
+            cost,
+            order,
+        }
     }
 
     fn aggregate(&mut self, g: &Grouping, required: &ColSet) -> Result<Node> {
-        let wanted: Vec<&(ColId, Aggregate)> = g.aggregates.iter().filter(|(id, _)| required.contains(id)).collect();
+        let wanted: Vec<&(ColId, Aggregate)> = g
+            .aggregates
+            .iter()
+            .filter(|(id, _)| required.contains(id))
+            .collect();
         let mut needed: ColSet = g.keys.iter().copied().collect();
         for (_, aggregate) in &wanted {
             aggregate.for_each(&mut |s| s.columns(&mut needed));
         }
         let order: Vec<(ColId, bool)> = g.keys.iter().map(|id| (*id, false)).collect();
-        let want: &[(ColId, bool)] = if g.sets.is_none() && !g.scalar { &order } else { &[] };
-        let mut input = self.node_for(&g.input, &needed, Wish { order: &[], limit: None })?;
+        let want: &[(ColId, bool)] = if g.sets.is_none() && !g.scalar {
+            &order
+        } else {
+            &[]
+        };
+        let mut input = self.node_for(
+            &g.input,
+            &needed,
+            Wish {
+                order: &[],
+                limit: None,
+            },
+        )?;
         if !want.is_empty()
             && let Rel::Table(_) | Rel::Filter { .. } = &g.input
         {
             // A narrow index in key order beats hashing when the hash table would be large.
-            let sorted = self.node_for(&g.input, &needed, Wish { order: want, limit: None })?;
+            let sorted = self.node_for(
+                &g.input,
+                &needed,
+                Wish {
+                    order: want,
+                    limit: None,
+                },
+            )?;
             if grouped_by(&sorted.order, &g.keys) && sorted.cost <= input.cost * 1.2 {
                 input = sorted;
             }
         }
         let stream = g.sets.is_none() && (g.keys.is_empty() || grouped_by(&input.order, &g.keys));
-        let position = |id: &ColId| input.schema.iter().position(|c| c == id).unwrap_or(usize::MAX);
+        let position = |id: &ColId| {
+            input
+                .schema
+                .iter()
+                .position(|c| c == id)
+                .unwrap_or(usize::MAX)
+        };
         let keys: Vec<usize> = g.keys.iter().map(position).collect();
         let mut aggregates = Vec::with_capacity(wanted.len());
         let mut schema = g.keys.clone();
@@ -213,10 +325,22 @@ impl Planner<'_> {
             aggregates.push(self.aggregate_call(*id, aggregate, &input.schema)?);
             schema.push(*id);
         }
-        let groups: f64 = g.keys.iter().map(|id| self.distinct.get(id).copied().unwrap_or(10.0)).product();
-        let rows = if g.scalar { 1.0 } else { groups.min(input.rows).max(1.0) };
+        let groups: f64 = g
+            .keys
+            .iter()
+            .map(|id| self.distinct.get(id).copied().unwrap_or(10.0))
+            .product();
+        let rows = if g.scalar {
+            1.0
+        } else {
+            groups.min(input.rows).max(1.0)
+        };
         let cost = input.cost + input.rows * if stream { 0.3 } else { 0.8 };
-        let order = if stream { kept_order(&input.order, &g.keys) } else { Vec::new() };
+        let order = if stream {
+            kept_order(&input.order, &g.keys)
+        } else {
+            Vec::new()
+        };
         let node = AggregateNode {
             collations: g.keys.iter().map(|id| self.collation(*id)).collect(),
             input,
@@ -227,56 +351,126 @@ impl Planner<'_> {
             sets: g.sets.as_ref().map(|(sets, _)| sets.clone()),
             distinct: false,
         };
-        Ok(Node { op: Op::Aggregate(Arc::new(node)), schema, rows, cost, order })
+        Ok(Node {
+            op: Op::Aggregate(Arc::new(node)),
+            schema,
+            rows,
+            cost,
+            order,
+        })
     }
 
-    fn aggregate_call(&mut self, id: ColId, aggregate: &Aggregate, schema: &[ColId]) -> Result<AggregateCall> {
+    fn aggregate_call(
+        &mut self,
+        id: ColId,
+        aggregate: &Aggregate,
+        schema: &[ColId],
+    ) -> Result<AggregateCall> {
         let mut order = Vec::with_capacity(aggregate.order.len());
         for (scalar, descending) in &aggregate.order {
             order.push((self.expr(scalar, schema)?, *descending, scalar.ty.collation));
         }
-        let result = self.columns.get(id as usize).map_or(DataType::Int, |c| c.ty.data_type);
+        let result = self
+            .columns
+            .get(id as usize)
+            .map_or(DataType::Int, |c| c.ty.data_type);
         Ok(AggregateCall {
             function: aggregate.function,
-            arg: aggregate.arg.as_ref().map(|a| self.expr(a, schema)).transpose()?,
-            arg_type: aggregate.arg.as_ref().map_or(DataType::Int, |a| a.ty.data_type),
-            collation: aggregate.arg.as_ref().map_or(daruma_value::CollationId::DEFAULT, |a| a.ty.collation),
+            arg: aggregate
+                .arg
+                .as_ref()
+                .map(|a| self.expr(a, schema))
+                .transpose()?,
+            arg_type: aggregate
+                .arg
+                .as_ref()
+                .map_or(DataType::Int, |a| a.ty.data_type),
+            collation: aggregate
+                .arg
+                .as_ref()
+                .map_or(daruma_value::CollationId::DEFAULT, |a| a.ty.collation),
             result,
             distinct: aggregate.distinct,
-            separator: aggregate.separator.as_ref().map(|s| self.expr(s, schema)).transpose()?,
+            separator: aggregate
+                .separator
+                .as_ref()
+                .map(|s| self.expr(s, schema))
+                .transpose()?,
             order,
         })
     }
 
     /// Calls with the same partition and order share a sort.
-    fn window(&mut self, input: &Rel, calls: &[(ColId, WindowCall)], required: &ColSet) -> Result<Node> {
-        let wanted: Vec<&(ColId, WindowCall)> = calls.iter().filter(|(id, _)| required.contains(id)).collect();
-        let mut needed: ColSet = required.iter().copied().filter(|id| !calls.iter().any(|(c, _)| c == id)).collect();
+    fn window(
+        &mut self,
+        input: &Rel,
+        calls: &[(ColId, WindowCall)],
+        required: &ColSet,
+    ) -> Result<Node> {
+        let wanted: Vec<&(ColId, WindowCall)> = calls
+            .iter()
+            .filter(|(id, _)| required.contains(id))
+            .collect();
+        let mut needed: ColSet = required
+            .iter()
+            .copied()
+            .filter(|id| !calls.iter().any(|(c, _)| c == id))
+            .collect();
         for (_, call) in &wanted {
-            let parts = call.args.iter().chain(&call.partition).chain(call.order.iter().map(|(s, _)| s));
+            let parts = call
+                .args
+                .iter()
+                .chain(&call.partition)
+                .chain(call.order.iter().map(|(s, _)| s));
             parts.for_each(|s| s.columns(&mut needed));
         }
         let mut node = self.node(input, &needed)?;
         let mut left = wanted;
         while let Some((_, first)) = left.first() {
             let first = first.clone();
-            let (now, later): (Vec<_>, Vec<_>) =
-                left.into_iter().partition(|(_, c)| c.partition == first.partition && c.order == first.order);
+            let (now, later): (Vec<_>, Vec<_>) = left
+                .into_iter()
+                .partition(|(_, c)| c.partition == first.partition && c.order == first.order);
             left = later;
             node = self.window_step(node, &first, &now)?;
         }
         Ok(node)
     }
 
-    fn window_step(&mut self, node: Node, shape: &WindowCall, calls: &[&(ColId, WindowCall)]) -> Result<Node> {
-        let keys: Vec<(Scalar, bool)> =
-            shape.partition.iter().map(|s| (s.clone(), false)).chain(shape.order.iter().cloned()).collect();
+    fn window_step(
+        &mut self,
+        node: Node,
+        shape: &WindowCall,
+        calls: &[&(ColId, WindowCall)],
+    ) -> Result<Node> {
+        let keys: Vec<(Scalar, bool)> = shape
+            .partition
+            .iter()
+            .map(|s| (s.clone(), false))
+            .chain(shape.order.iter().cloned())
+            .collect();
         let (node, columns) = self.with_columns(node, &keys)?;
-        let order: Vec<(ColId, bool)> = columns.iter().copied().zip(keys.iter().map(|(_, d)| *d)).collect();
-        let node = if starts_with(&node.order, &order) { node } else { self.sorted(node, &order, None) };
-        let position = |id: &ColId| node.schema.iter().position(|c| c == id).unwrap_or(usize::MAX);
-        let placed: Vec<(usize, daruma_value::CollationId)> =
-            columns.iter().zip(&keys).map(|(id, (s, _))| (position(id), s.ty.collation)).collect();
+        let order: Vec<(ColId, bool)> = columns
+            .iter()
+            .copied()
+            .zip(keys.iter().map(|(_, d)| *d))
+            .collect();
+        let node = if starts_with(&node.order, &order) {
+            node
+        } else {
+            self.sorted(node, &order, None)
+        };
+        let position = |id: &ColId| {
+            node.schema
+                .iter()
+                .position(|c| c == id)
+                .unwrap_or(usize::MAX)
+        };
+        let placed: Vec<(usize, daruma_value::CollationId)> = columns
+            .iter()
+            .zip(&keys)
+            .map(|(id, (s, _))| (position(id), s.ty.collation))
+            .collect();
         let (partition, order_at) = placed.split_at(shape.partition.len().min(placed.len()));
         let mut schema = node.schema.clone();
         let mut steps = Vec::with_capacity(calls.len());
@@ -285,16 +479,33 @@ impl Planner<'_> {
                 function: call.function,
                 args: self.exprs(&call.args, &node.schema)?,
                 arg_type: call.args.first().map_or(DataType::Int, |a| a.ty.data_type),
-                collation: call.args.first().map_or(daruma_value::CollationId::DEFAULT, |a| a.ty.collation),
-                result: self.columns.get(*id as usize).map_or(DataType::Int, |c| c.ty.data_type),
+                collation: call
+                    .args
+                    .first()
+                    .map_or(daruma_value::CollationId::DEFAULT, |a| a.ty.collation),
+                result: self
+                    .columns
+                    .get(*id as usize)
+                    .map_or(DataType::Int, |c| c.ty.data_type),
                 frame: call.frame.clone(),
                 ignore_nulls: call.ignore_nulls,
             });
             schema.push(*id);
         }
         let (rows, cost, order) = (node.rows, node.cost + node.rows, node.order.clone());
-        let window = WindowNode { partition: partition.to_vec(), order: order_at.to_vec(), calls: steps, input: node };
-        Ok(Node { op: Op::Window(Arc::new(window)), schema, rows, cost, order })
+        let window = WindowNode {
+            partition: partition.to_vec(),
+            order: order_at.to_vec(),
+            calls: steps,
+            input: node,
+        };
+        Ok(Node {
+            op: Op::Window(Arc::new(window)),
+            schema,
+            rows,
+            cost,
+            order,
+        })
     }
 
     /// Makes expressions available as columns; numbers beyond the binder's mark those made here.
@@ -320,8 +531,21 @@ impl Planner<'_> {
         schema.extend(&node.schema);
         let (rows, cost, order) = (node.rows, node.cost, node.order.clone());
         let keep = (0..node.schema.len()).collect();
-        let op = Op::Compute(Arc::new(ComputeNode { input: node, keep, items }));
-        Ok((Node { op, schema, rows, cost, order }, columns))
+        let op = Op::Compute(Arc::new(ComputeNode {
+            input: node,
+            keep,
+            items,
+        }));
+        Ok((
+            Node {
+                op,
+                schema,
+                rows,
+                cost,
+                order,
+            },
+            columns,
+        ))
     }
 
     fn sort(
@@ -336,9 +560,19 @@ impl Planner<'_> {
         let mut needed = required.clone();
         // Columns from outside are the same for all rows.
         let produced = input.produced();
-        let order: Vec<(ColId, bool)> = order.into_iter().filter(|(id, _)| produced.contains(id)).collect();
+        let order: Vec<(ColId, bool)> = order
+            .into_iter()
+            .filter(|(id, _)| produced.contains(id))
+            .collect();
         needed.extend(order.iter().map(|(id, _)| *id));
-        let node = self.node_for(input, &needed, Wish { order: &order, limit })?;
+        let node = self.node_for(
+            input,
+            &needed,
+            Wish {
+                order: &order,
+                limit,
+            },
+        )?;
         if starts_with(&node.order, &order) {
             return Ok(node);
         }
@@ -346,55 +580,122 @@ impl Planner<'_> {
         Ok(self.sorted(node, &order, limit))
     }
 
-    pub(super) fn sorted(&mut self, node: Node, order: &[(ColId, bool)], limit: Option<Expr>) -> Node {
-        let position = |id: ColId| node.schema.iter().position(|c| *c == id).unwrap_or(usize::MAX);
+    pub(super) fn sorted(
+        &mut self,
+        node: Node,
+        order: &[(ColId, bool)],
+        limit: Option<Expr>,
+    ) -> Node {
+        let position = |id: ColId| {
+            node.schema
+                .iter()
+                .position(|c| *c == id)
+                .unwrap_or(usize::MAX)
+        };
         let keys = order
             .iter()
-            .map(|(id, descending)| SortColumn { position: position(*id), descending: *descending, collation: self.collation(*id) })
+            .map(|(id, descending)| SortColumn {
+                position: position(*id),
+                descending: *descending,
+                collation: self.collation(*id),
+            })
             .collect();
         let cost = node.cost + node.rows * node.rows.max(2.0).log2() * 0.3;
         let (rows, schema) = (node.rows, node.schema.clone());
-        let op = Op::Sort(Arc::new(SortNode { input: node, keys, limit }));
-        Node { op, schema, rows, cost, order: order.to_vec() }
+        let op = Op::Sort(Arc::new(SortNode {
+            input: node,
+            keys,
+            limit,
+        }));
+        Node {
+            op,
+            schema,
+            rows,
+            cost,
+            order: order.to_vec(),
+        }
     }
 
     fn top(&mut self, top: &Top, required: &ColSet) -> Result<Node> {
         let mut needed = required.clone();
         needed.extend(top.ties.iter().flatten());
         let constant = |s: &Option<Scalar>| match s {
-            Some(Scalar { kind: Kind::Const(v), .. }) => v.as_i64(),
+            Some(Scalar {
+                kind: Kind::Const(v),
+                ..
+            }) => v.as_i64(),
             _ => None,
         };
         let count = constant(&top.count).filter(|_| !top.percent);
-        let offset = if top.offset.is_some() { constant(&top.offset) } else { Some(0) };
+        let offset = if top.offset.is_some() {
+            constant(&top.offset)
+        } else {
+            Some(0)
+        };
         let limit = match (count, offset) {
             (Some(n), Some(skip)) => Some((n.saturating_add(skip)).max(1)),
             _ => None,
         };
-        let guess = limit.map(|n| n as f64).or(top.count.as_ref().filter(|_| !top.percent).map(|_| 100.0));
+        let guess =
+            limit
+                .map(|n| n as f64)
+                .or(top.count.as_ref().filter(|_| !top.percent).map(|_| 100.0));
         let node = match &top.input {
             Rel::Sort { input, keys } => {
-                let exact = limit.filter(|_| top.ties.is_none()).map(|n| Scalar::constant(Value::BigInt(n), DataType::BigInt));
+                let exact = limit
+                    .filter(|_| top.ties.is_none())
+                    .map(|n| Scalar::constant(Value::BigInt(n), DataType::BigInt));
                 self.sort(input, keys, &needed, guess, exact.as_ref())?
             }
-            other => self.node_for(other, &needed, Wish { order: &[], limit: guess })?,
+            other => self.node_for(
+                other,
+                &needed,
+                Wish {
+                    order: &[],
+                    limit: guess,
+                },
+            )?,
         };
         let ties = top.ties.as_ref().map(|ids| {
             ids.iter()
-                .filter_map(|id| node.schema.iter().position(|c| c == id).map(|p| (p, self.collation(*id))))
+                .filter_map(|id| {
+                    node.schema
+                        .iter()
+                        .position(|c| c == id)
+                        .map(|p| (p, self.collation(*id)))
+                })
                 .collect()
         });
         let rows = guess.map_or(node.rows, |g| g.min(node.rows));
         let (schema, cost, order) = (node.schema.clone(), node.cost, node.order.clone());
         let count = top.count.as_ref().map(|c| self.expr(c, &[])).transpose()?;
         let offset = top.offset.as_ref().map(|o| self.expr(o, &[])).transpose()?;
-        let op = Op::Top(Arc::new(TopNode { input: node, count, percent: top.percent, ties, offset }));
-        Ok(Node { op, schema, rows, cost, order })
+        let op = Op::Top(Arc::new(TopNode {
+            input: node,
+            count,
+            percent: top.percent,
+            ties,
+            offset,
+        }));
+        Ok(Node {
+            op,
+            schema,
+            rows,
+            cost,
+            order,
+        })
     }
 
     fn distinct_node(&mut self, input: &Rel, columns: &[ColId], wish: Wish<'_>) -> Result<Node> {
         let needed: ColSet = columns.iter().copied().collect();
-        let node = self.node_for(input, &needed, Wish { limit: None, ..wish })?;
+        let node = self.node_for(
+            input,
+            &needed,
+            Wish {
+                limit: None,
+                ..wish
+            },
+        )?;
         let node = self.project(node, columns);
         Ok(self.distinct_rows(node))
     }
@@ -404,7 +705,11 @@ impl Planner<'_> {
         let stream = grouped_by(&node.order, &columns);
         let rows = (node.rows * 0.7).max(1.0);
         let cost = node.cost + node.rows * if stream { 0.2 } else { 0.8 };
-        let order = if stream { node.order.clone() } else { Vec::new() };
+        let order = if stream {
+            node.order.clone()
+        } else {
+            Vec::new()
+        };
         let aggregate = AggregateNode {
             input: node,
             keys: (0..columns.len()).collect(),
@@ -415,7 +720,13 @@ impl Planner<'_> {
             sets: None,
             distinct: true,
         };
-        Node { op: Op::Aggregate(Arc::new(aggregate)), schema: columns, rows, cost, order }
+        Node {
+            op: Op::Aggregate(Arc::new(aggregate)),
+            schema: columns,
+            rows,
+            cost,
+            order,
+        }
     }
 
     fn set(&mut self, set: &SetRel) -> Result<Node> {
@@ -437,10 +748,17 @@ impl Planner<'_> {
             }
             SetOp::Except | SetOp::Intersect => {
                 let mut nodes = nodes.into_iter();
-                let Some(mut left) = nodes.next() else { return Ok(leaf(Op::Empty, set.columns.clone(), 0.0)) };
+                let Some(mut left) = nodes.next() else {
+                    return Ok(leaf(Op::Empty, set.columns.clone(), 0.0));
+                };
                 for right in nodes {
                     let (rows, cost) = (left.rows, left.cost + right.cost + right.rows);
-                    let node = SetHashNode { left, right, except: set.op == SetOp::Except, collations: collations.clone() };
+                    let node = SetHashNode {
+                        left,
+                        right,
+                        except: set.op == SetOp::Except,
+                        collations: collations.clone(),
+                    };
                     left = Node {
                         op: Op::SetHash(Arc::new(node)),
                         schema: set.columns.clone(),
@@ -463,8 +781,19 @@ impl Planner<'_> {
         let (anchor, step) = (side(&r.anchor)?, side(&r.step)?);
         let rows = anchor.rows * 10.0;
         let cost = anchor.cost + step.cost * 10.0;
-        let op = Op::Recursive(Arc::new(RecursiveNode { id: r.id, anchor, step, max_recursion: r.max_recursion }));
-        Ok(Node { op, schema: r.columns.clone(), rows, cost, order: Vec::new() })
+        let op = Op::Recursive(Arc::new(RecursiveNode {
+            id: r.id,
+            anchor,
+            step,
+            max_recursion: r.max_recursion,
+        }));
+        Ok(Node {
+            op,
+            schema: r.columns.clone(),
+            rows,
+            cost,
+            order: Vec::new(),
+        })
     }
 
     /// A column number that no binder made.
@@ -475,25 +804,47 @@ impl Planner<'_> {
 }
 
 pub(super) fn leaf(op: Op, schema: Vec<ColId>, rows: f64) -> Node {
-    Node { op, schema, rows, cost: rows, order: Vec::new() }
+    Node {
+        op,
+        schema,
+        rows,
+        cost: rows,
+        order: Vec::new(),
+    }
 }
 
 fn above(node: Node, fraction: f64, make: impl FnOnce(Node) -> Op) -> Node {
     let (schema, order) = (node.schema.clone(), node.order.clone());
     let rows = (node.rows * fraction).max(0.01);
     let cost = node.cost + node.rows * 0.2;
-    Node { op: make(node), schema, rows, cost, order }
+    Node {
+        op: make(node),
+        schema,
+        rows,
+        cost,
+        order,
+    }
 }
 
 fn concat(nodes: Vec<Node>, columns: &[ColId]) -> Node {
     let rows = nodes.iter().map(|n| n.rows).sum();
     let cost = nodes.iter().map(|n| n.cost).sum();
-    Node { op: Op::Concat(Arc::new(nodes)), schema: columns.to_vec(), rows, cost, order: Vec::new() }
+    Node {
+        op: Op::Concat(Arc::new(nodes)),
+        schema: columns.to_vec(),
+        rows,
+        cost,
+        order: Vec::new(),
+    }
 }
 
 /// The part of an order whose columns are still there.
 pub(super) fn kept_order(order: &[(ColId, bool)], schema: &[ColId]) -> Vec<(ColId, bool)> {
-    order.iter().take_while(|(id, _)| schema.contains(id)).copied().collect()
+    order
+        .iter()
+        .take_while(|(id, _)| schema.contains(id))
+        .copied()
+        .collect()
 }
 
 pub(super) fn starts_with(order: &[(ColId, bool)], wanted: &[(ColId, bool)]) -> bool {
@@ -502,5 +853,9 @@ pub(super) fn starts_with(order: &[(ColId, bool)], wanted: &[(ColId, bool)]) -> 
 
 /// Do equal keys stand together in this order?
 fn grouped_by(order: &[(ColId, bool)], keys: &[ColId]) -> bool {
-    order.len() >= keys.len() && order.iter().take(keys.len()).all(|(id, _)| keys.contains(id))
+    order.len() >= keys.len()
+        && order
+            .iter()
+            .take(keys.len())
+            .all(|(id, _)| keys.contains(id))
 }

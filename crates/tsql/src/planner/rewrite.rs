@@ -23,33 +23,60 @@ impl Rewriter<'_> {
                 let input = self.rel(*input);
                 let mut conjuncts = Vec::new();
                 split(condition, &mut conjuncts);
-                conjuncts.into_iter().fold(input, |rel, c| self.add_condition(rel, c))
+                conjuncts
+                    .into_iter()
+                    .fold(input, |rel, c| self.add_condition(rel, c))
             }
             Rel::Compute { input, mut items } => {
-                items.iter_mut().for_each(|(_, s)| self.scalar(s));
-                Rel::Compute { input: Box::new(self.rel(*input)), items }
+                let mut input = self.rel(*input);
+                for (_, scalar) in &mut items {
+                    input = self.unnest(input, scalar);
+                    self.scalar(scalar);
+                }
+                Rel::Compute {
+                    input: Box::new(input),
+                    items,
+                }
             }
             Rel::Join(join) => self.join(*join),
             Rel::Aggregate(mut g) => {
                 g.input = self.rel(g.input);
-                g.aggregates.iter_mut().for_each(|(_, a)| a.for_each_mut(&mut |s| self.scalar(s)));
+                g.aggregates
+                    .iter_mut()
+                    .for_each(|(_, a)| a.for_each_mut(&mut |s| self.scalar(s)));
                 Rel::Aggregate(g)
             }
             Rel::Window { input, mut calls } => {
                 for (_, call) in &mut calls {
                     call.args.iter_mut().for_each(|s| self.scalar(s));
                 }
-                Rel::Window { input: Box::new(self.rel(*input)), calls }
+                Rel::Window {
+                    input: Box::new(self.rel(*input)),
+                    calls,
+                }
             }
-            Rel::Sort { input, keys } => Rel::Sort { input: Box::new(self.rel(*input)), keys },
+            Rel::Sort { input, keys } => Rel::Sort {
+                input: Box::new(self.rel(*input)),
+                keys,
+            },
             Rel::Top(mut top) => {
                 top.input = self.rel(top.input);
-                top.count.iter_mut().chain(top.offset.iter_mut()).for_each(|s| self.scalar(s));
+                top.count
+                    .iter_mut()
+                    .chain(top.offset.iter_mut())
+                    .for_each(|s| self.scalar(s));
                 Rel::Top(top)
             }
-            Rel::Distinct { input, columns } => Rel::Distinct { input: Box::new(self.rel(*input)), columns },
+            Rel::Distinct { input, columns } => Rel::Distinct {
+                input: Box::new(self.rel(*input)),
+                columns,
+            },
             Rel::Set(mut set) => {
-                set.branches = set.branches.into_iter().map(|(r, c)| (self.rel(r), c)).collect();
+                set.branches = set
+                    .branches
+                    .into_iter()
+                    .map(|(r, c)| (self.rel(r), c))
+                    .collect();
                 Rel::Set(set)
             }
             Rel::Recursive(mut r) => {
@@ -84,23 +111,208 @@ impl Rewriter<'_> {
             && !matches!(sub.kind, SubqueryKind::Scalar(_))
         {
             let on = match &sub.kind {
-                SubqueryKind::Any { op, expr, value } => self.any_condition(*op, expr, value, negated),
+                SubqueryKind::Any { op, expr, value } => {
+                    self.any_condition(*op, expr, value, negated)
+                }
                 _ => Vec::new(),
             };
-            let kind = if negated { JoinKind::Anti } else { JoinKind::Semi };
+            let kind = if negated {
+                JoinKind::Anti
+            } else {
+                JoinKind::Semi
+            };
             let right = sub.rel.clone();
-            let same_row = on.iter().any(|c| c.any(&|s| matches!(s.kind, Kind::Subquery(_))));
+            // NOT IN with NULLs about is looked up in the set of values; as a join it would compare every pair.
+            let as_set = negated
+                && on.iter().any(|c| matches!(c.kind, Kind::Or(_)))
+                && sub.rel.outer_columns().is_empty()
+                && matches!(
+                    sub.kind,
+                    SubqueryKind::Any {
+                        op: CompareOp::Equal,
+                        ..
+                    }
+                );
+            let same_row = as_set
+                || on
+                    .iter()
+                    .any(|c| c.any(&|s| matches!(s.kind, Kind::Subquery(_))));
             if !same_row {
-                return self.join(Join { kind, left: rel, right, on, hint: None });
+                return self.join(Join {
+                    kind,
+                    left: rel,
+                    right,
+                    on,
+                    hint: None,
+                });
             }
+        }
+        if condition.any(&|s| matches!(&s.kind, Kind::Subquery(sub) if matches!(sub.kind, SubqueryKind::Scalar(_)))) {
+            let rel = self.unnest(rel, &mut condition);
+            self.scalar(&mut condition);
+            return self.push(rel, condition);
         }
         self.scalar(&mut condition);
         self.push(rel, condition)
     }
 
+    /// Turns correlated scalar aggregates in `scalar` into outer joins of `input` with the grouped subquery.
+    fn unnest(&self, mut input: Rel, scalar: &mut Scalar) -> Rel {
+        if let Kind::Subquery(sub) = &scalar.kind
+            && let SubqueryKind::Scalar(column) = sub.kind
+            && let Some((grouped, on, value)) = self.grouped(&sub.rel, column, &input.produced())
+        {
+            *scalar = Scalar {
+                ty: scalar.ty,
+                ..value
+            };
+            return self.join(Join {
+                kind: JoinKind::Left,
+                left: input,
+                right: grouped,
+                on,
+                hint: None,
+            });
+        }
+        // Branches of CASE may not be evaluated at all: their subqueries stay where they are.
+        if matches!(
+            scalar.kind,
+            Kind::Case { .. } | Kind::Coalesce(_) | Kind::IsNullFn(..) | Kind::Or(_)
+        ) {
+            return input;
+        }
+        let mut parts: Vec<&mut Scalar> = Vec::new();
+        collect_children(scalar, &mut parts);
+        for part in parts {
+            input = self.unnest(input, part);
+        }
+        input
+    }
+
+    /// `SELECT agg(..) FROM .. WHERE inner = outer` as a grouped query, its join condition and its value.
+    fn grouped(
+        &self,
+        rel: &Rel,
+        column: ColId,
+        outer: &ColSet,
+    ) -> Option<(Rel, Vec<Scalar>, Scalar)> {
+        let mut items: Vec<(ColId, Scalar)> = Vec::new();
+        let mut at = rel;
+        while let Rel::Compute { input, items: more } = at {
+            items.extend(more.iter().cloned());
+            at = input;
+        }
+        let Rel::Aggregate(g) = at else { return None };
+        if !g.scalar || g.sets.is_some() || !g.keys.is_empty() {
+            return None;
+        }
+        let mut pulled = Vec::new();
+        let input = pull(g.input.clone(), outer, &mut pulled);
+        if pulled.is_empty() || !input.outer_columns().is_disjoint(outer) {
+            return None;
+        }
+        let produced = input.produced();
+        let mut keys = Vec::new();
+        for condition in &pulled {
+            let Kind::Compare {
+                op: CompareOp::Equal,
+                left,
+                right,
+            } = &condition.kind
+            else {
+                return None;
+            };
+            let key = match (left.as_column(), right.as_column()) {
+                (Some(l), _)
+                    if produced.contains(&l) && right.column_set().is_disjoint(&produced) =>
+                {
+                    l
+                }
+                (_, Some(r))
+                    if produced.contains(&r) && left.column_set().is_disjoint(&produced) =>
+                {
+                    r
+                }
+                _ => return None,
+            };
+            // Groups are made under the column's own collation.
+            if left.ty.data_type.is_character()
+                && self.columns.get(key as usize)?.ty.collation != left.ty.collation
+            {
+                return None;
+            }
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let aggregate_uses_outer = g.aggregates.iter().any(|(_, a)| {
+            let mut used = ColSet::new();
+            a.for_each(&mut |s| s.columns(&mut used));
+            !used.is_disjoint(outer)
+        });
+        if aggregate_uses_outer {
+            return None;
+        }
+        let ty = |id: ColId| self.columns.get(id as usize).map(|c| c.ty);
+        let mut value = Scalar::column(column, ty(column)?);
+        // Computed columns are computed above the join, where a missing group is NULL, or 0 for a count.
+        for _ in 0..=items.len() {
+            value.replace_columns(&|id| {
+                items.iter().find(|(i, _)| *i == id).map(|(_, s)| s.clone())
+            });
+        }
+        value.replace_columns(&|id| {
+            let (_, call) = g.aggregates.iter().find(|(i, _)| *i == id)?;
+            let count = matches!(
+                call.function,
+                AggregateFunction::Count
+                    | AggregateFunction::CountBig
+                    | AggregateFunction::ApproxCountDistinct
+            );
+            let t = ty(id)?.nullable(true);
+            let own = Scalar::column(id, t);
+            if !count {
+                return Some(own);
+            }
+            let zero = match t.data_type {
+                DataType::Int => Value::Int(0),
+                _ => Value::BigInt(0),
+            };
+            let zero = Scalar::constant(zero, t.data_type);
+            Some(Scalar::new(
+                Kind::IsNullFn(Box::new(own), Box::new(zero)),
+                t.nullable(false),
+            ))
+        });
+        if !value
+            .column_set()
+            .is_subset(&g.aggregates.iter().map(|(id, _)| *id).collect())
+        {
+            return None;
+        }
+        let grouped = Rel::Aggregate(Box::new(Grouping {
+            input,
+            keys,
+            aggregates: g.aggregates.clone(),
+            sets: None,
+            scalar: false,
+        }));
+        Some((grouped, pulled, value))
+    }
+
     /// Join condition of `expr op ANY (..)`. Negated, an unknown comparison keeps the row out as well.
-    fn any_condition(&self, op: CompareOp, expr: &Scalar, value: &Scalar, negated: bool) -> Vec<Scalar> {
-        let kind = Kind::Compare { op, left: Box::new(expr.clone()), right: Box::new(value.clone()) };
+    fn any_condition(
+        &self,
+        op: CompareOp,
+        expr: &Scalar,
+        value: &Scalar,
+        negated: bool,
+    ) -> Vec<Scalar> {
+        let kind = Kind::Compare {
+            op,
+            left: Box::new(expr.clone()),
+            right: Box::new(value.clone()),
+        };
         let compare = Scalar::condition(kind);
         if !negated {
             return vec![compare];
@@ -111,7 +323,11 @@ impl Rewriter<'_> {
                 choices.push(Scalar::condition(Kind::IsNull(Box::new(side.clone()))));
             }
         }
-        if choices.len() == 1 { choices } else { vec![Scalar::condition(Kind::Or(choices))] }
+        if choices.len() == 1 {
+            choices
+        } else {
+            vec![Scalar::condition(Kind::Or(choices))]
+        }
     }
 
     fn nullable(&self, scalar: &Scalar) -> bool {
@@ -122,7 +338,13 @@ impl Rewriter<'_> {
     }
 
     fn join(&self, join: Join) -> Rel {
-        let Join { kind, left, right, on, hint } = join;
+        let Join {
+            kind,
+            left,
+            right,
+            on,
+            hint,
+        } = join;
         let (left, mut right) = (self.rel(left), self.rel(right));
         let left_columns = left.produced();
         let mut conditions = Vec::new();
@@ -135,7 +357,13 @@ impl Rewriter<'_> {
             right = pull(right, &left_columns, &mut pulled);
             conditions.extend(pulled);
         }
-        let mut joined = Join { kind, left, right, on: Vec::new(), hint };
+        let mut joined = Join {
+            kind,
+            left,
+            right,
+            on: Vec::new(),
+            hint,
+        };
         for mut condition in conditions {
             self.scalar(&mut condition);
             joined = self.add_on(joined, condition);
@@ -150,10 +378,15 @@ impl Rewriter<'_> {
         let in_right = !used.is_disjoint(&join.right.produced());
         let volatile = condition.is_volatile();
         let to_right = !in_left && !volatile && join.kind != JoinKind::Full;
-        let to_left = in_left && !in_right && !volatile && matches!(join.kind, JoinKind::Inner | JoinKind::Semi);
+        let to_left = in_left
+            && !in_right
+            && !volatile
+            && matches!(join.kind, JoinKind::Inner | JoinKind::Semi);
         if to_left {
             join.left = self.push(join.left, condition);
-        } else if to_right && (in_right || matches!(join.kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Left)) {
+        } else if to_right
+            && (in_right || matches!(join.kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Left))
+        {
             join.right = self.push(join.right, condition);
         } else {
             join.on.push(condition);
@@ -168,32 +401,56 @@ impl Rewriter<'_> {
         }
         let used = condition.column_set();
         match rel {
-            Rel::Filter { input, condition: old } => match self.push(*input, condition) {
+            Rel::Filter {
+                input,
+                condition: old,
+            } => match self.push(*input, condition) {
                 // It stayed right here: one filter for both.
                 Rel::Filter { input, condition } => {
                     let mut all = Vec::new();
                     split(old, &mut all);
                     split(condition, &mut all);
-                    Rel::Filter { input, condition: Scalar::all(all).unwrap_or_else(always) }
+                    Rel::Filter {
+                        input,
+                        condition: Scalar::all(all).unwrap_or_else(always),
+                    }
                 }
-                input => Rel::Filter { input: Box::new(input), condition: old },
+                input => Rel::Filter {
+                    input: Box::new(input),
+                    condition: old,
+                },
             },
             Rel::Compute { input, items } => {
                 let made = |id: ColId| items.iter().find(|(i, _)| *i == id);
                 let needed: Vec<_> = used.iter().filter_map(|id| made(*id)).collect();
                 let simple = needed.iter().all(|(_, s)| {
-                    !s.is_volatile() && !s.any(&|n| matches!(n.kind, Kind::Subquery(_) | Kind::System { .. } | Kind::UserFunction { .. }))
+                    !s.is_volatile()
+                        && !s.any(&|n| {
+                            matches!(
+                                n.kind,
+                                Kind::Subquery(_) | Kind::System { .. } | Kind::UserFunction { .. }
+                            )
+                        })
                 });
                 if !simple {
                     return Rel::Compute { input, items }.filter(Some(condition));
                 }
                 let mut below = condition;
                 below.replace_columns(&|id| made(id).map(|(_, s)| s.clone()));
-                Rel::Compute { input: Box::new(self.push(*input, below)), items }
+                Rel::Compute {
+                    input: Box::new(self.push(*input, below)),
+                    items,
+                }
             }
             Rel::Join(join) => self.push_join(*join, condition, &used),
-            Rel::Sort { input, keys } => Rel::Sort { input: Box::new(self.push(*input, condition)), keys },
-            Rel::Distinct { input, columns } => Rel::Distinct { input: Box::new(self.push(*input, condition)), columns },
+            Rel::Sort { input, keys } => Rel::Sort {
+                input: Box::new(self.push(*input, condition)),
+                keys,
+            },
+            Rel::Distinct { input, columns } => Rel::Distinct {
+                input: Box::new(self.push(*input, condition)),
+                columns,
+            },
             Rel::Aggregate(mut g)
                 if g.sets.is_none()
                     && !g.scalar
@@ -204,17 +461,27 @@ impl Rewriter<'_> {
                 Rel::Aggregate(g)
             }
             Rel::Window { input, calls } => {
-                let in_all = |id: &ColId| calls.iter().all(|(_, c)| c.partition.iter().any(|p| p.as_column() == Some(*id)));
+                let in_all = |id: &ColId| {
+                    calls
+                        .iter()
+                        .all(|(_, c)| c.partition.iter().any(|p| p.as_column() == Some(*id)))
+                };
                 let below = input.produced();
                 let touches = used.iter().any(|id| below.contains(id));
                 let made = calls.iter().any(|(id, _)| used.contains(id));
                 if touches && !made && used.iter().filter(|id| below.contains(id)).all(in_all) {
-                    Rel::Window { input: Box::new(self.push(*input, condition)), calls }
+                    Rel::Window {
+                        input: Box::new(self.push(*input, condition)),
+                        calls,
+                    }
                 } else {
                     Rel::Window { input, calls }.filter(Some(condition))
                 }
             }
-            Rel::Set(mut set) if !used.is_disjoint(&set.columns.iter().copied().collect()) && set.op != SetOp::Except => {
+            Rel::Set(mut set)
+                if !used.is_disjoint(&set.columns.iter().copied().collect())
+                    && set.op != SetOp::Except =>
+            {
                 set.branches = set
                     .branches
                     .into_iter()
@@ -236,7 +503,10 @@ impl Rewriter<'_> {
 
     fn push_join(&self, mut join: Join, condition: Scalar, used: &ColSet) -> Rel {
         let in_right = !used.is_disjoint(&join.right.produced());
-        if join.kind == JoinKind::Left && in_right && rejects_null(&condition, &join.right.produced()) {
+        if join.kind == JoinKind::Left
+            && in_right
+            && rejects_null(&condition, &join.right.produced())
+        {
             join.kind = JoinKind::Inner;
         }
         match join.kind {
@@ -252,9 +522,28 @@ impl Rewriter<'_> {
     }
 }
 
+fn collect_children<'s>(scalar: &'s mut Scalar, out: &mut Vec<&'s mut Scalar>) {
+    match &mut scalar.kind {
+        Kind::Convert { input, .. } => out.push(input),
+        Kind::Arith { left, right, .. } | Kind::Compare { left, right, .. } => {
+            out.extend([&mut **left, &mut **right])
+        }
+        Kind::Concat(a, b) | Kind::IsDistinct(a, b) => out.extend([&mut **a, &mut **b]),
+        Kind::Negate(a) | Kind::BitNot(a) | Kind::Collate(a) | Kind::Not(a) | Kind::IsNull(a) => {
+            out.push(a)
+        }
+        Kind::Call { args, .. } => out.extend(args.iter_mut()),
+        _ => {}
+    }
+}
+
 pub fn always() -> Scalar {
     let one = || Box::new(Scalar::constant(Value::Int(1), DataType::Int));
-    Scalar::condition(Kind::Compare { op: CompareOp::Equal, left: one(), right: one() })
+    Scalar::condition(Kind::Compare {
+        op: CompareOp::Equal,
+        left: one(),
+        right: one(),
+    })
 }
 
 /// Splits at ANDs; NOT moves inwards where that is the same.
@@ -274,7 +563,10 @@ fn split(condition: Scalar, out: &mut Vec<Scalar>) {
                 };
                 out.push(Scalar::condition(Kind::Compare { op, left, right }));
             }
-            kind => out.push(Scalar::condition(Kind::Not(Box::new(Scalar { kind, ty: inner.ty })))),
+            kind => out.push(Scalar::condition(Kind::Not(Box::new(Scalar {
+                kind,
+                ty: inner.ty,
+            })))),
         },
         _ => out.push(condition),
     }
@@ -302,19 +594,30 @@ fn pull(rel: Rel, outer: &ColSet, out: &mut Vec<Scalar>) -> Rel {
             let input = pull(*input, outer, out);
             let mut parts = Vec::new();
             split(condition, &mut parts);
-            let (taken, kept): (Vec<_>, Vec<_>) = parts.into_iter().partition(|c| !c.column_set().is_disjoint(outer));
+            let (taken, kept): (Vec<_>, Vec<_>) = parts
+                .into_iter()
+                .partition(|c| !c.column_set().is_disjoint(outer));
             out.extend(taken);
             input.filter(Scalar::all(kept))
         }
-        Rel::Compute { input, items } => Rel::Compute { input: Box::new(pull(*input, outer, out)), items },
-        Rel::Sort { input, keys } => Rel::Sort { input: Box::new(pull(*input, outer, out)), keys },
+        Rel::Compute { input, items } => Rel::Compute {
+            input: Box::new(pull(*input, outer, out)),
+            items,
+        },
+        Rel::Sort { input, keys } => Rel::Sort {
+            input: Box::new(pull(*input, outer, out)),
+            keys,
+        },
         Rel::Join(mut join) => {
             if join.kind != JoinKind::Full {
                 join.left = pull(join.left, outer, out);
             }
             if join.kind == JoinKind::Inner {
                 join.right = pull(join.right, outer, out);
-                let (taken, kept): (Vec<_>, Vec<_>) = join.on.into_iter().partition(|c| !c.column_set().is_disjoint(outer));
+                let (taken, kept): (Vec<_>, Vec<_>) = join
+                    .on
+                    .into_iter()
+                    .partition(|c| !c.column_set().is_disjoint(outer));
                 out.extend(taken);
                 join.on = kept;
             }
@@ -331,7 +634,9 @@ fn rejects_null(condition: &Scalar, columns: &ColSet) -> bool {
         Kind::Like { expr, .. } | Kind::InList { expr, .. } => strict(expr, columns),
         Kind::Not(inner) => match &inner.kind {
             Kind::IsNull(expr) => strict(expr, columns),
-            Kind::Like { .. } | Kind::InList { .. } | Kind::Compare { .. } => rejects_null(inner, columns),
+            Kind::Like { .. } | Kind::InList { .. } | Kind::Compare { .. } => {
+                rejects_null(inner, columns)
+            }
             _ => false,
         },
         Kind::And(parts) => parts.iter().any(|p| rejects_null(p, columns)),

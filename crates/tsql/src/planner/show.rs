@@ -30,7 +30,11 @@ pub struct Shower<'p> {
 }
 
 pub fn lines(plan: &Plan, columns: &[ColumnInfo]) -> Vec<ShownLine> {
-    let mut shower = Shower { plan, columns, lines: Vec::new() };
+    let mut shower = Shower {
+        plan,
+        columns,
+        lines: Vec::new(),
+    };
     shower.node(&plan.root, None, 1);
     for subplan in &plan.subplans {
         shower.node(&subplan.node, Some(0), 2);
@@ -62,12 +66,19 @@ impl Shower<'_> {
             }
             bars.reverse();
             let line = &self.lines[i];
-            let head = if line.physical == line.logical { line.physical.to_string() } else { format!("{}({})", line.physical, line.logical) };
-            let argument = if line.argument.is_empty() { String::new() } else { line.argument.clone() };
+            let head = if line.physical == line.logical {
+                line.physical.to_string()
+            } else {
+                format!("{}({})", line.physical, line.logical)
+            };
+            let argument = &line.argument;
+            // These two say nothing more by their logical name.
+            let plain = line.physical == line.logical
+                || matches!(line.physical, "Stream Aggregate" | "Sort" | "Index Spool");
             let body = if argument.is_empty() {
                 head
-            } else if line.physical == line.logical {
-                format!("{head}({argument})")
+            } else if plain {
+                format!("{}({argument})", line.physical)
             } else {
                 format!("{}({}, {argument})", line.physical, line.logical)
             };
@@ -96,64 +107,115 @@ impl Shower<'_> {
 
     fn name(&self, id: ColId) -> String {
         match self.columns.get(id as usize) {
-            Some(info) if !info.qualified.is_empty() && info.qualified.contains('.') => {
-                info.qualified.split('.').map(|p| format!("[{p}]")).collect::<Vec<_>>().join(".")
-            }
+            Some(info) if !info.qualified.is_empty() && info.qualified.contains('.') => info
+                .qualified
+                .split('.')
+                .map(|p| format!("[{p}]"))
+                .collect::<Vec<_>>()
+                .join("."),
             Some(info) if !info.name.is_empty() => format!("[{}]", info.name),
             _ => format!("[Expr{}]", 1000 + id),
         }
     }
 
     fn names(&self, ids: &[ColId]) -> String {
-        ids.iter().map(|id| self.name(*id)).collect::<Vec<_>>().join(", ")
+        ids.iter()
+            .map(|id| self.name(*id))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     fn describe(&self, node: &Node) -> Shown {
-        let same = |name: &'static str, argument: String| Shown { physical: name, logical: name.to_string(), argument };
+        let same = |name: &'static str, argument: String| Shown {
+            physical: name,
+            logical: name.to_string(),
+            argument,
+        };
         match &node.op {
             Op::One | Op::Values(_) | Op::Empty => same("Constant Scan", String::new()),
             Op::Scan(scan) => self.scan(scan),
-            Op::Virtual(v) => same("Table-valued function", format!("OBJECT:([{}])", v.table.name())),
+            Op::Virtual(v) => same(
+                "Table-valued function",
+                format!("OBJECT:([{}])", v.table.name()),
+            ),
             Op::Filter(f) => same(
                 "Filter",
-                format!("{}:({})", if f.startup { "STARTUP EXPR" } else { "WHERE" }, self.cond(&f.condition, &f.input.schema)),
+                format!(
+                    "{}:({})",
+                    if f.startup { "STARTUP EXPR" } else { "WHERE" },
+                    self.cond(&f.condition, &f.input.schema)
+                ),
             ),
             Op::Compute(c) => {
                 let defined = node.schema.iter().zip(&c.items);
-                let parts: Vec<String> =
-                    defined.map(|(id, e)| format!("{}={}", self.name(*id), self.expr(e, &c.input.schema))).collect();
+                let parts: Vec<String> = defined
+                    .map(|(id, e)| format!("{}={}", self.name(*id), self.expr(e, &c.input.schema)))
+                    .collect();
                 same("Compute Scalar", format!("DEFINE:({})", parts.join(", ")))
             }
             Op::NestedLoop(j) => {
-                let outer: Vec<ColId> = j.bind.iter().filter_map(|(p, _)| j.outer.schema.get(*p).copied()).collect();
+                let outer: Vec<ColId> = j
+                    .bind
+                    .iter()
+                    .filter_map(|(p, _)| j.outer.schema.get(*p).copied())
+                    .collect();
                 let argument = match (&j.on, outer.is_empty()) {
                     (Some(on), _) => {
-                        let schema: Vec<ColId> = j.outer.schema.iter().chain(&j.inner.schema).copied().collect();
+                        let schema: Vec<ColId> = j
+                            .outer
+                            .schema
+                            .iter()
+                            .chain(&j.inner.schema)
+                            .copied()
+                            .collect();
                         format!("WHERE:({})", self.cond(on, &schema))
                     }
                     (None, false) => format!("OUTER REFERENCES:({})", self.names(&outer)),
                     (None, true) => String::new(),
                 };
-                Shown { physical: "Nested Loops", logical: join_name(j.kind).into(), argument }
+                Shown {
+                    physical: "Nested Loops",
+                    logical: join_name(j.kind).into(),
+                    argument,
+                }
             }
             Op::HashJoin(j) => {
                 let keys = |exprs: &[Expr], schema: &[ColId]| {
-                    exprs.iter().map(|e| self.expr(e, schema)).collect::<Vec<_>>().join(", ")
+                    exprs
+                        .iter()
+                        .map(|e| self.expr(e, schema))
+                        .collect::<Vec<_>>()
+                        .join(", ")
                 };
                 let argument = format!(
                     "HASH:({})=({})",
                     keys(&j.build_keys, &j.build.schema),
                     keys(&j.probe_keys, &j.probe.schema)
                 );
-                Shown { physical: "Hash Match", logical: join_name(j.kind).into(), argument }
+                Shown {
+                    physical: "Hash Match",
+                    logical: join_name(j.kind).into(),
+                    argument,
+                }
             }
             Op::MergeJoin(j) => {
                 let keys = |at: &[usize], schema: &[ColId]| {
-                    at.iter().filter_map(|p| schema.get(*p)).map(|id| self.name(*id)).collect::<Vec<_>>().join(", ")
+                    at.iter()
+                        .filter_map(|p| schema.get(*p))
+                        .map(|id| self.name(*id))
+                        .collect::<Vec<_>>()
+                        .join(", ")
                 };
-                let argument =
-                    format!("MERGE:({})=({})", keys(&j.left_keys, &j.left.schema), keys(&j.right_keys, &j.right.schema));
-                Shown { physical: "Merge Join", logical: join_name(j.kind).into(), argument }
+                let argument = format!(
+                    "MERGE:({})=({})",
+                    keys(&j.left_keys, &j.left.schema),
+                    keys(&j.right_keys, &j.right.schema)
+                );
+                Shown {
+                    physical: "Merge Join",
+                    logical: join_name(j.kind).into(),
+                    argument,
+                }
             }
             Op::Aggregate(a) => self.aggregate(a, node),
             Op::Sort(s) => {
@@ -163,36 +225,85 @@ impl Shower<'_> {
                     .filter_map(|k| s.input.schema.get(k.position).map(|id| (id, k.descending)))
                     .map(|(id, d)| format!("{} {}", self.name(*id), if d { "DESC" } else { "ASC" }))
                     .collect();
-                let logical = if s.limit.is_some() { "TopN Sort" } else { "Sort" };
-                Shown { physical: "Sort", logical: logical.into(), argument: format!("ORDER BY:({})", keys.join(", ")) }
+                let logical = if s.limit.is_some() {
+                    "TopN Sort"
+                } else {
+                    "Sort"
+                };
+                let top = s
+                    .limit
+                    .as_ref()
+                    .map(|l| format!("TOP {}, ", self.expr(l, &[]).trim_matches(['(', ')'])))
+                    .unwrap_or_default();
+                Shown {
+                    physical: "Sort",
+                    logical: logical.into(),
+                    argument: format!("{top}ORDER BY:({})", keys.join(", ")),
+                }
             }
             Op::Top(t) => {
-                let count = t.count.as_ref().map(|c| self.expr(c, &[])).unwrap_or_default();
+                let count = t
+                    .count
+                    .as_ref()
+                    .map(|c| self.expr(c, &[]))
+                    .unwrap_or_default();
                 let percent = if t.percent { " PERCENT" } else { "" };
-                same("Top", format!("TOP EXPRESSION:(({count}){percent})"))
+                same("Top", format!("TOP EXPRESSION:({count}{percent})"))
             }
             Op::Window(w) => {
-                let made = node.schema.iter().skip(w.input.schema.len()).copied().collect::<Vec<_>>();
-                same("Window Aggregate", format!("DEFINE:({})", self.names(&made)))
+                let made = node
+                    .schema
+                    .iter()
+                    .skip(w.input.schema.len())
+                    .copied()
+                    .collect::<Vec<_>>();
+                same(
+                    "Window Aggregate",
+                    format!("DEFINE:({})", self.names(&made)),
+                )
             }
             Op::Concat(_) => same("Concatenation", String::new()),
             Op::SetHash(s) => Shown {
                 physical: "Hash Match",
-                logical: if s.except { "Left Anti Semi Join" } else { "Left Semi Join" }.into(),
+                logical: if s.except {
+                    "Left Anti Semi Join"
+                } else {
+                    "Left Semi Join"
+                }
+                .into(),
                 argument: String::new(),
             },
-            Op::Recursive(_) => Shown { physical: "Index Spool", logical: "Lazy Spool".into(), argument: "WITH STACK".into() },
-            Op::WorkTable(_) => Shown { physical: "Table Spool", logical: "Lazy Spool".into(), argument: String::new() },
+            Op::Recursive(_) => Shown {
+                physical: "Index Spool",
+                logical: "Lazy Spool".into(),
+                argument: "WITH STACK".into(),
+            },
+            Op::WorkTable(_) => Shown {
+                physical: "Table Spool",
+                logical: "Lazy Spool".into(),
+                argument: String::new(),
+            },
         }
     }
 
     fn aggregate(&self, a: &AggregateNode, node: &Node) -> Shown {
-        let keys: Vec<ColId> = a.keys.iter().filter_map(|p| a.input.schema.get(*p).copied()).collect();
+        let keys: Vec<ColId> = a
+            .keys
+            .iter()
+            .filter_map(|p| a.input.schema.get(*p).copied())
+            .collect();
         if a.distinct {
-            let (physical, logical) =
-                if a.stream { ("Stream Aggregate", "Aggregate") } else { ("Hash Match", "Aggregate") };
+            let (physical, logical) = if a.stream {
+                ("Stream Aggregate", "Aggregate")
+            } else {
+                ("Hash Match", "Aggregate")
+            };
             let word = if a.stream { "GROUP BY" } else { "HASH" };
-            return Shown { physical, logical: logical.into(), argument: format!("{word}:({})", self.names(&keys)) };
+            return Shown {
+                physical,
+                logical: logical.into(),
+                argument: format!("{word}:({})", self.names(&keys)),
+            };
         }
         let calls: Vec<String> = node
             .schema
@@ -200,19 +311,30 @@ impl Shower<'_> {
             .skip(keys.len() + usize::from(a.sets.is_some()))
             .zip(&a.aggregates)
             .map(|(id, c)| {
-                let arg = c.arg.as_ref().map_or("*".into(), |e| self.expr(e, &a.input.schema));
+                let arg = c
+                    .arg
+                    .as_ref()
+                    .map_or("*".into(), |e| self.expr(e, &a.input.schema));
                 format!("{}={}({arg})", self.name(*id), function_name(c))
             })
             .collect();
         let mut parts = Vec::new();
         if !keys.is_empty() {
-            parts.push(format!("{}:({})", if a.stream { "GROUP BY" } else { "HASH" }, self.names(&keys)));
+            parts.push(format!(
+                "{}:({})",
+                if a.stream { "GROUP BY" } else { "HASH" },
+                self.names(&keys)
+            ));
         }
         if !calls.is_empty() {
             parts.push(format!("DEFINE:({})", calls.join(", ")));
         }
         Shown {
-            physical: if a.stream { "Stream Aggregate" } else { "Hash Match" },
+            physical: if a.stream {
+                "Stream Aggregate"
+            } else {
+                "Hash Match"
+            },
             logical: "Aggregate".into(),
             argument: parts.join(" "),
         }
@@ -221,7 +343,11 @@ impl Shower<'_> {
     fn scan(&self, scan: &ScanNode) -> Shown {
         let table = &scan.access.table;
         let Ok(index) = scan.access.index(scan.index) else {
-            return Shown { physical: "Table Scan", logical: "Table Scan".into(), argument: String::new() };
+            return Shown {
+                physical: "Table Scan",
+                logical: "Table Scan".into(),
+                argument: String::new(),
+            };
         };
         let physical = match (index.def.kind, scan.seek.is_some()) {
             (IndexKind::Heap, _) => "Table Scan",
@@ -230,7 +356,12 @@ impl Shower<'_> {
             (IndexKind::Nonclustered, false) => "Index Scan",
             (IndexKind::Nonclustered, true) => "Index Seek",
         };
-        let mut object = format!("[{}].[{}].[{}]", table.database.name(), table.schema_name, table.name);
+        let mut object = format!(
+            "[{}].[{}].[{}]",
+            table.database.name(),
+            table.schema_name,
+            table.name
+        );
         if let Some(name) = &index.def.name
             && index.def.kind != IndexKind::Heap
         {
@@ -249,8 +380,15 @@ impl Shower<'_> {
             .iter()
             .map(|l| {
                 let ordinal = index.carried.get(l.position).copied();
-                let name = ordinal.and_then(|o| scan.access.def().columns.get(o)).map_or("", |c| c.name.as_str());
-                format!("{}{}{}", self.column(scan, name), compare_text(l.op), self.expr(&l.value, &schema))
+                let name = ordinal
+                    .and_then(|o| scan.access.def().columns.get(o))
+                    .map_or("", |c| c.name.as_str());
+                format!(
+                    "{}{}{}",
+                    self.column(scan, name),
+                    compare_text(l.op),
+                    self.expr(&l.value, &schema)
+                )
             })
             .collect();
         let outputs = self.output_names(scan, index);
@@ -261,12 +399,20 @@ impl Shower<'_> {
             argument.push_str(&format!(", WHERE:({})", conditions.join(" AND ")));
         }
         if scan.seek.is_some() || scan.backward {
-            argument.push_str(if scan.backward { " ORDERED BACKWARD" } else { " ORDERED FORWARD" });
+            argument.push_str(if scan.backward {
+                " ORDERED BACKWARD"
+            } else {
+                " ORDERED FORWARD"
+            });
         }
         if scan.lookup {
             argument.push_str(" LOOKUP");
         }
-        Shown { physical, logical: physical.to_string(), argument }
+        Shown {
+            physical,
+            logical: physical.to_string(),
+            argument,
+        }
     }
 
     fn column(&self, scan: &ScanNode, name: &str) -> String {
@@ -274,7 +420,12 @@ impl Shower<'_> {
         if scan.alias != table.name {
             return format!("[{}].[{name}]", scan.alias);
         }
-        format!("[{}].[{}].[{}].[{name}]", table.database.name(), table.schema_name, table.name)
+        format!(
+            "[{}].[{}].[{}].[{name}]",
+            table.database.name(),
+            table.schema_name,
+            table.name
+        )
     }
 
     fn output_names(&self, scan: &ScanNode, index: &crate::access::IndexAccess) -> Vec<String> {
@@ -284,7 +435,9 @@ impl Shower<'_> {
                 ScanOutput::Table(p) => scan.access.primary().carried.get(*p).copied(),
                 _ => None,
             };
-            let name = ordinal.and_then(|o| scan.access.def().columns.get(o)).map_or("", |c| c.name.as_str());
+            let name = ordinal
+                .and_then(|o| scan.access.def().columns.get(o))
+                .map_or("", |c| c.name.as_str());
             self.column(scan, name)
         };
         scan.outputs.iter().map(of).collect()
@@ -292,7 +445,10 @@ impl Shower<'_> {
 
     fn seek(&self, seek: &Seek, scan: &ScanNode, index: &crate::access::IndexAccess) -> String {
         let name = |position: usize| {
-            let column = index.key.get(position).and_then(|k| scan.access.def().columns.get(k.ordinal));
+            let column = index
+                .key
+                .get(position)
+                .and_then(|k| scan.access.def().columns.get(k.ordinal));
             self.column(scan, column.map_or("", |c| c.name.as_str()))
         };
         let mut parts: Vec<String> = seek
@@ -303,17 +459,28 @@ impl Shower<'_> {
                 SeekKey::One(e) => format!("{}={}", name(i), self.expr(e, &[])),
                 SeekKey::Null => format!("{}=NULL", name(i)),
                 SeekKey::List(list) => {
-                    let each: Vec<String> = list.iter().map(|e| format!("{}={}", name(i), self.expr(e, &[]))).collect();
+                    let each: Vec<String> = list
+                        .iter()
+                        .map(|e| format!("{}={}", name(i), self.expr(e, &[])))
+                        .collect();
                     each.join(" OR ")
                 }
             })
             .collect();
         let next = name(seek.equal.len());
         if let Some(low) = &seek.low {
-            parts.push(format!("{next} {} {}", if low.inclusive { ">=" } else { ">" }, self.expr(&low.value, &[])));
+            parts.push(format!(
+                "{next} {} {}",
+                if low.inclusive { ">=" } else { ">" },
+                self.expr(&low.value, &[])
+            ));
         }
         if let Some(high) = &seek.high {
-            parts.push(format!("{next} {} {}", if high.inclusive { "<=" } else { "<" }, self.expr(&high.value, &[])));
+            parts.push(format!(
+                "{next} {} {}",
+                if high.inclusive { "<=" } else { "<" },
+                self.expr(&high.value, &[])
+            ));
         }
         parts.join(" AND ")
     }
@@ -329,23 +496,49 @@ impl Shower<'_> {
     }
 
     fn expr_named(&self, expr: &Expr, names: &[String]) -> String {
-        let list = |args: &[Expr]| args.iter().map(|a| self.expr_named(a, names)).collect::<Vec<_>>().join(",");
+        let list = |args: &[Expr]| {
+            args.iter()
+                .map(|a| self.expr_named(a, names))
+                .collect::<Vec<_>>()
+                .join(",")
+        };
         match expr {
             Expr::Const(value) => constant(value),
             Expr::Slot(slot) => names.get(*slot).cloned().unwrap_or_default(),
             Expr::Param(slot) => self.param_name(*slot),
-            Expr::Variable(slot) => self.plan.variables.get(*slot).map_or(String::new(), |v| format!("[{v}]")),
-            Expr::Convert { input, to, .. } => format!("CONVERT_IMPLICIT({to},{},0)", self.expr_named(input, names)),
-            Expr::Arith { op, left, right, .. } => {
-                format!("{}{}{}", self.expr_named(left, names), operator_text(*op), self.expr_named(right, names))
+            Expr::Variable(slot) => self
+                .plan
+                .variables
+                .get(*slot)
+                .map_or(String::new(), |v| format!("[{v}]")),
+            Expr::Convert { input, to, .. } => {
+                format!("CONVERT_IMPLICIT({to},{},0)", self.expr_named(input, names))
             }
-            Expr::Concat { left, right, .. } => format!("{}+{}", self.expr_named(left, names), self.expr_named(right, names)),
+            Expr::Arith {
+                op, left, right, ..
+            } => {
+                format!(
+                    "{}{}{}",
+                    self.expr_named(left, names),
+                    operator_text(*op),
+                    self.expr_named(right, names)
+                )
+            }
+            Expr::Concat { left, right, .. } => format!(
+                "{}+{}",
+                self.expr_named(left, names),
+                self.expr_named(right, names)
+            ),
             Expr::Negate(e, _) => format!("-{}", self.expr_named(e, names)),
             Expr::BitNot(e, _) => format!("~{}", self.expr_named(e, names)),
             Expr::Case { whens, otherwise } => {
                 let mut text = String::from("CASE");
                 for (when, then) in whens {
-                    text.push_str(&format!(" WHEN {} THEN {}", self.cond_named(when, names), self.expr_named(then, names)));
+                    text.push_str(&format!(
+                        " WHEN {} THEN {}",
+                        self.cond_named(when, names),
+                        self.expr_named(then, names)
+                    ));
                 }
                 if let Some(otherwise) = otherwise {
                     text.push_str(&format!(" ELSE {}", self.expr_named(otherwise, names)));
@@ -363,39 +556,72 @@ impl Shower<'_> {
     }
 
     fn param_name(&self, slot: usize) -> String {
-        self.plan.parameter_columns.get(slot).map_or(String::new(), |id| self.name(*id))
+        self.plan
+            .parameter_columns
+            .get(slot)
+            .map_or(String::new(), |id| self.name(*id))
     }
 
     fn cond_named(&self, cond: &Cond, names: &[String]) -> String {
         let join = |parts: &[Cond], word: &str| {
-            parts.iter().map(|p| self.cond_named(p, names)).collect::<Vec<_>>().join(word)
+            parts
+                .iter()
+                .map(|p| self.cond_named(p, names))
+                .collect::<Vec<_>>()
+                .join(word)
         };
         match cond {
             Cond::Const(value) => match value {
                 Some(true) => "(1)".into(),
                 _ => "(0)".into(),
             },
-            Cond::Compare { op, left, right, .. } => {
-                format!("{}{}{}", self.expr_named(left, names), compare_text(*op), self.expr_named(right, names))
+            Cond::Compare {
+                op, left, right, ..
+            } => {
+                format!(
+                    "{}{}{}",
+                    self.expr_named(left, names),
+                    compare_text(*op),
+                    self.expr_named(right, names)
+                )
             }
             Cond::And(parts) => join(parts, " AND "),
             Cond::Or(parts) => format!("({})", join(parts, " OR ")),
             Cond::Not(inner) => format!("NOT ({})", self.cond_named(inner, names)),
             Cond::IsNull(e) => format!("{} IS NULL", self.expr_named(e, names)),
             Cond::IsDistinct(a, b, _) => {
-                format!("{} IS DISTINCT FROM {}", self.expr_named(a, names), self.expr_named(b, names))
+                format!(
+                    "{} IS DISTINCT FROM {}",
+                    self.expr_named(a, names),
+                    self.expr_named(b, names)
+                )
             }
             Cond::Like { expr, pattern, .. } => {
-                format!("{} like {}", self.expr_named(expr, names), self.expr_named(pattern, names))
+                format!(
+                    "{} like {}",
+                    self.expr_named(expr, names),
+                    self.expr_named(pattern, names)
+                )
             }
             Cond::InList { expr, list, .. } => {
                 let left = self.expr_named(expr, names);
-                let each: Vec<String> = list.iter().map(|e| format!("{left}={}", self.expr_named(e, names))).collect();
+                let each: Vec<String> = list
+                    .iter()
+                    .map(|e| format!("{left}={}", self.expr_named(e, names)))
+                    .collect();
                 format!("({})", each.join(" OR "))
             }
-            Cond::InSet { expr, keys, .. } => format!("{} IN ({} values)", self.expr_named(expr, names), keys.len()),
+            Cond::InSet { expr, keys, .. } => format!(
+                "{} IN ({} values)",
+                self.expr_named(expr, names),
+                keys.len()
+            ),
             Cond::Exists(_) => "EXISTS [Subquery]".into(),
-            Cond::Any { expr, op, .. } => format!("{}{}ANY [Subquery]", self.expr_named(expr, names), compare_text(*op)),
+            Cond::Any { expr, op, .. } => format!(
+                "{}{}ANY [Subquery]",
+                self.expr_named(expr, names),
+                compare_text(*op)
+            ),
         }
     }
 }
@@ -431,7 +657,11 @@ fn join_name(kind: JoinKind) -> &'static str {
 
 fn function_name(call: &AggregateCall) -> String {
     let name = format!("{:?}", call.function).to_uppercase();
-    if call.distinct { format!("{name} DISTINCT") } else { name }
+    if call.distinct {
+        format!("{name} DISTINCT")
+    } else {
+        name
+    }
 }
 
 fn compare_text(op: CompareOp) -> &'static str {
@@ -474,7 +704,10 @@ fn constant(value: &Value) -> String {
     match value {
         Value::Null => "NULL".into(),
         Value::Str(_) => format!("'{text}'"),
-        Value::Bytes(b) => format!("0x{}", b.iter().map(|b| format!("{b:02X}")).collect::<String>()),
+        Value::Bytes(b) => format!(
+            "0x{}",
+            b.iter().map(|b| format!("{b:02X}")).collect::<String>()
+        ),
         v if v.as_f64().is_some() => format!("({text})"),
         _ => format!("'{text}'"),
     }

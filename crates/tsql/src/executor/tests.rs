@@ -1,1 +1,0 @@
-//! Queries against an in-memory fixture.
