@@ -18,7 +18,10 @@ fn main() {
                 std::process::exit(1);
             }
         };
-        for batch in script.split_inclusive('\n').fold(vec![String::new()], gather) {
+        for batch in script
+            .split_inclusive('\n')
+            .fold(vec![String::new()], gather)
+        {
             print!("{}", client.run(&batch));
         }
     }

@@ -24,13 +24,19 @@ fn golden_files_hold() {
     collect(&root, &mut files);
     files.sort();
     files.retain(|f| f.to_string_lossy().contains(&wanted));
-    assert!(!files.is_empty(), "no golden files under {}", root.display());
+    assert!(
+        !files.is_empty(),
+        "no golden files under {}",
+        root.display()
+    );
     let failures: Vec<String> = files.iter().filter_map(|file| check(file, bless)).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return;
+    };
     for entry in entries.flatten() {
         let path = entry.path();
         match path.is_dir() {
@@ -55,7 +61,13 @@ fn check(file: &Path, bless: bool) -> Option<String> {
     for case in &cases {
         let actual = client.run(&case.batch);
         if actual.trim_end() != case.expected.trim_end() && failure.is_none() {
-            failure = Some(format!("{}:\n{}\n--- expected\n{}\n--- found\n{}", file.display(), case.batch, case.expected, actual));
+            failure = Some(format!(
+                "{}:\n{}\n--- expected\n{}\n--- found\n{}",
+                file.display(),
+                case.batch,
+                case.expected,
+                actual
+            ));
         }
         written.push(format!("{}{}\n---\n{}", case.comments, case.batch, actual));
     }
@@ -67,7 +79,10 @@ fn check(file: &Path, bless: bool) -> Option<String> {
 }
 
 fn parse(text: &str) -> Vec<Case> {
-    text.split("\n===\n").flat_map(|part| part.strip_prefix("===\n").or(Some(part))).map(case).collect()
+    text.split("\n===\n")
+        .flat_map(|part| part.strip_prefix("===\n").or(Some(part)))
+        .map(case)
+        .collect()
 }
 
 fn case(text: &str) -> Case {
@@ -75,7 +90,12 @@ fn case(text: &str) -> Case {
         Some((source, expected)) => (source, expected),
         None => (text.trim_end().trim_end_matches("\n---"), ""),
     };
-    let (comments, batch): (Vec<&str>, Vec<&str>) = source.lines().partition(|l| l.starts_with("## "));
+    let (comments, batch): (Vec<&str>, Vec<&str>) =
+        source.lines().partition(|l| l.starts_with("## "));
     let comments = comments.iter().map(|c| format!("{c}\n")).collect();
-    Case { comments, batch: batch.join("\n"), expected: expected.to_string() }
+    Case {
+        comments,
+        batch: batch.join("\n"),
+        expected: expected.to_string(),
+    }
 }

@@ -7,7 +7,12 @@ use daruma_tsql::session::{RequestEnd, RpcArgument, RpcProcedure, RpcRequest, Tr
 use daruma_value::{DataType, Value};
 
 fn arg(name: &str, value: Value, data_type: DataType) -> RpcArgument {
-    RpcArgument { name: name.to_string(), value: Some(value), data_type, output: false }
+    RpcArgument {
+        name: name.to_string(),
+        value: Some(value),
+        data_type,
+        output: false,
+    }
 }
 
 fn text(value: &str) -> RpcArgument {
@@ -15,11 +20,18 @@ fn text(value: &str) -> RpcArgument {
 }
 
 fn output(argument: RpcArgument) -> RpcArgument {
-    RpcArgument { output: true, ..argument }
+    RpcArgument {
+        output: true,
+        ..argument
+    }
 }
 
 fn call(id: u16, args: Vec<RpcArgument>) -> RpcRequest {
-    RpcRequest { procedure: RpcProcedure::Id(id), args, no_metadata: false }
+    RpcRequest {
+        procedure: RpcProcedure::Id(id),
+        args,
+        no_metadata: false,
+    }
 }
 
 fn client(server: &Server) -> Client {
@@ -43,7 +55,10 @@ fn executesql_takes_and_gives_parameters() {
             output(arg("@b", Value::Null, DataType::Int)),
         ],
     ));
-    assert_eq!(out, "a\n21\n(1 row affected)\nreturn status 0\n@b = 42\ndone Procedure 0xe0\n");
+    assert_eq!(
+        out,
+        "a\n21\n(1 row affected)\nreturn status 0\n@b = 42\ndone Procedure 0xe0\n"
+    );
 }
 
 #[test]
@@ -61,13 +76,26 @@ fn prepared_statements_keep_their_handles() {
         ],
     ));
     assert_eq!(out, "v\nb\n(1 row affected)\n = 1\n");
-    let again = c.rpc(call(12, vec![arg("", Value::Int(1), DataType::Int), arg("", Value::Int(1), DataType::Int)]));
+    let again = c.rpc(call(
+        12,
+        vec![
+            arg("", Value::Int(1), DataType::Int),
+            arg("", Value::Int(1), DataType::Int),
+        ],
+    ));
     assert_eq!(again, "v\na\n(1 row affected)\n");
     let dropped = c.rpc(call(15, vec![arg("", Value::Int(1), DataType::Int)]));
     assert_eq!(dropped, "");
     let gone = c.rpc(call(12, vec![arg("", Value::Int(1), DataType::Int)]));
     assert!(gone.starts_with("Msg 8179"), "{gone}");
-    let prepared = c.rpc(call(11, vec![output(arg("", Value::Null, DataType::Int)), text("@p int"), text("SELECT @p AS p")]));
+    let prepared = c.rpc(call(
+        11,
+        vec![
+            output(arg("", Value::Null, DataType::Int)),
+            text("@p int"),
+            text("SELECT @p AS p"),
+        ],
+    ));
     assert_eq!(prepared, " = 2\n");
 }
 
@@ -79,11 +107,17 @@ fn procedures_run_by_name() {
     c.sink.verbose = true;
     let request = RpcRequest {
         procedure: RpcProcedure::Name("[dbo].[p]".to_string()),
-        args: vec![arg("@a", Value::SmallInt(5), DataType::SmallInt), output(arg("@o", Value::Null, DataType::Int))],
+        args: vec![
+            arg("@a", Value::SmallInt(5), DataType::SmallInt),
+            output(arg("@o", Value::Null, DataType::Int)),
+        ],
         no_metadata: false,
     };
     let out = c.rpc(request);
-    assert_eq!(out, "a | b\n5 | def\n(1 row affected)\nreturn status 3\n@o = 9\ndone Procedure 0xe0\n");
+    assert_eq!(
+        out,
+        "a | b\n5 | def\n(1 row affected)\nreturn status 3\n@o = 9\ndone Procedure 0xe0\n"
+    );
 }
 
 #[test]
@@ -91,7 +125,10 @@ fn an_error_in_a_call_is_told_once() {
     let server = Server::new();
     let mut c = client(&server);
     let out = c.rpc(call(10, vec![text("SELECT * FROM nope"), text("")]));
-    assert_eq!(out, "Msg 208, Level 16, State 1, Line 1\nInvalid object name 'nope'.\n");
+    assert_eq!(
+        out,
+        "Msg 208, Level 16, State 1, Line 1\nInvalid object name 'nope'.\n"
+    );
     assert_eq!(c.scalar("SELECT @@TRANCOUNT"), "0");
 }
 
@@ -101,19 +138,36 @@ fn clients_drive_transactions() {
     let mut c = client(&server);
     c.run("CREATE TABLE t (id int)");
     c.sink.verbose = true;
-    let begin = TransactionRequest::Begin { isolation: 2, name: String::new() };
+    let begin = TransactionRequest::Begin {
+        isolation: 2,
+        name: String::new(),
+    };
     assert!(c.transaction(&begin).starts_with("env BeginTransaction("));
     assert!(c.session.transaction_descriptor() != 0);
     c.run("INSERT t VALUES (1)");
-    let save = TransactionRequest::Save { name: "s".to_string() };
+    let save = TransactionRequest::Save {
+        name: "s".to_string(),
+    };
     c.transaction(&save);
     c.run("INSERT t VALUES (2)");
-    let back = TransactionRequest::Rollback { name: "s".to_string(), begin: None };
+    let back = TransactionRequest::Rollback {
+        name: "s".to_string(),
+        begin: None,
+    };
     c.transaction(&back);
-    let commit = TransactionRequest::Commit { name: String::new(), begin: Some((0, String::new())) };
+    let commit = TransactionRequest::Commit {
+        name: String::new(),
+        begin: Some((0, String::new())),
+    };
     let out = c.transaction(&commit);
-    assert!(out.contains("env CommitTransaction") && out.contains("env BeginTransaction"), "{out}");
-    let rollback = TransactionRequest::Rollback { name: String::new(), begin: None };
+    assert!(
+        out.contains("env CommitTransaction") && out.contains("env BeginTransaction"),
+        "{out}"
+    );
+    let rollback = TransactionRequest::Rollback {
+        name: String::new(),
+        begin: None,
+    };
     c.transaction(&rollback);
     assert_eq!(c.session.transaction_descriptor(), 0);
     assert_eq!(c.scalar("SELECT COUNT(*) FROM t"), "1");
@@ -162,7 +216,9 @@ fn an_attention_stops_the_batch_and_keeps_the_transaction() {
     let server = Server::new();
     let mut c = client(&server);
     c.run("BEGIN TRAN");
-    c.session.cancel_flag().set(daruma_base::cancel::CancelReason::Attention);
+    c.session
+        .cancel_flag()
+        .set(daruma_base::cancel::CancelReason::Attention);
     c.run("SELECT 1");
     assert_eq!(c.ended, RequestEnd::Cancelled);
     assert_eq!(c.scalar("SELECT @@TRANCOUNT"), "1");

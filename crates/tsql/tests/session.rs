@@ -9,13 +9,34 @@ fn a_table_is_created_filled_and_read() {
     let server = Server::new();
     let mut c = server.connect();
     assert_eq!(c.run("CREATE DATABASE shop"), "");
-    assert_eq!(c.run("USE shop"), "Msg 5701, Level 10, State 2, Line 1\nChanged database context to 'shop'.\n".replace("State 2", "State 1"));
-    assert_eq!(c.run("CREATE TABLE t (id int NOT NULL PRIMARY KEY, name nvarchar(20))"), "");
-    assert_eq!(c.run("INSERT INTO t VALUES (1, N'one'), (2, N'two')"), "(2 rows affected)\n");
-    assert_eq!(c.run("SELECT id, name FROM t ORDER BY id"), "id | name\n1 | one\n2 | two\n(2 rows affected)\n");
+    assert_eq!(
+        c.run("USE shop"),
+        "Msg 5701, Level 10, State 2, Line 1\nChanged database context to 'shop'.\n"
+            .replace("State 2", "State 1")
+    );
+    assert_eq!(
+        c.run("CREATE TABLE t (id int NOT NULL PRIMARY KEY, name nvarchar(20))"),
+        ""
+    );
+    assert_eq!(
+        c.run("INSERT INTO t VALUES (1, N'one'), (2, N'two')"),
+        "(2 rows affected)\n"
+    );
+    assert_eq!(
+        c.run("SELECT id, name FROM t ORDER BY id"),
+        "id | name\n1 | one\n2 | two\n(2 rows affected)\n"
+    );
     let duplicate = c.run("INSERT INTO t VALUES (1, N'again')");
-    assert!(duplicate.starts_with("Msg 2627, Level 14, State 1, Line 1\nViolation of PRIMARY KEY constraint 'PK__t__"), "{duplicate}");
-    assert!(duplicate.contains("The statement has been terminated."), "{duplicate}");
+    assert!(
+        duplicate.starts_with(
+            "Msg 2627, Level 14, State 1, Line 1\nViolation of PRIMARY KEY constraint 'PK__t__"
+        ),
+        "{duplicate}"
+    );
+    assert!(
+        duplicate.contains("The statement has been terminated."),
+        "{duplicate}"
+    );
 }
 
 #[test]
@@ -39,7 +60,10 @@ fn committed_rows_and_definitions_survive_a_crash() {
     let id: i64 = c.scalar("SELECT MAX(id) FROM s.t").parse().unwrap();
     assert!(id > 2, "{id}");
     let log = server.instance.log.read(0).unwrap();
-    assert!(log.iter().any(|l| l.text.starts_with("Recovery completed for database d (database ID 5)")));
+    assert!(log.iter().any(|l| {
+        l.text
+            .starts_with("Recovery completed for database d (database ID 5)")
+    }));
     assert!(log.iter().any(|l| l.text == "Recovery is complete. This is an informational message only. No user action is required."));
     assert!(server.instance.log.archives().contains(&1));
 }
@@ -70,7 +94,10 @@ fn readers_with_row_versions_do_not_wait_for_writers() {
     a.run("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT t VALUES (1, 10)");
     a.run("BEGIN TRAN; UPDATE t SET v = 11");
     assert_eq!(b.scalar("SELECT v FROM t"), "10");
-    assert_eq!(b.scalar("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; SELECT v FROM t"), "11");
+    assert_eq!(
+        b.scalar("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; SELECT v FROM t"),
+        "11"
+    );
     b.run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCK_TIMEOUT 0");
     let blocked = b.run("UPDATE t SET v = 12");
     assert!(blocked.starts_with("Msg 1222, Level 16"), "{blocked}");
@@ -107,7 +134,10 @@ fn definitions_wait_for_those_who_use_them() {
     assert!(blocked.starts_with("Msg 1222"), "{blocked}");
     a.run("COMMIT");
     assert_eq!(b.run("ALTER TABLE t ADD v int"), "");
-    assert_eq!(a.run("SELECT * FROM t"), "id | v\n1 | NULL\n(1 row affected)\n");
+    assert_eq!(
+        a.run("SELECT * FROM t"),
+        "id | v\n1 | NULL\n(1 row affected)\n"
+    );
 }
 
 #[test]
@@ -143,7 +173,8 @@ fn batches(script: &str) -> Vec<String> {
 
 #[test]
 fn the_sample_schema_is_created_whole() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/data/adventureworks/create.sql");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../cli/data/adventureworks/create.sql");
     let script = std::fs::read_to_string(path).expect("read create.sql");
     let server = Server::new();
     let mut c = server.connect();
@@ -152,12 +183,22 @@ fn the_sample_schema_is_created_whole() {
     let mut failures = Vec::new();
     for batch in batches(&script) {
         let out = c.run(&batch);
-        let failed = out.lines().any(|l| l.starts_with("Msg ") && !l.contains("Level 10") && !l.contains("Level 0,"));
+        let failed = out
+            .lines()
+            .any(|l| l.starts_with("Msg ") && !l.contains("Level 10") && !l.contains("Level 0,"));
         if failed {
-            failures.push(format!("{}\n  -> {out}", batch.lines().take(3).collect::<Vec<_>>().join("\n")));
+            failures.push(format!(
+                "{}\n  -> {out}",
+                batch.lines().take(3).collect::<Vec<_>>().join("\n")
+            ));
         }
     }
-    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} failures\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     let tables: i64 = c.scalar("SELECT COUNT(*) FROM sys.tables").parse().unwrap();
     assert_eq!(tables, 60);
 }

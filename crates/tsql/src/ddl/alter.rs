@@ -13,8 +13,8 @@ use crate::session::Execution;
 use daruma_catalog::{ColumnDef, IndexKind, TableDef, names_equal};
 use daruma_storage::{Batch, ScanSpec};
 use daruma_syntax::ast::{
-    self, AlterColumn, AlterColumnChange, AlterTableAction, AlterTableDrop, ColumnConstraintKind, Expr, Ident, Literal,
-    TableConstraintKind, TableDefinition, UnaryOp,
+    self, AlterColumn, AlterColumnChange, AlterTableAction, AlterTableDrop, ColumnConstraintKind,
+    Expr, Ident, Literal, TableConstraintKind, TableDefinition, UnaryOp,
 };
 use daruma_value::DataType;
 
@@ -22,21 +22,38 @@ pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterTable) -> Result<(
     let table = super::table_named(ex, &statement.name)?;
     let table = super::lock_for_change(ex, table)?;
     match &statement.action {
-        AlterTableAction::Add { check, definition } => add(ex, table, definition, check.unwrap_or(true)),
+        AlterTableAction::Add { check, definition } => {
+            add(ex, table, definition, check.unwrap_or(true))
+        }
         AlterTableAction::AlterColumn(change) => alter_column(ex, &table, change),
         AlterTableAction::Drop(drops) => drop_parts(ex, table, drops),
-        AlterTableAction::CheckConstraint { validate, enable, names } => switch_constraints(ex, &table, names, *enable, *validate),
-        AlterTableAction::Trigger { enable, names } => super::module::switch_table_triggers(ex, &table, names, *enable),
-        AlterTableAction::Rebuild { .. } => index::rebuild(ex, &table, (*table.def).clone()).map(|_| ()),
+        AlterTableAction::CheckConstraint {
+            validate,
+            enable,
+            names,
+        } => switch_constraints(ex, &table, names, *enable, *validate),
+        AlterTableAction::Trigger { enable, names } => {
+            super::module::switch_table_triggers(ex, &table, names, *enable)
+        }
+        AlterTableAction::Rebuild { .. } => {
+            index::rebuild(ex, &table, (*table.def).clone()).map(|_| ())
+        }
         // Lock escalation and the like: nothing here depends on them.
         AlterTableAction::Set(_) => Ok(()),
         AlterTableAction::ChangeTracking { .. } => Err(messages::not_supported("CHANGE_TRACKING")),
         AlterTableAction::Switch { .. } => Err(messages::not_supported("SWITCH")),
-        AlterTableAction::AlterIndex { .. } => Err(messages::not_supported("ALTER INDEX in ALTER TABLE")),
+        AlterTableAction::AlterIndex { .. } => {
+            Err(messages::not_supported("ALTER INDEX in ALTER TABLE"))
+        }
     }
 }
 
-fn add(ex: &Execution<'_>, table: TableRef, definition: &TableDefinition, check: bool) -> Result<()> {
+fn add(
+    ex: &Execution<'_>,
+    table: TableRef,
+    definition: &TableDefinition,
+    check: bool,
+) -> Result<()> {
     let mut table = table;
     if !definition.columns.is_empty() {
         table = add_columns(ex, &table, definition)?;
@@ -45,9 +62,20 @@ fn add(ex: &Execution<'_>, table: TableRef, definition: &TableDefinition, check:
         for constraint in &column.constraints {
             let name = constraint.name.as_ref();
             table = match &constraint.kind {
-                ColumnConstraintKind::Key(key) => add_key(ex, &table, name, key, Some(&column.name))?,
-                ColumnConstraintKind::Check { condition, .. } => add_check(ex, &table, name, condition, Some(&column.name), check)?,
-                ColumnConstraintKind::References(references) => add_foreign(ex, &table, name, std::slice::from_ref(&column.name), references, check)?,
+                ColumnConstraintKind::Key(key) => {
+                    add_key(ex, &table, name, key, Some(&column.name))?
+                }
+                ColumnConstraintKind::Check { condition, .. } => {
+                    add_check(ex, &table, name, condition, Some(&column.name), check)?
+                }
+                ColumnConstraintKind::References(references) => add_foreign(
+                    ex,
+                    &table,
+                    name,
+                    std::slice::from_ref(&column.name),
+                    references,
+                    check,
+                )?,
             };
         }
     }
@@ -55,14 +83,26 @@ fn add(ex: &Execution<'_>, table: TableRef, definition: &TableDefinition, check:
         let name = constraint.name.as_ref();
         table = match &constraint.kind {
             TableConstraintKind::Key(key) => add_key(ex, &table, name, key, None)?,
-            TableConstraintKind::Check { condition, .. } => add_check(ex, &table, name, condition, None, check)?,
-            TableConstraintKind::ForeignKey { columns, references } => add_foreign(ex, &table, name, columns, references, check)?,
-            TableConstraintKind::Default { expr, column, .. } => add_default(ex, &table, name, expr, column)?,
-            TableConstraintKind::Connection(_) => return Err(messages::not_supported("CONNECTION")),
+            TableConstraintKind::Check { condition, .. } => {
+                add_check(ex, &table, name, condition, None, check)?
+            }
+            TableConstraintKind::ForeignKey {
+                columns,
+                references,
+            } => add_foreign(ex, &table, name, columns, references, check)?,
+            TableConstraintKind::Default { expr, column, .. } => {
+                add_default(ex, &table, name, expr, column)?
+            }
+            TableConstraintKind::Connection(_) => {
+                return Err(messages::not_supported("CONNECTION"));
+            }
         };
     }
     let inline = definition.indexes.iter().map(|i| (i, None));
-    let at_columns = definition.columns.iter().filter_map(|c| c.index.as_ref().map(|i| (i, Some(&c.name))));
+    let at_columns = definition
+        .columns
+        .iter()
+        .filter_map(|c| c.index.as_ref().map(|i| (i, Some(&c.name))));
     for (inline_index, column) in inline.chain(at_columns) {
         let mut builder = Builder::of_table(ex, &table)?;
         let id = builder.add_inline_index(inline_index, column)?;
@@ -71,7 +111,11 @@ fn add(ex: &Execution<'_>, table: TableRef, definition: &TableDefinition, check:
     Ok(())
 }
 
-fn add_columns(ex: &Execution<'_>, table: &TableRef, definition: &TableDefinition) -> Result<TableRef> {
+fn add_columns(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    definition: &TableDefinition,
+) -> Result<TableRef> {
     let mut builder = Builder::of_table(ex, table)?;
     let first = builder.def.columns.len();
     builder.add_columns(&definition.columns)?;
@@ -79,9 +123,15 @@ fn add_columns(ex: &Execution<'_>, table: &TableRef, definition: &TableDefinitio
     let mut moves_rows = false;
     for at in first..builder.def.columns.len() {
         let written = definition.columns.get(at - first);
-        let with_values = written.and_then(|c| c.default.as_ref()).is_some_and(|d| d.with_values);
-        let default_literal = written.and_then(|c| c.default.as_ref()).and_then(|d| literal_text(&d.expr));
-        let Some(column) = builder.def.columns.get_mut(at) else { continue };
+        let with_values = written
+            .and_then(|c| c.default.as_ref())
+            .is_some_and(|d| d.with_values);
+        let default_literal = written
+            .and_then(|c| c.default.as_ref())
+            .and_then(|d| literal_text(&d.expr));
+        let Some(column) = builder.def.columns.get_mut(at) else {
+            continue;
+        };
         let needs_value = !column.nullable || with_values;
         match (&column.computed, needs_value, column.default.is_some()) {
             (Some(computed), ..) => moves_rows |= computed.persisted,
@@ -91,7 +141,11 @@ fn add_columns(ex: &Execution<'_>, table: &TableRef, definition: &TableDefinitio
                 Some(text) if can_be_stored(column, &text) => column.missing_value = Some(text),
                 _ => moves_rows = true,
             },
-            (None, true, false) if column.is_identity || column.data_type == DataType::RowVersion => moves_rows = true,
+            (None, true, false)
+                if column.is_identity || column.data_type == DataType::RowVersion =>
+            {
+                moves_rows = true
+            }
             (None, true, false) => {
                 let name = column.name.clone();
                 return Err(messages::error(4901, &[&name, &table.name]));
@@ -108,8 +162,14 @@ fn add_columns(ex: &Execution<'_>, table: &TableRef, definition: &TableDefinitio
 fn can_be_stored(column: &ColumnDef, text: &str) -> bool {
     let quoted = text.ends_with('\'');
     match column.data_type {
-        DataType::Bit | DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt => !quoted && !text.contains('.'),
-        DataType::VarChar(len) | DataType::NVarChar(len) => quoted && (len.is_max() || text.chars().count() <= usize::from(len.0) + 2),
+        DataType::Bit
+        | DataType::TinyInt
+        | DataType::SmallInt
+        | DataType::Int
+        | DataType::BigInt => !quoted && !text.contains('.'),
+        DataType::VarChar(len) | DataType::NVarChar(len) => {
+            quoted && (len.is_max() || text.chars().count() <= usize::from(len.0) + 2)
+        }
         _ => false,
     }
 }
@@ -121,7 +181,10 @@ fn literal_text(expr: &Expr) -> Option<String> {
             let prefix = if *national { "N" } else { "" };
             Some(format!("{prefix}'{}'", text.replace('\'', "''")))
         }
-        Expr::Unary { op: UnaryOp::Minus, expr } => match &**expr {
+        Expr::Unary {
+            op: UnaryOp::Minus,
+            expr,
+        } => match &**expr {
             Expr::Literal(Literal::Integer(digits)) => Some(format!("-{digits}")),
             _ => None,
         },
@@ -141,15 +204,38 @@ fn is_empty(ex: &Execution<'_>, table: &TableRef) -> Result<bool> {
     Ok(!scan.next(&mut batch)?)
 }
 
-fn add_key(ex: &Execution<'_>, table: &TableRef, name: Option<&Ident>, key: &ast::KeyConstraint, column: Option<&Ident>) -> Result<TableRef> {
+fn add_key(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    name: Option<&Ident>,
+    key: &ast::KeyConstraint,
+    column: Option<&Ident>,
+) -> Result<TableRef> {
     let mut builder = Builder::of_table(ex, table)?;
-    let has_clustered = table.def.indexes.first().is_some_and(|i| i.kind == IndexKind::Clustered);
+    let has_clustered = table
+        .def
+        .indexes
+        .first()
+        .is_some_and(|i| i.kind == IndexKind::Clustered);
     let clustered = key.clustered.unwrap_or(key.primary && !has_clustered);
     let id = builder.add_key(name, key, column, clustered)?;
-    index::install(ex, table, builder.def, id).map_err(|e| if e.number == 1505 { could_not_create(e) } else { e })
+    index::install(ex, table, builder.def, id).map_err(|e| {
+        if e.number == 1505 {
+            could_not_create(e)
+        } else {
+            e
+        }
+    })
 }
 
-fn add_check(ex: &Execution<'_>, table: &TableRef, name: Option<&Ident>, condition: &ast::Condition, column: Option<&Ident>, validate: bool) -> Result<TableRef> {
+fn add_check(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    name: Option<&Ident>,
+    condition: &ast::Condition,
+    column: Option<&Ident>,
+    validate: bool,
+) -> Result<TableRef> {
     let mut builder = Builder::of_table(ex, table)?;
     let at = builder.add_check(name, condition, column)?;
     if let Some(check) = builder.def.checks.get_mut(at) {
@@ -162,7 +248,14 @@ fn add_check(ex: &Execution<'_>, table: &TableRef, name: Option<&Ident>, conditi
     Ok(changed)
 }
 
-fn add_foreign(ex: &Execution<'_>, table: &TableRef, name: Option<&Ident>, columns: &[Ident], references: &ast::References, validate: bool) -> Result<TableRef> {
+fn add_foreign(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    name: Option<&Ident>,
+    columns: &[Ident],
+    references: &ast::References,
+    validate: bool,
+) -> Result<TableRef> {
     let mut builder = Builder::of_table(ex, table)?;
     let at = foreign::add(&mut builder, name, columns, references)?;
     let Some(key) = builder.def.foreign_keys.get_mut(at) else {
@@ -176,15 +269,25 @@ fn add_foreign(ex: &Execution<'_>, table: &TableRef, name: Option<&Ident>, colum
     Ok(changed)
 }
 
-fn add_default(ex: &Execution<'_>, table: &TableRef, name: Option<&Ident>, expr: &Expr, column: &Ident) -> Result<TableRef> {
+fn add_default(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    name: Option<&Ident>,
+    expr: &Expr,
+    column: &Ident,
+) -> Result<TableRef> {
     let mut builder = Builder::of_table(ex, table)?;
     let found = builder.def.column_named(&column.text).cloned();
-    let found = found.ok_or_else(|| could_not_create(messages::error(1752, &[&column.text, &table.name])))?;
+    let found = found
+        .ok_or_else(|| could_not_create(messages::error(1752, &[&column.text, &table.name])))?;
     if found.default.is_some() {
         return Err(could_not_create(messages::error(1781, &[])));
     }
     if found.is_identity {
-        return Err(could_not_create(messages::error(1754, &[&table.name, &column.text])));
+        return Err(could_not_create(messages::error(
+            1754,
+            &[&table.name, &column.text],
+        )));
     }
     let default = builder.default_constraint(&found, name, expr)?;
     if let Some(target) = builder.def.columns.iter_mut().find(|c| c.id == found.id) {
@@ -197,8 +300,15 @@ fn alter_column(ex: &Execution<'_>, table: &TableRef, change: &AlterColumn) -> R
     let name = &change.name.text;
     let mut builder = Builder::of_table(ex, table)?;
     let old = builder.def.column_named(name).cloned();
-    let old = old.ok_or_else(|| messages::error(4924, &[&"ALTER TABLE ALTER COLUMN", name, &table.name]))?;
-    let AlterColumnChange::Type { data_type, collation, nullable, .. } = &change.change else {
+    let old = old
+        .ok_or_else(|| messages::error(4924, &[&"ALTER TABLE ALTER COLUMN", name, &table.name]))?;
+    let AlterColumnChange::Type {
+        data_type,
+        collation,
+        nullable,
+        ..
+    } = &change.change
+    else {
         return alter_property(ex, table, builder.def, &old, &change.change);
     };
     if old.computed.is_some() {
@@ -238,7 +348,13 @@ fn alter_column(ex: &Execution<'_>, table: &TableRef, change: &AlterColumn) -> R
     }
 }
 
-fn alter_property(ex: &Execution<'_>, table: &TableRef, mut def: TableDef, old: &ColumnDef, change: &AlterColumnChange) -> Result<()> {
+fn alter_property(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    mut def: TableDef,
+    old: &ColumnDef,
+    change: &AlterColumnChange,
+) -> Result<()> {
     let AlterColumnChange::Property { add, property, .. } = change else {
         return Ok(());
     };
@@ -265,7 +381,9 @@ fn is_wider(old: DataType, new: DataType) -> bool {
     use DataType::*;
     match (old, new) {
         (a, b) if a == b => true,
-        (VarChar(a), VarChar(b)) | (NVarChar(a), NVarChar(b)) | (VarBinary(a), VarBinary(b)) => b >= a && !b.is_max() || b == a,
+        (VarChar(a), VarChar(b)) | (NVarChar(a), NVarChar(b)) | (VarBinary(a), VarBinary(b)) => {
+            b >= a && !b.is_max() || b == a
+        }
         _ => false,
     }
 }
@@ -283,23 +401,37 @@ fn dependent(def: &TableDef, column: &ColumnDef, dropping: bool) -> Option<(&'st
     if let (Some(default), true) = (&column.default, dropping) {
         return Some(("object", default.name.clone()));
     }
-    let names_it = |text: &str| text.to_lowercase().contains(&format!("[{}]", column.name.to_lowercase()));
+    let names_it = |text: &str| {
+        text.to_lowercase()
+            .contains(&format!("[{}]", column.name.to_lowercase()))
+    };
     let index = def.indexes.iter().find(|i| {
         i.key.iter().any(|k| k.column_id == column.id)
             || i.included.contains(&column.id)
             || i.filter.as_deref().is_some_and(names_it)
     });
     if let Some(index) = index {
-        let kind = if index.constraint.is_some() { "object" } else { "index" };
+        let kind = if index.constraint.is_some() {
+            "object"
+        } else {
+            "index"
+        };
         return Some((kind, index.name.clone().unwrap_or_default()));
     }
     if let Some(check) = def.checks.iter().find(|c| names_it(&c.definition)) {
         return Some(("object", check.name.clone()));
     }
-    if let Some(key) = def.foreign_keys.iter().find(|k| k.columns.contains(&column.id)) {
+    if let Some(key) = def
+        .foreign_keys
+        .iter()
+        .find(|k| k.columns.contains(&column.id))
+    {
         return Some(("object", key.name.clone()));
     }
-    let computed = def.columns.iter().find(|c| c.computed.as_ref().is_some_and(|d| names_it(&d.definition)));
+    let computed = def
+        .columns
+        .iter()
+        .find(|c| c.computed.as_ref().is_some_and(|d| names_it(&d.definition)));
     computed.map(|c| ("column", c.name.clone()))
 }
 
@@ -307,8 +439,12 @@ fn drop_parts(ex: &Execution<'_>, table: TableRef, drops: &[AlterTableDrop]) -> 
     let mut table = table;
     for part in drops {
         table = match part {
-            AlterTableDrop::Column { name, if_exists } => drop_column(ex, &table, name, *if_exists)?,
-            AlterTableDrop::Constraint { name, if_exists, .. } => drop_constraint(ex, &table, name, *if_exists)?,
+            AlterTableDrop::Column { name, if_exists } => {
+                drop_column(ex, &table, name, *if_exists)?
+            }
+            AlterTableDrop::Constraint {
+                name, if_exists, ..
+            } => drop_constraint(ex, &table, name, *if_exists)?,
             AlterTableDrop::Period => return Err(messages::not_supported("PERIOD")),
         };
     }
@@ -316,23 +452,44 @@ fn drop_parts(ex: &Execution<'_>, table: TableRef, drops: &[AlterTableDrop]) -> 
 }
 
 /// The column leaves the definition; its bytes stay in old rows until they are rewritten, so the rows move.
-fn drop_column(ex: &Execution<'_>, table: &TableRef, name: &Ident, if_exists: bool) -> Result<TableRef> {
+fn drop_column(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    name: &Ident,
+    if_exists: bool,
+) -> Result<TableRef> {
     let Some(column) = table.def.column_named(&name.text) else {
         return match if_exists {
             true => Ok(table.clone()),
-            false => Err(messages::error(4924, &[&"ALTER TABLE DROP COLUMN", &name.text, &table.name])),
+            false => Err(messages::error(
+                4924,
+                &[&"ALTER TABLE DROP COLUMN", &name.text, &table.name],
+            )),
         };
     };
     refuse_dependents(table, column, "ALTER TABLE DROP COLUMN")?;
-    let data_columns = table.def.columns.iter().filter(|c| c.computed.is_none()).count();
+    let data_columns = table
+        .def
+        .columns
+        .iter()
+        .filter(|c| c.computed.is_none())
+        .count();
     if data_columns == 1 && column.computed.is_none() {
         return Err(messages::error(4923, &[&name.text, &table.name]));
     }
     for (other, at) in ex.referencing(table)? {
-        let key = other.def.foreign_keys.get(at).filter(|k| k.referenced_columns.contains(&column.id));
+        let key = other
+            .def
+            .foreign_keys
+            .get(at)
+            .filter(|k| k.referenced_columns.contains(&column.id));
         if let Some(key) = key {
             let first = messages::error(5074, &[&"object", &key.name, &"column", &column.name]);
-            return Err(first.followed(messages::error_state(4922, 9, &[&"ALTER TABLE DROP COLUMN", &column.name])));
+            return Err(first.followed(messages::error_state(
+                4922,
+                9,
+                &[&"ALTER TABLE DROP COLUMN", &column.name],
+            )));
         }
     }
     let mut def = (*table.def).clone();
@@ -346,7 +503,12 @@ fn drop_column(ex: &Execution<'_>, table: &TableRef, name: &Ident, if_exists: bo
     }
 }
 
-fn drop_constraint(ex: &Execution<'_>, table: &TableRef, name: &Ident, if_exists: bool) -> Result<TableRef> {
+fn drop_constraint(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    name: &Ident,
+    if_exists: bool,
+) -> Result<TableRef> {
     let mut def = (*table.def).clone();
     let same = |n: &str| names_equal(n, &name.text);
     if let Some(at) = def.checks.iter().position(|c| same(&c.name)) {
@@ -357,11 +519,18 @@ fn drop_constraint(ex: &Execution<'_>, table: &TableRef, name: &Ident, if_exists
         def.foreign_keys.remove(at);
         return put_table(ex, table, def);
     }
-    if let Some(column) = def.columns.iter_mut().find(|c| c.default.as_ref().is_some_and(|d| same(&d.name))) {
+    if let Some(column) = def
+        .columns
+        .iter_mut()
+        .find(|c| c.default.as_ref().is_some_and(|d| same(&d.name)))
+    {
         column.default = None;
         return put_table(ex, table, def);
     }
-    let key = def.indexes.iter().find(|i| i.constraint.is_some() && i.name.as_deref().is_some_and(same));
+    let key = def
+        .indexes
+        .iter()
+        .find(|i| i.constraint.is_some() && i.name.as_deref().is_some_and(same));
     match key {
         Some(index) => {
             refuse_referenced(ex, table, index.id, &name.text)?;
@@ -374,7 +543,12 @@ fn drop_constraint(ex: &Execution<'_>, table: &TableRef, name: &Ident, if_exists
 
 fn refuse_referenced(ex: &Execution<'_>, table: &TableRef, index: i32, name: &str) -> Result<()> {
     for (other, at) in ex.referencing(table)? {
-        if let Some(key) = other.def.foreign_keys.get(at).filter(|k| k.referenced_index == index) {
+        if let Some(key) = other
+            .def
+            .foreign_keys
+            .get(at)
+            .filter(|k| k.referenced_index == index)
+        {
             let first = messages::error(3725, &[&name, &other.name, &key.name]);
             return Err(first.followed(messages::error(3727, &[])));
         }
@@ -382,11 +556,21 @@ fn refuse_referenced(ex: &Execution<'_>, table: &TableRef, index: i32, name: &st
     Ok(())
 }
 
-fn switch_constraints(ex: &Execution<'_>, table: &TableRef, names: &[Ident], enable: bool, validate: Option<bool>) -> Result<()> {
+fn switch_constraints(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    names: &[Ident],
+    enable: bool,
+    validate: Option<bool>,
+) -> Result<()> {
     let mut def = (*table.def).clone();
     let chosen = |name: &str| names.is_empty() || names.iter().any(|n| names_equal(&n.text, name));
     for name in names {
-        let known = def.checks.iter().any(|c| names_equal(&c.name, &name.text)) || def.foreign_keys.iter().any(|k| names_equal(&k.name, &name.text));
+        let known = def.checks.iter().any(|c| names_equal(&c.name, &name.text))
+            || def
+                .foreign_keys
+                .iter()
+                .any(|k| names_equal(&k.name, &name.text));
         if !known {
             return Err(messages::error(4917, &[&name.text]));
         }
@@ -402,10 +586,22 @@ fn switch_constraints(ex: &Execution<'_>, table: &TableRef, names: &[Ident], ena
     }
     let changed = put_table(ex, table, def)?;
     if validate {
-        for (at, _) in changed.def.checks.iter().enumerate().filter(|(_, c)| chosen(&c.name)) {
+        for (at, _) in changed
+            .def
+            .checks
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| chosen(&c.name))
+        {
             dml::build::validate_check(ex, &changed, at)?;
         }
-        for (at, _) in changed.def.foreign_keys.iter().enumerate().filter(|(_, k)| chosen(&k.name)) {
+        for (at, _) in changed
+            .def
+            .foreign_keys
+            .iter()
+            .enumerate()
+            .filter(|(_, k)| chosen(&k.name))
+        {
             dml::build::validate_foreign_key(ex, &changed, at)?;
         }
     }

@@ -9,11 +9,14 @@ use crate::instance::{DatabaseEntry, DefaultSizes, OpenDatabase, absolute, file_
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::{DatabaseId, cancel::CancelReason};
-use daruma_catalog::{Catalog, DatabaseDef, FileDef, FileGrowth, FilegroupDef, UserAccess, names_equal};
+use daruma_catalog::{
+    Catalog, DatabaseDef, FileDef, FileGrowth, FilegroupDef, UserAccess, names_equal,
+};
 use daruma_storage as storage;
 use daruma_storage::{Settings, StorageError};
 use daruma_syntax::ast::{
-    self, AlterDatabaseAction, DatabaseOption, DatabaseState, FileSize, FileSpec, FilegroupChange, OptionValue, Termination,
+    self, AlterDatabaseAction, DatabaseOption, DatabaseState, FileSize, FileSpec, FilegroupChange,
+    OptionValue, Termination,
 };
 use daruma_value::CollationId;
 use std::path::PathBuf;
@@ -47,17 +50,30 @@ pub(crate) fn create(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Res
         remove_files(ex, &entry);
         return Err(error);
     }
-    instance.log.write(&format!("spid{}", ex.spid()), &messages::error(17137, &[name]).message);
+    instance.log.write(
+        &format!("spid{}", ex.spid()),
+        &messages::error(17137, &[name]).message,
+    );
     Ok(())
 }
 
 fn definition(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<DatabaseDef> {
     let instance = ex.instance();
     let name = &statement.name.text;
-    let mut def = simple_def(instance.free_database_id(), name, instance.data_dir(), DefaultSizes::USER, instance.now_utc());
-    def.owner = instance.sessions.get(ex.spid()).map_or("sa".to_string(), |s| s.login.login.clone());
+    let mut def = simple_def(
+        instance.free_database_id(),
+        name,
+        instance.data_dir(),
+        DefaultSizes::USER,
+        instance.now_utc(),
+    );
+    def.owner = instance
+        .sessions
+        .get(ex.spid())
+        .map_or("sa".to_string(), |s| s.login.login.clone());
     if let Some(collation) = &statement.collation {
-        def.collation = CollationId::from_name(&collation.text).ok_or_else(|| messages::error(448, &[&collation.text]))?;
+        def.collation = CollationId::from_name(&collation.text)
+            .ok_or_else(|| messages::error(448, &[&collation.text]))?;
     }
     if !statement.filegroups.is_empty() {
         data_files(ex, &mut def, statement)?;
@@ -78,7 +94,11 @@ fn definition(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<Dat
     Ok(def)
 }
 
-fn data_files(ex: &Execution<'_>, def: &mut DatabaseDef, statement: &ast::CreateDatabase) -> Result<()> {
+fn data_files(
+    ex: &Execution<'_>,
+    def: &mut DatabaseDef,
+    statement: &ast::CreateDatabase,
+) -> Result<()> {
     def.files.retain(|f| f.filegroup == 0);
     for group in &statement.filegroups {
         let group_id = match &group.name {
@@ -86,17 +106,31 @@ fn data_files(ex: &Execution<'_>, def: &mut DatabaseDef, statement: &ast::Create
             Some(name) if name.is("PRIMARY") => 1,
             Some(name) => {
                 let id = def.filegroups.iter().map(|g| g.id).max().unwrap_or(1) + 1;
-                def.filegroups.push(FilegroupDef { id, name: name.text.clone(), is_default: false, read_only: false });
+                def.filegroups.push(FilegroupDef {
+                    id,
+                    name: name.text.clone(),
+                    is_default: false,
+                    read_only: false,
+                });
                 id
             }
         };
         if group.default {
-            def.filegroups.iter_mut().for_each(|g| g.is_default = g.id == group_id);
+            def.filegroups
+                .iter_mut()
+                .for_each(|g| g.is_default = g.id == group_id);
         }
         for spec in &group.files {
             let primary = !def.files.iter().any(|f| f.id == 1);
             let id = if primary { 1 } else { next_file_id(def) };
-            let file = file_def(ex, &def.name, spec, id, group_id, if primary { "mdf" } else { "ndf" })?;
+            let file = file_def(
+                ex,
+                &def.name,
+                spec,
+                id,
+                group_id,
+                if primary { "mdf" } else { "ndf" },
+            )?;
             def.files.push(file);
         }
     }
@@ -107,15 +141,35 @@ fn next_file_id(def: &DatabaseDef) -> u16 {
     def.files.iter().map(|f| f.id).max().unwrap_or(2).max(2) + 1
 }
 
-fn file_def(ex: &Execution<'_>, database: &str, spec: &FileSpec, id: u16, filegroup: u16, extension: &str) -> Result<FileDef> {
-    let logical_name = spec.name.as_ref().map_or(database.to_string(), |n| n.text.clone());
+fn file_def(
+    ex: &Execution<'_>,
+    database: &str,
+    spec: &FileSpec,
+    id: u16,
+    filegroup: u16,
+    extension: &str,
+) -> Result<FileDef> {
+    let logical_name = spec
+        .name
+        .as_ref()
+        .map_or(database.to_string(), |n| n.text.clone());
     let path = match &spec.file_name {
         Some(path) => local_path(ex, path),
-        None => ex.instance().data_dir().join(format!("{}.{extension}", file_stem(&logical_name))),
+        None => ex
+            .instance()
+            .data_dir()
+            .join(format!("{}.{extension}", file_stem(&logical_name))),
     };
     let default = DefaultSizes::USER;
-    let default_size = if filegroup == 0 { default.log_pages } else { default.data_pages };
-    let size_pages = spec.size.and_then(FileSize::bytes).map_or(default_size, pages);
+    let default_size = if filegroup == 0 {
+        default.log_pages
+    } else {
+        default.data_pages
+    };
+    let size_pages = spec
+        .size
+        .and_then(FileSize::bytes)
+        .map_or(default_size, pages);
     Ok(FileDef {
         id,
         filegroup,
@@ -145,7 +199,9 @@ fn growth(written: Option<FileSize>, default_pages: u32) -> FileGrowth {
     match written {
         None => FileGrowth::Pages(default_pages),
         Some(FileSize::Percent(percent)) => FileGrowth::Percent(percent.min(100) as u8),
-        Some(size) => FileGrowth::Pages(u32::try_from(pages(size.bytes().unwrap_or(0))).unwrap_or(u32::MAX)),
+        Some(size) => {
+            FileGrowth::Pages(u32::try_from(pages(size.bytes().unwrap_or(0))).unwrap_or(u32::MAX))
+        }
     }
 }
 
@@ -176,9 +232,20 @@ fn check_files(ex: &Execution<'_>, def: &DatabaseDef) -> Result<()> {
 
 fn create_files(ex: &Execution<'_>, def: &DatabaseDef) -> Result<OpenDatabase> {
     let instance = ex.instance();
-    let model = instance.open_database(crate::instance::MODEL)?.storage.settings();
-    let settings = Settings { recovery_model: model.recovery_model, ..Settings::default() };
-    let created = instance.engine().create_database(DatabaseId(def.id), &def.name, def.file_specs(), settings);
+    let model = instance
+        .open_database(crate::instance::MODEL)?
+        .storage
+        .settings();
+    let settings = Settings {
+        recovery_model: model.recovery_model,
+        ..Settings::default()
+    };
+    let created = instance.engine().create_database(
+        DatabaseId(def.id),
+        &def.name,
+        def.file_specs(),
+        settings,
+    );
     let storage = created.map_err(|e| creation_error(def, e))?;
     let catalog = Catalog::create(&storage).map(Arc::new);
     match catalog {
@@ -205,7 +272,11 @@ pub(crate) fn drop(ex: &Execution<'_>, name: &str) -> Result<()> {
     let absent = || messages::error_state(3701, 1, &[&"drop", &"database", &name]);
     let entry = instance.database_named(name).ok_or_else(absent)?;
     if entry.is_system() {
-        return Err(messages::error_state(3708, 4, &[&"drop", &"database", &name, &"database"]));
+        return Err(messages::error_state(
+            3708,
+            4,
+            &[&"drop", &"database", &name, &"database"],
+        ));
     }
     if ex.current_database() == entry.id() || entry.session_count() > 0 {
         return Err(messages::error_state(3702, 3, &[&name]));
@@ -226,7 +297,13 @@ fn remove_files(ex: &Execution<'_>, entry: &DatabaseEntry) {
         if let Err(error) = instance.env().disk.remove(&file.path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            instance.log.write(&format!("spid{}", ex.spid()), &format!("File '{}' could not be deleted: {error}.", file.path.display()));
+            instance.log.write(
+                &format!("spid{}", ex.spid()),
+                &format!(
+                    "File '{}' could not be deleted: {error}.",
+                    file.path.display()
+                ),
+            );
         }
     }
 }
@@ -237,24 +314,42 @@ pub(crate) fn alter(ex: &Execution<'_>, statement: &ast::AlterDatabase) -> Resul
         None => instance.database(ex.current_database()),
         Some(name) => instance.database_named(&name.text),
     };
-    let name = statement.name.as_ref().map_or(String::new(), |n| n.text.clone());
+    let name = statement
+        .name
+        .as_ref()
+        .map_or(String::new(), |n| n.text.clone());
     let failed = |e: SqlError| match e.number {
         5069 => e,
         _ => e.followed(messages::error(5069, &[])),
     };
-    let entry = entry.ok_or_else(|| messages::error_state(5011, 5, &[&name]).followed(messages::error(5069, &[])))?;
+    let entry = entry.ok_or_else(|| {
+        messages::error_state(5011, 5, &[&name]).followed(messages::error(5069, &[]))
+    })?;
     change(ex, &entry, &statement.action).map_err(failed)
 }
 
-fn change(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, action: &AlterDatabaseAction) -> Result<()> {
+fn change(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    action: &AlterDatabaseAction,
+) -> Result<()> {
     match action {
-        AlterDatabaseAction::Set { options, termination } => set_options(ex, entry, options, *termination),
+        AlterDatabaseAction::Set {
+            options,
+            termination,
+        } => set_options(ex, entry, options, *termination),
         AlterDatabaseAction::ModifyName(name) => rename(ex, entry, &name.text),
         AlterDatabaseAction::Collate(collation) => {
-            let id = CollationId::from_name(&collation.text).ok_or_else(|| messages::error(448, &[&collation.text]))?;
+            let id = CollationId::from_name(&collation.text)
+                .ok_or_else(|| messages::error(448, &[&collation.text]))?;
             edit(ex, entry, |def| def.collation = id)
         }
-        AlterDatabaseAction::AddFile { files, filegroup } => add_files(ex, entry, files, filegroup.as_ref().map(|g| g.text.as_str())),
+        AlterDatabaseAction::AddFile { files, filegroup } => add_files(
+            ex,
+            entry,
+            files,
+            filegroup.as_ref().map(|g| g.text.as_str()),
+        ),
         AlterDatabaseAction::AddLogFile(_) => Err(messages::not_supported("several log files")),
         AlterDatabaseAction::RemoveFile(name) => remove_file(entry, &name.text),
         AlterDatabaseAction::ModifyFile(spec) => modify_file(ex, entry, spec),
@@ -263,23 +358,35 @@ fn change(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, action: &AlterDatabase
             None => add_filegroup(ex, entry, &name.text),
         },
         AlterDatabaseAction::RemoveFilegroup(name) => remove_filegroup(ex, entry, &name.text),
-        AlterDatabaseAction::ModifyFilegroup { name, change } => modify_filegroup(ex, entry, &name.text, change),
+        AlterDatabaseAction::ModifyFilegroup { name, change } => {
+            modify_filegroup(ex, entry, &name.text, change)
+        }
         AlterDatabaseAction::ScopedConfiguration { option, clear, .. } => {
-            let value = if *clear { None } else { option_value(&option.value) };
+            let value = if *clear {
+                None
+            } else {
+                option_value(&option.value)
+            };
             let key = format!("SCOPED {}", option.name);
             edit(ex, entry, |def| match value {
                 Some(text) => drop_value(def.options.insert(key, text)),
                 None => drop_value(def.options.remove(&key)),
             })
         }
-        AlterDatabaseAction::Modify(_) => Err(messages::not_supported("MODIFY of the cloud product")),
+        AlterDatabaseAction::Modify(_) => {
+            Err(messages::not_supported("MODIFY of the cloud product"))
+        }
     }
 }
 
 fn drop_value(_old: Option<String>) {}
 
 /// Changes the stored definition.
-fn edit(ex: &Execution<'_>, entry: &DatabaseEntry, change: impl FnOnce(&mut DatabaseDef)) -> Result<()> {
+fn edit(
+    ex: &Execution<'_>,
+    entry: &DatabaseEntry,
+    change: impl FnOnce(&mut DatabaseDef),
+) -> Result<()> {
     let mut def = (*entry.def()).clone();
     change(&mut def);
     ex.instance().save_database(entry, def)
@@ -287,26 +394,45 @@ fn edit(ex: &Execution<'_>, entry: &DatabaseEntry, change: impl FnOnce(&mut Data
 
 fn rename(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, new_name: &str) -> Result<()> {
     if entry.is_system() {
-        return Err(messages::error(3708, &[&"rename", &"database", &entry.name(), &"database"]));
+        return Err(messages::error(
+            3708,
+            &[&"rename", &"database", &entry.name(), &"database"],
+        ));
     }
-    let taken = ex.instance().database_named(new_name).is_some_and(|other| other.id() != entry.id());
+    let taken = ex
+        .instance()
+        .database_named(new_name)
+        .is_some_and(|other| other.id() != entry.id());
     if taken {
         return Err(messages::error_state(1801, 3, &[&new_name]));
     }
     exclusive(ex, entry, None)?;
     entry.open()?.storage.rename(new_name);
     edit(ex, entry, |def| def.name = new_name.to_string())?;
-    ex.message(SqlError::new(0, 0, 1, format!("The database name '{new_name}' has been set.")));
+    ex.message(SqlError::new(
+        0,
+        0,
+        1,
+        format!("The database name '{new_name}' has been set."),
+    ));
     Ok(())
 }
 
-fn add_files(ex: &Execution<'_>, entry: &DatabaseEntry, files: &[FileSpec], filegroup: Option<&str>) -> Result<()> {
+fn add_files(
+    ex: &Execution<'_>,
+    entry: &DatabaseEntry,
+    files: &[FileSpec],
+    filegroup: Option<&str>,
+) -> Result<()> {
     let open = entry.open()?;
     for spec in files {
         let mut def = (*entry.def()).clone();
         let group = match filegroup {
             None => 1,
-            Some(name) => def.filegroup_named(name).map(|g| g.id).ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?,
+            Some(name) => def
+                .filegroup_named(name)
+                .map(|g| g.id)
+                .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?,
         };
         let file = file_def(ex, &def.name, spec, next_file_id(&def), group, "ndf")?;
         def.files.push(file.clone());
@@ -322,7 +448,11 @@ fn add_files(ex: &Execution<'_>, entry: &DatabaseEntry, files: &[FileSpec], file
 
 fn remove_file(entry: &DatabaseEntry, name: &str) -> Result<()> {
     let def = entry.def();
-    let file = def.files.iter().find(|f| names_equal(&f.logical_name, name)).ok_or_else(|| messages::error(5009, &[]))?;
+    let file = def
+        .files
+        .iter()
+        .find(|f| names_equal(&f.logical_name, name))
+        .ok_or_else(|| messages::error(5009, &[]))?;
     match file.id {
         1 | 2 => Err(messages::error(5020, &[])),
         _ => Err(messages::error(5042, &[&"file", &name])),
@@ -332,7 +462,11 @@ fn remove_file(entry: &DatabaseEntry, name: &str) -> Result<()> {
 fn modify_file(ex: &Execution<'_>, entry: &DatabaseEntry, spec: &FileSpec) -> Result<()> {
     let wanted = spec.name.as_ref().map_or(String::new(), |n| n.text.clone());
     let def = entry.def();
-    let file = def.files.iter().find(|f| names_equal(&f.logical_name, &wanted)).ok_or_else(|| messages::error(5041, &[&wanted]))?;
+    let file = def
+        .files
+        .iter()
+        .find(|f| names_equal(&f.logical_name, &wanted))
+        .ok_or_else(|| messages::error(5041, &[&wanted]))?;
     let id = file.id;
     if let Some(size) = spec.size.and_then(FileSize::bytes).map(pages)
         && size < file.size_pages
@@ -361,17 +495,31 @@ fn modify_file(ex: &Execution<'_>, entry: &DatabaseEntry, spec: &FileSpec) -> Re
 
 fn add_filegroup(ex: &Execution<'_>, entry: &DatabaseEntry, name: &str) -> Result<()> {
     if entry.def().filegroup_named(name).is_some() {
-        return Err(SqlError::new(5035, 16, 1, format!("Filegroup '{name}' already exists in this database. Specify a different name or remove the conflicting filegroup if it is empty.")));
+        return Err(SqlError::new(
+            5035,
+            16,
+            1,
+            format!(
+                "Filegroup '{name}' already exists in this database. Specify a different name or remove the conflicting filegroup if it is empty."
+            ),
+        ));
     }
     edit(ex, entry, |def| {
         let id = def.filegroups.iter().map(|g| g.id).max().unwrap_or(1) + 1;
-        def.filegroups.push(FilegroupDef { id, name: name.to_string(), is_default: false, read_only: false });
+        def.filegroups.push(FilegroupDef {
+            id,
+            name: name.to_string(),
+            is_default: false,
+            read_only: false,
+        });
     })
 }
 
 fn remove_filegroup(ex: &Execution<'_>, entry: &DatabaseEntry, name: &str) -> Result<()> {
     let def = entry.def();
-    let group = def.filegroup_named(name).ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?;
+    let group = def
+        .filegroup_named(name)
+        .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?;
     if def.files.iter().any(|f| f.filegroup == group.id) {
         return Err(messages::error(5042, &[&"filegroup", &name]));
     }
@@ -379,16 +527,26 @@ fn remove_filegroup(ex: &Execution<'_>, entry: &DatabaseEntry, name: &str) -> Re
     edit(ex, entry, |def| def.filegroups.retain(|g| g.id != id))
 }
 
-fn modify_filegroup(ex: &Execution<'_>, entry: &DatabaseEntry, name: &str, change: &FilegroupChange) -> Result<()> {
+fn modify_filegroup(
+    ex: &Execution<'_>,
+    entry: &DatabaseEntry,
+    name: &str,
+    change: &FilegroupChange,
+) -> Result<()> {
     let def = entry.def();
-    let id = def.filegroup_named(name).map(|g| g.id).ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?;
+    let id = def
+        .filegroup_named(name)
+        .map(|g| g.id)
+        .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?;
     edit(ex, entry, |def| {
         for group in &mut def.filegroups {
             match change {
                 FilegroupChange::Default => group.is_default = group.id == id,
                 FilegroupChange::ReadOnly if group.id == id => group.read_only = true,
                 FilegroupChange::ReadWrite if group.id == id => group.read_only = false,
-                FilegroupChange::Rename(new_name) if group.id == id => group.name = new_name.text.clone(),
+                FilegroupChange::Rename(new_name) if group.id == id => {
+                    group.name = new_name.text.clone()
+                }
                 _ => {}
             }
         }
@@ -397,13 +555,28 @@ fn modify_filegroup(ex: &Execution<'_>, entry: &DatabaseEntry, name: &str, chang
 
 // --- SET
 
-fn set_options(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, options: &[DatabaseOption], termination: Option<Termination>) -> Result<()> {
-    options.iter().try_for_each(|option| set_option(ex, entry, option, termination))
+fn set_options(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    options: &[DatabaseOption],
+    termination: Option<Termination>,
+) -> Result<()> {
+    options
+        .iter()
+        .try_for_each(|option| set_option(ex, entry, option, termination))
 }
 
-fn set_option(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, option: &DatabaseOption, termination: Option<Termination>) -> Result<()> {
+fn set_option(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    option: &DatabaseOption,
+    termination: Option<Termination>,
+) -> Result<()> {
     match option {
-        DatabaseOption::AcceleratedDatabaseRecovery { on, version_store_filegroup } => {
+        DatabaseOption::AcceleratedDatabaseRecovery {
+            on,
+            version_store_filegroup,
+        } => {
             let group = version_store_filegroup.as_ref().map(|g| g.text.as_str());
             accelerated_recovery(ex, entry, *on, group, termination)
         }
@@ -426,15 +599,22 @@ fn set_option(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, option: &DatabaseO
                 };
             })
         }
-        DatabaseOption::TargetRecoveryTime { seconds } => with_settings(entry, |s| s.target_recovery_seconds = *seconds),
+        DatabaseOption::TargetRecoveryTime { seconds } => {
+            with_settings(entry, |s| s.target_recovery_seconds = *seconds)
+        }
         DatabaseOption::ReadCommittedSnapshot(on) => {
             if entry.is_system() && entry.id() != crate::instance::MODEL {
-                return Err(messages::error(5058, &[&"READ_COMMITTED_SNAPSHOT", &entry.name()]));
+                return Err(messages::error(
+                    5058,
+                    &[&"READ_COMMITTED_SNAPSHOT", &entry.name()],
+                ));
             }
             exclusive(ex, entry, termination)?;
             with_settings(entry, |s| s.read_committed_snapshot = *on)
         }
-        DatabaseOption::AllowSnapshotIsolation(on) => with_settings(entry, |s| s.allow_snapshot = *on),
+        DatabaseOption::AllowSnapshotIsolation(on) => {
+            with_settings(entry, |s| s.allow_snapshot = *on)
+        }
         DatabaseOption::ReadOnly(on) => {
             if entry.is_system() {
                 return Err(messages::error(5058, &[&"READ_ONLY", &entry.name()]));
@@ -443,8 +623,15 @@ fn set_option(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, option: &DatabaseO
             with_settings(entry, |s| s.read_only = *on)
         }
         DatabaseOption::CompatibilityLevel(level) => match level {
-            100 | 110 | 120 | 130 | 140 | 150 | 160 => edit(ex, entry, |def| def.compatibility_level = *level),
-            _ => Err(SqlError::new(15048, 16, 1, "Valid values of the database compatibility level are 100, 110, 120, 130, 140, 150, or 160.")),
+            100 | 110 | 120 | 130 | 140 | 150 | 160 => {
+                edit(ex, entry, |def| def.compatibility_level = *level)
+            }
+            _ => Err(SqlError::new(
+                15048,
+                16,
+                1,
+                "Valid values of the database compatibility level are 100, 110, 120, 130, 140, 150, or 160.",
+            )),
         },
         DatabaseOption::PageVerify(verify) => {
             let text = match verify {
@@ -452,14 +639,21 @@ fn set_option(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, option: &DatabaseO
                 ast::PageVerify::TornPageDetection => "TORN_PAGE_DETECTION",
                 ast::PageVerify::None => "NONE",
             };
-            edit(ex, entry, |def| drop_value(def.options.insert("PAGE_VERIFY".to_string(), text.to_string())))
+            edit(ex, entry, |def| {
+                drop_value(
+                    def.options
+                        .insert("PAGE_VERIFY".to_string(), text.to_string()),
+                )
+            })
         }
         DatabaseOption::UserAccess(access) => user_access(ex, entry, *access, termination),
         DatabaseOption::State(state) => set_state(ex, entry, *state, termination),
         DatabaseOption::Hadr(_) => Err(messages::not_supported("HADR")),
         DatabaseOption::Other(item) => {
             let value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
-            edit(ex, entry, |def| drop_value(def.options.insert(item.name.to_uppercase(), value)))
+            edit(ex, entry, |def| {
+                drop_value(def.options.insert(item.name.to_uppercase(), value))
+            })
         }
     }
 }
@@ -485,14 +679,23 @@ fn with_settings(entry: &DatabaseEntry, change: impl FnOnce(&mut Settings)) -> R
     Ok(open.storage.set_settings(settings)?)
 }
 
-fn accelerated_recovery(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, on: bool, filegroup: Option<&str>, termination: Option<Termination>) -> Result<()> {
+fn accelerated_recovery(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    on: bool,
+    filegroup: Option<&str>,
+    termination: Option<Termination>,
+) -> Result<()> {
     if entry.is_system() {
         return Err(messages::error(12122, &[]));
     }
     let def = entry.def();
     let group = match filegroup {
         None => def.version_store_filegroup,
-        Some(name) => def.filegroup_named(name).map(|g| g.id).ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?,
+        Some(name) => def
+            .filegroup_named(name)
+            .map(|g| g.id)
+            .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?,
     };
     let settings = entry.open()?.storage.settings();
     if on && settings.accelerated_recovery && group != def.version_store_filegroup {
@@ -502,12 +705,20 @@ fn accelerated_recovery(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, on: bool
         exclusive(ex, entry, termination)?;
         with_settings(entry, |s| s.accelerated_recovery = on)?;
         let number = if on { 12123 } else { 12124 };
-        ex.instance().log.write(&format!("spid{}", ex.spid()), &messages::error(number, &[&entry.id().0]).message);
+        ex.instance().log.write(
+            &format!("spid{}", ex.spid()),
+            &messages::error(number, &[&entry.id().0]).message,
+        );
     }
     edit(ex, entry, |def| def.version_store_filegroup = group)
 }
 
-fn user_access(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, access: ast::UserAccess, termination: Option<Termination>) -> Result<()> {
+fn user_access(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    access: ast::UserAccess,
+    termination: Option<Termination>,
+) -> Result<()> {
     if entry.is_system() {
         return Err(messages::error(5058, &[&"SINGLE_USER", &entry.name()]));
     }
@@ -522,7 +733,12 @@ fn user_access(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, access: ast::User
     edit(ex, entry, |def| def.user_access = access)
 }
 
-fn set_state(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, state: DatabaseState, termination: Option<Termination>) -> Result<()> {
+fn set_state(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    state: DatabaseState,
+    termination: Option<Termination>,
+) -> Result<()> {
     if entry.is_system() {
         return Err(messages::error(5058, &[&"OFFLINE", &entry.name()]));
     }
@@ -543,10 +759,17 @@ fn set_state(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, state: DatabaseStat
                 return Ok(());
             }
             let def = entry.def();
-            let opened = ex.instance().engine().open_database(entry.id(), &def.name, def.file_specs());
+            let opened =
+                ex.instance()
+                    .engine()
+                    .open_database(entry.id(), &def.name, def.file_specs());
             let (storage, report) = opened?;
-            for line in crate::instance::recovery_lines(&def.name, def.id, &storage.settings(), &report) {
-                ex.instance().log.write(&format!("spid{}", ex.spid()), &line);
+            for line in
+                crate::instance::recovery_lines(&def.name, def.id, &storage.settings(), &report)
+            {
+                ex.instance()
+                    .log
+                    .write(&format!("spid{}", ex.spid()), &line);
             }
             let catalog = Arc::new(Catalog::open(&storage)?);
             entry.set_open(OpenDatabase { storage, catalog });
@@ -557,7 +780,11 @@ fn set_state(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, state: DatabaseStat
 }
 
 /// Waits until this session is the only one in the database; WITH ROLLBACK ends the others.
-fn exclusive(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, termination: Option<Termination>) -> Result<()> {
+fn exclusive(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    termination: Option<Termination>,
+) -> Result<()> {
     let own = i32::from(ex.current_database() == entry.id());
     let alone = || entry.session_count() <= own;
     if alone() {
@@ -567,7 +794,9 @@ fn exclusive(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, termination: Option
     let start = clock.monotonic();
     let patience = match termination {
         Some(Termination::NoWait) => return Err(messages::error(5070, &[&entry.name()])),
-        Some(Termination::RollbackAfter { seconds }) => Some(Duration::from_secs(u64::from(seconds))),
+        Some(Termination::RollbackAfter { seconds }) => {
+            Some(Duration::from_secs(u64::from(seconds)))
+        }
         Some(Termination::RollbackImmediate) => Some(Duration::ZERO),
         None => None,
     };

@@ -3,7 +3,10 @@
 //! The product keeps expressions in a spelling of its own: names in brackets, numbers in parentheses, functions in
 //! lower case, no blanks around operators, and parentheses around the whole.
 
-use daruma_syntax::ast::{BinaryOp, CompareOp, Condition, Expr, FunctionCall, Ident, Literal, Niladic, TypeArg, TypeName, UnaryOp};
+use daruma_syntax::ast::{
+    BinaryOp, CompareOp, Condition, Expr, FunctionCall, Ident, Literal, Niladic, TypeArg, TypeName,
+    UnaryOp,
+};
 
 /// `(expr)`.
 pub(crate) fn expression(expr: &Expr) -> String {
@@ -20,24 +23,52 @@ fn expr_text(expr: &Expr) -> String {
         Expr::Literal(literal) => literal_text(literal),
         Expr::Column(column) => bracket(&column.name),
         Expr::Unary { op, expr } => match (op, &**expr) {
-            (UnaryOp::Minus, Expr::Literal(Literal::Integer(n) | Literal::Decimal(n) | Literal::Float(n))) => format!("(-{n})"),
+            (
+                UnaryOp::Minus,
+                Expr::Literal(Literal::Integer(n) | Literal::Decimal(n) | Literal::Float(n)),
+            ) => format!("(-{n})"),
             (UnaryOp::Minus, other) => format!("-{}", expr_text(other)),
             (UnaryOp::Plus, other) => expr_text(other),
             (UnaryOp::BitNot, other) => format!("~{}", expr_text(other)),
         },
-        Expr::Binary { op, left, right, .. } => {
-            format!("{}{}{}", operand(*op, left, false), operator(*op), operand(*op, right, true))
+        Expr::Binary {
+            op, left, right, ..
+        } => {
+            format!(
+                "{}{}{}",
+                operand(*op, left, false),
+                operator(*op),
+                operand(*op, right, true)
+            )
         }
         Expr::Function(call) => function_text(call),
         Expr::Niladic(niladic) => niladic_text(*niladic).to_string(),
-        Expr::Cast { expr, to, is_try: false, .. } => format!("CONVERT({},{})", type_text(to), expr_text(expr)),
-        Expr::Convert { to, expr, style, is_try: false, .. } => match style {
-            Some(style) => format!("CONVERT({},{},{})", type_text(to), expr_text(expr), expr_text(style)),
+        Expr::Cast {
+            expr,
+            to,
+            is_try: false,
+            ..
+        } => format!("CONVERT({},{})", type_text(to), expr_text(expr)),
+        Expr::Convert {
+            to,
+            expr,
+            style,
+            is_try: false,
+            ..
+        } => match style {
+            Some(style) => format!(
+                "CONVERT({},{},{})",
+                type_text(to),
+                expr_text(expr),
+                expr_text(style)
+            ),
             None => format!("CONVERT({},{})", type_text(to), expr_text(expr)),
         },
         Expr::Coalesce(list) => format!("coalesce({})", list_text(list)),
         Expr::NullIf(a, b) => format!("nullif({},{})", expr_text(a), expr_text(b)),
-        Expr::NextValueFor { sequence, .. } => format!("NEXT VALUE FOR {}", bracketed_name(sequence)),
+        Expr::NextValueFor { sequence, .. } => {
+            format!("NEXT VALUE FOR {}", bracketed_name(sequence))
+        }
         other => other.to_string(),
     }
 }
@@ -54,7 +85,11 @@ fn type_text(name: &TypeName) -> String {
         .collect();
     match args.as_slice() {
         [] => format!("[{}]", name.name.text.to_ascii_lowercase()),
-        list => format!("[{}]({})", name.name.text.to_ascii_lowercase(), list.join(",")),
+        list => format!(
+            "[{}]({})",
+            name.name.text.to_ascii_lowercase(),
+            list.join(",")
+        ),
     }
 }
 
@@ -65,7 +100,11 @@ fn literal_text(literal: &Literal) -> String {
         Literal::Money(n) => format!("(${n})"),
         Literal::String { text, national } => {
             let quoted = text.replace('\'', "''");
-            if *national { format!("N'{quoted}'") } else { format!("'{quoted}'") }
+            if *national {
+                format!("N'{quoted}'")
+            } else {
+                format!("'{quoted}'")
+            }
         }
         other => Expr::Literal(other.clone()).to_string(),
     }
@@ -81,7 +120,14 @@ fn function_text(call: &FunctionCall) -> String {
         false => bracketed_name(&call.name),
     };
     // The first argument of these is a date part, not a column.
-    let has_part = ["datepart", "dateadd", "datediff", "datename", "datediff_big"].contains(&name.as_str());
+    let has_part = [
+        "datepart",
+        "dateadd",
+        "datediff",
+        "datename",
+        "datediff_big",
+    ]
+    .contains(&name.as_str());
     let args: Vec<String> = call
         .args
         .iter()
@@ -135,7 +181,10 @@ fn precedence(op: BinaryOp) -> u8 {
 /// Parentheses where the tree needs them.
 fn operand(parent: BinaryOp, expr: &Expr, right: bool) -> String {
     match expr {
-        Expr::Binary { op, .. } if precedence(*op) < precedence(parent) || (right && precedence(*op) == precedence(parent)) => {
+        Expr::Binary { op, .. }
+            if precedence(*op) < precedence(parent)
+                || (right && precedence(*op) == precedence(parent)) =>
+        {
             format!("({})", expr_text(expr))
         }
         _ => expr_text(expr),
@@ -144,23 +193,60 @@ fn operand(parent: BinaryOp, expr: &Expr, right: bool) -> String {
 
 fn condition_text(condition: &Condition) -> String {
     match condition {
-        Condition::And(list) => joined(list, " AND ", |c| matches!(c, Condition::Or(_) | Condition::InList { negated: false, .. })),
+        Condition::And(list) => joined(list, " AND ", |c| {
+            matches!(
+                c,
+                Condition::Or(_) | Condition::InList { negated: false, .. }
+            )
+        }),
         Condition::Or(list) => joined(list, " OR ", |_| false),
         Condition::Not(inner) => format!("NOT ({})", condition_text(inner)),
-        Condition::Compare { op, left, right } => format!("{}{}{}", expr_text(left), comparison(*op), expr_text(right)),
-        Condition::IsNull { expr, negated } => format!("{} IS {}NULL", expr_text(expr), not(*negated)),
-        Condition::Like { expr, pattern, escape, negated } => {
-            let escape = escape.as_ref().map_or(String::new(), |e| format!(" ESCAPE {}", expr_text(e)));
+        Condition::Compare { op, left, right } => {
+            format!("{}{}{}", expr_text(left), comparison(*op), expr_text(right))
+        }
+        Condition::IsNull { expr, negated } => {
+            format!("{} IS {}NULL", expr_text(expr), not(*negated))
+        }
+        Condition::Like {
+            expr,
+            pattern,
+            escape,
+            negated,
+        } => {
+            let escape = escape
+                .as_ref()
+                .map_or(String::new(), |e| format!(" ESCAPE {}", expr_text(e)));
             let text = format!("{} like {}{escape}", expr_text(expr), expr_text(pattern));
-            if *negated { format!("NOT {text}") } else { text }
+            if *negated {
+                format!("NOT {text}")
+            } else {
+                text
+            }
         }
         // The product spells lists and ranges out.
-        Condition::InList { expr, list, negated } => {
-            let parts: Vec<String> = list.iter().rev().map(|v| format!("{}={}", expr_text(expr), expr_text(v))).collect();
+        Condition::InList {
+            expr,
+            list,
+            negated,
+        } => {
+            let parts: Vec<String> = list
+                .iter()
+                .rev()
+                .map(|v| format!("{}={}", expr_text(expr), expr_text(v)))
+                .collect();
             let text = parts.join(" OR ");
-            if *negated { format!("NOT ({text})") } else { text }
+            if *negated {
+                format!("NOT ({text})")
+            } else {
+                text
+            }
         }
-        Condition::Between { expr, low, high, negated } => {
+        Condition::Between {
+            expr,
+            low,
+            high,
+            negated,
+        } => {
             let e = expr_text(expr);
             match negated {
                 false => format!("{e}>={} AND {e}<={}", expr_text(low), expr_text(high)),
@@ -226,7 +312,10 @@ mod tests {
         assert_eq!(e("GETDATE()"), "(getdate())");
         assert_eq!(e("a + b*2"), "([a]+[b]*(2))");
         assert_eq!(e("(a + b)*2"), "(([a]+[b])*(2))");
-        assert_eq!(e("CAST(a AS decimal(10,2))"), "(CONVERT([decimal](10,2),[a]))");
+        assert_eq!(
+            e("CAST(a AS decimal(10,2))"),
+            "(CONVERT([decimal](10,2),[a]))"
+        );
         assert_eq!(e("CONVERT(int, a)"), "(CONVERT([int],[a]))");
         assert_eq!(e("DATEADD(day, 1, d)"), "(dateadd(day,(1),[d]))");
     }

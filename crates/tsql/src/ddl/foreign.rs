@@ -5,7 +5,10 @@ use super::table::{Builder, could_not_create};
 use crate::error::Result;
 use crate::host::{Host, Resolved, TableKind};
 use crate::messages;
-use daruma_catalog::{ColumnDef, DatabaseCatalog, ForeignKeyDef, IndexDef, ObjectId, ObjectKind, ReferentialAction, TableDef};
+use daruma_catalog::{
+    ColumnDef, DatabaseCatalog, ForeignKeyDef, IndexDef, ObjectId, ObjectKind, ReferentialAction,
+    TableDef,
+};
 use daruma_syntax::ast::{self, Ident, References};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +21,12 @@ struct Parent {
 }
 
 /// Adds a foreign key; gives its position.
-pub(super) fn add(builder: &mut Builder<'_, '_>, name: Option<&Ident>, columns: &[Ident], references: &References) -> Result<usize> {
+pub(super) fn add(
+    builder: &mut Builder<'_, '_>,
+    name: Option<&Ident>,
+    columns: &[Ident],
+    references: &References,
+) -> Result<usize> {
     let id = builder.new_id()?;
     let text = match name {
         Some(name) => builder.constraint_name(&name.text)?,
@@ -31,12 +39,20 @@ pub(super) fn add(builder: &mut Builder<'_, '_>, name: Option<&Ident>, columns: 
         builder.ex.message(messages::error(1756, &[&text]));
         return Ok(0);
     }
-    let key = make(builder, id, &text, name.is_none(), columns, references).map_err(could_not_create)?;
+    let key =
+        make(builder, id, &text, name.is_none(), columns, references).map_err(could_not_create)?;
     builder.def.foreign_keys.push(key);
     Ok(builder.def.foreign_keys.len() - 1)
 }
 
-fn make(builder: &Builder<'_, '_>, id: i32, name: &str, system_named: bool, columns: &[Ident], references: &References) -> Result<ForeignKeyDef> {
+fn make(
+    builder: &Builder<'_, '_>,
+    id: i32,
+    name: &str,
+    system_named: bool,
+    columns: &[Ident],
+    references: &References,
+) -> Result<ForeignKeyDef> {
     let parent = parent(builder, name, references)?;
     let own = own_columns(builder, name, columns)?;
     let referenced = referenced_columns(&parent, name, references)?;
@@ -47,7 +63,8 @@ fn make(builder: &Builder<'_, '_>, id: i32, name: &str, system_named: bool, colu
         check_types(builder, name, child, &parent, target)?;
     }
     let referenced_ids: Vec<i32> = referenced.iter().map(|c| c.id).collect();
-    let index = candidate_key(&parent.def, &referenced_ids).ok_or_else(|| messages::error(1776, &[&parent.name, &name]))?;
+    let index = candidate_key(&parent.def, &referenced_ids)
+        .ok_or_else(|| messages::error(1776, &[&parent.name, &name]))?;
     let key = ForeignKeyDef {
         id,
         name: name.to_string(),
@@ -68,21 +85,40 @@ fn make(builder: &Builder<'_, '_>, id: i32, name: &str, system_named: bool, colu
 
 fn parent(builder: &Builder<'_, '_>, name: &str, references: &References) -> Result<Parent> {
     let written = references.table.dotted();
-    if references.table.database.as_ref().is_some_and(|d| !d.is(&builder.ex.instance().database(builder.database).map_or(String::new(), |e| e.name()))) {
+    if references.table.database.as_ref().is_some_and(|d| {
+        !d.is(&builder
+            .ex
+            .instance()
+            .database(builder.database)
+            .map_or(String::new(), |e| e.name()))
+    }) {
         return Err(messages::error(1763, &[&name]));
     }
     let catalog = builder.ex.catalog(builder.database)?;
     let schema = references.table.schema.as_ref();
-    let own_schema = catalog.schema(builder.schema_id).map(|s| s.name.clone()).unwrap_or_default();
+    let own_schema = catalog
+        .schema(builder.schema_id)
+        .map(|s| s.name.clone())
+        .unwrap_or_default();
     let is_self = daruma_catalog::names_equal(&references.table.name.text, &builder.table_name)
-        && schema.map_or(builder.schema_id == daruma_catalog::SCHEMA_DBO, |s| s.is(&own_schema));
+        && schema.map_or(builder.schema_id == daruma_catalog::SCHEMA_DBO, |s| {
+            s.is(&own_schema)
+        });
     if is_self {
-        return Ok(Parent { id: builder.table_id, name: written, def: Arc::new(builder.def.clone()) });
+        return Ok(Parent {
+            id: builder.table_id,
+            name: written,
+            def: Arc::new(builder.def.clone()),
+        });
     }
     match builder.ex.resolve_in(builder.database, &references.table) {
         Ok(Resolved::Table(table)) => {
             super::lock_object(builder.ex, builder.database, table.object_id)?;
-            Ok(Parent { id: table.object_id, name: written, def: table.def })
+            Ok(Parent {
+                id: table.object_id,
+                name: written,
+                def: table.def,
+            })
         }
         Ok(_) => Err(messages::error(1768, &[&name, &written])),
         Err(error) if error.number == 208 => Err(messages::error(1767, &[&name, &written])),
@@ -98,11 +134,23 @@ fn own_columns(builder: &Builder<'_, '_>, name: &str, columns: &[Ident]) -> Resu
     columns.iter().map(find).collect()
 }
 
-fn referenced_columns(parent: &Parent, name: &str, references: &References) -> Result<Vec<ColumnDef>> {
+fn referenced_columns(
+    parent: &Parent,
+    name: &str,
+    references: &References,
+) -> Result<Vec<ColumnDef>> {
     if references.columns.is_empty() {
-        let key = parent.def.indexes.iter().find(|i| i.constraint.as_ref().is_some_and(|c| c.is_primary_key));
+        let key = parent
+            .def
+            .indexes
+            .iter()
+            .find(|i| i.constraint.as_ref().is_some_and(|c| c.is_primary_key));
         let key = key.ok_or_else(|| messages::error(1773, &[&name, &parent.name]))?;
-        return Ok(key.key.iter().filter_map(|k| parent.def.column(k.column_id).cloned()).collect());
+        return Ok(key
+            .key
+            .iter()
+            .filter_map(|k| parent.def.column(k.column_id).cloned())
+            .collect());
     }
     let find = |c: &Ident| {
         let found = parent.def.column_named(&c.text).cloned();
@@ -111,16 +159,49 @@ fn referenced_columns(parent: &Parent, name: &str, references: &References) -> R
     references.columns.iter().map(find).collect()
 }
 
-fn check_types(builder: &Builder<'_, '_>, name: &str, child: &ColumnDef, parent: &Parent, target: &ColumnDef) -> Result<()> {
+fn check_types(
+    builder: &Builder<'_, '_>,
+    name: &str,
+    child: &ColumnDef,
+    parent: &Parent,
+    target: &ColumnDef,
+) -> Result<()> {
     if std::mem::discriminant(&child.data_type) != std::mem::discriminant(&target.data_type) {
-        return Err(messages::error(1778, &[&parent.name, &target.name, &builder.written, &child.name, &name]));
+        return Err(messages::error(
+            1778,
+            &[
+                &parent.name,
+                &target.name,
+                &builder.written,
+                &child.name,
+                &name,
+            ],
+        ));
     }
     let lengths_matter = child.data_type.declared_len().is_none();
     if lengths_matter && child.data_type != target.data_type {
-        return Err(messages::error(1753, &[&parent.name, &target.name, &builder.written, &child.name, &name]));
+        return Err(messages::error(
+            1753,
+            &[
+                &parent.name,
+                &target.name,
+                &builder.written,
+                &child.name,
+                &name,
+            ],
+        ));
     }
     if child.data_type.is_character() && child.collation != target.collation {
-        return Err(messages::error(1757, &[&parent.name, &target.name, &builder.written, &child.name, &name]));
+        return Err(messages::error(
+            1757,
+            &[
+                &parent.name,
+                &target.name,
+                &builder.written,
+                &child.name,
+                &name,
+            ],
+        ));
     }
     Ok(())
 }
@@ -130,10 +211,18 @@ fn candidate_key<'d>(def: &'d TableDef, columns: &[i32]) -> Option<&'d IndexDef>
     let wanted: HashSet<i32> = columns.iter().copied().collect();
     let fits = |index: &&IndexDef| {
         let key: HashSet<i32> = index.key.iter().map(|k| k.column_id).collect();
-        index.unique && index.filter.is_none() && !index.disabled && key == wanted && index.key.len() == columns.len()
+        index.unique
+            && index.filter.is_none()
+            && !index.disabled
+            && key == wanted
+            && index.key.len() == columns.len()
     };
     let mut found: Vec<&IndexDef> = def.indexes.iter().filter(fits).collect();
-    found.sort_by_key(|i| i.constraint.as_ref().map_or(2, |c| i32::from(!c.is_primary_key)));
+    found.sort_by_key(|i| {
+        i.constraint
+            .as_ref()
+            .map_or(2, |c| i32::from(!c.is_primary_key))
+    });
     found.first().copied()
 }
 
@@ -148,14 +237,21 @@ fn action(written: Option<ast::ReferentialAction>) -> ReferentialAction {
 
 /// SET NULL needs columns that can be NULL.
 fn check_set_null(builder: &Builder<'_, '_>, key: &ForeignKeyDef) -> Result<()> {
-    let sets_null = key.on_delete == ReferentialAction::SetNull || key.on_update == ReferentialAction::SetNull;
-    let rigid = key.columns.iter().any(|id| builder.def.column(*id).is_some_and(|c| !c.nullable));
+    let sets_null =
+        key.on_delete == ReferentialAction::SetNull || key.on_update == ReferentialAction::SetNull;
+    let rigid = key
+        .columns
+        .iter()
+        .any(|id| builder.def.column(*id).is_some_and(|c| !c.nullable));
     match sets_null && rigid {
         true => Err(crate::error::SqlError::new(
             1761,
             16,
             1,
-            format!("Cannot create the foreign key \"{}\" with the SET NULL referential action, because one or more referencing columns are not nullable.", key.name),
+            format!(
+                "Cannot create the foreign key \"{}\" with the SET NULL referential action, because one or more referencing columns are not nullable.",
+                key.name
+            ),
         )),
         false => Ok(()),
     }
@@ -177,7 +273,13 @@ fn check_paths(builder: &Builder<'_, '_>, key: &ForeignKeyDef) -> Result<()> {
     }
     // Everything that reaches the parent must not reach the child's side by another way already.
     let above = reach(&catalog, key.referenced_table, &parents);
-    let own_parents: Vec<i32> = builder.def.foreign_keys.iter().filter(|k| cascades(k)).map(|k| k.referenced_table).collect();
+    let own_parents: Vec<i32> = builder
+        .def
+        .foreign_keys
+        .iter()
+        .filter(|k| cascades(k))
+        .map(|k| k.referenced_table)
+        .collect();
     let other_way = own_parents.iter().any(|p| {
         let over = reach(&catalog, *p, &parents);
         over.iter().any(|id| above.contains(id))
@@ -193,7 +295,11 @@ fn cascades(key: &ForeignKeyDef) -> bool {
 }
 
 /// A table and all that `step` leads to.
-fn reach(catalog: &DatabaseCatalog, from: ObjectId, step: &dyn Fn(&DatabaseCatalog, ObjectId) -> Vec<ObjectId>) -> HashSet<ObjectId> {
+fn reach(
+    catalog: &DatabaseCatalog,
+    from: ObjectId,
+    step: &dyn Fn(&DatabaseCatalog, ObjectId) -> Vec<ObjectId>,
+) -> HashSet<ObjectId> {
     let mut seen = HashSet::from([from]);
     let mut open = vec![from];
     while let Some(id) = open.pop() {
@@ -208,16 +314,33 @@ fn reach(catalog: &DatabaseCatalog, from: ObjectId, step: &dyn Fn(&DatabaseCatal
 
 fn cascading_keys(catalog: &DatabaseCatalog, table: ObjectId) -> Vec<ForeignKeyDef> {
     match catalog.object(table).map(|o| &o.kind) {
-        Some(ObjectKind::Table(def)) => def.foreign_keys.iter().filter(|k| cascades(k)).cloned().collect(),
+        Some(ObjectKind::Table(def)) => def
+            .foreign_keys
+            .iter()
+            .filter(|k| cascades(k))
+            .cloned()
+            .collect(),
         _ => Vec::new(),
     }
 }
 
 fn parents(catalog: &DatabaseCatalog, table: ObjectId) -> Vec<ObjectId> {
-    cascading_keys(catalog, table).iter().map(|k| k.referenced_table).collect()
+    cascading_keys(catalog, table)
+        .iter()
+        .map(|k| k.referenced_table)
+        .collect()
 }
 
 fn children(catalog: &DatabaseCatalog, table: ObjectId) -> Vec<ObjectId> {
-    let points_here = |id: &&ObjectId| cascading_keys(catalog, **id).iter().any(|k| k.referenced_table == table);
-    catalog.referencing(table).iter().filter(points_here).copied().collect()
+    let points_here = |id: &&ObjectId| {
+        cascading_keys(catalog, **id)
+            .iter()
+            .any(|k| k.referenced_table == table)
+    };
+    catalog
+        .referencing(table)
+        .iter()
+        .filter(points_here)
+        .copied()
+        .collect()
 }

@@ -15,7 +15,9 @@ use daruma_syntax::ast::{self, AlterIndexAction, Expr, Ident, Literal, OptionIte
 
 pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result<()> {
     if statement.kind != ast::IndexKind::Rowstore {
-        return Err(messages::not_supported("columnstore, XML, spatial and full-text indexes"));
+        return Err(messages::not_supported(
+            "columnstore, XML, spatial and full-text indexes",
+        ));
     }
     let table = super::table_named(ex, &statement.table).map_err(|e| match e.number {
         4902 => messages::error_state(1088, 12, &[&statement.table.dotted()]),
@@ -26,7 +28,9 @@ pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result
     let mut builder = Builder::of_table(ex, &table)?;
     builder.written = statement.table.dotted();
     // Only constraints add that they could not be made.
-    let key = builder.key_columns(&statement.columns, "index").map_err(|e| crate::error::SqlError { next: None, ..e })?;
+    let key = builder
+        .key_columns(&statement.columns, "index")
+        .map_err(|e| crate::error::SqlError { next: None, ..e })?;
     let clustered = statement.clustered == Some(true);
     let mut made = builder.index(Some(statement.name.text.clone()), clustered, key);
     made.unique = statement.unique;
@@ -49,7 +53,12 @@ pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result
 }
 
 /// Puts a definition with a new index in place and fills the index. A new clustered index takes over the table.
-pub(super) fn install(ex: &Execution<'_>, table: &TableRef, mut def: TableDef, index: i32) -> Result<TableRef> {
+pub(super) fn install(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    mut def: TableDef,
+    index: i32,
+) -> Result<TableRef> {
     let txn = ex.state.txn_in(table.database.id())?;
     if index <= 1 {
         return rebuild(ex, table, def);
@@ -67,7 +76,13 @@ pub(super) fn rebuild(ex: &Execution<'_>, table: &TableRef, mut def: TableDef) -
         index.tree = TreeId(PageId::NONE);
     }
     create_missing_trees(&mut def, &txn)?;
-    let secondary: Vec<i32> = def.indexes.iter().skip(1).filter(|i| !i.disabled).map(|i| i.id).collect();
+    let secondary: Vec<i32> = def
+        .indexes
+        .iter()
+        .skip(1)
+        .filter(|i| !i.disabled)
+        .map(|i| i.id)
+        .collect();
     let changed = super::put_table(ex, table, def)?;
     dml::build::rebuild_rows(ex, table, &changed)?;
     for id in secondary {
@@ -78,7 +93,11 @@ pub(super) fn rebuild(ex: &Execution<'_>, table: &TableRef, mut def: TableDef) -
 }
 
 fn remove_existing(ex: &Execution<'_>, builder: &mut Builder<'_, '_>, name: &Ident) -> Result<()> {
-    let at = builder.def.indexes.iter().position(|i| i.name.as_deref().is_some_and(|n| names_equal(n, &name.text)));
+    let at = builder.def.indexes.iter().position(|i| {
+        i.name
+            .as_deref()
+            .is_some_and(|n| names_equal(n, &name.text))
+    });
     let Some(at) = at else {
         return Err(messages::error(7999, &[&name.text]));
     };
@@ -101,7 +120,9 @@ pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterIndex) -> Result<(
     let table = super::lock_for_change(ex, table)?;
     let ids = chosen(&table, statement)?;
     match &statement.action {
-        AlterIndexAction::Rebuild { options, .. } => rebuild_chosen(ex, &table, &ids, statement.name.is_none(), options),
+        AlterIndexAction::Rebuild { options, .. } => {
+            rebuild_chosen(ex, &table, &ids, statement.name.is_none(), options)
+        }
         AlterIndexAction::Reorganize { .. } => Ok(()),
         AlterIndexAction::Disable => disable(ex, &table, &ids),
         AlterIndexAction::Set(options) => {
@@ -132,10 +153,18 @@ fn missing(table: &str, name: &str) -> crate::error::SqlError {
 }
 
 fn named<'d>(def: &'d TableDef, name: &str) -> Option<&'d IndexDef> {
-    def.indexes.iter().find(|i| i.name.as_deref().is_some_and(|n| names_equal(n, name)))
+    def.indexes
+        .iter()
+        .find(|i| i.name.as_deref().is_some_and(|n| names_equal(n, name)))
 }
 
-fn rebuild_chosen(ex: &Execution<'_>, table: &TableRef, ids: &[i32], all: bool, options: &[OptionItem]) -> Result<()> {
+fn rebuild_chosen(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    ids: &[i32],
+    all: bool,
+    options: &[OptionItem],
+) -> Result<()> {
     let mut def = (*table.def).clone();
     for index in def.indexes.iter_mut().filter(|i| ids.contains(&i.id)) {
         apply_options(index, options)?;
@@ -151,7 +180,8 @@ fn rebuild_chosen(ex: &Execution<'_>, table: &TableRef, ids: &[i32], all: bool, 
     }
     create_missing_trees(&mut def, &txn)?;
     let changed = super::put_table(ex, table, def)?;
-    ids.iter().try_for_each(|id| dml::build::build_index(ex, &changed, *id))
+    ids.iter()
+        .try_for_each(|id| dml::build::build_index(ex, &changed, *id))
 }
 
 fn disable(ex: &Execution<'_>, table: &TableRef, ids: &[i32]) -> Result<()> {
@@ -178,11 +208,16 @@ pub(super) fn drop(ex: &Execution<'_>, statement: &ast::DropIndex) -> Result<()>
 
 fn drop_one(ex: &Execution<'_>, item: &ast::DropIndexItem, written: &str) -> Result<()> {
     let absent = || messages::error_state(3701, 7, &[&"drop", &"index", &written]);
-    let table = super::table_named(ex, &item.table).map_err(|e| if e.number == 4902 { absent() } else { e })?;
+    let table = super::table_named(ex, &item.table)
+        .map_err(|e| if e.number == 4902 { absent() } else { e })?;
     let table = super::lock_for_change(ex, table)?;
     let index = named(&table.def, &item.name.text).ok_or_else(absent)?;
     if let Some(constraint) = &index.constraint {
-        let what = if constraint.is_primary_key { "PRIMARY KEY" } else { "UNIQUE KEY" };
+        let what = if constraint.is_primary_key {
+            "PRIMARY KEY"
+        } else {
+            "UNIQUE KEY"
+        };
         return Err(messages::error_state(3723, 4, &[&written, &what]));
     }
     remove(ex, &table, index.id).map(|_| ())
@@ -213,7 +248,12 @@ pub(super) fn apply_options(index: &mut IndexDef, options: &[OptionItem]) -> Res
             "IGNORE_DUP_KEY" => {
                 index.ignore_dup_key = option.is_on();
                 if index.ignore_dup_key && !index.unique {
-                    return Err(crate::error::SqlError::new(1916, 16, 4, "CREATE INDEX options nonunique and ignore_dup_key are mutually exclusive."));
+                    return Err(crate::error::SqlError::new(
+                        1916,
+                        16,
+                        4,
+                        "CREATE INDEX options nonunique and ignore_dup_key are mutually exclusive.",
+                    ));
                 }
             }
             _ => {}
@@ -236,7 +276,12 @@ fn number(option: &OptionItem) -> Option<i64> {
 
 /// 1945: keys that may be too long for an entry.
 fn warn_of_long_key(ex: &Execution<'_>, def: &TableDef, index: &IndexDef) {
-    let bytes: i32 = index.key.iter().filter_map(|k| def.column(k.column_id)).map(|c| i32::from(c.data_type.max_length()).max(0)).sum();
+    let bytes: i32 = index
+        .key
+        .iter()
+        .filter_map(|k| def.column(k.column_id))
+        .map(|c| i32::from(c.data_type.max_length()).max(0))
+        .sum();
     let (limit, kind) = match index.kind {
         IndexKind::Clustered => (900, "clustered"),
         _ => (1_700, "nonclustered"),

@@ -12,7 +12,11 @@ use daruma_catalog::{ColumnDef, IdentityDef, ObjectKind};
 use daruma_syntax::ast::SelectInto;
 use std::sync::Arc;
 
-pub(crate) fn select_into(ex: &Execution<'_>, into: &SelectInto, plan: &Arc<SelectPlan>) -> Result<u64> {
+pub(crate) fn select_into(
+    ex: &Execution<'_>,
+    into: &SelectInto,
+    plan: &Arc<SelectPlan>,
+) -> Result<u64> {
     let table = create(ex, into, plan)?;
     ex.note_planned();
     let mut stream = open(plan, ex)?;
@@ -33,7 +37,11 @@ fn create(ex: &Execution<'_>, into: &SelectInto, plan: &SelectPlan) -> Result<Ta
     if !temporary {
         super::reserve_name(ex, database, schema_id, &name.name.text)?;
     }
-    let kind = if temporary { TableKind::Temporary } else { TableKind::User };
+    let kind = if temporary {
+        TableKind::Temporary
+    } else {
+        TableKind::User
+    };
     let mut builder = Builder::new(ex, database, schema_id, kind, &name.name.text)?;
     define(&mut builder, plan)?;
     let heap = builder.heap();
@@ -52,7 +60,13 @@ fn create(ex: &Execution<'_>, into: &SelectInto, plan: &SelectPlan) -> Result<Ta
         ex.state.add_temp(table.clone());
         return Ok(table);
     }
-    let object = super::new_object(ex, builder.table_id, schema_id, &name.name.text, ObjectKind::Table(Arc::new(builder.def)));
+    let object = super::new_object(
+        ex,
+        builder.table_id,
+        schema_id,
+        &name.name.text,
+        ObjectKind::Table(Arc::new(builder.def)),
+    );
     super::put_object(ex, database, object)?;
     match ex.resolve_name(database, name)? {
         Resolved::Table(table) => Ok(table),
@@ -66,11 +80,20 @@ fn define(builder: &mut Builder<'_, '_>, plan: &SelectPlan) -> Result<()> {
             return Err(messages::error_state(1038, 5, &[]));
         }
         if builder.def.column_named(&column.name).is_some() {
-            return Err(messages::error_state(2705, 3, &[&column.name, &builder.table_name]));
+            return Err(messages::error_state(
+                2705,
+                3,
+                &[&column.name, &builder.table_name],
+            ));
         }
         let id = at as i32 + 1;
         if column.identity && builder.def.identity.is_none() {
-            builder.def.identity = Some(IdentityDef { column_id: id, seed: 1, increment: 1, not_for_replication: false });
+            builder.def.identity = Some(IdentityDef {
+                column_id: id,
+                seed: 1,
+                increment: 1,
+                not_for_replication: false,
+            });
         }
         builder.def.columns.push(ColumnDef {
             id,

@@ -147,20 +147,27 @@ fn put_table(ex: &Execution<'_>, table: &TableRef, def: TableDef) -> Result<Tabl
             let database = table.database.id();
             let catalog = ex.catalog(database)?;
             let object = catalog.object(table.object_id);
-            let mut object = object.map(|o| (**o).clone()).ok_or_else(|| messages::error(208, &[&table.name]))?;
+            let mut object = object
+                .map(|o| (**o).clone())
+                .ok_or_else(|| messages::error(208, &[&table.name]))?;
             object.kind = ObjectKind::Table(def.clone());
             object.modified_utc = ex.instance().now_utc();
-            ex.state.change(database, Change::PutObject(Arc::new(object)))?;
+            ex.state
+                .change(database, Change::PutObject(Arc::new(object)))?;
         }
         _ => ex.state.alter_temp(table, def.clone()),
     }
     ex.note_planned();
-    Ok(TableRef { def, ..table.clone() })
+    Ok(TableRef {
+        def,
+        ..table.clone()
+    })
 }
 
 /// Puts a new object in place.
 fn put_object(ex: &Execution<'_>, database: daruma_base::DatabaseId, object: Object) -> Result<()> {
-    ex.state.change(database, Change::PutObject(Arc::new(object)))?;
+    ex.state
+        .change(database, Change::PutObject(Arc::new(object)))?;
     ex.note_planned();
     Ok(())
 }
@@ -168,11 +175,23 @@ fn put_object(ex: &Execution<'_>, database: daruma_base::DatabaseId, object: Obj
 /// A new object of a kind.
 fn new_object(ex: &Execution<'_>, id: i32, schema_id: i32, name: &str, kind: ObjectKind) -> Object {
     let now = ex.instance().now_utc();
-    Object { id, schema_id, name: name.to_string(), created_utc: now, modified_utc: now, kind }
+    Object {
+        id,
+        schema_id,
+        name: name.to_string(),
+        created_utc: now,
+        modified_utc: now,
+        kind,
+    }
 }
 
 /// Locks a name that is about to be created and checks that it is free; error 2714.
-fn reserve_name(ex: &Execution<'_>, database: daruma_base::DatabaseId, schema_id: i32, name: &str) -> Result<()> {
+fn reserve_name(
+    ex: &Execution<'_>,
+    database: daruma_base::DatabaseId,
+    schema_id: i32,
+    name: &str,
+) -> Result<()> {
     let open = ex.instance().open_database(database)?;
     let key = format!("{schema_id}.{}", daruma_catalog::name_key(name));
     ex.lock_for_transaction(&open.storage, LockResource::Name(key), LockMode::Exclusive)?;
@@ -196,7 +215,9 @@ fn place_for(ex: &Execution<'_>, name: &ObjectName) -> Result<(daruma_base::Data
         (Some(database), 208) => messages::error(2702, &[&database.text]),
         _ => e,
     };
-    let database = ex.named_database(ex.current_database(), name).map_err(missing)?;
+    let database = ex
+        .named_database(ex.current_database(), name)
+        .map_err(missing)?;
     let catalog = ex.catalog(database)?;
     let schema = ex.schema_for_creation(&catalog, name)?;
     refuse_read_only(ex, database)?;

@@ -7,8 +7,12 @@ use crate::host::{Host, Resolved, TableKind, TableRef};
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
-use daruma_catalog::{ColumnDef, ModuleDef, Object, ObjectKind, ParameterDef, TriggerDef, names_equal};
-use daruma_syntax::ast::{self, DefineMode, Ident, ObjectName, ParameterType, TriggerScope, TriggerTiming};
+use daruma_catalog::{
+    ColumnDef, ModuleDef, Object, ObjectKind, ParameterDef, TriggerDef, names_equal,
+};
+use daruma_syntax::ast::{
+    self, DefineMode, Ident, ObjectName, ParameterType, TriggerScope, TriggerTiming,
+};
 use std::sync::Arc;
 
 /// What is being defined.
@@ -18,7 +22,11 @@ struct Place {
     existing: Option<Arc<Object>>,
 }
 
-pub(super) fn create_view(ex: &Execution<'_>, statement: &ast::CreateView, text: &str) -> Result<()> {
+pub(super) fn create_view(
+    ex: &Execution<'_>,
+    statement: &ast::CreateView,
+    text: &str,
+) -> Result<()> {
     let place = place(ex, &statement.name, statement.mode, "V ")?;
     let plan = prepare_select(&statement.query, ex)?;
     let mut columns = Vec::new();
@@ -50,18 +58,43 @@ pub(super) fn create_view(ex: &Execution<'_>, statement: &ast::CreateView, text:
             missing_value: None,
         });
     }
-    let module = ModuleDef { columns, schema_bound: statement.options.schema_binding, ..module(ex, text) };
-    define(ex, place, &statement.name, ObjectKind::View(Arc::new(module)))
+    let module = ModuleDef {
+        columns,
+        schema_bound: statement.options.schema_binding,
+        ..module(ex, text)
+    };
+    define(
+        ex,
+        place,
+        &statement.name,
+        ObjectKind::View(Arc::new(module)),
+    )
 }
 
-pub(super) fn create_procedure(ex: &Execution<'_>, statement: &ast::CreateProcedure, text: &str) -> Result<()> {
+pub(super) fn create_procedure(
+    ex: &Execution<'_>,
+    statement: &ast::CreateProcedure,
+    text: &str,
+) -> Result<()> {
     if statement.number.is_some_and(|n| n > 1) {
         return Err(messages::not_supported("numbered procedures"));
     }
     let place = place(ex, &statement.name, statement.mode, "P ")?;
-    let parameters = statement.parameters.iter().map(|p| parameter(ex, p)).collect::<Result<Vec<_>>>()?;
-    let module = ModuleDef { parameters, ..module(ex, text) };
-    define(ex, place, &statement.name, ObjectKind::Procedure(Arc::new(module)))
+    let parameters = statement
+        .parameters
+        .iter()
+        .map(|p| parameter(ex, p))
+        .collect::<Result<Vec<_>>>()?;
+    let module = ModuleDef {
+        parameters,
+        ..module(ex, text)
+    };
+    define(
+        ex,
+        place,
+        &statement.name,
+        ObjectKind::Procedure(Arc::new(module)),
+    )
 }
 
 fn parameter(ex: &Execution<'_>, parameter: &ast::Parameter) -> Result<ParameterDef> {
@@ -79,7 +112,11 @@ fn parameter(ex: &Execution<'_>, parameter: &ast::Parameter) -> Result<Parameter
     })
 }
 
-pub(super) fn create_trigger(ex: &Execution<'_>, statement: &ast::CreateTrigger, text: &str) -> Result<()> {
+pub(super) fn create_trigger(
+    ex: &Execution<'_>,
+    statement: &ast::CreateTrigger,
+    text: &str,
+) -> Result<()> {
     let TriggerScope::Object(parent_name) = &statement.on else {
         return Err(messages::not_supported("DDL and LOGON triggers"));
     };
@@ -89,22 +126,47 @@ pub(super) fn create_trigger(ex: &Execution<'_>, statement: &ast::CreateTrigger,
     let parent = match ex.resolve(parent_name) {
         Ok(Resolved::Table(table)) if table.kind == TableKind::User => table,
         Ok(_) => return Err(messages::error_state(8197, 4, &[&parent_name.dotted()])),
-        Err(error) if error.number == 208 => return Err(messages::error_state(8197, 4, &[&parent_name.dotted()])),
+        Err(error) if error.number == 208 => {
+            return Err(messages::error_state(8197, 4, &[&parent_name.dotted()]));
+        }
         Err(error) => return Err(error),
     };
     let parent = super::lock_for_change(ex, parent)?;
     let database = parent.database.id();
     let catalog = ex.catalog(database)?;
-    let schema_id = catalog.object(parent.object_id).map_or(daruma_catalog::SCHEMA_DBO, |o| o.schema_id);
-    let named_schema = statement.name.schema.as_ref().and_then(|s| catalog.schema_named(&s.text)).map(|s| s.id);
+    let schema_id = catalog
+        .object(parent.object_id)
+        .map_or(daruma_catalog::SCHEMA_DBO, |o| o.schema_id);
+    let named_schema = statement
+        .name
+        .schema
+        .as_ref()
+        .and_then(|s| catalog.schema_named(&s.text))
+        .map(|s| s.id);
     if named_schema.is_some_and(|id| id != schema_id) {
-        return Err(messages::error(2103, &[&"create", &statement.name.dotted()]));
+        return Err(messages::error(
+            2103,
+            &[&"create", &statement.name.dotted()],
+        ));
     }
-    let place = place_in(ex, database, schema_id, &statement.name, statement.mode, "TR")?;
-    if let Some(Object { kind: ObjectKind::Trigger(old), .. }) = place.existing.as_deref()
+    let place = place_in(
+        ex,
+        database,
+        schema_id,
+        &statement.name,
+        statement.mode,
+        "TR",
+    )?;
+    if let Some(Object {
+        kind: ObjectKind::Trigger(old),
+        ..
+    }) = place.existing.as_deref()
         && old.parent != parent.object_id
     {
-        return Err(messages::error(2110, &[&statement.name.dotted(), &parent_name.dotted()]));
+        return Err(messages::error(
+            2110,
+            &[&statement.name.dotted(), &parent_name.dotted()],
+        ));
     }
     let has = |event: &str| statement.events.iter().any(|e| e == event);
     let trigger = TriggerDef {
@@ -116,13 +178,20 @@ pub(super) fn create_trigger(ex: &Execution<'_>, statement: &ast::CreateTrigger,
         instead_of: false,
         disabled: false,
     };
-    define(ex, place, &statement.name, ObjectKind::Trigger(Arc::new(trigger)))
+    define(
+        ex,
+        place,
+        &statement.name,
+        ObjectKind::Trigger(Arc::new(trigger)),
+    )
 }
 
 fn module(ex: &Execution<'_>, text: &str) -> ModuleDef {
     let settings = ex.settings();
     ModuleDef {
-        definition: ex.running_batch().map_or(text.to_string(), |b| b.text.to_string()),
+        definition: ex
+            .running_batch()
+            .map_or(text.to_string(), |b| b.text.to_string()),
         ansi_nulls: settings.ansi_nulls,
         quoted_identifier: settings.quoted_identifier,
         columns: Vec::new(),
@@ -147,20 +216,36 @@ fn place(ex: &Execution<'_>, name: &ObjectName, mode: DefineMode, code: &str) ->
     place_in(ex, database, schema_id, name, mode, code)
 }
 
-fn place_in(ex: &Execution<'_>, database: DatabaseId, schema_id: i32, name: &ObjectName, mode: DefineMode, code: &str) -> Result<Place> {
+fn place_in(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    schema_id: i32,
+    name: &ObjectName,
+    mode: DefineMode,
+    code: &str,
+) -> Result<Place> {
     let catalog = ex.catalog(database)?;
     let existing = catalog.object_named(schema_id, &name.name.text).cloned();
     if mode == DefineMode::Create || existing.is_none() {
         if mode == DefineMode::Alter {
             return Err(messages::error_state(208, 6, &[&name.dotted()]));
         }
-        reserve_name(ex, database, schema_id, &name.name.text).map_err(|e| named_error(e, code, name))?;
-        return Ok(Place { database, schema_id, existing: None });
+        reserve_name(ex, database, schema_id, &name.name.text)
+            .map_err(|e| named_error(e, code, name))?;
+        return Ok(Place {
+            database,
+            schema_id,
+            existing: None,
+        });
     }
     let object = existing.as_deref().filter(|o| o.type_code() == code);
     let object = object.ok_or_else(|| messages::error(2010, &[&name.dotted()]))?;
     super::lock_object(ex, database, object.id)?;
-    Ok(Place { database, schema_id, existing: ex.catalog(database)?.object(object.id).cloned() })
+    Ok(Place {
+        database,
+        schema_id,
+        existing: ex.catalog(database)?.object(object.id).cloned(),
+    })
 }
 
 /// 2714 carries state 3 for modules, and their procedure name.
@@ -174,8 +259,18 @@ fn named_error(error: SqlError, code: &str, name: &ObjectName) -> SqlError {
 
 fn define(ex: &Execution<'_>, place: Place, name: &ObjectName, kind: ObjectKind) -> Result<()> {
     let object = match place.existing {
-        None => new_object(ex, new_id(ex, place.database)?, place.schema_id, &name.name.text, kind),
-        Some(old) => Object { modified_utc: ex.instance().now_utc(), kind, ..(*old).clone() },
+        None => new_object(
+            ex,
+            new_id(ex, place.database)?,
+            place.schema_id,
+            &name.name.text,
+            kind,
+        ),
+        Some(old) => Object {
+            modified_utc: ex.instance().now_utc(),
+            kind,
+            ..(*old).clone()
+        },
     };
     put_object(ex, place.database, object)
 }
@@ -193,7 +288,12 @@ pub(super) fn switch_trigger(ex: &Execution<'_>, statement: &ast::SwitchTrigger)
     switch_table_triggers(ex, &table, &names, statement.enable)
 }
 
-pub(super) fn switch_table_triggers(ex: &Execution<'_>, table: &TableRef, names: &[Ident], enable: bool) -> Result<()> {
+pub(super) fn switch_table_triggers(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    names: &[Ident],
+    enable: bool,
+) -> Result<()> {
     let table = super::lock_for_change(ex, table.clone())?;
     let database = table.database.id();
     let catalog = ex.catalog(database)?;
@@ -203,10 +303,16 @@ pub(super) fn switch_table_triggers(ex: &Execution<'_>, table: &TableRef, names:
             return Err(messages::error(4920, &[&name.text, &table.name]));
         }
     }
-    let chosen = |o: &&Arc<Object>| names.is_empty() || names.iter().any(|n| names_equal(&n.text, &o.name));
+    let chosen =
+        |o: &&Arc<Object>| names.is_empty() || names.iter().any(|n| names_equal(&n.text, &o.name));
     for object in own.iter().filter(chosen) {
-        let ObjectKind::Trigger(trigger) = &object.kind else { continue };
-        let trigger = TriggerDef { disabled: !enable, ..(**trigger).clone() };
+        let ObjectKind::Trigger(trigger) = &object.kind else {
+            continue;
+        };
+        let trigger = TriggerDef {
+            disabled: !enable,
+            ..(**trigger).clone()
+        };
         let changed = Object {
             modified_utc: ex.instance().now_utc(),
             kind: ObjectKind::Trigger(Arc::new(trigger)),

@@ -9,7 +9,12 @@ pub(crate) fn key(prefix: &str, table: &str, id: ObjectId) -> String {
 
 /// `DF__t__c__24927208`.
 pub(crate) fn column(prefix: &str, table: &str, column: &str, id: ObjectId) -> String {
-    format!("{prefix}__{}__{}__{:08X}", start(table, 9), start(column, 5), id as u32)
+    format!(
+        "{prefix}__{}__{}__{:08X}",
+        start(table, 9),
+        start(column, 5),
+        id as u32
+    )
 }
 
 /// `CK__t__24927208`.
@@ -33,7 +38,10 @@ mod tests {
 
     #[test]
     fn names_look_like_the_products() {
-        assert_eq!(column("DF", "Orders", "Status", 0x37A5_467C), "DF__Orders__Statu__37A5467C");
+        assert_eq!(
+            column("DF", "Orders", "Status", 0x37A5_467C),
+            "DF__Orders__Statu__37A5467C"
+        );
         let name = key("PK", "t", 0x3213_E83F);
         assert!(name.starts_with("PK__t__3213E83F"), "{name}");
         assert_eq!(name.len(), 23);

@@ -14,21 +14,34 @@ use daruma_syntax::ast::{self, DropKind, Expr, ObjectName, SequenceOption, TypeK
 use daruma_value::DataType;
 use std::sync::Arc;
 
-pub(super) fn create_schema(ex: &Execution<'_>, statement: &ast::CreateSchema, text: &str) -> Result<()> {
+pub(super) fn create_schema(
+    ex: &Execution<'_>,
+    statement: &ast::CreateSchema,
+    text: &str,
+) -> Result<()> {
     let name = statement.name.as_ref().or(statement.owner.as_ref());
     let name = name.map(|n| n.text.clone()).unwrap_or_default();
     let database = ex.current_database();
     let open = ex.instance().open_database(database)?;
-    let key = daruma_storage::LockResource::Name(format!("schema {}", daruma_catalog::name_key(&name)));
+    let key =
+        daruma_storage::LockResource::Name(format!("schema {}", daruma_catalog::name_key(&name)));
     ex.lock_for_transaction(&open.storage, key, daruma_storage::LockMode::Exclusive)?;
     let catalog = ex.catalog(database)?;
     if catalog.schema_named(&name).is_some() {
         let taken = messages::error_state(2714, 6, &[&name]);
         return Err(taken.followed(messages::error(2759, &[])));
     }
-    let def = SchemaDef { id: catalog.next_schema_id(), name, principal_id: 1 };
-    ex.state.change(database, Change::PutSchema(Arc::new(def)))?;
-    statement.elements.iter().try_for_each(|element| super::execute(ex, &element.kind, text))
+    let def = SchemaDef {
+        id: catalog.next_schema_id(),
+        name,
+        principal_id: 1,
+    };
+    ex.state
+        .change(database, Change::PutSchema(Arc::new(def)))?;
+    statement
+        .elements
+        .iter()
+        .try_for_each(|element| super::execute(ex, &element.kind, text))
 }
 
 /// ALTER SCHEMA .. TRANSFER.
@@ -36,14 +49,30 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
     let database = ex.current_database();
     let catalog = ex.catalog(database)?;
     let target = catalog.schema_named(&statement.name.text).map(|s| s.id);
-    let target = target.ok_or_else(|| messages::error(15151, &[&"alter", &"schema", &statement.name.text]))?;
+    let target = target
+        .ok_or_else(|| messages::error(15151, &[&"alter", &"schema", &statement.name.text]))?;
     let missing = || messages::error(15151, &[&"find", &"object", &statement.object.name.text]);
-    let object = ex.catalog_object(&catalog, database, &statement.object).ok_or_else(missing)?;
+    let object = ex
+        .catalog_object(&catalog, database, &statement.object)
+        .ok_or_else(missing)?;
     super::lock_object(ex, database, object.id)?;
     if catalog.name_in_use(target, &object.name) {
-        return Err(SqlError::new(15530, 16, 1, format!("The object with name \"{}\" already exists.", object.name)));
+        return Err(SqlError::new(
+            15530,
+            16,
+            1,
+            format!("The object with name \"{}\" already exists.", object.name),
+        ));
     }
-    put_object(ex, database, Object { schema_id: target, modified_utc: ex.instance().now_utc(), ..(*object).clone() })
+    put_object(
+        ex,
+        database,
+        Object {
+            schema_id: target,
+            modified_utc: ex.instance().now_utc(),
+            ..(*object).clone()
+        },
+    )
 }
 
 pub(super) fn create_type(ex: &Execution<'_>, statement: &ast::CreateType) -> Result<()> {
@@ -52,9 +81,12 @@ pub(super) fn create_type(ex: &Execution<'_>, statement: &ast::CreateType) -> Re
     };
     let (database, schema_id) = place_for(ex, &statement.name)?;
     let name = &statement.name.name.text;
-    reserve_name(ex, database, schema_id, name).or_else(|e| if e.number == 2714 { Ok(()) } else { Err(e) })?;
+    reserve_name(ex, database, schema_id, name)
+        .or_else(|e| if e.number == 2714 { Ok(()) } else { Err(e) })?;
     let catalog = ex.catalog(database)?;
-    if catalog.type_named(schema_id, name).is_some() || crate::session::named_type(name, &[]).is_some() {
+    if catalog.type_named(schema_id, name).is_some()
+        || crate::session::named_type(name, &[]).is_some()
+    {
         return Err(messages::error(219, &[&statement.name.dotted()]));
     }
     let (data_type, ..) = ex.type_of(base)?;
@@ -77,12 +109,20 @@ pub(super) fn create_sequence(ex: &Execution<'_>, statement: &ast::CreateSequenc
         Some(written) => ex.type_of(written)?.0,
         None => DataType::BigInt,
     };
-    let integral = data_type.is_integer() && data_type != DataType::Bit || matches!(data_type, DataType::Decimal { scale: 0, .. });
+    let integral = data_type.is_integer() && data_type != DataType::Bit
+        || matches!(data_type, DataType::Decimal { scale: 0, .. });
     if !integral {
         return Err(messages::error(11702, &[&statement.name.dotted()]));
     }
     let (low, high) = integer_limits(data_type);
-    let mut def = SequenceDef { data_type, start: low, increment: 1, minimum: low, maximum: high, cycle: false };
+    let mut def = SequenceDef {
+        data_type,
+        start: low,
+        increment: 1,
+        minimum: low,
+        maximum: high,
+        cycle: false,
+    };
     let mut start = None;
     for option in &statement.options {
         match option {
@@ -90,15 +130,24 @@ pub(super) fn create_sequence(ex: &Execution<'_>, statement: &ast::CreateSequenc
             other => apply(&mut def, other, &statement.name)?,
         }
     }
-    def.start = start.unwrap_or(if def.increment > 0 { def.minimum } else { def.maximum });
+    def.start = start.unwrap_or(if def.increment > 0 {
+        def.minimum
+    } else {
+        def.maximum
+    });
     check_sequence(&def, &statement.name)?;
     let id = new_id(ex, database)?;
-    put_object(ex, database, new_object(ex, id, schema_id, name, ObjectKind::Sequence(Arc::new(def))))
+    put_object(
+        ex,
+        database,
+        new_object(ex, id, schema_id, name, ObjectKind::Sequence(Arc::new(def))),
+    )
 }
 
 pub(super) fn alter_sequence(ex: &Execution<'_>, statement: &ast::AlterSequence) -> Result<()> {
     let found = ex.find_object(&statement.name)?;
-    let (database, object) = found.ok_or_else(|| messages::error(208, &[&statement.name.dotted()]))?;
+    let (database, object) =
+        found.ok_or_else(|| messages::error(208, &[&statement.name.dotted()]))?;
     let ObjectKind::Sequence(old) = &object.kind else {
         return Err(messages::error(11726, &[&statement.name.dotted()]));
     };
@@ -139,7 +188,9 @@ fn apply(def: &mut SequenceDef, option: &SequenceOption, name: &ObjectName) -> R
             }
         }
         SequenceOption::MinValue(value) => def.minimum = value.as_ref().map_or(Ok(low), integer)?,
-        SequenceOption::MaxValue(value) => def.maximum = value.as_ref().map_or(Ok(high), integer)?,
+        SequenceOption::MaxValue(value) => {
+            def.maximum = value.as_ref().map_or(Ok(high), integer)?
+        }
         SequenceOption::Cycle(cycle) => def.cycle = *cycle,
         SequenceOption::Cache(_) | SequenceOption::StartWith(_) | SequenceOption::Restart(_) => {}
     }
@@ -169,7 +220,11 @@ pub(super) fn create_synonym(ex: &Execution<'_>, statement: &ast::CreateSynonym)
     reserve_name(ex, database, schema_id, name)?;
     let id = new_id(ex, database)?;
     let target = definition::bracketed_name(&statement.target);
-    put_object(ex, database, new_object(ex, id, schema_id, name, ObjectKind::Synonym { target }))
+    put_object(
+        ex,
+        database,
+        new_object(ex, id, schema_id, name, ObjectKind::Synonym { target }),
+    )
 }
 
 // --- DROP
@@ -208,19 +263,36 @@ fn expected(kind: &DropKind) -> Option<(&'static str, &'static str, &'static str
     })
 }
 
-fn drop_object(ex: &Execution<'_>, name: &ObjectName, code: &str, what: &str, word: &str) -> Result<()> {
+fn drop_object(
+    ex: &Execution<'_>,
+    name: &ObjectName,
+    code: &str,
+    what: &str,
+    word: &str,
+) -> Result<()> {
     let absent = || messages::error_state(3701, 5, &[&"drop", &what, &name.dotted()]);
     if name.is_temporary() {
-        let table = ex.state.temp_table(&name.name.text).filter(|_| code == "U ").ok_or_else(absent)?;
+        let table = ex
+            .state
+            .temp_table(&name.name.text)
+            .filter(|_| code == "U ")
+            .ok_or_else(absent)?;
         return ex.state.drop_temp(&table);
     }
-    let database = ex.named_database(ex.current_database(), name).map_err(|_| absent())?;
+    let database = ex
+        .named_database(ex.current_database(), name)
+        .map_err(|_| absent())?;
     let catalog = ex.catalog(database)?;
-    let object = ex.catalog_object(&catalog, database, name).ok_or_else(absent)?;
+    let object = ex
+        .catalog_object(&catalog, database, name)
+        .ok_or_else(absent)?;
     if object.type_code() != code {
         let kind = object_word(&object);
         let proper = format!("DROP {}", kind.to_uppercase());
-        return Err(messages::error(3705, &[&word, &name.dotted(), &name.dotted(), &kind, &proper]));
+        return Err(messages::error(
+            3705,
+            &[&word, &name.dotted(), &name.dotted(), &kind, &proper],
+        ));
     }
     super::refuse_read_only(ex, database)?;
     super::lock_object(ex, database, object.id)?;
@@ -242,10 +314,19 @@ fn object_word(object: &Object) -> &'static str {
     }
 }
 
-fn remove(ex: &Execution<'_>, database: DatabaseId, object: &Arc<Object>, name: &ObjectName) -> Result<()> {
+fn remove(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    object: &Arc<Object>,
+    name: &ObjectName,
+) -> Result<()> {
     if let ObjectKind::Table(def) = &object.kind {
         let catalog = ex.catalog(database)?;
-        if catalog.referencing(object.id).iter().any(|id| *id != object.id) {
+        if catalog
+            .referencing(object.id)
+            .iter()
+            .any(|id| *id != object.id)
+        {
             return Err(messages::error(3726, &[&name.dotted()]));
         }
         let triggers: Vec<i32> = catalog.triggers_of(object.id).map(|t| t.id).collect();
@@ -264,9 +345,16 @@ fn drop_schema(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
     let database = ex.current_database();
     let catalog = ex.catalog(database)?;
     let text = &name.name.text;
-    let schema = catalog.schema_named(text).ok_or_else(|| messages::error(15151, &[&"drop", &"schema", text]))?;
+    let schema = catalog
+        .schema_named(text)
+        .ok_or_else(|| messages::error(15151, &[&"drop", &"schema", text]))?;
     if matches!(schema.id, SCHEMA_DBO..=SCHEMA_SYS) {
-        return Err(SqlError::new(15150, 16, 1, format!("Cannot drop the schema '{text}'.")));
+        return Err(SqlError::new(
+            15150,
+            16,
+            1,
+            format!("Cannot drop the schema '{text}'."),
+        ));
     }
     if let Some(object) = catalog.objects().find(|o| o.schema_id == schema.id) {
         return Err(messages::error(3729, &[&"drop schema", text, &object.name]));
@@ -281,7 +369,9 @@ fn drop_type(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
         Some(schema) => catalog.schema_named(&schema.text).map_or(0, |s| s.id),
         None => SCHEMA_DBO,
     };
-    let def = catalog.type_named(schema_id, &name.name.text).ok_or_else(|| messages::error(218, &[&name.dotted()]))?;
+    let def = catalog
+        .type_named(schema_id, &name.name.text)
+        .ok_or_else(|| messages::error(218, &[&name.dotted()]))?;
     let user = catalog.objects().find(|o| match &o.kind {
         ObjectKind::Table(t) => t.columns.iter().any(|c| c.user_type_id == Some(def.id)),
         ObjectKind::Procedure(m) => m.parameters.iter().any(|p| p.user_type_id == Some(def.id)),

@@ -13,18 +13,26 @@ use std::sync::Arc;
 
 /// `sp_rename @objname, @newname, @objtype`.
 pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>) -> Result<()> {
-    let parsed = parse_object_name(name, &ParseOptions::default()).map_err(|_| messages::error(15225, &[&name, &"", &"(null)"]))?;
+    let parsed = parse_object_name(name, &ParseOptions::default())
+        .map_err(|_| messages::error(15225, &[&name, &"", &"(null)"]))?;
     let database = ex.current_database();
     let missing = || {
-        let current = ex.instance().database(database).map_or(String::new(), |d| d.name());
+        let current = ex
+            .instance()
+            .database(database)
+            .map_or(String::new(), |d| d.name());
         messages::error(15225, &[&name, &current, &kind.unwrap_or("(null)")])
     };
     let kind_upper = kind.map(str::to_ascii_uppercase);
     ex.atomic(|| {
         let done = match kind_upper.as_deref() {
             None | Some("OBJECT") => rename_object(ex, database, &parsed, new_name)?,
-            Some("COLUMN") => rename_part(ex, database, &parsed, |def, part| rename_column(def, part, new_name))?,
-            Some("INDEX") => rename_part(ex, database, &parsed, |def, part| rename_index(def, part, new_name))?,
+            Some("COLUMN") => rename_part(ex, database, &parsed, |def, part| {
+                rename_column(def, part, new_name)
+            })?,
+            Some("INDEX") => rename_part(ex, database, &parsed, |def, part| {
+                rename_index(def, part, new_name)
+            })?,
             Some("USERDATATYPE") => rename_type(ex, database, &parsed, new_name)?,
             Some(other) => return Err(messages::error(15249, &[&other])),
         };
@@ -32,44 +40,88 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
     })
 }
 
-fn rename_object(ex: &Execution<'_>, database: DatabaseId, name: &ObjectName, new_name: &str) -> Result<bool> {
+fn rename_object(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    name: &ObjectName,
+    new_name: &str,
+) -> Result<bool> {
     let catalog = ex.catalog(database)?;
     if let Some(object) = ex.catalog_object(&catalog, database, name) {
         lock_object(ex, database, object.id)?;
         if catalog.name_in_use(object.schema_id, new_name) && !names_equal(&object.name, new_name) {
             return Err(messages::error(15335, &[&new_name, &"object"]));
         }
-        put_object(ex, database, Object { name: new_name.to_string(), modified_utc: ex.instance().now_utc(), ..(*object).clone() })?;
+        put_object(
+            ex,
+            database,
+            Object {
+                name: new_name.to_string(),
+                modified_utc: ex.instance().now_utc(),
+                ..(*object).clone()
+            },
+        )?;
         return Ok(true);
     }
     rename_constraint(ex, database, name, new_name)
 }
 
-fn rename_constraint(ex: &Execution<'_>, database: DatabaseId, name: &ObjectName, new_name: &str) -> Result<bool> {
+fn rename_constraint(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    name: &ObjectName,
+    new_name: &str,
+) -> Result<bool> {
     let catalog = ex.catalog(database)?;
     let path = ex.search_path(&catalog, name);
-    let Some(found) = path.iter().find_map(|s| catalog.constraint_named(*s, &name.name.text)) else {
+    let Some(found) = path
+        .iter()
+        .find_map(|s| catalog.constraint_named(*s, &name.name.text))
+    else {
         return Ok(false);
     };
     let id = found.id;
     change_table(ex, database, found.table, |def| {
-        for index in def.indexes.iter_mut().filter(|i| i.constraint.as_ref().is_some_and(|c| c.id == id)) {
+        for index in def
+            .indexes
+            .iter_mut()
+            .filter(|i| i.constraint.as_ref().is_some_and(|c| c.id == id))
+        {
             index.name = Some(new_name.to_string());
         }
-        def.checks.iter_mut().filter(|c| c.id == id).for_each(|c| c.name = new_name.to_string());
-        def.foreign_keys.iter_mut().filter(|k| k.id == id).for_each(|k| k.name = new_name.to_string());
+        def.checks
+            .iter_mut()
+            .filter(|c| c.id == id)
+            .for_each(|c| c.name = new_name.to_string());
+        def.foreign_keys
+            .iter_mut()
+            .filter(|k| k.id == id)
+            .for_each(|k| k.name = new_name.to_string());
         let defaults = def.columns.iter_mut().filter_map(|c| c.default.as_mut());
-        defaults.filter(|d| d.id == id).for_each(|d| d.name = new_name.to_string());
+        defaults
+            .filter(|d| d.id == id)
+            .for_each(|d| d.name = new_name.to_string());
         Ok(true)
     })
 }
 
 /// `schema.table.part`.
-fn rename_part(ex: &Execution<'_>, database: DatabaseId, name: &ObjectName, change: impl FnOnce(&mut TableDef, &str) -> Result<bool>) -> Result<bool> {
+fn rename_part(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    name: &ObjectName,
+    change: impl FnOnce(&mut TableDef, &str) -> Result<bool>,
+) -> Result<bool> {
     let Some(table) = &name.schema else {
         return Err(messages::error(15248, &[&"COLUMN"]));
     };
-    let owner = ObjectName { server: None, database: None, schema: name.database.clone(), name: Ident { ..table.clone() }, span: Span::default() };
+    let owner = ObjectName {
+        server: None,
+        database: None,
+        schema: name.database.clone(),
+        name: Ident { ..table.clone() },
+        span: Span::default(),
+    };
     let catalog = ex.catalog(database)?;
     let Some(object) = ex.catalog_object(&catalog, database, &owner) else {
         return Ok(false);
@@ -77,7 +129,12 @@ fn rename_part(ex: &Execution<'_>, database: DatabaseId, name: &ObjectName, chan
     change_table(ex, database, object.id, |def| change(def, &name.name.text))
 }
 
-fn change_table(ex: &Execution<'_>, database: DatabaseId, id: i32, change: impl FnOnce(&mut TableDef) -> Result<bool>) -> Result<bool> {
+fn change_table(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    id: i32,
+    change: impl FnOnce(&mut TableDef) -> Result<bool>,
+) -> Result<bool> {
     lock_object(ex, database, id)?;
     let catalog = ex.catalog(database)?;
     let Some(object) = catalog.object(id) else {
@@ -90,7 +147,11 @@ fn change_table(ex: &Execution<'_>, database: DatabaseId, id: i32, change: impl 
     if !change(&mut def)? {
         return Ok(false);
     }
-    let changed = Object { kind: ObjectKind::Table(Arc::new(def)), modified_utc: ex.instance().now_utc(), ..(**object).clone() };
+    let changed = Object {
+        kind: ObjectKind::Table(Arc::new(def)),
+        modified_utc: ex.instance().now_utc(),
+        ..(**object).clone()
+    };
     put_object(ex, database, changed)?;
     Ok(true)
 }
@@ -99,7 +160,11 @@ fn rename_column(def: &mut TableDef, column: &str, new_name: &str) -> Result<boo
     if def.column_named(new_name).is_some() && !names_equal(column, new_name) {
         return Err(messages::error(15335, &[&new_name, &"COLUMN"]));
     }
-    match def.columns.iter_mut().find(|c| names_equal(&c.name, column)) {
+    match def
+        .columns
+        .iter_mut()
+        .find(|c| names_equal(&c.name, column))
+    {
         Some(found) => {
             found.name = new_name.to_string();
             Ok(true)
@@ -109,7 +174,9 @@ fn rename_column(def: &mut TableDef, column: &str, new_name: &str) -> Result<boo
 }
 
 fn rename_index(def: &mut TableDef, index: &str, new_name: &str) -> Result<bool> {
-    let same = |i: &&mut daruma_catalog::IndexDef| i.name.as_deref().is_some_and(|n| names_equal(n, index));
+    let same = |i: &&mut daruma_catalog::IndexDef| {
+        i.name.as_deref().is_some_and(|n| names_equal(n, index))
+    };
     match def.indexes.iter_mut().find(same) {
         Some(found) => {
             found.name = Some(new_name.to_string());
@@ -119,7 +186,12 @@ fn rename_index(def: &mut TableDef, index: &str, new_name: &str) -> Result<bool>
     }
 }
 
-fn rename_type(ex: &Execution<'_>, database: DatabaseId, name: &ObjectName, new_name: &str) -> Result<bool> {
+fn rename_type(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    name: &ObjectName,
+    new_name: &str,
+) -> Result<bool> {
     let catalog = ex.catalog(database)?;
     let schema = match &name.schema {
         Some(schema) => catalog.schema_named(&schema.text).map(|s| s.id),
@@ -128,7 +200,11 @@ fn rename_type(ex: &Execution<'_>, database: DatabaseId, name: &ObjectName, new_
     let Some(def) = schema.and_then(|s| catalog.type_named(s, &name.name.text)) else {
         return Ok(false);
     };
-    let renamed = daruma_catalog::TypeDef { name: new_name.to_string(), ..(**def).clone() };
-    ex.state.change(database, Change::PutType(Arc::new(renamed)))?;
+    let renamed = daruma_catalog::TypeDef {
+        name: new_name.to_string(),
+        ..(**def).clone()
+    };
+    ex.state
+        .change(database, Change::PutType(Arc::new(renamed)))?;
     Ok(true)
 }

@@ -11,13 +11,13 @@ use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    CheckDef, ColumnDef, ComputedDef, CounterId, DefaultDef, IdentityDef, IndexColumn, IndexDef, IndexKind, KeyConstraintDef,
-    ObjectKind, TableDef, names_equal,
+    CheckDef, ColumnDef, ComputedDef, CounterId, DefaultDef, IdentityDef, IndexColumn, IndexDef,
+    IndexKind, KeyConstraintDef, ObjectKind, TableDef, names_equal,
 };
 use daruma_storage::TreeId;
 use daruma_syntax::ast::{
-    self, ColumnConstraintKind, ColumnKind, Condition, CreateTable, Expr, Ident, KeyConstraint, Literal, ObjectName,
-    TableConstraintKind, TableDefinition, UnaryOp,
+    self, ColumnConstraintKind, ColumnKind, Condition, CreateTable, Expr, Ident, KeyConstraint,
+    Literal, ObjectName, TableConstraintKind, TableDefinition, UnaryOp,
 };
 use daruma_value::{CollationId, DataType};
 use std::sync::Arc;
@@ -46,7 +46,12 @@ pub(super) fn create(ex: &Execution<'_>, statement: &CreateTable) -> Result<()> 
     }
     let name = &statement.name;
     if name.is_temporary() {
-        let table = create_temporary(ex, &name.name.text, &statement.definition, TableKind::Temporary)?;
+        let table = create_temporary(
+            ex,
+            &name.name.text,
+            &statement.definition,
+            TableKind::Temporary,
+        )?;
         ex.state.add_temp(table);
         return Ok(());
     }
@@ -58,16 +63,31 @@ pub(super) fn create(ex: &Execution<'_>, statement: &CreateTable) -> Result<()> 
     builder.define(&statement.definition)?;
     builder.create_trees()?;
     let Builder { table_id, def, .. } = builder;
-    let object = super::new_object(ex, table_id, schema_id, &name.name.text, ObjectKind::Table(Arc::new(def)));
+    let object = super::new_object(
+        ex,
+        table_id,
+        schema_id,
+        &name.name.text,
+        ObjectKind::Table(Arc::new(def)),
+    );
     super::put_object(ex, database, object)
 }
 
 /// DECLARE @t TABLE: lives outside transactions.
-pub(crate) fn create_table_variable(ex: &Execution<'_>, name: &str, definition: &TableDefinition) -> Result<TableRef> {
+pub(crate) fn create_table_variable(
+    ex: &Execution<'_>,
+    name: &str,
+    definition: &TableDefinition,
+) -> Result<TableRef> {
     create_temporary(ex, name, definition, TableKind::Variable)
 }
 
-fn create_temporary(ex: &Execution<'_>, name: &str, definition: &TableDefinition, kind: TableKind) -> Result<TableRef> {
+fn create_temporary(
+    ex: &Execution<'_>,
+    name: &str,
+    definition: &TableDefinition,
+    kind: TableKind,
+) -> Result<TableRef> {
     if kind == TableKind::Temporary && ex.state.temp_name_in_use(name) {
         return Err(messages::error_state(2714, 6, &[&name]));
     }
@@ -77,8 +97,15 @@ fn create_temporary(ex: &Execution<'_>, name: &str, definition: &TableDefinition
 }
 
 /// Filegroup id of `ON filegroup`; the default one without it. Error 1921.
-pub(super) fn filegroup(ex: &Execution<'_>, database: DatabaseId, space: Option<&ast::DataSpace>) -> Result<u16> {
-    let entry = ex.instance().database(database).ok_or_else(|| messages::error(2520, &[&database.0]))?;
+pub(super) fn filegroup(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    space: Option<&ast::DataSpace>,
+) -> Result<u16> {
+    let entry = ex
+        .instance()
+        .database(database)
+        .ok_or_else(|| messages::error(2520, &[&database.0]))?;
     let def = entry.def();
     match space {
         None => Ok(def.default_filegroup()),
@@ -86,13 +113,23 @@ pub(super) fn filegroup(ex: &Execution<'_>, database: DatabaseId, space: Option<
         Some(space) if space.name.is("default") => Ok(def.default_filegroup()),
         Some(space) => match def.filegroup_named(&space.name.text) {
             Some(group) => Ok(group.id),
-            None => Err(messages::error_state(1921, 1, &[&"filegroup", &space.name.text])),
+            None => Err(messages::error_state(
+                1921,
+                1,
+                &[&"filegroup", &space.name.text],
+            )),
         },
     }
 }
 
 impl<'e, 'a> Builder<'e, 'a> {
-    pub fn new(ex: &'e Execution<'a>, database: DatabaseId, schema_id: i32, kind: TableKind, name: &str) -> Result<Builder<'e, 'a>> {
+    pub fn new(
+        ex: &'e Execution<'a>,
+        database: DatabaseId,
+        schema_id: i32,
+        kind: TableKind,
+        name: &str,
+    ) -> Result<Builder<'e, 'a>> {
         let table_id = match kind {
             TableKind::User => super::new_id(ex, database)?,
             _ => ex.instance().next_temp_object_id(),
@@ -105,7 +142,12 @@ impl<'e, 'a> Builder<'e, 'a> {
             table_id,
             table_name: name.to_string(),
             written: name.to_string(),
-            def: TableDef { next_column_id: 1, filegroup: 1, ansi_nulls: true, ..TableDef::default() },
+            def: TableDef {
+                next_column_id: 1,
+                filegroup: 1,
+                ansi_nulls: true,
+                ..TableDef::default()
+            },
         })
     }
 
@@ -113,7 +155,9 @@ impl<'e, 'a> Builder<'e, 'a> {
     pub fn of_table(ex: &'e Execution<'a>, table: &TableRef) -> Result<Builder<'e, 'a>> {
         let database = table.database.id();
         let catalog = ex.catalog(database)?;
-        let schema_id = catalog.object(table.object_id).map_or(daruma_catalog::SCHEMA_DBO, |o| o.schema_id);
+        let schema_id = catalog
+            .object(table.object_id)
+            .map_or(daruma_catalog::SCHEMA_DBO, |o| o.schema_id);
         Ok(Builder {
             ex,
             database,
@@ -137,7 +181,12 @@ impl<'e, 'a> Builder<'e, 'a> {
     pub fn define(&mut self, definition: &TableDefinition) -> Result<()> {
         self.add_columns(&definition.columns)?;
         if self.def.columns.iter().all(|c| c.computed.is_some()) {
-            return Err(SqlError::new(1730, 16, 1, "Creating or altering table failed because it would have no data columns."));
+            return Err(SqlError::new(
+                1730,
+                16,
+                1,
+                "Creating or altering table failed because it would have no data columns.",
+            ));
         }
         self.add_keys(definition)?;
         self.add_storage()?;
@@ -154,7 +203,11 @@ impl<'e, 'a> Builder<'e, 'a> {
         }
         for (position, column) in columns.iter().enumerate() {
             if self.def.column_named(&column.name.text).is_some() {
-                return Err(messages::error_state(2705, 3, &[&column.name.text, &self.written]));
+                return Err(messages::error_state(
+                    2705,
+                    3,
+                    &[&column.name.text, &self.written],
+                ));
             }
             let made = self.column(column, position)?;
             self.def.columns.push(made);
@@ -172,8 +225,13 @@ impl<'e, 'a> Builder<'e, 'a> {
         let name = column.name.text.clone();
         let id = self.def.next_column_id;
         let (data_type, alias_nullable, user_type_id) = match &column.kind {
-            ColumnKind::Data(type_name) => self.ex.type_of(type_name).map_err(|e| numbered(e, position + 1))?,
-            ColumnKind::Untyped if column.name.is("timestamp") => (DataType::RowVersion, None, None),
+            ColumnKind::Data(type_name) => self
+                .ex
+                .type_of(type_name)
+                .map_err(|e| numbered(e, position + 1))?,
+            ColumnKind::Untyped if column.name.is("timestamp") => {
+                (DataType::RowVersion, None, None)
+            }
             ColumnKind::Untyped => return Err(messages::error(173, &[&name])),
             ColumnKind::Computed { .. } => (DataType::Int, None, None),
         };
@@ -192,7 +250,10 @@ impl<'e, 'a> Builder<'e, 'a> {
             missing_value: None,
         };
         if let ColumnKind::Computed { expr, persisted } = &column.kind {
-            made.computed = Some(ComputedDef { definition: definition::expression(expr), persisted: *persisted });
+            made.computed = Some(ComputedDef {
+                definition: definition::expression(expr),
+                persisted: *persisted,
+            });
             made.nullable = true;
         }
         self.check_rowversion(&made)?;
@@ -200,17 +261,30 @@ impl<'e, 'a> Builder<'e, 'a> {
             self.identity(&mut made, column, identity)?;
         }
         if let Some(default) = &column.default {
-            made.default = Some(self.default_constraint(&made, default.name.as_ref(), &default.expr)?);
+            made.default =
+                Some(self.default_constraint(&made, default.name.as_ref(), &default.expr)?);
         }
         Ok(made)
     }
 
-    fn nullability(&self, column: &ast::ColumnDefinition, data_type: DataType, alias: Option<bool>) -> bool {
-        let in_key = column.constraints.iter().any(|c| matches!(&c.kind, ColumnConstraintKind::Key(k) if k.primary));
+    fn nullability(
+        &self,
+        column: &ast::ColumnDefinition,
+        data_type: DataType,
+        alias: Option<bool>,
+    ) -> bool {
+        let in_key = column
+            .constraints
+            .iter()
+            .any(|c| matches!(&c.kind, ColumnConstraintKind::Key(k) if k.primary));
         match column.nullable {
             Some(nullable) => nullable,
-            None if in_key || column.identity.is_some() || data_type == DataType::RowVersion => false,
-            None => alias.unwrap_or(self.ex.settings().ansi_null_dflt_on || self.kind == TableKind::Variable),
+            None if in_key || column.identity.is_some() || data_type == DataType::RowVersion => {
+                false
+            }
+            None => alias.unwrap_or(
+                self.ex.settings().ansi_null_dflt_on || self.kind == TableKind::Variable,
+            ),
         }
     }
 
@@ -218,7 +292,8 @@ impl<'e, 'a> Builder<'e, 'a> {
     pub fn collation(&self, written: Option<&Ident>, data_type: DataType) -> Result<CollationId> {
         match written {
             Some(name) if name.is("database_default") => Ok(CollationId::DEFAULT),
-            Some(name) => CollationId::from_name(&name.text).ok_or_else(|| messages::error(448, &[&name.text])),
+            Some(name) => CollationId::from_name(&name.text)
+                .ok_or_else(|| messages::error(448, &[&name.text])),
             None if data_type.is_character() => {
                 let entry = self.ex.instance().database(self.ex.current_database());
                 Ok(entry.map_or(CollationId::DEFAULT, |e| e.def().collation))
@@ -228,14 +303,24 @@ impl<'e, 'a> Builder<'e, 'a> {
     }
 
     fn check_rowversion(&self, column: &ColumnDef) -> Result<()> {
-        let second = column.data_type == DataType::RowVersion && self.def.columns.iter().any(|c| c.data_type == DataType::RowVersion);
+        let second = column.data_type == DataType::RowVersion
+            && self
+                .def
+                .columns
+                .iter()
+                .any(|c| c.data_type == DataType::RowVersion);
         match second {
             true => Err(messages::error(2738, &[&self.written, &column.name])),
             false => Ok(()),
         }
     }
 
-    fn identity(&mut self, made: &mut ColumnDef, column: &ast::ColumnDefinition, identity: &ast::Identity) -> Result<()> {
+    fn identity(
+        &mut self,
+        made: &mut ColumnDef,
+        column: &ast::ColumnDefinition,
+        identity: &ast::Identity,
+    ) -> Result<()> {
         let name = &made.name;
         if self.def.identity.is_some() {
             return Err(messages::error_state(2744, 2, &[&self.written]));
@@ -255,27 +340,44 @@ impl<'e, 'a> Builder<'e, 'a> {
             return Err(messages::error(1754, &[&self.written, name]));
         }
         let seed = identity.seed.as_ref().map_or(Some(1), signed_integer);
-        let seed = seed.filter(|s| fits(*s, made.data_type)).ok_or_else(|| messages::error(2752, &[name]))?;
-        let increment = identity.increment.as_ref().map_or(Some(1), signed_integer).filter(|i| *i != 0);
+        let seed = seed
+            .filter(|s| fits(*s, made.data_type))
+            .ok_or_else(|| messages::error(2752, &[name]))?;
+        let increment = identity
+            .increment
+            .as_ref()
+            .map_or(Some(1), signed_integer)
+            .filter(|i| *i != 0);
         let increment = increment.ok_or_else(|| messages::error(2753, &[name]))?;
         made.is_identity = true;
         made.nullable = false;
-        self.def.identity = Some(IdentityDef { column_id: made.id, seed, increment, not_for_replication: identity.not_for_replication });
+        self.def.identity = Some(IdentityDef {
+            column_id: made.id,
+            seed,
+            increment,
+            not_for_replication: identity.not_for_replication,
+        });
         Ok(())
     }
 
     /// A DEFAULT for a column; its expression must stand alone and convert.
-    pub fn default_constraint(&self, column: &ColumnDef, name: Option<&Ident>, expr: &Expr) -> Result<DefaultDef> {
+    pub fn default_constraint(
+        &self,
+        column: &ColumnDef,
+        name: Option<&Ident>,
+        expr: &Expr,
+    ) -> Result<DefaultDef> {
         if column.data_type == DataType::RowVersion {
             return Err(messages::error(1755, &[&self.written, &column.name]));
         }
         if column.computed.is_some() {
             return Err(messages::error(1752, &[&column.name, &self.written]));
         }
-        let plan = prepare_scalar(expr, &Scope::default(), self.ex).map_err(|e| match e.number {
-            207 | 4104 => column_in_default(expr, e),
-            _ => e,
-        })?;
+        let plan =
+            prepare_scalar(expr, &Scope::default(), self.ex).map_err(|e| match e.number {
+                207 | 4104 => column_in_default(expr, e),
+                _ => e,
+            })?;
         if !matches!(expr, Expr::Literal(Literal::Null)) {
             daruma_value::types::check_implicit(plan.data_type(), column.data_type)?;
         }
@@ -284,17 +386,27 @@ impl<'e, 'a> Builder<'e, 'a> {
             Some(name) => self.constraint_name(&name.text)?,
             None => names::column("DF", &self.table_name, &column.name, id),
         };
-        Ok(DefaultDef { id, name: text, is_system_named: name.is_none(), definition: definition::expression(expr) })
+        Ok(DefaultDef {
+            id,
+            name: text,
+            is_system_named: name.is_none(),
+            definition: definition::expression(expr),
+        })
     }
 
     /// A written constraint name, checked to be free.
     pub fn constraint_name(&self, name: &str) -> Result<String> {
         let own = daruma_catalog::constraints_of(self.table_id, &self.def);
-        let taken_here = own.iter().any(|(_, n)| names_equal(n, name)) || names_equal(name, &self.table_name);
+        let taken_here =
+            own.iter().any(|(_, n)| names_equal(n, name)) || names_equal(name, &self.table_name);
         if self.kind == TableKind::User && !taken_here {
-            super::reserve_name(self.ex, self.database, self.schema_id, name).map_err(|e| constraint_taken(e, name))?;
+            super::reserve_name(self.ex, self.database, self.schema_id, name)
+                .map_err(|e| constraint_taken(e, name))?;
         } else if taken_here {
-            return Err(constraint_taken(messages::error_state(2714, 5, &[&name]), name));
+            return Err(constraint_taken(
+                messages::error_state(2714, 5, &[&name]),
+                name,
+            ));
         }
         Ok(name.to_string())
     }
@@ -303,7 +415,12 @@ impl<'e, 'a> Builder<'e, 'a> {
     fn type_computed(&mut self, name: &str, expr: &Expr) -> Result<()> {
         let plan = prepare_scalar(expr, &self.scope(), self.ex)?;
         let column = plan.column().clone();
-        if let Some(made) = self.def.columns.iter_mut().find(|c| names_equal(&c.name, name)) {
+        if let Some(made) = self
+            .def
+            .columns
+            .iter_mut()
+            .find(|c| names_equal(&c.name, name))
+        {
             made.data_type = column.data_type;
             made.collation = column.collation;
             made.nullable = column.nullable;
@@ -319,8 +436,19 @@ impl<'e, 'a> Builder<'e, 'a> {
             collation: c.collation,
             nullable: c.nullable,
         };
-        let columns = self.def.columns.iter().filter(|c| c.computed.is_none()).map(column);
-        Scope { tables: vec![ScopeTable { name: self.table_name.clone(), schema: None, columns: columns.collect() }] }
+        let columns = self
+            .def
+            .columns
+            .iter()
+            .filter(|c| c.computed.is_none())
+            .map(column);
+        Scope {
+            tables: vec![ScopeTable {
+                name: self.table_name.clone(),
+                schema: None,
+                columns: columns.collect(),
+            }],
+        }
     }
 
     /// As `scope`, with computed columns.
@@ -332,7 +460,13 @@ impl<'e, 'a> Builder<'e, 'a> {
             nullable: c.nullable,
         };
         let columns = self.def.columns.iter().map(column).collect();
-        Scope { tables: vec![ScopeTable { name: self.table_name.clone(), schema: None, columns }] }
+        Scope {
+            tables: vec![ScopeTable {
+                name: self.table_name.clone(),
+                schema: None,
+                columns,
+            }],
+        }
     }
 
     // --- Keys and indexes
@@ -354,9 +488,18 @@ impl<'e, 'a> Builder<'e, 'a> {
         if keys.iter().filter(|(_, k, _)| k.primary).count() > 1 {
             return Err(messages::error(8110, &[&self.written]));
         }
-        let inline_clustered = definition.indexes.iter().chain(definition.columns.iter().filter_map(|c| c.index.as_ref()));
-        let taken = inline_clustered.clone().any(|i| i.clustered == Some(true)) || keys.iter().any(|(_, k, _)| k.clustered == Some(true));
-        if keys.iter().filter(|(_, k, _)| k.clustered == Some(true)).count() > 1 {
+        let inline_clustered = definition
+            .indexes
+            .iter()
+            .chain(definition.columns.iter().filter_map(|c| c.index.as_ref()));
+        let taken = inline_clustered.clone().any(|i| i.clustered == Some(true))
+            || keys.iter().any(|(_, k, _)| k.clustered == Some(true));
+        if keys
+            .iter()
+            .filter(|(_, k, _)| k.clustered == Some(true))
+            .count()
+            > 1
+        {
             return Err(messages::error(8112, &[&self.written]));
         }
         for (name, key, column) in keys {
@@ -367,13 +510,22 @@ impl<'e, 'a> Builder<'e, 'a> {
     }
 
     /// Adds the index of a PRIMARY KEY or UNIQUE constraint.
-    pub fn add_key(&mut self, name: Option<&Ident>, key: &KeyConstraint, column: Option<&Ident>, clustered: bool) -> Result<i32> {
+    pub fn add_key(
+        &mut self,
+        name: Option<&Ident>,
+        key: &KeyConstraint,
+        column: Option<&Ident>,
+        clustered: bool,
+    ) -> Result<i32> {
         let what = if key.primary { "PRIMARY KEY" } else { "UNIQUE" };
         if key.primary && self.primary_key().is_some() {
             return Err(messages::error(1779, &[&self.written]));
         }
         let columns = match column {
-            Some(name) if key.columns.is_empty() => vec![ast::IndexColumn { name: name.clone(), descending: false }],
+            Some(name) if key.columns.is_empty() => vec![ast::IndexColumn {
+                name: name.clone(),
+                descending: false,
+            }],
             _ => key.columns.clone(),
         };
         let key_columns = self.key_columns(&columns, what)?;
@@ -388,7 +540,11 @@ impl<'e, 'a> Builder<'e, 'a> {
         };
         let mut made = self.index(Some(text), clustered, key_columns);
         made.unique = true;
-        made.constraint = Some(KeyConstraintDef { id, is_primary_key: key.primary, is_system_named: name.is_none() });
+        made.constraint = Some(KeyConstraintDef {
+            id,
+            is_primary_key: key.primary,
+            is_system_named: name.is_none(),
+        });
         index::apply_options(&mut made, &key.options)?;
         if key.storage.is_some() {
             made.filegroup = filegroup(self.ex, self.database, key.storage.as_ref())?;
@@ -397,14 +553,19 @@ impl<'e, 'a> Builder<'e, 'a> {
     }
 
     fn primary_key(&self) -> Option<&IndexDef> {
-        self.def.indexes.iter().find(|i| i.constraint.as_ref().is_some_and(|c| c.is_primary_key))
+        self.def
+            .indexes
+            .iter()
+            .find(|i| i.constraint.as_ref().is_some_and(|c| c.is_primary_key))
     }
 
     /// Columns of a new primary key must not be nullable; those whose nullability nobody wrote become NOT NULL.
     fn refuse_nullable(&mut self, key: &[IndexColumn]) -> Result<()> {
         let new_table = self.def.indexes.is_empty();
         for part in key {
-            let Some(column) = self.def.columns.iter_mut().find(|c| c.id == part.column_id) else { continue };
+            let Some(column) = self.def.columns.iter_mut().find(|c| c.id == part.column_id) else {
+                continue;
+            };
             if column.nullable && column.computed.is_none() && !new_table {
                 return Err(could_not_create(messages::error(8111, &[&self.written])));
             }
@@ -413,21 +574,48 @@ impl<'e, 'a> Builder<'e, 'a> {
         Ok(())
     }
 
-    pub fn key_columns(&self, columns: &[ast::IndexColumn], what: &str) -> Result<Vec<IndexColumn>> {
+    pub fn key_columns(
+        &self,
+        columns: &[ast::IndexColumn],
+        what: &str,
+    ) -> Result<Vec<IndexColumn>> {
         if columns.len() > KEY_COLUMNS_MAX {
-            return Err(messages::error(1904, &[&what, &self.written, &columns.len(), &what, &KEY_COLUMNS_MAX]));
+            return Err(messages::error(
+                1904,
+                &[
+                    &what,
+                    &self.written,
+                    &columns.len(),
+                    &what,
+                    &KEY_COLUMNS_MAX,
+                ],
+            ));
         }
         let mut made: Vec<IndexColumn> = Vec::new();
         for column in columns {
             let name = &column.name.text;
-            let found = self.def.column_named(name).ok_or_else(|| could_not_create(messages::error(1911, &[name])))?;
+            let found = self
+                .def
+                .column_named(name)
+                .ok_or_else(|| could_not_create(messages::error(1911, &[name])))?;
             if made.iter().any(|k| k.column_id == found.id) {
                 return Err(messages::error(1909, &[&what, name]));
             }
-            if found.data_type.is_large() || matches!(found.data_type, DataType::Xml | DataType::Geography | DataType::Geometry) {
-                return Err(could_not_create(messages::error(1919, &[name, &self.written])));
+            if found.data_type.is_large()
+                || matches!(
+                    found.data_type,
+                    DataType::Xml | DataType::Geography | DataType::Geometry
+                )
+            {
+                return Err(could_not_create(messages::error(
+                    1919,
+                    &[name, &self.written],
+                )));
             }
-            made.push(IndexColumn { column_id: found.id, descending: column.descending });
+            made.push(IndexColumn {
+                column_id: found.id,
+                descending: column.descending,
+            });
         }
         Ok(made)
     }
@@ -437,7 +625,11 @@ impl<'e, 'a> Builder<'e, 'a> {
         IndexDef {
             id: if clustered { 1 } else { self.next_index_id() },
             name,
-            kind: if clustered { IndexKind::Clustered } else { IndexKind::Nonclustered },
+            kind: if clustered {
+                IndexKind::Clustered
+            } else {
+                IndexKind::Nonclustered
+            },
             tree: TreeId(daruma_base::PageId::NONE),
             unique: false,
             constraint: None,
@@ -452,21 +644,39 @@ impl<'e, 'a> Builder<'e, 'a> {
     }
 
     fn next_index_id(&self) -> i32 {
-        self.def.indexes.iter().map(|i| i.id).max().map_or(2, |id| (id + 1).max(2))
+        self.def
+            .indexes
+            .iter()
+            .map(|i| i.id)
+            .max()
+            .map_or(2, |id| (id + 1).max(2))
     }
 
     /// Puts an index in its place: the clustered one first. Errors 1902 and 1913.
     pub fn push_index(&mut self, made: IndexDef) -> Result<i32> {
         if let Some(name) = &made.name {
-            let same = self.def.indexes.iter().any(|i| i.name.as_deref().is_some_and(|n| names_equal(n, name)));
+            let same = self
+                .def
+                .indexes
+                .iter()
+                .any(|i| i.name.as_deref().is_some_and(|n| names_equal(n, name)));
             if same {
                 return Err(messages::error(1913, &[name, &"table", &self.written]));
             }
         }
         if made.kind == IndexKind::Clustered {
-            if let Some(other) = self.def.indexes.iter().find(|i| i.kind == IndexKind::Clustered) {
+            if let Some(other) = self
+                .def
+                .indexes
+                .iter()
+                .find(|i| i.kind == IndexKind::Clustered)
+            {
                 let name = other.name.clone().unwrap_or_default();
-                return Err(messages::error_state(1902, 3, &[&"table", &self.written, &name]));
+                return Err(messages::error_state(
+                    1902,
+                    3,
+                    &[&"table", &self.written, &name],
+                ));
             }
             self.def.indexes.retain(|i| i.kind != IndexKind::Heap);
             self.def.indexes.insert(0, made);
@@ -479,7 +689,11 @@ impl<'e, 'a> Builder<'e, 'a> {
 
     /// A table without clustered index is a heap.
     fn add_storage(&mut self) -> Result<()> {
-        let clustered = self.def.indexes.first().is_some_and(|i| i.kind == IndexKind::Clustered);
+        let clustered = self
+            .def
+            .indexes
+            .first()
+            .is_some_and(|i| i.kind == IndexKind::Clustered);
         if !clustered {
             self.def.indexes.insert(0, self.heap());
         }
@@ -487,11 +701,18 @@ impl<'e, 'a> Builder<'e, 'a> {
     }
 
     pub fn heap(&self) -> IndexDef {
-        IndexDef { id: 0, kind: IndexKind::Heap, ..self.index(None, false, Vec::new()) }
+        IndexDef {
+            id: 0,
+            kind: IndexKind::Heap,
+            ..self.index(None, false, Vec::new())
+        }
     }
 
     fn add_plain_indexes(&mut self, definition: &TableDefinition) -> Result<()> {
-        let at_columns = definition.columns.iter().filter_map(|c| c.index.as_ref().map(|i| (i, Some(&c.name))));
+        let at_columns = definition
+            .columns
+            .iter()
+            .filter_map(|c| c.index.as_ref().map(|i| (i, Some(&c.name))));
         let at_table = definition.indexes.iter().map(|i| (i, None));
         for (inline, column) in at_columns.chain(at_table) {
             self.add_inline_index(inline, column)?;
@@ -499,16 +720,27 @@ impl<'e, 'a> Builder<'e, 'a> {
         Ok(())
     }
 
-    pub fn add_inline_index(&mut self, inline: &ast::InlineIndex, column: Option<&Ident>) -> Result<i32> {
+    pub fn add_inline_index(
+        &mut self,
+        inline: &ast::InlineIndex,
+        column: Option<&Ident>,
+    ) -> Result<i32> {
         if inline.columnstore || inline.hash {
             return Err(messages::not_supported("columnstore and hash indexes"));
         }
         let columns = match column {
-            Some(name) if inline.columns.is_empty() => vec![ast::IndexColumn { name: name.clone(), descending: false }],
+            Some(name) if inline.columns.is_empty() => vec![ast::IndexColumn {
+                name: name.clone(),
+                descending: false,
+            }],
             _ => inline.columns.clone(),
         };
         let key = self.key_columns(&columns, "index")?;
-        let mut made = self.index(Some(inline.name.text.clone()), inline.clustered == Some(true), key);
+        let mut made = self.index(
+            Some(inline.name.text.clone()),
+            inline.clustered == Some(true),
+            key,
+        );
         made.unique = inline.unique;
         made.included = self.included(&inline.include, &made)?;
         made.filter = inline.filter.as_ref().map(definition::condition);
@@ -519,7 +751,10 @@ impl<'e, 'a> Builder<'e, 'a> {
     pub fn included(&self, names: &[Ident], index: &IndexDef) -> Result<Vec<i32>> {
         let mut ids = Vec::new();
         for name in names {
-            let column = self.def.column_named(&name.text).ok_or_else(|| messages::error(1911, &[&name.text]))?;
+            let column = self
+                .def
+                .column_named(&name.text)
+                .ok_or_else(|| messages::error(1911, &[&name.text]))?;
             if ids.contains(&column.id) || index.key.iter().any(|k| k.column_id == column.id) {
                 return Err(messages::error(1909, &[&"index", &name.text]));
             }
@@ -547,7 +782,12 @@ impl<'e, 'a> Builder<'e, 'a> {
     }
 
     /// Adds a CHECK constraint; gives its position.
-    pub fn add_check(&mut self, name: Option<&Ident>, condition: &Condition, column: Option<&Ident>) -> Result<usize> {
+    pub fn add_check(
+        &mut self,
+        name: Option<&Ident>,
+        condition: &Condition,
+        column: Option<&Ident>,
+    ) -> Result<usize> {
         prepare_condition(condition, &self.full_scope(), self.ex).map_err(could_not_create)?;
         let id = self.new_id()?;
         let text = match (name, column) {
@@ -571,7 +811,11 @@ impl<'e, 'a> Builder<'e, 'a> {
     /// The column a check is about, when it names just one.
     fn only_column(&self, definition: &str) -> Option<i32> {
         let lower = definition.to_lowercase();
-        let mut named = self.def.columns.iter().filter(|c| lower.contains(&format!("[{}]", c.name.to_lowercase())));
+        let mut named = self
+            .def
+            .columns
+            .iter()
+            .filter(|c| lower.contains(&format!("[{}]", c.name.to_lowercase())));
         match (named.next(), named.next()) {
             (Some(column), None) => Some(column.id),
             _ => None,
@@ -582,12 +826,21 @@ impl<'e, 'a> Builder<'e, 'a> {
         for column in &definition.columns {
             for constraint in &column.constraints {
                 if let ColumnConstraintKind::References(references) = &constraint.kind {
-                    foreign::add(self, constraint.name.as_ref(), std::slice::from_ref(&column.name), references)?;
+                    foreign::add(
+                        self,
+                        constraint.name.as_ref(),
+                        std::slice::from_ref(&column.name),
+                        references,
+                    )?;
                 }
             }
         }
         for constraint in &definition.constraints {
-            if let TableConstraintKind::ForeignKey { columns, references } = &constraint.kind {
+            if let TableConstraintKind::ForeignKey {
+                columns,
+                references,
+            } = &constraint.kind
+            {
                 foreign::add(self, constraint.name.as_ref(), columns, references)?;
             }
         }
@@ -604,7 +857,10 @@ impl<'e, 'a> Builder<'e, 'a> {
 
     fn finish_temporary(mut self) -> Result<TableRef> {
         match self.kind {
-            TableKind::Variable => self.ex.state.autonomous(|txn| create_missing_trees(&mut self.def, txn))?,
+            TableKind::Variable => self
+                .ex
+                .state
+                .autonomous(|txn| create_missing_trees(&mut self.def, txn))?,
             _ => self.create_trees()?,
         }
         let open = self.ex.instance().open_database(self.database)?;
@@ -639,7 +895,10 @@ pub(crate) fn truncate(ex: &Execution<'_>, statement: &ast::Truncate) -> Result<
     }
     let table = super::lock_for_change(ex, table)?;
     let others = ex.referencing(&table)?;
-    if others.iter().any(|(other, _)| other.object_id != table.object_id) {
+    if others
+        .iter()
+        .any(|(other, _)| other.object_id != table.object_id)
+    {
         return Err(messages::error(4712, &[&name.name.text]));
     }
     let txn = ex.state.txn_in(table.database.id())?;
@@ -651,7 +910,8 @@ pub(crate) fn truncate(ex: &Execution<'_>, statement: &ast::Truncate) -> Result<
     create_missing_trees(&mut def, &txn)?;
     super::put_table(ex, &table, def)?;
     if table.def.identity.is_some() {
-        ex.state.reset_counter(&table, CounterId::Identity(table.object_id), None)?;
+        ex.state
+            .reset_counter(&table, CounterId::Identity(table.object_id), None)?;
     }
     Ok(())
 }
@@ -694,8 +954,14 @@ pub(super) fn signed_integer(expr: &Expr) -> Option<i128> {
     match expr {
         Expr::Literal(Literal::Integer(digits)) => digits.parse().ok(),
         Expr::Literal(Literal::Decimal(digits)) => digits.split('.').next()?.parse().ok(),
-        Expr::Unary { op: UnaryOp::Minus, expr } => signed_integer(expr).map(|n| -n),
-        Expr::Unary { op: UnaryOp::Plus, expr } => signed_integer(expr),
+        Expr::Unary {
+            op: UnaryOp::Minus,
+            expr,
+        } => signed_integer(expr).map(|n| -n),
+        Expr::Unary {
+            op: UnaryOp::Plus,
+            expr,
+        } => signed_integer(expr),
         _ => None,
     }
 }

@@ -29,7 +29,15 @@ const fn option(
     is_dynamic: bool,
     is_advanced: bool,
 ) -> ConfigurationOption {
-    ConfigurationOption { id, name, minimum, maximum, default, is_dynamic, is_advanced }
+    ConfigurationOption {
+        id,
+        name,
+        minimum,
+        maximum,
+        default,
+        is_dynamic,
+        is_advanced,
+    }
 }
 
 /// The options known, by id.
@@ -45,31 +53,143 @@ pub const OPTIONS: &[ConfigurationOption] = &[
     option(117, "remote access", 0, 1, 1, false, false),
     option(124, "default language", 0, 9_999, 0, true, false),
     option(503, "max worker threads", 128, 65_535, 0, true, true),
-    option(505, "network packet size (B)", 512, 32_767, 4_096, true, true),
+    option(
+        505,
+        "network packet size (B)",
+        512,
+        32_767,
+        4_096,
+        true,
+        true,
+    ),
     option(518, "show advanced options", 0, 1, 0, true, false),
     option(542, "remote proc trans", 0, 1, 0, true, false),
-    option(1505, "index create memory (KB)", 704, 2_147_483_647, 0, true, true),
-    option(1519, "remote login timeout (s)", 0, 2_147_483_647, 10, true, false),
-    option(1520, "remote query timeout (s)", 0, 2_147_483_647, 600, true, false),
+    option(
+        1505,
+        "index create memory (KB)",
+        704,
+        2_147_483_647,
+        0,
+        true,
+        true,
+    ),
+    option(
+        1519,
+        "remote login timeout (s)",
+        0,
+        2_147_483_647,
+        10,
+        true,
+        false,
+    ),
+    option(
+        1520,
+        "remote query timeout (s)",
+        0,
+        2_147_483_647,
+        600,
+        true,
+        false,
+    ),
     option(1531, "cursor threshold", -1, 2_147_483_647, -1, true, true),
     option(1534, "user options", 0, 32_767, 0, true, false),
-    option(1535, "affinity mask", -2_147_483_648, 2_147_483_647, 0, true, true),
-    option(1536, "max text repl size (B)", -1, 2_147_483_647, 65_536, true, false),
-    option(1538, "cost threshold for parallelism", 0, 32_767, 5, true, true),
+    option(
+        1535,
+        "affinity mask",
+        -2_147_483_648,
+        2_147_483_647,
+        0,
+        true,
+        true,
+    ),
+    option(
+        1536,
+        "max text repl size (B)",
+        -1,
+        2_147_483_647,
+        65_536,
+        true,
+        false,
+    ),
+    option(
+        1538,
+        "cost threshold for parallelism",
+        0,
+        32_767,
+        5,
+        true,
+        true,
+    ),
     option(1539, "max degree of parallelism", 0, 32_767, 0, true, true),
-    option(1540, "min memory per query (KB)", 512, 2_147_483_647, 1_024, true, true),
+    option(
+        1540,
+        "min memory per query (KB)",
+        512,
+        2_147_483_647,
+        1_024,
+        true,
+        true,
+    ),
     option(1541, "query wait (s)", -1, 2_147_483_647, -1, true, true),
-    option(1543, "min server memory (MB)", 0, 2_147_483_647, 0, true, true),
-    option(1544, "max server memory (MB)", 128, 2_147_483_647, 2_147_483_647, true, true),
-    option(1545, "query governor cost limit", 0, 2_147_483_647, 0, true, true),
+    option(
+        1543,
+        "min server memory (MB)",
+        0,
+        2_147_483_647,
+        0,
+        true,
+        true,
+    ),
+    option(
+        1544,
+        "max server memory (MB)",
+        128,
+        2_147_483_647,
+        2_147_483_647,
+        true,
+        true,
+    ),
+    option(
+        1545,
+        "query governor cost limit",
+        0,
+        2_147_483_647,
+        0,
+        true,
+        true,
+    ),
     option(1562, "clr enabled", 0, 1, 0, true, false),
     option(1568, "default trace enabled", 0, 1, 1, true, true),
-    option(1569, "blocked process threshold (s)", 0, 86_400, 0, true, true),
+    option(
+        1569,
+        "blocked process threshold (s)",
+        0,
+        86_400,
+        0,
+        true,
+        true,
+    ),
     option(1579, "backup compression default", 0, 1, 0, true, false),
     option(1581, "optimize for ad hoc workloads", 0, 1, 0, true, true),
-    option(1583, "contained database authentication", 0, 1, 0, true, false),
+    option(
+        1583,
+        "contained database authentication",
+        0,
+        1,
+        0,
+        true,
+        false,
+    ),
     option(1584, "backup checksum default", 0, 1, 0, true, false),
-    option(1588, "ADR cleaner retry timeout (min)", 0, 32_767, 15, true, true),
+    option(
+        1588,
+        "ADR cleaner retry timeout (min)",
+        0,
+        32_767,
+        15,
+        true,
+        true,
+    ),
     option(1590, "ADR Preallocation Factor", 0, 32_767, 4, true, true),
     option(1598, "ADR Cleaner Thread Count", 1, 32_767, 1, true, true),
     option(16_384, "Agent XPs", 0, 1, 0, true, true),
@@ -97,9 +217,17 @@ impl Configuration {
     pub fn new(stored: &BTreeMap<String, i64>) -> Configuration {
         let initial = |o: &ConfigurationOption| {
             let value = stored.get(o.name).copied().unwrap_or(o.default);
-            (o.name, ConfigurationValue { value, value_in_use: value })
+            (
+                o.name,
+                ConfigurationValue {
+                    value,
+                    value_in_use: value,
+                },
+            )
         };
-        Configuration { values: RwLock::new(OPTIONS.iter().map(initial).collect()) }
+        Configuration {
+            values: RwLock::new(OPTIONS.iter().map(initial).collect()),
+        }
     }
 
     pub fn get(&self, name: &str) -> Option<ConfigurationValue> {
@@ -118,7 +246,10 @@ impl Configuration {
             return Err(messages::error(15129, &[&value, &option.name]));
         }
         let mut values = self.values.write();
-        let slot = values.entry(option.name).or_insert(ConfigurationValue { value, value_in_use: value });
+        let slot = values.entry(option.name).or_insert(ConfigurationValue {
+            value,
+            value_in_use: value,
+        });
         let old = std::mem::replace(&mut slot.value, value);
         Ok((option, old))
     }
@@ -144,7 +275,9 @@ pub fn find_prefix(name: &str) -> Result<&'static ConfigurationOption> {
         return Ok(option);
     }
     let lower = name.to_ascii_lowercase();
-    let mut found = OPTIONS.iter().filter(|o| o.name.to_ascii_lowercase().starts_with(&lower));
+    let mut found = OPTIONS
+        .iter()
+        .filter(|o| o.name.to_ascii_lowercase().starts_with(&lower));
     match (found.next(), found.next()) {
         (Some(option), None) => Ok(option),
         (Some(_), Some(_)) => Err(messages::error(15124, &[&name])),

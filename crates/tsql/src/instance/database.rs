@@ -124,8 +124,16 @@ pub struct DefaultSizes {
 }
 
 impl DefaultSizes {
-    pub const SYSTEM: DefaultSizes = DefaultSizes { data_pages: 256, log_pages: 256, growth_pages: 2_048 };
-    pub const USER: DefaultSizes = DefaultSizes { data_pages: 1_024, log_pages: 1_024, growth_pages: 8_192 };
+    pub const SYSTEM: DefaultSizes = DefaultSizes {
+        data_pages: 256,
+        log_pages: 256,
+        growth_pages: 2_048,
+    };
+    pub const USER: DefaultSizes = DefaultSizes {
+        data_pages: 1_024,
+        log_pages: 1_024,
+        growth_pages: 8_192,
+    };
 }
 
 /// Definition of a database with one data file and one log file.
@@ -145,8 +153,20 @@ pub fn simple_def(id: u16, name: &str, dir: &Path, sizes: DefaultSizes, now: i64
         id,
         name: name.to_string(),
         files: vec![
-            file(1, 1, name.to_string(), format!("{file_name}.mdf"), sizes.data_pages),
-            file(2, 0, format!("{name}_log"), format!("{file_name}_log.ldf"), sizes.log_pages),
+            file(
+                1,
+                1,
+                name.to_string(),
+                format!("{file_name}.mdf"),
+                sizes.data_pages,
+            ),
+            file(
+                2,
+                0,
+                format!("{name}_log"),
+                format!("{file_name}_log.ldf"),
+                sizes.log_pages,
+            ),
         ],
         filegroups: vec![primary_filegroup()],
         created_utc: now,
@@ -161,11 +181,20 @@ pub fn simple_def(id: u16, name: &str, dir: &Path, sizes: DefaultSizes, now: i64
 }
 
 pub fn primary_filegroup() -> FilegroupDef {
-    FilegroupDef { id: 1, name: "PRIMARY".to_string(), is_default: true, read_only: false }
+    FilegroupDef {
+        id: 1,
+        name: "PRIMARY".to_string(),
+        is_default: true,
+        read_only: false,
+    }
 }
 
 pub fn default_options() -> BTreeMap<String, String> {
-    let defaults = [("AUTO_CREATE_STATISTICS", "ON"), ("AUTO_UPDATE_STATISTICS", "ON"), ("PAGE_VERIFY", "CHECKSUM")];
+    let defaults = [
+        ("AUTO_CREATE_STATISTICS", "ON"),
+        ("AUTO_UPDATE_STATISTICS", "ON"),
+        ("PAGE_VERIFY", "CHECKSUM"),
+    ];
     let text = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
     defaults.into_iter().map(text).collect()
 }

@@ -38,7 +38,11 @@ impl ErrorLog {
     /// Rotates the old logs and opens a new one.
     pub fn open(env: &Env, dir: &Path) -> io::Result<ErrorLog> {
         env.disk.create_dir_all(dir)?;
-        let log = ErrorLog { env: env.clone(), dir: dir.to_path_buf(), file: Mutex::new(None) };
+        let log = ErrorLog {
+            env: env.clone(),
+            dir: dir.to_path_buf(),
+            file: Mutex::new(None),
+        };
         log.cycle()?;
         Ok(log)
     }
@@ -57,7 +61,10 @@ impl ErrorLog {
             }
         }
         let created = disk.open(&self.path(0), OpenMode::CreateNew)?;
-        *file = Some(OpenLog { file: created, end: 0 });
+        *file = Some(OpenLog {
+            file: created,
+            end: 0,
+        });
         Ok(())
     }
 
@@ -76,7 +83,12 @@ impl ErrorLog {
     pub fn read(&self, number: u32) -> io::Result<Vec<LogEntry>> {
         let bytes = match (number, &*self.file.lock()) {
             (0, Some(open)) => read_whole(open.file.as_ref())?,
-            _ => read_whole(self.env.disk.open(&self.path(number), OpenMode::ReadOnly)?.as_ref())?,
+            _ => read_whole(
+                self.env
+                    .disk
+                    .open(&self.path(number), OpenMode::ReadOnly)?
+                    .as_ref(),
+            )?,
         };
         Ok(parse(&String::from_utf8_lossy(&bytes)))
     }
@@ -159,10 +171,16 @@ mod tests {
     fn lines_are_read_as_written() {
         let date = format_local(17_000_000_000_000_000, 60);
         assert_eq!(date, "2023-11-14 23:13:20.00");
-        let text = format!("{date} {:<11} first\nsecond line\n{date} {:<11} third\n", "Server", "spid9s");
+        let text = format!(
+            "{date} {:<11} first\nsecond line\n{date} {:<11} third\n",
+            "Server", "spid9s"
+        );
         let entries = parse(&text);
         assert_eq!(entries.len(), 2);
         assert_eq!(entries[0].text, "first\nsecond line");
-        assert_eq!((entries[1].source.as_str(), entries[1].text.as_str()), ("spid9s", "third"));
+        assert_eq!(
+            (entries[1].source.as_str(), entries[1].text.as_str()),
+            ("spid9s", "third")
+        );
     }
 }

@@ -21,7 +21,11 @@ pub struct Logins {
 impl Logins {
     pub fn load(catalog: Arc<Catalog>, hasher: Arc<dyn PasswordHasher>) -> Result<Logins> {
         let list = catalog.logins()?.into_iter().map(Arc::new).collect();
-        Ok(Logins { list: RwLock::new(list), catalog, hasher })
+        Ok(Logins {
+            list: RwLock::new(list),
+            catalog,
+            hasher,
+        })
     }
 
     pub fn all(&self) -> Vec<Arc<LoginDef>> {
@@ -29,17 +33,25 @@ impl Logins {
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<LoginDef>> {
-        self.list.read().iter().find(|l| names_equal(&l.name, name)).cloned()
+        self.list
+            .read()
+            .iter()
+            .find(|l| names_equal(&l.name, name))
+            .cloned()
     }
 
     /// The login, if name and password are right and it may connect. A wrong name costs as much time as a wrong
     /// password, so that names cannot be found out.
     pub fn authenticate(&self, name: &str, password: &str) -> Option<Arc<LoginDef>> {
         let login = self.get(name);
-        let hash = login.as_ref().map_or(String::new(), |l| l.password_hash.clone());
+        let hash = login
+            .as_ref()
+            .map_or(String::new(), |l| l.password_hash.clone());
         let hash = match hash.is_empty() {
             false => hash,
-            true => self.get("sa").map_or(String::new(), |sa| sa.password_hash.clone()),
+            true => self
+                .get("sa")
+                .map_or(String::new(), |sa| sa.password_hash.clone()),
         };
         let right = self.hasher.verify(password, &hash);
         login.filter(|l| right && !l.disabled && !l.password_hash.is_empty())
@@ -50,11 +62,25 @@ impl Logins {
     }
 
     /// Creates a login; error 15025 when there is one of the name.
-    pub fn create(&self, name: &str, password: &str, database: &str, language: &str, now_utc: i64, sid: Vec<u8>) -> Result<()> {
+    pub fn create(
+        &self,
+        name: &str,
+        password: &str,
+        database: &str,
+        language: &str,
+        now_utc: i64,
+        sid: Vec<u8>,
+    ) -> Result<()> {
         if self.get(name).is_some() {
             return Err(messages::error(15025, &[&name]));
         }
-        let id = self.list.read().iter().map(|l| l.id).max().map_or(1, |id| (id + 1).max(260));
+        let id = self
+            .list
+            .read()
+            .iter()
+            .map(|l| l.id)
+            .max()
+            .map_or(1, |id| (id + 1).max(260));
         self.put(LoginDef {
             id,
             name: name.to_string(),
@@ -81,7 +107,9 @@ impl Logins {
 
     /// A copy to change and [`Logins::put`] back; error 15151 when there is none.
     pub fn existing(&self, name: &str, verb: &str) -> Result<LoginDef> {
-        let login = self.get(name).ok_or_else(|| messages::error(15151, &[&verb, &"login", &name]))?;
+        let login = self
+            .get(name)
+            .ok_or_else(|| messages::error(15151, &[&verb, &"login", &name]))?;
         Ok((*login).clone())
     }
 

@@ -22,16 +22,22 @@ mod registry;
 mod sessions;
 mod startup;
 
-pub use configuration::{Configuration, ConfigurationOption, ConfigurationValue, OPTIONS, find_prefix};
+pub use configuration::{
+    Configuration, ConfigurationOption, ConfigurationValue, OPTIONS, find_prefix,
+};
 pub use database::{
-    COMPATIBILITY_LEVEL, DatabaseEntry, DefaultSizes, OpenDatabase, absolute, default_options, file_stem,
-    primary_filegroup, simple_def, stored_form,
+    COMPATIBILITY_LEVEL, DatabaseEntry, DefaultSizes, OpenDatabase, absolute, default_options,
+    file_stem, primary_filegroup, simple_def, stored_form,
 };
 pub use error_log::{ErrorLog, LogEntry, format_local};
 pub use logins::{Logins, PasswordHasher};
-pub use plan_cache::{Batch, CachedPlan, PlanCache, PlanKey, first_syntax_error, parsed, syntax_error};
+pub use plan_cache::{
+    Batch, CachedPlan, PlanCache, PlanKey, first_syntax_error, parsed, syntax_error,
+};
 pub use registry::{Registry, SystemParameter, SystemProcedure};
-pub use sessions::{Activity, FIRST_USER_SPID, LoginInfo, SessionEntry, SessionRegistry, spid_of_owner};
+pub use sessions::{
+    Activity, FIRST_USER_SPID, LoginInfo, SessionEntry, SessionRegistry, spid_of_owner,
+};
 
 pub(crate) use startup::recovery_lines;
 
@@ -155,7 +161,11 @@ impl Instance {
     }
 
     pub fn database_named(&self, name: &str) -> Option<Arc<DatabaseEntry>> {
-        self.databases.read().values().find(|d| names_equal(&d.name(), name)).cloned()
+        self.databases
+            .read()
+            .values()
+            .find(|d| names_equal(&d.name(), name))
+            .cloned()
     }
 
     /// Storage and catalog of a database by id.
@@ -183,12 +193,15 @@ impl Instance {
     /// Lowest free database id.
     pub(crate) fn free_database_id(&self) -> u16 {
         let databases = self.databases.read();
-        (5..u16::MAX).find(|id| !databases.contains_key(id)).unwrap_or(u16::MAX)
+        (5..u16::MAX)
+            .find(|id| !databases.contains_key(id))
+            .unwrap_or(u16::MAX)
     }
 
     /// Stores a changed definition of a database in master and in the registry.
     pub(crate) fn save_database(&self, entry: &DatabaseEntry, def: DatabaseDef) -> Result<()> {
-        self.master_catalog()?.put_database(&stored_form(&def, &self.data_dir))?;
+        self.master_catalog()?
+            .put_database(&stored_form(&def, &self.data_dir))?;
         entry.set_def(def);
         self.bump_catalog_version();
         Ok(())
@@ -237,8 +250,12 @@ impl Instance {
     /// Closes all databases: with exact counters and a checkpoint, unless `NoWait`. Sessions must have ended.
     pub fn close(&self, request: ShutdownRequest) -> Result<()> {
         let text = match request {
-            ShutdownRequest::Orderly => "SQL Server is terminating because of a system shutdown. This is an informational message only. No user action is required.",
-            ShutdownRequest::NoWait => "SQL Server terminated without a checkpoint because of SHUTDOWN WITH NOWAIT.",
+            ShutdownRequest::Orderly => {
+                "SQL Server is terminating because of a system shutdown. This is an informational message only. No user action is required."
+            }
+            ShutdownRequest::NoWait => {
+                "SQL Server terminated without a checkpoint because of SHUTDOWN WITH NOWAIT."
+            }
         };
         self.log.write("Server", text);
         if request == ShutdownRequest::NoWait {

@@ -44,14 +44,21 @@ pub struct Batch {
 
 impl Batch {
     pub fn new(text: Arc<str>, statements: Vec<Statement>) -> Batch {
-        Batch { text, statements, plans: Mutex::default() }
+        Batch {
+            text,
+            statements,
+            plans: Mutex::default(),
+        }
     }
 
     /// The plan kept under `place`: where a statement starts, or where an expression lies in memory (they outlive the
     /// batch's plans and never move).
     pub fn plan(&self, place: usize, key: PlanKey) -> Option<CachedPlan> {
         let plans = self.plans.lock();
-        plans.get(&place).filter(|(k, _)| *k == key).map(|(_, plan)| plan.clone())
+        plans
+            .get(&place)
+            .filter(|(k, _)| *k == key)
+            .map(|(_, plan)| plan.clone())
     }
 
     pub fn keep_plan(&self, place: usize, key: PlanKey, plan: CachedPlan) {
@@ -77,12 +84,17 @@ struct Generations {
 
 impl PlanCache {
     /// The parsed batch; the syntax errors when it cannot be parsed.
-    pub fn batch(&self, text: &str, options: &ParseOptions) -> std::result::Result<Arc<Batch>, Vec<SqlError>> {
+    pub fn batch(
+        &self,
+        text: &str,
+        options: &ParseOptions,
+    ) -> std::result::Result<Arc<Batch>, Vec<SqlError>> {
         let key = (Arc::from(text), options.quoted_identifier);
         if let Some(batch) = self.generations.lock().find(&key) {
             return Ok(batch);
         }
-        let statements = parse_batch(text, options).map_err(|errors| errors.iter().map(syntax_error).collect::<Vec<_>>())?;
+        let statements = parse_batch(text, options)
+            .map_err(|errors| errors.iter().map(syntax_error).collect::<Vec<_>>())?;
         let batch = Arc::new(Batch::new(key.0.clone(), statements));
         if text.len() <= CACHED_TEXT_BYTES_MAX {
             self.generations.lock().insert(key, batch.clone());
@@ -135,12 +147,12 @@ pub fn syntax_error(error: &daruma_syntax::SyntaxError) -> SqlError {
 
 /// First of the syntax errors of a fragment.
 pub fn first_syntax_error(errors: &[daruma_syntax::SyntaxError]) -> SqlError {
-    errors.first().map_or_else(|| crate::messages::error(102, &[&""]), syntax_error)
+    errors
+        .first()
+        .map_or_else(|| crate::messages::error(102, &[&""]), syntax_error)
 }
 
 /// Parses a fragment of stored text with QUOTED_IDENTIFIER ON.
-pub fn parsed<T>(
-    result: std::result::Result<T, Vec<daruma_syntax::SyntaxError>>,
-) -> Result<T> {
+pub fn parsed<T>(result: std::result::Result<T, Vec<daruma_syntax::SyntaxError>>) -> Result<T> {
     result.map_err(|errors| first_syntax_error(&errors))
 }

@@ -42,7 +42,8 @@ impl Registry {
     }
 
     pub fn add_procedure(&mut self, procedure: Arc<dyn SystemProcedure>) {
-        self.procedures.insert(name_key(procedure.name()), procedure);
+        self.procedures
+            .insert(name_key(procedure.name()), procedure);
     }
 
     pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<dyn VirtualTable>> {
@@ -51,7 +52,9 @@ impl Registry {
 
     /// Schema (lower case) and table, by name.
     pub fn tables(&self) -> impl Iterator<Item = (&str, &Arc<dyn VirtualTable>)> {
-        self.tables.iter().map(|((schema, _), table)| (schema.as_str(), table))
+        self.tables
+            .iter()
+            .map(|((schema, _), table)| (schema.as_str(), table))
     }
 
     pub fn procedure(&self, name: &str) -> Option<&Arc<dyn SystemProcedure>> {

@@ -68,6 +68,8 @@ pub struct SessionEntry {
     pub login_time_utc: i64,
     pub cancel: CancelFlag,
     pub owner: Arc<Owner>,
+    /// Owner of application locks that outlive transactions.
+    pub session_owner: Arc<Owner>,
     pub activity: Mutex<Activity>,
     pub cpu_us: AtomicU64,
 }
@@ -84,6 +86,7 @@ impl SessionRegistry {
         let spid = (FIRST_USER_SPID..=SPID_MAX).find(|id| !map.contains_key(id))?;
         let cancel = CancelFlag::new();
         let owner = Owner::new(owner_id(spid), cancel.clone());
+        let session_owner = Owner::new(owner_id(spid), cancel.clone());
         let activity = Activity {
             status: "sleeping",
             command: "AWAITING COMMAND",
@@ -97,6 +100,7 @@ impl SessionRegistry {
             login_time_utc: now_utc,
             cancel,
             owner,
+            session_owner,
             activity: Mutex::new(activity),
             cpu_us: AtomicU64::new(0),
         };

@@ -15,19 +15,36 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
     env.disk
         .create_dir_all(&data_dir)
         .map_err(|e| directory_error(&data_dir, &e))?;
-    let log = ErrorLog::open(&env, &data_dir.join("log")).map_err(|e| directory_error(&data_dir, &e))?;
+    let log =
+        ErrorLog::open(&env, &data_dir.join("log")).map_err(|e| directory_error(&data_dir, &e))?;
     log.write("Server", &first_line(&options));
     log.write("Server", &format!("Server name is '{}'. This is an informational message only. No user action is required.", options.server_name));
-    log.write("Server", &format!("Logging SQL Server messages in file '{}'.", log.path(0).display()));
-    let config = EngineConfig { buffer_pool_pages: options.buffer_pool_pages };
+    log.write(
+        "Server",
+        &format!(
+            "Logging SQL Server messages in file '{}'.",
+            log.path(0).display()
+        ),
+    );
+    let config = EngineConfig {
+        buffer_pool_pages: options.buffer_pool_pages,
+    };
     let engine = Engine::new(env.clone(), config);
-    let start = Starter { env: &env, engine: &engine, data_dir: &data_dir, log: &log };
+    let start = Starter {
+        env: &env,
+        engine: &engine,
+        data_dir: &data_dir,
+        log: &log,
+    };
     let master = start.master()?;
     let configuration = Configuration::new(&master.1.catalog.configuration()?);
     let master_catalog = master.1.catalog.clone();
     let databases = start.databases(master)?;
     let logins = Logins::load(master_catalog, options.password_hasher.clone())?;
-    log.write(SOURCE, "Recovery is complete. This is an informational message only. No user action is required.");
+    log.write(
+        SOURCE,
+        "Recovery is complete. This is an informational message only. No user action is required.",
+    );
     let mut registry = Registry::default();
     crate::sysviews::register(&mut registry);
     crate::sysprocs::register(&mut registry);
@@ -58,7 +75,10 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
 }
 
 fn first_line(options: &InstanceOptions) -> String {
-    format!("Microsoft SQL Server 2022 work-alike Daruma - {PRODUCT_VERSION} {}", options.host_description)
+    format!(
+        "Microsoft SQL Server 2022 work-alike Daruma - {PRODUCT_VERSION} {}",
+        options.host_description
+    )
 }
 
 struct Starter<'a> {
@@ -86,7 +106,10 @@ impl Starter<'_> {
     }
 
     /// The registry of all databases; completes a first start.
-    fn databases(&self, master: (DatabaseDef, OpenDatabase)) -> Result<BTreeMap<u16, Arc<DatabaseEntry>>> {
+    fn databases(
+        &self,
+        master: (DatabaseDef, OpenDatabase),
+    ) -> Result<BTreeMap<u16, Arc<DatabaseEntry>>> {
         let (master_def, master) = master;
         let catalog = master.catalog.clone();
         if !catalog.has_mark(COMPLETE_MARK)? {
@@ -171,7 +194,8 @@ impl Starter<'_> {
     }
 
     fn open(&self, def: &DatabaseDef) -> Result<(OpenDatabase, RecoveryReport)> {
-        self.log.write(SOURCE, &messages::error(17137, &[&def.name]).message);
+        self.log
+            .write(SOURCE, &messages::error(17137, &[&def.name]).message);
         let (storage, report) = self
             .engine
             .open_database(DatabaseId(def.id), &def.name, def.file_specs())
@@ -181,7 +205,10 @@ impl Starter<'_> {
     }
 
     fn create(&self, def: &DatabaseDef) -> Result<OpenDatabase> {
-        let settings = Settings { read_committed_snapshot: false, ..Settings::default() };
+        let settings = Settings {
+            read_committed_snapshot: false,
+            ..Settings::default()
+        };
         let storage = self
             .engine
             .create_database(DatabaseId(def.id), &def.name, def.file_specs(), settings)
@@ -198,17 +225,27 @@ impl Starter<'_> {
     }
 
     fn system_def(&self, id: u16, name: &str) -> DatabaseDef {
-        simple_def(id, name, self.data_dir, DefaultSizes::SYSTEM, self.env.clock.utc_100ns())
+        simple_def(
+            id,
+            name,
+            self.data_dir,
+            DefaultSizes::SYSTEM,
+            self.env.clock.utc_100ns(),
+        )
     }
 
     fn exists(&self, def: &DatabaseDef) -> bool {
-        def.files.iter().all(|f| self.env.disk.exists(&f.path).unwrap_or(false))
+        def.files
+            .iter()
+            .all(|f| self.env.disk.exists(&f.path).unwrap_or(false))
     }
 
     fn remove_files(&self, def: &DatabaseDef) -> Result<()> {
         for file in &def.files {
             match self.env.disk.remove(&file.path) {
-                Err(e) if e.kind() != ErrorKind::NotFound => return Err(file_error(&file.path, &e)),
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    return Err(file_error(&file.path, &e));
+                }
                 _ => {}
             }
         }
@@ -217,7 +254,12 @@ impl Starter<'_> {
 }
 
 /// Messages of a recovery that had something to do.
-pub(crate) fn recovery_lines(name: &str, id: u16, settings: &Settings, report: &RecoveryReport) -> Vec<String> {
+pub(crate) fn recovery_lines(
+    name: &str,
+    id: u16,
+    settings: &Settings,
+    report: &RecoveryReport,
+) -> Vec<String> {
     if !report.needed {
         return Vec::new();
     }
@@ -226,18 +268,33 @@ pub(crate) fn recovery_lines(name: &str, id: u16, settings: &Settings, report: &
     let regular_undo = report.undo_ms.saturating_sub(report.system_undo_ms);
     let mut lines = vec![
         messages::error(49930, &[&"started", &name, &1]).message,
-        format!("Recovery of database '{name}' ({id}) is 0% complete (approximately {seconds} seconds remain). Phase 2 of 3. {NO_ACTION}"),
-        format!("{} transactions rolled forward in database '{name}' ({id}:0). {NO_ACTION}", report.rolled_forward),
-        format!("Recovery of database '{name}' ({id}) is 100% complete (approximately 0 seconds remain). Phase 3 of 3. {NO_ACTION}"),
+        format!(
+            "Recovery of database '{name}' ({id}) is 0% complete (approximately {seconds} seconds remain). Phase 2 of 3. {NO_ACTION}"
+        ),
+        format!(
+            "{} transactions rolled forward in database '{name}' ({id}:0). {NO_ACTION}",
+            report.rolled_forward
+        ),
+        format!(
+            "Recovery of database '{name}' ({id}) is 100% complete (approximately 0 seconds remain). Phase 3 of 3. {NO_ACTION}"
+        ),
     ];
     if settings.accelerated_recovery {
         lines.push(format!("[DbId:{id}] ADR enabled for the database."));
     }
     if report.torn_pages_restored > 0 {
-        lines.push(format!("{} torn pages were restored in database '{name}' ({id}:0). {NO_ACTION}", report.torn_pages_restored));
+        lines.push(format!(
+            "{} torn pages were restored in database '{name}' ({id}:0). {NO_ACTION}",
+            report.torn_pages_restored
+        ));
     }
-    lines.push(format!("{} transactions rolled back in database '{name}' ({id}:0). {NO_ACTION}", report.rolled_back));
-    lines.push(format!("Recovery is writing a checkpoint in database '{name}' ({id}). {NO_ACTION}"));
+    lines.push(format!(
+        "{} transactions rolled back in database '{name}' ({id}:0). {NO_ACTION}",
+        report.rolled_back
+    ));
+    lines.push(format!(
+        "Recovery is writing a checkpoint in database '{name}' ({id}). {NO_ACTION}"
+    ));
     lines.push(format!(
         "Recovery completed for database {name} (database ID {id}) in {seconds} second(s) (analysis {} ms, redo {} ms, undo {} ms [system undo {} ms, regular undo {regular_undo} ms].) ADR-enabled={}, Is primary=1, OL-Enabled=0. {NO_ACTION}",
         report.analysis_ms, report.redo_ms, report.undo_ms, report.system_undo_ms, u8::from(settings.accelerated_recovery)
@@ -253,7 +310,10 @@ fn open_error(def: &DatabaseDef, error: StorageError) -> SqlError {
 }
 
 fn file_error(path: &Path, error: &std::io::Error) -> SqlError {
-    messages::error(5120, &[&path.display(), &error.raw_os_error().unwrap_or(0), &error])
+    messages::error(
+        5120,
+        &[&path.display(), &error.raw_os_error().unwrap_or(0), &error],
+    )
 }
 
 fn directory_error(path: &Path, error: &std::io::Error) -> SqlError {

@@ -26,7 +26,11 @@ impl Execution<'_> {
     }
 
     pub(crate) fn run_use(&self, name: &str) -> Step<()> {
-        let old = self.state.instance.database(self.current_database()).map_or(String::new(), |d| d.name());
+        let old = self
+            .state
+            .instance
+            .database(self.current_database())
+            .map_or(String::new(), |d| d.name());
         let entry = match self.enterable(name) {
             Ok(entry) => entry,
             Err(error) => return Err(self.failed(0xFD, error)),
@@ -47,7 +51,11 @@ impl Execution<'_> {
     }
 
     fn enterable(&self, name: &str) -> Result<std::sync::Arc<crate::instance::DatabaseEntry>> {
-        let entry = self.state.instance.database_named(name).ok_or_else(|| messages::error(911, &[&name]))?;
+        let entry = self
+            .state
+            .instance
+            .database_named(name)
+            .ok_or_else(|| messages::error(911, &[&name]))?;
         entry.open()?;
         let single = entry.def().user_access == UserAccess::Single;
         let own = i32::from(self.current_database() == entry.id());
@@ -69,10 +77,14 @@ impl Execution<'_> {
         let result = match &statement.kind {
             StatementKind::CreateDatabase(s) => ddl::database::create(self, s),
             StatementKind::AlterDatabase(s) => ddl::database::alter(self, s),
-            StatementKind::Drop(s) => s.names.iter().try_for_each(|n| match ddl::database::drop(self, &n.name.text) {
-                Err(error) if s.if_exists && error.number == 3701 => Ok(()),
-                other => other,
-            }),
+            StatementKind::Drop(s) => {
+                s.names
+                    .iter()
+                    .try_for_each(|n| match ddl::database::drop(self, &n.name.text) {
+                        Err(error) if s.if_exists && error.number == 3701 => Ok(()),
+                        other => other,
+                    })
+            }
             _ => Ok(()),
         };
         match result {
@@ -88,7 +100,9 @@ impl Execution<'_> {
 
     pub(crate) fn kill(&self, kill: &ast::Kill) -> Result<()> {
         let KillTarget::Session(expr) = &kill.target else {
-            return Err(messages::not_supported("KILL of query notifications and statistics jobs"));
+            return Err(messages::not_supported(
+                "KILL of query notifications and statistics jobs",
+            ));
         };
         let (value, from) = self.evaluate_alone(expr)?;
         let spid = super::convert::to_int(&value, from)?;
@@ -101,23 +115,46 @@ impl Execution<'_> {
         if spid < 1 {
             return Err(messages::error(6101, &[&spid]));
         }
-        let session = self.state.instance.sessions.get(spid).ok_or_else(|| messages::error(6106, &[&spid]))?;
+        let session = self
+            .state
+            .instance
+            .sessions
+            .get(spid)
+            .ok_or_else(|| messages::error(6106, &[&spid]))?;
         if kill.status_only {
-            return Err(SqlError::new(6120, 16, 1, "Status report cannot be obtained. Rollback operation for Process ID is not in progress."));
+            return Err(SqlError::new(
+                6120,
+                16,
+                1,
+                "Status report cannot be obtained. Rollback operation for Process ID is not in progress.",
+            ));
         }
         session.cancel.set(CancelReason::Kill);
-        let text = format!("Process ID {spid} was killed by hostname {}, host process ID {}.", self.state.entry.login.host, self.state.entry.login.client_process_id);
-        self.state.instance.log.write(&format!("spid{}", self.spid()), &text);
+        let text = format!(
+            "Process ID {spid} was killed by hostname {}, host process ID {}.",
+            self.state.entry.login.host, self.state.entry.login.client_process_id
+        );
+        self.state
+            .instance
+            .log
+            .write(&format!("spid{}", self.spid()), &text);
         Ok(())
     }
 
     pub(crate) fn run_shutdown(&self, no_wait: bool) -> Step<()> {
-        let request = if no_wait { ShutdownRequest::NoWait } else { ShutdownRequest::Orderly };
+        let request = if no_wait {
+            ShutdownRequest::NoWait
+        } else {
+            ShutdownRequest::Orderly
+        };
         let told = match no_wait {
             true => messages::error(6006, &[&"NOWAIT request", &self.state.entry.login.login]),
             false => messages::error(6006, &[&"request", &self.state.entry.login.login]),
         };
-        self.state.instance.log.write(&format!("spid{}", self.spid()), &told.message);
+        self.state
+            .instance
+            .log
+            .write(&format!("spid{}", self.spid()), &told.message);
         self.send_located(SqlError::new(0, 0, 1, "Server shut down request accepted."))?;
         self.state.instance.request_shutdown(request);
         self.succeed(0xFD)?;
@@ -126,7 +163,13 @@ impl Execution<'_> {
     }
 
     pub(crate) fn run_dbcc(&self, dbcc: &ast::Dbcc) -> Step<()> {
-        if let Some(procedure) = self.state.instance.registry().procedure(&format!("dbcc {}", dbcc.name)).cloned() {
+        if let Some(procedure) = self
+            .state
+            .instance
+            .registry()
+            .procedure(&format!("dbcc {}", dbcc.name))
+            .cloned()
+        {
             return self.run_registered_dbcc(procedure.as_ref(), dbcc);
         }
         let quiet = dbcc.options.iter().any(|o| o.is("NO_INFOMSGS"));
@@ -143,8 +186,16 @@ impl Execution<'_> {
     }
 
     /// A DBCC command of the registry, whose arguments are those of a procedure.
-    fn run_registered_dbcc(&self, procedure: &dyn crate::instance::SystemProcedure, dbcc: &ast::Dbcc) -> Step<()> {
-        let args = dbcc.args.iter().map(|a| self.dbcc_argument(a)).collect::<Result<Vec<_>>>();
+    fn run_registered_dbcc(
+        &self,
+        procedure: &dyn crate::instance::SystemProcedure,
+        dbcc: &ast::Dbcc,
+    ) -> Step<()> {
+        let args = dbcc
+            .args
+            .iter()
+            .map(|a| self.dbcc_argument(a))
+            .collect::<Result<Vec<_>>>();
         let args = args.map_err(|e| self.fail(e))?;
         self.call_registered(procedure, &args)?;
         self.succeed(0xE6)
@@ -152,10 +203,18 @@ impl Execution<'_> {
 
     fn dbcc_argument(&self, expr: &Expr) -> Result<super::procedure::CallArgument> {
         let (value, data_type) = match expr {
-            Expr::Column(column) => (Value::str(&column.name.text), daruma_value::DataType::NVARCHAR_MAX),
+            Expr::Column(column) => (
+                Value::str(&column.name.text),
+                daruma_value::DataType::NVARCHAR_MAX,
+            ),
             other => self.evaluate_alone(other)?,
         };
-        Ok(super::procedure::CallArgument { name: None, value: Some(value), data_type, output: false })
+        Ok(super::procedure::CallArgument {
+            name: None,
+            value: Some(value),
+            data_type,
+            output: false,
+        })
     }
 
     fn dbcc(&self, dbcc: &ast::Dbcc) -> Result<()> {
@@ -164,9 +223,14 @@ impl Execution<'_> {
                 self.state.instance.plans.clear();
                 Ok(())
             }
-            "DROPCLEANBUFFERS" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" | "UPDATEUSAGE" | "SHRINKDATABASE" | "SHRINKFILE" => Ok(()),
+            "DROPCLEANBUFFERS" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" | "UPDATEUSAGE"
+            | "SHRINKDATABASE" | "SHRINKFILE" => Ok(()),
             "TRACEON" | "TRACEOFF" => {
-                let flags = dbcc.args.iter().filter_map(integer_literal).filter(|n| *n > 0);
+                let flags = dbcc
+                    .args
+                    .iter()
+                    .filter_map(integer_literal)
+                    .filter(|n| *n > 0);
                 let mut set = self.state.instance.trace_flags.lock();
                 for flag in flags {
                     set.retain(|f| *f != flag);
@@ -188,21 +252,37 @@ impl Execution<'_> {
             Some(Expr::Column(column)) => column.to_string(),
             _ => return Err(messages::error(2526, &[])),
         };
-        let parsed = parse_object_name(&name, &ParseOptions::default()).map_err(|_| messages::error(2501, &[&name]))?;
-        let Resolved::Table(table) = self.resolve(&parsed).map_err(|_| messages::error(2501, &[&name]))? else {
+        let parsed = parse_object_name(&name, &ParseOptions::default())
+            .map_err(|_| messages::error(2501, &[&name]))?;
+        let Resolved::Table(table) = self
+            .resolve(&parsed)
+            .map_err(|_| messages::error(2501, &[&name]))?
+        else {
             return Err(messages::error(2501, &[&name]));
         };
         if table.def.identity.is_none() {
-            return Err(SqlError::new(7997, 16, 1, format!("'{name}' does not contain an identity column.")));
+            return Err(SqlError::new(
+                7997,
+                16,
+                1,
+                format!("'{name}' does not contain an identity column."),
+            ));
         }
         let current = self.call_system_function("ident_current", &[Value::str(&name)])?;
-        let current = super::convert::to_text(&current, super::convert::natural_type(&current))?.unwrap_or("NULL".to_string());
+        let current = super::convert::to_text(&current, super::convert::natural_type(&current))?
+            .unwrap_or("NULL".to_string());
         let text = match args.get(2).and_then(integer_literal) {
             Some(value) => {
-                self.state.reset_counter(&table, CounterId::Identity(table.object_id), Some(i128::from(value)))?;
+                self.state.reset_counter(
+                    &table,
+                    CounterId::Identity(table.object_id),
+                    Some(i128::from(value)),
+                )?;
                 format!("Checking identity information: current identity value '{current}'.")
             }
-            None => format!("Checking identity information: current identity value '{current}', current column value '{current}'."),
+            None => format!(
+                "Checking identity information: current identity value '{current}', current column value '{current}'."
+            ),
         };
         self.message(SqlError::new(7998, 10, 1, text));
         Ok(())
@@ -212,14 +292,22 @@ impl Execution<'_> {
 fn integer_literal(expr: &Expr) -> Option<i32> {
     match expr {
         Expr::Literal(Literal::Integer(digits)) => digits.parse().ok(),
-        Expr::Unary { op: ast::UnaryOp::Minus, expr } => integer_literal(expr).map(|n| -n),
+        Expr::Unary {
+            op: ast::UnaryOp::Minus,
+            expr,
+        } => integer_literal(expr).map(|n| -n),
         _ => None,
     }
 }
 
 impl SessionState {
     /// Sets a table's counter; a rollback of the transaction brings the old value back.
-    pub(crate) fn reset_counter(&self, table: &TableRef, id: CounterId, value: Option<i128>) -> Result<()> {
+    pub(crate) fn reset_counter(
+        &self,
+        table: &TableRef,
+        id: CounterId,
+        value: Option<i128>,
+    ) -> Result<()> {
         if table.kind != TableKind::User {
             let mut counters = self.instance.temp_counters.lock();
             match value {
@@ -235,7 +323,12 @@ impl SessionState {
         self.reset_stored_counter(database, CounterId::Sequence(id), None)
     }
 
-    fn reset_stored_counter(&self, database: DatabaseId, id: CounterId, value: Option<i128>) -> Result<()> {
+    fn reset_stored_counter(
+        &self,
+        database: DatabaseId,
+        id: CounterId,
+        value: Option<i128>,
+    ) -> Result<()> {
         let open = self.instance.open_database(database)?;
         self.remember_counter(database, id, open.catalog.last_value(id));
         Ok(open.catalog.set_value(id, value)?)

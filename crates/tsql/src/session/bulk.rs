@@ -26,7 +26,9 @@ pub trait BulkRows {
 impl Session {
     /// Loads the rows that follow an `INSERT BULK` batch.
     pub fn execute_bulk(&mut self, rows: &mut dyn BulkRows, sink: &mut dyn Sink) -> RequestEnd {
-        self.request("INSERT BULK", sink, |execution| execution.run_bulk_load(rows))
+        self.request("INSERT BULK", sink, |execution| {
+            execution.run_bulk_load(rows)
+        })
     }
 }
 
@@ -66,7 +68,12 @@ impl Execution<'_> {
         }
     }
 
-    fn load_rows(&self, load: &ast::InsertBulk, columns: &[BulkColumn], rows: &mut dyn BulkRows) -> Result<u64> {
+    fn load_rows(
+        &self,
+        load: &ast::InsertBulk,
+        columns: &[BulkColumn],
+        rows: &mut dyn BulkRows,
+    ) -> Result<u64> {
         let table = self.bulk_table(load)?;
         let columns = named_columns(load, columns)?;
         let target = BulkTarget::new(self, &table, &columns, insert_bulk_options(load))?;
@@ -91,8 +98,18 @@ fn named_columns(load: &ast::InsertBulk, sent: &[BulkColumn]) -> Result<Vec<Bulk
         return Ok(sent.to_vec());
     }
     if load.columns.len() != sent.len() {
-        return Err(SqlError::new(4840, 16, 1, "The bulk data source does not have as many columns as the INSERT BULK statement."));
+        return Err(SqlError::new(
+            4840,
+            16,
+            1,
+            "The bulk data source does not have as many columns as the INSERT BULK statement.",
+        ));
     }
     let named = load.columns.iter().zip(sent);
-    Ok(named.map(|(column, sent)| BulkColumn { name: column.name.text.clone(), data_type: sent.data_type }).collect())
+    Ok(named
+        .map(|(column, sent)| BulkColumn {
+            name: column.name.text.clone(),
+            data_type: sent.data_type,
+        })
+        .collect())
 }

@@ -27,7 +27,13 @@ pub(crate) fn assign(value: Value, from: DataType, to: DataType, host: &dyn Host
 
 /// As text, `None` for NULL.
 pub(crate) fn to_text(value: &Value, from: DataType) -> Result<Option<String>> {
-    match convert(value, from, DataType::NVARCHAR_MAX, None, &ConvertContext::default())? {
+    match convert(
+        value,
+        from,
+        DataType::NVARCHAR_MAX,
+        None,
+        &ConvertContext::default(),
+    )? {
         Value::Str(text) => Ok(Some(text.to_string())),
         _ => Ok(None),
     }
@@ -49,7 +55,10 @@ pub(crate) fn natural_type(value: &Value) -> DataType {
         Value::TinyInt(_) => DataType::TinyInt,
         Value::SmallInt(_) => DataType::SmallInt,
         Value::BigInt(_) => DataType::BigInt,
-        Value::Decimal(d) => DataType::Decimal { precision: d.precision, scale: d.scale },
+        Value::Decimal(d) => DataType::Decimal {
+            precision: d.precision,
+            scale: d.scale,
+        },
         Value::SmallMoney(_) => DataType::SmallMoney,
         Value::Money(_) => DataType::Money,
         Value::Real(_) => DataType::Real,

@@ -113,7 +113,9 @@ impl<'a> Execution<'a> {
         self.release_statement();
         match self.state.rollback_all() {
             Ok(None) => Ok(()),
-            Ok(Some(id)) => self.to_client(|sink| sink.env_change(EnvChange::RollbackTransaction(id))),
+            Ok(Some(id)) => {
+                self.to_client(|sink| sink.env_change(EnvChange::RollbackTransaction(id)))
+            }
             Err(error) => {
                 let _ = self.send(&error);
                 Err(Stop::Connection)
@@ -148,7 +150,9 @@ impl<'a> Execution<'a> {
     /// Sends what the statement said meanwhile.
     pub(crate) fn send_pending(&self) -> Step<()> {
         let pending = std::mem::take(&mut *self.pending.borrow_mut());
-        pending.into_iter().try_for_each(|message| self.send_located(message))
+        pending
+            .into_iter()
+            .try_for_each(|message| self.send_located(message))
     }
 
     pub(crate) fn send_columns(&self, columns: &[OutputColumn]) -> Result<()> {
@@ -191,7 +195,12 @@ impl<'a> Execution<'a> {
 
     /// Reads the running frame.
     pub(crate) fn top<T: Default>(&self, read: impl FnOnce(&Frame) -> T) -> T {
-        self.state.frames.borrow().last().map(read).unwrap_or_default()
+        self.state
+            .frames
+            .borrow()
+            .last()
+            .map(read)
+            .unwrap_or_default()
     }
 
     pub(crate) fn top_mut(&self, change: impl FnOnce(&mut Frame)) {
@@ -207,9 +216,13 @@ impl<'a> Execution<'a> {
         let s = self.state;
         let own = s.ensure_transaction();
         let mark = s.mark();
+        // A statement inside another one (a trigger's, a procedure's within INSERT .. EXEC) sees the data as of its own
+        // beginning.
+        let outer_views = std::mem::take(&mut *self.views.borrow_mut());
         self.depth.set(self.depth.get() + 1);
         let result = work();
         self.depth.set(self.depth.get() - 1);
+        *self.views.borrow_mut() = outer_views;
         let result = match result {
             Ok(value) => self.end_variables(true).map(|()| value),
             Err(error) => {
@@ -272,6 +285,17 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// Work on table variables: with the running statement's transaction, or in one of its own.
+    pub(crate) fn with_variable_transaction(
+        &self,
+        work: impl FnOnce(&Txn) -> Result<()>,
+    ) -> Result<()> {
+        match self.depth.get() {
+            0 => self.state.autonomous(work),
+            _ => work(&self.variable_transaction()?),
+        }
+    }
+
     fn variable_transaction(&self) -> Result<Txn> {
         let mut slot = self.variable_txn.borrow_mut();
         if let Some(txn) = &*slot {
@@ -290,10 +314,18 @@ impl<'a> Execution<'a> {
     // --- Locks
 
     /// Takes a lock that is given back when the statement ends.
-    pub(crate) fn lock_for_statement(&self, database: &Arc<Database>, object: i32, mode: LockMode) -> Result<()> {
+    pub(crate) fn lock_for_statement(
+        &self,
+        database: &Arc<Database>,
+        object: i32,
+        mode: LockMode,
+    ) -> Result<()> {
         let resource = LockResource::Object(object);
         let mut held = self.state.statement_locks.borrow_mut();
-        if held.iter().any(|(d, r, m)| *m == mode && *r == resource && d.id() == database.id()) {
+        if held
+            .iter()
+            .any(|(d, r, m)| *m == mode && *r == resource && d.id() == database.id())
+        {
             return Ok(());
         }
         database.lock(&self.state.entry.owner, resource.clone(), mode)?;
@@ -302,7 +334,12 @@ impl<'a> Execution<'a> {
     }
 
     /// Takes a lock that stays until the transaction ends.
-    pub(crate) fn lock_for_transaction(&self, database: &Arc<Database>, resource: LockResource, mode: LockMode) -> Result<()> {
+    pub(crate) fn lock_for_transaction(
+        &self,
+        database: &Arc<Database>,
+        resource: LockResource,
+        mode: LockMode,
+    ) -> Result<()> {
         Ok(database.lock(&self.state.entry.owner, resource, mode)?)
     }
 
@@ -310,12 +347,17 @@ impl<'a> Execution<'a> {
     fn isolation(&self, table: &TableRef, access: Access) -> Result<Isolation> {
         let level = self.state.settings.borrow().isolation;
         let settings = table.database.settings();
-        if level == IsolationLevel::Snapshot && !settings.allow_snapshot && table.kind == TableKind::User {
+        if level == IsolationLevel::Snapshot
+            && !settings.allow_snapshot
+            && table.kind == TableKind::User
+        {
             return Err(messages::error(3952, &[&table.database.name()]));
         }
         let plain = match level {
             IsolationLevel::ReadUncommitted => Isolation::ReadUncommitted,
-            IsolationLevel::ReadCommitted if settings.read_committed_snapshot => Isolation::ReadCommittedSnapshot,
+            IsolationLevel::ReadCommitted if settings.read_committed_snapshot => {
+                Isolation::ReadCommittedSnapshot
+            }
             IsolationLevel::ReadCommitted => Isolation::ReadCommitted,
             IsolationLevel::RepeatableRead => Isolation::RepeatableRead,
             IsolationLevel::Serializable => Isolation::Serializable,
@@ -396,7 +438,9 @@ impl Host for Execution<'_> {
 
     fn table_by_id(&self, database: DatabaseId, object_id: i32) -> Result<TableRef> {
         let catalog = self.state.catalog(database)?;
-        let object = catalog.object(object_id).ok_or_else(|| messages::error(208, &[&object_id]))?;
+        let object = catalog
+            .object(object_id)
+            .ok_or_else(|| messages::error(208, &[&object_id]))?;
         match self.table_ref(database, &catalog, object)? {
             Some(table) => Ok(table),
             None => Err(messages::error(208, &[&object.name])),
@@ -407,7 +451,12 @@ impl Host for Execution<'_> {
         self.state.instance.catalog_version() + (self.state.private_version.get() << 32)
     }
 
-    fn resolve_type(&self, schema: Option<&str>, name: &str, arguments: &[i64]) -> Result<(DataType, Option<bool>, Option<i32>)> {
+    fn resolve_type(
+        &self,
+        schema: Option<&str>,
+        name: &str,
+        arguments: &[i64],
+    ) -> Result<(DataType, Option<bool>, Option<i32>)> {
         self.resolve_type_name(schema, name, arguments)
     }
 
@@ -420,12 +469,18 @@ impl Host for Execution<'_> {
     }
 
     fn call_function(&self, name: &ObjectName, _arguments: &[Value]) -> Result<Value> {
-        Err(messages::not_supported(&format!("user-defined function {}", name.dotted())))
+        Err(messages::not_supported(&format!(
+            "user-defined function {}",
+            name.dotted()
+        )))
     }
 
     fn function_type(&self, name: &ObjectName) -> Result<DataType> {
         match name.is_bare() {
-            true => Err(messages::error(195, &[&name.name.text, &"built-in function name"])),
+            true => Err(messages::error(
+                195,
+                &[&name.name.text, &"built-in function name"],
+            )),
             false => {
                 let prefix = name.schema.as_ref().map_or("", |s| s.text.as_str());
                 Err(messages::error(4121, &[&prefix, &name.dotted()]))
@@ -493,7 +548,8 @@ impl Host for Execution<'_> {
         if self.state.is_doomed() {
             return Err(messages::error(3930, &[]));
         }
-        self.last_written.set(Some((table.database.id(), table.object_id)));
+        self.last_written
+            .set(Some((table.database.id(), table.object_id)));
         if table.kind == TableKind::User {
             if table.database.settings().read_only {
                 return Err(messages::error(3906, &[&table.database.name()]));
@@ -513,7 +569,11 @@ impl Host for Execution<'_> {
         let data_type = column.map_or(DataType::Int, |c| c.data_type);
         let next = |last: Option<i128>| match last {
             None => Ok(identity.seed),
-            Some(last) => super::types::checked_integer(last.saturating_add(identity.increment), data_type, "IDENTITY"),
+            Some(last) => super::types::checked_integer(
+                last.saturating_add(identity.increment),
+                data_type,
+                "IDENTITY",
+            ),
         };
         self.next_counter(table, CounterId::Identity(table.object_id), next)
     }
@@ -526,7 +586,8 @@ impl Host for Execution<'_> {
                 _ => value,
             })
         };
-        self.next_counter(table, CounterId::Identity(table.object_id), next).map(|_| ())
+        self.next_counter(table, CounterId::Identity(table.object_id), next)
+            .map(|_| ())
     }
 
     fn identity_insert(&self, table: &TableRef) -> bool {
@@ -539,13 +600,17 @@ impl Host for Execution<'_> {
     }
 
     fn next_sequence_value(&self, name: &ObjectName) -> Result<Value> {
-        let (database, object) = self.find_object(name)?.ok_or_else(|| messages::error(208, &[&name.dotted()]))?;
+        let (database, object) = self
+            .find_object(name)?
+            .ok_or_else(|| messages::error(208, &[&name.dotted()]))?;
         let ObjectKind::Sequence(sequence) = &object.kind else {
             return Err(messages::error(11726, &[&name.dotted()]));
         };
         let open = self.state.instance.open_database(database)?;
         let next = |last: Option<i128>| next_of(sequence, last, &object.name);
-        let value = open.catalog.next_value(CounterId::Sequence(object.id), next)?;
+        let value = open
+            .catalog
+            .next_value(CounterId::Sequence(object.id), next)?;
         super::types::integer_value(value, sequence.data_type)
     }
 
@@ -560,12 +625,20 @@ impl Host for Execution<'_> {
         Ok(number as u64)
     }
 
-    fn fire_triggers(&self, table: &TableRef, action: TriggerAction, inserted: &[Vec<Value>], deleted: &[Vec<Value>], updated_columns: &[i32]) -> Result<()> {
+    fn fire_triggers(
+        &self,
+        table: &TableRef,
+        action: TriggerAction,
+        inserted: &[Vec<Value>],
+        deleted: &[Vec<Value>],
+        updated_columns: &[i32],
+    ) -> Result<()> {
         self.run_triggers(table, action, inserted, deleted, updated_columns)
     }
 
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool {
-        self.trigger_objects(table, action).is_ok_and(|list| !list.is_empty())
+        self.trigger_objects(table, action)
+            .is_ok_and(|list| !list.is_empty())
     }
 
     fn referencing(&self, table: &TableRef) -> Result<Vec<(TableRef, usize)>> {
@@ -578,26 +651,40 @@ impl Host for Execution<'_> {
         for id in catalog.referencing(table.object_id) {
             let other = self.table_by_id(database, *id)?;
             let keys = other.def.foreign_keys.iter().enumerate();
-            let positions = keys.filter(|(_, k)| k.referenced_table == table.object_id).map(|(at, _)| at);
+            let positions = keys
+                .filter(|(_, k)| k.referenced_table == table.object_id)
+                .map(|(at, _)| at);
             found.extend(positions.map(|at| (other.clone(), at)));
         }
         Ok(found)
     }
 
-    fn execute_for_rows(&self, exec: &ast::Execute, row: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<()> {
+    fn execute_for_rows(
+        &self,
+        exec: &ast::Execute,
+        row: &mut dyn FnMut(&[Value]) -> Result<()>,
+    ) -> Result<()> {
         self.capture_rows(exec)?.iter().try_for_each(|r| row(r))
     }
 
     fn message(&self, message: SqlError) {
         let mut pending = self.pending.borrow_mut();
-        if !pending.iter().any(|m| m.number == message.number && m.message == message.message) {
+        if !pending
+            .iter()
+            .any(|m| m.number == message.number && m.message == message.message)
+        {
             pending.push(message);
         }
     }
 
     fn count_scan(&self, table: &TableRef, logical_reads: u64, physical_reads: u64) {
         if self.state.settings.borrow().statistics_io {
-            super::statistics::count(&mut self.reads.borrow_mut(), &table.name, logical_reads, physical_reads);
+            super::statistics::count(
+                &mut self.reads.borrow_mut(),
+                &table.name,
+                logical_reads,
+                physical_reads,
+            );
         }
     }
 
@@ -625,7 +712,11 @@ impl Host for Execution<'_> {
         let disk = instance.env().disk.clone();
         disk.create_dir_all(&directory)
             .map_err(|e| messages::error(5133, &[&directory.display(), &e]))?;
-        Ok(SpillSpace { disk, directory, id: instance.unique_number() })
+        Ok(SpillSpace {
+            disk,
+            directory,
+            id: instance.unique_number(),
+        })
     }
 
     fn instance(&self) -> Option<&Arc<Instance>> {
@@ -642,7 +733,12 @@ impl Host for Execution<'_> {
 }
 
 impl Execution<'_> {
-    fn next_counter(&self, table: &TableRef, id: CounterId, next: impl FnOnce(Option<i128>) -> Result<i128>) -> Result<i128> {
+    fn next_counter(
+        &self,
+        table: &TableRef,
+        id: CounterId,
+        next: impl FnOnce(Option<i128>) -> Result<i128>,
+    ) -> Result<i128> {
         match table.kind {
             TableKind::User => {
                 let open = self.state.instance.open_database(table.database.id())?;
@@ -655,7 +751,9 @@ impl Execution<'_> {
     /// After waiting for a lock the table may be another one than the one planned for: 2801 makes the statement start anew.
     fn check_definition(&self, table: &TableRef) -> Result<()> {
         let catalog = self.state.catalog(table.database.id())?;
-        let same = catalog.object(table.object_id).is_some_and(|object| is_definition(object, table));
+        let same = catalog
+            .object(table.object_id)
+            .is_some_and(|object| is_definition(object, table));
         match same {
             true => Ok(()),
             false => Err(messages::error(2801, &[&table.name])),
@@ -663,16 +761,31 @@ impl Execution<'_> {
     }
 
     /// A table of the catalog, protected until the statement ends.
-    pub(crate) fn table_ref(&self, database: DatabaseId, catalog: &DatabaseCatalog, object: &Arc<Object>) -> Result<Option<TableRef>> {
-        let ObjectKind::Table(def) = &object.kind else {
+    pub(crate) fn table_ref(
+        &self,
+        database: DatabaseId,
+        catalog: &DatabaseCatalog,
+        object: &Arc<Object>,
+    ) -> Result<Option<TableRef>> {
+        let ObjectKind::Table(_) = &object.kind else {
             return Ok(None);
         };
         let open = self.state.instance.open_database(database)?;
         self.lock_for_statement(&open.storage, object.id, LockMode::SchS)?;
+        // Whoever held the lock before may have changed the definition.
+        let current = self.state.catalog(database)?;
+        let object = current
+            .object(object.id)
+            .ok_or_else(|| messages::error(2801, &[&object.name]))?;
+        let ObjectKind::Table(def) = &object.kind else {
+            return Ok(None);
+        };
         Ok(Some(TableRef {
             database: open.storage,
             object_id: object.id,
-            schema_name: catalog.schema(object.schema_id).map_or(String::new(), |s| s.name.clone()),
+            schema_name: catalog
+                .schema(object.schema_id)
+                .map_or(String::new(), |s| s.name.clone()),
             name: object.name.clone(),
             def: def.clone(),
             kind: TableKind::User,

@@ -37,7 +37,10 @@ pub(crate) type Step<T> = std::result::Result<T, Stop>;
 
 /// Errors of rows, after which a statement that changes data says that it was terminated (3621).
 fn terminates_statement(number: i32) -> bool {
-    matches!(number, 220 | 232 | 512 | 515 | 517 | 547 | 550 | 2601 | 2627 | 2628 | 8115 | 8134 | 8152)
+    matches!(
+        number,
+        220 | 232 | 512 | 515 | 517 | 547 | 550 | 2601 | 2627 | 2628 | 8115 | 8134 | 8152
+    )
 }
 
 impl Execution<'_> {
@@ -69,7 +72,11 @@ impl Execution<'_> {
         if self.send(&error).is_err() {
             return Stop::ClientGone;
         }
-        if !aborts && self.changes_rows.get() && terminates_statement(error.number) && self.send_terminated().is_err() {
+        if !aborts
+            && self.changes_rows.get()
+            && terminates_statement(error.number)
+            && self.send_terminated().is_err()
+        {
             return Stop::ClientGone;
         }
         if aborts {
@@ -111,14 +118,22 @@ impl Execution<'_> {
             1222 => messages::error_state(1222, 51, &[]),
             3960 => messages::error_state(3960, 2, &[&self.current_object(), &database]),
             9002 => {
-                let reason = error.message.strip_prefix("the log is full due to ").unwrap_or("NOTHING").to_string();
+                let reason = error
+                    .message
+                    .strip_prefix("the log is full due to ")
+                    .unwrap_or("NOTHING")
+                    .to_string();
                 messages::error_state(9002, 2, &[&database, &reason])
             }
-            1105 if !error.message.starts_with("Could not") => {
-                messages::error_state(1105, 2, &[&self.current_object(), &"", &database, &"PRIMARY"])
-            }
+            1105 if !error.message.starts_with("Could not") => messages::error_state(
+                1105,
+                2,
+                &[&self.current_object(), &"", &database, &"PRIMARY"],
+            ),
             701 => messages::error_state(701, 123, &[&"default"]),
-            823 | 824 if !error.message.starts_with("SQL Server") => messages::error_state(824, 2, &[&error.message.clone()]),
+            823 | 824 if !error.message.starts_with("SQL Server") => {
+                messages::error_state(824, 2, &[&error.message.clone()])
+            }
             9001 => messages::error_state(9001, 4, &[&database]),
             9004 => messages::error_state(9004, 4, &[&database]),
             _ => return,
@@ -134,8 +149,17 @@ impl Execution<'_> {
             return String::new();
         };
         let catalog = self.state.catalog(database).ok();
-        let name = catalog.and_then(|c| c.object(id).map(|o| (c.schema(o.schema_id).map(|s| s.name.clone()), o.name.clone())));
-        name.map_or(String::new(), |(schema, name)| format!("{}.{name}", schema.unwrap_or_default()))
+        let name = catalog.and_then(|c| {
+            c.object(id).map(|o| {
+                (
+                    c.schema(o.schema_id).map(|s| s.name.clone()),
+                    o.name.clone(),
+                )
+            })
+        });
+        name.map_or(String::new(), |(schema, name)| {
+            format!("{}.{name}", schema.unwrap_or_default())
+        })
     }
 
     /// Is there a TRY that may catch? Errors of name resolution only reach those of outer scopes.
@@ -146,7 +170,11 @@ impl Execution<'_> {
     }
 
     pub(crate) fn in_trigger(&self) -> bool {
-        self.state.frames.borrow().iter().any(|f| f.kind == FrameKind::Trigger)
+        self.state
+            .frames
+            .borrow()
+            .iter()
+            .any(|f| f.kind == FrameKind::Trigger)
     }
 
     fn in_module(&self) -> bool {

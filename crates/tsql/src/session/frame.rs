@@ -96,12 +96,18 @@ impl Frame {
         if self.variables.contains_key(&name_key(name)) {
             return Err(messages::error(134, &[&name]));
         }
-        self.variables.insert(name_key(name), Variable { declared, value });
+        self.variables
+            .insert(name_key(name), Variable { declared, value });
         Ok(())
     }
 
     /// Declares a parameter: its type is part of what plans depend on.
-    pub fn declare_parameter(&mut self, name: &str, declared: DataType, value: Value) -> Result<()> {
+    pub fn declare_parameter(
+        &mut self,
+        name: &str,
+        declared: DataType,
+        value: Value,
+    ) -> Result<()> {
         let mut hasher = DefaultHasher::new();
         (self.signature, name_key(name), declared).hash(&mut hasher);
         self.signature = hasher.finish();
@@ -110,7 +116,9 @@ impl Frame {
 
     pub fn variable(&self, name: &str) -> Option<&Variable> {
         // Names are mostly lower case as written.
-        self.variables.get(name).or_else(|| self.variables.get(&name_key(name)))
+        self.variables
+            .get(name)
+            .or_else(|| self.variables.get(&name_key(name)))
     }
 
     pub fn variable_mut(&mut self, name: &str) -> Option<&mut Variable> {

@@ -13,7 +13,10 @@ use daruma_value::{DataType, Decimal, Len, Value};
 const NAME: DataType = DataType::SYSNAME;
 const INT: DataType = DataType::Int;
 const TEXT: DataType = DataType::NVarChar(Len(4_000));
-const IDENTITY: DataType = DataType::Decimal { precision: 38, scale: 0 };
+const IDENTITY: DataType = DataType::Decimal {
+    precision: 38,
+    scale: 0,
+};
 
 /// Functions known here, lower case, with their result types.
 const FUNCTIONS: &[(&str, DataType)] = &[
@@ -81,7 +84,10 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("fileproperty", INT),
     ("formatmessage", TEXT),
     ("fulltextserviceproperty", INT),
-    ("get_filestream_transaction_context", DataType::VARBINARY_MAX),
+    (
+        "get_filestream_transaction_context",
+        DataType::VARBINARY_MAX,
+    ),
     ("getansinull", INT),
     ("has_dbaccess", INT),
     ("has_perms_by_name", INT),
@@ -132,7 +138,9 @@ const FUNCTIONS: &[(&str, DataType)] = &[
 
 pub(crate) fn result_type(name: &str) -> Option<DataType> {
     let name = name.to_ascii_lowercase();
-    let at = FUNCTIONS.binary_search_by(|(n, _)| (*n).cmp(name.as_str())).ok()?;
+    let at = FUNCTIONS
+        .binary_search_by(|(n, _)| (*n).cmp(name.as_str()))
+        .ok()?;
     FUNCTIONS.get(at).map(|(_, data_type)| *data_type)
 }
 
@@ -149,7 +157,9 @@ impl Execution<'_> {
         let name = name.to_ascii_lowercase();
         let name = name.as_str();
         if let Some(variable) = name.strip_prefix("@@") {
-            return self.global(variable).ok_or_else(|| messages::error_state(137, 2, &[&format!("@@{variable}")]));
+            return self
+                .global(variable)
+                .ok_or_else(|| messages::error_state(137, 2, &[&format!("@@{variable}")]));
         }
         let value = self
             .session_function(name, args)
@@ -178,7 +188,9 @@ impl Execution<'_> {
             "identity" => identity(s.last_identity.get()),
             "langid" => Value::SmallInt(0),
             "language" => Value::str(&settings.language),
-            "lock_timeout" => Value::Int(settings.lock_timeout_ms.clamp(-1, i64::from(i32::MAX)) as i32),
+            "lock_timeout" => {
+                Value::Int(settings.lock_timeout_ms.clamp(-1, i64::from(i32::MAX)) as i32)
+            }
             "max_connections" => Value::Int(32_767),
             "max_precision" => Value::TinyInt(38),
             "microsoftversion" => Value::Int((16 << 24) | 4_100),
@@ -198,15 +210,18 @@ impl Execution<'_> {
             "trancount" => Value::Int(s.trancount.get() as i32),
             "version" => Value::str(version_text(&s.instance.options().host_description)),
             "connections" => Value::Int(s.instance.sessions.count() as i32),
-            "cpu_busy" | "idle" | "io_busy" | "cursor_rows" | "def_sortorder_id" | "pack_received" | "pack_sent" | "packet_errors"
-            | "total_errors" | "total_read" | "total_write" | "transtate" => Value::Int(0),
+            "cpu_busy" | "idle" | "io_busy" | "cursor_rows" | "def_sortorder_id"
+            | "pack_received" | "pack_sent" | "packet_errors" | "total_errors" | "total_read"
+            | "total_write" | "transtate" => Value::Int(0),
             _ => return None,
         })
     }
 
     fn database_timestamp(&self) -> u64 {
         let open = self.state.instance.open_database(self.current_database());
-        let last = open.ok().and_then(|o| o.catalog.last_value(daruma_catalog::CounterId::RowVersion));
+        let last = open
+            .ok()
+            .and_then(|o| o.catalog.last_value(daruma_catalog::CounterId::RowVersion));
         last.unwrap_or(0) as u64 + 2_000
     }
 
@@ -222,7 +237,10 @@ impl Execution<'_> {
             },
             "session_context" => {
                 let key = text(args, 0)?.to_lowercase();
-                s.session_context.borrow().get(&key).map_or(Value::Null, |(v, _)| v.clone())
+                s.session_context
+                    .borrow()
+                    .get(&key)
+                    .map_or(Value::Null, |(v, _)| v.clone())
             }
             "session_id" => Value::Int(s.entry.spid),
             "current_request_id" => Value::SmallInt(0),
@@ -239,7 +257,9 @@ impl Execution<'_> {
             "columns_updated" => self.updated_columns_mask(),
             "update()" => self.updates_column(text(args, 0)?),
             "formatmessage" => self.format_message_function(args),
-            "min_active_rowversion" => Value::Bytes((self.database_timestamp() + 1).to_be_bytes().to_vec()),
+            "min_active_rowversion" => {
+                Value::Bytes((self.database_timestamp() + 1).to_be_bytes().to_vec())
+            }
             "get_filestream_transaction_context" | "stats_date" => Value::Null,
             "fulltextserviceproperty" | "permissions" => Value::Int(0),
             _ => return None,
@@ -248,7 +268,10 @@ impl Execution<'_> {
 
     fn trigger_depth(&self) -> i32 {
         let frames = self.state.frames.borrow();
-        frames.iter().filter(|f| f.kind == super::frame::FrameKind::Trigger).count() as i32
+        frames
+            .iter()
+            .filter(|f| f.kind == super::frame::FrameKind::Trigger)
+            .count() as i32
     }
 
     /// UPDATE(column): does the statement that fired the trigger set the column? INSERT sets all.
@@ -257,7 +280,8 @@ impl Execution<'_> {
         let Some(rows) = frames.last().and_then(|f| f.trigger.as_ref()) else {
             return Value::Bit(false);
         };
-        let inserted_only = rows.deleted.is_empty() && !rows.inserted.is_empty() && rows.updated_columns.is_empty();
+        let inserted_only =
+            rows.deleted.is_empty() && !rows.inserted.is_empty() && rows.updated_columns.is_empty();
         let column = rows.table.def.column_named(name);
         Value::Bit(column.is_some_and(|c| inserted_only || rows.updated_columns.contains(&c.id)))
     }
@@ -345,7 +369,11 @@ mod tests {
 
     #[test]
     fn names_are_sorted_and_found() {
-        assert!(FUNCTIONS.windows(2).all(|w| w[0].0 < w[1].0), "{:?}", FUNCTIONS.windows(2).find(|w| w[0].0 >= w[1].0));
+        assert!(
+            FUNCTIONS.windows(2).all(|w| w[0].0 < w[1].0),
+            "{:?}",
+            FUNCTIONS.windows(2).find(|w| w[0].0 >= w[1].0)
+        );
         assert_eq!(result_type("@@SPID"), Some(DataType::SmallInt));
         assert_eq!(result_type("Object_Id"), Some(INT));
         assert_eq!(result_type("nope"), None);

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::executor::{Scope, prepare_condition, prepare_scalar};
 use crate::instance::Batch;
 use crate::messages;
-use daruma_syntax::ast::{self, Statement, StatementKind};
 use daruma_syntax::ParseOptions;
+use daruma_syntax::ast::{self, Statement, StatementKind};
 use std::sync::Arc;
 
 /// Where control goes after a statement.
@@ -27,7 +27,9 @@ pub(crate) enum Flow {
 
 impl Execution<'_> {
     pub(crate) fn parse_options(&self) -> ParseOptions {
-        ParseOptions { quoted_identifier: self.state.settings.borrow().quoted_identifier }
+        ParseOptions {
+            quoted_identifier: self.state.settings.borrow().quoted_identifier,
+        }
     }
 
     /// Runs the text of a SQL batch message.
@@ -37,8 +39,17 @@ impl Execution<'_> {
             Ok(batch) => batch,
             Err(errors) => {
                 errors.iter().try_for_each(|e| self.send(e))?;
-                let done = super::plain_done(crate::sink::DoneKind::Statement, 0, self.state.trancount.get() > 0);
-                return self.to_client(|sink| sink.done(crate::sink::Done { error: true, ..done }));
+                let done = super::plain_done(
+                    crate::sink::DoneKind::Statement,
+                    0,
+                    self.state.trancount.get() > 0,
+                );
+                return self.to_client(|sink| {
+                    sink.done(crate::sink::Done {
+                        error: true,
+                        ..done
+                    })
+                });
             }
         };
         self.tell_compile_time(started)?;
@@ -53,7 +64,12 @@ impl Execution<'_> {
     }
 
     /// As `run_frame`; `at_end` reads the frame of a normal end.
-    pub(crate) fn run_frame_with(&self, frame: Frame, statements: &[Statement], at_end: &dyn Fn(&Frame)) -> Step<i32> {
+    pub(crate) fn run_frame_with(
+        &self,
+        frame: Frame,
+        statements: &[Statement],
+        at_end: &dyn Fn(&Frame),
+    ) -> Step<i32> {
         self.state.frames.borrow_mut().push(frame);
         let level = self.state.frames.borrow().len();
         let result = self.run_list(statements);
@@ -64,7 +80,10 @@ impl Execution<'_> {
         };
         let cleaned = match level {
             1 => Ok(()),
-            _ => self.state.drop_temps_above(level - 1).map_err(|e| self.fail(e)),
+            _ => self
+                .state
+                .drop_temps_above(level - 1)
+                .map_err(|e| self.fail(e)),
         };
         let frame = self.state.frames.borrow_mut().pop();
         if let Some(frame) = &frame {
@@ -110,11 +129,18 @@ impl Execution<'_> {
     fn enter_at(&self, statement: &Statement, label: &str) -> Step<Flow> {
         match &statement.kind {
             StatementKind::Block(body) => {
-                let at = body.iter().position(|s| contains_label(s, label)).unwrap_or(0);
-                let Some(first) = body.get(at) else { return Ok(Flow::Next) };
+                let at = body
+                    .iter()
+                    .position(|s| contains_label(s, label))
+                    .unwrap_or(0);
+                let Some(first) = body.get(at) else {
+                    return Ok(Flow::Next);
+                };
                 match self.enter_at(first, label)? {
                     Flow::Next => self.run_list(body.get(at + 1..).unwrap_or_default()),
-                    Flow::Goto(next) if body.iter().any(|s| contains_label(s, &next)) => self.enter_at(statement, &next),
+                    Flow::Goto(next) if body.iter().any(|s| contains_label(s, &next)) => {
+                        self.enter_at(statement, &next)
+                    }
                     other => Ok(other),
                 }
             }
@@ -196,12 +222,17 @@ impl Execution<'_> {
     fn evaluate_condition(&self, condition: &ast::Condition) -> Result<bool> {
         self.note_planned();
         let place = std::ptr::from_ref(condition) as usize;
-        let plan = self.kept_plan(place, || prepare_condition(condition, &Scope::default(), self))?;
+        let plan = self.kept_plan(place, || {
+            prepare_condition(condition, &Scope::default(), self)
+        })?;
         Ok(plan.eval(&[], self)? == Some(true))
     }
 
     /// Value of an expression that stands alone.
-    pub(crate) fn evaluate(&self, expr: &ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+    pub(crate) fn evaluate(
+        &self,
+        expr: &ast::Expr,
+    ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
         self.note_planned();
         let place = std::ptr::from_ref(expr) as usize;
         let plan = self.kept_plan(place, || prepare_scalar(expr, &Scope::default(), self))?;
@@ -210,7 +241,11 @@ impl Execution<'_> {
 
     /// The plan kept with the batch under `place`, if it is still right. `place` must be the address of a node of the
     /// running batch; nodes made on the way must not come here.
-    fn kept_plan<P: Send + Sync + 'static>(&self, place: usize, prepare: impl FnOnce() -> Result<P>) -> Result<Arc<P>> {
+    fn kept_plan<P: Send + Sync + 'static>(
+        &self,
+        place: usize,
+        prepare: impl FnOnce() -> Result<P>,
+    ) -> Result<Arc<P>> {
         let key = self.plan_key();
         let sharable = !self.state.has_private_definitions();
         let batch = self.running_batch().filter(|_| sharable);
@@ -229,30 +264,44 @@ impl Execution<'_> {
     }
 
     /// Value of `made()`, an expression that stands for `node` of the running batch and nothing else.
-    pub(crate) fn evaluate_compound(&self, node: &ast::Expr, made: impl FnOnce() -> ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+    pub(crate) fn evaluate_compound(
+        &self,
+        node: &ast::Expr,
+        made: impl FnOnce() -> ast::Expr,
+    ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
         self.atomic(|| {
             self.note_planned();
             // Nodes are aligned, so an odd place is no other node's.
             let place = std::ptr::from_ref(node) as usize | 1;
-            let plan = self.kept_plan(place, || prepare_scalar(&made(), &Scope::default(), self))?;
+            let plan =
+                self.kept_plan(place, || prepare_scalar(&made(), &Scope::default(), self))?;
             Ok((plan.eval(&[], self)?, plan.data_type()))
         })
     }
 
     /// Value of an expression made on the way, for which no plan is kept.
-    fn evaluate_once(&self, expr: &ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+    fn evaluate_once(
+        &self,
+        expr: &ast::Expr,
+    ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
         self.note_planned();
         let plan = prepare_scalar(expr, &Scope::default(), self)?;
         Ok((plan.eval(&[], self)?, plan.data_type()))
     }
 
     /// As `evaluate_alone`, for an expression made on the way.
-    pub(crate) fn evaluate_made(&self, expr: &ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+    pub(crate) fn evaluate_made(
+        &self,
+        expr: &ast::Expr,
+    ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
         self.atomic(|| self.evaluate_once(expr))
     }
 
     /// Value of an expression as an atomic statement of its own (it may hold subqueries).
-    pub(crate) fn evaluate_alone(&self, expr: &ast::Expr) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+    pub(crate) fn evaluate_alone(
+        &self,
+        expr: &ast::Expr,
+    ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
         self.atomic(|| self.evaluate(expr))
     }
 
@@ -265,7 +314,7 @@ impl Execution<'_> {
         for variable in frame.variables.values() {
             if let crate::host::VariableType::Table(table) = &variable.declared {
                 // A tree that stays behind is gone with the next start: tempdb is made anew.
-                let _ = self.state.autonomous(|txn| super::drop_trees(txn, &table.def));
+                let _ = self.with_variable_transaction(|txn| super::drop_trees(txn, &table.def));
             }
         }
     }

@@ -5,7 +5,10 @@ use super::functions::{identity, int, text};
 use crate::error::Result;
 use crate::host::{Host, TableRef};
 use daruma_base::DatabaseId;
-use daruma_catalog::{ConstraintKind, CounterId, DatabaseCatalog, IndexDef, IndexKind, Object, ObjectKind, SCHEMA_DBO, TableDef, names_equal};
+use daruma_catalog::{
+    ConstraintKind, CounterId, DatabaseCatalog, IndexDef, IndexKind, Object, ObjectKind,
+    SCHEMA_DBO, TableDef, names_equal,
+};
 use daruma_syntax::ast::ObjectName;
 use daruma_syntax::{ParseOptions, parse_object_name};
 use daruma_value::{DataType, Value, VariantValue};
@@ -19,22 +22,31 @@ impl Execution<'_> {
             "db_name" => self.db_name(args),
             "object_id" => self.object_id_function(args),
             "object_name" => self.named_object(args, |_, _, name| Value::str(name)),
-            "object_schema_name" => self.named_object(args, |catalog, schema, _| schema_name(catalog, schema)),
+            "object_schema_name" => {
+                self.named_object(args, |catalog, schema, _| schema_name(catalog, schema))
+            }
             "object_definition" => self.object_definition(database, args)?,
             "schema_id" => {
                 let name = text(args, 0).unwrap_or("dbo");
-                self.state.catalog(database)?.schema_named(name).map_or(Value::Null, |s| Value::Int(s.id))
+                self.state
+                    .catalog(database)?
+                    .schema_named(name)
+                    .map_or(Value::Null, |s| Value::Int(s.id))
             }
             "schema_name" => match args.first() {
                 None => Value::str("dbo"),
-                Some(_) => int(args, 0).map_or(Ok(Value::Null), |id| self.state.catalog(database).map(|c| schema_name(&c, id)))?,
+                Some(_) => int(args, 0).map_or(Ok(Value::Null), |id| {
+                    self.state.catalog(database).map(|c| schema_name(&c, id))
+                })?,
             },
             "type_id" => self.type_id(text(args, 0).unwrap_or_default())?,
             "type_name" => self.type_name_function(int(args, 0).unwrap_or(0))?,
             "typeproperty" => self.type_property(args)?,
             "col_name" => self.with_table(args, |table| {
                 let id = int(args, 1).unwrap_or(0);
-                table.column(id).map_or(Value::Null, |c| Value::str(&c.name))
+                table
+                    .column(id)
+                    .map_or(Value::Null, |c| Value::str(&c.name))
             })?,
             "col_length" => self.col_length(args)?,
             "columnproperty" => self.column_property(args)?,
@@ -43,10 +55,13 @@ impl Execution<'_> {
             "indexproperty" => self.index_property(args)?,
             "index_col" => self.index_col(args)?,
             "indexkey_property" => self.index_key_property(args)?,
-            "ident_current" => self.ident(args, |execution, table| execution.current_identity(table))?,
+            "ident_current" => {
+                self.ident(args, |execution, table| execution.current_identity(table))?
+            }
             "ident_seed" => self.ident(args, |_, table| table.def.identity.map(|i| i.seed))?,
             "ident_incr" => self.ident(args, |_, table| table.def.identity.map(|i| i.increment))?,
-            "file_id" | "file_idex" | "file_name" | "filegroup_id" | "filegroup_name" | "fileproperty" => self.file_function(name, args),
+            "file_id" | "file_idex" | "file_name" | "filegroup_id" | "filegroup_name"
+            | "fileproperty" => self.file_function(name, args),
             _ => return Ok(None),
         }))
     }
@@ -76,14 +91,19 @@ impl Execution<'_> {
         let Ok(name) = parse_object_name(wanted, &ParseOptions::default()) else {
             return Value::Null;
         };
-        self.object_id(&name, kind.as_deref()).map_or(Value::Null, Value::Int)
+        self.object_id(&name, kind.as_deref())
+            .map_or(Value::Null, Value::Int)
     }
 
     fn object_id(&self, name: &ObjectName, kind: Option<&str>) -> Option<i32> {
         let fits = |code: &str| kind.is_none_or(|k| k == code.trim());
         if name.is_temporary() {
-            let in_tempdb = self.current_database() == crate::instance::TEMPDB || name.database.as_ref().is_some_and(|d| d.is("tempdb"));
-            let table = self.state.temp_table(&name.name.text).filter(|_| in_tempdb && fits("U"))?;
+            let in_tempdb = self.current_database() == crate::instance::TEMPDB
+                || name.database.as_ref().is_some_and(|d| d.is("tempdb"));
+            let table = self
+                .state
+                .temp_table(&name.name.text)
+                .filter(|_| in_tempdb && fits("U"))?;
             return Some(table.object_id);
         }
         let database = self.named_database(self.current_database(), name).ok()?;
@@ -92,23 +112,28 @@ impl Execution<'_> {
             return fits(object.type_code()).then_some(object.id);
         }
         let path = self.search_path(&catalog, name);
-        let constraint = path.iter().find_map(|s| catalog.constraint_named(*s, &name.name.text));
+        let constraint = path
+            .iter()
+            .find_map(|s| catalog.constraint_named(*s, &name.name.text));
         if let Some(constraint) = constraint {
             return fits(constraint.kind.type_code()).then_some(constraint.id);
         }
         let schema = name.schema.as_ref().map_or("sys", |s| s.text.as_str());
-        self.system_object_id(schema, &name.name.text).filter(|_| fits("V") || fits("P"))
+        self.system_object_id(schema, &name.name.text)
+            .filter(|_| fits("V") || fits("P"))
     }
 
     /// Ids of system objects: negative, made from their names so that they never change.
     fn system_object_id(&self, schema: &str, name: &str) -> Option<i32> {
-        let registry = self.state.instance.registry();
-        let known = registry.table(schema, name).is_some() || registry.procedure(name).is_some();
-        known.then(|| system_object_id(name))
+        crate::sysviews::system_object_id(self.state.instance.registry(), schema, name)
     }
 
     /// Applies `read` to (catalog, schema, name) of the object or constraint with the id in the first argument.
-    fn named_object(&self, args: &[Value], read: impl Fn(&DatabaseCatalog, i32, &str) -> Value) -> Value {
+    fn named_object(
+        &self,
+        args: &[Value],
+        read: impl Fn(&DatabaseCatalog, i32, &str) -> Value,
+    ) -> Value {
         let Some(id) = int(args, 0) else {
             return Value::Null;
         };
@@ -116,7 +141,9 @@ impl Execution<'_> {
             Some(_) => database_argument(args, 1),
             None => Some(self.current_database()),
         };
-        let Some(database) = database else { return Value::Null };
+        let Some(database) = database else {
+            return Value::Null;
+        };
         let Ok(catalog) = self.state.catalog(database) else {
             return Value::Null;
         };
@@ -124,23 +151,30 @@ impl Execution<'_> {
             return read(&catalog, object.schema_id, &object.name);
         }
         if let Some(constraint) = catalog.constraint(id) {
-            let schema = catalog.object(constraint.table).map_or(SCHEMA_DBO, |t| t.schema_id);
-            return read(&catalog, schema, catalog.constraint_name(id).unwrap_or_default());
+            let schema = catalog
+                .object(constraint.table)
+                .map_or(SCHEMA_DBO, |t| t.schema_id);
+            return read(
+                &catalog,
+                schema,
+                catalog.constraint_name(id).unwrap_or_default(),
+            );
         }
         let temp = self.state.instance.temp_tables.lock().get(&id).cloned();
         if let Some(table) = temp {
             return read(&catalog, SCHEMA_DBO, &table.name);
         }
         let registry = self.state.instance.registry();
-        let named = registry.tables().filter(|(_, t)| system_object_id(t.name()) == id);
-        let found = named.max_by_key(|(schema, _)| *schema == "sys");
-        found.map_or(Value::Null, |(_, t)| read(&catalog, daruma_catalog::SCHEMA_SYS, t.name()))
+        let found = crate::sysviews::system_object_by_id(registry, id);
+        found.map_or(Value::Null, |o| read(&catalog, o.schema_id, &o.name))
     }
 
     fn object_definition(&self, database: DatabaseId, args: &[Value]) -> Result<Value> {
         let catalog = self.state.catalog(database)?;
         let object = int(args, 0).and_then(|id| catalog.object(id).cloned());
-        Ok(object.and_then(|o| definition_of(&o).map(Value::str)).unwrap_or(Value::Null))
+        Ok(object
+            .and_then(|o| definition_of(&o).map(Value::str))
+            .unwrap_or(Value::Null))
     }
 
     fn type_id(&self, name: &str) -> Result<Value> {
@@ -163,7 +197,9 @@ impl Execution<'_> {
         if let Some(def) = catalog.type_by_id(id) {
             return Ok(Value::str(&def.name));
         }
-        let found = BUILT_IN_TYPES.iter().find(|(name, _)| built_in_id(name) == Some(id));
+        let found = BUILT_IN_TYPES
+            .iter()
+            .find(|(name, _)| built_in_id(name) == Some(id));
         Ok(found.map_or(Value::Null, |(name, _)| Value::str(name)))
     }
 
@@ -193,7 +229,10 @@ impl Execution<'_> {
         let catalog = self.state.catalog(self.current_database())?;
         Ok(match catalog.object(id).map(|o| &o.kind) {
             Some(ObjectKind::Table(def)) => read(def),
-            Some(ObjectKind::View(module)) => read(&TableDef { columns: module.columns.clone(), ..TableDef::default() }),
+            Some(ObjectKind::View(module)) => read(&TableDef {
+                columns: module.columns.clone(),
+                ..TableDef::default()
+            }),
             _ => Value::Null,
         })
     }
@@ -208,7 +247,10 @@ impl Execution<'_> {
         let Some(id) = self.object_id(&name, None) else {
             return Ok(Value::Null);
         };
-        self.with_table(&[Value::Int(id)], |def| def.column_named(column).map_or(Value::Null, |c| Value::SmallInt(c.data_type.max_length())))
+        self.with_table(&[Value::Int(id)], |def| {
+            def.column_named(column)
+                .map_or(Value::Null, |c| Value::SmallInt(c.data_type.max_length()))
+        })
     }
 
     fn column_property(&self, args: &[Value]) -> Result<Value> {
@@ -217,7 +259,9 @@ impl Execution<'_> {
         };
         let flag = |b: bool| Value::Int(i32::from(b));
         self.with_table(args, |def| {
-            let Some(c) = def.column_named(column) else { return Value::Null };
+            let Some(c) = def.column_named(column) else {
+                return Value::Null;
+            };
             match property.to_ascii_lowercase().as_str() {
                 "allowsnull" => flag(c.nullable),
                 "columnid" => Value::Int(c.id),
@@ -225,7 +269,9 @@ impl Execution<'_> {
                 "iscomputed" => flag(c.computed.is_some()),
                 "isrowguidcol" => flag(c.is_rowguid),
                 "issparse" => flag(c.is_sparse),
-                "isidnotforrepl" => flag(c.is_identity && def.identity.is_some_and(|i| i.not_for_replication)),
+                "isidnotforrepl" => {
+                    flag(c.is_identity && def.identity.is_some_and(|i| i.not_for_replication))
+                }
                 "precision" => Value::Int(match c.data_type.declared_len() {
                     Some(len) if len.is_max() => -1,
                     Some(len) => i32::from(len.0),
@@ -237,7 +283,12 @@ impl Execution<'_> {
                     Some(len) => Value::Int(i32::from(len.0)),
                     None => Value::Null,
                 },
-                "isfulltextindexed" | "ishidden" | "iscolumnset" | "generatedalwaystype" | "isoutparam" | "iscursortype" => Value::Int(0),
+                "isfulltextindexed"
+                | "ishidden"
+                | "iscolumnset"
+                | "generatedalwaystype"
+                | "isoutparam"
+                | "iscursortype" => Value::Int(0),
                 "isindexable" | "isdeterministic" | "isprecise" | "usesansitrim" => Value::Int(1),
                 _ => Value::Null,
             }
@@ -270,11 +321,17 @@ impl Execution<'_> {
             let object = int(args, 0).and_then(|id| catalog.object(id).cloned());
             return Ok(object.map_or(Value::Null, |o| {
                 let data_type = DataType::Char(daruma_value::Len(2));
-                Value::Variant(Box::new(VariantValue { data_type, value: Value::str(o.type_code()) }))
+                Value::Variant(Box::new(VariantValue {
+                    data_type,
+                    value: Value::str(o.type_code()),
+                }))
             }));
         }
         Ok(self.object_property(args)?.map_or(Value::Null, |n| {
-            Value::Variant(Box::new(VariantValue { data_type: DataType::Int, value: Value::Int(n) }))
+            Value::Variant(Box::new(VariantValue {
+                data_type: DataType::Int,
+                value: Value::Int(n),
+            }))
         }))
     }
 
@@ -283,13 +340,19 @@ impl Execution<'_> {
             return Ok(Value::Null);
         };
         self.with_table(args, |def| {
-            let found = def.indexes.iter().find(|i| i.name.as_deref().is_some_and(|n| names_equal(n, index)));
-            found.map_or(Value::Null, |i| index_flag(i, &property.to_ascii_lowercase()))
+            let found = def
+                .indexes
+                .iter()
+                .find(|i| i.name.as_deref().is_some_and(|n| names_equal(n, index)));
+            found.map_or(Value::Null, |i| {
+                index_flag(i, &property.to_ascii_lowercase())
+            })
         })
     }
 
     fn index_col(&self, args: &[Value]) -> Result<Value> {
-        let Some(Ok(name)) = text(args, 0).map(|t| parse_object_name(t, &ParseOptions::default())) else {
+        let Some(Ok(name)) = text(args, 0).map(|t| parse_object_name(t, &ParseOptions::default()))
+        else {
             return Ok(Value::Null);
         };
         let Some(id) = self.object_id(&name, None) else {
@@ -297,7 +360,10 @@ impl Execution<'_> {
         };
         let (index, key) = (int(args, 1).unwrap_or(0), int(args, 2).unwrap_or(0));
         self.with_table(&[Value::Int(id)], |def| {
-            let column = def.index(index).and_then(|i| i.key.get((key - 1).max(0) as usize)).and_then(|k| def.column(k.column_id));
+            let column = def
+                .index(index)
+                .and_then(|i| i.key.get((key - 1).max(0) as usize))
+                .and_then(|k| def.column(k.column_id));
             column.map_or(Value::Null, |c| Value::str(&c.name))
         })
     }
@@ -306,7 +372,9 @@ impl Execution<'_> {
         let (index, key) = (int(args, 1).unwrap_or(0), int(args, 2).unwrap_or(0));
         let property = text(args, 3).unwrap_or_default().to_ascii_lowercase();
         self.with_table(args, |def| {
-            let column = def.index(index).and_then(|i| i.key.get((key - 1).max(0) as usize));
+            let column = def
+                .index(index)
+                .and_then(|i| i.key.get((key - 1).max(0) as usize));
             match (column, property.as_str()) {
                 (Some(c), "columnid") => Value::Int(c.column_id),
                 (Some(c), "isdescending") => Value::Int(i32::from(c.descending)),
@@ -315,8 +383,13 @@ impl Execution<'_> {
         })
     }
 
-    fn ident(&self, args: &[Value], read: impl Fn(&Self, &TableRef) -> Option<i128>) -> Result<Value> {
-        let Some(Ok(name)) = text(args, 0).map(|t| parse_object_name(t, &ParseOptions::default())) else {
+    fn ident(
+        &self,
+        args: &[Value],
+        read: impl Fn(&Self, &TableRef) -> Option<i128>,
+    ) -> Result<Value> {
+        let Some(Ok(name)) = text(args, 0).map(|t| parse_object_name(t, &ParseOptions::default()))
+        else {
             return Ok(Value::Null);
         };
         match self.resolve(&name) {
@@ -330,7 +403,11 @@ impl Execution<'_> {
         let id = CounterId::Identity(table.object_id);
         let last = match table.kind {
             crate::host::TableKind::User => {
-                let open = self.state.instance.open_database(table.database.id()).ok()?;
+                let open = self
+                    .state
+                    .instance
+                    .open_database(table.database.id())
+                    .ok()?;
                 open.catalog.last_value(id)
             }
             _ => self.state.instance.temp_counters.lock().get(&id).copied(),
@@ -343,10 +420,18 @@ impl Execution<'_> {
             return Value::Null;
         };
         let def = entry.def();
-        let file = |wanted: &str| def.files.iter().find(|f| names_equal(&f.logical_name, wanted));
+        let file = |wanted: &str| {
+            def.files
+                .iter()
+                .find(|f| names_equal(&f.logical_name, wanted))
+        };
         match name {
-            "file_id" => text(args, 0).and_then(file).map_or(Value::Null, |f| Value::SmallInt(f.id as i16)),
-            "file_idex" => text(args, 0).and_then(file).map_or(Value::Null, |f| Value::Int(i32::from(f.id))),
+            "file_id" => text(args, 0)
+                .and_then(file)
+                .map_or(Value::Null, |f| Value::SmallInt(f.id as i16)),
+            "file_idex" => text(args, 0)
+                .and_then(file)
+                .map_or(Value::Null, |f| Value::Int(i32::from(f.id))),
             "file_name" => {
                 let id = int(args, 0).unwrap_or(0);
                 let found = def.files.iter().find(|f| i32::from(f.id) == id);
@@ -366,13 +451,22 @@ impl Execution<'_> {
     }
 
     fn file_property(&self, entry: &crate::instance::DatabaseEntry, args: &[Value]) -> Value {
-        let Ok(open) = entry.open() else { return Value::Null };
-        let wanted = text(args, 0).unwrap_or_default();
-        let files = open.storage.files();
-        let Some(file) = files.iter().find(|f| names_equal(&f.spec.logical_name, wanted)) else {
+        let Ok(open) = entry.open() else {
             return Value::Null;
         };
-        match text(args, 1).unwrap_or_default().to_ascii_lowercase().as_str() {
+        let wanted = text(args, 0).unwrap_or_default();
+        let files = open.storage.files();
+        let Some(file) = files
+            .iter()
+            .find(|f| names_equal(&f.spec.logical_name, wanted))
+        else {
+            return Value::Null;
+        };
+        match text(args, 1)
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+            .as_str()
+        {
             "spaceused" => Value::Int(i32::try_from(file.used_pages).unwrap_or(i32::MAX)),
             "islogfile" => Value::Int(i32::from(file.spec.filegroup == 0)),
             "isprimaryfile" => Value::Int(i32::from(file.spec.id == 1)),
@@ -382,23 +476,21 @@ impl Execution<'_> {
     }
 }
 
-/// Id of a system view or procedure.
-pub fn system_object_id(name: &str) -> i32 {
-    let hash = name.to_ascii_lowercase().bytes().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
-    -((hash & 0x3FFF_FFFF) as i32) - 2
-}
-
 /// The CREATE statement of a module.
 pub fn definition_of(object: &Object) -> Option<&str> {
     match &object.kind {
-        ObjectKind::View(m) | ObjectKind::Procedure(m) | ObjectKind::Function(m) => Some(&m.definition),
+        ObjectKind::View(m) | ObjectKind::Procedure(m) | ObjectKind::Function(m) => {
+            Some(&m.definition)
+        }
         ObjectKind::Trigger(t) => Some(&t.module.definition),
         _ => None,
     }
 }
 
 fn schema_name(catalog: &DatabaseCatalog, id: i32) -> Value {
-    catalog.schema(id).map_or(Value::Null, |s| Value::str(&s.name))
+    catalog
+        .schema(id)
+        .map_or(Value::Null, |s| Value::str(&s.name))
 }
 
 fn database_argument(args: &[Value], index: usize) -> Option<DatabaseId> {
@@ -407,12 +499,39 @@ fn database_argument(args: &[Value], index: usize) -> Option<DatabaseId> {
 
 /// Built-in types by `sys.types.name` with their `user_type_id` where it differs from `system_type_id`.
 pub const BUILT_IN_TYPES: &[(&str, Option<i32>)] = &[
-    ("image", None), ("text", None), ("uniqueidentifier", None), ("date", None), ("time", None), ("datetime2", None),
-    ("datetimeoffset", None), ("tinyint", None), ("smallint", None), ("int", None), ("smalldatetime", None), ("real", None),
-    ("money", None), ("datetime", None), ("float", None), ("sql_variant", None), ("ntext", None), ("bit", None),
-    ("decimal", None), ("numeric", Some(108)), ("smallmoney", None), ("bigint", None), ("hierarchyid", Some(128)),
-    ("geometry", Some(129)), ("geography", Some(130)), ("varbinary", None), ("varchar", None), ("binary", None), ("char", None),
-    ("timestamp", None), ("nvarchar", None), ("nchar", None), ("xml", None),
+    ("image", None),
+    ("text", None),
+    ("uniqueidentifier", None),
+    ("date", None),
+    ("time", None),
+    ("datetime2", None),
+    ("datetimeoffset", None),
+    ("tinyint", None),
+    ("smallint", None),
+    ("int", None),
+    ("smalldatetime", None),
+    ("real", None),
+    ("money", None),
+    ("datetime", None),
+    ("float", None),
+    ("sql_variant", None),
+    ("ntext", None),
+    ("bit", None),
+    ("decimal", None),
+    ("numeric", Some(108)),
+    ("smallmoney", None),
+    ("bigint", None),
+    ("hierarchyid", Some(128)),
+    ("geometry", Some(129)),
+    ("geography", Some(130)),
+    ("varbinary", None),
+    ("varchar", None),
+    ("binary", None),
+    ("char", None),
+    ("timestamp", None),
+    ("nvarchar", None),
+    ("nchar", None),
+    ("xml", None),
 ];
 
 fn built_in_id(name: &str) -> Option<i32> {
@@ -459,20 +578,52 @@ fn object_flag(catalog: &DatabaseCatalog, object: &Arc<Object>, property: &str) 
         "isprocedure" => matches!(kind, ObjectKind::Procedure(_)),
         "istrigger" => matches!(kind, ObjectKind::Trigger(_)),
         "isscalarfunction" => matches!(kind, ObjectKind::Function(_)),
-        "ismsshipped" | "issystemtable" | "isconstraint" | "isprimarykey" | "isencrypted" | "isinlinefunction" | "istablefunction"
-        | "isreplproc" | "isextendedproc" | "isrule" | "isdefault" | "tableisfake" | "tabletemporaltype" | "tablehasactivefulltextindex" => false,
-        "tablehasprimarykey" => has(|t| t.indexes.iter().any(|i| i.constraint.as_ref().is_some_and(|c| c.is_primary_key))),
-        "tablehasuniquecnst" => has(|t| t.indexes.iter().any(|i| i.constraint.as_ref().is_some_and(|c| !c.is_primary_key))),
+        "ismsshipped"
+        | "issystemtable"
+        | "isconstraint"
+        | "isprimarykey"
+        | "isencrypted"
+        | "isinlinefunction"
+        | "istablefunction"
+        | "isreplproc"
+        | "isextendedproc"
+        | "isrule"
+        | "isdefault"
+        | "tableisfake"
+        | "tabletemporaltype"
+        | "tablehasactivefulltextindex" => false,
+        "tablehasprimarykey" => has(|t| {
+            t.indexes
+                .iter()
+                .any(|i| i.constraint.as_ref().is_some_and(|c| c.is_primary_key))
+        }),
+        "tablehasuniquecnst" => has(|t| {
+            t.indexes
+                .iter()
+                .any(|i| i.constraint.as_ref().is_some_and(|c| !c.is_primary_key))
+        }),
         "tablehasforeignkey" => has(|t| !t.foreign_keys.is_empty()),
         "tablehasforeignref" => !catalog.referencing(object.id).is_empty(),
         "tablehascheckcnst" => has(|t| !t.checks.is_empty()),
         "tablehasdefaultcnst" => has(|t| t.columns.iter().any(|c| c.default.is_some())),
         "tablehasidentity" => has(|t| t.identity.is_some()),
-        "tablehasclustindex" => has(|t| t.indexes.first().is_some_and(|i| i.kind == IndexKind::Clustered)),
-        "tablehasnonclustindex" => has(|t| t.indexes.iter().any(|i| i.kind == IndexKind::Nonclustered)),
-        "tablehasindex" | "isindexed" => has(|t| t.indexes.iter().any(|i| i.kind != IndexKind::Heap)),
+        "tablehasclustindex" => has(|t| {
+            t.indexes
+                .first()
+                .is_some_and(|i| i.kind == IndexKind::Clustered)
+        }),
+        "tablehasnonclustindex" => {
+            has(|t| t.indexes.iter().any(|i| i.kind == IndexKind::Nonclustered))
+        }
+        "tablehasindex" | "isindexed" => {
+            has(|t| t.indexes.iter().any(|i| i.kind != IndexKind::Heap))
+        }
         "tablehasrowguidcol" => has(|t| t.columns.iter().any(|c| c.is_rowguid)),
-        "tablehastimestamp" => has(|t| t.columns.iter().any(|c| c.data_type == DataType::RowVersion)),
+        "tablehastimestamp" => has(|t| {
+            t.columns
+                .iter()
+                .any(|c| c.data_type == DataType::RowVersion)
+        }),
         "tablehastextimage" => has(|t| t.columns.iter().any(|c| c.data_type.is_large())),
         "isansinullson" | "execisansinullson" | "isquotedidenton" | "execisquotedidenton" => true,
         "isschemabound" => matches!(kind, ObjectKind::View(m) if m.schema_bound),
@@ -491,7 +642,14 @@ fn index_flag(index: &IndexDef, property: &str) -> Value {
         "isunique" => index.unique,
         "isclustered" => index.kind == IndexKind::Clustered,
         "isdisabled" => index.disabled,
-        "ispadindex" | "isstatistics" | "isautostatistics" | "ishypothetical" | "isfulltextkey" | "ispagelockdisallowed" | "isrowlockdisallowed" | "iscolumnstore" => false,
+        "ispadindex"
+        | "isstatistics"
+        | "isautostatistics"
+        | "ishypothetical"
+        | "isfulltextkey"
+        | "ispagelockdisallowed"
+        | "isrowlockdisallowed"
+        | "iscolumnstore" => false,
         _ => return Value::Null,
     };
     Value::Int(i32::from(flag))

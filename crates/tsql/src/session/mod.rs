@@ -40,15 +40,15 @@ mod types;
 
 pub use bulk::BulkRows;
 pub use execution::Execution;
-pub use procedure::SystemCall;
-pub use rpc::{Prepared, RpcArgument, RpcProcedure, RpcRequest};
-pub(crate) use temp::drop_trees;
-pub use metadata::{BUILT_IN_TYPES, definition_of, system_object_id, user_type_id};
-pub use properties::state_name;
-pub(crate) use types::{integer_fits, integer_range as integer_limits};
-pub use types::named_type;
 pub use execution::plain_column;
 pub use functions::version_text;
+pub use metadata::{BUILT_IN_TYPES, definition_of, user_type_id};
+pub use procedure::SystemCall;
+pub use properties::state_name;
+pub use rpc::{Prepared, RpcArgument, RpcProcedure, RpcRequest};
+pub(crate) use temp::drop_trees;
+pub use types::named_type;
+pub(crate) use types::{integer_fits, integer_range as integer_limits};
 
 use crate::error::{Result, SqlError};
 use crate::host::SessionSettings;
@@ -58,6 +58,7 @@ use crate::sink::{Done, DoneKind, EnvChange, Sink};
 use daruma_base::cancel::CancelReason;
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_storage::{Database, LockMode, LockResource};
+use daruma_syntax::ast::Parameter;
 use daruma_value::Value;
 use frame::Frame;
 use std::cell::{Cell, RefCell};
@@ -86,6 +87,8 @@ pub(crate) struct SessionState {
     /// Errors being handled by CATCH blocks, innermost last.
     pub caught: RefCell<Vec<SqlError>>,
     pub prepared: RefCell<HashMap<i32, Prepared>>,
+    /// Parsed parameter definitions of sp_executesql, by text.
+    pub definitions: RefCell<HashMap<String, Arc<Vec<Parameter>>>>,
     pub next_handle: Cell<i32>,
     /// Target of the rows that the next message brings.
     pub bulk_load: RefCell<Option<daruma_syntax::ast::InsertBulk>>,
@@ -115,10 +118,21 @@ pub enum RequestEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionRequest {
     /// Isolation level byte of the wire (0 keeps the level) and name.
-    Begin { isolation: u8, name: String },
-    Commit { name: String, begin: Option<(u8, String)> },
-    Rollback { name: String, begin: Option<(u8, String)> },
-    Save { name: String },
+    Begin {
+        isolation: u8,
+        name: String,
+    },
+    Commit {
+        name: String,
+        begin: Option<(u8, String)>,
+    },
+    Rollback {
+        name: String,
+        begin: Option<(u8, String)>,
+    },
+    Save {
+        name: String,
+    },
 }
 
 impl Session {
@@ -151,6 +165,7 @@ impl Session {
                 last_identity: Cell::new(None),
                 caught: RefCell::default(),
                 prepared: RefCell::default(),
+                definitions: RefCell::default(),
                 next_handle: Cell::new(0),
                 bulk_load: RefCell::new(None),
                 identity_insert: RefCell::new(None),
@@ -202,13 +217,21 @@ impl Session {
 
     /// Runs remote procedure calls, one after the other.
     pub fn execute_rpc(&mut self, requests: &[RpcRequest], sink: &mut dyn Sink) -> RequestEnd {
-        let text = requests.first().map_or(String::new(), RpcRequest::display_text);
+        let text = requests
+            .first()
+            .map_or(String::new(), RpcRequest::display_text);
         self.request(&text, sink, |execution| execution.run_rpcs(requests))
     }
 
     /// Runs a transaction manager request.
-    pub fn execute_transaction(&mut self, request: &TransactionRequest, sink: &mut dyn Sink) -> RequestEnd {
-        self.request("", sink, |execution| execution.run_transaction_request(request))
+    pub fn execute_transaction(
+        &mut self,
+        request: &TransactionRequest,
+        sink: &mut dyn Sink,
+    ) -> RequestEnd {
+        self.request("", sink, |execution| {
+            execution.run_transaction_request(request)
+        })
     }
 
     /// Back to the state after login (pooled connections). With `keep_transaction` an open transaction stays.
@@ -217,6 +240,7 @@ impl Session {
         if !keep_transaction {
             s.rollback_all()?;
         }
+        s.instance.engine().release_locks(&s.entry.session_owner);
         s.drop_temps_above(0)?;
         s.drop_own_globals()?;
         let isolation = s.settings.borrow().isolation;
@@ -256,6 +280,7 @@ impl Session {
         let _ = s.drop_temps_above(0);
         let _ = s.drop_own_globals();
         s.instance.engine().release_locks(&s.entry.owner);
+        s.instance.engine().release_locks(&s.entry.session_owner);
         s.database.borrow().leave();
         s.instance.sessions.remove(s.entry.spid);
     }
@@ -340,18 +365,29 @@ impl SessionState {
 }
 
 fn login_database(instance: &Arc<Instance>, login: &LoginInfo) -> Result<Arc<DatabaseEntry>> {
-    let default = instance.logins.get(&login.login).map_or("master".to_string(), |l| l.default_database.clone());
+    let default = instance
+        .logins
+        .get(&login.login)
+        .map_or("master".to_string(), |l| l.default_database.clone());
     let wanted = match login.database.is_empty() {
         true => default,
         false => login.database.clone(),
     };
     let cannot_open = |name: &str| messages::error(4060, &[&name]);
-    let entry = instance.database_named(&wanted).ok_or_else(|| cannot_open(&wanted))?;
+    let entry = instance
+        .database_named(&wanted)
+        .ok_or_else(|| cannot_open(&wanted))?;
     entry.open().map_err(|_| cannot_open(&wanted))?;
     Ok(entry)
 }
 
 /// A DONE without row count.
 pub(crate) fn plain_done(kind: DoneKind, command: u16, in_transaction: bool) -> Done {
-    Done { kind, command, row_count: None, error: false, in_transaction }
+    Done {
+        kind,
+        command,
+        row_count: None,
+        error: false,
+        in_transaction,
+    }
 }

@@ -9,12 +9,20 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::messages;
 use daruma_catalog::{Change, PrincipalDef, names_equal};
-use daruma_syntax::ast::{self, AlterLogin, AlterRole, DropKind, LoginSource, PrincipalStatement, UserSource};
+use daruma_syntax::ast::{
+    self, AlterLogin, AlterRole, DropKind, LoginSource, PrincipalStatement, UserSource,
+};
 use daruma_value::Value;
 use std::sync::Arc;
 
 /// Fixed principals of every database.
-const FIXED_USERS: &[(i32, &str)] = &[(0, "public"), (1, "dbo"), (2, "guest"), (3, "INFORMATION_SCHEMA"), (4, "sys")];
+const FIXED_USERS: &[(i32, &str)] = &[
+    (0, "public"),
+    (1, "dbo"),
+    (2, "guest"),
+    (3, "INFORMATION_SCHEMA"),
+    (4, "sys"),
+];
 
 impl Execution<'_> {
     pub(crate) fn principal_function(&self, name: &str, args: &[Value]) -> Option<Value> {
@@ -23,16 +31,26 @@ impl Execution<'_> {
         Some(match name {
             "suser_sname" | "suser_name" => match args.first() {
                 None => Value::str(&login),
-                Some(Value::Bytes(sid)) => logins.all().iter().find(|l| l.sid == *sid).map_or(Value::Null, |l| Value::str(&l.name)),
+                Some(Value::Bytes(sid)) => logins
+                    .all()
+                    .iter()
+                    .find(|l| l.sid == *sid)
+                    .map_or(Value::Null, |l| Value::str(&l.name)),
                 Some(_) => {
                     let id = int(args, 0)?;
-                    logins.all().iter().find(|l| l.id == id).map_or(Value::Null, |l| Value::str(&l.name))
+                    logins
+                        .all()
+                        .iter()
+                        .find(|l| l.id == id)
+                        .map_or(Value::Null, |l| Value::str(&l.name))
                 }
             },
             "original_login" => Value::str(&login),
             "suser_sid" => {
                 let wanted = text(args, 0).unwrap_or(&login);
-                logins.get(wanted).map_or(Value::Null, |l| Value::Bytes(l.sid.clone()))
+                logins
+                    .get(wanted)
+                    .map_or(Value::Null, |l| Value::Bytes(l.sid.clone()))
             }
             "suser_id" => {
                 let wanted = text(args, 0).unwrap_or(&login);
@@ -64,7 +82,9 @@ impl Execution<'_> {
             return Value::str(name);
         }
         let catalog = self.state.catalog(self.current_database());
-        let found = catalog.ok().and_then(|c| c.principals().find(|p| p.id == id).map(|p| p.name.clone()));
+        let found = catalog
+            .ok()
+            .and_then(|c| c.principals().find(|p| p.id == id).map(|p| p.name.clone()));
         found.map_or(Value::Null, Value::str)
     }
 
@@ -73,13 +93,23 @@ impl Execution<'_> {
             return Value::Int(*id);
         }
         let catalog = self.state.catalog(self.current_database());
-        let found = catalog.ok().and_then(|c| c.principal_named(name).map(|p| p.id));
+        let found = catalog
+            .ok()
+            .and_then(|c| c.principal_named(name).map(|p| p.id));
         found.map_or(Value::Null, Value::Int)
     }
 
     fn is_server_role_member(&self, role: &str, login: Option<&str>) -> Value {
         const ROLES: &[&str] = &[
-            "sysadmin", "serveradmin", "securityadmin", "processadmin", "setupadmin", "bulkadmin", "diskadmin", "dbcreator", "public",
+            "sysadmin",
+            "serveradmin",
+            "securityadmin",
+            "processadmin",
+            "setupadmin",
+            "bulkadmin",
+            "diskadmin",
+            "dbcreator",
+            "public",
         ];
         if !ROLES.iter().any(|r| r.eq_ignore_ascii_case(role)) {
             return Value::Null;
@@ -91,7 +121,16 @@ impl Execution<'_> {
     }
 
     fn is_database_role_member(&self, role: &str) -> Value {
-        let fixed = ["db_owner", "public", "db_ddladmin", "db_datareader", "db_datawriter", "db_accessadmin", "db_securityadmin", "db_backupoperator"];
+        let fixed = [
+            "db_owner",
+            "public",
+            "db_ddladmin",
+            "db_datareader",
+            "db_datawriter",
+            "db_accessadmin",
+            "db_securityadmin",
+            "db_backupoperator",
+        ];
         if fixed.iter().any(|r| r.eq_ignore_ascii_case(role)) {
             return Value::Int(1);
         }
@@ -103,9 +142,17 @@ impl Execution<'_> {
 
     pub(crate) fn run_principal(&self, statement: &PrincipalStatement) -> Result<()> {
         match statement {
-            PrincipalStatement::CreateLogin { name, source, options } => self.create_login(&name.text, source, options),
+            PrincipalStatement::CreateLogin {
+                name,
+                source,
+                options,
+            } => self.create_login(&name.text, source, options),
             PrincipalStatement::AlterLogin { name, change } => self.alter_login(&name.text, change),
-            PrincipalStatement::CreateUser { name, source, options } => {
+            PrincipalStatement::CreateUser {
+                name,
+                source,
+                options,
+            } => {
                 let login = match source {
                     UserSource::Login(login) => Some(login.text.clone()),
                     UserSource::Implied => Some(name.text.clone()),
@@ -114,23 +161,37 @@ impl Execution<'_> {
                 let schema = option_text(options, "DEFAULT_SCHEMA").unwrap_or("dbo".to_string());
                 self.create_principal(&name.text, false, login, schema)
             }
-            PrincipalStatement::CreateRole { name, server: false, .. } => {
-                self.create_principal(&name.text, true, None, String::new())
-            }
-            PrincipalStatement::AlterRole { name, server, change } => match server {
+            PrincipalStatement::CreateRole {
+                name,
+                server: false,
+                ..
+            } => self.create_principal(&name.text, true, None, String::new()),
+            PrincipalStatement::AlterRole {
+                name,
+                server,
+                change,
+            } => match server {
                 true => self.alter_server_role(&name.text, change),
                 false => self.alter_role(&name.text, change),
             },
             // Accepted: nothing here depends on owners, application roles or credentials yet.
-            PrincipalStatement::AlterUser { .. } | PrincipalStatement::AlterAuthorization { .. } => Ok(()),
+            PrincipalStatement::AlterUser { .. }
+            | PrincipalStatement::AlterAuthorization { .. } => Ok(()),
             PrincipalStatement::CreateRole { .. }
             | PrincipalStatement::CreateApplicationRole { .. }
             | PrincipalStatement::AlterApplicationRole { .. }
-            | PrincipalStatement::Credential { .. } => Err(messages::not_supported("server roles, application roles and credentials")),
+            | PrincipalStatement::Credential { .. } => Err(messages::not_supported(
+                "server roles, application roles and credentials",
+            )),
         }
     }
 
-    fn create_login(&self, name: &str, source: &LoginSource, options: &[ast::OptionItem]) -> Result<()> {
+    fn create_login(
+        &self,
+        name: &str,
+        source: &LoginSource,
+        options: &[ast::OptionItem],
+    ) -> Result<()> {
         let LoginSource::Password(password) = source else {
             return Err(messages::not_supported("logins without SQL authentication"));
         };
@@ -143,7 +204,14 @@ impl Execution<'_> {
         let mut sid = vec![0; 16];
         self.random_bytes(&mut sid);
         let instance = &self.state.instance;
-        instance.logins.create(name, &password, &database, &language, instance.now_utc(), sid)
+        instance.logins.create(
+            name,
+            &password,
+            &database,
+            &language,
+            instance.now_utc(),
+            sid,
+        )
     }
 
     fn alter_login(&self, name: &str, change: &AlterLogin) -> Result<()> {
@@ -152,7 +220,9 @@ impl Execution<'_> {
         match change {
             AlterLogin::Enable => login.disabled = false,
             AlterLogin::Disable => login.disabled = true,
-            AlterLogin::With { password, options, .. } => {
+            AlterLogin::With {
+                password, options, ..
+            } => {
                 if let Some(password) = password {
                     let text = self.password(&password.value)?;
                     logins.set_password(name, &text)?;
@@ -171,7 +241,9 @@ impl Execution<'_> {
                     login.name = new_name;
                 }
             }
-            AlterLogin::AddCredential(_) | AlterLogin::DropCredential(_) => return Err(messages::not_supported("CREDENTIAL")),
+            AlterLogin::AddCredential(_) | AlterLogin::DropCredential(_) => {
+                return Err(messages::not_supported("CREDENTIAL"));
+            }
         }
         login.modified_utc = self.state.instance.now_utc();
         logins.put(login)
@@ -182,7 +254,13 @@ impl Execution<'_> {
         Ok(super::convert::to_text(&value, from)?.unwrap_or_default())
     }
 
-    fn create_principal(&self, name: &str, is_role: bool, login: Option<String>, default_schema: String) -> Result<()> {
+    fn create_principal(
+        &self,
+        name: &str,
+        is_role: bool,
+        login: Option<String>,
+        default_schema: String,
+    ) -> Result<()> {
         let database = self.current_database();
         self.atomic(|| {
             let catalog = self.state.catalog(database)?;
@@ -190,7 +268,9 @@ impl Execution<'_> {
             if fixed || catalog.principal_named(name).is_some() {
                 return Err(messages::error(15023, &[&name]));
             }
-            if let Some(login) = &login && self.state.instance.logins.get(login).is_none() {
+            if let Some(login) = &login
+                && self.state.instance.logins.get(login).is_none()
+            {
                 return Err(messages::error(15007, &[login]));
             }
             let def = PrincipalDef {
@@ -202,7 +282,8 @@ impl Execution<'_> {
                 members: Vec::new(),
                 created_utc: self.state.instance.now_utc(),
             };
-            self.state.change(database, Change::PutPrincipal(Arc::new(def)))
+            self.state
+                .change(database, Change::PutPrincipal(Arc::new(def)))
         })
     }
 
@@ -220,10 +301,13 @@ impl Execution<'_> {
             let mut def = (**role).clone();
             match change {
                 AlterRole::AddMember(member) => def.members.push(member.text.clone()),
-                AlterRole::DropMember(member) => def.members.retain(|m| !names_equal(m, &member.text)),
+                AlterRole::DropMember(member) => {
+                    def.members.retain(|m| !names_equal(m, &member.text))
+                }
                 AlterRole::Rename(new_name) => def.name = new_name.text.clone(),
             }
-            self.state.change(database, Change::PutPrincipal(Arc::new(def)))
+            self.state
+                .change(database, Change::PutPrincipal(Arc::new(def)))
         })
     }
 
@@ -259,7 +343,11 @@ impl Execution<'_> {
         match kind {
             DropKind::Login => self.state.instance.logins.remove(name),
             DropKind::User | DropKind::Role => {
-                let what = if *kind == DropKind::User { "user" } else { "role" };
+                let what = if *kind == DropKind::User {
+                    "user"
+                } else {
+                    "role"
+                };
                 let database = self.current_database();
                 self.atomic(|| {
                     let catalog = self.state.catalog(database)?;
@@ -281,8 +369,9 @@ pub(crate) fn option_text(options: &[ast::OptionItem], name: &str) -> Option<Str
         ast::OptionValue::Word(word) => Some(word.clone()),
         ast::OptionValue::Name(name) => Some(name.text.clone()),
         ast::OptionValue::Expr(ast::Expr::Column(column)) => Some(column.name.text.clone()),
-        ast::OptionValue::Expr(ast::Expr::Literal(ast::Literal::String { text, .. })) => Some(text.clone()),
+        ast::OptionValue::Expr(ast::Expr::Literal(ast::Literal::String { text, .. })) => {
+            Some(text.clone())
+        }
         _ => None,
     }
 }
-

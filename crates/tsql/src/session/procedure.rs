@@ -14,10 +14,16 @@ use crate::messages;
 use crate::sink::{Done, DoneKind, OutputColumn};
 use daruma_base::DatabaseId;
 use daruma_catalog::{ModuleDef, Object, ObjectKind, names_equal};
-use daruma_syntax::ast::{self, ExecuteTarget, Expr, Literal, ModuleBody, ObjectName, Parameter, ParameterType, StatementKind};
+use daruma_syntax::ast::{
+    self, ExecuteTarget, Expr, Literal, ModuleBody, ObjectName, Parameter, ParameterType,
+    StatementKind,
+};
 use daruma_syntax::{ParseOptions, parse_object_name, parse_parameter_definitions};
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
+
+/// Parameter definitions that a session keeps parsed.
+const DEFINITIONS_MAX: usize = 256;
 
 /// One argument of a call.
 #[derive(Clone, Debug)]
@@ -55,7 +61,9 @@ impl Execution<'_> {
             }
             ExecuteTarget::Procedure { name, .. } => self.execute_procedure(name, exec)?,
             ExecuteTarget::Variable(variable) => {
-                let name = self.procedure_in_variable(variable).map_err(|e| self.fail(e))?;
+                let name = self
+                    .procedure_in_variable(variable)
+                    .map_err(|e| self.fail(e))?;
                 self.execute_procedure(&name, exec)?;
             }
         }
@@ -73,16 +81,22 @@ impl Execution<'_> {
 
     fn procedure_in_variable(&self, variable: &str) -> Result<ObjectName> {
         match self.variable(variable)? {
-            Value::Str(text) => parse_object_name(&text, &ParseOptions::default()).map_err(|_| messages::error(2812, &[&text])),
+            Value::Str(text) => parse_object_name(&text, &ParseOptions::default())
+                .map_err(|_| messages::error(2812, &[&text])),
             _ => Err(messages::error(2812, &[&""])),
         }
     }
 
     fn execute_procedure(&self, name: &ObjectName, exec: &ast::Execute) -> Step<()> {
-        let args = exec.args.iter().map(|a| self.argument(a)).collect::<Result<Vec<_>>>();
+        let args = exec
+            .args
+            .iter()
+            .map(|a| self.argument(a))
+            .collect::<Result<Vec<_>>>();
         let args = args.map_err(|e| self.fail(e))?;
         let result = self.call_procedure(name, &args)?;
-        self.assign_results(exec, &result).map_err(|e| self.fail(e))?;
+        self.assign_results(exec, &result)
+            .map_err(|e| self.fail(e))?;
         self.procedure_done(result.status)
     }
 
@@ -92,26 +106,45 @@ impl Execution<'_> {
             return Ok(());
         }
         let outermost = self.top(|f| f.kind == FrameKind::Batch);
-        let kind = if outermost { DoneKind::Procedure } else { DoneKind::InProcedure };
+        let kind = if outermost {
+            DoneKind::Procedure
+        } else {
+            DoneKind::InProcedure
+        };
         if outermost {
             self.to_client(|sink| sink.return_status(status))?;
         }
         let in_transaction = self.state.trancount.get() > 0;
-        self.to_client(|sink| sink.done(Done { kind, command: 0xE0, row_count: None, error: false, in_transaction }))
+        self.to_client(|sink| {
+            sink.done(Done {
+                kind,
+                command: 0xE0,
+                row_count: None,
+                error: false,
+                in_transaction,
+            })
+        })
     }
 
     fn argument(&self, arg: &ast::ExecuteArg) -> Result<CallArgument> {
         let (value, data_type) = match &arg.value {
             Expr::Default => (None, DataType::Int),
             // A bare word is a string.
-            Expr::Column(column) if column.table.is_none() => (Some(Value::str(&column.name.text)), DataType::NVARCHAR_MAX),
+            Expr::Column(column) if column.table.is_none() => {
+                (Some(Value::str(&column.name.text)), DataType::NVARCHAR_MAX)
+            }
             Expr::Literal(Literal::Null) => (Some(Value::Null), DataType::Int),
             expr => {
                 let (value, data_type) = self.evaluate_alone(expr)?;
                 (Some(value), data_type)
             }
         };
-        Ok(CallArgument { name: arg.name.clone(), value, data_type, output: arg.output })
+        Ok(CallArgument {
+            name: arg.name.clone(),
+            value,
+            data_type,
+            output: arg.output,
+        })
     }
 
     fn assign_results(&self, exec: &ast::Execute, result: &CallResult) -> Result<()> {
@@ -119,7 +152,11 @@ impl Execution<'_> {
             self.assign_value(status, Value::Int(result.status), DataType::Int)?;
         }
         for output in &result.outputs {
-            let target = exec.args.get(output.index).filter(|a| a.output).map(|a| &a.value);
+            let target = exec
+                .args
+                .get(output.index)
+                .filter(|a| a.output)
+                .map(|a| &a.value);
             if let Some(Expr::Variable { name, .. }) = target {
                 self.assign_value(name, output.value.clone(), output.data_type)?;
             }
@@ -128,9 +165,16 @@ impl Execution<'_> {
     }
 
     /// Calls a procedure by name, whatever kind it is.
-    pub(crate) fn call_procedure(&self, name: &ObjectName, args: &[CallArgument]) -> Step<CallResult> {
+    pub(crate) fn call_procedure(
+        &self,
+        name: &ObjectName,
+        args: &[CallArgument],
+    ) -> Step<CallResult> {
         let text = &name.name.text;
-        let schema_is_system = name.schema.as_ref().is_none_or(|s| s.is("sys") || s.is("dbo"));
+        let schema_is_system = name
+            .schema
+            .as_ref()
+            .is_none_or(|s| s.is("sys") || s.is("dbo"));
         if schema_is_system && rpc::is_core_procedure(text) {
             return self.call_core(text, args);
         }
@@ -140,11 +184,16 @@ impl Execution<'_> {
                 ObjectKind::Procedure(module) => self.call_user(database, &object, module, args),
                 _ => {
                     let kind = object_kind_name(&object);
-                    Err(self.fail(messages::error(2809, &[&"procedure", &name.dotted(), &object.name, &kind])))
+                    Err(self.fail(messages::error(
+                        2809,
+                        &[&"procedure", &name.dotted(), &object.name, &kind],
+                    )))
                 }
             };
         }
-        let system = schema_is_system.then(|| self.state.instance.registry().procedure(text).cloned()).flatten();
+        let system = schema_is_system
+            .then(|| self.state.instance.registry().procedure(text).cloned())
+            .flatten();
         match system {
             Some(procedure) => self.call_system(procedure.as_ref(), name, args),
             None => Err(self.fail(messages::error_state(2812, 62, &[&name.dotted()]))),
@@ -159,10 +208,18 @@ impl Execution<'_> {
         .map_err(|()| self.fail(messages::error(217, &[&NESTING_MAX])))
     }
 
-    fn call_user(&self, database: DatabaseId, object: &Arc<Object>, module: &ModuleDef, args: &[CallArgument]) -> Step<CallResult> {
+    fn call_user(
+        &self,
+        database: DatabaseId,
+        object: &Arc<Object>,
+        module: &ModuleDef,
+        args: &[CallArgument],
+    ) -> Step<CallResult> {
         self.check_nesting()?;
         let batch = self.module_batch(module).map_err(|e| self.fail(e))?;
-        let Some(StatementKind::CreateProcedure(create)) = batch.statements.first().map(|s| &s.kind) else {
+        let Some(StatementKind::CreateProcedure(create)) =
+            batch.statements.first().map(|s| &s.kind)
+        else {
             return Err(self.fail(messages::error_state(2812, 62, &[&object.name])));
         };
         let ModuleBody::Statements(body) = &create.body else {
@@ -173,35 +230,61 @@ impl Execution<'_> {
         frame.object_id = object.id;
         frame.schema_id = object.schema_id;
         frame.saved_settings = Some(self.state.settings.borrow().clone());
-        let bound = self.bind_parameters(&mut frame, &object.name, &create.parameters, args).map_err(|e| self.fail(e))?;
+        let bound = self
+            .bind_parameters(&mut frame, &object.name, &create.parameters, args)
+            .map_err(|e| self.fail(e))?;
         self.apply_module_settings(module);
         self.run_module(frame, body, bound)
     }
 
     /// Runs a frame and collects its output values.
-    pub(crate) fn run_module(&self, frame: Frame, body: &[ast::Statement], bound: Vec<BoundOutput>) -> Step<CallResult> {
+    pub(crate) fn run_module(
+        &self,
+        frame: Frame,
+        body: &[ast::Statement],
+        bound: Vec<BoundOutput>,
+    ) -> Step<CallResult> {
         let outputs = std::cell::RefCell::new(Vec::new());
         let status = self.run_frame_with(frame, body, &|frame: &Frame| {
             let value = |b: &BoundOutput| OutputValue {
                 index: b.index,
-                value: frame.variable(&b.parameter).map_or(Value::Null, |v| v.value.clone()),
+                value: frame
+                    .variable(&b.parameter)
+                    .map_or(Value::Null, |v| v.value.clone()),
                 data_type: b.data_type,
             };
             outputs.borrow_mut().extend(bound.iter().map(value));
         });
         match status {
-            Ok(status) => Ok(CallResult { status, outputs: outputs.into_inner() }),
+            Ok(status) => Ok(CallResult {
+                status,
+                outputs: outputs.into_inner(),
+            }),
             // The module ended early; its caller goes on.
-            Err(Stop::Scope) => Ok(CallResult { status: -6, outputs: Vec::new() }),
+            Err(Stop::Scope) => Ok(CallResult {
+                status: -6,
+                outputs: Vec::new(),
+            }),
             Err(stop) => Err(stop),
         }
     }
 
     /// The module's text, parsed under the settings it was created with.
     pub(crate) fn module_batch(&self, module: &ModuleDef) -> Result<Arc<Batch>> {
-        let options = ParseOptions { quoted_identifier: module.quoted_identifier };
-        let batch = self.state.instance.plans.batch(&module.definition, &options);
-        batch.map_err(|errors| errors.into_iter().next().unwrap_or_else(|| messages::error(102, &[&""])))
+        let options = ParseOptions {
+            quoted_identifier: module.quoted_identifier,
+        };
+        let batch = self
+            .state
+            .instance
+            .plans
+            .batch(&module.definition, &options);
+        batch.map_err(|errors| {
+            errors
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| messages::error(102, &[&""]))
+        })
     }
 
     pub(crate) fn apply_module_settings(&self, module: &ModuleDef) {
@@ -211,7 +294,13 @@ impl Execution<'_> {
     }
 
     /// Declares the parameters with the values of the call.
-    pub(crate) fn bind_parameters(&self, frame: &mut Frame, procedure: &str, parameters: &[Parameter], args: &[CallArgument]) -> Result<Vec<BoundOutput>> {
+    pub(crate) fn bind_parameters(
+        &self,
+        frame: &mut Frame,
+        procedure: &str,
+        parameters: &[Parameter],
+        args: &[CallArgument],
+    ) -> Result<Vec<BoundOutput>> {
         let places = match_arguments(procedure, parameters, args)?;
         let mut outputs = Vec::new();
         for (parameter, place) in parameters.iter().zip(&places) {
@@ -226,14 +315,26 @@ impl Execution<'_> {
                     super::convert::assign(value, from, declared, self)?
                 }
                 (None, Some(default)) => self.parameter_default(default, declared)?,
-                (None, None) => return Err(messages::error_state(201, 4, &[&procedure, &parameter.name])),
+                (None, None) => {
+                    return Err(messages::error_state(
+                        201,
+                        4,
+                        &[&procedure, &parameter.name],
+                    ));
+                }
             };
             frame.declare_parameter(&parameter.name, declared, value)?;
-            if let Some(index) = *place && argument.is_some_and(|a| a.output) {
+            if let Some(index) = *place
+                && argument.is_some_and(|a| a.output)
+            {
                 if !parameter.output {
                     return Err(messages::error_state(8162, 2, &[&parameter.name]));
                 }
-                outputs.push(BoundOutput { index, parameter: parameter.name.clone(), data_type: declared });
+                outputs.push(BoundOutput {
+                    index,
+                    parameter: parameter.name.clone(),
+                    data_type: declared,
+                });
             }
         }
         Ok(outputs)
@@ -242,7 +343,9 @@ impl Execution<'_> {
     fn parameter_default(&self, default: &Expr, declared: DataType) -> Result<Value> {
         let (value, from) = match default {
             Expr::Literal(Literal::Null) => return Ok(Value::Null),
-            Expr::Column(column) if column.table.is_none() => (Value::str(&column.name.text), DataType::NVARCHAR_MAX),
+            Expr::Column(column) if column.table.is_none() => {
+                (Value::str(&column.name.text), DataType::NVARCHAR_MAX)
+            }
             expr => self.evaluate_made(expr)?,
         };
         super::convert::assign(value, from, declared, self)
@@ -259,7 +362,12 @@ impl Execution<'_> {
     }
 
     /// Runs text in a frame of its own with parameters.
-    pub(crate) fn run_dynamic(&self, text: &str, parameters: &[Parameter], args: &[CallArgument]) -> Step<CallResult> {
+    pub(crate) fn run_dynamic(
+        &self,
+        text: &str,
+        parameters: &[Parameter],
+        args: &[CallArgument],
+    ) -> Step<CallResult> {
         self.check_nesting()?;
         let batch = match self.state.instance.plans.batch(text, &self.parse_options()) {
             Ok(batch) => batch,
@@ -267,7 +375,12 @@ impl Execution<'_> {
         };
         let mut frame = Frame::new(FrameKind::Dynamic, batch.clone(), self.current_database());
         frame.saved_settings = Some(self.state.settings.borrow().clone());
-        frame.trigger = self.state.frames.borrow().last().and_then(|f| f.trigger.clone());
+        frame.trigger = self
+            .state
+            .frames
+            .borrow()
+            .last()
+            .and_then(|f| f.trigger.clone());
         let bound = self.bind_parameters(&mut frame, "", parameters, args);
         let bound = bound.map_err(|e| self.fail(missing_parameter(e, text)))?;
         self.run_module(frame, &batch.statements, bound)
@@ -294,8 +407,20 @@ impl Execution<'_> {
     }
 
     /// Definitions of sp_executesql's parameters.
-    pub(crate) fn parameter_definitions(&self, text: &str) -> Result<Vec<Parameter>> {
-        crate::instance::parsed(parse_parameter_definitions(text, &self.parse_options()))
+    pub(crate) fn parameter_definitions(&self, text: &str) -> Result<Arc<Vec<Parameter>>> {
+        if let Some(known) = self.state.definitions.borrow().get(text) {
+            return Ok(known.clone());
+        }
+        let parsed = Arc::new(crate::instance::parsed(parse_parameter_definitions(
+            text,
+            &self.parse_options(),
+        ))?);
+        let mut known = self.state.definitions.borrow_mut();
+        if known.len() >= DEFINITIONS_MAX {
+            known.clear();
+        }
+        known.insert(text.to_string(), parsed.clone());
+        Ok(parsed)
     }
 
     /// Rows of EXEC for INSERT.
@@ -314,13 +439,23 @@ impl Execution<'_> {
             Ok(()) => Ok(rows),
             Err(Stop::Caught(error)) => Err(error),
             // Told already; the INSERT itself ends.
-            Err(_) => Err(SqlError::new(super::trigger::TRIGGER_ENDED, 16, 1, "The batch was ended inside INSERT .. EXEC.")),
+            Err(_) => Err(SqlError::new(
+                super::trigger::TRIGGER_ENDED,
+                16,
+                1,
+                "The batch was ended inside INSERT .. EXEC.",
+            )),
         }
     }
 
     // --- Procedures of the registry
 
-    fn call_system(&self, procedure: &dyn SystemProcedure, name: &ObjectName, args: &[CallArgument]) -> Step<CallResult> {
+    fn call_system(
+        &self,
+        procedure: &dyn SystemProcedure,
+        name: &ObjectName,
+        args: &[CallArgument],
+    ) -> Step<CallResult> {
         self.check_nesting()?;
         let database = match self.named_database(self.current_database(), name) {
             Ok(database) => database,
@@ -330,16 +465,30 @@ impl Execution<'_> {
     }
 
     /// As a procedure of the current database.
-    pub(crate) fn call_registered(&self, procedure: &dyn SystemProcedure, args: &[CallArgument]) -> Step<CallResult> {
+    pub(crate) fn call_registered(
+        &self,
+        procedure: &dyn SystemProcedure,
+        args: &[CallArgument],
+    ) -> Step<CallResult> {
         self.call_in(procedure, self.current_database(), args)
     }
 
-    fn call_in(&self, procedure: &dyn SystemProcedure, database: DatabaseId, args: &[CallArgument]) -> Step<CallResult> {
+    fn call_in(
+        &self,
+        procedure: &dyn SystemProcedure,
+        database: DatabaseId,
+        args: &[CallArgument],
+    ) -> Step<CallResult> {
         let values = match self.system_arguments(procedure, args) {
             Ok(values) => values,
             Err(error) => return Err(self.fail(error)),
         };
-        let call = SystemCall { execution: self, database, args: values, outputs: std::cell::RefCell::default() };
+        let call = SystemCall {
+            execution: self,
+            database,
+            args: values,
+            outputs: std::cell::RefCell::default(),
+        };
         let status = self.atomic_or_not(|| procedure.run(&call));
         let status = match status {
             Ok(status) => status,
@@ -353,9 +502,16 @@ impl Execution<'_> {
         let output = |(at, value): (usize, Value)| {
             let parameter = list.get(at)?;
             let index = (*places.get(at)?)?;
-            Some(OutputValue { index, value, data_type: parameter.data_type })
+            Some(OutputValue {
+                index,
+                value,
+                data_type: parameter.data_type,
+            })
         };
-        Ok(CallResult { status, outputs: outputs.into_iter().filter_map(output).collect() })
+        Ok(CallResult {
+            status,
+            outputs: outputs.into_iter().filter_map(output).collect(),
+        })
     }
 
     /// System procedures run their own statements; what they read themselves is released afterwards.
@@ -367,16 +523,28 @@ impl Execution<'_> {
         result
     }
 
-    fn system_arguments(&self, procedure: &dyn SystemProcedure, args: &[CallArgument]) -> Result<Vec<Value>> {
+    fn system_arguments(
+        &self,
+        procedure: &dyn SystemProcedure,
+        args: &[CallArgument],
+    ) -> Result<Vec<Value>> {
         let places = system_places(procedure, args)?;
         let mut values = Vec::new();
         for (parameter, place) in procedure.parameters().iter().zip(places) {
             let argument = place.and_then(|at| args.get(at));
             let given = argument.and_then(|a| a.value.clone().map(|v| (v, a.data_type)));
             values.push(match (given, &parameter.default) {
-                (Some((value, from)), _) => super::convert::assign(value, from, parameter.data_type, self)?,
+                (Some((value, from)), _) => {
+                    super::convert::assign(value, from, parameter.data_type, self)?
+                }
                 (None, Some(default)) => default.clone(),
-                (None, None) => return Err(messages::error_state(201, 4, &[&procedure.name(), &parameter.name])),
+                (None, None) => {
+                    return Err(messages::error_state(
+                        201,
+                        4,
+                        &[&procedure.name(), &parameter.name],
+                    ));
+                }
             });
         }
         Ok(values)
@@ -425,20 +593,51 @@ impl SystemCall<'_, '_> {
     /// Sends a result set.
     pub fn rows(&self, columns: &[OutputColumn], rows: &[Vec<Value>]) -> Result<()> {
         self.execution.send_columns(columns)?;
-        rows.iter().try_for_each(|row| self.execution.send_row(row))?;
-        let done = self.execution.done(super::query::COMMAND_SELECT, Some(rows.len() as u64), false);
+        rows.iter()
+            .try_for_each(|row| self.execution.send_row(row))?;
+        let done =
+            self.execution
+                .done(super::query::COMMAND_SELECT, Some(rows.len() as u64), false);
         done.map_err(|_| super::query::client_gone())
     }
 
     /// Sends an informational message now.
     pub fn message(&self, message: SqlError) -> Result<()> {
-        self.execution.send_located(message).map_err(|_| super::query::client_gone())
+        self.execution
+            .send_located(message)
+            .map_err(|_| super::query::client_gone())
+    }
+
+    /// Binds something in a scope where the parameters of `definitions` are declared, all NULL.
+    pub(crate) fn with_parameters<T>(&self, definitions: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let parameters = match definitions.trim() {
+            "" => Arc::default(),
+            text => self.execution.parameter_definitions(text)?,
+        };
+        let batch = Arc::new(Batch::new(Arc::from(""), Vec::new()));
+        let mut frame = Frame::new(FrameKind::Dynamic, batch, self.database);
+        for parameter in parameters.iter() {
+            if let ParameterType::Named(name) = &parameter.data_type {
+                let (declared, ..) = self.execution.type_of(name)?;
+                let declared = crate::host::VariableType::Scalar(declared);
+                frame.declare(&parameter.name, declared, Value::Null)?;
+            }
+        }
+        self.execution.state.frames.borrow_mut().push(frame);
+        let result = work();
+        self.execution.state.frames.borrow_mut().pop();
+        result
     }
 
     /// Runs T-SQL text with parameters (`@p` names); its result sets go to the client.
     pub fn run(&self, text: &str, parameters: &[(&str, DataType, Value)]) -> Result<()> {
-        let definitions: Vec<String> = parameters.iter().map(|(name, t, _)| format!("{name} {t}")).collect();
-        let definitions = self.execution.parameter_definitions(&definitions.join(", "))?;
+        let definitions: Vec<String> = parameters
+            .iter()
+            .map(|(name, t, _)| format!("{name} {t}"))
+            .collect();
+        let definitions = self
+            .execution
+            .parameter_definitions(&definitions.join(", "))?;
         let argument = |(name, data_type, value): &(&str, DataType, Value)| CallArgument {
             name: Some((*name).to_string()),
             value: Some(value.clone()),
@@ -449,18 +648,30 @@ impl SystemCall<'_, '_> {
         match self.execution.run_dynamic(text, &definitions, &args) {
             Ok(_) | Err(Stop::Statement) => Ok(()),
             Err(Stop::Caught(error)) => Err(error),
-            Err(_) => Err(SqlError::new(super::trigger::TRIGGER_ENDED, 16, 1, "The batch was ended inside a system procedure.")),
+            Err(_) => Err(SqlError::new(
+                super::trigger::TRIGGER_ENDED,
+                16,
+                1,
+                "The batch was ended inside a system procedure.",
+            )),
         }
     }
 }
 
 /// Which argument each parameter takes.
-fn match_arguments(procedure: &str, parameters: &[Parameter], args: &[CallArgument]) -> Result<Vec<Option<usize>>> {
+fn match_arguments(
+    procedure: &str,
+    parameters: &[Parameter],
+    args: &[CallArgument],
+) -> Result<Vec<Option<usize>>> {
     let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
     places(procedure, &names, args)
 }
 
-fn system_places(procedure: &dyn SystemProcedure, args: &[CallArgument]) -> Result<Vec<Option<usize>>> {
+fn system_places(
+    procedure: &dyn SystemProcedure,
+    args: &[CallArgument],
+) -> Result<Vec<Option<usize>>> {
     let names: Vec<&str> = procedure.parameters().iter().map(|p| p.name).collect();
     places(procedure.name(), &names, args)
 }
@@ -498,7 +709,12 @@ fn missing_parameter(error: SqlError, text: &str) -> SqlError {
     if error.number != 201 {
         return error;
     }
-    let parameter = error.message.split('\'').nth(3).unwrap_or_default().to_string();
+    let parameter = error
+        .message
+        .split('\'')
+        .nth(3)
+        .unwrap_or_default()
+        .to_string();
     messages::error(8178, &[&text, &parameter])
 }
 

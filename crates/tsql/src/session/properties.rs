@@ -12,8 +12,14 @@ impl Execution<'_> {
     pub(crate) fn property_function(&self, name: &str, args: &[Value]) -> Result<Option<Value>> {
         Ok(Some(match name {
             "serverproperty" => self.server_property(text(args, 0).unwrap_or_default()),
-            "databasepropertyex" => self.database_property(text(args, 0).unwrap_or_default(), text(args, 1).unwrap_or_default()),
-            "databaseproperty" => match self.database_property(text(args, 0).unwrap_or_default(), text(args, 1).unwrap_or_default()) {
+            "databasepropertyex" => self.database_property(
+                text(args, 0).unwrap_or_default(),
+                text(args, 1).unwrap_or_default(),
+            ),
+            "databaseproperty" => match self.database_property(
+                text(args, 0).unwrap_or_default(),
+                text(args, 1).unwrap_or_default(),
+            ) {
                 Value::Variant(v) => v.value,
                 other => other,
             },
@@ -37,7 +43,9 @@ impl Execution<'_> {
             "edition" => words("Developer Edition (64-bit)"),
             "editionid" => big(-2_117_995_310),
             "engineedition" => number(3),
-            "machinename" | "servername" | "computernamephysicalnetbios" => words(&options.server_name),
+            "machinename" | "servername" | "computernamephysicalnetbios" => {
+                words(&options.server_name)
+            }
             "instancename" => Value::Null,
             "collation" => words("SQL_Latin1_General_CP1_CI_AS"),
             "collationid" => number(872_468_488),
@@ -47,9 +55,21 @@ impl Execution<'_> {
             "sqlcharsetname" => words("iso_1"),
             "sqlsortorder" => tiny(52),
             "sqlsortordername" => words("nocase_iso"),
-            "isclustered" | "ishadrenabled" | "isintegratedsecurityonly" | "issingleuser" | "isfulltextinstalled" | "isxtpsupported"
-            | "ispolybaseinstalled" | "isadvancedanalyticsinstalled" | "isbigdatacluster" | "islocaldb" | "istempdbmetadatamemoryoptimized"
-            | "isexternalauthenticationonly" | "isexternalgovernanceenabled" | "filestreamconfiguredlevel" | "filestreameffectivelevel" => number(0),
+            "isclustered"
+            | "ishadrenabled"
+            | "isintegratedsecurityonly"
+            | "issingleuser"
+            | "isfulltextinstalled"
+            | "isxtpsupported"
+            | "ispolybaseinstalled"
+            | "isadvancedanalyticsinstalled"
+            | "isbigdatacluster"
+            | "islocaldb"
+            | "istempdbmetadatamemoryoptimized"
+            | "isexternalauthenticationonly"
+            | "isexternalgovernanceenabled"
+            | "filestreamconfiguredlevel"
+            | "filestreameffectivelevel" => number(0),
             "processid" => number(std::process::id() as i32),
             "hadrmanagerstatus" => number(2),
             "licensetype" => words("DISABLED"),
@@ -78,7 +98,11 @@ impl Execution<'_> {
                 Some(RecoveryModel::BulkLogged) => "BULK_LOGGED",
                 _ => "SIMPLE",
             }),
-            "updateability" => words(if settings.is_some_and(|s| s.read_only) { "READ_ONLY" } else { "READ_WRITE" }),
+            "updateability" => words(if settings.is_some_and(|s| s.read_only) {
+                "READ_ONLY"
+            } else {
+                "READ_WRITE"
+            }),
             "useraccess" => words(match def.user_access {
                 daruma_catalog::UserAccess::Multi => "MULTI_USER",
                 daruma_catalog::UserAccess::Single => "SINGLE_USER",
@@ -88,15 +112,36 @@ impl Execution<'_> {
             "lcid" => number(def.collation.lcid() as i32),
             "comparisonstyle" => number(196_609),
             "sqlsortorder" => tiny(52),
-            "isautocreatestatistics" => number(i32::from(def.option_is_on("AUTO_CREATE_STATISTICS"))),
-            "isautoupdatestatistics" => number(i32::from(def.option_is_on("AUTO_UPDATE_STATISTICS"))),
+            "isautocreatestatistics" => {
+                number(i32::from(def.option_is_on("AUTO_CREATE_STATISTICS")))
+            }
+            "isautoupdatestatistics" => {
+                number(i32::from(def.option_is_on("AUTO_UPDATE_STATISTICS")))
+            }
             "isautoclose" => number(i32::from(def.option_is_on("AUTO_CLOSE"))),
             "isautoshrink" => number(i32::from(def.option_is_on("AUTO_SHRINK"))),
-            "isrecursivetriggersenabled" => number(i32::from(def.option_is_on("RECURSIVE_TRIGGERS"))),
-            "isnullconcat" | "isansinullsenabled" | "isansipaddingenabled" | "isansiwarningsenabled" | "isansinulldefault"
-            | "isarithmeticabortenabled" | "isquotedidentifiersenabled" | "isnumericroundabortenabled" | "isinstandby" | "isfulltextenabled"
-            | "ispublished" | "issubscribed" | "ismergepublished" | "issyncwithbackup" | "isclone" | "istornpagedetectionenabled"
-            | "isparameterizationforced" | "islocalcursorsdefault" | "isclosecursorsoncommitenabled" => number(0),
+            "isrecursivetriggersenabled" => {
+                number(i32::from(def.option_is_on("RECURSIVE_TRIGGERS")))
+            }
+            "isnullconcat"
+            | "isansinullsenabled"
+            | "isansipaddingenabled"
+            | "isansiwarningsenabled"
+            | "isansinulldefault"
+            | "isarithmeticabortenabled"
+            | "isquotedidentifiersenabled"
+            | "isnumericroundabortenabled"
+            | "isinstandby"
+            | "isfulltextenabled"
+            | "ispublished"
+            | "issubscribed"
+            | "ismergepublished"
+            | "issyncwithbackup"
+            | "isclone"
+            | "istornpagedetectionenabled"
+            | "isparameterizationforced"
+            | "islocalcursorsdefault"
+            | "isclosecursorsoncommitenabled" => number(0),
             _ => Value::Null,
         }
     }
@@ -104,7 +149,13 @@ impl Execution<'_> {
     fn connection_property(&self, name: &str) -> Value {
         let login = &self.state.entry.login;
         match name.to_ascii_lowercase().as_str() {
-            "net_transport" | "physical_net_transport" => words(if login.net_transport.is_empty() { "TCP" } else { &login.net_transport }),
+            "net_transport" | "physical_net_transport" => {
+                words(if login.net_transport.is_empty() {
+                    "TCP"
+                } else {
+                    &login.net_transport
+                })
+            }
             "protocol_type" => words("TSQL"),
             "auth_scheme" => words("SQL"),
             "client_net_address" => words(&login.client_address),

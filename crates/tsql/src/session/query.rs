@@ -101,8 +101,13 @@ impl Execution<'_> {
             s.quoted_identifier,
             s.numeric_roundabort,
         ];
-        let bits = flags.iter().fold(0u64, |bits, flag| (bits << 1) | u64::from(*flag));
-        let format = s.dateformat.bytes().fold(0u64, |n, b| (n << 8) | u64::from(b));
+        let bits = flags
+            .iter()
+            .fold(0u64, |bits, flag| (bits << 1) | u64::from(*flag));
+        let format = s
+            .dateformat
+            .bytes()
+            .fold(0u64, |n, b| (n << 8) | u64::from(b));
         PlanKey {
             database: self.current_database(),
             catalog_version: self.catalog_version(),
@@ -131,8 +136,15 @@ impl Execution<'_> {
     }
 
     /// SHOWPLAN_TEXT: the statement, then its operators. SHOWPLAN_ALL has more columns.
-    fn show_plan(&self, plan: &SelectPlan, statement: &Statement, form: Showplan) -> Result<Outcome> {
-        let text = self.running_batch().map_or(String::new(), |b| statement.span.text(&b.text).to_string());
+    fn show_plan(
+        &self,
+        plan: &SelectPlan,
+        statement: &Statement,
+        form: Showplan,
+    ) -> Result<Outcome> {
+        let text = self
+            .running_batch()
+            .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
         match form {
             Showplan::Text => {
                 self.one_column("StmtText", &[text])?;
@@ -143,9 +155,23 @@ impl Execution<'_> {
         Ok(Outcome::Nothing)
     }
 
+    /// SHOWPLAN of a statement that has no operators to show.
+    pub(crate) fn show_text(&self, statement: &Statement) -> Result<()> {
+        let text = self
+            .running_batch()
+            .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
+        let form = self.state.settings.borrow().showplan;
+        match form {
+            Showplan::Text => self.one_column("StmtText", &[text]),
+            _ => self.show_all(&text, &[]),
+        }
+    }
+
     fn one_column(&self, name: &str, lines: &[String]) -> Result<()> {
         self.send_columns(&[plain_column(name, DataType::NVARCHAR_MAX, true)])?;
-        lines.iter().try_for_each(|line| self.send_row(&[Value::str(line)]))?;
+        lines
+            .iter()
+            .try_for_each(|line| self.send_row(&[Value::str(line)]))?;
         let done = Done {
             kind: self.top(super::frame::Frame::done_kind),
             command: COMMAND_SELECT,
@@ -153,7 +179,8 @@ impl Execution<'_> {
             error: false,
             in_transaction: self.state.trancount.get() > 0,
         };
-        self.to_client(|sink| sink.done(done)).map_err(|_| client_gone())
+        self.to_client(|sink| sink.done(done))
+            .map_err(|_| client_gone())
     }
 
     fn show_all(&self, statement: &str, operators: &[String]) -> Result<()> {
@@ -183,7 +210,13 @@ impl Execution<'_> {
         for (node, line) in lines.enumerate() {
             let kind = if node == 0 { "SELECT" } else { "PLAN_ROW" };
             let mut row = vec![Value::Null; columns.len()];
-            let cells = [(0, Value::str(line)), (1, Value::Int(1)), (2, Value::Int(node as i32 + 1)), (15, Value::str(kind)), (16, Value::Bit(false))];
+            let cells = [
+                (0, Value::str(line)),
+                (1, Value::Int(1)),
+                (2, Value::Int(node as i32 + 1)),
+                (15, Value::str(kind)),
+                (16, Value::Bit(false)),
+            ];
             for (at, value) in cells {
                 if let Some(cell) = row.get_mut(at) {
                     *cell = value;

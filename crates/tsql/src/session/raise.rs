@@ -36,8 +36,14 @@ impl Execution<'_> {
     fn report_raised(&self, mut error: SqlError, raise: &ast::RaisError) -> Step<()> {
         self.locate(&mut error);
         if raise.log {
-            let text = format!("Error: {}, Severity: {}, State: {}.\n{}", error.number, error.class, error.state, error.message);
-            self.state.instance.log.write(&format!("spid{}", self.state.entry.spid), &text);
+            let text = format!(
+                "Error: {}, Severity: {}, State: {}.\n{}",
+                error.number, error.class, error.state, error.message
+            );
+            self.state
+                .instance
+                .log
+                .write(&format!("spid{}", self.state.entry.spid), &text);
         }
         if error.class >= 20 {
             self.send(&error)?;
@@ -49,7 +55,9 @@ impl Execution<'_> {
                 return Err(Stop::Caught(error));
             }
         } else {
-            self.state.last_error.set(if raise.set_error { error.number } else { 0 });
+            self.state
+                .last_error
+                .set(if raise.set_error { error.number } else { 0 });
         }
         let failed = error.class > 10;
         self.to_client(|sink| sink.message(&error))?;
@@ -76,15 +84,29 @@ impl Execution<'_> {
         if severity > 18 && !raise.log {
             return Err(messages::error(2754, &[&18]));
         }
-        let args = raise.args.iter().map(|a| self.evaluate_alone(a)).collect::<Result<Vec<_>>>()?;
+        let args = raise
+            .args
+            .iter()
+            .map(|a| self.evaluate_alone(a))
+            .collect::<Result<Vec<_>>>()?;
         let class = severity.clamp(0, 25) as u8;
         let state = state.clamp(0, 255) as u8;
         let (number, template) = match &message {
-            Value::Int(number) if *number >= 13_000 && *number != USER_MESSAGE => (*number, stored_message(*number, class, state)?),
+            Value::Int(number) if *number >= 13_000 && *number != USER_MESSAGE => {
+                (*number, stored_message(*number, class, state)?)
+            }
             Value::Int(number) => return Err(unknown_message(*number, class, state)),
-            other => (USER_MESSAGE, super::convert::to_text(other, from)?.unwrap_or_default()),
+            other => (
+                USER_MESSAGE,
+                super::convert::to_text(other, from)?.unwrap_or_default(),
+            ),
         };
-        Ok(SqlError::new(number, class, state, format_message(&template, &args)?))
+        Ok(SqlError::new(
+            number,
+            class,
+            state,
+            format_message(&template, &args)?,
+        ))
     }
 
     /// `RAISERROR 50001 'text'`.
@@ -114,7 +136,12 @@ impl Execution<'_> {
             Some(throw) => self.thrown(throw),
             None => match self.state.caught.borrow().last() {
                 Some(error) => Ok(error.clone()),
-                None => Err(SqlError::new(10704, 15, 1, "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the THROW statement inside a CATCH block, or add error parameters to the THROW statement.")),
+                None => Err(SqlError::new(
+                    10704,
+                    15,
+                    1,
+                    "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the THROW statement inside a CATCH block, or add error parameters to the THROW statement.",
+                )),
             },
         };
         let mut error = error.unwrap_or_else(|e| e);
@@ -144,7 +171,9 @@ impl Execution<'_> {
     fn thrown(&self, throw: &ast::Throw) -> Result<SqlError> {
         let number = self.number(&throw.number)?;
         if number < USER_MESSAGE {
-            let text = format!("Error number {number} in the THROW statement is outside the valid range. Specify an error number in the valid range of 50000 to 2147483647.");
+            let text = format!(
+                "Error number {number} in the THROW statement is outside the valid range. Specify an error number in the valid range of 50000 to 2147483647."
+            );
             return Err(SqlError::new(35_100, 16, 10, text));
         }
         let (message, from) = self.evaluate_alone(&throw.message)?;
@@ -181,7 +210,10 @@ impl Execution<'_> {
             }
         };
         let waited = clock.monotonic().saturating_sub(start);
-        instance.engine().waits().record(daruma_base::WaitKind::WaitFor, waited);
+        instance
+            .engine()
+            .waits()
+            .record(daruma_base::WaitKind::WaitFor, waited);
         self.state.entry.activity.lock().status = "running";
         result
     }
@@ -266,7 +298,10 @@ struct Spec {
 const WIDTH_MAX: usize = 2_047;
 
 impl Spec {
-    fn read<'v>(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, args: &mut impl Iterator<Item = &'v (Value, DataType)>) -> Result<Spec> {
+    fn read<'v>(
+        chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
+        args: &mut impl Iterator<Item = &'v (Value, DataType)>,
+    ) -> Result<Spec> {
         let mut spec = Spec::default();
         while let Some(flag) = chars.next_if(|c| "-+0# ".contains(*c)) {
             match flag {
@@ -290,7 +325,10 @@ impl Spec {
                 spec.kind = kind;
                 Ok(spec)
             }
-            other => Err(messages::error(2787, &[&format!("%{}", other.map_or(String::new(), String::from))])),
+            other => Err(messages::error(
+                2787,
+                &[&format!("%{}", other.map_or(String::new(), String::from))],
+            )),
         }
     }
 
@@ -305,7 +343,11 @@ impl Spec {
             's' | 'S' => self.text(value, *from)?,
             _ => self.digits(integer(value).ok_or_else(|| messages::error(2786, &[&1]))?),
         };
-        let fill = if self.zero && !self.left && self.kind != 's' { '0' } else { ' ' };
+        let fill = if self.zero && !self.left && self.kind != 's' {
+            '0'
+        } else {
+            ' '
+        };
         Ok(self.pad(text, fill))
     }
 
@@ -349,7 +391,10 @@ impl Spec {
 }
 
 /// A width or precision: digits, or `*` for the next argument.
-fn amount<'v>(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, args: &mut impl Iterator<Item = &'v (Value, DataType)>) -> Result<Option<usize>> {
+fn amount<'v>(
+    chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    args: &mut impl Iterator<Item = &'v (Value, DataType)>,
+) -> Result<Option<usize>> {
     if chars.next_if_eq(&'*').is_some() {
         let value = args.next().and_then(|(v, _)| integer(v));
         return Ok(Some(usize::try_from(value.unwrap_or(0)).unwrap_or(0)));
@@ -387,15 +432,31 @@ mod tests {
 
     #[test]
     fn formats_are_the_products() {
-        let f = |template: &str, args: &[(Value, DataType)]| format_message(template, args).unwrap();
+        let f =
+            |template: &str, args: &[(Value, DataType)]| format_message(template, args).unwrap();
         assert_eq!(f("%s has %d rows", &[text("t"), int(5)]), "t has 5 rows");
         assert_eq!(f("<<%7.3s>>", &[text("abcde")]), "<<    abc>>");
         assert_eq!(f("<<%-7s>>", &[text("abc")]), "<<abc    >>");
-        assert_eq!(f("<<%*.*s>>", &[int(7), int(3), text("abcde")]), "<<    abc>>");
-        assert_eq!(f("%05d|%-5d|%+d", &[int(42), int(42), int(42)]), "00042|42   |+42");
-        assert_eq!(f("%x %X %#x %o %u", &[int(255), int(255), int(255), int(8), int(-1)]), "ff FF 0xff 10 4294967295");
+        assert_eq!(
+            f("<<%*.*s>>", &[int(7), int(3), text("abcde")]),
+            "<<    abc>>"
+        );
+        assert_eq!(
+            f("%05d|%-5d|%+d", &[int(42), int(42), int(42)]),
+            "00042|42   |+42"
+        );
+        assert_eq!(
+            f(
+                "%x %X %#x %o %u",
+                &[int(255), int(255), int(255), int(8), int(-1)]
+            ),
+            "ff FF 0xff 10 4294967295"
+        );
         assert_eq!(f("100%% %s", &[]), "100% (null)");
-        assert_eq!(f("%I64d", &[(Value::BigInt(1 << 40), DataType::BigInt)]), "1099511627776");
+        assert_eq!(
+            f("%I64d", &[(Value::BigInt(1 << 40), DataType::BigInt)]),
+            "1099511627776"
+        );
     }
 
     #[test]

@@ -21,14 +21,21 @@ impl Execution<'_> {
         self.resolve_deep(database, name, 0)
     }
 
-    fn resolve_deep(&self, database: DatabaseId, name: &ObjectName, depth: u32) -> Result<Resolved> {
+    fn resolve_deep(
+        &self,
+        database: DatabaseId,
+        name: &ObjectName,
+        depth: u32,
+    ) -> Result<Resolved> {
         self.refuse_server(name)?;
         if name.is_temporary() {
             self.touched_private.set(true);
             let table = self.state.temp_table(&name.name.text);
             return table.map(Resolved::Table).ok_or_else(|| unknown(name));
         }
-        if name.is_bare() && let Some(table) = self.trigger_table(&name.name.text) {
+        if name.is_bare()
+            && let Some(table) = self.trigger_table(&name.name.text)
+        {
             self.touched_private.set(true);
             return Ok(Resolved::Virtual(table));
         }
@@ -38,7 +45,9 @@ impl Execution<'_> {
             return Ok(Resolved::Virtual(table));
         }
         let catalog = self.state.catalog(database)?;
-        let object = self.catalog_object(&catalog, database, name).ok_or_else(|| unknown(name))?;
+        let object = self
+            .catalog_object(&catalog, database, name)
+            .ok_or_else(|| unknown(name))?;
         match &object.kind {
             ObjectKind::Table(_) => match self.table_ref(database, &catalog, &object)? {
                 Some(table) => Ok(Resolved::Table(table)),
@@ -55,10 +64,16 @@ impl Execution<'_> {
     }
 
     /// System views: by schema, or (old names) without one.
-    fn virtual_table(&self, schema: Option<&str>, name: &str) -> Option<Arc<dyn crate::host::VirtualTable>> {
+    fn virtual_table(
+        &self,
+        schema: Option<&str>,
+        name: &str,
+    ) -> Option<Arc<dyn crate::host::VirtualTable>> {
         let registry = self.state.instance.registry();
         match schema {
-            Some(schema) if schema.eq_ignore_ascii_case("dbo") => registry.table("dbo", name).or_else(|| old_name(registry, name)),
+            Some(schema) if schema.eq_ignore_ascii_case("dbo") => registry
+                .table("dbo", name)
+                .or_else(|| old_name(registry, name)),
             Some(schema) => registry.table(schema, name),
             None => old_name(registry, name),
         }
@@ -67,13 +82,19 @@ impl Execution<'_> {
 
     pub(crate) fn refuse_server(&self, name: &ObjectName) -> Result<()> {
         match &name.server {
-            Some(server) if !server.is(&self.state.instance.options().server_name) => Err(messages::error(7202, &[&server.text])),
+            Some(server) if !server.is(&self.state.instance.options().server_name) => {
+                Err(messages::error(7202, &[&server.text]))
+            }
             _ => Ok(()),
         }
     }
 
     /// The database a name is in.
-    pub(crate) fn named_database(&self, current: DatabaseId, name: &ObjectName) -> Result<DatabaseId> {
+    pub(crate) fn named_database(
+        &self,
+        current: DatabaseId,
+        name: &ObjectName,
+    ) -> Result<DatabaseId> {
         let Some(database) = &name.database else {
             return Ok(current);
         };
@@ -84,12 +105,26 @@ impl Execution<'_> {
     }
 
     /// Schemas to look in, in order.
-    pub(crate) fn search_path(&self, catalog: &DatabaseCatalog, name: &ObjectName) -> Vec<SchemaId> {
+    pub(crate) fn search_path(
+        &self,
+        catalog: &DatabaseCatalog,
+        name: &ObjectName,
+    ) -> Vec<SchemaId> {
         match &name.schema {
-            Some(schema) => catalog.schema_named(&schema.text).map(|s| s.id).into_iter().collect(),
+            Some(schema) => catalog
+                .schema_named(&schema.text)
+                .map(|s| s.id)
+                .into_iter()
+                .collect(),
             None => {
                 // Modules look in their own schema first.
-                let own = self.top(|f| if f.kind == FrameKind::Batch { 0 } else { f.schema_id });
+                let own = self.top(|f| {
+                    if f.kind == FrameKind::Batch {
+                        0
+                    } else {
+                        f.schema_id
+                    }
+                });
                 let mut path = vec![SCHEMA_DBO];
                 if own != 0 && own != SCHEMA_DBO {
                     path.insert(0, own);
@@ -99,18 +134,30 @@ impl Execution<'_> {
         }
     }
 
-    pub(crate) fn catalog_object(&self, catalog: &DatabaseCatalog, _database: DatabaseId, name: &ObjectName) -> Option<Arc<Object>> {
+    pub(crate) fn catalog_object(
+        &self,
+        catalog: &DatabaseCatalog,
+        _database: DatabaseId,
+        name: &ObjectName,
+    ) -> Option<Arc<Object>> {
         let path = self.search_path(catalog, name);
-        path.iter().find_map(|schema| catalog.object_named(*schema, &name.name.text)).cloned()
+        path.iter()
+            .find_map(|schema| catalog.object_named(*schema, &name.name.text))
+            .cloned()
     }
 
     /// Any object by name, through synonyms, with its database.
-    pub(crate) fn find_object(&self, name: &ObjectName) -> Result<Option<(DatabaseId, Arc<Object>)>> {
+    pub(crate) fn find_object(
+        &self,
+        name: &ObjectName,
+    ) -> Result<Option<(DatabaseId, Arc<Object>)>> {
         let mut name = name.clone();
         let mut database = self.current_database();
         for _ in 0..=SYNONYM_DEPTH_MAX {
             self.refuse_server(&name)?;
-            if let Some(named) = &name.database && self.state.instance.database_named(&named.text).is_none() {
+            if let Some(named) = &name.database
+                && self.state.instance.database_named(&named.text).is_none()
+            {
                 return Ok(None);
             }
             database = self.named_database(database, &name)?;
@@ -119,7 +166,9 @@ impl Execution<'_> {
                 return Ok(None);
             };
             match &object.kind {
-                ObjectKind::Synonym { target } => name = parsed(parse_object_name(target, &ParseOptions::default()))?,
+                ObjectKind::Synonym { target } => {
+                    name = parsed(parse_object_name(target, &ParseOptions::default()))?
+                }
                 _ => return Ok(Some((database, object))),
             }
         }
@@ -134,7 +183,11 @@ impl Execution<'_> {
     }
 
     /// Schema id of a user schema by name; error 2760.
-    pub(crate) fn schema_for_creation(&self, catalog: &DatabaseCatalog, name: &ObjectName) -> Result<SchemaId> {
+    pub(crate) fn schema_for_creation(
+        &self,
+        catalog: &DatabaseCatalog,
+        name: &ObjectName,
+    ) -> Result<SchemaId> {
         match &name.schema {
             None => Ok(SCHEMA_DBO),
             Some(schema) => match catalog.schema_named(&schema.text) {
@@ -145,11 +198,15 @@ impl Execution<'_> {
     }
 }
 
-fn old_name<'r>(registry: &'r crate::instance::Registry, name: &str) -> Option<&'r Arc<dyn crate::host::VirtualTable>> {
+fn old_name<'r>(
+    registry: &'r crate::instance::Registry,
+    name: &str,
+) -> Option<&'r Arc<dyn crate::host::VirtualTable>> {
     let old = name.to_ascii_lowercase();
-    match old.starts_with("sys") || old.starts_with("fn_") {
-        true => registry.table("sys", name),
-        false => None,
+    match old.get(..3) {
+        Some("sys" | "fn_") => registry.table("sys", name),
+        Some("spt") => registry.table("dbo", name),
+        _ => None,
     }
 }
 

@@ -81,7 +81,8 @@ fn core_name(id: u16) -> Option<&'static str> {
 }
 
 pub(crate) fn is_core_procedure(name: &str) -> bool {
-    CORE.iter().any(|(_, n)| n.eq_ignore_ascii_case(name)) || name.eq_ignore_ascii_case("sp_reset_connection")
+    CORE.iter().any(|(_, n)| n.eq_ignore_ascii_case(name))
+        || name.eq_ignore_ascii_case("sp_reset_connection")
 }
 
 impl Execution<'_> {
@@ -117,7 +118,12 @@ impl Execution<'_> {
         self.state.frames.borrow_mut().push(frame);
     }
 
-    fn dispatch_rpc(&self, request: &RpcRequest, args: &[CallArgument], before: u32) -> Step<CallResult> {
+    fn dispatch_rpc(
+        &self,
+        request: &RpcRequest,
+        args: &[CallArgument],
+        before: u32,
+    ) -> Step<CallResult> {
         let name = match &request.procedure {
             RpcProcedure::Id(id) => match core_name(*id) {
                 Some(name) => return self.call_core(name, args),
@@ -140,7 +146,10 @@ impl Execution<'_> {
     fn rpc_done(&self, request: &RpcRequest, result: &CallResult) -> Step<()> {
         self.to_client(|sink| sink.return_status(result.status))?;
         for output in &result.outputs {
-            let sent_name = request.args.get(output.index).map_or("", |a| a.name.as_str());
+            let sent_name = request
+                .args
+                .get(output.index)
+                .map_or("", |a| a.name.as_str());
             let column = value_column(sent_name, output.data_type);
             let ordinal = u16::try_from(output.index).unwrap_or(u16::MAX);
             self.to_client(|sink| sink.return_value(ordinal, sent_name, &column, &output.value))?;
@@ -154,7 +163,13 @@ impl Execution<'_> {
 
     fn procedure_end(&self, error: bool) -> Step<()> {
         let in_transaction = self.state.trancount.get() > 0;
-        let done = Done { kind: DoneKind::Procedure, command: 0xE0, row_count: None, error, in_transaction };
+        let done = Done {
+            kind: DoneKind::Procedure,
+            command: 0xE0,
+            row_count: None,
+            error,
+            in_transaction,
+        };
         self.to_client(|sink| sink.done(done))
     }
 
@@ -175,12 +190,20 @@ impl Execution<'_> {
     fn executesql(&self, args: &[CallArgument]) -> Step<CallResult> {
         let text = self.text_argument(args, 0).map_err(|e| self.fail(e))?;
         let definitions = self.optional_text(args, 1).map_err(|e| self.fail(e))?;
-        let parameters = self.parameter_definitions(&definitions).map_err(|e| self.fail(e))?;
+        let parameters = self
+            .parameter_definitions(&definitions)
+            .map_err(|e| self.fail(e))?;
         self.run_with(&text, &parameters, args, 2)
     }
 
     /// Runs text with the arguments from `skip` on.
-    fn run_with(&self, text: &str, parameters: &[Parameter], args: &[CallArgument], skip: usize) -> Step<CallResult> {
+    fn run_with(
+        &self,
+        text: &str,
+        parameters: &[Parameter],
+        args: &[CallArgument],
+        skip: usize,
+    ) -> Step<CallResult> {
         let rest = args.get(skip..).unwrap_or_default();
         let mut result = self.run_dynamic(text, parameters, rest)?;
         result.outputs.iter_mut().for_each(|o| o.index += skip);
@@ -197,7 +220,10 @@ impl Execution<'_> {
     fn new_handle(&self, text: &str, definitions: &str) -> Result<i32> {
         let parameters = self.parameter_definitions(definitions)?;
         if let Err(errors) = self.state.instance.plans.batch(text, &self.parse_options()) {
-            return Err(errors.into_iter().next().unwrap_or_else(|| messages::error(8180, &[])));
+            return Err(errors
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| messages::error(8180, &[])));
         }
         let mut prepared = self.state.prepared.borrow_mut();
         if prepared.len() >= HANDLES_MAX {
@@ -205,7 +231,13 @@ impl Execution<'_> {
         }
         let handle = self.state.next_handle.get() + 1;
         self.state.next_handle.set(handle);
-        prepared.insert(handle, Prepared { text: Arc::from(text), parameters: Arc::new(parameters) });
+        prepared.insert(
+            handle,
+            Prepared {
+                text: Arc::from(text),
+                parameters,
+            },
+        );
         Ok(handle)
     }
 
@@ -235,7 +267,10 @@ impl Execution<'_> {
         let mut result = match result {
             Ok(result) => result,
             // The statement failed, the handle is good nevertheless.
-            Err(Stop::Statement | Stop::Scope) => CallResult { status: -6, outputs: Vec::new() },
+            Err(Stop::Statement | Stop::Scope) => CallResult {
+                status: -6,
+                outputs: Vec::new(),
+            },
             Err(stop) => return Err(stop),
         };
         result.outputs.insert(0, handle_output(handle));
@@ -247,7 +282,9 @@ impl Execution<'_> {
         let name = self.text_argument(args, 1).map_err(|e| self.fail(e))?;
         let parsed = parse_object_name(&name, &ParseOptions::default());
         let parsed = parsed.map_err(|_| self.fail(messages::error_state(2812, 62, &[&name])))?;
-        let handle = self.new_handle(&format!("EXEC {name}"), "").map_err(|e| self.fail(e))?;
+        let handle = self
+            .new_handle(&format!("EXEC {name}"), "")
+            .map_err(|e| self.fail(e))?;
         let mut result = self.call_procedure(&parsed, args.get(2..).unwrap_or_default())?;
         result.outputs.iter_mut().for_each(|o| o.index += 2);
         result.outputs.insert(0, handle_output(handle));
@@ -263,10 +300,19 @@ impl Execution<'_> {
     }
 
     fn text_argument(&self, args: &[CallArgument], index: usize) -> Result<String> {
-        let argument = args.get(index).ok_or_else(|| messages::error_state(201, 10, &[&"sp_executesql", &"@statement"]))?;
+        let argument = args
+            .get(index)
+            .ok_or_else(|| messages::error_state(201, 10, &[&"sp_executesql", &"@statement"]))?;
         match &argument.value {
-            Some(value @ Value::Str(_)) => Ok(super::convert::to_text(value, argument.data_type)?.unwrap_or_default()),
-            _ => Err(SqlError::new(214, 16, 2, "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.")),
+            Some(value @ Value::Str(_)) => {
+                Ok(super::convert::to_text(value, argument.data_type)?.unwrap_or_default())
+            }
+            _ => Err(SqlError::new(
+                214,
+                16,
+                2,
+                "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.",
+            )),
         }
     }
 
@@ -274,7 +320,12 @@ impl Execution<'_> {
         match args.get(index).and_then(|a| a.value.as_ref()) {
             Some(Value::Str(text)) => Ok(text.to_string()),
             Some(Value::Null) | None => Ok(String::new()),
-            Some(_) => Err(SqlError::new(214, 16, 3, "Procedure expects parameter '@params' of type 'ntext/nchar/nvarchar'.")),
+            Some(_) => Err(SqlError::new(
+                214,
+                16,
+                3,
+                "Procedure expects parameter '@params' of type 'ntext/nchar/nvarchar'.",
+            )),
         }
     }
 
@@ -291,10 +342,14 @@ impl Execution<'_> {
 
     fn transaction_request(&self, request: &TransactionRequest) -> Step<()> {
         match request {
-            TransactionRequest::Begin { isolation, name } => self.begin_from_client(*isolation, name),
+            TransactionRequest::Begin { isolation, name } => {
+                self.begin_from_client(*isolation, name)
+            }
             TransactionRequest::Commit { begin, .. } => {
                 match self.state.commit_transaction(None) {
-                    Ok(Some(id)) => self.to_client(|sink| sink.env_change(EnvChange::CommitTransaction(id)))?,
+                    Ok(Some(id)) => {
+                        self.to_client(|sink| sink.env_change(EnvChange::CommitTransaction(id)))?
+                    }
                     Ok(None) => {}
                     Err(error) => return Err(self.failed(0xD5, error)),
                 }
@@ -307,7 +362,9 @@ impl Execution<'_> {
                     false => self.state.rollback_named(name),
                 };
                 match ended {
-                    Ok(Some(id)) => self.to_client(|sink| sink.env_change(EnvChange::RollbackTransaction(id)))?,
+                    Ok(Some(id)) => {
+                        self.to_client(|sink| sink.env_change(EnvChange::RollbackTransaction(id)))?
+                    }
                     Ok(None) => {}
                     Err(error) => return Err(self.failed(0xD2, error)),
                 }
@@ -367,9 +424,16 @@ fn int_argument(args: &[CallArgument], index: usize) -> i32 {
 }
 
 fn handle_output(handle: i32) -> OutputValue {
-    OutputValue { index: 0, value: Value::Int(handle), data_type: DataType::Int }
+    OutputValue {
+        index: 0,
+        value: Value::Int(handle),
+        data_type: DataType::Int,
+    }
 }
 
 fn handle_result(handle: i32) -> CallResult {
-    CallResult { status: 0, outputs: vec![handle_output(handle)] }
+    CallResult {
+        status: 0,
+        outputs: vec![handle_output(handle)],
+    }
 }

@@ -80,8 +80,12 @@ impl SessionState {
     pub(crate) fn apply_lock_settings(&self) {
         let settings = self.settings.borrow();
         let owner = &self.entry.owner;
-        owner.lock_timeout_ms.store(settings.lock_timeout_ms, Ordering::Relaxed);
-        owner.deadlock_priority.store(settings.deadlock_priority, Ordering::Relaxed);
+        owner
+            .lock_timeout_ms
+            .store(settings.lock_timeout_ms, Ordering::Relaxed);
+        owner
+            .deadlock_priority
+            .store(settings.deadlock_priority, Ordering::Relaxed);
     }
 
     /// `@@OPTIONS`.
@@ -108,19 +112,27 @@ impl SessionState {
 impl Execution<'_> {
     pub(crate) fn run_set(&self, set: &SetStatement) -> Step<()> {
         match set {
-            SetStatement::Variable { name, op, value, .. } => {
+            SetStatement::Variable {
+                name, op, value, ..
+            } => {
                 self.quiet(|| self.set_value(name, *op, value))?;
                 self.state.row_count.set(1);
                 Ok(())
             }
-            SetStatement::Switch { options, on } => self.simple_set(|| options.iter().try_for_each(|o| self.switch(o, *on))),
+            SetStatement::Switch { options, on } => {
+                self.simple_set(|| options.iter().try_for_each(|o| self.switch(o, *on)))
+            }
             SetStatement::Statistics { options, on } => self.simple_set(|| {
                 options.iter().for_each(|o| self.statistics_option(o, *on));
                 Ok(())
             }),
             SetStatement::Value { option, value } => self.set_option(option, value),
-            SetStatement::TransactionIsolation(level) => self.simple_set(|| self.set_isolation(*level)),
-            SetStatement::IdentityInsert { table, on } => self.simple_set(|| self.set_identity_insert(table, *on)),
+            SetStatement::TransactionIsolation(level) => {
+                self.simple_set(|| self.set_isolation(*level))
+            }
+            SetStatement::IdentityInsert { table, on } => {
+                self.simple_set(|| self.set_identity_insert(table, *on))
+            }
             SetStatement::Offsets { .. } => self.simple_set(|| Ok(())),
             SetStatement::Cursor { .. } => Err(self.fail(messages::not_supported("CURSOR"))),
             SetStatement::Method { .. } | SetStatement::Property { .. } => {
@@ -169,8 +181,16 @@ impl Execution<'_> {
             "PARSEONLY" => settings.parseonly = on,
             "SHOWPLAN_TEXT" => settings.showplan = if on { Showplan::Text } else { Showplan::Off },
             "SHOWPLAN_ALL" => settings.showplan = if on { Showplan::All } else { Showplan::Off },
-            "ARITHIGNORE" | "NO_BROWSETABLE" | "FORCEPLAN" | "REMOTE_PROC_TRANSACTIONS" | "SHOWPLAN_XML" => {
-                self.state.extra.borrow_mut().switches.insert(option.to_string(), on);
+            "ARITHIGNORE"
+            | "NO_BROWSETABLE"
+            | "FORCEPLAN"
+            | "REMOTE_PROC_TRANSACTIONS"
+            | "SHOWPLAN_XML" => {
+                self.state
+                    .extra
+                    .borrow_mut()
+                    .switches
+                    .insert(option.to_string(), on);
             }
             other => return Err(messages::error(195, &[&other, &"SET option"])),
         }
@@ -218,7 +238,9 @@ impl Execution<'_> {
                 self.state.settings.borrow_mut().deadlock_priority = priority;
                 self.state.apply_lock_settings();
             }
-            "ROWCOUNT" => self.state.settings.borrow_mut().rowcount = self.option_number(value)?.max(0) as u64,
+            "ROWCOUNT" => {
+                self.state.settings.borrow_mut().rowcount = self.option_number(value)?.max(0) as u64
+            }
             "TEXTSIZE" => {
                 let size = self.option_number(value)?;
                 let size = if size == 0 { 4_096 } else { size };
@@ -233,7 +255,10 @@ impl Execution<'_> {
             }
             "DATEFORMAT" => {
                 let format = self.option_text(value)?.to_ascii_lowercase();
-                if !matches!(format.as_str(), "mdy" | "dmy" | "ymd" | "ydm" | "myd" | "dym") {
+                if !matches!(
+                    format.as_str(),
+                    "mdy" | "dmy" | "ymd" | "ydm" | "myd" | "dym"
+                ) {
                     return Err(messages::error(2741, &[&format]));
                 }
                 self.state.settings.borrow_mut().dateformat = format;
@@ -241,7 +266,11 @@ impl Execution<'_> {
             "CONTEXT_INFO" => self.set_context_info(value)?,
             other => {
                 let text = self.option_text(value)?;
-                self.state.extra.borrow_mut().values.insert(other.to_string(), text);
+                self.state
+                    .extra
+                    .borrow_mut()
+                    .values
+                    .insert(other.to_string(), text);
             }
         }
         Ok(())
@@ -251,7 +280,10 @@ impl Execution<'_> {
     fn set_language(&self, value: &SetValue) -> Result<Option<(String, String)>> {
         let wanted = self.option_text(value)?;
         let same = |name: &str| daruma_catalog::names_equal(name, &wanted);
-        let Some((name, _, format, first)) = LANGUAGES.iter().find(|(name, alias, ..)| same(name) || same(alias)) else {
+        let Some((name, _, format, first)) = LANGUAGES
+            .iter()
+            .find(|(name, alias, ..)| same(name) || same(alias))
+        else {
             return Err(messages::error(2740, &[&wanted]));
         };
         let mut settings = self.state.settings.borrow_mut();
@@ -300,7 +332,9 @@ impl Execution<'_> {
         };
         let transaction = self.state.transaction.borrow();
         let started = transaction.as_ref().filter(|t| !t.parts.is_empty());
-        if level == IsolationLevel::Snapshot && started.is_some_and(|t| t.isolation != IsolationLevel::Snapshot) {
+        if level == IsolationLevel::Snapshot
+            && started.is_some_and(|t| t.isolation != IsolationLevel::Snapshot)
+        {
             let name = self.state.database.borrow().name();
             return Err(messages::error(3951, &[&name]));
         }
@@ -321,7 +355,15 @@ impl Execution<'_> {
             (Some(other), true) if other != this => {
                 let other = self.table_by_id(other.0, other.1);
                 match other {
-                    Ok(other) => Err(messages::error(8107, &[&other.database.name(), &other.schema_name, &other.name, &name.dotted()])),
+                    Ok(other) => Err(messages::error(
+                        8107,
+                        &[
+                            &other.database.name(),
+                            &other.schema_name,
+                            &other.name,
+                            &name.dotted(),
+                        ],
+                    )),
                     // The other table is gone.
                     Err(_) => {
                         *slot = Some(this);
@@ -347,7 +389,10 @@ impl Execution<'_> {
                 let (value, from) = self.evaluate_alone(expr)?;
                 super::convert::to_int(&value, from).map(i64::from)
             }
-            SetValue::Word(word) => word.text.parse().map_err(|_| messages::error(102, &[&word.text])),
+            SetValue::Word(word) => word
+                .text
+                .parse()
+                .map_err(|_| messages::error(102, &[&word.text])),
         }
     }
 
@@ -376,7 +421,10 @@ fn set_ansi_defaults(settings: &mut SessionSettings, on: bool) {
 fn compound(name: &str, op: BinaryOp, value: &ast::Expr) -> ast::Expr {
     ast::Expr::Binary {
         op,
-        left: Box::new(ast::Expr::Variable { name: name.to_string(), span: ast::Span::default() }),
+        left: Box::new(ast::Expr::Variable {
+            name: name.to_string(),
+            span: ast::Span::default(),
+        }),
         right: Box::new(value.clone()),
         span: ast::Span::default(),
     }

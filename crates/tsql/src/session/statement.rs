@@ -6,7 +6,7 @@ use super::interpreter::Flow;
 use crate::ddl;
 use crate::dml::{self, DmlPlan};
 use crate::error::{Result, SqlError};
-use crate::host::VariableType;
+use crate::host::{Showplan, VariableType};
 use crate::messages;
 use crate::sink::EnvChange;
 use daruma_syntax::ast::{self, Statement, StatementKind, TransactionName};
@@ -27,9 +27,12 @@ mod command {
 
 impl Execution<'_> {
     pub(crate) fn run_statement(&self, statement: &Statement) -> Step<Flow> {
-        let settings = self.mode();
-        if settings.noexec && !is_session_statement(&statement.kind) {
-            return Ok(Flow::Next);
+        match self.mode() {
+            Mode::Skip if !is_session_statement(&statement.kind) => return Ok(Flow::Next),
+            Mode::ShowPlan if !is_session_statement(&statement.kind) => {
+                return self.show_statement(statement);
+            }
+            _ => {}
         }
         match &statement.kind {
             StatementKind::Block(body) | StatementKind::Atomic { body, .. } => self.run_list(body),
@@ -56,7 +59,9 @@ impl Execution<'_> {
             | StatementKind::BulkInsert(_)
             | StatementKind::Truncate(_) => self.run_change(statement),
             StatementKind::Declare(list) => list.iter().try_for_each(|d| self.run_declare(d)),
-            StatementKind::DeclareTable(d) => self.quiet(|| self.declare_table(&d.name, &d.definition)),
+            StatementKind::DeclareTable(d) => {
+                self.quiet(|| self.declare_table(&d.name, &d.definition))
+            }
             StatementKind::Set(set) => self.run_set(set),
             StatementKind::Throw(throw) => Err(self.run_throw(throw.as_ref())),
             StatementKind::RaisError(raise) => self.run_raiserror(raise),
@@ -64,7 +69,9 @@ impl Execution<'_> {
             StatementKind::WaitFor(wait) => self.run_waitfor(wait),
             StatementKind::Execute(exec) => self.run_execute(exec),
             StatementKind::BeginTransaction(begin) => {
-                let name = self.transaction_name(begin.name.as_ref()).map_err(|e| self.fail(e))?;
+                let name = self
+                    .transaction_name(begin.name.as_ref())
+                    .map_err(|e| self.fail(e))?;
                 if let Some(id) = s.begin_transaction(name) {
                     self.to_client(|sink| sink.env_change(EnvChange::BeginTransaction(id)))?;
                 }
@@ -73,8 +80,11 @@ impl Execution<'_> {
             StatementKind::Commit(commit) => self.run_commit(commit.delayed_durability),
             StatementKind::Rollback(name) => self.run_rollback(name.as_ref()),
             StatementKind::SaveTransaction(name) => {
-                let name = self.transaction_name(Some(name)).map_err(|e| self.fail(e))?;
-                s.save_transaction(&name.unwrap_or_default()).map_err(|e| self.fail(e))?;
+                let name = self
+                    .transaction_name(Some(name))
+                    .map_err(|e| self.fail(e))?;
+                s.save_transaction(&name.unwrap_or_default())
+                    .map_err(|e| self.fail(e))?;
                 self.succeed(command::BEGIN)
             }
             StatementKind::Use(name) => self.run_use(&name.text),
@@ -89,10 +99,18 @@ impl Execution<'_> {
             StatementKind::Dbcc(dbcc) => self.run_dbcc(dbcc),
             StatementKind::Grant(_) => self.succeed(0xCD),
             StatementKind::Principal(principal) => self.simple(|| self.run_principal(principal)),
-            StatementKind::ExecuteAs(_) | StatementKind::Revert { .. } => self.succeed(command::OTHER),
-            StatementKind::CreateDatabase(_) | StatementKind::AlterDatabase(_) => self.run_database(statement),
-            StatementKind::Drop(drop) if drop.kind == ast::DropKind::Database => self.run_database(statement),
-            StatementKind::Drop(drop) if is_principal_drop(&drop.kind) => self.simple(|| self.drop_principals(drop)),
+            StatementKind::ExecuteAs(_) | StatementKind::Revert { .. } => {
+                self.succeed(command::OTHER)
+            }
+            StatementKind::CreateDatabase(_) | StatementKind::AlterDatabase(_) => {
+                self.run_database(statement)
+            }
+            StatementKind::Drop(drop) if drop.kind == ast::DropKind::Database => {
+                self.run_database(statement)
+            }
+            StatementKind::Drop(drop) if is_principal_drop(&drop.kind) => {
+                self.simple(|| self.drop_principals(drop))
+            }
             kind if ddl::handles(kind) => self.run_ddl(statement),
             other => Err(self.fail(messages::not_supported(statement_name(other)))),
         }
@@ -101,7 +119,35 @@ impl Execution<'_> {
     /// Options that change what running means.
     fn mode(&self) -> Mode {
         let settings = self.state.settings.borrow();
-        Mode { noexec: settings.noexec || settings.parseonly }
+        match (
+            settings.noexec || settings.parseonly,
+            settings.showplan != Showplan::Off,
+        ) {
+            (true, _) => Mode::Skip,
+            (false, true) => Mode::ShowPlan,
+            (false, false) => Mode::Run,
+        }
+    }
+
+    /// SHOWPLAN: nothing runs; queries show their operators, other statements their text.
+    fn show_statement(&self, statement: &Statement) -> Step<Flow> {
+        match &statement.kind {
+            StatementKind::Select(query) => self.run_select(query, statement)?,
+            StatementKind::If(s) => {
+                self.run_statement(&s.then)?;
+                if let Some(otherwise) = &s.otherwise {
+                    self.run_statement(otherwise)?;
+                }
+            }
+            StatementKind::While(s) => drop(self.run_statement(&s.body)?),
+            StatementKind::TryCatch(s) => drop(self.run_list(&s.body)?),
+            // Variables must exist for the statements that follow.
+            StatementKind::Declare(_) | StatementKind::DeclareTable(_) => {
+                self.run_plain(statement)?
+            }
+            _ => self.show_text(statement).map_err(|e| self.fail(e))?,
+        }
+        Ok(Flow::Next)
     }
 
     /// DONE of a statement that went well.
@@ -167,7 +213,9 @@ impl Execution<'_> {
                     None => Ok(()),
                 }
             }),
-            ast::DeclarationKind::Table(definition) => self.quiet(|| self.declare_table(&declaration.name, definition)),
+            ast::DeclarationKind::Table(definition) => {
+                self.quiet(|| self.declare_table(&declaration.name, definition))
+            }
             ast::DeclarationKind::Cursor => Err(self.fail(messages::not_supported("CURSOR"))),
         }
     }
@@ -183,7 +231,12 @@ impl Execution<'_> {
     }
 
     fn declare_table(&self, name: &str, definition: &ast::TableDefinition) -> Result<()> {
-        let known = self.state.frames.borrow().last().is_some_and(|f| f.while_depth > 0 && f.variable(name).is_some());
+        let known = self
+            .state
+            .frames
+            .borrow()
+            .last()
+            .is_some_and(|f| f.while_depth > 0 && f.variable(name).is_some());
         if known {
             return Ok(());
         }
@@ -201,7 +254,12 @@ impl Execution<'_> {
         self.assign_value(name, value, from)
     }
 
-    pub(crate) fn assign_value(&self, name: &str, value: Value, from: daruma_value::DataType) -> Result<()> {
+    pub(crate) fn assign_value(
+        &self,
+        name: &str,
+        value: Value,
+        from: daruma_value::DataType,
+    ) -> Result<()> {
         use crate::host::Host;
         match self.variable_type(name) {
             Some(VariableType::Scalar(declared)) => {
@@ -254,6 +312,12 @@ impl Execution<'_> {
     /// INSERT, UPDATE or DELETE, by the plan kept with the batch if it is still right.
     fn run_dml(&self, statement: &Statement) -> Result<u64> {
         let plan = self.dml_plan(statement)?;
+        if self.state.settings.borrow().fmtonly {
+            if plan.returns_rows() {
+                self.send_columns(plan.output_columns())?;
+            }
+            return Ok(0);
+        }
         if !plan.returns_rows() {
             return dml::execute(&plan, self, None);
         }
@@ -301,7 +365,10 @@ impl Execution<'_> {
     /// IMPLICIT_TRANSACTIONS ON: statements that touch data begin a transaction that stays.
     pub(crate) fn begin_implicit(&self) -> Step<()> {
         let s = self.state;
-        if !s.settings.borrow().implicit_transactions || s.trancount.get() > 0 || s.transaction.borrow().is_some() {
+        if !s.settings.borrow().implicit_transactions
+            || s.trancount.get() > 0
+            || s.transaction.borrow().is_some()
+        {
             return Ok(());
         }
         match s.begin_transaction(None) {
@@ -343,7 +410,9 @@ impl Execution<'_> {
         }
         match self.transaction_name(name)? {
             Some(name) => self.state.rollback_named(&name),
-            None if self.state.trancount.get() == 0 && !self.in_trigger() => Err(messages::error(3903, &[])),
+            None if self.state.trancount.get() == 0 && !self.in_trigger() => {
+                Err(messages::error(3903, &[]))
+            }
             None => {
                 self.release_statement();
                 self.state.rollback_all()
@@ -366,7 +435,9 @@ impl Execution<'_> {
     fn run_ddl(&self, statement: &Statement) -> Step<()> {
         self.begin_implicit()?;
         let code = ddl::command_code(&statement.kind);
-        let text = self.running_batch().map_or(String::new(), |b| statement.span.text(&b.text).to_string());
+        let text = self
+            .running_batch()
+            .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
         match self.retry_on_change(|| self.atomic(|| self.change_definitions(statement, &text))) {
             Ok(()) => self.succeed(code),
             Err(error) => Err(self.failed(code, error)),
@@ -382,18 +453,27 @@ impl Execution<'_> {
     }
 }
 
-struct Mode {
-    noexec: bool,
+enum Mode {
+    Run,
+    /// NOEXEC and PARSEONLY.
+    Skip,
+    ShowPlan,
 }
 
 /// SET statements work under NOEXEC, so that it can be switched off again.
 fn is_session_statement(kind: &StatementKind) -> bool {
-    matches!(kind, StatementKind::Set(_) | StatementKind::Use(_) | StatementKind::Block(_))
+    matches!(
+        kind,
+        StatementKind::Set(_) | StatementKind::Use(_) | StatementKind::Block(_)
+    )
 }
 
 fn is_principal_drop(kind: &ast::DropKind) -> bool {
     use ast::DropKind::*;
-    matches!(kind, Login | User | Role | ServerRole | ApplicationRole | Credential)
+    matches!(
+        kind,
+        Login | User | Role | ServerRole | ApplicationRole | Credential
+    )
 }
 
 fn statement_name(kind: &StatementKind) -> &'static str {
@@ -401,13 +481,17 @@ fn statement_name(kind: &StatementKind) -> &'static str {
         StatementKind::Merge(_) => "MERGE",
         StatementKind::InsertBulk(_) => "INSERT BULK",
         StatementKind::TextPointer(_) => "READTEXT",
-        StatementKind::DeclareCursor(_) | StatementKind::Open(_) | StatementKind::Fetch(_) => "CURSOR",
+        StatementKind::DeclareCursor(_) | StatementKind::Open(_) | StatementKind::Fetch(_) => {
+            "CURSOR"
+        }
         StatementKind::Close(_) | StatementKind::Deallocate(_) => "CURSOR",
         StatementKind::CreateFunction(_) => "CREATE FUNCTION",
         StatementKind::Backup(_) => "BACKUP",
         StatementKind::Restore(_) => "RESTORE",
         StatementKind::CreateEndpoint(_) => "ENDPOINT",
-        StatementKind::CreateAvailabilityGroup(_) | StatementKind::AlterAvailabilityGroup(_) => "AVAILABILITY GROUP",
+        StatementKind::CreateAvailabilityGroup(_) | StatementKind::AlterAvailabilityGroup(_) => {
+            "AVAILABILITY GROUP"
+        }
         StatementKind::CreateXmlSchemaCollection(_) => "XML SCHEMA COLLECTION",
         _ => "statement",
     }

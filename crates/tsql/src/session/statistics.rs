@@ -26,13 +26,20 @@ pub(crate) fn count(reads: &mut Vec<TableReads>, table: &str, logical: u64, phys
             entry.logical += logical;
             entry.physical += physical;
         }
-        None => reads.push(TableReads { table: table.to_string(), scans: 1, logical, physical }),
+        None => reads.push(TableReads {
+            table: table.to_string(),
+            scans: 1,
+            logical,
+            physical,
+        }),
     }
 }
 
 impl Execution<'_> {
     pub(crate) fn start_statistics(&self) -> Started {
-        Started { at: self.state.instance.env().clock.monotonic() }
+        Started {
+            at: self.state.instance.env().clock.monotonic(),
+        }
     }
 
     /// Sends what the settings ask for.
@@ -43,13 +50,25 @@ impl Execution<'_> {
         };
         if io {
             let reads = std::mem::take(&mut *self.reads.borrow_mut());
-            reads.iter().rev().try_for_each(|r| self.send_located(info(3615, &io_line(r))))?;
+            reads
+                .iter()
+                .rev()
+                .try_for_each(|r| self.send_located(info(3615, &io_line(r))))?;
         }
         if time {
-            let elapsed = self.state.instance.env().clock.monotonic().saturating_sub(started.at);
+            let elapsed = self
+                .state
+                .instance
+                .env()
+                .clock
+                .monotonic()
+                .saturating_sub(started.at);
             // One thread runs the statement: the time it took is the best bound of its processor time that the
             // engine knows without asking the operating system.
-            self.send_located(info(3613, &time_line(elapsed.as_millis(), elapsed.as_millis())))?;
+            self.send_located(info(
+                3613,
+                &time_line(elapsed.as_millis(), elapsed.as_millis()),
+            ))?;
         }
         Ok(())
     }
@@ -61,8 +80,17 @@ impl Execution<'_> {
         if !self.state.settings.borrow().statistics_time {
             return Ok(());
         }
-        let ms = self.state.instance.env().clock.monotonic().saturating_sub(started.at).as_millis();
-        let text = format!("SQL Server parse and compile time: \n   CPU time = {ms} ms, elapsed time = {ms} ms.");
+        let ms = self
+            .state
+            .instance
+            .env()
+            .clock
+            .monotonic()
+            .saturating_sub(started.at)
+            .as_millis();
+        let text = format!(
+            "SQL Server parse and compile time: \n   CPU time = {ms} ms, elapsed time = {ms} ms."
+        );
         self.send_located(info(3612, &text))
     }
 }
@@ -79,7 +107,9 @@ fn io_line(r: &TableReads) -> String {
 }
 
 fn time_line(cpu_ms: u128, elapsed_ms: u128) -> String {
-    format!("\n SQL Server Execution Times:\n   CPU time = {cpu_ms} ms,  elapsed time = {elapsed_ms} ms.")
+    format!(
+        "\n SQL Server Execution Times:\n   CPU time = {cpu_ms} ms,  elapsed time = {elapsed_ms} ms."
+    )
 }
 
 #[cfg(test)]
@@ -92,8 +122,22 @@ mod tests {
         count(&mut reads, "t", 3, 1);
         count(&mut reads, "u", 2, 0);
         count(&mut reads, "t", 4, 0);
-        assert_eq!(reads[0], TableReads { table: "t".into(), scans: 2, logical: 7, physical: 1 });
-        assert!(io_line(&reads[1]).starts_with("Table 'u'. Scan count 1, logical reads 2, physical reads 0,"));
-        assert_eq!(time_line(1, 22), "\n SQL Server Execution Times:\n   CPU time = 1 ms,  elapsed time = 22 ms.");
+        assert_eq!(
+            reads[0],
+            TableReads {
+                table: "t".into(),
+                scans: 2,
+                logical: 7,
+                physical: 1
+            }
+        );
+        assert!(
+            io_line(&reads[1])
+                .starts_with("Table 'u'. Scan count 1, logical reads 2, physical reads 0,")
+        );
+        assert_eq!(
+            time_line(1, 22),
+            "\n SQL Server Execution Times:\n   CPU time = 1 ms,  elapsed time = 22 ms."
+        );
     }
 }

@@ -35,10 +35,18 @@ pub(crate) enum TempUndo {
 impl SessionState {
     pub(crate) fn temp_table(&self, name: &str) -> Option<TableRef> {
         if name.starts_with("##") {
-            return self.instance.global_temps.lock().get(&name_key(name)).map(|g| g.table.clone());
+            return self
+                .instance
+                .global_temps
+                .lock()
+                .get(&name_key(name))
+                .map(|g| g.table.clone());
         }
         let list = self.temps.borrow();
-        list.iter().rev().find(|t| names_equal(&t.table.name, name)).map(|t| t.table.clone())
+        list.iter()
+            .rev()
+            .find(|t| names_equal(&t.table.name, name))
+            .map(|t| t.table.clone())
     }
 
     /// Was a table of this name created in the frame that runs now?
@@ -47,15 +55,27 @@ impl SessionState {
             return self.temp_table(name).is_some();
         }
         let level = self.frames.borrow().len();
-        self.temps.borrow().iter().any(|t| t.level == level && names_equal(&t.table.name, name))
+        self.temps
+            .borrow()
+            .iter()
+            .any(|t| t.level == level && names_equal(&t.table.name, name))
     }
 
     pub(crate) fn add_temp(&self, table: TableRef) {
-        self.instance.temp_tables.lock().insert(table.object_id, table.clone());
+        self.instance
+            .temp_tables
+            .lock()
+            .insert(table.object_id, table.clone());
         if table.name.starts_with("##") {
             let key = name_key(&table.name);
-            let global = GlobalTemp { table, creator: self.entry.spid };
-            self.instance.global_temps.lock().insert(key.clone(), global);
+            let global = GlobalTemp {
+                table,
+                creator: self.entry.spid,
+            };
+            self.instance
+                .global_temps
+                .lock()
+                .insert(key.clone(), global);
             self.push_temp_undo(TempUndo::CreatedGlobal(key));
             self.instance.bump_catalog_version();
         } else {
@@ -73,10 +93,21 @@ impl SessionState {
     }
 
     fn set_temp_def(&self, id: i32, def: &Arc<TableDef>) {
-        for temp in self.temps.borrow_mut().iter_mut().filter(|t| t.table.object_id == id) {
+        for temp in self
+            .temps
+            .borrow_mut()
+            .iter_mut()
+            .filter(|t| t.table.object_id == id)
+        {
             temp.table.def = def.clone();
         }
-        for global in self.instance.global_temps.lock().values_mut().filter(|g| g.table.object_id == id) {
+        for global in self
+            .instance
+            .global_temps
+            .lock()
+            .values_mut()
+            .filter(|g| g.table.object_id == id)
+        {
             global.table.def = def.clone();
         }
         if let Some(table) = self.instance.temp_tables.lock().get_mut(&id) {
@@ -98,7 +129,10 @@ impl SessionState {
             self.instance.bump_catalog_version();
         } else {
             let mut list = self.temps.borrow_mut();
-            if let Some(at) = list.iter().position(|t| t.table.object_id == table.object_id) {
+            if let Some(at) = list
+                .iter()
+                .position(|t| t.table.object_id == table.object_id)
+            {
                 let temp = list.remove(at);
                 drop(list);
                 self.push_temp_undo(TempUndo::Dropped(Box::new(temp)));
@@ -109,7 +143,12 @@ impl SessionState {
     }
 
     /// Brings a counter back when the transaction rolls back.
-    pub(crate) fn remember_counter(&self, database: DatabaseId, id: CounterId, value: Option<i128>) {
+    pub(crate) fn remember_counter(
+        &self,
+        database: DatabaseId,
+        id: CounterId,
+        value: Option<i128>,
+    ) {
         self.push_temp_undo(TempUndo::Counter(database, id, value));
     }
 
@@ -128,13 +167,19 @@ impl SessionState {
                     self.instance.temp_tables.lock().remove(&id);
                 }
                 TempUndo::Dropped(temp) => {
-                    self.instance.temp_tables.lock().insert(temp.table.object_id, temp.table.clone());
+                    self.instance
+                        .temp_tables
+                        .lock()
+                        .insert(temp.table.object_id, temp.table.clone());
                     self.temps.borrow_mut().push(*temp);
                 }
                 TempUndo::Altered(id, def) => self.set_temp_def(id, &def),
                 TempUndo::CreatedGlobal(key) => {
                     if let Some(global) = self.instance.global_temps.lock().remove(&key) {
-                        self.instance.temp_tables.lock().remove(&global.table.object_id);
+                        self.instance
+                            .temp_tables
+                            .lock()
+                            .remove(&global.table.object_id);
                     }
                 }
                 TempUndo::Counter(database, id, value) => {
@@ -144,7 +189,10 @@ impl SessionState {
                     }
                 }
                 TempUndo::DroppedGlobal(key, global) => {
-                    self.instance.temp_tables.lock().insert(global.table.object_id, global.table.clone());
+                    self.instance
+                        .temp_tables
+                        .lock()
+                        .insert(global.table.object_id, global.table.clone());
                     self.instance.global_temps.lock().insert(key, *global);
                 }
             }
@@ -166,7 +214,11 @@ impl SessionState {
     pub(crate) fn drop_temps_above(&self, level: usize) -> Result<()> {
         let list: Vec<TableRef> = {
             let temps = self.temps.borrow();
-            temps.iter().filter(|t| t.level > level).map(|t| t.table.clone()).collect()
+            temps
+                .iter()
+                .filter(|t| t.level > level)
+                .map(|t| t.table.clone())
+                .collect()
         };
         if list.is_empty() {
             return Ok(());
@@ -181,7 +233,11 @@ impl SessionState {
     }
 
     /// Next value of a counter of a temporary table: kept in memory only.
-    pub(crate) fn next_temp_counter(&self, id: CounterId, next: impl FnOnce(Option<i128>) -> Result<i128>) -> Result<i128> {
+    pub(crate) fn next_temp_counter(
+        &self,
+        id: CounterId,
+        next: impl FnOnce(Option<i128>) -> Result<i128>,
+    ) -> Result<i128> {
         let mut counters = self.instance.temp_counters.lock();
         let value = next(counters.get(&id).copied())?;
         counters.insert(id, value);

@@ -58,7 +58,9 @@ impl Transaction {
     }
 
     fn part_mut(&mut self, database: DatabaseId) -> Option<&mut Part> {
-        self.parts.iter_mut().find(|p| p.open.storage.id() == database)
+        self.parts
+            .iter_mut()
+            .find(|p| p.open.storage.id() == database)
     }
 
     fn mark(&self) -> Mark {
@@ -66,7 +68,10 @@ impl Transaction {
             let changes = p.delta.as_ref().map_or(0, CatalogDelta::position);
             (p.open.storage.id(), p.txn.savepoint(), changes)
         };
-        Mark { parts: self.parts.iter().map(position).collect(), temp: self.temp_undo.len() }
+        Mark {
+            parts: self.parts.iter().map(position).collect(),
+            temp: self.temp_undo.len(),
+        }
     }
 }
 
@@ -147,7 +152,9 @@ impl SessionState {
         };
         self.trancount.set(0);
         let current = self.database.borrow().id();
-        transaction.parts.sort_by_key(|p| p.open.storage.id() == current);
+        transaction
+            .parts
+            .sort_by_key(|p| p.open.storage.id() == current);
         let mut failure = None;
         for part in &transaction.parts {
             match &failure {
@@ -172,7 +179,11 @@ impl SessionState {
             DelayedDurability::Allowed => Durability::Full,
         };
         let temporary = part.open.storage.id() == crate::instance::TEMPDB;
-        part.txn.commit(if temporary { Durability::Delayed } else { durability })?;
+        part.txn.commit(if temporary {
+            Durability::Delayed
+        } else {
+            durability
+        })?;
         if let Some(delta) = &part.delta {
             self.instance.publish(&part.open.catalog, delta.changes());
         }
@@ -216,9 +227,11 @@ impl SessionState {
             }
             return Ok(None);
         }
-        let outermost = self.transaction.borrow().as_ref().is_some_and(|t| {
-            t.name.as_deref().is_some_and(|n| names_equal(n, name))
-        });
+        let outermost = self
+            .transaction
+            .borrow()
+            .as_ref()
+            .is_some_and(|t| t.name.as_deref().is_some_and(|n| names_equal(n, name)));
         match outermost {
             true => self.rollback_all(),
             false => Err(messages::error(6401, &[&name])),
@@ -242,7 +255,10 @@ impl SessionState {
 
     /// Position to come back to when the statement that begins now fails.
     pub(crate) fn mark(&self) -> Mark {
-        self.transaction.borrow().as_ref().map_or_else(Mark::default, Transaction::mark)
+        self.transaction
+            .borrow()
+            .as_ref()
+            .map_or_else(Mark::default, Transaction::mark)
     }
 
     pub(crate) fn rollback_to(&self, mark: &Mark) -> Result<()> {
@@ -272,7 +288,12 @@ impl SessionState {
 
     /// The storage transaction in a database, begun if there is none yet.
     pub(crate) fn txn_in(&self, database: DatabaseId) -> Result<Txn> {
-        if let Some(part) = self.transaction.borrow().as_ref().and_then(|t| t.part(database)) {
+        if let Some(part) = self
+            .transaction
+            .borrow()
+            .as_ref()
+            .and_then(|t| t.part(database))
+        {
             return Ok(part.txn.clone());
         }
         self.ensure_transaction();
@@ -280,7 +301,12 @@ impl SessionState {
         let txn = open.storage.begin(&self.entry.owner);
         let start = txn.savepoint();
         if let Some(t) = self.transaction.borrow_mut().as_mut() {
-            t.parts.push(Part { open, txn: txn.clone(), start, delta: None });
+            t.parts.push(Part {
+                open,
+                txn: txn.clone(),
+                start,
+                delta: None,
+            });
         }
         Ok(txn)
     }
@@ -300,7 +326,10 @@ impl SessionState {
     /// Has the transaction changed definitions that nobody else sees yet?
     pub(crate) fn has_private_definitions(&self) -> bool {
         let changed = |p: &Part| p.delta.as_ref().is_some_and(|d| d.position() > 0);
-        self.transaction.borrow().as_ref().is_some_and(|t| t.parts.iter().any(changed))
+        self.transaction
+            .borrow()
+            .as_ref()
+            .is_some_and(|t| t.parts.iter().any(changed))
     }
 
     /// Makes a change of definitions part of the transaction.
@@ -311,7 +340,9 @@ impl SessionState {
         if let Some(t) = self.transaction.borrow_mut().as_mut()
             && let Some(part) = t.part_mut(database)
         {
-            let delta = part.delta.get_or_insert_with(|| CatalogDelta::new(open.catalog.current()));
+            let delta = part
+                .delta
+                .get_or_insert_with(|| CatalogDelta::new(open.catalog.current()));
             delta.push(change);
         }
         self.private_version.set(self.private_version.get() + 1);

@@ -38,7 +38,11 @@ impl TriggerTable {
             identity: false,
             computed: false,
         };
-        Some(TriggerTable { name, columns: rows.table.def.columns.iter().map(column).collect(), rows: rows_of.clone() })
+        Some(TriggerTable {
+            name,
+            columns: rows.table.def.columns.iter().map(column).collect(),
+            rows: rows_of.clone(),
+        })
     }
 }
 
@@ -51,23 +55,43 @@ impl VirtualTable for TriggerTable {
         &self.columns
     }
 
-    fn rows(&self, _host: &dyn Host, _database: DatabaseId, _arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
+    fn rows(
+        &self,
+        _host: &dyn Host,
+        _database: DatabaseId,
+        _arguments: &[Value],
+    ) -> Result<Vec<Vec<Value>>> {
         Ok((*self.rows).clone())
     }
 }
 
 impl Execution<'_> {
     /// Enabled triggers for an action, oldest first.
-    pub(crate) fn trigger_objects(&self, table: &TableRef, action: TriggerAction) -> Result<Vec<Arc<Object>>> {
+    pub(crate) fn trigger_objects(
+        &self,
+        table: &TableRef,
+        action: TriggerAction,
+    ) -> Result<Vec<Arc<Object>>> {
         if table.kind != TableKind::User {
             return Ok(Vec::new());
         }
         let catalog = self.state.catalog(table.database.id())?;
         let fires = |object: &&Arc<Object>| matches!(&object.kind, ObjectKind::Trigger(t) if is_for(t, action));
-        Ok(catalog.triggers_of(table.object_id).filter(fires).cloned().collect())
+        Ok(catalog
+            .triggers_of(table.object_id)
+            .filter(fires)
+            .cloned()
+            .collect())
     }
 
-    pub(crate) fn run_triggers(&self, table: &TableRef, action: TriggerAction, inserted: &[Vec<Value>], deleted: &[Vec<Value>], updated_columns: &[i32]) -> Result<()> {
+    pub(crate) fn run_triggers(
+        &self,
+        table: &TableRef,
+        action: TriggerAction,
+        inserted: &[Vec<Value>],
+        deleted: &[Vec<Value>],
+        updated_columns: &[i32],
+    ) -> Result<()> {
         let triggers = self.trigger_objects(table, action)?;
         if triggers.is_empty() {
             return Ok(());
@@ -83,14 +107,21 @@ impl Execution<'_> {
         if autocommit {
             self.state.trancount.set(1);
         }
-        let result = triggers.iter().try_for_each(|trigger| self.run_trigger(trigger, table, &rows));
+        let result = triggers
+            .iter()
+            .try_for_each(|trigger| self.run_trigger(trigger, table, &rows));
         if autocommit && self.state.trancount.get() == 1 {
             self.state.trancount.set(0);
         }
         result
     }
 
-    fn run_trigger(&self, object: &Arc<Object>, table: &TableRef, rows: &Arc<TriggerRows>) -> Result<()> {
+    fn run_trigger(
+        &self,
+        object: &Arc<Object>,
+        table: &TableRef,
+        rows: &Arc<TriggerRows>,
+    ) -> Result<()> {
         let ObjectKind::Trigger(trigger) = &object.kind else {
             return Ok(());
         };
@@ -102,7 +133,8 @@ impl Execution<'_> {
             return Err(messages::error(217, &[&NESTING_MAX]));
         }
         let batch = self.module_batch(&trigger.module)?;
-        let Some(StatementKind::CreateTrigger(create)) = batch.statements.first().map(|s| &s.kind) else {
+        let Some(StatementKind::CreateTrigger(create)) = batch.statements.first().map(|s| &s.kind)
+        else {
             return Err(messages::error(208, &[&object.name]));
         };
         let ModuleBody::Statements(body) = &create.body else {
@@ -132,7 +164,12 @@ impl Execution<'_> {
 
     /// Direct recursion is off unless the database asks for it.
     fn is_recursive(&self, trigger: i32, table: &TableRef) -> Result<bool> {
-        let running = self.state.frames.borrow().iter().any(|f| f.kind == FrameKind::Trigger && f.object_id == trigger);
+        let running = self
+            .state
+            .frames
+            .borrow()
+            .iter()
+            .any(|f| f.kind == FrameKind::Trigger && f.object_id == trigger);
         if !running {
             return Ok(false);
         }
@@ -177,7 +214,12 @@ fn ended_by(stop: &Stop) -> SqlError {
         Stop::Cancelled => 23,
         _ => 16,
     };
-    SqlError::new(TRIGGER_ENDED, class, 1, "The batch was ended inside a trigger.")
+    SqlError::new(
+        TRIGGER_ENDED,
+        class,
+        1,
+        "The batch was ended inside a trigger.",
+    )
 }
 
 fn is_for(trigger: &TriggerDef, action: TriggerAction) -> bool {

@@ -71,7 +71,10 @@ fn decimal(args: &[i64]) -> Result<DataType> {
     if !(0..=precision).contains(&scale) {
         return Err(messages::error(2751, &[&1, &scale, &precision]));
     }
-    Ok(DataType::Decimal { precision: precision as u8, scale: scale as u8 })
+    Ok(DataType::Decimal {
+        precision: precision as u8,
+        scale: scale as u8,
+    })
 }
 
 fn float(args: &[i64]) -> Result<DataType> {
@@ -90,7 +93,13 @@ fn scaled(args: &[i64], make: impl Fn(u8) -> DataType) -> Result<DataType> {
     }
 }
 
-fn length(args: &[i64], max: i64, large: bool, make: impl Fn(Len) -> DataType, name: &str) -> Result<DataType> {
+fn length(
+    args: &[i64],
+    max: i64,
+    large: bool,
+    make: impl Fn(Len) -> DataType,
+    name: &str,
+) -> Result<DataType> {
     match args {
         [] => Ok(make(Len(1))),
         [-1] if large => Ok(make(Len::MAX)),
@@ -159,7 +168,12 @@ impl Execution<'_> {
         self.resolve_type_name(schema, &name.name.text, &args)
     }
 
-    pub(crate) fn resolve_type_name(&self, schema: Option<&str>, name: &str, args: &[i64]) -> Result<(DataType, Option<bool>, Option<i32>)> {
+    pub(crate) fn resolve_type_name(
+        &self,
+        schema: Option<&str>,
+        name: &str,
+        args: &[i64],
+    ) -> Result<(DataType, Option<bool>, Option<i32>)> {
         let builtin = schema.is_none_or(|s| s.eq_ignore_ascii_case("sys"));
         if builtin && let Some(found) = named_type(name, args) {
             let alias = name.eq_ignore_ascii_case("sysname");
@@ -171,9 +185,15 @@ impl Execution<'_> {
             None => Some(SCHEMA_DBO),
         };
         let found = schema_id.and_then(|id| catalog.type_named(id, name));
-        let found = found.or_else(|| catalog.type_named(SCHEMA_SYS, name).filter(|_| schema.is_none()));
+        let found = found.or_else(|| {
+            catalog
+                .type_named(SCHEMA_SYS, name)
+                .filter(|_| schema.is_none())
+        });
         match found {
-            Some(def) if def.table.is_none() => Ok((def.data_type, Some(def.nullable), Some(def.id))),
+            Some(def) if def.table.is_none() => {
+                Ok((def.data_type, Some(def.nullable), Some(def.id)))
+            }
             _ => {
                 let full = schema.map_or(name.to_string(), |s| format!("{s}.{name}"));
                 Err(messages::error(2715, &[&1, &full]))
@@ -190,9 +210,18 @@ mod tests {
     fn names_and_limits() {
         let t = |name: &str, args: &[i64]| named_type(name, args).unwrap();
         assert_eq!(t("NVarChar", &[-1]).unwrap(), DataType::NVARCHAR_MAX);
-        assert_eq!(t("numeric", &[]).unwrap(), DataType::Decimal { precision: 18, scale: 0 });
+        assert_eq!(
+            t("numeric", &[]).unwrap(),
+            DataType::Decimal {
+                precision: 18,
+                scale: 0
+            }
+        );
         assert_eq!(t("float", &[24]).unwrap(), DataType::Real);
-        assert_eq!(t("datetime2", &[3]).unwrap(), DataType::DateTime2 { scale: 3 });
+        assert_eq!(
+            t("datetime2", &[3]).unwrap(),
+            DataType::DateTime2 { scale: 3 }
+        );
         assert_eq!(t("decimal", &[39, 0]).unwrap_err().number, 2750);
         assert_eq!(t("decimal", &[10, 11]).unwrap_err().number, 2751);
         assert_eq!(t("varchar", &[9_000]).unwrap_err().number, 131);
@@ -202,8 +231,26 @@ mod tests {
 
     #[test]
     fn integers_fit_or_overflow() {
-        assert_eq!(integer_value(255, DataType::TinyInt).unwrap(), Value::TinyInt(255));
-        assert_eq!(integer_value(256, DataType::TinyInt).unwrap_err().number, 8115);
-        assert_eq!(checked_integer(10, DataType::Decimal { precision: 1, scale: 0 }, "x").unwrap_err().number, 8115);
+        assert_eq!(
+            integer_value(255, DataType::TinyInt).unwrap(),
+            Value::TinyInt(255)
+        );
+        assert_eq!(
+            integer_value(256, DataType::TinyInt).unwrap_err().number,
+            8115
+        );
+        assert_eq!(
+            checked_integer(
+                10,
+                DataType::Decimal {
+                    precision: 1,
+                    scale: 0
+                },
+                "x"
+            )
+            .unwrap_err()
+            .number,
+            8115
+        );
     }
 }

@@ -8,7 +8,9 @@
 use daruma_base::Env;
 use daruma_sim::SimDisk;
 use daruma_tsql::error::{Result, SqlError};
-use daruma_tsql::instance::{Instance, InstanceOptions, LoginInfo, PasswordHasher, ShutdownRequest};
+use daruma_tsql::instance::{
+    Instance, InstanceOptions, LoginInfo, PasswordHasher, ShutdownRequest,
+};
 use daruma_tsql::session::{RequestEnd, RpcRequest, Session, TransactionRequest};
 use daruma_tsql::sink::{Done, EnvChange, OutputColumn, Sink};
 use daruma_value::convert::{ConvertContext, convert};
@@ -43,7 +45,11 @@ impl Server {
     pub fn with_seed(seed: u64) -> Server {
         let disk = SimDisk::new(seed);
         let instance = start(&daruma_sim::env(&disk, seed));
-        Server { disk, instance, seed }
+        Server {
+            disk,
+            instance,
+            seed,
+        }
     }
 
     pub fn connect(&self) -> Client {
@@ -60,16 +66,28 @@ impl Server {
             ..LoginInfo::default()
         };
         let session = Session::new(&self.instance, login).expect("login");
-        Client { session, sink: TextSink::default(), ended: RequestEnd::Completed }
+        Client {
+            session,
+            sink: TextSink::default(),
+            ended: RequestEnd::Completed,
+        }
     }
 
     /// Power failure, then a start over what the disk kept.
     pub fn crash(self) -> Server {
         self.disk.crash();
-        let Server { disk, instance, seed } = self;
+        let Server {
+            disk,
+            instance,
+            seed,
+        } = self;
         drop(instance);
         let instance = start(&daruma_sim::env(&disk, seed + 1));
-        Server { disk, instance, seed: seed + 1 }
+        Server {
+            disk,
+            instance,
+            seed: seed + 1,
+        }
     }
 
     /// As `restart`, after closing a connection.
@@ -80,11 +98,21 @@ impl Server {
 
     /// Clean stop and start.
     pub fn restart(self) -> Server {
-        self.instance.close(ShutdownRequest::Orderly).expect("close");
-        let Server { disk, instance, seed } = self;
+        self.instance
+            .close(ShutdownRequest::Orderly)
+            .expect("close");
+        let Server {
+            disk,
+            instance,
+            seed,
+        } = self;
         drop(instance);
         let instance = start(&daruma_sim::env(&disk, seed + 1));
-        Server { disk, instance, seed: seed + 1 }
+        Server {
+            disk,
+            instance,
+            seed: seed + 1,
+        }
     }
 }
 
@@ -158,14 +186,26 @@ pub fn show(value: &Value, data_type: DataType) -> String {
             let digits: String = bytes.iter().map(|b| format!("{b:02X}")).collect();
             format!("0x{digits}")
         }
-        Value::Float(_) | Value::Real(_) | Value::Money(_) | Value::SmallMoney(_) => text_of(value, data_type),
+        Value::Float(_) | Value::Real(_) | Value::Money(_) | Value::SmallMoney(_) => {
+            text_of(value, data_type)
+        }
         other => text_of(other, data_type),
     }
 }
 
 fn text_of(value: &Value, data_type: DataType) -> String {
-    let style = if data_type.is_temporal() { Some(121) } else { None };
-    match convert(value, data_type, DataType::NVARCHAR_MAX, style, &ConvertContext::default()) {
+    let style = if data_type.is_temporal() {
+        Some(121)
+    } else {
+        None
+    };
+    match convert(
+        value,
+        data_type,
+        DataType::NVARCHAR_MAX,
+        style,
+        &ConvertContext::default(),
+    ) {
         Ok(Value::Str(text)) => text.to_string(),
         other => format!("{other:?}"),
     }
@@ -174,12 +214,25 @@ fn text_of(value: &Value, data_type: DataType) -> String {
 impl Sink for TextSink {
     fn columns(&mut self, columns: &[OutputColumn]) -> Result<()> {
         self.types = columns.iter().map(|c| c.data_type).collect();
-        let names: Vec<&str> = columns.iter().map(|c| if c.name.is_empty() { "(no name)" } else { c.name.as_str() }).collect();
+        let names: Vec<&str> = columns
+            .iter()
+            .map(|c| {
+                if c.name.is_empty() {
+                    "(no name)"
+                } else {
+                    c.name.as_str()
+                }
+            })
+            .collect();
         self.line(&names.join(" | "))
     }
 
     fn row(&mut self, values: &[Value]) -> Result<()> {
-        let cells: Vec<String> = values.iter().zip(&self.types).map(|(v, t)| show(v, *t)).collect();
+        let cells: Vec<String> = values
+            .iter()
+            .zip(&self.types)
+            .map(|(v, t)| show(v, *t))
+            .collect();
         self.line(&cells.join(" | "))
     }
 
@@ -196,8 +249,14 @@ impl Sink for TextSink {
         if message.class <= 10 && matches!(message.number, 0 | 50_000) {
             return self.line(&message.message);
         }
-        let procedure = message.procedure.as_ref().map_or(String::new(), |p| format!(", Procedure {p}"));
-        self.line(&format!("Msg {}, Level {}, State {}{procedure}, Line {}", message.number, message.class, message.state, message.line))?;
+        let procedure = message
+            .procedure
+            .as_ref()
+            .map_or(String::new(), |p| format!(", Procedure {p}"));
+        self.line(&format!(
+            "Msg {}, Level {}, State {}{procedure}, Line {}",
+            message.number, message.class, message.state, message.line
+        ))?;
         self.line(&message.message)
     }
 
@@ -215,7 +274,13 @@ impl Sink for TextSink {
         }
     }
 
-    fn return_value(&mut self, _ordinal: u16, name: &str, column: &OutputColumn, value: &Value) -> Result<()> {
+    fn return_value(
+        &mut self,
+        _ordinal: u16,
+        name: &str,
+        column: &OutputColumn,
+        value: &Value,
+    ) -> Result<()> {
         let text = show(value, column.data_type);
         self.line(&format!("{name} = {text}"))
     }
@@ -224,4 +289,3 @@ impl Sink for TextSink {
         Ok(())
     }
 }
-
