@@ -381,7 +381,10 @@ fn describe(lock: &LockInfo) -> ShownLock {
     match &lock.resource {
         LockDescription::Resource(LockResource::Database) => shown("DATABASE", String::new(), 0),
         LockDescription::Resource(LockResource::Object(id)) => shown("OBJECT", String::new(), i64::from(*id) as u64),
-        LockDescription::Resource(LockResource::Name(name)) => shown("APPLICATION", application_name(name), 0),
+        LockDescription::Resource(LockResource::Name(name)) => match name.strip_prefix("application ") {
+            Some(rest) => shown("APPLICATION", application_name(rest), 0),
+            None => shown("METADATA", name.clone(), 0),
+        },
         LockDescription::Resource(LockResource::Key { tree, key }) => {
             shown("KEY", format!("({})", key_hash(key)), (1 << 56) | tree.0.to_u64())
         }
@@ -391,7 +394,8 @@ fn describe(lock: &LockInfo) -> ShownLock {
 }
 
 /// `principal:[name]:(hash)`, as the product describes application locks.
-fn application_name(name: &str) -> String {
+fn application_name(lock: &str) -> String {
+    let name = lock.split_once(' ').map_or(lock, |(_, name)| name);
     let shown: String = name.chars().take(32).collect();
     format!("0:[{shown}]:({:08x})", fnv(name.as_bytes()) as u32)
 }

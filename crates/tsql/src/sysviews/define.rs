@@ -5,7 +5,7 @@
 //! what it knows. Values are converted to the column's type when they are set, so a row always fits its description.
 //!
 //! Grammar of a description: `name type[?] [= default]`, separated by semicolons. `?` marks a nullable column. Without
-//! a default a nullable column is NULL and another one zero or empty.
+//! a default a nullable column is NULL and another one zero or empty. A `~` in a name stands for a blank.
 //!
 //! Invariant: every description parses (test over all views).
 
@@ -26,7 +26,6 @@ pub(crate) struct View {
     pub columns: &'static str,
     /// Fewest and most arguments of a function; both 0 for a view.
     pub arguments: (usize, usize),
-    pub is_function: bool,
     pub fill: Fill,
 }
 
@@ -38,11 +37,11 @@ impl View {
     }
 
     pub const fn new(schema: &'static str, name: &'static str, columns: &'static str, fill: Fill) -> View {
-        View { schema, name, columns, arguments: (0, 0), is_function: false, fill }
+        View { schema, name, columns, arguments: (0, 0), fill }
     }
 
     pub const fn function(name: &'static str, arguments: (usize, usize), columns: &'static str, fill: Fill) -> View {
-        View { schema: "sys", name, columns, arguments, is_function: true, fill }
+        View { schema: "sys", name, columns, arguments, fill }
     }
 
     /// A view that is there and has no rows.
@@ -59,24 +58,35 @@ pub(crate) fn nothing(_: &Source<'_>, _: &mut Rows<'_>) -> Result<()> {
 /// A view with its description parsed, on first use.
 pub(crate) struct Registered {
     view: &'static View,
-    parsed: OnceLock<Parsed>,
+    shape: OnceLock<Shape>,
 }
 
-struct Parsed {
-    columns: Vec<OutputColumn>,
+/// Columns and the row of defaults: a description, parsed.
+pub(crate) struct Shape {
+    pub columns: Vec<OutputColumn>,
     template: Vec<Value>,
+}
+
+impl Shape {
+    pub fn new(description: &'static str) -> Shape {
+        let (columns, template) = parse(description).map(|c| (c.column, c.default)).unzip();
+        Shape { columns, template }
+    }
+
+    pub fn fill(&self, fill: impl FnOnce(&mut Rows<'_>) -> Result<()>) -> Result<Vec<Vec<Value>>> {
+        let mut rows = Rows { columns: &self.columns, template: &self.template, list: Vec::new(), hint: 0 };
+        fill(&mut rows)?;
+        Ok(rows.list)
+    }
 }
 
 impl Registered {
     pub fn new(view: &'static View) -> Registered {
-        Registered { view, parsed: OnceLock::new() }
+        Registered { view, shape: OnceLock::new() }
     }
 
-    fn parsed(&self) -> &Parsed {
-        self.parsed.get_or_init(|| {
-            let (columns, template) = parse(self.view.columns).map(|c| (c.column, c.default)).unzip();
-            Parsed { columns, template }
-        })
+    fn shape(&self) -> &Shape {
+        self.shape.get_or_init(|| Shape::new(self.view.columns))
     }
 }
 
@@ -86,7 +96,7 @@ impl VirtualTable for Registered {
     }
 
     fn columns(&self) -> &[OutputColumn] {
-        &self.parsed().columns
+        &self.shape().columns
     }
 
     fn arguments(&self) -> RangeInclusive<usize> {
@@ -95,11 +105,8 @@ impl VirtualTable for Registered {
     }
 
     fn rows(&self, host: &dyn Host, database: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
-        let parsed = self.parsed();
         let source = Source::new(host, database, arguments);
-        let mut rows = Rows { columns: &parsed.columns, template: &parsed.template, list: Vec::new(), hint: 0 };
-        (self.view.fill)(&source, &mut rows)?;
-        Ok(rows.list)
+        self.shape().fill(|rows| (self.view.fill)(&source, rows))
     }
 }
 
@@ -139,10 +146,6 @@ impl Rows<'_> {
             Some(_) => self.set(name, cell),
             None => self,
         }
-    }
-
-    pub fn has(&self, name: &str) -> bool {
-        self.position(name).is_some()
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -297,6 +300,12 @@ impl From<String> for Cell {
     }
 }
 
+impl From<(DataType, Value)> for Cell {
+    fn from((data_type, value): (DataType, Value)) -> Cell {
+        Cell::Typed(data_type, value)
+    }
+}
+
 impl From<Vec<u8>> for Cell {
     fn from(bytes: Vec<u8>) -> Cell {
         Cell::Bytes(bytes)
@@ -344,7 +353,7 @@ fn described(name: &str, data_type: DataType, nullable: bool, default: Option<&s
         None => zero(data_type),
     };
     let column = OutputColumn {
-        name: name.to_string(),
+        name: name.replace('~', " "),
         data_type,
         collation: CollationId::DEFAULT,
         nullable,
@@ -354,7 +363,7 @@ fn described(name: &str, data_type: DataType, nullable: bool, default: Option<&s
     Described { column, default }
 }
 
-fn default_value(text: &str, data_type: DataType) -> Value {
+pub(crate) fn default_value(text: &str, data_type: DataType) -> Value {
     match text.parse::<i64>() {
         Ok(n) => Cell::from(n).into_value(data_type),
         Err(_) => Cell::from(text).into_value(data_type),

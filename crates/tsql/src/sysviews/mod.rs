@@ -5,7 +5,8 @@
 //! The views list themselves: `sys.all_views`, `sys.all_columns` and `sys.all_objects` read the registry.
 //!
 //! Map: `databases`, `objects`, `columns`, `indexes`, `constraints`, `principals`, `server`, `activity` (sessions,
-//! locks, transactions), `log`, `information_schema`, `old` (names of SQL Server 2000), `empty` (features that are not
+//! locks, transactions), `log`, `information_schema`, `old` (names of SQL Server 2000), `odbc` (types and
+//! columns as the catalogue procedures show them), `empty` (features that are not
 //! here), `names` (ids of system objects).
 
 mod activity;
@@ -19,14 +20,16 @@ mod information_schema;
 mod log;
 mod names;
 mod objects;
+mod odbc;
 mod old;
 mod principals;
 mod server;
 mod source;
 
 pub use names::{SystemObject, system_object_by_id, system_object_id, system_objects};
-pub(crate) use columns::{BUILT_IN, built_in_ids};
-pub(crate) use log::{lsn_text, percent};
+pub(crate) use define::{Rows, Shape, default_value, parse_type};
+pub(crate) use log::{lsn_text, percent, vlf_parity, vlf_status};
+pub(crate) use source::Source;
 
 use crate::instance::Registry;
 use define::{Registered, View};
@@ -43,6 +46,7 @@ const ALL: &[&[View]] = &[
     activity::VIEWS,
     log::VIEWS,
     information_schema::VIEWS,
+    odbc::VIEWS,
     old::VIEWS,
     empty::VIEWS,
 ];

@@ -4,7 +4,7 @@ use super::define::{Rows, View};
 use super::names::SystemObject;
 use super::source::{ObjectLine, Source, sorted_objects, table_type_object_id, type_description, user_type_id};
 use crate::error::Result;
-use daruma_catalog::{CounterId, ModuleDef, Object, ObjectKind, SCHEMA_SYS, SequenceDef, TriggerDef};
+use daruma_catalog::{CounterId, ModuleDef, Object, ObjectKind, SequenceDef, TriggerDef};
 
 /// Columns that `sys.objects` and all views of one kind of object begin with.
 macro_rules! object_columns {
@@ -313,9 +313,3 @@ fn table_types(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     }
     Ok(())
 }
-
-/// Is the schema the server's own?
-pub(crate) fn is_system_schema(id: i32) -> bool {
-    id == SCHEMA_SYS || id == daruma_catalog::SCHEMA_INFORMATION_SCHEMA
-}
-

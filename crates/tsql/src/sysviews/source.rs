@@ -96,13 +96,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub fn text_argument(&self, position: usize) -> Option<&str> {
-        match self.arguments.get(position)? {
-            Value::Str(text) => Some(text),
-            _ => None,
-        }
-    }
-
     /// An instant as the server's local time; 0 is "never".
     pub fn time(&self, utc_100ns: i64) -> Cell {
         match utc_100ns {
@@ -174,11 +167,6 @@ impl<'a> Source<'a> {
     /// Lines of `sys.system_objects`.
     pub fn system_objects(&self) -> Result<Vec<SystemObject>> {
         Ok(system_objects(self.instance()?.registry()))
-    }
-
-    /// Name of a schema of the database.
-    pub fn schema_name(&self, catalog: &DatabaseCatalog, id: i32) -> String {
-        catalog.schema(id).map_or_else(|| super::names::fixed_schema_name(id).to_string(), |s| s.name.clone())
     }
 }
 

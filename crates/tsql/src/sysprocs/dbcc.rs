@@ -1,0 +1,317 @@
+//! DBCC commands that answer with rows or texts. Registered like procedures as `dbcc NAME`; their arguments are the
+//! command's, without names.
+
+use super::define::{Procedure, integer, send};
+use crate::error::{Result, SqlError};
+use crate::host::IsolationLevel;
+use crate::instance::DatabaseEntry;
+use crate::messages;
+use crate::session::SystemCall;
+use crate::sysviews::{lsn_text, percent, vlf_parity, vlf_status};
+use daruma_base::Lsn;
+use daruma_catalog::{DatabaseCatalog, Object, ObjectKind, TableDef};
+use daruma_storage::{Database, Isolation, ScanSpec};
+use daruma_syntax::{ParseOptions, parse_object_name};
+use std::sync::Arc;
+
+pub(super) const PROCEDURES: &[Procedure] = &[
+    Procedure::native("dbcc SQLPERF", "@what nvarchar(128); @clear nvarchar(128) = NULL", sqlperf),
+    Procedure::native("dbcc LOGINFO", "@database nvarchar(128) = NULL", loginfo),
+    Procedure::native("dbcc OPENTRAN", "@database nvarchar(128) = NULL", opentran),
+    Procedure::native("dbcc USEROPTIONS", "", useroptions),
+    Procedure::native("dbcc TRACESTATUS", "@flag int = NULL; @more int = NULL; @most int = NULL", tracestatus),
+    Procedure::native("dbcc INPUTBUFFER", "@session int; @request int = NULL", inputbuffer),
+    Procedure::native("dbcc CHECKDB", "@database nvarchar(128) = NULL; @option nvarchar(128) = NULL", checkdb),
+    Procedure::native("dbcc CHECKALLOC", "@database nvarchar(128) = NULL; @option nvarchar(128) = NULL", checkdb),
+    Procedure::native("dbcc CHECKCATALOG", "@database nvarchar(128) = NULL", checkcatalog),
+    Procedure::native("dbcc CHECKTABLE", "@table nvarchar(776); @option nvarchar(128) = NULL", checktable),
+];
+
+fn completed(call: &SystemCall<'_, '_>) -> Result<i32> {
+    call.message(messages::error(2528, &[]))?;
+    Ok(0)
+}
+
+/// The database that an argument names (by name or id); 0 and NULL mean the current one.
+fn database(call: &SystemCall<'_, '_>) -> Result<Arc<DatabaseEntry>> {
+    let instance = call.execution.instance();
+    let current = || instance.database(call.host().current_database());
+    let named = call.text(0);
+    let entry = match &named {
+        None => current(),
+        Some(text) => match text.parse::<u16>() {
+            Ok(0) => current(),
+            Ok(id) => instance.database(daruma_base::DatabaseId(id)),
+            Err(_) => instance.database_named(text),
+        },
+    };
+    entry.ok_or_else(|| messages::error(2520, &[&named.unwrap_or_default()]))
+}
+
+fn sqlperf(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let what = call.text(0).unwrap_or_default().to_ascii_lowercase();
+    let clear = call.text(1).is_some_and(|word| word.eq_ignore_ascii_case("CLEAR"));
+    match what.as_str() {
+        "logspace" => log_space(call)?,
+        "waitstats" | "sys.dm_os_wait_stats" | "dm_os_wait_stats" if clear => call.execution.instance().engine().waits().clear(),
+        "waitstats" => wait_statistics(call)?,
+        _ => return Err(SqlError::new(2526, 16, 1, "Incorrect DBCC statement. Check the documentation for the correct DBCC syntax and options.")),
+    }
+    completed(call)
+}
+
+const MIB: f64 = 1_048_576.0;
+
+fn log_space(call: &SystemCall<'_, '_>) -> Result<()> {
+    send(call, "Database~Name nvarchar(128)?; Log~Size~(MB) real?; Log~Space~Used~(%) real?; Status int? = 0", |source, rows| {
+        for entry in source.instance()?.databases() {
+            let Ok(open) = entry.open() else { continue };
+            let log = open.storage.log_stats();
+            rows.add()
+                .set("Database Name", entry.name())
+                .set("Log Size (MB)", log.size_bytes as f64 / MIB)
+                .set("Log Space Used (%)", percent(log.used_bytes, log.size_bytes));
+        }
+        Ok(())
+    })
+}
+
+fn wait_statistics(call: &SystemCall<'_, '_>) -> Result<()> {
+    send(call, "Wait~Type nvarchar(80); Requests real; Wait~Time real; Signal~Wait~Time real", |source, rows| {
+        for stat in source.instance()?.engine().waits().stats() {
+            rows.add()
+                .set("Wait Type", stat.kind.name())
+                .set("Requests", stat.count)
+                .set("Wait Time", stat.total.as_millis() as f64);
+        }
+        Ok(())
+    })
+}
+
+const LOG_INFO: &str = "
+    RecoveryUnitId int; FileId int; FileSize bigint; StartOffset bigint; FSeqNo int; Status int; Parity tinyint;
+    CreateLSN numeric(25,0)";
+
+fn loginfo(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let storage = database(call)?.open()?.storage;
+    let file = storage.files().iter().find(|f| f.spec.filegroup == 0).map_or(2, |f| f.spec.id);
+    send(call, LOG_INFO, |_, rows| {
+        for vlf in storage.vlfs() {
+            // Unlike the view, the command shows a log file that was never used as reusable.
+            let status = if vlf_status(&vlf) == 2 { 2 } else { 0 };
+            rows.add()
+                .set("FileId", file)
+                .set("FileSize", vlf.size)
+                .set("StartOffset", vlf.offset)
+                .set("FSeqNo", vlf.sequence)
+                .set("Status", status)
+                .set("Parity", vlf_parity(&vlf));
+        }
+        Ok(())
+    })?;
+    completed(call)
+}
+
+/// The oldest transaction that has written and not ended.
+fn opentran(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let entry = database(call)?;
+    let active = entry.open()?.storage.active_transactions();
+    let text = match active.iter().min_by_key(|(_, first)| *first) {
+        None => "No active open transactions.".to_string(),
+        Some((id, first)) => {
+            let name = entry.name();
+            let session = writer_of(call, &entry);
+            format!(
+                "Transaction information for database '{name}'.\n\nOldest active transaction:\n    SPID (server process ID): {session}\n    UID (user ID) : -1\n    Name          : user_transaction\n    LSN           : ({})\n    Transaction ID: {}",
+                lsn_text(Lsn(*first)),
+                id.0
+            )
+        }
+    };
+    call.message(SqlError::new(0, 0, 1, text))?;
+    completed(call)
+}
+
+/// Session with the oldest open transaction in the database.
+fn writer_of(call: &SystemCall<'_, '_>, entry: &DatabaseEntry) -> i32 {
+    let sessions = call.execution.instance().sessions.all();
+    let open = sessions.iter().filter_map(|s| {
+        let activity = s.activity.lock();
+        let here = activity.database == Some(entry.id()) && activity.transaction_id != 0;
+        here.then_some((activity.transaction_start_utc, s.spid))
+    });
+    open.min().map_or(0, |(_, spid)| spid)
+}
+
+fn useroptions(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let s = call.host().settings();
+    let level = match s.isolation {
+        IsolationLevel::ReadUncommitted => "read uncommitted",
+        IsolationLevel::ReadCommitted => "read committed",
+        IsolationLevel::RepeatableRead => "repeatable read",
+        IsolationLevel::Serializable => "serializable",
+        IsolationLevel::Snapshot => "snapshot",
+    };
+    let flags = [
+        ("quoted_identifier", s.quoted_identifier),
+        ("arithabort", s.arithabort),
+        ("nocount", s.nocount),
+        ("xact_abort", s.xact_abort),
+        ("implicit_transactions", s.implicit_transactions),
+        ("cursor_close_on_commit", s.cursor_close_on_commit),
+        ("ansi_null_dflt_on", s.ansi_null_dflt_on),
+        ("ansi_warnings", s.ansi_warnings),
+        ("ansi_padding", s.ansi_padding),
+        ("ansi_nulls", s.ansi_nulls),
+        ("concat_null_yields_null", s.concat_null_yields_null),
+    ];
+    send(call, "Set~Option nvarchar(128); Value nvarchar(128)", |_, rows| {
+        let mut line = |name: &str, value: String| {
+            rows.add().set("Set Option", name).set("Value", value);
+        };
+        line("textsize", s.textsize.to_string());
+        line("language", s.language.clone());
+        line("dateformat", s.dateformat.clone());
+        line("datefirst", s.datefirst.to_string());
+        line("lock_timeout", s.lock_timeout_ms.to_string());
+        for (name, _) in flags.iter().filter(|(_, on)| *on) {
+            line(name, "SET".to_string());
+        }
+        line("isolation level", level.to_string());
+        Ok(())
+    })?;
+    completed(call)
+}
+
+/// -1 means all flags, as no argument does.
+fn tracestatus(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let wanted: Vec<i64> = (0..3).filter_map(|at| integer(call, at)).filter(|flag| *flag > 0).collect();
+    let mut on = call.execution.instance().trace_flags.lock().clone();
+    on.sort_unstable();
+    let listed: Vec<i64> = match wanted.is_empty() {
+        true => on.iter().map(|flag| i64::from(*flag)).collect(),
+        false => wanted,
+    };
+    if !listed.is_empty() {
+        send(call, "TraceFlag smallint; Status smallint; Global smallint; Session smallint", |_, rows| {
+            for flag in listed {
+                let status = on.iter().any(|f| i64::from(*f) == flag);
+                rows.add().set("TraceFlag", flag).set("Status", status).set("Global", status);
+            }
+            Ok(())
+        })?;
+    }
+    completed(call)
+}
+
+fn inputbuffer(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let spid = integer(call, 0).and_then(|id| i32::try_from(id).ok()).unwrap_or(0);
+    let entry = call.execution.instance().sessions.get(spid);
+    let entry = entry.ok_or_else(|| SqlError::new(7955, 16, 2, format!("Invalid SPID {spid} specified.")))?;
+    let text = entry.activity.lock().text.to_string();
+    send(call, "EventType nvarchar(30) = Language Event; Parameters smallint; EventInfo nvarchar(4000)?", |_, rows| {
+        rows.add().set("EventInfo", text);
+        Ok(())
+    })?;
+    completed(call)
+}
+
+/// What reading a whole table found.
+struct Checked {
+    rows: u64,
+    pages: u64,
+}
+
+/// Reads every entry of every index of a table: checksums and structure are verified by the read itself. The number of
+/// rows must be the same in all indexes without a filter.
+fn check_table(call: &SystemCall<'_, '_>, storage: &Arc<Database>, name: &str, def: &TableDef) -> Result<Checked> {
+    let owner = &call.execution.instance().system_owner;
+    let txn = storage.begin(owner);
+    let view = txn.view(Isolation::Snapshot);
+    let mut checked = Checked { rows: 0, pages: 0 };
+    for (at, index) in def.indexes.iter().enumerate() {
+        let tree = storage.tree(index.tree)?;
+        let mut scan = tree.scan(&view, ScanSpec::all());
+        let mut batch = daruma_storage::Batch::new();
+        let mut count = 0;
+        while scan.next(&mut batch)? {
+            call.execution.check_cancel()?;
+            count += batch.len() as u64;
+        }
+        match at {
+            0 => checked = Checked { rows: count, pages: tree.approximate_pages() },
+            _ if index.filter.is_none() && !index.disabled && count != checked.rows => {
+                let index_name = index.name.as_deref().unwrap_or_default();
+                let text = format!("Table error: table '{name}' has {} rows but its index '{index_name}' has {count}.", checked.rows);
+                return Err(SqlError::new(8951, 16, 1, text));
+            }
+            _ => {}
+        }
+    }
+    txn.commit(daruma_storage::Durability::Delayed)?;
+    Ok(checked)
+}
+
+fn table_name(catalog: &DatabaseCatalog, object: &Object) -> String {
+    match catalog.schema(object.schema_id) {
+        Some(schema) if object.schema_id != daruma_catalog::SCHEMA_DBO => format!("{}.{}", schema.name, object.name),
+        _ => object.name.clone(),
+    }
+}
+
+fn report_table(call: &SystemCall<'_, '_>, storage: &Arc<Database>, catalog: &DatabaseCatalog, object: &Object, def: &TableDef) -> Result<bool> {
+    let name = table_name(catalog, object);
+    call.message(SqlError::new(2536, 10, 1, format!("DBCC results for '{name}'.")))?;
+    match check_table(call, storage, &object.name, def) {
+        Ok(checked) => {
+            let text = format!("There are {} rows in {} pages for object \"{name}\".", checked.rows, checked.pages);
+            call.message(SqlError::new(2593, 10, 1, text))?;
+            Ok(true)
+        }
+        Err(error) if matches!(error.number, 824 | 8951) => {
+            call.message(error)?;
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn checkdb(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let entry = database(call)?;
+    let storage = entry.open()?.storage;
+    let catalog = call.host().catalog(entry.id())?;
+    let name = entry.name();
+    call.message(SqlError::new(2536, 10, 1, format!("DBCC results for '{name}'.")))?;
+    let mut objects: Vec<_> = catalog.objects().cloned().collect();
+    objects.sort_by_key(|o| o.id);
+    let mut errors = 0;
+    for object in objects {
+        if let ObjectKind::Table(def) = &object.kind {
+            errors += u32::from(!report_table(call, &storage, &catalog, &object, def)?);
+        }
+    }
+    let text = format!("CHECKDB found 0 allocation errors and {errors} consistency errors in database '{name}'.");
+    call.message(SqlError::new(8989, 10, 1, text))?;
+    completed(call)
+}
+
+/// The catalog was read and checked when the database was opened, and every change since is checked when it is made.
+fn checkcatalog(call: &SystemCall<'_, '_>) -> Result<i32> {
+    database(call)?.open()?;
+    completed(call)
+}
+
+fn checktable(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let text = call.text(0).unwrap_or_default();
+    let missing = || messages::error(2501, &[&text]);
+    let name = parse_object_name(&text, &ParseOptions::default()).map_err(|_| missing())?;
+    let found = call.execution.find_object(&name)?;
+    let (database, object) = found.ok_or_else(missing)?;
+    let ObjectKind::Table(def) = &object.kind else {
+        return Err(missing());
+    };
+    let storage = call.execution.instance().open_database(database)?.storage;
+    let catalog = call.host().catalog(database)?;
+    report_table(call, &storage, &catalog, &object, def)?;
+    completed(call)
+}

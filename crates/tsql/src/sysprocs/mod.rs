@@ -1,0 +1,57 @@
+//! System procedures and the DBCC commands that answer with rows.
+//!
+//! Map: `define` (how a procedure is described), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
+//! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `foreach`,
+//! `describe` (columns and parameters of a text), `dbcc`.
+
+mod catalog;
+mod dbcc;
+mod define;
+mod describe;
+mod foreach;
+mod help;
+mod locks;
+mod monitor;
+mod server;
+
+use crate::instance::Registry;
+use define::{Procedure, Registered};
+use std::sync::Arc;
+
+const ALL: &[&[Procedure]] = &[
+    catalog::PROCEDURES,
+    dbcc::PROCEDURES,
+    describe::PROCEDURES,
+    foreach::PROCEDURES,
+    help::PROCEDURES,
+    locks::PROCEDURES,
+    monitor::PROCEDURES,
+    server::PROCEDURES,
+];
+
+/// Adds every procedure to the registry.
+pub fn register(registry: &mut Registry) {
+    for procedure in ALL.iter().copied().flatten() {
+        registry.add_procedure(Arc::new(Registered::new(procedure)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::SystemProcedure;
+    use std::collections::HashSet;
+
+    /// Parsing panics (debug builds) on a description it does not understand.
+    #[test]
+    fn every_description_parses_and_names_are_unique() {
+        let mut names = HashSet::new();
+        for procedure in ALL.iter().copied().flatten() {
+            assert!(names.insert(procedure.name.to_lowercase()), "{} twice", procedure.name);
+            let registered = Registered::new(procedure);
+            let declared = procedure.parameters.matches('@').count();
+            assert_eq!(registered.parameters().len(), declared, "{}", procedure.name);
+            assert!(registered.parameters().iter().all(|p| p.name.starts_with('@')), "{}", procedure.name);
+        }
+    }
+}
