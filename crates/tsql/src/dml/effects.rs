@@ -77,6 +77,11 @@ impl Effects {
         self
     }
 
+    /// Will triggers see the rows?
+    pub fn has_images(&self) -> bool {
+        self.images.is_some()
+    }
+
     /// Does nothing follow, so that changed rows need not be shown to `note`?
     pub fn is_empty(&self) -> bool {
         self.parents.is_empty() && self.children.is_empty() && self.images.is_none()
@@ -273,7 +278,7 @@ fn cascaded_row(
             .ok_or_else(|| damaged("row too short"))? = value;
     }
     renew_rowversion(host, table, &mut row)?;
-    table.complete(host, &mut row, Some(changed), verb)?;
+    table.complete(host, &mut row, Some(changed), verb, true)?;
     Ok(row)
 }
 

@@ -1,11 +1,12 @@
-//! Errors of INSERT, UPDATE, DELETE and bulk load, with the product's numbers, levels, states and words.
-//!
-//! Names of tables come in the form each message shows them: bare (544), `schema.table` (547, 2627, 2601) or
-//! `database.schema.table` (515, 2628).
+//! Errors of INSERT, UPDATE and DELETE: which message, which state, and in what form each names its table: bare (544),
+//! `schema.table` (547, 2627, 2601) or `database.schema.table` (515, 2628).
 
 use crate::error::SqlError;
 use crate::host::TableRef;
+use crate::messages::{error, error_state};
 use daruma_catalog::{CheckDef, ForeignKeyDef, IndexDef, TableDef};
+
+pub use crate::messages::not_supported;
 
 /// Which statement an error of a constraint names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,199 +44,106 @@ pub fn three_part(table: &TableRef) -> String {
 }
 
 pub fn null_not_allowed(table: &TableRef, column: &str, verb: Verb) -> SqlError {
-    let text = format!(
-        "Cannot insert the value NULL into column '{column}', table '{}'; column does not allow nulls. {} fails.",
-        three_part(table),
-        verb.as_str()
-    );
-    SqlError::new(515, 16, 2, text)
-}
-
-pub fn truncated(table: &TableRef, column: &str, kept: &str) -> SqlError {
-    let text = format!(
-        "String or binary data would be truncated in table '{}', column '{column}'. Truncated value: '{kept}'.",
-        three_part(table)
-    );
-    SqlError::new(2628, 16, 1, text)
+    error_state(515, 2, &[&column, &three_part(table), &verb.as_str()])
 }
 
 pub fn identity_insert_off(table: &TableRef) -> SqlError {
-    let text = format!(
-        "Cannot insert explicit value for identity column in table '{}' when IDENTITY_INSERT is set to OFF.",
-        table.name
-    );
-    SqlError::new(544, 16, 1, text)
+    error(544, &[&table.name])
 }
 
 pub fn identity_value_missing(table: &TableRef) -> SqlError {
-    let text = format!(
-        "Explicit value must be specified for identity column in table '{}' either when IDENTITY_INSERT is set to ON or when a replication user is inserting into a NOT FOR REPLICATION identity column.",
-        table.name
-    );
-    SqlError::new(545, 16, 1, text)
+    error(545, &[&table.name])
 }
 
 pub fn identity_needs_column_list(written: &str) -> SqlError {
-    let text = format!(
-        "An explicit value for the identity column in table '{written}' can only be specified when a column list is used and IDENTITY_INSERT is ON."
-    );
-    SqlError::new(8101, 16, 1, text)
+    error(8101, &[&written])
 }
 
 pub fn identity_default() -> SqlError {
-    SqlError::new(
-        339,
-        16,
-        1,
-        "DEFAULT or NULL are not allowed as explicit identity values.",
-    )
+    error(339, &[])
 }
 
 pub fn identity_update(column: &str) -> SqlError {
-    SqlError::new(
-        8102,
-        16,
-        1,
-        format!("Cannot update identity column '{column}'."),
-    )
+    error(8102, &[&column])
 }
 
 pub fn identity_overflow(data_type: &str) -> SqlError {
-    SqlError::new(
-        8115,
-        16,
-        1,
-        format!("Arithmetic overflow error converting IDENTITY to data type {data_type}."),
-    )
+    error(8115, &[&"IDENTITY", &data_type])
 }
 
 pub fn computed_column(column: &str) -> SqlError {
-    let text = format!(
-        "The column \"{column}\" cannot be modified because it is either a computed column or is the result of a UNION operator."
-    );
-    SqlError::new(271, 16, 1, text)
+    error(271, &[&column])
 }
 
 pub fn rowversion_update() -> SqlError {
-    SqlError::new(272, 16, 1, "Cannot update a timestamp column.")
+    error(272, &[])
 }
 
 pub fn rowversion_insert() -> SqlError {
-    SqlError::new(
-        273,
-        16,
-        1,
-        "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp column, or insert a DEFAULT into the timestamp column.",
-    )
+    error(273, &[])
 }
 
 pub fn value_count_mismatch() -> SqlError {
-    SqlError::new(
-        213,
-        16,
-        1,
-        "Column name or number of supplied values does not match table definition.",
-    )
+    error(213, &[])
 }
 
 pub fn fewer_values() -> SqlError {
-    SqlError::new(
-        109,
-        15,
-        1,
-        "There are more columns in the INSERT statement than values specified in the VALUES clause. The number of values in the VALUES clause must match the number of columns specified in the INSERT statement.",
-    )
+    error(109, &[])
 }
 
 pub fn more_values() -> SqlError {
-    SqlError::new(
-        110,
-        15,
-        1,
-        "There are fewer columns in the INSERT statement than values specified in the VALUES clause. The number of values in the VALUES clause must match the number of columns specified in the INSERT statement.",
-    )
+    error(110, &[])
 }
 
 pub fn fewer_items() -> SqlError {
-    SqlError::new(
-        120,
-        15,
-        1,
-        "The select list for the INSERT statement contains fewer items than the insert list. The number of SELECT values must match the number of INSERT columns.",
-    )
+    error(120, &[])
 }
 
 pub fn more_items() -> SqlError {
-    SqlError::new(
-        121,
-        15,
-        1,
-        "The select list for the INSERT statement contains more items than the insert list. The number of SELECT values must match the number of INSERT columns.",
-    )
+    error(121, &[])
 }
 
 pub fn uneven_values() -> SqlError {
-    SqlError::new(
-        10709,
-        16,
-        1,
-        "The number of columns for each row in a table value constructor must be the same.",
-    )
+    error(10709, &[])
 }
 
 pub fn column_twice(column: &str) -> SqlError {
-    let text = format!(
-        "The column name '{column}' is specified more than once in the SET clause or column list of an INSERT. A column cannot be assigned more than one value in the same clause. Modify the clause to make sure that a column is updated only once. If this statement updates or inserts columns into a view, column aliasing can conceal the duplication in your code."
-    );
-    SqlError::new(264, 16, 1, text)
+    error(264, &[&column])
 }
 
 pub fn unknown_column(column: &str) -> SqlError {
-    SqlError::new(207, 16, 1, format!("Invalid column name '{column}'."))
+    error(207, &[&column])
 }
 
-pub fn unbound_name(name: &str) -> SqlError {
-    SqlError::new(
-        4104,
-        16,
-        1,
-        format!("The multi-part identifier \"{name}\" could not be bound."),
-    )
+pub fn unknown_prefix(prefix: &str) -> SqlError {
+    error(107, &[&prefix])
 }
 
 pub fn invalid_object(name: &str) -> SqlError {
-    SqlError::new(208, 16, 1, format!("Invalid object name '{name}'."))
+    error(208, &[&name])
 }
 
-pub fn not_updatable(name: &str, why: ViewProblem) -> SqlError {
-    match why {
-        ViewProblem::ManyTables => SqlError::new(
-            4405,
-            16,
-            1,
-            format!(
-                "View or function '{name}' is not updatable because the modification affects multiple base tables."
-            ),
-        ),
-        ViewProblem::Aggregates => SqlError::new(
-            4403,
-            16,
-            1,
-            format!(
-                "Cannot update the view or function '{name}' because it contains aggregates, or a DISTINCT or GROUP BY clause, or PIVOT or UNPIVOT operator."
-            ),
-        ),
-        ViewProblem::Derived => SqlError::new(
-            4406,
-            16,
-            1,
-            format!(
-                "Update or insert of view or function '{name}' failed because it contains a derived or constant field."
-            ),
-        ),
-    }
+pub fn system_catalog() -> SqlError {
+    error(259, &[])
 }
 
+pub fn undeclared_table_variable(name: &str) -> SqlError {
+    error_state(1087, 2, &[&name])
+}
+
+pub fn bad_row_count() -> SqlError {
+    error(1060, &[])
+}
+
+pub fn negative_row_count() -> SqlError {
+    error(127, &[])
+}
+
+pub fn write_not_supported() -> SqlError {
+    not_supported("UPDATE .. SET column.WRITE (..)")
+}
+
+/// Why a view cannot be written through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewProblem {
     ManyTables,
@@ -243,11 +151,17 @@ pub enum ViewProblem {
     Derived,
 }
 
+pub fn not_updatable(name: &str, why: ViewProblem) -> SqlError {
+    let number = match why {
+        ViewProblem::ManyTables => 4405,
+        ViewProblem::Aggregates => 4403,
+        ViewProblem::Derived => 4406,
+    };
+    error(number, &[&name])
+}
+
 pub fn output_with_triggers(target: &str) -> SqlError {
-    let text = format!(
-        "The target table '{target}' of the DML statement cannot have any enabled triggers if the statement contains an OUTPUT clause without INTO clause."
-    );
-    SqlError::new(334, 16, 1, text)
+    error(334, &[&target])
 }
 
 /// 2627 for a constraint, 2601 for a plain unique index. `values` is the key as `(1, abc)`.
@@ -261,33 +175,27 @@ pub fn duplicate_key(table: &TableRef, index: &IndexDef, values: &str) -> SqlErr
             } else {
                 "UNIQUE KEY"
             };
-            let text = format!(
-                "Violation of {kind} constraint '{name}'. Cannot insert duplicate key in object '{object}'. The duplicate key value is {values}."
-            );
-            SqlError::new(2627, 14, 1, text)
+            error(2627, &[&kind, &name, &object, &values])
         }
-        None => {
-            let text = format!(
-                "Cannot insert duplicate key row in object '{object}' with unique index '{name}'. The duplicate key value is {values}."
-            );
-            SqlError::new(2601, 14, 1, text)
-        }
+        None => error(2601, &[&object, &name, &values]),
     }
 }
 
 /// 1505: CREATE UNIQUE INDEX met two equal keys.
 pub fn duplicate_in_build(table: &TableRef, index: &IndexDef, values: &str) -> SqlError {
-    let text = format!(
-        "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the object name '{}' and the index name '{}'. The duplicate key value is {values}.",
-        two_part(table),
-        index.name.as_deref().unwrap_or("")
-    );
-    SqlError::new(1505, 16, 1, text)
+    error(
+        1505,
+        &[
+            &two_part(table),
+            &index.name.as_deref().unwrap_or(""),
+            &values,
+        ],
+    )
 }
 
 /// Warning sent once per statement when IGNORE_DUP_KEY dropped rows.
 pub fn duplicate_ignored() -> SqlError {
-    SqlError::new(3604, 10, 1, "Duplicate key was ignored.")
+    error(3604, &[])
 }
 
 pub fn check_violation(table: &TableRef, check: &CheckDef, verb: Verb) -> SqlError {
@@ -348,39 +256,23 @@ fn conflict(
     table: &TableRef,
     column: Option<&str>,
 ) -> SqlError {
-    let place = column
-        .map(|c| format!(", column '{c}'"))
-        .unwrap_or_default();
-    let text = format!(
-        "The {} statement conflicted with the {kind} constraint \"{name}\". The conflict occurred in database \"{}\", table \"{}\"{place}.",
-        verb.as_str(),
-        table.database.name(),
-        two_part(table)
-    );
-    SqlError::new(547, 16, 0, text)
-}
-
-/// A clause that is understood and refused.
-pub fn not_supported(what: &str) -> SqlError {
-    SqlError::new(40517, 16, 1, format!("{what} is not supported."))
-}
-
-pub fn unknown_prefix(prefix: &str) -> SqlError {
-    let text = format!(
-        "The column prefix '{prefix}' does not match with a table name or alias name used in the query."
-    );
-    SqlError::new(107, 15, 1, text)
-}
-
-pub fn write_not_supported() -> SqlError {
-    not_supported("UPDATE .. SET column.WRITE (..)")
-}
-
-pub fn system_catalog() -> SqlError {
-    SqlError::new(
-        259,
-        16,
-        1,
-        "Ad hoc updates to system catalogs are not allowed.",
+    let (before, after) = if column.is_some() {
+        (", column '", "'")
+    } else {
+        ("", "")
+    };
+    let column = column.unwrap_or("");
+    let (verb, database, table) = (verb.as_str(), table.database.name(), two_part(table));
+    error_state(
+        547,
+        0,
+        &[
+            &verb, &kind, &name, &database, &table, &before, &column, &after,
+        ],
     )
+}
+
+/// Cascades and views that run away.
+pub fn too_deep(limit: usize) -> SqlError {
+    error(217, &[&limit])
 }

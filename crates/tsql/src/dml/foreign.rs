@@ -13,7 +13,7 @@ use super::apply::{Change, OldRow};
 use super::errors::{self, Verb};
 use super::target::Writable;
 use crate::access::{IndexAccess, TableAccess, damaged, split_entry};
-use crate::error::{Result, SqlError};
+use crate::error::Result;
 use crate::host::{Access, Host, TableRef};
 use daruma_catalog::{ForeignKeyDef, ReferentialAction};
 use daruma_storage::{Batch, ReadView, ScanSpec, Stamp, Tree};
@@ -668,13 +668,6 @@ pub fn check_depth(depth: usize) -> Result<()> {
     if depth < CASCADE_DEPTH_MAX {
         Ok(())
     } else {
-        Err(too_deep())
+        Err(errors::too_deep(CASCADE_DEPTH_MAX))
     }
-}
-
-pub fn too_deep() -> SqlError {
-    let text = format!(
-        "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit {CASCADE_DEPTH_MAX})."
-    );
-    SqlError::new(217, 16, 1, text)
 }

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::executor::{
     RowBatch, ScalarPlan, Scope, SelectPlan, open, prepare_scalar, prepare_select,
 };
-use crate::host::{Host, TriggerAction};
+use crate::host::{Host, TableRef, TriggerAction};
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{self, Expr, InsertSource, Literal};
 use daruma_value::{DataType, Value};
@@ -133,6 +133,19 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
         top,
         output,
     })
+}
+
+impl InsertPlan {
+    pub fn table(&self) -> &TableRef {
+        self.shape.table.table()
+    }
+
+    pub fn show_source(&self) -> Vec<String> {
+        match &self.source {
+            Source::Select { plan, .. } => plan.show_text(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// The CTEs of the statement are visible in its query.
@@ -305,6 +318,9 @@ pub fn execute<'a>(
         output: output.as_mut(),
         left: limit,
     };
+    if plan.output.is_some() {
+        run.inserter.show_rows();
+    }
     match &plan.source {
         Source::Values(rows) => insert_values(rows, host, &mut run)?,
         Source::Defaults => run.push(&mut [])?,

@@ -118,6 +118,8 @@ pub struct Inserter<'a> {
     pending_bytes: usize,
     last_identity: Option<i128>,
     count: u64,
+    /// Somebody sees the rows whole: OUTPUT or a trigger.
+    shown: bool,
 }
 
 impl<'a> Inserter<'a> {
@@ -152,6 +154,7 @@ impl<'a> Inserter<'a> {
             shape,
             options,
             applier: Applier::new(host, table, txn, &[]),
+            shown: effects.has_images(),
             effects,
             verb,
             pending: Vec::new(),
@@ -159,6 +162,11 @@ impl<'a> Inserter<'a> {
             last_identity: None,
             count: 0,
         })
+    }
+
+    /// Rows leave through OUTPUT, with all their columns.
+    pub fn show_rows(&mut self) {
+        self.shown = true;
     }
 
     /// Takes one row of given values, converted to their columns' types; `None` is DEFAULT.
@@ -201,7 +209,7 @@ impl<'a> Inserter<'a> {
             self.note_identity(&row)?;
         }
         if self.options.check_constraints {
-            table.complete(self.host, &mut row, None, self.verb)?;
+            table.complete(self.host, &mut row, None, self.verb, self.shown)?;
         } else {
             table.compute(self.host, &mut row)?;
             table.check_not_null(&row, None, self.verb)?;

@@ -42,6 +42,7 @@ mod tests;
 use crate::error::{Result, SqlError};
 use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType};
 use crate::sink::OutputColumn;
+use daruma_catalog::IndexKind;
 use daruma_storage::StorageError;
 use daruma_syntax::ast::{self, DmlTarget, ObjectName};
 use daruma_value::Value;
@@ -76,6 +77,30 @@ impl DmlPlan {
             Kind::Insert(plan) => plan.output.as_ref(),
             Kind::Modify(plan) => plan.output.as_ref(),
         }
+    }
+
+    /// Operators as SHOWPLAN_TEXT shows them, one line each.
+    pub fn show_text(&self) -> Vec<String> {
+        let (table, verb, below) = match &self.kind {
+            Kind::Insert(plan) => (plan.table(), "Insert", plan.show_source()),
+            Kind::Modify(plan) => (plan.table(), plan.shown_verb(), plan.show_target()),
+        };
+        let own = table.def.primary();
+        let (what, index) = match own {
+            Some(own) if own.kind != IndexKind::Heap => ("Clustered Index", own.name.as_deref()),
+            _ => ("Table", None),
+        };
+        let index = index.map(|name| format!(".[{name}]")).unwrap_or_default();
+        let object = format!(
+            "[{}].[{}].[{}]{index}",
+            table.database.name(),
+            table.schema_name,
+            table.name
+        );
+        let first = format!("  |--{what} {verb}(OBJECT:({object}))");
+        std::iter::once(first)
+            .chain(below.into_iter().map(|line| format!("     {line}")))
+            .collect()
     }
 
     /// Does OUTPUT give rows to the client? Then `execute` needs a callback, and `output_columns` describes its rows.
@@ -143,7 +168,7 @@ fn resolve_target(host: &dyn Host, target: &DmlTarget) -> Result<InsertTarget> {
         },
         DmlTarget::Variable { name, .. } => match host.variable_type(name) {
             Some(VariableType::Table(table)) => table,
-            _ => return Err(undeclared_table_variable(name)),
+            _ => return Err(errors::undeclared_table_variable(name)),
         },
         DmlTarget::Rowset(_) => {
             return Err(errors::not_supported("Changing rows of a rowset function"));
@@ -180,15 +205,6 @@ fn plain_table(resolved: Resolved, name: &ObjectName) -> Result<TableRef> {
     }
 }
 
-fn undeclared_table_variable(name: &str) -> SqlError {
-    SqlError::new(
-        1087,
-        15,
-        2,
-        format!("Must declare the table variable \"{name}\"."),
-    )
-}
-
 /// 334: rows for the client and triggers exclude each other.
 fn refuse_output_with_triggers(
     host: &dyn Host,
@@ -205,23 +221,8 @@ fn refuse_output_with_triggers(
 
 /// Number of rows TOP allows.
 fn top_rows(value: &Value) -> Result<u64> {
-    let bad = || {
-        SqlError::new(
-            1060,
-            15,
-            1,
-            "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.",
-        )
-    };
-    let negative = || {
-        SqlError::new(
-            127,
-            15,
-            1,
-            "A TOP N or FETCH rowcount value may not be negative.",
-        )
-    };
-    u64::try_from(value.as_i64().ok_or_else(bad)?).map_err(|_| negative())
+    let rows = value.as_i64().ok_or_else(errors::bad_row_count)?;
+    u64::try_from(rows).map_err(|_| errors::negative_row_count())
 }
 
 /// Rows that SET ROWCOUNT lets a statement change.

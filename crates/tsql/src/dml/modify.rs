@@ -25,9 +25,10 @@ use crate::executor::{
     BATCH_ROWS, ConditionPlan, RowBatch, ScalarPlan, Scope, TargetPlan, TargetSpec, open_target,
     prepare_condition, prepare_scalar, prepare_target,
 };
-use crate::host::{Access, Host, TriggerAction};
+use crate::host::{Access, Host, TableRef, TriggerAction};
+use daruma_base::WaitKind;
 use daruma_catalog::names_equal;
-use daruma_storage::Txn;
+use daruma_storage::{StorageError, Txn};
 use daruma_syntax::ast::{self, AssignOp, Assignment, DmlFilter, Expr, Span};
 use daruma_value::{DataType, Value};
 use std::collections::HashSet;
@@ -315,7 +316,7 @@ fn prepare_set(
             Assignment::Method { .. } => (None, None),
         };
         let ordinal = column
-            .map(|c| assignable(table, &c.name.text, &mut changed))
+            .map(|c| assignable(table, target.exposed(), &c.name.text, &mut changed))
             .transpose()?;
         let (source, from) = match (value, ordinal) {
             (Expr::Default, Some(ordinal)) => (StepSource::Default(ordinal), None),
@@ -367,13 +368,23 @@ fn assign_to(
     }
 }
 
-/// Ordinal of a column that UPDATE may assign, once.
-fn assignable(table: &Writable, name: &str, changed: &mut [bool]) -> Result<usize> {
+/// Ordinal of a column that UPDATE may assign, once. `exposed` has the names of a view's columns.
+fn assignable(
+    table: &Writable,
+    exposed: &[(String, usize)],
+    name: &str,
+    changed: &mut [bool],
+) -> Result<usize> {
     let columns = &table.access.def().columns;
-    let ordinal = columns
-        .iter()
-        .position(|c| names_equal(&c.name, name))
-        .ok_or_else(|| errors::unknown_column(name))?;
+    let ordinal = if exposed.is_empty() {
+        columns.iter().position(|c| names_equal(&c.name, name))
+    } else {
+        exposed
+            .iter()
+            .find(|(shown, _)| names_equal(shown, name))
+            .map(|(_, ordinal)| *ordinal)
+    };
+    let ordinal = ordinal.ok_or_else(|| errors::unknown_column(name))?;
     let column = columns
         .get(ordinal)
         .ok_or_else(|| damaged("no such column"))?;
@@ -449,6 +460,26 @@ impl ModifyPlan {
         }
     }
 
+    pub fn table(&self) -> &TableRef {
+        self.table.table()
+    }
+
+    pub fn shown_verb(&self) -> &'static str {
+        if self.set.is_some() {
+            "Update"
+        } else {
+            "Delete"
+        }
+    }
+
+    pub fn show_target(&self) -> Vec<String> {
+        self.target
+            .show()
+            .into_iter()
+            .map(|line| line.text)
+            .collect()
+    }
+
     fn hot_facts(&self) -> HotFacts {
         HotFacts {
             simple: self.simple.is_some(),
@@ -515,8 +546,10 @@ pub fn execute<'a>(
         }
         txn.rollback_to(savepoint)?;
     }
-    let text = "Transaction was deadlocked on lock resources with another process and has been chosen as the deadlock victim. Rerun the transaction.";
-    Err(SqlError::new(1205, 13, 45, text))
+    Err(StorageError::Deadlock {
+        wait: WaitKind::LockU,
+    }
+    .into())
 }
 
 struct Run<'a> {
@@ -631,6 +664,7 @@ impl Run<'_> {
         item: &dyn Fn(usize, Option<&ScalarPlan>) -> Result<Value>,
     ) -> Result<Vec<Value>> {
         let table = &*self.plan.table;
+        let shown = self.plan.output.is_some() || self.effects.has_images();
         let mut row = old.to_vec();
         for step in &set.steps {
             let mut value = match &step.source {
@@ -654,7 +688,7 @@ impl Run<'_> {
             }
         }
         renew_rowversion(self.host, table, &mut row)?;
-        table.complete(self.host, &mut row, Some(&set.changed), Verb::Update)?;
+        table.complete(self.host, &mut row, Some(&set.changed), Verb::Update, shown)?;
         Ok(row)
     }
 

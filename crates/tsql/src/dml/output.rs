@@ -109,7 +109,7 @@ impl IntoPlan {
             OutputTarget::Table(name) => resolve_target_name(host, name)?,
             OutputTarget::Variable(name) => match host.variable_type(name) {
                 Some(VariableType::Table(table)) => table,
-                _ => return Err(super::undeclared_table_variable(name)),
+                _ => return Err(errors::undeclared_table_variable(name)),
             },
         };
         let writable = Arc::new(Writable::prepare(host, &table)?);

@@ -66,6 +66,8 @@ pub struct Rules {
     pub ignores_duplicates: bool,
     /// Can a row be so long that values move to blobs?
     pub has_movable_columns: bool,
+    /// Does an index, a filter or a check read a computed column that is not stored?
+    pub needs_virtual: bool,
 }
 
 /// A table with its rules. Cheap to make again.
@@ -130,11 +132,33 @@ impl Rules {
             .indexes
             .iter()
             .map(|i| i.filter.as_ref().map(filter).transpose());
+        let is_virtual = |o: usize| {
+            computed
+                .iter()
+                .any(|c: &Computed| c.ordinal == o && !c.persisted)
+        };
+        let reads_virtual =
+            |reads: &[bool]| reads.iter().enumerate().any(|(o, r)| *r && is_virtual(o));
+        let filters = filters.collect::<Result<Vec<_>>>()?;
+        let indexed = def
+            .indexes
+            .iter()
+            .filter(|i| i.kind == IndexKind::Nonclustered);
+        let indexed = indexed.flat_map(|i| {
+            i.key
+                .iter()
+                .map(|k| k.column_id)
+                .chain(i.included.iter().copied())
+        });
+        let needs_virtual = indexed.filter_map(|id| def.ordinal(id)).any(is_virtual)
+            || checks.iter().any(|c| reads_virtual(&c.reads))
+            || filters.iter().flatten().any(|f| reads_virtual(&f.reads));
         Ok(Rules {
             defaults,
             computed,
             checks,
-            filters: filters.collect::<Result<Vec<_>>>()?,
+            filters,
+            needs_virtual,
             identity: def.columns.iter().position(|c| c.is_identity),
             rowversion: def
                 .columns
@@ -241,21 +265,22 @@ impl Writable {
     }
 
     /// Computes what follows from the given values and checks what a row must satisfy by itself. `changed` limits the
-    /// work to what an update can have changed; `None` is a new row.
+    /// work to what an update can have changed; `None` is a new row. Computed columns that are not stored are left out
+    /// unless `shown` or the table itself needs them.
     pub fn complete(
         &self,
         host: &dyn Host,
         values: &mut [Value],
         changed: Option<&[bool]>,
         verb: Verb,
+        shown: bool,
     ) -> Result<()> {
-        for computed in self
-            .computed
-            .iter()
-            .filter(|c| changed.is_none_or(|changed| overlap(&c.reads, changed)))
-        {
-            let value = computed.value.eval(host, values)?;
-            put(values, computed.ordinal, value)?;
+        for computed in &self.computed {
+            let wanted = computed.persisted || shown || self.needs_virtual;
+            if wanted && changed.is_none_or(|changed| overlap(&computed.reads, changed)) {
+                let value = computed.value.eval(host, values)?;
+                put(values, computed.ordinal, value)?;
+            }
         }
         self.check_not_null(values, changed, verb)?;
         self.check_conditions(host, values, changed, verb)

@@ -45,7 +45,7 @@ impl ViewBase {
 fn find(host: &dyn Host, database: DatabaseId, object: &Object, depth: usize) -> Result<ViewBase> {
     let refuse = |why| errors::not_updatable(&object.name, why);
     if depth > DEPTH_MAX {
-        return Err(super::foreign::too_deep());
+        return Err(errors::too_deep(DEPTH_MAX));
     }
     let ObjectKind::View(module) = &object.kind else {
         return Err(refuse(ViewProblem::Derived));

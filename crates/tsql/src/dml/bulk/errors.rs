@@ -1,108 +1,54 @@
 //! Errors of BULK INSERT.
 
 use crate::error::SqlError;
+use crate::messages::{error, error_state, not_supported};
 
 pub fn no_such_file(path: &str) -> SqlError {
-    SqlError::new(
-        4860,
-        16,
-        1,
-        format!(
-            "Cannot bulk load. The file \"{path}\" does not exist or you don't have file access rights."
-        ),
-    )
+    error(4860, &[&path])
 }
 
-pub fn cannot_open(path: &str, error: &std::io::Error) -> SqlError {
-    let code = error.raw_os_error().unwrap_or(0);
-    let text = format!(
-        "Cannot bulk load because the file \"{path}\" could not be opened. Operating system error code {code}({error})."
-    );
-    SqlError::new(4861, 16, 1, text)
-}
-
-pub fn cannot_read(path: &str, error: &std::io::Error) -> SqlError {
-    let code = error.raw_os_error().unwrap_or(0);
-    let text = format!(
-        "Cannot bulk load because the file \"{path}\" could not be read. Operating system error code {code}({error})."
-    );
-    SqlError::new(4861, 16, 1, text)
+/// 4861 for anything that keeps the file from being opened or read.
+pub fn cannot_read(path: &str, cause: &std::io::Error) -> SqlError {
+    let code = cause.raw_os_error().unwrap_or(0);
+    error(4861, &[&path, &format!("{code}({cause})")])
 }
 
 pub fn unexpected_end() -> SqlError {
-    SqlError::new(
-        4832,
-        16,
-        1,
-        "Bulk load: An unexpected end of file was encountered in the data file.",
-    )
+    error(4832, &[])
 }
 
 pub fn truncation(row: u64, column: usize, name: &str) -> SqlError {
-    let text = format!(
-        "Bulk load data conversion error (truncation) for row {row}, column {column} ({name})."
-    );
-    SqlError::new(4863, 16, 1, text)
+    error(4863, &[&row, &column, &name])
 }
 
 pub fn type_mismatch(row: u64, column: usize, name: &str) -> SqlError {
-    let text = format!(
-        "Bulk load data conversion error (type mismatch or invalid character for the specified codepage) for row {row}, column {column} ({name})."
-    );
-    SqlError::new(4864, 16, 1, text)
+    error(4864, &[&row, &column, &name])
 }
 
 pub fn too_many_errors(limit: u64) -> SqlError {
-    SqlError::new(
-        4865,
-        16,
-        1,
-        format!("Cannot bulk load because the maximum number of errors ({limit}) was exceeded."),
-    )
+    error(4865, &[&limit])
 }
 
 pub fn column_too_long(row: u64, column: usize) -> SqlError {
-    let text = format!(
-        "The bulk load failed. The column is too long in the data file for row {row}, column {column}. Verify that the field terminator and row terminator are specified correctly."
-    );
-    SqlError::new(4866, 16, 1, text)
+    error(4866, &[&row, &column])
 }
 
 pub fn overflow(row: u64, column: usize, name: &str) -> SqlError {
-    let text = format!(
-        "Bulk load data conversion error (overflow) for row {row}, column {column} ({name})."
-    );
-    SqlError::new(4867, 16, 1, text)
+    error(4867, &[&row, &column, &name])
 }
 
 pub fn unexpected_null(row: u64, column: usize, name: &str) -> SqlError {
-    let text = format!(
-        "The bulk load failed. Unexpected NULL value in data file row {row}, column {column}. The destination column ({name}) is defined as NOT NULL."
-    );
-    SqlError::new(4869, 16, 1, text)
+    error(4869, &[&row, &column, &name])
 }
 
 pub fn invalid_csv(path: &str, row: u64, column: usize) -> SqlError {
-    let text = format!(
-        "Bulk load failed due to invalid column value in CSV data file {path} in row {row}, column {column}."
-    );
-    SqlError::new(4879, 16, 1, text)
+    error(4879, &[&path, &row, &column])
 }
 
 pub fn bad_option(name: &str) -> SqlError {
-    SqlError::new(
-        155,
-        15,
-        2,
-        format!("'{name}' is not a recognized BULK INSERT option."),
-    )
+    error_state(155, 2, &[&name, &"BULK INSERT"])
 }
 
 pub fn bad_value(name: &str) -> SqlError {
-    SqlError::new(
-        4838,
-        16,
-        1,
-        format!("The bulk data source does not support the value given for {name}."),
-    )
+    not_supported(&format!("{name} of BULK INSERT with this value"))
 }

@@ -147,8 +147,8 @@ pub fn bulk_insert(ast: &ast::BulkInsert, host: &dyn Host) -> Result<u64> {
     }
     let file = disk
         .open(path, OpenMode::ReadOnly)
-        .map_err(|e| errors::cannot_open(&ast.file, &e))?;
-    let left = file.len().map_err(|e| errors::cannot_open(&ast.file, &e))?;
+        .map_err(|e| errors::cannot_read(&ast.file, &e))?;
+    let left = file.len().map_err(|e| errors::cannot_read(&ast.file, &e))?;
     bulk_insert_from(
         ast,
         host,
