@@ -17,6 +17,10 @@ use std::sync::Arc;
 
 impl Binder<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Result<Scalar> {
+        with_stack(|| self.expr_here(expr))
+    }
+
+    fn expr_here(&mut self, expr: &Expr) -> Result<Scalar> {
         match expr {
             Expr::Literal(found) => literal(found),
             Expr::Column(column) => self.resolve_column(column),
@@ -313,6 +317,10 @@ impl Binder<'_> {
     }
 
     pub(super) fn condition(&mut self, condition: &Condition) -> Result<Scalar> {
+        with_stack(|| self.condition_here(condition))
+    }
+
+    fn condition_here(&mut self, condition: &Condition) -> Result<Scalar> {
         let negate = |negated: bool, s: Scalar| if negated { s.negate() } else { s };
         Ok(match condition {
             Condition::And(list) => Scalar::condition(Kind::And(
@@ -459,6 +467,13 @@ impl Binder<'_> {
             kind,
         }))))
     }
+}
+
+/// Trees are bounded, but frames differ in size between builds: a thread with little room left goes on in a new segment.
+pub(crate) fn with_stack<T>(f: impl FnOnce() -> T) -> T {
+    const LEFT_MIN_BYTES: usize = 256 << 10;
+    const SEGMENT_BYTES: usize = 2 << 20;
+    stacker::maybe_grow(LEFT_MIN_BYTES, SEGMENT_BYTES, f)
 }
 
 /// A literal with its type.

@@ -17,7 +17,7 @@ mod target;
 pub mod tree;
 pub mod types;
 
-pub(crate) use expr::{compare, literal, mirrored};
+pub(crate) use expr::{compare, literal, mirrored, with_stack};
 pub use query::{Assignment, BoundQuery, OutColumn};
 pub(crate) use scope::{NameScope, ScopeEntry};
 pub use target::BoundTarget;

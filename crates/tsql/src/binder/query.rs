@@ -106,6 +106,10 @@ impl Binder<'_> {
     }
 
     pub(super) fn query(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {
+        super::with_stack(|| self.query_here(query, nested))
+    }
+
+    fn query_here(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {
         self.deeper()?;
         let ctes = self.ctes.len();
         self.add_ctes(&query.with);

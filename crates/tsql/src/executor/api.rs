@@ -354,8 +354,19 @@ fn stamp_from_value(bytes: &[u8; 16]) -> Stamp {
     }
 }
 
+/// Passes over trees recurse in many small functions; this gives them room once for all. Sessions have it already.
+fn with_room<T>(f: impl FnOnce() -> T) -> T {
+    const LEFT_MIN_BYTES: usize = 4 << 20;
+    const SEGMENT_BYTES: usize = 16 << 20;
+    stacker::maybe_grow(LEFT_MIN_BYTES, SEGMENT_BYTES, f)
+}
+
 /// Binds and plans a query. `INTO` is left to the caller.
 pub fn prepare_select(query: &ast::Query, host: &dyn Host) -> Result<Arc<SelectPlan>> {
+    with_room(|| prepare_select_here(query, host))
+}
+
+fn prepare_select_here(query: &ast::Query, host: &dyn Host) -> Result<Arc<SelectPlan>> {
     let mut binder = Binder::new(host);
     let BoundQuery {
         rel,
@@ -484,6 +495,10 @@ fn name_scope(binder: &mut Binder<'_>, scope: &Scope) -> Result<NameScope> {
 
 /// Binds an expression over the rows of `scope`.
 pub fn prepare_scalar(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Result<ScalarPlan> {
+    with_room(|| prepare_scalar_here(expr, scope, host))
+}
+
+fn prepare_scalar_here(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Result<ScalarPlan> {
     let mut binder = Binder::new(host);
     let names = name_scope(&mut binder, scope)?;
     let mut scalar = binder.scalar_in(names, expr)?;
@@ -507,6 +522,14 @@ pub fn prepare_scalar(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Resul
 
 /// Binds a condition over the rows of `scope`.
 pub fn prepare_condition(
+    condition: &ast::Condition,
+    scope: &Scope,
+    host: &dyn Host,
+) -> Result<ConditionPlan> {
+    with_room(|| prepare_condition_here(condition, scope, host))
+}
+
+fn prepare_condition_here(
     condition: &ast::Condition,
     scope: &Scope,
     host: &dyn Host,
@@ -555,6 +578,10 @@ fn no_rows() -> Node {
 
 /// Binds and plans the search for rows to change.
 pub fn prepare_target(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<TargetPlan>> {
+    with_room(|| prepare_target_here(spec, host))
+}
+
+fn prepare_target_here(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<TargetPlan>> {
     let mut binder = Binder::new(host);
     let bound = binder.target(spec)?;
     let mut ids = bound.columns.clone();

@@ -70,6 +70,8 @@ pub enum Expr {
     Subquery(Box<SubqueryCall>),
     /// A condition as a bit.
     Cond(Box<Cond>),
+    /// Deep in a tree: looks for stack first.
+    Deep(Box<Expr>),
 }
 
 /// A subquery and the values it needs from the row around it.
@@ -234,6 +236,7 @@ impl Expr {
             Expr::NextValue(name) => cx.host.next_sequence_value(name),
             Expr::Subquery(call) => subplan::scalar(call, row, cx),
             Expr::Cond(cond) => Ok(cond.eval(row, cx)?.map_or(Value::Null, Value::Bit)),
+            Expr::Deep(inner) => crate::binder::with_stack(|| inner.eval(row, cx)),
         }
     }
 }

@@ -34,6 +34,9 @@ mod subplan;
 mod top;
 mod window;
 
+#[cfg(test)]
+mod tests;
+
 pub use crate::planner::show::ShownLine;
 pub use api::{
     ConditionEvaluator, ConditionPlan, RowStream, ScalarEvaluator, ScalarPlan, Scope, ScopeColumn,

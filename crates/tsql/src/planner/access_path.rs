@@ -22,7 +22,7 @@ use std::sync::Arc;
 const SEEK: f64 = 1.0;
 const LOOKUP: f64 = 3.0;
 /// IN lists longer than this are not turned into seeks.
-const LIST_MAX: usize = 64;
+const LIST_MAX: usize = 1000;
 
 /// How a table would be read.
 #[derive(Clone)]
@@ -61,7 +61,7 @@ impl Path {
 /// A condition as an index sees it.
 enum Use<'s> {
     Equal(&'s Scalar),
-    List(&'s [Scalar]),
+    List(Vec<Scalar>),
     Null,
     Low(Scalar, bool),
     High(Scalar, bool),
@@ -147,7 +147,7 @@ impl Planner<'_> {
                     Some(Use::Null) => Part::Null,
                     Some(Use::List(list)) if list.len() <= LIST_MAX && seeks == 1.0 => {
                         seeks = list.len() as f64;
-                        Part::List(list.to_vec())
+                        Part::List(list)
                     }
                     _ => continue,
                 };
@@ -481,7 +481,19 @@ fn usable<'s>(
             let all = list
                 .iter()
                 .all(|v| outside(v) && fits_key(data_type, collation, v));
-            (same && all).then_some(Use::List(list))
+            (same && all).then(|| Use::List(list.clone()))
+        }
+        // `c = 1 OR c = 2` is a list as well.
+        Kind::Or(parts) => {
+            let mut list = Vec::with_capacity(parts.len());
+            for part in parts {
+                match usable(part, id, data_type, collation, own)? {
+                    Use::Equal(value) => list.push(value.clone()),
+                    Use::List(values) => list.extend(values),
+                    _ => return None,
+                }
+            }
+            Some(Use::List(list))
         }
         Kind::IsNull(expr) if expr.as_column() == Some(id) => Some(Use::Null),
         Kind::Like {

@@ -2,6 +2,7 @@
 
 use super::Planner;
 use crate::binder::tree::*;
+use crate::binder::with_stack;
 use crate::error::Result;
 use crate::executor::expr::{Cond, Expr, SubqueryCall};
 use crate::executor::function::ScalarFunction;
@@ -13,12 +14,26 @@ use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{DataType, Value, arithmetic, functions};
 use std::collections::HashSet;
 
+/// After this many levels an expression looks how much stack is left when it is evaluated.
+const DEEP_LEVELS: u32 = 32;
 /// IN lists longer than this are looked up by hash.
 const IN_SET_MIN: usize = 16;
 
 impl Planner<'_> {
     /// Compiles over rows of `schema`; other columns are parameters.
     pub fn expr(&mut self, scalar: &Scalar, schema: &[ColId]) -> Result<Expr> {
+        self.depth += 1;
+        let deep = self.depth % DEEP_LEVELS == 0;
+        let compiled = with_stack(|| self.expr_here(scalar, schema));
+        self.depth -= 1;
+        Ok(if deep {
+            Expr::Deep(Box::new(compiled?))
+        } else {
+            compiled?
+        })
+    }
+
+    fn expr_here(&mut self, scalar: &Scalar, schema: &[ColId]) -> Result<Expr> {
         if let Some(value) = fold(scalar) {
             return Ok(Expr::Const(value));
         }

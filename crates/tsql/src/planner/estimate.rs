@@ -7,14 +7,16 @@ use daruma_syntax::ast::CompareOp;
 /// Rows assumed of system views and other unknown sources.
 pub const VIRTUAL_ROWS: f64 = 100.0;
 const OTHER: f64 = 0.33;
+/// A table counts as at least this long: a plan made while it was empty is kept while it fills.
+const TABLE_ROWS_MIN: f64 = 100.0;
 
 impl Planner<'_> {
     /// Rows of a table, and the distinct values of its columns.
     pub(super) fn table_rows(&mut self, scan: &TableScan) -> f64 {
         let access = &scan.access;
         let rows = match access.tree(access.primary()) {
-            Ok(tree) => (tree.approximate_count() as f64).max(1.0),
-            Err(_) => 1.0,
+            Ok(tree) => (tree.approximate_count() as f64).max(TABLE_ROWS_MIN),
+            Err(_) => TABLE_ROWS_MIN,
         };
         if scan
             .columns

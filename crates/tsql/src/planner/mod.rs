@@ -27,6 +27,8 @@ pub struct Planner<'c> {
     parameters: HashMap<ColId, usize>,
     variables: Vec<Arc<str>>,
     subplans: Vec<Subplan>,
+    /// Depth of the expression being compiled.
+    depth: u32,
     /// Columns made here.
     extra: ColId,
     /// Distinct values guessed for base columns.
@@ -48,6 +50,7 @@ impl<'c> Planner<'c> {
             variables: Vec::new(),
             subplans: Vec::new(),
             extra: 0,
+            depth: 0,
             distinct: HashMap::new(),
         }
     }

@@ -31,6 +31,10 @@ impl Planner<'_> {
         required: &ColSet,
         wish: Wish<'_>,
     ) -> Result<Node> {
+        crate::binder::with_stack(|| self.node_here(rel, required, wish))
+    }
+
+    fn node_here(&mut self, rel: &Rel, required: &ColSet, wish: Wish<'_>) -> Result<Node> {
         match rel {
             Rel::One => Ok(leaf(Op::One, Vec::new(), 1.0)),
             Rel::Empty(columns) => Ok(leaf(Op::Empty, columns.clone(), 0.0)),
@@ -267,6 +271,65 @@ impl Planner<'_> {
         }
     }
 
+    /// The one row that decides MIN or MAX over a table, where an index has it at an end.
+    fn first_row(&mut self, g: &Grouping, wanted: &[&(ColId, Aggregate)]) -> Result<Option<Node>> {
+        let [(_, aggregate)] = wanted else {
+            return Ok(None);
+        };
+        let descending = match aggregate.function {
+            AggregateFunction::Min => false,
+            AggregateFunction::Max => true,
+            _ => return Ok(None),
+        };
+        let Some(column) = aggregate.arg.as_ref().and_then(Scalar::as_column) else {
+            return Ok(None);
+        };
+        if !g.scalar || super::joins::base_table(&g.input).is_none() {
+            return Ok(None);
+        }
+        let Some(info) = self.columns.get(column as usize) else {
+            return Ok(None);
+        };
+        let present =
+            Scalar::condition(Kind::IsNull(Box::new(Scalar::column(column, info.ty)))).negate();
+        let input = match info.ty.nullable && !descending {
+            true => super::rewrite::Rewriter {
+                columns: self.columns,
+            }
+            .push(g.input.clone(), present),
+            false => g.input.clone(),
+        };
+        let order = [(column, descending)];
+        let needed: ColSet = [column].into_iter().collect();
+        let node = self.node_for(
+            &input,
+            &needed,
+            Wish {
+                order: &order,
+                limit: Some(1.0),
+            },
+        )?;
+        if !starts_with(&node.order, &order) {
+            return Ok(None);
+        }
+        let (schema, order, cost) = (node.schema.clone(), node.order.clone(), node.cost);
+        let count = Some(Expr::Const(Value::BigInt(1)));
+        let op = Op::Top(Arc::new(TopNode {
+            input: node,
+            count,
+            percent: false,
+            ties: None,
+            offset: None,
+        }));
+        Ok(Some(Node {
+            op,
+            schema,
+            rows: 1.0,
+            cost,
+            order,
+        }))
+    }
+
     fn aggregate(&mut self, g: &Grouping, required: &ColSet) -> Result<Node> {
         let wanted: Vec<&(ColId, Aggregate)> = g
             .aggregates
@@ -283,14 +346,18 @@ impl Planner<'_> {
         } else {
             &[]
         };
-        let mut input = self.node_for(
-            &g.input,
-            &needed,
-            Wish {
-                order: &[],
-                limit: None,
-            },
-        )?;
+        let first = self.first_row(g, &wanted)?;
+        let mut input = match first {
+            Some(node) => node,
+            None => self.node_for(
+                &g.input,
+                &needed,
+                Wish {
+                    order: &[],
+                    limit: None,
+                },
+            )?,
+        };
         if !want.is_empty()
             && let Rel::Table(_) | Rel::Filter { .. } = &g.input
         {

@@ -9,6 +9,7 @@
 
 use crate::binder::ColumnInfo;
 use crate::binder::tree::*;
+use crate::binder::with_stack;
 use daruma_syntax::ast::{CompareOp, SetOp};
 use daruma_value::{DataType, Value};
 
@@ -18,6 +19,10 @@ pub struct Rewriter<'c> {
 
 impl Rewriter<'_> {
     pub fn rel(&self, rel: Rel) -> Rel {
+        with_stack(|| self.rel_here(rel))
+    }
+
+    fn rel_here(&self, rel: Rel) -> Rel {
         match rel {
             Rel::Filter { input, condition } => {
                 let input = self.rel(*input);

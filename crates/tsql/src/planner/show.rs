@@ -552,6 +552,7 @@ impl Shower<'_> {
             Expr::NextValue(name) => format!("NEXT VALUE FOR {}", name.dotted()),
             Expr::Subquery(_) => "[Subquery]".into(),
             Expr::Cond(cond) => self.cond_named(cond, names),
+            Expr::Deep(inner) => crate::binder::with_stack(|| self.expr_named(inner, names)),
         }
     }
 

@@ -5,4 +5,4 @@ mod measure;
 mod statements;
 mod writing;
 
-pub use fixture::{INT, TableBuilder};
+pub use fixture::{INT, TableBuilder, TestHost, varchar};
