@@ -37,7 +37,7 @@ mod view;
 mod watch;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::error::{Result, SqlError};
 use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType};
