@@ -39,7 +39,7 @@ mod watch;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::error::{Result, SqlError};
+use crate::error::Result;
 use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType};
 use crate::sink::OutputColumn;
 use daruma_catalog::IndexKind;

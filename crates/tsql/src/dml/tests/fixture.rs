@@ -51,6 +51,25 @@ pub struct TestHost {
     cancel: CancelFlag,
 }
 
+/// A database to open sessions on, from any thread.
+#[derive(Clone)]
+pub struct Shared {
+    pub engine: Arc<Engine>,
+    disk: Arc<daruma_sim::SimDisk>,
+    database: Arc<Database>,
+    tables: Vec<TableRef>,
+}
+
+impl Shared {
+    pub fn session(self, id: u64) -> TestHost {
+        self.session_of(Owner::new(id, CancelFlag::new()))
+    }
+
+    pub fn session_of(self, owner: Arc<Owner>) -> TestHost {
+        TestHost::over(self, owner)
+    }
+}
+
 impl TestHost {
     pub fn new() -> TestHost {
         let disk = daruma_sim::SimDisk::new(1);
@@ -76,16 +95,29 @@ impl TestHost {
         let database = engine
             .create_database(DatabaseId(5), "test", files, Settings::default())
             .unwrap();
-        let cancel = CancelFlag::new();
-        let owner = Owner::new(1, cancel.clone());
+        Shared {
+            engine,
+            disk,
+            database,
+            tables: Vec::new(),
+        }
+        .session(1)
+    }
+
+    fn over(shared: Shared, owner: Arc<Owner>) -> TestHost {
+        let Shared {
+            engine,
+            disk,
+            database,
+            tables,
+        } = shared;
         let txn = RefCell::new(database.begin(&owner));
         TestHost {
             engine,
             disk,
             database,
-            owner,
             txn,
-            tables: RefCell::default(),
+            tables: RefCell::new(tables),
             variables: RefCell::default(),
             messages: RefCell::default(),
             triggers: RefCell::default(),
@@ -96,7 +128,18 @@ impl TestHost {
             exec_rows: RefCell::default(),
             counters: RefCell::default(),
             next_object: Cell::new(1000),
-            cancel,
+            cancel: owner.cancel.clone(),
+            owner,
+        }
+    }
+
+    /// What another session on the same database needs.
+    pub fn shared(&self) -> Shared {
+        Shared {
+            engine: self.engine.clone(),
+            disk: self.disk.clone(),
+            database: self.database.clone(),
+            tables: self.tables.borrow().clone(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Tests of this room against a small host of its own.
 
+mod concurrency;
 mod fixture;
 mod measure;
 mod statements;
