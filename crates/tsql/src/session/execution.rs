@@ -393,6 +393,9 @@ impl<'a> Execution<'a> {
             Isolation::RepeatableRead | Isolation::Serializable => {
                 self.lock_for_transaction(&table.database, object, LockMode::IntentShared)
             }
+            Isolation::ReadCommitted => {
+                self.lock_for_statement(&table.database, table.object_id, LockMode::IntentShared)
+            }
             _ => self.lock_for_statement(&table.database, table.object_id, LockMode::SchS),
         }
     }
@@ -404,10 +407,8 @@ fn hinted(plain: Isolation, hints: LockHints) -> Isolation {
         h if h.nolock => Isolation::ReadUncommitted,
         h if h.holdlock => Isolation::Serializable,
         h if h.repeatableread || h.updlock || h.xlock => Isolation::RepeatableRead,
-        h if h.readcommittedlock || h.readpast => match plain {
-            Isolation::ReadCommittedSnapshot => Isolation::ReadCommitted,
-            other => other,
-        },
+        h if h.readcommittedlock => Isolation::ReadCommitted,
+        h if h.readpast && plain == Isolation::ReadCommittedSnapshot => Isolation::ReadCommitted,
         _ => plain,
     }
 }
