@@ -17,6 +17,9 @@ use daruma_tsql::sink::{Done, DoneKind, EnvChange, OutputColumn, Sink};
 use daruma_value::Value;
 use std::time::Instant;
 
+/// Severity of status information.
+const STATUS_CLASS: u8 = 10;
+
 /// What all replies of a connection share.
 pub(crate) struct ReplyContext<'a> {
     pub version: TdsVersion,
@@ -203,7 +206,8 @@ pub(crate) fn server_message(message: &SqlError, server_name: &str) -> ServerMes
     ServerMessage {
         number: message.number,
         state: message.state,
-        class: message.class,
+        // The product's own conversion, which old client libraries rely on: 10 is no severity of an error.
+        class: if message.class == STATUS_CLASS { 0 } else { message.class },
         text: message.message.clone(),
         server: server_name.to_string(),
         procedure: message.procedure.clone().unwrap_or_default(),

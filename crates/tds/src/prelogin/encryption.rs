@@ -11,6 +11,8 @@ pub enum Encryption {
     On = 1,
     NotSupported = 2,
     Required = 3,
+    /// Sent inside the TLS of TDS 8.0, where the option means nothing.
+    Strict = 4,
 }
 
 impl Encryption {
@@ -21,8 +23,9 @@ impl Encryption {
             1 => Ok(Encryption::On),
             2 => Ok(Encryption::NotSupported),
             3 => Ok(Encryption::Required),
+            4 => Ok(Encryption::Strict),
             _ => {
-                let expected = "0 to 3";
+                let expected = "0 to 4";
                 Err(TdsError::Unexpected {
                     what: "ENCRYPTION",
                     expected,
@@ -61,11 +64,11 @@ pub const fn negotiate(
     use ServerEncryption as S;
     match (client, server) {
         (E::Off | E::NotSupported, S::NoCertificate) => (E::NotSupported, EncryptionPlan::Plain),
-        (E::On | E::Required, S::NoCertificate) => (E::NotSupported, EncryptionPlan::Refused),
+        (E::On | E::Required | E::Strict, S::NoCertificate) => (E::NotSupported, EncryptionPlan::Refused),
         (E::NotSupported, S::Optional) => (E::NotSupported, EncryptionPlan::Plain),
         (E::NotSupported, S::Forced) => (E::Required, EncryptionPlan::Refused),
         (E::Off, S::Optional) => (E::Off, EncryptionPlan::LoginOnly),
         (E::Off, S::Forced) => (E::Required, EncryptionPlan::Full),
-        (E::On | E::Required, S::Optional | S::Forced) => (E::On, EncryptionPlan::Full),
+        (E::On | E::Required | E::Strict, S::Optional | S::Forced) => (E::On, EncryptionPlan::Full),
     }
 }

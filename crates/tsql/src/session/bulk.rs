@@ -9,7 +9,7 @@ use crate::dml::bulk::{BulkColumn, BulkTarget, insert_bulk_options};
 use crate::error::{Result, SqlError};
 use crate::host::{Host, Resolved, TableRef};
 use crate::messages;
-use crate::sink::Sink;
+use crate::sink::{Done, DoneKind, Sink};
 use daruma_syntax::ast;
 use daruma_value::Value;
 
@@ -62,7 +62,7 @@ impl Execution<'_> {
                 self.state.last_error.set(0);
                 self.state.row_count.set(count);
                 self.send_pending()?;
-                self.done(BULK_INSERT, Some(count), false)
+                self.count_rows(count)
             }
             Err(error) => Err(self.failed(BULK_INSERT, error)),
         }
