@@ -7,7 +7,7 @@ use super::batch::RowBatch;
 use super::operator::{Operator, build};
 use super::plan::Plan;
 use crate::error::{Result, SqlError};
-use crate::host::{Host, SessionSettings};
+use crate::host::{Host, SessionSettings, TableRef};
 use daruma_base::cancel::CancelReason;
 use daruma_value::Value;
 use daruma_value::convert::ConvertContext;
@@ -36,6 +36,8 @@ pub struct Ctx<'h> {
     depth: Cell<u32>,
     /// Warning 8153 is sent once.
     null_warned: Cell<bool>,
+    /// Reads of each scan, told to the host at the end.
+    reads: RefCell<Vec<(TableRef, u64)>>,
 }
 
 /// A subquery between two evaluations.
@@ -85,6 +87,7 @@ impl<'h> Ctx<'h> {
             ticks: Cell::new(0),
             depth: Cell::new(0),
             null_warned: Cell::new(false),
+            reads: RefCell::default(),
             plan,
         })
     }
@@ -140,6 +143,20 @@ impl<'h> Ctx<'h> {
                 1,
                 "Cannot continue the execution because the session is in the kill state.",
             )),
+        }
+    }
+
+    /// Number under which a scan counts its reads.
+    pub fn register_scan(&self, table: &TableRef) -> usize {
+        let mut reads = self.reads.borrow_mut();
+        reads.push((table.clone(), 0));
+        reads.len() - 1
+    }
+
+    #[inline]
+    pub fn count_reads(&self, scan: usize, reads: u64) {
+        if let Some((_, sum)) = self.reads.borrow_mut().get_mut(scan) {
+            *sum += reads;
         }
     }
 
@@ -211,6 +228,14 @@ impl<'h> Ctx<'h> {
                 state.operator = Some(build(&subplan.node, self)?);
                 Ok(())
             }
+        }
+    }
+}
+
+impl Drop for Ctx<'_> {
+    fn drop(&mut self) {
+        for (table, reads) in self.reads.borrow().iter() {
+            self.host.count_scan(table, *reads, 0);
         }
     }
 }

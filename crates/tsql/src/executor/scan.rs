@@ -35,6 +35,8 @@ pub struct ScanOp {
     leaf: Vec<LeafBound>,
     started: bool,
     reads: u64,
+    /// Where the context counts the reads.
+    counter: usize,
 }
 
 enum Range {
@@ -76,6 +78,7 @@ impl ScanOp {
             leaf: Vec::new(),
             started: false,
             reads: 0,
+            counter: cx.register_scan(&node.access.table),
             node,
         })
     }
@@ -145,6 +148,13 @@ impl ScanOp {
         if !self.leaf.iter().all(|l| leaf_passes(l, &row)) {
             return Ok(());
         }
+        if node.filter.is_none() && !node.lookup {
+            for output in &node.outputs {
+                out.put(self.output(Some(output), &row)?);
+            }
+            out.finish_row();
+            return Ok(());
+        }
         for _ in &node.outputs {
             out.put(Value::Null);
         }
@@ -206,8 +216,7 @@ impl ScanOp {
     }
 
     fn report(&mut self, cx: &Ctx<'_>) {
-        cx.host.count_scan(&self.node.access.table, self.reads, 0);
-        self.reads = 0;
+        cx.count_reads(self.counter, std::mem::take(&mut self.reads));
     }
 }
 
@@ -238,18 +247,16 @@ impl Operator for ScanOp {
                 return Ok(true);
             }
             cx.tick(16)?;
-            if !self.fetch()? {
+            let more = self.fetch()?;
+            self.report(cx);
+            if !more {
                 self.batch.clear();
-                self.report(cx);
                 return Ok(false);
             }
         }
     }
 
-    fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        if self.reads > 0 {
-            self.report(cx);
-        }
+    fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
         self.started = false;
         self.scan = None;
         self.batch.clear();

@@ -23,7 +23,7 @@ impl Planner<'_> {
     /// Compiles over rows of `schema`; other columns are parameters.
     pub fn expr(&mut self, scalar: &Scalar, schema: &[ColId]) -> Result<Expr> {
         self.depth += 1;
-        let deep = self.depth % DEEP_LEVELS == 0;
+        let deep = self.depth.is_multiple_of(DEEP_LEVELS);
         let compiled = with_stack(|| self.expr_here(scalar, schema));
         self.depth -= 1;
         Ok(if deep {

@@ -13,8 +13,9 @@ use crate::error::Result;
 use crate::executor::plan::Node;
 use daruma_syntax::ast::JoinHint;
 
-/// First tables tried when there are many.
+/// First tables tried; fewer when there are many tables to follow.
 const STARTS_MAX: usize = 6;
+const MANY_TABLES: usize = 20;
 
 struct Graph {
     leaves: Vec<Leaf>,
@@ -129,7 +130,11 @@ impl Planner<'_> {
             let rows = |i: &usize| graph.leaves.get(*i).map_or(0.0, |l| l.rows);
             rows(a).total_cmp(&rows(b))
         });
-        starts.truncate(STARTS_MAX);
+        starts.truncate(if graph.leaves.len() > MANY_TABLES {
+            1
+        } else {
+            STARTS_MAX
+        });
         let mut best: Option<Grown> = None;
         for start in starts {
             if let Some(grown) = self.grow(graph, needed, start)
