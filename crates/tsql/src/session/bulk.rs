@@ -68,6 +68,18 @@ impl Execution<'_> {
         }
     }
 
+    /// DONE of a load: its count comes whatever NOCOUNT says, since clients compare it with what they sent.
+    fn count_rows(&self, count: u64) -> Step<()> {
+        let done = Done {
+            kind: DoneKind::Statement,
+            command: BULK_INSERT,
+            row_count: Some(count),
+            error: false,
+            in_transaction: self.state.trancount.get() > 0,
+        };
+        self.to_client(|sink| sink.done(done))
+    }
+
     fn load_rows(
         &self,
         load: &ast::InsertBulk,
