@@ -3,6 +3,7 @@
 mod serve;
 
 use clap::{Parser, Subcommand};
+use daruma_cli::{sample, sql};
 use std::process::ExitCode;
 
 /// A SQL Server-compatible database server that stands up again at once.
@@ -16,10 +17,14 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::ServeArgs),
+    Sql(Box<sql::SqlArgs>),
+    Sample(sample::SampleArgs),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Sql(args) => sql::run(&args),
+        Command::Sample(args) => sample::run(&args),
     }
 }

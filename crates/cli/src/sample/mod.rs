@@ -1,0 +1,261 @@
+//! `daruma sample adventureworks`: the sample database, made over an ordinary connection.
+//!
+//! Steps: create the database, run the first part of the script (tables), load the files in the order of the tables,
+//! run the rest (indexes, foreign keys, views, procedures), compare sums with the published ones.
+//!
+//! Read next: `load`, `data`.
+
+mod data;
+mod load;
+mod text;
+
+use crate::client::{Client, ClientError};
+use crate::connect::{ConnectArgs, ConnectError};
+use clap::{Args, Subcommand};
+use daruma_value::Value;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use load::{LoadError, Loader, Method};
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+const DATABASE_NAME_CHARS_MAX: usize = 128;
+
+/// Create a sample database
+#[derive(Args, Clone, Debug)]
+pub struct SampleArgs {
+    #[command(subcommand)]
+    pub sample: Sample,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub enum Sample {
+    /// Microsoft's bicycle maker: 59 tables, 700,861 rows, orders from 2011 to 2014
+    #[command(name = "adventureworks", after_help = EXAMPLES)]
+    AdventureWorks(AdventureWorksArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct AdventureWorksArgs {
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+
+    /// Name of the new database
+    #[arg(long, value_name = "NAME", default_value = "AdventureWorks2019")]
+    pub database: String,
+
+    /// Replace a database of that name
+    #[arg(long)]
+    pub drop: bool,
+
+    /// Load by INSERT statements instead of bulk load
+    #[arg(long)]
+    pub insert: bool,
+
+    /// Say nothing but errors
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  daruma sample adventureworks -S localhost -U sa -P secret -C
+      create AdventureWorks2019 on this machine's server
+  daruma sample adventureworks -C --drop --database Shop
+      replace the database Shop (SQLCMDSERVER, SQLCMDUSER and SQLCMDPASSWORD save the flags)
+Then:
+  daruma sql -C -d AdventureWorks2019 -Q \"SELECT TOP (5) * FROM Sales.vSalesPerson\"";
+
+#[derive(Debug, Error)]
+enum SampleError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("database {name} exists already. Add --drop to replace it, or choose another name with --database")]
+    Exists { name: String },
+    #[error("a database name has 1 to {DATABASE_NAME_CHARS_MAX} characters")]
+    Name,
+    #[error("line {line} of create.sql: {source}")]
+    Script { line: usize, source: ClientError },
+    #[error("the database is there, but {count} of its sums differ from the published ones")]
+    Sums { count: usize },
+}
+
+/// Runs the command; messages have been shown when it returns.
+pub fn run(args: &SampleArgs) -> ExitCode {
+    let Sample::AdventureWorks(args) = &args.sample;
+    match create(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("daruma: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn create(args: &AdventureWorksArgs) -> Result<(), SampleError> {
+    if args.database.is_empty() || args.database.chars().count() > DATABASE_NAME_CHARS_MAX {
+        return Err(SampleError::Name);
+    }
+    let begun = Instant::now();
+    let mut client = args.connect.connect("daruma sample")?;
+    let report = Report { quiet: args.quiet };
+    make_database(&mut client, args, &report)?;
+    let (tables, rest) = data::scripts();
+    report.step("Creating tables");
+    run_script(&mut client, tables, 1)?;
+    let method = if args.insert { Method::Insert } else { Method::Bulk };
+    let loading = Instant::now();
+    let rows = load_tables(&mut client, method, &report)?;
+    report.loaded(rows, loading.elapsed());
+    report.step("Creating indexes, foreign keys, views and procedures");
+    run_script(&mut client, rest, tables.lines().count() + 1)?;
+    let wrong = check(&mut client, &report)?;
+    if wrong > 0 {
+        return Err(SampleError::Sums { count: wrong });
+    }
+    report.step(&format!("{} is ready after {:.1} s.", args.database, begun.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+fn make_database(client: &mut Client, args: &AdventureWorksArgs, report: &Report) -> Result<(), SampleError> {
+    let name = format!("[{}]", args.database.replace(']', "]]"));
+    let id = client.query(&format!("SELECT DB_ID(N'{}')", args.database.replace('\'', "''")))?;
+    let exists = id.first().and_then(|row| row.first()).is_some_and(|id| !id.is_null());
+    match (exists, args.drop) {
+        (true, false) => return Err(SampleError::Exists { name: args.database.clone() }),
+        (true, true) => {
+            report.step(&format!("Dropping {}", args.database));
+            // Others who use it are thrown out; if that is refused, DROP says why it cannot be done.
+            let _ = client.execute(&format!("ALTER DATABASE {name} SET SINGLE_USER WITH ROLLBACK IMMEDIATE"));
+            client.execute(&format!("DROP DATABASE {name}"))?;
+        }
+        (false, _) => {}
+    }
+    report.step(&format!("Creating {} on {}", args.database, client.server_name()));
+    client.execute(&format!("CREATE DATABASE {name}"))?;
+    client.execute(&format!("USE {name}"))?;
+    Ok(())
+}
+
+/// Runs the batches of a part of the script that begins in line `first_line`.
+fn run_script(client: &mut Client, script: &str, first_line: usize) -> Result<(), SampleError> {
+    for (line, batch) in batches(script) {
+        client.execute(&batch).map_err(|source| SampleError::Script { line: first_line + line, source })?;
+    }
+    Ok(())
+}
+
+/// Batches that hold more than comments, with the lines they begin in. In our script no string holds a GO line.
+fn batches(script: &str) -> Vec<(usize, String)> {
+    let (mut batches, mut batch, mut first) = (Vec::new(), String::new(), 0);
+    for (at, line) in script.lines().chain(["GO"]).enumerate() {
+        if !line.trim().eq_ignore_ascii_case("GO") {
+            batch.push_str(line);
+            batch.push('\n');
+            continue;
+        }
+        let text = std::mem::take(&mut batch);
+        let says_something = text.lines().map(str::trim).any(|line| !line.is_empty() && !line.starts_with("--"));
+        if says_something {
+            batches.push((first, text));
+        }
+        first = at + 1;
+    }
+    batches
+}
+
+fn load_tables(client: &mut Client, method: Method, report: &Report) -> Result<u64, SampleError> {
+    let bar = report.bar();
+    let mut loader = Loader::new(client, method);
+    let mut rows = 0;
+    for table in data::tables() {
+        bar.set_message(format!("{}.{}", table.schema, table.table));
+        let loaded = loader.table(&table, &mut |count| bar.inc(count));
+        rows += loaded.inspect_err(|_| bar.abandon())?;
+    }
+    bar.finish_and_clear();
+    if loader.method != method {
+        report.step("  (the server refused bulk load; INSERT statements were used)");
+    }
+    Ok(rows)
+}
+
+/// What is asked after a load, and the published answer.
+const CHECKS: &[(&str, &str, &str)] = &[
+    ("SalesOrderDetail rows", "SELECT COUNT(*) FROM Sales.SalesOrderDetail", "121317"),
+    ("SalesOrderDetail SUM(LineTotal)", "SELECT SUM(LineTotal) FROM Sales.SalesOrderDetail", "109846381.399888"),
+    ("SalesOrderHeader rows", "SELECT COUNT(*) FROM Sales.SalesOrderHeader", "31465"),
+    ("SalesOrderHeader SUM(TotalDue)", "SELECT SUM(TotalDue) FROM Sales.SalesOrderHeader", "123216786.1159"),
+    ("Person rows", "SELECT COUNT(*) FROM Person.Person", "19972"),
+];
+
+/// Shows the sums; the number of those that differ.
+fn check(client: &mut Client, report: &Report) -> Result<usize, SampleError> {
+    let mut wrong = 0;
+    for (name, query, expected) in CHECKS {
+        let rows = client.query(query)?;
+        let found = rows.first().and_then(|row| row.first()).unwrap_or(&Value::Null);
+        let found = crate::sql::value_text(found);
+        let verdict = if found == *expected { "ok".to_string() } else { format!("expected {expected}") };
+        wrong += usize::from(found != *expected);
+        report.step(&format!("  {name:32} {found:>18}  {verdict}"));
+    }
+    Ok(wrong)
+}
+
+/// What the user sees.
+struct Report {
+    quiet: bool,
+}
+
+impl Report {
+    fn step(&self, text: &str) {
+        if !self.quiet {
+            println!("{text}");
+        }
+    }
+
+    fn loaded(&self, rows: u64, elapsed: Duration) {
+        let seconds = elapsed.as_secs_f64().max(0.001);
+        let rate = HumanCount((rows as f64 / seconds) as u64);
+        self.step(&format!("Loaded {} rows into {} tables in {seconds:.1} s ({rate} rows/s)", HumanCount(rows), data::tables().len()));
+    }
+
+    /// A bar for people at a terminal, nothing for logs.
+    fn bar(&self) -> ProgressBar {
+        if self.quiet || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new(data::ROWS_TOTAL);
+        let template = "Loading {bar:30.green/dim} {percent:>3} %  {human_pos} of {human_len} rows  {per_sec:>14}  ETA {eta:<4} {wide_msg:.dim}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_know_their_lines() {
+        let script = "-- head\nGO\nCREATE a\nGO\n\n-- remark\nCREATE b\ngo\n\n";
+        let found = batches(script);
+        assert_eq!(found, [(2, "CREATE a\n".to_string()), (4, "\n-- remark\nCREATE b\n".to_string())]);
+    }
+
+    #[test]
+    fn the_script_falls_into_batches() {
+        let (tables, rest) = data::scripts();
+        assert!(batches(tables).len() > 59);
+        assert!(batches(rest).iter().any(|(_, batch)| batch.contains("CREATE TRIGGER")));
+    }
+}
