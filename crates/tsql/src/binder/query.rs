@@ -118,10 +118,12 @@ impl Binder<'_> {
             offset: query.offset.as_ref(),
             fetch: query.fetch.as_ref(),
         };
-        if query.for_clause.is_some() && !matches!(query.for_clause, Some(ast::ForClause::Browse)) {
-            return Err(unsupported("FOR XML or FOR JSON"));
-        }
-        if nested && !query.order_by.is_empty() && query.offset.is_none() && !has_top(&query.body) {
+        if nested
+            && !query.order_by.is_empty()
+            && query.offset.is_none()
+            && query.for_clause.is_none()
+            && !has_top(&query.body)
+        {
             return Err(SqlError::new(
                 1033,
                 15,
@@ -138,7 +140,15 @@ impl Binder<'_> {
         };
         self.ctes.truncate(ctes);
         self.nesting -= 1;
-        bound
+        match &query.for_clause {
+            None | Some(ast::ForClause::Browse) => bound,
+            Some(ast::ForClause::Xml {
+                mode,
+                element,
+                directives,
+            }) => self.for_xml(bound?, *mode, element.as_deref(), directives),
+            Some(ast::ForClause::Json { .. }) => Err(unsupported("FOR JSON")),
+        }
     }
 
     pub(super) fn add_ctes(&mut self, with: &ast::With) {

@@ -133,6 +133,8 @@ pub struct RowStream<'h> {
     /// Positions of the wanted columns; `None` when rows come as wanted.
     output: Option<Vec<usize>>,
     batch: RowBatch,
+    /// No column is wanted twice.
+    movable: bool,
     /// SET ROWCOUNT.
     rows_left: u64,
 }
@@ -153,6 +155,10 @@ impl<'h> RowStream<'h> {
             operator,
             output: (!as_is).then(|| output.to_vec()),
             batch: RowBatch::new(),
+            movable: output
+                .iter()
+                .enumerate()
+                .all(|(i, p)| !output.iter().take(i).any(|q| q == p)),
             rows_left,
         })
     }
@@ -178,12 +184,21 @@ impl<'h> RowStream<'h> {
                 if !self.operator.next(&self.cx, &mut self.batch)? {
                     return Ok(false);
                 }
-                for row in self.batch.rows() {
-                    batch.push(
-                        output
-                            .iter()
-                            .map(|p| row.get(*p).cloned().unwrap_or(Value::Null)),
-                    );
+                for index in 0..self.batch.len() {
+                    let row = self.batch.row_mut(index);
+                    if self.movable {
+                        let take = |p: &usize| {
+                            row.get_mut(*p)
+                                .map_or(Value::Null, |v| std::mem::replace(v, Value::Null))
+                        };
+                        batch.push(output.iter().map(take));
+                    } else {
+                        batch.push(
+                            output
+                                .iter()
+                                .map(|p| row.get(*p).cloned().unwrap_or(Value::Null)),
+                        );
+                    }
                 }
             }
         }

@@ -210,10 +210,11 @@ impl Operator for FilterOp {
             if !self.input.next(cx, &mut self.batch)? {
                 return Ok(false);
             }
-            for row in self.batch.rows() {
+            for index in 0..self.batch.len() {
                 cx.tick(1)?;
-                if self.node.condition.accepts(row, cx)? {
-                    out.push_slice(row);
+                if self.node.condition.accepts(self.batch.row(index), cx)? {
+                    let row = self.batch.row_mut(index);
+                    out.push(row.iter_mut().map(|v| std::mem::replace(v, Value::Null)));
                 }
             }
         }
