@@ -12,6 +12,7 @@
 
 use super::entries::EntrySet;
 use super::errors;
+use super::expr::Evaluators;
 use super::keytext;
 use super::target::Writable;
 use crate::access::{EntryBuffers, IndexAccess, damaged};
@@ -61,6 +62,7 @@ pub struct Applier<'a> {
     pub ignored_duplicates: bool,
     batch: Batch,
     entry: EntryBuffers,
+    evaluators: Evaluators<'a>,
 }
 
 impl<'a> Applier<'a> {
@@ -78,6 +80,7 @@ impl<'a> Applier<'a> {
             ignored_duplicates: false,
             batch: Batch::new(),
             entry: EntryBuffers::default(),
+            evaluators: Evaluators::new(host),
         }
     }
 
@@ -244,7 +247,10 @@ impl<'a> Applier<'a> {
         let (mut old_key, mut new_key) = (Vec::new(), Vec::new());
         for (i, (change, moved)) in done.iter().zip(moved).enumerate() {
             let Some(old) = &change.old else { continue };
-            if !self.table.is_member(self.host, position, &old.values)? {
+            if !self
+                .table
+                .is_member(&self.evaluators, position, &old.values)?
+            {
                 continue;
             }
             old_key.clear();
@@ -252,7 +258,7 @@ impl<'a> Applier<'a> {
                 .access
                 .encode_index_key(index, &old.values, &old.key, &mut old_key)?;
             if let Some(new) = &change.new
-                && self.table.is_member(self.host, position, new)?
+                && self.table.is_member(&self.evaluators, position, new)?
             {
                 new_key.clear();
                 let locator = moved.as_deref().unwrap_or(&old.key);
@@ -376,7 +382,7 @@ impl<'a> Applier<'a> {
             let (Some(old), Some(new)) = (&change.old, &change.new) else {
                 continue;
             };
-            if !self.table.is_member(self.host, position, new)? {
+            if !self.table.is_member(&self.evaluators, position, new)? {
                 continue;
             }
             let locator = moved.as_deref().unwrap_or(&old.key);
@@ -392,7 +398,9 @@ impl<'a> Applier<'a> {
                 .access
                 .encode_index_key(index, &old.values, &old.key, &mut old_key)?;
             let stays = self.entry.key == old_key
-                && self.table.is_member(self.host, position, &old.values)?;
+                && self
+                    .table
+                    .is_member(&self.evaluators, position, &old.values)?;
             let set = if stays { &mut rewritten } else { &mut added };
             set.push(&self.entry.key, &self.entry.payload, Stamp::default(), i);
         }
@@ -462,7 +470,7 @@ impl<'a> Applier<'a> {
         for (position, index) in access.secondary() {
             let mut entries = EntrySet::new();
             for (i, values) in rows.iter().enumerate() {
-                if self.table.is_member(self.host, position, values)? {
+                if self.table.is_member(&self.evaluators, position, values)? {
                     access.encode_index_entry(
                         &self.txn,
                         index,
@@ -513,7 +521,7 @@ impl<'a> Applier<'a> {
             return Ok(false);
         }
         for (position, index) in access.secondary() {
-            if self.table.is_member(self.host, position, values)? {
+            if self.table.is_member(&self.evaluators, position, values)? {
                 access.encode_index_entry(&self.txn, index, values, &locator, &mut self.entry)?;
                 if !self.insert_entry(index, &self.entry.key, &self.entry.payload, values)? {
                     return Ok(false);

@@ -5,6 +5,7 @@
 
 use super::assign::Assign;
 use super::errors::{self, Verb};
+use super::expr::Evaluators;
 use super::foreign::ParentLookups;
 use super::keytext;
 use super::sorter::Sorter;
@@ -27,10 +28,11 @@ pub fn build_index(host: &dyn Host, table: &TableRef, index: IndexId) -> Result<
         .ok_or_else(|| damaged("no such index"))?;
     let shape = writable.access.index(position)?.clone();
     let txn = host.begin_write(table)?;
+    let evaluators = Evaluators::new(host);
     let mut sorter = Sorter::new(host)?;
     let mut entry = EntryBuffers::default();
     for_each_row(host, &writable, &mut |key, values| {
-        if writable.is_member(host, position, values)? {
+        if writable.is_member(&evaluators, position, values)? {
             writable
                 .access
                 .encode_index_entry(&txn, &shape, values, key, &mut entry)?;
@@ -60,6 +62,7 @@ pub fn rebuild_rows(host: &dyn Host, from: &TableRef, to: &TableRef) -> Result<u
         );
     }
     let txn = host.begin_write(to)?;
+    let evaluators = Evaluators::new(host);
     let mut sorter = Sorter::new(host)?;
     let (mut key, mut payload, mut count) = (Vec::new(), Vec::new(), 0);
     for_each_row(host, &source, &mut |old_key, values| {
@@ -68,12 +71,12 @@ pub fn rebuild_rows(host: &dyn Host, from: &TableRef, to: &TableRef) -> Result<u
             row.push(match (origin.and_then(|o| values.get(o)), assign) {
                 (Some(value), Some(assign)) => assign.convert(value.clone())?,
                 _ => match target.defaults.get(ordinal) {
-                    Some(Some(default)) => default.eval(host, &[])?,
+                    Some(Some(default)) => default.eval(&evaluators, &[])?,
                     _ => new_value(host, to, ordinal)?,
                 },
             });
         }
-        target.compute(host, &mut row)?;
+        target.compute(&evaluators, &mut row)?;
         target.check_not_null(&row, None, Verb::AlterTable)?;
         let number = match source.access.row_number(old_key) {
             Some(number) if target.access.needs_row_number() => number,
@@ -113,10 +116,11 @@ pub fn validate_check(host: &dyn Host, table: &TableRef, position: usize) -> Res
     let Some(check) = writable.checks.iter().find(|c| c.position == position) else {
         return Ok(());
     };
+    let evaluators = Evaluators::new(host);
     for_each_row(
         host,
         &writable,
-        &mut |_, values| match check.test(host, values)? {
+        &mut |_, values| match check.test(&evaluators, values)? {
             Some(false) => Err(writable.violation(check, Verb::AlterTable)),
             _ => Ok(()),
         },
@@ -159,6 +163,7 @@ fn for_each_row(
     table: &Writable,
     each: &mut dyn FnMut(&[u8], &[Value]) -> Result<()>,
 ) -> Result<()> {
+    let evaluators = Evaluators::new(host);
     let view = host.view(table.table(), Access::Target)?;
     let mut scan = table
         .access
@@ -170,7 +175,7 @@ fn for_each_row(
         for i in 0..batch.len() {
             values.clear();
             table.access.decode_row(batch.payload(i), &mut values)?;
-            table.compute_virtual(host, &mut values)?;
+            table.compute_virtual(&evaluators, &mut values)?;
             each(batch.key(i), &values)?;
         }
     }

@@ -5,6 +5,7 @@
 
 use super::apply::{Applier, Change, OldRow};
 use super::errors::Verb;
+use super::expr::Evaluators;
 use super::foreign::{self, Cascade, CascadeAction, ChildLookups, ParentLookups};
 use super::target::Writable;
 use crate::access::damaged;
@@ -178,6 +179,7 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
         table.touched_indexes(&changed)
     };
 
+    let evaluators = Evaluators::new(host);
     let mut found = Vec::new();
     let keys: Vec<&[Value]> = cascade.keys.iter().map(|(old, _)| old.as_slice()).collect();
     foreign::find_children(
@@ -186,7 +188,7 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
         &cascade.ordinals,
         &keys,
         &mut |n, row| {
-            let values = table.decode(host, row.payload)?;
+            let values = table.decode(&evaluators, row.payload)?;
             let old = OldRow {
                 key: row.key.to_vec(),
                 stamp: row.stamp,
@@ -202,7 +204,14 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
             None
         } else {
             Some(cascaded_row(
-                host, &table, &cascade, n, &old, &changed, verb,
+                host,
+                &evaluators,
+                &table,
+                &cascade,
+                n,
+                &old,
+                &changed,
+                verb,
             )?)
         };
         Ok(Change {
@@ -221,7 +230,7 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
         let Some(entry) = tree.get(&txn.view(Isolation::Current), key)? else {
             return Ok(None);
         };
-        let values = table.decode(host, &entry.payload)?;
+        let values = table.decode(&evaluators, &entry.payload)?;
         let old = OldRow {
             key: key.to_vec(),
             stamp: entry.stamp,
@@ -247,9 +256,10 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
 }
 
 /// A child row with its foreign key columns following the parent.
-fn cascaded_row(
+fn cascaded_row<'a>(
     host: &dyn Host,
-    table: &Writable,
+    evaluators: &Evaluators<'a>,
+    table: &'a Writable,
     cascade: &Cascade,
     n: usize,
     old: &OldRow,
@@ -268,17 +278,14 @@ fn cascaded_row(
                 .and_then(|new| new.get(i))
                 .cloned()
                 .unwrap_or(Value::Null),
-            CascadeAction::SetDefault => match table.defaults.get(*ordinal) {
-                Some(Some(default)) => default.eval(host, &[])?,
-                _ => Value::Null,
-            },
+            CascadeAction::SetDefault => table.default_value(evaluators, *ordinal)?,
             CascadeAction::SetNull | CascadeAction::Delete => Value::Null,
         };
         *row.get_mut(*ordinal)
             .ok_or_else(|| damaged("row too short"))? = value;
     }
     renew_rowversion(host, table, &mut row)?;
-    table.complete(host, &mut row, Some(changed), verb, true)?;
+    table.complete(evaluators, &mut row, Some(changed), verb, true)?;
     Ok(row)
 }
 

@@ -3,13 +3,18 @@
 
 use super::assign::Assign;
 use crate::error::{Result, SqlError};
-use crate::executor::{ConditionPlan, ScalarPlan, Scope, prepare_condition, prepare_scalar};
+use crate::executor::{
+    ConditionEvaluator, ConditionPlan, ScalarEvaluator, ScalarPlan, Scope, prepare_condition,
+    prepare_scalar,
+};
 use crate::host::{Host, TableRef};
 use daruma_catalog::ColumnDef;
 use daruma_syntax::SyntaxError;
 use daruma_syntax::ast::{Condition, Expr};
 use daruma_syntax::{ParseOptions, parse_condition, parse_expression};
 use daruma_value::Value;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// A value computed from a row and converted to the type of its column.
 pub struct RowScalar {
@@ -57,15 +62,19 @@ impl RowScalar {
         };
         if is_literal(&expr) {
             // A literal that does not convert fails when it is used, not here.
-            scalar.constant = scalar.eval(host, &[]).ok();
+            scalar.constant = scalar
+                .plan
+                .eval(&[], host)
+                .and_then(|v| scalar.assign.convert(v))
+                .ok();
         }
         Ok(scalar)
     }
 
-    pub fn eval(&self, host: &dyn Host, row: &[Value]) -> Result<Value> {
+    pub fn eval<'a>(&'a self, evaluators: &Evaluators<'a>, row: &[Value]) -> Result<Value> {
         match &self.constant {
             Some(value) => Ok(value.clone()),
-            None => self.assign.convert(self.plan.eval(row, host)?),
+            None => self.assign.convert(evaluators.eval(&self.plan, row)?),
         }
     }
 }
@@ -96,8 +105,63 @@ impl RowCondition {
     }
 
     /// `None` is unknown: a check accepts it, a filter does not.
-    pub fn test(&self, host: &dyn Host, row: &[Value]) -> Result<Option<bool>> {
-        self.plan.eval(row, host)
+    pub fn test<'a>(&'a self, evaluators: &Evaluators<'a>, row: &[Value]) -> Result<Option<bool>> {
+        evaluators.test(&self.plan, row)
+    }
+}
+
+/// Expressions under way in one statement: what does not change between rows is read once, at the first.
+pub struct Evaluators<'a> {
+    host: &'a dyn Host,
+    scalars: RefCell<Vec<(*const ScalarPlan, Rc<ScalarEvaluator<'a>>)>>,
+    conditions: RefCell<Vec<(*const ConditionPlan, Rc<ConditionEvaluator<'a>>)>>,
+}
+
+impl<'a> Evaluators<'a> {
+    pub fn new(host: &'a dyn Host) -> Evaluators<'a> {
+        Evaluators {
+            host,
+            scalars: RefCell::default(),
+            conditions: RefCell::default(),
+        }
+    }
+
+    pub fn eval(&self, plan: &'a ScalarPlan, row: &[Value]) -> Result<Value> {
+        let address = std::ptr::from_ref(plan);
+        let known = self
+            .scalars
+            .borrow()
+            .iter()
+            .find(|(p, _)| *p == address)
+            .map(|(_, e)| e.clone());
+        let evaluator = match known {
+            Some(evaluator) => evaluator,
+            None => {
+                let made = Rc::new(plan.evaluator(self.host)?);
+                self.scalars.borrow_mut().push((address, made.clone()));
+                made
+            }
+        };
+        evaluator.eval(row)
+    }
+
+    pub fn test(&self, plan: &'a ConditionPlan, row: &[Value]) -> Result<Option<bool>> {
+        let address = std::ptr::from_ref(plan);
+        let known = self
+            .conditions
+            .borrow()
+            .iter()
+            .find(|(p, _)| *p == address)
+            .map(|(_, e)| e.clone());
+        let evaluator = match known {
+            Some(evaluator) => evaluator,
+            None => {
+                let made = Rc::new(plan.evaluator(self.host)?);
+                self.conditions.borrow_mut().push((address, made.clone()));
+                made
+            }
+        };
+        evaluator.eval(row)
     }
 }
 

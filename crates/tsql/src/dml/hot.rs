@@ -11,6 +11,7 @@
 use super::apply::{Applier, Change, OldRow};
 use super::assign::Assign;
 use super::errors::{self, Verb};
+use super::expr::Evaluators;
 use super::modify::HotFacts;
 use super::target::{Writable, overlap};
 use crate::access::{IndexAccess, damaged};
@@ -202,6 +203,7 @@ struct Work<'a> {
     patched: Vec<u8>,
     /// SET CONCAT_NULL_YIELDS_NULL.
     null_concat: bool,
+    evaluators: Evaluators<'a>,
 }
 
 impl<'a> Work<'a> {
@@ -215,6 +217,7 @@ impl<'a> Work<'a> {
             new: vec![Value::Null; hot.items.len()],
             patched: Vec::with_capacity(ENTRY_BYTES_MAX),
             null_concat: host.settings().concat_null_yields_null,
+            evaluators: Evaluators::new(host),
         }
     }
 
@@ -236,7 +239,9 @@ impl<'a> Work<'a> {
                 .and_then(|k| k.eval(&self.row, self.null_concat))
             {
                 Some(value) => value,
-                None => item.assign.convert(item.plan.eval(&self.row, self.host)?)?,
+                None => item
+                    .assign
+                    .convert(self.evaluators.eval(&item.plan, &self.row)?)?,
             };
         }
         for (item, new) in self.hot.items.iter().zip(&self.new) {
@@ -253,7 +258,7 @@ impl<'a> Work<'a> {
                 .checks
                 .get(*check)
                 .ok_or_else(|| damaged("no such check"))?;
-            if known.test(self.host, &self.row)? == Some(false) {
+            if known.test(&self.evaluators, &self.row)? == Some(false) {
                 return Err(self.table.violation(known, Verb::Update));
             }
         }
@@ -336,7 +341,7 @@ impl<'a> Work<'a> {
     }
 
     fn long_change(&self, key: &[u8], stamp: Stamp, payload: Vec<u8>) -> Result<Change> {
-        let values = self.table.decode(self.host, &payload)?;
+        let values = self.table.decode(&self.evaluators, &payload)?;
         let mut new = values.clone();
         for (item, value) in self.hot.items.iter().zip(&self.new) {
             *new.get_mut(item.ordinal)

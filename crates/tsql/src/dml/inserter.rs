@@ -8,6 +8,7 @@
 use super::apply::Applier;
 use super::effects::Effects;
 use super::errors::{self, Verb};
+use super::expr::Evaluators;
 use super::target::Writable;
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
@@ -118,6 +119,7 @@ pub struct Inserter<'a> {
     pending_bytes: usize,
     last_identity: Option<i128>,
     count: u64,
+    evaluators: Evaluators<'a>,
     /// Somebody sees the rows whole: OUTPUT or a trigger.
     shown: bool,
 }
@@ -161,6 +163,7 @@ impl<'a> Inserter<'a> {
             pending_bytes: 0,
             last_identity: None,
             count: 0,
+            evaluators: Evaluators::new(host),
         })
     }
 
@@ -185,23 +188,24 @@ impl<'a> Inserter<'a> {
     }
 
     fn make_row(&mut self, given: &mut [Option<Value>]) -> Result<Vec<Value>> {
-        let table = &*self.shape.table;
+        let shape: &'a InsertShape = self.shape;
+        let table: &'a Writable = &shape.table;
         let mut row = Vec::with_capacity(self.shape.sources.len() + 1);
         for (ordinal, source) in self.shape.sources.iter().enumerate() {
             row.push(match source {
                 Source::Computed => Value::Null,
                 Source::Identity => self.next_identity(ordinal)?,
-                Source::Default => default_value(self.host, table, ordinal)?,
+                Source::Default => table.default_value(&self.evaluators, ordinal)?,
                 Source::RowVersion => {
                     let version = self.host.next_rowversion(table.access.database())?;
                     Value::Bytes(version.to_be_bytes().to_vec())
                 }
                 Source::Given(at) => match given.get_mut(*at).and_then(Option::take) {
                     Some(Value::Null) if !self.options.keep_nulls => {
-                        default_value(self.host, table, ordinal)?
+                        table.default_value(&self.evaluators, ordinal)?
                     }
                     Some(value) => value,
-                    None => default_value(self.host, table, ordinal)?,
+                    None => table.default_value(&self.evaluators, ordinal)?,
                 },
             });
         }
@@ -209,9 +213,9 @@ impl<'a> Inserter<'a> {
             self.note_identity(&row)?;
         }
         if self.options.check_constraints {
-            table.complete(self.host, &mut row, None, self.verb, self.shown)?;
+            table.complete(&self.evaluators, &mut row, None, self.verb, self.shown)?;
         } else {
-            table.compute(self.host, &mut row)?;
+            table.compute(&self.evaluators, &mut row)?;
             table.check_not_null(&row, None, self.verb)?;
         }
         Ok(row)
@@ -273,13 +277,6 @@ impl<'a> Inserter<'a> {
         self.effects
             .finish(self.host, &self.shape.table, self.verb, 0)?;
         Ok(self.count)
-    }
-}
-
-fn default_value(host: &dyn Host, table: &Writable, ordinal: usize) -> Result<Value> {
-    match table.defaults.get(ordinal) {
-        Some(Some(default)) => default.eval(host, &[]),
-        _ => Ok(Value::Null),
     }
 }
 

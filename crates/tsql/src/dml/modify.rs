@@ -14,6 +14,7 @@ use super::assign::Assign;
 use super::effects::{Effects, renew_rowversion};
 use super::entries::EntrySet;
 use super::errors::{self, Verb};
+use super::expr::Evaluators;
 use super::hot::HotUpdate;
 use super::output::{OutputPlan, OutputRun, Sides};
 use super::target::Writable;
@@ -536,6 +537,7 @@ pub fn execute<'a>(
             count: 0,
             restart: false,
             left: limit,
+            evaluators: Evaluators::new(host),
         };
         run.run(&mut output)?;
         if !run.restart {
@@ -562,9 +564,10 @@ struct Run<'a> {
     restart: bool,
     /// Rows that SET ROWCOUNT still allows.
     left: u64,
+    evaluators: Evaluators<'a>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     fn run(&mut self, output: &mut Option<OutputRun>) -> Result<()> {
         let mut stream = open_target(&self.plan.target, self.host)?;
         let mut batch = RowBatch::new();
@@ -663,15 +666,13 @@ impl Run<'_> {
         old: &[Value],
         item: &dyn Fn(usize, Option<&ScalarPlan>) -> Result<Value>,
     ) -> Result<Vec<Value>> {
-        let table = &*self.plan.table;
+        let plan: &'a ModifyPlan = self.plan;
+        let table: &'a Writable = &plan.table;
         let shown = self.plan.output.is_some() || self.effects.has_images();
         let mut row = old.to_vec();
         for step in &set.steps {
             let mut value = match &step.source {
-                StepSource::Default(ordinal) => match table.defaults.get(*ordinal) {
-                    Some(Some(default)) => default.eval(self.host, &[])?,
-                    _ => Value::Null,
-                },
+                StepSource::Default(ordinal) => table.default_value(&self.evaluators, *ordinal)?,
                 StepSource::Item(n, expr) => item(*n, expr.as_ref())?,
             };
             if let Some((ordinal, assign)) = &step.column {
@@ -688,7 +689,13 @@ impl Run<'_> {
             }
         }
         renew_rowversion(self.host, table, &mut row)?;
-        table.complete(self.host, &mut row, Some(&set.changed), Verb::Update, shown)?;
+        table.complete(
+            &self.evaluators,
+            &mut row,
+            Some(&set.changed),
+            Verb::Update,
+            shown,
+        )?;
         Ok(row)
     }
 
@@ -743,12 +750,13 @@ impl Run<'_> {
 
     /// Reads a row again and decides anew.
     fn judge(&self, simple: &Simple, key: &[u8]) -> Result<Option<Change>> {
-        let table = &*self.plan.table;
+        let plan: &'a ModifyPlan = self.plan;
+        let table: &'a Writable = &plan.table;
         let view = self.host.view(table.table(), Access::Target)?;
         let Some(entry) = table.access.tree(table.access.primary())?.get(&view, key)? else {
             return Ok(None);
         };
-        let values = table.decode(self.host, &entry.payload)?;
+        let values = table.decode(&self.evaluators, &entry.payload)?;
         if let Some(filter) = &simple.filter
             && filter.eval(&values, self.host)? != Some(true)
         {

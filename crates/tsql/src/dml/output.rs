@@ -6,6 +6,7 @@
 
 use super::assign::Assign;
 use super::errors::{self, Verb};
+use super::expr::Evaluators;
 use super::inserter::{InsertOptions, InsertShape, Inserter};
 use super::target::Writable;
 use super::{RowCallback, resolve_target_name};
@@ -94,7 +95,7 @@ impl OutputPlan {
             None => None,
         };
         Ok(OutputRun {
-            host,
+            evaluators: Evaluators::new(host),
             plan: self,
             client,
             inserter,
@@ -198,14 +199,14 @@ fn expand(qualifier: Option<&ObjectName>, scope: &Scope) -> Result<Vec<Expr>> {
 
 /// One execution of an OUTPUT clause.
 pub struct OutputRun<'a> {
-    host: &'a dyn Host,
+    evaluators: Evaluators<'a>,
     plan: &'a OutputPlan,
     client: Option<&'a mut RowCallback<'a>>,
     inserter: Option<Inserter<'a>>,
     row: Vec<Value>,
 }
 
-impl OutputRun<'_> {
+impl<'a> OutputRun<'a> {
     /// Shows one changed row. Sides that the statement does not have are ignored.
     pub fn put(
         &mut self,
@@ -213,29 +214,31 @@ impl OutputRun<'_> {
         deleted: Option<&[Value]>,
         sources: &[Value],
     ) -> Result<()> {
+        let plan: &'a OutputPlan = self.plan;
         self.row.clear();
-        if self.plan.sides.inserted {
+        if plan.sides.inserted {
             self.row.extend_from_slice(inserted.unwrap_or_default());
         }
-        if self.plan.sides.deleted {
+        if plan.sides.deleted {
             self.row.extend_from_slice(deleted.unwrap_or_default());
         }
         self.row.extend_from_slice(sources);
-        if let (Some(into), Some(inserter)) = (&self.plan.into, &mut self.inserter) {
+        if let (Some(into), Some(inserter)) = (&plan.into, &mut self.inserter) {
             let mut given = Vec::with_capacity(into.items.len());
             for (item, assign) in into.items.iter().zip(&into.assign) {
-                given.push(Some(assign.convert(item.eval(&self.row, self.host)?)?));
+                given.push(Some(
+                    assign.convert(self.evaluators.eval(item, &self.row)?)?,
+                ));
             }
             inserter.push(&mut given, None)?;
         }
         if let Some(client) = &mut self.client
-            && !self.plan.items.is_empty()
+            && !plan.items.is_empty()
         {
-            let values = self
-                .plan
+            let values = plan
                 .items
                 .iter()
-                .map(|i| i.eval(&self.row, self.host))
+                .map(|i| self.evaluators.eval(i, &self.row))
                 .collect::<Result<Vec<_>>>()?;
             client(&values)?;
         }

@@ -5,7 +5,7 @@
 //! computed columns, then NOT NULL, then CHECK. Unique and foreign keys are looked at when the row is written.
 
 use super::errors::{self, Verb};
-use super::expr::{RowCondition, RowScalar};
+use super::expr::{Evaluators, RowCondition, RowScalar};
 use super::guard::Guard;
 use crate::access::{TableAccess, damaged};
 use crate::error::{Result, SqlError};
@@ -32,10 +32,14 @@ pub struct Check {
 impl Check {
     /// `None` is unknown, which satisfies a check.
     #[inline]
-    pub fn test(&self, host: &dyn Host, values: &[Value]) -> Result<Option<bool>> {
+    pub fn test<'a>(
+        &'a self,
+        evaluators: &Evaluators<'a>,
+        values: &[Value],
+    ) -> Result<Option<bool>> {
         match &self.guards {
             Some(guards) if guards.iter().all(|g| g.holds(values)) => Ok(Some(true)),
-            _ => self.condition.test(host, values),
+            _ => self.condition.test(evaluators, values),
         }
     }
 }
@@ -211,9 +215,14 @@ impl Writable {
     }
 
     /// Does the row have an entry in the index at `position`?
-    pub fn is_member(&self, host: &dyn Host, position: usize, values: &[Value]) -> Result<bool> {
+    pub fn is_member<'a>(
+        &'a self,
+        evaluators: &Evaluators<'a>,
+        position: usize,
+        values: &[Value],
+    ) -> Result<bool> {
         match self.filters.get(position) {
-            Some(Some(filter)) => Ok(filter.condition.test(host, values)? == Some(true)),
+            Some(Some(filter)) => Ok(filter.condition.test(evaluators, values)? == Some(true)),
             _ => Ok(true),
         }
     }
@@ -248,28 +257,32 @@ impl Writable {
     }
 
     /// Fills virtual computed columns of a row that was read.
-    pub fn compute_virtual(&self, host: &dyn Host, values: &mut [Value]) -> Result<()> {
+    pub fn compute_virtual<'a>(
+        &'a self,
+        evaluators: &Evaluators<'a>,
+        values: &mut [Value],
+    ) -> Result<()> {
         for computed in self.computed.iter().filter(|c| !c.persisted) {
-            let value = computed.value.eval(host, values)?;
+            let value = computed.value.eval(evaluators, values)?;
             put(values, computed.ordinal, value)?;
         }
         Ok(())
     }
 
     /// Reads a stored row whole.
-    pub fn decode(&self, host: &dyn Host, payload: &[u8]) -> Result<Vec<Value>> {
+    pub fn decode<'a>(&'a self, evaluators: &Evaluators<'a>, payload: &[u8]) -> Result<Vec<Value>> {
         let mut values = Vec::with_capacity(self.width());
         self.access.decode_row(payload, &mut values)?;
-        self.compute_virtual(host, &mut values)?;
+        self.compute_virtual(evaluators, &mut values)?;
         Ok(values)
     }
 
     /// Computes what follows from the given values and checks what a row must satisfy by itself. `changed` limits the
     /// work to what an update can have changed; `None` is a new row. Computed columns that are not stored are left out
     /// unless `shown` or the table itself needs them.
-    pub fn complete(
-        &self,
-        host: &dyn Host,
+    pub fn complete<'a>(
+        &'a self,
+        evaluators: &Evaluators<'a>,
         values: &mut [Value],
         changed: Option<&[bool]>,
         verb: Verb,
@@ -278,18 +291,30 @@ impl Writable {
         for computed in &self.computed {
             let wanted = computed.persisted || shown || self.needs_virtual;
             if wanted && changed.is_none_or(|changed| overlap(&computed.reads, changed)) {
-                let value = computed.value.eval(host, values)?;
+                let value = computed.value.eval(evaluators, values)?;
                 put(values, computed.ordinal, value)?;
             }
         }
         self.check_not_null(values, changed, verb)?;
-        self.check_conditions(host, values, changed, verb)
+        self.check_conditions(evaluators, values, changed, verb)
+    }
+
+    /// Value of the column's DEFAULT; NULL without one.
+    pub fn default_value<'a>(
+        &'a self,
+        evaluators: &Evaluators<'a>,
+        ordinal: usize,
+    ) -> Result<Value> {
+        match self.defaults.get(ordinal) {
+            Some(Some(default)) => default.eval(evaluators, &[]),
+            _ => Ok(Value::Null),
+        }
     }
 
     /// Computes all computed columns.
-    pub fn compute(&self, host: &dyn Host, values: &mut [Value]) -> Result<()> {
+    pub fn compute<'a>(&'a self, evaluators: &Evaluators<'a>, values: &mut [Value]) -> Result<()> {
         for computed in &self.computed {
-            let value = computed.value.eval(host, values)?;
+            let value = computed.value.eval(evaluators, values)?;
             put(values, computed.ordinal, value)?;
         }
         Ok(())
@@ -311,16 +336,16 @@ impl Writable {
         Ok(())
     }
 
-    pub fn check_conditions(
-        &self,
-        host: &dyn Host,
+    pub fn check_conditions<'a>(
+        &'a self,
+        evaluators: &Evaluators<'a>,
         values: &[Value],
         changed: Option<&[bool]>,
         verb: Verb,
     ) -> Result<()> {
         for check in &self.checks {
             if changed.is_none_or(|c| overlap(&check.reads, c))
-                && check.test(host, values)? == Some(false)
+                && check.test(evaluators, values)? == Some(false)
             {
                 return Err(self.violation(check, verb));
             }

@@ -178,6 +178,17 @@ impl TestHost {
         Ok(last)
     }
 
+    /// The plan of one changing statement.
+    pub fn plan(&self, sql: &str) -> Arc<dml::DmlPlan> {
+        let batch = parse_batch(sql, &ParseOptions::default()).unwrap();
+        match &batch[0].kind {
+            StatementKind::Insert(insert) => dml::prepare_insert(insert, self).unwrap(),
+            StatementKind::Update(update) => dml::prepare_update(update, self).unwrap(),
+            StatementKind::Delete(delete) => dml::prepare_delete(delete, self).unwrap(),
+            other => panic!("not a changing statement: {other:?}"),
+        }
+    }
+
     fn statement(&self, statement: &Statement) -> Result<(Vec<Vec<Value>>, u64)> {
         let plan = match &statement.kind {
             StatementKind::Insert(insert) => dml::prepare_insert(insert, self)?,

@@ -125,3 +125,40 @@ fn measure_update_pairs() {
         }
     }
 }
+
+/// Processor time of one statement with its plan at hand, without the commit.
+#[test]
+#[ignore = "a measurement"]
+fn measure_single_rows() {
+    const TIMES: i32 = 20_000;
+    let host = TestHost::new();
+    host.variables
+        .borrow_mut()
+        .insert("@id".to_string(), (INT, Value::Int(0)));
+    TableBuilder::new("t")
+        .column("id", INT, false)
+        .column("name", varchar(20), true)
+        .column("n", INT, true)
+        .default("((7))")
+        .primary(&[0])
+        .index(&[1], false, false)
+        .check("CK_n", "([n]>=(0))", Some(3))
+        .create(&host);
+    for sql in [
+        "insert t (id, name) values (@id, 'some text')",
+        "update t set n = n + 1 where id = @id",
+        "update t set name = 'other' where id = @id",
+        "delete t where id = @id",
+    ] {
+        let plan = host.plan(sql);
+        let started = cpu_ns();
+        for id in 0..TIMES {
+            host.variables
+                .borrow_mut()
+                .insert("@id".to_string(), (INT, Value::Int(id)));
+            assert_eq!(crate::dml::execute(&plan, &host, None).unwrap(), 1);
+        }
+        println!("{sql}: {} ns", (cpu_ns() - started) / TIMES as u64);
+        host.commit();
+    }
+}

@@ -6,6 +6,7 @@ use crate::dml::build;
 use crate::dml::bulk::{BulkColumn, BulkTarget};
 use crate::dml::effects::Effects;
 use crate::dml::errors::Verb;
+use crate::dml::expr::Evaluators;
 use crate::dml::inserter::InsertOptions;
 use crate::dml::target::Writable;
 use crate::error::Result;
@@ -68,7 +69,7 @@ fn change_rows(
     let (mut batch, mut changes, mut deletes) = (Batch::new(), Vec::new(), false);
     while scan.next(&mut batch)? {
         for i in 0..batch.len() {
-            let values = writable.decode(host, batch.payload(i))?;
+            let values = writable.decode(&Evaluators::new(host), batch.payload(i))?;
             let new = f(&values);
             if new.as_ref() != Some(&values) {
                 deletes |= new.is_none();
