@@ -254,7 +254,7 @@ impl LogFile {
                 )));
             }
             let size = get_u64(&header, 8);
-            if size < VLF_BYTES_MIN || size % HEADER_BYTES != 0 || offset + size > len {
+            if size < VLF_BYTES_MIN || !size.is_multiple_of(HEADER_BYTES) || offset + size > len {
                 return Err(bad(format!(
                     "virtual log file at {offset} has an impossible size of {size} bytes"
                 )));

@@ -35,6 +35,8 @@ use std::sync::{Arc, Weak};
 
 /// Deeper than any tree that fits a database: a longer descent means a damaged tree.
 const DEPTH_MAX: usize = 24;
+/// Trees with at most so many leaves are counted exactly when their size is first asked for.
+const COUNTED_LEAVES_MAX: i64 = 20_000;
 
 /// A range that a serializable transaction has read.
 struct RangeLock {
@@ -131,23 +133,48 @@ impl Tree {
         (count as u64, pages as u64)
     }
 
-    /// Estimate from the fan-out of a few paths.
+    /// Live entries and pages: counted when the tree is not large, else estimated from the fan-out of one path.
     fn measure(&self, db: &Database) -> Result<(i64, i64)> {
         let (mut pages, mut width) = (1i64, 1i64);
         let mut id = self.id.0;
         for _ in 0..DEPTH_MAX {
             let page = self.read_page(db, id)?;
             if page.is_leaf() {
-                let live = (0..page.slots())
-                    .filter(|s| !page.head(*s).is_deleted())
-                    .count() as i64;
-                return Ok((width * live, pages));
+                let live = live_entries(&page);
+                drop(page);
+                return if width <= COUNTED_LEAVES_MAX {
+                    Ok((self.count_live(db)?, pages))
+                } else {
+                    Ok((width * live, pages))
+                };
             }
             width *= page.slots() as i64;
             pages += width;
             id = page.child(page.slots() / 2);
         }
         Err(self.damaged(db, id, "the tree is too deep"))
+    }
+
+    fn count_live(&self, db: &Database) -> Result<i64> {
+        let mut page = self.leaf_read(db, &[])?;
+        let mut live = live_entries(&page);
+        // A leaf that is unlinked meanwhile ends the count early: the number is approximate anyway.
+        for _ in 0..4 * COUNTED_LEAVES_MAX {
+            let next = page.next();
+            drop(page);
+            if next.is_none() {
+                break;
+            }
+            page = db.pool().read(db.store(), next)?;
+            if page.page_type() != Some(PageType::Tree)
+                || page.tree() != self.id.0
+                || !page.is_leaf()
+            {
+                break;
+            }
+            live += live_entries(&page);
+        }
+        Ok(live)
     }
 
     fn add_count(&self, by: i64) {
@@ -277,6 +304,12 @@ impl Tree {
             }
         }
     }
+}
+
+fn live_entries(leaf: &Page) -> i64 {
+    (0..leaf.slots())
+        .filter(|s| !leaf.head(*s).is_deleted())
+        .count() as i64
 }
 
 fn shown(head: Head, payload: Option<Vec<u8>>) -> Seen {
