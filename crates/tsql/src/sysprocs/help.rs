@@ -154,7 +154,7 @@ IF EXISTS (SELECT * FROM $.sys.identity_columns WHERE object_id = @id)
 ELSE
     SELECT N'No identity column defined.' AS [Identity], CAST(NULL AS numeric(38)) AS Seed, CAST(NULL AS numeric(38)) AS Increment,
         CAST(NULL AS int) AS [Not For Replication]
-SELECT COALESCE((SELECT TOP (1) name FROM $.sys.columns WHERE object_id = @id AND is_rowguidcol = 1), N'No rowguidcol column defined.') AS RowGuidCol
+SELECT COALESCE((SELECT TOP (1) name FROM $.sys.columns WHERE object_id = @id AND is_rowguidcol = 1), N'No rowguidcol column defined.') AS [RowGuidCol]
 SELECT g.name AS Data_located_on_filegroup
 FROM $.sys.indexes i JOIN $.sys.filegroups g ON g.data_space_id = i.data_space_id WHERE i.object_id = @id AND i.index_id < 2";
 

@@ -1,6 +1,9 @@
 //! Who is there, what is locked, how much space is used, which databases and files there are.
 
 use super::define::Procedure;
+use crate::error::{Result, SqlError};
+use crate::session::SystemCall;
+use daruma_value::DataType;
 
 pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::text("sp_who", "@loginame sysname = NULL", WHO),
@@ -8,7 +11,7 @@ pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::text("sp_lock", "@spid1 int = NULL; @spid2 int = NULL", LOCK),
     Procedure::text("sp_helpfile", "@filename sysname = NULL", HELP_FILE),
     Procedure::text("sp_helpfilegroup", "@filegroupname sysname = NULL", HELP_FILEGROUP),
-    Procedure::text("sp_helpdb", "@dbname sysname = NULL", HELP_DB),
+    Procedure::native("sp_helpdb", "@dbname sysname = NULL", help_database),
     Procedure::text("sp_helplogins", "@LoginNamePattern sysname = NULL", HELP_LOGINS),
     Procedure::text("sp_helpuser", "@name_in_db sysname = NULL", HELP_USER),
     Procedure::text("sp_helprole", "@rolename sysname = NULL", HELP_ROLE),
@@ -78,11 +81,6 @@ FROM $.sys.filegroups g WHERE @filegroupname IS NULL OR g.name = @filegroupname 
 
 const HELP_DB: &str = concat!(
     "
-IF @dbname IS NOT NULL AND NOT EXISTS (SELECT * FROM sys.databases WHERE name = @dbname)
-BEGIN
-    RAISERROR('The database ''%s'' does not exist. Supply a valid database name. To see available databases, use sys.databases.', 16, 1, @dbname)
-    RETURN
-END
 SELECT d.name,
     CAST(STR(CAST(SUM(CAST(m.size AS bigint)) AS decimal(18, 2)) / 128, 10, 2) + N' MB' AS nvarchar(13)) AS db_size,
     COALESCE(SUSER_SNAME(MAX(d.owner_sid)), N'sa') AS owner, CAST(MAX(d.database_id) AS smallint) AS dbid,
@@ -101,6 +99,15 @@ IF @dbname IS NOT NULL
     " FROM sys.master_files f LEFT JOIN (VALUES (1, N'PRIMARY')) g (id, name) ON g.id = f.data_space_id
     WHERE f.database_id = DB_ID(@dbname) ORDER BY f.file_id"
 );
+
+fn help_database(call: &SystemCall<'_, '_>) -> Result<i32> {
+    if let Some(name) = call.text(0).filter(|name| call.execution.instance().database_named(name).is_none()) {
+        let text = format!("The database '{name}' does not exist. Supply a valid database name. To see available databases, use sys.databases.");
+        return Err(SqlError::new(15010, 16, 1, text));
+    }
+    call.run(HELP_DB, &[("@dbname", DataType::SYSNAME, call.arg(0).clone())])?;
+    Ok(0)
+}
 
 const HELP_LOGINS: &str = "
 SELECT name AS LoginName, sid AS SID, default_database_name AS DefDBName, default_language_name AS DefLangName,

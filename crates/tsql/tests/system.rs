@@ -1,0 +1,141 @@
+//! System views and procedures as a whole: every one answers, and lists of things are complete.
+
+mod common;
+
+use common::{Client, Server};
+
+fn prepared() -> (Server, Client) {
+    let server = Server::new();
+    let mut client = server.connect();
+    client.run("CREATE DATABASE shop");
+    client.run("USE shop");
+    let setup = [
+        "CREATE TABLE dbo.parent (id int NOT NULL IDENTITY(1, 1) PRIMARY KEY, name nvarchar(20) NOT NULL DEFAULT (N'x'))",
+        "CREATE TABLE dbo.child (id int NOT NULL PRIMARY KEY, parent_id int NULL REFERENCES dbo.parent (id), CHECK (id > 0))",
+        "CREATE INDEX ix_child ON dbo.child (parent_id)",
+        "CREATE VIEW dbo.v AS SELECT id FROM dbo.parent",
+        "CREATE PROCEDURE dbo.p @a int AS SELECT @a",
+        "CREATE SEQUENCE dbo.s AS bigint START WITH 1",
+        "CREATE TYPE dbo.code FROM varchar(10) NOT NULL",
+        "INSERT INTO dbo.parent (name) VALUES (N'one'), (N'two')",
+    ];
+    for statement in setup {
+        let out = client.run(statement);
+        assert!(!out.contains("Msg "), "{statement}: {out}");
+    }
+    (server, client)
+}
+
+#[test]
+fn every_view_answers_from_every_database() {
+    let (server, mut client) = prepared();
+    let mut names: Vec<(String, String, usize)> = server
+        .instance
+        .registry()
+        .tables()
+        .map(|(schema, table)| (schema.to_string(), table.name().to_string(), *table.arguments().end()))
+        .collect();
+    names.sort();
+    for database in ["shop", "tempdb", "master"] {
+        for (schema, name, arguments) in &names {
+            let is_function = *arguments > 0 || name.starts_with("fn_");
+            let call = match is_function {
+                true => format!("({})", vec!["NULL"; *arguments].join(", ")),
+                false => String::new(),
+            };
+            let out = client.run(&format!("SELECT * FROM {database}.{schema}.{name}{call}"));
+            assert!(!out.contains("Msg ") && out.contains("affected)"), "{database}.{schema}.{name}: {out}");
+        }
+    }
+}
+
+#[test]
+fn tables_of_a_session_show_in_tempdb_with_their_columns() {
+    let (_server, mut client) = prepared();
+    client.run("CREATE TABLE #work (a int, b nvarchar(10))");
+    let query = "SELECT LEFT(t.name, 6) AS t, c.name FROM tempdb.sys.tables t JOIN tempdb.sys.columns c ON c.object_id = t.object_id WHERE t.object_id = OBJECT_ID('tempdb..#work') ORDER BY c.column_id";
+    assert_eq!(client.run(query), "t | name\n#work_ | a\n#work_ | b\n(2 rows affected)\n");
+}
+
+#[test]
+fn definitions_of_an_open_transaction_are_seen_by_it_alone() {
+    let (server, mut client) = prepared();
+    client.run("BEGIN TRANSACTION CREATE TABLE dbo.fresh (id int)");
+    let count = "SELECT COUNT(*) FROM sys.tables WHERE name = 'fresh'";
+    assert_eq!(client.scalar(count), "1");
+    let mut other = server.connect_to("shop");
+    assert_eq!(other.scalar(count), "0");
+    client.run("ROLLBACK");
+    assert_eq!(client.scalar(count), "0");
+}
+
+/// Procedures whose rows hold times, paths or sizes: what they have in common is checked.
+#[test]
+fn reports_name_what_they_are_about() {
+    let (_server, mut client) = prepared();
+    for (batch, expected) in [
+        ("EXEC sp_help 'dbo.child'", &["Column_name | Type", "user table", "ix_child", "FOREIGN KEY", "CHECK", "No identity column defined."][..]),
+        ("EXEC sp_help", &["Name | Owner | Object_type", "child | dbo | user table", "code | varchar"]),
+        ("EXEC sp_help 'dbo.v'", &["view", "Column_name"]),
+        ("EXEC sp_help 'dbo.p'", &["stored procedure", "@a | int"]),
+        ("EXEC sp_helpdb", &["name | db_size", "shop", "Recovery="]),
+        ("EXEC sp_helpdb shop", &["shop", "log only", "data only"]),
+        ("EXEC sp_who", &["spid | ecid", "sa", "shop"]),
+        ("EXEC sp_who2", &["SPID | Status", "sa", "tests"]),
+        ("EXEC sp_lock", &["spid | dbid", "DB"]),
+        ("EXEC sp_spaceused", &["database_name | database_size", "shop", "reserved | data"]),
+        ("EXEC sp_spaceused 'dbo.parent'", &["name | rows", "parent", " KB"]),
+        ("EXEC sp_databases", &["DATABASE_NAME", "shop", "tempdb"]),
+        ("EXEC xp_msver 'ProductName'", &["Microsoft SQL Server"]),
+        ("EXEC xp_msver", &["Index | Name", "ProcessorCount"]),
+        ("EXEC sp_readerrorlog", &["LogDate | ProcessInfo | Text", "Server name is 'DARUMA'"]),
+        ("EXEC sp_enumerrorlogs", &["Archive #"]),
+        ("EXEC sp_updatestats", &["Updating [dbo].[parent]", "Statistics for all tables have been updated."]),
+        ("EXEC sp_helpuser", &["UserName", "dbo | db_owner"]),
+        ("EXEC sp_helpsrvrolemember", &["sysadmin | sa"]),
+        ("EXEC sp_configure 'show advanced options', 1 RECONFIGURE EXEC sp_configure", &["max server memory (MB)", "show advanced options | 0 | 1 | 1 | 1"]),
+        ("DBCC CHECKDB", &["There are 2 rows in 1 pages for object \"parent\".", "CHECKDB found 0 allocation errors and 0 consistency errors in database 'shop'."]),
+        ("DBCC LOGINFO", &["FileId | FileSize"]),
+        ("DBCC SQLPERF(LOGSPACE)", &["Database Name | Log Size (MB) | Log Space Used (%) | Status", "shop"]),
+    ] {
+        let out = client.run(batch);
+        for text in expected {
+            assert!(out.contains(text), "{batch} lacks {text}: {out}");
+        }
+        assert!(!out.contains(", Level 16"), "{batch}: {out}");
+    }
+}
+
+#[test]
+fn the_oldest_writer_is_found() {
+    let (server, mut client) = prepared();
+    client.run("BEGIN TRANSACTION INSERT INTO dbo.child VALUES (1, NULL)");
+    let mut other = server.connect_to("shop");
+    let out = other.run("DBCC OPENTRAN");
+    let spid = client.session.spid();
+    assert!(out.contains(&format!("SPID (server process ID): {spid}")), "{out}");
+}
+
+#[test]
+fn application_locks_are_taken_once_and_end_with_their_owner() {
+    let (server, mut client) = prepared();
+    let take = "DECLARE @r int EXEC @r = sp_getapplock 'job', 'Exclusive', 'Session', 0 SELECT @r";
+    assert_eq!(client.scalar(take), "0");
+    let mut other = server.connect_to("shop");
+    assert_eq!(other.scalar(take), "-1");
+    client.run("BEGIN TRANSACTION COMMIT");
+    assert_eq!(other.scalar(take), "-1");
+    drop(client);
+    assert_eq!(other.scalar(take), "0");
+}
+
+#[test]
+fn a_configured_value_survives_a_restart() {
+    let (server, mut client) = prepared();
+    client.run("EXEC sp_configure 'backup compression default', 1 RECONFIGURE");
+    drop(client);
+    let server = server.restart();
+    let mut client = server.connect();
+    let query = "SELECT CAST(value_in_use AS int) FROM sys.configurations WHERE name = 'backup compression default'";
+    assert_eq!(client.scalar(query), "1");
+}
