@@ -63,9 +63,15 @@ impl TopOp {
                         10744,
                     ));
                 }
-                _ => {
+                Some(_) => {
                     return Err(bad_count(
                         "A TOP N or FETCH rowcount value may not be negative.",
+                        127,
+                    ));
+                }
+                None => {
+                    return Err(bad_count(
+                        "A TOP or FETCH clause contains an invalid value.",
                         1014,
                     ));
                 }

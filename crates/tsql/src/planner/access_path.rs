@@ -522,8 +522,8 @@ fn like_range<'s>(
     }
     let pattern = LikePattern::new(&text, None, collation, false).ok()?;
     let prefix = pattern.literal_prefix();
-    // The order leaves out characters that carry no weight of their own.
-    if prefix.is_empty() || !prefix.chars().all(|c| c.is_ascii_alphanumeric()) {
+    // The order leaves out control characters, and combines others beyond ASCII.
+    if prefix.is_empty() || !prefix.chars().all(|c| c.is_ascii_graphic() || c == ' ') {
         return None;
     }
     let last = if collation.is_binary() {
