@@ -567,6 +567,10 @@ impl Database {
 
     /// Writes all dirty pages and a checkpoint record, then cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
+        if self.durable {
+            // Seals the open block, so that redo begins behind what is flushed here.
+            self.store.log.harden_all()?;
+        }
         let begin = self.store.log.block_start();
         if self.durable {
             self.pool().flush(&self.store, begin, usize::MAX)?;

@@ -50,7 +50,7 @@ fn a_stop_at_any_write_loses_nothing_committed_and_keeps_nothing_else() {
     let runs = std::env::var("DARUMA_CRASH_RUNS")
         .ok()
         .and_then(|v| v.parse().ok())
-        .unwrap_or(150u64);
+        .unwrap_or(60u64);
     for seed in 0..runs {
         let disk = SimDisk::new(seed);
         let random = SimRandom::new(seed ^ 0xABCD);
