@@ -163,7 +163,7 @@ fn a_flipped_byte_in_a_page_or_in_hard_log_is_noticed() {
         .expect("inserts");
     txn.commit(Durability::Full).expect("commits");
     db.close().expect("closes");
-    drop(db);
+    drop((txn, db));
     disk.flip(
         std::path::Path::new("/t.mdf"),
         u64::from(tree.0.page) * 8192 + 5000,
