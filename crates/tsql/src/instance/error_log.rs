@@ -151,7 +151,8 @@ fn parse(text: &str) -> Vec<LogEntry> {
 
 fn entry(line: &str) -> Option<LogEntry> {
     let date = line.get(..22)?;
-    let looks_like_date = date.as_bytes().get(4) == Some(&b'-') && date.as_bytes().get(19) == Some(&b'.');
+    let looks_like_date =
+        date.as_bytes().get(4) == Some(&b'-') && date.as_bytes().get(19) == Some(&b'.');
     if !looks_like_date {
         return None;
     }

@@ -8,6 +8,7 @@
 //! then is forgotten.
 
 use crate::error::{Result, SqlError};
+use crate::session::{Suspect, suspects};
 use daruma_base::DatabaseId;
 use daruma_syntax::ast::Statement;
 use daruma_syntax::{ParseOptions, parse_batch};
@@ -39,14 +40,18 @@ pub type CachedPlan = Arc<dyn Any + Send + Sync>;
 pub struct Batch {
     pub text: Arc<str>,
     pub statements: Vec<Statement>,
+    /// Variables that something outside must declare, or that are declared twice.
+    pub suspects: Vec<Suspect>,
     plans: Mutex<HashMap<usize, (PlanKey, CachedPlan)>>,
 }
 
 impl Batch {
     pub fn new(text: Arc<str>, statements: Vec<Statement>) -> Batch {
+        let suspects = suspects(&text, &statements);
         Batch {
             text,
             statements,
+            suspects,
             plans: Mutex::default(),
         }
     }

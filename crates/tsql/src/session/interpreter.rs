@@ -4,10 +4,11 @@
 //! Errors travel separately as [`Stop`]. A label is looked for in the list at hand and in the blocks inside it, then in
 //! the lists around it.
 
+use super::check::Suspect;
 use super::execution::Execution;
 use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::executor::{Scope, prepare_condition, prepare_scalar};
 use crate::instance::Batch;
 use crate::messages;
@@ -37,25 +38,29 @@ impl Execution<'_> {
         let started = self.start_statistics();
         let batch = match self.state.instance.plans.batch(text, &self.parse_options()) {
             Ok(batch) => batch,
-            Err(errors) => {
-                errors.iter().try_for_each(|e| self.send(e))?;
-                let done = super::plain_done(
-                    crate::sink::DoneKind::Statement,
-                    0,
-                    self.state.trancount.get() > 0,
-                );
-                return self.to_client(|sink| {
-                    sink.done(crate::sink::Done {
-                        error: true,
-                        ..done
-                    })
-                });
-            }
+            Err(errors) => return self.refuse_batch(&errors),
         };
+        if !batch.suspects.is_empty() {
+            let errors: Vec<SqlError> = batch.suspects.iter().map(Suspect::error).collect();
+            return self.refuse_batch(&errors);
+        }
         self.tell_compile_time(started)?;
         let database = self.state.database.borrow().id();
         let frame = Frame::new(FrameKind::Batch, batch.clone(), database);
         self.run_frame(frame, &batch.statements).map(|_| ())
+    }
+
+    /// Tells the errors of a batch that does not run at all.
+    fn refuse_batch(&self, errors: &[SqlError]) -> Step<()> {
+        errors.iter().try_for_each(|e| self.send(e))?;
+        let kind = crate::sink::DoneKind::Statement;
+        let done = super::plain_done(kind, 0, self.state.trancount.get() > 0);
+        self.to_client(|sink| {
+            sink.done(crate::sink::Done {
+                error: true,
+                ..done
+            })
+        })
     }
 
     /// Runs statements in a new frame; gives the return status.

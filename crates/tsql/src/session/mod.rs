@@ -16,6 +16,7 @@
 
 mod admin;
 mod bulk;
+mod check;
 mod convert;
 mod execution;
 mod fail;
@@ -39,6 +40,7 @@ mod trigger;
 mod types;
 
 pub use bulk::BulkRows;
+pub use check::{Suspect, SuspectKind, suspects};
 pub use execution::Execution;
 pub use execution::plain_column;
 pub use functions::version_text;

@@ -3,6 +3,7 @@
 //! Theory: a call is a list of arguments with values already computed in the caller's frame; a procedure runs in a
 //! frame of its own, whose settings end with it. What it gives back (status, output values) is assigned by the caller.
 
+use super::check::Suspect;
 use super::execution::{Execution, plain_column};
 use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind, NESTING_MAX};
@@ -383,6 +384,14 @@ impl Execution<'_> {
             .and_then(|f| f.trigger.clone());
         let bound = self.bind_parameters(&mut frame, "", parameters, args);
         let bound = bound.map_err(|e| self.fail(missing_parameter(e, text)))?;
+        let unknown = batch
+            .suspects
+            .iter()
+            .filter(|s| frame.variable(&s.name).is_none());
+        let errors: Vec<SqlError> = unknown.map(Suspect::error).collect();
+        if !errors.is_empty() {
+            return Err(self.syntax_errors(errors));
+        }
         self.run_module(frame, &batch.statements, bound)
     }
 
@@ -609,7 +618,11 @@ impl SystemCall<'_, '_> {
     }
 
     /// Binds something in a scope where the parameters of `definitions` are declared, all NULL.
-    pub(crate) fn with_parameters<T>(&self, definitions: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn with_parameters<T>(
+        &self,
+        definitions: &str,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let parameters = match definitions.trim() {
             "" => Arc::default(),
             text => self.execution.parameter_definitions(text)?,
