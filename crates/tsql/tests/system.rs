@@ -33,7 +33,13 @@ fn every_view_answers_from_every_database() {
         .instance
         .registry()
         .tables()
-        .map(|(schema, table)| (schema.to_string(), table.name().to_string(), *table.arguments().end()))
+        .map(|(schema, table)| {
+            (
+                schema.to_string(),
+                table.name().to_string(),
+                *table.arguments().end(),
+            )
+        })
         .collect();
     names.sort();
     for database in ["shop", "tempdb", "master"] {
@@ -44,7 +50,10 @@ fn every_view_answers_from_every_database() {
                 false => String::new(),
             };
             let out = client.run(&format!("SELECT * FROM {database}.{schema}.{name}{call}"));
-            assert!(!out.contains("Msg ") && out.contains("affected)"), "{database}.{schema}.{name}: {out}");
+            assert!(
+                !out.contains("Msg ") && out.contains("affected)"),
+                "{database}.{schema}.{name}: {out}"
+            );
         }
     }
 }
@@ -54,7 +63,10 @@ fn tables_of_a_session_show_in_tempdb_with_their_columns() {
     let (_server, mut client) = prepared();
     client.run("CREATE TABLE #work (a int, b nvarchar(10))");
     let query = "SELECT LEFT(t.name, 6) AS t, c.name FROM tempdb.sys.tables t JOIN tempdb.sys.columns c ON c.object_id = t.object_id WHERE t.object_id = OBJECT_ID('tempdb..#work') ORDER BY c.column_id";
-    assert_eq!(client.run(query), "t | name\n#work_ | a\n#work_ | b\n(2 rows affected)\n");
+    assert_eq!(
+        client.run(query),
+        "t | name\n#work_ | a\n#work_ | b\n(2 rows affected)\n"
+    );
 }
 
 #[test]
@@ -74,8 +86,25 @@ fn definitions_of_an_open_transaction_are_seen_by_it_alone() {
 fn reports_name_what_they_are_about() {
     let (_server, mut client) = prepared();
     for (batch, expected) in [
-        ("EXEC sp_help 'dbo.child'", &["Column_name | Type", "user table", "ix_child", "FOREIGN KEY", "CHECK", "No identity column defined."][..]),
-        ("EXEC sp_help", &["Name | Owner | Object_type", "child | dbo | user table", "code | varchar"]),
+        (
+            "EXEC sp_help 'dbo.child'",
+            &[
+                "Column_name | Type",
+                "user table",
+                "ix_child",
+                "FOREIGN KEY",
+                "CHECK",
+                "No identity column defined.",
+            ][..],
+        ),
+        (
+            "EXEC sp_help",
+            &[
+                "Name | Owner | Object_type",
+                "child | dbo | user table",
+                "code | varchar",
+            ],
+        ),
         ("EXEC sp_help 'dbo.v'", &["view", "Column_name"]),
         ("EXEC sp_help 'dbo.p'", &["stored procedure", "@a | int"]),
         ("EXEC sp_helpdb", &["name | db_size", "shop", "Recovery="]),
@@ -83,20 +112,53 @@ fn reports_name_what_they_are_about() {
         ("EXEC sp_who", &["spid | ecid", "sa", "shop"]),
         ("EXEC sp_who2", &["SPID | Status", "sa", "tests"]),
         ("EXEC sp_lock", &["spid | dbid", "DB"]),
-        ("EXEC sp_spaceused", &["database_name | database_size", "shop", "reserved | data"]),
-        ("EXEC sp_spaceused 'dbo.parent'", &["name | rows", "parent", " KB"]),
+        (
+            "EXEC sp_spaceused",
+            &["database_name | database_size", "shop", "reserved | data"],
+        ),
+        (
+            "EXEC sp_spaceused 'dbo.parent'",
+            &["name | rows", "parent", " KB"],
+        ),
         ("EXEC sp_databases", &["DATABASE_NAME", "shop", "tempdb"]),
         ("EXEC xp_msver 'ProductName'", &["Microsoft SQL Server"]),
         ("EXEC xp_msver", &["Index | Name", "ProcessorCount"]),
-        ("EXEC sp_readerrorlog", &["LogDate | ProcessInfo | Text", "Server name is 'DARUMA'"]),
+        (
+            "EXEC sp_readerrorlog",
+            &["LogDate | ProcessInfo | Text", "Server name is 'DARUMA'"],
+        ),
         ("EXEC sp_enumerrorlogs", &["Archive #"]),
-        ("EXEC sp_updatestats", &["Updating [dbo].[parent]", "Statistics for all tables have been updated."]),
+        (
+            "EXEC sp_updatestats",
+            &[
+                "Updating [dbo].[parent]",
+                "Statistics for all tables have been updated.",
+            ],
+        ),
         ("EXEC sp_helpuser", &["UserName", "dbo | db_owner"]),
         ("EXEC sp_helpsrvrolemember", &["sysadmin | sa"]),
-        ("EXEC sp_configure 'show advanced options', 1 RECONFIGURE EXEC sp_configure", &["max server memory (MB)", "show advanced options | 0 | 1 | 1 | 1"]),
-        ("DBCC CHECKDB", &["There are 2 rows in 1 pages for object \"parent\".", "CHECKDB found 0 allocation errors and 0 consistency errors in database 'shop'."]),
+        (
+            "EXEC sp_configure 'show advanced options', 1 RECONFIGURE EXEC sp_configure",
+            &[
+                "max server memory (MB)",
+                "show advanced options | 0 | 1 | 1 | 1",
+            ],
+        ),
+        (
+            "DBCC CHECKDB",
+            &[
+                "There are 2 rows in 1 pages for object \"parent\".",
+                "CHECKDB found 0 allocation errors and 0 consistency errors in database 'shop'.",
+            ],
+        ),
         ("DBCC LOGINFO", &["FileId | FileSize"]),
-        ("DBCC SQLPERF(LOGSPACE)", &["Database Name | Log Size (MB) | Log Space Used (%) | Status", "shop"]),
+        (
+            "DBCC SQLPERF(LOGSPACE)",
+            &[
+                "Database Name | Log Size (MB) | Log Space Used (%) | Status",
+                "shop",
+            ],
+        ),
     ] {
         let out = client.run(batch);
         for text in expected {
@@ -113,7 +175,10 @@ fn the_oldest_writer_is_found() {
     let mut other = server.connect_to("shop");
     let out = other.run("DBCC OPENTRAN");
     let spid = client.session.spid();
-    assert!(out.contains(&format!("SPID (server process ID): {spid}")), "{out}");
+    assert!(
+        out.contains(&format!("SPID (server process ID): {spid}")),
+        "{out}"
+    );
 }
 
 #[test]

@@ -10,23 +10,67 @@ pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::text("sp_columns", COLUMNS_PARAMETERS, COLUMNS),
     Procedure::text("sp_columns_90", COLUMNS_PARAMETERS, COLUMNS),
     Procedure::text("sp_columns_100", COLUMNS_100_PARAMETERS, COLUMNS_100),
-    Procedure::text("sp_pkeys", "@table_name sysname; @table_owner sysname = NULL; @table_qualifier sysname = NULL", PRIMARY_KEYS),
+    Procedure::text(
+        "sp_pkeys",
+        "@table_name sysname; @table_owner sysname = NULL; @table_qualifier sysname = NULL",
+        PRIMARY_KEYS,
+    ),
     Procedure::text("sp_fkeys", FOREIGN_KEYS_PARAMETERS, FOREIGN_KEYS),
     Procedure::text("sp_statistics", STATISTICS_PARAMETERS, STATISTICS),
     Procedure::text("sp_statistics_100", STATISTICS_PARAMETERS, STATISTICS),
     Procedure::text("sp_special_columns", SPECIAL_PARAMETERS, SPECIAL_COLUMNS),
     Procedure::text("sp_special_columns_90", SPECIAL_PARAMETERS, SPECIAL_COLUMNS),
-    Procedure::text("sp_special_columns_100", SPECIAL_PARAMETERS, SPECIAL_COLUMNS),
-    Procedure::text("sp_stored_procedures", PROCEDURES_PARAMETERS, STORED_PROCEDURES),
-    Procedure::text("sp_sproc_columns", PROCEDURE_COLUMNS_PARAMETERS, PROCEDURE_COLUMNS),
-    Procedure::text("sp_sproc_columns_90", PROCEDURE_COLUMNS_PARAMETERS, PROCEDURE_COLUMNS),
-    Procedure::text("sp_sproc_columns_100", PROCEDURE_COLUMNS_PARAMETERS, PROCEDURE_COLUMNS_100),
-    Procedure::text("sp_datatype_info", "@data_type int = 0; @ODBCVer tinyint = 2", DATATYPES_OLD),
-    Procedure::text("sp_datatype_info_90", "@data_type int = 0; @ODBCVer tinyint = 2", DATATYPES_OLD),
-    Procedure::text("sp_datatype_info_100", "@data_type int = 0; @ODBCVer tinyint = 2", DATATYPES),
+    Procedure::text(
+        "sp_special_columns_100",
+        SPECIAL_PARAMETERS,
+        SPECIAL_COLUMNS,
+    ),
+    Procedure::text(
+        "sp_stored_procedures",
+        PROCEDURES_PARAMETERS,
+        STORED_PROCEDURES,
+    ),
+    Procedure::text(
+        "sp_sproc_columns",
+        PROCEDURE_COLUMNS_PARAMETERS,
+        PROCEDURE_COLUMNS,
+    ),
+    Procedure::text(
+        "sp_sproc_columns_90",
+        PROCEDURE_COLUMNS_PARAMETERS,
+        PROCEDURE_COLUMNS,
+    ),
+    Procedure::text(
+        "sp_sproc_columns_100",
+        PROCEDURE_COLUMNS_PARAMETERS,
+        PROCEDURE_COLUMNS_100,
+    ),
+    Procedure::text(
+        "sp_datatype_info",
+        "@data_type int = 0; @ODBCVer tinyint = 2",
+        DATATYPES_OLD,
+    ),
+    Procedure::text(
+        "sp_datatype_info_90",
+        "@data_type int = 0; @ODBCVer tinyint = 2",
+        DATATYPES_OLD,
+    ),
+    Procedure::text(
+        "sp_datatype_info_100",
+        "@data_type int = 0; @ODBCVer tinyint = 2",
+        DATATYPES,
+    ),
     Procedure::text("sp_databases", "", DATABASES),
-    Procedure::text("sp_table_privileges", "@table_name nvarchar(384); @table_owner nvarchar(384) = NULL; @table_qualifier sysname = NULL; @fUsePattern bit = 1", TABLE_PRIVILEGES),
-    Procedure::text("sp_column_privileges", "@table_name sysname; @table_owner sysname = NULL; @table_qualifier sysname = NULL; @column_name nvarchar(384) = NULL", COLUMN_PRIVILEGES),
+    Procedure::text(
+        "sp_table_privileges",
+        "@table_name nvarchar(384); @table_owner nvarchar(384) = NULL; @table_qualifier sysname = NULL; @fUsePattern bit = 1",
+        TABLE_PRIVILEGES,
+    ),
+    Procedure::text(
+        "sp_column_privileges",
+        "@table_name sysname; @table_owner sysname = NULL; @table_qualifier sysname = NULL; @column_name nvarchar(384) = NULL",
+        COLUMN_PRIVILEGES,
+    ),
 ];
 
 const TABLES_PARAMETERS: &str = "

@@ -15,16 +15,44 @@ use daruma_syntax::{ParseOptions, parse_object_name};
 use std::sync::Arc;
 
 pub(super) const PROCEDURES: &[Procedure] = &[
-    Procedure::native("dbcc SQLPERF", "@what nvarchar(128); @clear nvarchar(128) = NULL", sqlperf),
+    Procedure::native(
+        "dbcc SQLPERF",
+        "@what nvarchar(128); @clear nvarchar(128) = NULL",
+        sqlperf,
+    ),
     Procedure::native("dbcc LOGINFO", "@database nvarchar(128) = NULL", loginfo),
     Procedure::native("dbcc OPENTRAN", "@database nvarchar(128) = NULL", opentran),
     Procedure::native("dbcc USEROPTIONS", "", useroptions),
-    Procedure::native("dbcc TRACESTATUS", "@flag int = NULL; @more int = NULL; @most int = NULL", tracestatus),
-    Procedure::native("dbcc INPUTBUFFER", "@session int; @request int = NULL", inputbuffer),
-    Procedure::native("dbcc CHECKDB", "@database nvarchar(128) = NULL; @option nvarchar(128) = NULL", checkdb),
-    Procedure::native("dbcc CHECKALLOC", "@database nvarchar(128) = NULL; @option nvarchar(128) = NULL", checkdb),
-    Procedure::native("dbcc CHECKCATALOG", "@database nvarchar(128) = NULL", checkcatalog),
-    Procedure::native("dbcc CHECKTABLE", "@table nvarchar(776); @option nvarchar(128) = NULL", checktable),
+    Procedure::native(
+        "dbcc TRACESTATUS",
+        "@flag int = NULL; @more int = NULL; @most int = NULL",
+        tracestatus,
+    ),
+    Procedure::native(
+        "dbcc INPUTBUFFER",
+        "@session int; @request int = NULL",
+        inputbuffer,
+    ),
+    Procedure::native(
+        "dbcc CHECKDB",
+        "@database nvarchar(128) = NULL; @option nvarchar(128) = NULL",
+        checkdb,
+    ),
+    Procedure::native(
+        "dbcc CHECKALLOC",
+        "@database nvarchar(128) = NULL; @option nvarchar(128) = NULL",
+        checkdb,
+    ),
+    Procedure::native(
+        "dbcc CHECKCATALOG",
+        "@database nvarchar(128) = NULL",
+        checkcatalog,
+    ),
+    Procedure::native(
+        "dbcc CHECKTABLE",
+        "@table nvarchar(776); @option nvarchar(128) = NULL",
+        checktable,
+    ),
 ];
 
 fn completed(call: &SystemCall<'_, '_>) -> Result<i32> {
@@ -50,12 +78,23 @@ fn database(call: &SystemCall<'_, '_>) -> Result<Arc<DatabaseEntry>> {
 
 fn sqlperf(call: &SystemCall<'_, '_>) -> Result<i32> {
     let what = call.text(0).unwrap_or_default().to_ascii_lowercase();
-    let clear = call.text(1).is_some_and(|word| word.eq_ignore_ascii_case("CLEAR"));
+    let clear = call
+        .text(1)
+        .is_some_and(|word| word.eq_ignore_ascii_case("CLEAR"));
     match what.as_str() {
         "logspace" => log_space(call)?,
-        "waitstats" | "sys.dm_os_wait_stats" | "dm_os_wait_stats" if clear => call.execution.instance().engine().waits().clear(),
+        "waitstats" | "sys.dm_os_wait_stats" | "dm_os_wait_stats" if clear => {
+            call.execution.instance().engine().waits().clear()
+        }
         "waitstats" => wait_statistics(call)?,
-        _ => return Err(SqlError::new(2526, 16, 1, "Incorrect DBCC statement. Check the documentation for the correct DBCC syntax and options.")),
+        _ => {
+            return Err(SqlError::new(
+                2526,
+                16,
+                1,
+                "Incorrect DBCC statement. Check the documentation for the correct DBCC syntax and options.",
+            ));
+        }
     }
     completed(call)
 }
@@ -63,29 +102,40 @@ fn sqlperf(call: &SystemCall<'_, '_>) -> Result<i32> {
 const MIB: f64 = 1_048_576.0;
 
 fn log_space(call: &SystemCall<'_, '_>) -> Result<()> {
-    send(call, "Database~Name nvarchar(128)?; Log~Size~(MB) real?; Log~Space~Used~(%) real?; Status int? = 0", |source, rows| {
-        for entry in source.instance()?.databases() {
-            let Ok(open) = entry.open() else { continue };
-            let log = open.storage.log_stats();
-            rows.add()
-                .set("Database Name", entry.name())
-                .set("Log Size (MB)", log.size_bytes as f64 / MIB)
-                .set("Log Space Used (%)", percent(log.used_bytes, log.size_bytes));
-        }
-        Ok(())
-    })
+    send(
+        call,
+        "Database~Name nvarchar(128)?; Log~Size~(MB) real?; Log~Space~Used~(%) real?; Status int? = 0",
+        |source, rows| {
+            for entry in source.instance()?.databases() {
+                let Ok(open) = entry.open() else { continue };
+                let log = open.storage.log_stats();
+                rows.add()
+                    .set("Database Name", entry.name())
+                    .set("Log Size (MB)", log.size_bytes as f64 / MIB)
+                    .set(
+                        "Log Space Used (%)",
+                        percent(log.used_bytes, log.size_bytes),
+                    );
+            }
+            Ok(())
+        },
+    )
 }
 
 fn wait_statistics(call: &SystemCall<'_, '_>) -> Result<()> {
-    send(call, "Wait~Type nvarchar(80); Requests real; Wait~Time real; Signal~Wait~Time real", |source, rows| {
-        for stat in source.instance()?.engine().waits().stats() {
-            rows.add()
-                .set("Wait Type", stat.kind.name())
-                .set("Requests", stat.count)
-                .set("Wait Time", stat.total.as_millis() as f64);
-        }
-        Ok(())
-    })
+    send(
+        call,
+        "Wait~Type nvarchar(80); Requests real; Wait~Time real; Signal~Wait~Time real",
+        |source, rows| {
+            for stat in source.instance()?.engine().waits().stats() {
+                rows.add()
+                    .set("Wait Type", stat.kind.name())
+                    .set("Requests", stat.count)
+                    .set("Wait Time", stat.total.as_millis() as f64);
+            }
+            Ok(())
+        },
+    )
 }
 
 const LOG_INFO: &str = "
@@ -94,7 +144,11 @@ const LOG_INFO: &str = "
 
 fn loginfo(call: &SystemCall<'_, '_>) -> Result<i32> {
     let storage = database(call)?.open()?.storage;
-    let file = storage.files().iter().find(|f| f.spec.filegroup == 0).map_or(2, |f| f.spec.id);
+    let file = storage
+        .files()
+        .iter()
+        .find(|f| f.spec.filegroup == 0)
+        .map_or(2, |f| f.spec.id);
     send(call, LOG_INFO, |_, rows| {
         for vlf in storage.vlfs() {
             // Unlike the view, the command shows a log file that was never used as reusable.
@@ -165,27 +219,34 @@ fn useroptions(call: &SystemCall<'_, '_>) -> Result<i32> {
         ("ansi_nulls", s.ansi_nulls),
         ("concat_null_yields_null", s.concat_null_yields_null),
     ];
-    send(call, "Set~Option nvarchar(128); Value nvarchar(128)", |_, rows| {
-        let mut line = |name: &str, value: String| {
-            rows.add().set("Set Option", name).set("Value", value);
-        };
-        line("textsize", s.textsize.to_string());
-        line("language", s.language.clone());
-        line("dateformat", s.dateformat.clone());
-        line("datefirst", s.datefirst.to_string());
-        line("lock_timeout", s.lock_timeout_ms.to_string());
-        for (name, _) in flags.iter().filter(|(_, on)| *on) {
-            line(name, "SET".to_string());
-        }
-        line("isolation level", level.to_string());
-        Ok(())
-    })?;
+    send(
+        call,
+        "Set~Option nvarchar(128); Value nvarchar(128)",
+        |_, rows| {
+            let mut line = |name: &str, value: String| {
+                rows.add().set("Set Option", name).set("Value", value);
+            };
+            line("textsize", s.textsize.to_string());
+            line("language", s.language.clone());
+            line("dateformat", s.dateformat.clone());
+            line("datefirst", s.datefirst.to_string());
+            line("lock_timeout", s.lock_timeout_ms.to_string());
+            for (name, _) in flags.iter().filter(|(_, on)| *on) {
+                line(name, "SET".to_string());
+            }
+            line("isolation level", level.to_string());
+            Ok(())
+        },
+    )?;
     completed(call)
 }
 
 /// -1 means all flags, as no argument does.
 fn tracestatus(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let wanted: Vec<i64> = (0..3).filter_map(|at| integer(call, at)).filter(|flag| *flag > 0).collect();
+    let wanted: Vec<i64> = (0..3)
+        .filter_map(|at| integer(call, at))
+        .filter(|flag| *flag > 0)
+        .collect();
     let mut on = call.execution.instance().trace_flags.lock().clone();
     on.sort_unstable();
     let listed: Vec<i64> = match wanted.is_empty() {
@@ -193,26 +254,40 @@ fn tracestatus(call: &SystemCall<'_, '_>) -> Result<i32> {
         false => wanted,
     };
     if !listed.is_empty() {
-        send(call, "TraceFlag smallint; Status smallint; Global smallint; Session smallint", |_, rows| {
-            for flag in listed {
-                let status = on.iter().any(|f| i64::from(*f) == flag);
-                rows.add().set("TraceFlag", flag).set("Status", status).set("Global", status);
-            }
-            Ok(())
-        })?;
+        send(
+            call,
+            "TraceFlag smallint; Status smallint; Global smallint; Session smallint",
+            |_, rows| {
+                for flag in listed {
+                    let status = on.iter().any(|f| i64::from(*f) == flag);
+                    rows.add()
+                        .set("TraceFlag", flag)
+                        .set("Status", status)
+                        .set("Global", status);
+                }
+                Ok(())
+            },
+        )?;
     }
     completed(call)
 }
 
 fn inputbuffer(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let spid = integer(call, 0).and_then(|id| i32::try_from(id).ok()).unwrap_or(0);
+    let spid = integer(call, 0)
+        .and_then(|id| i32::try_from(id).ok())
+        .unwrap_or(0);
     let entry = call.execution.instance().sessions.get(spid);
-    let entry = entry.ok_or_else(|| SqlError::new(7955, 16, 2, format!("Invalid SPID {spid} specified.")))?;
+    let entry = entry
+        .ok_or_else(|| SqlError::new(7955, 16, 2, format!("Invalid SPID {spid} specified.")))?;
     let text = entry.activity.lock().text.to_string();
-    send(call, "EventType nvarchar(30) = Language Event; Parameters smallint; EventInfo nvarchar(4000)?", |_, rows| {
-        rows.add().set("EventInfo", text);
-        Ok(())
-    })?;
+    send(
+        call,
+        "EventType nvarchar(30) = Language Event; Parameters smallint; EventInfo nvarchar(4000)?",
+        |_, rows| {
+            rows.add().set("EventInfo", text);
+            Ok(())
+        },
+    )?;
     completed(call)
 }
 
@@ -224,7 +299,12 @@ struct Checked {
 
 /// Reads every entry of every index of a table: checksums and structure are verified by the read itself. The number of
 /// rows must be the same in all indexes without a filter.
-fn check_table(call: &SystemCall<'_, '_>, storage: &Arc<Database>, name: &str, def: &TableDef) -> Result<Checked> {
+fn check_table(
+    call: &SystemCall<'_, '_>,
+    storage: &Arc<Database>,
+    name: &str,
+    def: &TableDef,
+) -> Result<Checked> {
     let owner = &call.execution.instance().system_owner;
     let txn = storage.begin(owner);
     let view = txn.view(Isolation::Snapshot);
@@ -239,10 +319,18 @@ fn check_table(call: &SystemCall<'_, '_>, storage: &Arc<Database>, name: &str, d
             count += batch.len() as u64;
         }
         match at {
-            0 => checked = Checked { rows: count, pages: tree.approximate_pages() },
+            0 => {
+                checked = Checked {
+                    rows: count,
+                    pages: tree.approximate_pages(),
+                }
+            }
             _ if index.filter.is_none() && !index.disabled && count != checked.rows => {
                 let index_name = index.name.as_deref().unwrap_or_default();
-                let text = format!("Table error: table '{name}' has {} rows but its index '{index_name}' has {count}.", checked.rows);
+                let text = format!(
+                    "Table error: table '{name}' has {} rows but its index '{index_name}' has {count}.",
+                    checked.rows
+                );
                 return Err(SqlError::new(8951, 16, 1, text));
             }
             _ => {}
@@ -254,17 +342,33 @@ fn check_table(call: &SystemCall<'_, '_>, storage: &Arc<Database>, name: &str, d
 
 fn table_name(catalog: &DatabaseCatalog, object: &Object) -> String {
     match catalog.schema(object.schema_id) {
-        Some(schema) if object.schema_id != daruma_catalog::SCHEMA_DBO => format!("{}.{}", schema.name, object.name),
+        Some(schema) if object.schema_id != daruma_catalog::SCHEMA_DBO => {
+            format!("{}.{}", schema.name, object.name)
+        }
         _ => object.name.clone(),
     }
 }
 
-fn report_table(call: &SystemCall<'_, '_>, storage: &Arc<Database>, catalog: &DatabaseCatalog, object: &Object, def: &TableDef) -> Result<bool> {
+fn report_table(
+    call: &SystemCall<'_, '_>,
+    storage: &Arc<Database>,
+    catalog: &DatabaseCatalog,
+    object: &Object,
+    def: &TableDef,
+) -> Result<bool> {
     let name = table_name(catalog, object);
-    call.message(SqlError::new(2536, 10, 1, format!("DBCC results for '{name}'.")))?;
+    call.message(SqlError::new(
+        2536,
+        10,
+        1,
+        format!("DBCC results for '{name}'."),
+    ))?;
     match check_table(call, storage, &object.name, def) {
         Ok(checked) => {
-            let text = format!("There are {} rows in {} pages for object \"{name}\".", checked.rows, checked.pages);
+            let text = format!(
+                "There are {} rows in {} pages for object \"{name}\".",
+                checked.rows, checked.pages
+            );
             call.message(SqlError::new(2593, 10, 1, text))?;
             Ok(true)
         }
@@ -281,7 +385,12 @@ fn checkdb(call: &SystemCall<'_, '_>) -> Result<i32> {
     let storage = entry.open()?.storage;
     let catalog = call.host().catalog(entry.id())?;
     let name = entry.name();
-    call.message(SqlError::new(2536, 10, 1, format!("DBCC results for '{name}'.")))?;
+    call.message(SqlError::new(
+        2536,
+        10,
+        1,
+        format!("DBCC results for '{name}'."),
+    ))?;
     let mut objects: Vec<_> = catalog.objects().cloned().collect();
     objects.sort_by_key(|o| o.id);
     let mut errors = 0;
@@ -290,7 +399,9 @@ fn checkdb(call: &SystemCall<'_, '_>) -> Result<i32> {
             errors += u32::from(!report_table(call, &storage, &catalog, &object, def)?);
         }
     }
-    let text = format!("CHECKDB found 0 allocation errors and {errors} consistency errors in database '{name}'.");
+    let text = format!(
+        "CHECKDB found 0 allocation errors and {errors} consistency errors in database '{name}'."
+    );
     call.message(SqlError::new(8989, 10, 1, text))?;
     completed(call)
 }

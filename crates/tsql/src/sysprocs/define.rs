@@ -27,12 +27,28 @@ pub(crate) enum Body {
 }
 
 impl Procedure {
-    pub const fn text(name: &'static str, parameters: &'static str, text: &'static str) -> Procedure {
-        Procedure { name, parameters, body: Body::Text(text) }
+    pub const fn text(
+        name: &'static str,
+        parameters: &'static str,
+        text: &'static str,
+    ) -> Procedure {
+        Procedure {
+            name,
+            parameters,
+            body: Body::Text(text),
+        }
     }
 
-    pub const fn native(name: &'static str, parameters: &'static str, run: fn(&SystemCall<'_, '_>) -> Result<i32>) -> Procedure {
-        Procedure { name, parameters, body: Body::Native(run) }
+    pub const fn native(
+        name: &'static str,
+        parameters: &'static str,
+        run: fn(&SystemCall<'_, '_>) -> Result<i32>,
+    ) -> Procedure {
+        Procedure {
+            name,
+            parameters,
+            body: Body::Native(run),
+        }
     }
 }
 
@@ -44,7 +60,10 @@ pub(crate) struct Registered {
 
 impl Registered {
     pub fn new(procedure: &'static Procedure) -> Registered {
-        Registered { procedure, parameters: OnceLock::new() }
+        Registered {
+            procedure,
+            parameters: OnceLock::new(),
+        }
     }
 }
 
@@ -54,7 +73,8 @@ impl SystemProcedure for Registered {
     }
 
     fn parameters(&self) -> &[SystemParameter] {
-        self.parameters.get_or_init(|| parse(self.procedure.parameters))
+        self.parameters
+            .get_or_init(|| parse(self.procedure.parameters))
     }
 
     fn run(&self, call: &SystemCall<'_, '_>) -> Result<i32> {
@@ -68,21 +88,39 @@ impl SystemProcedure for Registered {
 /// Runs a T-SQL body with the call's arguments.
 fn run_text(text: &str, parameters: &[SystemParameter], call: &SystemCall<'_, '_>) -> Result<i32> {
     let database = qualified_database(parameters, call);
-    let mut values: Vec<(&str, DataType, Value)> =
-        parameters.iter().zip(&call.args).map(|(p, value)| (p.name, p.data_type, value.clone())).collect();
-    values.push(("@db", DataType::SYSNAME, Value::str(database_name(call, database))));
+    let mut values: Vec<(&str, DataType, Value)> = parameters
+        .iter()
+        .zip(&call.args)
+        .map(|(p, value)| (p.name, p.data_type, value.clone()))
+        .collect();
+    values.push((
+        "@db",
+        DataType::SYSNAME,
+        Value::str(database_name(call, database)),
+    ));
     call.run(&in_database(text, call, database), &values)?;
     Ok(0)
 }
 
 /// Arguments that name the database whose objects are meant.
-const QUALIFIERS: [&str; 5] = ["@table_qualifier", "@sp_qualifier", "@procedure_qualifier", "@pktable_qualifier", "@fktable_qualifier"];
+const QUALIFIERS: [&str; 5] = [
+    "@table_qualifier",
+    "@sp_qualifier",
+    "@procedure_qualifier",
+    "@pktable_qualifier",
+    "@fktable_qualifier",
+];
 
 fn qualified_database(parameters: &[SystemParameter], call: &SystemCall<'_, '_>) -> DatabaseId {
-    let named = parameters.iter().zip(&call.args).find_map(|(p, value)| match value {
-        Value::Str(name) if QUALIFIERS.contains(&p.name) => call.host().instance()?.database_named(name),
-        _ => None,
-    });
+    let named = parameters
+        .iter()
+        .zip(&call.args)
+        .find_map(|(p, value)| match value {
+            Value::Str(name) if QUALIFIERS.contains(&p.name) => {
+                call.host().instance()?.database_named(name)
+            }
+            _ => None,
+        });
     named.map_or(call.database, |entry| entry.id())
 }
 
@@ -106,7 +144,10 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 fn parse(description: &'static str) -> Vec<SystemParameter> {
-    let lines = description.split(';').map(str::trim).filter(|line| !line.is_empty());
+    let lines = description
+        .split(';')
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
     let parsed = lines.map(|line| {
         let parameter = parse_line(line);
         debug_assert!(parameter.is_some(), "bad parameter description: {line}");
@@ -131,11 +172,20 @@ fn parse_line(line: &'static str) -> Option<SystemParameter> {
         "''" => Value::str(""),
         text => default_value(text, data_type),
     });
-    Some(SystemParameter { name, data_type, default, output })
+    Some(SystemParameter {
+        name,
+        data_type,
+        default,
+        output,
+    })
 }
 
 /// Sends a result set made by `fill`.
-pub(crate) fn send(call: &SystemCall<'_, '_>, columns: &'static str, fill: impl FnOnce(&Source<'_>, &mut Rows<'_>) -> Result<()>) -> Result<()> {
+pub(crate) fn send(
+    call: &SystemCall<'_, '_>,
+    columns: &'static str,
+    fill: impl FnOnce(&Source<'_>, &mut Rows<'_>) -> Result<()>,
+) -> Result<()> {
     let shape = Shape::new(columns);
     let source = Source::new(call.host(), call.database, &[]);
     let rows = shape.fill(|rows| fill(&source, rows))?;
@@ -160,7 +210,9 @@ mod tests {
 
     #[test]
     fn parameters_are_read() {
-        let list = parse("@a nvarchar(10); @b int = 5; @c sysname = NULL; @d varchar(32) = Transaction; @e bit = 1 output; @f sysname = ''");
+        let list = parse(
+            "@a nvarchar(10); @b int = 5; @c sysname = NULL; @d varchar(32) = Transaction; @e bit = 1 output; @f sysname = ''",
+        );
         let names: Vec<&str> = list.iter().map(|p| p.name).collect();
         assert_eq!(names, ["@a", "@b", "@c", "@d", "@e", "@f"]);
         let defaults: Vec<Option<Value>> = list.iter().map(|p| p.default.clone()).collect();

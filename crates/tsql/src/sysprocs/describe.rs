@@ -12,14 +12,23 @@ use crate::sink::OutputColumn;
 use crate::sysviews::Rows;
 use daruma_catalog::name_key;
 use daruma_syntax::ast::{
-    Assignment, Condition, DmlFilter, DmlTarget, Expr, Insert, InsertSource, ObjectName, Query, QueryBody, Statement, StatementKind, TableSource,
+    Assignment, Condition, DmlFilter, DmlTarget, Expr, Insert, InsertSource, ObjectName, Query,
+    QueryBody, Statement, StatementKind, TableSource,
 };
 use daruma_value::{DataType, Len};
 use std::collections::HashMap;
 
 pub(super) const PROCEDURES: &[Procedure] = &[
-    Procedure::native("sp_describe_first_result_set", "@tsql nvarchar(max); @params nvarchar(max) = NULL; @browse_information_mode tinyint = 0", first_result_set),
-    Procedure::native("sp_describe_undeclared_parameters", "@tsql nvarchar(max); @params nvarchar(max) = NULL", undeclared_parameters),
+    Procedure::native(
+        "sp_describe_first_result_set",
+        "@tsql nvarchar(max); @params nvarchar(max) = NULL; @browse_information_mode tinyint = 0",
+        first_result_set,
+    ),
+    Procedure::native(
+        "sp_describe_undeclared_parameters",
+        "@tsql nvarchar(max); @params nvarchar(max) = NULL",
+        undeclared_parameters,
+    ),
 ];
 
 const RESULT_SET: &str = "
@@ -40,10 +49,15 @@ fn first_result_set(call: &SystemCall<'_, '_>) -> Result<i32> {
     let query = first_query(&statements);
     let columns = match query {
         None => Vec::new(),
-        Some(query) => call.with_parameters(&parameters, || Ok(prepare_select(query, call.host())?.columns().to_vec()))?,
+        Some(query) => call.with_parameters(&parameters, || {
+            Ok(prepare_select(query, call.host())?.columns().to_vec())
+        })?,
     };
     send(call, RESULT_SET, |_, rows| {
-        columns.iter().enumerate().for_each(|(at, column)| result_row(at + 1, column, rows));
+        columns
+            .iter()
+            .enumerate()
+            .for_each(|(at, column)| result_row(at + 1, column, rows));
         Ok(())
     })?;
     Ok(0)
@@ -51,27 +65,39 @@ fn first_result_set(call: &SystemCall<'_, '_>) -> Result<i32> {
 
 fn parse(call: &SystemCall<'_, '_>) -> Result<Vec<Statement>> {
     let text = call.text(0).unwrap_or_default();
-    let batch = call.execution.instance().plans.batch(&text, &call.execution.parse_options());
+    let batch = call
+        .execution
+        .instance()
+        .plans
+        .batch(&text, &call.execution.parse_options());
     match batch {
         Ok(batch) => Ok(batch.statements.clone()),
-        Err(errors) => Err(errors.into_iter().next().unwrap_or_else(|| SqlError::new(102, 15, 1, "Incorrect syntax."))),
+        Err(errors) => Err(errors
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| SqlError::new(102, 15, 1, "Incorrect syntax."))),
     }
 }
 
 /// The first SELECT that sends rows: assignments send none.
 fn first_query(statements: &[Statement]) -> Option<&Query> {
-    statements.iter().find_map(|statement| match &statement.kind {
-        StatementKind::Select(query) => Some(query.as_ref()),
-        StatementKind::Block(body) => first_query(body),
-        _ => None,
-    })
+    statements
+        .iter()
+        .find_map(|statement| match &statement.kind {
+            StatementKind::Select(query) => Some(query.as_ref()),
+            StatementKind::Block(body) => first_query(body),
+            _ => None,
+        })
 }
 
 fn result_row(ordinal: usize, column: &OutputColumn, rows: &mut Rows<'_>) {
     let data_type = column.data_type;
     rows.add()
         .set("column_ordinal", ordinal)
-        .set("name", (!column.name.is_empty()).then_some(column.name.as_str()))
+        .set(
+            "name",
+            (!column.name.is_empty()).then_some(column.name.as_str()),
+        )
         .set("is_nullable", column.nullable)
         .set("system_type_id", data_type.system_type_id())
         .set("system_type_name", data_type.to_string())
@@ -126,8 +152,13 @@ const UNDECLARED: &str = "
 fn undeclared_parameters(call: &SystemCall<'_, '_>) -> Result<i32> {
     let statements = parse(call)?;
     let declared = variables_in(&call.text(1).unwrap_or_default());
-    let mut suggestions = Suggestions { call, types: HashMap::new() };
-    statements.iter().try_for_each(|s| suggestions.statement(s))?;
+    let mut suggestions = Suggestions {
+        call,
+        types: HashMap::new(),
+    };
+    statements
+        .iter()
+        .try_for_each(|s| suggestions.statement(s))?;
     let names = variables_in(&call.text(0).unwrap_or_default());
     let names = names.into_iter().filter(|name| !declared.contains(name));
     send(call, UNDECLARED, |_, rows| {
@@ -224,12 +255,22 @@ impl Suggestions<'_, '_, '_> {
         let ordered = self.table_columns(name)?;
         let by_name: Columns = ordered.iter().map(|(n, t, _)| (n.clone(), *t)).collect();
         let types: Vec<Option<DataType>> = match insert.columns.is_empty() {
-            true => ordered.iter().filter(|(.., writable)| *writable).map(|(_, t, _)| Some(*t)).collect(),
-            false => insert.columns.iter().map(|c| by_name.get(&name_key(&c.name.text)).copied()).collect(),
+            true => ordered
+                .iter()
+                .filter(|(.., writable)| *writable)
+                .map(|(_, t, _)| Some(*t))
+                .collect(),
+            false => insert
+                .columns
+                .iter()
+                .map(|c| by_name.get(&name_key(&c.name.text)).copied())
+                .collect(),
         };
         if let InsertSource::Values(rows) = &insert.source {
             for row in rows {
-                row.iter().zip(&types).for_each(|(value, data_type)| self.note(value, *data_type));
+                row.iter()
+                    .zip(&types)
+                    .for_each(|(value, data_type)| self.note(value, *data_type));
             }
         }
         Ok(())
@@ -253,14 +294,18 @@ impl Suggestions<'_, '_, '_> {
             _ => None,
         };
         match condition {
-            Condition::And(list) | Condition::Or(list) => list.iter().for_each(|c| self.condition(c, columns)),
+            Condition::And(list) | Condition::Or(list) => {
+                list.iter().for_each(|c| self.condition(c, columns))
+            }
             Condition::Not(inner) => self.condition(inner, columns),
             Condition::Compare { left, right, .. } => {
                 self.note(left, of(right));
                 self.note(right, of(left));
             }
             Condition::Like { expr, pattern, .. } => self.note(pattern, of(expr)),
-            Condition::InList { expr, list, .. } => list.iter().for_each(|e| self.note(e, of(expr))),
+            Condition::InList { expr, list, .. } => {
+                list.iter().for_each(|e| self.note(e, of(expr)))
+            }
             _ => {}
         }
     }
@@ -280,7 +325,11 @@ impl Suggestions<'_, '_, '_> {
         let mut columns = Columns::new();
         for source in sources {
             if let TableSource::Table(table) = source {
-                columns.extend(self.table_columns(&table.name)?.into_iter().map(|(name, t, _)| (name, t)));
+                columns.extend(
+                    self.table_columns(&table.name)?
+                        .into_iter()
+                        .map(|(name, t, _)| (name, t)),
+                );
             }
         }
         Ok(columns)
@@ -290,10 +339,20 @@ impl Suggestions<'_, '_, '_> {
     fn table_columns(&self, name: &ObjectName) -> Result<Vec<(String, DataType, bool)>> {
         Ok(match self.call.host().resolve(name)? {
             Resolved::Table(table) => {
-                let column = |c: &daruma_catalog::ColumnDef| (name_key(&c.name), c.data_type, !c.is_identity && c.computed.is_none());
+                let column = |c: &daruma_catalog::ColumnDef| {
+                    (
+                        name_key(&c.name),
+                        c.data_type,
+                        !c.is_identity && c.computed.is_none(),
+                    )
+                };
                 table.def.columns.iter().map(column).collect()
             }
-            Resolved::Virtual(table) => table.columns().iter().map(|c| (name_key(&c.name), c.data_type, false)).collect(),
+            Resolved::Virtual(table) => table
+                .columns()
+                .iter()
+                .map(|c| (name_key(&c.name), c.data_type, false))
+                .collect(),
             _ => Vec::new(),
         })
     }

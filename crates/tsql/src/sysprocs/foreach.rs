@@ -18,24 +18,39 @@ pub(super) const PROCEDURES: &[Procedure] = &[
 ];
 
 fn databases(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let online = call.execution.instance().databases().into_iter().filter(|d| d.open().is_ok());
+    let online = call
+        .execution
+        .instance()
+        .databases()
+        .into_iter()
+        .filter(|d| d.open().is_ok());
     let names: Vec<String> = online.map(|d| d.name()).collect();
     run_each(call, &names, 4, 5)
 }
 
 fn tables(call: &SystemCall<'_, '_>) -> Result<i32> {
     let catalog = call.host().catalog(call.database)?;
-    let mut objects: Vec<_> = catalog.objects().filter(|o| matches!(o.kind, ObjectKind::Table(_))).collect();
+    let mut objects: Vec<_> = catalog
+        .objects()
+        .filter(|o| matches!(o.kind, ObjectKind::Table(_)))
+        .collect();
     objects.sort_by_key(|o| o.id);
     let name = |o: &std::sync::Arc<daruma_catalog::Object>| {
-        let schema = catalog.schema(o.schema_id).map_or("dbo", |s| s.name.as_str());
+        let schema = catalog
+            .schema(o.schema_id)
+            .map_or("dbo", |s| s.name.as_str());
         format!("{}.{}", quoted(schema), quoted(&o.name))
     };
     let names: Vec<String> = objects.into_iter().map(name).collect();
     run_each(call, &names, 5, 6)
 }
 
-fn run_each(call: &SystemCall<'_, '_>, names: &[String], before: usize, after: usize) -> Result<i32> {
+fn run_each(
+    call: &SystemCall<'_, '_>,
+    names: &[String],
+    before: usize,
+    after: usize,
+) -> Result<i32> {
     let placeholder = call.text(1).unwrap_or_else(|| "?".to_string());
     let run = |command: Option<String>| command.map_or(Ok(()), |text| call.run(&text, &[]));
     run(call.text(before))?;

@@ -5,7 +5,9 @@ use crate::error::{Result, SqlError};
 use crate::messages;
 use crate::session::SystemCall;
 use daruma_base::DatabaseId;
-use daruma_catalog::{DatabaseCatalog, IndexDef, IndexKind, Object, ObjectKind, ReferentialAction, TableDef};
+use daruma_catalog::{
+    DatabaseCatalog, IndexDef, IndexKind, Object, ObjectKind, ReferentialAction, TableDef,
+};
 use daruma_storage::Database;
 use daruma_syntax::{ParseOptions, parse_object_name};
 use daruma_value::{DataType, Value};
@@ -13,21 +15,53 @@ use std::sync::Arc;
 
 pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::native("sp_help", "@objname nvarchar(776) = NULL", help),
-    Procedure::native("sp_helptext", "@objname nvarchar(776); @columnname sysname = NULL", help_text),
+    Procedure::native(
+        "sp_helptext",
+        "@objname nvarchar(776); @columnname sysname = NULL",
+        help_text,
+    ),
     Procedure::native("sp_helpindex", "@objname nvarchar(776)", help_index),
-    Procedure::native("sp_helpconstraint", "@objname nvarchar(776); @nomsg varchar(5) = msg", help_constraint),
-    Procedure::native("sp_spaceused", "@objname nvarchar(776) = NULL; @updateusage varchar(5) = false; @mode varchar(11) = ALL; @oneresultset bit = 0; @include_total_xtp_storage bit = 0", space_used),
-    Procedure::native("sp_tablecollations_100", "@object nvarchar(4000)", table_collations),
-    Procedure::native("sp_tablecollations_90", "@object nvarchar(4000)", table_collations),
-    Procedure::native("sp_tablecollations", "@object nvarchar(4000)", table_collations),
-    Procedure::text("sp_helptrigger", "@tabname nvarchar(776); @triggertype char(6) = NULL", HELP_TRIGGER),
+    Procedure::native(
+        "sp_helpconstraint",
+        "@objname nvarchar(776); @nomsg varchar(5) = msg",
+        help_constraint,
+    ),
+    Procedure::native(
+        "sp_spaceused",
+        "@objname nvarchar(776) = NULL; @updateusage varchar(5) = false; @mode varchar(11) = ALL; @oneresultset bit = 0; @include_total_xtp_storage bit = 0",
+        space_used,
+    ),
+    Procedure::native(
+        "sp_tablecollations_100",
+        "@object nvarchar(4000)",
+        table_collations,
+    ),
+    Procedure::native(
+        "sp_tablecollations_90",
+        "@object nvarchar(4000)",
+        table_collations,
+    ),
+    Procedure::native(
+        "sp_tablecollations",
+        "@object nvarchar(4000)",
+        table_collations,
+    ),
+    Procedure::text(
+        "sp_helptrigger",
+        "@tabname nvarchar(776); @triggertype char(6) = NULL",
+        HELP_TRIGGER,
+    ),
     Procedure::text("sp_depends", "@objname nvarchar(776)", "RETURN"),
 ];
 
 /// What a name stands for.
 enum Found {
     Object(DatabaseId, Arc<Object>),
-    Temporary { id: i32, name: String, def: Arc<TableDef> },
+    Temporary {
+        id: i32,
+        name: String,
+        def: Arc<TableDef>,
+    },
 }
 
 impl Found {
@@ -55,12 +89,23 @@ fn find(call: &SystemCall<'_, '_>, text: &str) -> Result<Found> {
     let name = parse_object_name(text, &ParseOptions::default()).map_err(|_| missing())?;
     let execution = call.execution;
     if name.is_temporary() {
-        let table = execution.state.temp_table(&name.name.text).ok_or_else(missing)?;
-        return Ok(Found::Temporary { id: table.object_id, name: table.name.clone(), def: table.def.clone() });
+        let table = execution
+            .state
+            .temp_table(&name.name.text)
+            .ok_or_else(missing)?;
+        return Ok(Found::Temporary {
+            id: table.object_id,
+            name: table.name.clone(),
+            def: table.def.clone(),
+        });
     }
-    let database = execution.named_database(call.database, &name).map_err(|_| missing())?;
+    let database = execution
+        .named_database(call.database, &name)
+        .map_err(|_| missing())?;
     let catalog = call.host().catalog(database)?;
-    let object = execution.catalog_object(&catalog, database, &name).ok_or_else(missing)?;
+    let object = execution
+        .catalog_object(&catalog, database, &name)
+        .ok_or_else(missing)?;
     Ok(Found::Object(database, object))
 }
 
@@ -75,7 +120,9 @@ fn help(call: &SystemCall<'_, '_>) -> Result<i32> {
     };
     let found = match find(call, &text) {
         Ok(found) => found,
-        Err(error) => return help_type(call, &text).and_then(|known| if known { Ok(0) } else { Err(error) }),
+        Err(error) => {
+            return help_type(call, &text).and_then(|known| if known { Ok(0) } else { Err(error) });
+        }
     };
     let database = found.database();
     let id = match &found {
@@ -94,7 +141,9 @@ fn help(call: &SystemCall<'_, '_>) -> Result<i32> {
         }
         (Found::Object(_, object), None) => match object.kind {
             ObjectKind::View(_) => run(call, database, COLUMNS, &id)?,
-            ObjectKind::Procedure(_) | ObjectKind::Function(_) => run(call, database, PARAMETERS, &id)?,
+            ObjectKind::Procedure(_) | ObjectKind::Function(_) => {
+                run(call, database, PARAMETERS, &id)?
+            }
             _ => {}
         },
         _ => {}
@@ -104,14 +153,29 @@ fn help(call: &SystemCall<'_, '_>) -> Result<i32> {
 
 /// sp_help of a data type.
 fn help_type(call: &SystemCall<'_, '_>, name: &str) -> Result<bool> {
-    let known = crate::session::named_type(name, &[]).is_some() || call.host().catalog(call.database)?.type_named(daruma_catalog::SCHEMA_DBO, name).is_some();
+    let known = crate::session::named_type(name, &[]).is_some()
+        || call
+            .host()
+            .catalog(call.database)?
+            .type_named(daruma_catalog::SCHEMA_DBO, name)
+            .is_some();
     if known {
-        run(call, call.database, TYPE, &[("@name", DataType::SYSNAME, Value::str(name))])?;
+        run(
+            call,
+            call.database,
+            TYPE,
+            &[("@name", DataType::SYSNAME, Value::str(name))],
+        )?;
     }
     Ok(known)
 }
 
-fn run(call: &SystemCall<'_, '_>, database: DatabaseId, text: &str, parameters: &[(&str, DataType, Value)]) -> Result<()> {
+fn run(
+    call: &SystemCall<'_, '_>,
+    database: DatabaseId,
+    text: &str,
+    parameters: &[(&str, DataType, Value)],
+) -> Result<()> {
     call.run(&in_database(text, call, database), parameters)
 }
 
@@ -177,14 +241,21 @@ fn help_text(call: &SystemCall<'_, '_>) -> Result<i32> {
     let text = call.text(0).unwrap_or_default();
     let definition = match find(call, &text)? {
         Found::Object(_, object) => match &object.kind {
-            ObjectKind::View(m) | ObjectKind::Procedure(m) | ObjectKind::Function(m) => Some(m.definition.clone()),
+            ObjectKind::View(m) | ObjectKind::Procedure(m) | ObjectKind::Function(m) => {
+                Some(m.definition.clone())
+            }
             ObjectKind::Trigger(t) => Some(t.module.definition.clone()),
             _ => None,
         },
         Found::Temporary { .. } => None,
     };
     let Some(definition) = definition else {
-        return Err(SqlError::new(15197, 16, 1, format!("There is no text for object '{text}'.")));
+        return Err(SqlError::new(
+            15197,
+            16,
+            1,
+            format!("There is no text for object '{text}'."),
+        ));
     };
     send(call, "Text nvarchar(255)?", |_, rows| {
         for line in text_lines(&definition) {
@@ -203,7 +274,11 @@ fn text_lines(text: &str) -> Vec<String> {
     let mut list = Vec::new();
     for line in text.split_inclusive('\n') {
         let characters: Vec<char> = line.chars().collect();
-        list.extend(characters.chunks(TEXT_CHARS_MAX).map(|piece| piece.iter().collect::<String>()));
+        list.extend(
+            characters
+                .chunks(TEXT_CHARS_MAX)
+                .map(|piece| piece.iter().collect::<String>()),
+        );
     }
     list
 }
@@ -218,27 +293,49 @@ fn help_index(call: &SystemCall<'_, '_>) -> Result<i32> {
 }
 
 fn no_indexes(call: &SystemCall<'_, '_>, name: &str) -> Result<()> {
-    let text = format!("The object '{name}' does not have any indexes, or you do not have permissions.");
+    let text =
+        format!("The object '{name}' does not have any indexes, or you do not have permissions.");
     call.message(SqlError::new(15472, 10, 1, text))
 }
 
-fn send_indexes(call: &SystemCall<'_, '_>, database: DatabaseId, name: &str, def: &TableDef) -> Result<()> {
-    let mut indexes: Vec<&IndexDef> = def.indexes.iter().filter(|i| i.kind != IndexKind::Heap).collect();
+fn send_indexes(
+    call: &SystemCall<'_, '_>,
+    database: DatabaseId,
+    name: &str,
+    def: &TableDef,
+) -> Result<()> {
+    let mut indexes: Vec<&IndexDef> = def
+        .indexes
+        .iter()
+        .filter(|i| i.kind != IndexKind::Heap)
+        .collect();
     if indexes.is_empty() {
         return no_indexes(call, name);
     }
     indexes.sort_by_key(|i| i.name.as_deref().map(str::to_lowercase));
-    let filegroups = call.execution.instance().database(database).map(|d| d.def().filegroups.clone()).unwrap_or_default();
-    send(call, "index_name sysname?; index_description varchar(210)?; index_keys nvarchar(2126)?", |_, rows| {
-        for index in indexes {
-            let filegroup = filegroups.iter().find(|g| g.id == index.filegroup).map_or("PRIMARY", |g| g.name.as_str());
-            rows.add()
-                .set("index_name", index.name.as_ref())
-                .set("index_description", index_description(index, filegroup))
-                .set("index_keys", key_list(def, index));
-        }
-        Ok(())
-    })
+    let filegroups = call
+        .execution
+        .instance()
+        .database(database)
+        .map(|d| d.def().filegroups.clone())
+        .unwrap_or_default();
+    send(
+        call,
+        "index_name sysname?; index_description varchar(210)?; index_keys nvarchar(2126)?",
+        |_, rows| {
+            for index in indexes {
+                let filegroup = filegroups
+                    .iter()
+                    .find(|g| g.id == index.filegroup)
+                    .map_or("PRIMARY", |g| g.name.as_str());
+                rows.add()
+                    .set("index_name", index.name.as_ref())
+                    .set("index_description", index_description(index, filegroup))
+                    .set("index_keys", key_list(def, index));
+            }
+            Ok(())
+        },
+    )
 }
 
 fn index_description(index: &IndexDef, filegroup: &str) -> String {
@@ -264,7 +361,11 @@ fn index_description(index: &IndexDef, filegroup: &str) -> String {
 fn key_list(def: &TableDef, index: &IndexDef) -> String {
     let key = |k: &daruma_catalog::IndexColumn| {
         let name = def.column(k.column_id).map_or("", |c| c.name.as_str());
-        if k.descending { format!("{name}(-)") } else { name.to_string() }
+        if k.descending {
+            format!("{name}(-)")
+        } else {
+            name.to_string()
+        }
     };
     index.key.iter().map(key).collect::<Vec<_>>().join(", ")
 }
@@ -295,7 +396,9 @@ fn send_constraints(call: &SystemCall<'_, '_>, found: &Found) -> Result<()> {
     let has_keys = def.indexes.iter().any(|i| i.constraint.is_some());
     let has_defaults = def.columns.iter().any(|c| c.default.is_some());
     if !has_keys && !has_defaults && def.checks.is_empty() && def.foreign_keys.is_empty() {
-        let text = format!("No constraints are defined on object '{name}', or you do not have permissions.");
+        let text = format!(
+            "No constraints are defined on object '{name}', or you do not have permissions."
+        );
         return call.message(SqlError::new(15469, 10, 1, text));
     }
     let catalog = call.host().catalog(found.database())?;
@@ -303,31 +406,58 @@ fn send_constraints(call: &SystemCall<'_, '_>, found: &Found) -> Result<()> {
     send(call, CONSTRAINT_COLUMNS, |_, rows| {
         for check in &def.checks {
             let column = check.column_id.and_then(|id| def.column(id));
-            let kind = column.map_or("CHECK Table Level ".to_string(), |c| format!("CHECK on column {}", c.name));
-            rows.add().set("constraint_type", kind).set("constraint_name", &check.name);
-            rows.set("status_enabled", enabled(check.disabled)).set("status_for_replication", "Is_For_Replication");
+            let kind = column.map_or("CHECK Table Level ".to_string(), |c| {
+                format!("CHECK on column {}", c.name)
+            });
+            rows.add()
+                .set("constraint_type", kind)
+                .set("constraint_name", &check.name);
+            rows.set("status_enabled", enabled(check.disabled))
+                .set("status_for_replication", "Is_For_Replication");
             rows.set("constraint_keys", &check.definition);
         }
         for column in &def.columns {
             if let Some(default) = &column.default {
-                rows.add().set("constraint_type", format!("DEFAULT on column {}", column.name));
-                rows.set("constraint_name", &default.name).set("constraint_keys", &default.definition);
+                rows.add().set(
+                    "constraint_type",
+                    format!("DEFAULT on column {}", column.name),
+                );
+                rows.set("constraint_name", &default.name)
+                    .set("constraint_keys", &default.definition);
             }
         }
         for key in &def.foreign_keys {
-            rows.add().set("constraint_type", "FOREIGN KEY").set("constraint_name", &key.name);
-            rows.set("delete_action", action(key.on_delete)).set("update_action", action(key.on_update));
-            rows.set("status_enabled", enabled(key.disabled)).set("status_for_replication", "Is_For_Replication");
+            rows.add()
+                .set("constraint_type", "FOREIGN KEY")
+                .set("constraint_name", &key.name);
+            rows.set("delete_action", action(key.on_delete))
+                .set("update_action", action(key.on_update));
+            rows.set("status_enabled", enabled(key.disabled))
+                .set("status_for_replication", "Is_For_Replication");
             rows.set("constraint_keys", column_list(def, &key.columns));
-            rows.add().set("constraint_type", " ").set("constraint_name", " ").set("delete_action", " ").set("update_action", " ");
-            rows.set("status_enabled", " ").set("status_for_replication", " ");
-            rows.set("constraint_keys", format!("REFERENCES {database}.{}", referenced(&catalog, key)));
+            rows.add()
+                .set("constraint_type", " ")
+                .set("constraint_name", " ")
+                .set("delete_action", " ")
+                .set("update_action", " ");
+            rows.set("status_enabled", " ")
+                .set("status_for_replication", " ");
+            rows.set(
+                "constraint_keys",
+                format!("REFERENCES {database}.{}", referenced(&catalog, key)),
+            );
         }
         for index in def.indexes.iter().filter(|i| i.constraint.is_some()) {
             let primary = index.constraint.as_ref().is_some_and(|c| c.is_primary_key);
-            let clustered = if index.kind == IndexKind::Clustered { "clustered" } else { "non-clustered" };
+            let clustered = if index.kind == IndexKind::Clustered {
+                "clustered"
+            } else {
+                "non-clustered"
+            };
             let kind = if primary { "PRIMARY KEY" } else { "UNIQUE" };
-            rows.add().set("constraint_type", format!("{kind} ({clustered})")).set("constraint_name", index.name.as_ref());
+            rows.add()
+                .set("constraint_type", format!("{kind} ({clustered})"))
+                .set("constraint_name", index.name.as_ref());
             rows.set("constraint_keys", key_list(def, index));
         }
         Ok(())
@@ -348,7 +478,10 @@ fn action(action: ReferentialAction) -> &'static str {
 }
 
 fn column_list(def: &TableDef, ids: &[i32]) -> String {
-    let names = ids.iter().filter_map(|id| def.column(*id)).map(|c| c.name.as_str());
+    let names = ids
+        .iter()
+        .filter_map(|id| def.column(*id))
+        .map(|c| c.name.as_str());
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -357,7 +490,9 @@ fn referenced(catalog: &DatabaseCatalog, key: &daruma_catalog::ForeignKeyDef) ->
     let Some(object) = catalog.object(key.referenced_table) else {
         return String::new();
     };
-    let schema = catalog.schema(object.schema_id).map_or("dbo", |s| s.name.as_str());
+    let schema = catalog
+        .schema(object.schema_id)
+        .map_or("dbo", |s| s.name.as_str());
     let columns = match &object.kind {
         ObjectKind::Table(def) => column_list(def, &key.referenced_columns),
         _ => String::new(),
@@ -372,22 +507,36 @@ fn send_references(call: &SystemCall<'_, '_>, found: &Found) -> Result<()> {
     let catalog = call.host().catalog(found.database())?;
     let database = database_name(call, found.database());
     let mut lines = Vec::new();
-    for object in catalog.referencing(id).iter().filter_map(|id| catalog.object(*id)) {
-        let ObjectKind::Table(def) = &object.kind else { continue };
-        let schema = catalog.schema(object.schema_id).map_or("dbo", |s| s.name.as_str());
+    for object in catalog
+        .referencing(id)
+        .iter()
+        .filter_map(|id| catalog.object(*id))
+    {
+        let ObjectKind::Table(def) = &object.kind else {
+            continue;
+        };
+        let schema = catalog
+            .schema(object.schema_id)
+            .map_or("dbo", |s| s.name.as_str());
         let keys = def.foreign_keys.iter().filter(|k| k.referenced_table == id);
         lines.extend(keys.map(|k| format!("{database}.{schema}.{}: {}", object.name, k.name)));
     }
     if lines.is_empty() {
-        let text = format!("No foreign keys reference table '{name}', or you do not have permissions on referencing tables.");
+        let text = format!(
+            "No foreign keys reference table '{name}', or you do not have permissions on referencing tables."
+        );
         return call.message(SqlError::new(15470, 10, 1, text));
     }
-    send(call, "Table~is~referenced~by~foreign~key nvarchar(516)", |_, rows| {
-        for line in lines {
-            rows.add().set("Table is referenced by foreign key", line);
-        }
-        Ok(())
-    })
+    send(
+        call,
+        "Table~is~referenced~by~foreign~key nvarchar(516)",
+        |_, rows| {
+            for line in lines {
+                rows.add().set("Table is referenced by foreign key", line);
+            }
+            Ok(())
+        },
+    )
 }
 
 const PAGE_KB: u64 = 8;
@@ -403,7 +552,9 @@ fn space_used(call: &SystemCall<'_, '_>) -> Result<i32> {
 fn table_pages(database: &Database, def: &TableDef) -> (u64, u64, u64) {
     let mut sizes = (0, 0, 0);
     for (at, index) in def.indexes.iter().enumerate() {
-        let Ok(tree) = database.tree(index.tree) else { continue };
+        let Ok(tree) = database.tree(index.tree) else {
+            continue;
+        };
         if at == 0 {
             sizes.0 = tree.approximate_count();
             sizes.1 = tree.approximate_pages();
@@ -422,16 +573,20 @@ fn table_space(call: &SystemCall<'_, '_>, text: &str) -> Result<i32> {
     };
     let open = call.execution.instance().open_database(found.database())?;
     let (count, data, indexes) = table_pages(&open.storage, def);
-    send(call, "name nvarchar(128); rows char(20); reserved varchar(18)?; data varchar(18)?; index_size varchar(18)?; unused varchar(18)?", |_, rows| {
-        rows.add()
-            .set("name", name)
-            .set("rows", count.to_string())
-            .set("reserved", kilobytes(data + indexes))
-            .set("data", kilobytes(data))
-            .set("index_size", kilobytes(indexes))
-            .set("unused", kilobytes(0));
-        Ok(())
-    })?;
+    send(
+        call,
+        "name nvarchar(128); rows char(20); reserved varchar(18)?; data varchar(18)?; index_size varchar(18)?; unused varchar(18)?",
+        |_, rows| {
+            rows.add()
+                .set("name", name)
+                .set("rows", count.to_string())
+                .set("reserved", kilobytes(data + indexes))
+                .set("data", kilobytes(data))
+                .set("index_size", kilobytes(indexes))
+                .set("unused", kilobytes(0));
+            Ok(())
+        },
+    )?;
     Ok(0)
 }
 
@@ -460,21 +615,32 @@ fn database_space(call: &SystemCall<'_, '_>) -> Result<i32> {
             table_indexes += indexes;
         }
     }
-    send(call, "database_name nvarchar(128)?; database_size varchar(18)?; unallocated~space varchar(18)?", |_, rows| {
-        rows.add()
-            .set("database_name", name)
-            .set("database_size", megabytes(data + log))
-            .set("unallocated space", megabytes(data.saturating_sub(used)));
-        Ok(())
-    })?;
-    send(call, "reserved varchar(18)?; data varchar(18)?; index_size varchar(18)?; unused varchar(18)?", |_, rows| {
-        rows.add()
-            .set("reserved", kilobytes(used))
-            .set("data", kilobytes(table_data))
-            .set("index_size", kilobytes(table_indexes))
-            .set("unused", kilobytes(used.saturating_sub(table_data + table_indexes)));
-        Ok(())
-    })?;
+    send(
+        call,
+        "database_name nvarchar(128)?; database_size varchar(18)?; unallocated~space varchar(18)?",
+        |_, rows| {
+            rows.add()
+                .set("database_name", name)
+                .set("database_size", megabytes(data + log))
+                .set("unallocated space", megabytes(data.saturating_sub(used)));
+            Ok(())
+        },
+    )?;
+    send(
+        call,
+        "reserved varchar(18)?; data varchar(18)?; index_size varchar(18)?; unused varchar(18)?",
+        |_, rows| {
+            rows.add()
+                .set("reserved", kilobytes(used))
+                .set("data", kilobytes(table_data))
+                .set("index_size", kilobytes(table_indexes))
+                .set(
+                    "unused",
+                    kilobytes(used.saturating_sub(table_data + table_indexes)),
+                );
+            Ok(())
+        },
+    )?;
     Ok(0)
 }
 
@@ -487,15 +653,22 @@ fn table_collations(call: &SystemCall<'_, '_>) -> Result<i32> {
     let text = call.text(0).unwrap_or_default();
     // Bulk copy writes a missing schema as an empty name: `.[t]`.
     let found = find(call, text.trim_start_matches('.'))?;
-    let columns = found.table().map(|(.., def)| def.columns.clone()).unwrap_or_default();
+    let columns = found
+        .table()
+        .map(|(.., def)| def.columns.clone())
+        .unwrap_or_default();
     send(call, COLLATION_COLUMNS, |_, rows| {
         for (at, column) in columns.iter().enumerate() {
             rows.add().set("colid", at + 1).set("name", &column.name);
             if column.data_type.is_character() && column.data_type != DataType::Xml {
                 let wire = column.collation.wire_bytes().to_vec();
                 let name = column.collation.name();
-                rows.set("tds_collation_28", wire.clone()).set("tds_collation_90", wire.clone()).set("tds_collation_100", wire);
-                rows.set("collation_28", name).set("collation_90", name).set("collation_100", name);
+                rows.set("tds_collation_28", wire.clone())
+                    .set("tds_collation_90", wire.clone())
+                    .set("tds_collation_100", wire);
+                rows.set("collation_28", name)
+                    .set("collation_90", name)
+                    .set("collation_100", name);
             }
         }
         Ok(())
@@ -511,6 +684,12 @@ mod tests {
     fn text_comes_in_lines_of_limited_length() {
         assert_eq!(text_lines("a\r\nb"), ["a\r\n", "b"]);
         let long = "x".repeat(300);
-        assert_eq!(text_lines(&long).iter().map(String::len).collect::<Vec<_>>(), [255, 45]);
+        assert_eq!(
+            text_lines(&long)
+                .iter()
+                .map(String::len)
+                .collect::<Vec<_>>(),
+            [255, 45]
+        );
     }
 }

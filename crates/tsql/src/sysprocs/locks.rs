@@ -14,8 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub(super) const PROCEDURES: &[Procedure] = &[
-    Procedure::native("sp_getapplock", "@Resource nvarchar(255); @LockMode varchar(32); @LockOwner varchar(32) = Transaction; @LockTimeout int = NULL; @DbPrincipal sysname = public", get),
-    Procedure::native("sp_releaseapplock", "@Resource nvarchar(255); @LockOwner varchar(32) = Transaction; @DbPrincipal sysname = public", release),
+    Procedure::native(
+        "sp_getapplock",
+        "@Resource nvarchar(255); @LockMode varchar(32); @LockOwner varchar(32) = Transaction; @LockTimeout int = NULL; @DbPrincipal sysname = public",
+        get,
+    ),
+    Procedure::native(
+        "sp_releaseapplock",
+        "@Resource nvarchar(255); @LockOwner varchar(32) = Transaction; @DbPrincipal sysname = public",
+        release,
+    ),
 ];
 
 const BAD_CALL: i32 = -999;
@@ -33,7 +41,12 @@ fn owner(call: &SystemCall<'_, '_>, index: usize) -> Result<Arc<Owner>> {
     let Some(entry) = call.host().session_entry() else {
         return Err(bad_parameter("@LockOwner"));
     };
-    match call.text(index).unwrap_or_default().to_ascii_lowercase().as_str() {
+    match call
+        .text(index)
+        .unwrap_or_default()
+        .to_ascii_lowercase()
+        .as_str()
+    {
         "session" => Ok(entry.session_owner.clone()),
         "transaction" if entry.activity.lock().open_transactions > 0 => Ok(entry.owner.clone()),
         "transaction" => {
@@ -45,7 +58,14 @@ fn owner(call: &SystemCall<'_, '_>, index: usize) -> Result<Arc<Owner>> {
 }
 
 fn bad_parameter(name: &str) -> SqlError {
-    SqlError::new(15600, 15, 1, format!("An invalid parameter or option was specified for procedure 'sp_getapplock'. ({name})"))
+    SqlError::new(
+        15600,
+        15,
+        1,
+        format!(
+            "An invalid parameter or option was specified for procedure 'sp_getapplock'. ({name})"
+        ),
+    )
 }
 
 fn mode(text: &str) -> Option<LockMode> {
@@ -80,14 +100,24 @@ fn get(call: &SystemCall<'_, '_>) -> Result<i32> {
     let mut status = acquire(call, &owner, &resource, mode);
     if matches!(status, Ok(-1)) && timeout != 0 {
         owner.lock_timeout_ms.store(timeout, Ordering::Relaxed);
-        status = acquire(call, &owner, &resource, mode).map(|status| if status == 0 { 1 } else { status });
+        status = acquire(call, &owner, &resource, mode)
+            .map(|status| if status == 0 { 1 } else { status });
     }
     owner.lock_timeout_ms.store(before, Ordering::Relaxed);
     status
 }
 
-fn acquire(call: &SystemCall<'_, '_>, owner: &Arc<Owner>, resource: &LockResource, mode: LockMode) -> Result<i32> {
-    let storage = call.execution.instance().open_database(database(call))?.storage;
+fn acquire(
+    call: &SystemCall<'_, '_>,
+    owner: &Arc<Owner>,
+    resource: &LockResource,
+    mode: LockMode,
+) -> Result<i32> {
+    let storage = call
+        .execution
+        .instance()
+        .open_database(database(call))?
+        .storage;
     match storage.lock(owner, resource.clone(), mode) {
         Ok(()) => Ok(0),
         Err(StorageError::LockTimeout) => Ok(-1),
@@ -113,11 +143,19 @@ fn release(call: &SystemCall<'_, '_>) -> Result<i32> {
         same && lock.granted && lock.owner == owner.id && lock.database == database.0
     });
     let Some(mode) = held.and_then(|lock| short_mode(lock.mode)) else {
-        let (principal, name) = (call.text(2).unwrap_or_default(), call.text(0).unwrap_or_default());
-        let text = format!("Cannot release the application lock (Database Principal: '{principal}', Resource: '{name}') because it is not currently held.");
+        let (principal, name) = (
+            call.text(2).unwrap_or_default(),
+            call.text(0).unwrap_or_default(),
+        );
+        let text = format!(
+            "Cannot release the application lock (Database Principal: '{principal}', Resource: '{name}') because it is not currently held."
+        );
         return refuse(call, SqlError::new(1223, 16, 1, text));
     };
-    instance.open_database(database)?.storage.unlock(&owner, &resource, mode);
+    instance
+        .open_database(database)?
+        .storage
+        .unlock(&owner, &resource, mode);
     Ok(0)
 }
 

@@ -47,11 +47,27 @@ mod tests {
     fn every_description_parses_and_names_are_unique() {
         let mut names = HashSet::new();
         for procedure in ALL.iter().copied().flatten() {
-            assert!(names.insert(procedure.name.to_lowercase()), "{} twice", procedure.name);
+            assert!(
+                names.insert(procedure.name.to_lowercase()),
+                "{} twice",
+                procedure.name
+            );
             let registered = Registered::new(procedure);
             let declared = procedure.parameters.matches('@').count();
-            assert_eq!(registered.parameters().len(), declared, "{}", procedure.name);
-            assert!(registered.parameters().iter().all(|p| p.name.starts_with('@')), "{}", procedure.name);
+            assert_eq!(
+                registered.parameters().len(),
+                declared,
+                "{}",
+                procedure.name
+            );
+            assert!(
+                registered
+                    .parameters()
+                    .iter()
+                    .all(|p| p.name.starts_with('@')),
+                "{}",
+                procedure.name
+            );
         }
     }
 }

@@ -10,18 +10,50 @@ pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::text("sp_who2", "@loginame sysname = NULL", WHO2),
     Procedure::text("sp_lock", "@spid1 int = NULL; @spid2 int = NULL", LOCK),
     Procedure::text("sp_helpfile", "@filename sysname = NULL", HELP_FILE),
-    Procedure::text("sp_helpfilegroup", "@filegroupname sysname = NULL", HELP_FILEGROUP),
+    Procedure::text(
+        "sp_helpfilegroup",
+        "@filegroupname sysname = NULL",
+        HELP_FILEGROUP,
+    ),
     Procedure::native("sp_helpdb", "@dbname sysname = NULL", help_database),
-    Procedure::text("sp_helplogins", "@LoginNamePattern sysname = NULL", HELP_LOGINS),
+    Procedure::text(
+        "sp_helplogins",
+        "@LoginNamePattern sysname = NULL",
+        HELP_LOGINS,
+    ),
     Procedure::text("sp_helpuser", "@name_in_db sysname = NULL", HELP_USER),
     Procedure::text("sp_helprole", "@rolename sysname = NULL", HELP_ROLE),
-    Procedure::text("sp_helpsrvrole", "@srvrolename sysname = NULL", HELP_SERVER_ROLE),
-    Procedure::text("sp_helpsrvrolemember", "@srvrolename sysname = NULL", HELP_SERVER_ROLE_MEMBER),
-    Procedure::text("sp_helpsort", "", "SELECT CAST(SERVERPROPERTY('Collation') AS nvarchar(128)) AS [Server default collation]"),
-    Procedure::text("sp_helplanguage", "@language sysname = NULL", "SELECT langid, dateformat, datefirst, upgrade, name, alias, months, shortmonths, days, lcid, msglangid FROM sys.syslanguages WHERE @language IS NULL OR name = @language OR alias = @language"),
+    Procedure::text(
+        "sp_helpsrvrole",
+        "@srvrolename sysname = NULL",
+        HELP_SERVER_ROLE,
+    ),
+    Procedure::text(
+        "sp_helpsrvrolemember",
+        "@srvrolename sysname = NULL",
+        HELP_SERVER_ROLE_MEMBER,
+    ),
+    Procedure::text(
+        "sp_helpsort",
+        "",
+        "SELECT CAST(SERVERPROPERTY('Collation') AS nvarchar(128)) AS [Server default collation]",
+    ),
+    Procedure::text(
+        "sp_helplanguage",
+        "@language sysname = NULL",
+        "SELECT langid, dateformat, datefirst, upgrade, name, alias, months, shortmonths, days, lcid, msglangid FROM sys.syslanguages WHERE @language IS NULL OR name = @language OR alias = @language",
+    ),
     Procedure::text("sp_server_info", "@attribute_id int = NULL", SERVER_INFO),
-    Procedure::text("sp_linkedservers", "", "SELECT name AS SRV_NAME, provider AS SRV_PROVIDERNAME, product AS SRV_PRODUCT, data_source AS SRV_DATASOURCE, provider_string AS SRV_PROVIDERSTRING, location AS SRV_LOCATION, catalog AS SRV_CAT FROM sys.servers"),
-    Procedure::text("sp_helpserver", "@server sysname = NULL; @optname varchar(35) = NULL; @show_topology varchar(1) = NULL", "SELECT name, data_source AS network_name, CAST('' AS varchar(70)) AS status, CAST(server_id AS char(4)) AS id, collation_name, 0 AS connect_timeout, 0 AS query_timeout FROM sys.servers WHERE @server IS NULL OR name = @server"),
+    Procedure::text(
+        "sp_linkedservers",
+        "",
+        "SELECT name AS SRV_NAME, provider AS SRV_PROVIDERNAME, product AS SRV_PRODUCT, data_source AS SRV_DATASOURCE, provider_string AS SRV_PROVIDERSTRING, location AS SRV_LOCATION, catalog AS SRV_CAT FROM sys.servers",
+    ),
+    Procedure::text(
+        "sp_helpserver",
+        "@server sysname = NULL; @optname varchar(35) = NULL; @show_topology varchar(1) = NULL",
+        "SELECT name, data_source AS network_name, CAST('' AS varchar(70)) AS status, CAST(server_id AS char(4)) AS id, collation_name, 0 AS connect_timeout, 0 AS query_timeout FROM sys.servers WHERE @server IS NULL OR name = @server",
+    ),
 ];
 
 const WHO: &str = "
@@ -101,11 +133,19 @@ IF @dbname IS NOT NULL
 );
 
 fn help_database(call: &SystemCall<'_, '_>) -> Result<i32> {
-    if let Some(name) = call.text(0).filter(|name| call.execution.instance().database_named(name).is_none()) {
-        let text = format!("The database '{name}' does not exist. Supply a valid database name. To see available databases, use sys.databases.");
+    if let Some(name) = call
+        .text(0)
+        .filter(|name| call.execution.instance().database_named(name).is_none())
+    {
+        let text = format!(
+            "The database '{name}' does not exist. Supply a valid database name. To see available databases, use sys.databases."
+        );
         return Err(SqlError::new(15010, 16, 1, text));
     }
-    call.run(HELP_DB, &[("@dbname", DataType::SYSNAME, call.arg(0).clone())])?;
+    call.run(
+        HELP_DB,
+        &[("@dbname", DataType::SYSNAME, call.arg(0).clone())],
+    )?;
     Ok(0)
 }
 

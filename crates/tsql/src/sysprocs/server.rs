@@ -11,39 +11,119 @@ use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{DataType, DateTime, Value};
 
 pub(super) const PROCEDURES: &[Procedure] = &[
-    Procedure::native("sp_configure", "@configname varchar(35) = NULL; @configvalue int = NULL", configure),
-    Procedure::native("sp_readerrorlog", "@p1 int = 0; @p2 int = NULL; @p3 nvarchar(4000) = NULL; @p4 nvarchar(4000) = NULL", read_error_log),
+    Procedure::native(
+        "sp_configure",
+        "@configname varchar(35) = NULL; @configvalue int = NULL",
+        configure,
+    ),
+    Procedure::native(
+        "sp_readerrorlog",
+        "@p1 int = 0; @p2 int = NULL; @p3 nvarchar(4000) = NULL; @p4 nvarchar(4000) = NULL",
+        read_error_log,
+    ),
     Procedure::native("xp_readerrorlog", XP_READ_ERROR_LOG, read_error_log),
     Procedure::native("sp_enumerrorlogs", "@p1 int = 1", list_error_logs),
     Procedure::native("xp_enumerrorlogs", "@p1 int = 1", list_error_logs),
     Procedure::native("sp_cycle_errorlog", "", cycle_error_log),
     Procedure::native("sp_flush_log", "", flush_log),
-    Procedure::native("sp_persistent_version_cleanup", "@dbname sysname = NULL; @scanallpages bit = NULL; @clean_option int = NULL", version_cleanup),
-    Procedure::native("sp_rename", "@objname nvarchar(1035); @newname sysname; @objtype varchar(13) = NULL", rename),
-    Procedure::native("sp_renamedb", "@dbname sysname; @newname sysname", rename_database),
+    Procedure::native(
+        "sp_persistent_version_cleanup",
+        "@dbname sysname = NULL; @scanallpages bit = NULL; @clean_option int = NULL",
+        version_cleanup,
+    ),
+    Procedure::native(
+        "sp_rename",
+        "@objname nvarchar(1035); @newname sysname; @objtype varchar(13) = NULL",
+        rename,
+    ),
+    Procedure::native(
+        "sp_renamedb",
+        "@dbname sysname; @newname sysname",
+        rename_database,
+    ),
     Procedure::native("xp_msver", "@optname nvarchar(128) = NULL", version_table),
     Procedure::native("xp_instance_regread", REGISTRY_PARAMETERS, nothing),
     Procedure::native("xp_regread", REGISTRY_PARAMETERS, nothing),
-    Procedure::native("sp_updatestats", "@resample char(8) = NO", update_statistics),
-    Procedure::native("sp_set_session_context", "@key sysname; @value sql_variant; @read_only bit = 0", set_session_context),
-    Procedure::native("sp_addrolemember", "@rolename sysname; @membername sysname", add_role_member),
-    Procedure::native("sp_droprolemember", "@rolename sysname; @membername sysname", drop_role_member),
-    Procedure::native("sp_addsrvrolemember", "@loginame sysname; @rolename sysname", add_server_role_member),
-    Procedure::native("sp_dropsrvrolemember", "@loginame sysname; @rolename sysname", drop_server_role_member),
+    Procedure::native(
+        "sp_updatestats",
+        "@resample char(8) = NO",
+        update_statistics,
+    ),
+    Procedure::native(
+        "sp_set_session_context",
+        "@key sysname; @value sql_variant; @read_only bit = 0",
+        set_session_context,
+    ),
+    Procedure::native(
+        "sp_addrolemember",
+        "@rolename sysname; @membername sysname",
+        add_role_member,
+    ),
+    Procedure::native(
+        "sp_droprolemember",
+        "@rolename sysname; @membername sysname",
+        drop_role_member,
+    ),
+    Procedure::native(
+        "sp_addsrvrolemember",
+        "@loginame sysname; @rolename sysname",
+        add_server_role_member,
+    ),
+    Procedure::native(
+        "sp_dropsrvrolemember",
+        "@loginame sysname; @rolename sysname",
+        drop_server_role_member,
+    ),
     Procedure::native("sp_addextendedproperty", EXTENDED_PROPERTY, nothing),
     Procedure::native("sp_updateextendedproperty", EXTENDED_PROPERTY, nothing),
     Procedure::native("sp_dropextendedproperty", DROP_EXTENDED_PROPERTY, nothing),
     Procedure::native("sp_recompile", "@objname nvarchar(776)", recompile),
     Procedure::native("sp_refreshview", "@viewname nvarchar(776)", recompile),
-    Procedure::native("sp_refreshsqlmodule", "@name nvarchar(776); @namespace nvarchar(20) = OBJECT", recompile),
-    Procedure::native("sp_createstats", "@indexonly char(9) = NO; @fullscan char(9) = NO; @norecompute char(12) = NO; @incremental char(12) = NO", nothing),
-    Procedure::native("sp_autostats", "@tblname nvarchar(776); @flagc varchar(10) = NULL; @indname sysname = NULL", nothing),
-    Procedure::native("sp_tableoption", "@TableNamePattern nvarchar(776); @OptionName varchar(35); @OptionValue varchar(12)", nothing),
-    Procedure::native("sp_indexoption", "@IndexNamePattern nvarchar(1035); @OptionName varchar(35); @OptionValue varchar(12)", nothing),
-    Procedure::native("sp_settriggerorder", "@triggername nvarchar(517); @order varchar(10); @stmttype varchar(50); @namespace varchar(10) = NULL", nothing),
-    Procedure::native("sp_changedbowner", "@loginame sysname; @map varchar(5) = NULL", nothing),
-    Procedure::native("sp_serveroption", "@server sysname; @optname varchar(35); @optvalue nvarchar(128)", nothing),
-    Procedure::native("sp_invalidate_textptr", "@TextPtrValue varbinary(16) = NULL", nothing),
+    Procedure::native(
+        "sp_refreshsqlmodule",
+        "@name nvarchar(776); @namespace nvarchar(20) = OBJECT",
+        recompile,
+    ),
+    Procedure::native(
+        "sp_createstats",
+        "@indexonly char(9) = NO; @fullscan char(9) = NO; @norecompute char(12) = NO; @incremental char(12) = NO",
+        nothing,
+    ),
+    Procedure::native(
+        "sp_autostats",
+        "@tblname nvarchar(776); @flagc varchar(10) = NULL; @indname sysname = NULL",
+        nothing,
+    ),
+    Procedure::native(
+        "sp_tableoption",
+        "@TableNamePattern nvarchar(776); @OptionName varchar(35); @OptionValue varchar(12)",
+        nothing,
+    ),
+    Procedure::native(
+        "sp_indexoption",
+        "@IndexNamePattern nvarchar(1035); @OptionName varchar(35); @OptionValue varchar(12)",
+        nothing,
+    ),
+    Procedure::native(
+        "sp_settriggerorder",
+        "@triggername nvarchar(517); @order varchar(10); @stmttype varchar(50); @namespace varchar(10) = NULL",
+        nothing,
+    ),
+    Procedure::native(
+        "sp_changedbowner",
+        "@loginame sysname; @map varchar(5) = NULL",
+        nothing,
+    ),
+    Procedure::native(
+        "sp_serveroption",
+        "@server sysname; @optname varchar(35); @optvalue nvarchar(128)",
+        nothing,
+    ),
+    Procedure::native(
+        "sp_invalidate_textptr",
+        "@TextPtrValue varbinary(16) = NULL",
+        nothing,
+    ),
 ];
 
 const XP_READ_ERROR_LOG: &str = "
@@ -65,7 +145,9 @@ fn nothing(_: &SystemCall<'_, '_>) -> Result<i32> {
 }
 
 fn source_name(call: &SystemCall<'_, '_>) -> String {
-    call.host().session_entry().map_or("spid0".to_string(), |s| format!("spid{}", s.spid))
+    call.host()
+        .session_entry()
+        .map_or("spid0".to_string(), |s| format!("spid{}", s.spid))
 }
 
 fn configure(call: &SystemCall<'_, '_>) -> Result<i32> {
@@ -78,7 +160,9 @@ fn configure(call: &SystemCall<'_, '_>) -> Result<i32> {
             return Err(messages::error(15123, &[name]));
         }
         let (option, old) = configuration.set(name, value)?;
-        instance.master_catalog()?.put_configuration(option.name, value)?;
+        instance
+            .master_catalog()?
+            .put_configuration(option.name, value)?;
         let told = messages::error(15457, &[&option.name, &old, &value]);
         instance.log.write(&source_name(call), &told.message);
         call.message(told)?;
@@ -89,24 +173,30 @@ fn configure(call: &SystemCall<'_, '_>) -> Result<i32> {
         None => None,
     };
     let advanced = configuration.in_use("show advanced options") != 0;
-    let shown = OPTIONS.iter().filter(|o| wanted.is_none_or(|w| w == o.name) && (advanced || !o.is_advanced));
+    let shown = OPTIONS
+        .iter()
+        .filter(|o| wanted.is_none_or(|w| w == o.name) && (advanced || !o.is_advanced));
     let mut shown: Vec<_> = shown.collect();
     if shown.is_empty() {
         return Err(messages::error(15123, &[&wanted.unwrap_or_default()]));
     }
     shown.sort_by_key(|o| o.name.to_lowercase());
-    send(call, "name nvarchar(35); minimum int?; maximum int?; config_value int?; run_value int?", |_, rows| {
-        for option in shown {
-            let values = configuration.get(option.name);
-            rows.add()
-                .set("name", option.name)
-                .set("minimum", option.minimum)
-                .set("maximum", option.maximum)
-                .set("config_value", values.map(|v| v.value))
-                .set("run_value", values.map(|v| v.value_in_use));
-        }
-        Ok(())
-    })?;
+    send(
+        call,
+        "name nvarchar(35); minimum int?; maximum int?; config_value int?; run_value int?",
+        |_, rows| {
+            for option in shown {
+                let values = configuration.get(option.name);
+                rows.add()
+                    .set("name", option.name)
+                    .set("minimum", option.minimum)
+                    .set("maximum", option.maximum)
+                    .set("config_value", values.map(|v| v.value))
+                    .set("run_value", values.map(|v| v.value_in_use));
+            }
+            Ok(())
+        },
+    )?;
     Ok(0)
 }
 
@@ -128,44 +218,78 @@ impl LogFilter {
 
 /// Arguments: log number, product (1 the server, 2 the agent), two words, start, end, order.
 fn read_error_log(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let number = integer(call, 0).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    let number = integer(call, 0)
+        .and_then(|n| u32::try_from(n).ok())
+        .unwrap_or(0);
     let date = |index| match call.arg(index) {
         Value::DateTime(at) => Some(*at),
         _ => None,
     };
-    let words = [call.text(2), call.text(3)].into_iter().flatten().filter(|w| !w.is_empty());
-    let filter = LogFilter { words: words.map(|w| w.to_lowercase()).collect(), from: date(4), to: date(5) };
+    let words = [call.text(2), call.text(3)]
+        .into_iter()
+        .flatten()
+        .filter(|w| !w.is_empty());
+    let filter = LogFilter {
+        words: words.map(|w| w.to_lowercase()).collect(),
+        from: date(4),
+        to: date(5),
+    };
     let mut entries = match integer(call, 1) {
         // There is no agent, so its log is empty.
         Some(2) => Vec::new(),
-        _ => call.execution.instance().log.read(number).map_err(|error| no_log(&error))?,
+        _ => call
+            .execution
+            .instance()
+            .log
+            .read(number)
+            .map_err(|error| no_log(&error))?,
     };
-    if call.text(6).is_some_and(|order| order.eq_ignore_ascii_case("desc")) {
+    if call
+        .text(6)
+        .is_some_and(|order| order.eq_ignore_ascii_case("desc"))
+    {
         entries.reverse();
     }
-    send(call, "LogDate datetime?; ProcessInfo nvarchar(50)?; Text nvarchar(max)?", |_, rows| {
-        for entry in &entries {
-            let at = log_date(&entry.date);
-            if filter.takes(entry, at) {
-                let value = at.map_or(Value::Null, Value::DateTime);
-                rows.add()
-                    .set("LogDate", (DataType::DateTime, value))
-                    .set("ProcessInfo", &entry.source)
-                    .set("Text", &entry.text);
+    send(
+        call,
+        "LogDate datetime?; ProcessInfo nvarchar(50)?; Text nvarchar(max)?",
+        |_, rows| {
+            for entry in &entries {
+                let at = log_date(&entry.date);
+                if filter.takes(entry, at) {
+                    let value = at.map_or(Value::Null, Value::DateTime);
+                    rows.add()
+                        .set("LogDate", (DataType::DateTime, value))
+                        .set("ProcessInfo", &entry.source)
+                        .set("Text", &entry.text);
+                }
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     Ok(0)
 }
 
 fn no_log(error: &std::io::Error) -> SqlError {
     let code = error.raw_os_error().unwrap_or(2);
-    SqlError::new(22004, 12, 1, format!("xp_readerrorlog() returned error {code}, 'The system cannot find the file specified.'"))
+    SqlError::new(
+        22004,
+        12,
+        1,
+        format!(
+            "xp_readerrorlog() returned error {code}, 'The system cannot find the file specified.'"
+        ),
+    )
 }
 
 fn log_date(text: &str) -> Option<DateTime> {
-    let value = convert(&Value::str(text), DataType::NVARCHAR_MAX, DataType::DateTime, None, &ConvertContext::default());
+    let value = convert(
+        &Value::str(text),
+        DataType::NVARCHAR_MAX,
+        DataType::DateTime,
+        None,
+        &ConvertContext::default(),
+    );
     match value {
         Ok(Value::DateTime(at)) => Some(at),
         _ => None,
@@ -174,30 +298,44 @@ fn log_date(text: &str) -> Option<DateTime> {
 
 fn list_error_logs(call: &SystemCall<'_, '_>) -> Result<i32> {
     let log = &call.execution.instance().log;
-    send(call, "Archive~# nvarchar(10); Date nvarchar(30)?; Log~File~Size~(Byte) bigint", |_, rows| {
-        for number in log.archives() {
-            let entries = log.read(number).unwrap_or_default();
-            let bytes: usize = entries.iter().map(|e| e.date.len() + e.source.len() + e.text.len() + 3).sum();
-            rows.add()
-                .set("Archive #", number.to_string())
-                .set("Date", entries.last().map(|e| &e.date))
-                .set("Log File Size (Byte)", bytes);
-        }
-        Ok(())
-    })?;
+    send(
+        call,
+        "Archive~# nvarchar(10); Date nvarchar(30)?; Log~File~Size~(Byte) bigint",
+        |_, rows| {
+            for number in log.archives() {
+                let entries = log.read(number).unwrap_or_default();
+                let bytes: usize = entries
+                    .iter()
+                    .map(|e| e.date.len() + e.source.len() + e.text.len() + 3)
+                    .sum();
+                rows.add()
+                    .set("Archive #", number.to_string())
+                    .set("Date", entries.last().map(|e| &e.date))
+                    .set("Log File Size (Byte)", bytes);
+            }
+            Ok(())
+        },
+    )?;
     Ok(0)
 }
 
 fn cycle_error_log(call: &SystemCall<'_, '_>) -> Result<i32> {
     let log = &call.execution.instance().log;
     log.cycle().map_err(|error| no_log(&error))?;
-    log.write(&source_name(call), "The error log has been reinitialized. See the previous log for older entries.");
+    log.write(
+        &source_name(call),
+        "The error log has been reinitialized. See the previous log for older entries.",
+    );
     Ok(0)
 }
 
 /// Makes every delayed commit of the database durable.
 fn flush_log(call: &SystemCall<'_, '_>) -> Result<i32> {
-    call.execution.instance().open_database(call.database)?.storage.flush_log()?;
+    call.execution
+        .instance()
+        .open_database(call.database)?
+        .storage
+        .flush_log()?;
     Ok(0)
 }
 
@@ -206,7 +344,10 @@ fn version_cleanup(call: &SystemCall<'_, '_>) -> Result<i32> {
     const STEPS_MAX: u32 = 10_000;
     let instance = call.execution.instance();
     let database = match call.text(0) {
-        Some(name) => instance.database_named(&name).ok_or_else(|| messages::error(911, &[&name]))?.id(),
+        Some(name) => instance
+            .database_named(&name)
+            .ok_or_else(|| messages::error(911, &[&name]))?
+            .id(),
         None => call.database,
     };
     let storage = instance.open_database(database)?.storage;
@@ -220,9 +361,15 @@ fn version_cleanup(call: &SystemCall<'_, '_>) -> Result<i32> {
 }
 
 fn rename(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let (name, new_name) = (call.text(0).unwrap_or_default(), call.text(1).unwrap_or_default());
+    let (name, new_name) = (
+        call.text(0).unwrap_or_default(),
+        call.text(1).unwrap_or_default(),
+    );
     let kind = call.text(2);
-    if kind.as_deref().is_some_and(|k| k.eq_ignore_ascii_case("DATABASE")) {
+    if kind
+        .as_deref()
+        .is_some_and(|k| k.eq_ignore_ascii_case("DATABASE"))
+    {
         return alter_database_name(call, &name, &new_name);
     }
     crate::ddl::rename::rename(call.execution, &name, &new_name, kind.as_deref())?;
@@ -231,11 +378,22 @@ fn rename(call: &SystemCall<'_, '_>) -> Result<i32> {
 }
 
 fn rename_database(call: &SystemCall<'_, '_>) -> Result<i32> {
-    alter_database_name(call, &call.text(0).unwrap_or_default(), &call.text(1).unwrap_or_default())
+    alter_database_name(
+        call,
+        &call.text(0).unwrap_or_default(),
+        &call.text(1).unwrap_or_default(),
+    )
 }
 
 fn alter_database_name(call: &SystemCall<'_, '_>, name: &str, new_name: &str) -> Result<i32> {
-    call.run(&format!("ALTER DATABASE {} MODIFY NAME = {}", quoted(name), quoted(new_name)), &[])?;
+    call.run(
+        &format!(
+            "ALTER DATABASE {} MODIFY NAME = {}",
+            quoted(name),
+            quoted(new_name)
+        ),
+        &[],
+    )?;
     Ok(0)
 }
 
@@ -244,33 +402,79 @@ fn version_table(call: &SystemCall<'_, '_>) -> Result<i32> {
     let memory_mb = call.execution.instance().options().buffer_pool_pages / 128;
     let lines: [(i32, &str, Option<usize>, String); 8] = [
         (1, "ProductName", None, "Microsoft SQL Server".to_string()),
-        (2, "ProductVersion", Some(16 << 16), PRODUCT_VERSION.to_string()),
-        (3, "Language", Some(1_033), "English (United States)".to_string()),
-        (4, "Platform", None, if cfg!(target_arch = "aarch64") { "NT ARM64" } else { "NT x64" }.to_string()),
+        (
+            2,
+            "ProductVersion",
+            Some(16 << 16),
+            PRODUCT_VERSION.to_string(),
+        ),
+        (
+            3,
+            "Language",
+            Some(1_033),
+            "English (United States)".to_string(),
+        ),
+        (
+            4,
+            "Platform",
+            None,
+            if cfg!(target_arch = "aarch64") {
+                "NT ARM64"
+            } else {
+                "NT x64"
+            }
+            .to_string(),
+        ),
         (6, "CompanyName", None, "Daruma".to_string()),
-        (16, "ProcessorCount", Some(processors), processors.to_string()),
-        (19, "PhysicalMemory", Some(memory_mb), format!("{memory_mb} ({})", memory_mb * 1_048_576)),
+        (
+            16,
+            "ProcessorCount",
+            Some(processors),
+            processors.to_string(),
+        ),
+        (
+            19,
+            "PhysicalMemory",
+            Some(memory_mb),
+            format!("{memory_mb} ({})", memory_mb * 1_048_576),
+        ),
         (20, "Product ID", None, String::new()),
     ];
     let wanted = call.text(0);
-    send(call, "Index smallint?; Name nvarchar(128)?; Internal_Value int?; Character_Value nvarchar(256)?", |_, rows| {
-        for (index, name, internal, text) in lines {
-            if wanted.as_ref().is_none_or(|w| w.eq_ignore_ascii_case(name)) {
-                rows.add().set("Index", index).set("Name", name).set("Internal_Value", internal);
-                rows.set("Character_Value", text);
+    send(
+        call,
+        "Index smallint?; Name nvarchar(128)?; Internal_Value int?; Character_Value nvarchar(256)?",
+        |_, rows| {
+            for (index, name, internal, text) in lines {
+                if wanted.as_ref().is_none_or(|w| w.eq_ignore_ascii_case(name)) {
+                    rows.add()
+                        .set("Index", index)
+                        .set("Name", name)
+                        .set("Internal_Value", internal);
+                    rows.set("Character_Value", text);
+                }
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     Ok(0)
 }
 
 fn update_statistics(call: &SystemCall<'_, '_>) -> Result<i32> {
     let print = |text: String| call.message(SqlError::new(0, 0, 1, text));
     let catalog = call.host().catalog(call.database)?;
-    for object in catalog.objects().filter(|o| matches!(o.kind, daruma_catalog::ObjectKind::Table(_))) {
-        let schema = catalog.schema(object.schema_id).map_or("dbo", |s| s.name.as_str());
-        print(format!("Updating {}.{}", quoted(schema), quoted(&object.name)))?;
+    for object in catalog
+        .objects()
+        .filter(|o| matches!(o.kind, daruma_catalog::ObjectKind::Table(_)))
+    {
+        let schema = catalog
+            .schema(object.schema_id)
+            .map_or("dbo", |s| s.name.as_str());
+        print(format!(
+            "Updating {}.{}",
+            quoted(schema),
+            quoted(&object.name)
+        ))?;
     }
     print(" ".to_string())?;
     print("Statistics for all tables have been updated.".to_string())?;
@@ -285,19 +489,39 @@ fn set_session_context(call: &SystemCall<'_, '_>) -> Result<i32> {
     let read_only = integer(call, 2) == Some(1);
     let mut context = call.execution.state.session_context.borrow_mut();
     if context.get(&key).is_some_and(|(_, fixed)| *fixed) {
-        let text = format!("Cannot set key '{key}' in the session context. The key has been set as read_only for this session.");
+        let text = format!(
+            "Cannot set key '{key}' in the session context. The key has been set as read_only for this session."
+        );
         return Err(SqlError::new(15664, 16, 1, text));
     }
     if context.len() >= CONTEXT_ENTRIES_MAX {
-        return Err(SqlError::new(15665, 16, 1, "The value was not set for key because the total size of keys and values in the session context would exceed the limit."));
+        return Err(SqlError::new(
+            15665,
+            16,
+            1,
+            "The value was not set for key because the total size of keys and values in the session context would exceed the limit.",
+        ));
     }
     context.insert(key, (call.arg(1).clone(), read_only));
     Ok(0)
 }
 
-fn alter_role(call: &SystemCall<'_, '_>, server: &str, role: usize, verb: &str, member: usize) -> Result<i32> {
+fn alter_role(
+    call: &SystemCall<'_, '_>,
+    server: &str,
+    role: usize,
+    verb: &str,
+    member: usize,
+) -> Result<i32> {
     let name = |index| quoted(&call.text(index).unwrap_or_default());
-    call.run(&format!("ALTER {server}ROLE {} {verb} MEMBER {}", name(role), name(member)), &[])?;
+    call.run(
+        &format!(
+            "ALTER {server}ROLE {} {verb} MEMBER {}",
+            name(role),
+            name(member)
+        ),
+        &[],
+    )?;
     Ok(0)
 }
 
@@ -320,9 +544,14 @@ fn drop_server_role_member(call: &SystemCall<'_, '_>) -> Result<i32> {
 /// Plans are made anew when definitions change, so only the name is checked.
 fn recompile(call: &SystemCall<'_, '_>) -> Result<i32> {
     let name = call.text(0).unwrap_or_default();
-    let known = call.host().system_function("object_id", &[Value::str(&name)])?;
+    let known = call
+        .host()
+        .system_function("object_id", &[Value::str(&name)])?;
     match known.is_null() {
-        true => Err(messages::error(15009, &[&name, &database_name(call, current(call))])),
+        true => Err(messages::error(
+            15009,
+            &[&name, &database_name(call, current(call))],
+        )),
         false => Ok(0),
     }
 }

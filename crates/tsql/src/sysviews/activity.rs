@@ -23,10 +23,26 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("dm_os_waiting_tasks", WAITING_TASKS, waiting_tasks),
     View::sys("dm_tran_locks", LOCKS, locks),
     View::sys("syslockinfo", SYSLOCKINFO, syslockinfo),
-    View::sys("dm_tran_active_transactions", ACTIVE_TRANSACTIONS, active_transactions),
-    View::sys("dm_tran_session_transactions", SESSION_TRANSACTIONS, session_transactions),
-    View::sys("dm_tran_database_transactions", DATABASE_TRANSACTIONS, database_transactions),
-    View::sys("dm_tran_current_transaction", CURRENT_TRANSACTION, current_transaction),
+    View::sys(
+        "dm_tran_active_transactions",
+        ACTIVE_TRANSACTIONS,
+        active_transactions,
+    ),
+    View::sys(
+        "dm_tran_session_transactions",
+        SESSION_TRANSACTIONS,
+        session_transactions,
+    ),
+    View::sys(
+        "dm_tran_database_transactions",
+        DATABASE_TRANSACTIONS,
+        database_transactions,
+    ),
+    View::sys(
+        "dm_tran_current_transaction",
+        CURRENT_TRANSACTION,
+        current_transaction,
+    ),
 ];
 
 /// One session with a copy of what it does.
@@ -42,8 +58,16 @@ fn session_lines(source: &Source<'_>) -> Result<Vec<SessionLine>> {
     let own = source.host.session_entry().map(|s| s.spid);
     let line = |entry: Arc<SessionEntry>| {
         let activity = entry.activity.lock().clone();
-        let blocked_by = instance.engine().blocked_by(&entry.owner).map(spid_of_owner);
-        SessionLine { is_own: own == Some(entry.spid), activity, blocked_by, entry }
+        let blocked_by = instance
+            .engine()
+            .blocked_by(&entry.owner)
+            .map(spid_of_owner);
+        SessionLine {
+            is_own: own == Some(entry.spid),
+            activity,
+            blocked_by,
+            entry,
+        }
     };
     Ok(instance.sessions.all().into_iter().map(line).collect())
 }
@@ -66,7 +90,11 @@ impl SessionLine {
     }
 
     fn isolation(&self, settings: &SessionSettings) -> i32 {
-        let level = if self.is_own { Some(settings.isolation) } else { self.activity.isolation };
+        let level = if self.is_own {
+            Some(settings.isolation)
+        } else {
+            self.activity.isolation
+        };
         isolation_number(level.unwrap_or(IsolationLevel::ReadCommitted))
     }
 
@@ -108,7 +136,11 @@ fn sessions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for line in session_lines(source)? {
         let login = &line.entry.login;
         let activity = &line.activity;
-        let sid = source.instance()?.logins.get(&login.login).map_or(vec![1], |l| l.sid.clone());
+        let sid = source
+            .instance()?
+            .logins
+            .get(&login.login)
+            .map_or(vec![1], |l| l.sid.clone());
         rows.add()
             .set("session_id", line.entry.spid)
             .set("login_time", source.time(line.entry.login_time_utc))
@@ -121,10 +153,25 @@ fn sessions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("nt_domain", "")
             .set("nt_user_name", "")
             .set("status", line.status())
-            .set("cpu_time", line.entry.cpu_us.load(Ordering::Relaxed) / 1_000)
-            .set("total_elapsed_time", elapsed_ms(activity.last_request_start_utc, activity.last_request_end_utc))
-            .set("last_request_start_time", source.time(activity.last_request_start_utc))
-            .set("last_request_end_time", source.time(activity.last_request_end_utc))
+            .set(
+                "cpu_time",
+                line.entry.cpu_us.load(Ordering::Relaxed) / 1_000,
+            )
+            .set(
+                "total_elapsed_time",
+                elapsed_ms(
+                    activity.last_request_start_utc,
+                    activity.last_request_end_utc,
+                ),
+            )
+            .set(
+                "last_request_start_time",
+                source.time(activity.last_request_start_utc),
+            )
+            .set(
+                "last_request_end_time",
+                source.time(activity.last_request_end_utc),
+            )
             .set("reads", activity.reads)
             .set("writes", activity.writes)
             .set("logical_reads", activity.logical_reads);
@@ -148,11 +195,24 @@ fn setting_columns(line: &SessionLine, own: &SessionSettings, rows: &mut Rows<'_
     let ansi = line.entry.login.ansi_defaults;
     let pick = |mine: bool| if line.is_own { mine } else { ansi };
     rows.set("text_size", if line.is_own { own.textsize } else { -1 })
-        .set("language", if line.is_own { &own.language } else { "us_english" })
-        .set("date_format", if line.is_own { &own.dateformat } else { "mdy" })
+        .set(
+            "language",
+            if line.is_own {
+                &own.language
+            } else {
+                "us_english"
+            },
+        )
+        .set(
+            "date_format",
+            if line.is_own { &own.dateformat } else { "mdy" },
+        )
         .set("date_first", if line.is_own { own.datefirst } else { 7 })
         .set("quoted_identifier", pick(own.quoted_identifier))
-        .set("arithabort", if line.is_own { own.arithabort } else { false })
+        .set(
+            "arithabort",
+            if line.is_own { own.arithabort } else { false },
+        )
         .set("ansi_null_dflt_on", pick(own.ansi_null_dflt_on))
         .set("ansi_defaults", false)
         .set("ansi_warnings", pick(own.ansi_warnings))
@@ -160,8 +220,14 @@ fn setting_columns(line: &SessionLine, own: &SessionSettings, rows: &mut Rows<'_
         .set("ansi_nulls", pick(own.ansi_nulls))
         .set("concat_null_yields_null", pick(own.concat_null_yields_null))
         .set("transaction_isolation_level", line.isolation(own))
-        .set("lock_timeout", line.entry.owner.lock_timeout_ms.load(Ordering::Relaxed))
-        .set("deadlock_priority", line.entry.owner.deadlock_priority.load(Ordering::Relaxed));
+        .set(
+            "lock_timeout",
+            line.entry.owner.lock_timeout_ms.load(Ordering::Relaxed),
+        )
+        .set(
+            "deadlock_priority",
+            line.entry.owner.deadlock_priority.load(Ordering::Relaxed),
+        );
 }
 
 const CONNECTIONS: &str = "
@@ -179,16 +245,29 @@ fn connections(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             Some((address, port)) => (address, port.parse::<i32>().ok()),
             None => (login.client_address.as_str(), None),
         };
-        let transport = if login.net_transport.is_empty() { "TCP" } else { &login.net_transport };
+        let transport = if login.net_transport.is_empty() {
+            "TCP"
+        } else {
+            &login.net_transport
+        };
         rows.add()
             .set("session_id", line.entry.spid)
             .set("most_recent_session_id", line.entry.spid)
             .set("connect_time", source.time(line.entry.login_time_utc))
             .set("net_transport", transport)
             .set("protocol_version", i64::from(login.tds_version))
-            .set("encrypt_option", if login.encrypted { "TRUE" } else { "FALSE" })
-            .set("last_read", source.time(line.activity.last_request_start_utc))
-            .set("last_write", source.time(line.activity.last_request_end_utc))
+            .set(
+                "encrypt_option",
+                if login.encrypted { "TRUE" } else { "FALSE" },
+            )
+            .set(
+                "last_read",
+                source.time(line.activity.last_request_start_utc),
+            )
+            .set(
+                "last_write",
+                source.time(line.activity.last_request_end_utc),
+            )
             .set("net_packet_size", login.packet_size)
             .set("client_net_address", address)
             .set("client_tcp_port", port)
@@ -235,23 +314,40 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("command", activity.command)
             .set("sql_handle", line.sql_handle())
             .set("statement_start_offset", activity.statement_start * 2)
-            .set("statement_end_offset", if activity.statement_end == 0 { -1 } else { activity.statement_end as i64 * 2 })
+            .set(
+                "statement_end_offset",
+                if activity.statement_end == 0 {
+                    -1
+                } else {
+                    activity.statement_end as i64 * 2
+                },
+            )
             .set("database_id", line.database())
             .set("connection_id", connection_id(&line.entry))
             .set("blocking_session_id", line.blocked_by.unwrap_or(0))
             .set("wait_type", wait.map(|w| format!("LCK_M_{}", w.mode)))
-            .set("last_wait_type", wait.map_or("MISCELLANEOUS".to_string(), |w| format!("LCK_M_{}", w.mode)))
+            .set(
+                "last_wait_type",
+                wait.map_or("MISCELLANEOUS".to_string(), |w| format!("LCK_M_{}", w.mode)),
+            )
             .set("wait_resource", wait.map_or(String::new(), wait_resource))
             .set("open_transaction_count", activity.open_transactions)
             .set("open_resultset_count", 1)
             .set("transaction_id", activity.transaction_id)
-            .set("cpu_time", line.entry.cpu_us.load(Ordering::Relaxed) / 1_000)
-            .set("total_elapsed_time", elapsed_ms(activity.request_start_utc, now))
+            .set(
+                "cpu_time",
+                line.entry.cpu_us.load(Ordering::Relaxed) / 1_000,
+            )
+            .set(
+                "total_elapsed_time",
+                elapsed_ms(activity.request_start_utc, now),
+            )
             .set("reads", activity.reads)
             .set("writes", activity.writes)
             .set("logical_reads", activity.logical_reads);
         setting_columns(line, &settings, rows);
-        rows.set("row_count", activity.row_count).set("prev_error", activity.last_error);
+        rows.set("row_count", activity.row_count)
+            .set("prev_error", activity.last_error);
     }
     Ok(())
 }
@@ -259,18 +355,26 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 /// Locks that sessions wait for, by session.
 fn waiting_locks(source: &Source<'_>) -> Result<HashMap<i32, LockInfo>> {
     let locks = source.instance()?.engine().locks();
-    Ok(locks.into_iter().filter(|l| !l.granted).map(|l| (spid_of_owner(l.owner), l)).collect())
+    Ok(locks
+        .into_iter()
+        .filter(|l| !l.granted)
+        .map(|l| (spid_of_owner(l.owner), l))
+        .collect())
 }
 
 fn wait_resource(lock: &LockInfo) -> String {
     let shown = describe(lock);
     match shown.kind {
         "OBJECT" => format!("OBJECT: {}:{}:0", lock.database, shown.entity),
-        kind => format!("{kind}: {}:{} {}", lock.database, shown.entity, shown.description),
+        kind => format!(
+            "{kind}: {}:{} {}",
+            lock.database, shown.entity, shown.description
+        ),
     }
 }
 
-const SQL_TEXT: &str = "dbid smallint?; objectid int?; number smallint?; encrypted bit; text nvarchar(max)?";
+const SQL_TEXT: &str =
+    "dbid smallint?; objectid int?; number smallint?; encrypted bit; text nvarchar(max)?";
 
 fn sql_text(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     if let Some(entry) = session_of_handle(source)? {
@@ -291,10 +395,13 @@ fn session_of_handle(source: &Source<'_>) -> Result<Option<Arc<SessionEntry>>> {
     Ok(spid.and_then(|spid| sessions.get(spid)))
 }
 
-const INPUT_BUFFER: &str = "event_type nvarchar(256) = Language Event; parameters smallint; event_info nvarchar(max)?";
+const INPUT_BUFFER: &str =
+    "event_type nvarchar(256) = Language Event; parameters smallint; event_info nvarchar(max)?";
 
 fn input_buffer(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let spid = source.integer_argument(0).and_then(|id| i32::try_from(id).ok());
+    let spid = source
+        .integer_argument(0)
+        .and_then(|id| i32::try_from(id).ok());
     let entry = spid.and_then(|spid| source.instance().ok()?.sessions.get(spid));
     if let Some(entry) = entry {
         rows.add().set("event_info", &*entry.activity.lock().text);
@@ -302,7 +409,8 @@ fn input_buffer(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-const QUERY_PLAN: &str = "dbid smallint?; objectid int?; number smallint?; encrypted bit; query_plan xml?";
+const QUERY_PLAN: &str =
+    "dbid smallint?; objectid int?; number smallint?; encrypted bit; query_plan xml?";
 
 const SYSPROCESSES: &str = "
     spid smallint; kpid smallint; blocked smallint; waittype binary(2); waittime bigint; lastwaittype nchar(32);
@@ -321,7 +429,10 @@ fn sysprocesses(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         rows.add()
             .set("spid", line.entry.spid)
             .set("blocked", line.blocked_by.unwrap_or(0))
-            .set("lastwaittype", wait.map_or("MISCELLANEOUS".to_string(), |w| format!("LCK_M_{}", w.mode)))
+            .set(
+                "lastwaittype",
+                wait.map_or("MISCELLANEOUS".to_string(), |w| format!("LCK_M_{}", w.mode)),
+            )
             .set("waitresource", wait.map_or(String::new(), wait_resource))
             .set("dbid", line.database())
             .set("cpu", line.entry.cpu_us.load(Ordering::Relaxed) / 1_000)
@@ -377,18 +488,30 @@ struct ShownLock {
 }
 
 fn describe(lock: &LockInfo) -> ShownLock {
-    let shown = |kind, description, entity| ShownLock { kind, description, entity };
+    let shown = |kind, description, entity| ShownLock {
+        kind,
+        description,
+        entity,
+    };
     match &lock.resource {
         LockDescription::Resource(LockResource::Database) => shown("DATABASE", String::new(), 0),
-        LockDescription::Resource(LockResource::Object(id)) => shown("OBJECT", String::new(), i64::from(*id) as u64),
-        LockDescription::Resource(LockResource::Name(name)) => match name.strip_prefix("application ") {
-            Some(rest) => shown("APPLICATION", application_name(rest), 0),
-            None => shown("METADATA", name.clone(), 0),
-        },
-        LockDescription::Resource(LockResource::Key { tree, key }) => {
-            shown("KEY", format!("({})", key_hash(key)), (1 << 56) | tree.0.to_u64())
+        LockDescription::Resource(LockResource::Object(id)) => {
+            shown("OBJECT", String::new(), i64::from(*id) as u64)
         }
-        LockDescription::Range { tree } => shown("KEY", "(range)".to_string(), (1 << 56) | tree.0.to_u64()),
+        LockDescription::Resource(LockResource::Name(name)) => {
+            match name.strip_prefix("application ") {
+                Some(rest) => shown("APPLICATION", application_name(rest), 0),
+                None => shown("METADATA", name.clone(), 0),
+            }
+        }
+        LockDescription::Resource(LockResource::Key { tree, key }) => shown(
+            "KEY",
+            format!("({})", key_hash(key)),
+            (1 << 56) | tree.0.to_u64(),
+        ),
+        LockDescription::Range { tree } => {
+            shown("KEY", "(range)".to_string(), (1 << 56) | tree.0.to_u64())
+        }
         LockDescription::Transaction(id) => shown("XACT", id.0.to_string(), 0),
     }
 }
@@ -406,7 +529,9 @@ fn key_hash(key: &[u8]) -> String {
 }
 
 fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01B3))
+    bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, b| {
+        (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01B3)
+    })
 }
 
 fn locks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
@@ -420,9 +545,15 @@ fn locks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("resource_description", shown.description)
             .set("resource_associated_entity_id", shown.entity as i64)
             .set("request_mode", lock.mode)
-            .set("request_status", if lock.granted { "GRANT" } else { "WAIT" })
+            .set(
+                "request_status",
+                if lock.granted { "GRANT" } else { "WAIT" },
+            )
             .set("request_session_id", spid)
-            .set("request_owner_id", transactions.get(&spid).copied().unwrap_or(0));
+            .set(
+                "request_owner_id",
+                transactions.get(&spid).copied().unwrap_or(0),
+            );
     }
     // Every session holds a shared lock on its database; it is kept as a count, not in the lock table.
     for line in session_lines(source)? {
@@ -440,7 +571,10 @@ fn locks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn transactions_by_session(source: &Source<'_>) -> Result<HashMap<i32, u64>> {
-    Ok(session_lines(source)?.iter().map(|l| (l.entry.spid, l.activity.transaction_id)).collect())
+    Ok(session_lines(source)?
+        .iter()
+        .map(|l| (l.entry.spid, l.activity.transaction_id))
+        .collect())
 }
 
 const SYSLOCKINFO: &str = "
@@ -470,7 +604,10 @@ const ACTIVE_TRANSACTIONS: &str = "
     dtc_state int; dtc_status int; dtc_isolation_level int; filestream_transaction_id varbinary(128)?";
 
 fn open_transactions(source: &Source<'_>) -> Result<Vec<SessionLine>> {
-    Ok(session_lines(source)?.into_iter().filter(|l| l.activity.transaction_id != 0).collect())
+    Ok(session_lines(source)?
+        .into_iter()
+        .filter(|l| l.activity.transaction_id != 0)
+        .collect())
 }
 
 fn active_transactions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
@@ -478,7 +615,10 @@ fn active_transactions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         rows.add()
             .set("transaction_id", line.activity.transaction_id)
             .set("name", "user_transaction")
-            .set("transaction_begin_time", source.time(line.activity.transaction_start_utc));
+            .set(
+                "transaction_begin_time",
+                source.time(line.activity.transaction_start_utc),
+            );
     }
     Ok(())
 }
@@ -492,7 +632,10 @@ fn session_transactions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> 
         rows.add()
             .set("session_id", line.entry.spid)
             .set("transaction_id", line.activity.transaction_id)
-            .set("transaction_descriptor", line.activity.transaction_id.to_le_bytes().to_vec())
+            .set(
+                "transaction_descriptor",
+                line.activity.transaction_id.to_le_bytes().to_vec(),
+            )
             .set("enlist_count", i32::from(line.is_running()))
             .set("open_transaction_count", line.activity.open_transactions);
     }
@@ -520,7 +663,10 @@ fn database_transactions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()>
         rows.add()
             .set("transaction_id", line.activity.transaction_id)
             .set("database_id", database.0)
-            .set("database_transaction_begin_time", source.time(line.activity.transaction_start_utc))
+            .set(
+                "database_transaction_begin_time",
+                source.time(line.activity.transaction_start_utc),
+            )
             .set("database_transaction_state", if written { 4 } else { 3 });
     }
     Ok(())
@@ -536,6 +682,8 @@ fn current_transaction(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     };
     let snapshot = source.host.settings().isolation == IsolationLevel::Snapshot;
     let id = Cell::from(entry.activity.lock().transaction_id);
-    rows.add().set("transaction_id", id).set("transaction_is_snapshot", snapshot);
+    rows.add()
+        .set("transaction_id", id)
+        .set("transaction_is_snapshot", snapshot);
     Ok(())
 }

@@ -4,7 +4,9 @@ use super::define::{Cell, Rows, View};
 use super::source::{Source, sorted_objects, user_type_id};
 use crate::error::Result;
 use crate::sink::OutputColumn;
-use daruma_catalog::{ColumnDef, CounterId, ObjectKind, ParameterDef, SCHEMA_SYS, TableDef, TypeDef};
+use daruma_catalog::{
+    ColumnDef, CounterId, ObjectKind, ParameterDef, SCHEMA_SYS, TableDef, TypeDef,
+};
 use daruma_value::{CollationId, DataType, Decimal, Len, Value};
 
 macro_rules! column_columns {
@@ -46,13 +48,23 @@ const COMPUTED_COLUMNS: &str = concat!(
 const MASKED_COLUMNS: &str = concat!(column_columns!(), "masking_function nvarchar(4000)?");
 
 /// Visits every column of tables, views and functions: object id, column, and the table when there is one.
-pub(crate) fn each_column(source: &Source<'_>, mut visit: impl FnMut(i32, &ColumnDef, Option<&TableDef>)) -> Result<()> {
+pub(crate) fn each_column(
+    source: &Source<'_>,
+    mut visit: impl FnMut(i32, &ColumnDef, Option<&TableDef>),
+) -> Result<()> {
     for table in source.tables()? {
-        table.def.columns.iter().for_each(|c| visit(table.id, c, Some(&table.def)));
+        table
+            .def
+            .columns
+            .iter()
+            .for_each(|c| visit(table.id, c, Some(&table.def)));
     }
     for object in sorted_objects(&*source.catalog()?) {
         if let ObjectKind::View(module) | ObjectKind::Function(module) = &object.kind {
-            module.columns.iter().for_each(|c| visit(object.id, c, None));
+            module
+                .columns
+                .iter()
+                .for_each(|c| visit(object.id, c, None));
         }
     }
     Ok(())
@@ -73,13 +85,22 @@ fn column_row(object: i32, column: &ColumnDef, rows: &mut Rows<'_>) {
         .set("max_length", data_type.max_length())
         .set("precision", data_type.precision())
         .set("scale", data_type.scale())
-        .set("collation_name", collation_name(data_type, column.collation))
+        .set(
+            "collation_name",
+            collation_name(data_type, column.collation),
+        )
         .set("is_nullable", column.nullable)
-        .set("is_ansi_padded", data_type.is_character() || data_type.is_binary())
+        .set(
+            "is_ansi_padded",
+            data_type.is_character() || data_type.is_binary(),
+        )
         .set("is_rowguidcol", column.is_rowguid)
         .set("is_identity", column.is_identity)
         .set("is_computed", column.computed.is_some())
-        .set("default_object_id", column.default.as_ref().map_or(0, |d| d.id))
+        .set(
+            "default_object_id",
+            column.default.as_ref().map_or(0, |d| d.id),
+        )
         .set("is_sparse", column.is_sparse);
 }
 
@@ -105,13 +126,22 @@ fn system_column_row(object: i32, id: usize, column: &OutputColumn, rows: &mut R
         .set("name", &column.name)
         .set("column_id", id)
         .set("system_type_id", data_type.system_type_id())
-        .set("user_type_id", user_type_id(data_type, sysname_id(data_type)))
+        .set(
+            "user_type_id",
+            user_type_id(data_type, sysname_id(data_type)),
+        )
         .set("max_length", data_type.max_length())
         .set("precision", data_type.precision())
         .set("scale", data_type.scale())
-        .set("collation_name", collation_name(data_type, column.collation))
+        .set(
+            "collation_name",
+            collation_name(data_type, column.collation),
+        )
         .set("is_nullable", column.nullable)
-        .set("is_ansi_padded", data_type.is_character() || data_type.is_binary());
+        .set(
+            "is_ansi_padded",
+            data_type.is_character() || data_type.is_binary(),
+        );
 }
 
 fn sysname_id(data_type: DataType) -> Option<i32> {
@@ -128,14 +158,22 @@ fn all_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 fn identity_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let open = source.open()?;
     each_column(source, |object, column, table| {
-        let Some(identity) = table.and_then(|t| t.identity).filter(|i| i.column_id == column.id) else {
+        let Some(identity) = table
+            .and_then(|t| t.identity)
+            .filter(|i| i.column_id == column.id)
+        else {
             return;
         };
         column_row(object, column, rows);
         let typed = |n| typed_number(n, column.data_type);
         rows.set("seed_value", typed(identity.seed))
             .set("increment_value", typed(identity.increment))
-            .set("last_value", open.catalog.last_value(CounterId::Identity(object)).map(typed))
+            .set(
+                "last_value",
+                open.catalog
+                    .last_value(CounterId::Identity(object))
+                    .map(typed),
+            )
             .set("is_not_for_replication", identity.not_for_replication);
     })
 }
@@ -156,7 +194,8 @@ fn computed_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     each_column(source, |object, column, _| {
         if let Some(computed) = &column.computed {
             column_row(object, column, rows);
-            rows.set("definition", &computed.definition).set("is_persisted", computed.persisted);
+            rows.set("definition", &computed.definition)
+                .set("is_persisted", computed.persisted);
         }
     })
 }
@@ -186,8 +225,20 @@ pub(crate) const BUILT_IN: &[(&str, DataType)] = &[
     ("sql_variant", DataType::Variant),
     ("ntext", DataType::NText),
     ("bit", DataType::Bit),
-    ("decimal", DataType::Decimal { precision: 38, scale: 38 }),
-    ("numeric", DataType::Decimal { precision: 38, scale: 38 }),
+    (
+        "decimal",
+        DataType::Decimal {
+            precision: 38,
+            scale: 38,
+        },
+    ),
+    (
+        "numeric",
+        DataType::Decimal {
+            precision: 38,
+            scale: 38,
+        },
+    ),
     ("smallmoney", DataType::SmallMoney),
     ("bigint", DataType::BigInt),
     ("hierarchyid", DataType::HierarchyId),
@@ -216,9 +267,16 @@ pub(crate) fn built_in_ids(name: &str, data_type: DataType) -> (u8, i32) {
 fn types(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for (name, data_type) in BUILT_IN {
         let (system, user) = built_in_ids(name, *data_type);
-        rows.add().set("name", *name).set("system_type_id", system).set("user_type_id", user).set("schema_id", SCHEMA_SYS);
+        rows.add()
+            .set("name", *name)
+            .set("system_type_id", system)
+            .set("user_type_id", user)
+            .set("schema_id", SCHEMA_SYS);
         type_sizes(*data_type, rows);
-        rows.set("is_nullable", *name != "sysname" && *data_type != DataType::RowVersion);
+        rows.set(
+            "is_nullable",
+            *name != "sysname" && *data_type != DataType::RowVersion,
+        );
         rows.set("is_assembly_type", system == 240);
     }
     for def in source.catalog()?.types() {
@@ -231,14 +289,24 @@ fn type_sizes(data_type: DataType, rows: &mut Rows<'_>) {
     rows.set("max_length", data_type.max_length())
         .set("precision", data_type.precision())
         .set("scale", data_type.scale())
-        .set("collation_name", collation_name(data_type, CollationId::DEFAULT));
+        .set(
+            "collation_name",
+            collation_name(data_type, CollationId::DEFAULT),
+        );
 }
 
 fn alias_row(def: &TypeDef, rows: &mut Rows<'_>) {
     let is_table = def.table.is_some();
     rows.add()
         .set("name", &def.name)
-        .set("system_type_id", if is_table { 243 } else { def.data_type.system_type_id() })
+        .set(
+            "system_type_id",
+            if is_table {
+                243
+            } else {
+                def.data_type.system_type_id()
+            },
+        )
         .set("user_type_id", def.id)
         .set("schema_id", def.schema_id);
     if is_table {
@@ -246,7 +314,9 @@ fn alias_row(def: &TypeDef, rows: &mut Rows<'_>) {
     } else {
         type_sizes(def.data_type, rows);
     }
-    rows.set("is_nullable", def.nullable && !is_table).set("is_user_defined", true).set("is_table_type", is_table);
+    rows.set("is_nullable", def.nullable && !is_table)
+        .set("is_user_defined", true)
+        .set("is_table_type", is_table);
 }
 
 const PARAMETERS: &str = "
@@ -268,7 +338,10 @@ fn parameters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn parameter_row(object: i32, id: usize, parameter: &ParameterDef, rows: &mut Rows<'_>) {
-    rows.add().set("object_id", object).set("name", &parameter.name).set("parameter_id", id);
+    rows.add()
+        .set("object_id", object)
+        .set("name", &parameter.name)
+        .set("parameter_id", id);
     parameter_type(parameter.data_type, parameter.user_type_id, rows);
     rows.set("is_output", parameter.is_output)
         .set("has_default_value", parameter.has_default)
@@ -286,13 +359,20 @@ fn parameter_type(data_type: DataType, alias: Option<i32>, rows: &mut Rows<'_>) 
 fn system_parameters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let registry = source.instance()?.registry();
     for object in source.system_objects()? {
-        let Some(procedure) = registry.procedure(&object.name).filter(|_| object.table.is_none()) else {
+        let Some(procedure) = registry
+            .procedure(&object.name)
+            .filter(|_| object.table.is_none())
+        else {
             continue;
         };
         for (at, parameter) in procedure.parameters().iter().enumerate() {
-            rows.add().set("object_id", object.id).set("name", parameter.name).set("parameter_id", at + 1);
+            rows.add()
+                .set("object_id", object.id)
+                .set("name", parameter.name)
+                .set("parameter_id", at + 1);
             parameter_type(parameter.data_type, sysname_id(parameter.data_type), rows);
-            rows.set("is_output", parameter.output).set("has_default_value", parameter.default.is_some());
+            rows.set("is_output", parameter.output)
+                .set("has_default_value", parameter.default.is_some());
         }
     }
     Ok(())

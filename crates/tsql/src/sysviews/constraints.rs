@@ -11,10 +11,17 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("check_constraints", CHECKS, checks),
     View::sys("default_constraints", DEFAULTS, defaults),
     View::sys("foreign_keys", FOREIGN_KEYS, foreign_keys),
-    View::sys("foreign_key_columns", FOREIGN_KEY_COLUMNS, foreign_key_columns),
+    View::sys(
+        "foreign_key_columns",
+        FOREIGN_KEY_COLUMNS,
+        foreign_key_columns,
+    ),
 ];
 
-const KEYS: &str = concat!(object_columns!(), "unique_index_id int?; is_system_named bit; is_enforced bit? = 1");
+const KEYS: &str = concat!(
+    object_columns!(),
+    "unique_index_id int?; is_system_named bit; is_enforced bit? = 1"
+);
 const CHECKS: &str = concat!(
     object_columns!(),
     "is_disabled bit; is_not_for_replication bit; is_not_trusted bit; parent_column_id int; definition nvarchar(max)?;
@@ -31,7 +38,14 @@ const FOREIGN_KEYS: &str = concat!(
     update_referential_action tinyint?; update_referential_action_desc nvarchar(60)?; is_system_named bit"
 );
 
-fn constraint_row(source: &Source<'_>, table: &Table, id: i32, name: &str, type_code: &'static str, rows: &mut Rows<'_>) {
+fn constraint_row(
+    source: &Source<'_>,
+    table: &Table,
+    id: i32,
+    name: &str,
+    type_code: &'static str,
+    rows: &mut Rows<'_>,
+) {
     let line = ObjectLine {
         id,
         name: name.to_string(),
@@ -48,10 +62,20 @@ fn constraint_row(source: &Source<'_>, table: &Table, id: i32, name: &str, type_
 fn keys(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for table in source.tables()? {
         for index in &table.def.indexes {
-            let Some(key) = &index.constraint else { continue };
+            let Some(key) = &index.constraint else {
+                continue;
+            };
             let name = index.name.as_deref().unwrap_or_default();
-            constraint_row(source, &table, key.id, name, if key.is_primary_key { "PK" } else { "UQ" }, rows);
-            rows.set("unique_index_id", index.id).set("is_system_named", key.is_system_named);
+            constraint_row(
+                source,
+                &table,
+                key.id,
+                name,
+                if key.is_primary_key { "PK" } else { "UQ" },
+                rows,
+            );
+            rows.set("unique_index_id", index.id)
+                .set("is_system_named", key.is_system_named);
         }
     }
     Ok(())
@@ -74,7 +98,9 @@ fn checks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 fn defaults(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for table in source.tables()? {
         for column in &table.def.columns {
-            let Some(default) = &column.default else { continue };
+            let Some(default) = &column.default else {
+                continue;
+            };
             constraint_row(source, &table, default.id, &default.name, "D ", rows);
             rows.set("parent_column_id", column.id)
                 .set("definition", &default.definition)

@@ -16,7 +16,11 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("data_spaces", DATA_SPACES, data_spaces),
     View::sys("database_recovery_status", RECOVERY_STATUS, recovery_status),
     View::sys("database_mirroring", MIRRORING, per_database),
-    View::sys("database_scoped_configurations", SCOPED_CONFIGURATIONS, scoped_configurations),
+    View::sys(
+        "database_scoped_configurations",
+        SCOPED_CONFIGURATIONS,
+        scoped_configurations,
+    ),
     View::sys("database_query_store_options", QUERY_STORE, query_store),
     View::sys("dm_db_file_space_usage", FILE_SPACE, file_space),
 ];
@@ -65,7 +69,8 @@ fn databases(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("collation_name", def.collation.name());
         let (access, access_name) = user_access(def.user_access);
         let (state, state_name) = state_of(&entry);
-        rows.set("user_access", access).set("user_access_desc", access_name);
+        rows.set("user_access", access)
+            .set("user_access_desc", access_name);
         rows.set("is_auto_close_on", def.option_is_on("AUTO_CLOSE"))
             .set("is_auto_shrink_on", def.option_is_on("AUTO_SHRINK"))
             .set("state", state)
@@ -79,7 +84,8 @@ fn databases(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             Ok(open) => {
                 storage_columns(&open.storage.settings(), rows);
                 let wait = open.storage.log_stats().reuse_wait;
-                rows.set("log_reuse_wait", reuse_wait_number(wait)).set("log_reuse_wait_desc", wait);
+                rows.set("log_reuse_wait", reuse_wait_number(wait))
+                    .set("log_reuse_wait_desc", wait);
             }
             Err(_) => storage_columns(&Settings::default(), rows),
         }
@@ -90,7 +96,10 @@ fn databases(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 const OPTION_COLUMNS: &[(&str, &str)] = &[
     ("is_auto_create_stats_on", "AUTO_CREATE_STATISTICS"),
     ("is_auto_update_stats_on", "AUTO_UPDATE_STATISTICS"),
-    ("is_auto_update_stats_async_on", "AUTO_UPDATE_STATISTICS_ASYNC"),
+    (
+        "is_auto_update_stats_async_on",
+        "AUTO_UPDATE_STATISTICS_ASYNC",
+    ),
     ("is_ansi_null_default_on", "ANSI_NULL_DEFAULT"),
     ("is_ansi_nulls_on", "ANSI_NULLS"),
     ("is_ansi_padding_on", "ANSI_PADDING"),
@@ -111,8 +120,14 @@ fn page_verify(def: &DatabaseDef, rows: &mut Rows<'_>) {
         Some("TORN_PAGE_DETECTION") => 1,
         _ => 2,
     };
-    rows.set("page_verify_option", number).set("page_verify_option_desc", def.option("PAGE_VERIFY").unwrap_or("CHECKSUM"));
-    rows.set("is_parameterization_forced", def.option("PARAMETERIZATION") == Some("FORCED"));
+    rows.set("page_verify_option", number).set(
+        "page_verify_option_desc",
+        def.option("PAGE_VERIFY").unwrap_or("CHECKSUM"),
+    );
+    rows.set(
+        "is_parameterization_forced",
+        def.option("PARAMETERIZATION") == Some("FORCED"),
+    );
 }
 
 fn storage_columns(settings: &Settings, rows: &mut Rows<'_>) {
@@ -124,14 +139,26 @@ fn storage_columns(settings: &Settings, rows: &mut Rows<'_>) {
     };
     rows.set("is_read_only", settings.read_only)
         .set("snapshot_isolation_state", settings.allow_snapshot)
-        .set("snapshot_isolation_state_desc", if settings.allow_snapshot { "ON" } else { "OFF" })
-        .set("is_read_committed_snapshot_on", settings.read_committed_snapshot)
+        .set(
+            "snapshot_isolation_state_desc",
+            if settings.allow_snapshot { "ON" } else { "OFF" },
+        )
+        .set(
+            "is_read_committed_snapshot_on",
+            settings.read_committed_snapshot,
+        )
         .set("recovery_model", model)
         .set("recovery_model_desc", model_name)
-        .set("target_recovery_time_in_seconds", settings.target_recovery_seconds)
+        .set(
+            "target_recovery_time_in_seconds",
+            settings.target_recovery_seconds,
+        )
         .set("delayed_durability", durability)
         .set("delayed_durability_desc", durability_name)
-        .set("is_accelerated_database_recovery_on", settings.accelerated_recovery);
+        .set(
+            "is_accelerated_database_recovery_on",
+            settings.accelerated_recovery,
+        );
 }
 
 pub(super) fn recovery_model(model: RecoveryModel) -> (i32, &'static str) {
@@ -176,7 +203,11 @@ fn reuse_wait_number(description: &str) -> i32 {
 }
 
 fn owner_sid(source: &Source<'_>, def: &DatabaseDef) -> Result<Option<Vec<u8>>> {
-    Ok(source.instance()?.logins.get(&def.owner).map(|login| login.sid.clone()))
+    Ok(source
+        .instance()?
+        .logins
+        .get(&def.owner)
+        .map(|login| login.sid.clone()))
 }
 
 const DATABASE_FILES: &str = "
@@ -221,7 +252,12 @@ impl FileLine {
 pub(super) fn files_of(entry: &DatabaseEntry) -> Vec<FileLine> {
     let def = entry.def();
     let mut list: Vec<FileLine> = match entry.open() {
-        Ok(open) => open.storage.files().iter().map(|f| live_file(f, &def)).collect(),
+        Ok(open) => open
+            .storage
+            .files()
+            .iter()
+            .map(|f| live_file(f, &def))
+            .collect(),
         Err(_) => def.files.iter().map(recorded_file).collect(),
     };
     list.sort_by_key(|f| f.id);
@@ -238,7 +274,9 @@ fn live_file(file: &FileInfo, def: &DatabaseDef) -> FileLine {
     FileLine {
         id: file.spec.id,
         filegroup: file.spec.filegroup,
-        name: recorded.map_or(&file.spec.logical_name, |f| &f.logical_name).clone(),
+        name: recorded
+            .map_or(&file.spec.logical_name, |f| &f.logical_name)
+            .clone(),
         path: file.spec.path.display().to_string(),
         size_pages: file.size_pages,
         used_pages: file.used_pages,
@@ -272,7 +310,11 @@ fn database_files(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn master_files(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    source.instance()?.databases().iter().for_each(|entry| file_rows(entry, rows));
+    source
+        .instance()?
+        .databases()
+        .iter()
+        .for_each(|entry| file_rows(entry, rows));
     Ok(())
 }
 
@@ -284,7 +326,10 @@ fn file_rows(entry: &Arc<DatabaseEntry>, rows: &mut Rows<'_>) {
     let def = entry.def();
     for file in files_of(entry) {
         let unlimited = if file.is_log() { LOG_PAGES_MAX } else { -1 };
-        let read_only = def.filegroups.iter().any(|g| g.id == file.filegroup && g.read_only);
+        let read_only = def
+            .filegroups
+            .iter()
+            .any(|g| g.id == file.filegroup && g.read_only);
         rows.add()
             .set_if_present("database_id", def.id)
             .set("file_id", file.id)
@@ -296,7 +341,10 @@ fn file_rows(entry: &Arc<DatabaseEntry>, rows: &mut Rows<'_>) {
             .set("state", state)
             .set("state_desc", state_name)
             .set("size", file.size_pages)
-            .set("max_size", file.max_pages.map_or(unlimited, |pages| pages as i64))
+            .set(
+                "max_size",
+                file.max_pages.map_or(unlimited, |pages| pages as i64),
+            )
             .set("growth", file.growth)
             .set("is_read_only", read_only)
             .set("is_percent_growth", file.percent);
@@ -364,7 +412,10 @@ fn scoped_configurations(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         (4, "QUERY_OPTIMIZER_HOTFIXES", 0),
     ];
     for (id, name, value) in KNOWN {
-        rows.add().set("configuration_id", id).set("name", name).set("value", value);
+        rows.add()
+            .set("configuration_id", id)
+            .set("name", name)
+            .set("value", value);
     }
     Ok(())
 }
@@ -397,7 +448,10 @@ fn file_space(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("filegroup_id", file.filegroup)
             .set("total_page_count", file.size_pages)
             .set("allocated_extent_page_count", file.used_pages)
-            .set("unallocated_extent_page_count", file.size_pages.saturating_sub(file.used_pages))
+            .set(
+                "unallocated_extent_page_count",
+                file.size_pages.saturating_sub(file.used_pages),
+            )
             .set("user_object_reserved_page_count", file.used_pages);
     }
     Ok(())

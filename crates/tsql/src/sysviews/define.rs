@@ -36,12 +36,34 @@ impl View {
         View::new("sys", name, columns, fill)
     }
 
-    pub const fn new(schema: &'static str, name: &'static str, columns: &'static str, fill: Fill) -> View {
-        View { schema, name, columns, arguments: (0, 0), fill }
+    pub const fn new(
+        schema: &'static str,
+        name: &'static str,
+        columns: &'static str,
+        fill: Fill,
+    ) -> View {
+        View {
+            schema,
+            name,
+            columns,
+            arguments: (0, 0),
+            fill,
+        }
     }
 
-    pub const fn function(name: &'static str, arguments: (usize, usize), columns: &'static str, fill: Fill) -> View {
-        View { schema: "sys", name, columns, arguments, fill }
+    pub const fn function(
+        name: &'static str,
+        arguments: (usize, usize),
+        columns: &'static str,
+        fill: Fill,
+    ) -> View {
+        View {
+            schema: "sys",
+            name,
+            columns,
+            arguments,
+            fill,
+        }
     }
 
     /// A view that is there and has no rows.
@@ -74,7 +96,12 @@ impl Shape {
     }
 
     pub fn fill(&self, fill: impl FnOnce(&mut Rows<'_>) -> Result<()>) -> Result<Vec<Vec<Value>>> {
-        let mut rows = Rows { columns: &self.columns, template: &self.template, list: Vec::new(), hint: 0 };
+        let mut rows = Rows {
+            columns: &self.columns,
+            template: &self.template,
+            list: Vec::new(),
+            hint: 0,
+        };
         fill(&mut rows)?;
         Ok(rows.list)
     }
@@ -82,7 +109,10 @@ impl Shape {
 
 impl Registered {
     pub fn new(view: &'static View) -> Registered {
-        Registered { view, shape: OnceLock::new() }
+        Registered {
+            view,
+            shape: OnceLock::new(),
+        }
     }
 
     fn shape(&self) -> &Shape {
@@ -104,7 +134,12 @@ impl VirtualTable for Registered {
         fewest..=most
     }
 
-    fn rows(&self, host: &dyn Host, database: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
+    fn rows(
+        &self,
+        host: &dyn Host,
+        database: DatabaseId,
+        arguments: &[Value],
+    ) -> Result<Vec<Vec<Value>>> {
         let source = Source::new(host, database, arguments);
         self.shape().fill(|rows| (self.view.fill)(&source, rows))
     }
@@ -172,7 +207,9 @@ impl Cell {
     fn into_value(self, to: DataType) -> Value {
         match (self, to) {
             (Cell::Null, _) => Value::Null,
-            (Cell::Typed(from, value), DataType::Variant) if !value.is_null() => variant(from, value),
+            (Cell::Typed(from, value), DataType::Variant) if !value.is_null() => {
+                variant(from, value)
+            }
             (Cell::Typed(_, value), _) => value,
             (Cell::Number(n), _) => number(n, to),
             (Cell::Float(f), DataType::Real) => Value::Real(f as f32),
@@ -196,9 +233,11 @@ fn number(n: i128, to: DataType) -> Value {
         DataType::SmallInt => Value::SmallInt(clamp(n)),
         DataType::Int => Value::Int(clamp(n)),
         DataType::BigInt => Value::BigInt(clamp(n)),
-        DataType::Decimal { precision, scale } => {
-            Value::Decimal(Decimal::new(n.saturating_mul(10i128.pow(u32::from(scale))), precision, scale))
-        }
+        DataType::Decimal { precision, scale } => Value::Decimal(Decimal::new(
+            n.saturating_mul(10i128.pow(u32::from(scale))),
+            precision,
+            scale,
+        )),
         DataType::Real => Value::Real(n as f32),
         DataType::Float => Value::Float(n as f64),
         DataType::Variant => match i32::try_from(n) {
@@ -373,7 +412,9 @@ pub(crate) fn default_value(text: &str, data_type: DataType) -> Value {
 fn zero(data_type: DataType) -> Value {
     match data_type {
         DataType::Variant => Value::Null,
-        t if t.is_temporal() => Moment::new(daruma_value::temporal::DAYS_TO_1900, 0).to_value(t).unwrap_or(Value::Null),
+        t if t.is_temporal() => Moment::new(daruma_value::temporal::DAYS_TO_1900, 0)
+            .to_value(t)
+            .unwrap_or(Value::Null),
         t if t.is_binary() => bytes_value(Vec::new(), t),
         DataType::UniqueIdentifier => Value::Guid([0; 16]),
         t if t.is_character() => text_value(String::new(), t),
@@ -420,7 +461,10 @@ pub(crate) fn parse_type(text: &str) -> Option<DataType> {
         "xml" => DataType::Xml,
         "decimal" | "numeric" => {
             let (precision, scale) = arguments.split_once(',')?;
-            DataType::Decimal { precision: precision.trim().parse().ok()?, scale: scale.trim().parse().ok()? }
+            DataType::Decimal {
+                precision: precision.trim().parse().ok()?,
+                scale: scale.trim().parse().ok()?,
+            }
         }
         _ => return None,
     })
@@ -432,21 +476,65 @@ mod tests {
 
     #[test]
     fn descriptions_carry_types_and_defaults() {
-        let columns: Vec<Described> = parse("a int; b sysname?; c tinyint = 2;\n d nvarchar(60) = CHECKSUM; e bit?").collect();
+        let columns: Vec<Described> =
+            parse("a int; b sysname?; c tinyint = 2;\n d nvarchar(60) = CHECKSUM; e bit?")
+                .collect();
         let types: Vec<DataType> = columns.iter().map(|c| c.column.data_type).collect();
-        assert_eq!(types, [DataType::Int, DataType::SYSNAME, DataType::TinyInt, DataType::NVarChar(Len(60)), DataType::Bit]);
+        assert_eq!(
+            types,
+            [
+                DataType::Int,
+                DataType::SYSNAME,
+                DataType::TinyInt,
+                DataType::NVarChar(Len(60)),
+                DataType::Bit
+            ]
+        );
         let defaults: Vec<Value> = columns.iter().map(|c| c.default.clone()).collect();
-        assert_eq!(defaults, [Value::Int(0), Value::Null, Value::TinyInt(2), Value::str("CHECKSUM"), Value::Null]);
-        assert_eq!(columns.iter().map(|c| c.column.nullable).collect::<Vec<_>>(), [false, true, false, false, true]);
+        assert_eq!(
+            defaults,
+            [
+                Value::Int(0),
+                Value::Null,
+                Value::TinyInt(2),
+                Value::str("CHECKSUM"),
+                Value::Null
+            ]
+        );
+        assert_eq!(
+            columns
+                .iter()
+                .map(|c| c.column.nullable)
+                .collect::<Vec<_>>(),
+            [false, true, false, false, true]
+        );
     }
 
     #[test]
     fn cells_become_what_the_column_holds() {
-        assert_eq!(Cell::from(300).into_value(DataType::TinyInt), Value::TinyInt(255));
+        assert_eq!(
+            Cell::from(300).into_value(DataType::TinyInt),
+            Value::TinyInt(255)
+        );
         assert_eq!(Cell::from(true).into_value(DataType::Bit), Value::Bit(true));
-        assert_eq!(Cell::from("U").into_value(DataType::Char(Len(2))), Value::str("U "));
-        assert_eq!(Cell::from("abc").into_value(DataType::NVarChar(Len(2))), Value::str("ab"));
-        assert_eq!(Cell::from(5).into_value(DataType::Decimal { precision: 10, scale: 2 }), Value::Decimal(Decimal::new(500, 10, 2)));
-        assert_eq!(Cell::from(7u8).into_value(DataType::Variant), variant(DataType::Int, Value::Int(7)));
+        assert_eq!(
+            Cell::from("U").into_value(DataType::Char(Len(2))),
+            Value::str("U ")
+        );
+        assert_eq!(
+            Cell::from("abc").into_value(DataType::NVarChar(Len(2))),
+            Value::str("ab")
+        );
+        assert_eq!(
+            Cell::from(5).into_value(DataType::Decimal {
+                precision: 10,
+                scale: 2
+            }),
+            Value::Decimal(Decimal::new(500, 10, 2))
+        );
+        assert_eq!(
+            Cell::from(7u8).into_value(DataType::Variant),
+            variant(DataType::Int, Value::Int(7))
+        );
     }
 }

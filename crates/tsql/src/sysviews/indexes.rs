@@ -18,7 +18,12 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("stats_columns", STATS_COLUMNS, stats_columns),
     View::sys("dm_db_partition_stats", PARTITION_STATS, partition_stats),
     View::sys("dm_db_index_usage_stats", USAGE_STATS, nothing),
-    View::function("dm_db_index_physical_stats", (5, 5), PHYSICAL_STATS, physical_stats),
+    View::function(
+        "dm_db_index_physical_stats",
+        (5, 5),
+        PHYSICAL_STATS,
+        physical_stats,
+    ),
 ];
 
 macro_rules! index_columns_list {
@@ -47,7 +52,11 @@ const HASH_INDEXES: &str = concat!(index_columns_list!(), "bucket_count int; aut
 
 fn each_index(source: &Source<'_>, mut visit: impl FnMut(&Table, &IndexDef)) -> Result<()> {
     for table in source.tables()? {
-        table.def.indexes.iter().for_each(|index| visit(&table, index));
+        table
+            .def
+            .indexes
+            .iter()
+            .for_each(|index| visit(&table, index));
     }
     Ok(())
 }
@@ -74,7 +83,10 @@ fn indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("data_space_id", index.filegroup)
             .set("ignore_dup_key", index.ignore_dup_key)
             .set("is_primary_key", primary)
-            .set("is_unique_constraint", index.constraint.is_some() && !primary)
+            .set(
+                "is_unique_constraint",
+                index.constraint.is_some() && !primary,
+            )
             .set("fill_factor", index.fill_factor)
             .set("is_disabled", index.disabled)
             .set("has_filter", index.filter.is_some())
@@ -112,7 +124,9 @@ fn partition_id(index: &IndexDef) -> u64 {
 
 /// Rows and pages of an index; nothing when its tree cannot be opened.
 fn sizes(database: &Database, index: &IndexDef) -> (u64, u64) {
-    database.tree(index.tree).map_or((0, 0), |tree| (tree.approximate_count(), tree.approximate_pages()))
+    database.tree(index.tree).map_or((0, 0), |tree| {
+        (tree.approximate_count(), tree.approximate_pages())
+    })
 }
 
 const PARTITIONS: &str = "

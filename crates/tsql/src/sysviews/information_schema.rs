@@ -7,7 +7,9 @@ use super::objects::module_of;
 use super::principals::FIXED_ROLES;
 use super::source::{Source, Table, sorted_objects};
 use crate::error::Result;
-use daruma_catalog::{ColumnDef, DatabaseCatalog, ForeignKeyDef, ObjectKind, ParameterDef, TypeDef};
+use daruma_catalog::{
+    ColumnDef, DatabaseCatalog, ForeignKeyDef, ObjectKind, ParameterDef, TypeDef,
+};
 use daruma_value::{CollationId, DataType, Len};
 use std::collections::HashMap;
 
@@ -22,16 +24,32 @@ pub(super) const VIEWS: &[View] = &[
     view("VIEWS", VIEW_COLUMNS, views),
     view("TABLE_CONSTRAINTS", TABLE_CONSTRAINTS, table_constraints),
     view("KEY_COLUMN_USAGE", KEY_COLUMN_USAGE, key_column_usage),
-    view("REFERENTIAL_CONSTRAINTS", REFERENTIAL_CONSTRAINTS, referential_constraints),
-    view("CONSTRAINT_COLUMN_USAGE", CONSTRAINT_COLUMN_USAGE, constraint_column_usage),
-    view("CONSTRAINT_TABLE_USAGE", CONSTRAINT_TABLE_USAGE, constraint_table_usage),
+    view(
+        "REFERENTIAL_CONSTRAINTS",
+        REFERENTIAL_CONSTRAINTS,
+        referential_constraints,
+    ),
+    view(
+        "CONSTRAINT_COLUMN_USAGE",
+        CONSTRAINT_COLUMN_USAGE,
+        constraint_column_usage,
+    ),
+    view(
+        "CONSTRAINT_TABLE_USAGE",
+        CONSTRAINT_TABLE_USAGE,
+        constraint_table_usage,
+    ),
     view("CHECK_CONSTRAINTS", CHECK_CONSTRAINTS, check_constraints),
     view("ROUTINES", ROUTINES, routines),
     view("PARAMETERS", PARAMETERS, parameters),
     view("SEQUENCES", SEQUENCES, sequences),
     view("DOMAINS", DOMAINS, domains),
     view("TABLE_PRIVILEGES", TABLE_PRIVILEGES, super::define::nothing),
-    view("COLUMN_PRIVILEGES", COLUMN_PRIVILEGES, super::define::nothing),
+    view(
+        "COLUMN_PRIVILEGES",
+        COLUMN_PRIVILEGES,
+        super::define::nothing,
+    ),
 ];
 
 /// What every view needs to name things.
@@ -42,11 +60,16 @@ struct Names {
 
 impl Names {
     fn of(source: &Source<'_>) -> Result<Names> {
-        Ok(Names { catalog: source.catalog()?, database: source.entry()?.name() })
+        Ok(Names {
+            catalog: source.catalog()?,
+            database: source.entry()?.name(),
+        })
     }
 
     fn schema(&self, id: i32) -> String {
-        self.catalog.schema(id).map_or(String::new(), |s| s.name.clone())
+        self.catalog
+            .schema(id)
+            .map_or(String::new(), |s| s.name.clone())
     }
 
     /// `X_CATALOG`, `X_SCHEMA` and `X_NAME`.
@@ -58,7 +81,11 @@ impl Names {
 }
 
 fn tables_only(source: &Source<'_>) -> Result<Vec<Table>> {
-    Ok(source.tables()?.into_iter().filter(|t| !t.is_type).collect())
+    Ok(source
+        .tables()?
+        .into_iter()
+        .filter(|t| !t.is_type)
+        .collect())
 }
 
 const SCHEMATA: &str = "
@@ -70,15 +97,26 @@ fn schemata(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let names = Names::of(source)?;
     for schema in names.catalog.schemas() {
         let owner = principal_name(&names.catalog, schema.principal_id);
-        rows.add().set("CATALOG_NAME", &names.database).set("SCHEMA_NAME", &schema.name).set("SCHEMA_OWNER", owner);
+        rows.add()
+            .set("CATALOG_NAME", &names.database)
+            .set("SCHEMA_NAME", &schema.name)
+            .set("SCHEMA_OWNER", owner);
     }
     Ok(())
 }
 
 fn principal_name(catalog: &DatabaseCatalog, id: i32) -> String {
     let fixed = super::names::fixed_schema_name(id);
-    let role = FIXED_ROLES.iter().find(|(i, _)| *i == id).map(|(_, name)| (*name).to_string());
-    let stored = || catalog.principals().find(|p| p.id == id).map(|p| p.name.clone());
+    let role = FIXED_ROLES
+        .iter()
+        .find(|(i, _)| *i == id)
+        .map(|(_, name)| (*name).to_string());
+    let stored = || {
+        catalog
+            .principals()
+            .find(|p| p.id == id)
+            .map(|p| p.name.clone())
+    };
     match fixed {
         "" => role.or_else(stored).unwrap_or_else(|| "dbo".to_string()),
         name => name.to_string(),
@@ -94,7 +132,10 @@ fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         names.set(rows, "TABLE", table.schema_id, &table.name);
         rows.set("TABLE_TYPE", "BASE TABLE");
     }
-    for object in sorted_objects(&names.catalog).iter().filter(|o| matches!(o.kind, ObjectKind::View(_))) {
+    for object in sorted_objects(&names.catalog)
+        .iter()
+        .filter(|o| matches!(o.kind, ObjectKind::View(_)))
+    {
         rows.add();
         names.set(rows, "TABLE", object.schema_id, &object.name);
         rows.set("TABLE_TYPE", "VIEW");
@@ -121,12 +162,25 @@ const COLUMNS: &str = "
 
 fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let names = Names::of(source)?;
-    let mut owners: HashMap<i32, (i32, String)> = tables_only(source)?.into_iter().map(|t| (t.id, (t.schema_id, t.name))).collect();
-    owners.extend(sorted_objects(&names.catalog).iter().map(|o| (o.id, (o.schema_id, o.name.clone()))));
+    let mut owners: HashMap<i32, (i32, String)> = tables_only(source)?
+        .into_iter()
+        .map(|t| (t.id, (t.schema_id, t.name)))
+        .collect();
+    owners.extend(
+        sorted_objects(&names.catalog)
+            .iter()
+            .map(|o| (o.id, (o.schema_id, o.name.clone()))),
+    );
     let mut ordinal = (0, 0);
     each_column(source, |object, column, _| {
-        let Some((schema_id, name)) = owners.get(&object) else { return };
-        ordinal = if ordinal.0 == object { (object, ordinal.1 + 1) } else { (object, 1) };
+        let Some((schema_id, name)) = owners.get(&object) else {
+            return;
+        };
+        ordinal = if ordinal.0 == object {
+            (object, ordinal.1 + 1)
+        } else {
+            (object, 1)
+        };
         rows.add();
         names.set(rows, "TABLE", *schema_id, name);
         column_row(&names, column, ordinal.1, rows);
@@ -136,13 +190,20 @@ fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 fn column_row(names: &Names, column: &ColumnDef, ordinal: i32, rows: &mut Rows<'_>) {
     rows.set("COLUMN_NAME", &column.name)
         .set("ORDINAL_POSITION", ordinal)
-        .set("COLUMN_DEFAULT", column.default.as_ref().map(|d| &d.definition))
+        .set(
+            "COLUMN_DEFAULT",
+            column.default.as_ref().map(|d| &d.definition),
+        )
         .set("IS_NULLABLE", if column.nullable { "YES" } else { "NO" });
     set_type(column.data_type, column.collation, rows);
-    let alias = column.user_type_id.and_then(|id| names.catalog.type_by_id(id));
+    let alias = column
+        .user_type_id
+        .and_then(|id| names.catalog.type_by_id(id));
     match (alias, column.user_type_id) {
         (Some(alias), _) => names.set(rows, "DOMAIN", alias.schema_id, &alias.name),
-        (None, Some(super::columns::SYSNAME_ID)) => names.set(rows, "DOMAIN", daruma_catalog::SCHEMA_SYS, "sysname"),
+        (None, Some(super::columns::SYSNAME_ID)) => {
+            names.set(rows, "DOMAIN", daruma_catalog::SCHEMA_SYS, "sysname")
+        }
         _ => {}
     }
 }
@@ -246,18 +307,42 @@ struct Constraint<'t> {
 
 /// Keys, foreign keys and checks of a table; defaults are no constraints to the standard.
 fn constraints(table: &Table) -> Vec<Constraint<'_>> {
-    let make = |name, kind, columns| Constraint { table, name, kind, columns };
+    let make = |name, kind, columns| Constraint {
+        table,
+        name,
+        kind,
+        columns,
+    };
     let keys = table.def.indexes.iter().filter_map(|index| {
-        let kind = if index.constraint.as_ref()?.is_primary_key { "PRIMARY KEY" } else { "UNIQUE" };
+        let kind = if index.constraint.as_ref()?.is_primary_key {
+            "PRIMARY KEY"
+        } else {
+            "UNIQUE"
+        };
         let columns = index.key.iter().map(|k| k.column_id).collect();
-        Some(make(index.name.as_deref().unwrap_or_default(), kind, columns))
+        Some(make(
+            index.name.as_deref().unwrap_or_default(),
+            kind,
+            columns,
+        ))
     });
-    let foreign = table.def.foreign_keys.iter().map(|k| make(k.name.as_str(), "FOREIGN KEY", k.columns.clone()));
-    let checks = table.def.checks.iter().map(|c| make(c.name.as_str(), "CHECK", c.column_id.into_iter().collect()));
+    let foreign = table
+        .def
+        .foreign_keys
+        .iter()
+        .map(|k| make(k.name.as_str(), "FOREIGN KEY", k.columns.clone()));
+    let checks = table
+        .def
+        .checks
+        .iter()
+        .map(|c| make(c.name.as_str(), "CHECK", c.column_id.into_iter().collect()));
     keys.chain(foreign).chain(checks).collect()
 }
 
-fn each_constraint(source: &Source<'_>, mut visit: impl FnMut(&Names, &Constraint<'_>)) -> Result<()> {
+fn each_constraint(
+    source: &Source<'_>,
+    mut visit: impl FnMut(&Names, &Constraint<'_>),
+) -> Result<()> {
     let names = Names::of(source)?;
     for table in tables_only(source)? {
         constraints(&table).iter().for_each(|c| visit(&names, c));
@@ -285,7 +370,11 @@ fn table_constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     })
 }
 
-const KEY_COLUMN_USAGE: &str = concat!(constraint_names!(), table_names!(), "COLUMN_NAME nvarchar(128)?; ORDINAL_POSITION int");
+const KEY_COLUMN_USAGE: &str = concat!(
+    constraint_names!(),
+    table_names!(),
+    "COLUMN_NAME nvarchar(128)?; ORDINAL_POSITION int"
+);
 
 fn key_column_usage(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     each_constraint(source, |names, constraint| {
@@ -295,7 +384,8 @@ fn key_column_usage(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         for (at, id) in constraint.columns.iter().enumerate() {
             constraint_row(names, constraint, rows);
             let column = constraint.table.def.column(*id);
-            rows.set("COLUMN_NAME", column.map(|c| &c.name)).set("ORDINAL_POSITION", at + 1);
+            rows.set("COLUMN_NAME", column.map(|c| &c.name))
+                .set("ORDINAL_POSITION", at + 1);
         }
     })
 }
@@ -314,27 +404,42 @@ fn referential_constraints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<(
             names.set(rows, "CONSTRAINT", table.schema_id, &key.name);
             referenced_key(&names, key, rows);
             let rule = |a| action(a).1.replace('_', " ");
-            rows.set("UPDATE_RULE", rule(key.on_update)).set("DELETE_RULE", rule(key.on_delete));
+            rows.set("UPDATE_RULE", rule(key.on_update))
+                .set("DELETE_RULE", rule(key.on_delete));
         }
     }
     Ok(())
 }
 
 fn referenced_key(names: &Names, key: &ForeignKeyDef, rows: &mut Rows<'_>) {
-    let Some(object) = names.catalog.object(key.referenced_table) else { return };
-    let ObjectKind::Table(def) = &object.kind else { return };
-    if let Some(name) = def.index(key.referenced_index).and_then(|i| i.name.as_ref()) {
+    let Some(object) = names.catalog.object(key.referenced_table) else {
+        return;
+    };
+    let ObjectKind::Table(def) = &object.kind else {
+        return;
+    };
+    if let Some(name) = def
+        .index(key.referenced_index)
+        .and_then(|i| i.name.as_ref())
+    {
         names.set(rows, "UNIQUE_CONSTRAINT", object.schema_id, name);
     }
 }
 
-const CONSTRAINT_COLUMN_USAGE: &str = concat!(table_names!(), "COLUMN_NAME nvarchar(128)?;", constraint_names!());
+const CONSTRAINT_COLUMN_USAGE: &str = concat!(
+    table_names!(),
+    "COLUMN_NAME nvarchar(128)?;",
+    constraint_names!()
+);
 
 fn constraint_column_usage(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     each_constraint(source, |names, constraint| {
         for id in &constraint.columns {
             constraint_row(names, constraint, rows);
-            rows.set("COLUMN_NAME", constraint.table.def.column(*id).map(|c| &c.name));
+            rows.set(
+                "COLUMN_NAME",
+                constraint.table.def.column(*id).map(|c| &c.name),
+            );
         }
     })
 }
@@ -342,7 +447,9 @@ fn constraint_column_usage(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<(
 const CONSTRAINT_TABLE_USAGE: &str = concat!(table_names!(), constraint_names!());
 
 fn constraint_table_usage(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    each_constraint(source, |names, constraint| constraint_row(names, constraint, rows))
+    each_constraint(source, |names, constraint| {
+        constraint_row(names, constraint, rows)
+    })
 }
 
 const CHECK_CONSTRAINTS: &str = concat!(constraint_names!(), "CHECK_CLAUSE nvarchar(4000)?");
@@ -387,7 +494,10 @@ fn routines(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         names.set(rows, "SPECIFIC", object.schema_id, &object.name);
         names.set(rows, "ROUTINE", object.schema_id, &object.name);
         rows.set("ROUTINE_TYPE", kind)
-            .set("ROUTINE_DEFINITION", module_of(&object).and_then(|m| short_definition(&m.definition)))
+            .set(
+                "ROUTINE_DEFINITION",
+                module_of(&object).and_then(|m| short_definition(&m.definition)),
+            )
             .set("CREATED", source.time(object.created_utc))
             .set("LAST_ALTERED", source.time(object.modified_utc));
     }
@@ -419,7 +529,10 @@ fn parameters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 fn parameter_row(parameter: &ParameterDef, ordinal: usize, rows: &mut Rows<'_>) {
     rows.set("ORDINAL_POSITION", ordinal)
-        .set("PARAMETER_MODE", if parameter.is_output { "INOUT" } else { "IN" })
+        .set(
+            "PARAMETER_MODE",
+            if parameter.is_output { "INOUT" } else { "IN" },
+        )
         .set("PARAMETER_NAME", &parameter.name);
     set_type(parameter.data_type, CollationId::DEFAULT, rows);
 }
@@ -433,7 +546,9 @@ const SEQUENCES: &str = "
 fn sequences(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let names = Names::of(source)?;
     for object in sorted_objects(&names.catalog) {
-        let ObjectKind::Sequence(def) = &object.kind else { continue };
+        let ObjectKind::Sequence(def) = &object.kind else {
+            continue;
+        };
         let typed = |n| typed_number(n, def.data_type);
         rows.add();
         names.set(rows, "SEQUENCE", object.schema_id, &object.name);

@@ -12,9 +12,21 @@ pub(super) const VIEWS: &[View] = &[
     View::function("dm_db_log_stats", (1, 1), LOG_STATS, log_stats),
     View::function("dm_db_log_info", (1, 1), LOG_INFO, log_info),
     View::function("dm_io_virtual_file_stats", (2, 2), FILE_STATS, file_stats),
-    View::sys("dm_tran_persistent_version_store_stats", VERSION_STORE, version_store),
-    View::sys("dm_tran_aborted_transactions", ABORTED, super::define::nothing),
-    View::sys("dm_tran_version_store_space_usage", VERSION_SPACE, version_space),
+    View::sys(
+        "dm_tran_persistent_version_store_stats",
+        VERSION_STORE,
+        version_store,
+    ),
+    View::sys(
+        "dm_tran_aborted_transactions",
+        ABORTED,
+        super::define::nothing,
+    ),
+    View::sys(
+        "dm_tran_version_store_space_usage",
+        VERSION_SPACE,
+        version_space,
+    ),
 ];
 
 const SPACE_USAGE: &str = "
@@ -27,7 +39,10 @@ fn space_usage(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         .set("database_id", source.database.0)
         .set("total_log_size_in_bytes", log.size_bytes)
         .set("used_log_space_in_bytes", log.used_bytes)
-        .set("used_log_space_in_percent", percent(log.used_bytes, log.size_bytes))
+        .set(
+            "used_log_space_in_percent",
+            percent(log.used_bytes, log.size_bytes),
+        )
         .set("log_space_in_bytes_since_last_backup", log.used_bytes);
     Ok(())
 }
@@ -55,15 +70,27 @@ fn log_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let log = open.storage.log_stats();
         let vlfs = open.storage.vlfs();
         let current = vlfs.iter().max_by_key(|v| v.sequence);
-        let recovery = vlfs.iter().filter(|v| v.active && v.start_lsn + v.size > log.checkpoint_lsn.0).count();
+        let recovery = vlfs
+            .iter()
+            .filter(|v| v.active && v.start_lsn + v.size > log.checkpoint_lsn.0)
+            .count();
         let since = |lsn: Lsn| log.end_lsn.0.saturating_sub(lsn.0) as f64 / MIB;
         rows.add()
             .set("database_id", entry.id().0)
-            .set("recovery_model", recovery_model(open.storage.settings().recovery_model).1)
+            .set(
+                "recovery_model",
+                recovery_model(open.storage.settings().recovery_model).1,
+            )
             .set("log_min_lsn", lsn_text(log.min_lsn))
             .set("log_end_lsn", lsn_text(log.end_lsn))
-            .set("current_vlf_sequence_number", current.map_or(0, |v| v.sequence))
-            .set("current_vlf_size_mb", current.map_or(0.0, |v| v.size as f64 / MIB))
+            .set(
+                "current_vlf_sequence_number",
+                current.map_or(0, |v| v.sequence),
+            )
+            .set(
+                "current_vlf_size_mb",
+                current.map_or(0.0, |v| v.size as f64 / MIB),
+            )
             .set("total_vlf_count", vlfs.len())
             .set("total_log_size_mb", log.size_bytes as f64 / MIB)
             .set("active_vlf_count", vlfs.iter().filter(|v| v.active).count())
@@ -92,7 +119,10 @@ const LOG_INFO: &str = "
 fn log_info(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for entry in source.databases_of_argument(0)? {
         let Ok(open) = entry.open() else { continue };
-        let file = files_of(&entry).iter().find(|f| f.is_log()).map_or(2, |f| f.id);
+        let file = files_of(&entry)
+            .iter()
+            .find(|f| f.is_log())
+            .map_or(2, |f| f.id);
         for vlf in open.storage.vlfs() {
             let used = vlf.sequence > 0;
             rows.add()
@@ -104,7 +134,10 @@ fn log_info(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("vlf_active", vlf.active)
                 .set("vlf_status", vlf_status(&vlf))
                 .set("vlf_parity", vlf_parity(&vlf))
-                .set("vlf_first_lsn", lsn_text(Lsn(if used { vlf.start_lsn } else { 0 })))
+                .set(
+                    "vlf_first_lsn",
+                    lsn_text(Lsn(if used { vlf.start_lsn } else { 0 })),
+                )
                 .set("vlf_create_lsn", lsn_text(Lsn::NONE));
         }
     }
@@ -139,15 +172,22 @@ fn file_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let running_ms = (instance.now_utc() - instance.started_utc()) / 10_000;
     let wanted = source.integer_argument(1);
     for entry in source.databases_of_argument(0)? {
-        let log = entry.open().map(|open| open.storage.log_stats()).unwrap_or_default();
-        for file in files_of(&entry).iter().filter(|f| wanted.is_none_or(|id| id == i64::from(f.id))) {
+        let log = entry
+            .open()
+            .map(|open| open.storage.log_stats())
+            .unwrap_or_default();
+        for file in files_of(&entry)
+            .iter()
+            .filter(|f| wanted.is_none_or(|id| id == i64::from(f.id)))
+        {
             rows.add()
                 .set("database_id", entry.id().0)
                 .set("file_id", file.id)
                 .set("sample_ms", running_ms)
                 .set("size_on_disk_bytes", file.size_pages * 8_192);
             if file.is_log() {
-                rows.set("num_of_writes", log.flushes).set("num_of_bytes_written", log.flushed_bytes);
+                rows.set("num_of_writes", log.flushes)
+                    .set("num_of_bytes_written", log.flushed_bytes);
             }
         }
     }
@@ -168,11 +208,19 @@ const VERSION_STORE: &str = "
 fn version_store(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for entry in source.instance()?.databases() {
         let Ok(open) = entry.open() else { continue };
-        let oldest = open.storage.active_transactions().iter().map(|(id, _)| id.0).min();
+        let oldest = open
+            .storage
+            .active_transactions()
+            .iter()
+            .map(|(id, _)| id.0)
+            .min();
         rows.add()
             .set("database_id", entry.id().0)
             .set("pvs_filegroup_id", entry.def().version_store_filegroup)
-            .set("persistent_version_store_size_kb", open.storage.version_bytes() / 1_024)
+            .set(
+                "persistent_version_store_size_kb",
+                open.storage.version_bytes() / 1_024,
+            )
             .set("oldest_active_transaction_id", oldest.unwrap_or(0));
     }
     Ok(())

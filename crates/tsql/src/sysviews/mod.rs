@@ -26,9 +26,9 @@ mod principals;
 mod server;
 mod source;
 
-pub use names::{SystemObject, system_object_by_id, system_object_id, system_objects};
 pub(crate) use define::{Rows, Shape, default_value, parse_type};
 pub(crate) use log::{lsn_text, percent, vlf_parity, vlf_status};
+pub use names::{SystemObject, system_object_by_id, system_object_id, system_objects};
 pub(crate) use source::Source;
 
 use crate::instance::Registry;

@@ -33,11 +33,18 @@ fn find(registry: &Registry, schema: &str, name: &str) -> Option<SystemObject> {
     if let Some(table) = registry.table(&key, name) {
         return Some(table_object(&key, table));
     }
-    if schema_id == SCHEMA_DBO && let Some(table) = registry.table("sys", name) {
-        return name_key(name).starts_with("sys").then(|| table_object("sys", table));
+    if schema_id == SCHEMA_DBO
+        && let Some(table) = registry.table("sys", name)
+    {
+        return name_key(name)
+            .starts_with("sys")
+            .then(|| table_object("sys", table));
     }
     let procedures = matches!(schema_id, SCHEMA_SYS | SCHEMA_DBO);
-    registry.procedure(name).filter(|_| procedures).map(|p| procedure_object(p.name()))
+    registry
+        .procedure(name)
+        .filter(|_| procedures)
+        .map(|p| procedure_object(p.name()))
 }
 
 /// The system object with this id.
@@ -50,9 +57,13 @@ pub fn system_object_by_id(registry: &Registry, id: i32) -> Option<SystemObject>
 
 /// All of them, by name.
 pub fn system_objects(registry: &Registry) -> Vec<SystemObject> {
-    let tables = registry.tables().map(|(schema, table)| table_object(schema, table));
+    let tables = registry
+        .tables()
+        .map(|(schema, table)| table_object(schema, table));
     // DBCC commands are registered like procedures, under names that no object can have.
-    let procedures = registry.procedures().filter(|p| !p.name().starts_with("dbcc "));
+    let procedures = registry
+        .procedures()
+        .filter(|p| !p.name().starts_with("dbcc "));
     let procedures = procedures.map(|p| procedure_object(p.name()));
     let mut list: Vec<SystemObject> = tables.chain(procedures).collect();
     list.sort_by(|a, b| (a.schema_id, &a.name).cmp(&(b.schema_id, &b.name)));
@@ -106,6 +117,8 @@ pub(crate) fn fixed_schema_name(id: i32) -> &'static str {
 fn hashed_id(schema: &str, name: &str) -> i32 {
     const RANGE: u32 = (1 << 30) - 1_000;
     let bytes = schema.bytes().chain([b'.']).chain(name.bytes());
-    let hash = bytes.fold(0x811C_9DC5u32, |h, b| (h ^ u32::from(b.to_ascii_lowercase())).wrapping_mul(0x0100_0193));
+    let hash = bytes.fold(0x811C_9DC5u32, |h, b| {
+        (h ^ u32::from(b.to_ascii_lowercase())).wrapping_mul(0x0100_0193)
+    });
     -1_000 - (hash % RANGE) as i32
 }

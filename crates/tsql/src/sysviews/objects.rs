@@ -2,7 +2,9 @@
 
 use super::define::{Rows, View};
 use super::names::SystemObject;
-use super::source::{ObjectLine, Source, sorted_objects, table_type_object_id, type_description, user_type_id};
+use super::source::{
+    ObjectLine, Source, sorted_objects, table_type_object_id, type_description, user_type_id,
+};
 use crate::error::Result;
 use daruma_catalog::{CounterId, ModuleDef, Object, ObjectKind, SequenceDef, TriggerDef};
 
@@ -42,7 +44,10 @@ const SCHEMAS: &str = "name sysname; schema_id int; principal_id int?";
 fn schemas(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let catalog = source.catalog()?;
     for schema in catalog.schemas() {
-        rows.add().set("name", &schema.name).set("schema_id", schema.id).set("principal_id", schema.principal_id);
+        rows.add()
+            .set("name", &schema.name)
+            .set("schema_id", schema.id)
+            .set("principal_id", schema.principal_id);
     }
     Ok(())
 }
@@ -123,9 +128,15 @@ fn tables(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         object_row(source, line, rows);
         let large = table.def.columns.iter().any(|c| c.data_type.is_large());
         let last_column = table.def.columns.iter().map(|c| c.id).max().unwrap_or(0);
-        rows.set("lob_data_space_id", if large { table.def.filegroup } else { 0 })
-            .set("max_column_id_used", last_column.max(table.def.next_column_id - 1))
-            .set("uses_ansi_nulls", table.def.ansi_nulls);
+        rows.set(
+            "lob_data_space_id",
+            if large { table.def.filegroup } else { 0 },
+        )
+        .set(
+            "max_column_id_used",
+            last_column.max(table.def.next_column_id - 1),
+        )
+        .set("uses_ansi_nulls", table.def.ansi_nulls);
     }
     Ok(())
 }
@@ -148,7 +159,11 @@ fn all_views(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn system_views(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for object in source.system_objects()?.iter().filter(|o| o.type_code == "V ") {
+    for object in source
+        .system_objects()?
+        .iter()
+        .filter(|o| o.type_code == "V ")
+    {
         system_row(source, object, rows)?;
     }
     Ok(())
@@ -207,17 +222,21 @@ const EVENTS: &str = "
 
 fn trigger_events(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     each_trigger(source, |object, trigger| {
-        let events = [(trigger.on_insert, 1, "INSERT"), (trigger.on_update, 2, "UPDATE"), (trigger.on_delete, 3, "DELETE")];
+        let events = [
+            (trigger.on_insert, 1, "INSERT"),
+            (trigger.on_update, 2, "UPDATE"),
+            (trigger.on_delete, 3, "DELETE"),
+        ];
         for (_, number, name) in events.into_iter().filter(|(on, ..)| *on) {
-            rows.add().set("object_id", object.id).set("type", number).set("type_desc", name);
+            rows.add()
+                .set("object_id", object.id)
+                .set("type", number)
+                .set("type_desc", name);
         }
     })
 }
 
-const SYNONYMS: &str = concat!(
-    object_columns!(),
-    "base_object_name nvarchar(1035)?"
-);
+const SYNONYMS: &str = concat!(object_columns!(), "base_object_name nvarchar(1035)?");
 
 fn synonyms(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let catalog = source.catalog()?;
@@ -246,7 +265,11 @@ fn sequences(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             continue;
         };
         object_row(source, line, rows);
-        sequence_columns(def, open.catalog.last_value(CounterId::Sequence(line.id)), rows);
+        sequence_columns(
+            def,
+            open.catalog.last_value(CounterId::Sequence(line.id)),
+            rows,
+        );
     }
     Ok(())
 }
@@ -263,7 +286,17 @@ fn sequence_columns(def: &SequenceDef, last: Option<i128>, rows: &mut Rows<'_>) 
         .set("precision", def.data_type.precision())
         .set("scale", def.data_type.scale())
         .set("current_value", typed(last.unwrap_or(def.start)))
-        .set("is_exhausted", !def.cycle && last.is_some_and(|l| l == if def.increment < 0 { def.minimum } else { def.maximum }));
+        .set(
+            "is_exhausted",
+            !def.cycle
+                && last.is_some_and(|l| {
+                    l == if def.increment < 0 {
+                        def.minimum
+                    } else {
+                        def.maximum
+                    }
+                }),
+        );
     if let Some(last) = last {
         rows.set("last_used_value", typed(last));
     }
@@ -277,7 +310,9 @@ const MODULES: &str = "
 /// The text of a view, procedure, function or trigger.
 pub(crate) fn module_of(object: &Object) -> Option<&ModuleDef> {
     match &object.kind {
-        ObjectKind::View(module) | ObjectKind::Procedure(module) | ObjectKind::Function(module) => Some(module),
+        ObjectKind::View(module) | ObjectKind::Procedure(module) | ObjectKind::Function(module) => {
+            Some(module)
+        }
         ObjectKind::Trigger(trigger) => Some(&trigger.module),
         _ => None,
     }

@@ -46,7 +46,14 @@ fn describe(data_type: DataType) -> OdbcType {
         SmallInt => plain(5, 5, 2, Some(0), Some(10), (52, 38)),
         Int => plain(4, 10, 4, Some(0), Some(10), (56, 38)),
         BigInt => plain(-5, 19, 8, Some(0), Some(10), (63, 108)),
-        Decimal { .. } => plain(3, precision, precision + 2, Some(scale), Some(10), (106, 106)),
+        Decimal { .. } => plain(
+            3,
+            precision,
+            precision + 2,
+            Some(scale),
+            Some(10),
+            (106, 106),
+        ),
         Money => plain(3, 19, 21, Some(4), Some(10), (60, 110)),
         SmallMoney => plain(3, 10, 12, Some(4), Some(10), (122, 110)),
         Real => plain(7, 24, 4, None, Some(2), (59, 109)),
@@ -67,7 +74,10 @@ fn describe(data_type: DataType) -> OdbcType {
         NText => large(-10, 1_073_741_823, 2_147_483_646, 35),
         Image => large(-4, i32::MAX, i32::MAX, 34),
         Xml => large(-152, 0, 0, 0),
-        RowVersion => OdbcType { octets: Some(8), ..plain(-2, 8, 8, None, None, (45, 37)) },
+        RowVersion => OdbcType {
+            octets: Some(8),
+            ..plain(-2, 8, 8, None, None, (45, 37))
+        },
         UniqueIdentifier => plain(-11, 36, 16, None, None, (37, 37)),
         Variant => plain(-150, 8_000, 8_000, None, None, (39, 39)),
         HierarchyId => large(-151, 892, 892, 0),
@@ -75,7 +85,14 @@ fn describe(data_type: DataType) -> OdbcType {
     }
 }
 
-fn plain(number: i32, precision: i32, length: i32, scale: Option<i32>, radix: Option<i32>, old_types: (i32, i32)) -> OdbcType {
+fn plain(
+    number: i32,
+    precision: i32,
+    length: i32,
+    scale: Option<i32>,
+    radix: Option<i32>,
+    old_types: (i32, i32),
+) -> OdbcType {
     OdbcType {
         number,
         number_2: number,
@@ -91,7 +108,14 @@ fn plain(number: i32, precision: i32, length: i32, scale: Option<i32>, radix: Op
     }
 }
 
-fn moment(numbers: (i32, i32, i32), precision: i32, length: i32, scale: Option<i32>, sub: Option<i32>, old_types: (i32, i32)) -> OdbcType {
+fn moment(
+    numbers: (i32, i32, i32),
+    precision: i32,
+    length: i32,
+    scale: Option<i32>,
+    sub: Option<i32>,
+    old_types: (i32, i32),
+) -> OdbcType {
     OdbcType {
         number_2: numbers.1,
         number_old: numbers.2,
@@ -104,11 +128,17 @@ fn moment(numbers: (i32, i32, i32), precision: i32, length: i32, scale: Option<i
 /// Text and bytes: a length of 0 means no limit.
 fn text(number: i32, len: Len, unit: i32, old_types: (i32, i32)) -> OdbcType {
     let size = if len.is_max() { 0 } else { i32::from(len.0) };
-    OdbcType { octets: Some(size * unit), ..plain(number, size, size * unit, None, None, old_types) }
+    OdbcType {
+        octets: Some(size * unit),
+        ..plain(number, size, size * unit, None, None, old_types)
+    }
 }
 
 fn large(number: i32, precision: i32, length: i32, old_type: i32) -> OdbcType {
-    OdbcType { octets: Some(length), ..plain(number, precision, length, None, None, (old_type, old_type)) }
+    OdbcType {
+        octets: Some(length),
+        ..plain(number, precision, length, None, None, (old_type, old_type))
+    }
 }
 
 /// The columns that tables and procedures share.
@@ -131,7 +161,9 @@ const COLUMNS: &str = concat!(
 fn type_name(catalog: &DatabaseCatalog, data_type: DataType, alias: Option<i32>) -> String {
     match alias {
         Some(SYSNAME_ID) => "sysname".to_string(),
-        Some(id) => catalog.type_by_id(id).map_or(data_type.name().to_string(), |t| t.name.clone()),
+        Some(id) => catalog
+            .type_by_id(id)
+            .map_or(data_type.name().to_string(), |t| t.name.clone()),
         None => data_type.name().to_string(),
     }
 }
@@ -150,21 +182,48 @@ fn type_columns(data_type: DataType, nullable: bool, rows: &mut Rows<'_>) {
         .set("SQL_DATETIME_SUB", odbc.datetime_sub)
         .set("CHAR_OCTET_LENGTH", odbc.octets)
         .set("IS_NULLABLE", if nullable { "YES" } else { "NO" })
-        .set("SS_DATA_TYPE", if nullable { odbc.old_types.1 } else { odbc.old_types.0 });
+        .set(
+            "SS_DATA_TYPE",
+            if nullable {
+                odbc.old_types.1
+            } else {
+                odbc.old_types.0
+            },
+        );
 }
 
 fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let catalog = source.catalog()?;
-    let mut owners: HashMap<i32, (i32, String)> =
-        source.tables()?.into_iter().filter(|t| !t.is_type).map(|t| (t.id, (t.schema_id, t.name))).collect();
-    owners.extend(sorted_objects(&catalog).iter().map(|o| (o.id, (o.schema_id, o.name.clone()))));
+    let mut owners: HashMap<i32, (i32, String)> = source
+        .tables()?
+        .into_iter()
+        .filter(|t| !t.is_type)
+        .map(|t| (t.id, (t.schema_id, t.name)))
+        .collect();
+    owners.extend(
+        sorted_objects(&catalog)
+            .iter()
+            .map(|o| (o.id, (o.schema_id, o.name.clone()))),
+    );
     let mut ordinal = (0, 0);
     each_column(source, |object, column, _| {
-        let Some((schema, table)) = owners.get(&object) else { return };
-        ordinal = if ordinal.0 == object { (object, ordinal.1 + 1) } else { (object, 1) };
+        let Some((schema, table)) = owners.get(&object) else {
+            return;
+        };
+        ordinal = if ordinal.0 == object {
+            (object, ordinal.1 + 1)
+        } else {
+            (object, 1)
+        };
         column_row(&catalog, column, rows);
-        rows.set("ORDINAL_POSITION", ordinal.1).set("object_id", object).set("column_id", column.id);
-        rows.set("TABLE_OWNER", catalog.schema(*schema).map_or("dbo", |s| s.name.as_str())).set("TABLE_NAME", table);
+        rows.set("ORDINAL_POSITION", ordinal.1)
+            .set("object_id", object)
+            .set("column_id", column.id);
+        rows.set(
+            "TABLE_OWNER",
+            catalog.schema(*schema).map_or("dbo", |s| s.name.as_str()),
+        )
+        .set("TABLE_NAME", table);
     })?;
     system_columns(source, rows)
 }
@@ -174,7 +233,9 @@ fn column_row(catalog: &DatabaseCatalog, column: &ColumnDef, rows: &mut Rows<'_>
     if column.is_identity {
         name.push_str(" identity");
     }
-    rows.add().set("COLUMN_NAME", &column.name).set("TYPE_NAME", name);
+    rows.add()
+        .set("COLUMN_NAME", &column.name)
+        .set("TYPE_NAME", name);
     type_columns(column.data_type, column.nullable, rows);
     rows.set("COLUMN_DEF", column.default.as_ref().map(|d| &d.definition))
         .set("SS_IS_SPARSE", column.is_sparse)
@@ -183,16 +244,29 @@ fn column_row(catalog: &DatabaseCatalog, column: &ColumnDef, rows: &mut Rows<'_>
 }
 
 fn system_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for object in source.system_objects()?.iter().filter(|o| o.type_code == "V ") {
+    for object in source
+        .system_objects()?
+        .iter()
+        .filter(|o| o.type_code == "V ")
+    {
         let Some(table) = &object.table else { continue };
         for (at, column) in table.columns().iter().enumerate() {
-            let name = if column.data_type == DataType::SYSNAME { "sysname" } else { column.data_type.name() };
-            rows.add().set("COLUMN_NAME", &column.name).set("TYPE_NAME", name);
+            let name = if column.data_type == DataType::SYSNAME {
+                "sysname"
+            } else {
+                column.data_type.name()
+            };
+            rows.add()
+                .set("COLUMN_NAME", &column.name)
+                .set("TYPE_NAME", name);
             type_columns(column.data_type, column.nullable, rows);
             rows.set("ORDINAL_POSITION", at + 1)
                 .set("object_id", object.id)
                 .set("column_id", at + 1)
-                .set("TABLE_OWNER", super::names::fixed_schema_name(object.schema_id))
+                .set(
+                    "TABLE_OWNER",
+                    super::names::fixed_schema_name(object.schema_id),
+                )
                 .set("TABLE_NAME", &object.name);
         }
     }
@@ -208,8 +282,12 @@ const PARAMETERS: &str = concat!(
 fn parameters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let catalog = source.catalog()?;
     for object in sorted_objects(&catalog) {
-        let (ObjectKind::Procedure(module) | ObjectKind::Function(module)) = &object.kind else { continue };
-        let owner = catalog.schema(object.schema_id).map_or("dbo", |s| s.name.as_str());
+        let (ObjectKind::Procedure(module) | ObjectKind::Function(module)) = &object.kind else {
+            continue;
+        };
+        let owner = catalog
+            .schema(object.schema_id)
+            .map_or("dbo", |s| s.name.as_str());
         let place = |rows: &mut Rows<'_>, ordinal: usize, kind: i32| {
             rows.set("ORDINAL_POSITION", ordinal)
                 .set("object_id", object.id)
@@ -217,7 +295,9 @@ fn parameters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("PROCEDURE_NAME", format!("{};1", object.name))
                 .set("COLUMN_TYPE", kind);
         };
-        rows.add().set("COLUMN_NAME", "@RETURN_VALUE").set("TYPE_NAME", "int");
+        rows.add()
+            .set("COLUMN_NAME", "@RETURN_VALUE")
+            .set("TYPE_NAME", "int");
         type_columns(DataType::Int, false, rows);
         place(rows, 0, 5);
         for (at, parameter) in module.parameters.iter().enumerate() {
@@ -229,18 +309,27 @@ fn parameters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn parameter_row(catalog: &DatabaseCatalog, parameter: &ParameterDef, rows: &mut Rows<'_>) {
-    rows.add()
-        .set("COLUMN_NAME", &parameter.name)
-        .set("TYPE_NAME", type_name(catalog, parameter.data_type, parameter.user_type_id));
+    rows.add().set("COLUMN_NAME", &parameter.name).set(
+        "TYPE_NAME",
+        type_name(catalog, parameter.data_type, parameter.user_type_id),
+    );
     type_columns(parameter.data_type, true, rows);
 }
 
 fn system_parameters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let registry = source.instance()?.registry();
-    for object in source.system_objects()?.iter().filter(|o| o.table.is_none()) {
-        let Some(procedure) = registry.procedure(&object.name) else { continue };
+    for object in source
+        .system_objects()?
+        .iter()
+        .filter(|o| o.table.is_none())
+    {
+        let Some(procedure) = registry.procedure(&object.name) else {
+            continue;
+        };
         for (at, parameter) in procedure.parameters().iter().enumerate() {
-            rows.add().set("COLUMN_NAME", parameter.name).set("TYPE_NAME", parameter.data_type.name());
+            rows.add()
+                .set("COLUMN_NAME", parameter.name)
+                .set("TYPE_NAME", parameter.data_type.name());
             type_columns(parameter.data_type, true, rows);
             rows.set("ORDINAL_POSITION", at + 1)
                 .set("object_id", object.id)
@@ -265,12 +354,22 @@ fn datatypes(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         datatype_row(name, *data_type, rows);
         let identity = matches!(
             data_type,
-            DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt | DataType::Decimal { .. }
+            DataType::TinyInt
+                | DataType::SmallInt
+                | DataType::Int
+                | DataType::BigInt
+                | DataType::Decimal { .. }
         );
         if identity {
-            let suffix = if matches!(data_type, DataType::Decimal { .. }) { "() identity" } else { " identity" };
+            let suffix = if matches!(data_type, DataType::Decimal { .. }) {
+                "() identity"
+            } else {
+                " identity"
+            };
             datatype_row(&format!("{name}{suffix}"), *data_type, rows);
-            rows.set("NULLABLE", 0).set("SEARCHABLE", 2).set("AUTO_INCREMENT", 1);
+            rows.set("NULLABLE", 0)
+                .set("SEARCHABLE", 2)
+                .set("AUTO_INCREMENT", 1);
         }
     }
     Ok(())
@@ -279,27 +378,64 @@ fn datatypes(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 fn datatype_row(name: &str, data_type: DataType, rows: &mut Rows<'_>) {
     let odbc = describe(data_type);
     let is_numeric = data_type.is_numeric() && data_type != DataType::Bit;
-    let number = if name.starts_with("numeric") { NUMERIC } else { odbc.number };
+    let number = if name.starts_with("numeric") {
+        NUMERIC
+    } else {
+        odbc.number
+    };
     let exact = data_type.is_exact_numeric() || data_type.is_temporal();
     let (prefix, suffix) = literal_marks(data_type);
     rows.add()
         .set("TYPE_NAME", name)
         .set("DATA_TYPE", number)
-        .set("DATA_TYPE_2", if number == NUMERIC { NUMERIC } else { odbc.number_2 })
-        .set("DATA_TYPE_OLD", if number == NUMERIC { NUMERIC } else { odbc.number_old })
+        .set(
+            "DATA_TYPE_2",
+            if number == NUMERIC {
+                NUMERIC
+            } else {
+                odbc.number_2
+            },
+        )
+        .set(
+            "DATA_TYPE_OLD",
+            if number == NUMERIC {
+                NUMERIC
+            } else {
+                odbc.number_old
+            },
+        )
         .set("PRECISION", odbc.precision)
         .set("LITERAL_PREFIX", prefix)
         .set("LITERAL_SUFFIX", suffix)
         .set("CREATE_PARAMS", create_parameters(data_type, name))
-        .set("NULLABLE", name != "sysname" && data_type != DataType::RowVersion)
+        .set(
+            "NULLABLE",
+            name != "sysname" && data_type != DataType::RowVersion,
+        )
         .set("SEARCHABLE", searchable(data_type))
-        .set("UNSIGNED_ATTRIBUTE", is_numeric.then_some(data_type == DataType::TinyInt))
-        .set("MONEY", matches!(data_type, DataType::Money | DataType::SmallMoney))
+        .set(
+            "UNSIGNED_ATTRIBUTE",
+            is_numeric.then_some(data_type == DataType::TinyInt),
+        )
+        .set(
+            "MONEY",
+            matches!(data_type, DataType::Money | DataType::SmallMoney),
+        )
         .set("AUTO_INCREMENT", is_numeric.then_some(0))
         .set("LOCAL_TYPE_NAME", name)
         .set("MINIMUM_SCALE", exact.then_some(minimum_scale(data_type)))
-        .set("MAXIMUM_SCALE", exact.then_some(i32::from(data_type.scale())))
-        .set("SQL_DATA_TYPE", if number == NUMERIC { NUMERIC } else { odbc.sql_type })
+        .set(
+            "MAXIMUM_SCALE",
+            exact.then_some(i32::from(data_type.scale())),
+        )
+        .set(
+            "SQL_DATA_TYPE",
+            if number == NUMERIC {
+                NUMERIC
+            } else {
+                odbc.sql_type
+            },
+        )
         .set("SQL_DATETIME_SUB", odbc.datetime_sub)
         .set("NUM_PREC_RADIX", odbc.radix)
         .set("USERTYPE", 0)
@@ -312,7 +448,9 @@ fn literal_marks(data_type: DataType) -> (Option<&'static str>, Option<&'static 
         DataType::Money | DataType::SmallMoney => (Some("$"), None),
         t if t.is_unicode() => (Some("N'"), Some("'")),
         t if t.is_binary() => (Some("0x"), None),
-        t if t.is_character() || t.is_temporal() || t == DataType::UniqueIdentifier => (Some("'"), Some("'")),
+        t if t.is_character() || t.is_temporal() || t == DataType::UniqueIdentifier => {
+            (Some("'"), Some("'"))
+        }
         _ => (None, None),
     }
 }

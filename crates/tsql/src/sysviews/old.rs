@@ -17,17 +17,42 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("sysdatabases", SYSDATABASES, sysdatabases),
     View::sys("sysusers", SYSUSERS, sysusers),
     View::sys("sysindexes", SYSINDEXES, sysindexes),
-    View::sys("sysindexkeys", "id int; indid smallint; colid smallint; keyno smallint?", sysindexkeys),
+    View::sys(
+        "sysindexkeys",
+        "id int; indid smallint; colid smallint; keyno smallint?",
+        sysindexkeys,
+    ),
     View::sys("systypes", SYSTYPES, systypes),
     View::sys("sysfiles", SYSFILES, sysfiles),
     View::sys("sysaltfiles", SYSALTFILES, sysaltfiles),
-    View::sys("sysfilegroups", "groupid smallint?; allocpolicy smallint; status int?; groupname sysname", sysfilegroups),
+    View::sys(
+        "sysfilegroups",
+        "groupid smallint?; allocpolicy smallint; status int?; groupname sysname",
+        sysfilegroups,
+    ),
     View::sys("syscomments", SYSCOMMENTS, syscomments),
-    View::sys("sysforeignkeys", "constid int; fkeyid int?; rkeyid int?; fkey smallint?; rkey smallint?; keyno smallint?", sysforeignkeys),
-    View::sys("sysconfigures", "value int?; config int; comment nvarchar(255); status smallint?", sysconfigures),
-    View::sys("syscurconfigs", "value int?; config smallint; comment nvarchar(255); status smallint?", sysconfigures),
+    View::sys(
+        "sysforeignkeys",
+        "constid int; fkeyid int?; rkeyid int?; fkey smallint?; rkey smallint?; keyno smallint?",
+        sysforeignkeys,
+    ),
+    View::sys(
+        "sysconfigures",
+        "value int?; config int; comment nvarchar(255); status smallint?",
+        sysconfigures,
+    ),
+    View::sys(
+        "syscurconfigs",
+        "value int?; config smallint; comment nvarchar(255); status smallint?",
+        sysconfigures,
+    ),
     View::sys("syslogins", SYSLOGINS, syslogins),
-    View::new("dbo", "spt_values", "name nvarchar(35)?; number int; type nchar(3); low int?; high int?; status int? = 0", spt_values),
+    View::new(
+        "dbo",
+        "spt_values",
+        "name nvarchar(35)?; number int; type nchar(3); low int?; high int?; status int? = 0",
+        spt_values,
+    ),
 ];
 
 const SYSOBJECTS: &str = "
@@ -55,7 +80,11 @@ fn sysobjects(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("refdate", source.time(line.created_utc));
     }
     for object in source.system_objects()? {
-        rows.add().set("name", &object.name).set("id", object.id).set("xtype", object.type_code).set("uid", object.schema_id);
+        rows.add()
+            .set("name", &object.name)
+            .set("id", object.id)
+            .set("xtype", object.type_code)
+            .set("uid", object.schema_id);
         rows.set("type", object.type_code).set("category", 2);
     }
     Ok(())
@@ -71,9 +100,12 @@ const SYSCOLUMNS: &str = "
 fn syscolumns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     each_column(source, |object, column, _| {
         let data_type = column.data_type;
-        let shown_length = data_type.declared_len().map_or(i32::from(data_type.precision()), |len| {
-            if len.is_max() { -1 } else { i32::from(len.0) }
-        });
+        let shown_length =
+            data_type
+                .declared_len()
+                .map_or(i32::from(data_type.precision()), |len| {
+                    if len.is_max() { -1 } else { i32::from(len.0) }
+                });
         rows.add()
             .set("name", &column.name)
             .set("id", object)
@@ -86,15 +118,28 @@ fn syscolumns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("colstat", column.is_identity)
             .set("cdefault", column.default.as_ref().map_or(0, |d| d.id))
             .set("colorder", column.id)
-            .set("status", if column.is_identity { 0x80 } else { 0 } + if column.nullable { 8 } else { 0 })
+            .set(
+                "status",
+                if column.is_identity { 0x80 } else { 0 } + if column.nullable { 8 } else { 0 },
+            )
             .set("type", data_type.system_type_id())
             .set("usertype", user_type_id(data_type, column.user_type_id))
             .set("prec", shown_length)
-            .set("scale", data_type.is_numeric().then_some(i32::from(data_type.scale())))
+            .set(
+                "scale",
+                data_type
+                    .is_numeric()
+                    .then_some(i32::from(data_type.scale())),
+            )
             .set("iscomputed", column.computed.is_some())
             .set("isnullable", column.nullable)
             .set("collation", collation_name(data_type, column.collation))
-            .set("tdscollation", data_type.is_character().then(|| column.collation.wire_bytes().to_vec()));
+            .set(
+                "tdscollation",
+                data_type
+                    .is_character()
+                    .then(|| column.collation.wire_bytes().to_vec()),
+            );
     })
 }
 
@@ -125,11 +170,18 @@ const SYSUSERS: &str = "
     isaliased int? = 0; issqlrole int?; isapprole int? = 0";
 
 fn sysusers(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    const FIXED: [(i32, &str, bool); 5] =
-        [(0, "public", true), (1, "dbo", false), (2, "guest", false), (3, "INFORMATION_SCHEMA", false), (4, "sys", false)];
+    const FIXED: [(i32, &str, bool); 5] = [
+        (0, "public", true),
+        (1, "dbo", false),
+        (2, "guest", false),
+        (3, "INFORMATION_SCHEMA", false),
+        (4, "sys", false),
+    ];
     let created = source.entry()?.def().created_utc;
     let catalog = source.catalog()?;
-    let stored = catalog.principals().map(|p| (p.id, p.name.as_str(), p.is_role));
+    let stored = catalog
+        .principals()
+        .map(|p| (p.id, p.name.as_str(), p.is_role));
     let roles = FIXED_ROLES.iter().map(|(id, name)| (*id, *name, true));
     for (id, name, is_role) in FIXED.into_iter().chain(stored).chain(roles) {
         rows.add()
@@ -188,7 +240,11 @@ fn sysindexkeys(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for table in source.tables()? {
         for index in &table.def.indexes {
             for (at, key) in index.key.iter().enumerate() {
-                rows.add().set("id", table.id).set("indid", index.id).set("colid", key.column_id).set("keyno", at + 1);
+                rows.add()
+                    .set("id", table.id)
+                    .set("indid", index.id)
+                    .set("colid", key.column_id)
+                    .set("keyno", at + 1);
             }
         }
     }
@@ -207,7 +263,16 @@ fn systypes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         (*name, *t, system, user, 4, *name != "sysname")
     });
     let aliases = catalog.types().filter(|t| t.table.is_none());
-    let aliases = aliases.map(|t| (t.name.as_str(), t.data_type, t.data_type.system_type_id(), t.id, t.schema_id, t.nullable));
+    let aliases = aliases.map(|t| {
+        (
+            t.name.as_str(),
+            t.data_type,
+            t.data_type.system_type_id(),
+            t.id,
+            t.schema_id,
+            t.nullable,
+        )
+    });
     for (name, data_type, system, user, schema, nullable) in built_in.chain(aliases) {
         rows.add()
             .set("name", name)
@@ -219,7 +284,10 @@ fn systypes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("xscale", data_type.scale())
             .set("uid", schema)
             .set("usertype", user)
-            .set("variable", matches!(data_type.name(), "varchar" | "nvarchar" | "varbinary"))
+            .set(
+                "variable",
+                matches!(data_type.name(), "varchar" | "nvarchar" | "varbinary"),
+            )
             .set("allownulls", nullable)
             .set("type", system)
             .set("prec", data_type.precision())
@@ -242,13 +310,18 @@ fn sysfiles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn sysaltfiles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    source.instance()?.databases().iter().for_each(|entry| file_rows(entry, rows));
+    source
+        .instance()?
+        .databases()
+        .iter()
+        .for_each(|entry| file_rows(entry, rows));
     Ok(())
 }
 
 fn file_rows(entry: &crate::instance::DatabaseEntry, rows: &mut Rows<'_>) {
     for file in files_of(entry) {
-        let status = 2 + if file.is_log() { 0x40 } else { 0 } + if file.percent { 0x10_0000 } else { 0 };
+        let status =
+            2 + if file.is_log() { 0x40 } else { 0 } + if file.percent { 0x10_0000 } else { 0 };
         rows.add()
             .set("fileid", file.id)
             .set("groupid", file.filegroup)
@@ -265,7 +338,10 @@ fn file_rows(entry: &crate::instance::DatabaseEntry, rows: &mut Rows<'_>) {
 fn sysfilegroups(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for group in &source.entry()?.def().filegroups {
         let status = if group.is_default { 0x10 } else { 0 } + if group.read_only { 8 } else { 0 };
-        rows.add().set("groupid", group.id).set("status", status).set("groupname", &group.name);
+        rows.add()
+            .set("groupid", group.id)
+            .set("status", status)
+            .set("groupname", &group.name);
     }
     Ok(())
 }
@@ -277,15 +353,31 @@ const SYSCOMMENTS: &str = "
 /// Long texts continue in further rows.
 fn syscomments(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for object in sorted_objects(&*source.catalog()?) {
-        let Some(module) = module_of(&object) else { continue };
+        let Some(module) = module_of(&object) else {
+            continue;
+        };
         let characters: Vec<char> = module.definition.chars().collect();
         for (at, part) in characters.chunks(4_000).enumerate() {
-            rows.add().set("id", object.id).set("colid", at + 1).set("text", part.iter().collect::<String>());
+            rows.add()
+                .set("id", object.id)
+                .set("colid", at + 1)
+                .set("text", part.iter().collect::<String>());
         }
     }
     for table in source.tables()? {
-        let defaults = table.def.columns.iter().filter_map(|c| c.default.as_ref()).map(|d| (d.id, &d.definition));
-        for (id, text) in table.def.checks.iter().map(|c| (c.id, &c.definition)).chain(defaults) {
+        let defaults = table
+            .def
+            .columns
+            .iter()
+            .filter_map(|c| c.default.as_ref())
+            .map(|d| (d.id, &d.definition));
+        for (id, text) in table
+            .def
+            .checks
+            .iter()
+            .map(|c| (c.id, &c.definition))
+            .chain(defaults)
+        {
             rows.add().set("id", id).set("colid", 1).set("text", text);
         }
     }
@@ -294,7 +386,9 @@ fn syscomments(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 fn sysforeignkeys(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for object in sorted_objects(&*source.catalog()?) {
-        let ObjectKind::Table(def) = &object.kind else { continue };
+        let ObjectKind::Table(def) = &object.kind else {
+            continue;
+        };
         for key in &def.foreign_keys {
             for (at, (from, to)) in key.columns.iter().zip(&key.referenced_columns).enumerate() {
                 rows.add()
@@ -314,7 +408,11 @@ fn sysconfigures(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for option in OPTIONS {
         let value = source.instance()?.configuration.in_use(option.name);
         let status = i32::from(option.is_dynamic) + 2 * i32::from(option.is_advanced);
-        rows.add().set("value", value).set("config", option.id).set("comment", option.name).set("status", status);
+        rows.add()
+            .set("value", value)
+            .set("config", option.id)
+            .set("comment", option.name)
+            .set("status", status);
     }
     Ok(())
 }

@@ -10,13 +10,24 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("sql_logins", SQL_LOGINS, sql_logins),
     View::sys("server_role_members", ROLE_MEMBERS, server_role_members),
     View::sys("server_permissions", PERMISSIONS, server_permissions),
-    View::sys("database_principals", DATABASE_PRINCIPALS, database_principals),
+    View::sys(
+        "database_principals",
+        DATABASE_PRINCIPALS,
+        database_principals,
+    ),
     View::sys("database_role_members", ROLE_MEMBERS, database_role_members),
     View::sys("database_permissions", PERMISSIONS, database_permissions),
     View::sys("login_token", TOKENS, login_token),
     View::sys("user_token", TOKENS, user_token),
-    View::empty("credentials", "credential_id int; name sysname; credential_identity nvarchar(4000)?; create_date datetime; modify_date datetime; target_type nvarchar(100)?; target_id int?"),
-    View::sys("linked_logins", "server_id int; local_principal_id int?; uses_self_credential bit; remote_name sysname?; modify_date datetime", nothing),
+    View::empty(
+        "credentials",
+        "credential_id int; name sysname; credential_identity nvarchar(4000)?; create_date datetime; modify_date datetime; target_type nvarchar(100)?; target_id int?",
+    ),
+    View::sys(
+        "linked_logins",
+        "server_id int; local_principal_id int?; uses_self_credential bit; remote_name sysname?; modify_date datetime",
+        nothing,
+    ),
 ];
 
 const SERVER_ROLES: &[(i32, &str)] = &[
@@ -75,7 +86,12 @@ fn server_principals(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn sql_logins(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    source.instance()?.logins.all().iter().for_each(|login| login_row(source, login, rows));
+    source
+        .instance()?
+        .logins
+        .all()
+        .iter()
+        .for_each(|login| login_row(source, login, rows));
     Ok(())
 }
 
@@ -100,7 +116,9 @@ fn server_role_members(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             named || (login.id == 1 && *id == 3)
         });
         for (id, _) in roles {
-            rows.add().set("role_principal_id", *id).set("member_principal_id", login.id);
+            rows.add()
+                .set("role_principal_id", *id)
+                .set("member_principal_id", login.id);
         }
     }
     Ok(())
@@ -130,40 +148,73 @@ const DATABASE_PRINCIPALS: &str = "
     default_language_lcid int?; allow_encrypted_value_modifications bit; tenant_id uniqueidentifier?";
 
 fn database_principals(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    const USERS: [(i32, &str, Option<&str>); 4] =
-        [(1, "dbo", Some("dbo")), (2, "guest", Some("guest")), (3, "INFORMATION_SCHEMA", None), (4, "sys", None)];
+    const USERS: [(i32, &str, Option<&str>); 4] = [
+        (1, "dbo", Some("dbo")),
+        (2, "guest", Some("guest")),
+        (3, "INFORMATION_SCHEMA", None),
+        (4, "sys", None),
+    ];
     let created = source.entry()?.def().created_utc;
     let dates = |rows: &mut Rows<'_>, at| {
-        rows.set("create_date", source.time(at)).set("modify_date", source.time(at));
+        rows.set("create_date", source.time(at))
+            .set("modify_date", source.time(at));
     };
-    rows.add().set("name", "public").set("principal_id", 0).set("type", "R").set("type_desc", "DATABASE_ROLE");
+    rows.add()
+        .set("name", "public")
+        .set("principal_id", 0)
+        .set("type", "R")
+        .set("type_desc", "DATABASE_ROLE");
     rows.set("owning_principal_id", 1);
     dates(rows, created);
     for (id, name, schema) in USERS {
-        rows.add().set("name", name).set("principal_id", id).set("type", "S").set("type_desc", "SQL_USER");
+        rows.add()
+            .set("name", name)
+            .set("principal_id", id)
+            .set("type", "S")
+            .set("type_desc", "SQL_USER");
         rows.set("default_schema_name", schema);
         dates(rows, created);
         if id == 1 {
-            rows.set("sid", vec![1]).set("authentication_type", 1).set("authentication_type_desc", "INSTANCE");
+            rows.set("sid", vec![1])
+                .set("authentication_type", 1)
+                .set("authentication_type_desc", "INSTANCE");
         }
     }
     for def in source.catalog()?.principals() {
-        let (code, description) = if def.is_role { ("R", "DATABASE_ROLE") } else { ("S", "SQL_USER") };
-        rows.add().set("name", &def.name).set("principal_id", def.id).set("type", code).set("type_desc", description);
+        let (code, description) = if def.is_role {
+            ("R", "DATABASE_ROLE")
+        } else {
+            ("S", "SQL_USER")
+        };
+        rows.add()
+            .set("name", &def.name)
+            .set("principal_id", def.id)
+            .set("type", code)
+            .set("type_desc", description);
         dates(rows, def.created_utc);
         if def.is_role {
             rows.set("owning_principal_id", 1);
             continue;
         }
         rows.set("default_schema_name", &def.default_schema);
-        let login = def.login.as_ref().and_then(|name| source.instance().ok()?.logins.get(name));
+        let login = def
+            .login
+            .as_ref()
+            .and_then(|name| source.instance().ok()?.logins.get(name));
         if let Some(login) = login {
-            rows.set("sid", login.sid.clone()).set("authentication_type", 1).set("authentication_type_desc", "INSTANCE");
+            rows.set("sid", login.sid.clone())
+                .set("authentication_type", 1)
+                .set("authentication_type_desc", "INSTANCE");
         }
     }
     for (id, name) in FIXED_ROLES {
-        rows.add().set("name", *name).set("principal_id", *id).set("type", "R").set("type_desc", "DATABASE_ROLE");
-        rows.set("owning_principal_id", 1).set("is_fixed_role", true);
+        rows.add()
+            .set("name", *name)
+            .set("principal_id", *id)
+            .set("type", "R")
+            .set("type_desc", "DATABASE_ROLE");
+        rows.set("owning_principal_id", 1)
+            .set("is_fixed_role", true);
         dates(rows, created);
     }
     Ok(())
@@ -171,17 +222,30 @@ fn database_principals(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 fn database_role_members(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let catalog = source.catalog()?;
-    rows.add().set("role_principal_id", 16_384).set("member_principal_id", 1);
+    rows.add()
+        .set("role_principal_id", 16_384)
+        .set("member_principal_id", 1);
     for role in catalog.principals().filter(|p| p.is_role) {
-        for member in role.members.iter().filter_map(|name| catalog.principal_named(name)) {
-            rows.add().set("role_principal_id", role.id).set("member_principal_id", member.id);
+        for member in role
+            .members
+            .iter()
+            .filter_map(|name| catalog.principal_named(name))
+        {
+            rows.add()
+                .set("role_principal_id", role.id)
+                .set("member_principal_id", member.id);
         }
     }
     Ok(())
 }
 
 fn database_permissions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let users = source.catalog()?.principals().filter(|p| !p.is_role).map(|p| p.id).collect::<Vec<_>>();
+    let users = source
+        .catalog()?
+        .principals()
+        .filter(|p| !p.is_role)
+        .map(|p| p.id)
+        .collect::<Vec<_>>();
     for id in std::iter::once(1).chain(users) {
         rows.add()
             .set("class_desc", "DATABASE")
@@ -195,14 +259,25 @@ fn database_permissions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> 
 const TOKENS: &str = "principal_id int?; sid varbinary(85)?; name nvarchar(128)?; type nvarchar(128)?; usage nvarchar(128)? = GRANT OR DENY";
 
 fn login_token(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let name = source.host.session_entry().map_or("sa", |s| s.login.login.as_str());
+    let name = source
+        .host
+        .session_entry()
+        .map_or("sa", |s| s.login.login.as_str());
     if let Some(login) = source.instance()?.logins.get(name) {
-        rows.add().set("principal_id", login.id).set("sid", login.sid.clone()).set("name", &login.name).set("type", "SQL LOGIN");
+        rows.add()
+            .set("principal_id", login.id)
+            .set("sid", login.sid.clone())
+            .set("name", &login.name)
+            .set("type", "SQL LOGIN");
     }
     Ok(())
 }
 
 fn user_token(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    rows.add().set("principal_id", 1).set("sid", vec![1]).set("name", "dbo").set("type", "SQL USER");
+    rows.add()
+        .set("principal_id", 1)
+        .set("sid", vec![1])
+        .set("name", "dbo")
+        .set("type", "SQL USER");
     Ok(())
 }

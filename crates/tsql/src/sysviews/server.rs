@@ -17,8 +17,17 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("sysservers", SYSSERVERS, sysservers),
     View::sys("endpoints", ENDPOINTS, endpoints),
     View::sys("tcp_endpoints", TCP_ENDPOINTS, tcp_endpoints),
-    View::sys("time_zone_info", "name sysname; current_utc_offset nvarchar(6); is_currently_dst bit", time_zones),
-    View::function("fn_helpcollations", (0, 0), "name sysname; description nvarchar(1000)", collations),
+    View::sys(
+        "time_zone_info",
+        "name sysname; current_utc_offset nvarchar(6); is_currently_dst bit",
+        time_zones,
+    ),
+    View::function(
+        "fn_helpcollations",
+        (0, 0),
+        "name sysname; description nvarchar(1000)",
+        collations,
+    ),
     View::sys("dm_os_wait_stats", WAITS, waits),
     View::sys("dm_os_performance_counters", COUNTERS, counters),
     View::sys("dm_os_host_info", HOST, host),
@@ -37,7 +46,9 @@ const CONFIGURATIONS: &str = "
 fn configurations(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let configuration = &source.instance()?.configuration;
     for option in OPTIONS {
-        let Some(values) = configuration.get(option.name) else { continue };
+        let Some(values) = configuration.get(option.name) else {
+            continue;
+        };
         rows.add()
             .set("configuration_id", option.id)
             .set("name", option.name)
@@ -76,9 +87,18 @@ fn languages(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         .set("upgrade", 0)
         .set("name", "us_english")
         .set("alias", "English")
-        .set("months", "January,February,March,April,May,June,July,August,September,October,November,December")
-        .set("shortmonths", "Jan,Feb,Mar,Apr,May,Jun,Jul,Aug,Sep,Oct,Nov,Dec")
-        .set("days", "Monday,Tuesday,Wednesday,Thursday,Friday,Saturday,Sunday")
+        .set(
+            "months",
+            "January,February,March,April,May,June,July,August,September,October,November,December",
+        )
+        .set(
+            "shortmonths",
+            "Jan,Feb,Mar,Apr,May,Jun,Jul,Aug,Sep,Oct,Nov,Dec",
+        )
+        .set(
+            "days",
+            "Monday,Tuesday,Wednesday,Thursday,Friday,Saturday,Sunday",
+        )
         .set("lcid", 1_033)
         .set("msglangid", 1_033);
     Ok(())
@@ -93,13 +113,19 @@ fn charsets(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         .set("type", 1_001)
         .set("id", 1)
         .set("name", "iso_1")
-        .set("description", "ISO 8859-1 (Latin-1), Western European 8-bit character set.");
+        .set(
+            "description",
+            "ISO 8859-1 (Latin-1), Western European 8-bit character set.",
+        );
     rows.add()
         .set("type", 2_001)
         .set("id", 52)
         .set("csid", 1)
         .set("name", "nocase_iso")
-        .set("description", "Case-insensitive dictionary sort order for Western European languages.");
+        .set(
+            "description",
+            "Case-insensitive dictionary sort order for Western European languages.",
+        );
     Ok(())
 }
 
@@ -114,7 +140,10 @@ const SERVERS: &str = "
 fn servers(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let instance = source.instance()?;
     let name = &instance.options().server_name;
-    rows.add().set("name", name).set("data_source", name).set("modify_date", source.time(instance.started_utc()));
+    rows.add()
+        .set("name", name)
+        .set("data_source", name)
+        .set("modify_date", source.time(instance.started_utc()));
     Ok(())
 }
 
@@ -150,7 +179,9 @@ const TCP_ENDPOINTS: &str = concat!(
 );
 
 fn endpoints(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    rows.add().set("name", "TSQL Default TCP").set("endpoint_id", 4);
+    rows.add()
+        .set("name", "TSQL Default TCP")
+        .set("endpoint_id", 4);
     Ok(())
 }
 
@@ -159,13 +190,17 @@ fn tcp_endpoints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn time_zones(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    rows.add().set("name", "UTC").set("current_utc_offset", "+00:00");
+    rows.add()
+        .set("name", "UTC")
+        .set("current_utc_offset", "+00:00");
     Ok(())
 }
 
 fn collations(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for (id, name) in all_names() {
-        rows.add().set("name", name).set("description", id.description());
+        rows.add()
+            .set("name", name)
+            .set("description", id.description());
     }
     Ok(())
 }
@@ -215,28 +250,108 @@ impl CounterRows<'_, '_> {
 fn counters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let instance = source.instance()?;
     let mut out = CounterRows { rows };
-    out.add("General Statistics", "User Connections", "", instance.sessions.count() as u64, RAW);
-    let open_transactions = instance.sessions.all().iter().filter(|s| s.activity.lock().open_transactions > 0).count();
-    out.add("Transactions", "Transactions", "", open_transactions as u64, RAW);
-    let processes = instance.sessions.all().iter().filter(|s| instance.engine().blocked_by(&s.owner).is_some()).count();
-    out.add("General Statistics", "Processes blocked", "", processes as u64, RAW);
+    out.add(
+        "General Statistics",
+        "User Connections",
+        "",
+        instance.sessions.count() as u64,
+        RAW,
+    );
+    let open_transactions = instance
+        .sessions
+        .all()
+        .iter()
+        .filter(|s| s.activity.lock().open_transactions > 0)
+        .count();
+    out.add(
+        "Transactions",
+        "Transactions",
+        "",
+        open_transactions as u64,
+        RAW,
+    );
+    let processes = instance
+        .sessions
+        .all()
+        .iter()
+        .filter(|s| instance.engine().blocked_by(&s.owner).is_some())
+        .count();
+    out.add(
+        "General Statistics",
+        "Processes blocked",
+        "",
+        processes as u64,
+        RAW,
+    );
     for entry in instance.databases() {
         let Ok(open) = entry.open() else { continue };
         let name = entry.name();
         let log = open.storage.log_stats();
         let kilobytes = |pages: u64| pages * 8;
-        let data_pages: u64 = files_of(&entry).iter().filter(|f| !f.is_log()).map(|f| f.size_pages).sum();
+        let data_pages: u64 = files_of(&entry)
+            .iter()
+            .filter(|f| !f.is_log())
+            .map(|f| f.size_pages)
+            .sum();
         let active = open.storage.active_transactions().len() as u64;
-        out.add("Databases", "Data File(s) Size (KB)", &name, kilobytes(data_pages), RAW);
-        out.add("Databases", "Log File(s) Size (KB)", &name, log.size_bytes / 1_024, RAW);
-        out.add("Databases", "Log File(s) Used Size (KB)", &name, log.used_bytes / 1_024, RAW);
-        out.add("Databases", "Percent Log Used", &name, log.used_bytes * 100 / log.size_bytes.max(1), RAW);
+        out.add(
+            "Databases",
+            "Data File(s) Size (KB)",
+            &name,
+            kilobytes(data_pages),
+            RAW,
+        );
+        out.add(
+            "Databases",
+            "Log File(s) Size (KB)",
+            &name,
+            log.size_bytes / 1_024,
+            RAW,
+        );
+        out.add(
+            "Databases",
+            "Log File(s) Used Size (KB)",
+            &name,
+            log.used_bytes / 1_024,
+            RAW,
+        );
+        out.add(
+            "Databases",
+            "Percent Log Used",
+            &name,
+            log.used_bytes * 100 / log.size_bytes.max(1),
+            RAW,
+        );
         out.add("Databases", "Active Transactions", &name, active, RAW);
-        out.add("Databases", "Log Flushes/sec", &name, log.flushes, PER_SECOND);
-        out.add("Databases", "Log Bytes Flushed/sec", &name, log.flushed_bytes, PER_SECOND);
+        out.add(
+            "Databases",
+            "Log Flushes/sec",
+            &name,
+            log.flushes,
+            PER_SECOND,
+        );
+        out.add(
+            "Databases",
+            "Log Bytes Flushed/sec",
+            &name,
+            log.flushed_bytes,
+            PER_SECOND,
+        );
     }
-    for stat in instance.engine().waits().stats().iter().filter(|s| s.kind.name().starts_with("LCK_M_")) {
-        out.add("Locks", "Lock Waits/sec", stat.kind.name(), stat.count, PER_SECOND);
+    for stat in instance
+        .engine()
+        .waits()
+        .stats()
+        .iter()
+        .filter(|s| s.kind.name().starts_with("LCK_M_"))
+    {
+        out.add(
+            "Locks",
+            "Lock Waits/sec",
+            stat.kind.name(),
+            stat.count,
+            PER_SECOND,
+        );
     }
     Ok(())
 }
@@ -248,7 +363,10 @@ const HOST: &str = "
 fn host(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     rows.add()
         .set("host_platform", platform())
-        .set("host_distribution", &source.instance()?.options().host_description)
+        .set(
+            "host_distribution",
+            &source.instance()?.options().host_description,
+        )
         .set("host_architecture", architecture());
     Ok(())
 }
@@ -317,8 +435,14 @@ const SERVICES: &str = "
 
 fn services(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     rows.add()
-        .set("servicename", format!("SQL Server (MSSQLSERVER) {PRODUCT_VERSION}"))
-        .set("last_startup_time", source.time(source.instance()?.started_utc()));
+        .set(
+            "servicename",
+            format!("SQL Server (MSSQLSERVER) {PRODUCT_VERSION}"),
+        )
+        .set(
+            "last_startup_time",
+            source.time(source.instance()?.started_utc()),
+        );
     Ok(())
 }
 

@@ -1,14 +1,15 @@
 //! What views are made from: the host, the database they are seen from, and lists that several views share.
 
-use super::names::{SystemObject, system_objects};
 use super::define::Cell;
+use super::names::{SystemObject, system_objects};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::instance::{DatabaseEntry, Instance, OpenDatabase, TEMPDB};
 use crate::messages;
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    ConstraintKind, DatabaseCatalog, Object, ObjectKind, SCHEMA_DBO, SCHEMA_SYS, TableDef, constraints_of,
+    ConstraintKind, DatabaseCatalog, Object, ObjectKind, SCHEMA_DBO, SCHEMA_SYS, TableDef,
+    constraints_of,
 };
 use daruma_value::temporal::{DAYS_TO_1900, Moment, TICKS_PER_DAY};
 use daruma_value::{DataType, Value};
@@ -52,11 +53,18 @@ pub(crate) struct ObjectLine {
 
 impl<'a> Source<'a> {
     pub fn new(host: &'a dyn Host, database: DatabaseId, arguments: &'a [Value]) -> Source<'a> {
-        Source { host, database, arguments, offset_minutes: host.now().1 }
+        Source {
+            host,
+            database,
+            arguments,
+            offset_minutes: host.now().1,
+        }
     }
 
     pub fn instance(&self) -> Result<&'a Arc<Instance>> {
-        self.host.instance().ok_or_else(|| SqlError::new(208, 16, 1, "There is no server to look at."))
+        self.host
+            .instance()
+            .ok_or_else(|| SqlError::new(208, 16, 1, "There is no server to look at."))
     }
 
     /// Definitions of the database the view is seen from.
@@ -81,7 +89,10 @@ impl<'a> Source<'a> {
         };
         let all = self.instance()?.databases();
         let matches = |id: i64| wanted.is_none_or(|w| w == Some(id));
-        Ok(all.into_iter().filter(|d| matches(i64::from(d.id().0))).collect())
+        Ok(all
+            .into_iter()
+            .filter(|d| matches(i64::from(d.id().0)))
+            .collect())
     }
 
     pub fn integer_argument(&self, position: usize) -> Option<i64> {
@@ -113,7 +124,10 @@ impl<'a> Source<'a> {
     /// Tables of the database: users', temporary ones in tempdb, and those behind table types.
     pub fn tables(&self) -> Result<Vec<Table>> {
         let catalog = self.catalog()?;
-        let mut list: Vec<Table> = sorted_objects(&catalog).iter().filter_map(|o| user_table(o)).collect();
+        let mut list: Vec<Table> = sorted_objects(&catalog)
+            .iter()
+            .filter_map(|o| user_table(o))
+            .collect();
         if self.database == TEMPDB {
             list.extend(self.temporary_tables()?);
         }
@@ -216,7 +230,12 @@ fn table_lines(table: &Table, list: &mut Vec<ObjectLine>) {
         modified_utc: table.modified_utc,
         is_ms_shipped: false,
     };
-    list.push(line(table.id, table.name.clone(), 0, if table.is_type { "TT" } else { "U " }));
+    list.push(line(
+        table.id,
+        table.name.clone(),
+        0,
+        if table.is_type { "TT" } else { "U " },
+    ));
     for (constraint, name) in constraints_of(table.id, &table.def) {
         let code = match constraint.kind {
             ConstraintKind::PrimaryKey => "PK",
