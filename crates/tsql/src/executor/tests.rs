@@ -189,6 +189,29 @@ fn top_over_an_index_is_the_start_of_the_sort() {
 }
 
 #[test]
+fn a_fixed_column_needs_no_sort() {
+    let host = host();
+    let plan = |sql: &str| {
+        let batch = daruma_syntax::parse_batch(sql, &daruma_syntax::ParseOptions::default())
+            .expect("parse");
+        match &batch[0].kind {
+            daruma_syntax::ast::StatementKind::Select(query) => super::prepare_select(query, &host)
+                .expect("plan")
+                .show_text()
+                .join("\n"),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!plan("SELECT TOP 5 id, k FROM b WHERE k = 3 ORDER BY k, id").contains("Sort"));
+    assert!(!plan("SELECT id, COUNT(*) FROM b WHERE id = 3 GROUP BY id").contains("Hash"));
+    let by_key = rows(&host, "SELECT id FROM b WHERE k = 33 ORDER BY k, id");
+    assert_eq!(
+        by_key,
+        rows(&host, "SELECT id FROM b WHERE k + 0 = 33 ORDER BY id")
+    );
+}
+
+#[test]
 fn a_cancelled_query_ends() {
     let host = host();
     host.cancel().set(CancelReason::Attention);

@@ -587,7 +587,8 @@ fn ordered(
     if path.parts.iter().any(|p| matches!(p, Part::List(_))) {
         return None;
     }
-    let mut keys = access.key.iter().skip(path.parts.len()).peekable();
+    let whole = order_key(scan, access);
+    let mut keys = whole.iter().skip(path.parts.len());
     let mut backward: Option<bool> = None;
     let fixed: Vec<ColId> = access
         .key
@@ -602,7 +603,9 @@ fn ordered(
         let key = match keys.next() {
             Some(key) => key,
             // All key columns of a unique index passed: nothing left to order.
-            None if access.def.unique => return Some(backward.unwrap_or(false)),
+            None if access.def.unique || unique_by_locator(scan, access) => {
+                return Some(backward.unwrap_or(false));
+            }
             None => return None,
         };
         if scan.columns.get(key.ordinal) != Some(id) {
@@ -616,6 +619,25 @@ fn ordered(
     Some(backward.unwrap_or(false))
 }
 
+/// Does the clustered key at the end make the entries unique? The row number of a heap is no column.
+fn unique_by_locator(scan: &TableScan, access: &IndexAccess) -> bool {
+    let primary = scan.access.primary();
+    !access.is_primary() && primary.def.unique && !primary.key.is_empty()
+}
+
+/// Columns by which an index is ordered: its key, and the clustered key that ends it when it is not unique.
+fn order_key<'a>(
+    scan: &'a TableScan,
+    access: &'a IndexAccess,
+) -> Vec<&'a crate::access::KeyColumn> {
+    let mut keys: Vec<_> = access.key.iter().collect();
+    if !access.is_primary() && !access.def.unique {
+        let own = |k: &&crate::access::KeyColumn| access.key.iter().all(|o| o.ordinal != k.ordinal);
+        keys.extend(scan.access.primary().key.iter().filter(own));
+    }
+    keys
+}
+
 /// Order of the rows that come out, as far as its columns are among them.
 fn node_order(
     scan: &TableScan,
@@ -627,17 +649,12 @@ fn node_order(
         return Vec::new();
     }
     let mut order = Vec::new();
-    for (position, key) in access.key.iter().enumerate() {
-        let Some(id) = scan.columns.get(key.ordinal).copied() else {
-            break;
-        };
-        if !schema.contains(&id) {
-            if position < path.parts.len() {
-                continue;
-            }
-            break;
+    // Columns that the seek fixes order nothing; whoever asks leaves them out as well (`constants`).
+    for key in order_key(scan, access).into_iter().skip(path.parts.len()) {
+        match scan.columns.get(key.ordinal).copied() {
+            Some(id) if schema.contains(&id) => order.push((id, key.descending != path.backward)),
+            _ => break,
         }
-        order.push((id, key.descending != path.backward));
     }
     order
 }

@@ -234,6 +234,62 @@ impl Planner<'_> {
         })
     }
 
+    /// Columns that a condition makes the same in all rows.
+    fn constants(&self, rel: &Rel) -> ColSet {
+        let mut found = ColSet::new();
+        self.add_constants(rel, &mut found);
+        found
+    }
+
+    fn add_constants(&self, rel: &Rel, found: &mut ColSet) {
+        match rel {
+            Rel::Filter { input, condition } => {
+                let mut conjuncts = Vec::new();
+                condition.clone().conjuncts(&mut conjuncts);
+                let own = rel.produced();
+                conjuncts
+                    .iter()
+                    .for_each(|c| self.add_constant(c, &own, found));
+                self.add_constants(input, found);
+            }
+            Rel::Compute { input, .. } | Rel::Sort { input, .. } | Rel::Window { input, .. } => {
+                self.add_constants(input, found)
+            }
+            Rel::Join(join) if join.kind != JoinKind::Full => {
+                self.add_constants(&join.left, found);
+                if join.kind == JoinKind::Inner {
+                    let own = rel.produced();
+                    join.on
+                        .iter()
+                        .for_each(|c| self.add_constant(c, &own, found));
+                    self.add_constants(&join.right, found);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_constant(&self, condition: &Scalar, own: &ColSet, found: &mut ColSet) {
+        let Kind::Compare {
+            op: daruma_syntax::ast::CompareOp::Equal,
+            left,
+            right,
+        } = &condition.kind
+        else {
+            return;
+        };
+        for (column, value) in [(left, right), (right, left)] {
+            if let Some(id) = column.as_column()
+                && own.contains(&id)
+                && value.column_set().is_disjoint(own)
+                && !value.is_volatile()
+                && self.collation(id) == column.ty.collation
+            {
+                found.insert(id);
+            }
+        }
+    }
+
     /// Exactly these columns, in this order; a column may come twice.
     pub(super) fn project(&mut self, node: Node, columns: &[ColId]) -> Node {
         if node.schema == columns {
@@ -340,7 +396,14 @@ impl Planner<'_> {
         for (_, aggregate) in &wanted {
             aggregate.for_each(&mut |s| s.columns(&mut needed));
         }
-        let order: Vec<(ColId, bool)> = g.keys.iter().map(|id| (*id, false)).collect();
+        let fixed = self.constants(&g.input);
+        let varying: Vec<ColId> = g
+            .keys
+            .iter()
+            .copied()
+            .filter(|id| !fixed.contains(id))
+            .collect();
+        let order: Vec<(ColId, bool)> = varying.iter().map(|id| (*id, false)).collect();
         let want: &[(ColId, bool)] = if g.sets.is_none() && !g.scalar {
             &order
         } else {
@@ -370,11 +433,11 @@ impl Planner<'_> {
                     limit: None,
                 },
             )?;
-            if grouped_by(&sorted.order, &g.keys) && sorted.cost <= input.cost * 1.2 {
+            if grouped_by(&sorted.order, &varying) && sorted.cost <= input.cost * 1.2 {
                 input = sorted;
             }
         }
-        let stream = g.sets.is_none() && (g.keys.is_empty() || grouped_by(&input.order, &g.keys));
+        let stream = g.sets.is_none() && (g.keys.is_empty() || grouped_by(&input.order, &varying));
         let position = |id: &ColId| {
             input
                 .schema
@@ -625,11 +688,12 @@ impl Planner<'_> {
     ) -> Result<Node> {
         let order: Vec<(ColId, bool)> = keys.iter().map(|k| (k.column, k.descending)).collect();
         let mut needed = required.clone();
-        // Columns from outside are the same for all rows.
+        // Columns from outside, or fixed by a condition, are the same for all rows.
         let produced = input.produced();
+        let fixed = self.constants(input);
         let order: Vec<(ColId, bool)> = order
             .into_iter()
-            .filter(|(id, _)| produced.contains(id))
+            .filter(|(id, _)| produced.contains(id) && !fixed.contains(id))
             .collect();
         needed.extend(order.iter().map(|(id, _)| *id));
         let node = self.node_for(
