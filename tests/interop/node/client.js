@@ -44,7 +44,7 @@ function run(connection, text, parameters = [], how = 'execSql') {
     request.on('columnMetadata', (columns) => sets.push({ columns: columns.map((column) => column.colName), rows: [] }));
     request.on('row', (row) => sets.at(-1).rows.push(row.map((column) => column.value)));
     request.on('returnValue', (name, value) => { outputs[name] = value; });
-    for (const event of ['done', 'doneInProc']) request.on(event, (rowCount) => { if (rowCount !== undefined) counted.push(rowCount); });
+    for (const event of ['done', 'doneInProc']) request.on(event, (rowCount) => { if (typeof rowCount === 'number') counted.push(rowCount); });
     request.on('doneProc', (rowCount, more, returnStatus) => { status = returnStatus; });
     connection[how](request);
   });
@@ -310,7 +310,7 @@ async function main() {
       assert.equal(await scalar(connection, 'SELECT DB_NAME()'), DATABASE);
       assert.equal((await batch(connection, `SET NOCOUNT ON DECLARE @i int = 0, @sum bigint = 0
         WHILE @i < 100 BEGIN SET @i = @i + 1; SET @sum = @sum + @i END
-        SELECT @sum`)).sets[0].rows[0][0], '5050');
+        SET NOCOUNT OFF SELECT @sum`)).sets[0].rows[0][0], '5050');
     });
     await on('types', types);
     await on('nulls', nulls);

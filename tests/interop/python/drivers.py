@@ -36,8 +36,9 @@ class Driver:
     """Defaults shared by the adapters. `mark` is the parameter marker."""
 
     mark = "?"
-    encryptions = ("off", "on")
-    batches_parameters = True
+    # What the driver passes of the fractions of a second in a datetime2 and in a time.
+    microseconds = 123456
+    time_microseconds = 123456
 
     def connect(self, database, encryption="on", user=USER, password=PASSWORD, autocommit=True):
         raise NotImplementedError
@@ -63,7 +64,8 @@ class Driver:
         """Runs the text and cancels it on the way; raises when it was not cancelled."""
         raise Skip("the driver cannot cancel")
 
-    def uuid(self, value):
+    def binary(self, value):
+        """What the driver wants as a binary parameter."""
         return value
 
 
@@ -71,6 +73,7 @@ class PyMssql(Driver):
     """FreeTDS's DB-Library. Puts parameters into the text itself; errors come with details from its low level."""
 
     mark = "%s"
+    microseconds = 123000  # more than milliseconds do not pass its own way of writing a datetime
 
     def __init__(self):
         import pymssql
@@ -106,14 +109,8 @@ class PyMssql(Driver):
         return seen
 
     def call(self, connection):
-        cursor = connection.cursor()
-        total = self.module.output(int)
-        text = self.module.output(str, "hello")
-        outcome = cursor.callproc("dbo.add_up", (5, 10, total, text))
-        rows = cursor.fetchall()
-        while cursor.nextset():
-            pass
-        return len(rows), outcome[2], outcome[3], None
+        # Its own output parameters are read before the rows, and so are empty when the procedure has any.
+        return call_by_text(connection, "%d")
 
     def bulk(self, connection, table, columns, rows):
         connection.bulk_copy(table, rows)
@@ -138,6 +135,9 @@ class PyTds(Driver):
 
         self.module = pytds
 
+    def binary(self, value):
+        return self.module.Binary(value)
+
     def connect(self, database, encryption="on", user=USER, password=PASSWORD, autocommit=True):
         if encryption == "strict":
             raise Skip("not offered by python-tds")
@@ -160,14 +160,16 @@ class PyTds(Driver):
 
     def call(self, connection):
         cursor = connection.cursor()
-        outcome = cursor.callproc("dbo.add_up", {
-            "@a": 5, "@sum": self.module.output(param_type="int"), "@text": self.module.output("hello", "nvarchar(50)")})
+        outcome = cursor.callproc("dbo.add_up", (
+            5, self.module.default, self.module.output(param_type="int"), self.module.output("hello", "nvarchar(50)")))
         rows = cursor.fetchall()
         while cursor.nextset():
             pass
-        outputs = cursor.get_proc_outputs()
-        del outcome
-        return len(rows), outputs[0], outputs[1], cursor.get_proc_return_status()
+        cursor._session.complete_rpc()
+        # get_proc_outputs() counts wrongly when parameters without output come first.
+        outputs = {ordinal: parameter.value for ordinal, parameter in cursor._session.output_params.items()}
+        assert len(outcome) == 4
+        return len(rows), outputs[2], outputs[3], cursor.get_proc_return_status()
 
     def bulk(self, connection, table, columns, rows):
         from pytds.tds_base import Column
@@ -192,12 +194,15 @@ class PyTds(Driver):
 class Odbc(Driver):
     """pyodbc over a driver of the ODBC manager. The number is at the end of the message, state and line are not told."""
 
+    time_microseconds = 0
+
     def __init__(self, name):
         import pyodbc
 
         self.module = pyodbc
         self.name = name
         if name == "freetds":
+            self.microseconds = 123000
             self.driver = "/usr/lib/x86_64-linux-gnu/odbc/libtdsodbc.so"
             if os.uname().machine == "aarch64":
                 self.driver = "/usr/lib/aarch64-linux-gnu/odbc/libtdsodbc.so"
@@ -224,8 +229,8 @@ class Odbc(Driver):
 
     def error(self, caught):
         text = str(caught.args[-1])
-        numbers = re.findall(r"\((\d+)\)", text)
-        return ServerError(text, int(numbers[0]) if numbers else None, sqlstate=caught.args[0])
+        number = re.search(r"\((\d+)\) \(SQL", text)
+        return ServerError(text, int(number[1]) if number else None, sqlstate=caught.args[0])
 
     def messages(self, connection, text):
         cursor = connection.cursor()
@@ -236,13 +241,7 @@ class Odbc(Driver):
         return [message.rsplit("]", 1)[-1] for message in seen]
 
     def call(self, connection):
-        cursor = connection.cursor()
-        cursor.execute("SET NOCOUNT ON; DECLARE @s int, @t nvarchar(50) = N'hello', @r int; "
-                       "EXEC @r = dbo.add_up ?, DEFAULT, @s OUTPUT, @t OUTPUT; SELECT @s, @t, @r", 5)
-        rows = cursor.fetchall()
-        cursor.nextset()
-        total, text, status = cursor.fetchone()
-        return len(rows), total, text, status
+        return call_by_text(connection, "?")
 
     def bulk(self, connection, table, columns, rows):
         if self.name == "freetds":
@@ -310,6 +309,17 @@ class MssqlPython(Driver):
         finally:
             connection.timeout = 0
         raise AssertionError("the statement ended without being cancelled")
+
+
+def call_by_text(connection, mark):
+    """Calls dbo.add_up by a batch, for drivers without output parameters of their own."""
+    cursor = connection.cursor()
+    cursor.execute(f"SET NOCOUNT ON; DECLARE @s int, @t nvarchar(50) = N'hello', @r int; "
+                   f"EXEC @r = dbo.add_up {mark}, DEFAULT, @s OUTPUT, @t OUTPUT; SELECT @s, @t, @r; SET NOCOUNT OFF", (5,))
+    rows = cursor.fetchall()
+    cursor.nextset()
+    total, text, status = cursor.fetchone()
+    return len(rows), total, text, status
 
 
 def microsoft_driver():

@@ -20,6 +20,8 @@ from drivers import PyTds
 
 # The warning that an aggregate has left out NULLs; it says nothing about the answer.
 NULLS_ELIMINATED = 8153
+# Codes of money, smallmoney and the nullable type of both.
+MONEY = (60, 122, 110)
 FOLDER = pathlib.Path(__file__).parent.parent / "sql"
 
 
@@ -53,12 +55,18 @@ def shown(value):
         return "''"
     if isinstance(value, datetime.time):
         return value.strftime("%H:%M:%S") + (f".{value.microsecond:06d}".rstrip("0") if value.microsecond else "")
-    if isinstance(value, decimal.Decimal):
-        return format(value, "f")
     if isinstance(value, datetime.datetime):
         text = value.strftime("%Y-%m-%d %H:%M:%S")
         return text + (f".{value.microsecond:06d}".rstrip("0") if value.microsecond else "")
     return str(value)
+
+
+def decimals(value, description):
+    """python-tds drops a decimal's trailing zeros; the column's scale says how many there were (money tells none and has four)."""
+    if isinstance(value, decimal.Decimal):
+        scale = 4 if description[1] in MONEY else description[5]
+        return f"{value:.{scale}f}"
+    return shown(value)
 
 
 def error_line(caught):
@@ -77,14 +85,18 @@ def answer(driver, connection, batch):
         for _, message in cursor.messages or []:
             messages.append(message)
 
+    latest = None
     try:
         cursor.execute(batch)
         while True:
-            if cursor.description:
+            # The driver keeps the description of the last result set when a statement without rows follows.
+            described = cursor._session.res_info
+            if described is not None and described is not latest:
+                latest = described
                 if sets:
                     found.append("==")
                 sets += 1
-                found += ["|".join(shown(value) for value in row) for row in cursor.fetchall()]
+                found += ["|".join(map(decimals, row, cursor.description)) for row in cursor.fetchall()]
             collect()
             if not cursor.nextset():
                 break

@@ -538,7 +538,7 @@ public final class Interop {
             run("batch", () -> {
                 expect("database", scalar("SELECT DB_NAME()"), database);
                 expect("sum", scalar("SET NOCOUNT ON DECLARE @i int = 0, @sum bigint = 0\n"
-                        + "WHILE @i < 100 BEGIN SET @i = @i + 1; SET @sum = @sum + @i END\nSELECT @sum"), "5050");
+                        + "WHILE @i < 100 BEGIN SET @i = @i + 1; SET @sum = @sum + @i END\nSET NOCOUNT OFF SELECT @sum"), "5050");
             });
             run("types", this::types);
             run("nulls", this::nulls);
