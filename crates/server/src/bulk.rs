@@ -28,12 +28,14 @@ pub(crate) struct BulkSource<'a> {
     transport: &'a mut Transport,
     decoder: BulkDecoder,
     end: Option<BulkEnd>,
+    /// The client's own end of the rows was read; what is left of the message means nothing.
+    is_over: bool,
     failure: Option<ConnectionError>,
 }
 
 impl<'a> BulkSource<'a> {
     pub(crate) fn new(version: TdsVersion, first: OwnedPacket, input: &'a mut Input, transport: &'a mut Transport) -> BulkSource<'a> {
-        let mut source = BulkSource { input, transport, decoder: BulkDecoder::new(version), end: None, failure: None };
+        let mut source = BulkSource { input, transport, decoder: BulkDecoder::new(version), end: None, is_over: false, failure: None };
         source.take(&first);
         source
     }
@@ -63,7 +65,11 @@ impl<'a> BulkSource<'a> {
             if matches!(self.end, Some(BulkEnd::Attention | BulkEnd::GivenUp)) {
                 return Ok(None);
             }
+            if self.is_over {
+                return Ok(None);
+            }
             if let Some(event) = self.decoder.next_event()? {
+                self.is_over = event == BulkEvent::Done;
                 return Ok(Some(event));
             }
             if self.end.is_some() {
@@ -81,7 +87,7 @@ impl<'a> BulkSource<'a> {
 
     fn event(&mut self) -> Result<Option<BulkEvent>, SqlError> {
         match self.next_event() {
-            Ok(None) if self.end != Some(BulkEnd::Complete) => Err(cancelled()),
+            Ok(None) if matches!(self.end, Some(BulkEnd::Attention | BulkEnd::GivenUp)) => Err(cancelled()),
             Ok(event) => Ok(event),
             Err(error) => {
                 let told = broken(&error);

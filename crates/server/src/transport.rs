@@ -2,7 +2,7 @@
 
 use crate::error::ConnectionError;
 use rustls::{ServerConfig, ServerConnection};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
@@ -168,6 +168,12 @@ impl Write for Link {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.limit()?;
         (&*self.socket).write(bytes)
+    }
+
+    /// Several TLS records go out by one system call.
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.limit()?;
+        (&*self.socket).write_vectored(pieces)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -676,3 +676,16 @@ fn a_session_can_ask_the_server_to_stop() {
         client.wait_for_end();
     }
 }
+
+#[test]
+fn bulk_load_with_a_short_end_token() {
+    let server = TestServer::start(EncryptionPolicy::Off);
+    let mut client = server.client();
+    // Some clients write the count of the last DONE in four bytes.
+    let mut body = bulk_body(&[4, 5]);
+    body.truncate(body.len() - 4);
+    client.send(PacketType::Bulk, &body).expect("sends");
+    let answer = client.receive().expect("answers");
+    assert_eq!((answer.infos()[0].text.as_str(), answer.last_done().count()), ("sum 9", Some(2)));
+    assert_eq!(client.batch("rows 1").expect("answers").rows().len(), 1);
+}
