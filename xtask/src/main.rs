@@ -1,1 +1,132 @@
-fn main() {}
+//! Checks of the repository itself: `cargo run -p xtask -- tidy` (also run as a test).
+//!
+//! * every Rust file begins with a header that says what it is;
+//! * crates depend on each other only downwards, along the arrows of ARCHITECTURE.md;
+//! * links between Markdown files lead somewhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Rooms from the bottom up. A crate may depend on rooms of lower rank only.
+const RANKS: &[(&str, u32)] = &[
+    ("daruma-base", 0),
+    ("daruma-value", 0),
+    ("daruma-syntax", 0),
+    ("daruma-platform", 1),
+    ("daruma-sim", 1),
+    ("daruma-tds", 1),
+    ("daruma-storage", 2),
+    ("daruma-catalog", 3),
+    ("daruma-tsql", 4),
+    ("daruma-server", 5),
+    ("daruma", 6),
+];
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() != Some("tidy") {
+        eprintln!("usage: cargo run -p xtask -- tidy");
+        return ExitCode::from(2);
+    }
+    let problems = tidy(&root());
+    problems.iter().for_each(|p| eprintln!("{p}"));
+    if problems.is_empty() {
+        println!("tidy");
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::FAILURE
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map(Path::to_path_buf)
+        .unwrap_or_default()
+}
+
+fn tidy(root: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    collect(root, &mut files);
+    let mut problems = Vec::new();
+    for file in &files {
+        let Ok(text) = fs::read_to_string(file) else {
+            continue;
+        };
+        let name = file.strip_prefix(root).unwrap_or(file).display();
+        match file.extension().and_then(|e| e.to_str()) {
+            Some("rs") if !text.starts_with("//!") => {
+                problems.push(format!("{name}: no header (//! ...)"));
+            }
+            Some("md") => problems.extend(dead_links(file, &text)),
+            _ if file.ends_with("Cargo.toml") => problems.extend(upward_arrows(&text)),
+            _ => {}
+        }
+    }
+    problems
+}
+
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if path.is_dir() {
+            let skipped =
+                name.starts_with('.') || name.starts_with("target") || name == "node_modules";
+            if !skipped {
+                collect(&path, files);
+            }
+        } else {
+            files.push(path);
+        }
+    }
+}
+
+/// Dependencies of a crate that do not point down.
+fn upward_arrows(manifest: &str) -> Vec<String> {
+    let rank = |name: &str| RANKS.iter().find(|(n, _)| *n == name).map(|(_, r)| *r);
+    let own = manifest
+        .lines()
+        .find_map(|l| l.strip_prefix("name = \""))
+        .map(|n| n.trim_end_matches('"'));
+    let Some((own, own_rank)) = own.and_then(|n| Some((n, rank(n)?))) else {
+        return Vec::new();
+    };
+    let normal = manifest.split("[dependencies]").nth(1).unwrap_or("");
+    let normal = normal.split("\n[").next().unwrap_or("");
+    let names = normal
+        .lines()
+        .filter_map(|l| l.split(['.', ' ', '=']).next());
+    names
+        .filter(|n| rank(n).is_some_and(|r| r >= own_rank))
+        .map(|n| format!("{own} must not depend on {n}: arrows point down"))
+        .collect()
+}
+
+fn dead_links(file: &Path, text: &str) -> Vec<String> {
+    let targets = text.split("](").skip(1).filter_map(|t| t.split(')').next());
+    let local = targets.filter(|t| !t.contains("://") && !t.starts_with('#') && !t.is_empty());
+    local
+        .map(|t| t.split('#').next().unwrap_or(t))
+        .filter(|t| !file.parent().is_some_and(|dir| dir.join(t).exists()))
+        .map(|t| format!("{}: link to {t} leads nowhere", file.display()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        assert_eq!(tidy(&root()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_upward_arrow_is_noticed() {
+        let manifest = "[package]\nname = \"daruma-storage\"\n\n[dependencies]\ndaruma-tsql.workspace = true\n";
+        assert_eq!(upward_arrows(manifest).len(), 1);
+    }
+}

@@ -23,6 +23,8 @@ use std::time::Duration;
 const SHARDS: usize = 32;
 /// How long a waiter sleeps before it looks at its cancel flag again.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// The same while a cycle is suspected.
+const SUSPICIOUS_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Holder of locks: one per session. `id` is unique in the server.
 pub struct Owner {
@@ -108,7 +110,15 @@ struct Queue {
 
 #[derive(Default)]
 struct Graph {
-    edges: HashMap<u64, (Arc<Owner>, Vec<u64>)>,
+    edges: HashMap<u64, Edge>,
+    looks: u64,
+}
+
+/// Whom an owner waits for, as of its last look.
+struct Edge {
+    owner: Arc<Owner>,
+    blockers: Vec<u64>,
+    look: u64,
 }
 
 pub struct LockManager {
@@ -262,6 +272,7 @@ impl LockManager {
     ) -> Result<()> {
         owner.victim.store(false, Ordering::Release);
         let timeout = owner.lock_timeout_ms.load(Ordering::Relaxed);
+        let mut suspected = None;
         let outcome = loop {
             let blockers = {
                 let mut shard = self.shard(key).lock();
@@ -282,13 +293,17 @@ impl LockManager {
             if owner.cancel.get().is_some() {
                 break Err(StorageError::Cancelled);
             }
-            if owner.victim.swap(false, Ordering::AcqRel) || self.closes_cycle(owner, blockers) {
+            let closes = self.closes_cycle(owner, blockers, &mut suspected);
+            if owner.victim.swap(false, Ordering::AcqRel) || closes {
                 break Err(StorageError::Deadlock {
                     wait: wait_kind(mode),
                 });
             }
             let waited = self.clock.monotonic().saturating_sub(start);
-            let mut nap = LOOK_INTERVAL;
+            let mut nap = match suspected {
+                Some(_) => SUSPICIOUS_INTERVAL,
+                None => LOOK_INTERVAL,
+            };
             if let Ok(limit) = u64::try_from(timeout) {
                 let limit = Duration::from_millis(limit);
                 if waited >= limit {
@@ -320,12 +335,35 @@ impl LockManager {
     }
 
     /// Enters the wait into the graph. True when `owner` itself must give way; another victim is told.
-    fn closes_cycle(&self, owner: &Arc<Owner>, blockers: Vec<u64>) -> bool {
+    ///
+    /// The edges of the others are as old as their last look: one of them may have been granted its lock since. So a
+    /// cycle is first only suspected, and believed when it still stands after every member has looked again.
+    fn closes_cycle(
+        &self,
+        owner: &Arc<Owner>,
+        blockers: Vec<u64>,
+        suspected: &mut Option<u64>,
+    ) -> bool {
         let mut graph = self.graph.lock();
-        graph.edges.insert(owner.id, (owner.clone(), blockers));
+        graph.looks += 1;
+        let look = graph.looks;
+        let edge = Edge {
+            owner: owner.clone(),
+            blockers,
+            look,
+        };
+        graph.edges.insert(owner.id, edge);
         let Some(cycle) = graph.find_cycle(owner.id) else {
+            *suspected = None;
             return false;
         };
+        let since = *suspected.get_or_insert(look);
+        let others = cycle.iter().filter(|o| o.id != owner.id);
+        let looked_again = |o: &&Arc<Owner>| graph.edges.get(&o.id).is_some_and(|e| e.look > since);
+        if look == since || !others.clone().all(|o| looked_again(&o)) {
+            others.for_each(|o| o.wake());
+            return false;
+        }
         let cost = |o: &Arc<Owner>| {
             (
                 o.deadlock_priority.load(Ordering::Relaxed),
@@ -476,11 +514,11 @@ impl Graph {
         seen: &mut HashSet<u64>,
         path: &mut Vec<Arc<Owner>>,
     ) -> bool {
-        let Some((owner, blockers)) = self.edges.get(&at) else {
+        let Some(edge) = self.edges.get(&at) else {
             return false;
         };
-        path.push(owner.clone());
-        for next in blockers {
+        path.push(edge.owner.clone());
+        for next in &edge.blockers {
             if *next == start {
                 return true;
             }

@@ -316,8 +316,8 @@ impl Log {
             match run {
                 [one] => file.write(&one.bytes, one.offset)?,
                 many => {
-                    let joined: Vec<u8> =
-                        many.iter().flat_map(|b| b.bytes.iter().copied()).collect();
+                    let mut joined = Vec::with_capacity(many.iter().map(|b| b.bytes.len()).sum());
+                    many.iter().for_each(|b| joined.extend_from_slice(&b.bytes));
                     file.write(&joined, many[0].offset)?;
                 }
             }
