@@ -45,7 +45,9 @@ impl<'a> BulkLoad<'a> {
             match event {
                 Event::Done(done) => rows += done.count().unwrap_or(0),
                 Event::Message(message) if message.is_error() => {
-                    failure.get_or_insert(ClientError::Server { message: Box::new(message) });
+                    failure.get_or_insert(ClientError::Server {
+                        message: Box::new(message),
+                    });
                 }
                 _ => {}
             }

@@ -22,10 +22,15 @@ pub enum ClientError {
     NoEncryption { server: String },
     #[error("{server} accepts encrypted connections only. Leave out -N optional")]
     EncryptionRequired { server: String },
-    #[error("{server} has a certificate that nothing vouches for. To trust it as it is add -C, or name its certificate with --ca FILE")]
+    #[error(
+        "{server} has a certificate that nothing vouches for. To trust it as it is add -C, or name its certificate with --ca FILE"
+    )]
     UntrustedCertificate { server: String },
     #[error("TLS with {server}: {source}")]
-    Tls { server: String, source: rustls::Error },
+    Tls {
+        server: String,
+        source: rustls::Error,
+    },
     #[error("cannot read certificates from {}: {reason}", path.display())]
     CertificateFile { path: PathBuf, reason: String },
     #[error("{}", login_text(messages))]
@@ -47,7 +52,10 @@ pub enum ClientError {
 impl ClientError {
     /// Is the connection lost, so that only a new one helps?
     pub const fn is_fatal(&self) -> bool {
-        !matches!(self, ClientError::Server { .. } | ClientError::QueryTimeout { .. } | ClientError::Cancelled)
+        !matches!(
+            self,
+            ClientError::Server { .. } | ClientError::QueryTimeout { .. } | ClientError::Cancelled
+        )
     }
 
     /// The server's own message behind this error, if there is one.
@@ -62,14 +70,32 @@ impl ClientError {
 
 /// A message with its head line, as the product's tools print it.
 pub fn message_text(message: &ServerMessage) -> String {
-    let ServerMessage { number, class, state, server, procedure, line, text } = message;
-    let procedure = if procedure.is_empty() { String::new() } else { format!(", Procedure {procedure}") };
-    format!("Msg {number}, Level {class}, State {state}, Server {server}{procedure}, Line {line}\n{text}")
+    let ServerMessage {
+        number,
+        class,
+        state,
+        server,
+        procedure,
+        line,
+        text,
+    } = message;
+    let procedure = if procedure.is_empty() {
+        String::new()
+    } else {
+        format!(", Procedure {procedure}")
+    };
+    format!(
+        "Msg {number}, Level {class}, State {state}, Server {server}{procedure}, Line {line}\n{text}"
+    )
 }
 
 fn login_text(messages: &[ServerMessage]) -> String {
     match messages {
         [] => "the server refused the login without a reason".into(),
-        _ => messages.iter().map(message_text).collect::<Vec<_>>().join("\n"),
+        _ => messages
+            .iter()
+            .map(message_text)
+            .collect::<Vec<_>>()
+            .join("\n"),
     }
 }

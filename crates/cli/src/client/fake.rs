@@ -1,10 +1,17 @@
 //! A server for tests: speaks TDS, knows no SQL, answers requests as the test tells it.
 
 use daruma_tds::login::Login7;
-use daruma_tds::packet::{Message, MessageAssembler, MessageWriter, PACKET_BYTES_MAX, PacketReader, PacketType};
-use daruma_tds::prelogin::{Encryption, EncryptionPlan, Prelogin, ProductVersion, ServerEncryption, negotiate};
+use daruma_tds::packet::{
+    Message, MessageAssembler, MessageWriter, PACKET_BYTES_MAX, PacketReader, PacketType,
+};
+use daruma_tds::prelogin::{
+    Encryption, EncryptionPlan, Prelogin, ProductVersion, ServerEncryption, negotiate,
+};
 use daruma_tds::request::{BulkDecoder, BulkEvent, SqlBatch};
-use daruma_tds::token::{Column, Done, DoneKind, EnvChange, LoginAck, RowEncoder, ServerMessage, command, done_status, put_column_metadata};
+use daruma_tds::token::{
+    Column, Done, DoneKind, EnvChange, LoginAck, RowEncoder, ServerMessage, command, done_status,
+    put_column_metadata,
+};
 use daruma_tds::{TdsVersion, WireCollation};
 use daruma_value::{DataType, Value};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -21,7 +28,10 @@ pub const PASSWORD: &str = "right";
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     Batch(String),
-    Bulk { names: Vec<String>, rows: Vec<Vec<Value>> },
+    Bulk {
+        names: Vec<String>,
+        rows: Vec<Vec<Value>>,
+    },
     Attention,
 }
 
@@ -35,24 +45,40 @@ pub struct Answer {
 
 impl Answer {
     pub fn rows(mut self, columns: &[(&str, DataType)], rows: &[Vec<Value>]) -> Answer {
-        let columns: Vec<Column> = columns.iter().map(|(name, data_type)| Column::new(*name, *data_type, true, WireCollation::DEFAULT, VERSION)).collect();
+        let columns: Vec<Column> = columns
+            .iter()
+            .map(|(name, data_type)| {
+                Column::new(*name, *data_type, true, WireCollation::DEFAULT, VERSION)
+            })
+            .collect();
         put_column_metadata(&columns, VERSION, &mut self.bytes);
         let encoder = RowEncoder::new(&columns, VERSION);
         for row in rows {
             encoder.encode(row, &mut self.bytes).expect("encodes");
         }
         let count = rows.len() as u64;
-        Done::counted(DoneKind::Done, done_status::MORE, command::SELECT, count).encode(VERSION, &mut self.bytes);
+        Done::counted(DoneKind::Done, done_status::MORE, command::SELECT, count)
+            .encode(VERSION, &mut self.bytes);
         self
     }
 
     pub fn count(mut self, rows: u64) -> Answer {
-        Done::counted(DoneKind::Done, done_status::MORE, command::INSERT, rows).encode(VERSION, &mut self.bytes);
+        Done::counted(DoneKind::Done, done_status::MORE, command::INSERT, rows)
+            .encode(VERSION, &mut self.bytes);
         self
     }
 
     pub fn message(mut self, number: i32, class: u8, text: &str) -> Answer {
-        ServerMessage { number, state: 1, class, text: text.into(), server: "FAKE".into(), procedure: String::new(), line: 3 }.encode(VERSION, &mut self.bytes);
+        ServerMessage {
+            number,
+            state: 1,
+            class,
+            text: text.into(),
+            server: "FAKE".into(),
+            procedure: String::new(),
+            line: 3,
+        }
+        .encode(VERSION, &mut self.bytes);
         self
     }
 
@@ -68,7 +94,10 @@ impl Answer {
 }
 
 /// Serves any number of clients, one after the other, on a port of its own; gives the port.
-pub fn serve(tls: Option<Arc<ServerConfig>>, answer: impl FnMut(Request) -> Answer + Send + 'static) -> u16 {
+pub fn serve(
+    tls: Option<Arc<ServerConfig>>,
+    answer: impl FnMut(Request) -> Answer + Send + 'static,
+) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let port = listener.local_addr().expect("an address").port();
     let mut answer = answer;
@@ -85,9 +114,15 @@ pub fn serve(tls: Option<Arc<ServerConfig>>, answer: impl FnMut(Request) -> Answ
 pub fn certificate() -> (String, Arc<ServerConfig>) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).expect("makes");
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    let builder = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-    let builder = builder.with_protocol_versions(&[&rustls::version::TLS12]).expect("a version");
-    let config = builder.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).expect("a certificate");
+    let builder =
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder
+        .with_protocol_versions(&[&rustls::version::TLS12])
+        .expect("a version");
+    let config = builder
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .expect("a certificate");
     (made.cert.pem(), Arc::new(config))
 }
 
@@ -126,7 +161,11 @@ impl Connection {
                 self.write(&out)?;
                 continue;
             }
-            let end = if acknowledges { Done::attention() } else { Done::new(DoneKind::Done, done_status::FINAL, command::NONE) };
+            let end = if acknowledges {
+                Done::attention()
+            } else {
+                Done::new(DoneKind::Done, done_status::FINAL, command::NONE)
+            };
             end.encode(VERSION, &mut reply.bytes);
             self.reply(&reply.bytes)?;
         }
@@ -134,7 +173,11 @@ impl Connection {
 
     fn log_in(&mut self) -> io::Result<()> {
         let prelogin = Prelogin::decode(&self.receive()?.body).map_err(io::Error::other)?;
-        let server = if self.config.is_some() { ServerEncryption::Optional } else { ServerEncryption::NoCertificate };
+        let server = if self.config.is_some() {
+            ServerEncryption::Optional
+        } else {
+            ServerEncryption::NoCertificate
+        };
         let (told, plan) = negotiate(prelogin.encryption.unwrap_or(Encryption::Off), server);
         self.reply(&Prelogin::reply(ProductVersion::default(), told).encode())?;
         if matches!(plan, EncryptionPlan::Full | EncryptionPlan::LoginOnly) {
@@ -147,14 +190,38 @@ impl Connection {
         let mut out = Vec::new();
         if login.password.reveal() != PASSWORD {
             let text = format!("Login failed for user '{}'.", login.user_name);
-            ServerMessage { number: 18456, state: 1, class: 14, text, server: "FAKE".into(), line: 1, ..ServerMessage::default() }.encode(VERSION, &mut out);
+            ServerMessage {
+                number: 18456,
+                state: 1,
+                class: 14,
+                text,
+                server: "FAKE".into(),
+                line: 1,
+                ..ServerMessage::default()
+            }
+            .encode(VERSION, &mut out);
             Done::new(DoneKind::Done, done_status::ERROR, command::NONE).encode(VERSION, &mut out);
             self.reply(&out)?;
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        EnvChange::Database { new: "master".into(), old: String::new() }.encode(VERSION, &mut out);
-        LoginAck { version: VERSION, program: LoginAck::PROGRAM.into(), major: 16, minor: 0, build: 1000 }.encode(&mut out);
-        EnvChange::PacketSize { new: 8000, old: 4096 }.encode(VERSION, &mut out);
+        EnvChange::Database {
+            new: "master".into(),
+            old: String::new(),
+        }
+        .encode(VERSION, &mut out);
+        LoginAck {
+            version: VERSION,
+            program: LoginAck::PROGRAM.into(),
+            major: 16,
+            minor: 0,
+            build: 1000,
+        }
+        .encode(&mut out);
+        EnvChange::PacketSize {
+            new: 8000,
+            old: 4096,
+        }
+        .encode(VERSION, &mut out);
         Done::new(DoneKind::Done, done_status::FINAL, command::NONE).encode(VERSION, &mut out);
         self.reply(&out)?;
         self.writer.set_packet_bytes(8000);
@@ -219,7 +286,11 @@ impl Connection {
 
 fn request(message: &Message) -> Request {
     match message.packet_type {
-        PacketType::Batch => Request::Batch(SqlBatch::decode(&message.body, VERSION).expect("a batch").text),
+        PacketType::Batch => Request::Batch(
+            SqlBatch::decode(&message.body, VERSION)
+                .expect("a batch")
+                .text,
+        ),
         PacketType::Attention => Request::Attention,
         PacketType::Bulk => {
             let mut decoder = BulkDecoder::new(VERSION);
@@ -227,7 +298,9 @@ fn request(message: &Message) -> Request {
             let (mut names, mut rows) = (Vec::new(), Vec::new());
             while let Some(event) = decoder.next_event().expect("an event") {
                 match event {
-                    BulkEvent::Columns(columns) => names = columns.iter().map(|column| column.name.clone()).collect(),
+                    BulkEvent::Columns(columns) => {
+                        names = columns.iter().map(|column| column.name.clone()).collect()
+                    }
                     BulkEvent::Row(row) => rows.push(row),
                     BulkEvent::Done => {}
                 }

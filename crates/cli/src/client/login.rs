@@ -70,14 +70,25 @@ impl Options {
 pub(super) fn connect(options: &Options) -> Result<Client> {
     let server = options.server();
     let limit = options.login_timeout;
-    let deadline = Deadline { at: limit.map(|limit| Instant::now() + limit), seconds: limit.map_or(0, |l| l.as_secs()), server: &server };
+    let deadline = Deadline {
+        at: limit.map(|limit| Instant::now() + limit),
+        seconds: limit.map_or(0, |l| l.as_secs()),
+        server: &server,
+    };
     let patience = limit.unwrap_or(Duration::from_secs(600));
     let transport = Transport::connect(&options.host, options.port, patience);
-    let transport = transport.map_err(|source| ClientError::Connect { server: server.clone(), source })?;
+    let transport = transport.map_err(|source| ClientError::Connect {
+        server: server.clone(),
+        source,
+    })?;
     let mut client = Client {
         transport,
         writer: MessageWriter::new(PacketType::Prelogin, PACKET_BYTES_DEFAULT, 0),
-        version: if options.encryption == EncryptionWish::Strict { TdsVersion::V8_0 } else { TdsVersion::V7_4 },
+        version: if options.encryption == EncryptionWish::Strict {
+            TdsVersion::V8_0
+        } else {
+            TdsVersion::V7_4
+        },
         transaction: 0,
         database: String::new(),
         server_name: server.clone(),
@@ -109,26 +120,49 @@ impl Client {
             return Ok(false);
         }
         let optional = options.encryption == EncryptionWish::Optional;
-        let wish = if optional { Encryption::Off } else { Encryption::On };
+        let wish = if optional {
+            Encryption::Off
+        } else {
+            Encryption::On
+        };
         match (self.prelogin(wish, deadline)?, optional) {
             (Encryption::NotSupported, true) => Ok(false),
-            (Encryption::NotSupported, false) => Err(ClientError::NoEncryption { server: options.server() }),
+            (Encryption::NotSupported, false) => Err(ClientError::NoEncryption {
+                server: options.server(),
+            }),
             (Encryption::Off, true) => {
                 self.transport.wrapped_tls(host, &Trust::Anyone, deadline)?;
                 Ok(true)
             }
             // The server insists; who asked for no check of the certificate gets none.
-            (_, true) => self.transport.wrapped_tls(host, &Trust::Anyone, deadline).map(|()| false),
-            (_, false) => self.transport.wrapped_tls(host, trust, deadline).map(|()| false),
+            (_, true) => self
+                .transport
+                .wrapped_tls(host, &Trust::Anyone, deadline)
+                .map(|()| false),
+            (_, false) => self
+                .transport
+                .wrapped_tls(host, trust, deadline)
+                .map(|()| false),
         }
     }
 
     fn prelogin(&mut self, wish: Encryption, deadline: Deadline<'_>) -> Result<Encryption> {
-        let version = ProductVersion { major: 16, ..ProductVersion::default() };
-        let prelogin = Prelogin { version, encryption: Some(wish), thread_id: Some(Some(std::process::id())), mars: Some(false), ..Prelogin::default() };
+        let version = ProductVersion {
+            major: 16,
+            ..ProductVersion::default()
+        };
+        let prelogin = Prelogin {
+            version,
+            encryption: Some(wish),
+            thread_id: Some(Some(std::process::id())),
+            mars: Some(false),
+            ..Prelogin::default()
+        };
         self.send(PacketType::Prelogin, &prelogin.encode())?;
         let body = self.transport.read_message(deadline)?;
-        Ok(Prelogin::decode(&body)?.encryption.unwrap_or(Encryption::NotSupported))
+        Ok(Prelogin::decode(&body)?
+            .encryption
+            .unwrap_or(Encryption::NotSupported))
     }
 
     fn send_login(&mut self, options: &Options) -> Result<()> {
@@ -160,7 +194,9 @@ impl Client {
                         self.program = ack.program.trim_end_matches('\0').into();
                         self.server_version = format!("{}.{}.{}", ack.major, ack.minor, ack.build);
                     }
-                    Token::Error(message) | Token::Info(message) => self.login_messages.push(message),
+                    Token::Error(message) | Token::Info(message) => {
+                        self.login_messages.push(message)
+                    }
                     Token::EnvChange(change) => self.note(&change),
                     _ => {}
                 }
@@ -187,4 +223,3 @@ impl Client {
         Err(ClientError::LoginRefused { messages })
     }
 }
-

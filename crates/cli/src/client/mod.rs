@@ -86,7 +86,9 @@ impl Client {
             match event {
                 Event::Row(row) => rows.push(row),
                 Event::Message(message) if message.is_error() => {
-                    failure.get_or_insert(ClientError::Server { message: Box::new(message) });
+                    failure.get_or_insert(ClientError::Server {
+                        message: Box::new(message),
+                    });
                 }
                 _ => {}
             }
@@ -169,12 +171,13 @@ impl Client {
     fn note(&mut self, change: &EnvChange) {
         match change {
             EnvChange::BeginTransaction { descriptor } => self.transaction = *descriptor,
-            EnvChange::CommitTransaction { .. } | EnvChange::RollbackTransaction { .. } | EnvChange::TransactionEnded { .. } => {
-                self.transaction = 0
-            }
+            EnvChange::CommitTransaction { .. }
+            | EnvChange::RollbackTransaction { .. }
+            | EnvChange::TransactionEnded { .. } => self.transaction = 0,
             EnvChange::Database { new, .. } => self.database.clone_from(new),
             EnvChange::PacketSize { new, .. } => {
-                self.packet_bytes = usize::try_from(*new).unwrap_or(daruma_tds::packet::PACKET_BYTES_DEFAULT);
+                self.packet_bytes =
+                    usize::try_from(*new).unwrap_or(daruma_tds::packet::PACKET_BYTES_DEFAULT);
                 self.writer.set_packet_bytes(self.packet_bytes);
             }
             _ => {}

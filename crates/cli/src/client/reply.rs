@@ -46,7 +46,12 @@ pub(super) struct ReplyState {
 impl ReplyState {
     pub fn new(version: TdsVersion, timeout: Option<Duration>) -> ReplyState {
         let deadline = timeout.map(|timeout| (Instant::now() + timeout, timeout));
-        ReplyState { decoder: TokenDecoder::new(version), deadline, attention: Attention::NotSent, acknowledged: false }
+        ReplyState {
+            decoder: TokenDecoder::new(version),
+            deadline,
+            attention: Attention::NotSent,
+            acknowledged: false,
+        }
     }
 }
 
@@ -91,7 +96,9 @@ impl<'a> Reply<'a> {
 
     fn pull(&mut self) -> Result<Option<Event>> {
         loop {
-            let Some(state) = &mut self.client.reply else { return Ok(None) };
+            let Some(state) = &mut self.client.reply else {
+                return Ok(None);
+            };
             match state.decoder.next_token()? {
                 Some(token) => {
                     if let Some(event) = self.take(token) {
@@ -108,7 +115,11 @@ impl<'a> Reply<'a> {
     }
 
     fn take(&mut self, token: Token) -> Option<Event> {
-        let cancelled = self.client.reply.as_ref().is_some_and(|state| state.attention != Attention::NotSent);
+        let cancelled = self
+            .client
+            .reply
+            .as_ref()
+            .is_some_and(|state| state.attention != Attention::NotSent);
         match token {
             // What was under way when the attention went out interests nobody any more.
             Token::Columns(_) | Token::Row(_) if cancelled => None,
@@ -136,7 +147,9 @@ impl<'a> Reply<'a> {
     /// Is the reply over with the message? After an attention it is not, until the server has acknowledged it.
     fn end_of_message(&mut self) -> Result<bool> {
         let version = self.client.version;
-        let Some(state) = &mut self.client.reply else { return Ok(true) };
+        let Some(state) = &mut self.client.reply else {
+            return Ok(true);
+        };
         match (state.attention, state.acknowledged) {
             (Attention::NotSent, _) => Ok(true),
             (_, false) => {
@@ -152,7 +165,9 @@ impl<'a> Reply<'a> {
     fn feed(&mut self) -> Result<()> {
         loop {
             self.look_around()?;
-            let Some(state) = &mut self.client.reply else { return Ok(()) };
+            let Some(state) = &mut self.client.reply else {
+                return Ok(());
+            };
             if let Some(packet) = self.client.transport.next_packet()? {
                 state.decoder.feed(packet.payload, packet.header.is_last());
                 return Ok(());
@@ -168,7 +183,9 @@ impl<'a> Reply<'a> {
             return self.attention(Attention::Cancelled);
         }
         match self.client.reply.as_ref().and_then(|state| state.deadline) {
-            Some((at, timeout)) if Instant::now() >= at => self.attention(Attention::TimedOut { seconds: timeout.as_secs() }),
+            Some((at, timeout)) if Instant::now() >= at => self.attention(Attention::TimedOut {
+                seconds: timeout.as_secs(),
+            }),
             _ => Ok(()),
         }
     }

@@ -9,7 +9,10 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, version};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    version,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,11 +33,21 @@ pub enum Trust {
 /// `strict`: TLS begins on the bare socket; otherwise inside PRELOGIN packets, where TLS 1.3's late tickets have no place.
 pub(super) fn config(trust: &Trust, strict: bool) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
-    let versions: &[_] = if strict { &[&version::TLS13, &version::TLS12] } else { &[&version::TLS12] };
+    let versions: &[_] = if strict {
+        &[&version::TLS13, &version::TLS12]
+    } else {
+        &[&version::TLS12]
+    };
     let verifier = Verifier::new(trust, &provider)?;
     let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
-    let builder = builder.map_err(|source| ClientError::Tls { server: "this program".into(), source })?;
-    let mut config = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
+    let builder = builder.map_err(|source| ClientError::Tls {
+        server: "this program".into(),
+        source,
+    })?;
+    let mut config = builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
     if strict {
         config.alpn_protocols = vec![ALPN_STRICT.to_vec()];
     }
@@ -57,8 +70,16 @@ impl Verifier {
         };
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(named.iter().cloned());
-        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build().ok();
-        Ok(Verifier { provider: Arc::clone(provider), anyone: *trust == Trust::Anyone, named, authorities })
+        let authorities =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+                .build()
+                .ok();
+        Ok(Verifier {
+            provider: Arc::clone(provider),
+            anyone: *trust == Trust::Anyone,
+            named,
+            authorities,
+        })
     }
 }
 
@@ -75,26 +96,53 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         }
         match &self.authorities {
-            Some(authorities) => authorities.verify_server_cert(certificate, intermediates, name, ocsp, now),
+            Some(authorities) => {
+                authorities.verify_server_cert(certificate, intermediates, name, ocsp, now)
+            }
             None => Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
         }
     }
 
-    fn verify_tls12_signature(&self, message: &[u8], certificate: &CertificateDer<'_>, signed: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
-    fn verify_tls13_signature(&self, message: &[u8], certificate: &CertificateDer<'_>, signed: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let failed = |reason: String| ClientError::CertificateFile { path: path.to_path_buf(), reason };
+    let failed = |reason: String| ClientError::CertificateFile {
+        path: path.to_path_buf(),
+        reason,
+    };
     let bytes = fs::read(path).map_err(|error| failed(error.to_string()))?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match certificates {

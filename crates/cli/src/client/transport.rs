@@ -5,7 +5,9 @@
 
 use super::error::{ClientError, Result};
 use super::tls::{self, Trust};
-use daruma_tds::packet::{MessageWriter, PACKET_BYTES_DEFAULT, PACKET_BYTES_MAX, Packet, PacketReader, PacketType};
+use daruma_tds::packet::{
+    MessageWriter, PACKET_BYTES_DEFAULT, PACKET_BYTES_MAX, Packet, PacketReader, PacketType,
+};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 use std::io::{self, Read, Write};
@@ -41,7 +43,12 @@ impl Transport {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(TICK))?;
         let packets = PacketReader::new(PACKET_BYTES_MAX);
-        Ok(Transport { socket, tls: None, packets, buffer: vec![0; READ_BYTES].into() })
+        Ok(Transport {
+            socket,
+            tls: None,
+            packets,
+            buffer: vec![0; READ_BYTES].into(),
+        })
     }
 
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
@@ -71,12 +78,17 @@ impl Transport {
         match read {
             Ok(0) => Err(ClientError::Closed),
             Ok(count) => {
-                self.packets.feed(self.buffer.get(..count).unwrap_or_default());
+                self.packets
+                    .feed(self.buffer.get(..count).unwrap_or_default());
                 Ok(true)
             }
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => Ok(false),
-                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => Err(ClientError::Closed),
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::Interrupted => Ok(false),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                    Err(ClientError::Closed)
+                }
                 _ => Err(ClientError::Broken(error)),
             },
         }
@@ -154,7 +166,12 @@ impl Transport {
                     return Ok(body);
                 }
                 if body.len() > HANDSHAKE_BYTES_MAX {
-                    return Err(daruma_tds::TdsError::TooLong { what: "handshake", limit: HANDSHAKE_BYTES_MAX, found: body.len() }.into());
+                    return Err(daruma_tds::TdsError::TooLong {
+                        what: "handshake",
+                        limit: HANDSHAKE_BYTES_MAX,
+                        found: body.len(),
+                    }
+                    .into());
                 }
             }
             deadline.check()?;
@@ -174,7 +191,10 @@ pub(super) struct Deadline<'a> {
 impl Deadline<'_> {
     pub fn check(self) -> Result<()> {
         match self.at {
-            Some(at) if Instant::now() >= at => Err(ClientError::LoginTimeout { server: self.server.into(), seconds: self.seconds }),
+            Some(at) if Instant::now() >= at => Err(ClientError::LoginTimeout {
+                server: self.server.into(),
+                seconds: self.seconds,
+            }),
             _ => Ok(()),
         }
     }
@@ -182,23 +202,37 @@ impl Deadline<'_> {
 
 fn client_connection(host: &str, trust: &Trust, strict: bool) -> Result<ClientConnection> {
     let name = ServerName::try_from(host.to_string());
-    let name = name.map_err(|_| ClientError::ServerName { server: host.into() })?;
-    ClientConnection::new(tls::config(trust, strict)?, name).map_err(|source| tls_error(host, source))
+    let name = name.map_err(|_| ClientError::ServerName {
+        server: host.into(),
+    })?;
+    ClientConnection::new(tls::config(trust, strict)?, name)
+        .map_err(|source| tls_error(host, source))
 }
 
 fn process(tls: &mut ClientConnection, host: &str, trust: &Trust) -> Result<()> {
     match tls.process_new_packets() {
         Ok(_) => Ok(()),
-        Err(rustls::Error::InvalidCertificate(_)) if *trust == Trust::Nobody => Err(ClientError::UntrustedCertificate { server: host.into() }),
+        Err(rustls::Error::InvalidCertificate(_)) if *trust == Trust::Nobody => {
+            Err(ClientError::UntrustedCertificate {
+                server: host.into(),
+            })
+        }
         Err(source) => Err(tls_error(host, source)),
     }
 }
 
 fn tls_error(host: &str, source: rustls::Error) -> ClientError {
-    ClientError::Tls { server: host.into(), source }
+    ClientError::Tls {
+        server: host.into(),
+        source,
+    }
 }
 
-fn read_tls(tls: &mut ClientConnection, socket: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_tls(
+    tls: &mut ClientConnection,
+    socket: &mut TcpStream,
+    buffer: &mut [u8],
+) -> io::Result<usize> {
     loop {
         match tls.reader().read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -212,7 +246,10 @@ fn read_tls(tls: &mut ClientConnection, socket: &mut TcpStream, buffer: &mut [u8
 }
 
 fn is_tick(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
 }
 
 fn broken(error: io::Error) -> ClientError {

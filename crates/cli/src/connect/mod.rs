@@ -15,15 +15,36 @@ const PORT_DEFAULT: u16 = 1433;
 #[command(next_help_heading = "Connection")]
 pub struct ConnectArgs {
     /// Server, as HOST, HOST,PORT or tcp:HOST,PORT
-    #[arg(short = 'S', long, value_name = "SERVER", env = "SQLCMDSERVER", default_value = "localhost", hide_env_values = true)]
+    #[arg(
+        short = 'S',
+        long,
+        value_name = "SERVER",
+        env = "SQLCMDSERVER",
+        default_value = "localhost",
+        hide_env_values = true
+    )]
     pub server: String,
 
     /// Login name
-    #[arg(short = 'U', long, value_name = "LOGIN", env = "SQLCMDUSER", default_value = "sa", hide_env_values = true)]
+    #[arg(
+        short = 'U',
+        long,
+        value_name = "LOGIN",
+        env = "SQLCMDUSER",
+        default_value = "sa",
+        hide_env_values = true
+    )]
     pub user: String,
 
     /// Password; asked for if missing
-    #[arg(short = 'P', long, value_name = "PASSWORD", env = "SQLCMDPASSWORD", hide_env_values = true, allow_hyphen_values = true)]
+    #[arg(
+        short = 'P',
+        long,
+        value_name = "PASSWORD",
+        env = "SQLCMDPASSWORD",
+        hide_env_values = true,
+        allow_hyphen_values = true
+    )]
     pub password: Option<String>,
 
     /// Trust the server's certificate whatever it is
@@ -59,7 +80,9 @@ impl ConnectArgs {
         let (host, port) = parse_server(&self.server)?;
         let password = match &self.password {
             Some(password) => Secret::new(password.as_str()),
-            None if io::stdin().is_terminal() => password::ask(&self.user).map_err(ConnectError::Password)?,
+            None if io::stdin().is_terminal() => {
+                password::ask(&self.user).map_err(ConnectError::Password)?
+            }
             None => return Err(ConnectError::NoPassword),
         };
         Ok(Options {
@@ -104,9 +127,14 @@ pub fn seconds(count: u64) -> Option<Duration> {
 
 /// `host`, `host,port`, `tcp:host,port`; `.` and `(local)` are this machine.
 pub fn parse_server(server: &str) -> Result<(String, u16)> {
-    let bad = || ClientError::ServerName { server: server.into() };
+    let bad = || ClientError::ServerName {
+        server: server.into(),
+    };
     let address = server.trim();
-    let address = address.strip_prefix("tcp:").or_else(|| address.strip_prefix("TCP:")).unwrap_or(address);
+    let address = address
+        .strip_prefix("tcp:")
+        .or_else(|| address.strip_prefix("TCP:"))
+        .unwrap_or(address);
     let (host, port) = match address.rsplit_once(',') {
         Some((host, port)) => (host.trim(), port.trim().parse().map_err(|_| bad())?),
         None => (address, PORT_DEFAULT),
@@ -116,7 +144,10 @@ pub fn parse_server(server: &str) -> Result<(String, u16)> {
     }
     let host = match host {
         "." | "(local)" | "(LOCAL)" => "localhost",
-        other => other.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(other),
+        other => other
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(other),
     };
     if host.is_empty() || host.contains([' ', '/']) || port == 0 {
         return Err(bad());
@@ -132,12 +163,17 @@ mod tests {
     fn server_names() {
         let parsed = |text| parse_server(text).ok();
         assert_eq!(parsed("localhost"), Some(("localhost".into(), 1433)));
-        assert_eq!(parsed("tcp:db.example, 1500"), Some(("db.example".into(), 1500)));
+        assert_eq!(
+            parsed("tcp:db.example, 1500"),
+            Some(("db.example".into(), 1500))
+        );
         assert_eq!(parsed(".,14330"), Some(("localhost".into(), 14330)));
         assert_eq!(parsed("(local)"), Some(("localhost".into(), 1433)));
         assert_eq!(parsed("::1,1433"), Some(("::1".into(), 1433)));
         assert_eq!(parsed("[::1]"), Some(("::1".into(), 1433)));
-        assert!(matches!(parse_server("box\\SQLEXPRESS"), Err(ClientError::NamedInstance { host }) if host == "box"));
+        assert!(
+            matches!(parse_server("box\\SQLEXPRESS"), Err(ClientError::NamedInstance { host }) if host == "box")
+        );
         for wrong in ["", "host,", "host,x", "host,70000", "host,0", "a b"] {
             assert_eq!(parsed(wrong), None, "{wrong}");
         }

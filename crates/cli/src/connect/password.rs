@@ -24,12 +24,16 @@ impl Highlighter for Mask {
 }
 
 pub(super) fn ask(user: &str) -> io::Result<Secret> {
-    let mut editor = Editor::<Mask, MemHistory>::with_history(Config::default(), MemHistory::new()).map_err(plain)?;
+    let mut editor = Editor::<Mask, MemHistory>::with_history(Config::default(), MemHistory::new())
+        .map_err(plain)?;
     editor.set_helper(Some(Mask));
     // Without colours the mask would not be drawn.
     editor.set_color_mode(ColorMode::Forced);
     editor.set_auto_add_history(false);
-    editor.readline(&format!("Password for {user}: ")).map(Secret::new).map_err(plain)
+    editor
+        .readline(&format!("Password for {user}: "))
+        .map(Secret::new)
+        .map_err(plain)
 }
 
 fn plain(error: ReadlineError) -> io::Error {

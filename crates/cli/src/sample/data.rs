@@ -122,34 +122,60 @@ impl TableData {
 
 /// All files in an order in which parents come before children, as the script creates the tables.
 pub fn tables() -> Vec<TableData> {
-    let mut by_name: BTreeMap<String, TableData> = FILES.iter().filter_map(|(name, bytes)| Some((name.to_string(), table(name, bytes)?))).collect();
+    let mut by_name: BTreeMap<String, TableData> = FILES
+        .iter()
+        .filter_map(|(name, bytes)| Some((name.to_string(), table(name, bytes)?)))
+        .collect();
     for line in SCHEMA.lines().skip(1) {
         let fields: Vec<&'static str> = line.split('\t').collect();
-        let &[schema, table, _, column, sql_type, identity, ..] = fields.as_slice() else { continue };
+        let &[schema, table, _, column, sql_type, identity, ..] = fields.as_slice() else {
+            continue;
+        };
         if let Some(data) = by_name.get_mut(&format!("{schema}.{table}")) {
             data.has_identity |= identity == "1";
-            data.columns.insert(column, ColumnData { data_type: parse_type(sql_type) });
+            data.columns.insert(
+                column,
+                ColumnData {
+                    data_type: parse_type(sql_type),
+                },
+            );
         }
     }
-    let created = scripts().0.lines().filter_map(|line| line.trim().strip_prefix("CREATE TABLE "));
+    let created = scripts()
+        .0
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("CREATE TABLE "));
     let names = created.map(|rest| rest.trim_end_matches([' ', '(']).replace(['[', ']'], ""));
     names.filter_map(|name| by_name.remove(&name)).collect()
 }
 
 fn table(name: &'static str, compressed: &'static [u8]) -> Option<TableData> {
     let (schema, table) = name.split_once('.')?;
-    Some(TableData { schema, table, has_identity: false, columns: BTreeMap::new(), compressed })
+    Some(TableData {
+        schema,
+        table,
+        has_identity: false,
+        columns: BTreeMap::new(),
+        compressed,
+    })
 }
 
 /// As the script declares the columns: types that need methods are plain text and bytes. `None` for computed columns.
 fn parse_type(text: &str) -> Option<DataType> {
     use DataType as D;
-    let (name, arguments) = text.split_once('(').map_or((text, ""), |(name, rest)| (name, rest.trim_end_matches(')')));
+    let (name, arguments) = text.split_once('(').map_or((text, ""), |(name, rest)| {
+        (name, rest.trim_end_matches(')'))
+    });
     let len = || match arguments {
         "max" => Len::MAX,
         number => Len(number.trim().parse().unwrap_or(1)),
     };
-    let number = |at: usize| arguments.split(',').nth(at).and_then(|n| n.trim().parse::<u8>().ok());
+    let number = |at: usize| {
+        arguments
+            .split(',')
+            .nth(at)
+            .and_then(|n| n.trim().parse::<u8>().ok())
+    };
     Some(match name {
         _ if text.starts_with("computed:") => return None,
         "bit" => D::Bit,
@@ -157,15 +183,22 @@ fn parse_type(text: &str) -> Option<DataType> {
         "smallint" => D::SmallInt,
         "int" => D::Int,
         "bigint" => D::BigInt,
-        "decimal" | "numeric" => D::Decimal { precision: number(0).unwrap_or(18), scale: number(1).unwrap_or(0) },
+        "decimal" | "numeric" => D::Decimal {
+            precision: number(0).unwrap_or(18),
+            scale: number(1).unwrap_or(0),
+        },
         "money" => D::Money,
         "smallmoney" => D::SmallMoney,
         "real" => D::Real,
         "float" => D::Float,
         "date" => D::Date,
-        "time" => D::Time { scale: number(0).unwrap_or(7) },
+        "time" => D::Time {
+            scale: number(0).unwrap_or(7),
+        },
         "datetime" => D::DateTime,
-        "datetime2" => D::DateTime2 { scale: number(0).unwrap_or(7) },
+        "datetime2" => D::DateTime2 {
+            scale: number(0).unwrap_or(7),
+        },
         "char" => D::Char(len()),
         "varchar" => D::VarChar(len()),
         "nchar" => D::NChar(len()),
@@ -191,7 +224,11 @@ mod tests {
         for table in &tables {
             let headers = table.reader().headers().expect("a header").clone();
             for column in &headers {
-                assert!(table.columns.contains_key(column), "{}.{column}", table.quoted());
+                assert!(
+                    table.columns.contains_key(column),
+                    "{}.{column}",
+                    table.quoted()
+                );
             }
         }
     }
@@ -199,20 +236,39 @@ mod tests {
     #[test]
     fn types_are_those_of_the_script() {
         let tables = tables();
-        let find = |name: &str| tables.iter().find(|table| table.quoted() == name).expect("the table");
+        let find = |name: &str| {
+            tables
+                .iter()
+                .find(|table| table.quoted() == name)
+                .expect("the table")
+        };
         let detail = find("[Sales].[SalesOrderDetail]");
         assert_eq!(detail.data_type("LineTotal"), None);
         assert_eq!(detail.data_type("UnitPrice"), Some(DataType::Money));
         assert!(detail.has_identity);
-        assert_eq!(find("[HumanResources].[Employee]").data_type("OrganizationNode"), Some(DataType::VarBinary(Len(892))));
-        assert_eq!(find("[Production].[WorkOrderRouting]").data_type("ActualResourceHrs"), Some(DataType::Decimal { precision: 9, scale: 4 }));
+        assert_eq!(
+            find("[HumanResources].[Employee]").data_type("OrganizationNode"),
+            Some(DataType::VarBinary(Len(892)))
+        );
+        assert_eq!(
+            find("[Production].[WorkOrderRouting]").data_type("ActualResourceHrs"),
+            Some(DataType::Decimal {
+                precision: 9,
+                scale: 4
+            })
+        );
         assert!(!find("[Person].[Person]").has_identity);
     }
 
     #[test]
     fn parents_come_first() {
         let tables = tables();
-        let at = |name: &str| tables.iter().position(|table| table.table == name).expect("the table");
+        let at = |name: &str| {
+            tables
+                .iter()
+                .position(|table| table.table == name)
+                .expect("the table")
+        };
         assert!(at("SalesOrderHeader") < at("SalesOrderDetail"));
         assert!(at("BusinessEntity") < at("Person"));
     }

@@ -75,7 +75,9 @@ enum SampleError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Load(#[from] LoadError),
-    #[error("database {name} exists already. Add --drop to replace it, or choose another name with --database")]
+    #[error(
+        "database {name} exists already. Add --drop to replace it, or choose another name with --database"
+    )]
     Exists { name: String },
     #[error("a database name has 1 to {DATABASE_NAME_CHARS_MAX} characters")]
     Name,
@@ -108,7 +110,11 @@ fn create(args: &AdventureWorksArgs) -> Result<(), SampleError> {
     let (tables, rest) = data::scripts();
     report.step("Creating tables");
     run_script(&mut client, tables, 1)?;
-    let method = if args.insert { Method::Insert } else { Method::Bulk };
+    let method = if args.insert {
+        Method::Insert
+    } else {
+        Method::Bulk
+    };
     let loading = Instant::now();
     let rows = load_tables(&mut client, method, &report)?;
     report.loaded(rows, loading.elapsed());
@@ -118,25 +124,49 @@ fn create(args: &AdventureWorksArgs) -> Result<(), SampleError> {
     if wrong > 0 {
         return Err(SampleError::Sums { count: wrong });
     }
-    report.step(&format!("{} is ready after {:.1} s.", args.database, begun.elapsed().as_secs_f64()));
+    report.step(&format!(
+        "{} is ready after {:.1} s.",
+        args.database,
+        begun.elapsed().as_secs_f64()
+    ));
     Ok(())
 }
 
-fn make_database(client: &mut Client, args: &AdventureWorksArgs, report: &Report) -> Result<(), SampleError> {
+fn make_database(
+    client: &mut Client,
+    args: &AdventureWorksArgs,
+    report: &Report,
+) -> Result<(), SampleError> {
     let name = format!("[{}]", args.database.replace(']', "]]"));
-    let id = client.query(&format!("SELECT DB_ID(N'{}')", args.database.replace('\'', "''")))?;
-    let exists = id.first().and_then(|row| row.first()).is_some_and(|id| !id.is_null());
+    let id = client.query(&format!(
+        "SELECT DB_ID(N'{}')",
+        args.database.replace('\'', "''")
+    ))?;
+    let exists = id
+        .first()
+        .and_then(|row| row.first())
+        .is_some_and(|id| !id.is_null());
     match (exists, args.drop) {
-        (true, false) => return Err(SampleError::Exists { name: args.database.clone() }),
+        (true, false) => {
+            return Err(SampleError::Exists {
+                name: args.database.clone(),
+            });
+        }
         (true, true) => {
             report.step(&format!("Dropping {}", args.database));
             // Others who use it are thrown out; if that is refused, DROP says why it cannot be done.
-            let _ = client.execute(&format!("ALTER DATABASE {name} SET SINGLE_USER WITH ROLLBACK IMMEDIATE"));
+            let _ = client.execute(&format!(
+                "ALTER DATABASE {name} SET SINGLE_USER WITH ROLLBACK IMMEDIATE"
+            ));
             client.execute(&format!("DROP DATABASE {name}"))?;
         }
         (false, _) => {}
     }
-    report.step(&format!("Creating {} on {}", args.database, client.server_name()));
+    report.step(&format!(
+        "Creating {} on {}",
+        args.database,
+        client.server_name()
+    ));
     client.execute(&format!("CREATE DATABASE {name}"))?;
     client.execute(&format!("USE {name}"))?;
     Ok(())
@@ -145,7 +175,12 @@ fn make_database(client: &mut Client, args: &AdventureWorksArgs, report: &Report
 /// Runs the batches of a part of the script that begins in line `first_line`.
 fn run_script(client: &mut Client, script: &str, first_line: usize) -> Result<(), SampleError> {
     for (line, batch) in batches(script) {
-        client.execute(&batch).map_err(|source| SampleError::Script { line: first_line + line, source })?;
+        client
+            .execute(&batch)
+            .map_err(|source| SampleError::Script {
+                line: first_line + line,
+                source,
+            })?;
     }
     Ok(())
 }
@@ -160,7 +195,10 @@ fn batches(script: &str) -> Vec<(usize, String)> {
             continue;
         }
         let text = std::mem::take(&mut batch);
-        let says_something = text.lines().map(str::trim).any(|line| !line.is_empty() && !line.starts_with("--"));
+        let says_something = text
+            .lines()
+            .map(str::trim)
+            .any(|line| !line.is_empty() && !line.starts_with("--"));
         if says_something {
             batches.push((first, text));
         }
@@ -187,10 +225,26 @@ fn load_tables(client: &mut Client, method: Method, report: &Report) -> Result<u
 
 /// What is asked after a load, and the published answer.
 const CHECKS: &[(&str, &str, &str)] = &[
-    ("SalesOrderDetail rows", "SELECT COUNT(*) FROM Sales.SalesOrderDetail", "121317"),
-    ("SalesOrderDetail SUM(LineTotal)", "SELECT SUM(LineTotal) FROM Sales.SalesOrderDetail", "109846381.399888"),
-    ("SalesOrderHeader rows", "SELECT COUNT(*) FROM Sales.SalesOrderHeader", "31465"),
-    ("SalesOrderHeader SUM(TotalDue)", "SELECT SUM(TotalDue) FROM Sales.SalesOrderHeader", "123216786.1159"),
+    (
+        "SalesOrderDetail rows",
+        "SELECT COUNT(*) FROM Sales.SalesOrderDetail",
+        "121317",
+    ),
+    (
+        "SalesOrderDetail SUM(LineTotal)",
+        "SELECT SUM(LineTotal) FROM Sales.SalesOrderDetail",
+        "109846381.399888",
+    ),
+    (
+        "SalesOrderHeader rows",
+        "SELECT COUNT(*) FROM Sales.SalesOrderHeader",
+        "31465",
+    ),
+    (
+        "SalesOrderHeader SUM(TotalDue)",
+        "SELECT SUM(TotalDue) FROM Sales.SalesOrderHeader",
+        "123216786.1159",
+    ),
     ("Person rows", "SELECT COUNT(*) FROM Person.Person", "19972"),
 ];
 
@@ -199,9 +253,16 @@ fn check(client: &mut Client, report: &Report) -> Result<usize, SampleError> {
     let mut wrong = 0;
     for (name, query, expected) in CHECKS {
         let rows = client.query(query)?;
-        let found = rows.first().and_then(|row| row.first()).unwrap_or(&Value::Null);
+        let found = rows
+            .first()
+            .and_then(|row| row.first())
+            .unwrap_or(&Value::Null);
         let found = crate::sql::value_text(found);
-        let verdict = if found == *expected { "ok".to_string() } else { format!("expected {expected}") };
+        let verdict = if found == *expected {
+            "ok".to_string()
+        } else {
+            format!("expected {expected}")
+        };
         wrong += usize::from(found != *expected);
         report.step(&format!("  {name:32} {found:>18}  {verdict}"));
     }
@@ -223,7 +284,11 @@ impl Report {
     fn loaded(&self, rows: u64, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64().max(0.001);
         let rate = HumanCount((rows as f64 / seconds) as u64);
-        self.step(&format!("Loaded {} rows into {} tables in {seconds:.1} s ({rate} rows/s)", HumanCount(rows), data::tables().len()));
+        self.step(&format!(
+            "Loaded {} rows into {} tables in {seconds:.1} s ({rate} rows/s)",
+            HumanCount(rows),
+            data::tables().len()
+        ));
     }
 
     /// A bar for people at a terminal, nothing for logs.
@@ -249,13 +314,23 @@ mod tests {
     fn batches_know_their_lines() {
         let script = "-- head\nGO\nCREATE a\nGO\n\n-- remark\nCREATE b\ngo\n\n";
         let found = batches(script);
-        assert_eq!(found, [(2, "CREATE a\n".to_string()), (4, "\n-- remark\nCREATE b\n".to_string())]);
+        assert_eq!(
+            found,
+            [
+                (2, "CREATE a\n".to_string()),
+                (4, "\n-- remark\nCREATE b\n".to_string())
+            ]
+        );
     }
 
     #[test]
     fn the_script_falls_into_batches() {
         let (tables, rest) = data::scripts();
         assert!(batches(tables).len() > 59);
-        assert!(batches(rest).iter().any(|(_, batch)| batch.contains("CREATE TRIGGER")));
+        assert!(
+            batches(rest)
+                .iter()
+                .any(|(_, batch)| batch.contains("CREATE TRIGGER"))
+        );
     }
 }

@@ -19,11 +19,24 @@ pub fn value(field: &str, data_type: DataType) -> Result<Value, FieldError> {
     }
     if data_type.is_binary() {
         let bytes = field.strip_prefix("0x").and_then(bytes);
-        return bytes.map(Value::Bytes).ok_or_else(|| FieldError::Hexadecimal { field: field.into() });
+        return bytes
+            .map(Value::Bytes)
+            .ok_or_else(|| FieldError::Hexadecimal {
+                field: field.into(),
+            });
     }
     let text = Value::str(field);
-    let converted = convert(&text, DataType::NVARCHAR_MAX, data_type, None, &ConvertContext::default());
-    converted.map_err(|source| FieldError::Value { field: field.into(), source })
+    let converted = convert(
+        &text,
+        DataType::NVARCHAR_MAX,
+        data_type,
+        None,
+        &ConvertContext::default(),
+    );
+    converted.map_err(|source| FieldError::Value {
+        field: field.into(),
+        source,
+    })
 }
 
 fn bytes(digits: &str) -> Option<Vec<u8>> {
@@ -31,8 +44,15 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
     if !digits.len().is_multiple_of(2) {
         return None;
     }
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    digits.chunks_exact(2).map(|pair| Some(digit(*pair.first()?)? << 4 | digit(*pair.last()?)?)).collect()
+    let digit = |byte: u8| {
+        char::from(byte)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
+    digits
+        .chunks_exact(2)
+        .map(|pair| Some(digit(*pair.first()?)? << 4 | digit(*pair.last()?)?))
+        .collect()
 }
 
 /// The field in a statement.
@@ -58,13 +78,43 @@ mod tests {
         assert_eq!(of("-7", DataType::SmallInt), Value::SmallInt(-7));
         assert_eq!(of("1", DataType::Bit), Value::Bit(true));
         assert_eq!(of("2024.994", DataType::Money), Value::Money(20_249_940));
-        assert_eq!(of("1.50", DataType::Decimal { precision: 8, scale: 2 }), Value::Decimal(Decimal::new(150, 8, 2)));
-        assert_eq!(of("1900-01-02 00:00:01.5", DataType::DateTime), Value::DateTime(DateTime { days: 1, ticks: 450 }));
-        assert_eq!(of("07:00:00", DataType::Time { scale: 7 }), Value::Time(Time { ticks: 252_000_000_000, scale: 7 }));
-        assert_eq!(of("0x00fF", DataType::VarBinary(Len(9))), Value::Bytes(vec![0, 255]));
+        assert_eq!(
+            of(
+                "1.50",
+                DataType::Decimal {
+                    precision: 8,
+                    scale: 2
+                }
+            ),
+            Value::Decimal(Decimal::new(150, 8, 2))
+        );
+        assert_eq!(
+            of("1900-01-02 00:00:01.5", DataType::DateTime),
+            Value::DateTime(DateTime {
+                days: 1,
+                ticks: 450
+            })
+        );
+        assert_eq!(
+            of("07:00:00", DataType::Time { scale: 7 }),
+            Value::Time(Time {
+                ticks: 252_000_000_000,
+                scale: 7
+            })
+        );
+        assert_eq!(
+            of("0x00fF", DataType::VarBinary(Len(9))),
+            Value::Bytes(vec![0, 255])
+        );
         assert_eq!(of("é", DataType::NChar(Len(1))), Value::str("é"));
-        assert!(matches!(value("0x0", DataType::VARBINARY_MAX), Err(FieldError::Hexadecimal { .. })));
-        assert!(matches!(value("x", DataType::Int), Err(FieldError::Value { .. })));
+        assert!(matches!(
+            value("0x0", DataType::VARBINARY_MAX),
+            Err(FieldError::Hexadecimal { .. })
+        ));
+        assert!(matches!(
+            value("x", DataType::Int),
+            Err(FieldError::Value { .. })
+        ));
     }
 
     #[test]

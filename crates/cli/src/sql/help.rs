@@ -24,7 +24,11 @@ Keys: Tab completes, Up and Ctrl-R find earlier batches, Ctrl-C cancels, Ctrl-D 
 /// Objects whose name holds `pattern`, or all.
 pub fn tables_query(pattern: &str) -> String {
     let pattern = pattern.trim().replace('\'', "''");
-    let condition = if pattern.is_empty() { String::new() } else { format!(" AND o.name LIKE N'%{pattern}%'") };
+    let condition = if pattern.is_empty() {
+        String::new()
+    } else {
+        format!(" AND o.name LIKE N'%{pattern}%'")
+    };
     format!(
         "SELECT s.name AS [schema], o.name AS [name], o.type_desc AS [type] FROM sys.objects AS o JOIN sys.schemas AS s ON s.schema_id = o.schema_id WHERE o.type IN ('U', 'V', 'P', 'FN', 'IF', 'TF'){condition} ORDER BY s.name, o.name"
     )

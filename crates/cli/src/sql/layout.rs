@@ -98,17 +98,35 @@ struct Cell {
 
 impl<'a> ResultWriter<'a> {
     /// `index`: how many results came before.
-    pub fn begin(layout: &'a Layout, columns: Arc<[Column]>, index: u64, out: &mut dyn Write) -> io::Result<ResultWriter<'a>> {
+    pub fn begin(
+        layout: &'a Layout,
+        columns: Arc<[Column]>,
+        index: u64,
+        out: &mut dyn Write,
+    ) -> io::Result<ResultWriter<'a>> {
         let names = column_names(&columns, layout.format);
-        let widths = names.iter().map(|name| name.width()).collect();
-        let writer = ResultWriter { layout, columns, names, rows: 0, table: Table { widths, ..Table::default() } };
+        let widths = names.iter().map(|name| name.width().max(1)).collect();
+        let writer = ResultWriter {
+            layout,
+            columns,
+            names,
+            rows: 0,
+            table: Table {
+                widths,
+                ..Table::default()
+            },
+        };
         match layout.format {
             Format::Csv => {
                 if index > 0 {
                     writeln!(out)?;
                 }
                 if layout.header_rows >= 0 {
-                    let fields: Vec<String> = writer.names.iter().map(|name| writer.csv_field(name)).collect();
+                    let fields: Vec<String> = writer
+                        .names
+                        .iter()
+                        .map(|name| writer.csv_field(name))
+                        .collect();
                     writeln!(out, "{}", fields.join(writer.separator()))?;
                 }
             }
@@ -148,7 +166,11 @@ impl<'a> ResultWriter<'a> {
     }
 
     fn separator(&self) -> &str {
-        let default = if self.layout.format == Format::Csv { "," } else { " " };
+        let default = if self.layout.format == Format::Csv {
+            ","
+        } else {
+            " "
+        };
         self.layout.separator.as_deref().unwrap_or(default)
     }
 
@@ -177,23 +199,44 @@ impl<'a> ResultWriter<'a> {
         out.write_all(if self.rows > 0 { b",\n  {" } else { b"\n  {" })?;
         for (at, (name, value)) in self.names.iter().zip(row).enumerate() {
             let comma = if at > 0 { ", " } else { "" };
-            write!(out, "{comma}{}: {}", value::quoted(name), value::json(value))?;
+            write!(
+                out,
+                "{comma}{}: {}",
+                value::quoted(name),
+                value::json(value)
+            )?;
         }
         out.write_all(b"}")
     }
 
     fn list_row(&self, row: &[Value], out: &mut dyn Write) -> io::Result<()> {
         let width = self.table.widths.iter().copied().max().unwrap_or(0);
-        writeln!(out, "{}", self.dim(&format!("-- row {} {}", self.rows + 1, "-".repeat(width.max(20)))))?;
+        writeln!(
+            out,
+            "{}",
+            self.dim(&format!(
+                "-- row {} {}",
+                self.rows + 1,
+                "-".repeat(width.max(20))
+            ))
+        )?;
         for (name, value) in self.names.iter().zip(row) {
-            let shown = if value.is_null() { self.dim(NULL) } else { value::text(value) };
+            let shown = if value.is_null() {
+                self.dim(NULL)
+            } else {
+                value::text(value)
+            };
             writeln!(out, "{}{} {shown}", name, " ".repeat(width - name.width()))?;
         }
         Ok(())
     }
 
     fn table_row(&mut self, row: &[Value], out: &mut dyn Write) -> io::Result<()> {
-        let cells: Vec<Cell> = row.iter().zip(self.columns.iter()).map(|(value, column)| self.cell(value, column)).collect();
+        let cells: Vec<Cell> = row
+            .iter()
+            .zip(self.columns.iter())
+            .map(|(value, column)| self.cell(value, column))
+            .collect();
         if self.table.begun {
             return self.write_row(&cells, out);
         }
@@ -223,9 +266,28 @@ impl<'a> ResultWriter<'a> {
     }
 
     fn write_header(&self, out: &mut dyn Write) -> io::Result<()> {
-        let names: Vec<String> = self.names.iter().zip(&self.table.widths).map(|(name, width)| self.padded(name, *width)).collect();
-        let rules: Vec<String> = self.names.iter().zip(&self.table.widths).map(|(name, width)| "-".repeat(if self.layout.trim { name.width() } else { *width })).collect();
-        self.write_line(names.join(self.separator()).trim_end_matches(' ').into(), out)?;
+        let names: Vec<String> = self
+            .names
+            .iter()
+            .zip(&self.table.widths)
+            .map(|(name, width)| self.padded(name, *width))
+            .collect();
+        let rules: Vec<String> = self
+            .names
+            .iter()
+            .zip(&self.table.widths)
+            .map(|(name, width)| {
+                "-".repeat(if self.layout.trim {
+                    name.width()
+                } else {
+                    *width
+                })
+            })
+            .collect();
+        self.write_line(
+            names.join(self.separator()).trim_end_matches(' ').into(),
+            out,
+        )?;
         let rules = rules.join(self.separator());
         self.write_line(self.dim(&rules), out)
     }
@@ -238,12 +300,25 @@ impl<'a> ResultWriter<'a> {
         }
         self.rows += 1;
         let mut line = String::new();
-        for (at, ((cell, width), column)) in cells.iter().zip(&self.table.widths).zip(self.columns.iter()).enumerate() {
+        for (at, ((cell, width), column)) in cells
+            .iter()
+            .zip(&self.table.widths)
+            .zip(self.columns.iter())
+            .enumerate()
+        {
             if at > 0 {
                 line.push_str(self.separator());
             }
-            let shown = if cell.null { self.dim(&cell.text) } else { cell.text.clone() };
-            let gap = if self.layout.trim { 0 } else { width.saturating_sub(cell.text.width()) };
+            let shown = if cell.null {
+                self.dim(&cell.text)
+            } else {
+                cell.text.clone()
+            };
+            let gap = if self.layout.trim {
+                0
+            } else {
+                width.saturating_sub(cell.text.width())
+            };
             let last = at + 1 == cells.len();
             match value::is_numeric(column) {
                 true => line.extend([" ".repeat(gap), shown]),
@@ -271,7 +346,10 @@ impl<'a> ResultWriter<'a> {
 
     fn cell(&self, value: &Value, column: &Column) -> Cell {
         if value.is_null() {
-            return Cell { text: NULL.into(), null: true };
+            return Cell {
+                text: NULL.into(),
+                null: true,
+            };
         }
         let mut text = value::text(value);
         let limit = match (value::is_large(column), value::has_length(column)) {
@@ -279,7 +357,9 @@ impl<'a> ResultWriter<'a> {
             (false, true) => self.layout.text_width.unwrap_or(0),
             (false, false) => 0,
         };
-        if limit > 0 && let Some((at, _)) = text.char_indices().nth(limit) {
+        if limit > 0
+            && let Some((at, _)) = text.char_indices().nth(limit)
+        {
             text.truncate(at);
         }
         if self.layout.trim {
@@ -294,12 +374,20 @@ impl<'a> ResultWriter<'a> {
     }
 
     fn padded(&self, text: &str, width: usize) -> String {
-        let gap = if self.layout.trim { 0 } else { width.saturating_sub(text.width()) };
+        let gap = if self.layout.trim {
+            0
+        } else {
+            width.saturating_sub(text.width())
+        };
         format!("{text}{}", " ".repeat(gap))
     }
 
     fn dim(&self, text: &str) -> String {
-        if self.layout.colour { format!("\x1b[2m{text}\x1b[0m") } else { text.into() }
+        if self.layout.colour {
+            format!("\x1b[2m{text}\x1b[0m")
+        } else {
+            text.into()
+        }
     }
 }
 
@@ -328,7 +416,13 @@ mod tests {
     use daruma_value::{DataType, Len};
 
     fn column(name: &str, data_type: DataType) -> Column {
-        Column::new(name, data_type, true, WireCollation::DEFAULT, TdsVersion::V7_4)
+        Column::new(
+            name,
+            data_type,
+            true,
+            WireCollation::DEFAULT,
+            TdsVersion::V7_4,
+        )
     }
 
     fn write(layout: &Layout, columns: &[Column], rows: &[Vec<Value>]) -> String {
@@ -342,7 +436,10 @@ mod tests {
     }
 
     fn sample() -> (Vec<Column>, Vec<Vec<Value>>) {
-        let columns = vec![column("id", DataType::Int), column("name", DataType::NVarChar(Len(50)))];
+        let columns = vec![
+            column("id", DataType::Int),
+            column("name", DataType::NVarChar(Len(50))),
+        ];
         let rows = vec![
             vec![Value::Int(1), Value::str("plain")],
             vec![Value::Int(200), Value::Null],
@@ -356,22 +453,42 @@ mod tests {
     fn tables_are_as_wide_as_their_content() {
         let (columns, rows) = sample();
         let text = write(&Layout::default(), &columns, &rows);
-        assert_eq!(text, "id  name\n--- -------\n  1 plain\n200 NULL\n -3 a,\"b\" c\n  4 \n");
+        assert_eq!(
+            text,
+            "id  name\n--- -------\n  1 plain\n200 NULL\n -3 a,\"b\" c\n  4 \n"
+        );
     }
 
     #[test]
     fn trimmed_tables_have_no_padding() {
         let (columns, rows) = sample();
-        let layout = Layout { trim: true, separator: Some("|".into()), ..Layout::default() };
-        assert_eq!(write(&layout, &columns, &rows[..2]), "id|name\n--|----\n1|plain\n200|NULL\n");
+        let layout = Layout {
+            trim: true,
+            separator: Some("|".into()),
+            ..Layout::default()
+        };
+        assert_eq!(
+            write(&layout, &columns, &rows[..2]),
+            "id|name\n--|----\n1|plain\n200|NULL\n"
+        );
     }
 
     #[test]
     fn headers_repeat_or_stay_away() {
         let (columns, rows) = sample();
-        let layout = Layout { header_rows: 1, trim: true, ..Layout::default() };
-        assert_eq!(write(&layout, &columns, &rows[..2]), "id name\n-- ----\n1 plain\n\nid name\n-- ----\n200 NULL\n");
-        let layout = Layout { header_rows: -1, ..layout };
+        let layout = Layout {
+            header_rows: 1,
+            trim: true,
+            ..Layout::default()
+        };
+        assert_eq!(
+            write(&layout, &columns, &rows[..2]),
+            "id name\n-- ----\n1 plain\n\nid name\n-- ----\n200 NULL\n"
+        );
+        let layout = Layout {
+            header_rows: -1,
+            ..layout
+        };
         assert_eq!(write(&layout, &columns, &rows[..2]), "1 plain\n200 NULL\n");
     }
 
@@ -391,34 +508,73 @@ mod tests {
         let rows = [vec![Value::str("x".repeat(300))]];
         let length = |layout: &Layout| write(layout, &columns, &rows).lines().last().map(str::len);
         assert_eq!(length(&Layout::default()), Some(256));
-        assert_eq!(length(&Layout { large_width: Some(0), ..Layout::default() }), Some(300));
-        assert_eq!(length(&Layout { fold_width: Some(100), ..Layout::default() }), Some(56));
-        assert_eq!(length(&Layout { format: Format::Csv, ..Layout::default() }), Some(300));
+        assert_eq!(
+            length(&Layout {
+                large_width: Some(0),
+                ..Layout::default()
+            }),
+            Some(300)
+        );
+        assert_eq!(
+            length(&Layout {
+                fold_width: Some(100),
+                ..Layout::default()
+            }),
+            Some(56)
+        );
+        assert_eq!(
+            length(&Layout {
+                format: Format::Csv,
+                ..Layout::default()
+            }),
+            Some(300)
+        );
     }
 
     #[test]
     fn csv_tells_null_from_empty() {
         let (columns, rows) = sample();
-        let layout = Layout { format: Format::Csv, ..Layout::default() };
-        assert_eq!(write(&layout, &columns, &rows), "id,name\n1,plain\n200,\n-3,\"a,\"\"b\"\"\nc\"\n4,\"\"\n");
+        let layout = Layout {
+            format: Format::Csv,
+            ..Layout::default()
+        };
+        assert_eq!(
+            write(&layout, &columns, &rows),
+            "id,name\n1,plain\n200,\n-3,\"a,\"\"b\"\"\nc\"\n4,\"\"\n"
+        );
     }
 
     #[test]
     fn json_is_read_back() {
-        let columns = [column("", DataType::Int), column("a", DataType::Money), column("a", DataType::VarChar(Len(9)))];
-        let rows = [vec![Value::Int(1), Value::Money(25_000), Value::str("x\t")], vec![Value::Null, Value::Null, Value::Null]];
-        let layout = Layout { format: Format::Json, ..Layout::default() };
-        let read: serde_json::Value = serde_json::from_str(&write(&layout, &columns, &rows)).expect("JSON");
+        let columns = [
+            column("", DataType::Int),
+            column("a", DataType::Money),
+            column("a", DataType::VarChar(Len(9))),
+        ];
+        let rows = [
+            vec![Value::Int(1), Value::Money(25_000), Value::str("x\t")],
+            vec![Value::Null, Value::Null, Value::Null],
+        ];
+        let layout = Layout {
+            format: Format::Json,
+            ..Layout::default()
+        };
+        let read: serde_json::Value =
+            serde_json::from_str(&write(&layout, &columns, &rows)).expect("JSON");
         let expected = serde_json::json!([{"column1": 1, "a": 2.5, "a_3": "x\t"}, {"column1": null, "a": null, "a_3": null}]);
         assert_eq!(read, expected);
-        let none: serde_json::Value = serde_json::from_str(&write(&layout, &columns, &[])).expect("JSON");
+        let none: serde_json::Value =
+            serde_json::from_str(&write(&layout, &columns, &[])).expect("JSON");
         assert_eq!(none, serde_json::json!([]));
     }
 
     #[test]
     fn lists_have_a_line_for_each_value() {
         let (columns, rows) = sample();
-        let layout = Layout { format: Format::List, ..Layout::default() };
+        let layout = Layout {
+            format: Format::List,
+            ..Layout::default()
+        };
         let text = write(&layout, &columns, &rows[..1]);
         assert_eq!(text, "-- row 1 --------------------\nid   1\nname plain\n");
     }

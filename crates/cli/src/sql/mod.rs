@@ -29,9 +29,9 @@ use crate::connect::{ConnectArgs, seconds};
 use clap::{ArgAction, Args};
 use layout::Layout;
 use output::{Output, Redirect, Sink};
-use session::{Flow, Manners, Session};
+use session::{Flow, Manners, Session, open_script};
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -43,7 +43,13 @@ pub struct SqlArgs {
     pub connect: ConnectArgs,
 
     /// Database to begin in
-    #[arg(short = 'd', long, value_name = "DATABASE", env = "SQLCMDDBNAME", hide_env_values = true)]
+    #[arg(
+        short = 'd',
+        long,
+        value_name = "DATABASE",
+        env = "SQLCMDDBNAME",
+        hide_env_values = true
+    )]
     pub database: Option<String>,
 
     /// Run this and leave
@@ -63,11 +69,22 @@ pub struct SqlArgs {
     pub output_file: Option<PathBuf>,
 
     /// Layout of results
-    #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        help_heading = "Output"
+    )]
     pub format: Format,
 
     /// Column separator
-    #[arg(short = 's', long, value_name = "TEXT", allow_hyphen_values = true, help_heading = "Output")]
+    #[arg(
+        short = 's',
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        help_heading = "Output"
+    )]
     pub column_separator: Option<String>,
 
     /// Leave out padding and trailing blanks
@@ -75,7 +92,14 @@ pub struct SqlArgs {
     pub trim: bool,
 
     /// Rows between headers; -1 for no header
-    #[arg(short = 'h', long, value_name = "ROWS", default_value_t = 0, allow_negative_numbers = true, help_heading = "Output")]
+    #[arg(
+        short = 'h',
+        long,
+        value_name = "ROWS",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        help_heading = "Output"
+    )]
     pub headers: i64,
 
     /// Fold lines at this width
@@ -99,7 +123,14 @@ pub struct SqlArgs {
     pub errors_to_stderr: Option<u8>,
 
     /// Show messages of this class and above; -1 with all heads
-    #[arg(short = 'm', long, value_name = "CLASS", default_value_t = 0, allow_negative_numbers = true, help_heading = "Output")]
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "CLASS",
+        default_value_t = 0,
+        allow_negative_numbers = true,
+        help_heading = "Output"
+    )]
     pub error_level: i16,
 
     /// Show the input
@@ -143,15 +174,35 @@ pub struct SqlArgs {
     pub semicolon: bool,
 
     /// Packet size to ask for
-    #[arg(short = 'a', long, value_name = "BYTES", default_value_t = 0, help_heading = "Connection")]
+    #[arg(
+        short = 'a',
+        long,
+        value_name = "BYTES",
+        default_value_t = 0,
+        help_heading = "Connection"
+    )]
     pub packet_size: u32,
 
     /// Name of this machine for the server
-    #[arg(short = 'H', long, value_name = "NAME", default_value = "", hide_default_value = true, help_heading = "Connection")]
+    #[arg(
+        short = 'H',
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Connection"
+    )]
     pub workstation: String,
 
     /// ReadOnly or ReadWrite
-    #[arg(short = 'K', long, value_name = "INTENT", default_value = "ReadWrite", hide_default_value = true, help_heading = "Connection")]
+    #[arg(
+        short = 'K',
+        long,
+        value_name = "INTENT",
+        default_value = "ReadWrite",
+        hide_default_value = true,
+        help_heading = "Connection"
+    )]
     pub application_intent: String,
 
     /// Accepted for sqlcmd's sake: identifiers in quotes always work
@@ -175,7 +226,9 @@ pub struct SqlArgs {
 pub fn run(args: &SqlArgs) -> ExitCode {
     match start(args) {
         Ok(code) => exit_code(code),
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
         Err(failure) => {
             eprintln!("daruma: {failure}");
             ExitCode::FAILURE
@@ -214,8 +267,15 @@ fn start(args: &SqlArgs) -> Result<i32, Failure> {
     options.workstation.clone_from(&args.workstation);
     options.read_only = args.application_intent.eq_ignore_ascii_case("ReadOnly");
     let client = Client::connect(&options)?;
-    let interactive = args.query.is_none() && args.input_file.is_empty() && io::stdin().is_terminal();
-    let mut session = Session::new(client, options, output(args)?, layout(args), manners(args, interactive));
+    let interactive =
+        args.query.is_none() && args.input_file.is_empty() && io::stdin().is_terminal();
+    let mut session = Session::new(
+        client,
+        options,
+        output(args)?,
+        layout(args),
+        manners(args, interactive),
+    );
     session.semicolon = args.semicolon;
     for (name, value) in &args.variables {
         session.variables.set(name, value.as_str());
@@ -238,8 +298,11 @@ fn start(args: &SqlArgs) -> Result<i32, Failure> {
 
 fn files(args: &SqlArgs, session: &mut Session) -> Result<Flow, Failure> {
     for path in &args.input_file {
-        let file = File::open(path).map_err(|source| Failure::Open { path: path.clone(), source })?;
-        let flow = session.script(BufReader::new(file))?;
+        let input = open_script(path).map_err(|source| Failure::Open {
+            path: path.clone(),
+            source,
+        })?;
+        let flow = session.script(input)?;
         if flow != Flow::Continue {
             return Ok(flow);
         }
@@ -250,7 +313,10 @@ fn files(args: &SqlArgs, session: &mut Session) -> Result<Flow, Failure> {
 fn output(args: &SqlArgs) -> Result<Output, Failure> {
     let results = match &args.output_file {
         Some(path) => {
-            let file = File::create(path).map_err(|source| Failure::Open { path: path.clone(), source })?;
+            let file = File::create(path).map_err(|source| Failure::Open {
+                path: path.clone(),
+                source,
+            })?;
             Sink::File(io::BufWriter::new(file))
         }
         None => Sink::stdout(),
@@ -260,7 +326,12 @@ fn output(args: &SqlArgs) -> Result<Output, Failure> {
         Some(0) => Redirect::Errors,
         Some(_) => Redirect::All,
     };
-    Ok(Output { results, errors: None, redirect, colour: colour(args) })
+    Ok(Output {
+        results,
+        errors: None,
+        redirect,
+        colour: colour(args),
+    })
 }
 
 fn layout(args: &SqlArgs) -> Layout {

@@ -34,7 +34,10 @@ impl Write for Sink {
             Sink::Stderr(out) => out.write(bytes),
             Sink::File(out) => out.write(bytes),
             #[cfg(test)]
-            Sink::Memory(out) => out.lock().map_err(|_| io::Error::other("poisoned"))?.write(bytes),
+            Sink::Memory(out) => out
+                .lock()
+                .map_err(|_| io::Error::other("poisoned"))?
+                .write(bytes),
         }
     }
 
@@ -72,9 +75,18 @@ pub struct Output {
 
 impl Output {
     /// A line of the server's or of our own.
-    pub fn message(&mut self, text: &str, is_error: bool, keep_from_results: bool) -> io::Result<()> {
+    pub fn message(
+        &mut self,
+        text: &str,
+        is_error: bool,
+        keep_from_results: bool,
+    ) -> io::Result<()> {
         let red = is_error && self.colour;
-        let line = if red { format!("\x1b[31m{text}\x1b[0m\n") } else { format!("{text}\n") };
+        let line = if red {
+            format!("\x1b[31m{text}\x1b[0m\n")
+        } else {
+            format!("{text}\n")
+        };
         let away = keep_from_results
             || match self.redirect {
                 Redirect::None => false,

@@ -56,7 +56,10 @@ pub enum Command {
 pub enum Step {
     /// The line has joined the batch.
     More,
-    Go { batch: String, count: u32 },
+    Go {
+        batch: String,
+        count: u32,
+    },
     Command(Command),
     /// A variable without a value, by name.
     Undefined(String),
@@ -77,8 +80,13 @@ pub struct Batcher {
 
 impl Batcher {
     pub fn new(terminator: &str, substitute: bool) -> Batcher {
-        let terminator = Some(terminator.to_string()).filter(|word| !word.eq_ignore_ascii_case("GO"));
-        Batcher { terminator, substitute, ..Batcher::default() }
+        let terminator =
+            Some(terminator.to_string()).filter(|word| !word.eq_ignore_ascii_case("GO"));
+        Batcher {
+            terminator,
+            substitute,
+            ..Batcher::default()
+        }
     }
 
     pub fn line(&mut self, line: &str, variables: &Variables) -> Step {
@@ -87,7 +95,10 @@ impl Batcher {
         if self.place == Place::Code {
             if let Some(count) = self.go_count(line) {
                 return match count {
-                    Some(count) => Step::Go { batch: self.take(), count },
+                    Some(count) => Step::Go {
+                        batch: self.take(),
+                        count,
+                    },
                     None => Step::BadGo,
                 };
             }
@@ -132,7 +143,10 @@ impl Batcher {
     /// `GO`, `GO 5`, `GO -- remark`: the count, or `None` inside if it is no number.
     fn go_count(&self, line: &str) -> Option<Option<u32>> {
         let line = line.trim();
-        let (word, rest) = line.split_at(line.find(|c: char| c.is_whitespace() || c == '-').unwrap_or(line.len()));
+        let (word, rest) = line.split_at(
+            line.find(|c: char| c.is_whitespace() || c == '-')
+                .unwrap_or(line.len()),
+        );
         if !word.eq_ignore_ascii_case(self.terminator.as_deref().unwrap_or("GO")) {
             return None;
         }
@@ -170,7 +184,10 @@ impl Batcher {
             out.push_str(before);
             let (next, in_line_comment) = advance(place, before, &mut None);
             place = next;
-            let name = from.strip_prefix("$(").and_then(|from| from.split_once(')')).map(|(name, _)| name);
+            let name = from
+                .strip_prefix("$(")
+                .and_then(|from| from.split_once(')'))
+                .map(|(name, _)| name);
             match name.filter(|name| is_name(name)) {
                 Some(name) if !in_line_comment && !matches!(place, Place::Comment(_)) => {
                     out.push_str(&variables.get(name).ok_or(name)?);
@@ -200,7 +217,9 @@ fn advance(mut place: Place, text: &str, last: &mut Option<u8>) -> (Place, bool)
         place = match (place, byte, bytes.get(at + 1)) {
             (Place::Code, b'-', Some(b'-')) => return (place, true),
             (Place::Code, b'/', Some(b'*')) => Place::Comment(1),
-            (Place::Comment(depth), b'/', Some(b'*')) => Place::Comment((depth + 1).min(COMMENT_DEPTH_MAX)),
+            (Place::Comment(depth), b'/', Some(b'*')) => {
+                Place::Comment((depth + 1).min(COMMENT_DEPTH_MAX))
+            }
             (Place::Comment(0 | 1), b'*', Some(b'/')) => Place::Code,
             (Place::Comment(depth), b'*', Some(b'/')) => Place::Comment(depth - 1),
             (Place::Code, b'\'', _) => Place::String,
@@ -211,7 +230,9 @@ fn advance(mut place: Place, text: &str, last: &mut Option<u8>) -> (Place, bool)
                 Place::Bracket
             }
             // A doubled quote ends and begins again, which comes to the same.
-            (Place::String, b'\'', _) | (Place::Quoted, b'"', _) | (Place::Bracket, b']', _) => Place::Code,
+            (Place::String, b'\'', _) | (Place::Quoted, b'"', _) | (Place::Bracket, b']', _) => {
+                Place::Code
+            }
             (place, _, _) => place,
         };
         let in_comment = matches!(before, Place::Comment(_)) || matches!(place, Place::Comment(_));
@@ -224,7 +245,11 @@ fn advance(mut place: Place, text: &str, last: &mut Option<u8>) -> (Place, bool)
 }
 
 fn is_bare_command(line: &str) -> bool {
-    let word = line.split([' ', '\t', '(', ';']).next().unwrap_or_default().to_ascii_lowercase();
+    let word = line
+        .split([' ', '\t', '(', ';'])
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     match word.as_str() {
         "exit" => true,
         "quit" | "reset" | "ed" => line.trim_end().len() == word.len(),
@@ -236,21 +261,31 @@ fn parse_command(text: &str) -> Command {
     if let Some(rest) = text.strip_prefix("!!") {
         return Command::NotSupported(format!("!!{rest}"));
     }
-    let (word, rest) = text.split_at(text.find(|c: char| c.is_whitespace() || c == '(').unwrap_or(text.len()));
+    let (word, rest) = text.split_at(
+        text.find(|c: char| c.is_whitespace() || c == '(')
+            .unwrap_or(text.len()),
+    );
     let (word, rest) = (word.to_ascii_lowercase(), rest.trim());
     let wrong = || Command::Wrong(format!(":{text}"));
     match (word.as_str(), rest) {
         ("r", "") | ("setvar", "") | ("out", "") | ("error", "") | ("connect", "") => wrong(),
         ("r", path) => Command::Read(unquoted(path).into()),
         ("setvar", rest) => match rest.split_once(char::is_whitespace) {
-            Some((name, value)) if is_name(name) => Command::SetVar(name.into(), Some(unquoted(value.trim()).into())),
+            Some((name, value)) if is_name(name) => {
+                Command::SetVar(name.into(), Some(unquoted(value.trim()).into()))
+            }
             None if is_name(rest) => Command::SetVar(rest.into(), None),
             _ => wrong(),
         },
         ("listvar", "") => Command::ListVar,
         ("out", path) => Command::Out(unquoted(path).into()),
         ("error", path) => Command::ErrorOut(unquoted(path).into()),
-        ("on", rest) => match rest.to_ascii_lowercase().split_whitespace().collect::<Vec<_>>().as_slice() {
+        ("on", rest) => match rest
+            .to_ascii_lowercase()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .as_slice()
+        {
             ["error", "exit"] => Command::OnErrorExit(true),
             ["error", "ignore"] => Command::OnErrorExit(false),
             _ => wrong(),
@@ -260,7 +295,10 @@ fn parse_command(text: &str) -> Command {
         ("help" | "?", _) => Command::Help,
         ("quit" | "q", "") => Command::Quit,
         ("exit", "" | ";") => Command::Exit(None),
-        ("exit", rest) => match rest.strip_prefix('(').and_then(|rest| rest.trim_end().strip_suffix(')')) {
+        ("exit", rest) => match rest
+            .strip_prefix('(')
+            .and_then(|rest| rest.trim_end().strip_suffix(')'))
+        {
             Some(batch) => Command::Exit(Some(batch.trim().into())),
             None => wrong(),
         },
@@ -288,55 +326,94 @@ mod tests {
         for line in script.lines() {
             match batcher.line(line, &variables) {
                 Step::More => {}
-                Step::Go { batch, count } => seen.push(format!("{count} x {}", batch.trim_end().replace('\n', "|"))),
+                Step::Go { batch, count } => {
+                    seen.push(format!("{count} x {}", batch.trim_end().replace('\n', "|")))
+                }
                 other => seen.push(format!("{other:?}")),
             }
         }
         if !batcher.is_empty() {
-            seen.push(format!("rest {}", batcher.take().trim_end().replace('\n', "|")));
+            seen.push(format!(
+                "rest {}",
+                batcher.take().trim_end().replace('\n', "|")
+            ));
         }
         seen
     }
 
     #[test]
     fn go_ends_batches() {
-        assert_eq!(steps("select 1\nGO\nselect 2\n  go 3 \nselect 3"), ["1 x select 1", "3 x select 2", "rest select 3"]);
+        assert_eq!(
+            steps("select 1\nGO\nselect 2\n  go 3 \nselect 3"),
+            ["1 x select 1", "3 x select 2", "rest select 3"]
+        );
         assert_eq!(steps("a\ngo -- remark\nb\nGO 2--twice"), ["1 x a", "2 x b"]);
         assert_eq!(steps("go x"), ["BadGo"]);
-        assert_eq!(steps("goto done\ngone\nselect 1 go"), ["rest goto done|gone|select 1 go"]);
+        assert_eq!(
+            steps("goto done\ngone\nselect 1 go"),
+            ["rest goto done|gone|select 1 go"]
+        );
     }
 
     #[test]
     fn go_inside_strings_brackets_and_comments_is_text() {
         assert_eq!(steps("select 'a\nGO\n'\nGO"), ["1 x select 'a|GO|'"]);
-        assert_eq!(steps("select 'it''s\nGO\n'\nGO"), ["1 x select 'it''s|GO|'"]);
+        assert_eq!(
+            steps("select 'it''s\nGO\n'\nGO"),
+            ["1 x select 'it''s|GO|'"]
+        );
         assert_eq!(steps("select [a]]\nGO\n]\nGO"), ["1 x select [a]]|GO|]"]);
         assert_eq!(steps("select \"x\nGO\n\"\nGO"), ["1 x select \"x|GO|\""]);
-        assert_eq!(steps("/* /* \nGO\n */ \nGO\n*/\nGO"), ["1 x /* /* |GO| */ |GO|*/"]);
+        assert_eq!(
+            steps("/* /* \nGO\n */ \nGO\n*/\nGO"),
+            ["1 x /* /* |GO| */ |GO|*/"]
+        );
         assert_eq!(steps("-- it's\nGO"), ["1 x -- it's"]);
-        assert_eq!(steps("select '/*'\nGO\nselect '--' + '\nGO\n'"), ["1 x select '/*'", "rest select '--' + '|GO|'"]);
+        assert_eq!(
+            steps("select '/*'\nGO\nselect '--' + '\nGO\n'"),
+            ["1 x select '/*'", "rest select '--' + '|GO|'"]
+        );
     }
 
     #[test]
     fn variables_are_put_in_except_in_comments() {
-        assert_eq!(steps("use $(db) -- $(none)\nGO"), ["1 x use Sales -- $(none)"]);
-        assert_eq!(steps("select '$(DB)', $(action), $(\nGO"), ["Undefined(\"action\")", "1 x "]);
-        assert_eq!(steps("/* $(none) */ select $(db)\nGO"), ["1 x /* $(none) */ select Sales"]);
-        assert_eq!(steps("select $(no way) + $(db)\nGO"), ["1 x select $(no way) + Sales"]);
+        assert_eq!(
+            steps("use $(db) -- $(none)\nGO"),
+            ["1 x use Sales -- $(none)"]
+        );
+        assert_eq!(
+            steps("select '$(DB)', $(action), $(\nGO"),
+            ["Undefined(\"action\")", "1 x "]
+        );
+        assert_eq!(
+            steps("/* $(none) */ select $(db)\nGO"),
+            ["1 x /* $(none) */ select Sales"]
+        );
+        assert_eq!(
+            steps("select $(no way) + $(db)\nGO"),
+            ["1 x select $(no way) + Sales"]
+        );
         // The text of a variable takes part in what a string is.
         assert_eq!(steps("select $(quote)a\nGO\n'\nGO"), ["1 x select 'a|GO|'"]);
     }
 
     #[test]
     fn commands() {
-        let command = |line: &str| match Batcher::new("GO", true).line(line, &Variables::default()) {
+        let command = |line: &str| match Batcher::new("GO", true).line(line, &Variables::default())
+        {
             Step::Command(command) => command,
             other => panic!("{line}: {other:?}"),
         };
         assert_eq!(command(":r \"a b.sql\""), Command::Read("a b.sql".into()));
-        assert_eq!(command("  :SETVAR x \"1 2\""), Command::SetVar("x".into(), Some("1 2".into())));
+        assert_eq!(
+            command("  :SETVAR x \"1 2\""),
+            Command::SetVar("x".into(), Some("1 2".into()))
+        );
         assert_eq!(command(":setvar x"), Command::SetVar("x".into(), None));
-        assert_eq!(command(":exit(select 3)"), Command::Exit(Some("select 3".into())));
+        assert_eq!(
+            command(":exit(select 3)"),
+            Command::Exit(Some("select 3".into()))
+        );
         assert_eq!(command("EXIT"), Command::Exit(None));
         assert_eq!(command("exit()"), Command::Exit(Some(String::new())));
         assert_eq!(command("quit"), Command::Quit);
@@ -348,14 +425,23 @@ mod tests {
 
     #[test]
     fn commands_inside_strings_are_text() {
-        assert_eq!(steps("select '\n:quit\nexit\n'\nGO"), ["1 x select '|:quit|exit|'"]);
+        assert_eq!(
+            steps("select '\n:quit\nexit\n'\nGO"),
+            ["1 x select '|:quit|exit|'"]
+        );
     }
 
     #[test]
     fn another_terminator() {
         let mut batcher = Batcher::new("run", false);
         assert_eq!(batcher.line("GO", &Variables::default()), Step::More);
-        assert_eq!(batcher.line("RUN 2", &Variables::default()), Step::Go { batch: "GO\n".into(), count: 2 });
+        assert_eq!(
+            batcher.line("RUN 2", &Variables::default()),
+            Step::Go {
+                batch: "GO\n".into(),
+                count: 2
+            }
+        );
     }
 
     #[test]

@@ -11,7 +11,8 @@ use clap::ValueEnum;
 use daruma_tds::login::Secret;
 use daruma_tds::token::ServerMessage;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -73,7 +74,13 @@ struct Outcome {
 }
 
 impl Session {
-    pub fn new(client: Client, options: Options, output: Output, layout: Layout, manners: Manners) -> Session {
+    pub fn new(
+        client: Client,
+        options: Options,
+        output: Output,
+        layout: Layout,
+        manners: Manners,
+    ) -> Session {
         let cancel = Arc::new(AtomicBool::new(false));
         let mut session = Session {
             client: None,
@@ -108,23 +115,13 @@ impl Session {
     /// Runs a script to its end.
     pub fn script(&mut self, input: impl BufRead) -> io::Result<Flow> {
         let mut batcher = self.batcher();
-        let mut input = input;
-        let mut bytes = Vec::new();
-        let mut first = true;
-        loop {
-            bytes.clear();
-            if io::Read::take(&mut input, LINE_BYTES_MAX).read_until(b'\n', &mut bytes)? == 0 {
-                break;
+        match self.read_lines(input, &mut batcher)? {
+            Flow::Continue => {
+                let rest = batcher.take();
+                self.batch(&rest, 1)
             }
-            let line = decode(&bytes, first);
-            first = false;
-            match self.line(&mut batcher, &line)? {
-                Flow::Continue => {}
-                exit => return Ok(exit),
-            }
+            exit => Ok(exit),
         }
-        let rest = batcher.take();
-        self.batch(&rest, 1)
     }
 
     pub fn batcher(&self) -> Batcher {
@@ -134,7 +131,11 @@ impl Session {
     /// One line of a script or of the shell.
     pub fn line(&mut self, batcher: &mut Batcher, line: &str) -> io::Result<Flow> {
         if self.manners.echo {
-            writeln!(self.output.results, "{}", line.trim_end_matches(['\n', '\r']))?;
+            writeln!(
+                self.output.results,
+                "{}",
+                line.trim_end_matches(['\n', '\r'])
+            )?;
         }
         match batcher.line(line, &self.variables) {
             Step::More if self.semicolon && batcher.ends_with_semicolon() => {
@@ -152,7 +153,11 @@ impl Session {
     /// An error in the script itself ends it; the shell goes on.
     fn fatal(&mut self, text: &str) -> io::Result<Flow> {
         self.complain(text)?;
-        Ok(if self.manners.interactive { Flow::Continue } else { Flow::Exit(1) })
+        Ok(if self.manners.interactive {
+            Flow::Continue
+        } else {
+            Flow::Exit(1)
+        })
     }
 
     pub fn complain(&mut self, text: &str) -> io::Result<()> {
@@ -197,11 +202,17 @@ impl Session {
         if let Err(error) = self.reconnect() {
             return self.failed(&error).map(Err);
         }
-        let Some(client) = &mut self.client else { return Ok(Err(Flow::Exit(1))) };
+        let Some(client) = &mut self.client else {
+            return Ok(Err(Flow::Exit(1)));
+        };
         self.cancel.store(false, Ordering::Relaxed);
         self.idle.store(false, Ordering::Relaxed);
         let mut outcome = Outcome::default();
-        let printer = Printer { layout: &self.layout, output: &mut self.output, manners: &self.manners };
+        let printer = Printer {
+            layout: &self.layout,
+            output: &mut self.output,
+            manners: &self.manners,
+        };
         let done = match client.batch(text) {
             Ok(reply) => printer.print(reply, &mut outcome),
             Err(error) => Err(Failure::Client(error)),
@@ -247,7 +258,11 @@ impl Session {
     fn report_time(&mut self, elapsed: Duration, count: u32) -> io::Result<()> {
         let milliseconds = elapsed.as_secs_f64() * 1000.0;
         if self.manners.timing {
-            self.output.message(&format!("Time: {}", time_text(elapsed)), false, !self.layout.is_for_people())?;
+            self.output.message(
+                &format!("Time: {}", time_text(elapsed)),
+                false,
+                !self.layout.is_for_people(),
+            )?;
         }
         if self.manners.statistics {
             let packet = self.client.as_ref().map_or(0, Client::packet_bytes);
@@ -256,7 +271,8 @@ impl Session {
             let text = format!(
                 "\nNetwork packet size (bytes): {packet}\n{count} xact[s]:\nClock Time (ms.): total {milliseconds:9.0}  avg {average:8.2} ({rate:.2} xacts per sec.)"
             );
-            self.output.message(&text, false, !self.layout.is_for_people())?;
+            self.output
+                .message(&text, false, !self.layout.is_for_people())?;
         }
         Ok(())
     }
@@ -267,7 +283,11 @@ impl Session {
             Command::SetVar(name, Some(value)) => self.variables.set(&name, value),
             Command::SetVar(name, None) => self.variables.unset(&name),
             Command::ListVar => {
-                let list: Vec<String> = self.variables.list().map(|(name, value)| format!("{name} = \"{value}\"")).collect();
+                let list: Vec<String> = self
+                    .variables
+                    .list()
+                    .map(|(name, value)| format!("{name} = \"{value}\""))
+                    .collect();
                 self.say(&list.join("\n"))?;
             }
             Command::Out(name) => {
@@ -293,7 +313,11 @@ impl Session {
             Command::Connect(text) => return self.connect(&text),
             Command::Timing => {
                 self.manners.timing = !self.manners.timing;
-                self.say(if self.manners.timing { "Timing is on." } else { "Timing is off." })?;
+                self.say(if self.manners.timing {
+                    "Timing is on."
+                } else {
+                    "Timing is off."
+                })?;
             }
             Command::Format(name) => match Format::from_str(&name, true) {
                 Ok(format) => self.layout.format = format,
@@ -301,7 +325,11 @@ impl Session {
             },
             Command::Semicolon => {
                 self.semicolon = !self.semicolon;
-                self.say(if self.semicolon { "A semicolon at the end of a line runs the batch." } else { "GO runs the batch." })?;
+                self.say(if self.semicolon {
+                    "A semicolon at the end of a line runs the batch."
+                } else {
+                    "GO runs the batch."
+                })?;
             }
             Command::Tables(pattern) => return self.batch(&help::tables_query(&pattern), 1),
             Command::NotSupported(name) => return self.fatal(&format!("{name} is not supported.")),
@@ -313,19 +341,24 @@ impl Session {
     }
 
     fn say(&mut self, text: &str) -> io::Result<()> {
-        self.output.message(text, false, !self.layout.is_for_people())?;
+        self.output
+            .message(text, false, !self.layout.is_for_people())?;
         self.output.results.flush()
     }
 
     /// `:r`: the lines of a file take the place of the command.
     fn read(&mut self, path: &str, batcher: &mut Batcher) -> io::Result<Flow> {
-        let file = match File::open(path) {
+        let file = match open_script(Path::new(path)) {
             Ok(file) if self.depth < READ_DEPTH_MAX => file,
-            Ok(_) => return self.fatal(&format!("'{path}': scripts read each other more than {READ_DEPTH_MAX} deep")),
+            Ok(_) => {
+                return self.fatal(&format!(
+                    "'{path}': scripts read each other more than {READ_DEPTH_MAX} deep"
+                ));
+            }
             Err(error) => return self.fatal(&format!("'{path}': Invalid filename. {error}")),
         };
         self.depth += 1;
-        let flow = self.read_lines(BufReader::new(file), batcher);
+        let flow = self.read_lines(file, batcher);
         self.depth -= 1;
         flow
     }
@@ -335,7 +368,11 @@ impl Session {
         let mut first = true;
         loop {
             bytes.clear();
-            if io::Read::take(&mut input, LINE_BYTES_MAX).read_until(b'\n', &mut bytes)? == 0 {
+            if (&mut input)
+                .take(LINE_BYTES_MAX)
+                .read_until(b'\n', &mut bytes)?
+                == 0
+            {
                 return Ok(Flow::Continue);
             }
             let flow = self.line(batcher, &decode(&bytes, first))?;
@@ -348,7 +385,9 @@ impl Session {
 
     /// `:exit`, `:exit()`, `:exit(query)`: nothing, the batch, or the batch and the query; its first value is the code.
     fn exit(&mut self, query: Option<String>, batcher: &mut Batcher) -> io::Result<Flow> {
-        let Some(query) = query else { return Ok(Flow::Exit(0)) };
+        let Some(query) = query else {
+            return Ok(Flow::Exit(0));
+        };
         let text = format!("{}{query}", batcher.take());
         if text.trim().is_empty() {
             return Ok(Flow::Exit(0));
@@ -378,7 +417,10 @@ impl Session {
                 ("-l", Some(seconds)) if seconds.parse::<u64>().is_ok() => {
                     options.login_timeout = seconds.parse().ok().and_then(crate::connect::seconds);
                 }
-                _ => return self.fatal(":connect takes SERVER [-l SECONDS] [-U LOGIN [-P PASSWORD]]"),
+                _ => {
+                    return self
+                        .fatal(":connect takes SERVER [-l SECONDS] [-U LOGIN [-P PASSWORD]]");
+                }
             }
         }
         options.database = String::new();
@@ -386,7 +428,9 @@ impl Session {
             Ok(client) => {
                 self.options = options;
                 self.adopt(client);
-                self.say(&format!("Sqlcmd: Successfully connected to server '{server}'."))?;
+                self.say(&format!(
+                    "Sqlcmd: Successfully connected to server '{server}'."
+                ))?;
                 Ok(Flow::Continue)
             }
             Err(error) => self.fatal(&error.to_string()),
@@ -427,13 +471,22 @@ impl Printer<'_> {
                         last.end(&mut self.output.results)?;
                     }
                     if !columns.is_empty() {
-                        writer = Some(ResultWriter::begin(self.layout, columns, outcome.results, &mut self.output.results)?);
+                        writer = Some(ResultWriter::begin(
+                            self.layout,
+                            columns,
+                            outcome.results,
+                            &mut self.output.results,
+                        )?);
                         outcome.results += 1;
                     }
                 }
                 Event::Row(row) => {
                     if outcome.first_value.is_none() {
-                        outcome.first_value = Some(row.first().and_then(|value| value::text(value).parse().ok()).unwrap_or(-101));
+                        outcome.first_value = Some(
+                            row.first()
+                                .and_then(|value| value::text(value).parse().ok())
+                                .unwrap_or(-101),
+                        );
                     }
                     if let Some(writer) = &mut writer {
                         writer.row(&row, &mut self.output.results)?;
@@ -470,14 +523,45 @@ impl Printer<'_> {
         if i16::from(message.class) < least {
             return Ok(());
         }
-        let text = if message.is_error() || least < 0 { message_text(message) } else { message.text.clone() };
-        self.output.message(&text, message.is_error(), !self.layout.is_for_people())
+        let text = if message.is_error() || least < 0 {
+            message_text(message)
+        } else {
+            message.text.clone()
+        };
+        self.output
+            .message(&text, message.is_error(), !self.layout.is_for_people())
     }
+}
+
+/// A script in UTF-8, or in UTF-16 with the mark that other editors put in front of it.
+pub fn open_script(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    let mut input = BufReader::new(File::open(path)?);
+    let unit: fn([u8; 2]) -> u16 = match input.fill_buf()? {
+        [0xFF, 0xFE, ..] => u16::from_le_bytes,
+        [0xFE, 0xFF, ..] => u16::from_be_bytes,
+        _ => return Ok(Box::new(input)),
+    };
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes)?;
+    let units = bytes
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .skip(1)
+        .map(|pair| unit(*pair));
+    let text: String = char::decode_utf16(units)
+        .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect();
+    Ok(Box::new(Cursor::new(text)))
 }
 
 /// A line of UTF-8, without the mark some editors put in front. Broken bytes become replacement characters.
 fn decode(line: &[u8], first: bool) -> String {
-    let line = if first { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
+    let line = if first {
+        line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line)
+    } else {
+        line
+    };
     String::from_utf8_lossy(line).into_owned()
 }
 
@@ -486,6 +570,12 @@ fn time_text(elapsed: Duration) -> String {
     match elapsed.as_secs() {
         0..10 => format!("{milliseconds:.3} ms"),
         10..60 => format!("{:.3} s", milliseconds / 1000.0),
-        seconds => format!("{}:{:02}:{:02} ({:.3} s)", seconds / 3600, seconds / 60 % 60, seconds % 60, milliseconds / 1000.0),
+        seconds => format!(
+            "{}:{:02}:{:02} ({:.3} s)",
+            seconds / 3600,
+            seconds / 60 % 60,
+            seconds % 60,
+            milliseconds / 1000.0
+        ),
     }
 }

@@ -21,21 +21,133 @@ const NAMES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Words worth completing and colouring, in alphabetical order.
 const KEYWORDS: &[&str] = &[
-    "ADD", "ALL", "ALTER", "AND", "ANY", "APPLY", "AS", "ASC", "BACKUP", "BEGIN", "BETWEEN", "BREAK", "BY", "CASE", "CAST", "CATCH", "CHECK",
-    "CHECKPOINT", "CLUSTERED", "COALESCE", "COLLATE", "COLUMN", "COMMIT", "CONSTRAINT", "CONTINUE", "CONVERT", "COUNT", "CREATE", "CROSS",
-    "DATABASE", "DECLARE", "DEFAULT", "DELETE", "DESC", "DISTINCT", "DROP", "ELSE", "END", "EXCEPT", "EXEC", "EXECUTE", "EXISTS", "FETCH",
-    "FOREIGN", "FROM", "FULL", "FUNCTION", "GROUP", "HAVING", "IDENTITY", "IF", "IN", "INDEX", "INNER", "INSERT", "INTERSECT", "INTO", "IS",
-    "JOIN", "KEY", "KILL", "LEFT", "LIKE", "LOG", "MAX", "MERGE", "MIN", "NEXT", "NONCLUSTERED", "NOT", "NULL", "OFFSET", "ON", "ONLY", "OR",
-    "ORDER", "OUTER", "OUTPUT", "OVER", "PARTITION", "PRIMARY", "PRINT", "PROCEDURE", "RAISERROR", "REFERENCES", "RESTORE", "RETURN", "RIGHT",
-    "ROLLBACK", "ROW", "ROWS", "SAVE", "SCHEMA", "SELECT", "SET", "SUM", "TABLE", "THEN", "THROW", "TO", "TOP", "TRANSACTION", "TRIGGER",
-    "TRUNCATE", "TRY", "UNION", "UNIQUE", "UPDATE", "USE", "VALUES", "VIEW", "WAITFOR", "WHEN", "WHERE", "WHILE", "WITH",
+    "ADD",
+    "ALL",
+    "ALTER",
+    "AND",
+    "ANY",
+    "APPLY",
+    "AS",
+    "ASC",
+    "BACKUP",
+    "BEGIN",
+    "BETWEEN",
+    "BREAK",
+    "BY",
+    "CASE",
+    "CAST",
+    "CATCH",
+    "CHECK",
+    "CHECKPOINT",
+    "CLUSTERED",
+    "COALESCE",
+    "COLLATE",
+    "COLUMN",
+    "COMMIT",
+    "CONSTRAINT",
+    "CONTINUE",
+    "CONVERT",
+    "COUNT",
+    "CREATE",
+    "CROSS",
+    "DATABASE",
+    "DECLARE",
+    "DEFAULT",
+    "DELETE",
+    "DESC",
+    "DISTINCT",
+    "DROP",
+    "ELSE",
+    "END",
+    "EXCEPT",
+    "EXEC",
+    "EXECUTE",
+    "EXISTS",
+    "FETCH",
+    "FOREIGN",
+    "FROM",
+    "FULL",
+    "FUNCTION",
+    "GROUP",
+    "HAVING",
+    "IDENTITY",
+    "IF",
+    "IN",
+    "INDEX",
+    "INNER",
+    "INSERT",
+    "INTERSECT",
+    "INTO",
+    "IS",
+    "JOIN",
+    "KEY",
+    "KILL",
+    "LEFT",
+    "LIKE",
+    "LOG",
+    "MAX",
+    "MERGE",
+    "MIN",
+    "NEXT",
+    "NONCLUSTERED",
+    "NOT",
+    "NULL",
+    "OFFSET",
+    "ON",
+    "ONLY",
+    "OR",
+    "ORDER",
+    "OUTER",
+    "OUTPUT",
+    "OVER",
+    "PARTITION",
+    "PRIMARY",
+    "PRINT",
+    "PROCEDURE",
+    "RAISERROR",
+    "REFERENCES",
+    "RESTORE",
+    "RETURN",
+    "RIGHT",
+    "ROLLBACK",
+    "ROW",
+    "ROWS",
+    "SAVE",
+    "SCHEMA",
+    "SELECT",
+    "SET",
+    "SUM",
+    "TABLE",
+    "THEN",
+    "THROW",
+    "TO",
+    "TOP",
+    "TRANSACTION",
+    "TRIGGER",
+    "TRUNCATE",
+    "TRY",
+    "UNION",
+    "UNIQUE",
+    "UPDATE",
+    "USE",
+    "VALUES",
+    "VIEW",
+    "WAITFOR",
+    "WHEN",
+    "WHERE",
+    "WHILE",
+    "WITH",
 ];
 
 type Shared = Rc<RefCell<Session>>;
 
 /// Runs until the user leaves; the exit code.
 pub fn run(session: Session) -> Result<i32, ReadlineError> {
-    let config = Config::builder().max_history_size(HISTORY_ENTRIES)?.completion_type(CompletionType::List).auto_add_history(false).build();
+    let config = Config::builder()
+        .max_history_size(HISTORY_ENTRIES)?
+        .completion_type(CompletionType::List)
+        .auto_add_history(false)
+        .build();
     let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config)?;
     let history = history_file();
     if let Some(path) = &history {
@@ -46,7 +158,11 @@ pub fn run(session: Session) -> Result<i32, ReadlineError> {
     let colour = session.layout.colour;
     let mut batcher = session.batcher();
     let session: Shared = Rc::new(RefCell::new(session));
-    editor.set_helper(Some(Assistant { session: Rc::clone(&session), names: RefCell::new(None), colour }));
+    editor.set_helper(Some(Assistant {
+        session: Rc::clone(&session),
+        names: RefCell::new(None),
+        colour,
+    }));
     loop {
         let prompt = format!("{}> ", batcher.line_count() + 1);
         match editor.readline(&prompt) {
@@ -68,8 +184,17 @@ pub fn run(session: Session) -> Result<i32, ReadlineError> {
 }
 
 /// What was typed or taken from the history, which may be several lines.
-fn enter(input: &str, editor: &mut Editor<Assistant, FileHistory>, batcher: &mut Batcher, session: &Shared) -> Result<Flow, ReadlineError> {
-    let lines: Vec<&str> = if input.is_empty() { vec![""] } else { input.lines().collect() };
+fn enter(
+    input: &str,
+    editor: &mut Editor<Assistant, FileHistory>,
+    batcher: &mut Batcher,
+    session: &Shared,
+) -> Result<Flow, ReadlineError> {
+    let lines: Vec<&str> = if input.is_empty() {
+        vec![""]
+    } else {
+        input.lines().collect()
+    };
     for line in lines {
         let before = batcher.text().to_string();
         let flow = session.borrow_mut().line(batcher, line);
@@ -92,16 +217,31 @@ fn enter(input: &str, editor: &mut Editor<Assistant, FileHistory>, batcher: &mut
 }
 
 fn greet(session: &Session) {
-    let Some(client) = &session.client else { return };
+    let Some(client) = &session.client else {
+        return;
+    };
     let (program, version) = client.program();
-    let bold = |text: &str| if session.layout.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_string() };
-    println!("{} {version} at {}, database {}", bold(program), client.server_name(), bold(client.database()));
+    let bold = |text: &str| {
+        if session.layout.colour {
+            format!("\x1b[1m{text}\x1b[0m")
+        } else {
+            text.to_string()
+        }
+    };
+    println!(
+        "{} {version} at {}, database {}",
+        bold(program),
+        client.server_name(),
+        bold(client.database())
+    );
     println!("Type a batch, then GO on a line of its own. :help lists the commands, exit leaves.");
 }
 
 /// In the place for state that may be lost.
 fn history_file() -> Option<PathBuf> {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     Some(state.or_else(home)?.join("daruma/sql_history"))
 }
@@ -125,25 +265,58 @@ struct Assistant {
 impl Completer for Assistant {
     type Candidate = Pair;
 
-    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let typed = line.get(..at).unwrap_or_default();
-        let start = typed.rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '@' | '#'))).map_or(0, |at| at + 1);
-        let start = if typed.is_char_boundary(start) { start } else { at };
+        let start = typed
+            .rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '@' | '#')))
+            .map_or(0, |at| at + 1);
+        let start = if typed.is_char_boundary(start) {
+            start
+        } else {
+            at
+        };
         let word = typed.get(start..).unwrap_or_default().to_lowercase();
         if word.is_empty() && !typed.ends_with('.') {
             return Ok((start, Vec::new()));
         }
         let begins = |name: &&str| name.to_lowercase().starts_with(&word);
-        let lower = typed.get(start..).is_some_and(|word| word.chars().all(|c| !c.is_uppercase()));
-        let keywords = KEYWORDS.iter().copied().filter(begins).map(|word| if lower { word.to_lowercase() } else { word.to_string() });
+        let lower = typed
+            .get(start..)
+            .is_some_and(|word| word.chars().all(|c| !c.is_uppercase()));
+        let keywords = KEYWORDS.iter().copied().filter(begins).map(|word| {
+            if lower {
+                word.to_lowercase()
+            } else {
+                word.to_string()
+            }
+        });
         let mut names = self.names.borrow_mut();
         let names = names.get_or_insert_with(|| self.ask_names());
-        let mut found: Vec<String> = names.iter().map(String::as_str).filter(begins).map(quoted_if_needed).collect();
+        let mut found: Vec<String> = names
+            .iter()
+            .map(String::as_str)
+            .filter(begins)
+            .map(quoted_if_needed)
+            .collect();
         if !typed.ends_with('.') {
             found.extend(keywords);
         }
         found.dedup();
-        Ok((start, found.into_iter().map(|name| Pair { display: name.clone(), replacement: name }).collect()))
+        Ok((
+            start,
+            found
+                .into_iter()
+                .map(|name| Pair {
+                    display: name.clone(),
+                    replacement: name,
+                })
+                .collect(),
+        ))
     }
 }
 
@@ -153,29 +326,52 @@ impl Assistant {
         const QUERY: &str = "SELECT name FROM sys.schemas UNION SELECT name FROM sys.objects WHERE type IN ('U', 'V', 'P') \
             UNION SELECT c.name FROM sys.columns AS c JOIN sys.objects AS o ON o.object_id = c.object_id WHERE o.type IN ('U', 'V') \
             UNION SELECT name FROM sys.databases";
-        let Ok(mut session) = self.session.try_borrow_mut() else { return Vec::new() };
+        let Ok(mut session) = self.session.try_borrow_mut() else {
+            return Vec::new();
+        };
         let timeout = session.options.query_timeout;
-        let Some(client) = &mut session.client else { return Vec::new() };
+        let Some(client) = &mut session.client else {
+            return Vec::new();
+        };
         client.set_query_timeout(Some(NAMES_TIMEOUT));
         let rows = client.query(QUERY).unwrap_or_default();
         client.set_query_timeout(timeout);
-        rows.iter().filter_map(|row| row.first()).map(super::value::text).collect()
+        rows.iter()
+            .filter_map(|row| row.first())
+            .map(super::value::text)
+            .collect()
     }
 }
 
 fn quoted_if_needed(name: &str) -> String {
-    let plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '@' | '#' | '$'));
-    let reserved = KEYWORDS.binary_search(&name.to_uppercase().as_str()).is_ok();
-    if plain && !reserved { name.into() } else { format!("[{}]", name.replace(']', "]]")) }
+    let plain = name
+        .chars()
+        .all(|c| c.is_alphanumeric() || matches!(c, '_' | '@' | '#' | '$'));
+    let reserved = KEYWORDS
+        .binary_search(&name.to_uppercase().as_str())
+        .is_ok();
+    if plain && !reserved {
+        name.into()
+    } else {
+        format!("[{}]", name.replace(']', "]]"))
+    }
 }
 
 impl Highlighter for Assistant {
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
-        if self.colour { Cow::Owned(coloured(line)) } else { Cow::Borrowed(line) }
+        if self.colour {
+            Cow::Owned(coloured(line))
+        } else {
+            Cow::Borrowed(line)
+        }
     }
 
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _: bool) -> Cow<'b, str> {
-        if self.colour { Cow::Owned(format!("\x1b[2m{prompt}\x1b[0m")) } else { Cow::Borrowed(prompt) }
+        if self.colour {
+            Cow::Owned(format!("\x1b[2m{prompt}\x1b[0m"))
+        } else {
+            Cow::Borrowed(prompt)
+        }
     }
 
     fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
@@ -189,13 +385,28 @@ fn coloured(line: &str) -> String {
     let mut rest = line;
     while let Some(first) = rest.chars().next() {
         let (length, code) = match first {
-            '\'' => (rest.get(1..).and_then(|r| r.find('\'')).map_or(rest.len(), |at| at + 2), Some("32")),
+            '\'' => (
+                rest.get(1..)
+                    .and_then(|r| r.find('\''))
+                    .map_or(rest.len(), |at| at + 2),
+                Some("32"),
+            ),
             '-' if rest.starts_with("--") => (rest.find('\n').unwrap_or(rest.len()), Some("2")),
-            '/' if rest.starts_with("/*") => (rest.find("*/").map_or(rest.len(), |at| at + 2), Some("2")),
+            '/' if rest.starts_with("/*") => {
+                (rest.find("*/").map_or(rest.len(), |at| at + 2), Some("2"))
+            }
             c if c.is_alphabetic() || matches!(c, '_' | '@' | '#') => {
-                let length = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '@' | '#' | '$'))).unwrap_or(rest.len());
+                let length = rest
+                    .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '@' | '#' | '$')))
+                    .unwrap_or(rest.len());
                 let word = rest.get(..length).unwrap_or_default().to_uppercase();
-                (length, KEYWORDS.binary_search(&word.as_str()).is_ok().then_some("1;34"))
+                (
+                    length,
+                    KEYWORDS
+                        .binary_search(&word.as_str())
+                        .is_ok()
+                        .then_some("1;34"),
+                )
             }
             c => (c.len_utf8(), None),
         };
@@ -220,7 +431,14 @@ mod tests {
 
     #[test]
     fn colours_leave_the_text_alone() {
-        for line in ["select 'it''s' -- done", "SELECT [a] FROM #t /* x */ WHERE ü = '", "@@version", "", "select 'ä", "/*"] {
+        for line in [
+            "select 'it''s' -- done",
+            "SELECT [a] FROM #t /* x */ WHERE ü = '",
+            "@@version",
+            "",
+            "select 'ä",
+            "/*",
+        ] {
             let mut plain = coloured(line);
             for code in ["\x1b[32m", "\x1b[2m", "\x1b[1;34m", "\x1b[0m"] {
                 plain = plain.replace(code, "");

@@ -21,7 +21,9 @@ pub fn text(value: &Value) -> String {
         Value::Money(units) => fixed_point((*units).into(), 4),
         Value::Real(number) => float(f64::from(*number), &format!("{number:e}")),
         Value::Float(number) => float(*number, &format!("{number:e}")),
-        Value::Date(_) | Value::Time(_) | Value::DateTime2(_) | Value::DateTimeOffset(_) => temporal_text(value, 121),
+        Value::Date(_) | Value::Time(_) | Value::DateTime2(_) | Value::DateTimeOffset(_) => {
+            temporal_text(value, 121)
+        }
         Value::DateTime(_) => temporal_text(value, 121),
         Value::SmallDateTime(_) => temporal_text(value, 120),
         Value::Str(text) => text.to_string(),
@@ -39,10 +41,15 @@ pub fn json(value: &Value) -> String {
         Value::Real(n) if !n.is_finite() => "null".into(),
         Value::Float(n) if !n.is_finite() => "null".into(),
         Value::Variant(variant) => json(&variant.value),
-        Value::DateTime(_) | Value::SmallDateTime(_) | Value::DateTime2(_) | Value::DateTimeOffset(_) => {
+        Value::DateTime(_)
+        | Value::SmallDateTime(_)
+        | Value::DateTime2(_)
+        | Value::DateTimeOffset(_) => {
             quoted(&temporal::format(value, Some(126)).unwrap_or_else(|| text(value)))
         }
-        Value::Date(_) | Value::Time(_) | Value::Str(_) | Value::Bytes(_) | Value::Guid(_) => quoted(&text(value)),
+        Value::Date(_) | Value::Time(_) | Value::Str(_) | Value::Bytes(_) | Value::Guid(_) => {
+            quoted(&text(value))
+        }
         _ => text(value),
     }
 }
@@ -65,7 +72,10 @@ pub fn is_large(column: &Column) -> bool {
 /// Character and binary types whose declared length the `-Y` flag cuts.
 pub fn has_length(column: &Column) -> bool {
     use DataType as D;
-    matches!(column.data_type(), D::Char(_) | D::VarChar(_) | D::NChar(_) | D::NVarChar(_) | D::Variant)
+    matches!(
+        column.data_type(),
+        D::Char(_) | D::VarChar(_) | D::NChar(_) | D::NVarChar(_) | D::Variant
+    )
 }
 
 fn fixed_point(unscaled: i128, scale: u8) -> String {
@@ -94,7 +104,9 @@ fn float(number: f64, scientific: &str) -> String {
 
 /// `1.5` and 2 give `150`.
 fn plain(mantissa: &str, exponent: i32) -> String {
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
+    let (sign, mantissa) = mantissa
+        .strip_prefix('-')
+        .map_or(("", mantissa), |rest| ("-", rest));
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
     let Ok(whole) = usize::try_from(exponent + 1) else {
         let zeros = usize::try_from(-exponent - 1).unwrap_or(0);
@@ -124,8 +136,20 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// The first three groups are stored with their bytes reversed.
 fn guid(bytes: &[u8; 16]) -> String {
-    const ORDER: [&[usize]; 5] = [&[3, 2, 1, 0], &[5, 4], &[7, 6], &[8, 9], &[10, 11, 12, 13, 14, 15]];
-    let group = |group: &[usize]| group.iter().filter_map(|at| bytes.get(*at)).map(|byte| format!("{byte:02X}")).collect::<String>();
+    const ORDER: [&[usize]; 5] = [
+        &[3, 2, 1, 0],
+        &[5, 4],
+        &[7, 6],
+        &[8, 9],
+        &[10, 11, 12, 13, 14, 15],
+    ];
+    let group = |group: &[usize]| {
+        group
+            .iter()
+            .filter_map(|at| bytes.get(*at))
+            .map(|byte| format!("{byte:02X}"))
+            .collect::<String>()
+    };
     ORDER.map(group).join("-")
 }
 
@@ -138,7 +162,10 @@ mod tests {
     fn numbers() {
         assert_eq!(text(&Value::Bit(true)), "1");
         assert_eq!(text(&Value::Decimal(Decimal::new(-5, 10, 2))), "-0.05");
-        assert_eq!(text(&Value::Decimal(Decimal::new(109_846_381_399_888, 38, 6))), "109846381.399888");
+        assert_eq!(
+            text(&Value::Decimal(Decimal::new(109_846_381_399_888, 38, 6))),
+            "109846381.399888"
+        );
         assert_eq!(text(&Value::Decimal(Decimal::new(42, 10, 0))), "42");
         assert_eq!(text(&Value::Money(15_000)), "1.5000");
         assert_eq!(text(&Value::SmallMoney(-1)), "-0.0001");
@@ -160,21 +187,56 @@ mod tests {
 
     #[test]
     fn dates_and_times() {
-        assert_eq!(text(&Value::DateTime(DateTime { days: 0, ticks: 1 })), "1900-01-01 00:00:00.003");
-        assert_eq!(text(&Value::SmallDateTime(SmallDateTime { days: 1, minutes: 61 })), "1900-01-02 01:01:00");
+        assert_eq!(
+            text(&Value::DateTime(DateTime { days: 0, ticks: 1 })),
+            "1900-01-01 00:00:00.003"
+        );
+        assert_eq!(
+            text(&Value::SmallDateTime(SmallDateTime {
+                days: 1,
+                minutes: 61
+            })),
+            "1900-01-02 01:01:00"
+        );
         assert_eq!(text(&Value::Date(0)), "0001-01-01");
-        assert_eq!(text(&Value::Time(Time { ticks: 252_000_000_000, scale: 7 })), "07:00:00.0000000");
-        let utc = DateTime2 { days: 0, ticks: 0, scale: 0 };
+        assert_eq!(
+            text(&Value::Time(Time {
+                ticks: 252_000_000_000,
+                scale: 7
+            })),
+            "07:00:00.0000000"
+        );
+        let utc = DateTime2 {
+            days: 0,
+            ticks: 0,
+            scale: 0,
+        };
         assert_eq!(text(&Value::DateTime2(utc)), "0001-01-01 00:00:00");
-        let offset = DateTimeOffset { utc: DateTime2 { days: 10, ticks: 0, scale: 2 }, offset_minutes: 90 };
-        assert_eq!(text(&Value::DateTimeOffset(offset)), "0001-01-11 01:30:00.00 +01:30");
+        let offset = DateTimeOffset {
+            utc: DateTime2 {
+                days: 10,
+                ticks: 0,
+                scale: 2,
+            },
+            offset_minutes: 90,
+        };
+        assert_eq!(
+            text(&Value::DateTimeOffset(offset)),
+            "0001-01-11 01:30:00.00 +01:30"
+        );
     }
 
     #[test]
     fn bytes_and_guids() {
         assert_eq!(text(&Value::Bytes(vec![0, 255])), "0x00FF");
-        let bytes = [0x33, 0x22, 0x11, 0x00, 0x55, 0x44, 0x77, 0x66, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD, 0xEE, 0xFF];
-        assert_eq!(text(&Value::Guid(bytes)), "00112233-4455-6677-8899-AABBCCDDEEFF");
+        let bytes = [
+            0x33, 0x22, 0x11, 0x00, 0x55, 0x44, 0x77, 0x66, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD,
+            0xEE, 0xFF,
+        ];
+        assert_eq!(
+            text(&Value::Guid(bytes)),
+            "00112233-4455-6677-8899-AABBCCDDEEFF"
+        );
     }
 
     #[test]
@@ -183,7 +245,10 @@ mod tests {
         assert_eq!(json(&Value::Bit(false)), "false");
         assert_eq!(json(&Value::str("a\"b\n")), r#""a\"b\n""#);
         assert_eq!(json(&Value::Money(15_000)), "1.5000");
-        assert_eq!(json(&Value::DateTime(DateTime { days: 0, ticks: 0 })), "\"1900-01-01T00:00:00\"");
+        assert_eq!(
+            json(&Value::DateTime(DateTime { days: 0, ticks: 0 })),
+            "\"1900-01-01T00:00:00\""
+        );
         assert_eq!(json(&Value::Float(1e100)), "1e+100");
     }
 }

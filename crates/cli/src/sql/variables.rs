@@ -26,13 +26,18 @@ impl Variables {
 
     /// All that were set here, by name.
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.values
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
 /// Letters, digits and `-_`; what else stands between the parentheses is no variable.
 pub fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+    !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
 }
 
 /// `name=value` as `-v` takes it.
@@ -45,5 +50,8 @@ pub fn parse_assignment(text: &str) -> Result<(String, String), String> {
 
 /// Without the double quotes around it.
 pub fn unquoted(value: &str) -> &str {
-    value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value)
+    value
+        .strip_prefix('"')
+        .and_then(|v| v.strip_suffix('"'))
+        .unwrap_or(value)
 }
