@@ -466,7 +466,7 @@ impl LockManager {
             .lock()
             .edges
             .get(&owner.id)
-            .and_then(|(_, blockers)| blockers.first().copied())
+            .and_then(|edge| edge.blockers.first().copied())
     }
 
     pub fn list(&self) -> Vec<LockInfo> {

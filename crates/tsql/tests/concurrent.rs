@@ -58,7 +58,10 @@ fn transfers_keep_the_total() {
 #[test]
 fn identity_values_are_unique() {
     let server = Server::new();
-    setup(&server, "CREATE TABLE t (id int IDENTITY PRIMARY KEY, who int)");
+    setup(
+        &server,
+        "CREATE TABLE t (id int IDENTITY PRIMARY KEY, who int)",
+    );
     thread::scope(|scope| {
         for who in 0..4 {
             let mut client = server.connect_to("d");
@@ -71,13 +74,19 @@ fn identity_values_are_unique() {
         }
     });
     let mut c = server.connect_to("d");
-    assert_eq!(c.run("SELECT COUNT(*) AS n, COUNT(DISTINCT id) AS d FROM t"), "n | d\n200 | 200\n(1 row affected)\n");
+    assert_eq!(
+        c.run("SELECT COUNT(*) AS n, COUNT(DISTINCT id) AS d FROM t"),
+        "n | d\n200 | 200\n(1 row affected)\n"
+    );
 }
 
 #[test]
 fn a_deadlock_has_one_victim() {
     let server = Server::new();
-    setup(&server, "CREATE TABLE a (x int); CREATE TABLE b (x int); INSERT a VALUES (1); INSERT b VALUES (1)");
+    setup(
+        &server,
+        "CREATE TABLE a (x int); CREATE TABLE b (x int); INSERT a VALUES (1); INSERT b VALUES (1)",
+    );
     let mut one = server.connect_to("d");
     let mut two = server.connect_to("d");
     one.run("BEGIN TRAN; UPDATE a SET x = 2");
@@ -89,8 +98,14 @@ fn a_deadlock_has_one_victim() {
             (out, end)
         });
         let victim = two.run("UPDATE a SET x = 3");
-        assert!(victim.starts_with("Msg 1205, Level 13, State 51"), "{victim}");
-        assert!(victim.contains("was deadlocked on lock resources with another process"), "{victim}");
+        assert!(
+            victim.starts_with("Msg 1205, Level 13, State 51"),
+            "{victim}"
+        );
+        assert!(
+            victim.contains("was deadlocked on lock resources with another process"),
+            "{victim}"
+        );
         assert_eq!(two.scalar("SELECT @@TRANCOUNT"), "0");
         let (out, end) = waiting.join().expect("thread");
         assert_eq!((out.as_str(), end.as_str()), ("(1 row affected)\n", ""));
@@ -100,7 +115,10 @@ fn a_deadlock_has_one_victim() {
 #[test]
 fn definitions_change_under_running_statements() {
     let server = Server::new();
-    setup(&server, "CREATE TABLE t (id int IDENTITY PRIMARY KEY, v int)");
+    setup(
+        &server,
+        "CREATE TABLE t (id int IDENTITY PRIMARY KEY, v int)",
+    );
     thread::scope(|scope| {
         for _ in 0..2 {
             let mut client = server.connect_to("d");
@@ -124,5 +142,8 @@ fn definitions_change_under_running_statements() {
     });
     let mut c = server.connect_to("d");
     assert_eq!(c.scalar("SELECT COUNT(*) FROM t WHERE v = 1"), "80");
-    assert_eq!(c.scalar("SELECT COUNT(*) FROM sys.columns WHERE object_id = OBJECT_ID('t')"), "10");
+    assert_eq!(
+        c.scalar("SELECT COUNT(*) FROM sys.columns WHERE object_id = OBJECT_ID('t')"),
+        "10"
+    );
 }

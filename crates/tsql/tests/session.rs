@@ -211,7 +211,10 @@ fn a_full_disk_is_told_and_loses_nothing() {
     let mut c = server.connect_to("d");
     c.run("CREATE TABLE t (id int IDENTITY PRIMARY KEY, v char(4000))");
     assert_eq!(c.run("INSERT t (v) VALUES ('kept')"), "(1 row affected)\n");
-    server.disk.set_faults(daruma_sim::Faults { capacity_bytes: Some(1), ..daruma_sim::Faults::default() });
+    server.disk.set_faults(daruma_sim::Faults {
+        capacity_bytes: Some(1),
+        ..daruma_sim::Faults::default()
+    });
     let out = c.run("CREATE DATABASE e");
     assert!(out.starts_with("Msg 5123, Level 16"), "{out}");
     assert!(out.contains("Msg 1802"), "{out}");
@@ -223,7 +226,10 @@ fn a_full_disk_is_told_and_loses_nothing() {
         }
     }
     let number = last.split(',').next().unwrap_or("").to_string();
-    assert!(["Msg 1105", "Msg 9002", "Msg 1101"].contains(&number.as_str()), "{last}");
+    assert!(
+        ["Msg 1105", "Msg 9002", "Msg 1101"].contains(&number.as_str()),
+        "{last}"
+    );
     server.disk.set_faults(daruma_sim::Faults::default());
     assert_eq!(c.scalar("SELECT COUNT(*) FROM t WHERE v = 'kept'"), "1");
     assert_eq!(c.run("INSERT t (v) VALUES ('again')"), "(1 row affected)\n");

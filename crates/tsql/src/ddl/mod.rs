@@ -128,15 +128,18 @@ fn lock_for_change(ex: &Execution<'_>, table: TableRef) -> Result<TableRef> {
     if table.kind != TableKind::User {
         return Ok(table);
     }
-    let object = LockResource::Object(table.object_id);
-    ex.lock_for_transaction(&table.database, object, LockMode::SchM)?;
-    ex.table_by_id(table.database.id(), table.object_id)
+    ex.lock_schema(&table.database, table.object_id)?;
+    match ex.table_by_id(table.database.id(), table.object_id) {
+        // It was dropped while this statement waited.
+        Err(error) if error.number == 208 => Err(messages::error(4902, &[&table.name])),
+        other => other,
+    }
 }
 
 /// Locks an object for schema modification.
 fn lock_object(ex: &Execution<'_>, database: daruma_base::DatabaseId, id: i32) -> Result<()> {
     let open = ex.instance().open_database(database)?;
-    ex.lock_for_transaction(&open.storage, LockResource::Object(id), LockMode::SchM)
+    ex.lock_schema(&open.storage, id)
 }
 
 /// Puts a changed definition in place; gives the table as it is now.

@@ -333,6 +333,22 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
+    /// Locks an object for schema modification until the transaction ends. The statement's own stability lock is given
+    /// back first: two sessions that both held one would wait for each other.
+    pub(crate) fn lock_schema(&self, database: &Arc<Database>, object: i32) -> Result<()> {
+        let resource = LockResource::Object(object);
+        let mut held = self.state.statement_locks.borrow_mut();
+        let mine = |(d, r, _): &(Arc<Database>, LockResource, LockMode)| {
+            *r == resource && d.id() == database.id()
+        };
+        for (database, resource, mode) in held.iter().filter(|entry| mine(entry)) {
+            database.unlock(&self.state.entry.owner, resource, *mode);
+        }
+        held.retain(|entry| !mine(entry));
+        drop(held);
+        self.lock_for_transaction(database, resource, LockMode::SchM)
+    }
+
     /// Takes a lock that stays until the transaction ends.
     pub(crate) fn lock_for_transaction(
         &self,
