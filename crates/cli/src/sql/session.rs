@@ -241,10 +241,10 @@ impl Session {
             other => other.to_string(),
         };
         self.complain(&text)?;
-        if error.is_fatal() {
-            if let Some(lost) = self.client.take() {
-                self.options.database = lost.database().to_string();
-            }
+        if error.is_fatal()
+            && let Some(lost) = self.client.take()
+        {
+            self.options.database = lost.database().to_string();
         }
         self.output.results.flush()?;
         Ok(match error {
