@@ -13,8 +13,9 @@ use crate::client::{Client, ClientError};
 use crate::connect::{ConnectArgs, ConnectError};
 use clap::{Args, Subcommand};
 use daruma_value::Value;
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
 use load::{LoadError, Loader, Method};
+use std::fmt;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -42,19 +43,24 @@ pub struct AdventureWorksArgs {
     pub connect: ConnectArgs,
 
     /// Name of the new database
-    #[arg(long, value_name = "NAME", default_value = "AdventureWorks2019")]
+    #[arg(
+        help_heading = "Options",
+        long,
+        value_name = "NAME",
+        default_value = "AdventureWorks2019"
+    )]
     pub database: String,
 
     /// Replace a database of that name
-    #[arg(long)]
+    #[arg(help_heading = "Options", long)]
     pub drop: bool,
 
     /// Load by INSERT statements instead of bulk load
-    #[arg(long)]
+    #[arg(help_heading = "Options", long)]
     pub insert: bool,
 
     /// Say nothing but errors
-    #[arg(long)]
+    #[arg(help_heading = "Options", long)]
     pub quiet: bool,
 }
 
@@ -109,7 +115,7 @@ fn create(args: &AdventureWorksArgs) -> Result<(), SampleError> {
     make_database(&mut client, args, &report)?;
     let (tables, rest) = data::scripts();
     report.step("Creating tables");
-    run_script(&mut client, tables, 1)?;
+    run_script(&mut client, tables, 1, &report)?;
     let method = if args.insert {
         Method::Insert
     } else {
@@ -119,7 +125,7 @@ fn create(args: &AdventureWorksArgs) -> Result<(), SampleError> {
     let rows = load_tables(&mut client, method, &report)?;
     report.loaded(rows, loading.elapsed());
     report.step("Creating indexes, foreign keys, views and procedures");
-    run_script(&mut client, rest, tables.lines().count() + 1)?;
+    run_script(&mut client, rest, tables.lines().count() + 1, &report)?;
     let wrong = check(&mut client, &report)?;
     if wrong > 0 {
         return Err(SampleError::Sums { count: wrong });
@@ -173,15 +179,24 @@ fn make_database(
 }
 
 /// Runs the batches of a part of the script that begins in line `first_line`.
-fn run_script(client: &mut Client, script: &str, first_line: usize) -> Result<(), SampleError> {
-    for (line, batch) in batches(script) {
-        client
-            .execute(&batch)
-            .map_err(|source| SampleError::Script {
-                line: first_line + line,
-                source,
-            })?;
+fn run_script(
+    client: &mut Client,
+    script: &str,
+    first_line: usize,
+    report: &Report,
+) -> Result<(), SampleError> {
+    let batches = batches(script);
+    let bar = report.bar("batches", batches.len());
+    for (line, batch) in batches {
+        let done = client.execute(&batch);
+        done.map_err(|source| SampleError::Script {
+            line: first_line + line,
+            source,
+        })
+        .inspect_err(|_| bar.finish_and_clear())?;
+        bar.inc(1);
     }
+    bar.finish_and_clear();
     Ok(())
 }
 
@@ -208,7 +223,7 @@ fn batches(script: &str) -> Vec<(usize, String)> {
 }
 
 fn load_tables(client: &mut Client, method: Method, report: &Report) -> Result<u64, SampleError> {
-    let bar = report.bar();
+    let bar = report.bar("rows", usize::try_from(data::ROWS_TOTAL).unwrap_or(0));
     let mut loader = Loader::new(client, method);
     let mut rows = 0;
     for table in data::tables() {
@@ -292,14 +307,22 @@ impl Report {
     }
 
     /// A bar for people at a terminal, nothing for logs.
-    fn bar(&self) -> ProgressBar {
+    fn bar(&self, what: &'static str, count: usize) -> ProgressBar {
         if self.quiet || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
-        let bar = ProgressBar::new(data::ROWS_TOTAL);
-        let template = "Loading {bar:30.green/dim} {percent:>3} %  {human_pos} of {human_len} rows  {per_sec:>14}  ETA {eta:<4} {wide_msg:.dim}";
+        let bar = ProgressBar::new(u64::try_from(count).unwrap_or(0));
+        let template = "{bar:30.green/dim} {percent:>3} %  {human_pos} of {human_len} {rate}  ETA {eta:<4} {wide_msg:.dim}";
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("━╸─"));
+            let rate = move |state: &ProgressState, out: &mut dyn fmt::Write| {
+                // A bar that cannot be drawn is no reason to stop.
+                let _ = write!(
+                    out,
+                    "{:>14}",
+                    format!("{} {what}/s", HumanCount(state.per_sec() as u64))
+                );
+            };
+            bar.set_style(style.with_key("rate", rate).progress_chars("━╸─"));
         }
         bar.enable_steady_tick(Duration::from_millis(200));
         bar

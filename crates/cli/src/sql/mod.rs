@@ -53,19 +53,25 @@ pub struct SqlArgs {
     pub database: Option<String>,
 
     /// Run this and leave
-    #[arg(short = 'Q', long, value_name = "TEXT", conflicts_with_all = ["initial_query", "input_file"])]
+    #[arg(help_heading = "Input", short = 'Q', long, value_name = "TEXT", conflicts_with_all = ["initial_query", "input_file"])]
     pub query: Option<String>,
 
     /// Run this and stay
-    #[arg(short = 'q', long, value_name = "TEXT", conflicts_with = "input_file")]
+    #[arg(
+        help_heading = "Input",
+        short = 'q',
+        long,
+        value_name = "TEXT",
+        conflicts_with = "input_file"
+    )]
     pub initial_query: Option<String>,
 
     /// Run the script in this file; may be given again
-    #[arg(short = 'i', long, value_name = "FILE", num_args = 1.., value_delimiter = ',')]
+    #[arg(help_heading = "Input", short = 'i', long, value_name = "FILE", num_args = 1.., value_delimiter = ',')]
     pub input_file: Vec<PathBuf>,
 
     /// Write results to this file
-    #[arg(short = 'o', long, value_name = "FILE")]
+    #[arg(help_heading = "Output", short = 'o', long, value_name = "FILE")]
     pub output_file: Option<PathBuf>,
 
     /// Layout of results
@@ -146,31 +152,43 @@ pub struct SqlArgs {
     pub print_statistics: Option<u8>,
 
     /// Stop at the first error, with exit code 1
-    #[arg(short = 'b', long)]
+    #[arg(help_heading = "Options", short = 'b', long)]
     pub exit_on_error: bool,
 
     /// Stop at an error of this class or above, with the class as exit code
-    #[arg(short = 'V', long, value_name = "CLASS")]
+    #[arg(help_heading = "Options", short = 'V', long, value_name = "CLASS")]
     pub severity_level: Option<u8>,
 
     /// Seconds a query may take
-    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0)]
+    #[arg(
+        help_heading = "Options",
+        short = 't',
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0
+    )]
     pub query_timeout: u64,
 
     /// Variables for $(NAME)
-    #[arg(short = 'v', long = "variable", value_name = "NAME=VALUE", num_args = 1.., value_parser = variables::parse_assignment)]
+    #[arg(help_heading = "Input", short = 'v', long = "variable", value_name = "NAME=VALUE", num_args = 1.., value_parser = variables::parse_assignment)]
     pub variables: Vec<(String, String)>,
 
     /// Leave $(NAME) as it is
-    #[arg(short = 'x', long)]
+    #[arg(help_heading = "Input", short = 'x', long)]
     pub no_variables: bool,
 
     /// Word that ends a batch
-    #[arg(short = 'c', long, value_name = "WORD", default_value = "GO")]
+    #[arg(
+        help_heading = "Input",
+        short = 'c',
+        long,
+        value_name = "WORD",
+        default_value = "GO"
+    )]
     pub batch_terminator: String,
 
     /// Let a semicolon at the end of a line run the batch
-    #[arg(long)]
+    #[arg(help_heading = "Input", long)]
     pub semicolon: bool,
 
     /// Packet size to ask for
@@ -218,7 +236,7 @@ pub struct SqlArgs {
     pub unicode: bool,
 
     /// Show this help
-    #[arg(long, short = '?', action = ArgAction::Help)]
+    #[arg(long, short = '?', action = ArgAction::HelpShort, help_heading = "Options")]
     pub help: Option<bool>,
 }
 
