@@ -19,7 +19,6 @@ mod tests;
 pub use column::{Column, column_flag, put_column_metadata, put_no_metadata};
 pub(crate) use column::{ColumnLayout, decode_columns, put_columns};
 pub use decode::{Token, TokenDecoder};
-pub(crate) use done::decode_done;
 pub use done::{Done, DoneKind, command, done_status};
 pub use envchange::{EnvChange, Routing};
 pub use login_ack::{LoginAck, put_feature_ack};
