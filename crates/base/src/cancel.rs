@@ -27,7 +27,12 @@ impl CancelFlag {
 
     /// Clears an attention once it was answered; a kill stays.
     pub fn clear_attention(&self) {
-        let _ = self.0.compare_exchange(CancelReason::Attention as u8, 0, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.0.compare_exchange(
+            CancelReason::Attention as u8,
+            0,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        );
     }
 
     pub fn get(&self) -> Option<CancelReason> {

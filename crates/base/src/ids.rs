@@ -31,7 +31,10 @@ impl PageId {
     }
 
     pub const fn from_u64(packed: u64) -> PageId {
-        PageId { file: (packed >> 32) as u16, page: packed as u32 }
+        PageId {
+            file: (packed >> 32) as u16,
+            page: packed as u32,
+        }
     }
 }
 

@@ -67,13 +67,17 @@ pub struct WaitStat {
 
 impl Default for WaitRegistry {
     fn default() -> WaitRegistry {
-        WaitRegistry { slots: WaitKind::ALL.iter().map(|_| Slot::default()).collect() }
+        WaitRegistry {
+            slots: WaitKind::ALL.iter().map(|_| Slot::default()).collect(),
+        }
     }
 }
 
 impl WaitRegistry {
     pub fn record(&self, kind: WaitKind, waited: Duration) {
-        let Some(slot) = self.slots.get(kind as usize) else { return };
+        let Some(slot) = self.slots.get(kind as usize) else {
+            return;
+        };
         let ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
         slot.count.fetch_add(1, Ordering::Relaxed);
         slot.total_ns.fetch_add(ns, Ordering::Relaxed);
