@@ -278,7 +278,7 @@ impl<'a> ResultWriter<'a> {
             .zip(&self.table.widths)
             .map(|(name, width)| {
                 "-".repeat(if self.layout.trim {
-                    name.width()
+                    name.width().max(1)
                 } else {
                     *width
                 })
