@@ -3,7 +3,7 @@
 //! | message | answer |
 //! |---|---|
 //! | batch, call, transaction request | tokens, last DONE |
-//! | the same, then an attention | tokens as far as they came, DONE with the attention bit |
+//! | the same, then an attention | tokens as far as they came, last DONE; then DONE with the attention bit alone |
 //! | attention with nothing running | DONE with the attention bit |
 //! | message given up by its sender | DONE with the error bit |
 //! | bulk load | DONE with the count |
@@ -171,11 +171,19 @@ impl Connection<'_> {
                     let found = message.packet_type as u8;
                     return Err(ConnectionError::UnexpectedMessage { expected: "an attention", found });
                 }
-                tail.finish_cancelled(version, self.wire.output.tokens());
+                return self.finish_cancelled(tail);
             }
         }
         self.wire.finish_reply()?;
         Ok(true)
+    }
+
+    /// The reply ends as it is, and the attention is answered by a message of its own: clients read two, whether the
+    /// request was stopped or had just come to its end.
+    fn finish_cancelled(&mut self, tail: Tail) -> Next {
+        tail.finish(self.version(), self.wire.output.tokens());
+        self.wire.finish_reply()?;
+        self.answer(Done::attention())
     }
 
     fn bulk(&mut self, first: OwnedPacket, reset: Option<Reset>) -> Next {
@@ -202,7 +210,7 @@ impl Connection<'_> {
     fn finish_bulk(&mut self, tail: Tail, ended: RequestEnd, end: BulkEnd) -> Next {
         let version = self.version();
         match end {
-            BulkEnd::Attention => tail.finish_cancelled(version, self.wire.output.tokens()),
+            BulkEnd::Attention => return self.finish_cancelled(tail),
             BulkEnd::GivenUp => {
                 let refused = Done::new(DoneKind::Done, done_status::ERROR, command::NONE);
                 refused.encode(version, self.wire.output.tokens());

@@ -182,19 +182,13 @@ impl Tail {
         }
     }
 
-    /// The last token of a request that ran to its end.
+    /// The last token of a request.
     pub(crate) fn finish(mut self, version: TdsVersion, out: &mut Vec<u8>) {
         if self.held.is_none() {
             let status = if self.has_error { done_status::ERROR } else { done_status::FINAL };
             self.held = Some(token::Done::new(token::DoneKind::Done, status, token::command::NONE));
         }
         self.put_held(done_status::FINAL, version, out);
-    }
-
-    /// The last tokens of a request that an attention ended.
-    pub(crate) fn finish_cancelled(mut self, version: TdsVersion, out: &mut Vec<u8>) {
-        self.put_held(done_status::MORE, version, out);
-        token::Done::attention().encode(version, out);
     }
 }
 

@@ -300,6 +300,15 @@ impl Client {
         self.send(PacketType::Attention, &[])
     }
 
+    /// The rest of a reply that was cut short, then the answer to the attention, which stands alone.
+    pub fn receive_cancelled(&mut self) -> io::Result<Answer> {
+        let answer = self.receive()?;
+        let answered = self.receive()?;
+        assert!(!answer.last_done().is_attention() && answered.last_done().is_attention());
+        assert_eq!(answered.tokens.len(), 1);
+        Ok(answer)
+    }
+
     /// Waits for the server to close the connection.
     pub fn wait_for_end(&mut self) {
         while self.fill().is_ok() {}
