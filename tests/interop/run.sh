@@ -113,16 +113,17 @@ install_needs() {
     fi
 }
 
+# Runs in a subshell of its own and becomes the client program, so that its process id is the program's.
 run_driver() {
     case "$1" in
-        go) "$built/interop-go" ;;
-        tedious) NODE_PATH="$built/node/node_modules" node "$here/node/client.js" ;;
+        go) exec "$built/interop-go" ;;
+        tedious) NODE_PATH="$built/node/node_modules" exec node "$here/node/client.js" ;;
         pymssql | pytds | pyodbc | mssql-python | freetds-odbc)
-            PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" "$here/python/client.py" "$1" ;;
-        sql) PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" "$here/python/sql.py" ;;
-        orm-*) PYTHONDONTWRITEBYTECODE=1 "$built/venv/bin/python" "$here/python/orm.py" "${1#orm-}" ;;
-        freetds-tools) bash "$here/tools.sh" ;;
-        mssql-jdbc | jtds) java -cp "$built/java/target/interop.jar:$built/java/target/lib/*" Interop "$1" ;;
+            PYTHONDONTWRITEBYTECODE=1 exec "$built/venv/bin/python" "$here/python/client.py" "$1" ;;
+        sql) PYTHONDONTWRITEBYTECODE=1 exec "$built/venv/bin/python" "$here/python/sql.py" ;;
+        orm-*) PYTHONDONTWRITEBYTECODE=1 exec "$built/venv/bin/python" "$here/python/orm.py" "${1#orm-}" ;;
+        freetds-tools) exec bash "$here/tools.sh" ;;
+        mssql-jdbc | jtds) exec java -cp "$built/java/target/interop.jar:$built/java/target/lib/*" Interop "$1" ;;
     esac
 }
 

@@ -54,7 +54,7 @@ wants connect_tds71_plain daruma70 '^42$' 'SELECT 6 * 7'
 wants connect_tds74_login_tls daruma74 '^42$' 'SELECT 6 * 7'
 wants connect_tds74_tls darumatls '^42$' 'SELECT 6 * 7'
 wants text daruma74 'Grüße, 日本語' "SELECT N'Grüße, 日本語'"
-wants error_208 daruma74 'Msg 208 .*[Ll]evel 16' 'SELECT * FROM dbo.no_such_table'
+wants error_208 daruma74 'Msg 208 \(severity 16, state 1\)' 'SELECT * FROM dbo.no_such_table'
 wants error_8134 daruma74 'Msg 8134' 'SELECT 1 / 0'
 wants print daruma74 'hello there' "PRINT 'hello there'"
 
