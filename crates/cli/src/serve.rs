@@ -20,7 +20,12 @@ const PORT_DEFAULT: u16 = 1433;
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     /// Folder of the system databases, the error log and new databases
-    #[arg(long, value_name = "DIR", env = "MSSQL_DATA_DIR", default_value = "./daruma-data")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "MSSQL_DATA_DIR",
+        default_value = "./daruma-data"
+    )]
     data: PathBuf,
 
     /// Address and port to accept connections on; port 0 takes a free one [default: 127.0.0.1:1433]
@@ -85,10 +90,17 @@ fn serve(args: &ServeArgs) -> Result<(), ServerError> {
         eprintln!("password of sa, shown only now: {password}");
     }
     let address = program.address();
-    eprintln!("ready {address} data {} encrypt {:?}", args.data.display(), args.encrypt);
+    eprintln!(
+        "ready {address} data {} encrypt {:?}",
+        args.data.display(),
+        args.encrypt
+    );
     let waker = program.waker();
     let handling = move || handle(signals, &waker);
-    thread::Builder::new().name("signals".to_string()).spawn(handling).map_err(ServerError::Thread)?;
+    thread::Builder::new()
+        .name("signals".to_string())
+        .spawn(handling)
+        .map_err(ServerError::Thread)?;
     program.wait();
     program.stop()
 }
@@ -115,7 +127,9 @@ fn options(args: &ServeArgs) -> ProgramOptions {
         data_dir: args.data.clone(),
         listen,
         // Read here rather than as an option: arguments show in the list of processes.
-        sa_password: std::env::var("MSSQL_SA_PASSWORD").ok().filter(|p| !p.is_empty()),
+        sa_password: std::env::var("MSSQL_SA_PASSWORD")
+            .ok()
+            .filter(|p| !p.is_empty()),
         memory_bytes: args.memory,
         encryption: args.encrypt.into(),
         certificate: args.tls_cert.clone().zip(args.tls_key.clone()),
@@ -125,14 +139,19 @@ fn options(args: &ServeArgs) -> ProgramOptions {
 /// Does an address end with a port? A bare IPv6 address has colons of its own.
 fn has_port(listen: &str) -> bool {
     match listen.rsplit_once(':') {
-        Some((host, port)) => port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')),
+        Some((host, port)) => {
+            port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
+        }
         None => false,
     }
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {
     let upper = text.trim().to_ascii_uppercase();
-    let upper = upper.strip_suffix("IB").or(upper.strip_suffix('B')).unwrap_or(&upper);
+    let upper = upper
+        .strip_suffix("IB")
+        .or(upper.strip_suffix('B'))
+        .unwrap_or(&upper);
     let (digits, shift) = match upper.char_indices().last() {
         Some((at, 'K')) => (upper.get(..at), 10),
         Some((at, 'M')) => (upper.get(..at), 20),
@@ -154,7 +173,11 @@ mod tests {
         assert_eq!(parse_bytes("4096"), Ok(4096));
         assert_eq!(parse_bytes("512m"), Ok(512 << 20));
         assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
-        assert!(parse_bytes("").is_err() && parse_bytes("many").is_err() && parse_bytes("99999999999T").is_err());
+        assert!(
+            parse_bytes("").is_err()
+                && parse_bytes("many").is_err()
+                && parse_bytes("99999999999T").is_err()
+        );
     }
 
     #[test]

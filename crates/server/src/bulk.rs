@@ -6,8 +6,8 @@ use crate::transport::Transport;
 use crate::wire::{Input, OwnedPacket};
 use daruma_tds::packet::PacketType;
 use daruma_tds::request::{BulkDecoder, BulkEvent};
-use daruma_tds::{TdsError, TdsVersion};
 use daruma_tds::token::Column;
+use daruma_tds::{TdsError, TdsVersion};
 use daruma_tsql::dml::bulk::BulkColumn;
 use daruma_tsql::error::SqlError;
 use daruma_value::Value;
@@ -34,8 +34,20 @@ pub(crate) struct BulkSource<'a> {
 }
 
 impl<'a> BulkSource<'a> {
-    pub(crate) fn new(version: TdsVersion, first: OwnedPacket, input: &'a mut Input, transport: &'a mut Transport) -> BulkSource<'a> {
-        let mut source = BulkSource { input, transport, decoder: BulkDecoder::new(version), end: None, is_over: false, failure: None };
+    pub(crate) fn new(
+        version: TdsVersion,
+        first: OwnedPacket,
+        input: &'a mut Input,
+        transport: &'a mut Transport,
+    ) -> BulkSource<'a> {
+        let mut source = BulkSource {
+            input,
+            transport,
+            decoder: BulkDecoder::new(version),
+            end: None,
+            is_over: false,
+            failure: None,
+        };
         source.take(&first);
         source
     }
@@ -51,7 +63,10 @@ impl<'a> BulkSource<'a> {
             }
             other => {
                 let expected = "more of a bulk load";
-                self.failure = Some(ConnectionError::UnexpectedMessage { expected, found: other as u8 });
+                self.failure = Some(ConnectionError::UnexpectedMessage {
+                    expected,
+                    found: other as u8,
+                });
             }
         }
     }
@@ -80,14 +95,19 @@ impl<'a> BulkSource<'a> {
     }
 
     fn read_packet(&mut self) -> Result<(), ConnectionError> {
-        let packet = self.input.next_packet(self.transport)?.ok_or(ConnectionError::Closed)?;
+        let packet = self
+            .input
+            .next_packet(self.transport)?
+            .ok_or(ConnectionError::Closed)?;
         self.take(&packet);
         Ok(())
     }
 
     fn event(&mut self) -> Result<Option<BulkEvent>, SqlError> {
         match self.next_event() {
-            Ok(None) if matches!(self.end, Some(BulkEnd::Attention | BulkEnd::GivenUp)) => Err(cancelled()),
+            Ok(None) if matches!(self.end, Some(BulkEnd::Attention | BulkEnd::GivenUp)) => {
+                Err(cancelled())
+            }
             Ok(event) => Ok(event),
             Err(error) => {
                 let told = broken(&error);
@@ -106,9 +126,14 @@ impl<'a> BulkSource<'a> {
             if let Some(end) = self.end {
                 return Ok(end);
             }
-            let packet = self.input.next_packet(self.transport)?.ok_or(ConnectionError::Closed)?;
+            let packet = self
+                .input
+                .next_packet(self.transport)?
+                .ok_or(ConnectionError::Closed)?;
             match packet.header.packet_type {
-                PacketType::Bulk if !packet.is_given_up() => self.end = packet.header.is_last().then_some(BulkEnd::Complete),
+                PacketType::Bulk if !packet.is_given_up() => {
+                    self.end = packet.header.is_last().then_some(BulkEnd::Complete)
+                }
                 _ => self.take(&packet),
             }
         }
@@ -132,7 +157,10 @@ impl BulkRows for BulkSource<'_> {
 }
 
 fn bulk_column(column: &Column) -> BulkColumn {
-    BulkColumn { name: column.name.clone(), data_type: column.data_type() }
+    BulkColumn {
+        name: column.name.clone(),
+        data_type: column.data_type(),
+    }
 }
 
 fn cancelled() -> SqlError {
@@ -143,9 +171,17 @@ fn cancelled() -> SqlError {
 fn broken(error: &ConnectionError) -> SqlError {
     match error {
         ConnectionError::Protocol(TdsError::InColumn { column, .. }) => {
-            let text = format!("Received an invalid column length from the bcp client for colid {}.", column + 1);
+            let text = format!(
+                "Received an invalid column length from the bcp client for colid {}.",
+                column + 1
+            );
             SqlError::new(4815, 16, 1, text)
         }
-        _ => SqlError::new(4804, 16, 1, "While reading current row from host, a premature end-of-message was encountered--an incoming data stream was interrupted when the server expected to see more data. The host program may have terminated. Ensure that you are using a supported client application programming interface (API)."),
+        _ => SqlError::new(
+            4804,
+            16,
+            1,
+            "While reading current row from host, a premature end-of-message was encountered--an incoming data stream was interrupted when the server expected to see more data. The host program may have terminated. Ensure that you are using a supported client application programming interface (API).",
+        ),
     }
 }

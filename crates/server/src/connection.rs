@@ -42,11 +42,25 @@ pub(crate) fn serve(socket: Arc<TcpStream>, client: SocketAddr, slot: &Slot, sha
 }
 
 fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
-    let LoggedIn { session, version, info } = logged_in;
+    let LoggedIn {
+        session,
+        version,
+        info,
+    } = logged_in;
     let spid = session.spid();
     slot.set_session(session.cancel_flag(), info.encrypted);
-    let context = ReplyContext { version, server_name: shared.service.server_name(), waits: shared.service.waits() };
-    let mut connection = Connection { wire, session, slot, shared, context: &context };
+    let context = ReplyContext {
+        version,
+        server_name: shared.service.server_name(),
+        waits: shared.service.waits(),
+    };
+    let mut connection = Connection {
+        wire,
+        session,
+        slot,
+        shared,
+        context: &context,
+    };
     let ended = connection.run();
     if let Err(error) = ended
         && error.is_protocol()
@@ -60,7 +74,10 @@ fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
     // Ending a session rolls back: code that may fail as any request may.
     let session = connection.session;
     if catch_unwind(AssertUnwindSafe(|| drop(session))).is_err() {
-        shared.service.write_log(&format!("spid{spid}"), "The session did not end in good order.");
+        shared.service.write_log(
+            &format!("spid{spid}"),
+            "The session did not end in good order.",
+        );
     }
 }
 
@@ -109,12 +126,20 @@ impl Connection<'_> {
         }
         let request = match message.packet_type {
             PacketType::Attention => return self.answer(Done::attention()),
-            PacketType::Batch => SqlBatch::decode(&message.body, self.version()).map(|b| Request::Batch(b.text)),
+            PacketType::Batch => {
+                SqlBatch::decode(&message.body, self.version()).map(|b| Request::Batch(b.text))
+            }
             PacketType::Rpc => RpcRequest::decode(&message.body, self.version()).map(Request::Rpc),
             PacketType::TransactionManager => {
-                TransactionRequest::decode(&message.body, self.version()).map(|(_, request)| Request::Transaction(request))
+                TransactionRequest::decode(&message.body, self.version())
+                    .map(|(_, request)| Request::Transaction(request))
             }
-            other => return Err(ConnectionError::UnexpectedMessage { expected: "a request", found: other as u8 }),
+            other => {
+                return Err(ConnectionError::UnexpectedMessage {
+                    expected: "a request",
+                    found: other as u8,
+                });
+            }
         };
         let reset = message.reset;
         match request {
@@ -128,7 +153,9 @@ impl Connection<'_> {
         if self.wire.input.has_attention(&mut self.wire.transport)? {
             running.cancel();
         }
-        let Wire { transport, output, .. } = &mut *self.wire;
+        let Wire {
+            transport, output, ..
+        } = &mut *self.wire;
         let mut reply = Reply::new(self.context, output, Some(transport));
         let session = &mut self.session;
         let ended = caught(|| {
@@ -142,7 +169,9 @@ impl Connection<'_> {
             }
         });
         if let Err(panic) = &ended {
-            self.shared.service.write_log(&format!("spid{}", session.spid()), panic);
+            self.shared
+                .service
+                .write_log(&format!("spid{}", session.spid()), panic);
             let _ = reply.message(&assertion_failed());
         }
         let tail = reply.into_tail();
@@ -152,7 +181,9 @@ impl Connection<'_> {
 
     fn finish(&mut self, mut tail: Tail, ended: RequestEnd) -> Next {
         if let Some(text) = tail.unsendable.take() {
-            self.shared.service.write_log(&format!("spid{}", self.session.spid()), &text);
+            self.shared
+                .service
+                .write_log(&format!("spid{}", self.session.spid()), &text);
         }
         if let Some(failure) = tail.failure.take() {
             return Err(failure);
@@ -169,7 +200,10 @@ impl Connection<'_> {
                 let message = self.wire.next_message("an attention")?;
                 if message.packet_type != PacketType::Attention {
                     let found = message.packet_type as u8;
-                    return Err(ConnectionError::UnexpectedMessage { expected: "an attention", found });
+                    return Err(ConnectionError::UnexpectedMessage {
+                        expected: "an attention",
+                        found,
+                    });
                 }
                 return self.finish_cancelled(tail);
             }
@@ -189,16 +223,24 @@ impl Connection<'_> {
     fn bulk(&mut self, first: OwnedPacket, reset: Option<Reset>) -> Next {
         let running = self.shared.watcher.begin_request(self.slot);
         running.reads_socket();
-        let Wire { transport, input, output } = &mut *self.wire;
+        let Wire {
+            transport,
+            input,
+            output,
+        } = &mut *self.wire;
         let mut source = BulkSource::new(self.context.version, first, input, transport);
         let mut reply = Reply::new(self.context, output, None);
         let session = &mut self.session;
-        let ended = caught(|| match reset_session(session.as_mut(), reset, &mut reply) {
-            true => session.bulk(&mut source, &mut reply),
-            false => RequestEnd::Disconnect,
-        });
+        let ended = caught(
+            || match reset_session(session.as_mut(), reset, &mut reply) {
+                true => session.bulk(&mut source, &mut reply),
+                false => RequestEnd::Disconnect,
+            },
+        );
         if let Err(panic) = &ended {
-            self.shared.service.write_log(&format!("spid{}", session.spid()), panic);
+            self.shared
+                .service
+                .write_log(&format!("spid{}", session.spid()), panic);
             let _ = reply.message(&assertion_failed());
         }
         let tail = reply.into_tail();
@@ -229,23 +271,58 @@ impl Connection<'_> {
 
     /// The client hears what was wrong; after anything but too many parameters the stream cannot be trusted.
     fn undecodable(&mut self, error: TdsError, packet_type: PacketType) -> Next {
-        let is_harmless = matches!(error, TdsError::TooLong { limit: PARAMETERS_MAX, .. });
+        let is_harmless = matches!(
+            error,
+            TdsError::TooLong {
+                limit: PARAMETERS_MAX,
+                ..
+            }
+        );
         let told = match packet_type {
-            _ if is_harmless => SqlError::new(8003, 16, 1, format!("The incoming request has too many parameters. The server supports a maximum of {PARAMETERS_MAX} parameters. Reduce the number of parameters and resend the request.")),
-            PacketType::Rpc => SqlError::new(8009, 16, 1, format!("The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. {error}.")),
-            _ => SqlError::new(4002, 16, 1, format!("The incoming tabular data stream (TDS) protocol stream is incorrect. {error}.")),
+            _ if is_harmless => SqlError::new(
+                8003,
+                16,
+                1,
+                format!(
+                    "The incoming request has too many parameters. The server supports a maximum of {PARAMETERS_MAX} parameters. Reduce the number of parameters and resend the request."
+                ),
+            ),
+            PacketType::Rpc => SqlError::new(
+                8009,
+                16,
+                1,
+                format!(
+                    "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. {error}."
+                ),
+            ),
+            _ => SqlError::new(
+                4002,
+                16,
+                1,
+                format!(
+                    "The incoming tabular data stream (TDS) protocol stream is incorrect. {error}."
+                ),
+            ),
         };
         let mut reply = Reply::new(self.context, &mut self.wire.output, None);
         let _ = reply.message(&told);
         let tail = reply.into_tail();
         tail.finish(self.context.version, self.wire.output.tokens());
         self.wire.finish_reply()?;
-        if is_harmless { Ok(true) } else { Err(error.into()) }
+        if is_harmless {
+            Ok(true)
+        } else {
+            Err(error.into())
+        }
     }
 }
 
 /// True when the request may go on.
-fn reset_session(session: &mut dyn ServiceSession, reset: Option<Reset>, reply: &mut Reply<'_>) -> bool {
+fn reset_session(
+    session: &mut dyn ServiceSession,
+    reset: Option<Reset>,
+    reply: &mut Reply<'_>,
+) -> bool {
     let Some(reset) = reset else { return true };
     match session.reset(reset == Reset::KeepTransaction, reply) {
         Ok(()) => true,
@@ -261,10 +338,18 @@ fn caught(work: impl FnOnce() -> RequestEnd) -> Result<RequestEnd, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        format!("Error: 3624, Severity: 20, State: 1.\nA system assertion check has failed: {}", text.unwrap_or_default())
+        format!(
+            "Error: 3624, Severity: 20, State: 1.\nA system assertion check has failed: {}",
+            text.unwrap_or_default()
+        )
     })
 }
 
 fn assertion_failed() -> SqlError {
-    SqlError::new(3624, 20, 1, "A system assertion check has failed. Check the SQL Server error log for details.")
+    SqlError::new(
+        3624,
+        20,
+        1,
+        "A system assertion check has failed. Check the SQL Server error log for details.",
+    )
 }

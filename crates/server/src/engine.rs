@@ -1,10 +1,14 @@
 //! The real service: logins of master, sessions of an instance, calls as the session wants them.
 
 use crate::password::Argon2Hasher;
-use crate::service::{BulkRows, ConnectionInfo, Refusal, RequestEnd, Service, ServiceSession, Shutdown};
+use crate::service::{
+    BulkRows, ConnectionInfo, Refusal, RequestEnd, Service, ServiceSession, Shutdown,
+};
 use daruma_base::{CancelFlag, WaitRegistry};
 use daruma_tds::login::Login7;
-use daruma_tds::request::{Begin, ParamValue, RpcCall, RpcParam, RpcRequest, RpcTarget, TransactionRequest};
+use daruma_tds::request::{
+    Begin, ParamValue, RpcCall, RpcParam, RpcRequest, RpcTarget, TransactionRequest,
+};
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::{Instance, LoginInfo, PasswordHasher, ShutdownRequest};
 use daruma_tsql::session::{self, RpcArgument, RpcProcedure, Session};
@@ -34,7 +38,10 @@ pub struct EngineService {
 impl EngineService {
     pub fn new(instance: Arc<Instance>) -> EngineService {
         let server_name = instance.options().server_name.clone();
-        EngineService { instance, server_name }
+        EngineService {
+            instance,
+            server_name,
+        }
     }
 
     /// Name and password; the reason of a refusal is for the log alone.
@@ -43,23 +50,42 @@ impl EngineService {
         if login.wants_integrated_security() {
             let text = "Login failed. The login is from an untrusted domain and cannot be used with Integrated authentication.";
             let told = SqlError::new(18452, 14, STATE_TOLD, text);
-            return Err(Refusal { messages: vec![told], state: STATE_TOLD, reason: "Integrated authentication is not offered.".into() });
+            return Err(Refusal {
+                messages: vec![told],
+                state: STATE_TOLD,
+                reason: "Integrated authentication is not offered.".into(),
+            });
         }
         let known = self.instance.logins.get(name);
-        if let Some(login) = self.instance.logins.authenticate(name, login.password.reveal()) {
+        if let Some(login) = self
+            .instance
+            .logins
+            .authenticate(name, login.password.reveal())
+        {
             return Ok(login.name.clone());
         }
         let (state, reason) = match known {
             None => (5, "Could not find a login matching the name provided."),
-            Some(login) if login.disabled => (7, "An error occurred while evaluating the password."),
+            Some(login) if login.disabled => {
+                (7, "An error occurred while evaluating the password.")
+            }
             Some(_) => (8, "Password did not match that for the login provided."),
         };
-        Err(Refusal { messages: vec![login_failed(name)], state, reason: reason.into() })
+        Err(Refusal {
+            messages: vec![login_failed(name)],
+            state,
+            reason: reason.into(),
+        })
     }
 }
 
 fn login_failed(name: &str) -> SqlError {
-    SqlError::new(18456, 14, STATE_TOLD, format!("Login failed for user '{name}'."))
+    SqlError::new(
+        18456,
+        14,
+        STATE_TOLD,
+        format!("Login failed for user '{name}'."),
+    )
 }
 
 impl Service for EngineService {
@@ -71,7 +97,11 @@ impl Service for EngineService {
         self.instance.log.write(source, text);
     }
 
-    fn log_in(&self, login: &Login7, connection: &ConnectionInfo) -> std::result::Result<Box<dyn ServiceSession>, Refusal> {
+    fn log_in(
+        &self,
+        login: &Login7,
+        connection: &ConnectionInfo,
+    ) -> std::result::Result<Box<dyn ServiceSession>, Refusal> {
         let name = self.authenticate(login)?;
         let info = LoginInfo {
             login: name.clone(),
@@ -91,8 +121,15 @@ impl Service for EngineService {
         match Session::new(&self.instance, info) {
             Ok(session) => Ok(Box::new(EngineSession { session })),
             Err(error) => {
-                let reason = format!("Failed to open the explicitly specified database '{}'.", login.database);
-                Err(Refusal { messages: vec![error, login_failed(&name)], state: 38, reason })
+                let reason = format!(
+                    "Failed to open the explicitly specified database '{}'.",
+                    login.database
+                );
+                Err(Refusal {
+                    messages: vec![error, login_failed(&name)],
+                    state: 38,
+                    reason,
+                })
             }
         }
     }
@@ -109,10 +146,12 @@ impl Service for EngineService {
     }
 
     fn shutdown_requested(&self) -> Option<Shutdown> {
-        self.instance.shutdown_requested().map(|request| match request {
-            ShutdownRequest::Orderly => Shutdown::Orderly,
-            ShutdownRequest::NoWait => Shutdown::NoWait,
-        })
+        self.instance
+            .shutdown_requested()
+            .map(|request| match request {
+                ShutdownRequest::Orderly => Shutdown::Orderly,
+                ShutdownRequest::NoWait => Shutdown::NoWait,
+            })
     }
 }
 
@@ -145,7 +184,12 @@ impl ServiceSession for EngineSession {
         let calls: Result<Vec<_>> = request.calls.into_iter().map(call).collect();
         match calls {
             Ok(calls) => request_end(self.session.execute_rpc(&calls, sink)),
-            Err(error) => refuse(&error, DoneKind::Procedure, self.session.in_transaction(), sink),
+            Err(error) => refuse(
+                &error,
+                DoneKind::Procedure,
+                self.session.in_transaction(),
+                sink,
+            ),
         }
     }
 
@@ -153,8 +197,18 @@ impl ServiceSession for EngineSession {
         match transaction_request(request) {
             Some(request) => request_end(self.session.execute_transaction(&request, sink)),
             None => {
-                let error = SqlError::new(40510, 16, 1, "Distributed transactions are not supported in this version of SQL Server.");
-                refuse(&error, DoneKind::Statement, self.session.in_transaction(), sink)
+                let error = SqlError::new(
+                    40510,
+                    16,
+                    1,
+                    "Distributed transactions are not supported in this version of SQL Server.",
+                );
+                refuse(
+                    &error,
+                    DoneKind::Statement,
+                    self.session.in_transaction(),
+                    sink,
+                )
             }
         }
     }
@@ -177,8 +231,19 @@ fn request_end(end: session::RequestEnd) -> RequestEnd {
 }
 
 /// An error of a request that the session never saw.
-fn refuse(error: &SqlError, kind: DoneKind, in_transaction: bool, sink: &mut dyn Sink) -> RequestEnd {
-    let done = Done { kind, command: 0, row_count: None, error: true, in_transaction };
+fn refuse(
+    error: &SqlError,
+    kind: DoneKind,
+    in_transaction: bool,
+    sink: &mut dyn Sink,
+) -> RequestEnd {
+    let done = Done {
+        kind,
+        command: 0,
+        row_count: None,
+        error: true,
+        in_transaction,
+    };
     match sink.message(error).and_then(|()| sink.done(done)) {
         Ok(()) => RequestEnd::Completed,
         Err(_) => RequestEnd::Disconnect,
@@ -192,18 +257,35 @@ fn call(call: RpcCall) -> Result<session::RpcRequest> {
     };
     let args: Result<Vec<_>> = call.params.into_iter().map(argument).collect();
     let no_metadata = call.options & daruma_tds::request::rpc_option::NO_METADATA != 0;
-    Ok(session::RpcRequest { procedure, args: args?, no_metadata })
+    Ok(session::RpcRequest {
+        procedure,
+        args: args?,
+        no_metadata,
+    })
 }
 
 fn argument(param: RpcParam) -> Result<RpcArgument> {
-    let RpcParam { name, is_output, is_default, value } = param;
+    let RpcParam {
+        name,
+        is_output,
+        is_default,
+        value,
+    } = param;
     match value {
         ParamValue::Scalar { type_info, value } => {
             let data_type = type_info.data_type();
-            Ok(RpcArgument { name, value: (!is_default).then_some(value), data_type, output: is_output })
+            Ok(RpcArgument {
+                name,
+                value: (!is_default).then_some(value),
+                data_type,
+                output: is_output,
+            })
         }
         ParamValue::Table(table) => {
-            let text = format!("Column, parameter, or variable {name}. : Cannot find data type {}.", table.type_name);
+            let text = format!(
+                "Column, parameter, or variable {name}. : Cannot find data type {}.",
+                table.type_name
+            );
             Err(SqlError::new(2715, 16, 3, text))
         }
     }
@@ -214,10 +296,21 @@ fn transaction_request(request: TransactionRequest) -> Option<session::Transacti
     use session::TransactionRequest as Local;
     let next = |begin: Option<Begin>| begin.map(|b| (b.isolation as u8, b.name));
     match request {
-        TransactionRequest::Begin(Begin { isolation, name }) => Some(Local::Begin { isolation: isolation as u8, name }),
-        TransactionRequest::Commit { name, next: begin } => Some(Local::Commit { name, begin: next(begin) }),
-        TransactionRequest::Rollback { name, next: begin } => Some(Local::Rollback { name, begin: next(begin) }),
+        TransactionRequest::Begin(Begin { isolation, name }) => Some(Local::Begin {
+            isolation: isolation as u8,
+            name,
+        }),
+        TransactionRequest::Commit { name, next: begin } => Some(Local::Commit {
+            name,
+            begin: next(begin),
+        }),
+        TransactionRequest::Rollback { name, next: begin } => Some(Local::Rollback {
+            name,
+            begin: next(begin),
+        }),
         TransactionRequest::Save { name } => Some(Local::Save { name }),
-        TransactionRequest::GetDtcAddress { .. } | TransactionRequest::Propagate { .. } | TransactionRequest::Promote => None,
+        TransactionRequest::GetDtcAddress { .. }
+        | TransactionRequest::Propagate { .. }
+        | TransactionRequest::Promote => None,
     }
 }

@@ -58,6 +58,9 @@ pub(crate) enum ConnectionError {
 impl ConnectionError {
     /// Does it tell of bytes that make no sense, rather than of a network or a client that went away?
     pub(crate) const fn is_protocol(&self) -> bool {
-        matches!(self, ConnectionError::Protocol(_) | ConnectionError::UnexpectedMessage { .. })
+        matches!(
+            self,
+            ConnectionError::Protocol(_) | ConnectionError::UnexpectedMessage { .. }
+        )
     }
 }

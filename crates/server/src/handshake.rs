@@ -16,8 +16,12 @@ use crate::tls::EncryptionPolicy;
 use crate::wire::Wire;
 use daruma_tds::login::{Feature, Login7, feature_id};
 use daruma_tds::packet::{Message, PACKET_BYTES_DEFAULT, PacketType, negotiate_packet_bytes};
-use daruma_tds::prelogin::{Encryption, EncryptionPlan, Prelogin, ProductVersion, ServerEncryption, negotiate};
-use daruma_tds::token::{Done, DoneKind, EnvChange, LoginAck, command, done_status, put_feature_ack};
+use daruma_tds::prelogin::{
+    Encryption, EncryptionPlan, Prelogin, ProductVersion, ServerEncryption, negotiate,
+};
+use daruma_tds::token::{
+    Done, DoneKind, EnvChange, LoginAck, command, done_status, put_feature_ack,
+};
 use daruma_tds::{TdsError, TdsVersion, WireCollation};
 use daruma_tsql::error::SqlError;
 use rustls::{ServerConfig, ServerConnection};
@@ -27,7 +31,12 @@ use std::time::Instant;
 
 const TLS_CLIENT_HELLO: u8 = 0x16;
 /// What clients compare: SQL Server 2022.
-const PRODUCT: ProductVersion = ProductVersion { major: 16, minor: 0, build: 4100, sub_build: 1 };
+const PRODUCT: ProductVersion = ProductVersion {
+    major: 16,
+    minor: 0,
+    build: 4100,
+    sub_build: 1,
+};
 
 /// A connection whose client is known.
 pub(crate) struct LoggedIn {
@@ -36,9 +45,21 @@ pub(crate) struct LoggedIn {
     pub info: ConnectionInfo,
 }
 
-pub(crate) fn establish(wire: &mut Wire, shared: &Shared, client: SocketAddr) -> Result<LoggedIn, ConnectionError> {
-    let mut handshake = Handshake { wire, shared, client, is_login_encrypted: false };
-    handshake.wire.transport.set_deadline(Some(Instant::now() + shared.limits.login_timeout))?;
+pub(crate) fn establish(
+    wire: &mut Wire,
+    shared: &Shared,
+    client: SocketAddr,
+) -> Result<LoggedIn, ConnectionError> {
+    let mut handshake = Handshake {
+        wire,
+        shared,
+        client,
+        is_login_encrypted: false,
+    };
+    handshake
+        .wire
+        .transport
+        .set_deadline(Some(Instant::now() + shared.limits.login_timeout))?;
     let is_strict = handshake.begin()?;
     let login = handshake.read_login(is_strict)?;
     let logged_in = handshake.log_in(login, is_strict)?;
@@ -59,7 +80,11 @@ impl Handshake<'_> {
     fn begin(&mut self) -> Result<bool, ConnectionError> {
         let first = self.wire.transport.peek()?.ok_or(ConnectionError::Closed)?;
         if first == TLS_CLIENT_HELLO {
-            let config = self.shared.tls.strict().ok_or(ConnectionError::EncryptionUnavailable)?;
+            let config = self
+                .shared
+                .tls
+                .strict()
+                .ok_or(ConnectionError::EncryptionUnavailable)?;
             self.wire.transport.accept_tls(config)?;
             return Ok(true);
         }
@@ -80,11 +105,19 @@ impl Handshake<'_> {
         }
         match message.packet_type {
             PacketType::Login => Ok(Login7::decode(&message.body)?),
-            other => Err(ConnectionError::UnexpectedMessage { expected: "LOGIN7", found: other as u8 }),
+            other => Err(ConnectionError::UnexpectedMessage {
+                expected: "LOGIN7",
+                found: other as u8,
+            }),
         }
     }
 
-    fn prelogin(&mut self, message: &Message, is_strict: bool, server: ServerEncryption) -> Result<(), ConnectionError> {
+    fn prelogin(
+        &mut self,
+        message: &Message,
+        is_strict: bool,
+        server: ServerEncryption,
+    ) -> Result<(), ConnectionError> {
         let prelogin = Prelogin::decode(&message.body)?;
         let wish = prelogin.encryption.unwrap_or(Encryption::NotSupported);
         if is_strict {
@@ -123,7 +156,10 @@ impl Handshake<'_> {
             let message = self.wire.next_message("a TLS handshake")?;
             if message.packet_type != PacketType::Prelogin {
                 let found = message.packet_type as u8;
-                return Err(ConnectionError::UnexpectedMessage { expected: "a TLS handshake", found });
+                return Err(ConnectionError::UnexpectedMessage {
+                    expected: "a TLS handshake",
+                    found,
+                });
             }
             let processed = take_records(&mut tls, &message.body);
             self.send_records(&mut tls)?;
@@ -162,7 +198,11 @@ impl Handshake<'_> {
         match self.shared.service.log_in(&login, &info) {
             Ok(session) => {
                 self.accept(&login, session.as_ref(), version, info.packet_bytes)?;
-                Ok(LoggedIn { session, version, info })
+                Ok(LoggedIn {
+                    session,
+                    version,
+                    info,
+                })
             }
             Err(refusal) => {
                 std::thread::sleep(self.shared.limits.refusal_delay);
@@ -173,17 +213,47 @@ impl Handshake<'_> {
     }
 
     /// The login response, in the product's order.
-    fn accept(&mut self, login: &Login7, session: &dyn ServiceSession, version: TdsVersion, packet_bytes: usize) -> Result<(), ConnectionError> {
+    fn accept(
+        &mut self,
+        login: &Login7,
+        session: &dyn ServiceSession,
+        version: TdsVersion,
+        packet_bytes: usize,
+    ) -> Result<(), ConnectionError> {
         let spid = u16::try_from(session.spid()).unwrap_or(0);
         self.wire.set_session(PACKET_BYTES_DEFAULT, spid);
         let (database, language) = (session.database(), session.language());
         let server = self.shared.service.server_name();
         let out = self.wire.output.tokens();
-        EnvChange::Database { new: database.clone(), old: "master".to_string() }.encode(version, out);
-        info(5701, 2, format!("Changed database context to '{database}'."), server).encode(version, out);
-        EnvChange::Collation { new: WireCollation::DEFAULT, old: None }.encode(version, out);
-        EnvChange::Language { new: language.clone(), old: String::new() }.encode(version, out);
-        info(5703, 1, format!("Changed language setting to {language}."), server).encode(version, out);
+        EnvChange::Database {
+            new: database.clone(),
+            old: "master".to_string(),
+        }
+        .encode(version, out);
+        info(
+            5701,
+            2,
+            format!("Changed database context to '{database}'."),
+            server,
+        )
+        .encode(version, out);
+        EnvChange::Collation {
+            new: WireCollation::DEFAULT,
+            old: None,
+        }
+        .encode(version, out);
+        EnvChange::Language {
+            new: language.clone(),
+            old: String::new(),
+        }
+        .encode(version, out);
+        info(
+            5703,
+            1,
+            format!("Changed language setting to {language}."),
+            server,
+        )
+        .encode(version, out);
         let ack = LoginAck {
             version,
             program: LoginAck::PROGRAM.to_string(),
@@ -192,7 +262,8 @@ impl Handshake<'_> {
             build: PRODUCT.build,
         };
         ack.encode(out);
-        let [new, old] = [packet_bytes, PACKET_BYTES_DEFAULT].map(|bytes| u32::try_from(bytes).unwrap_or(0));
+        let [new, old] =
+            [packet_bytes, PACKET_BYTES_DEFAULT].map(|bytes| u32::try_from(bytes).unwrap_or(0));
         EnvChange::PacketSize { new, old }.encode(version, out);
         if version.has_features() && !login.features.is_empty() {
             put_feature_ack(&acknowledged(login), out);
@@ -206,9 +277,22 @@ impl Handshake<'_> {
     fn refuse(&mut self, refusal: &Refusal, version: TdsVersion) -> Result<(), ConnectionError> {
         let service = &self.shared.service;
         if let Some(last) = refusal.messages.last() {
-            service.write_log("Logon", &format!("Error: {}, Severity: {}, State: {}.", last.number, last.class, refusal.state));
+            service.write_log(
+                "Logon",
+                &format!(
+                    "Error: {}, Severity: {}, State: {}.",
+                    last.number, last.class, refusal.state
+                ),
+            );
             let told = &last.message;
-            service.write_log("Logon", &format!("{told} Reason: {} [CLIENT: {}]", refusal.reason, self.client.ip()));
+            service.write_log(
+                "Logon",
+                &format!(
+                    "{told} Reason: {} [CLIENT: {}]",
+                    refusal.reason,
+                    self.client.ip()
+                ),
+            );
         }
         let out = self.wire.output.tokens();
         for message in &refusal.messages {
@@ -230,7 +314,12 @@ fn take_records(tls: &mut ServerConnection, mut bytes: &[u8]) -> Result<(), Conn
 /// Of what was asked for, what the server has. Clients leave a server that offers more.
 fn acknowledged(login: &Login7) -> Vec<Feature> {
     let utf8 = login.feature(feature_id::UTF8_SUPPORT);
-    utf8.map(|_| Feature { id: feature_id::UTF8_SUPPORT, data: vec![1] }).into_iter().collect()
+    utf8.map(|_| Feature {
+        id: feature_id::UTF8_SUPPORT,
+        data: vec![1],
+    })
+    .into_iter()
+    .collect()
 }
 
 fn info(number: i32, state: u8, text: String, server: &str) -> daruma_tds::token::ServerMessage {
@@ -266,5 +355,7 @@ pub(crate) fn failure_text(error: &ConnectionError, client: SocketAddr) -> Optio
             (17830, 102, format!("A network error occurred while establishing a connection; the connection has been closed. {error}."))
         }
     };
-    Some(format!("Error: {number}, Severity: 20, State: {state}.\n{text} [CLIENT: {client}]"))
+    Some(format!(
+        "Error: {number}, Severity: 20, State: {state}.\n{text} [CLIENT: {client}]"
+    ))
 }

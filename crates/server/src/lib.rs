@@ -42,5 +42,7 @@ mod wire;
 
 pub use error::ServerError;
 pub use listener::{Limits, Listener, Waker};
-pub use service::{BulkRows, ConnectionInfo, Refusal, RequestEnd, Service, ServiceSession, Shutdown};
+pub use service::{
+    BulkRows, ConnectionInfo, Refusal, RequestEnd, Service, ServiceSession, Shutdown,
+};
 pub use tls::{EncryptionPolicy, TlsSettings};

@@ -33,7 +33,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { login_timeout: Duration::from_secs(15), refusal_delay: Duration::from_millis(200) }
+        Limits {
+            login_timeout: Duration::from_secs(15),
+            refusal_delay: Duration::from_millis(200),
+        }
     }
 }
 
@@ -76,8 +79,16 @@ impl Waker {
 
 impl Listener {
     /// Binds `address` and begins to accept.
-    pub fn start(service: Arc<dyn Service>, tls: TlsSettings, limits: Limits, address: &str) -> Result<Listener, ServerError> {
-        let failed = |source| ServerError::Listen { address: address.to_string(), source };
+    pub fn start(
+        service: Arc<dyn Service>,
+        tls: TlsSettings,
+        limits: Limits,
+        address: &str,
+    ) -> Result<Listener, ServerError> {
+        let failed = |source| ServerError::Listen {
+            address: address.to_string(),
+            source,
+        };
         let socket = Arc::new(TcpListener::bind(address).map_err(failed)?);
         let address = socket.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared {
@@ -93,7 +104,12 @@ impl Listener {
         let accepting = (shared.clone(), socket.clone());
         let watcher = spawn("watcher", move || watched.watcher.run())?;
         let acceptor = spawn("acceptor", move || accept_all(&accepting.0, &accepting.1))?;
-        Ok(Listener { shared, socket, address, threads: vec![watcher, acceptor] })
+        Ok(Listener {
+            shared,
+            socket,
+            address,
+            threads: vec![watcher, acceptor],
+        })
     }
 
     /// The real address, also where port 0 was asked for.
@@ -112,7 +128,9 @@ impl Listener {
     /// Waits until a session or a [`Waker`] asks the server to stop.
     pub fn wait(&self) {
         let mut asked = self.shared.shutdown.lock();
-        self.shared.shutdown_changed.wait_while(&mut asked, |asked| !*asked);
+        self.shared
+            .shutdown_changed
+            .wait_while(&mut asked, |asked| !*asked);
     }
 
     /// Accepts no more, gives running requests `grace` to end, then ends every session and waits for its thread.
@@ -137,11 +155,17 @@ impl Listener {
 
 /// Sessions without a request end at once; the others are asked again after their grace.
 fn end_idle(slots: &[Arc<Slot>]) {
-    slots.iter().filter(|slot| !slot.is_running()).for_each(|slot| slot.kill());
+    slots
+        .iter()
+        .filter(|slot| !slot.is_running())
+        .for_each(|slot| slot.kill());
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {
-    thread::Builder::new().name(name.to_string()).spawn(work).map_err(ServerError::Thread)
+    thread::Builder::new()
+        .name(name.to_string())
+        .spawn(work)
+        .map_err(ServerError::Thread)
 }
 
 fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
@@ -155,7 +179,10 @@ fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
             Err(_) if shared.is_stopping.load(Ordering::SeqCst) => return,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                shared.service.write_log("Server", &format!("A connection cannot be accepted: {error}."));
+                shared.service.write_log(
+                    "Server",
+                    &format!("A connection cannot be accepted: {error}."),
+                );
                 thread::sleep(ACCEPT_PAUSE);
             }
         }
@@ -174,7 +201,13 @@ fn admit(shared: &Arc<Shared>, socket: TcpStream, client: SocketAddr, number: u6
         return;
     }
     if let Err(error) = tune(&socket) {
-        shared.service.write_log("Logon", &format!("A connection cannot be set up: {error}. [CLIENT: {}]", client.ip()));
+        shared.service.write_log(
+            "Logon",
+            &format!(
+                "A connection cannot be set up: {error}. [CLIENT: {}]",
+                client.ip()
+            ),
+        );
         return;
     }
     let socket = Arc::new(socket);
@@ -189,7 +222,9 @@ fn admit(shared: &Arc<Shared>, socket: TcpStream, client: SocketAddr, number: u6
         connection::serve(socket, client, &kept, &owned);
         owned.watcher.remove(&kept);
     };
-    let builder = thread::Builder::new().name(format!("tds-{number}")).stack_size(STACK_BYTES);
+    let builder = thread::Builder::new()
+        .name(format!("tds-{number}"))
+        .stack_size(STACK_BYTES);
     if let Err(error) = builder.spawn(body) {
         shared.watcher.remove(&slot);
         shared.service.write_log("Server", &format!("Error: 17189, Severity: 16, State: 1.\nA thread for a new connection cannot be started: {error}. [CLIENT: {}]", client.ip()));

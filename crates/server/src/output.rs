@@ -16,7 +16,10 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new() -> Output {
-        Output { writer: MessageWriter::new(PacketType::Reply, PACKET_BYTES_DEFAULT, 0), framed: Vec::new() }
+        Output {
+            writer: MessageWriter::new(PacketType::Reply, PACKET_BYTES_DEFAULT, 0),
+            framed: Vec::new(),
+        }
     }
 
     /// After login: the negotiated packet size, and the session's id in every header.

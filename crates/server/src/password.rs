@@ -49,17 +49,30 @@ impl Argon2Hasher {
 
     pub fn hash_password(&self, password: &str) -> Result<String> {
         if password.chars().count() > PASSWORD_CHARS_MAX {
-            return Err(SqlError::new(103, 15, 4, "The password is too long. Maximum length is 128."));
+            return Err(SqlError::new(
+                103,
+                15,
+                4,
+                "The password is too long. Maximum length is 128.",
+            ));
         }
         let hashed = self.in_turn(|| self.argon2.hash_password(password.as_bytes()));
         // Its parameters and salt are ours, so memory alone can fail it.
-        hashed.map(|h| h.to_string()).map_err(|e| SqlError::new(701, 17, 1, format!("The password cannot be hashed: {e}.")))
+        hashed
+            .map(|h| h.to_string())
+            .map_err(|e| SqlError::new(701, 17, 1, format!("The password cannot be hashed: {e}.")))
     }
 
     /// False also for text that is no hash.
     pub fn verify_password(&self, password: &str, hash: &str) -> bool {
-        let Ok(parsed) = PasswordHash::new(hash) else { return false };
-        self.in_turn(|| self.argon2.verify_password(password.as_bytes(), &parsed).is_ok())
+        let Ok(parsed) = PasswordHash::new(hash) else {
+            return false;
+        };
+        self.in_turn(|| {
+            self.argon2
+                .verify_password(password.as_bytes(), &parsed)
+                .is_ok()
+        })
     }
 }
 
@@ -89,7 +102,9 @@ mod tests {
         let hasher = Argon2Hasher::new();
         let hash = hasher.hash_password("x").expect("hashes");
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..TOGETHER_MAX * 3).map(|_| scope.spawn(|| hasher.verify_password("x", &hash))).collect();
+            let threads: Vec<_> = (0..TOGETHER_MAX * 3)
+                .map(|_| scope.spawn(|| hasher.verify_password("x", &hash)))
+                .collect();
             assert!(threads.into_iter().all(|t| t.join().expect("no panic")));
         });
         assert_eq!(*hasher.running.lock(), 0);

@@ -59,7 +59,10 @@ impl Program {
     pub fn start(options: &ProgramOptions) -> Result<Program, ServerError> {
         let lock = lock_folder(&options.data_dir)?;
         let env = daruma_platform::env();
-        let pool_bytes = options.memory_bytes.unwrap_or_else(default_pool_bytes).max(POOL_BYTES_MIN);
+        let pool_bytes = options
+            .memory_bytes
+            .unwrap_or_else(default_pool_bytes)
+            .max(POOL_BYTES_MIN);
         let host = host_name();
         let instance_options = InstanceOptions {
             server_name: host.clone(),
@@ -69,17 +72,29 @@ impl Program {
         };
         let random = env.random.clone();
         let instance = Instance::start(env, &options.data_dir, instance_options)?;
-        let made_password = set_sa_password(&instance, options.sa_password.as_deref(), random.as_ref())?;
+        let made_password =
+            set_sa_password(&instance, options.sa_password.as_deref(), random.as_ref())?;
         let tls = match &options.certificate {
-            Some((certificate, key)) => TlsSettings::from_files(options.encryption, certificate, key)?,
+            Some((certificate, key)) => {
+                TlsSettings::from_files(options.encryption, certificate, key)?
+            }
             None => TlsSettings::from_directory(options.encryption, &options.data_dir, &[host])?,
         };
         let background = Background::start(instance.clone())?;
         let service = Arc::new(EngineService::new(instance.clone()));
         let listener = Listener::start(service, tls, Limits::default(), &options.listen)?;
-        instance.log.write("Server", &format!("Server is listening on [ {} ].", listener.address()));
+        instance.log.write(
+            "Server",
+            &format!("Server is listening on [ {} ].", listener.address()),
+        );
         instance.log.write("Server", "SQL Server is now ready for client connections. This is an informational message; no user action is required.");
-        Ok(Program { instance, listener, background, made_password, _lock: lock })
+        Ok(Program {
+            instance,
+            listener,
+            background,
+            made_password,
+            _lock: lock,
+        })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -114,33 +129,55 @@ impl Program {
             None => SIGNAL_GRACE,
         };
         if !self.listener.stop(grace) {
-            self.instance.log.write("Server", "Some sessions did not end; their transactions are rolled back at the next start.");
+            self.instance.log.write(
+                "Server",
+                "Some sessions did not end; their transactions are rolled back at the next start.",
+            );
         }
         self.background.stop();
-        self.instance.close(request.unwrap_or(ShutdownRequest::Orderly))?;
+        self.instance
+            .close(request.unwrap_or(ShutdownRequest::Orderly))?;
         Ok(())
     }
 }
 
 /// Two servers on the same files would destroy them: the second one is refused here, before it touches anything.
 fn lock_folder(data_dir: &Path) -> Result<File, ServerError> {
-    let failed = |source| ServerError::WriteFile { path: data_dir.join(LOCK_FILE), source };
-    fs::create_dir_all(data_dir).map_err(|source| ServerError::WriteFile { path: data_dir.to_path_buf(), source })?;
-    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(data_dir.join(LOCK_FILE));
+    let failed = |source| ServerError::WriteFile {
+        path: data_dir.join(LOCK_FILE),
+        source,
+    };
+    fs::create_dir_all(data_dir).map_err(|source| ServerError::WriteFile {
+        path: data_dir.to_path_buf(),
+        source,
+    })?;
+    let opened = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(data_dir.join(LOCK_FILE));
     let file = opened.map_err(failed)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(ServerError::InUse { path: data_dir.to_path_buf() }),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(ServerError::InUse {
+            path: data_dir.to_path_buf(),
+        }),
         Err(error) => Err(failed(error.into())),
     }
 }
 
 /// A given password is set; without one and without an old one, a password is made.
-fn set_sa_password(instance: &Instance, given: Option<&str>, random: &dyn Random) -> Result<Option<String>, ServerError> {
+fn set_sa_password(
+    instance: &Instance,
+    given: Option<&str>,
+    random: &dyn Random,
+) -> Result<Option<String>, ServerError> {
     let logins = &instance.logins;
     match given {
         Some(given) => {
-            let is_set = logins.get("sa").is_some_and(|sa| logins.has_password("sa") && logins.verify(&sa, given));
+            let is_set = logins
+                .get("sa")
+                .is_some_and(|sa| logins.has_password("sa") && logins.verify(&sa, given));
             if !is_set {
                 logins.set_password("sa", given)?;
             }
@@ -159,7 +196,9 @@ fn make_password(random: &dyn Random) -> String {
     let letters = PASSWORD_LETTERS.len() as u64;
     let letter = |_| {
         let index = usize::try_from(random.u64() % letters).unwrap_or(0);
-        PASSWORD_LETTERS.get(index).map_or('x', |byte| char::from(*byte))
+        PASSWORD_LETTERS
+            .get(index)
+            .map_or('x', |byte| char::from(*byte))
     };
     (0..PASSWORD_CHARS).map(letter).collect()
 }
@@ -170,7 +209,10 @@ fn default_pool_bytes() -> u64 {
 }
 
 fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().to_uppercase()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .to_uppercase()
 }
 
 /// The thread that checkpoints, cleans and flushes for all databases.
@@ -184,7 +226,9 @@ impl Background {
         let stopped = Arc::new((Mutex::new(false), Condvar::new()));
         let seen = stopped.clone();
         let builder = thread::Builder::new().name("background".to_string());
-        let thread = builder.spawn(move || work(&instance, &seen)).map_err(ServerError::Thread)?;
+        let thread = builder
+            .spawn(move || work(&instance, &seen))
+            .map_err(ServerError::Thread)?;
         Ok(Background { stopped, thread })
     }
 
@@ -207,7 +251,10 @@ fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar)) {
                 Err(_) if reported.contains(&entry.id()) => {}
                 Err(error) => {
                     reported.push(entry.id());
-                    let text = format!("Background work in database '{}' failed: {error}.", entry.name());
+                    let text = format!(
+                        "Background work in database '{}' failed: {error}.",
+                        entry.name()
+                    );
                     instance.log.write("Server", &text);
                 }
             }

@@ -9,7 +9,9 @@ use crate::error::ConnectionError;
 use crate::output::Output;
 use crate::transport::Transport;
 use daruma_base::{WaitKind, WaitRegistry};
-use daruma_tds::token::{self, Column, RowEncoder, ServerMessage, column_flag, done_status, put_column_metadata};
+use daruma_tds::token::{
+    self, Column, RowEncoder, ServerMessage, column_flag, done_status, put_column_metadata,
+};
 use daruma_tds::types::TypeInfo;
 use daruma_tds::{TdsVersion, WireCollation};
 use daruma_tsql::error::{Result, SqlError};
@@ -48,8 +50,18 @@ pub(crate) struct Tail {
 }
 
 impl<'a> Reply<'a> {
-    pub(crate) fn new(context: &'a ReplyContext<'a>, output: &'a mut Output, transport: Option<&'a mut Transport>) -> Reply<'a> {
-        Reply { context, output, transport, tail: Tail::default(), rows: None }
+    pub(crate) fn new(
+        context: &'a ReplyContext<'a>,
+        output: &'a mut Output,
+        transport: Option<&'a mut Transport>,
+    ) -> Reply<'a> {
+        Reply {
+            context,
+            output,
+            transport,
+            tail: Tail::default(),
+            rows: None,
+        }
     }
 
     pub(crate) fn into_tail(self) -> Tail {
@@ -62,7 +74,8 @@ impl<'a> Reply<'a> {
             return Err(client_gone());
         }
         let tokens = self.output.tokens();
-        self.tail.put_held(done_status::MORE, self.context.version, tokens);
+        self.tail
+            .put_held(done_status::MORE, self.context.version, tokens);
         Ok(tokens)
     }
 
@@ -74,8 +87,13 @@ impl<'a> Reply<'a> {
     }
 
     /// Waits here are the client's, who does not read fast enough.
-    fn send(&mut self, send: fn(&mut Output, &mut Transport) -> std::result::Result<(), ConnectionError>) -> Result<()> {
-        let Some(transport) = self.transport.as_deref_mut() else { return Ok(()) };
+    fn send(
+        &mut self,
+        send: fn(&mut Output, &mut Transport) -> std::result::Result<(), ConnectionError>,
+    ) -> Result<()> {
+        let Some(transport) = self.transport.as_deref_mut() else {
+            return Ok(());
+        };
         let begun = Instant::now();
         let sent = send(self.output, transport);
         if let Some(waits) = self.context.waits {
@@ -109,7 +127,9 @@ impl Sink for Reply<'_> {
     fn row(&mut self, values: &[Value]) -> Result<()> {
         self.tokens()?;
         let encoded = match &self.rows {
-            Some(rows) => rows.encode(values, self.output.tokens()).map_err(|e| e.to_string()),
+            Some(rows) => rows
+                .encode(values, self.output.tokens())
+                .map_err(|e| e.to_string()),
             None => Err("a row before its columns".to_string()),
         };
         match encoded {
@@ -159,8 +179,19 @@ impl Sink for Reply<'_> {
         Ok(())
     }
 
-    fn return_value(&mut self, ordinal: u16, name: &str, column: &OutputColumn, value: &Value) -> Result<()> {
-        let type_info = TypeInfo::for_column(column.data_type, true, WireCollation::from(column.collation), self.context.version);
+    fn return_value(
+        &mut self,
+        ordinal: u16,
+        name: &str,
+        column: &OutputColumn,
+        value: &Value,
+    ) -> Result<()> {
+        let type_info = TypeInfo::for_column(
+            column.data_type,
+            true,
+            WireCollation::from(column.collation),
+            self.context.version,
+        );
         let token = token::ReturnValue::output(ordinal, name, type_info, value.clone());
         let version = self.context.version;
         let encoded = token.encode(version, self.tokens()?);
@@ -185,15 +216,28 @@ impl Tail {
     /// The last token of a request.
     pub(crate) fn finish(mut self, version: TdsVersion, out: &mut Vec<u8>) {
         if self.held.is_none() {
-            let status = if self.has_error { done_status::ERROR } else { done_status::FINAL };
-            self.held = Some(token::Done::new(token::DoneKind::Done, status, token::command::NONE));
+            let status = if self.has_error {
+                done_status::ERROR
+            } else {
+                done_status::FINAL
+            };
+            self.held = Some(token::Done::new(
+                token::DoneKind::Done,
+                status,
+                token::command::NONE,
+            ));
         }
         self.put_held(done_status::FINAL, version, out);
     }
 }
 
 fn client_gone() -> SqlError {
-    SqlError::new(4014, 20, 11, "A fatal error occurred while writing to the network.")
+    SqlError::new(
+        4014,
+        20,
+        11,
+        "A fatal error occurred while writing to the network.",
+    )
 }
 
 pub(crate) fn server_message(message: &SqlError, server_name: &str) -> ServerMessage {
@@ -201,7 +245,11 @@ pub(crate) fn server_message(message: &SqlError, server_name: &str) -> ServerMes
         number: message.number,
         state: message.state,
         // The product's own conversion, which old client libraries rely on: 10 is no severity of an error.
-        class: if message.class == STATUS_CLASS { 0 } else { message.class },
+        class: if message.class == STATUS_CLASS {
+            0
+        } else {
+            message.class
+        },
         text: message.message.clone(),
         server: server_name.to_string(),
         procedure: message.procedure.clone().unwrap_or_default(),
@@ -211,7 +259,13 @@ pub(crate) fn server_message(message: &SqlError, server_name: &str) -> ServerMes
 
 fn wire_column(column: &OutputColumn, version: TdsVersion) -> Column {
     let collation = WireCollation::from(column.collation);
-    let mut wire = Column::new(column.name.clone(), column.data_type, column.nullable, collation, version);
+    let mut wire = Column::new(
+        column.name.clone(),
+        column.data_type,
+        column.nullable,
+        collation,
+        version,
+    );
     if column.identity {
         wire.flags |= column_flag::IDENTITY;
     }

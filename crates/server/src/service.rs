@@ -53,7 +53,11 @@ pub trait Service: Send + Sync {
     /// Writes to the error log. `source` is `Server`, `Logon` or `spid51`.
     fn write_log(&self, source: &str, text: &str);
     /// Checks name and password and opens a session. May take its time; holds no lock while it hashes.
-    fn log_in(&self, login: &Login7, connection: &ConnectionInfo) -> Result<Box<dyn ServiceSession>, Refusal>;
+    fn log_in(
+        &self,
+        login: &Login7,
+        connection: &ConnectionInfo,
+    ) -> Result<Box<dyn ServiceSession>, Refusal>;
     fn connections_max(&self) -> usize;
     fn waits(&self) -> Option<&WaitRegistry>;
     fn shutdown_requested(&self) -> Option<Shutdown>;

@@ -51,11 +51,18 @@ struct Configs {
 impl TlsSettings {
     /// A server that speaks no TLS.
     pub const fn off() -> TlsSettings {
-        TlsSettings { policy: EncryptionPolicy::Off, configs: None }
+        TlsSettings {
+            policy: EncryptionPolicy::Off,
+            configs: None,
+        }
     }
 
     /// With this certificate chain and key, both in PEM files.
-    pub fn from_files(policy: EncryptionPolicy, certificate: &Path, key: &Path) -> Result<TlsSettings, ServerError> {
+    pub fn from_files(
+        policy: EncryptionPolicy,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<TlsSettings, ServerError> {
         if policy == EncryptionPolicy::Off {
             return Ok(TlsSettings::off());
         }
@@ -64,12 +71,22 @@ impl TlsSettings {
         let wrapped = config(&[&version::TLS12], &chain, &key)?;
         let mut strict = config(&[&version::TLS13, &version::TLS12], &chain, &key)?;
         strict.alpn_protocols = vec![ALPN.to_vec()];
-        let configs = Configs { wrapped: Arc::new(wrapped), strict: Arc::new(strict) };
-        Ok(TlsSettings { policy, configs: Some(configs) })
+        let configs = Configs {
+            wrapped: Arc::new(wrapped),
+            strict: Arc::new(strict),
+        };
+        Ok(TlsSettings {
+            policy,
+            configs: Some(configs),
+        })
     }
 
     /// With the certificate kept in `directory`, made now if there is none yet.
-    pub fn from_directory(policy: EncryptionPolicy, directory: &Path, names: &[String]) -> Result<TlsSettings, ServerError> {
+    pub fn from_directory(
+        policy: EncryptionPolicy,
+        directory: &Path,
+        names: &[String],
+    ) -> Result<TlsSettings, ServerError> {
         if policy == EncryptionPolicy::Off {
             return Ok(TlsSettings::off());
         }
@@ -85,7 +102,9 @@ impl TlsSettings {
         match (self.policy, &self.configs) {
             (EncryptionPolicy::Off, _) | (_, None) => ServerEncryption::NoCertificate,
             (EncryptionPolicy::On, Some(_)) => ServerEncryption::Optional,
-            (EncryptionPolicy::Required | EncryptionPolicy::Strict, Some(_)) => ServerEncryption::Forced,
+            (EncryptionPolicy::Required | EncryptionPolicy::Strict, Some(_)) => {
+                ServerEncryption::Forced
+            }
         }
     }
 
@@ -107,7 +126,9 @@ fn config(
 ) -> Result<ServerConfig, ServerError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions)?;
-    let mut config = builder.with_no_client_auth().with_single_cert(chain.to_vec(), key.clone_key())?;
+    let mut config = builder
+        .with_no_client_auth()
+        .with_single_cert(chain.to_vec(), key.clone_key())?;
     // Resumption saves little beside a slow password hash.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
@@ -119,22 +140,35 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError> 
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match chain {
         Ok(chain) if !chain.is_empty() => Ok(chain),
-        _ => Err(ServerError::BadPem { path: path.to_path_buf(), what: "certificate" }),
+        _ => Err(ServerError::BadPem {
+            path: path.to_path_buf(),
+            what: "certificate",
+        }),
     }
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, ServerError> {
     let bytes = read_file(path)?;
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| ServerError::BadPem { path: path.to_path_buf(), what: "private key" })
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| ServerError::BadPem {
+        path: path.to_path_buf(),
+        what: "private key",
+    })
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, ServerError> {
-    fs::read(path).map_err(|source| ServerError::ReadFile { path: path.to_path_buf(), source })
+    fs::read(path).map_err(|source| ServerError::ReadFile {
+        path: path.to_path_buf(),
+        source,
+    })
 }
 
 /// The key is written first: a certificate without its key would be kept for ever.
 fn make_certificate(certificate: &Path, key: &Path, names: &[String]) -> Result<(), ServerError> {
-    let mut subjects = vec!["localhost".to_string(), "127.0.0.1".to_string(), "::1".to_string()];
+    let mut subjects = vec![
+        "localhost".to_string(),
+        "127.0.0.1".to_string(),
+        "::1".to_string(),
+    ];
     subjects.extend(names.iter().filter(|n| is_host_name(n)).cloned());
     subjects.dedup();
     let made = rcgen::generate_simple_self_signed(subjects)?;
@@ -148,10 +182,20 @@ fn is_host_name(name: &str) -> bool {
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ServerError> {
-    let failed = |source: io::Error| ServerError::WriteFile { path: PathBuf::from(path), source };
-    let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    let failed = |source: io::Error| ServerError::WriteFile {
+        path: PathBuf::from(path),
+        source,
+    };
+    let opened = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path);
     let mut file = opened.map_err(failed)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)
+    file.write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .map_err(failed)
 }
 
 #[cfg(test)]
@@ -163,13 +207,21 @@ mod tests {
     fn a_made_certificate_is_private_and_used_again() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let policy = EncryptionPolicy::On;
-        let first = TlsSettings::from_directory(policy, dir.path(), &["box.example".into(), "a b".into()]).expect("makes");
+        let first =
+            TlsSettings::from_directory(policy, dir.path(), &["box.example".into(), "a b".into()])
+                .expect("makes");
         assert_eq!(first.server_encryption(), ServerEncryption::Optional);
         let certificate = fs::read(dir.path().join(CERTIFICATE_FILE)).expect("reads");
-        let mode = fs::metadata(dir.path().join(KEY_FILE)).expect("exists").permissions().mode();
+        let mode = fs::metadata(dir.path().join(KEY_FILE))
+            .expect("exists")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         TlsSettings::from_directory(policy, dir.path(), &[]).expect("reads");
-        assert_eq!(fs::read(dir.path().join(CERTIFICATE_FILE)).expect("reads"), certificate);
+        assert_eq!(
+            fs::read(dir.path().join(CERTIFICATE_FILE)).expect("reads"),
+            certificate
+        );
     }
 
     #[test]
@@ -178,6 +230,12 @@ mod tests {
         let path = dir.path().join("empty.pem");
         fs::write(&path, "nothing").expect("writes");
         let refused = TlsSettings::from_files(EncryptionPolicy::Required, &path, &path).err();
-        assert!(matches!(refused, Some(ServerError::BadPem { what: "certificate", .. })));
+        assert!(matches!(
+            refused,
+            Some(ServerError::BadPem {
+                what: "certificate",
+                ..
+            })
+        ));
     }
 }

@@ -21,11 +21,20 @@ struct Link {
 
 impl Transport {
     pub(crate) fn new(socket: Arc<TcpStream>) -> Transport {
-        Transport { link: Link { socket, deadline: None }, tls: None }
+        Transport {
+            link: Link {
+                socket,
+                deadline: None,
+            },
+            tls: None,
+        }
     }
 
     /// From `deadline` on reads and writes fail; `None` lets them wait for ever.
-    pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) -> Result<(), ConnectionError> {
+    pub(crate) fn set_deadline(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<(), ConnectionError> {
         self.link.deadline = deadline;
         if deadline.is_none() {
             self.link.socket.set_read_timeout(None)?;
@@ -52,7 +61,11 @@ impl Transport {
     pub(crate) fn peek(&mut self) -> Result<Option<u8>, ConnectionError> {
         self.link.limit()?;
         let mut first = [0];
-        let count = self.link.socket.peek(&mut first).map_err(|error| self.link.error(error))?;
+        let count = self
+            .link
+            .socket
+            .peek(&mut first)
+            .map_err(|error| self.link.error(error))?;
         let [byte] = first;
         Ok((count > 0).then_some(byte))
     }
@@ -61,7 +74,8 @@ impl Transport {
     pub(crate) fn accept_tls(&mut self, config: Arc<ServerConfig>) -> Result<(), ConnectionError> {
         let mut tls = ServerConnection::new(config)?;
         while tls.is_handshaking() {
-            tls.complete_io(&mut self.link).map_err(|error| self.link.error(error))?;
+            tls.complete_io(&mut self.link)
+                .map_err(|error| self.link.error(error))?;
         }
         self.encrypt(tls);
         Ok(())
@@ -131,7 +145,9 @@ fn write_records(tls: &mut ServerConnection, link: &mut Link) -> Result<(), Conn
 impl Link {
     /// Bounds the next system call by what is left of the login's time.
     fn limit(&self) -> io::Result<()> {
-        let Some(deadline) = self.deadline else { return Ok(()) };
+        let Some(deadline) = self.deadline else {
+            return Ok(());
+        };
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
@@ -145,7 +161,9 @@ impl Link {
         match error.downcast::<rustls::Error>() {
             Ok(error) => error.into(),
             Err(error) => match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut if self.deadline.is_some() => ConnectionError::LoginTimeout,
+                ErrorKind::WouldBlock | ErrorKind::TimedOut if self.deadline.is_some() => {
+                    ConnectionError::LoginTimeout
+                }
                 _ => error.into(),
             },
         }

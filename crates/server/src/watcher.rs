@@ -91,7 +91,13 @@ impl Slot {
     /// Called for a readable socket: finds out why and cancels.
     fn look(&self) {
         let mut state = self.state.lock();
-        let Some(cancel) = state.cancel.as_ref().filter(|_| state.running_since.is_some()) else { return };
+        let Some(cancel) = state
+            .cancel
+            .as_ref()
+            .filter(|_| state.running_since.is_some())
+        else {
+            return;
+        };
         match self.first_byte() {
             FirstByte::End => cancel.set(CancelReason::Kill),
             FirstByte::Is(ATTENTION) => cancel.set(CancelReason::Attention),
@@ -104,7 +110,11 @@ impl Slot {
 
     fn first_byte(&self) -> FirstByte {
         let mut byte = [0];
-        match recv(&*self.socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        match recv(
+            &*self.socket,
+            &mut byte,
+            RecvFlags::PEEK | RecvFlags::DONTWAIT,
+        ) {
             Ok((_, 0)) => FirstByte::End,
             Ok(_) => FirstByte::Is(byte[0]),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => FirstByte::NotYet,
@@ -159,7 +169,10 @@ impl Watcher {
     }
 
     pub(crate) fn add(&self, socket: Arc<TcpStream>) -> Arc<Slot> {
-        let slot = Arc::new(Slot { socket, state: Mutex::default() });
+        let slot = Arc::new(Slot {
+            socket,
+            state: Mutex::default(),
+        });
         self.slots.lock().push(slot.clone());
         slot
     }
@@ -180,7 +193,8 @@ impl Watcher {
     /// Waits until no connection is left, at most for `timeout`.
     pub(crate) fn wait_until_empty(&self, timeout: Duration) -> bool {
         let mut slots = self.slots.lock();
-        self.ended.wait_while_for(&mut slots, |s| !s.is_empty(), timeout);
+        self.ended
+            .wait_while_for(&mut slots, |s| !s.is_empty(), timeout);
         slots.is_empty()
     }
 
@@ -221,10 +235,19 @@ impl Watcher {
         let burying = slots.iter().filter(|s| s.bury(tick)).count();
         let running = slots.iter().filter(|s| s.is_running()).count();
         let watched: Vec<_> = slots.iter().filter(|s| s.is_watched(tick)).collect();
-        let mut polled: Vec<_> = watched.iter().map(|s| PollFd::new(&*s.socket, PollFlags::IN)).collect();
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut polled: Vec<_> = watched
+            .iter()
+            .map(|s| PollFd::new(&*s.socket, PollFlags::IN))
+            .collect();
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         if !polled.is_empty() && poll(&mut polled, Some(&now)).is_ok() {
-            let readable = watched.iter().zip(&polled).filter(|(_, p)| !p.revents().is_empty());
+            let readable = watched
+                .iter()
+                .zip(&polled)
+                .filter(|(_, p)| !p.revents().is_empty());
             readable.for_each(|(slot, _)| slot.look());
         }
         running + burying > 0

@@ -4,7 +4,8 @@ use crate::error::ConnectionError;
 use crate::output::Output;
 use crate::transport::Transport;
 use daruma_tds::packet::{
-    Header, LOGIN_BYTES_MAX, Message, MessageAssembler, PACKET_BYTES_MAX, Packet, PacketReader, PacketType, Reset, status,
+    Header, LOGIN_BYTES_MAX, Message, MessageAssembler, PACKET_BYTES_MAX, Packet, PacketReader,
+    PacketType, Reset, status,
 };
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -55,13 +56,19 @@ impl Input {
     }
 
     /// Waits for the next packet; `None` at the end of the stream.
-    pub(crate) fn next_packet(&mut self, transport: &mut Transport) -> Result<Option<OwnedPacket>, ConnectionError> {
+    pub(crate) fn next_packet(
+        &mut self,
+        transport: &mut Transport,
+    ) -> Result<Option<OwnedPacket>, ConnectionError> {
         if let Some(packet) = self.ahead.take() {
             return Ok(Some(packet));
         }
         loop {
             if let Some(packet) = self.reader.next_packet()? {
-                return Ok(Some(OwnedPacket { header: packet.header, payload: packet.payload.to_vec() }));
+                return Ok(Some(OwnedPacket {
+                    header: packet.header,
+                    payload: packet.payload.to_vec(),
+                }));
             }
             if !self.fill(transport)? {
                 return Ok(None);
@@ -76,7 +83,10 @@ impl Input {
                 if let Some(incoming) = self.begin_bulk(&ahead.header, &ahead.payload) {
                     return Ok(incoming);
                 }
-                let packet = Packet { header: ahead.header, payload: &ahead.payload };
+                let packet = Packet {
+                    header: ahead.header,
+                    payload: &ahead.payload,
+                };
                 if let Some(message) = self.assembler.push(&packet)? {
                     return Ok(Incoming::Message(message));
                 }
@@ -101,19 +111,30 @@ impl Input {
     }
 
     /// Has an attention arrived together with the request before it? Never waits.
-    pub(crate) fn has_attention(&mut self, transport: &mut Transport) -> Result<bool, ConnectionError> {
+    pub(crate) fn has_attention(
+        &mut self,
+        transport: &mut Transport,
+    ) -> Result<bool, ConnectionError> {
         if self.ahead.is_none() {
             let count = transport.receive_buffered(&mut self.buffer);
-            self.reader.feed(self.buffer.get(..count).unwrap_or_default());
+            self.reader
+                .feed(self.buffer.get(..count).unwrap_or_default());
             let packet = self.reader.next_packet()?;
-            self.ahead = packet.map(|p| OwnedPacket { header: p.header, payload: p.payload.to_vec() });
+            self.ahead = packet.map(|p| OwnedPacket {
+                header: p.header,
+                payload: p.payload.to_vec(),
+            });
         }
-        Ok(self.ahead.as_ref().is_some_and(|p| p.header.packet_type == PacketType::Attention))
+        Ok(self
+            .ahead
+            .as_ref()
+            .is_some_and(|p| p.header.packet_type == PacketType::Attention))
     }
 
     fn fill(&mut self, transport: &mut Transport) -> Result<bool, ConnectionError> {
         let count = transport.receive(&mut self.buffer)?;
-        self.reader.feed(self.buffer.get(..count).unwrap_or_default());
+        self.reader
+            .feed(self.buffer.get(..count).unwrap_or_default());
         Ok(count > 0)
     }
 
@@ -129,7 +150,13 @@ fn bulk(header: &Header, payload: &[u8]) -> Incoming {
         s if s & status::RESET != 0 => Some(Reset::Full),
         _ => None,
     };
-    Incoming::Bulk(OwnedPacket { header: *header, payload: payload.to_vec() }, reset)
+    Incoming::Bulk(
+        OwnedPacket {
+            header: *header,
+            payload: payload.to_vec(),
+        },
+        reset,
+    )
 }
 
 pub(crate) struct Wire {
@@ -140,7 +167,11 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn new(socket: Arc<TcpStream>) -> Wire {
-        Wire { transport: Transport::new(socket), input: Input::new(), output: Output::new() }
+        Wire {
+            transport: Transport::new(socket),
+            input: Input::new(),
+            output: Output::new(),
+        }
     }
 
     pub(crate) fn next(&mut self) -> Result<Incoming, ConnectionError> {
@@ -148,12 +179,16 @@ impl Wire {
     }
 
     /// A whole message of a kind that is never a bulk load.
-    pub(crate) fn next_message(&mut self, expected: &'static str) -> Result<Message, ConnectionError> {
+    pub(crate) fn next_message(
+        &mut self,
+        expected: &'static str,
+    ) -> Result<Message, ConnectionError> {
         match self.next()? {
             Incoming::Message(message) => Ok(message),
-            Incoming::Bulk(packet, _) => {
-                Err(ConnectionError::UnexpectedMessage { expected, found: packet.header.packet_type as u8 })
-            }
+            Incoming::Bulk(packet, _) => Err(ConnectionError::UnexpectedMessage {
+                expected,
+                found: packet.header.packet_type as u8,
+            }),
         }
     }
 

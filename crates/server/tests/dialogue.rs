@@ -5,14 +5,19 @@ mod common;
 use common::{Client, Mode, login};
 use daruma_base::cancel::CancelReason;
 use daruma_base::{CancelFlag, WaitRegistry};
-use daruma_server::{BulkRows, ConnectionInfo, EncryptionPolicy, Limits, Listener, Refusal, RequestEnd, Service, ServiceSession, Shutdown, TlsSettings};
+use daruma_server::{
+    BulkRows, ConnectionInfo, EncryptionPolicy, Limits, Listener, Refusal, RequestEnd, Service,
+    ServiceSession, Shutdown, TlsSettings,
+};
 use daruma_tds::TdsVersion;
+use daruma_tds::WireCollation;
 use daruma_tds::login::{Feature, Login7, feature_id};
 use daruma_tds::packet::{PacketType, Reset};
 use daruma_tds::prelogin::Encryption;
-use daruma_tds::request::{BulkEncoder, ParamValue, ProcId, RpcCall, RpcRequest, RpcTarget, TransactionRequest};
+use daruma_tds::request::{
+    BulkEncoder, ParamValue, ProcId, RpcCall, RpcRequest, RpcTarget, TransactionRequest,
+};
 use daruma_tds::token::{Column, EnvChange, Token, command, done_status};
-use daruma_tds::WireCollation;
 use daruma_tsql::error::SqlError;
 use daruma_tsql::sink::{self, Done, DoneKind, OutputColumn, Sink};
 use daruma_value::{DataType, Value};
@@ -23,7 +28,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const PASSWORD: &str = "Right-1";
-const EVERY_MODE: [Mode; 5] = [Mode::Bare, Mode::Plain, Mode::LoginOnly, Mode::Full, Mode::Strict];
+const EVERY_MODE: [Mode; 5] = [
+    Mode::Bare,
+    Mode::Plain,
+    Mode::LoginOnly,
+    Mode::Full,
+    Mode::Strict,
+];
 
 /// Runs tiny scripts: `rows N`, `wait`, `error`, `panic`, `kill`, `flush`, `stop`, `bad`.
 struct Scripted {
@@ -48,13 +59,29 @@ impl Service for Scripted {
     }
 
     fn write_log(&self, source: &str, text: &str) {
-        self.log.lock().expect("lock").push(format!("{source}: {text}"));
+        self.log
+            .lock()
+            .expect("lock")
+            .push(format!("{source}: {text}"));
     }
 
-    fn log_in(&self, login: &Login7, _: &ConnectionInfo) -> Result<Box<dyn ServiceSession>, Refusal> {
+    fn log_in(
+        &self,
+        login: &Login7,
+        _: &ConnectionInfo,
+    ) -> Result<Box<dyn ServiceSession>, Refusal> {
         if login.user_name != "sa" || login.password.reveal() != PASSWORD {
-            let told = SqlError::new(18456, 14, 1, format!("Login failed for user '{}'.", login.user_name));
-            return Err(Refusal { messages: vec![told], state: 8, reason: "Password did not match.".into() });
+            let told = SqlError::new(
+                18456,
+                14,
+                1,
+                format!("Login failed for user '{}'.", login.user_name),
+            );
+            return Err(Refusal {
+                messages: vec![told],
+                state: 8,
+                reason: "Password did not match.".into(),
+            });
         }
         self.open.fetch_add(1, Ordering::SeqCst);
         Ok(Box::new(ScriptedSession {
@@ -91,14 +118,24 @@ fn int_column(name: &str) -> OutputColumn {
 }
 
 fn done(command: u16, row_count: Option<u64>) -> Done {
-    Done { kind: DoneKind::Statement, command, row_count, error: false, in_transaction: false }
+    Done {
+        kind: DoneKind::Statement,
+        command,
+        row_count,
+        error: false,
+        in_transaction: false,
+    }
 }
 
 impl ScriptedSession {
     fn rows(&self, count: i32, sink: &mut dyn Sink) -> Result<(), SqlError> {
         sink.columns(&[int_column("n"), int_column("twice")])?;
         for n in 0..count {
-            let twice = if n % 2 == 0 { Value::Int(2 * n) } else { Value::Null };
+            let twice = if n % 2 == 0 {
+                Value::Int(2 * n)
+            } else {
+                Value::Null
+            };
             sink.row(&[Value::Int(n), twice])?;
         }
         sink.done(done(command::SELECT, Some(count as u64)))
@@ -125,7 +162,10 @@ impl ScriptedSession {
             }
             "error" => {
                 sink.message(&SqlError::new(208, 16, 1, "Invalid object name 'nope'."))?;
-                sink.done(Done { error: true, ..done(command::SELECT, None) })?;
+                sink.done(Done {
+                    error: true,
+                    ..done(command::SELECT, None)
+                })?;
             }
             "panic" => panic!("as told"),
             "bad" => {
@@ -175,12 +215,20 @@ impl ServiceSession for ScriptedSession {
     fn rpc(&mut self, request: RpcRequest, sink: &mut dyn Sink) -> RequestEnd {
         for (index, call) in request.calls.iter().enumerate() {
             for (ordinal, param) in call.params.iter().enumerate().filter(|(_, p)| p.is_output) {
-                let ParamValue::Scalar { type_info, value } = &param.value else { continue };
-                let column = OutputColumn { data_type: type_info.data_type(), ..int_column(&param.name) };
+                let ParamValue::Scalar { type_info, value } = &param.value else {
+                    continue;
+                };
+                let column = OutputColumn {
+                    data_type: type_info.data_type(),
+                    ..int_column(&param.name)
+                };
                 let _ = sink.return_value(ordinal as u16, &param.name, &column, value);
             }
             let _ = sink.return_status(index as i32);
-            let _ = sink.done(Done { kind: DoneKind::Procedure, ..done(command::EXECUTE, None) });
+            let _ = sink.done(Done {
+                kind: DoneKind::Procedure,
+                ..done(command::EXECUTE, None)
+            });
         }
         RequestEnd::Completed
     }
@@ -201,9 +249,16 @@ impl ServiceSession for ScriptedSession {
             let mut count = 0;
             assert_eq!(rows.columns()?.len(), 1);
             while let Some(row) = rows.next()? {
-                let [Value::Int(n)] = row.as_slice() else { panic!("one int, found {row:?}") };
+                let [Value::Int(n)] = row.as_slice() else {
+                    panic!("one int, found {row:?}")
+                };
                 if *n < 0 {
-                    return Err(SqlError::new(547, 16, 0, "The INSERT statement conflicted."));
+                    return Err(SqlError::new(
+                        547,
+                        16,
+                        0,
+                        "The INSERT statement conflicted.",
+                    ));
                 }
                 sum += i64::from(*n);
                 count += 1;
@@ -218,7 +273,10 @@ impl ServiceSession for ScriptedSession {
             Err(error) if error.number == 3617 => return RequestEnd::Cancelled,
             Err(error) => {
                 let _ = sink.message(&error);
-                let _ = sink.done(Done { error: true, ..done(command::BULK_INSERT, None) });
+                let _ = sink.done(Done {
+                    error: true,
+                    ..done(command::BULK_INSERT, None)
+                });
             }
         }
         RequestEnd::Completed
@@ -244,7 +302,13 @@ struct TestServer {
 
 impl TestServer {
     fn start(policy: EncryptionPolicy) -> TestServer {
-        TestServer::with_limits(policy, Limits { refusal_delay: Duration::ZERO, ..Limits::default() })
+        TestServer::with_limits(
+            policy,
+            Limits {
+                refusal_delay: Duration::ZERO,
+                ..Limits::default()
+            },
+        )
     }
 
     fn with_limits(policy: EncryptionPolicy, limits: Limits) -> TestServer {
@@ -257,8 +321,13 @@ impl TestServer {
             open: Arc::default(),
             shutdown: Arc::default(),
         });
-        let listener = Listener::start(service.clone(), tls, limits, "127.0.0.1:0").expect("listens");
-        TestServer { listener: Some(listener), service, _directory: directory }
+        let listener =
+            Listener::start(service.clone(), tls, limits, "127.0.0.1:0").expect("listens");
+        TestServer {
+            listener: Some(listener),
+            service,
+            _directory: directory,
+        }
     }
 
     fn address(&self) -> std::net::SocketAddr {
@@ -270,7 +339,13 @@ impl TestServer {
     }
 
     fn client_by(&self, mode: Mode) -> Client {
-        Client::log_in(self.address(), mode, &login("sa", PASSWORD, version_of(mode))).expect("logs in").0
+        Client::log_in(
+            self.address(),
+            mode,
+            &login("sa", PASSWORD, version_of(mode)),
+        )
+        .expect("logs in")
+        .0
     }
 
     fn log(&self) -> String {
@@ -280,7 +355,11 @@ impl TestServer {
     fn stop(&mut self) {
         if let Some(listener) = self.listener.take() {
             assert!(listener.stop(Duration::ZERO), "every connection ends");
-            assert_eq!(self.service.open.load(Ordering::SeqCst), 0, "every session ends");
+            assert_eq!(
+                self.service.open.load(Ordering::SeqCst),
+                0,
+                "every session ends"
+            );
         }
     }
 }
@@ -302,7 +381,13 @@ fn version_of(mode: Mode) -> TdsVersion {
 }
 
 fn int_rows(count: i32) -> Vec<Vec<Value>> {
-    let twice = |n: i32| if n % 2 == 0 { Value::Int(2 * n) } else { Value::Null };
+    let twice = |n: i32| {
+        if n % 2 == 0 {
+            Value::Int(2 * n)
+        } else {
+            Value::Null
+        }
+    };
     (0..count).map(|n| vec![Value::Int(n), twice(n)]).collect()
 }
 
@@ -312,15 +397,41 @@ fn every_way_in_gives_the_same_session() {
     for mode in EVERY_MODE {
         let mut asked = login("sa", PASSWORD, version_of(mode));
         asked.packet_bytes = 8000;
-        let (mut client, response) = Client::log_in(server.address(), mode, &asked).expect("logs in");
-        let acks: Vec<_> = response.tokens.iter().filter_map(|t| if let Token::LoginAck(a) = t { Some(a) } else { None }).collect();
-        assert_eq!((acks[0].version, acks[0].program.as_str(), acks[0].major), (version_of(mode), "Microsoft SQL Server", 16), "{mode:?}");
-        assert_eq!(response.infos().iter().map(|i| i.number).collect::<Vec<_>>(), [5701, 5703]);
+        let (mut client, response) =
+            Client::log_in(server.address(), mode, &asked).expect("logs in");
+        let acks: Vec<_> = response
+            .tokens
+            .iter()
+            .filter_map(|t| {
+                if let Token::LoginAck(a) = t {
+                    Some(a)
+                } else {
+                    None
+                }
+            })
+            .collect();
+        assert_eq!(
+            (acks[0].version, acks[0].program.as_str(), acks[0].major),
+            (version_of(mode), "Microsoft SQL Server", 16),
+            "{mode:?}"
+        );
+        assert_eq!(
+            response
+                .infos()
+                .iter()
+                .map(|i| i.number)
+                .collect::<Vec<_>>(),
+            [5701, 5703]
+        );
         let answer = client.batch("rows 3").expect("answers");
         assert_eq!(answer.rows(), int_rows(3), "{mode:?}");
         assert_eq!(answer.last_done().count(), Some(3));
         // Several packets, several writes.
-        assert_eq!(client.batch("rows 30000").expect("answers").rows().len(), 30_000, "{mode:?}");
+        assert_eq!(
+            client.batch("rows 30000").expect("answers").rows().len(),
+            30_000,
+            "{mode:?}"
+        );
     }
 }
 
@@ -329,7 +440,12 @@ fn login_response_has_the_usual_order() {
     let server = TestServer::start(EncryptionPolicy::On);
     let mut asked = login("sa", PASSWORD, TdsVersion::V7_4);
     asked.packet_bytes = 4001;
-    asked.features = [feature_id::UTF8_SUPPORT, feature_id::SESSION_RECOVERY].map(|id| Feature { id, data: Vec::new() }).to_vec();
+    asked.features = [feature_id::UTF8_SUPPORT, feature_id::SESSION_RECOVERY]
+        .map(|id| Feature {
+            id,
+            data: Vec::new(),
+        })
+        .to_vec();
     let (_, response) = Client::log_in(server.address(), Mode::Plain, &asked).expect("logs in");
     let kinds: Vec<_> = response
         .tokens
@@ -338,18 +454,40 @@ fn login_response_has_the_usual_order() {
             Token::EnvChange(EnvChange::Database { .. }) => "database",
             Token::EnvChange(EnvChange::Collation { .. }) => "collation",
             Token::EnvChange(EnvChange::Language { .. }) => "language",
-            Token::EnvChange(EnvChange::PacketSize { new: 4000, old: 4096 }) => "packet size",
+            Token::EnvChange(EnvChange::PacketSize {
+                new: 4000,
+                old: 4096,
+            }) => "packet size",
             Token::Info(_) => "info",
             Token::LoginAck(_) => "ack",
             Token::FeatureAck(features) => {
-                assert_eq!(*features, [Feature { id: feature_id::UTF8_SUPPORT, data: vec![1] }]);
+                assert_eq!(
+                    *features,
+                    [Feature {
+                        id: feature_id::UTF8_SUPPORT,
+                        data: vec![1]
+                    }]
+                );
                 "features"
             }
             Token::Done(_) => "done",
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(kinds, ["database", "info", "collation", "language", "info", "ack", "packet size", "features", "done"]);
+    assert_eq!(
+        kinds,
+        [
+            "database",
+            "info",
+            "collation",
+            "language",
+            "info",
+            "ack",
+            "packet size",
+            "features",
+            "done"
+        ]
+    );
 }
 
 #[test]
@@ -357,42 +495,91 @@ fn a_wrong_password_tells_nothing_and_ends_the_connection() {
     let server = TestServer::start(EncryptionPolicy::On);
     for mode in EVERY_MODE {
         let refused = login("sa", "wrong", version_of(mode));
-        let (mut client, response) = Client::log_in(server.address(), mode, &refused).expect("answers");
+        let (mut client, response) =
+            Client::log_in(server.address(), mode, &refused).expect("answers");
         let errors = response.errors();
-        assert_eq!((errors[0].number, errors[0].state, errors[0].class), (18456, 1, 14));
+        assert_eq!(
+            (errors[0].number, errors[0].state, errors[0].class),
+            (18456, 1, 14)
+        );
         assert!(response.last_done().is_error());
         assert!(!errors[0].text.contains("assword"));
         client.wait_for_end();
     }
-    assert!(server.log().contains("Error: 18456, Severity: 14, State: 8."), "{}", server.log());
-    assert!(server.log().contains("Reason: Password did not match. [CLIENT: 127.0.0.1]"));
+    assert!(
+        server
+            .log()
+            .contains("Error: 18456, Severity: 14, State: 8."),
+        "{}",
+        server.log()
+    );
+    assert!(
+        server
+            .log()
+            .contains("Reason: Password did not match. [CLIENT: 127.0.0.1]")
+    );
     assert!(!server.log().contains("wrong"));
 }
 
 #[test]
 fn encryption_policies_meet_the_clients_wishes() {
     let off = TestServer::start(EncryptionPolicy::Off);
-    let (client, _) = Client::log_in(off.address(), Mode::LoginOnly, &login("sa", PASSWORD, TdsVersion::V7_4)).expect("logs in");
+    let (client, _) = Client::log_in(
+        off.address(),
+        Mode::LoginOnly,
+        &login("sa", PASSWORD, TdsVersion::V7_4),
+    )
+    .expect("logs in");
     assert_eq!(client.prelogin_reply, Some(Encryption::NotSupported));
-    assert!(Client::log_in(off.address(), Mode::Strict, &login("sa", PASSWORD, TdsVersion::V8_0)).is_err());
+    assert!(
+        Client::log_in(
+            off.address(),
+            Mode::Strict,
+            &login("sa", PASSWORD, TdsVersion::V8_0)
+        )
+        .is_err()
+    );
 
     let required = TestServer::start(EncryptionPolicy::Required);
     for mode in [Mode::LoginOnly, Mode::Full, Mode::Strict] {
         // A client that would be content with less must keep its TLS after the login.
-        let mode = if mode == Mode::LoginOnly { Mode::Full } else { mode };
+        let mode = if mode == Mode::LoginOnly {
+            Mode::Full
+        } else {
+            mode
+        };
         required.client_by(mode).batch("rows 1").expect("answers");
     }
     for mode in [Mode::Bare, Mode::Plain] {
-        assert!(Client::log_in(required.address(), mode, &login("sa", PASSWORD, version_of(mode))).is_err(), "{mode:?}");
+        assert!(
+            Client::log_in(
+                required.address(),
+                mode,
+                &login("sa", PASSWORD, version_of(mode))
+            )
+            .is_err(),
+            "{mode:?}"
+        );
     }
     let mut client = Client::connect(required.address());
     client.prelogin(Encryption::Off).expect("answers");
     assert_eq!(client.prelogin_reply, Some(Encryption::Required));
 
     let strict = TestServer::start(EncryptionPolicy::Strict);
-    strict.client_by(Mode::Strict).batch("rows 1").expect("answers");
+    strict
+        .client_by(Mode::Strict)
+        .batch("rows 1")
+        .expect("answers");
     for mode in [Mode::Bare, Mode::Plain, Mode::Full] {
-        assert!(Client::log_in(strict.address(), mode, &login("sa", PASSWORD, version_of(mode))).is_err(), "{mode:?}");
+        assert!(
+            Client::log_in(
+                strict.address(),
+                mode,
+                &login("sa", PASSWORD, version_of(mode))
+            )
+            .is_err(),
+            "{mode:?}"
+        );
     }
     assert!(required.log().contains("17835") && strict.log().contains("17835"));
 }
@@ -403,7 +590,14 @@ fn several_results_and_errors_in_one_reply() {
     let mut client = server.client();
     let answer = client.batch("rows 1; error; rows 2").expect("answers");
     assert_eq!(answer.error_numbers(), [208]);
-    assert_eq!(answer.dones().iter().map(|d| (d.count(), d.is_error())).collect::<Vec<_>>(), [(Some(1), false), (None, true), (Some(2), false)]);
+    assert_eq!(
+        answer
+            .dones()
+            .iter()
+            .map(|d| (d.count(), d.is_error()))
+            .collect::<Vec<_>>(),
+        [(Some(1), false), (None, true), (Some(2), false)]
+    );
     let empty = client.batch("").expect("answers");
     assert_eq!(empty.tokens.len(), 1);
     assert_eq!(empty.last_done().status, done_status::FINAL);
@@ -415,16 +609,31 @@ fn calls_and_transaction_requests() {
     let mut client = server.client();
     let calls = vec![
         RpcCall::new(RpcTarget::Id(ProcId::ExecuteSql)).with("@stmt", DataType::Int, Value::Int(1)),
-        RpcCall::new(RpcTarget::Name("p".into())).with_output("@out", DataType::Int, Value::Int(42)),
+        RpcCall::new(RpcTarget::Name("p".into())).with_output(
+            "@out",
+            DataType::Int,
+            Value::Int(42),
+        ),
     ];
     let answer = client.rpc(calls).expect("answers");
     assert_eq!(answer.dones().len(), 2);
     let values = answer.return_values();
-    assert_eq!((values[0].name.as_str(), &values[0].value), ("@out", &Value::Int(42)));
-    let begin = TransactionRequest::Begin(daruma_tds::request::Begin { isolation: daruma_tds::request::Isolation::Keep, name: String::new() });
+    assert_eq!(
+        (values[0].name.as_str(), &values[0].value),
+        ("@out", &Value::Int(42))
+    );
+    let begin = TransactionRequest::Begin(daruma_tds::request::Begin {
+        isolation: daruma_tds::request::Isolation::Keep,
+        name: String::new(),
+    });
     client.transaction(&begin).expect("answers");
     assert_eq!(client.transaction, 77);
-    client.transaction(&TransactionRequest::Commit { name: String::new(), next: None }).expect("answers");
+    client
+        .transaction(&TransactionRequest::Commit {
+            name: String::new(),
+            next: None,
+        })
+        .expect("answers");
     assert_eq!(client.transaction, 0);
 }
 
@@ -438,7 +647,11 @@ fn attention_stops_a_running_statement_and_the_session_goes_on() {
             client.attention().expect("sends");
             let answer = client.receive_cancelled().expect("answers");
             assert_eq!(answer.rows().len(), 2, "{mode:?}");
-            assert_eq!(client.batch("rows 4").expect("answers").rows().len(), 4, "{mode:?}");
+            assert_eq!(
+                client.batch("rows 4").expect("answers").rows().len(),
+                4,
+                "{mode:?}"
+            );
         }
     }
 }
@@ -479,10 +692,22 @@ fn attention_with_nothing_running_is_answered() {
     let server = TestServer::start(EncryptionPolicy::Off);
     let mut client = server.client();
     client.attention().expect("sends");
-    assert!(client.receive().expect("answers").last_done().is_attention());
+    assert!(
+        client
+            .receive()
+            .expect("answers")
+            .last_done()
+            .is_attention()
+    );
     client.batch("rows 1").expect("answers");
     client.attention().expect("sends");
-    assert!(client.receive().expect("answers").last_done().is_attention());
+    assert!(
+        client
+            .receive()
+            .expect("answers")
+            .last_done()
+            .is_attention()
+    );
     assert_eq!(client.batch("rows 7").expect("answers").rows().len(), 7);
 }
 
@@ -496,14 +721,19 @@ fn a_client_that_leaves_ends_its_statement() {
         client.raw().shutdown(SocketShutdown::Both).expect("closes");
     }
     let listener = server.listener.take().expect("runs");
-    assert!(listener.stop(Duration::from_secs(30)), "statements of lost clients end by themselves");
+    assert!(
+        listener.stop(Duration::from_secs(30)),
+        "statements of lost clients end by themselves"
+    );
 }
 
 #[test]
 fn a_message_given_up_is_answered_by_an_error_done() {
     let server = TestServer::start(EncryptionPolicy::Off);
     let mut client = server.client();
-    client.send_bytes(&[0x01, 0x03, 0, 8, 0, 0, 1, 0]).expect("sends");
+    client
+        .send_bytes(&[0x01, 0x03, 0, 8, 0, 0, 1, 0])
+        .expect("sends");
     let answer = client.receive().expect("answers");
     assert_eq!(answer.tokens.len(), 1);
     assert!(answer.last_done().is_error());
@@ -514,9 +744,16 @@ fn a_message_given_up_is_answered_by_an_error_done() {
 fn reset_comes_before_the_request() {
     let server = TestServer::start(EncryptionPolicy::Off);
     let mut client = server.client();
-    let answer = client.batch_with_reset("rows 1", Reset::Full).expect("answers");
-    assert!(matches!(answer.tokens.first(), Some(Token::EnvChange(EnvChange::ResetDone))));
-    let answer = client.batch_with_reset("resets", Reset::KeepTransaction).expect("answers");
+    let answer = client
+        .batch_with_reset("rows 1", Reset::Full)
+        .expect("answers");
+    assert!(matches!(
+        answer.tokens.first(),
+        Some(Token::EnvChange(EnvChange::ResetDone))
+    ));
+    let answer = client
+        .batch_with_reset("resets", Reset::KeepTransaction)
+        .expect("answers");
     assert_eq!(answer.infos()[0].text, "[false, true]");
 }
 
@@ -538,7 +775,11 @@ fn a_value_that_cannot_be_sent_breaks_off_the_result() {
     let answer = client.batch("bad").expect("answers");
     assert_eq!(answer.error_numbers(), [682]);
     client.wait_for_end();
-    assert!(server.log().contains("cannot send a value"), "{}", server.log());
+    assert!(
+        server.log().contains("cannot send a value"),
+        "{}",
+        server.log()
+    );
 }
 
 #[test]
@@ -585,12 +826,21 @@ fn too_many_parameters_are_an_error_that_spares_the_connection() {
     for _ in 0..2101 {
         call = call.with("", DataType::Int, Value::Int(1));
     }
-    assert_eq!(client.rpc(vec![call]).expect("answers").error_numbers(), [8003]);
+    assert_eq!(
+        client.rpc(vec![call]).expect("answers").error_numbers(),
+        [8003]
+    );
     assert_eq!(client.batch("rows 1").expect("answers").rows().len(), 1);
 }
 
 fn bulk_body(values: &[i32]) -> Vec<u8> {
-    let columns = [Column::new("n", DataType::Int, true, WireCollation::DEFAULT, TdsVersion::V7_4)];
+    let columns = [Column::new(
+        "n",
+        DataType::Int,
+        true,
+        WireCollation::DEFAULT,
+        TdsVersion::V7_4,
+    )];
     let mut body = Vec::new();
     let encoder = BulkEncoder::start(&columns, TdsVersion::V7_4, &mut body);
     for n in values {
@@ -606,13 +856,20 @@ fn bulk_load_streams_and_survives_its_errors() {
     for mode in [Mode::Plain, Mode::Full] {
         let mut client = server.client_by(mode);
         let values: Vec<i32> = (0..50_000).collect();
-        client.send(PacketType::Bulk, &bulk_body(&values)).expect("sends");
+        client
+            .send(PacketType::Bulk, &bulk_body(&values))
+            .expect("sends");
         let answer = client.receive().expect("answers");
         assert_eq!(answer.last_done().count(), Some(50_000));
-        assert_eq!(answer.infos()[0].text, format!("sum {}", 49_999_i64 * 25_000));
+        assert_eq!(
+            answer.infos()[0].text,
+            format!("sum {}", 49_999_i64 * 25_000)
+        );
         let mut refused = values.clone();
         refused[3] = -1;
-        client.send(PacketType::Bulk, &bulk_body(&refused)).expect("sends");
+        client
+            .send(PacketType::Bulk, &bulk_body(&refused))
+            .expect("sends");
         assert_eq!(client.receive().expect("answers").error_numbers(), [547]);
         assert_eq!(client.batch("rows 1").expect("answers").rows().len(), 1);
     }
@@ -629,7 +886,9 @@ fn bulk_load_ended_by_attention_or_given_up() {
     client.attention().expect("sends");
     client.receive_cancelled().expect("answers");
     client.send_bytes(&packet).expect("sends");
-    client.send_bytes(&[0x07, 0x03, 0, 8, 0, 0, 2, 0]).expect("sends");
+    client
+        .send_bytes(&[0x07, 0x03, 0, 8, 0, 0, 2, 0])
+        .expect("sends");
     let answer = client.receive().expect("answers");
     assert!(answer.last_done().is_error() && !answer.last_done().is_attention());
     assert_eq!(client.batch("rows 1").expect("answers").rows().len(), 1);
@@ -647,7 +906,10 @@ fn a_full_server_turns_clients_away() {
 
 #[test]
 fn a_client_that_never_logs_in_is_dropped() {
-    let limits = Limits { login_timeout: Duration::from_millis(50), refusal_delay: Duration::ZERO };
+    let limits = Limits {
+        login_timeout: Duration::from_millis(50),
+        refusal_delay: Duration::ZERO,
+    };
     let server = TestServer::with_limits(EncryptionPolicy::On, limits);
     let mut silent = Client::connect(server.address());
     silent.wait_for_end();
@@ -683,6 +945,9 @@ fn bulk_load_with_a_short_end_token() {
     body.truncate(body.len() - 4);
     client.send(PacketType::Bulk, &body).expect("sends");
     let answer = client.receive().expect("answers");
-    assert_eq!((answer.infos()[0].text.as_str(), answer.last_done().count()), ("sum 9", Some(2)));
+    assert_eq!(
+        (answer.infos()[0].text.as_str(), answer.last_done().count()),
+        ("sum 9", Some(2))
+    );
     assert_eq!(client.batch("rows 1").expect("answers").rows().len(), 1);
 }

@@ -30,7 +30,13 @@ fn start(data_dir: &Path) -> Program {
 }
 
 fn client(program: &Program) -> Client {
-    Client::log_in(program.address(), Mode::Plain, &login("sa", PASSWORD, TdsVersion::V7_4)).expect("logs in").0
+    Client::log_in(
+        program.address(),
+        Mode::Plain,
+        &login("sa", PASSWORD, TdsVersion::V7_4),
+    )
+    .expect("logs in")
+    .0
 }
 
 /// Runs a batch that must not fail.
@@ -54,7 +60,13 @@ fn what_was_committed_is_there_after_a_restart() {
     let program = start(dir.path());
     let mut c = client(&program);
     let rows = run(&mut c, "select a, b from t order by a").rows();
-    assert_eq!(rows, [vec![Value::Int(1), Value::str("one")], vec![Value::Int(2), Value::Null]]);
+    assert_eq!(
+        rows,
+        [
+            vec![Value::Int(1), Value::str("one")],
+            vec![Value::Int(2), Value::Null]
+        ]
+    );
     program.stop().expect("stops");
 }
 
@@ -62,19 +74,32 @@ fn what_was_committed_is_there_after_a_restart() {
 fn logins_are_checked_and_refusals_say_nothing() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let program = start(dir.path());
-    for (user, password, number) in [("sa", "wrong", 18456), ("nobody", PASSWORD, 18456), ("", "", 18456)] {
-        let refused = Client::log_in(program.address(), Mode::LoginOnly, &login(user, password, TdsVersion::V7_4));
+    for (user, password, number) in [
+        ("sa", "wrong", 18456),
+        ("nobody", PASSWORD, 18456),
+        ("", "", 18456),
+    ] {
+        let refused = Client::log_in(
+            program.address(),
+            Mode::LoginOnly,
+            &login(user, password, TdsVersion::V7_4),
+        );
         let errors = refused.expect("answers").1.errors();
         assert_eq!((errors[0].number, errors[0].state), (number, 1), "{user}");
         assert_eq!(errors[0].text, format!("Login failed for user '{user}'."));
     }
     let mut asked = login("sa", PASSWORD, TdsVersion::V7_4);
     asked.database = "nowhere".into();
-    let answer = Client::log_in(program.address(), Mode::Plain, &asked).expect("answers").1;
+    let answer = Client::log_in(program.address(), Mode::Plain, &asked)
+        .expect("answers")
+        .1;
     assert_eq!(answer.error_numbers(), [4060, 18456]);
     let log = program.instance().log.read(0).expect("reads the log");
     let text: String = log.iter().map(|entry| entry.text.clone() + "\n").collect();
-    assert!(text.contains("Severity: 14, State: 8.") && text.contains("Severity: 14, State: 5."), "{text}");
+    assert!(
+        text.contains("Severity: 14, State: 8.") && text.contains("Severity: 14, State: 5."),
+        "{text}"
+    );
     program.stop().expect("stops");
 }
 
@@ -101,12 +126,23 @@ fn calls_with_output_and_prepared_handles() {
     let answer = c.rpc(vec![prepare]).expect("answers");
     assert_eq!(answer.rows(), [vec![Value::Int(2)]]);
     let handle = answer.return_values()[0].value.clone();
-    let execute = |n| RpcCall::new(RpcTarget::Id(ProcId::Execute)).with("", DataType::Int, handle.clone()).with("", DataType::Int, Value::Int(n));
+    let execute = |n| {
+        RpcCall::new(RpcTarget::Id(ProcId::Execute))
+            .with("", DataType::Int, handle.clone())
+            .with("", DataType::Int, Value::Int(n))
+    };
     let answer = c.rpc(vec![execute(10), execute(20)]).expect("answers");
     assert_eq!(answer.rows(), [vec![Value::Int(11)], vec![Value::Int(21)]]);
-    let unprepare = RpcCall::new(RpcTarget::Name("sp_unprepare".into())).with("", DataType::Int, handle.clone());
+    let unprepare = RpcCall::new(RpcTarget::Name("sp_unprepare".into())).with(
+        "",
+        DataType::Int,
+        handle.clone(),
+    );
     assert_eq!(c.rpc(vec![unprepare]).expect("answers").errors(), []);
-    assert_eq!(c.rpc(vec![execute(1)]).expect("answers").error_numbers(), [8179]);
+    assert_eq!(
+        c.rpc(vec![execute(1)]).expect("answers").error_numbers(),
+        [8179]
+    );
     program.stop().expect("stops");
 }
 
@@ -116,15 +152,26 @@ fn transactions_by_request_and_two_sessions() {
     let program = start(dir.path());
     let (mut a, mut b) = (client(&program), client(&program));
     run(&mut a, "create table t (a int primary key)");
-    let begin = TransactionRequest::Begin(Begin { isolation: Isolation::ReadCommitted, name: String::new() });
+    let begin = TransactionRequest::Begin(Begin {
+        isolation: Isolation::ReadCommitted,
+        name: String::new(),
+    });
     a.transaction(&begin).expect("answers");
     assert_ne!(a.transaction, 0);
     run(&mut a, "insert into t values (1)");
-    a.transaction(&TransactionRequest::Rollback { name: String::new(), next: None }).expect("answers");
+    a.transaction(&TransactionRequest::Rollback {
+        name: String::new(),
+        next: None,
+    })
+    .expect("answers");
     assert_eq!(a.transaction, 0);
     a.transaction(&begin).expect("answers");
     run(&mut a, "insert into t values (2)");
-    a.transaction(&TransactionRequest::Commit { name: String::new(), next: None }).expect("answers");
+    a.transaction(&TransactionRequest::Commit {
+        name: String::new(),
+        next: None,
+    })
+    .expect("answers");
     assert_eq!(run(&mut b, "select a from t").rows(), [vec![Value::Int(2)]]);
     program.stop().expect("stops");
 }
@@ -137,7 +184,10 @@ fn attention_ends_waitfor_and_a_lock_wait() {
     a.send_batch("waitfor delay '01:00:00'").expect("sends");
     a.attention().expect("sends");
     a.receive_cancelled().expect("answers");
-    run(&mut a, "create table t (a int primary key, b int); insert into t values (1, 1)");
+    run(
+        &mut a,
+        "create table t (a int primary key, b int); insert into t values (1, 1)",
+    );
     run(&mut a, "begin tran; update t set b = 2");
     b.send_batch("update t set b = 3").expect("sends");
     b.attention().expect("sends");
@@ -152,7 +202,10 @@ fn a_second_server_on_the_same_folder_is_refused() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let program = start(dir.path());
     let refused = Program::start(&options(dir.path())).err();
-    assert!(matches!(refused, Some(ServerError::InUse { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Some(ServerError::InUse { .. })),
+        "{refused:?}"
+    );
     client(&program);
     program.stop().expect("stops");
     start(dir.path()).stop().expect("stops");
@@ -161,15 +214,28 @@ fn a_second_server_on_the_same_folder_is_refused() {
 #[test]
 fn a_made_password_is_shown_once() {
     let dir = tempfile::tempdir().expect("temporary directory");
-    let without = ProgramOptions { sa_password: None, ..options(dir.path()) };
+    let without = ProgramOptions {
+        sa_password: None,
+        ..options(dir.path())
+    };
     let program = Program::start(&without).expect("starts");
     let made = program.made_password().expect("made").to_string();
     assert_eq!(made.len(), 20);
-    Client::log_in(program.address(), Mode::Full, &login("sa", &made, TdsVersion::V7_4)).expect("logs in");
+    Client::log_in(
+        program.address(),
+        Mode::Full,
+        &login("sa", &made, TdsVersion::V7_4),
+    )
+    .expect("logs in");
     program.stop().expect("stops");
     let program = Program::start(&without).expect("starts");
     assert_eq!(program.made_password(), None);
-    let (_, answer) = Client::log_in(program.address(), Mode::Full, &login("sa", &made, TdsVersion::V7_4)).expect("answers");
+    let (_, answer) = Client::log_in(
+        program.address(),
+        Mode::Full,
+        &login("sa", &made, TdsVersion::V7_4),
+    )
+    .expect("answers");
     assert_eq!(answer.errors(), []);
     program.stop().expect("stops");
 }

@@ -45,7 +45,11 @@ impl SqlError {
 
 impl std::fmt::Display for SqlError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Msg {}, Level {}, State {}: {}", self.number, self.class, self.state, self.message)
+        write!(
+            f,
+            "Msg {}, Level {}, State {}: {}",
+            self.number, self.class, self.state, self.message
+        )
     }
 }
 
@@ -79,6 +83,11 @@ impl From<StorageError> for SqlError {
 /// Errors of values carry their own numbers.
 impl From<daruma_value::ValueError> for SqlError {
     fn from(error: daruma_value::ValueError) -> SqlError {
-        SqlError::new(error.number(), error.level(), error.state(), error.to_string())
+        SqlError::new(
+            error.number(),
+            error.level(),
+            error.state(),
+            error.to_string(),
+        )
     }
 }

@@ -37,11 +37,17 @@ pub enum TableKind {
 pub enum Resolved {
     Table(TableRef),
     /// Query text to expand, bound in the context of `database`.
-    View { database: DatabaseId, object: Arc<Object> },
+    View {
+        database: DatabaseId,
+        object: Arc<Object>,
+    },
     /// System view or table-valued system function.
     Virtual(Arc<dyn VirtualTable>),
     /// User table-valued function.
-    Function { database: DatabaseId, object: Arc<Object> },
+    Function {
+        database: DatabaseId,
+        object: Arc<Object>,
+    },
 }
 
 /// A table whose rows are computed: system views and table-valued system functions.
@@ -53,7 +59,12 @@ pub trait VirtualTable: Send + Sync {
         0..=0
     }
     /// All rows, as seen from `database` (the one the name was qualified with, or the current one).
-    fn rows(&self, host: &dyn Host, database: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>>;
+    fn rows(
+        &self,
+        host: &dyn Host,
+        database: DatabaseId,
+        arguments: &[Value],
+    ) -> Result<Vec<Vec<Value>>>;
 }
 
 /// Declared type of a variable.
@@ -156,7 +167,12 @@ pub trait Host {
     fn catalog_version(&self) -> u64;
     /// Data type of a named type, alias types included: error 2715 when unknown. The flag is the nullability that an
     /// alias type prescribes.
-    fn resolve_type(&self, schema: Option<&str>, name: &str, arguments: &[i64]) -> Result<(DataType, Option<bool>, Option<i32>)>;
+    fn resolve_type(
+        &self,
+        schema: Option<&str>,
+        name: &str,
+        arguments: &[i64],
+    ) -> Result<(DataType, Option<bool>, Option<i32>)>;
     /// Metadata and session functions that need the catalog or the session (OBJECT_ID, DB_NAME, SERVERPROPERTY,
     /// SUSER_SNAME, SCOPE_IDENTITY, @@ROWCOUNT as "@@rowcount", ...): result type, or `None` if unknown.
     fn system_function_type(&self, name: &str) -> Option<DataType>;
@@ -192,13 +208,24 @@ pub trait Host {
 
     /// AFTER triggers of `table` for an action (0 insert, 1 update, 2 delete): run them with these inserted and
     /// deleted rows (all columns of the table, in order). Called once per statement, even for no rows.
-    fn fire_triggers(&self, table: &TableRef, action: TriggerAction, inserted: &[Vec<Value>], deleted: &[Vec<Value>], updated_columns: &[i32]) -> Result<()>;
+    fn fire_triggers(
+        &self,
+        table: &TableRef,
+        action: TriggerAction,
+        inserted: &[Vec<Value>],
+        deleted: &[Vec<Value>],
+        updated_columns: &[i32],
+    ) -> Result<()>;
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool;
     /// Tables whose foreign keys reference `table`, with the positions of those keys in their definitions.
     fn referencing(&self, table: &TableRef) -> Result<Vec<(TableRef, usize)>>;
 
     /// Runs EXEC and hands over the rows of its result sets: INSERT .. EXEC.
-    fn execute_for_rows(&self, exec: &daruma_syntax::ast::Execute, row: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<()>;
+    fn execute_for_rows(
+        &self,
+        exec: &daruma_syntax::ast::Execute,
+        row: &mut dyn FnMut(&[Value]) -> Result<()>,
+    ) -> Result<()>;
 
     /// Sends an informational message or warning (for example 8153 once per statement).
     fn message(&self, message: SqlError);

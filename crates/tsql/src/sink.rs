@@ -58,7 +58,13 @@ pub trait Sink {
     fn message(&mut self, message: &SqlError) -> Result<()>;
     fn env_change(&mut self, change: EnvChange) -> Result<()>;
     fn return_status(&mut self, status: i32) -> Result<()>;
-    fn return_value(&mut self, ordinal: u16, name: &str, column: &OutputColumn, value: &Value) -> Result<()>;
+    fn return_value(
+        &mut self,
+        ordinal: u16,
+        name: &str,
+        column: &OutputColumn,
+        value: &Value,
+    ) -> Result<()>;
     /// Sends what is buffered: RAISERROR .. WITH NOWAIT, WAITFOR.
     fn flush(&mut self) -> Result<()>;
 }

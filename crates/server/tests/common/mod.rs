@@ -45,11 +45,29 @@ pub struct Answer {
 
 impl Answer {
     pub fn rows(&self) -> Vec<Vec<Value>> {
-        self.tokens.iter().filter_map(|t| if let Token::Row(row) = t { Some(row.clone()) } else { None }).collect()
+        self.tokens
+            .iter()
+            .filter_map(|t| {
+                if let Token::Row(row) = t {
+                    Some(row.clone())
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     pub fn errors(&self) -> Vec<ServerMessage> {
-        self.tokens.iter().filter_map(|t| if let Token::Error(e) = t { Some(e.clone()) } else { None }).collect()
+        self.tokens
+            .iter()
+            .filter_map(|t| {
+                if let Token::Error(e) = t {
+                    Some(e.clone())
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     pub fn error_numbers(&self) -> Vec<i32> {
@@ -57,19 +75,55 @@ impl Answer {
     }
 
     pub fn infos(&self) -> Vec<ServerMessage> {
-        self.tokens.iter().filter_map(|t| if let Token::Info(e) = t { Some(e.clone()) } else { None }).collect()
+        self.tokens
+            .iter()
+            .filter_map(|t| {
+                if let Token::Info(e) = t {
+                    Some(e.clone())
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     pub fn dones(&self) -> Vec<Done> {
-        self.tokens.iter().filter_map(|t| if let Token::Done(d) = t { Some(*d) } else { None }).collect()
+        self.tokens
+            .iter()
+            .filter_map(|t| {
+                if let Token::Done(d) = t {
+                    Some(*d)
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     pub fn env_changes(&self) -> Vec<EnvChange> {
-        self.tokens.iter().filter_map(|t| if let Token::EnvChange(e) = t { Some(e.clone()) } else { None }).collect()
+        self.tokens
+            .iter()
+            .filter_map(|t| {
+                if let Token::EnvChange(e) = t {
+                    Some(e.clone())
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     pub fn return_values(&self) -> Vec<ReturnValue> {
-        self.tokens.iter().filter_map(|t| if let Token::ReturnValue(v) = t { Some(v.clone()) } else { None }).collect()
+        self.tokens
+            .iter()
+            .filter_map(|t| {
+                if let Token::ReturnValue(v) = t {
+                    Some(v.clone())
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     pub fn last_done(&self) -> Done {
@@ -114,10 +168,15 @@ impl Client {
                 Mode::Plain | Mode::Bare => Encryption::NotSupported,
             })?;
         }
-        if matches!(mode, Mode::Full | Mode::LoginOnly) && client.prelogin_reply != Some(Encryption::NotSupported) {
+        if matches!(mode, Mode::Full | Mode::LoginOnly)
+            && client.prelogin_reply != Some(Encryption::NotSupported)
+        {
             client.wrapped_tls()?;
         }
-        client.send(PacketType::Login, &login.encode().map_err(io::Error::other)?)?;
+        client.send(
+            PacketType::Login,
+            &login.encode().map_err(io::Error::other)?,
+        )?;
         if mode == Mode::LoginOnly {
             client.tls = None;
         }
@@ -131,7 +190,11 @@ impl Client {
     }
 
     pub fn prelogin(&mut self, encryption: Encryption) -> io::Result<()> {
-        let prelogin = Prelogin { encryption: Some(encryption), mars: Some(false), ..Prelogin::default() };
+        let prelogin = Prelogin {
+            encryption: Some(encryption),
+            mars: Some(false),
+            ..Prelogin::default()
+        };
         self.send(PacketType::Prelogin, &prelogin.encode())?;
         let (_, body) = self.receive_message()?;
         let reply = Prelogin::decode(&body).expect("a PRELOGIN reply");
@@ -162,14 +225,21 @@ impl Client {
                 break;
             }
             let (packet_type, body) = self.receive_message()?;
-            assert_eq!(packet_type, PacketType::Prelogin, "handshake records travel in PRELOGIN packets");
+            assert_eq!(
+                packet_type,
+                PacketType::Prelogin,
+                "handshake records travel in PRELOGIN packets"
+            );
             let mut body = body.as_slice();
             while !body.is_empty() {
                 tls.read_tls(&mut body)?;
                 tls.process_new_packets().map_err(io::Error::other)?;
             }
         }
-        assert_eq!(tls.protocol_version(), Some(rustls::ProtocolVersion::TLSv1_2));
+        assert_eq!(
+            tls.protocol_version(),
+            Some(rustls::ProtocolVersion::TLSv1_2)
+        );
         self.tls = Some(Box::new(tls));
         Ok(())
     }
@@ -182,7 +252,12 @@ impl Client {
         self.send_with_reset(packet_type, body, None)
     }
 
-    pub fn send_with_reset(&mut self, packet_type: PacketType, body: &[u8], reset: Option<Reset>) -> io::Result<()> {
+    pub fn send_with_reset(
+        &mut self,
+        packet_type: PacketType,
+        body: &[u8],
+        reset: Option<Reset>,
+    ) -> io::Result<()> {
         self.writer.set_packet_type(packet_type);
         self.writer.set_reset(reset);
         self.writer.buffer().extend_from_slice(body);
@@ -237,17 +312,31 @@ impl Client {
         let mut answer = Answer::default();
         while let Some(token) = decoder.next_token().expect("a token") {
             match &token {
-                Token::EnvChange(EnvChange::BeginTransaction { descriptor }) => self.transaction = *descriptor,
-                Token::EnvChange(EnvChange::CommitTransaction { .. } | EnvChange::RollbackTransaction { .. }) => self.transaction = 0,
+                Token::EnvChange(EnvChange::BeginTransaction { descriptor }) => {
+                    self.transaction = *descriptor
+                }
+                Token::EnvChange(
+                    EnvChange::CommitTransaction { .. } | EnvChange::RollbackTransaction { .. },
+                ) => self.transaction = 0,
                 _ => {}
             }
             answer.tokens.push(token);
         }
         self.version = decoder.version();
-        let (last, others) = answer.dones().split_last().map(|(l, o)| (*l, o.to_vec())).expect("a reply ends with DONE");
+        let (last, others) = answer
+            .dones()
+            .split_last()
+            .map(|(l, o)| (*l, o.to_vec()))
+            .expect("a reply ends with DONE");
         assert!(!last.has_more(), "the last DONE is final");
-        assert!(others.iter().all(|d| d.has_more()), "all other DONEs announce more");
-        assert!(matches!(answer.tokens.last(), Some(Token::Done(_))), "nothing follows the last DONE");
+        assert!(
+            others.iter().all(|d| d.has_more()),
+            "all other DONEs announce more"
+        );
+        assert!(
+            matches!(answer.tokens.last(), Some(Token::Done(_))),
+            "nothing follows the last DONE"
+        );
         Ok(answer)
     }
 
@@ -280,7 +369,10 @@ impl Client {
     }
 
     pub fn rpc(&mut self, calls: Vec<RpcCall>) -> io::Result<Answer> {
-        let mut request = RpcRequest::new(RpcCall::new(daruma_tds::request::RpcTarget::Name(String::new())), self.transaction);
+        let mut request = RpcRequest::new(
+            RpcCall::new(daruma_tds::request::RpcTarget::Name(String::new())),
+            self.transaction,
+        );
         request.calls = calls;
         let mut body = Vec::new();
         request.encode(self.version, &mut body).expect("encodes");
@@ -315,14 +407,26 @@ impl Client {
     }
 }
 
-fn client_tls(versions: &[&'static rustls::SupportedProtocolVersion], strict: bool) -> ClientConnection {
+fn client_tls(
+    versions: &[&'static rustls::SupportedProtocolVersion],
+    strict: bool,
+) -> ClientConnection {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions).expect("versions");
-    let mut config = builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))).with_no_client_auth();
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(versions)
+        .expect("versions");
+    let mut config = builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_no_client_auth();
     if strict {
         config.alpn_protocols = vec![b"tds/8.0".to_vec()];
     }
-    ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").expect("a name")).expect("a TLS client")
+    ClientConnection::new(
+        Arc::new(config),
+        ServerName::try_from("localhost").expect("a name"),
+    )
+    .expect("a TLS client")
 }
 
 /// What clients do that were told to trust the server's certificate.
@@ -341,12 +445,32 @@ impl ServerCertVerifier for AnyCertificate {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(&self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
-    fn verify_tls13_signature(&self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

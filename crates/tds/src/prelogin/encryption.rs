@@ -64,7 +64,9 @@ pub const fn negotiate(
     use ServerEncryption as S;
     match (client, server) {
         (E::Off | E::NotSupported, S::NoCertificate) => (E::NotSupported, EncryptionPlan::Plain),
-        (E::On | E::Required | E::Strict, S::NoCertificate) => (E::NotSupported, EncryptionPlan::Refused),
+        (E::On | E::Required | E::Strict, S::NoCertificate) => {
+            (E::NotSupported, EncryptionPlan::Refused)
+        }
         (E::NotSupported, S::Optional) => (E::NotSupported, EncryptionPlan::Plain),
         (E::NotSupported, S::Forced) => (E::Required, EncryptionPlan::Refused),
         (E::Off, S::Optional) => (E::Off, EncryptionPlan::LoginOnly),

@@ -1,8 +1,8 @@
 //! Bulk load: COLMETADATA, rows without end, DONE. Decoded while it arrives.
 
 use crate::token::{
-    Column, ColumnLayout, Done, DoneKind, RowEncoder, decode_columns, decode_nbc_row,
-    decode_row, put_columns, token_byte as b,
+    Column, ColumnLayout, Done, DoneKind, RowEncoder, decode_columns, decode_nbc_row, decode_row,
+    put_columns, token_byte as b,
 };
 use crate::wire::{Reader, Window};
 use crate::{Result, TdsError, TdsVersion};
