@@ -205,7 +205,7 @@ fn make_password(random: &dyn Random) -> String {
 
 fn default_pool_bytes() -> u64 {
     let info = rustix::system::sysinfo();
-    u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit)) / 4
+    info.totalram.saturating_mul(u64::from(info.mem_unit)) / 4
 }
 
 fn host_name() -> String {

@@ -1,7 +1,7 @@
 //! Definitions: CREATE, ALTER and DROP of everything that lives in a database, and of databases.
 //!
 //! Theory: a definition statement changes rows of the catalog through the session's transaction
-//! ([`SessionState::change`]), so it commits and rolls back like any other. A name being created is locked; an object
+//! (`SessionState::change`), so it commits and rolls back like any other. A name being created is locked; an object
 //! being changed is locked for schema modification until the transaction ends. Rows are moved by `dml::build`.
 //! Temporary tables and table variables take the same way, but their definitions stay in the session.
 //!

@@ -9,7 +9,7 @@
 //! * An expression or condition by itself (SET, IF, RETURN, CHECK, DEFAULT, computed columns, OUTPUT):
 //!   [`prepare_scalar`], [`prepare_condition`] over a [`Scope`] that says what a row holds.
 //! * Rows to update or delete: [`prepare_target`] gives a [`TargetPlan`] whose rows hold the target's columns, its key,
-//!   its [`Stamp`] and the values of further expressions.
+//!   its `Stamp` and the values of further expressions.
 //!
 //! Read next: `binder`, `planner`, `batch`, `expr`.
 

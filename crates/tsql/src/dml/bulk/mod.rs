@@ -1,6 +1,6 @@
 //! Rows in bulk: SELECT INTO, the protocol's bulk load, and BULK INSERT from a file.
 //!
-//! Theory: all three feed an [`Inserter`]. Constraints and triggers are left out unless asked for, and given identity
+//! Theory: all three feed an `Inserter`. Constraints and triggers are left out unless asked for, and given identity
 //! values may be kept, as the product does.
 //!
 //! Read next: `fields`, `options`, `super::inserter`.
