@@ -136,6 +136,23 @@ func (p *process) memoryKiB() (int64, error) {
 	return sum, nil
 }
 
+// cpuTime sums the processor time of the process and its descendants.
+func (p *process) cpuTime() time.Duration {
+	const tick = time.Second / 100 // USER_HZ, the same on every Linux
+	var sum time.Duration
+	for _, pid := range p.family() {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) > 12 {
+			sum += time.Duration(number(fields[11])+number(fields[12])) * tick
+		}
+	}
+	return sum
+}
+
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -205,28 +206,54 @@ func (b *bench) prepare() error {
 	return nil
 }
 
-// sessions runs work on n connections at once and returns the first error.
-func sessions(e *engine, n int, work func(session int, conn *sql.Conn) error) error {
+// sessions runs work on n connections at once, counted from the moment when all of them stand, and returns how long it took
+// and the first error.
+func sessions(e *engine, n int, work func(session int, conn *sql.Conn, started time.Time) error) (time.Duration, error) {
 	ctx := context.Background()
 	connections := make([]*sql.Conn, n)
 	for index := range connections {
 		conn, err := e.db.Conn(ctx)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		defer conn.Close()
 		if err := conn.PingContext(ctx); err != nil {
-			return err
+			return 0, err
 		}
 		connections[index] = conn
 	}
 	var group sync.WaitGroup
 	failures := make([]error, n)
+	started := time.Now()
 	for index, conn := range connections {
-		group.Go(func() { failures[index] = work(index, conn) })
+		group.Go(func() { failures[index] = work(index, conn, started) })
 	}
 	group.Wait()
-	return errors.Join(failures...)
+	return time.Since(started), errors.Join(failures...)
+}
+
+// cost remembers the processor time of server and client, to say what an operation cost each of them.
+type cost struct{ server, client time.Duration }
+
+func costNow(e *engine) cost {
+	var now cost
+	if e.server != nil {
+		now.server = e.server.cpuTime()
+	}
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) == nil {
+		now.client = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	}
+	return now
+}
+
+func (before cost) per(e *engine, operations int) string {
+	if operations == 0 {
+		return ""
+	}
+	now := costNow(e)
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(operations) }
+	return fmt.Sprintf("; CPU for each: server %.1f us, client %.1f us", each(now.server-before.server), each(now.client-before.client))
 }
 
 // latencies merges what the sessions measured into a remark with the median and the 99th percentile.
@@ -245,8 +272,8 @@ func (b *bench) points() error {
 		name := fmt.Sprintf("point_%d", n)
 		err := b.turns(name, b.o.rounds, func(e *engine, round int) error {
 			taken := make([][]time.Duration, n)
-			started := time.Now()
-			err := sessions(e, n, func(session int, conn *sql.Conn) error {
+			before := costNow(e)
+			elapsed, err := sessions(e, n, func(session int, conn *sql.Conn, started time.Time) error {
 				statement, err := conn.PrepareContext(context.Background(), e.dialect.point)
 				if err != nil {
 					return err
@@ -257,11 +284,11 @@ func (b *bench) points() error {
 					position = (position + 48271) % len(b.data.lines)
 					line := &b.data.lines[position]
 					var quantity, product int64
-					before := time.Now()
+					asked := time.Now()
 					if err := statement.QueryRow(line.order, line.detail).Scan(&quantity, &product); err != nil {
 						return err
 					}
-					taken[session] = append(taken[session], time.Since(before))
+					taken[session] = append(taken[session], time.Since(asked))
 					if quantity != line.quantity || product != line.product {
 						return fmt.Errorf("order %d, line %d: wrong row", line.order, line.detail)
 					}
@@ -275,7 +302,7 @@ func (b *bench) points() error {
 			for _, one := range taken {
 				done += len(one)
 			}
-			b.record(name, e.name, "/s", true, float64(done)/time.Since(started).Seconds(), latencies(taken))
+			b.record(name, e.name, "/s", true, float64(done)/elapsed.Seconds(), latencies(taken)+before.per(e, done))
 			return nil
 		})
 		if err != nil {
@@ -423,23 +450,22 @@ func (b *bench) commits() error {
 				return err
 			}
 			taken := make([][]time.Duration, n)
-			started := time.Now()
-			err := sessions(e, n, func(session int, conn *sql.Conn) error {
+			before := costNow(e)
+			elapsed, err := sessions(e, n, func(session int, conn *sql.Conn, started time.Time) error {
 				statement, err := conn.PrepareContext(context.Background(), e.dialect.commit)
 				if err != nil {
 					return err
 				}
 				defer statement.Close()
 				for time.Since(started) < b.o.seconds {
-					before := time.Now()
+					asked := time.Now()
 					if _, err := statement.Exec(key.Add(1), session+1, filler); err != nil {
 						return err
 					}
-					taken[session] = append(taken[session], time.Since(before))
+					taken[session] = append(taken[session], time.Since(asked))
 				}
 				return nil
 			})
-			elapsed := time.Since(started).Seconds()
 			if err != nil {
 				return err
 			}
@@ -448,13 +474,14 @@ func (b *bench) commits() error {
 				done += int64(len(one))
 				sum += int64(len(one)) * int64(session+1)
 			}
+			used := before.per(e, int(done))
 			if err := e.db.QueryRow(e.dialect.commitSums).Scan(&count, &got); err != nil {
 				return err
 			}
 			if count != done || got != sum {
 				return fmt.Errorf("%d commits acknowledged, %d rows; sum %d, found %d", done, count, sum, got)
 			}
-			b.record(name, e.name, "/s", true, float64(done)/elapsed, latencies(taken))
+			b.record(name, e.name, "/s", true, float64(done)/elapsed.Seconds(), latencies(taken)+used)
 			return nil
 		})
 		if err != nil {
@@ -498,7 +525,7 @@ func (b *bench) updateAll(ctx context.Context, conn *sql.Conn, text string, dead
 func (b *bench) pair() error {
 	return b.turns("update_pair", b.o.rounds, func(e *engine, round int) error {
 		ctx := context.Background()
-		return sessions(e, 1, func(_ int, conn *sql.Conn) error {
+		_, err := sessions(e, 1, func(_ int, conn *sql.Conn, _ time.Time) error {
 			var deadlocks atomic.Int64
 			for range b.o.pairs {
 				started := time.Now()
@@ -512,6 +539,7 @@ func (b *bench) pair() error {
 			}
 			return b.checkSales(e, "sales")
 		})
+		return err
 	})
 }
 
@@ -524,8 +552,7 @@ func (b *bench) pairSessions() error {
 		var deadlocks, pairs atomic.Int64
 		slowest := make([]time.Duration, b.o.sessions)
 		quickest := make([]time.Duration, b.o.sessions)
-		started := time.Now()
-		err := sessions(e, b.o.sessions, func(session int, conn *sql.Conn) error {
+		elapsed, err := sessions(e, b.o.sessions, func(session int, conn *sql.Conn, _ time.Time) error {
 			for range b.o.iterations {
 				before := time.Now()
 				if err := b.updateAll(ctx, conn, e.dialect.updatePlus, &deadlocks); err != nil {
@@ -543,7 +570,6 @@ func (b *bench) pairSessions() error {
 			}
 			return nil
 		})
-		elapsed := time.Since(started)
 		if ctx.Err() != nil {
 			b.record(name, e.name, "s", false, elapsed.Seconds(), fmt.Sprintf("NOT FINISHED: %d of %d pairs, %d deadlocks", pairs.Load(),
 				b.o.sessions*b.o.iterations, deadlocks.Load()))
