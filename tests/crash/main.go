@@ -81,9 +81,11 @@ type loop struct {
 	writers  []*writer
 	baseline []int64
 	kills    int
-	checked  int64
-	inDoubt  int
-	longest  time.Duration
+	checks   int64
+	// Commits that the checks have seen, each once.
+	acknowledged int64
+	inDoubt      int
+	longest      time.Duration
 
 	mutex      sync.Mutex // the writers add violations too
 	violations []string
@@ -136,8 +138,8 @@ func run(s settings) (int, error) {
 	if len(l.violations) > 0 {
 		fmt.Printf("seed %d; the server's last lines:\n%s\n", s.seed, l.serverLog())
 	}
-	fmt.Printf("crash loop: %d kills, %d commits checked, %d in doubt at a kill, longest restart %.2f s, %d violations\n",
-		l.kills, l.checked, l.inDoubt, l.longest.Seconds(), len(l.violations))
+	fmt.Printf("crash loop: %d kills, %d commits acknowledged and checked after every later restart (%d checks), %d in doubt at a kill, "+
+		"longest restart %.2f s, %d violations\n", l.kills, l.acknowledged, l.checks, l.inDoubt, l.longest.Seconds(), len(l.violations))
 	return len(l.violations), nil
 }
 
@@ -184,7 +186,7 @@ func (l *loop) round(round int) error {
 		return nil
 	}
 	l.longest = max(l.longest, took)
-	before := l.checked
+	before := l.checks
 	if err := l.verify(); err != nil {
 		l.violate("the check failed: %v", err)
 		return nil
@@ -192,7 +194,7 @@ func (l *loop) round(round int) error {
 	if l.serverPanicked() {
 		l.violate("the server panicked")
 	}
-	log.Printf("round %d: killed after %.2f s%s, ready after %.2f s, %d commits checked", round, moment.Seconds(), note, took.Seconds(), l.checked-before)
+	log.Printf("round %d: killed after %.2f s%s, ready after %.2f s, %d commits checked", round, moment.Seconds(), note, took.Seconds(), l.checks-before)
 	return nil
 }
 
@@ -388,6 +390,7 @@ type operation struct {
 	target  int
 	amount  int
 	outcome outcome
+	counted bool
 }
 
 type writer struct {
@@ -585,7 +588,11 @@ func (l *loop) verify() error {
 				}
 			}
 			if op.outcome == present {
-				l.checked++
+				l.checks++
+				if !op.counted {
+					op.counted = true
+					l.acknowledged++
+				}
 			}
 		}
 	}
