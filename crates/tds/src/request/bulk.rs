@@ -25,6 +25,7 @@ pub struct BulkDecoder {
     version: TdsVersion,
     columns: Option<Arc<[Column]>>,
     window: Window,
+    ended: bool,
 }
 
 impl BulkDecoder {
@@ -33,11 +34,14 @@ impl BulkDecoder {
             version,
             columns: None,
             window: Window::default(),
+            ended: false,
         }
     }
 
     /// Adds the payload of a packet; `last` when the packet ends the message.
     pub fn feed(&mut self, payload: &[u8], last: bool) {
+        // What follows the end has no meaning.
+        let payload = if self.ended { &[] } else { payload };
         self.window.feed(payload, last);
     }
 
@@ -55,6 +59,7 @@ impl BulkDecoder {
         if let Some(BulkEvent::Columns(columns)) = &event {
             self.columns = Some(Arc::clone(columns));
         }
+        self.ended |= matches!(event, Some(BulkEvent::Done));
         Ok(event)
     }
 }
