@@ -738,19 +738,21 @@ impl Database {
             let count = dead.len().min(256);
             dead.drain(..count).collect()
         };
-        let more = batch.len() == 256;
+        let (full, mut cleaned) = (batch.len() == 256, 0);
         for (id, key) in batch {
-            let root = PageId::new(id.0.file, id.0.page);
+            let root = id.0;
             let is_tree = self
                 .pool()
                 .read(&self.store, root)
                 .is_ok_and(|p| p.page_type() == Some(PageType::Tree) && p.tree() == root);
             if is_tree && !self.tree(id)?.clean(self, &key)? {
-                let mut dead = self.dead.lock();
-                dead.push_back((id, key));
+                self.dead.lock().push_back((id, key));
+            } else {
+                cleaned += 1;
             }
         }
-        Ok(more)
+        // What could not be cleaned waits for a snapshot to end: no use in trying again at once.
+        Ok(full && cleaned > 0)
     }
 
     /// Writes the oldest dirty pages so that redo stays short.
