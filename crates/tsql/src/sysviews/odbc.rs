@@ -438,9 +438,37 @@ fn datatype_row(name: &str, data_type: DataType, rows: &mut Rows<'_>) {
         )
         .set("SQL_DATETIME_SUB", odbc.datetime_sub)
         .set("NUM_PREC_RADIX", odbc.radix)
-        .set("USERTYPE", 0)
+        .set("USERTYPE", user_type(data_type, name))
         .set("LENGTH", odbc.length)
         .set("SS_DATA_TYPE", odbc.old_types.1);
+}
+
+/// The number of a type in the old `systypes`; types younger than that have none. Orders the types of one ODBC number.
+fn user_type(data_type: DataType, name: &str) -> i32 {
+    use DataType::*;
+    match data_type {
+        _ if name == "sysname" => 18,
+        Char(_) => 1,
+        VarChar(_) => 2,
+        Binary(_) => 3,
+        VarBinary(_) => 4,
+        TinyInt => 5,
+        SmallInt => 6,
+        Int => 7,
+        Float => 8,
+        Decimal { .. } if name == "numeric" => 10,
+        Money => 11,
+        DateTime => 12,
+        Bit => 16,
+        Text => 19,
+        Image => 20,
+        SmallMoney => 21,
+        SmallDateTime => 22,
+        Real => 23,
+        Decimal { .. } => 24,
+        RowVersion => 80,
+        _ => 0,
+    }
 }
 
 fn literal_marks(data_type: DataType) -> (Option<&'static str>, Option<&'static str>) {
