@@ -62,7 +62,7 @@ pub struct Allocation<'a> {
     pub bitmap: PageWrite<'a>,
     pub pages: Vec<PageId>,
     pub bits: Vec<u16>,
-    /// The allocation page is new: log its image instead of the bits.
+    /// No record covers the allocation page yet: log its image before the bits.
     pub fresh: bool,
 }
 
@@ -142,18 +142,20 @@ impl Allocator {
         }
         let limit = (size - first).min(INTERVAL_PAGES);
         let mut bitmap = pool.write(store, PageId::new(file, first + 1))?;
-        let fresh = bitmap.is_zero();
-        if fresh {
+        let unformatted = bitmap.is_zero();
+        if unformatted {
             // In memory only until the caller logs it.
             *bitmap = new_bitmap(PageId::new(file, first + 1), 2);
         }
         let bits = free_bits(&bitmap, from, limit, count);
         if bits.len() < count {
-            if fresh {
+            if unformatted {
                 bitmap.bytes_mut().fill(0);
             }
             return Ok(None);
         }
+        // Judged by its LSN, so that a caller that failed before it logged leaves the next one to log the image.
+        let fresh = bitmap.lsn().is_none();
         let last = bits.last().copied().unwrap_or(0);
         self.hints.lock().insert(file, first + u32::from(last) + 1);
         let pages = bits
