@@ -7,6 +7,7 @@
 use crate::buffer::{PageWrite, Pool, Store};
 use crate::bytes::*;
 use crate::error::{Result, StorageError};
+use crate::log::record::PartsWriter;
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use daruma_base::PageId;
 use parking_lot::Mutex;
@@ -64,6 +65,17 @@ pub struct Allocation<'a> {
     pub bits: Vec<u16>,
     /// No record covers the allocation page yet: log its image before the bits.
     pub fresh: bool,
+}
+
+impl Allocation<'_> {
+    /// Adds the parts that take the chosen pages to a record.
+    pub fn write_parts(&self, body: &mut Vec<u8>) {
+        let mut parts = PartsWriter::new(body);
+        if self.fresh {
+            parts.image(&self.bitmap);
+        }
+        parts.bits(self.bitmap.location(), true, &self.bits);
+    }
 }
 
 /// Where to look first, per file.

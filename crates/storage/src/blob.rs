@@ -7,7 +7,6 @@
 //!
 //! Index page: after the header count u16, then data pages u48 each. Data page: after the header length u16, bytes.
 
-use crate::alloc::Allocation;
 use crate::api::BlobRef;
 use crate::buffer::PageWrite;
 use crate::bytes::*;
@@ -53,7 +52,7 @@ fn create_first(db: &Database, txn: &Txn, filegroup: u16) -> Result<PageId> {
     let mut body = Vec::new();
     state.start_record(&mut body, Kind::Owned);
     Space::Blob(id).write(&mut body);
-    write_allocated(&mut body, &space);
+    space.write_parts(&mut body);
     PartsWriter::new(&mut body).image(&content);
     record::finish(&mut body);
     space.bitmap.prepare(&db.store().log);
@@ -65,14 +64,6 @@ fn create_first(db: &Database, txn: &Txn, filegroup: u16) -> Result<PageId> {
         &mut [&mut space.bitmap, &mut page],
     );
     Ok(id)
-}
-
-fn write_allocated(body: &mut Vec<u8>, space: &Allocation<'_>) {
-    let mut parts = PartsWriter::new(body);
-    if space.fresh {
-        parts.image(&space.bitmap);
-    }
-    parts.bits(space.bitmap.id(), true, &space.bits);
 }
 
 fn system_record() -> Vec<u8> {
@@ -90,7 +81,7 @@ fn chain_index(db: &Database, filegroup: u16, index: PageId) -> Result<PageId> {
     let mut content = Page::zeroed();
     content.format(id, PageType::Blob, 0, last.tree());
     let mut body = system_record();
-    write_allocated(&mut body, &space);
+    space.write_parts(&mut body);
     let mut parts = PartsWriter::new(&mut body);
     parts.image(&content);
     parts.set_next(index, id);
@@ -109,7 +100,7 @@ fn append_data(db: &Database, filegroup: u16, index: PageId, chunk: &[u8]) -> Re
     let count = chunk.len().div_ceil(DATA_BYTES);
     let mut space = db.choose_in_filegroup(filegroup, count)?;
     let mut body = system_record();
-    write_allocated(&mut body, &space);
+    space.write_parts(&mut body);
     let mut new_index = last.clone();
     let mut latched: Vec<PageWrite<'_>> = Vec::with_capacity(count);
     for (id, bytes) in space.pages.iter().zip(chunk.chunks(DATA_BYTES)) {

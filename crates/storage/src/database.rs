@@ -207,13 +207,12 @@ impl Database {
         db.pending
             .lock()
             .extend(pending.into_iter().map(|s| (TxnId::NONE, s)));
-        let nobody = Owner::new(0, Default::default());
         let rolled_back = losers.len() as u64;
         let clean = store.files.boot().clean;
         // Newest first, as one backward pass over the log would meet them.
         for loser in losers.iter().rev() {
             let mut state = crate::txn::TxnState::loser(loser.id, loser.last);
-            undo::roll_back(&db, &nobody, &mut state, Lsn::NONE)?;
+            undo::roll_back(&db, &mut state, Lsn::NONE)?;
         }
         let undo_end = clock.monotonic();
         store.files.write_boot(|b| b.clean = false)?;
@@ -450,12 +449,8 @@ impl Database {
         let mut body = Vec::new();
         state.start_record(&mut body, Kind::Owned);
         Space::Tree(id).write(&mut body);
-        let mut parts = PartsWriter::new(&mut body);
-        if space.fresh {
-            parts.image(&space.bitmap);
-        }
-        parts.bits(space.bitmap.location(), true, &space.bits);
-        parts.image(&root);
+        space.write_parts(&mut body);
+        PartsWriter::new(&mut body).image(&root);
         record::finish(&mut body);
         space.bitmap.prepare(&self.store.log);
         page.prepare(&self.store.log);

@@ -122,7 +122,7 @@ impl Drop for TxnInner {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         if !state.ended && !state.id.0.eq(&0) {
-            let _ = crate::undo::roll_back(&self.db, &self.owner, state, Lsn::NONE);
+            let _ = crate::undo::roll_back(&self.db, state, Lsn::NONE);
             finish(&self.db, &self.owner, state, false);
         }
     }
@@ -245,7 +245,7 @@ impl Txn {
             state.ended = true;
             return Ok(());
         }
-        crate::undo::roll_back(&self.0.db, &self.0.owner, &mut state, Lsn::NONE)?;
+        crate::undo::roll_back(&self.0.db, &mut state, Lsn::NONE)?;
         finish(&self.0.db, &self.0.owner, &mut state, false);
         Ok(())
     }
@@ -262,7 +262,7 @@ impl Txn {
         if state.ended || state.last <= savepoint.lsn {
             return Ok(());
         }
-        crate::undo::roll_back(&self.0.db, &self.0.owner, &mut state, savepoint.lsn)
+        crate::undo::roll_back(&self.0.db, &mut state, savepoint.lsn)
     }
 }
 

@@ -7,7 +7,6 @@
 use crate::database::Database;
 use crate::delta;
 use crate::error::{Result, StorageError};
-use crate::lock::Owner;
 use crate::log::record::{
     self, Kind, LeafOp, Ops, OpsWriter, RECORD_HEADER_BYTES, Record, Space, UndoNext,
 };
@@ -18,12 +17,7 @@ use daruma_base::{Lsn, TxnId};
 use std::sync::Arc;
 
 /// Takes back everything after `target` (`Lsn::NONE`: all, and logs the end of the transaction).
-pub fn roll_back(
-    db: &Arc<Database>,
-    _owner: &Owner,
-    state: &mut TxnState,
-    target: Lsn,
-) -> Result<()> {
+pub fn roll_back(db: &Arc<Database>, state: &mut TxnState, target: Lsn) -> Result<()> {
     let mut undo = Undo {
         db,
         reader: UndoReader::new(&db.store().log),

@@ -4,7 +4,7 @@
 //! latch admits one at a time; pages are latched from the root down, the allocation page last.
 
 use super::{DEPTH_MAX, Tree};
-use crate::alloc::{Allocation, bit_of};
+use crate::alloc::bit_of;
 use crate::api::KEY_BYTES_MAX;
 use crate::buffer::PageWrite;
 use crate::database::Database;
@@ -70,7 +70,7 @@ impl Tree {
         new_root.insert_internal(0, id, &[]);
         let mut body = Vec::new();
         record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
-        write_allocation(&mut body, &space, true);
+        space.write_parts(&mut body);
         let mut parts = PartsWriter::new(&mut body);
         parts.image(&moved);
         parts.image(&new_root);
@@ -101,7 +101,7 @@ impl Tree {
         let content = right_half(page, id, at);
         let mut body = Vec::new();
         record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
-        write_allocation(&mut body, &space, true);
+        space.write_parts(&mut body);
         let mut parts = PartsWriter::new(&mut body);
         parts.image(&content);
         parts.truncate(
@@ -205,15 +205,6 @@ impl Tree {
         }
         Err(self.damaged(db, parent.id(), "the tree is too deep"))
     }
-}
-
-/// Logs that the pages of an allocation are taken.
-pub(super) fn write_allocation(body: &mut Vec<u8>, space: &Allocation<'_>, taken: bool) {
-    let mut parts = PartsWriter::new(body);
-    if space.fresh {
-        parts.image(&space.bitmap);
-    }
-    parts.bits(space.bitmap.id(), taken, &space.bits);
 }
 
 fn rename_page(page: &mut Page, id: PageId) {
