@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs the tests: test.sh [unit|build|interop|crash ...]; without arguments all of them, in this order.
+# Runs the tests: test.sh [unit|build|interop|backup|crash ...]; without arguments all but backup, in this order.
 #
 #   unit     cargo test of the whole workspace
-#   build    the release build that the next two use
+#   build    the release build that the next ones use
 #   interop  ten unmodified drivers against a private server (tests/interop)
+#   backup   backups to object storage, against emulators of S3 and Azure (tests/backup)
 #   crash    kill -9 under load for a minute, every acknowledged commit checked (tests/crash; CRASH_SECONDS for longer)
 #
 # Installs what is missing (Debian packages, Python, npm, Go and Maven packages). Ends non-zero when anything failed.
@@ -37,6 +38,7 @@ for name in "${steps[@]}"; do
         unit) step unit cargo test --workspace --locked --quiet ;;
         build) step build cargo build --release --locked --quiet ;;
         interop) step interop tests/interop/run.sh ;;
+        backup) step backup tests/backup/url.sh ;;
         crash) step crash tests/crash/run.sh --seconds "${CRASH_SECONDS:-60}" ;;
         *) echo "unknown step $name" >&2; exit 2 ;;
     esac

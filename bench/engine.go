@@ -32,6 +32,8 @@ type engine struct {
 	versionQuery                    string
 	stopSignal                      syscall.Signal
 	keepRunning                     bool
+	// Drives the product by a lean load generator of its own; see lean.go.
+	lean func(kind string, sessions, rows int, length time.Duration) (leanRun, error)
 	// Sessions that may write at the same time; 0 is no limit.
 	writers int
 
@@ -74,6 +76,7 @@ func (e *engine) daruma(port int, o options) {
 	e.source = func(database string) string {
 		return fmt.Sprintf("sqlserver://sa:%s@127.0.0.1:%d?database=%s&encrypt=disable&packet+size=16384", password, port, database)
 	}
+	e.lean = darumaLoad(o.daruma, password, port)
 	e.install = func() error { return nil }
 	e.launch = func() (*process, error) {
 		arguments := append([]string{"serve", "--data", filepath.Join(e.folder, "data"), "--listen", "127.0.0.1:" + strconv.Itoa(port)},
@@ -112,6 +115,7 @@ func (e *engine) postgresql(port int) error {
 		return fmt.Sprintf("postgres://bench@127.0.0.1:%d/%s?sslmode=disable", port, database)
 	}
 	data := filepath.Join(e.folder, "data")
+	e.lean = postgresLoad(bin, e.folder, port)
 	e.install = func() error {
 		return runTool(e.folder, runAs, bin+"/initdb", "-D", data, "-k", "-U", "bench", "--auth=trust", "--locale=C.UTF-8", "-E", "UTF8")
 	}
@@ -138,6 +142,7 @@ func (e *engine) mariadb(port int) {
 		return fmt.Sprintf("bench:bench@tcp(127.0.0.1:%d)/%s?parseTime=true&allowAllFiles=true", port, database)
 	}
 	data := filepath.Join(e.folder, "data")
+	e.lean = mariadbLoad(e.folder, port)
 	e.install = func() error {
 		if err := runTool(e.folder, "", "mariadb-install-db", "--no-defaults", "--user=root", "--auth-root-authentication-method=normal",
 			"--skip-test-db", "--datadir="+data); err != nil {

@@ -55,7 +55,7 @@ func main() {
 }
 
 func run(o options) error {
-	data, err := loadData(filepath.Join(o.root, "crates/cli/data/adventureworks"))
+	data, err := loadData(filepath.Join(o.root, "crates/lab/data/adventureworks"))
 	if err != nil {
 		return err
 	}

@@ -146,8 +146,11 @@ func (p *process) cpuTime() time.Duration {
 			continue
 		}
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if len(fields) > 12 {
-			sum += time.Duration(number(fields[11])+number(fields[12])) * tick
+		// Its own time and that of children which have ended: PostgreSQL's sessions are processes.
+		if len(fields) > 14 {
+			for _, field := range fields[11:15] {
+				sum += time.Duration(number(field)) * tick
+			}
 		}
 	}
 	return sum
@@ -178,3 +181,6 @@ func (p *process) until(ctx context.Context, attempt func() error) error {
 		}
 	}
 }
+
+// fdatasync makes a file's content durable, as the servers do it with their logs.
+func fdatasync(file *os.File) error { return syscall.Fdatasync(int(file.Fd())) }

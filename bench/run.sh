@@ -2,7 +2,7 @@
 # Compares Daruma with PostgreSQL, MariaDB and SQLite in one run: run.sh [--quick] [--only NAME[,NAME]] [options]
 #
 #   --quick          some minutes instead of about half an hour
-#   --only NAMES     startup, bulk_load, point, scan, join, commits, update_pair, update_sessions (parts of names, commas between)
+#   --only NAMES     startup, bulk_load, point, scan, join, commits, lean, delayed, update_pair, update_sessions (parts of names, commas between)
 #   --engines NAMES  of daruma,postgresql,mariadb,sqlite
 #   --server BINARY  Daruma's binary (otherwise DARUMA_BIN or the release build of this work tree)
 #   --peers          measure the peers alone
@@ -39,7 +39,7 @@ as_root() {
 }
 
 missing=()
-for package in postgresql-15 mariadb-server-core mariadb-client-core libsqlite3-dev gcc libc6-dev; do
+for package in postgresql-15 sysbench mariadb-server-core mariadb-client-core libsqlite3-dev gcc libc6-dev; do
     dpkg-query -W -f '${Status}' "$package" 2> /dev/null | grep -q 'ok installed' || missing+=("$package")
 done
 command -v go > /dev/null || missing+=(golang)
@@ -58,6 +58,11 @@ fi
 if [ -n "$server" ] && [ ! -x "$server" ]; then
     echo "no server at $server: run 'cargo build --release', name one with --server, or measure the peers alone with --peers" >&2
     exit 1
+fi
+
+load="$(dirname "${server:-.}")/examples/load"
+if [ -n "$server" ] && [ ! -x "$load" ]; then
+    (cd "$root" && CARGO_TARGET_DIR="$(dirname "$(dirname "$server")")" cargo build --release --locked --quiet -p daruma-lab --example load)
 fi
 
 mkdir -p "$out"

@@ -34,6 +34,8 @@ func runWorkloads(o options, data *dataset, engines []*engine, results *results)
 		{"scan", func() error { return b.queries("scan") }},
 		{"join", func() error { return b.queries("join") }},
 		{"commits", b.commits},
+		{"lean", b.lean},
+		{"delayed", b.delayed},
 		{"update_pair", b.pair},
 		{"update_sessions", b.pairSessions},
 	}
@@ -438,11 +440,16 @@ func checkGroups(e *engine, text string, want []groupRow) error {
 }
 
 func (b *bench) commits() error {
+	return b.commitRuns("commits", func(_ *engine, measure func() error) error { return measure() })
+}
+
+// commitRuns measures single-row commits; `around` prepares an engine for it and puts it back.
+func (b *bench) commitRuns(workload string, around func(e *engine, measure func() error) error) error {
 	filler := strings.Repeat("f", 100)
 	var key atomic.Int64
 	for _, n := range []int{1, 4, 16, 64} {
-		name := fmt.Sprintf("commits_%d", n)
-		err := b.turns(name, b.o.rounds, func(e *engine, round int) error {
+		name := fmt.Sprintf("%s_%d", workload, n)
+		measure := func(e *engine) error {
 			if e.writers > 0 && n > e.writers {
 				return nil
 			}
@@ -483,6 +490,9 @@ func (b *bench) commits() error {
 			}
 			b.record(name, e.name, "/s", true, float64(done)/elapsed.Seconds(), latencies(taken)+used)
 			return nil
+		}
+		err := b.turns(name, b.o.rounds, func(e *engine, _ int) error {
+			return around(e, func() error { return measure(e) })
 		})
 		if err != nil {
 			return err

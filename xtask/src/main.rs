@@ -1,4 +1,5 @@
-//! Checks of the repository itself: `cargo run -p xtask -- tidy` (also run as a test).
+//! `cargo xtask tidy`: checks of the repository itself (also run as a test). `cargo xtask sim ...`: builds and runs the
+//! simulation (crates/proof).
 //!
 //! * every Rust file begins with a header that says what it is;
 //! * crates depend on each other only downwards, along the arrows of ARCHITECTURE.md;
@@ -16,18 +17,50 @@ const RANKS: &[(&str, u32)] = &[
     ("daruma-platform", 1),
     ("daruma-sim", 1),
     ("daruma-tds", 1),
+    ("daruma-client", 2),
     ("daruma-storage", 2),
+    ("daruma-backup", 3),
+    ("daruma-proof", 3),
     ("daruma-catalog", 3),
+    ("daruma-object", 4),
     ("daruma-tsql", 4),
     ("daruma-server", 5),
+    ("daruma-lab", 5),
     ("daruma", 6),
 ];
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() != Some("tidy") {
-        eprintln!("usage: cargo run -p xtask -- tidy");
-        return ExitCode::from(2);
+    match std::env::args().nth(1).as_deref() {
+        Some("tidy") => tidy_up(),
+        Some("sim") => simulate(),
+        _ => {
+            eprintln!(
+                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M]"
+            );
+            ExitCode::from(2)
+        }
     }
+}
+
+/// Optimized, with every assertion and with probes.
+fn simulate() -> ExitCode {
+    let status = std::process::Command::new(env!("CARGO"))
+        .current_dir(root())
+        .args(["run", "--quiet", "--profile", "sim"])
+        .args(["--package", "daruma-proof", "--features", "probes", "--"])
+        .args(std::env::args().skip(2))
+        .status();
+    match status {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cargo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tidy_up() -> ExitCode {
     let problems = tidy(&root());
     problems.iter().for_each(|p| eprintln!("{p}"));
     if problems.is_empty() {

@@ -39,6 +39,18 @@ pub trait DiskFile: Send + Sync {
     /// Fills `buf` or fails; reading past the end is `UnexpectedEof`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+    /// Writes adjacent parts, as one write of them all.
+    fn write_parts_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        match parts {
+            [one] => self.write_at(one, offset),
+            parts => self.write_at(&parts.concat(), offset),
+        }
+    }
+    /// As `write_parts_at`, and durable when it returns: these bytes, in space that was written before, not others.
+    fn write_synced_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.write_parts_at(parts, offset)?;
+        self.sync_data()
+    }
     /// Durable content and length (fdatasync).
     fn sync_data(&self) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;
@@ -53,6 +65,10 @@ pub trait DiskFile: Send + Sync {
 pub trait Clock: Send + Sync {
     /// Time since an arbitrary start; never goes back.
     fn monotonic(&self) -> Duration;
+    /// Processor time of the calling thread so far. A clock without one gives the time that went by.
+    fn thread_cpu(&self) -> Duration {
+        self.monotonic()
+    }
     /// Wall clock: time since 1970-01-01 UTC, in units of 100 ns.
     fn utc_100ns(&self) -> i64;
     /// Offset of local time from UTC in minutes at this moment.

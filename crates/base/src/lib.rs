@@ -7,11 +7,14 @@
 //! Read next: `io`, `ids`, `waits`.
 
 pub mod cancel;
+pub mod hash;
 pub mod ids;
 pub mod io;
+pub mod probe;
 pub mod waits;
 
 pub use cancel::CancelFlag;
+pub use hash::{FastHash, FastHasher};
 pub use ids::{DatabaseId, Lsn, PageId, TxnId};
 pub use io::{Clock, Disk, DiskFile, Env, OpenMode, Random};
 pub use waits::{WaitKind, WaitRegistry};

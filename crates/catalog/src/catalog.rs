@@ -7,8 +7,9 @@ use crate::model::*;
 use crate::rows;
 use crate::server::{DatabaseDef, LoginDef};
 use crate::snapshot::DatabaseCatalog;
+use crate::statistics::{self, StatisticsMap, TableStatistics};
 use daruma_base::CancelFlag;
-use daruma_storage::{Database, Durability, Owner, Txn};
+use daruma_storage::{Database, Durability, Isolation, Owner, ReadView, Txn};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub struct Catalog {
     /// Serialises publishing, so that versions are published in order.
     publishing: Mutex<()>,
     counters: Counters,
+    statistics: StatisticsMap,
     owner: Arc<Owner>,
 }
 
@@ -55,6 +57,13 @@ impl Catalog {
         for (_, principal) in rows::read_all(&txn, rows::KIND_PRINCIPAL)? {
             snapshot.apply(&Change::PutPrincipal(Arc::new(principal)));
         }
+        let known = rows::read_all::<TableStatistics>(&txn, rows::KIND_STATISTICS)?;
+        let known = known.into_iter().map(|(_, table)| table);
+        let known = known.filter(|t| snapshot.object(t.object_id).is_some());
+        let statistics = StatisticsMap::load(known.collect());
+        for (_, set) in rows::read_all(&txn, rows::KIND_PERMISSIONS)? {
+            snapshot.apply(&Change::PutPermissions(Arc::new(set)));
+        }
         txn.commit(Durability::Delayed)?;
         snapshot.set_version(1);
         Ok(Catalog {
@@ -62,6 +71,7 @@ impl Catalog {
             db: db.clone(),
             current: RwLock::new(Arc::new(snapshot)),
             publishing: Mutex::new(()),
+            statistics,
             owner,
         })
     }
@@ -90,6 +100,13 @@ impl Catalog {
             Change::DropPrincipal(id) => {
                 rows::delete(txn, &rows::id_key(rows::KIND_PRINCIPAL, *id))
             }
+            Change::PutPermissions(set) => {
+                let key = rows::id_key(rows::KIND_PERMISSIONS, set.grantee);
+                match set.list.is_empty() {
+                    true => rows::delete(txn, &key),
+                    false => rows::put(txn, &key, &**set),
+                }
+            }
         }
     }
 
@@ -104,6 +121,7 @@ impl Catalog {
         for change in changes {
             next.apply(change);
             if let Change::DropObject(id) = change {
+                self.statistics.forget(*id);
                 for counter in counters_of(*id) {
                     self.counters.forget(counter);
                 }
@@ -160,9 +178,42 @@ impl Catalog {
 
     fn delete_object(&self, txn: &Txn, id: ObjectId) -> Result<()> {
         rows::delete(txn, &rows::id_key(rows::KIND_OBJECT, id))?;
+        rows::delete(txn, &statistics::key(id))?;
         counters_of(id)
             .iter()
             .try_for_each(|counter| rows::delete(txn, &key_of(*counter)))
+    }
+}
+
+/// Statistics, which no transaction waits for.
+impl Catalog {
+    pub fn statistics(&self, table: ObjectId) -> Option<Arc<TableStatistics>> {
+        self.statistics.get(table)
+    }
+
+    /// Replaces what is known of a table. It counts from now on, even if it cannot be stored (the error says why).
+    pub fn put_statistics(&self, table: TableStatistics) -> Result<()> {
+        self.statistics.put(table.clone());
+        let txn = self.db.begin(&self.owner);
+        match statistics::write(&txn, &table) {
+            Ok(()) => Ok(txn.commit(Durability::Delayed)?),
+            Err(error) => {
+                txn.rollback()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads rows as they are now, without waiting for anybody.
+    pub fn read_now<T, E: From<CatalogError>>(
+        &self,
+        work: impl FnOnce(&ReadView) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        let txn = self.db.begin(&self.owner);
+        let outcome = work(&txn.view(Isolation::ReadUncommitted));
+        txn.commit(Durability::Delayed)
+            .map_err(CatalogError::from)?;
+        outcome
     }
 }
 

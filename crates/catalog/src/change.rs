@@ -5,7 +5,7 @@
 //! Rolling back to a savepoint cuts the list; committing publishes it.
 
 use crate::model::*;
-use crate::server::PrincipalDef;
+use crate::server::{PermissionSet, PrincipalDef};
 use crate::snapshot::DatabaseCatalog;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub enum Change {
     DropType(i32),
     PutPrincipal(Arc<PrincipalDef>),
     DropPrincipal(i32),
+    /// An empty list takes the row away.
+    PutPermissions(Arc<PermissionSet>),
 }
 
 /// Uncommitted definitions of one transaction in one database.

@@ -22,6 +22,7 @@ pub mod model;
 mod rows;
 mod server;
 mod snapshot;
+mod statistics;
 
 pub use catalog::Catalog;
 pub use change::{CatalogDelta, Change};
@@ -30,3 +31,4 @@ pub use error::{CatalogError, Result};
 pub use model::*;
 pub use server::*;
 pub use snapshot::{ConstraintKind, ConstraintRef, DatabaseCatalog, constraints_of};
+pub use statistics::{FIRST_STATISTICS_ID, HistogramStep, StatisticsDef, TableStatistics};

@@ -120,6 +120,47 @@ pub struct LoginDef {
     /// Fixed server roles, `sysadmin` and so on.
     #[serde(default)]
     pub roles: Vec<String>,
+    /// On the server and on other logins.
+    #[serde(default)]
+    pub permissions: Vec<PermissionDef>,
+    /// CHECK_POLICY: new passwords must be strong enough, and failures lock the login for a while.
+    #[serde(default)]
+    pub check_policy: bool,
+    #[serde(default)]
+    pub check_expiration: bool,
+    /// MUST_CHANGE: the next login has to set a new password.
+    #[serde(default)]
+    pub must_change: bool,
+    /// When the password was set; 0 is unknown.
+    #[serde(default)]
+    pub password_set_utc: i64,
+}
+
+/// A permission given to or kept from a principal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PermissionDef {
+    /// What it is on, by the product's numbers: 0 database, 1 object, 3 schema, 4 user or role, 100 server, 101 login.
+    pub class: u8,
+    /// Id of the object, schema or principal; 0 for database and server.
+    pub major: i32,
+    /// Upper case: `SELECT`, `VIEW SERVER STATE`.
+    pub permission: String,
+    pub state: PermissionState,
+    pub grantor: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PermissionState {
+    Grant,
+    GrantWithOption,
+    Deny,
+}
+
+/// All permissions of one principal of a database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PermissionSet {
+    pub grantee: i32,
+    pub list: Vec<PermissionDef>,
 }
 
 impl LoginDef {
@@ -143,4 +184,10 @@ pub struct PrincipalDef {
     pub default_schema: String,
     pub members: Vec<String>,
     pub created_utc: i64,
+    /// Of the login that the user stands for: outlives a change of its name.
+    #[serde(default)]
+    pub sid: Option<Vec<u8>>,
+    /// Fixed roles it is a member of, by id from 16384.
+    #[serde(default)]
+    pub fixed_roles: Vec<i32>,
 }

@@ -6,7 +6,7 @@
 
 use crate::change::Change;
 use crate::model::*;
-use crate::server::PrincipalDef;
+use crate::server::{PermissionSet, PrincipalDef};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -53,6 +53,7 @@ pub struct DatabaseCatalog {
     referencing: HashMap<ObjectId, Vec<ObjectId>>,
     types: BTreeMap<i32, Arc<TypeDef>>,
     principals: BTreeMap<i32, Arc<PrincipalDef>>,
+    permissions: BTreeMap<i32, Arc<PermissionSet>>,
 }
 
 impl DatabaseCatalog {
@@ -145,6 +146,19 @@ impl DatabaseCatalog {
         self.principals.values()
     }
 
+    pub fn principal(&self, id: i32) -> Option<&Arc<PrincipalDef>> {
+        self.principals.get(&id)
+    }
+
+    /// Permissions of all principals that have any.
+    pub fn permissions(&self) -> impl Iterator<Item = &Arc<PermissionSet>> {
+        self.permissions.values()
+    }
+
+    pub fn permissions_of(&self, principal: i32) -> Option<&Arc<PermissionSet>> {
+        self.permissions.get(&principal)
+    }
+
     pub fn principal_named(&self, name: &str) -> Option<&Arc<PrincipalDef>> {
         self.principals
             .values()
@@ -190,6 +204,12 @@ impl DatabaseCatalog {
             }
             Change::DropPrincipal(id) => {
                 self.principals.remove(id);
+            }
+            Change::PutPermissions(set) if set.list.is_empty() => {
+                self.permissions.remove(&set.grantee);
+            }
+            Change::PutPermissions(set) => {
+                self.permissions.insert(set.grantee, set.clone());
             }
         }
     }

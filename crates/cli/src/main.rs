@@ -3,7 +3,8 @@
 mod serve;
 
 use clap::{Parser, Subcommand};
-use daruma_cli::{sample, sql};
+use daruma_cli::sql;
+use daruma_lab::{experiment, sample, stress};
 use std::process::ExitCode;
 
 /// A SQL Server-compatible database server that stands up again at once.
@@ -19,6 +20,8 @@ enum Command {
     Serve(serve::ServeArgs),
     Sql(Box<sql::SqlArgs>),
     Sample(sample::SampleArgs),
+    Stress(Box<stress::StressArgs>),
+    Lab(experiment::LabArgs),
 }
 
 fn main() -> ExitCode {
@@ -26,5 +29,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Sample(args) => sample::run(&args),
+        Command::Stress(args) => stress::run(&args),
+        Command::Lab(args) => experiment::run(&args),
     }
 }

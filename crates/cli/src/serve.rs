@@ -1,7 +1,7 @@
 //! `daruma serve`: runs a server until a signal or SHUTDOWN ends it.
 
 use clap::{Args, ValueEnum};
-use daruma_server::program::{Program, ProgramOptions};
+use daruma_server::program::{FolderLimit, Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, ServerError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -51,6 +51,15 @@ pub struct ServeArgs {
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+
+    /// Stop when standard input ends: a server that must not outlive the program which started it
+    #[arg(long, hide = true)]
+    until_input_ends: bool,
+
+    /// Make a folder behave like a slow device, for experiments: bytes and requests each second, and bytes each second of one
+    /// request at a time
+    #[arg(long, hide = true, value_name = "DIR=BYTES,REQUESTS,STREAM", value_parser = parse_limit)]
+    limit_folder: Vec<FolderLimit>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -101,7 +110,22 @@ fn serve(args: &ServeArgs) -> Result<(), ServerError> {
         .name("signals".to_string())
         .spawn(handling)
         .map_err(ServerError::Thread)?;
+    if args.until_input_ends {
+        let waker = program.waker();
+        let waiting = move || {
+            // Nothing is expected there; an error says as much as the end.
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            waker.wake();
+        };
+        thread::Builder::new()
+            .name("input".to_string())
+            .spawn(waiting)
+            .map_err(ServerError::Thread)?;
+    }
     program.wait();
+    if program.ends_at_once() {
+        std::process::exit(0);
+    }
     program.stop()
 }
 
@@ -133,6 +157,7 @@ fn options(args: &ServeArgs) -> ProgramOptions {
         memory_bytes: args.memory,
         encryption: args.encrypt.into(),
         certificate: args.tls_cert.clone().zip(args.tls_key.clone()),
+        limits: args.limit_folder.clone(),
     }
 }
 
@@ -144,6 +169,25 @@ fn has_port(listen: &str) -> bool {
         }
         None => false,
     }
+}
+
+fn parse_limit(text: &str) -> Result<FolderLimit, String> {
+    let bad = || format!("'{text}' is not DIR=BYTES,REQUESTS,STREAM");
+    let (folder, figures) = text.rsplit_once('=').ok_or_else(bad)?;
+    let figures: Vec<f64> = figures
+        .split(',')
+        .filter_map(|figure| figure.parse().ok())
+        .filter(|figure: &f64| figure.is_finite() && *figure >= 1.0)
+        .collect();
+    let [bytes_per_s, requests_per_s, stream_bytes_per_s] = figures.as_slice() else {
+        return Err(bad());
+    };
+    Ok(FolderLimit {
+        folder: folder.into(),
+        bytes_per_s: *bytes_per_s,
+        requests_per_s: *requests_per_s,
+        stream_bytes_per_s: *stream_bytes_per_s,
+    })
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {
@@ -178,6 +222,18 @@ mod tests {
                 && parse_bytes("many").is_err()
                 && parse_bytes("99999999999T").is_err()
         );
+    }
+
+    #[test]
+    fn limits_are_three_figures() {
+        let limit = parse_limit("/b=c/d=60000000,500,1.5e7").expect("parses");
+        assert_eq!(limit.folder, PathBuf::from("/b=c/d"));
+        assert_eq!(
+            (limit.requests_per_s, limit.stream_bytes_per_s),
+            (500.0, 1.5e7)
+        );
+        assert!(parse_limit("/b=1,2").is_err() && parse_limit("/b=1,2,0").is_err());
+        assert!(parse_limit("/b").is_err());
     }
 
     #[test]

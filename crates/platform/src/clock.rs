@@ -27,6 +27,12 @@ impl Clock for RealClock {
         self.start.elapsed()
     }
 
+    fn thread_cpu(&self) -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+
     fn utc_100ns(&self) -> i64 {
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)

@@ -2,8 +2,9 @@
 
 use daruma_base::{Disk, DiskFile, OpenMode};
 use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,6 +64,32 @@ impl Disk for RealDisk {
     }
 }
 
+impl RealFile {
+    /// One call in the usual case; the rest of a write that the system cut short follows with the same flags.
+    fn write_vectored(
+        &self,
+        parts: &[&[u8]],
+        offset: u64,
+        flags: ReadWriteFlags,
+    ) -> io::Result<()> {
+        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|p| IoSlice::new(p)).collect();
+        let mut rest = slices.as_mut_slice();
+        let mut at = offset;
+        while !rest.is_empty() {
+            match pwritev2(&self.0, rest, at, flags) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    at += written as u64;
+                    IoSlice::advance_slices(&mut rest, written);
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
 impl DiskFile for RealFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.0.read_exact_at(buf, offset)
@@ -70,6 +97,21 @@ impl DiskFile for RealFile {
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.0.write_all_at(buf, offset)
+    }
+
+    fn write_parts_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.write_vectored(parts, offset, ReadWriteFlags::empty())
+    }
+
+    fn write_synced_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        match self.write_vectored(parts, offset, ReadWriteFlags::DSYNC) {
+            // File systems without the flag.
+            Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
+                self.write_parts_at(parts, offset)?;
+                self.0.sync_data()
+            }
+            result => result,
+        }
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -114,6 +156,24 @@ mod tests {
         assert_eq!(second, Err(io::ErrorKind::WouldBlock));
         drop(first);
         assert!(RealDisk.open(&path, OpenMode::ReadWrite).is_ok());
+    }
+
+    #[test]
+    fn parts_land_side_by_side() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = RealDisk
+            .open(&dir.path().join("f"), OpenMode::CreateNew)
+            .expect("creates");
+        let long: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
+        file.write_parts_at(&[b"ab", b"", &long], 10)
+            .expect("writes");
+        file.write_synced_at(&[b"cd", b"ef"], 12 + 100_000)
+            .expect("writes");
+        let mut found = vec![0; 100_006];
+        file.read_at(&mut found, 10).expect("reads");
+        assert_eq!(&found[..2], b"ab");
+        assert_eq!(&found[2..100_002], long);
+        assert_eq!(&found[100_002..], b"cdef");
     }
 
     #[test]

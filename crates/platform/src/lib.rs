@@ -1,15 +1,25 @@
 //! The real disk, clock and randomness: the only room that calls the operating system for the engine.
 //!
-//! Read next: `disk`, `clock`.
+//! Read next: `disk`, `clock`, `limited`.
 
 mod clock;
 mod disk;
+mod limited;
 
 pub use clock::{RealClock, RealRandom};
 pub use disk::RealDisk;
+pub use limited::{FolderLimit, LimitedDisk};
 
 use daruma_base::Env;
 use std::sync::Arc;
+
+/// The environment of an experiment: some folders behave like slow devices.
+pub fn env_with_limits(limits: Vec<FolderLimit>) -> Env {
+    Env {
+        disk: Arc::new(LimitedDisk::new(Arc::new(RealDisk), limits)),
+        ..env()
+    }
+}
 
 /// The environment of a server process.
 pub fn env() -> Env {

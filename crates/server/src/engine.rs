@@ -10,7 +10,9 @@ use daruma_tds::request::{
     Begin, ParamValue, RpcCall, RpcParam, RpcRequest, RpcTarget, TransactionRequest,
 };
 use daruma_tsql::error::{Result, SqlError};
-use daruma_tsql::instance::{Instance, LoginInfo, PasswordHasher, ShutdownRequest};
+use daruma_tsql::instance::{
+    Instance, LoginDef, LoginInfo, LoginRefusal, PasswordHasher, ShutdownRequest,
+};
 use daruma_tsql::session::{self, RpcArgument, RpcProcedure, Session};
 use daruma_tsql::sink::{Done, DoneKind, Sink};
 use std::sync::Arc;
@@ -56,26 +58,95 @@ impl EngineService {
                 reason: "Integrated authentication is not offered.".into(),
             });
         }
-        let known = self.instance.logins.get(name);
-        if let Some(login) = self
-            .instance
-            .logins
-            .authenticate(name, login.password.reveal())
-        {
-            return Ok(login.name.clone());
+        let new_password = login.new_password.reveal();
+        let changes = login.option_flags3 & daruma_tds::login::option3::CHANGE_PASSWORD != 0;
+        let outcome = self.instance.logins.authenticate(
+            name,
+            login.password.reveal(),
+            changes.then_some(new_password),
+            self.instance.now_utc(),
+        );
+        match outcome {
+            Ok(login) => self.may_connect(&login),
+            Err(refusal) => Err(refused(name, refusal)),
         }
-        let (state, reason) = match known {
-            None => (5, "Could not find a login matching the name provided."),
-            Some(login) if login.disabled => {
-                (7, "An error occurred while evaluating the password.")
-            }
-            Some(_) => (8, "Password did not match that for the login provided."),
-        };
-        Err(Refusal {
-            messages: vec![login_failed(name)],
-            state,
-            reason: reason.into(),
-        })
+    }
+
+    /// CONNECT SQL can be taken from a login.
+    fn may_connect(&self, login: &LoginDef) -> std::result::Result<String, Refusal> {
+        match daruma_tsql::session::may_connect(login) {
+            true => Ok(login.name.clone()),
+            false => Err(Refusal {
+                messages: vec![login_failed(&login.name)],
+                state: 12,
+                reason: "Login-based server access validation failed with an infrastructure error."
+                    .into(),
+            }),
+        }
+    }
+}
+
+/// What the client is told, and what the log.
+fn refused(name: &str, refusal: LoginRefusal) -> Refusal {
+    let told = |number: i32, text: &str| {
+        SqlError::new(
+            number,
+            14,
+            STATE_TOLD,
+            format!("Login failed for user '{name}'{text}"),
+        )
+    };
+    let (message, state, reason) = match refusal {
+        LoginRefusal::Unknown => (
+            login_failed(name),
+            5,
+            "Could not find a login matching the name provided.",
+        ),
+        LoginRefusal::WrongPassword => (
+            login_failed(name),
+            8,
+            "Password did not match that for the login provided.",
+        ),
+        LoginRefusal::Disabled {
+            password_was_right: false,
+        } => (
+            login_failed(name),
+            7,
+            "An error occurred while evaluating the password.",
+        ),
+        LoginRefusal::Disabled {
+            password_was_right: true,
+        } => (
+            told(18470, ". Reason: The account is disabled."),
+            1,
+            "The account is disabled.",
+        ),
+        LoginRefusal::LockedOut => (
+            told(
+                18486,
+                " because the account is currently locked out. The system administrator can unlock it.",
+            ),
+            1,
+            "The account is locked out.",
+        ),
+        LoginRefusal::MustChange => (
+            told(
+                18488,
+                ".  Reason: The password of the account must be changed.",
+            ),
+            1,
+            "The password of the account must be changed.",
+        ),
+        LoginRefusal::Expired => (
+            told(18487, ".  Reason: The password of the account has expired."),
+            1,
+            "The password of the account has expired.",
+        ),
+    };
+    Refusal {
+        messages: vec![message],
+        state,
+        reason: reason.into(),
     }
 }
 
@@ -181,8 +252,14 @@ impl ServiceSession for EngineSession {
     }
 
     fn rpc(&mut self, request: RpcRequest, sink: &mut dyn Sink) -> RequestEnd {
-        let calls: Result<Vec<_>> = request.calls.into_iter().map(call).collect();
-        match calls {
+        // Not collected in place: the room of a request is larger than what it becomes, and giving back the rest costs
+        // more than new room.
+        let mut calls = Vec::with_capacity(request.calls.len());
+        let converted = request
+            .calls
+            .into_iter()
+            .try_for_each(|c| call(c).map(|c| calls.push(c)));
+        match converted.map(|()| calls) {
             Ok(calls) => request_end(self.session.execute_rpc(&calls, sink)),
             Err(error) => refuse(
                 &error,
@@ -255,11 +332,14 @@ fn call(call: RpcCall) -> Result<session::RpcRequest> {
         RpcTarget::Id(id) => RpcProcedure::Id(id as u16),
         RpcTarget::Name(name) => RpcProcedure::Name(name),
     };
-    let args: Result<Vec<_>> = call.params.into_iter().map(argument).collect();
+    let mut args = Vec::with_capacity(call.params.len());
+    for param in call.params {
+        args.push(argument(param)?);
+    }
     let no_metadata = call.options & daruma_tds::request::rpc_option::NO_METADATA != 0;
     Ok(session::RpcRequest {
         procedure,
-        args: args?,
+        args,
         no_metadata,
     })
 }

@@ -1,6 +1,7 @@
 //! A reply on its way out: framed into packets, written in as few system calls as possible.
 
 use crate::error::ConnectionError;
+use crate::reply::ResultShapes;
 use crate::transport::Transport;
 use daruma_tds::packet::{MessageWriter, PACKET_BYTES_DEFAULT, PacketType};
 
@@ -12,6 +13,7 @@ const KEPT_BYTES: usize = 128 * 1024;
 pub(crate) struct Output {
     writer: MessageWriter,
     framed: Vec<u8>,
+    shapes: ResultShapes,
 }
 
 impl Output {
@@ -19,6 +21,7 @@ impl Output {
         Output {
             writer: MessageWriter::new(PacketType::Reply, PACKET_BYTES_DEFAULT, 0),
             framed: Vec::new(),
+            shapes: ResultShapes::default(),
         }
     }
 
@@ -35,6 +38,11 @@ impl Output {
     /// Where tokens are appended.
     pub(crate) fn tokens(&mut self) -> &mut Vec<u8> {
         self.writer.buffer()
+    }
+
+    /// The same, with what is known of earlier results.
+    pub(crate) fn tokens_and_shapes(&mut self) -> (&mut Vec<u8>, &mut ResultShapes) {
+        (self.writer.buffer(), &mut self.shapes)
     }
 
     /// Is there enough to be worth a system call?

@@ -9,6 +9,8 @@ use crate::listener::{Limits, Listener, Waker};
 use crate::password::Argon2Hasher;
 use crate::tls::{EncryptionPolicy, TlsSettings};
 use daruma_base::Random;
+pub use daruma_platform::FolderLimit;
+use daruma_storage::Database;
 use daruma_tsql::instance::{Instance, InstanceOptions, ShutdownRequest};
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::{FlockOperation, flock};
@@ -16,12 +18,15 @@ use std::fs::{self, File, OpenOptions};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 const LOCK_FILE: &str = "daruma.lock";
 const PAGE_BYTES: u64 = 8192;
-/// Pause of the background thread when nothing is left to do.
+/// More threads than this would only wait for each other's log.
+const REVERTERS_MAX: usize = 4;
+/// Pause of a background thread when nothing is left to do.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 /// What requests under way get when the server is told to stop.
 const SIGNAL_GRACE: Duration = Duration::from_secs(2);
@@ -44,6 +49,8 @@ pub struct ProgramOptions {
     pub encryption: EncryptionPolicy,
     /// Certificate chain and key as PEM files; `None` uses the ones in the data folder.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Folders that behave like slow devices, for experiments.
+    pub limits: Vec<FolderLimit>,
 }
 
 /// A running server.
@@ -51,6 +58,7 @@ pub struct Program {
     instance: Arc<Instance>,
     listener: Listener,
     background: Background,
+    log_writer: LogWriter,
     made_password: Option<String>,
     _lock: File,
 }
@@ -58,20 +66,27 @@ pub struct Program {
 impl Program {
     pub fn start(options: &ProgramOptions) -> Result<Program, ServerError> {
         let lock = lock_folder(&options.data_dir)?;
-        let env = daruma_platform::env();
+        let env = match options.limits.as_slice() {
+            [] => daruma_platform::env(),
+            limits => daruma_platform::env_with_limits(limits.to_vec()),
+        };
         let pool_bytes = options
             .memory_bytes
             .unwrap_or_else(default_pool_bytes)
             .max(POOL_BYTES_MIN);
         let host = host_name();
+        let mut secret = [0; 32];
+        env.random.fill(&mut secret);
         let instance_options = InstanceOptions {
             server_name: host.clone(),
             buffer_pool_pages: usize::try_from(pool_bytes / PAGE_BYTES).unwrap_or(usize::MAX),
-            password_hasher: Arc::new(Argon2Hasher::new()),
+            password_hasher: Arc::new(Argon2Hasher::new(secret)),
             host_description: format!("({})", std::env::consts::ARCH),
         };
         let random = env.random.clone();
         let instance = Instance::start(env, &options.data_dir, instance_options)?;
+        let url_devices = Arc::new(daruma_object::ObjectDevices::new());
+        let _first = instance.url_devices.set(url_devices);
         let made_password =
             set_sa_password(&instance, options.sa_password.as_deref(), random.as_ref())?;
         let tls = match &options.certificate {
@@ -81,6 +96,7 @@ impl Program {
             None => TlsSettings::from_directory(options.encryption, &options.data_dir, &[host])?,
         };
         let background = Background::start(instance.clone())?;
+        let log_writer = LogWriter::start(instance.clone())?;
         let service = Arc::new(EngineService::new(instance.clone()));
         let listener = Listener::start(service, tls, Limits::default(), &options.listen)?;
         instance.log.write(
@@ -92,6 +108,7 @@ impl Program {
             instance,
             listener,
             background,
+            log_writer,
             made_password,
             _lock: lock,
         })
@@ -120,6 +137,14 @@ impl Program {
         self.listener.wait();
     }
 
+    /// After SHUTDOWN WITH NOWAIT: says so in the error log; the process should then end as it is. Ending the sessions in
+    /// good order would roll their transactions back, and that is what NOWAIT does not wait for.
+    pub fn ends_at_once(&self) -> bool {
+        let at_once = self.instance.shutdown_requested() == Some(ShutdownRequest::NoWait);
+        // With this request nothing is closed, so nothing can fail.
+        at_once && self.instance.close(ShutdownRequest::NoWait).is_ok()
+    }
+
     /// Ends all sessions, checkpoints and closes all files, unless SHUTDOWN WITH NOWAIT was said.
     pub fn stop(self) -> Result<(), ServerError> {
         let request = self.instance.shutdown_requested();
@@ -135,6 +160,7 @@ impl Program {
             );
         }
         self.background.stop();
+        self.log_writer.stop();
         self.instance
             .close(request.unwrap_or(ShutdownRequest::Orderly))?;
         Ok(())
@@ -173,20 +199,24 @@ fn set_sa_password(
     random: &dyn Random,
 ) -> Result<Option<String>, ServerError> {
     let logins = &instance.logins;
+    // It may have another name by now.
+    let name = logins
+        .administrator()
+        .map_or("sa".to_string(), |sa| sa.name.clone());
     match given {
         Some(given) => {
             let is_set = logins
-                .get("sa")
-                .is_some_and(|sa| logins.has_password("sa") && logins.verify(&sa, given));
+                .administrator()
+                .is_some_and(|sa| logins.has_password(&name) && logins.verify(&sa, given));
             if !is_set {
-                logins.set_password("sa", given)?;
+                logins.set_password(&name, given)?;
             }
             Ok(None)
         }
-        None if logins.has_password("sa") => Ok(None),
+        None if logins.has_password(&name) => Ok(None),
         None => {
             let made = make_password(random);
-            logins.set_password("sa", &made)?;
+            logins.set_password(&name, &made)?;
             Ok(Some(made))
         }
     }
@@ -215,38 +245,107 @@ fn host_name() -> String {
         .to_uppercase()
 }
 
-/// The thread that checkpoints, cleans and flushes for all databases.
+/// The threads that work behind the sessions' backs: one that checkpoints, cleans and flushes for all databases, and
+/// the reverters of aborted transactions.
 struct Background {
     stopped: Arc<(Mutex<bool>, Condvar)>,
-    thread: JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Background {
     fn start(instance: Arc<Instance>) -> Result<Background, ServerError> {
         let stopped = Arc::new((Mutex::new(false), Condvar::new()));
-        let seen = stopped.clone();
-        let builder = thread::Builder::new().name("background".to_string());
-        let thread = builder
-            .spawn(move || work(&instance, &seen))
-            .map_err(ServerError::Thread)?;
-        Ok(Background { stopped, thread })
+        let mut threads = Vec::new();
+        let mut start = |name: String, step: fn(&Database) -> daruma_storage::Result<bool>| {
+            let (instance, seen) = (instance.clone(), stopped.clone());
+            let thread = thread::Builder::new()
+                .name(name)
+                .spawn(move || work(&instance, &seen, step))
+                .map_err(ServerError::Thread)?;
+            threads.push(thread);
+            Ok::<(), ServerError>(())
+        };
+        start("background".to_string(), Database::background_step)?;
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        for number in 1..=cores.min(REVERTERS_MAX) {
+            start(format!("reverter {number}"), Database::revert_step)?;
+        }
+        Ok(Background { stopped, threads })
     }
 
     fn stop(self) {
         *self.stopped.0.lock() = true;
         self.stopped.1.notify_all();
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread that syncs delayed commits of all databases when they are due. Apart from the background work, which
+/// may be busy for longer than a delayed commit may stay in memory.
+struct LogWriter {
+    instance: Arc<Instance>,
+    stopped: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl LogWriter {
+    fn start(instance: Arc<Instance>) -> Result<LogWriter, ServerError> {
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (served, seen) = (instance.clone(), stopped.clone());
+        let builder = thread::Builder::new().name("log writer".to_string());
+        let thread = builder
+            .spawn(move || {
+                while !seen.load(Ordering::Acquire) {
+                    write_log(&served);
+                }
+            })
+            .map_err(ServerError::Thread)?;
+        Ok(LogWriter {
+            instance,
+            stopped,
+            thread,
+        })
+    }
+
+    fn stop(self) {
+        self.stopped.store(true, Ordering::Release);
+        self.instance.engine().log_writer().wake();
         let _ = self.thread.join();
     }
 }
 
-fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar)) {
+/// Syncs what is due and sleeps until more is. A log that fails fences its database, which the background work reports.
+fn write_log(instance: &Instance) {
+    let due = || {
+        let databases = instance.databases();
+        let open = databases.iter().filter_map(|entry| entry.open().ok());
+        open.filter_map(|open| open.storage.flush_due().ok().flatten())
+            .min()
+    };
+    let signal = instance.engine().log_writer();
+    let mut next = due();
+    if next.is_none() {
+        signal.set_idle(true);
+        next = due();
+    }
+    signal.wait(next);
+    signal.set_idle(false);
+}
+
+fn work(
+    instance: &Instance,
+    stopped: &(Mutex<bool>, Condvar),
+    step: fn(&Database) -> daruma_storage::Result<bool>,
+) {
     // One line for each failing database, not one for each round.
     let mut reported = Vec::new();
     loop {
         let mut is_busy = false;
         for entry in instance.databases() {
             let Ok(open) = entry.open() else { continue };
-            match open.storage.background_step() {
+            match step(&open.storage) {
                 Ok(more) => is_busy |= more,
                 Err(_) if reported.contains(&entry.id()) => {}
                 Err(error) => {

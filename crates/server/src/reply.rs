@@ -17,6 +17,7 @@ use daruma_tds::{TdsVersion, WireCollation};
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::sink::{Done, DoneKind, EnvChange, OutputColumn, Sink};
 use daruma_value::Value;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Severity of status information.
@@ -35,7 +36,60 @@ pub(crate) struct Reply<'a> {
     /// Where full packets go before the end; a bulk load, which reads meanwhile, keeps all of its short reply.
     transport: Option<&'a mut Transport>,
     tail: Tail,
-    rows: Option<RowEncoder>,
+    rows: Option<Arc<RowEncoder>>,
+}
+
+/// Results that this connection has begun lately, ready to be begun again: clients run the same statements over and over.
+#[derive(Default)]
+pub(crate) struct ResultShapes {
+    known: Vec<ResultShape>,
+    oldest: usize,
+}
+
+struct ResultShape {
+    columns: Vec<OutputColumn>,
+    metadata: Vec<u8>,
+    rows: Arc<RowEncoder>,
+}
+
+const SHAPES_MAX: usize = 8;
+/// Wider results are made anew each time: their rows cost more than their columns.
+const SHAPE_COLUMNS_MAX: usize = 64;
+
+impl ResultShapes {
+    /// Appends the metadata of `columns`; gives what encodes their rows.
+    fn begin(
+        &mut self,
+        columns: &[OutputColumn],
+        version: TdsVersion,
+        out: &mut Vec<u8>,
+    ) -> Arc<RowEncoder> {
+        if let Some(shape) = self.known.iter().find(|s| s.columns == columns) {
+            out.extend_from_slice(&shape.metadata);
+            return shape.rows.clone();
+        }
+        let wire: Vec<Column> = columns.iter().map(|c| wire_column(c, version)).collect();
+        let start = out.len();
+        put_column_metadata(&wire, version, out);
+        let rows = Arc::new(RowEncoder::new(&wire, version));
+        if columns.len() <= SHAPE_COLUMNS_MAX {
+            self.keep(ResultShape {
+                columns: columns.to_vec(),
+                metadata: out.get(start..).unwrap_or_default().to_vec(),
+                rows: rows.clone(),
+            });
+        }
+        rows
+    }
+
+    fn keep(&mut self, shape: ResultShape) {
+        if self.known.len() < SHAPES_MAX {
+            self.known.push(shape);
+        } else if let Some(place) = self.known.get_mut(self.oldest) {
+            *place = shape;
+            self.oldest = (self.oldest + 1) % SHAPES_MAX;
+        }
+    }
 }
 
 /// What is left to say when a request has ended.
@@ -117,10 +171,9 @@ impl<'a> Reply<'a> {
 
 impl Sink for Reply<'_> {
     fn columns(&mut self, columns: &[OutputColumn]) -> Result<()> {
-        let version = self.context.version;
-        let columns: Vec<Column> = columns.iter().map(|c| wire_column(c, version)).collect();
-        put_column_metadata(&columns, version, self.tokens()?);
-        self.rows = Some(RowEncoder::new(&columns, version));
+        self.tokens()?;
+        let (tokens, shapes) = self.output.tokens_and_shapes();
+        self.rows = Some(shapes.begin(columns, self.context.version, tokens));
         Ok(())
     }
 

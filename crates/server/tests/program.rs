@@ -22,6 +22,7 @@ fn options(data_dir: &Path) -> ProgramOptions {
         memory_bytes: Some(64 << 20),
         encryption: EncryptionPolicy::On,
         certificate: None,
+        limits: Vec::new(),
     }
 }
 

@@ -1,63 +1,87 @@
 //! A disk in memory that forgets what was not synced, tears writes and fails on demand.
+//!
+//! Theory: per file, what is durable and the writes since the last sync; per directory, the names that were synced. A
+//! power loss keeps every durable byte, any subset of the 512-byte sectors written since, and for every name changed
+//! since its directory was synced either state. Which subset, and which calls go wrong, is drawn from the seed.
 
-use crate::SimRandom;
-use daruma_base::{Disk, DiskFile, OpenMode};
+use crate::fault::{FaultCounts, FaultKind, Faults, Rates};
+use crate::file::SimFile;
+use crate::{SimClock, SimRandom};
+use daruma_base::{Clock, Disk, DiskFile, OpenMode};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-const SECTOR_BYTES: usize = 512;
-
-/// What shall go wrong.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
-    /// Fail this write-side call (write, sync, allocate, set_len; counted from 0) with an I/O error, once.
-    pub fail_at: Option<u64>,
-    /// From this call on every call fails: the machine has stopped. Crash and reopen.
-    pub stop_at: Option<u64>,
-    /// Total bytes of all files; beyond that the disk is full.
-    pub capacity_bytes: Option<u64>,
-}
+pub(crate) const SECTOR_BYTES: usize = 512;
 
 #[derive(Default)]
-struct Content {
+pub(crate) struct Content {
+    /// Number of the file, for the trace.
+    id: u64,
     /// What reads see: everything written.
-    now: Vec<u8>,
+    pub now: Vec<u8>,
     /// What a power loss leaves for certain.
-    durable: Vec<u8>,
+    pub durable: Vec<u8>,
     /// Writes since the last sync: offset and bytes.
-    pending: Vec<(u64, Vec<u8>)>,
-    locked: bool,
+    pub pending: Vec<(u64, Vec<u8>)>,
+    /// The write during which the machine stopped: in part there after a power loss, never begun otherwise.
+    pub in_flight: Option<(u64, Vec<u8>)>,
+    pub locked: bool,
+    /// Reads at this place that will still come out flipped.
+    pub sticky_flips: u32,
+    pub sticky_at: u64,
 }
 
-struct Shared {
+type Names = BTreeMap<PathBuf, Arc<Mutex<Content>>>;
+
+#[derive(Default)]
+struct Directory {
+    now: Names,
+    durable: Names,
+}
+
+pub(crate) struct Shared {
+    /// Write-side calls, and all calls.
     calls: AtomicU64,
-    syncs: AtomicU64,
+    ios: AtomicU64,
+    pub syncs: AtomicU64,
     stopped: AtomicBool,
-    faults: Mutex<Faults>,
+    pub faults: Mutex<Faults>,
+    pub counts: FaultCounts,
+    pub used_bytes: AtomicU64,
+    trace: AtomicU64,
+    pub random: SimRandom,
+    clock: Mutex<Option<Arc<SimClock>>>,
 }
 
 pub struct SimDisk {
-    files: Mutex<BTreeMap<PathBuf, Arc<Mutex<Content>>>>,
+    names: Mutex<Directory>,
     shared: Arc<Shared>,
-    random: SimRandom,
+    files: AtomicU64,
 }
 
 impl SimDisk {
     pub fn new(seed: u64) -> Arc<SimDisk> {
         let shared = Shared {
             calls: AtomicU64::new(0),
+            ios: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             faults: Mutex::default(),
+            counts: FaultCounts::default(),
+            used_bytes: AtomicU64::new(0),
+            trace: AtomicU64::new(seed),
+            random: SimRandom::new(seed),
+            clock: Mutex::default(),
         };
         Arc::new(SimDisk {
-            files: Mutex::default(),
+            names: Mutex::default(),
             shared: Arc::new(shared),
-            random: SimRandom::new(seed),
+            files: AtomicU64::new(1),
         })
     }
 
@@ -65,57 +89,151 @@ impl SimDisk {
         *self.shared.faults.lock() = faults;
     }
 
-    /// Write-side calls so far.
+    /// The clock that slow calls move.
+    pub fn set_clock(&self, clock: &Arc<SimClock>) {
+        *self.shared.clock.lock() = Some(clock.clone());
+    }
+
+    /// Write-side calls since the start or the last crash.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
+    }
+
+    /// All reads and write-side calls since the start or the last crash.
+    pub fn ios(&self) -> u64 {
+        self.shared.ios.load(Ordering::Relaxed)
     }
 
     pub fn syncs(&self) -> u64 {
         self.shared.syncs.load(Ordering::Relaxed)
     }
 
+    pub fn fault_counts(&self) -> &FaultCounts {
+        &self.shared.counts
+    }
+
+    /// Has a planned stop been reached?
+    pub fn is_stopped(&self) -> bool {
+        self.shared.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Fingerprint of every call so far: two runs of one seed must agree in it.
+    pub fn trace(&self) -> u64 {
+        self.shared.trace.load(Ordering::Relaxed)
+    }
+
+    /// From now on every call fails, until the crash.
+    pub fn stop(&self) {
+        self.shared.stopped.store(true, Ordering::Relaxed);
+    }
+
     /// Power loss: each file keeps its durable bytes and any subset of the sectors written since. All handles of
-    /// before must be dropped. Clears faults and counters.
+    /// before must be dropped. Clears faults and counters of calls.
     pub fn crash(&self) {
-        for content in self.files.lock().values() {
-            let mut content = content.lock();
-            let pending = std::mem::take(&mut content.pending);
-            let mut durable = std::mem::take(&mut content.durable);
-            for (offset, bytes) in pending {
-                self.keep_some(&mut durable, offset as usize, &bytes);
-            }
-            content.now.clone_from(&durable);
-            content.durable = durable;
-            content.locked = false;
+        let mut names = self.names.lock();
+        self.shared.counts.add(FaultKind::PowerLoss);
+        self.forget_names(&mut names);
+        for (path, content) in &names.now {
+            self.forget_writes(&mut content.lock(), is_log(path));
         }
+        names.durable = names.now.clone();
+        let used = names.now.values().map(|c| c.lock().now.len() as u64).sum();
+        self.shared.used_bytes.store(used, Ordering::Relaxed);
+        self.resume();
+    }
+
+    /// The process died, the machine lives on: what was written is still there, synced or not. All handles of before
+    /// must be dropped. Clears faults and counters of calls.
+    pub fn restart(&self) {
+        let names = self.names.lock();
+        for content in names.now.values() {
+            let mut content = content.lock();
+            content.locked = false;
+            content.in_flight = None;
+        }
+        self.resume();
+    }
+
+    fn resume(&self) {
         *self.shared.faults.lock() = Faults::default();
         self.shared.calls.store(0, Ordering::Relaxed);
+        self.shared.ios.store(0, Ordering::Relaxed);
         self.shared.stopped.store(false, Ordering::Relaxed);
     }
 
-    /// Applies none, all, or a random subset of the sectors of one write.
-    fn keep_some(&self, durable: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
-        let mode = self.random.below(3);
-        if mode == 0 {
-            return;
+    fn forget_names(&self, names: &mut Directory) {
+        let paths: Vec<PathBuf> = names
+            .now
+            .keys()
+            .chain(names.durable.keys())
+            .cloned()
+            .collect();
+        for path in paths {
+            let (now, durable) = (names.now.get(&path), names.durable.get(&path));
+            let same = match (now, durable) {
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (None, None) => true,
+                _ => false,
+            };
+            if same || self.shared.random.below(2) == 0 {
+                continue;
+            }
+            self.shared.counts.add(FaultKind::LostName);
+            match durable.cloned() {
+                Some(content) => names.now.insert(path, content),
+                None => names.now.remove(&path),
+            };
         }
-        let mut at = 0;
+    }
+
+    fn forget_writes(&self, content: &mut Content, log: bool) {
+        let (lost, torn) = if log {
+            (FaultKind::LostLogWrite, FaultKind::TornLogWrite)
+        } else {
+            (FaultKind::LostPageWrite, FaultKind::TornPageWrite)
+        };
+        let mut pending = std::mem::take(&mut content.pending);
+        pending.extend(content.in_flight.take());
+        let mut durable = std::mem::take(&mut content.durable);
+        for (offset, bytes) in pending {
+            match self.keep_some(&mut durable, offset as usize, &bytes) {
+                0 => self.shared.counts.add(lost),
+                kept if kept < bytes.len() => self.shared.counts.add(torn),
+                _ => {}
+            }
+        }
+        content.now.clone_from(&durable);
+        content.durable = durable;
+        content.locked = false;
+        content.sticky_flips = 0;
+    }
+
+    /// Applies none, all, or a random subset of the sectors of one write. How many bytes arrived.
+    fn keep_some(&self, durable: &mut Vec<u8>, offset: usize, bytes: &[u8]) -> usize {
+        let mode = self.shared.random.below(3);
+        if mode == 0 {
+            return 0;
+        }
+        let (mut at, mut kept) = (0, 0);
         while at < bytes.len() {
             let len = (SECTOR_BYTES - (offset + at) % SECTOR_BYTES).min(bytes.len() - at);
-            if mode == 1 || self.random.below(2) == 0 {
+            if mode == 1 || self.shared.random.below(2) == 0 {
                 let end = offset + at + len;
                 if durable.len() < end {
                     durable.resize(end, 0);
                 }
                 durable[offset + at..end].copy_from_slice(&bytes[at..at + len]);
+                kept += len;
             }
             at += len;
         }
+        kept
     }
 
-    /// Flips one bit of the durable and visible content.
+    /// Flips bits of the durable and visible content.
     pub fn flip(&self, path: &Path, offset: u64, mask: u8) {
-        if let Some(content) = self.files.lock().get(path) {
+        if let Some(content) = self.names.lock().now.get(path) {
+            self.shared.counts.add(FaultKind::Rot);
             let content = &mut *content.lock();
             for bytes in [&mut content.now, &mut content.durable] {
                 if let Some(byte) = bytes.get_mut(offset as usize) {
@@ -126,56 +244,122 @@ impl SimDisk {
     }
 
     pub fn len_of(&self, path: &Path) -> Option<u64> {
-        self.files
-            .lock()
-            .get(path)
-            .map(|c| c.lock().now.len() as u64)
+        let names = self.names.lock();
+        names.now.get(path).map(|c| c.lock().now.len() as u64)
     }
 
-    fn used_bytes(&self) -> u64 {
-        self.files
-            .lock()
-            .values()
-            .map(|c| c.lock().now.len() as u64)
-            .sum()
+    pub fn used_bytes(&self) -> u64 {
+        self.shared.used_bytes.load(Ordering::Relaxed)
     }
+}
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "ldf")
 }
 
 impl Shared {
     /// Counts a write-side call and decides whether it fails.
-    fn admit(&self) -> io::Result<()> {
+    pub fn admit(&self, kind: FaultKind) -> io::Result<Rates> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        let io = self.ios.fetch_add(1, Ordering::Relaxed);
         let mut faults = self.faults.lock();
-        if self.stopped.load(Ordering::Relaxed) || faults.stop_at.is_some_and(|n| call >= n) {
+        let stop =
+            faults.stop_at.is_some_and(|n| call >= n) || faults.stop_io_at.is_some_and(|n| io >= n);
+        if stop {
             self.stopped.store(true, Ordering::Relaxed);
-            return Err(io::Error::other("the simulated machine has stopped"));
         }
-        if faults.fail_at == Some(call) {
-            faults.fail_at = None;
+        self.alive()?;
+        let planned = faults.fail_at == Some(call) || faults.fail_io_at == Some(io);
+        if planned {
+            (faults.fail_at, faults.fail_io_at) = (None, None);
+        }
+        let rates = faults.rates;
+        drop(faults);
+        let rate = match kind {
+            FaultKind::SyncError => rates.sync_error,
+            FaultKind::GrowError => rates.grow_error,
+            _ => rates.write_error,
+        };
+        self.dawdle(rates.slow);
+        if planned || self.happens(rate) {
+            self.counts.add(kind);
             return Err(io::Error::other("simulated I/O error"));
         }
-        Ok(())
+        Ok(rates)
     }
 
-    fn alive(&self) -> io::Result<()> {
+    /// As `admit`, for reads.
+    pub fn admit_read(&self) -> io::Result<Rates> {
+        let io = self.ios.fetch_add(1, Ordering::Relaxed);
+        let mut faults = self.faults.lock();
+        if faults.stop_io_at.is_some_and(|n| io >= n) {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        self.alive()?;
+        let planned = faults.fail_io_at == Some(io);
+        if planned {
+            faults.fail_io_at = None;
+        }
+        let rates = faults.rates;
+        drop(faults);
+        self.dawdle(rates.slow);
+        if planned || self.happens(rates.read_error) {
+            self.counts.add(FaultKind::ReadError);
+            return Err(io::Error::other("simulated I/O error"));
+        }
+        Ok(rates)
+    }
+
+    pub fn alive(&self) -> io::Result<()> {
         if self.stopped.load(Ordering::Relaxed) {
             return Err(io::Error::other("the simulated machine has stopped"));
         }
         Ok(())
+    }
+
+    /// Draws once, but only where something can happen, so that plans without rates draw nothing.
+    pub fn happens(&self, per_100_000: u32) -> bool {
+        per_100_000 > 0 && self.random.below(100_000) < u64::from(per_100_000)
+    }
+
+    fn dawdle(&self, rate: u32) {
+        if self.happens(rate) {
+            self.counts.add(FaultKind::SlowCall);
+            if let Some(clock) = &*self.clock.lock() {
+                clock.sleep(Duration::from_millis(1 + self.random.below(2000)));
+            }
+        }
+    }
+
+    /// Adds a call to the fingerprint.
+    pub fn note(&self, call: u64, content: &Content, offset: u64, len: u64) {
+        let mut hash = self.trace.load(Ordering::Relaxed);
+        for word in [call, content.id, offset, len] {
+            hash = (hash ^ word).wrapping_mul(0x0100_0000_01B3).rotate_left(17);
+        }
+        self.trace.store(hash, Ordering::Relaxed);
     }
 }
 
 impl Disk for SimDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         self.shared.alive()?;
-        let mut files = self.files.lock();
-        let content = match (files.get(path), mode) {
+        let mut names = self.names.lock();
+        let content = match (names.now.get(path), mode) {
             (Some(_), OpenMode::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
             (None, OpenMode::ReadOnly | OpenMode::ReadWrite) => {
                 return Err(io::ErrorKind::NotFound.into());
             }
             (Some(content), _) => content.clone(),
-            (None, OpenMode::CreateNew) => files.entry(path.to_path_buf()).or_default().clone(),
+            (None, OpenMode::CreateNew) => {
+                let content = Content {
+                    id: self.files.fetch_add(1, Ordering::Relaxed),
+                    ..Content::default()
+                };
+                let content = Arc::new(Mutex::new(content));
+                names.now.insert(path.to_path_buf(), content.clone());
+                content
+            }
         };
         let exclusive = mode != OpenMode::ReadOnly;
         if exclusive {
@@ -185,39 +369,35 @@ impl Disk for SimDisk {
             }
             inner.locked = true;
         }
-        let capacity = self.shared.faults.lock().capacity_bytes.map(|c| {
-            c.saturating_sub({
-                drop(files);
-                self.used_bytes()
-            })
-        });
         Ok(Arc::new(SimFile {
             content,
             shared: self.shared.clone(),
             exclusive,
-            room: capacity.map(AtomicU64::new),
         }))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.shared.alive()?;
-        self.files
-            .lock()
-            .remove(path)
-            .map(|_| ())
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        let gone = self.names.lock().now.remove(path);
+        let gone = gone.ok_or(io::ErrorKind::NotFound)?;
+        let bytes = gone.lock().now.len() as u64;
+        self.shared.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.shared.alive()?;
-        let mut files = self.files.lock();
-        let content = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
-        files.insert(to.to_path_buf(), content);
+        let mut names = self.names.lock();
+        let content = names.now.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        if let Some(replaced) = names.now.insert(to.to_path_buf(), content) {
+            let bytes = replaced.lock().now.len() as u64;
+            self.shared.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
         Ok(())
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        Ok(self.files.lock().contains_key(path))
+        Ok(self.names.lock().now.contains_key(path))
     }
 
     fn create_dir_all(&self, _path: &Path) -> io::Result<()> {
@@ -225,111 +405,20 @@ impl Disk for SimDisk {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        Ok(self
-            .files
-            .lock()
-            .keys()
-            .filter(|p| p.parent() == Some(dir))
-            .cloned()
-            .collect())
+        let names = self.names.lock();
+        let here = names.now.keys().filter(|p| p.parent() == Some(dir));
+        Ok(here.cloned().collect())
     }
 
-    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
-        self.shared.alive()
-    }
-}
-
-struct SimFile {
-    content: Arc<Mutex<Content>>,
-    shared: Arc<Shared>,
-    exclusive: bool,
-    /// Bytes the file may still grow by.
-    room: Option<AtomicU64>,
-}
-
-impl Drop for SimFile {
-    fn drop(&mut self) {
-        if self.exclusive {
-            self.content.lock().locked = false;
-        }
-    }
-}
-
-impl SimFile {
-    fn grow(&self, content: &Content, end: usize) -> io::Result<()> {
-        let by = end.saturating_sub(content.now.len()) as u64;
-        if let Some(room) = &self.room
-            && room
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |r| r.checked_sub(by))
-                .is_err()
-        {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        Ok(())
-    }
-}
-
-impl DiskFile for SimFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.shared.alive()?;
-        let content = self.content.lock();
-        let start = offset as usize;
-        let bytes = content
-            .now
-            .get(start..start + buf.len())
-            .ok_or(io::ErrorKind::UnexpectedEof)?;
-        buf.copy_from_slice(bytes);
+        let names = &mut *self.names.lock();
+        names.durable.retain(|p, _| p.parent() != Some(dir));
+        let here = names.now.iter().filter(|(p, _)| p.parent() == Some(dir));
+        names
+            .durable
+            .extend(here.map(|(p, c)| (p.clone(), c.clone())));
         Ok(())
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.shared.admit()?;
-        let mut content = self.content.lock();
-        let end = offset as usize + buf.len();
-        self.grow(&content, end)?;
-        if content.now.len() < end {
-            content.now.resize(end, 0);
-        }
-        content.now[offset as usize..end].copy_from_slice(buf);
-        content.pending.push((offset, buf.to_vec()));
-        Ok(())
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.shared.admit()?;
-        self.shared.syncs.fetch_add(1, Ordering::Relaxed);
-        let content = &mut *self.content.lock();
-        for (offset, bytes) in content.pending.drain(..) {
-            let end = offset as usize + bytes.len();
-            if content.durable.len() < end {
-                content.durable.resize(end, 0);
-            }
-            content.durable[offset as usize..end].copy_from_slice(&bytes);
-        }
-        let len = content.now.len();
-        content.durable.resize(len, 0);
-        Ok(())
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.shared.alive()?;
-        Ok(self.content.lock().now.len() as u64)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.shared.admit()?;
-        let mut content = self.content.lock();
-        self.grow(&content, len as usize)?;
-        content.now.resize(len as usize, 0);
-        Ok(())
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        if self.len()? < len {
-            self.set_len(len)
-        } else {
-            Ok(())
-        }
     }
 }
 
@@ -337,19 +426,28 @@ impl DiskFile for SimFile {
 mod tests {
     use super::*;
 
+    fn create(disk: &SimDisk, path: &str) -> Arc<dyn DiskFile> {
+        let path = Path::new(path);
+        let file = disk.open(path, OpenMode::CreateNew).expect("creates");
+        disk.sync_dir(path.parent().expect("in a directory"))
+            .expect("syncs the directory");
+        file
+    }
+
     #[test]
     fn synced_bytes_survive_and_unsynced_ones_may_not() {
         let (mut lost, mut kept) = (0, 0);
         for seed in 0..64 {
             let disk = SimDisk::new(seed);
-            let path = Path::new("/f");
-            let file = disk.open(path, OpenMode::CreateNew).expect("creates");
+            let file = create(&disk, "/f");
             file.write_at(&[1; 1024], 0).expect("writes");
             file.sync_data().expect("syncs");
             file.write_at(&[2; 1024], 1024).expect("writes");
             drop(file);
             disk.crash();
-            let file = disk.open(path, OpenMode::ReadWrite).expect("opens");
+            let file = disk
+                .open(Path::new("/f"), OpenMode::ReadWrite)
+                .expect("opens");
             let mut first = [0; 1024];
             file.read_at(&mut first, 0).expect("reads");
             assert_eq!(first, [1; 1024]);
@@ -360,5 +458,63 @@ mod tests {
             }
         }
         assert!(lost > 0 && kept > 0, "lost {lost}, kept {kept}");
+    }
+
+    #[test]
+    fn a_name_survives_for_certain_only_when_its_directory_was_synced() {
+        let (mut lost, mut kept) = (0, 0);
+        for seed in 0..32 {
+            let disk = SimDisk::new(seed);
+            drop(create(&disk, "/d/synced"));
+            let loose = disk.open(Path::new("/d/loose"), OpenMode::CreateNew);
+            drop(loose.expect("creates"));
+            disk.crash();
+            assert!(disk.exists(Path::new("/d/synced")).expect("looks"));
+            match disk.exists(Path::new("/d/loose")).expect("looks") {
+                true => kept += 1,
+                false => lost += 1,
+            }
+        }
+        assert!(lost > 0 && kept > 0, "lost {lost}, kept {kept}");
+    }
+
+    #[test]
+    fn rates_inject_faults_and_count_them() {
+        let disk = SimDisk::new(9);
+        let file = create(&disk, "/f.mdf");
+        file.write_at(&[3; 65536], 0).expect("writes");
+        disk.set_faults(Faults {
+            rates: Rates {
+                read_error: 10_000,
+                flipped_read: 10_000,
+                misdirected_read: 10_000,
+                ..Rates::default()
+            },
+            ..Faults::default()
+        });
+        let mut buf = [0; 4096];
+        let errors = (0..1000)
+            .filter(|i| file.read_at(&mut buf, (i % 16) * 4096).is_err())
+            .count() as u64;
+        let counts = disk.fault_counts();
+        assert_eq!(counts.get(FaultKind::ReadError), errors);
+        assert!(errors > 0 && counts.get(FaultKind::FlippedRead) > 0);
+        assert!(counts.get(FaultKind::MisdirectedRead) > 0);
+    }
+
+    #[test]
+    fn a_full_disk_refuses_growth_and_recovers_with_room() {
+        let disk = SimDisk::new(1);
+        let file = create(&disk, "/f");
+        let full = |bytes| Faults {
+            capacity_bytes: Some(bytes),
+            ..Faults::default()
+        };
+        disk.set_faults(full(8192));
+        file.write_at(&[0; 8192], 0).expect("fits");
+        let refused = file.write_at(&[0; 1], 8192).expect_err("is full");
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+        disk.set_faults(full(16384));
+        file.write_at(&[0; 1], 8192).expect("fits");
     }
 }

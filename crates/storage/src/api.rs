@@ -1,7 +1,10 @@
 //! Plain types of the public interface.
 
+use crate::log::{CommitPoint, DelayedBound};
+use crate::meter::IoStats;
 use daruma_base::{Lsn, PageId, TxnId};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Largest key of a B+tree entry in bytes. A page must hold at least two entries of largest size.
 pub const KEY_BYTES_MAX: usize = 1_700;
@@ -279,10 +282,18 @@ pub enum Durability {
     Delayed,
 }
 
-/// A point in a transaction to roll back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A point in a transaction to roll back to. While it lives, the log it needs is kept.
+#[derive(Clone)]
 pub struct Savepoint {
+    pub(crate) id: TxnId,
     pub(crate) lsn: Lsn,
+    pub(crate) _hold: Option<std::sync::Arc<crate::txn::SavepointHold>>,
+}
+
+impl std::fmt::Debug for Savepoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Savepoint({})", self.lsn)
+    }
 }
 
 /// Growth of a file.
@@ -313,6 +324,7 @@ pub struct FileInfo {
     pub size_pages: u64,
     /// Pages in use (data files) or bytes of live log divided by page size (log file).
     pub used_pages: u64,
+    pub io: IoStats,
 }
 
 /// Settings kept in the boot page because recovery needs them before any catalog can be read.
@@ -325,6 +337,24 @@ pub struct Settings {
     pub recovery_model: RecoveryModel,
     pub target_recovery_seconds: u32,
     pub read_only: bool,
+    /// Bound on what a crash may cost when commits are delayed: age of a commit, and log not yet on disk.
+    pub delayed_milliseconds: u32,
+    pub delayed_kilobytes: u32,
+    /// Filegroup of the persistent version store.
+    pub version_store_filegroup: u16,
+    /// Limit of the version store, memory and pages together; 0 for none.
+    pub version_store_megabytes: u32,
+    /// What the catalog views show; the engine locks the same way with and without.
+    pub optimized_locking: bool,
+}
+
+impl Settings {
+    pub(crate) fn delayed_bound(&self) -> DelayedBound {
+        DelayedBound {
+            age: Duration::from_millis(u64::from(self.delayed_milliseconds)),
+            bytes: u64::from(self.delayed_kilobytes) << 10,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -337,6 +367,11 @@ impl Default for Settings {
             recovery_model: RecoveryModel::Simple,
             target_recovery_seconds: 60,
             read_only: false,
+            delayed_milliseconds: 10,
+            delayed_kilobytes: 1_024,
+            version_store_filegroup: 1,
+            version_store_megabytes: 0,
+            optimized_locking: false,
         }
     }
 }
@@ -358,6 +393,8 @@ pub enum RecoveryModel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseState {
     Online,
+    /// Between the backups of a restore.
+    Restoring,
     Recovering,
     /// Recovery failed or the log failed: see the error log.
     Suspect,
@@ -375,8 +412,13 @@ pub struct RecoveryReport {
     pub system_undo_ms: u64,
     pub log_bytes: u64,
     pub torn_pages_restored: u64,
+    /// Transactions rolled back by a mark, to be reverted in the background.
+    pub to_revert: u64,
+    pub is_accelerated: bool,
     /// False when the database was shut down cleanly and nothing had to be done.
     pub needed: bool,
+    /// Newest commit that is there again; zeros when the log shows none.
+    pub last_commit: CommitPoint,
 }
 
 /// Log figures for `dm_db_log_stats`, `SQLPERF(LOGSPACE)` and friends.
@@ -390,7 +432,43 @@ pub struct LogStats {
     pub checkpoint_lsn: Lsn,
     pub flushes: u64,
     pub flushed_bytes: u64,
+    /// Time of writing and syncing log.
+    pub flush_write_ns: u64,
+    /// Commits that waited for the disk, and how long in all.
+    pub commit_waits: u64,
+    pub commit_wait_ns: u64,
+    pub growths: u64,
+    pub truncations: u64,
     pub reuse_wait: &'static str,
+}
+
+/// An aborted transaction whose changes are not all reverted yet: a row of `sys.dm_tran_aborted_transactions`.
+#[derive(Clone, Debug)]
+pub struct AbortedInfo {
+    pub id: TxnId,
+    pub first_lsn: Lsn,
+    pub abort_lsn: Lsn,
+    /// When it first wrote; 0 when a restart found it.
+    pub begun_utc_100ns: i64,
+    /// Trees with something left to revert, as far as known.
+    pub trees: Vec<TreeId>,
+    pub reverted_rows: u64,
+}
+
+/// Figures of the version store: `sys.dm_tran_persistent_version_store_stats` and friends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VersionStats {
+    pub memory_bytes: u64,
+    pub pages: u64,
+    pub chunks: u64,
+    pub filegroup: u16,
+    pub aborted: u64,
+    pub oldest_active: Option<TxnId>,
+    pub oldest_aborted: Option<TxnId>,
+    pub snapshots: u64,
+    pub oldest_snapshot: Option<u64>,
+    pub rows_reverted: u64,
+    pub pages_reverted: u64,
 }
 
 /// Counters of one thread of execution, read before and after a statement for `SET STATISTICS IO`.

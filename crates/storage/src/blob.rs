@@ -17,9 +17,9 @@ use crate::log::record::{self, Kind, PartsWriter, Space};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use crate::tree::{clear_bits, free_last_page};
 use crate::txn::Txn;
-use daruma_base::{Lsn, PageId, TxnId};
+use daruma_base::{Lsn, PageId, TxnId, reached};
 
-const DATA_BYTES: usize = PAGE_BYTES - HEADER_BYTES - 2;
+pub const DATA_BYTES: usize = PAGE_BYTES - HEADER_BYTES - 2;
 const INDEX_ENTRIES: usize = (PAGE_BYTES - HEADER_BYTES - 2) / 6;
 /// Data pages logged in one record together with the index page.
 const PAGES_PER_RECORD: usize = 5;
@@ -50,6 +50,7 @@ fn create_first(db: &Database, txn: &Txn, filegroup: u16) -> Result<PageId> {
     let mut content = Page::zeroed();
     content.format(id, PageType::Blob, 0, id);
     let mut body = Vec::new();
+    state.own(Space::Blob(id));
     state.start_record(&mut body, Kind::Owned);
     Space::Blob(id).write(&mut body);
     space.write_parts(&mut body);
@@ -74,6 +75,7 @@ fn system_record() -> Vec<u8> {
 
 /// Adds an index page behind `index`.
 fn chain_index(db: &Database, filegroup: u16, index: PageId) -> Result<PageId> {
+    reached!("blob.index.chained");
     let mut last = db.pool().write(db.store(), index)?;
     let mut space = db.choose_in_filegroup(filegroup, 1)?;
     let id = space.pages[0];
@@ -129,7 +131,7 @@ fn list(index: &mut Page, id: PageId) {
     put_u16(b, 0, count as u16 + 1);
 }
 
-fn listed(index: &Page) -> Vec<PageId> {
+pub fn listed(index: &Page) -> Vec<PageId> {
     let b = &index.bytes()[HEADER_BYTES..];
     let count = usize::from(get_u16(b, 0)).min(INDEX_ENTRIES);
     (0..count)
@@ -220,7 +222,7 @@ pub fn free(db: &Database, first: PageId) -> Result<()> {
         record::finish(&mut body);
         let mut latched: Vec<&mut PageWrite<'_>> = maps.iter_mut().collect();
         latched.push(&mut head);
-        db.apply_system(&body, &mut latched, AppendKind::System)?;
-        pages.iter().for_each(|p| db.allocator().freed(*p));
+        let lsn = db.apply_system(&body, &mut latched, AppendKind::System)?;
+        pages.iter().for_each(|p| db.allocator().freed(*p, lsn));
     }
 }

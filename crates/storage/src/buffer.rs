@@ -9,6 +9,7 @@
 //! 2. `rec_lsn` is 0 when the frame equals the disk; `flushing_lsn` is set while its write is under way. The redo
 //!    start of a checkpoint is below both.
 //! 3. A frame is reused only when unpinned, clean and not being flushed.
+//! 4. A page whose versions would not survive a crash stays dirty (`VersionStore::holds_back`) until they are on pages.
 //!
 //! Latches: tree pages from the root down, left before right; the allocation page last. A shard lock is held only for
 //! table look-ups, and no latch is waited for under it.
@@ -16,8 +17,11 @@
 use crate::datafile::{DOUBLE_WRITE_PAGES, FileSet};
 use crate::error::{Result, StorageError};
 use crate::log::Log;
+use crate::log::record::PageAction;
 use crate::page::Page;
-use daruma_base::{Clock, Lsn, PageId, WaitKind, WaitRegistry};
+use crate::planted::{Bug, planted};
+use crate::version::{Chunk, VersionStore};
+use daruma_base::{Clock, Lsn, PageId, WaitKind, WaitRegistry, reached};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -37,6 +41,8 @@ pub struct Store {
     pub id: u32,
     pub files: FileSet,
     pub log: Log,
+    /// Decides which pages may be written.
+    pub versions: VersionStore,
     /// One flush at a time, so that an older copy of a page never overwrites a newer one.
     flush: Mutex<()>,
 }
@@ -47,6 +53,7 @@ impl Store {
             id,
             files,
             log,
+            versions: VersionStore::default(),
             flush: Mutex::new(()),
         }
     }
@@ -93,6 +100,8 @@ struct Frame {
     referenced: AtomicBool,
     rec_lsn: AtomicU64,
     flushing_lsn: AtomicU64,
+    /// Chunks of versions of entries that a split moved away: once the page is written, redo can no longer rebuild them.
+    waits_for: Mutex<Vec<u32>>,
 }
 
 impl Frame {
@@ -107,6 +116,7 @@ impl Frame {
             referenced: AtomicBool::new(true),
             rec_lsn: AtomicU64::new(0),
             flushing_lsn: AtomicU64::new(0),
+            waits_for: Mutex::default(),
         }
     }
 
@@ -115,6 +125,23 @@ impl Frame {
             store: self.store.load(Ordering::Acquire),
             page: self.page.load(Ordering::Acquire),
         }
+    }
+
+    /// Must the page wait for versions: of its own entries, or of entries that were moved away?
+    fn is_held_back(
+        &self,
+        page: &Page,
+        versions: &VersionStore,
+        mut wanted: Option<&mut Vec<Arc<Chunk>>>,
+    ) -> bool {
+        let mut waits_for = self.waits_for.lock();
+        waits_for.retain(|id| versions.unplaced(*id).is_some());
+        if let Some(wanted) = &mut wanted {
+            wanted.extend(waits_for.iter().filter_map(|id| versions.unplaced(*id)));
+        }
+        let moved = !waits_for.is_empty();
+        drop(waits_for);
+        versions.holds_back(page, wanted) || moved
     }
 
     fn is_clean(&self) -> bool {
@@ -167,6 +194,21 @@ impl PageWrite<'_> {
     /// Where the page lives, also before its content says so.
     pub fn location(&self) -> PageId {
         PageId::from_u64(self.pin.0.page.load(Ordering::Acquire))
+    }
+
+    /// Must be called before a part of a system record is applied: entries that it takes away from the page may have
+    /// versions that redo could rebuild from this page only.
+    pub fn keep_back(&self, versions: &VersionStore, action: &PageAction<'_>) {
+        let from = match action {
+            PageAction::Truncate { count, .. } => *count,
+            PageAction::Image(_) => 0,
+            _ => return,
+        };
+        let mut chunks = Vec::new();
+        versions.guarding(&self.guard, from, &mut chunks);
+        if !chunks.is_empty() {
+            self.pin.0.waits_for.lock().extend(chunks);
+        }
     }
 
     /// Must be called before the log record of a change is appended: redo of this page begins here or later.
@@ -241,6 +283,7 @@ impl Pool {
                     frame.valid.store(false, Ordering::Release);
                     frame.rec_lsn.store(0, Ordering::Release);
                     frame.flushing_lsn.store(0, Ordering::Release);
+                    frame.waits_for.lock().clear();
                 }
             }
         }
@@ -364,6 +407,50 @@ impl Pool {
         true
     }
 
+    /// Forgets what is in memory of a page that is about to be written past the pool. Waits for a flush of it.
+    pub fn discard(&self, store: &Store, id: PageId) {
+        while let Some(pin) = self.lookup(store, id) {
+            let guard = pin.0.latch.write();
+            if !is_current(pin.0, store, id) {
+                continue;
+            }
+            if pin.0.flushing_lsn.load(Ordering::Acquire) != 0 {
+                drop(guard);
+                self.clock.sleep(FLUSH_LATCH_WAIT);
+                continue;
+            }
+            pin.0.rec_lsn.store(0, Ordering::Release);
+            pin.0.waits_for.lock().clear();
+            pin.0.valid.store(false, Ordering::Release);
+            self.withdraw(pin.0);
+            return;
+        }
+    }
+
+    /// Is every frame in use, so that eviction has begun?
+    pub fn is_full(&self) -> bool {
+        self.allocated.load(Ordering::Relaxed) >= self.frames.len()
+    }
+
+    pub fn frame_count(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Chunks of versions that keep pages from being written which [`Pool::flush`] with these arguments would take.
+    pub fn held_back(&self, store: &Store, before: Lsn, limit: usize) -> Vec<Arc<Chunk>> {
+        let mut wanted = Vec::new();
+        for (_, page, frame) in self.dirty(store, before, limit) {
+            frame.pins.fetch_add(1, Ordering::AcqRel);
+            let pin = Pin(frame);
+            if let Some(guard) = pin.0.latch.try_read_for(FLUSH_LATCH_WAIT)
+                && is_current(frame, store, PageId::from_u64(page))
+            {
+                frame.is_held_back(&guard, &store.versions, Some(&mut wanted));
+            }
+        }
+        wanted
+    }
+
     fn withdraw(&self, frame: &Frame) {
         let key = frame.key();
         self.shards[key.shard()].lock().remove(&key);
@@ -423,6 +510,7 @@ impl Pool {
     /// No clean frame was found: write some dirty pages of every store. The caller may hold latches, so this waits
     /// for no latch and for no other flush.
     fn relieve(&self) -> Result<()> {
+        reached!("pool.relieved");
         let stores: Vec<Arc<Store>> = self.stores.read().values().cloned().collect();
         let mut written = 0;
         for store in stores {
@@ -461,6 +549,15 @@ impl Pool {
     }
 
     fn flush_locked(&self, store: &Store, before: Lsn, limit: usize) -> Result<usize> {
+        let mut written = 0;
+        for chunk in self.dirty(store, before, limit).chunks(DOUBLE_WRITE_PAGES) {
+            written += self.flush_chunk(store, chunk)?;
+        }
+        Ok(written)
+    }
+
+    /// The `limit` oldest dirty frames changed before `before`, in order of their pages: redo start, page, frame.
+    fn dirty(&self, store: &Store, before: Lsn, limit: usize) -> Vec<(u64, u64, &Frame)> {
         let mut dirty: Vec<(u64, u64, &Frame)> = self
             .live_frames()
             .filter(|f| f.store.load(Ordering::Acquire) == store.id)
@@ -478,11 +575,7 @@ impl Pool {
             dirty.truncate(limit);
         }
         dirty.sort_unstable_by_key(|d| d.1);
-        let mut written = 0;
-        for chunk in dirty.chunks(DOUBLE_WRITE_PAGES) {
-            written += self.flush_chunk(store, chunk)?;
-        }
-        Ok(written)
+        dirty
     }
 
     fn flush_chunk(&self, store: &Store, chunk: &[(u64, u64, &Frame)]) -> Result<usize> {
@@ -506,6 +599,15 @@ impl Pool {
             {
                 continue;
             }
+            if guard.id().is_none() {
+                // A new page whose first record could not be logged: it never got content.
+                reached!("flush.page.never_written");
+                frame.rec_lsn.store(0, Ordering::Release);
+                continue;
+            }
+            if frame.is_held_back(&guard, &store.versions, None) {
+                continue;
+            }
             frame.flushing_lsn.store(rec, Ordering::Release);
             frame.rec_lsn.store(0, Ordering::Release);
             let mut copy = guard.clone();
@@ -515,9 +617,18 @@ impl Pool {
             pages.push(copy);
             pins.push(pin);
         }
+        if pages.is_empty() {
+            return Ok(0);
+        }
+        // The records that gave the versions their pages come before the pages that depend on them.
+        high = high.max(Lsn(store.versions.placed_lsn.load(Ordering::Acquire)));
         let result = store
             .log
-            .harden(high)
+            .harden(if planted(Bug::PageBeforeLog) {
+                Lsn::NONE
+            } else {
+                high
+            })
             .and_then(|()| store.files.write(&pages));
         if let Err(error) = &result {
             store.log.fence(&error.to_string());

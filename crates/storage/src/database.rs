@@ -7,18 +7,18 @@ use crate::datafile::{Boot, CATALOG_ROOT, FileSet};
 use crate::engine::Engine;
 use crate::error::{Result, StorageError};
 use crate::lock::{LockKey, LockManager, Owner};
-use crate::log::record::{
-    self, ACTIVE_TXN_BYTES, ActiveTxn, CHECKPOINT_PART_BYTES, Checkpoint, Kind, PartsWriter, Space,
-};
-use crate::log::{AppendKind, Log, VlfInfo};
+use crate::log::record::{self, CHECKPOINT_PART_BYTES, Checkpoint, Fact, Kind, PartsWriter, Space};
+use crate::log::{AppendKind, CommitPoint, DelayedStats, Log, Need, VlfInfo};
 use crate::page::{Page, PageType};
-use crate::recovery::{self, Recovered};
+use crate::planted::{Bug, planted};
+use crate::recovery::{self, Loser, Recovered};
+use crate::revert::{Aborted, AbortedMap};
 use crate::status::TxnTable;
 use crate::tree::Tree;
-use crate::txn::{Progress, Txn};
+use crate::txn::{Progress, Txn, TxnState};
 use crate::undo;
-use crate::version::VersionStore;
-use daruma_base::{DatabaseId, Env, Lsn, PageId, TxnId};
+use crate::version::{Chunk, Content, VersionStore};
+use daruma_base::{Clock, DatabaseId, Env, Lsn, PageId, TxnId, reached};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -28,13 +28,13 @@ use std::time::Duration;
 
 /// Dead leaves remembered for cleaning; beyond that, splits and scans find them later.
 const DEAD_LEAVES_MAX: usize = 100_000;
-/// Redo is kept below this many bytes of log by writing old dirty pages.
+/// Redo is kept below this many bytes of log by writing old dirty pages, or less when TARGET_RECOVERY_TIME asks for it.
 const REDO_BYTES_TARGET: u64 = 64 << 20;
+/// Log that recovery repeats in a second at the very least.
+const REDO_BYTES_PER_SECOND: u64 = 16 << 20;
 /// A checkpoint record follows at the latest after so much log.
 const CHECKPOINT_LOG_BYTES: u64 = 16 << 20;
 const FLUSH_PAGES_PER_STEP: usize = 1024;
-/// A delayed commit is hard after this time at the latest.
-const DELAYED_FLUSH: Duration = Duration::from_millis(10);
 
 /// One database: its files, log and trees.
 pub struct Database {
@@ -47,15 +47,23 @@ pub struct Database {
     durable: bool,
     allocator: Allocator,
     txns: TxnTable,
-    versions: VersionStore,
     trees: RwLock<HashMap<TreeId, Arc<Tree>>>,
     active: Mutex<HashMap<TxnId, Arc<Progress>>>,
+    aborted: AbortedMap,
     /// Space to free once everyone sees the transaction.
     pending: Mutex<Vec<(TxnId, Space)>>,
+    /// Freeing trees excludes reverting, which may be in the middle of one.
+    reclaim: RwLock<()>,
     dead: Mutex<VecDeque<(TreeId, Vec<u8>)>>,
     checkpointing: Mutex<CheckpointState>,
+    engine_needs: EngineNeeds,
+    /// Held by who makes room in a log that is nearly full.
+    relief: Mutex<()>,
     closed: AtomicBool,
-    last_flush_ns: AtomicU64,
+    undo_at_once_bytes: AtomicU64,
+    /// Transactions that ended here, and those of them that had written.
+    transactions: AtomicU64,
+    write_transactions: AtomicU64,
 }
 
 #[derive(Default)]
@@ -64,6 +72,9 @@ struct CheckpointState {
     end: Lsn,
 }
 
+/// What recovery and rollback needed of the log when it was last cut.
+type EngineNeeds = Mutex<Vec<Need>>;
+
 impl Database {
     fn assemble(
         engine: &Arc<Engine>,
@@ -71,8 +82,13 @@ impl Database {
         name: &str,
         store: Arc<Store>,
         log_spec: FileSpec,
-        next_txn: u64,
+        txns: TxnTable,
     ) -> Arc<Database> {
+        let settings = store.files.boot().settings;
+        store.log.set_delayed_bound(settings.delayed_bound());
+        store
+            .versions
+            .set_megabytes_max(settings.version_store_megabytes);
         Arc::new_cyclic(|me| Database {
             me: me.clone(),
             id,
@@ -82,15 +98,20 @@ impl Database {
             log_spec: Mutex::new(log_spec),
             durable: !is_temporary(id),
             allocator: Allocator::default(),
-            txns: TxnTable::new(next_txn),
-            versions: VersionStore::default(),
+            txns,
             trees: RwLock::default(),
             active: Mutex::default(),
+            aborted: AbortedMap::default(),
+            reclaim: RwLock::default(),
             pending: Mutex::default(),
             dead: Mutex::default(),
             checkpointing: Mutex::default(),
+            engine_needs: Mutex::default(),
+            relief: Mutex::default(),
             closed: AtomicBool::new(false),
-            last_flush_ns: AtomicU64::new(0),
+            undo_at_once_bytes: AtomicU64::new(crate::txn::UNDO_AT_ONCE_BYTES),
+            transactions: AtomicU64::new(0),
+            write_transactions: AtomicU64::new(0),
         })
     }
 
@@ -124,12 +145,15 @@ impl Database {
             clean: false,
             settings,
             collation_version: 0,
+            log_backup: Lsn::NONE,
+            last_commit: CommitPoint::default(),
         };
-        let log = Log::create(&log_spec, boot.guid, durable, env, engine.waits_arc())?;
+        let log = Log::create(&log_spec, boot.guid, durable, env, engine.log_shared())?;
         let files = FileSet::create(&data, boot, durable, env)?;
         let store = Arc::new(Store::new(engine.next_store_id(), files, log));
         engine.pool().add_store(&store);
-        let db = Database::assemble(engine, id, name, store, log_spec, 1);
+        let txns = TxnTable::new(1, &[]);
+        let db = Database::assemble(engine, id, name, store, log_spec, txns);
         db.format_catalog_root()?;
         db.checkpoint()?;
         Ok(db)
@@ -159,7 +183,7 @@ impl Database {
         let start = clock.monotonic();
         let files = FileSet::open(&data, env)?;
         let torn = files.restore_torn()?;
-        let log = Log::open(&log_spec, files.guid(), env, engine.waits_arc())?;
+        let log = Log::open(&log_spec, files.guid(), env, engine.log_shared())?;
         let store = Arc::new(Store::new(engine.next_store_id(), files, log));
         engine.pool().add_store(&store);
         let result = Database::recover(engine, id, name, &store, log_spec, start);
@@ -186,49 +210,98 @@ impl Database {
     ) -> Result<(Arc<Database>, RecoveryReport)> {
         let clock = &engine.env().clock;
         let ms = |from: Duration, to: Duration| to.saturating_sub(from).as_millis() as u64;
+        let mut recovered = recovery::analyse(store)?;
         let analysis_end = clock.monotonic();
-        let Recovered {
-            losers,
-            pending,
-            next_txn,
-            end,
-            rolled_forward,
-            log_bytes,
-        } = recovery::redo(engine.pool(), store)?;
+        recovery::redo(engine.pool(), store, &mut recovered)?;
         let redo_end = clock.monotonic();
-        let keep = losers
+        let boot = store.files.boot();
+        let classic = |l: &&Loser| !l.is_accelerated;
+        let keep = recovered
+            .losers
             .iter()
+            .filter(classic)
             .map(|l| l.first)
-            .min()
-            .unwrap_or(end)
-            .min(store.files.boot().redo_start);
-        store.log.resume(end, keep)?;
-        let db = Database::assemble(engine, id, name, store.clone(), log_spec, next_txn);
-        db.pending
-            .lock()
-            .extend(pending.into_iter().map(|s| (TxnId::NONE, s)));
-        let rolled_back = losers.len() as u64;
-        let clean = store.files.boot().clean;
-        // Newest first, as one backward pass over the log would meet them.
-        for loser in losers.iter().rev() {
-            let mut state = crate::txn::TxnState::loser(loser.id, loser.last);
-            undo::roll_back(&db, &mut state, Lsn::NONE)?;
-        }
-        let undo_end = clock.monotonic();
-        store.files.write_boot(|b| b.clean = false)?;
-        db.checkpoint()?;
-        let report = RecoveryReport {
-            rolled_forward,
-            rolled_back,
+            .min();
+        let keep = keep.unwrap_or(recovered.end).min(boot.redo_start);
+        let keep = match boot.log_backup {
+            Lsn::NONE => keep,
+            chain => keep.min(chain),
+        };
+        store.log.resume(recovered.end, keep)?;
+        store.log.set_last_commit(recovered.last_commit);
+        let marked: Vec<TxnId> = recovered
+            .losers
+            .iter()
+            .filter(|l| l.is_accelerated)
+            .map(|l| l.id)
+            .collect();
+        let txns = TxnTable::new(recovered.next_txn, &marked);
+        let db = Database::assemble(engine, id, name, store.clone(), log_spec, txns);
+        let mut report = RecoveryReport {
+            rolled_forward: recovered.rolled_forward,
+            rolled_back: recovered.losers.len() as u64,
             analysis_ms: ms(start, analysis_end),
             redo_ms: ms(analysis_end, redo_end),
-            undo_ms: ms(redo_end, undo_end),
-            system_undo_ms: 0,
-            log_bytes,
-            torn_pages_restored: 0,
-            needed: !clean,
+            log_bytes: recovered.log_bytes,
+            to_revert: marked.len() as u64,
+            is_accelerated: boot.settings.accelerated_recovery,
+            needed: !boot.clean,
+            last_commit: recovered.last_commit,
+            ..RecoveryReport::default()
         };
+        db.take_over(recovered)?;
+        report.undo_ms = ms(redo_end, clock.monotonic());
+        store.files.write_boot(|b| b.clean = false)?;
+        db.checkpoint()?;
         Ok((db, report))
+    }
+
+    /// Undo: accelerated losers are marked, classic ones rolled back from the log, newest first, as one backward pass
+    /// would meet them.
+    fn take_over(self: &Arc<Self>, recovered: Recovered) -> Result<()> {
+        self.allocator.resume(recovered.end);
+        let pending = recovered.pending.into_iter().map(|s| (TxnId::NONE, s));
+        self.pending.lock().extend(pending);
+        self.take_over_chunks(&recovered.chunks);
+        for loser in recovered.losers.into_iter().rev() {
+            if planted(Bug::ForgetLoser) {
+                break;
+            }
+            reached!("recovery.loser");
+            if loser.is_accelerated {
+                let progress = Progress::new(loser.id, loser.first, true);
+                progress.last.store(loser.last.0, Ordering::Release);
+                *progress.owned.lock() = loser.owned;
+                *progress.work.lock() = loser.work;
+                self.add_aborted(Arc::new(progress), loser.chunks);
+            } else {
+                let mut state = TxnState::loser(loser.id, loser.last);
+                undo::roll_back(self, &mut state, Lsn::NONE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Chunks of transactions that need no versions any more give their pages back.
+    fn take_over_chunks(&self, chunks: &[recovery::PlacedChunk]) {
+        for chunk in chunks {
+            if self.versions().chunk(chunk.id).is_some() {
+                continue;
+            }
+            self.versions().add_pages(chunk.pages.len() as i64);
+            self.versions().skip_number(chunk.id);
+            let content = Content {
+                bytes: Vec::new(),
+                is_sealed: true,
+                pages: chunk.pages.clone(),
+            };
+            self.versions().dropped.lock().push(Arc::new(Chunk {
+                id: chunk.id,
+                txn: chunk.txn,
+                guards_pages: AtomicBool::new(false),
+                content: RwLock::new(content),
+            }));
+        }
     }
 
     // --- what the other rooms of storage reach ------------------------------------------------------------------
@@ -249,13 +322,47 @@ impl Database {
         &self.txns
     }
     pub(crate) fn versions(&self) -> &VersionStore {
-        &self.versions
+        &self.store.versions
+    }
+    pub(crate) fn aborted(&self) -> &AbortedMap {
+        &self.aborted
+    }
+    /// While the guard lives, no checkpoint is written.
+    pub(crate) fn no_checkpoint(&self) -> impl Drop + '_ {
+        self.checkpointing.lock()
+    }
+    /// While the guard lives, no tree is freed.
+    pub(crate) fn no_reclaim(&self) -> impl Drop + '_ {
+        self.reclaim.read()
     }
     pub(crate) fn allocator(&self) -> &Allocator {
         &self.allocator
     }
-    pub(crate) fn is_durable(&self) -> bool {
-        self.durable
+    pub(crate) fn count_transaction(&self, wrote: bool) {
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+        self.write_transactions
+            .fetch_add(u64::from(wrote), Ordering::Relaxed);
+    }
+    /// Transactions that have ended since the database was opened, and those of them that had written.
+    pub fn transaction_counts(&self) -> (u64, u64) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (count(&self.transactions), count(&self.write_transactions))
+    }
+    pub(crate) fn relief(&self) -> &Mutex<()> {
+        &self.relief
+    }
+    /// End of the log when the last checkpoint was over.
+    pub(crate) fn checkpoint_end(&self) -> Lsn {
+        self.checkpointing.lock().end
+    }
+    pub(crate) fn remember_needs(&self, needs: &[Need]) {
+        *self.engine_needs.lock() = needs.to_vec();
+    }
+    pub(crate) fn remembered_needs(&self) -> Vec<Need> {
+        self.engine_needs.lock().clone()
+    }
+    pub(crate) fn undo_at_once_bytes(&self) -> u64 {
+        self.undo_at_once_bytes.load(Ordering::Relaxed)
     }
     pub(crate) fn log_path(&self) -> PathBuf {
         self.log_spec.lock().path.clone()
@@ -274,6 +381,10 @@ impl Database {
             .choose(self.pool(), &self.store, filegroup, count)
     }
 
+    pub(crate) fn is_online(&self) -> bool {
+        !self.store.log.is_fenced() && !self.closed.load(Ordering::Acquire)
+    }
+
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.store.log.is_fenced() {
             return Err(StorageError::Fenced {
@@ -289,16 +400,66 @@ impl Database {
         Ok(())
     }
 
-    pub(crate) fn enter(&self, id: TxnId) -> Arc<Progress> {
+    pub(crate) fn enter(&self, id: TxnId, owner: u64) -> Arc<Progress> {
         let first = self.store.log.block_start();
+        let accelerated = self.durable && self.settings().accelerated_recovery;
         let progress = Arc::new(Progress {
-            id,
-            first,
-            last: AtomicU64::new(0),
-            defers: Mutex::default(),
+            owner,
+            begun_utc_100ns: self.env().clock.utc_100ns(),
+            ..Progress::new(id, first, accelerated)
         });
         self.active.lock().insert(id, progress.clone());
         progress
+    }
+
+    /// The transaction is rolled back by a mark: from here on what it wrote counts for nothing.
+    pub(crate) fn add_aborted(&self, progress: Arc<Progress>, chunks: Vec<u32>) {
+        let id = progress.id;
+        for (tree, work) in &progress.work.lock().trees {
+            if work.live != 0
+                && let Ok(tree) = self.tree(*tree)
+            {
+                tree.add_count(-work.live);
+            }
+        }
+        let aborted = Arc::new(Aborted::new(progress, self.store.log.end(), chunks));
+        // A checkpoint finds it here or among the active ones: it holds both latches while it looks.
+        let mut active = self.active.lock();
+        // Before the reverter can find it: to him, what is not aborted is done.
+        self.txns.reverting(id);
+        self.aborted.map.lock().insert(id, aborted);
+        active.remove(&id);
+    }
+
+    /// Is the log from `first` on still there? A hold that was set before the call keeps it so.
+    pub(crate) fn log_is_kept(&self, first: Lsn) -> bool {
+        let _no_truncation = self.active.lock();
+        self.store.log.min_lsn() <= first
+    }
+
+    /// Keeps versions from taking too much memory, and pages from waiting for versions when frames are scarce. The
+    /// caller holds no latch.
+    pub(crate) fn bound_versions(&self, state: &mut TxnState) -> Result<()> {
+        let segment = &mut state.versions;
+        let frames = self.pool().frame_count();
+        let is_scarce = self.pool().is_full()
+            && segment.is_accelerated
+            && (!segment.unplaced.is_empty() || segment.unplaced_versions > frames / 16);
+        let memory_max = (frames * crate::page::PAGE_BYTES / 4) as u64;
+        let is_large = self.versions().memory_bytes() > memory_max && !segment.unplaced.is_empty();
+        if !is_scarce && !is_large {
+            return Ok(());
+        }
+        let chunks = if is_scarce {
+            segment.take_unplaced()
+        } else {
+            std::mem::take(&mut segment.unplaced)
+        };
+        self.place_chunks(&chunks)?;
+        if is_large {
+            chunks.iter().for_each(|c| self.versions().forget_memory(c));
+        }
+        Ok(())
     }
 
     pub(crate) fn leave(&self, id: TxnId) {
@@ -315,7 +476,11 @@ impl Database {
 
     pub(crate) fn advance_watermark(&self) {
         let base = self.txns.advance();
-        self.versions.drop_below(base);
+        let settled = match planted(Bug::DropVersionsEarly) {
+            true => u64::MAX,
+            false => self.txns.settled(),
+        };
+        self.versions().drop_settled(settled, base);
     }
 
     /// A leaf whose entries are all deleted was seen.
@@ -335,11 +500,10 @@ impl Database {
     ) -> Result<Lsn> {
         pages.iter().for_each(|p| p.prepare(&self.store.log));
         let lsn = self.store.log.append(body, kind)?;
-        let parts_at = match record::Record::parse(body).map(|r| r.kind) {
-            Some(Kind::FreeDone) => record::RECORD_HEADER_BYTES + record::SPACE_BYTES,
-            _ => record::RECORD_HEADER_BYTES,
+        let Some(parts) = record::Record::parse(body).and_then(|r| record::parts_of(&r)) else {
+            panic!("a system record that was just written has no parts")
         };
-        self.apply_parts(&body[parts_at..], lsn, pages);
+        self.apply_parts(parts, lsn, pages);
         Ok(lsn)
     }
 
@@ -351,6 +515,7 @@ impl Database {
             let Some(page) = pages.iter_mut().find(|p| p.location() == id) else {
                 panic!("a system record names page {id}, which is not latched")
             };
+            page.keep_back(self.versions(), &action);
             if let Err(what) = crate::redo::apply_part(page, id, &action) {
                 panic!("applying a planned change to page {id}: {what}");
             }
@@ -362,6 +527,11 @@ impl Database {
 
     pub fn id(&self) -> DatabaseId {
         self.id
+    }
+
+    /// The clock that the server runs by.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.env().clock
     }
 
     pub fn name(&self) -> String {
@@ -388,7 +558,19 @@ impl Database {
 
     /// Writes the boot page before it returns.
     pub fn set_settings(&self, settings: Settings) -> Result<()> {
-        self.store.files.write_boot(|b| b.settings = settings)
+        self.store.files.write_boot(|b| {
+            b.settings = settings;
+            if settings.recovery_model == RecoveryModel::Simple {
+                b.log_backup = Lsn::NONE;
+            }
+        })?;
+        self.store.log.set_delayed_bound(settings.delayed_bound());
+        self.versions()
+            .set_megabytes_max(settings.version_store_megabytes);
+        if settings.delayed_durability == DelayedDurability::Disabled {
+            self.flush_log()?;
+        }
+        Ok(())
     }
 
     pub fn files(&self) -> Vec<FileInfo> {
@@ -401,6 +583,7 @@ impl Database {
             spec: self.log_spec.lock().clone(),
             size_pages: log.size_bytes() / 8192,
             used_pages: log.used_bytes() / 8192,
+            io: log.io_stats(),
         });
         infos
     }
@@ -429,6 +612,24 @@ impl Database {
     // --- public: transactions, trees, blobs ---------------------------------------------------------------------
 
     /// Starts a transaction. It costs nothing until its first write.
+    /// Makes a data or log file at least so large and sets how it may grow from here. Files never shrink here.
+    pub fn modify_file(
+        &self,
+        id: u16,
+        size_pages: u64,
+        growth: crate::Growth,
+        max_pages: Option<u64>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        let mut log_spec = self.log_spec.lock();
+        if id != log_spec.id {
+            return self.store.files.modify(id, size_pages, growth, max_pages);
+        }
+        self.store.log.modify(size_pages, growth, max_pages)?;
+        (log_spec.growth, log_spec.max_pages) = (growth, max_pages);
+        Ok(())
+    }
+
     pub fn begin(self: &Arc<Self>, owner: &Arc<Owner>) -> Txn {
         Txn::new(self, owner)
     }
@@ -447,6 +648,7 @@ impl Database {
         let mut root = Page::zeroed();
         root.format(id, PageType::Tree, 0, id);
         let mut body = Vec::new();
+        state.own(Space::Tree(id));
         state.start_record(&mut body, Kind::Owned);
         Space::Tree(id).write(&mut body);
         space.write_parts(&mut body);
@@ -519,6 +721,10 @@ impl Database {
             .release(owner, &LockKey::Resource(self.id, resource.clone()), mode);
     }
 
+    pub(crate) fn active_progress(&self) -> Vec<Arc<Progress>> {
+        self.active.lock().values().cloned().collect()
+    }
+
     /// Ids and log positions of transactions that have written and not ended.
     pub fn active_transactions(&self) -> Vec<(TxnId, u64)> {
         self.active
@@ -535,19 +741,47 @@ impl Database {
         self.store.log.harden_all()
     }
 
+    /// Log writer's step: makes delayed commits durable that are due; how long until the next ones are.
+    pub fn flush_due(&self) -> Result<Option<Duration>> {
+        self.store.log.flush_due()
+    }
+
+    /// What a crash at this moment would cost.
+    pub fn delayed_stats(&self) -> DelayedStats {
+        self.store.log.delayed_stats()
+    }
+
+    pub fn last_commit(&self) -> CommitPoint {
+        self.store.log.last_commit()
+    }
+
     pub fn log_stats(&self) -> LogStats {
-        let log = &self.store.log;
         LogStats {
-            size_bytes: log.size_bytes(),
-            used_bytes: log.used_bytes(),
-            min_lsn: log.min_lsn(),
-            end_lsn: log.end(),
-            hardened_lsn: log.hardened(),
             checkpoint_lsn: self.store.files.boot().checkpoint,
-            flushes: log.flushes(),
-            flushed_bytes: log.flushed_bytes(),
-            reuse_wait: log.reuse_wait(),
+            ..self.store.log.stats()
         }
+    }
+
+    /// Space that committed transactions dropped and the background has not freed yet.
+    /// Space that is no part of a table: waiting to be freed, or owned by a transaction that is being reverted.
+    pub(crate) fn pending_spaces(&self) -> Vec<Space> {
+        let mut spaces: Vec<Space> = self.pending.lock().iter().map(|(_, s)| *s).collect();
+        for aborted in self.aborted.map.lock().values() {
+            spaces.extend(aborted.progress.owned.lock().iter());
+        }
+        spaces
+    }
+
+    /// Pages that hold versions.
+    pub(crate) fn version_pages(&self) -> Vec<PageId> {
+        let _settled = self.versions().placing.lock();
+        let dropped = self.versions().dropped.lock().clone();
+        let chunks = self.versions().all_chunks();
+        let pages = chunks
+            .iter()
+            .chain(&dropped)
+            .map(|c| c.content.read().pages.clone());
+        pages.flatten().collect()
     }
 
     /// Virtual log files for `sys.dm_db_log_info`.
@@ -555,9 +789,35 @@ impl Database {
         self.store.log.vlfs()
     }
 
-    /// Bytes of row versions kept for snapshots.
+    /// Bytes of row versions in memory.
     pub fn version_bytes(&self) -> u64 {
-        self.versions.bytes()
+        self.versions().memory_bytes()
+    }
+
+    /// Accelerated transactions that wrote at most so many bytes of log are undone at once when they roll back; larger
+    /// ones are marked and reverted in the background.
+    pub fn set_undo_at_once_bytes(&self, bytes: u64) {
+        self.undo_at_once_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub fn version_stats(&self) -> VersionStats {
+        // Not under the other latch: who aborts takes the active ones first.
+        let oldest_active = self.active.lock().keys().min().copied();
+        let aborted = self.aborted.map.lock();
+        let (snapshots, oldest_snapshot) = self.txns.snapshots_in_use();
+        VersionStats {
+            memory_bytes: self.versions().memory_bytes(),
+            pages: self.versions().page_count(),
+            chunks: self.versions().chunk_count(),
+            filegroup: self.settings().version_store_filegroup,
+            aborted: aborted.len() as u64,
+            oldest_active,
+            oldest_aborted: aborted.keys().next().copied(),
+            snapshots: snapshots as u64,
+            oldest_snapshot,
+            rows_reverted: self.aborted.rows.load(Ordering::Relaxed),
+            pages_reverted: self.aborted.pages.load(Ordering::Relaxed),
+        }
     }
 
     /// Writes all dirty pages and a checkpoint record, then cuts the log.
@@ -568,7 +828,7 @@ impl Database {
         }
         let begin = self.store.log.block_start();
         if self.durable {
-            self.pool().flush(&self.store, begin, usize::MAX)?;
+            self.flush_pages(begin, usize::MAX)?;
         }
         self.checkpoint_record(false)
     }
@@ -581,35 +841,22 @@ impl Database {
         let redo_start = self
             .pool()
             .min_rec_lsn(&self.store)
+            .filter(|_| !planted(Bug::LateRedoStart))
             .map_or(begin, |l| l.min(begin));
-        let active: Vec<ActiveTxn> = {
-            let active = self.active.lock();
-            let describe = |p: &Arc<Progress>| ActiveTxn {
-                id: p.id,
-                first: p.first,
-                last: Lsn(p.last.load(Ordering::Acquire)),
-                defers: p.defers.lock().clone(),
-            };
-            active.values().map(describe).collect()
-        };
-        let pending: Vec<Space> = self.pending.lock().iter().map(|(_, s)| *s).collect();
-        let oldest = active.iter().map(|t| t.first).min();
-        let checkpoint = self.write_checkpoint(redo_start, &active, &pending)?;
+        let last_commit = log.last_commit();
+        let checkpoint = self.write_checkpoint(redo_start, self.facts())?;
         if self.durable {
             log.harden(checkpoint)?;
             self.store.files.write_boot(|b| {
                 b.redo_start = redo_start;
                 b.checkpoint = checkpoint;
                 b.clean = clean;
+                b.last_commit = last_commit;
             })?;
         }
-        let keep = if self.durable { redo_start } else { begin };
-        log.set_reuse_wait(if oldest.is_some_and(|o| o < keep) {
-            "ACTIVE_TRANSACTION"
-        } else {
-            "NOTHING"
-        });
-        log.truncate(oldest.map_or(keep, |o| o.min(keep)));
+        // Up to the redo that a checkpoint aims at, the oldest page keeps nothing that should not be kept.
+        let is_behind = begin.0 - redo_start.0 > REDO_BYTES_TARGET + CHECKPOINT_LOG_BYTES;
+        self.cut_log(if self.durable { redo_start } else { begin }, is_behind);
         *last = CheckpointState {
             at: self.env().clock.monotonic(),
             end: log.end(),
@@ -617,46 +864,60 @@ impl Database {
         Ok(())
     }
 
-    fn write_checkpoint(
-        &self,
-        redo_start: Lsn,
-        active: &[ActiveTxn],
-        pending: &[Space],
-    ) -> Result<Lsn> {
-        let mut parts = vec![Checkpoint {
-            redo_start,
-            next_txn: self.txns.next_id(),
-            ..Checkpoint::default()
-        }];
-        let mut bytes = 0;
-        let mut room_for = |more: usize, parts: &mut Vec<Checkpoint>| {
-            if bytes + more > CHECKPOINT_PART_BYTES {
-                bytes = 0;
-                parts.push(Checkpoint {
-                    redo_start,
-                    next_txn: self.txns.next_id(),
-                    ..Checkpoint::default()
-                });
-            }
-            bytes += more;
-            parts.len() - 1
-        };
-        for txn in active {
-            // A transaction with very many deferred frees is told in several pieces; analysis joins them.
-            for defers in pieces(&txn.defers) {
-                let part = room_for(
-                    ACTIVE_TXN_BYTES + defers.len() * record::SPACE_BYTES,
-                    &mut parts,
-                );
-                parts[part].active.push(ActiveTxn {
-                    defers: defers.to_vec(),
-                    ..txn.clone()
+    /// Calls `cut` with the oldest log position a transaction needs. Under the latch: a transaction that wants to keep
+    /// its log either is seen here or sees that it came too late (`log_is_kept`).
+    pub(crate) fn with_log_needed_by_transactions(&self, cut: impl FnOnce(Option<Lsn>)) {
+        let active = self.active.lock();
+        cut(active.values().filter_map(|p| p.log_needed()).min());
+    }
+
+    /// What a restart has to know beyond the log.
+    fn facts(&self) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        {
+            let active = self.active.lock();
+            let aborted = self.aborted.map.lock();
+            active.values().for_each(|p| p.facts(false, &mut facts));
+            aborted
+                .values()
+                .for_each(|a| a.progress.facts(true, &mut facts));
+        }
+        let pending = self.pending.lock();
+        facts.extend(pending.iter().map(|(_, s)| Fact::Pending(*s)));
+        drop(pending);
+        // A chunk that is just being given pages, or giving them back, is in its record or here.
+        let _settled = self.versions().placing.lock();
+        let dropped = self.versions().dropped.lock().clone();
+        for chunk in self.versions().all_chunks().iter().chain(&dropped) {
+            let pages = chunk.content.read().pages.clone();
+            if !pages.is_empty() {
+                facts.push(Fact::Versions {
+                    chunk: chunk.id,
+                    id: chunk.txn,
+                    pages,
                 });
             }
         }
-        for space in pending {
-            let part = room_for(record::SPACE_BYTES, &mut parts);
-            parts[part].pending_frees.push(*space);
+        facts
+    }
+
+    fn write_checkpoint(&self, redo_start: Lsn, facts: Vec<Fact>) -> Result<Lsn> {
+        let part = || Checkpoint {
+            redo_start,
+            next_txn: self.txns.next_id(),
+            ..Checkpoint::default()
+        };
+        let mut parts = vec![part()];
+        let mut bytes = 0;
+        for fact in facts {
+            if bytes + fact.encoded_bytes() > CHECKPOINT_PART_BYTES {
+                bytes = 0;
+                parts.push(part());
+            }
+            bytes += fact.encoded_bytes();
+            if let Some(last) = parts.last_mut() {
+                last.facts.push(fact);
+            }
         }
         let mut lsn = Lsn::NONE;
         let count = parts.len();
@@ -671,46 +932,42 @@ impl Database {
 
     /// One round of background work; true when there may be more to do at once.
     pub fn background_step(&self) -> Result<bool> {
-        if self.store.log.is_fenced() || self.closed.load(Ordering::Acquire) {
+        if !self.is_online() {
             return Ok(false);
         }
-        self.flush_delayed()?;
-        let mut busy = self.free_pending()?;
+        self.flush_due()?;
+        let mut busy = self.clean_versions()?;
         busy |= self.clean_dead()?;
         busy |= self.bound_redo()?;
         self.checkpoint_if_due()?;
         Ok(busy)
     }
 
-    fn flush_delayed(&self) -> Result<()> {
-        let log = &self.store.log;
-        if !self.durable || log.hardened() >= log.end() {
-            return Ok(());
-        }
-        let now = self.env().clock.monotonic().as_nanos() as u64;
-        if now.saturating_sub(self.last_flush_ns.load(Ordering::Relaxed))
-            >= DELAYED_FLUSH.as_nanos() as u64
-        {
-            self.last_flush_ns.store(now, Ordering::Relaxed);
-            log.harden_all()?;
-        }
-        Ok(())
+    /// One round of reverting aborted transactions and freeing versions and dropped space; true when there may be more
+    /// to do at once.
+    pub fn clean_versions(&self) -> Result<bool> {
+        let mut busy = self.free_pending()?;
+        self.note_sweeps();
+        busy |= self.revert_step()?;
+        busy |= self.free_versions()?;
+        self.note_sweeps();
+        Ok(busy)
     }
 
     /// Frees what committed transactions dropped, once everyone sees them.
     fn free_pending(&self) -> Result<bool> {
         self.advance_watermark();
-        let base = self.txns.base();
         let ready: Vec<Space> = {
             let pending = self.pending.lock();
             pending
                 .iter()
-                .filter(|(id, _)| *id < base)
+                .filter(|(id, _)| self.txns.is_settled(*id))
                 .map(|(_, s)| *s)
                 .take(64)
                 .collect()
         };
         for space in &ready {
+            let _no_revert = self.reclaim.write();
             match space {
                 Space::Tree(root) => {
                     self.tree(TreeId(*root))?.free_all(self)?;
@@ -759,15 +1016,21 @@ impl Database {
         let Some(oldest) = self.pool().min_rec_lsn(&self.store) else {
             return Ok(false);
         };
-        if end.saturating_sub(oldest.0) < REDO_BYTES_TARGET {
+        let target = match u64::from(self.settings().target_recovery_seconds) {
+            0 => REDO_BYTES_TARGET,
+            seconds => REDO_BYTES_TARGET.min(seconds * REDO_BYTES_PER_SECOND),
+        };
+        if end.saturating_sub(oldest.0) < target {
             return Ok(false);
         }
-        let written = self.pool().flush(
-            &self.store,
-            Lsn(end - REDO_BYTES_TARGET / 2),
-            FLUSH_PAGES_PER_STEP,
-        )?;
+        let written = self.flush_pages(Lsn(end - target / 2), FLUSH_PAGES_PER_STEP)?;
         Ok(written == FLUSH_PAGES_PER_STEP)
+    }
+
+    /// Writes dirty pages changed before `before`, and first the versions they depend on.
+    fn flush_pages(&self, before: Lsn, limit: usize) -> Result<usize> {
+        self.place_for_flush(before, limit)?;
+        self.pool().flush(&self.store, before, limit)
     }
 
     fn checkpoint_if_due(&self) -> Result<()> {
@@ -784,7 +1047,7 @@ impl Database {
         if log_since >= CHECKPOINT_LOG_BYTES || (log_since > 4096 && (waited >= interval || tight))
         {
             if tight && self.durable {
-                self.pool().flush(&self.store, end, usize::MAX)?;
+                self.flush_pages(end, usize::MAX)?;
             }
             self.checkpoint_record(false)?;
         }
@@ -801,19 +1064,12 @@ impl Database {
         } else {
             let begin = Lsn::MAX;
             let clean = self.active.lock().is_empty();
-            self.pool()
-                .flush(&self.store, begin, usize::MAX)
+            self.flush_pages(begin, usize::MAX)
                 .and_then(|_| self.checkpoint_record(clean))
         };
         self.pool().remove_store(&self.store);
         result
     }
-}
-
-/// Pieces of at most 4,000 entries; one empty piece for an empty list.
-fn pieces(spaces: &[Space]) -> impl Iterator<Item = &[Space]> {
-    let empty = spaces.is_empty().then_some(&spaces[..0]);
-    empty.into_iter().chain(spaces.chunks(4_000))
 }
 
 fn is_temporary(id: DatabaseId) -> bool {

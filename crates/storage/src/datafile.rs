@@ -13,9 +13,12 @@
 use crate::api::{FileInfo, FileSpec, Growth, Settings};
 use crate::bytes::*;
 use crate::error::{Result, StorageError};
+use crate::log::CommitPoint;
+use crate::meter::{Meter, metered};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
+use crate::planted::{Bug, planted};
 use crate::{DelayedDurability, RecoveryModel};
-use daruma_base::{DiskFile, Env, Lsn, OpenMode, PageId};
+use daruma_base::{DiskFile, Env, Lsn, OpenMode, PageId, reached};
 use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,8 +30,13 @@ pub const BOOT_PAGES: [u32; 2] = [2, 3];
 pub const CATALOG_ROOT: PageId = PageId::new(1, 16);
 const DOUBLE_WRITE_HEADER: u32 = 31;
 pub const DOUBLE_WRITE_PAGES: usize = 128;
+/// Images in the doublewrite area have their checksum changed by this: old ones stay there, and a read that lands on
+/// one by mistake must not take it for the page.
+const AREA_SEAL: u32 = 0x5EA1_AAAA;
 pub const FIRST_FREE_PRIMARY: u32 = 160;
 pub const FIRST_FREE_OTHER: u32 = 8;
+/// How often a page is read before its damage is believed.
+const READ_TRIES: usize = 4;
 /// Smallest primary file: the fixed pages and one extent.
 pub const DATA_FILE_PAGES_MIN: u64 = 256;
 
@@ -45,12 +53,19 @@ pub struct Boot {
     pub clean: bool,
     pub settings: Settings,
     pub collation_version: u32,
+    /// Where the next log backup begins; `Lsn::NONE` without a log chain.
+    pub log_backup: Lsn,
+    /// Newest commit before the last checkpoint.
+    pub last_commit: CommitPoint,
 }
 
 struct DataFile {
     spec: FileSpec,
     file: Arc<dyn DiskFile>,
+    meter: Meter,
     size_pages: AtomicU64,
+    /// Growth step and largest size, which ALTER DATABASE may change; those of `spec` are what the file was opened with.
+    limits: Mutex<(Growth, Option<u64>)>,
 }
 
 /// The data files of one database.
@@ -60,8 +75,35 @@ pub struct FileSet {
     guid: u64,
     durable: bool,
     double_write: Mutex<Vec<u8>>,
+    /// Files written by `write_unsynced` since their last sync.
+    unsynced: Mutex<Vec<u16>>,
     boot: Mutex<Boot>,
     grow: Mutex<()>,
+}
+
+/// File header and first allocation page of a new file.
+pub fn first_pages(spec: &FileSpec, guid: u64) -> [Page; 2] {
+    let mut header = Page::zeroed();
+    header.format(
+        PageId::new(spec.id, 0),
+        PageType::FileHeader,
+        0,
+        PageId::NONE,
+    );
+    let b = &mut header.bytes_mut()[..];
+    put_u64(b, HEADER_BYTES, FILE_MAGIC);
+    put_u32(b, HEADER_BYTES + 8, FORMAT_VERSION);
+    put_u16(b, HEADER_BYTES + 12, spec.filegroup);
+    put_u64(b, HEADER_BYTES + 16, guid);
+    header.seal();
+    let first_free = if spec.id == 1 {
+        FIRST_FREE_PRIMARY
+    } else {
+        FIRST_FREE_OTHER
+    };
+    let mut map = crate::alloc::new_bitmap(PageId::new(spec.id, 1), first_free);
+    map.seal();
+    [header, map]
 }
 
 fn io_error(action: &'static str, spec: &FileSpec) -> impl FnOnce(std::io::Error) -> StorageError {
@@ -81,6 +123,7 @@ impl FileSet {
             guid: boot.guid,
             durable,
             double_write: Mutex::default(),
+            unsynced: Mutex::default(),
             boot: Mutex::new(boot),
             grow: Mutex::new(()),
         };
@@ -106,30 +149,10 @@ impl FileSet {
         let size = spec.size_pages.max(least);
         file.allocate(size * PAGE_BYTES as u64)
             .map_err(io_error("allocate", spec))?;
-        let mut header = Page::zeroed();
-        header.format(
-            PageId::new(spec.id, 0),
-            PageType::FileHeader,
-            0,
-            PageId::NONE,
-        );
-        let b = &mut header.bytes_mut()[..];
-        put_u64(b, HEADER_BYTES, FILE_MAGIC);
-        put_u32(b, HEADER_BYTES + 8, FORMAT_VERSION);
-        put_u16(b, HEADER_BYTES + 12, spec.filegroup);
-        put_u64(b, HEADER_BYTES + 16, self.guid);
-        header.seal();
-        file.write_at(header.bytes(), 0)
-            .map_err(io_error("write", spec))?;
-        let first_free = if spec.id == 1 {
-            FIRST_FREE_PRIMARY
-        } else {
-            FIRST_FREE_OTHER
-        };
-        let mut map = crate::alloc::new_bitmap(PageId::new(spec.id, 1), first_free);
-        map.seal();
-        file.write_at(map.bytes(), PAGE_BYTES as u64)
-            .map_err(io_error("write", spec))?;
+        for (at, page) in first_pages(spec, self.guid).iter().enumerate() {
+            file.write_at(page.bytes(), (at * PAGE_BYTES) as u64)
+                .map_err(io_error("write", spec))?;
+        }
         file.sync_data().map_err(io_error("sync", spec))?;
         if let Some(dir) = spec.path.parent() {
             self.env
@@ -137,10 +160,13 @@ impl FileSet {
                 .sync_dir(dir)
                 .map_err(io_error("sync directory of", spec))?;
         }
+        let (file, meter) = metered(file, &self.env.clock);
         self.files.write().push(Arc::new(DataFile {
             spec: spec.clone(),
             file,
+            meter,
             size_pages: AtomicU64::new(size),
+            limits: Mutex::new((spec.growth, spec.max_pages)),
         }));
         Ok(())
     }
@@ -153,6 +179,9 @@ impl FileSet {
                 .disk
                 .open(&spec.path, OpenMode::ReadWrite)
                 .map_err(io_error("open", spec))?;
+            // A process that died may have left writes that the system still holds back: recovery would take their
+            // pages for safe and let go of the log that could repeat them.
+            file.sync_data().map_err(io_error("sync", spec))?;
             let len = file.len().map_err(io_error("measure", spec))?;
             let bad = |what: String| StorageError::BadFile {
                 path: spec.path.clone(),
@@ -180,10 +209,13 @@ impl FileSet {
                 return Err(bad("the file belongs to another database".into()));
             }
             let size_pages = AtomicU64::new(len / PAGE_BYTES as u64);
+            let (file, meter) = metered(file, &env.clock);
             files.push(Arc::new(DataFile {
                 spec: spec.clone(),
                 file,
+                meter,
                 size_pages,
+                limits: Mutex::new((spec.growth, spec.max_pages)),
             }));
         }
         let guid = guid.unwrap_or_default();
@@ -193,6 +225,7 @@ impl FileSet {
             guid,
             durable: true,
             double_write: Mutex::default(),
+            unsynced: Mutex::default(),
             boot: Mutex::new(Boot {
                 sequence: 0,
                 guid,
@@ -201,6 +234,8 @@ impl FileSet {
                 clean: false,
                 settings: Settings::default(),
                 collation_version: 0,
+                log_backup: Lsn::NONE,
+                last_commit: CommitPoint::default(),
             }),
             grow: Mutex::new(()),
         };
@@ -229,6 +264,11 @@ impl FileSet {
             })
     }
 
+    /// The open file itself, for reading it past the buffer pool.
+    pub fn handle(&self, id: u16) -> Result<Arc<dyn DiskFile>> {
+        Ok(self.file(id)?.file.clone())
+    }
+
     pub fn path(&self, id: u16) -> PathBuf {
         self.file(id)
             .map(|f| f.spec.path.clone())
@@ -237,10 +277,18 @@ impl FileSet {
 
     pub fn infos(&self) -> Vec<FileInfo> {
         let files = self.files.read();
-        let info = |f: &Arc<DataFile>| FileInfo {
-            spec: f.spec.clone(),
-            size_pages: f.size_pages.load(Ordering::Relaxed),
-            used_pages: 0,
+        let info = |f: &Arc<DataFile>| {
+            let (growth, max_pages) = *f.limits.lock();
+            FileInfo {
+                spec: FileSpec {
+                    growth,
+                    max_pages,
+                    ..f.spec.clone()
+                },
+                size_pages: f.size_pages.load(Ordering::Relaxed),
+                used_pages: 0,
+                io: f.meter.stats(),
+            }
         };
         files.iter().map(info).collect()
     }
@@ -265,8 +313,24 @@ impl FileSet {
     }
 
     /// Reads a page and checks its checksum, identity and structure. An all-zero page is passed on as it is: it was
-    /// allocated by the file system and never written.
+    /// allocated by the file system and never written. What fails is read again before it is believed: controllers
+    /// and cables err for a moment more often than disks lose a page.
     pub fn read(&self, id: PageId, page: &mut Page) -> Result<()> {
+        let mut result = self.read_once(id, page);
+        for _ in 1..READ_TRIES {
+            match &result {
+                Err(StorageError::BadPage { .. } | StorageError::DamagedPage { .. }) => {}
+                // Also what a read that lost its way finds.
+                Ok(()) if page.is_zero() => {}
+                _ => break,
+            }
+            reached!("read.again");
+            result = self.read_once(id, page);
+        }
+        result
+    }
+
+    fn read_once(&self, id: PageId, page: &mut Page) -> Result<()> {
         let file = self.file(id.file)?;
         let at = u64::from(id.page) * PAGE_BYTES as u64;
         file.file
@@ -276,7 +340,7 @@ impl FileSet {
             return Ok(());
         }
         let (expected, found) = (page.compute_checksum(), page.stored_checksum());
-        if expected != found {
+        if expected != found && !planted(Bug::IgnoreChecksum) {
             return Err(StorageError::BadPage {
                 page: id,
                 path: file.spec.path.clone(),
@@ -303,6 +367,12 @@ impl FileSet {
         }
         let mut area = self.double_write.lock();
         if self.durable {
+            let unsynced = std::mem::take(&mut *self.unsynced.lock());
+            // Before the doublewrite area is written, for a page may come back from there that was never synced: its
+            // place was empty.
+            unsynced.iter().try_for_each(|id| self.sync_file(*id))?;
+        }
+        if self.durable && !planted(Bug::SkipDoublewrite) {
             self.write_area(&mut area, pages)?;
         }
         let mut touched: Vec<u16> = Vec::new();
@@ -319,6 +389,35 @@ impl FileSet {
         }
         if self.durable {
             touched.iter().try_for_each(|id| self.sync_file(*id))?;
+        }
+        Ok(())
+    }
+
+    /// Writes sealed pages to their places without doublewrite and without sync: nothing may refer to them before the
+    /// next [`FileSet::write`], which syncs them first.
+    pub fn write_unsynced(&self, pages: &[Page]) -> Result<()> {
+        let mut bytes = Vec::with_capacity(pages.len() * PAGE_BYTES);
+        let mut rest = pages;
+        while let Some(first) = rest.first() {
+            let start = first.id();
+            let run = rest
+                .iter()
+                .zip(start.page..)
+                .take_while(|(p, number)| p.id() == PageId::new(start.file, *number))
+                .count();
+            bytes.clear();
+            rest[..run]
+                .iter()
+                .for_each(|p| bytes.extend_from_slice(p.bytes()));
+            rest = &rest[run..];
+            let file = self.file(start.file)?;
+            file.file
+                .write_at(&bytes, u64::from(start.page) * PAGE_BYTES as u64)
+                .map_err(io_error("write page of", &file.spec))?;
+            let mut unsynced = self.unsynced.lock();
+            if !unsynced.contains(&start.file) {
+                unsynced.push(start.file);
+            }
         }
         Ok(())
     }
@@ -346,7 +445,11 @@ impl FileSet {
         header.seal();
         area.clear();
         area.extend_from_slice(header.bytes());
-        pages.iter().for_each(|p| area.extend_from_slice(p.bytes()));
+        for page in pages {
+            let at = area.len();
+            area.extend_from_slice(page.bytes());
+            put_u32(area, at, page.stored_checksum() ^ AREA_SEAL);
+        }
         let primary = self.file(1)?;
         let at = u64::from(DOUBLE_WRITE_HEADER) * PAGE_BYTES as u64;
         primary
@@ -366,15 +469,27 @@ impl FileSet {
         let primary = self.file(1)?;
         let mut header = Page::zeroed();
         let at = |page: u32| u64::from(page) * PAGE_BYTES as u64;
+        // What fails its checksum is read again: a passing error here would leave a torn page torn for good.
         let read = |page: &mut Page, n: u32| {
-            primary
-                .file
-                .read_at(page.bytes_mut(), at(n))
-                .map_err(io_error("read doublewrite area of", &primary.spec))
+            for _ in 0..READ_TRIES {
+                primary
+                    .file
+                    .read_at(page.bytes_mut(), at(n))
+                    .map_err(io_error("read doublewrite area of", &primary.spec))?;
+                if n != DOUBLE_WRITE_HEADER {
+                    let sealed = page.stored_checksum() ^ AREA_SEAL;
+                    put_u32(&mut page.bytes_mut()[..], 0, sealed);
+                }
+                if page.stored_checksum() == page.compute_checksum() {
+                    break;
+                }
+            }
+            Ok(())
         };
         read(&mut header, DOUBLE_WRITE_HEADER)?;
         if header.is_zero() || header.stored_checksum() != header.compute_checksum() {
             // A torn area: no page was written in place yet.
+            reached!("doublewrite.area.torn");
             return Ok(0);
         }
         let count = usize::from(get_u16(&header.bytes()[..], HEADER_BYTES)).min(DOUBLE_WRITE_PAGES);
@@ -392,6 +507,7 @@ impl FileSet {
             if intact && !home.is_zero() {
                 continue;
             }
+            reached!("doublewrite.page.restored");
             self.ensure_size(id)?;
             let file = self.file(id.file)?;
             file.file
@@ -416,15 +532,17 @@ impl FileSet {
         let full = StorageError::FilegroupFull {
             filegroup: file.spec.filegroup,
         };
-        let step = match file.spec.growth {
+        let (growth, max_pages) = *file.limits.lock();
+        let step = match growth {
             Growth::Pages(0) | Growth::Percent(0) => return Err(full),
             Growth::Pages(pages) => u64::from(pages),
             Growth::Percent(percent) => (size * u64::from(percent) / 100).max(8),
         };
         let mut new_size = size + step;
-        if let Some(max) = file.spec.max_pages {
+        if let Some(max) = max_pages {
             new_size = new_size.min(max);
         }
+        reached!("file.grown");
         if new_size <= size || new_size > u64::from(u32::MAX) {
             return Err(full);
         }
@@ -434,6 +552,17 @@ impl FileSet {
             }
             other => other,
         })
+    }
+
+    /// Makes `file` at least `pages` long and sets how it may grow from here.
+    pub fn modify(&self, id: u16, pages: u64, growth: Growth, max: Option<u64>) -> Result<()> {
+        let _one_at_a_time = self.grow.lock();
+        let file = self.file(id)?;
+        if pages > file.size_pages.load(Ordering::Acquire) {
+            self.extend(&file, pages)?;
+        }
+        *file.limits.lock() = (growth, max);
+        Ok(())
     }
 
     fn extend(&self, file: &DataFile, pages: u64) -> Result<()> {
@@ -452,6 +581,7 @@ impl FileSet {
         let file = self.file(id.file)?;
         let needed = u64::from(id.page) + 1;
         if file.size_pages.load(Ordering::Acquire) < needed {
+            reached!("redo.file.grown");
             self.extend(&file, needed)
         } else {
             Ok(())
@@ -501,7 +631,10 @@ impl FileSet {
                     }
                 }
                 Ok(()) => {}
-                Err(error) => failure = Some(error),
+                Err(error) => {
+                    reached!("boot.copy.damaged");
+                    failure = Some(error)
+                }
             }
         }
         let no_boot = || StorageError::BadFile {
@@ -512,7 +645,7 @@ impl FileSet {
     }
 }
 
-fn encode_boot(boot: &Boot, page: &mut Page) {
+pub fn encode_boot(boot: &Boot, page: &mut Page) {
     let b = &mut page.bytes_mut()[HEADER_BYTES..];
     put_u64(b, 0, boot.sequence);
     put_u64(b, 8, boot.guid);
@@ -525,12 +658,25 @@ fn encode_boot(boot: &Boot, page: &mut Page) {
     b[28] = s.delayed_durability as u8;
     b[29] = s.recovery_model as u8;
     b[30] = u8::from(s.read_only);
+    b[31] = u8::from(s.optimized_locking);
     put_u32(b, 32, s.target_recovery_seconds);
     put_u32(b, 36, boot.collation_version);
     put_u64(b, 40, boot.redo_start.0);
+    put_u64(b, 48, boot.log_backup.0);
+    put_u32(b, 56, s.delayed_milliseconds);
+    put_u32(b, 60, s.delayed_kilobytes);
+    put_u64(b, 64, boot.last_commit.lsn.0);
+    put_u64(b, 72, boot.last_commit.utc_100ns as u64);
+    put_u16(b, 80, s.version_store_filegroup);
+    put_u32(b, 84, s.version_store_megabytes);
 }
 
-fn decode_boot(page: &Page) -> Boot {
+/// Zero is what a boot page has that was written before there was the setting.
+fn or_default(stored: u32, default: u32) -> u32 {
+    if stored == 0 { default } else { stored }
+}
+
+pub fn decode_boot(page: &Page) -> Boot {
     let b = &page.bytes()[HEADER_BYTES..];
     Boot {
         sequence: get_u64(b, 0),
@@ -554,7 +700,20 @@ fn decode_boot(page: &Page) -> Boot {
             },
             read_only: b[30] != 0,
             target_recovery_seconds: get_u32(b, 32),
+            delayed_milliseconds: or_default(
+                get_u32(b, 56),
+                Settings::default().delayed_milliseconds,
+            ),
+            delayed_kilobytes: or_default(get_u32(b, 60), Settings::default().delayed_kilobytes),
+            version_store_filegroup: get_u16(b, 80).max(1),
+            version_store_megabytes: get_u32(b, 84),
+            optimized_locking: b[31] != 0,
         },
         collation_version: get_u32(b, 36),
+        log_backup: Lsn(get_u64(b, 48)),
+        last_commit: CommitPoint {
+            lsn: Lsn(get_u64(b, 64)),
+            utc_100ns: get_u64(b, 72) as i64,
+        },
     }
 }

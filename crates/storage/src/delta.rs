@@ -106,6 +106,17 @@ impl<'a> Delta<'a> {
         Some(())
     }
 
+    /// Offset in the old payload, old bytes and new bytes of each segment.
+    pub fn segments(&self) -> Option<Vec<(usize, &'a [u8], &'a [u8])>> {
+        let mut reader = Reader::new(self.bytes);
+        let segment = |_| {
+            let offset = usize::from(reader.u16()?);
+            let (old, new) = (usize::from(reader.u16()?), usize::from(reader.u16()?));
+            Some((offset, reader.take(old)?, reader.take(new)?))
+        };
+        (0..self.count).map(segment).collect()
+    }
+
     /// Old payload from the new one.
     pub fn revert(&self, new: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let mut reader = Reader::new(self.bytes);

@@ -5,6 +5,7 @@ use crate::buffer::{Pool, thread_io};
 use crate::database::Database;
 use crate::error::Result;
 use crate::lock::{LockManager, Owner};
+use crate::log::{LogShared, LogWriterSignal};
 use daruma_base::{DatabaseId, Env, WaitRegistry};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +19,7 @@ pub struct EngineConfig {
 /// What all databases of a server share.
 pub struct Engine {
     env: Env,
-    waits: Arc<WaitRegistry>,
+    log_shared: LogShared,
     pool: Pool,
     locks: LockManager,
     stores: AtomicU32,
@@ -26,12 +27,13 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(env: Env, config: EngineConfig) -> Arc<Engine> {
-        let waits = Arc::new(WaitRegistry::default());
+        let log_shared = LogShared::default();
+        let waits = &log_shared.waits;
         let pool = Pool::new(config.buffer_pool_pages, env.clock.clone(), waits.clone());
         let locks = LockManager::new(env.clock.clone(), waits.clone());
         Arc::new(Engine {
             env,
-            waits,
+            log_shared,
             pool,
             locks,
             stores: AtomicU32::new(1),
@@ -43,11 +45,16 @@ impl Engine {
     }
 
     pub fn waits(&self) -> &WaitRegistry {
-        &self.waits
+        &self.log_shared.waits
     }
 
-    pub(crate) fn waits_arc(&self) -> &Arc<WaitRegistry> {
-        &self.waits
+    /// Wakes and paces the thread that calls [`Database::flush_due`].
+    pub fn log_writer(&self) -> &LogWriterSignal {
+        &self.log_shared.signal
+    }
+
+    pub(crate) fn log_shared(&self) -> &LogShared {
+        &self.log_shared
     }
 
     pub(crate) fn pool(&self) -> &Pool {

@@ -47,6 +47,13 @@ pub enum StorageError {
     /// Product error 9002.
     #[error("the log is full due to {reason}")]
     LogFull { reason: &'static str },
+    /// The store of row versions is at its limit, and what keeps most of it.
+    #[error("the version store of {database} has reached {bytes_max} bytes")]
+    VersionStoreFull {
+        database: String,
+        bytes_max: u64,
+        pin: Option<Box<crate::pins::VersionPin>>,
+    },
     /// Product error 1105.
     #[error("filegroup {filegroup} is full")]
     FilegroupFull { filegroup: u16 },

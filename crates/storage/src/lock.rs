@@ -12,15 +12,17 @@
 
 use crate::api::{LockDescription, LockInfo, LockMode, LockResource, TreeId};
 use crate::error::{Result, StorageError};
-use daruma_base::{CancelFlag, Clock, DatabaseId, TxnId, WaitKind, WaitRegistry};
+use daruma_base::{CancelFlag, Clock, DatabaseId, FastHash, TxnId, WaitKind, WaitRegistry};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 const SHARDS: usize = 32;
+/// Empty queues of objects that a shard keeps, so that every statement need not make them anew.
+const KEPT_QUEUES: usize = 64;
 /// How long a waiter sleeps before it looks at its cancel flag again.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// The same while a cycle is suspected.
@@ -108,10 +110,20 @@ struct Queue {
     waiting: Vec<Waiter>,
 }
 
+type Shard = HashMap<LockKey, Queue, FastHash>;
+
 #[derive(Default)]
 struct Graph {
     edges: HashMap<u64, Edge>,
     looks: u64,
+}
+
+/// A cycle that may be a deadlock, as an owner found it.
+struct Suspicion {
+    /// Number of the look that found it.
+    since: u64,
+    /// Owners on it with the tickets of their waits; each waits for the next, the last for the first.
+    cycle: Vec<(u64, u64)>,
 }
 
 /// Whom an owner waits for, as of its last look.
@@ -119,10 +131,12 @@ struct Edge {
     owner: Arc<Owner>,
     blockers: Vec<u64>,
     look: u64,
+    /// Of the wait.
+    ticket: u64,
 }
 
 pub struct LockManager {
-    shards: Vec<Mutex<HashMap<LockKey, Queue>>>,
+    shards: Vec<Mutex<Shard>>,
     graph: Mutex<Graph>,
     tickets: AtomicU64,
     waits: Arc<WaitRegistry>,
@@ -212,6 +226,19 @@ impl Queue {
     }
 }
 
+/// Takes away the queue of a resource that nobody holds or wants. Those of objects stay: the next statement needs them.
+fn drop_if_empty(shard: &mut Shard, key: &LockKey) {
+    let stays =
+        matches!(key, LockKey::Resource(_, LockResource::Object(_))) && shard.len() <= KEPT_QUEUES;
+    if !stays
+        && let Some(queue) = shard.get(key)
+        && queue.granted.is_empty()
+        && queue.waiting.is_empty()
+    {
+        shard.remove(key);
+    }
+}
+
 impl LockManager {
     pub fn new(clock: Arc<dyn Clock>, waits: Arc<WaitRegistry>) -> LockManager {
         LockManager {
@@ -223,21 +250,18 @@ impl LockManager {
         }
     }
 
-    fn shard(&self, key: &LockKey) -> &Mutex<HashMap<LockKey, Queue>> {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        &self.shards[(hasher.finish() as usize) % SHARDS]
+    fn shard(&self, key: &LockKey) -> &Mutex<Shard> {
+        // The map inside uses the low and the highest bits of the same hash.
+        &self.shards[(FastHash::default().hash_one(key) >> 32) as usize % SHARDS]
     }
 
     /// Takes a lock, waiting for it if need be. It stays until `release` or `release_all`.
     pub fn acquire(&self, owner: &Arc<Owner>, key: &LockKey, mode: LockMode) -> Result<()> {
         let ticket = {
             let mut shard = self.shard(key).lock();
-            if !shard.contains_key(key) {
-                shard.insert(key.clone(), Queue::default());
-            }
-            let Some(queue) = shard.get_mut(key) else {
-                return Ok(());
+            let queue = match shard.get_mut(key) {
+                Some(queue) => queue,
+                None => shard.entry(key.clone()).or_default(),
             };
             let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
             if queue.blockers(owner.id, mode, ticket).is_empty() {
@@ -262,6 +286,18 @@ impl LockManager {
         result
     }
 
+    /// Takes a lock if that needs no waiting.
+    pub fn try_acquire(&self, owner: &Owner, key: &LockKey, mode: LockMode) -> bool {
+        let mut shard = self.shard(key).lock();
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        let queue = shard.entry(key.clone()).or_default();
+        let free = queue.blockers(owner.id, mode, ticket).is_empty();
+        if free && queue.grant(owner.id, mode) {
+            owner.held.lock().push(key.clone());
+        }
+        free
+    }
+
     fn wait(
         &self,
         owner: &Arc<Owner>,
@@ -272,7 +308,7 @@ impl LockManager {
     ) -> Result<()> {
         owner.victim.store(false, Ordering::Release);
         let timeout = owner.lock_timeout_ms.load(Ordering::Relaxed);
-        let mut suspected = None;
+        let mut suspected: Option<Suspicion> = None;
         let outcome = loop {
             let blockers = {
                 let mut shard = self.shard(key).lock();
@@ -293,7 +329,7 @@ impl LockManager {
             if owner.cancel.get().is_some() {
                 break Err(StorageError::Cancelled);
             }
-            let closes = self.closes_cycle(owner, blockers, &mut suspected);
+            let closes = self.closes_cycle(owner, ticket, blockers, &mut suspected);
             if owner.victim.swap(false, Ordering::AcqRel) || closes {
                 break Err(StorageError::Deadlock {
                     wait: wait_kind(mode),
@@ -324,9 +360,7 @@ impl LockManager {
         if let Some(queue) = shard.get_mut(key) {
             queue.waiting.retain(|w| w.ticket != ticket);
             queue.wake_all();
-            if queue.granted.is_empty() && queue.waiting.is_empty() {
-                shard.remove(key);
-            }
+            drop_if_empty(&mut shard, key);
         }
     }
 
@@ -337,12 +371,15 @@ impl LockManager {
     /// Enters the wait into the graph. True when `owner` itself must give way; another victim is told.
     ///
     /// The edges of the others are as old as their last look: one of them may have been granted its lock since. So a
-    /// cycle is first only suspected, and believed when it still stands after every member has looked again.
+    /// cycle is first only suspected, and believed when every member has looked again, in the same wait, and this very
+    /// cycle still stands: nobody on it can have released anything meanwhile, so all its edges hold at once. That some
+    /// cycle is seen at every look proves nothing.
     fn closes_cycle(
         &self,
         owner: &Arc<Owner>,
+        ticket: u64,
         blockers: Vec<u64>,
-        suspected: &mut Option<u64>,
+        suspected: &mut Option<Suspicion>,
     ) -> bool {
         let mut graph = self.graph.lock();
         graph.looks += 1;
@@ -351,13 +388,27 @@ impl LockManager {
             owner: owner.clone(),
             blockers,
             look,
+            ticket,
         };
         graph.edges.insert(owner.id, edge);
-        let Some(cycle) = graph.find_cycle(owner.id) else {
+        if suspected.as_ref().is_some_and(|s| !graph.stands(&s.cycle)) {
             *suspected = None;
-            return false;
+        }
+        let suspicion = match suspected {
+            Some(suspicion) => suspicion,
+            None => match graph.find_cycle(owner.id) {
+                Some(found) => suspected.insert(Suspicion {
+                    since: look,
+                    cycle: graph.waits_of(&found),
+                }),
+                None => return false,
+            },
         };
-        let since = *suspected.get_or_insert(look);
+        let since = suspicion.since;
+        let members = suspicion.cycle.iter();
+        let cycle: Vec<Arc<Owner>> = members
+            .filter_map(|(id, _)| graph.edges.get(id).map(|e| e.owner.clone()))
+            .collect();
         let others = cycle.iter().filter(|o| o.id != owner.id);
         let looked_again = |o: &&Arc<Owner>| graph.edges.get(&o.id).is_some_and(|e| e.look > since);
         if look == since || !others.clone().all(|o| looked_again(&o)) {
@@ -401,9 +452,7 @@ impl LockManager {
             if gone {
                 queue.granted.swap_remove(at);
                 queue.wake_all();
-                if queue.granted.is_empty() && queue.waiting.is_empty() {
-                    shard.remove(key);
-                }
+                drop_if_empty(&mut shard, key);
             }
             gone
         };
@@ -426,9 +475,7 @@ impl LockManager {
             if let Some(queue) = shard.get_mut(&key) {
                 queue.granted.retain(|g| g.owner != owner.id);
                 queue.wake_all();
-                if queue.granted.is_empty() && queue.waiting.is_empty() {
-                    shard.remove(&key);
-                }
+                drop_if_empty(&mut shard, &key);
             }
         }
         owner.log_bytes.store(0, Ordering::Relaxed);
@@ -499,6 +546,20 @@ impl LockManager {
 }
 
 impl Graph {
+    fn waits_of(&self, owners: &[Arc<Owner>]) -> Vec<(u64, u64)> {
+        let wait = |o: &Arc<Owner>| self.edges.get(&o.id).map(|e| (o.id, e.ticket));
+        owners.iter().filter_map(wait).collect()
+    }
+
+    /// Does each owner of the cycle still wait for the next, in the same wait?
+    fn stands(&self, cycle: &[(u64, u64)]) -> bool {
+        let next = cycle.iter().cycle().skip(1);
+        cycle.iter().zip(next).all(|((id, ticket), (next, _))| {
+            let edge = self.edges.get(id);
+            edge.is_some_and(|e| e.ticket == *ticket && e.blockers.contains(next))
+        })
+    }
+
     /// Owners on a cycle through `start`.
     fn find_cycle(&self, start: u64) -> Option<Vec<Arc<Owner>>> {
         let mut seen = HashSet::new();

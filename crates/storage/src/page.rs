@@ -37,14 +37,24 @@ pub enum PageType {
     Tree = 4,
     Blob = 5,
     DoubleWrite = 6,
+    Versions = 7,
 }
 
 impl PageType {
     pub fn from_u8(v: u8) -> Option<PageType> {
         use PageType::*;
-        [Free, FileHeader, Boot, Allocation, Tree, Blob, DoubleWrite]
-            .into_iter()
-            .find(|t| *t as u8 == v)
+        [
+            Free,
+            FileHeader,
+            Boot,
+            Allocation,
+            Tree,
+            Blob,
+            DoubleWrite,
+            Versions,
+        ]
+        .into_iter()
+        .find(|t| *t as u8 == v)
     }
 }
 

@@ -1,4 +1,9 @@
-//! Crash recovery: reads the log once from the last checkpoint's redo start, repeats history, and finds the losers.
+//! Crash recovery: reads the log from the last checkpoint's redo start, finds the losers (analysis), and repeats
+//! history (redo). The caller rolls the losers back.
+//!
+//! Theory: ARIES (Mohan et al., 1992), with logical revert for accelerated transactions (`revert`). Analysis comes
+//! first, so that redo knows for which transactions it has to rebuild versions: only for losers, for no snapshot
+//! survives a restart. Both passes are bounded by the checkpoints, not by the length of any transaction.
 //!
 //! | found at start | done |
 //! |---|---|
@@ -8,68 +13,101 @@
 //! | bad block, but a later one proves it was hard | refused: `DamagedLog` |
 //! | record newer than its page | applied |
 //! | record not newer than its page | ignored |
-//! | transaction without commit or end | rolled back (`undo`), with compensation records |
+//! | classic transaction without commit or end | rolled back (`undo`), with compensation records |
+//! | accelerated transaction without commit or end | marked as aborted, reverted in the background (`revert`) |
+//! | its change is redone | its version is rebuilt from the page as it was |
+//! | its change is on disk already | its version is on its pages: they were synced before |
 //! | deferred free of a committed transaction | carried out in the background |
 //! | page damaged outside the doublewrite batch | refused: `BadPage`; the other databases come up |
 
-use crate::buffer::{Pool, Store};
+use crate::buffer::{PageWrite, Pool, Store};
 use crate::bytes::Reader;
 use crate::error::{Result, StorageError};
-use crate::log::record::{self, Checkpoint, Kind, Ops, PageAction, Record, Space};
+use crate::log::CommitPoint;
+use crate::log::record::{self, Checkpoint, Fact, Kind, LeafOp, Ops, PageAction, Record, Space};
+use crate::page::Page;
+use crate::planted::{Bug, planted};
 use crate::redo;
 use crate::undo::parse_clr_space;
+use crate::work::Work;
 use daruma_base::{Lsn, PageId, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A transaction to be rolled back.
-#[derive(Clone, Copy, Debug)]
+/// A transaction that has not ended.
+#[derive(Clone, Debug, Default)]
 pub struct Loser {
     pub id: TxnId,
     pub first: Lsn,
     pub last: Lsn,
+    pub is_accelerated: bool,
+    /// It had been rolled back by a mark before the crash.
+    pub is_aborted: bool,
+    pub owned: Vec<Space>,
+    pub work: Work,
+    pub chunks: Vec<u32>,
+}
+
+/// A chunk of versions on pages.
+pub struct PlacedChunk {
+    pub id: u32,
+    pub txn: TxnId,
+    pub pages: Vec<PageId>,
 }
 
 pub struct Recovered {
     /// In order of their last records.
     pub losers: Vec<Loser>,
     pub pending: Vec<Space>,
+    pub chunks: Vec<PlacedChunk>,
+    /// Pages freed in the log read, and where last.
+    pub freed: BTreeMap<PageId, Lsn>,
     pub next_txn: u64,
     pub end: Lsn,
     pub rolled_forward: u64,
     pub log_bytes: u64,
+    pub last_commit: CommitPoint,
 }
 
 #[derive(Default)]
 struct Analysis {
     active: BTreeMap<TxnId, Loser>,
     ended: BTreeSet<TxnId>,
+    committed_ids: BTreeSet<TxnId>,
+    rolled_forward: u64,
     defers: BTreeMap<TxnId, Vec<Space>>,
+    /// Defers taken back by a rollback to a savepoint.
+    forgotten: BTreeSet<(TxnId, Space)>,
     pending: Vec<Space>,
     done: BTreeSet<Space>,
+    /// Spaces named by `Forget` records whose last part is still to come.
+    forgetting: BTreeMap<TxnId, Vec<Space>>,
+    chunks: BTreeMap<u32, (TxnId, Vec<PageId>)>,
+    freed_chunks: BTreeSet<u32>,
+    freed: BTreeMap<PageId, Lsn>,
     next_txn: u64,
-    committed: u64,
+    last_commit: CommitPoint,
+    saw_checkpoint: bool,
 }
 
-/// Repeats history from the redo start on.
-pub fn redo(pool: &Pool, store: &Store) -> Result<Recovered> {
+/// First pass: what the log says about transactions.
+pub fn analyse(store: &Store) -> Result<Recovered> {
     let boot = store.files.boot();
     let mut cursor = store.log.cursor(boot.redo_start)?;
-    let mut analysis = Analysis::default();
-    let mut saw_checkpoint = false;
+    let mut analysis = Analysis {
+        last_commit: boot.last_commit,
+        ..Analysis::default()
+    };
     while let Some(block) = cursor.next()? {
         for (lsn, bytes) in block.records() {
             let record =
                 Record::parse(bytes).ok_or_else(|| damaged(store, lsn, "unreadable record"))?;
+            analysis.saw_checkpoint |= record.kind == Kind::Checkpoint && lsn == boot.checkpoint;
             analysis
                 .note(lsn, block.lsn, &record)
                 .ok_or_else(|| damaged(store, lsn, "unreadable record body"))?;
-            if record.kind == Kind::Checkpoint {
-                saw_checkpoint |= lsn == boot.checkpoint;
-            }
-            redo_record(pool, store, block.lsn, lsn, &record)?;
         }
     }
-    if !saw_checkpoint {
+    if !analysis.saw_checkpoint {
         return Err(damaged(
             store,
             boot.checkpoint,
@@ -77,16 +115,67 @@ pub fn redo(pool: &Pool, store: &Store) -> Result<Recovered> {
         ));
     }
     let end = cursor.position();
-    let mut losers: Vec<Loser> = analysis.active.into_values().collect();
-    losers.sort_by_key(|l| l.last);
-    Ok(Recovered {
+    Ok(analysis.finish(end, end.0 - boot.redo_start.0))
+}
+
+/// Second pass: repeats history, and rebuilds versions and work lists of accelerated losers.
+pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()> {
+    let accelerated = recovered.losers.iter().filter(|l| l.is_accelerated);
+    let losers: BTreeMap<TxnId, Work> = accelerated.map(|l| (l.id, l.work.clone())).collect();
+    let mut redo = Redo {
+        pool,
+        store,
         losers,
-        pending: analysis.pending,
-        next_txn: analysis.next_txn,
-        end,
-        rolled_forward: analysis.committed,
-        log_bytes: end.0 - boot.redo_start.0,
-    })
+        version_pages: recovered
+            .chunks
+            .iter()
+            .flat_map(|c| c.pages.iter().map(|p| (*p, c.id)))
+            .collect(),
+        freed: std::mem::take(&mut recovered.freed),
+        whole_chunks: BTreeSet::new(),
+    };
+    // A chunk whose pages are not whole was not synced: no change that depends on it is on disk, so redo rebuilds it.
+    // Until then it counts as not placed, so that no page is written before it.
+    let mut unplaced = Vec::new();
+    for chunk in &recovered.chunks {
+        if !redo.losers.contains_key(&chunk.txn) {
+            continue;
+        }
+        if crate::pvs::is_whole(pool, store, chunk)? {
+            let pages = chunk.pages.clone();
+            store.versions.restore_chunk(chunk.id, chunk.txn, pages);
+            redo.whole_chunks.insert(chunk.id);
+        } else {
+            unplaced.push(chunk);
+        }
+    }
+    let mut cursor = store.log.cursor(store.files.boot().redo_start)?;
+    while let Some(block) = cursor.next()? {
+        for (lsn, bytes) in block.records() {
+            let record =
+                Record::parse(bytes).ok_or_else(|| damaged(store, lsn, "unreadable record"))?;
+            redo.record(block.lsn, lsn, &record)?;
+        }
+    }
+    for chunk in unplaced {
+        crate::pvs::place_again(pool, store, chunk, recovered.end)?;
+    }
+    let mut chunks: BTreeMap<TxnId, Vec<u32>> = BTreeMap::new();
+    for chunk in store.versions.all_chunks() {
+        chunks.entry(chunk.txn).or_default().push(chunk.id);
+    }
+    for loser in &mut recovered.losers {
+        if let Some(work) = redo.losers.remove(&loser.id) {
+            loser.work = work;
+            for space in &loser.owned {
+                if let Space::Tree(root) = space {
+                    loser.work.own(crate::api::TreeId(*root));
+                }
+            }
+            loser.chunks = chunks.remove(&loser.id).unwrap_or_default();
+        }
+    }
+    Ok(())
 }
 
 fn damaged(store: &Store, lsn: Lsn, what: &str) -> StorageError {
@@ -98,17 +187,45 @@ fn damaged(store: &Store, lsn: Lsn, what: &str) -> StorageError {
 }
 
 impl Analysis {
-    /// Follows transactions and deferred frees through one record.
+    fn finish(self, end: Lsn, log_bytes: u64) -> Recovered {
+        let mut losers: Vec<Loser> = self.active.into_values().collect();
+        losers.sort_by_key(|l| l.last);
+        let chunks = self.chunks.into_iter();
+        Recovered {
+            losers,
+            pending: self.pending,
+            chunks: chunks
+                .map(|(id, (txn, pages))| PlacedChunk { id, txn, pages })
+                .collect(),
+            freed: self.freed,
+            next_txn: self.next_txn,
+            end,
+            rolled_forward: self.rolled_forward,
+            log_bytes,
+            last_commit: self.last_commit,
+        }
+    }
+
+    /// Follows transactions, deferred frees and version chunks through one record.
     fn note(&mut self, lsn: Lsn, block: Lsn, record: &Record<'_>) -> Option<()> {
         if record.txn != TxnId::NONE {
             self.next_txn = self.next_txn.max(record.txn.0 + 1);
         }
+        if let Some(parts) = record::parts_of(record) {
+            self.note_freed(lsn, parts)?;
+        }
         match record.kind {
             Kind::Commit => {
-                self.end(record.txn);
-                self.committed += 1;
-                let freed = self.defers.remove(&record.txn).unwrap_or_default();
-                self.pending.extend(freed);
+                self.note_commit(lsn, record.body);
+                for id in record::earlier_ids(record.body).chain([record.txn]) {
+                    self.end(id);
+                    self.committed_ids.insert(id);
+                    let freed = self.defers.remove(&id).unwrap_or_default();
+                    if !planted(Bug::ForgetPendingFree) {
+                        self.pending.extend(freed);
+                    }
+                }
+                self.rolled_forward += 1;
             }
             Kind::End => {
                 self.end(record.txn);
@@ -120,25 +237,73 @@ impl Analysis {
                 self.pending.retain(|s| *s != space);
                 self.done.insert(space);
             }
-            Kind::System => {}
-            Kind::Ops | Kind::Clr | Kind::Owned | Kind::Defer | Kind::ClrSpace => {
-                let loser = self.active.entry(record.txn).or_insert(Loser {
+            Kind::Versions => {
+                let (chunk, pages, _) = record::parse_versions(record.body)?;
+                self.freed_chunks.remove(&chunk);
+                self.chunks.insert(chunk, (record.txn, pages));
+            }
+            Kind::VersionsFreed => {
+                let (chunks, _) = record::parse_versions_freed(record.body)?;
+                for chunk in chunks {
+                    self.chunks.remove(&chunk);
+                    self.freed_chunks.insert(chunk);
+                }
+            }
+            Kind::Forget => self.forget(record)?,
+            Kind::System | Kind::Revert => {}
+            Kind::Ops | Kind::Clr | Kind::Owned | Kind::Defer | Kind::ClrSpace | Kind::Abort => {
+                let loser = self.active.entry(record.txn).or_insert_with(|| Loser {
                     id: record.txn,
                     first: block,
-                    last: lsn,
+                    ..Loser::default()
                 });
                 loser.last = lsn;
+                loser.is_accelerated |= record.accelerated;
+                loser.is_aborted |= record.kind == Kind::Abort;
                 self.note_space(record)?;
             }
         }
         Some(())
     }
 
+    fn note_commit(&mut self, lsn: Lsn, body: &[u8]) {
+        if let Some(time) = body.first_chunk::<8>()
+            && lsn > self.last_commit.lsn
+        {
+            self.last_commit = CommitPoint {
+                lsn,
+                utc_100ns: i64::from_le_bytes(*time),
+            };
+        }
+    }
+
+    fn note_freed(&mut self, lsn: Lsn, parts: &[u8]) -> Option<()> {
+        for part in record::parts(parts) {
+            if let (
+                map,
+                PageAction::Bits {
+                    set: false,
+                    indexes,
+                },
+            ) = part?
+            {
+                let first = map.page.checked_sub(1)?;
+                for bit in record::u16s(indexes) {
+                    let page = PageId::new(map.file, first + u32::from(bit));
+                    self.freed.insert(page, lsn);
+                }
+            }
+        }
+        Some(())
+    }
+
     fn note_space(&mut self, record: &Record<'_>) -> Option<()> {
+        let id = record.txn;
         match record.kind {
             Kind::Defer => {
                 let space = Space::read(&mut Reader::new(record.body))?;
-                self.defers.entry(record.txn).or_default().push(space);
+                self.forgotten.remove(&(id, space));
+                self.defers.entry(id).or_default().push(space);
             }
             Kind::ClrSpace => {
                 let (_, rest) = record::parse_clr(record.body)?;
@@ -146,16 +311,45 @@ impl Analysis {
                 if owned {
                     self.pending.push(space);
                     self.done.remove(&space);
-                } else if let Some(defers) = self.defers.get_mut(&record.txn) {
-                    defers.retain(|s| *s != space);
+                    if let Some(loser) = self.active.get_mut(&id) {
+                        loser.owned.retain(|s| *s != space);
+                    }
+                } else {
+                    self.forgotten.insert((id, space));
+                    if let Some(defers) = self.defers.get_mut(&id) {
+                        defers.retain(|s| *s != space);
+                    }
                 }
             }
             Kind::Owned => {
                 // The page has a new life: what was done to its space before does not count any more.
-                self.done
-                    .remove(&Space::read(&mut Reader::new(record.body))?);
+                let space = Space::read(&mut Reader::new(record.body))?;
+                self.done.remove(&space);
+                if record.accelerated
+                    && let Some(loser) = self.active.get_mut(&id)
+                {
+                    loser.owned.push(space);
+                }
             }
             _ => {}
+        }
+        Some(())
+    }
+
+    fn forget(&mut self, record: &Record<'_>) -> Option<()> {
+        let (is_last, spaces) = record::parse_forget(record.body)?;
+        self.forgetting
+            .entry(record.txn)
+            .or_default()
+            .extend(spaces);
+        if is_last {
+            self.end(record.txn);
+            self.defers.remove(&record.txn);
+            let spaces = self.forgetting.remove(&record.txn).unwrap_or_default();
+            for space in spaces {
+                self.done.remove(&space);
+                self.pending.push(space);
+            }
         }
         Some(())
     }
@@ -168,106 +362,252 @@ impl Analysis {
     /// Adds what the checkpoint knew, unless the log read so far says that it is over.
     fn checkpoint(&mut self, checkpoint: Checkpoint) {
         self.next_txn = self.next_txn.max(checkpoint.next_txn);
-        for txn in checkpoint.active {
-            if self.ended.contains(&txn.id) || txn.last == Lsn::NONE {
-                continue;
-            }
-            let loser = self.active.entry(txn.id).or_insert(Loser {
-                id: txn.id,
-                first: txn.first,
-                last: txn.last,
-            });
-            loser.first = loser.first.min(txn.first);
-            loser.last = loser.last.max(txn.last);
-            let defers = self.defers.entry(txn.id).or_default();
-            txn.defers.into_iter().for_each(|s| {
-                if !defers.contains(&s) {
-                    defers.push(s)
+        for fact in checkpoint.facts {
+            self.fact(fact);
+        }
+    }
+
+    fn fact(&mut self, fact: Fact) {
+        match fact {
+            Fact::Txn {
+                id,
+                first,
+                last,
+                accelerated,
+                aborted,
+            } => {
+                if self.ended.contains(&id) || last == Lsn::NONE {
+                    return;
                 }
-            });
-        }
-        for space in checkpoint.pending_frees {
-            if !self.done.contains(&space) && !self.pending.contains(&space) {
-                self.pending.push(space);
+                let loser = self.active.entry(id).or_insert_with(|| Loser {
+                    id,
+                    first,
+                    ..Loser::default()
+                });
+                loser.first = loser.first.min(first);
+                loser.last = loser.last.max(last);
+                loser.is_accelerated |= accelerated;
+                loser.is_aborted |= aborted;
+            }
+            Fact::Defer { id, space } if self.forgotten.contains(&(id, space)) => {}
+            Fact::Defer { id, space } if self.committed_ids.contains(&id) => {
+                // The commit stands before the checkpoint that says what it frees.
+                self.fact(Fact::Pending(space));
+            }
+            Fact::Defer { id, space } if !self.ended.contains(&id) => {
+                let defers = self.defers.entry(id).or_default();
+                if !defers.contains(&space) {
+                    defers.push(space);
+                }
+            }
+            Fact::Defer { .. } => {}
+            Fact::Owned { id, space } => {
+                let is_over = self.done.contains(&space) || self.pending.contains(&space);
+                if let Some(loser) = self.active.get_mut(&id).filter(|_| !is_over)
+                    && !loser.owned.contains(&space)
+                {
+                    loser.owned.push(space);
+                }
+            }
+            Fact::Work {
+                id,
+                tree,
+                low,
+                high,
+            } => {
+                if let Some(loser) = self.active.get_mut(&id) {
+                    loser.work.restore(crate::api::TreeId(tree), low, high);
+                }
+            }
+            Fact::Pending(space) => {
+                if !self.done.contains(&space) && !self.pending.contains(&space) {
+                    self.pending.push(space);
+                }
+            }
+            Fact::Versions { chunk, id, pages } => {
+                if !self.freed_chunks.contains(&chunk) {
+                    self.chunks.entry(chunk).or_insert((id, pages));
+                }
             }
         }
     }
 }
 
-fn redo_record(
-    pool: &Pool,
-    store: &Store,
-    block: Lsn,
-    lsn: Lsn,
-    record: &Record<'_>,
-) -> Result<()> {
-    let unreadable = || damaged(store, lsn, "unreadable record body");
-    match record.kind {
-        Kind::Ops => redo_ops(pool, store, block, lsn, record.txn, record.body),
-        Kind::Clr => {
-            let (_, ops) = record::parse_clr(record.body).ok_or_else(unreadable)?;
-            redo_ops(pool, store, block, lsn, record.txn, ops)
-        }
-        Kind::System => redo_parts(pool, store, block, lsn, record.body),
-        Kind::Owned | Kind::FreeDone => redo_parts(
-            pool,
-            store,
-            block,
-            lsn,
-            record
-                .body
-                .get(record::SPACE_BYTES..)
-                .ok_or_else(unreadable)?,
-        ),
-        Kind::Defer | Kind::Commit | Kind::End | Kind::Checkpoint | Kind::ClrSpace => Ok(()),
-    }
+struct Redo<'a> {
+    pool: &'a Pool,
+    store: &'a Store,
+    /// Accelerated losers and where they wrote.
+    losers: BTreeMap<TxnId, Work>,
+    /// Pages of version chunks: written past the pool, so what the log says of their earlier lives is over.
+    version_pages: BTreeMap<PageId, u32>,
+    freed: BTreeMap<PageId, Lsn>,
+    /// Chunks that are on pages, all of them.
+    whole_chunks: BTreeSet<u32>,
 }
 
-fn redo_ops(
-    pool: &Pool,
-    store: &Store,
-    block: Lsn,
-    lsn: Lsn,
-    txn: TxnId,
-    body: &[u8],
-) -> Result<()> {
-    let ops = Ops::parse(body).ok_or_else(|| damaged(store, lsn, "unreadable leaf operations"))?;
-    store.files.ensure_size(ops.page)?;
-    let mut page = pool.write(store, ops.page)?;
-    if page.lsn() >= lsn {
-        return Ok(());
-    }
-    page.prepare_at(block);
-    redo::apply_ops(&mut page, &ops, txn).map_err(|what| refused(store, ops.page, what))?;
-    page.set_lsn(lsn);
-    Ok(())
-}
-
-fn redo_parts(pool: &Pool, store: &Store, block: Lsn, lsn: Lsn, body: &[u8]) -> Result<()> {
-    // Several parts of one record may change one page; whether it needs them is decided at the first.
-    let mut decided: Vec<(PageId, bool)> = Vec::new();
-    for part in record::parts(body) {
-        let (id, action) = part.ok_or_else(|| damaged(store, lsn, "unreadable page parts"))?;
-        store.files.ensure_size(id)?;
-        let mut page = match action {
-            PageAction::Image(_) => pool.write_new(store, id)?,
-            _ => pool.write(store, id)?,
-        };
-        let needed = match decided.iter().find(|(page, _)| *page == id) {
-            Some((_, needed)) => *needed,
-            None => {
-                decided.push((id, page.lsn() < lsn));
-                page.lsn() < lsn
+impl Redo<'_> {
+    fn record(&mut self, block: Lsn, lsn: Lsn, record: &Record<'_>) -> Result<()> {
+        let unreadable = || damaged(self.store, lsn, "unreadable record body");
+        match record.kind {
+            Kind::Ops => {
+                if self.losers.contains_key(&record.txn) {
+                    self.note_work(lsn, record)?;
+                }
+                self.ops(block, lsn, record.txn, record.body)
             }
+            Kind::Clr => {
+                let (_, ops) = record::parse_clr(record.body).ok_or_else(unreadable)?;
+                self.ops(block, lsn, record.txn, ops)
+            }
+            Kind::Revert => self.ops(block, lsn, TxnId::NONE, record.body),
+            Kind::System | Kind::Owned | Kind::FreeDone | Kind::Versions | Kind::VersionsFreed => {
+                let parts = record::parts_of(record).ok_or_else(unreadable)?;
+                self.parts(block, lsn, parts)
+            }
+            Kind::Defer
+            | Kind::Commit
+            | Kind::End
+            | Kind::Checkpoint
+            | Kind::ClrSpace
+            | Kind::Abort
+            | Kind::Forget => Ok(()),
+        }
+    }
+
+    /// A page to redo. `None` when it cannot be read, but is freed by a later record: a version chunk was being written
+    /// over it when the crash came.
+    fn page(&self, id: PageId, lsn: Lsn) -> Result<Option<PageWrite<'_>>> {
+        match self.pool.write(self.store, id) {
+            Ok(page) => Ok(Some(page)),
+            Err(StorageError::BadPage { .. } | StorageError::DamagedPage { .. })
+                if self.freed.get(&id).is_some_and(|freed| *freed > lsn) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where a loser wrote, also when the page has it already.
+    fn note_work(&mut self, lsn: Lsn, record: &Record<'_>) -> Result<()> {
+        let unreadable = || damaged(self.store, lsn, "unreadable leaf operations");
+        let ops = Ops::parse(record.body).ok_or_else(unreadable)?;
+        let Some(work) = self.losers.get_mut(&record.txn) else {
+            return Ok(());
         };
-        if !needed {
-            continue;
+        for op in ops.iter() {
+            let Some(key) = op.ok_or_else(unreadable)?.key() else {
+                continue;
+            };
+            let tree = crate::api::TreeId(ops.tree);
+            work.note(tree, ops.page.to_u64(), key, key, 0);
+        }
+        Ok(())
+    }
+
+    fn ops(&self, block: Lsn, lsn: Lsn, txn: TxnId, body: &[u8]) -> Result<()> {
+        let store = self.store;
+        let ops =
+            Ops::parse(body).ok_or_else(|| damaged(store, lsn, "unreadable leaf operations"))?;
+        if self.version_pages.contains_key(&ops.page) {
+            return Ok(());
+        }
+        store.files.ensure_size(ops.page)?;
+        let Some(mut page) = self.page(ops.page, lsn)? else {
+            return Ok(());
+        };
+        if page.lsn() >= lsn && !planted(Bug::ApplyTwice) {
+            return Ok(());
         }
         page.prepare_at(block);
-        redo::apply_part(&mut page, id, &action).map_err(|what| refused(store, id, what))?;
+        if self.losers.contains_key(&txn) {
+            self.rebuild_versions(&page, &ops, txn)
+                .map_err(|what| refused(store, ops.page, what))?;
+        }
+        redo::apply_ops(&mut page, &ops, txn).map_err(|what| refused(store, ops.page, what))?;
         page.set_lsn(lsn);
+        Ok(())
     }
-    Ok(())
+
+    /// The versions that a record's operations made when it was written: the page shows the entries as they were.
+    /// Within one record an insert moves later slots, and no entry is changed twice.
+    fn rebuild_versions(
+        &self,
+        page: &Page,
+        ops: &Ops<'_>,
+        txn: TxnId,
+    ) -> std::result::Result<(), &'static str> {
+        let mut inserted = 0;
+        for op in ops.iter() {
+            let (slot, before, version) = match op.ok_or("damaged leaf operation")? {
+                LeafOp::Insert { .. } => {
+                    inserted += 1;
+                    continue;
+                }
+                LeafOp::Update {
+                    slot,
+                    before,
+                    version,
+                    ..
+                }
+                | LeafOp::Delete {
+                    slot,
+                    before,
+                    version,
+                    ..
+                } => (slot, before, version),
+                // Compensations make no versions, and come in records of their own.
+                LeafOp::Remove { .. } | LeafOp::Restore { .. } => return Ok(()),
+            };
+            let slot: usize = slot;
+            let slot = slot.checked_sub(inserted).ok_or("slot out of range")?;
+            if slot >= page.slots() {
+                return Err("slot out of range");
+            }
+            let is_whole = self.whole_chunks.contains(&((version >> 16) as u32));
+            if before.writer != txn && version != 0 && !is_whole {
+                self.store
+                    .versions
+                    .restore(txn, version, before, page.payload(slot));
+            }
+        }
+        Ok(())
+    }
+
+    fn parts(&self, block: Lsn, lsn: Lsn, body: &[u8]) -> Result<()> {
+        let store = self.store;
+        // Several parts of one record may change one page; whether it needs them is decided at the first.
+        let mut decided: Vec<(PageId, bool)> = Vec::new();
+        for part in record::parts(body) {
+            let (id, action) = part.ok_or_else(|| damaged(store, lsn, "unreadable page parts"))?;
+            if let Some(chunk) = self.version_pages.get(&id)
+                && !crate::pvs::is_image_of(&action, *chunk)
+            {
+                continue;
+            }
+            store.files.ensure_size(id)?;
+            let page = match action {
+                PageAction::Image(_) => Some(self.pool.write_new(store, id)?),
+                _ => self.page(id, lsn)?,
+            };
+            let Some(mut page) = page else { continue };
+            let needed = match decided.iter().find(|(page, _)| *page == id) {
+                Some((_, needed)) => *needed,
+                None => {
+                    decided.push((id, page.lsn() < lsn));
+                    page.lsn() < lsn
+                }
+            };
+            if !needed {
+                continue;
+            }
+            page.prepare_at(block);
+            page.keep_back(&store.versions, &action);
+            redo::apply_part(&mut page, id, &action).map_err(|what| refused(store, id, what))?;
+            page.set_lsn(lsn);
+        }
+        Ok(())
+    }
 }
 
 fn refused(store: &Store, page: PageId, what: &str) -> StorageError {

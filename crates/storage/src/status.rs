@@ -4,7 +4,13 @@
 //! and visible to everyone, so most rows are judged by one comparison. Above it a small array holds each state:
 //! active, aborted, or the commit timestamp. A snapshot is a timestamp; it holds the watermark down.
 //!
-//! Invariant: `base` never passes an active transaction, nor one that committed after the oldest snapshot was taken.
+//! An aborted transaction is *reverting* while entries may still carry its id (logical revert, `revert`), and gone
+//! afterwards. One old transaction must not make the array grow with every younger one: parts of it in which everything
+//! is settled are let go of, wherever they are.
+//!
+//! Invariants
+//! 1. `base` passes no active and no reverting transaction, nor one that committed after the oldest snapshot was taken.
+//! 2. A part of the array is let go of only when all its transactions are committed and visible to everyone, or gone.
 
 use daruma_base::TxnId;
 use parking_lot::{Mutex, RwLock};
@@ -14,21 +20,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const CHUNK: u64 = 1024;
 const ACTIVE: u64 = 0;
-const ABORTED: u64 = u64::MAX;
+/// Rolled back, and no entry carries the id any more.
+const GONE: u64 = u64::MAX;
+/// Rolled back, and entries may still carry the id.
+const REVERTING: u64 = u64::MAX - 1;
+/// Committed before this server started, or so long ago that nobody asks when.
+const LONG_AGO: u64 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxnStatus {
     Active,
     /// Commit timestamp; 0 for those below the watermark.
     Committed(u64),
-    /// Rolled back completely: no entry carries its id any more.
+    /// Rolled back: an entry that still carries its id counts for nothing, its version before does.
     Aborted,
 }
 
 struct Chunks {
     /// Number of the first chunk (id / CHUNK).
     first: u64,
-    chunks: VecDeque<Arc<Vec<AtomicU64>>>,
+    /// `None`: everything in it is settled for everyone.
+    chunks: VecDeque<Option<Arc<Vec<AtomicU64>>>>,
+    /// Number of the next chunk to be looked at for letting go.
+    settle_next: u64,
+}
+
+fn new_chunk(state: u64) -> Arc<Vec<AtomicU64>> {
+    Arc::new((0..CHUNK).map(|_| AtomicU64::new(state)).collect())
 }
 
 pub struct TxnTable {
@@ -37,8 +55,17 @@ pub struct TxnTable {
     chunks: RwLock<Chunks>,
     commit: Mutex<()>,
     last_commit: AtomicU64,
-    /// Timestamps in use, with the number of their users.
-    snapshots: Mutex<BTreeMap<u64, usize>>,
+    /// What `oldest` gave last: commits up to it are visible to every snapshot, also to future ones.
+    settled: AtomicU64,
+    /// Timestamps in use, with their users.
+    snapshots: Mutex<BTreeMap<u64, Users>>,
+}
+
+/// Who uses a timestamp: how many, and their owners' ids joined by XOR, which is the id when there is one.
+#[derive(Default)]
+struct Users {
+    count: usize,
+    owners: u64,
 }
 
 /// A point in commit order. Registered until dropped through [`TxnTable::release`].
@@ -50,18 +77,37 @@ pub struct Snapshot {
 }
 
 impl TxnTable {
-    /// All ids below `next` are resolved.
-    pub fn new(next: u64) -> TxnTable {
+    /// All ids below `next` are resolved, those in `reverting` as aborted with entries left behind.
+    pub fn new(next: u64, reverting: &[TxnId]) -> TxnTable {
         let next = next.max(1);
+        let base = reverting.iter().map(|t| t.0).min().unwrap_or(next);
+        let first = base / CHUNK;
+        let mut chunks = VecDeque::new();
+        if base < next {
+            chunks.resize((next / CHUNK - first + 1) as usize, None);
+            if let Some(last) = chunks.back_mut() {
+                let chunk = new_chunk(LONG_AGO);
+                (next % CHUNK..CHUNK)
+                    .for_each(|i| chunk[i as usize].store(ACTIVE, Ordering::Relaxed));
+                *last = Some(chunk);
+            }
+        }
+        for id in reverting {
+            let chunk: &mut Option<_> = &mut chunks[(id.0 / CHUNK - first) as usize];
+            let chunk = chunk.get_or_insert_with(|| new_chunk(LONG_AGO));
+            chunk[(id.0 % CHUNK) as usize].store(REVERTING, Ordering::Relaxed);
+        }
         TxnTable {
             next: AtomicU64::new(next),
-            base: AtomicU64::new(next),
+            base: AtomicU64::new(base),
             chunks: RwLock::new(Chunks {
-                first: next / CHUNK,
-                chunks: VecDeque::new(),
+                first,
+                chunks,
+                settle_next: next / CHUNK,
             }),
             commit: Mutex::new(()),
-            last_commit: AtomicU64::new(1),
+            last_commit: AtomicU64::new(LONG_AGO),
+            settled: AtomicU64::new(LONG_AGO),
             snapshots: Mutex::default(),
         }
     }
@@ -79,9 +125,8 @@ impl TxnTable {
         let mut chunks = self.chunks.write();
         let id = self.next.fetch_add(1, Ordering::AcqRel);
         while chunks.first + chunks.chunks.len() as u64 <= id / CHUNK {
-            chunks.chunks.push_back(Arc::new(
-                (0..CHUNK).map(|_| AtomicU64::new(ACTIVE)).collect(),
-            ));
+            chunks.chunks.push_back(Some(new_chunk(ACTIVE)));
+            self.let_go(&mut chunks);
         }
         assert!(id < TxnId::MAX.0, "transaction ids are used up");
         TxnId(id)
@@ -91,8 +136,32 @@ impl TxnTable {
         let chunks = self.chunks.read();
         let chunk = chunks
             .chunks
-            .get((id.0 / CHUNK).checked_sub(chunks.first)? as usize)?;
+            .get((id.0 / CHUNK).checked_sub(chunks.first)? as usize)?
+            .as_ref()?;
         Some(f(&chunk[(id.0 % CHUNK) as usize]))
+    }
+
+    /// Lets go of a chunk well behind the newest one if all in it is settled. Each is looked at once: a chunk that an
+    /// old transaction keeps costs 8 KiB until the watermark passes it.
+    fn let_go(&self, chunks: &mut Chunks) {
+        let settled = self.settled.load(Ordering::Acquire);
+        let last = chunks.first + chunks.chunks.len() as u64;
+        chunks.settle_next = chunks.settle_next.max(chunks.first);
+        while chunks.settle_next + 4 < last {
+            let index = (chunks.settle_next - chunks.first) as usize;
+            let old = |s: &AtomicU64| match s.load(Ordering::Acquire) {
+                ACTIVE | REVERTING => false,
+                GONE => true,
+                timestamp => timestamp <= settled,
+            };
+            if chunks.chunks[index]
+                .as_ref()
+                .is_some_and(|c| c.iter().all(old))
+            {
+                chunks.chunks[index] = None;
+            }
+            chunks.settle_next += 1;
+        }
     }
 
     pub fn status(&self, id: TxnId) -> TxnStatus {
@@ -101,40 +170,60 @@ impl TxnTable {
         }
         match self.with_slot(id, |s| s.load(Ordering::Acquire)) {
             Some(ACTIVE) => TxnStatus::Active,
-            Some(ABORTED) => TxnStatus::Aborted,
+            Some(GONE | REVERTING) => TxnStatus::Aborted,
             Some(timestamp) => TxnStatus::Committed(timestamp),
-            // The chunk went away between the two looks: the watermark has passed.
-            None if id < self.base() => TxnStatus::Committed(0),
+            // Settled for everyone, or an id that was never given out.
+            None if id.0 < self.next_id() => TxnStatus::Committed(0),
             None => TxnStatus::Active,
         }
     }
 
-    /// Makes the transaction visible to snapshots taken from now on.
-    pub fn commit(&self, id: TxnId) {
+    /// Committed, and visible to every snapshot there is or will be.
+    pub fn is_settled(&self, id: TxnId) -> bool {
+        id < self.base()
+            || match self.status(id) {
+                TxnStatus::Committed(at) => at <= self.settled.load(Ordering::Acquire),
+                TxnStatus::Active | TxnStatus::Aborted => false,
+            }
+    }
+
+    /// Makes a transaction, with all its ids, visible to snapshots taken from now on. Returns its timestamp.
+    pub fn commit(&self, ids: &[TxnId]) -> u64 {
         let _order = self.commit.lock();
         let timestamp = self.last_commit.load(Ordering::Relaxed) + 1;
-        self.with_slot(id, |s| s.store(timestamp, Ordering::Release));
+        for id in ids {
+            self.with_slot(*id, |s| s.store(timestamp, Ordering::Release));
+        }
         self.last_commit.store(timestamp, Ordering::Release);
+        timestamp
     }
 
-    /// The transaction has been rolled back completely.
-    pub fn abort(&self, id: TxnId) {
-        self.with_slot(id, |s| s.store(ABORTED, Ordering::Release));
+    /// The transaction has been rolled back completely: no entry carries its id.
+    pub fn gone(&self, id: TxnId) {
+        self.with_slot(id, |s| s.store(GONE, Ordering::Release));
     }
 
-    pub fn snapshot(&self) -> Snapshot {
+    /// The transaction is rolled back, and what it wrote is still there, to be reverted.
+    pub fn reverting(&self, id: TxnId) {
+        self.with_slot(id, |s| s.store(REVERTING, Ordering::Release));
+    }
+
+    pub fn snapshot(&self, owner: u64) -> Snapshot {
         let mut snapshots = self.snapshots.lock();
         let timestamp = self.last_commit.load(Ordering::Acquire);
         let horizon = self.base();
-        *snapshots.entry(timestamp).or_insert(0) += 1;
+        let users = snapshots.entry(timestamp).or_default();
+        users.count += 1;
+        users.owners ^= owner;
         Snapshot { timestamp, horizon }
     }
 
-    pub fn release(&self, snapshot: Snapshot) {
+    pub fn release(&self, snapshot: Snapshot, owner: u64) {
         let mut snapshots = self.snapshots.lock();
         if let Some(users) = snapshots.get_mut(&snapshot.timestamp) {
-            *users -= 1;
-            if *users == 0 {
+            users.count -= 1;
+            users.owners ^= owner;
+            if users.count == 0 {
                 snapshots.remove(&snapshot.timestamp);
             }
         }
@@ -150,23 +239,44 @@ impl TxnTable {
             .unwrap_or_else(|| self.last_commit.load(Ordering::Acquire))
     }
 
+    /// Number of snapshots in use and the timestamp of the oldest.
+    pub fn snapshots_in_use(&self) -> (usize, Option<u64>) {
+        let snapshots = self.snapshots.lock();
+        let count = snapshots.values().map(|u| u.count).sum();
+        (count, snapshots.keys().next().copied())
+    }
+
+    /// Timestamps in use, oldest first: how many use each, and who, if it is one.
+    pub fn snapshot_users(&self) -> Vec<(u64, u64, u64)> {
+        let owner = |users: &Users| if users.count == 1 { users.owners } else { 0 };
+        let snapshots = self.snapshots.lock();
+        let users = |(at, users): (&u64, &Users)| (*at, users.count as u64, owner(users));
+        snapshots.iter().map(users).collect()
+    }
+
+    /// Commits up to this timestamp are visible to everyone.
+    pub fn settled(&self) -> u64 {
+        self.settled.load(Ordering::Acquire)
+    }
+
     /// Moves the watermark up as far as it can go; the new watermark.
     pub fn advance(&self) -> TxnId {
         let oldest = self.oldest();
+        self.settled.fetch_max(oldest, Ordering::AcqRel);
         let mut chunks = self.chunks.write();
         let mut base = self.base.load(Ordering::Acquire);
         let next = self.next.load(Ordering::Acquire);
         while base < next {
-            let Some(chunk) = chunks.chunks.get((base / CHUNK - chunks.first) as usize) else {
-                break;
-            };
-            match chunk[(base % CHUNK) as usize].load(Ordering::Acquire) {
-                ACTIVE => break,
-                ABORTED => {}
-                timestamp if timestamp > oldest => break,
-                _ => {}
+            match chunks.chunks.get((base / CHUNK - chunks.first) as usize) {
+                None => break,
+                Some(None) => base = ((base / CHUNK + 1) * CHUNK).min(next),
+                Some(Some(chunk)) => match chunk[(base % CHUNK) as usize].load(Ordering::Acquire) {
+                    ACTIVE | REVERTING => break,
+                    GONE => base += 1,
+                    timestamp if timestamp > oldest => break,
+                    _ => base += 1,
+                },
             }
-            base += 1;
         }
         self.base.store(base, Ordering::Release);
         while chunks.first < base / CHUNK && !chunks.chunks.is_empty() {
@@ -183,30 +293,70 @@ mod tests {
 
     #[test]
     fn the_watermark_waits_for_snapshots_and_active_transactions() {
-        let table = TxnTable::new(10);
+        let table = TxnTable::new(10, &[]);
         let (a, b, c) = (table.start(), table.start(), table.start());
-        table.commit(b);
+        table.commit(&[b]);
         assert_eq!(table.advance(), a, "a is active");
-        let snapshot = table.snapshot();
-        table.commit(a);
+        let snapshot = table.snapshot(1);
+        table.commit(&[a]);
         assert_eq!(table.advance(), a, "a committed after the snapshot");
         assert!(matches!(table.status(a), TxnStatus::Committed(t) if t > snapshot.timestamp));
         assert!(matches!(table.status(b), TxnStatus::Committed(t) if t <= snapshot.timestamp));
-        table.release(snapshot);
+        table.release(snapshot, 1);
         assert_eq!(table.advance(), c);
         assert_eq!(table.status(a), TxnStatus::Committed(0));
-        table.abort(c);
+        table.gone(c);
         assert_eq!(table.advance(), TxnId(c.0 + 1));
     }
 
     #[test]
     fn chunks_are_dropped_behind_the_watermark() {
-        let table = TxnTable::new(1);
+        let table = TxnTable::new(1, &[]);
         for _ in 0..10 * CHUNK {
             let id = table.start();
-            table.commit(id);
+            table.commit(&[id]);
             table.advance();
         }
         assert!(table.chunks.read().chunks.len() <= 2);
+    }
+
+    #[test]
+    fn one_old_transaction_does_not_keep_the_states_of_all_younger_ones() {
+        let table = TxnTable::new(1, &[]);
+        let old = table.start();
+        let mut ids = Vec::new();
+        for _ in 0..20 * CHUNK {
+            let id = table.start();
+            table.commit(&[id]);
+            table.advance();
+            ids.push(id);
+        }
+        assert_eq!(table.base(), old);
+        let kept = table.chunks.read().chunks.iter().flatten().count();
+        assert!(kept <= 6, "{kept} chunks are kept");
+        assert!(ids.iter().all(|id| table.is_settled(*id)));
+        assert_eq!(table.status(old), TxnStatus::Active);
+        table.commit(&[old]);
+        assert_eq!(table.advance().0, table.next_id());
+    }
+
+    #[test]
+    fn reverting_transactions_of_before_a_restart_are_known() {
+        let reverting = [TxnId(5), TxnId(3000)];
+        let table = TxnTable::new(4000, &reverting);
+        assert_eq!(table.base(), TxnId(5));
+        for id in [TxnId(4), TxnId(6), TxnId(1500), TxnId(3999)] {
+            assert!(table.is_settled(id), "{id:?}");
+        }
+        assert!(
+            reverting
+                .iter()
+                .all(|id| table.status(*id) == TxnStatus::Aborted)
+        );
+        let new = table.start();
+        assert_eq!((new, table.status(new)), (TxnId(4000), TxnStatus::Active));
+        table.commit(&[new]);
+        reverting.iter().for_each(|id| table.gone(*id));
+        assert_eq!(table.advance(), TxnId(4001));
     }
 }

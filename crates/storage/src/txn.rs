@@ -3,28 +3,140 @@
 //! Theory: a transaction has no id and costs nothing until its first write. Its records are chained backwards in the
 //! log; rollback, to a savepoint or to the start, walks that chain (`undo`). Commit appends one record, waits for it
 //! to be hard, then becomes visible in one step.
+//!
+//! Under accelerated recovery a transaction does not keep the log: rollback of more than [`UNDO_AT_ONCE_BYTES`] is one
+//! record and an entry among the aborted transactions (`revert`), whatever its size. Less than that is undone at once,
+//! if the log is still there. A savepoint within such a transaction keeps the log from itself on for as long as the
+//! caller holds it. A lasting savepoint (SAVE TRANSACTION) needs no log: what is written behind it gets an id of its own,
+//! and rolling back to it marks the ids behind it as aborted.
+//!
+//! Invariant: an id is undone from the log only when no later id of the same transaction was marked, for a marked id
+//! leaves its changes above those of the earlier ones.
 
-use crate::api::{Durability, Isolation, LockMode, Savepoint};
+use crate::api::{Durability, Isolation, LockMode, Savepoint, TreeId};
 use crate::database::Database;
 use crate::error::{Result, StorageError};
 use crate::lock::{LockKey, Owner};
 use crate::log::AppendKind;
-use crate::log::record::{self, Kind, Space};
+use crate::log::record::{self, Fact, Kind, Space};
+use crate::planted::{Bug, planted};
 use crate::status::{Snapshot, TxnStatus};
 use crate::version::Segment;
-use daruma_base::{Lsn, TxnId};
-use parking_lot::{Mutex, MutexGuard};
+use crate::work::Work;
+use daruma_base::{Lsn, PageId, TxnId};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Where a transaction is in the log, as checkpoints see it.
+/// An accelerated transaction that wrote no more log than this is undone at once rather than later, if the database is
+/// not told otherwise.
+pub const UNDO_AT_ONCE_BYTES: u64 = 64 << 10;
+
+/// More ids than this one transaction does not take; its further savepoints keep the log instead. A commit record names
+/// them all.
+const IDS_MAX: usize = 4_000;
+
+/// What checkpoints have to know of a transaction.
 pub struct Progress {
     pub id: TxnId,
     /// At or before its first record.
     pub first: Lsn,
     pub last: AtomicU64,
+    pub is_accelerated: bool,
+    /// Who runs it, and since when; zeros for what a restart found.
+    pub owner: u64,
+    pub begun_utc_100ns: i64,
     /// Trees and blobs to free once committed.
     pub defers: Mutex<Vec<Space>>,
+    /// Its commit record is in the log: a checkpoint from then on must not call it active.
+    pub committed: AtomicBool,
+    /// Trees and blobs to free once rolled back. Empty in classic mode: there the log says it.
+    pub owned: Mutex<Vec<Space>>,
+    /// Where to look for what it wrote. Empty in classic mode.
+    pub work: Mutex<Work>,
+    /// Log positions that savepoints need.
+    pub holds: Mutex<Vec<Lsn>>,
+}
+
+impl Progress {
+    pub fn new(id: TxnId, first: Lsn, is_accelerated: bool) -> Progress {
+        Progress {
+            id,
+            first,
+            last: AtomicU64::new(0),
+            is_accelerated,
+            owner: 0,
+            begun_utc_100ns: 0,
+            defers: Mutex::default(),
+            committed: AtomicBool::new(false),
+            owned: Mutex::default(),
+            work: Mutex::default(),
+            holds: Mutex::default(),
+        }
+    }
+
+    /// What a checkpoint records of it.
+    pub fn facts(&self, aborted: bool, facts: &mut Vec<Fact>) {
+        let id = self.id;
+        let defers = self.defers.lock();
+        if self.committed.load(Ordering::Acquire) {
+            // Its commit record may lie before the position where recovery will begin to read.
+            facts.extend(defers.iter().map(|s| Fact::Pending(*s)));
+            return;
+        }
+        facts.push(Fact::Txn {
+            id,
+            first: self.first,
+            last: Lsn(self.last.load(Ordering::Acquire)),
+            accelerated: self.is_accelerated,
+            aborted,
+        });
+        facts.extend(defers.iter().map(|s| Fact::Defer { id, space: *s }));
+        let owned = self.owned.lock();
+        facts.extend(owned.iter().map(|s| Fact::Owned { id, space: *s }));
+        for (tree, work) in &self.work.lock().trees {
+            facts.extend(work.ranges.iter().map(|r| Fact::Work {
+                id,
+                tree: tree.0,
+                low: r.low.clone(),
+                high: r.high.clone(),
+            }));
+        }
+    }
+
+    /// Oldest log position that the transaction needs.
+    pub fn log_needed(&self) -> Option<Lsn> {
+        if self.is_accelerated {
+            self.holds.lock().iter().min().copied()
+        } else {
+            Some(self.first)
+        }
+    }
+}
+
+/// Keeps the log from a savepoint on.
+pub struct SavepointHold {
+    progress: Arc<Progress>,
+    at: Lsn,
+}
+
+impl SavepointHold {
+    fn new(progress: &Arc<Progress>, at: Lsn) -> SavepointHold {
+        progress.holds.lock().push(at);
+        SavepointHold {
+            progress: progress.clone(),
+            at,
+        }
+    }
+}
+
+impl Drop for SavepointHold {
+    fn drop(&mut self) {
+        let mut holds = self.progress.holds.lock();
+        if let Some(index) = holds.iter().position(|l| *l == self.at) {
+            holds.swap_remove(index);
+        }
+    }
 }
 
 /// What only the transaction's own thread changes.
@@ -35,10 +147,18 @@ pub struct TxnState {
     progress: Option<Arc<Progress>>,
     /// Log space reserved for the rollback.
     undo_bytes: u64,
+    /// Log written under the present id.
+    log_bytes: u64,
     pub versions: Segment,
     /// Record under construction, kept to save allocations.
     pub scratch: Vec<u8>,
     ended: bool,
+    /// A lasting savepoint lies here: the next write takes a new id.
+    is_sealed: bool,
+    /// A later id of the transaction was rolled back by a mark.
+    was_marked: bool,
+    /// Ids of the transaction before lasting savepoints, oldest first.
+    earlier: Vec<TxnState>,
 }
 
 impl TxnState {
@@ -59,8 +179,45 @@ impl TxnState {
         self.last
     }
 
+    pub fn is_accelerated(&self) -> bool {
+        self.progress.as_ref().is_some_and(|p| p.is_accelerated)
+    }
+
     pub fn start_record(&self, out: &mut Vec<u8>, kind: Kind) {
         record::start(out, kind, self.id, self.last);
+        if self.is_accelerated() {
+            record::mark_accelerated(out);
+        }
+    }
+
+    /// Remembers where the transaction wrote, for the reverter.
+    pub fn note_work(&self, tree: TreeId, leaf: PageId, low: &[u8], high: &[u8], live: i64) {
+        if let Some(progress) = self.progress.as_ref().filter(|p| p.is_accelerated) {
+            progress
+                .work
+                .lock()
+                .note(tree, leaf.to_u64(), low, high, live);
+        }
+    }
+
+    /// Remembers what to free once rolled back.
+    pub fn own(&self, space: Space) {
+        if let Some(progress) = self.progress.as_ref().filter(|p| p.is_accelerated) {
+            progress.owned.lock().push(space);
+            if let Space::Tree(root) = space {
+                progress.work.lock().own(TreeId(root));
+            }
+        }
+    }
+
+    /// The space was given back by an undo already.
+    pub fn disown(&self, space: Space) {
+        if let Some(progress) = &self.progress {
+            let mut owned = progress.owned.lock();
+            if let Some(at) = owned.iter().rposition(|s| *s == space) {
+                owned.remove(at);
+            }
+        }
     }
 
     /// Remembers what to free once committed.
@@ -80,24 +237,49 @@ impl TxnState {
         }
     }
 
-    fn take_defers(&mut self) -> Vec<Space> {
-        self.progress
-            .as_ref()
-            .map(|p| std::mem::take(&mut *p.defers.lock()))
-            .unwrap_or_default()
+    /// Hands what is to be freed to the database. A checkpoint finds it at every moment in one place or the other.
+    fn hand_over_defers(&self, db: &Database) {
+        if let Some(progress) = &self.progress {
+            let defers = progress.defers.lock().clone();
+            db.add_pending(self.id, defers);
+            progress.defers.lock().clear();
+        }
     }
 
-    /// Appends a record of this transaction that can be undone.
+    /// Appends a record of this transaction that can be undone. An accelerated transaction reserves log for that only
+    /// as far as it may be undone from the log.
     pub fn append(&mut self, db: &Database, record: &[u8]) -> Result<Lsn> {
+        let reserves = match &self.progress {
+            Some(p) if p.is_accelerated => {
+                self.log_bytes <= db.undo_at_once_bytes() || !p.holds.lock().is_empty()
+            }
+            _ => true,
+        };
+        if !reserves {
+            return self.append_as(db, record, AppendKind::System);
+        }
         let lsn = self.append_as(db, record, AppendKind::Forward)?;
         self.undo_bytes += 2 * record.len() as u64 + 64;
         Ok(lsn)
+    }
+
+    /// Gives back what was reserved for statements that are over, all but what a small transaction may need.
+    fn release_reserve(&mut self, db: &Database) {
+        let Some(progress) = self.progress.as_ref().filter(|p| p.is_accelerated) else {
+            return;
+        };
+        let keep = 4 * db.undo_at_once_bytes();
+        if self.undo_bytes > keep && progress.holds.lock().is_empty() {
+            db.store().log.release_undo(self.undo_bytes - keep);
+            self.undo_bytes = keep;
+        }
     }
 
     /// Appends a record of this transaction.
     pub fn append_as(&mut self, db: &Database, record: &[u8], kind: AppendKind) -> Result<Lsn> {
         let lsn = db.store().log.append(record, kind)?;
         self.last = lsn;
+        self.log_bytes += record.len() as u64;
         if let Some(progress) = &self.progress {
             progress.last.store(lsn.0, Ordering::Release);
         }
@@ -110,6 +292,9 @@ pub(crate) struct TxnInner {
     owner: Arc<Owner>,
     id: AtomicU64,
     state: Mutex<TxnState>,
+    /// Ids in `TxnState::earlier`, for readers.
+    earlier: RwLock<Vec<TxnId>>,
+    has_earlier: AtomicBool,
     /// Snapshot of the whole transaction (SNAPSHOT isolation).
     snapshot: Mutex<Option<Arc<HeldSnapshot>>>,
 }
@@ -122,8 +307,7 @@ impl Drop for TxnInner {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         if !state.ended && !state.id.0.eq(&0) {
-            let _ = crate::undo::roll_back(&self.db, state, Lsn::NONE);
-            finish(&self.db, &self.owner, state, false);
+            let _ = roll_back_all(&self.db, &self.owner, state);
         }
     }
 }
@@ -135,6 +319,8 @@ impl Txn {
             owner: owner.clone(),
             id: AtomicU64::new(0),
             state: Mutex::default(),
+            earlier: RwLock::default(),
+            has_earlier: AtomicBool::new(false),
             snapshot: Mutex::default(),
         }))
     }
@@ -152,6 +338,13 @@ impl Txn {
         TxnId(self.0.id.load(Ordering::Relaxed))
     }
 
+    /// Did this transaction, under whichever of its ids, write the entry?
+    pub(crate) fn owns(&self, writer: TxnId) -> bool {
+        writer == self.id()
+            || (self.0.has_earlier.load(Ordering::Relaxed)
+                && self.0.earlier.read().contains(&writer))
+    }
+
     pub fn has_written(&self) -> bool {
         self.id() != TxnId::NONE
     }
@@ -165,11 +358,11 @@ impl Txn {
     /// the same snapshot for the whole transaction. Keep it only as long as it is read.
     pub fn view(&self, isolation: Isolation) -> ReadView {
         let snapshot = match isolation {
-            Isolation::ReadCommittedSnapshot => Some(Arc::new(HeldSnapshot::new(&self.0.db))),
+            Isolation::ReadCommittedSnapshot => Some(Arc::new(HeldSnapshot::of(self))),
             Isolation::Snapshot => {
                 let mut held = self.0.snapshot.lock();
                 Some(
-                    held.get_or_insert_with(|| Arc::new(HeldSnapshot::new(&self.0.db)))
+                    held.get_or_insert_with(|| Arc::new(HeldSnapshot::of(self)))
                         .clone(),
                 )
             }
@@ -199,7 +392,11 @@ impl Txn {
     /// Begins or continues writing: gives the transaction its id and its place among the active ones.
     pub(crate) fn start_write(&self) -> Result<MutexGuard<'_, TxnState>> {
         let db = &self.0.db;
+        db.relieve_log();
         let mut state = self.0.state.lock();
+        if state.is_sealed {
+            self.put_aside(&mut state);
+        }
         if state.id == TxnId::NONE {
             db.check_writable()?;
             state.id = db.txns().start();
@@ -207,10 +404,43 @@ impl Txn {
             let key = LockKey::Txn(db.id(), state.id);
             db.locks()
                 .acquire(&self.0.owner, &key, LockMode::Exclusive)?;
-            state.progress = Some(db.enter(state.id));
+            let progress = db.enter(state.id, self.0.owner.id);
+            state.versions = Segment::new(progress.is_accelerated);
+            state.progress = Some(progress);
         }
         assert!(!state.ended, "a write in a transaction that has ended");
         Ok(state)
+    }
+
+    /// A write behind a lasting savepoint: the present id joins the earlier ones.
+    fn put_aside(&self, state: &mut TxnState) {
+        let earlier = std::mem::take(&mut state.earlier);
+        let next = TxnState {
+            scratch: std::mem::take(&mut state.scratch),
+            was_marked: state.was_marked,
+            ..TxnState::default()
+        };
+        let old = std::mem::replace(state, next);
+        state.earlier = earlier;
+        state.earlier.push(old);
+        self.publish_ids(state);
+    }
+
+    /// The latest of the earlier ids becomes the present one again, behind its savepoint.
+    fn take_back(&self, state: &mut TxnState) {
+        let mut earlier = std::mem::take(&mut state.earlier);
+        let was_marked = state.was_marked;
+        *state = earlier.pop().unwrap_or_default();
+        state.was_marked |= was_marked && state.id != TxnId::NONE;
+        state.earlier = earlier;
+        self.publish_ids(state);
+    }
+
+    fn publish_ids(&self, state: &TxnState) {
+        let ids: Vec<TxnId> = state.earlier.iter().map(|s| s.id).collect();
+        self.0.has_earlier.store(!ids.is_empty(), Ordering::Relaxed);
+        *self.0.earlier.write() = ids;
+        self.0.id.store(state.id.0, Ordering::Relaxed);
     }
 
     /// Ends the transaction; with `Durability::Full` only after its log is on disk. When that fails the database is
@@ -220,21 +450,33 @@ impl Txn {
         let mut state = self.0.state.lock();
         *self.0.snapshot.lock() = None;
         if state.ended || state.id == TxnId::NONE {
-            state.ended = true;
+            if !std::mem::replace(&mut state.ended, true) {
+                db.count_transaction(false);
+            }
             return Ok(());
         }
         let mut body = std::mem::take(&mut state.scratch);
         state.start_record(&mut body, Kind::Commit);
-        body.extend_from_slice(&db.env().clock.utc_100ns().to_le_bytes());
+        let now = db.env().clock.utc_100ns();
+        record::write_commit(&mut body, now, state.earlier.iter().map(|s| s.id));
         record::finish(&mut body);
-        let lsn = state.append_as(db, &body, AppendKind::Completion)?;
-        if durability == Durability::Full && db.is_durable() {
-            db.store().log.harden(lsn)?;
+        let all = || state.earlier.iter().chain([&*state]);
+        let committed = |_| {
+            for progress in all().filter_map(|s| s.progress.as_ref()) {
+                progress.committed.store(true, Ordering::Release);
+            }
+        };
+        let lsn = db.store().log.commit(&body, now, durability, committed)?;
+        all().for_each(|s| s.hand_over_defers(db));
+        let ids: Vec<TxnId> = all().map(|s| s.id).collect();
+        let timestamp = db.txns().commit(&ids);
+        state.last = lsn;
+        db.count_transaction(true);
+        for mut earlier in std::mem::take(&mut state.earlier) {
+            leave_committed(db, &self.0.owner, &mut earlier, timestamp);
         }
-        let defers = state.take_defers();
-        db.add_pending(state.id, defers);
-        db.txns().commit(state.id);
-        finish(db, &self.0.owner, &mut state, true);
+        leave_committed(db, &self.0.owner, &mut state, timestamp);
+        db.advance_watermark();
         Ok(())
     }
 
@@ -245,59 +487,170 @@ impl Txn {
             state.ended = true;
             return Ok(());
         }
-        crate::undo::roll_back(&self.0.db, &mut state, Lsn::NONE)?;
-        finish(&self.0.db, &self.0.owner, &mut state, false);
-        Ok(())
+        roll_back_all(&self.0.db, &self.0.owner, &mut state)
     }
 
+    /// A point to roll back to, soon. Under accelerated recovery it keeps the log from here on: drop it when it is over.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint {
-            lsn: self.0.state.lock().last,
+        let mut state = self.0.state.lock();
+        let (id, lsn) = (state.id, state.last);
+        if lsn.is_none() || state.ended || state.is_sealed {
+            return Savepoint {
+                id,
+                lsn,
+                _hold: None,
+            };
         }
+        state.release_reserve(&self.0.db);
+        let progress = state.progress.as_ref().filter(|p| p.is_accelerated);
+        let _hold = progress.map(|p| Arc::new(SavepointHold::new(p, lsn)));
+        Savepoint { id, lsn, _hold }
+    }
+
+    /// A point to roll back to for as long as the transaction lives (SAVE TRANSACTION). Under accelerated recovery it
+    /// keeps no log, and rolling back to it is a mark.
+    pub fn lasting_savepoint(&self) -> Savepoint {
+        {
+            let mut state = self.0.state.lock();
+            let may = state.is_accelerated() && state.earlier.len() < IDS_MAX;
+            if may && !state.ended && !state.last.is_none() {
+                state.is_sealed = true;
+            }
+        }
+        self.savepoint()
     }
 
     /// Takes back everything written since the savepoint. Locks stay.
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
         let mut state = self.0.state.lock();
-        if state.ended || state.last <= savepoint.lsn {
+        if state.ended {
             return Ok(());
         }
-        crate::undo::roll_back(&self.0.db, &mut state, savepoint.lsn)
+        let db = &self.0.db;
+        while state.id > savepoint.id {
+            let mut last = std::mem::take(&mut *state);
+            state.earlier = std::mem::take(&mut last.earlier);
+            let result = roll_back_one(db, &self.0.owner, &mut last);
+            state.was_marked = last.was_marked;
+            self.take_back(&mut state);
+            result?;
+        }
+        if state.id != savepoint.id || state.last <= savepoint.lsn {
+            return Ok(());
+        }
+        crate::undo::roll_back(db, &mut state, savepoint.lsn)
     }
 }
 
-/// Common end of commit and rollback: leave the active ones, wake who waits, let the watermark move.
-fn finish(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState, committed: bool) {
-    state.ended = true;
-    if !committed {
-        db.txns().abort(state.id);
+/// Keeps the log of a transaction while it is undone from there.
+#[derive(Default)]
+struct UndoHold {
+    _hold: Option<SavepointHold>,
+}
+
+impl UndoHold {
+    /// `None`: the transaction is too large for that, or its log is gone.
+    fn take(db: &Database, state: &TxnState) -> Option<UndoHold> {
+        match &state.progress {
+            Some(p) if p.is_accelerated => {
+                if state.log_bytes > db.undo_at_once_bytes() {
+                    return None;
+                }
+                let hold = SavepointHold::new(p, p.first);
+                // The log is cut under the same latch that `log_is_kept` takes: the hold was seen, or came too late.
+                db.log_is_kept(p.first)
+                    .then_some(UndoHold { _hold: Some(hold) })
+            }
+            _ => Some(UndoHold::default()),
+        }
     }
+}
+
+/// Ends the transaction by rolling it back, the latest id first.
+fn roll_back_all(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -> Result<()> {
+    db.count_transaction(true);
+    let earlier = std::mem::take(&mut state.earlier);
+    let mut result = roll_back_one(db, owner, state);
+    let mut was_marked = state.was_marked;
+    for mut state in earlier.into_iter().rev() {
+        state.was_marked |= was_marked;
+        result = result.and(roll_back_one(db, owner, &mut state));
+        was_marked = state.was_marked;
+    }
+    result
+}
+
+/// Rolls back what was written under one id, from the log or by a mark, whichever fits.
+fn roll_back_one(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -> Result<()> {
+    let hold = match state.was_marked {
+        true => None,
+        false => UndoHold::take(db, state),
+    };
+    let Some(_hold) = hold else {
+        state.was_marked = true;
+        return abort(db, owner, state);
+    };
+    let result = crate::undo::roll_back(db, state, Lsn::NONE);
+    db.txns().gone(state.id);
+    db.versions().discard(&state.versions.take_chunks());
+    leave(db, owner, state);
+    db.advance_watermark();
+    result
+}
+
+fn leave_committed(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState, timestamp: u64) {
+    db.versions()
+        .commit(state.versions.take_chunks(), timestamp);
+    leave(db, owner, state);
+}
+
+/// Rolls back in one step: what was written stays, and counts for nothing from now on.
+fn abort(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -> Result<()> {
+    let mut body = std::mem::take(&mut state.scratch);
+    state.start_record(&mut body, Kind::Abort);
+    record::finish(&mut body);
+    let result = state.append_as(db, &body, AppendKind::Completion);
+    let chunks = state.versions.take_chunks();
+    if let Some(progress) = state.progress.take() {
+        progress.defers.lock().clear();
+        db.add_aborted(progress, chunks);
+    }
+    leave(db, owner, state);
+    db.advance_watermark();
+    result.map(|_| ())
+}
+
+/// Common end of commit and rollback: leave the active ones, wake who waits.
+fn leave(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) {
+    state.ended = true;
     db.leave(state.id);
     db.store().log.release_undo(state.undo_bytes);
     db.locks()
         .release(owner, &LockKey::Txn(db.id(), state.id), LockMode::Exclusive);
-    state.versions = Segment::default();
-    db.advance_watermark();
 }
 
 /// A registered snapshot: holds the watermark until the last view of it is gone.
 struct HeldSnapshot {
     db: Arc<Database>,
+    owner: u64,
     snapshot: Snapshot,
 }
 
 impl HeldSnapshot {
-    fn new(db: &Arc<Database>) -> HeldSnapshot {
+    fn of(txn: &Txn) -> HeldSnapshot {
+        let (db, owner) = (txn.0.db.clone(), txn.0.owner.id);
+        let snapshot = db.txns().snapshot(owner);
         HeldSnapshot {
-            db: db.clone(),
-            snapshot: db.txns().snapshot(),
+            db,
+            owner,
+            snapshot,
         }
     }
 }
 
 impl Drop for HeldSnapshot {
     fn drop(&mut self) {
-        self.db.txns().release(self.snapshot);
+        self.db.txns().release(self.snapshot, self.owner);
     }
 }
 
@@ -342,14 +695,21 @@ impl ReadView {
     }
 
     pub(crate) fn sees(&self, writer: TxnId) -> Sight {
-        if writer < self.horizon || writer == self.txn.id() {
+        if writer < self.horizon || self.txn.owns(writer) {
             return Sight::Yes;
         }
         if self.isolation == Isolation::ReadUncommitted {
-            return Sight::Yes;
+            return match self.database().txns().status(writer) {
+                TxnStatus::Aborted => Sight::No,
+                TxnStatus::Active | TxnStatus::Committed(_) => Sight::Yes,
+            };
         }
         match (self.database().txns().status(writer), &self.snapshot) {
-            (TxnStatus::Committed(at), Some(held)) if at > held.snapshot.timestamp => Sight::No,
+            (TxnStatus::Committed(at), Some(held))
+                if at > held.snapshot.timestamp && !planted(Bug::SeeTheFuture) =>
+            {
+                Sight::No
+            }
             (TxnStatus::Committed(_), _) => Sight::Yes,
             (TxnStatus::Aborted, _) => Sight::No,
             (TxnStatus::Active, Some(_)) => Sight::No,

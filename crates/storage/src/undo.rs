@@ -11,9 +11,10 @@ use crate::log::record::{
     self, Kind, LeafOp, Ops, OpsWriter, RECORD_HEADER_BYTES, Record, Space, UndoNext,
 };
 use crate::log::{AppendKind, UndoReader};
+use crate::planted::{Bug, planted};
 use crate::redo;
 use crate::txn::TxnState;
-use daruma_base::{Lsn, TxnId};
+use daruma_base::{Lsn, TxnId, reached};
 use std::sync::Arc;
 
 /// Takes back everything after `target` (`Lsn::NONE`: all, and logs the end of the transaction).
@@ -62,7 +63,12 @@ impl Undo<'_> {
             at = match record.kind {
                 Kind::Ops => self.undo_ops(state, at, record)?,
                 Kind::Owned | Kind::Defer => self.undo_space(state, record)?,
+                Kind::Clr if planted(Bug::ForgetUndoPosition) => UndoNext {
+                    lsn: record.previous,
+                    remaining: UndoNext::ALL,
+                },
                 Kind::Clr | Kind::ClrSpace => {
+                    reached!("undo.compensation.skipped");
                     record::parse_clr(record.body)
                         .ok_or_else(|| damaged("unreadable compensation"))?
                         .0
@@ -133,6 +139,7 @@ impl Undo<'_> {
         };
         log_space_undo(self.db, state, next, owned, space)?;
         if owned {
+            state.disown(space);
             self.db.add_pending(TxnId::NONE, vec![space]);
         } else {
             state.forget_defer(space);
@@ -179,7 +186,7 @@ impl crate::tree::Tree {
         let Some(last) = list.last() else {
             return Ok(0);
         };
-        let key = op_key(last);
+        let key = last.key().unwrap_or_default();
         let mut leaf = self.leaf_for_undo(db, key)?;
         state.start_record(body, Kind::Clr);
         let undo_at = body.len();
@@ -191,7 +198,7 @@ impl crate::tree::Tree {
         let mut seen: Vec<&[u8]> = Vec::new();
         let mut old = Vec::new();
         while let Some(op) = left.checked_sub(1).map(|i| &list[i]) {
-            let key = op_key(op);
+            let key = op.key().unwrap_or_default();
             // A key is planned once per record: the page still shows it as it was.
             if writer.len() > 40_000
                 || seen.last() == Some(&key)
@@ -244,6 +251,7 @@ impl crate::tree::Tree {
         }
         if seen.is_empty() {
             // The old entry no longer fits: split, then try again.
+            reached!("undo.split");
             drop(leaf);
             self.make_room_for_undo(db, key, last)?;
             return Ok(list.len());
@@ -265,21 +273,16 @@ impl crate::tree::Tree {
             );
         }
         leaf.set_lsn(lsn);
+        let id = leaf.id();
         drop(leaf);
-        self.count_undone(live);
+        state.note_work(self.id(), id, key, key, live);
+        self.add_count(live);
         Ok(left)
     }
 }
 
 fn inside(leaf: &crate::page::Page, key: &[u8]) -> bool {
     leaf.slots() > 0 && key >= leaf.key(0) && key <= leaf.key(leaf.slots() - 1)
-}
-
-fn op_key<'a>(op: &LeafOp<'a>) -> &'a [u8] {
-    match op {
-        LeafOp::Insert { key, .. } | LeafOp::Update { key, .. } | LeafOp::Delete { key, .. } => key,
-        LeafOp::Remove { .. } | LeafOp::Restore { .. } => &[],
-    }
 }
 
 /// Size of the payload before an update, to know how much room its restoration needs.

@@ -1,98 +1,172 @@
-//! Versions of rows for snapshots: what an entry was before a transaction changed it.
+//! Versions of rows: what an entry was before a transaction changed it.
 //!
 //! Theory: each transaction appends to its own chunks, which nobody else writes; the entry's head holds the place
-//! (chunk number and offset, 48 bits). When the watermark passes a transaction, its chunks are dropped whole, without
-//! visiting a row: a stale locator is never followed, because the row's writer is then below the watermark.
+//! (chunk number and offset, 48 bits). Versions serve snapshots, and under accelerated recovery they also stand for
+//! undo. When a committed transaction is visible to everyone, its chunks are dropped whole, without visiting a row: a
+//! stale locator is never followed, because the row's writer is visible then.
 //!
 //! Version: length u16 | flags u8 | writer u48 | version u48 (the head before) | payload before. The payload is kept
 //! whole, so a transaction that changes a row again needs no second version: nothing here depends on what came later.
+//!
+//! Chunks live in memory and reach pages only when they must (`pvs`): no version is ever logged. Under accelerated
+//! recovery a data page may be written only when the versions its unresolved entries point to are on pages; changes
+//! that the crash took from the page are redone, and redo rebuilds their versions from the page as it was. Either way
+//! the version of every change that survives a crash survives with it.
+//!
+//! Invariants
+//! 1. A chunk on pages is sealed: nothing is appended to it any more.
+//! 2. [`VersionStore::holds_back`] is asked before a data page is written.
+//!
+//! Read next: `pvs`, `revert`, docs/format.md
 
 use crate::bytes::{Put, Reader};
-use crate::page::Head;
-use daruma_base::TxnId;
+use crate::page::{Head, Page};
+use daruma_base::{PageId, TxnId};
 use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-const CHUNK_BYTES: usize = 64 << 10;
+/// A whole number of version pages (`pvs`), and offsets fit 16 bits.
+pub const CHUNK_BYTES: usize = 8 * crate::pvs::PAGE_DATA_BYTES;
 const SMALL_CHUNK_BYTES: usize = 256;
 
-type Chunk = Arc<RwLock<Vec<u8>>>;
-
-/// All versions of one database.
-pub struct VersionStore {
-    chunks: RwLock<HashMap<u32, Chunk>>,
-    next: AtomicU32,
-    /// Chunks of each transaction, to be dropped when the watermark passes it.
-    owned: Mutex<BTreeMap<TxnId, Vec<u32>>>,
-    bytes: AtomicU64,
+/// Versions of one transaction, side by side.
+pub struct Chunk {
+    pub id: u32,
+    pub txn: TxnId,
+    /// Data pages whose entries point here wait until the chunk is on pages.
+    pub guards_pages: AtomicBool,
+    pub(crate) content: RwLock<Content>,
 }
 
-/// The chunk a transaction is appending to.
+#[derive(Default)]
+pub struct Content {
+    /// Empty when the chunk is on pages only. After a restart a length of zero means: look on the pages.
+    pub bytes: Vec<u8>,
+    pub is_sealed: bool,
+    /// Its pages in order, once it has some.
+    pub pages: Vec<PageId>,
+}
+
+/// All versions of one database.
+#[derive(Default)]
+pub struct VersionStore {
+    chunks: RwLock<HashMap<u32, Arc<Chunk>>>,
+    next: AtomicU32,
+    /// Chunks of committed transactions, by commit timestamp, until everyone sees the commit.
+    committed: Mutex<VecDeque<(u64, Vec<u32>)>>,
+    /// Chunks that are no longer needed and have pages to free.
+    pub(crate) dropped: Mutex<Vec<Arc<Chunk>>>,
+    memory_bytes: AtomicU64,
+    /// Limit of memory and pages together; 0 for none (`pressure`).
+    pub(crate) bytes_max: AtomicU64,
+    page_count: AtomicU64,
+    /// Writers below need no version any more; a hint, it may lag.
+    pub(crate) watermark: AtomicU64,
+    /// Position of the newest record that gave pages to a chunk.
+    pub(crate) placed_lsn: AtomicU64,
+    /// Copies of the database under way: until they end, version pages are logged as well.
+    pub(crate) copies: AtomicUsize,
+    /// Chunks are placed one at a time.
+    pub(crate) placing: Mutex<()>,
+}
+
+/// The chunks of one transaction, as it writes them.
 #[derive(Default)]
 pub struct Segment {
-    current: Option<(u32, Chunk)>,
+    chunks: Vec<u32>,
+    current: Option<Arc<Chunk>>,
+    /// Sealed, and not on pages yet.
+    pub unplaced: Vec<Arc<Chunk>>,
+    /// Versions added since the last one was placed.
+    pub unplaced_versions: usize,
+    pub is_accelerated: bool,
     scratch: Vec<u8>,
 }
 
+impl Segment {
+    pub fn new(is_accelerated: bool) -> Segment {
+        Segment {
+            is_accelerated,
+            ..Segment::default()
+        }
+    }
+
+    pub fn take_chunks(&mut self) -> Vec<u32> {
+        self.current = None;
+        self.unplaced.clear();
+        std::mem::take(&mut self.chunks)
+    }
+
+    /// Everything not yet on pages, the open chunk included, which is closed by that.
+    pub fn take_unplaced(&mut self) -> Vec<Arc<Chunk>> {
+        self.unplaced_versions = 0;
+        let mut chunks = std::mem::take(&mut self.unplaced);
+        chunks.extend(self.current.take());
+        chunks
+    }
+}
+
 /// An older state of an entry.
+#[derive(Debug)]
 pub struct Version {
     pub head: Head,
     pub payload: Vec<u8>,
 }
 
-impl Default for VersionStore {
-    fn default() -> VersionStore {
-        VersionStore {
-            chunks: RwLock::default(),
-            next: AtomicU32::new(1),
-            owned: Mutex::default(),
-            bytes: AtomicU64::new(0),
-        }
-    }
+/// Where a version is to be found.
+pub enum Found {
+    Here(Version),
+    /// In this chunk, on pages, at this offset.
+    OnPages(Arc<Chunk>, usize),
+    Gone,
 }
 
 impl VersionStore {
     /// Adds a version and returns its locator.
     pub fn add(&self, segment: &mut Segment, txn: TxnId, head: Head, payload: &[u8]) -> u64 {
-        let bytes = &mut segment.scratch;
+        let mut bytes = std::mem::take(&mut segment.scratch);
         bytes.clear();
-        bytes.put_u16((13 + payload.len()) as u16);
-        bytes.put_u8(head.flags);
-        bytes.put_u48(head.writer.0);
-        bytes.put_u48(head.version);
-        bytes.extend_from_slice(payload);
-        let bytes = std::mem::take(&mut segment.scratch);
+        write_version(&mut bytes, head, payload);
         let at = self.append(segment, txn, &bytes);
         segment.scratch = bytes;
         at
     }
 
     fn append(&self, segment: &mut Segment, txn: TxnId, bytes: &[u8]) -> u64 {
-        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        if let Some((id, chunk)) = &segment.current {
-            let mut chunk = chunk.write();
-            if chunk.len() + bytes.len() <= CHUNK_BYTES {
-                let offset = chunk.len() as u64;
-                chunk.extend_from_slice(bytes);
-                return (u64::from(*id) << 16) | offset;
+        self.memory_bytes
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        segment.unplaced_versions += 1;
+        let mut capacity = SMALL_CHUNK_BYTES.max(bytes.len());
+        if let Some(chunk) = segment.current.take() {
+            let mut content = chunk.content.write();
+            if !content.is_sealed && content.bytes.len() + bytes.len() <= CHUNK_BYTES {
+                let offset = content.bytes.len() as u64;
+                content.bytes.extend_from_slice(bytes);
+                drop(content);
+                let at = (u64::from(chunk.id) << 16) | offset;
+                segment.current = Some(chunk);
+                return at;
             }
+            content.is_sealed = true;
+            let is_placed = !content.pages.is_empty();
+            drop(content);
+            if !is_placed {
+                segment.unplaced.push(chunk);
+            }
+            capacity = CHUNK_BYTES;
         }
-        let capacity = if segment.current.is_some() {
-            CHUNK_BYTES
-        } else {
-            SMALL_CHUNK_BYTES.max(bytes.len())
-        };
         let mut content = Vec::with_capacity(capacity);
         content.extend_from_slice(bytes);
-        let chunk = Arc::new(RwLock::new(content));
-        let id = self.publish(txn, &chunk);
-        segment.current = Some((id, chunk));
-        u64::from(id) << 16
+        let chunk = self.publish(txn, segment.is_accelerated, content);
+        segment.chunks.push(chunk.id);
+        let at = u64::from(chunk.id) << 16;
+        segment.current = Some(chunk);
+        at
     }
 
-    fn publish(&self, txn: TxnId, chunk: &Chunk) -> u32 {
+    fn publish(&self, txn: TxnId, guards_pages: bool, bytes: Vec<u8>) -> Arc<Chunk> {
         let mut chunks = self.chunks.write();
         let id = loop {
             let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -101,63 +175,273 @@ impl VersionStore {
                 break id;
             }
         };
+        let content = Content {
+            bytes,
+            ..Content::default()
+        };
+        let chunk = Arc::new(Chunk {
+            id,
+            txn,
+            guards_pages: AtomicBool::new(guards_pages),
+            content: RwLock::new(content),
+        });
         chunks.insert(id, chunk.clone());
-        self.owned.lock().entry(txn).or_default().push(id);
-        id
+        chunk
     }
 
-    /// The version at a locator. `None` when it was dropped: the entry's writer has become visible to everyone.
-    pub fn read(&self, locator: u64) -> Option<Version> {
-        let chunk = self.chunks.read().get(&((locator >> 16) as u32)).cloned()?;
-        let chunk = chunk.read();
-        let mut reader = Reader::new(chunk.get((locator & 0xFFFF) as usize..)?);
-        let mut version = Reader::new(reader.short()?);
-        let head = Head {
-            flags: version.u8()?,
-            writer: TxnId(version.u48()?),
-            version: version.u48()?,
+    pub fn chunk(&self, id: u32) -> Option<Arc<Chunk>> {
+        self.chunks.read().get(&id).cloned()
+    }
+
+    /// The version at a locator. `Gone` when it was dropped: the entry's writer has become visible to everyone.
+    pub fn find(&self, locator: u64) -> Found {
+        let offset = (locator & 0xFFFF) as usize;
+        let Some(chunk) = self.chunk((locator >> 16) as u32) else {
+            return Found::Gone;
         };
-        Some(Version {
-            head,
-            payload: version.rest().to_vec(),
+        let content = chunk.content.read();
+        match content.bytes.get(offset..).and_then(parse_version) {
+            Some(version) => Found::Here(version),
+            None if !content.pages.is_empty() => {
+                drop(content);
+                Found::OnPages(chunk, offset)
+            }
+            None => Found::Gone,
+        }
+    }
+
+    /// The chunk, if pages that depend on it have to wait.
+    pub fn unplaced(&self, id: u32) -> Option<Arc<Chunk>> {
+        self.chunk(id).filter(|chunk| {
+            chunk.guards_pages.load(Ordering::Acquire) && chunk.content.read().pages.is_empty()
         })
     }
 
-    /// Drops the versions of every transaction below the watermark.
-    pub fn drop_below(&self, watermark: TxnId) {
-        let mut owned = self.owned.lock();
-        if owned
-            .first_key_value()
-            .is_none_or(|(txn, _)| *txn >= watermark)
-        {
-            return;
+    /// Must the page wait because an entry's version would not survive a crash? Adds the chunks to `wanted`.
+    pub fn holds_back(&self, page: &Page, wanted: Option<&mut Vec<Arc<Chunk>>>) -> bool {
+        let mut ids = Vec::new();
+        self.guarding(page, 0, &mut ids);
+        let held = !ids.is_empty();
+        if let Some(wanted) = wanted {
+            wanted.extend(ids.into_iter().filter_map(|id| self.unplaced(id)));
         }
-        let keep = owned.split_off(&watermark);
-        let dropped = std::mem::replace(&mut *owned, keep);
-        drop(owned);
-        let mut chunks = self.chunks.write();
-        let gone: Vec<Chunk> = dropped
-            .values()
-            .flatten()
-            .filter_map(|id| chunks.remove(id))
-            .collect();
-        drop(chunks);
-        let bytes: u64 = gone.iter().map(|c| c.read().len() as u64).sum();
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        held
     }
 
-    /// Bytes of versions in memory.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+    /// Unplaced chunks that entries of the page, from slot `from` on, point to.
+    pub fn guarding(&self, page: &Page, from: usize, ids: &mut Vec<u32>) {
+        if page.page_type() != Some(crate::page::PageType::Tree) || !page.is_leaf() {
+            return;
+        }
+        let watermark = TxnId(self.watermark.load(Ordering::Acquire));
+        let mut last = None;
+        for slot in from..page.slots() {
+            let head = page.head(slot);
+            let id = (head.version >> 16) as u32;
+            if head.version == 0 || head.writer < watermark || last == Some(id) {
+                continue;
+            }
+            last = Some(id);
+            if !ids.contains(&id) && self.unplaced(id).is_some() {
+                ids.push(id);
+            }
+        }
     }
+
+    // --- the end of a transaction -------------------------------------------------------------------------------
+
+    /// The transaction has committed: its versions serve older snapshots only.
+    pub fn commit(&self, chunks: Vec<u32>, timestamp: u64) {
+        if chunks.is_empty() {
+            return;
+        }
+        for id in &chunks {
+            if let Some(chunk) = self.chunk(*id) {
+                chunk.guards_pages.store(false, Ordering::Release);
+            }
+        }
+        self.committed.lock().push_back((timestamp, chunks));
+    }
+
+    /// Drops the versions of transactions whose commit everyone sees.
+    pub fn drop_settled(&self, settled: u64, watermark: TxnId) {
+        self.watermark.store(watermark.0, Ordering::Release);
+        loop {
+            let chunks = {
+                let mut committed = self.committed.lock();
+                match committed.front() {
+                    Some((at, _)) if *at <= settled => {
+                        committed.pop_front().map(|(_, c)| c).unwrap_or_default()
+                    }
+                    _ => return,
+                }
+            };
+            self.discard(&chunks);
+        }
+    }
+
+    /// Drops chunks that nobody can need any more.
+    pub fn discard(&self, chunks: &[u32]) {
+        if chunks.is_empty() {
+            return;
+        }
+        let gone: Vec<Arc<Chunk>> = {
+            let mut all = self.chunks.write();
+            chunks.iter().filter_map(|id| all.remove(id)).collect()
+        };
+        for chunk in gone {
+            let content = chunk.content.read();
+            self.memory_bytes
+                .fetch_sub(content.bytes.len() as u64, Ordering::Relaxed);
+            let has_pages = !content.pages.is_empty();
+            drop(content);
+            if has_pages {
+                self.dropped.lock().push(chunk);
+            }
+        }
+    }
+
+    // --- restart ------------------------------------------------------------------------------------------------
+
+    /// A chunk that a crash left on pages.
+    pub fn restore_chunk(&self, id: u32, txn: TxnId, pages: Vec<PageId>) {
+        self.add_pages(pages.len() as i64);
+        let content = Content {
+            bytes: Vec::new(),
+            is_sealed: true,
+            pages,
+        };
+        let chunk = Chunk {
+            id,
+            txn,
+            guards_pages: AtomicBool::new(true),
+            content: RwLock::new(content),
+        };
+        self.chunks.write().insert(id, Arc::new(chunk));
+        self.skip_number(id);
+    }
+
+    /// A chunk of this number waits for its pages to be freed: the record that frees them must mean no other.
+    pub fn skip_number(&self, id: u32) {
+        self.next.fetch_max(id.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// A version that redo met again.
+    pub fn restore(&self, txn: TxnId, locator: u64, head: Head, payload: &[u8]) {
+        let (id, offset) = ((locator >> 16) as u32, (locator & 0xFFFF) as usize);
+        let chunk = {
+            let mut chunks = self.chunks.write();
+            let new = || {
+                Arc::new(Chunk {
+                    id,
+                    txn,
+                    guards_pages: AtomicBool::new(true),
+                    content: RwLock::new(Content {
+                        is_sealed: true,
+                        ..Content::default()
+                    }),
+                })
+            };
+            chunks.entry(id).or_insert_with(new).clone()
+        };
+        self.next.fetch_max(id.wrapping_add(1), Ordering::Relaxed);
+        let mut bytes = Vec::new();
+        write_version(&mut bytes, head, payload);
+        let mut content = chunk.content.write();
+        let before = content.bytes.len();
+        if before < offset + bytes.len() {
+            content.bytes.resize(offset + bytes.len(), 0);
+        }
+        content.bytes[offset..offset + bytes.len()].copy_from_slice(&bytes);
+        let grown = content.bytes.len() - before;
+        self.memory_bytes.fetch_add(grown as u64, Ordering::Relaxed);
+    }
+
+    /// Chunks in existence, with their transactions.
+    pub fn all_chunks(&self) -> Vec<Arc<Chunk>> {
+        self.chunks.read().values().cloned().collect()
+    }
+
+    pub fn set_megabytes_max(&self, megabytes: u32) {
+        self.bytes_max
+            .store(u64::from(megabytes) << 20, Ordering::Relaxed);
+    }
+
+    // --- figures ------------------------------------------------------------------------------------------------
+
+    /// Bytes of versions in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Chunks in existence.
+    pub fn chunk_count(&self) -> u64 {
+        self.chunks.read().len() as u64
+    }
+
+    /// Pages that hold versions.
+    pub fn page_count(&self) -> u64 {
+        self.page_count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_pages(&self, by: i64) {
+        if by >= 0 {
+            self.page_count.fetch_add(by as u64, Ordering::Relaxed);
+        } else {
+            self.page_count
+                .fetch_sub(by.unsigned_abs(), Ordering::Relaxed);
+        }
+    }
+
+    /// The chunk's memory is given back; its pages keep the versions.
+    pub(crate) fn forget_memory(&self, chunk: &Chunk) {
+        let mut content = chunk.content.write();
+        let bytes = std::mem::take(&mut content.bytes);
+        self.memory_bytes
+            .fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+    }
+}
+
+fn write_version(out: &mut Vec<u8>, head: Head, payload: &[u8]) {
+    out.put_u16((13 + payload.len()) as u16);
+    out.put_u8(head.flags);
+    out.put_u48(head.writer.0);
+    out.put_u48(head.version);
+    out.extend_from_slice(payload);
+}
+
+/// Bytes that a version takes.
+pub fn version_bytes(version: &Version) -> u64 {
+    15 + version.payload.len() as u64
+}
+
+/// The version at the start of `bytes`; `None` when there is none, or none that makes sense.
+pub fn parse_version(bytes: &[u8]) -> Option<Version> {
+    let mut version = Reader::new(Reader::new(bytes).short()?);
+    let head = Head {
+        flags: version.u8()?,
+        writer: TxnId(version.u48()?),
+        version: version.u48()?,
+    };
+    Some(Version {
+        head,
+        payload: version.rest().to_vec(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(store: &VersionStore, at: u64) -> Option<Version> {
+        match store.find(at) {
+            Found::Here(version) => Some(version),
+            Found::OnPages(..) | Found::Gone => None,
+        }
+    }
+
     #[test]
-    fn versions_are_found_until_their_writer_is_below_the_watermark() {
+    fn versions_are_found_until_their_writers_commit_is_settled() {
         let store = VersionStore::default();
         let (mut a, mut b) = (Segment::default(), Segment::default());
         let head = Head {
@@ -167,14 +451,40 @@ mod tests {
         };
         let at = store.add(&mut a, TxnId(10), head, b"old payload");
         let other = store.add(&mut b, TxnId(11), head, b"x");
-        let version = store.read(at).expect("there");
+        let version = read(&store, at).expect("there");
         assert_eq!(
             (version.head, version.payload),
             (head, b"old payload".to_vec())
         );
-        store.drop_below(TxnId(11));
-        assert!(store.read(at).is_none() && store.read(other).is_some());
-        store.drop_below(TxnId(12));
-        assert_eq!((store.read(other).is_none(), store.bytes()), (true, 0));
+        store.commit(a.take_chunks(), 5);
+        store.commit(b.take_chunks(), 6);
+        store.drop_settled(4, TxnId(1));
+        assert!(read(&store, at).is_some());
+        store.drop_settled(5, TxnId(11));
+        assert!(read(&store, at).is_none() && read(&store, other).is_some());
+        store.drop_settled(6, TxnId(12));
+        assert_eq!(
+            (read(&store, other).is_none(), store.memory_bytes()),
+            (true, 0)
+        );
+    }
+
+    #[test]
+    fn what_redo_restores_is_found_at_the_old_place() {
+        let store = VersionStore::default();
+        let head = Head {
+            flags: 1,
+            writer: TxnId(3),
+            version: 0,
+        };
+        let at = |offset: u64| (7 << 16) | offset;
+        store.restore(TxnId(10), at(400), head, b"later");
+        store.restore(TxnId(10), at(0), head, b"first");
+        assert_eq!(read(&store, at(0)).expect("there").payload, b"first");
+        assert_eq!(read(&store, at(400)).expect("there").payload, b"later");
+        assert!(read(&store, at(100)).is_none(), "a gap holds no version");
+        let mut segment = Segment::default();
+        let fresh = store.add(&mut segment, TxnId(11), head, b"x");
+        assert!(fresh >> 16 > 7, "numbers still in use are not given again");
     }
 }

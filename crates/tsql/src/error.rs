@@ -1,6 +1,6 @@
 //! Errors and messages with the product's numbers.
 
-use daruma_storage::StorageError;
+use daruma_storage::{PinKind, StorageError, VersionPin};
 
 pub type Result<T> = std::result::Result<T, SqlError>;
 
@@ -33,6 +33,12 @@ impl SqlError {
         }
     }
 
+    /// An error of a module as a whole, told with its name and line 0; one of the calling text (class 15) stays there.
+    pub fn of_module(mut self, name: &str) -> SqlError {
+        self.procedure = (self.class != 15).then(|| name.to_string());
+        self
+    }
+
     /// This error, then `next`.
     pub fn followed(mut self, next: SqlError) -> SqlError {
         match &mut self.next {
@@ -59,6 +65,15 @@ impl std::error::Error for SqlError {}
 /// with names by whoever knows the index.
 impl From<StorageError> for SqlError {
     fn from(error: StorageError) -> SqlError {
+        if let StorageError::VersionStoreFull {
+            database,
+            bytes_max,
+            pin,
+        } = &error
+        {
+            let culprit = pin.as_deref().map_or(String::new(), culprit);
+            return crate::messages::error(12190, &[database, &(bytes_max >> 20), &culprit]);
+        }
         let (number, class) = match &error {
             StorageError::DuplicateKey { .. } => (2627, 14),
             StorageError::Deadlock { .. } => (1205, 13),
@@ -68,6 +83,7 @@ impl From<StorageError> for SqlError {
             StorageError::BadPage { .. } | StorageError::DamagedPage { .. } => (824, 24),
             StorageError::DamagedLog { .. } => (9004, 21),
             StorageError::LogFull { .. } => (9002, 17),
+            StorageError::VersionStoreFull { .. } => (12190, 17),
             StorageError::FilegroupFull { .. } => (1105, 17),
             StorageError::BufferPoolFull { .. } => (701, 17),
             StorageError::Fenced { .. } => (9001, 21),
@@ -77,6 +93,25 @@ impl From<StorageError> for SqlError {
             StorageError::NotOnline { .. } => (945, 14),
         };
         SqlError::new(number, class, 1, error.to_string())
+    }
+}
+
+/// Who keeps the versions that fill a version store, in a sentence.
+fn culprit(pin: &VersionPin) -> String {
+    let session = match pin.owner {
+        0 => format!("{} sessions", pin.owners),
+        owner => format!("session {}", crate::instance::spid_of_owner(owner)),
+    };
+    match pin.kind {
+        PinKind::ActiveTransaction => format!(
+            "Most of it is kept by the active transaction {} of {session}.",
+            pin.txn.0
+        ),
+        PinKind::Snapshot => format!("Most of it is kept for a snapshot of {session}."),
+        PinKind::AbortedTransaction => format!(
+            "Most of it is kept by the aborted transaction {}, which is being reverted.",
+            pin.txn.0
+        ),
     }
 }
 

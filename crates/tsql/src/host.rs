@@ -8,6 +8,7 @@ use daruma_base::{CancelFlag, DatabaseId};
 use daruma_catalog::{Object, TableDef};
 use daruma_storage::{Database, ReadView, Txn};
 use daruma_syntax::ast::ObjectName;
+use daruma_value::temporal::DateFormat;
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ pub enum VariableType {
     Cursor,
 }
 
-/// SET options that change how statements run.
+/// SET options that change how statements run. Statements take copies: no field may be dear to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSettings {
     pub ansi_nulls: bool,
@@ -100,8 +101,8 @@ pub struct SessionSettings {
     pub rowcount: u64,
     pub textsize: i32,
     pub datefirst: u8,
-    pub dateformat: String,
-    pub language: String,
+    pub dateformat: DateFormat,
+    pub language: &'static str,
     pub lock_timeout_ms: i64,
     pub deadlock_priority: i64,
     pub isolation: IsolationLevel,
@@ -137,6 +138,17 @@ pub struct LockHints {
     pub readpast: bool,
     pub readcommittedlock: bool,
     pub nowait: bool,
+    /// Not written by anyone: the scan locks its rows one by one (set when UPDLOCK, XLOCK or READPAST is planned).
+    pub by_row: bool,
+    /// The scan looks for whole keys, so locking a key also keeps one from being inserted under it.
+    pub by_key: bool,
+}
+
+impl LockHints {
+    /// Are rows locked or passed one by one?
+    pub fn locks_rows(&self) -> bool {
+        self.updlock || self.xlock || self.readpast
+    }
 }
 
 /// Why a view of the data is opened.
@@ -145,6 +157,8 @@ pub enum Access {
     Read(LockHints),
     /// To find rows that this statement will update or delete.
     Target,
+    /// The same for a table with hints.
+    HintedTarget(LockHints),
     /// To check a foreign key or unique constraint: always the newest committed state.
     Constraint,
 }
@@ -247,6 +261,24 @@ pub trait Host {
     /// Definitions of a database as this session sees them, for system views.
     fn catalog(&self, database: DatabaseId) -> Result<Arc<daruma_catalog::DatabaseCatalog>> {
         Err(crate::messages::error(2520, &[&database.0]))
+    }
+    /// The catalog that keeps a database's statistics.
+    fn stored_catalog(&self, _: DatabaseId) -> Option<Arc<daruma_catalog::Catalog>> {
+        None
+    }
+    /// The same without what the session must not know of.
+    fn visible_catalog(
+        &self,
+        database: DatabaseId,
+    ) -> Result<Arc<daruma_catalog::DatabaseCatalog>> {
+        self.catalog(database)
+    }
+    /// Names that are resolved from now on stand in the text of this view, until `leave_view`.
+    fn enter_view(&self, _database: DatabaseId, _view: &Object) {}
+    fn leave_view(&self) {}
+    /// Has the session a permission of the server (`VIEW SERVER STATE`)?
+    fn has_server_permission(&self, _permission: &str) -> bool {
+        true
     }
     /// The session's entry in the registry.
     fn session_entry(&self) -> Option<&Arc<crate::instance::SessionEntry>> {

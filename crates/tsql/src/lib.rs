@@ -21,5 +21,6 @@ pub mod messages;
 pub mod planner;
 pub mod session;
 pub mod sink;
+pub mod statistics;
 pub mod sysprocs;
 pub mod sysviews;

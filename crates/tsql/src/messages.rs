@@ -81,8 +81,9 @@ pub fn fill(text: &str, args: &[&dyn Display]) -> String {
 
 /// Length of the placeholder at the start of `spec`, and whether it takes an argument (`%%` takes none).
 fn placeholder(spec: &str) -> (usize, bool) {
-    const FORMS: [&str; 11] = [
-        "%.*ls", "%.*s", "%I64d", "%S_MSG", "%08x", "%ls", "%ld", "%s", "%d", "%u", "%x",
+    const FORMS: [&str; 13] = [
+        "%.*ls", "%.*s", "%I64d", "%S_MSG", "%08x", "%03d", "%hs", "%ls", "%ld", "%s", "%d", "%u",
+        "%x",
     ];
     match FORMS.iter().find(|form| spec.starts_with(**form)) {
         Some(form) => (form.len(), true),
@@ -121,7 +122,7 @@ pub fn aborts_batch(number: i32) -> bool {
 pub fn ends_scope(number: i32) -> bool {
     matches!(
         number,
-        102 | 103 | 105..=114 | 116..=139 | 141..=160 | 162..=178 | 180..=188 | 190..=204 | 206..=209 | 213 | 231 | 257 | 263
+        102 | 103 | 105..=114 | 116..=139 | 141..=160 | 162..=178 | 180..=188 | 190..=200 | 202..=204 | 206..=209 | 213 | 231 | 257 | 263
             | 402 | 411 | 421 | 426 | 1011 | 1012 | 1013 | 1038 | 1052..=1059 | 2715 | 2716 | 4104 | 4108..=4113
             | 4145 | 4901 | 8116..=8118 | 8120 | 8121 | 8127 | 8133 | 8153..=8158 | 10709 | 11537
     )
@@ -399,6 +400,16 @@ const MESSAGES: &[Message] = &[
         "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp column, or insert a DEFAULT into the timestamp column.",
     ),
     m(
+        297,
+        16,
+        "The user does not have permission to perform this action.",
+    ),
+    m(
+        300,
+        14,
+        "%ls permission was denied on object '%.*ls', database '%.*ls'.",
+    ),
+    m(
         306,
         16,
         "The text, ntext, and image data types cannot be compared or sorted, except when using IS NULL or LIKE operator.",
@@ -654,6 +665,11 @@ const MESSAGES: &[Message] = &[
         1060,
         15,
         "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.",
+    ),
+    m(
+        1065,
+        15,
+        "The NOLOCK and READUNCOMMITTED lock hints are not allowed for target tables of INSERT, UPDATE, DELETE or MERGE statements.",
     ),
     m(1087, 15, "Must declare the table variable \"%.*ls\"."),
     m(
@@ -950,6 +966,11 @@ const MESSAGES: &[Message] = &[
         "DBCC execution completed. If DBCC printed error messages, contact your system administrator.",
     ),
     m(
+        2571,
+        14,
+        "User '%.*ls' does not have permission to run DBCC %ls.",
+    ),
+    m(
         2601,
         14,
         "Cannot insert duplicate key row in object '%.*ls' with unique index '%.*ls'. The duplicate key value is %ls.",
@@ -1081,6 +1102,11 @@ const MESSAGES: &[Message] = &[
         "The definition for user-defined data type '%.*ls' has changed.",
     ),
     m(
+        2767,
+        16,
+        "Could not locate statistics '%.*ls' in the system catalogs.",
+    ),
+    m(
         2772,
         16,
         "Cannot access temporary tables from within a function.",
@@ -1108,6 +1134,17 @@ const MESSAGES: &[Message] = &[
         16,
         "Could not create object because '%.*ls' is not a valid object name.",
     ),
+    m(3013, 16, "%hs is terminating abnormally."),
+    m(
+        3014,
+        0,
+        "%hs successfully processed %I64d pages in %d.%03d seconds (%d.%03d MB/sec).",
+    ),
+    m(
+        3021,
+        16,
+        "Cannot perform a backup or restore operation within a transaction.",
+    ),
     m(
         3023,
         16,
@@ -1118,6 +1155,126 @@ const MESSAGES: &[Message] = &[
         16,
         "Exclusive access could not be obtained because the database is in use.",
     ),
+    m(
+        3102,
+        16,
+        "RESTORE cannot process database '%ls' because it is in use by this session. It is recommended that the master database be used when performing this operation.",
+    ),
+    m(
+        3108,
+        16,
+        "To restore the master database, the server must be running in single-user mode. For information on starting in single-user mode, see \"How to: Start an Instance of SQL Server (sqlservr.exe)\" in Books Online.",
+    ),
+    m(
+        3110,
+        14,
+        "User does not have permission to RESTORE database '%.*ls'.",
+    ),
+    m(
+        3117,
+        16,
+        "The log or differential backup cannot be restored because no files are ready to rollforward.",
+    ),
+    m(
+        3118,
+        16,
+        "The database \"%ls\" does not exist. RESTORE can only create a database when restoring either a full backup or a file backup of the primary file.",
+    ),
+    m(
+        3119,
+        16,
+        "Problems were identified while planning for the RESTORE statement. Previous messages provide details.",
+    ),
+    m(
+        3132,
+        16,
+        "The media set has %d media families but only %d are provided. All members must be provided.",
+    ),
+    m(
+        3135,
+        16,
+        "The backup set in file '%ls' was created by %hs and cannot be used for this restore operation.",
+    ),
+    m(
+        3136,
+        16,
+        "This differential backup cannot be restored because the database has not been restored to the correct earlier state.",
+    ),
+    m(
+        3147,
+        16,
+        "Backup and restore operations are not allowed on database tempdb.",
+    ),
+    m(3153, 16, "The database is already fully recovered."),
+    m(
+        3154,
+        16,
+        "The backup set holds a backup of a database other than the existing '%ls' database.",
+    ),
+    m(
+        3156,
+        16,
+        "File '%ls' cannot be restored to '%ls'. Use WITH MOVE to identify a valid location for the file.",
+    ),
+    m(
+        3159,
+        16,
+        "The tail of the log for the database \"%ls\" has not been backed up. Use BACKUP LOG WITH NORECOVERY to backup the log if it contains work you do not want to lose. Use the WITH REPLACE or WITH STOPAT clause of the RESTORE statement to just overwrite the contents of the log.",
+    ),
+    m(
+        3183,
+        16,
+        "RESTORE detected an error on page (%d:%d) in database \"%ls\" as read from the backup set.",
+    ),
+    m(
+        3201,
+        16,
+        "Cannot open backup device '%ls'. Operating system error %ls.",
+    ),
+    m(3202, 16, "Write on \"%ls\" failed: %ls"),
+    m(3203, 16, "Read on \"%ls\" failed: %ls"),
+    m(
+        3205,
+        16,
+        "Too many backup devices specified for backup or restore; only %d are allowed.",
+    ),
+    m(
+        3206,
+        16,
+        "Backup device '%.*ls' does not exist. To view existing backup devices, use the sys.backup_devices catalog view. To create a new backup device use either sp_addumpdevice or SQL Server Management Studio.",
+    ),
+    m(3211, 0, "%d percent processed."),
+    m(
+        3227,
+        16,
+        "The backup media on \"%ls\" is part of media family %d which has already been processed on \"%ls\". Ensure that backup devices are correctly specified. For tape devices, ensure that the correct volumes are loaded.",
+    ),
+    m(
+        3231,
+        16,
+        "The media loaded on \"%ls\" is formatted to support %d media families, but %d media families are expected according to the backup device specification.",
+    ),
+    m(
+        3234,
+        16,
+        "Logical file '%.*ls' is not part of database '%ls'. Use RESTORE FILELISTONLY to list the logical file names.",
+    ),
+    m(
+        3241,
+        16,
+        "The media family on device '%ls' is incorrectly formed. SQL Server cannot process this media family.",
+    ),
+    m(
+        3242,
+        16,
+        "The file on device '%ls' is not a valid Microsoft Tape Format backup set.",
+    ),
+    m(
+        3258,
+        16,
+        "The volume on the device \"%ls\" is not part of the media set that is currently being processed. Ensure that the backup devices are loaded with the correct media.",
+    ),
+    m(3262, 0, "The backup set on file %d is valid."),
     m(3604, 10, "Duplicate key was ignored."),
     m(
         3609,
@@ -1266,6 +1423,12 @@ const MESSAGES: &[Message] = &[
         "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back.",
     ),
     m(
+        4035,
+        0,
+        "Processed %I64d pages for database '%ls', file '%ls' on file %d.",
+    ),
+    m(4038, 16, "Cannot find file ID %d on device '%ls'."),
+    m(
         4060,
         11,
         "Cannot open database \"%.*ls\" requested by the login. The login failed.",
@@ -1290,6 +1453,41 @@ const MESSAGES: &[Message] = &[
         4145,
         15,
         "An expression of non-boolean type specified in a context where a condition is expected, near '%.*ls'.",
+    ),
+    m(
+        4208,
+        16,
+        "The statement %hs is not allowed while the recovery model is SIMPLE. Use BACKUP DATABASE or change the recovery model using ALTER DATABASE.",
+    ),
+    m(
+        4214,
+        16,
+        "BACKUP LOG cannot be performed because there is no current database backup.",
+    ),
+    m(
+        4305,
+        16,
+        "The log in this backup set begins at LSN %.*ls, which is too recent to apply to the database. An earlier log backup that includes LSN %.*ls can be restored.",
+    ),
+    m(
+        4326,
+        16,
+        "The log in this backup set terminates at LSN %.*ls, which is too early to apply to the database. A more recent log backup that includes LSN %.*ls can be restored.",
+    ),
+    m(
+        4330,
+        16,
+        "This backup set cannot be applied because it is on a recovery path that is inconsistent with the database. The recovery path is the sequence of data and log backups that have brought the database to a particular recovery point. Find a compatible backup to restore, or restore the rest of the database to match a recovery point within this backup set, which will restore the database to a different point in time.  For more information about recovery paths, see SQL Server Books Online.",
+    ),
+    m(
+        4335,
+        16,
+        "The specified STOPAT time is too early. All or part of the database is already rolled forward beyond that point.",
+    ),
+    m(
+        4338,
+        16,
+        "The STOPAT clause specifies a point too early to allow this backup set to be restored. Choose a different stop point or use RESTORE DATABASE WITH RECOVERY to recover at the current point.",
     ),
     m(
         4403,
@@ -1327,6 +1525,27 @@ const MESSAGES: &[Message] = &[
         "Cannot schema bind %S_MSG '%.*ls' because name '%.*ls' is invalid for schema binding. Names must be in two-part format and an object cannot reference itself.",
     ),
     m(
+        4606,
+        16,
+        "Granted or revoked privilege %ls is not compatible with object.",
+    ),
+    m(4613, 16, "Grantor does not have GRANT permission."),
+    m(
+        4617,
+        16,
+        "Cannot grant, deny or revoke permissions to or from special roles.",
+    ),
+    m(
+        4621,
+        16,
+        "Permissions at the server scope can only be granted when the current database is master",
+    ),
+    m(
+        4624,
+        16,
+        "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, sys, or yourself.",
+    ),
+    m(
         4701,
         16,
         "Cannot find the object \"%.*ls\" because it does not exist or you do not have permissions.",
@@ -1350,6 +1569,11 @@ const MESSAGES: &[Message] = &[
         4832,
         16,
         "Bulk load: An unexpected end of file was encountered in the data file.",
+    ),
+    m(
+        4834,
+        16,
+        "You do not have permission to use the bulk load statement.",
     ),
     m(
         4860,
@@ -1475,6 +1699,11 @@ const MESSAGES: &[Message] = &[
         16,
         "MODIFY FILE failed. Specified size is less than or equal to current size.",
     ),
+    m(
+        5040,
+        16,
+        "MODIFY FILE failed. Size is greater than MAXSIZE.",
+    ),
     m(5041, 16, "MODIFY FILE failed. File '%.*ls' does not exist."),
     m(
         5042,
@@ -1551,6 +1780,11 @@ const MESSAGES: &[Message] = &[
         "Ad hoc update to system catalogs is not supported.",
     ),
     m(
+        5812,
+        14,
+        "You do not have permission to run the RECONFIGURE statement.",
+    ),
+    m(
         6004,
         10,
         "User does not have permission to perform this action.",
@@ -1580,6 +1814,11 @@ const MESSAGES: &[Message] = &[
         7601,
         16,
         "Cannot use a CONTAINS or FREETEXT predicate on %S_MSG '%.*ls' because it is not full-text indexed.",
+    ),
+    m(
+        7983,
+        14,
+        "User '%.*ls' does not have permission to run DBCC %ls for database '%.*ls'.",
     ),
     m(
         8009,
@@ -1823,6 +2062,22 @@ const MESSAGES: &[Message] = &[
         "Accelerated Database Recovery cannot be disabled as it is not enabled using DDL.",
     ),
     m(
+        12133,
+        16,
+        "Optimized Locking cannot be enabled for the database as Accelerated Database Recovery is not enabled for the database.",
+    ),
+    m(
+        12134,
+        16,
+        "Optimized Locking is enabled for this database. Please disable Optimized Locking first and then disable Accelerated Database Recovery.",
+    ),
+    // Of our own: back-pressure of the version store.
+    m(
+        12190,
+        17,
+        "The version store of database '%.*ls' has reached its limit of %I64d MB (PERSISTENT_VERSION_STORE_MAX_SIZE). %ls",
+    ),
+    m(
         15003,
         16,
         "Only members of the %s role can execute this stored procedure.",
@@ -1849,6 +2104,36 @@ const MESSAGES: &[Message] = &[
     ),
     m(15025, 16, "The server principal '%s' already exists."),
     m(
+        15028,
+        16,
+        "The server principal or credential '%ls' already exists.",
+    ),
+    m(
+        15063,
+        16,
+        "The login already has an account under a different user name.",
+    ),
+    m(
+        15110,
+        16,
+        "The proposed new database owner is already a user or aliased in the database.",
+    ),
+    m(
+        15116,
+        16,
+        "Password validation failed. The password does not meet the operating system policy requirements because it is too short.",
+    ),
+    m(
+        15117,
+        16,
+        "Password validation failed. The password does not meet the operating system policy requirements because it is too long.",
+    ),
+    m(
+        15118,
+        16,
+        "Password validation failed. The password does not meet the operating system policy requirements because it is not complex enough.",
+    ),
+    m(
         15123,
         16,
         "The configuration option '%s' does not exist, or it may be an advanced option.",
@@ -1860,9 +2145,29 @@ const MESSAGES: &[Message] = &[
         "'%d' is not a valid value for configuration option '%s'.",
     ),
     m(
+        15138,
+        16,
+        "The database principal owns a %S_MSG in the database, and cannot be dropped.",
+    ),
+    m(
+        15144,
+        16,
+        "The role has members. It must be empty before it can be dropped.",
+    ),
+    m(
         15151,
         16,
         "Cannot %S_MSG the %S_MSG '%.*ls', because it does not exist or you do not have permission.",
+    ),
+    m(
+        15174,
+        16,
+        "Login '%.*ls' owns one or more database(s). Change the owner of the database(s) before dropping the login.",
+    ),
+    m(
+        15199,
+        16,
+        "The current security context cannot be reverted. Please switch to the original database where '%ls' was called and try it again.",
     ),
     m(
         15225,
@@ -1885,6 +2190,22 @@ const MESSAGES: &[Message] = &[
         11,
         "Error: The new name '%s' is already in use as a %s name and would cause a duplicate that is not permitted.",
     ),
+    m(15405, 16, "Cannot use the special principal '%.*ls'."),
+    m(
+        15406,
+        16,
+        "Cannot execute as the server principal because the principal \"%.*ls\" does not exist, this type of principal cannot be impersonated, or you do not have permission.",
+    ),
+    m(
+        15410,
+        16,
+        "User or role '%.*ls' does not exist in this database.",
+    ),
+    m(
+        15434,
+        16,
+        "Could not drop login '%.*ls' as the user is currently logged in.",
+    ),
     m(
         15457,
         10,
@@ -1895,8 +2216,53 @@ const MESSAGES: &[Message] = &[
         10,
         "Caution: Changing any part of an object name could break scripts and stored procedures.",
     ),
+    m(
+        15517,
+        16,
+        "Cannot execute as the database principal because the principal \"%.*ls\" does not exist, this type of principal cannot be impersonated, or you do not have permission.",
+    ),
     m(17137, 10, "Starting up database '%.*ls'."),
+    m(
+        18264,
+        10,
+        "Database backed up. Database: %s, creation date(time): %s(%s), pages dumped: %d, first LSN: %s, last LSN: %s, number of dump devices: %d, device information: (%s). This is an informational message only. No user action is required.",
+    ),
+    m(
+        18265,
+        10,
+        "Log was backed up. Database: %s, creation date(time): %s(%s), first LSN: %s, last LSN: %s, number of dump devices: %d, device information: (%s). This is an informational message only. No user action is required.",
+    ),
+    m(
+        18267,
+        10,
+        "Database was restored: Database: %s, creation date(time): %s(%s), first LSN: %s, last LSN: %s, number of dump devices: %d, device information: (%s). Informational message. No user action required.",
+    ),
+    m(
+        18268,
+        10,
+        "Log was restored. Database: %s, creation date(time): %s(%s), first LSN: %s, last LSN: %s, number of dump devices: %d, device information: (%s). This is an informational message. No user action is required.",
+    ),
+    m(
+        18270,
+        10,
+        "Database differential changes were backed up. Database: %s, creation date(time): %s(%s), pages dumped: %d, first LSN: %s, last LSN: %s, full backup LSN: %s, number of dump devices: %d, device information: (%s). This is an informational message. No user action is required.",
+    ),
     m(18456, 14, "Login failed for user '%.*ls'.%.*ls%.*ls"),
+    m(
+        18486,
+        14,
+        "Login failed for user '%.*ls' because the account is currently locked out. The system administrator can unlock it.",
+    ),
+    m(
+        18487,
+        14,
+        "Login failed for user '%.*ls'.  Reason: The password of the account has expired.",
+    ),
+    m(
+        18488,
+        14,
+        "Login failed for user '%.*ls'.  Reason: The password of the account must be changed.",
+    ),
     m(
         40515,
         16,

@@ -144,13 +144,13 @@ fn definitions_wait_for_those_who_use_them() {
 fn logins_are_kept_and_checked() {
     let server = Server::new();
     let mut c = server.connect();
-    c.run("CREATE LOGIN bob WITH PASSWORD = 'secret'");
+    c.run("CREATE LOGIN bob WITH PASSWORD = 'secret', CHECK_POLICY = OFF");
     let server = server.restart_keeping(c);
     let logins = &server.instance.logins;
-    assert!(logins.authenticate("bob", "secret").is_some());
-    assert!(logins.authenticate("bob", "wrong").is_none());
-    assert!(logins.authenticate("nobody", "secret").is_none());
-    assert!(logins.authenticate("sa", "").is_none());
+    assert!(logins.authenticate("bob", "secret", None, 0).is_ok());
+    assert!(logins.authenticate("bob", "wrong", None, 0).is_err());
+    assert!(logins.authenticate("nobody", "secret", None, 0).is_err());
+    assert!(logins.authenticate("sa", "", None, 0).is_err());
 }
 
 /// Batches of a script, separated by GO lines.
@@ -174,7 +174,7 @@ fn batches(script: &str) -> Vec<String> {
 #[test]
 fn the_sample_schema_is_created_whole() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../cli/data/adventureworks/create.sql");
+        .join("../lab/data/adventureworks/create.sql");
     let script = std::fs::read_to_string(path).expect("read create.sql");
     let server = Server::new();
     let mut c = server.connect();

@@ -121,15 +121,19 @@ fn money(op: BinaryOp, left: &Value, right: &Value, result: DataType) -> Result<
     let (Some(a), Some(b)) = (units(left), units(right)) else {
         return Err(mismatch(left, right, op));
     };
+    // A bigint or a decimal beside money may be larger than any money.
     let number = match op {
-        BinaryOp::Add => a + b,
-        BinaryOp::Subtract => a - b,
-        BinaryOp::Multiply => crate::decimal::round_div(a * b, MONEY_UNIT),
+        BinaryOp::Add => a.checked_add(b),
+        BinaryOp::Subtract => a.checked_sub(b),
+        BinaryOp::Multiply => a
+            .checked_mul(b)
+            .map(|product| crate::decimal::round_div(product, MONEY_UNIT)),
         BinaryOp::Divide | BinaryOp::Modulo if b == 0 => return Err(ValueError::divide_by_zero()),
-        BinaryOp::Divide => a * MONEY_UNIT / b,
-        BinaryOp::Modulo => a % b,
+        BinaryOp::Divide => a.checked_mul(MONEY_UNIT).map(|lifted| lifted / b),
+        BinaryOp::Modulo => a.checked_rem(b),
         _ => return Err(mismatch(left, right, op)),
     };
+    let number = number.ok_or_else(|| ValueError::expression_overflow(result))?;
     let overflow = |_| ValueError::expression_overflow(result);
     match result {
         DataType::SmallMoney => i32::try_from(number)

@@ -4,10 +4,11 @@
 //! held as UTF-8 in memory; the static type says whether it counts as `varchar` (code page) or `nvarchar` (UTF-16).
 //! Everything here is pure: no clock, no I/O, no catalog. Both the wire protocol and the engine build on it.
 //!
-//! Read next: `datatype`, `value`, `convert`, `row`.
+//! Read next: `datatype`, `value`, `convert`, `row`, `column`.
 
 pub mod arithmetic;
 pub mod collation;
+pub mod column;
 pub mod compare;
 pub mod convert;
 pub mod datatype;

@@ -3,8 +3,8 @@
 //! A table's widths come from its first rows, which are held back until enough have come or the result ends; later
 //! rows that are wider push their line out of the columns rather than lose anything.
 
-use super::value::{self, NULL};
 use clap::ValueEnum;
+use daruma_client::value::{self, NULL};
 use daruma_tds::token::Column;
 use daruma_value::Value;
 use std::io::{self, Write};

@@ -15,18 +15,16 @@ mod output;
 mod script;
 mod session;
 mod shell;
-mod value;
 mod variables;
 
 #[cfg(test)]
 mod tests;
 
 pub use layout::Format;
-pub use value::text as value_text;
 
-use crate::client::Client;
-use crate::connect::{ConnectArgs, seconds};
 use clap::{ArgAction, Args};
+use daruma_client::client::Client;
+use daruma_client::connect::{ConnectArgs, seconds};
 use layout::Layout;
 use output::{Output, Redirect, Sink};
 use session::{Flow, Manners, Session, open_script};
@@ -266,9 +264,9 @@ fn exit_code(code: i32) -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
-    Connect(#[from] crate::connect::ConnectError),
+    Connect(#[from] daruma_client::connect::ConnectError),
     #[error(transparent)]
-    Client(#[from] crate::client::ClientError),
+    Client(#[from] daruma_client::client::ClientError),
     #[error("cannot open {}: {source}", path.display())]
     Open { path: PathBuf, source: io::Error },
     #[error(transparent)]

@@ -1,13 +1,14 @@
 //! Running batches and commands: what `daruma sql` does, apart from where its input comes from.
 
+use super::help;
 use super::layout::{Format, Layout, ResultWriter};
 use super::output::{Output, Sink};
 use super::script::{Batcher, Command, Step};
 use super::variables::Variables;
-use super::{help, value};
-use crate::client::{Client, ClientError, Event, Options, Reply, message_text};
-use crate::connect::parse_server;
 use clap::ValueEnum;
+use daruma_client::client::{Client, ClientError, Event, Options, Reply, message_text};
+use daruma_client::connect::parse_server;
+use daruma_client::value;
 use daruma_tds::login::Secret;
 use daruma_tds::token::ServerMessage;
 use std::fs::File;
@@ -415,7 +416,10 @@ impl Session {
                 ("-U", Some(user)) => options.user = user.into(),
                 ("-P", Some(password)) => options.password = Secret::new(password),
                 ("-l", Some(seconds)) if seconds.parse::<u64>().is_ok() => {
-                    options.login_timeout = seconds.parse().ok().and_then(crate::connect::seconds);
+                    options.login_timeout = seconds
+                        .parse()
+                        .ok()
+                        .and_then(daruma_client::connect::seconds);
                 }
                 _ => {
                     return self

@@ -338,7 +338,7 @@ impl Assistant {
         client.set_query_timeout(timeout);
         rows.iter()
             .filter_map(|row| row.first())
-            .map(super::value::text)
+            .map(daruma_client::value::text)
             .collect()
     }
 }

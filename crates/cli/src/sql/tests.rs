@@ -3,9 +3,9 @@
 use super::layout::Layout;
 use super::output::{Output, Redirect, Sink};
 use super::session::{Flow, Manners, Session};
-use crate::client::fake::{Answer, PASSWORD, Request, serve};
-use crate::client::{Client, EncryptionWish, Options};
 use crate::sql::Format;
+use daruma_client::client::fake::{Answer, PASSWORD, Request, serve};
+use daruma_client::client::{Client, EncryptionWish, Options};
 use daruma_tds::login::Secret;
 use daruma_value::{DataType, Len, Value};
 use std::sync::{Arc, Mutex};

@@ -9,10 +9,12 @@
 //! A VLF of sequence n holds the stream from its start_lsn to the start_lsn of sequence n+1.
 
 use super::block::{BLOCK_ALIGN_BYTES, BLOCK_BYTES_MAX};
+use super::hold::Need;
 use crate::api::{FileSpec, Growth};
 use crate::bytes::*;
 use crate::error::{Result, StorageError};
-use daruma_base::{DiskFile, Env, OpenMode};
+use crate::meter::{IoStats, Meter, metered};
+use daruma_base::{DiskFile, Env, Lsn, OpenMode, reached};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,13 +22,18 @@ const FILE_MAGIC: u32 = 0x474F_4C44; // "DLOG"
 const VLF_MAGIC: u32 = 0x464C_5644; // "DVLF"
 const SECTOR_BYTES: usize = 512;
 const FORMAT_VERSION: u32 = 1;
-const HEADER_BYTES: u64 = BLOCK_ALIGN_BYTES as u64;
+pub const HEADER_BYTES: u64 = BLOCK_ALIGN_BYTES as u64;
 /// The stream starts here; smaller LSNs mean "none".
 pub const FIRST_LSN: u64 = BLOCK_ALIGN_BYTES as u64;
-const VLF_BYTES_MIN: u64 = 256 << 10;
+/// How often bytes that are no header are read before that is believed.
+const READ_TRIES: usize = 4;
+pub const VLF_BYTES_MIN: u64 = 256 << 10;
 /// Smallest log file: two VLFs.
 pub const LOG_FILE_BYTES_MIN: u64 = HEADER_BYTES + 2 * VLF_BYTES_MIN;
 const VLFS_MAX: usize = 10_000;
+pub const NOTHING: &str = "NOTHING";
+const CHECKPOINT: &str = "CHECKPOINT";
+pub const OLDEST_PAGE: &str = "OLDEST_PAGE";
 
 /// One VLF as `sys.dm_db_log_info` shows it.
 #[derive(Clone, Copy, Debug)]
@@ -65,17 +72,56 @@ impl Vlf {
     }
 }
 
+/// First 4 KiB of a log file.
+pub fn file_header(guid: u64) -> Vec<u8> {
+    let mut header = vec![0; HEADER_BYTES as usize];
+    put_u32(&mut header, 0, FILE_MAGIC);
+    put_u32(&mut header, 8, FORMAT_VERSION);
+    put_u64(&mut header, 16, guid);
+    let sum = crc32c::crc32c(&header[8..]);
+    put_u32(&mut header, 4, sum);
+    header
+}
+
+/// First 4 KiB of a virtual log file of `size` bytes; sequence 0 means that nothing was ever written to it.
+pub fn vlf_header(size: u64, sequence: u64, start_lsn: u64, incarnation: u32) -> Vec<u8> {
+    let vlf = Vlf {
+        offset: 0,
+        size,
+        sequence,
+        start_lsn,
+        incarnation,
+        active: false,
+    };
+    vlf.header()
+}
+
 /// Handle for writing outside the log's state lock.
 #[derive(Clone)]
 pub struct Handle {
     file: Arc<dyn DiskFile>,
     path: Arc<PathBuf>,
+    meter: Meter,
 }
 
 impl Handle {
     pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.file
             .write_at(bytes, offset)
+            .map_err(|e| self.error("write log", e))
+    }
+
+    /// Writes adjacent parts.
+    pub fn write_parts(&self, parts: &[&[u8]], offset: u64) -> Result<()> {
+        self.file
+            .write_parts_at(parts, offset)
+            .map_err(|e| self.error("write log", e))
+    }
+
+    /// Writes adjacent parts and returns when they are durable. Says nothing about other writes.
+    pub fn write_synced(&self, parts: &[&[u8]], offset: u64) -> Result<()> {
+        self.file
+            .write_synced_at(parts, offset)
             .map_err(|e| self.error("write log", e))
     }
 
@@ -87,6 +133,10 @@ impl Handle {
 
     pub fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|e| self.error("sync log", e))
+    }
+
+    pub fn io_stats(&self) -> IoStats {
+        self.meter.stats()
     }
 
     pub fn path(&self) -> &PathBuf {
@@ -115,7 +165,10 @@ pub struct LogFile {
     incarnation: u32,
     growth: Growth,
     max_bytes: Option<u64>,
-    reuse_wait: &'static str,
+    /// What kept the last cut from going further.
+    kept_by: Need,
+    growths: u64,
+    truncations: u64,
 }
 
 /// Where parts of the stream lie in the file, for readers.
@@ -154,6 +207,11 @@ impl LogMap {
     }
 }
 
+fn is_vlf_header(header: &[u8]) -> bool {
+    get_u32(header, 0) == VLF_MAGIC
+        && get_u32(header, 4) == crc32c::crc32c(&header[8..SECTOR_BYTES])
+}
+
 impl LogFile {
     pub fn create(spec: &FileSpec, guid: u64, env: &Env, durable: bool) -> Result<LogFile> {
         let path = Arc::new(spec.path.clone());
@@ -169,13 +227,9 @@ impl LogFile {
             .disk
             .open(&spec.path, OpenMode::CreateNew)
             .map_err(io("create log"))?;
-        let handle = Handle { file, path };
-        let mut header = vec![0; HEADER_BYTES as usize];
-        put_u32(&mut header, 0, FILE_MAGIC);
-        put_u32(&mut header, 8, FORMAT_VERSION);
-        put_u64(&mut header, 16, guid);
-        let sum = crc32c::crc32c(&header[8..]);
-        put_u32(&mut header, 4, sum);
+        let (file, meter) = metered(file, &env.clock);
+        let handle = Handle { file, path, meter };
+        let header = file_header(guid);
         let mut log = LogFile {
             handle,
             vlfs: Vec::new(),
@@ -183,11 +237,22 @@ impl LogFile {
             incarnation: 1,
             growth: spec.growth,
             max_bytes: spec.max_pages.map(|p| p * 8192),
-            reuse_wait: "NOTHING",
+            kept_by: Need {
+                from: Lsn::NONE,
+                reason: NOTHING,
+            },
+            growths: 0,
+            truncations: 0,
         };
         log.handle.write(&header, 0)?;
         let size = (spec.size_pages * 8192).max(LOG_FILE_BYTES_MIN) - HEADER_BYTES;
         log.add_vlfs(size, durable)?;
+        // The log may lie in a directory of its own.
+        if durable && let Some(directory) = spec.path.parent() {
+            env.disk
+                .sync_dir(directory)
+                .map_err(io("sync directory of log"))?;
+        }
         Ok(log)
     }
 
@@ -203,9 +268,11 @@ impl LogFile {
         };
         let file = env.disk.open(&spec.path, OpenMode::ReadWrite).map_err(io)?;
         let len = file.len().map_err(io)?;
+        let (file, meter) = metered(file, &env.clock);
         let handle = Handle {
             file,
             path: Arc::new(spec.path.clone()),
+            meter,
         };
         let mut header = vec![0; HEADER_BYTES as usize];
         if len < HEADER_BYTES {
@@ -232,7 +299,12 @@ impl LogFile {
             incarnation: 1,
             growth: spec.growth,
             max_bytes: spec.max_pages.map(|p| p * 8192),
-            reuse_wait: "NOTHING",
+            kept_by: Need {
+                from: Lsn::NONE,
+                reason: NOTHING,
+            },
+            growths: 0,
+            truncations: 0,
         };
         log.read_vlfs(len, &bad)?;
         Ok(log)
@@ -242,13 +314,13 @@ impl LogFile {
         let mut offset = HEADER_BYTES;
         let mut header = vec![0; HEADER_BYTES as usize];
         while offset + VLF_BYTES_MIN <= len && self.vlfs.len() < VLFS_MAX {
-            self.handle.read(&mut header, offset)?;
+            self.read_vlf_header(&mut header, offset)?;
             if header.iter().all(|b| *b == 0) {
+                reached!("log.growth.interrupted");
                 // The file was growing when the server stopped; nothing was ever written here.
                 break;
             }
-            let checksum = crc32c::crc32c(&header[8..SECTOR_BYTES]);
-            if get_u32(&header, 0) != VLF_MAGIC || get_u32(&header, 4) != checksum {
+            if !is_vlf_header(&header) {
                 return Err(bad(format!(
                     "the header of the virtual log file at {offset} is damaged"
                 )));
@@ -274,6 +346,18 @@ impl LogFile {
         }
         if self.vlfs.is_empty() {
             return Err(bad("no intact virtual log file".into()));
+        }
+        Ok(())
+    }
+
+    /// Bytes that are no header are read again before they are believed: a passing error of the disk must not cut off
+    /// the log.
+    fn read_vlf_header(&self, header: &mut [u8], offset: u64) -> Result<()> {
+        for _ in 0..READ_TRIES {
+            self.handle.read(header, offset)?;
+            if is_vlf_header(header) {
+                break;
+            }
         }
         Ok(())
     }
@@ -337,8 +421,20 @@ impl LogFile {
         }
     }
 
-    /// Finds room for the block at `lsn`, leaving at least `reserve` bytes for rollbacks.
-    pub fn place(&mut self, lsn: u64, reserve: u64) -> Result<Placement> {
+    /// Finds room for the block at `lsn`, leaving at least `reserve` bytes for rollbacks. Without a reserve it is for a
+    /// rollback or the end of a transaction: then the file grows past its limits rather than fence the database.
+    pub fn place(&mut self, lsn: u64, reserve: Option<u64>) -> Result<Placement> {
+        match (self.place_within(lsn, reserve.unwrap_or(0)), reserve) {
+            (Err(StorageError::LogFull { .. }), None) => {
+                reached!("log.grown_past_its_limit");
+                self.grow_by(VLF_BYTES_MIN)?;
+                self.place_within(lsn, 0)
+            }
+            (result, _) => result,
+        }
+    }
+
+    fn place_within(&mut self, lsn: u64, reserve: u64) -> Result<Placement> {
         let block = BLOCK_BYTES_MAX as u64 + BLOCK_ALIGN_BYTES as u64;
         let mut grown = false;
         loop {
@@ -365,12 +461,19 @@ impl LogFile {
             }
             if grown {
                 return Err(StorageError::LogFull {
-                    reason: self.reuse_wait,
+                    reason: self.full_reason(),
                 });
             }
             grown = true;
             self.grow()?;
         }
+    }
+
+    /// Little room is left besides what rollbacks may need, in the file as it is. Looked at once a block, so the margin
+    /// is what one block can take and reserve, twice its size, and the two blocks of room that work must leave.
+    pub fn is_tight(&self, lsn: u64, reserve: u64) -> bool {
+        let margin = self.size_bytes() / 8 + 5 * BLOCK_BYTES_MAX as u64;
+        self.left_in_current(lsn) + self.free_bytes() < reserve + margin
     }
 
     fn left_in_current(&self, lsn: u64) -> u64 {
@@ -398,6 +501,9 @@ impl LogFile {
     }
 
     fn open_vlf(&mut self, index: usize, lsn: u64) -> Placement {
+        if self.vlfs[index].sequence > 0 {
+            reached!("log.vlf.reused");
+        }
         let sequence = self.vlfs.iter().map(|v| v.sequence).max().unwrap_or(0) + 1;
         let incarnation = self.incarnation;
         let vlf = &mut self.vlfs[index];
@@ -418,26 +524,72 @@ impl LogFile {
         let step = match self.growth {
             Growth::Pages(0) | Growth::Percent(0) => {
                 return Err(StorageError::LogFull {
-                    reason: self.reuse_wait,
+                    reason: self.full_reason(),
                 });
             }
             Growth::Pages(p) => u64::from(p) * 8192,
             Growth::Percent(p) => size * u64::from(p) / 100,
         };
         let step = step.max(VLF_BYTES_MIN);
+        reached!("log.grown");
         if self.max_bytes.is_some_and(|max| size + step > max) || self.vlfs.len() + 8 > VLFS_MAX {
             return Err(StorageError::LogFull {
-                reason: self.reuse_wait,
+                reason: self.full_reason(),
             });
         }
+        self.grow_by(step)
+    }
+
+    fn grow_by(&mut self, step: u64) -> Result<()> {
+        self.growths += 1;
         self.add_vlfs(step, true).map_err(|error| match error {
             StorageError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
                 StorageError::LogFull {
-                    reason: self.reuse_wait,
+                    reason: self.full_reason(),
                 }
             }
             other => other,
         })
+    }
+
+    /// Makes the file at least so large and sets how it may grow from here.
+    pub fn modify(&mut self, pages: u64, growth: Growth, max: Option<u64>) -> Result<()> {
+        (self.growth, self.max_bytes) = (growth, max.map(|p| p * 8192));
+        let missing = (pages * 8192).saturating_sub(self.size_bytes());
+        if missing < VLF_BYTES_MIN {
+            return Ok(());
+        }
+        if self.vlfs.len() + 8 > VLFS_MAX {
+            return Err(StorageError::LogFull {
+                reason: self.full_reason(),
+            });
+        }
+        self.add_vlfs(missing, true)
+    }
+
+    /// Gives back VLFs at the end of the file that hold nothing needed, down to `bytes` or two VLFs. False when a VLF
+    /// that is needed keeps it from going further. The length is durable with the next sync; a crash before leaves
+    /// VLFs behind that were free.
+    pub fn shrink_to(&mut self, bytes: u64) -> Result<bool> {
+        let current = self.current;
+        let mut is_held = false;
+        while self.vlfs.len() > 2
+            && let Some(last) = self.vlfs.last()
+            && last.offset >= bytes
+        {
+            is_held = last.active || current == Some(self.vlfs.len() - 1);
+            if is_held {
+                break;
+            }
+            self.vlfs.pop();
+        }
+        let end = self.size_bytes();
+        self.handle
+            .file
+            .set_len(end)
+            .and_then(|()| self.handle.file.sync_data())
+            .map_err(|e| self.handle.error("shrink log", e))?;
+        Ok(!is_held)
     }
 
     /// Called when a block was sealed and the stream now ends at `lsn`.
@@ -452,6 +604,7 @@ impl LogFile {
         // A VLF opened after the end of the good stream holds nothing.
         for vlf in &mut self.vlfs {
             if vlf.sequence > 0 && vlf.start_lsn >= end {
+                reached!("log.vlf.beyond_end");
                 vlf.active = false;
                 vlf.sequence = 0;
                 vlf.start_lsn = 0;
@@ -463,23 +616,40 @@ impl LogFile {
         // The stream goes on in a fresh VLF with a new incarnation: what the crash left behind the end stays behind.
         self.current = None;
         self.incarnation += 1;
-        self.truncate(keep_from);
+        self.truncate(Need {
+            from: Lsn(keep_from),
+            reason: CHECKPOINT,
+        });
         Ok(end)
     }
 
-    pub fn truncate(&mut self, lsn: u64) {
+    /// Frees the VLFs below `lowest`, which is remembered as what kept the rest.
+    pub fn truncate(&mut self, lowest: Need) {
+        self.kept_by = lowest;
+        let before = self.vlfs.iter().filter(|v| v.active).count();
         let mut order: Vec<usize> = (0..self.vlfs.len())
             .filter(|i| self.vlfs[*i].sequence > 0)
             .collect();
         order.sort_by_key(|i| self.vlfs[*i].sequence);
         for pair in order.windows(2) {
             if let [this, next] = *pair
-                && self.vlfs[next].start_lsn <= lsn
+                && self.vlfs[next].start_lsn <= lowest.from.0
                 && Some(this) != self.current
             {
                 self.vlfs[this].active = false;
             }
         }
+        let after = self.vlfs.iter().filter(|v| v.active).count();
+        self.truncations += u64::from(after < before);
+    }
+
+    pub fn growths(&self) -> u64 {
+        self.growths
+    }
+
+    /// Cuts that freed something.
+    pub fn truncations(&self) -> u64 {
+        self.truncations
     }
 
     pub fn vlfs(&self) -> Vec<VlfInfo> {
@@ -514,11 +684,20 @@ impl LogFile {
         self.incarnation
     }
 
-    pub fn set_reuse_wait(&mut self, reason: &'static str) {
-        self.reuse_wait = reason;
+    /// In a log with room a need of the checkpoint within the VLF in use holds nothing.
+    pub fn reuse_wait(&self) -> &'static str {
+        let active = self.vlfs.iter().filter(|v| v.active).count();
+        match self.kept_by.reason {
+            OLDEST_PAGE if active <= 1 => NOTHING,
+            reason => reason,
+        }
     }
 
-    pub fn reuse_wait(&self) -> &'static str {
-        self.reuse_wait
+    /// Why a full log is full: something holds it, if only the checkpoint that has yet to come.
+    fn full_reason(&self) -> &'static str {
+        match self.kept_by.reason {
+            NOTHING => CHECKPOINT,
+            reason => reason,
+        }
     }
 }

@@ -15,23 +15,38 @@
 //!
 //! After a crash: the first bad block ends the log, unless a later block proves that the bad one had been hard, which
 //! is corruption and stops the database.
-//! Latches: page latch, then `state`; `flush` is never taken while `state` is held.
+//! Latches: page latch, then `state`, then the latch of `group`, which is taken last.
 //! Read next: `record`, `file`, `docs/format.md`.
 
 mod block;
+mod delayed;
+mod describe;
 mod file;
+mod flush;
+mod group;
+mod hold;
 mod reader;
+pub mod rebuild;
 pub mod record;
 
 pub use block::RECORD_BYTES_MAX;
-pub use file::VlfInfo;
+pub use delayed::{DelayedBound, DelayedStats, LogWriterSignal};
+pub use describe::{LogLine, LogListing};
+pub use file::{NOTHING, OLDEST_PAGE, VlfInfo};
+pub use hold::{LogHold, Need};
 pub use reader::{LogCursor, UndoReader};
 
-use crate::error::{Result, StorageError};
+use crate::api::LogStats;
+use crate::error::Result;
+use crate::meter::IoStats;
 use block::OpenBlock;
-use daruma_base::{Env, Lsn, WaitKind, WaitRegistry};
+use daruma_base::{Env, Lsn, WaitKind, WaitRegistry, reached};
+use delayed::{DelayedCommits, DelayedState};
 use file::{LogFile, Placement};
-use parking_lot::{Condvar, Mutex};
+use flush::FlushCounters;
+use group::Group;
+use hold::Holds;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,6 +62,7 @@ struct Sealed {
     lsn: u64,
     offset: u64,
     bytes: Arc<Vec<u8>>,
+    delayed: DelayedCommits,
 }
 
 struct LogState {
@@ -62,26 +78,41 @@ struct LogState {
     recent_bytes: usize,
     /// Log bytes that rollbacks of active transactions may need.
     undo_reserved: u64,
+    /// Delayed commits in the open block.
+    delayed: DelayedCommits,
+    last_commit: CommitPoint,
 }
 
-#[derive(Default)]
-struct FlushState {
-    leader: bool,
-    failed: Option<String>,
+/// The newest commit record: its position and time (100 ns since 1970). Zeros when there was none yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitPoint {
+    pub lsn: Lsn,
+    pub utc_100ns: i64,
 }
 
 pub struct Log {
     state: Mutex<LogState>,
-    flush: Mutex<FlushState>,
-    flushed: Condvar,
+    group: Group,
     hardened: AtomicU64,
     fenced: AtomicBool,
+    tight: AtomicBool,
     /// False for tempdb: nothing has to survive.
     durable: bool,
-    flushes: AtomicU64,
-    flushed_bytes: AtomicU64,
+    counters: FlushCounters,
+    holds: Arc<Holds>,
+    delayed: DelayedState,
+    /// Moving average of the time a write and sync take.
+    sync_ns_average: AtomicU64,
+    signal: Arc<LogWriterSignal>,
     env: Env,
     waits: Arc<WaitRegistry>,
+}
+
+/// What the logs of all databases of a server share.
+#[derive(Clone, Default)]
+pub struct LogShared {
+    pub waits: Arc<WaitRegistry>,
+    pub signal: Arc<LogWriterSignal>,
 }
 
 /// What an append is for: decides whether it may use the space reserved for rollback.
@@ -96,13 +127,7 @@ pub enum AppendKind {
 }
 
 impl Log {
-    fn new(
-        file: LogFile,
-        next_block: u64,
-        durable: bool,
-        env: Env,
-        waits: Arc<WaitRegistry>,
-    ) -> Log {
+    fn new(file: LogFile, next_block: u64, durable: bool, env: Env, shared: &LogShared) -> Log {
         Log {
             state: Mutex::new(LogState {
                 open: None,
@@ -114,16 +139,21 @@ impl Log {
                 recent: VecDeque::new(),
                 recent_bytes: 0,
                 undo_reserved: 0,
+                delayed: DelayedCommits::default(),
+                last_commit: CommitPoint::default(),
             }),
-            flush: Mutex::default(),
-            flushed: Condvar::new(),
+            delayed: DelayedState::new(),
+            sync_ns_average: AtomicU64::new(0),
+            signal: shared.signal.clone(),
+            group: Group::default(),
             hardened: AtomicU64::new(next_block),
             fenced: AtomicBool::new(false),
+            tight: AtomicBool::new(false),
             durable,
-            flushes: AtomicU64::new(0),
-            flushed_bytes: AtomicU64::new(0),
+            counters: FlushCounters::default(),
+            holds: Arc::default(),
             env,
-            waits,
+            waits: shared.waits.clone(),
         }
     }
 
@@ -133,7 +163,7 @@ impl Log {
         guid: u64,
         durable: bool,
         env: &Env,
-        waits: &Arc<WaitRegistry>,
+        shared: &LogShared,
     ) -> Result<Log> {
         let file = LogFile::create(spec, guid, env, durable)?;
         Ok(Log::new(
@@ -141,19 +171,14 @@ impl Log {
             file::FIRST_LSN,
             durable,
             env.clone(),
-            waits.clone(),
+            shared,
         ))
     }
 
     /// Opens the log file for recovery: read it with [`Log::cursor`], then say where it ends with [`Log::resume`].
-    pub fn open(
-        spec: &crate::FileSpec,
-        guid: u64,
-        env: &Env,
-        waits: &Arc<WaitRegistry>,
-    ) -> Result<Log> {
+    pub fn open(spec: &crate::FileSpec, guid: u64, env: &Env, shared: &LogShared) -> Result<Log> {
         let file = LogFile::open(spec, guid, env)?;
-        Ok(Log::new(file, u64::MAX, true, env.clone(), waits.clone()))
+        Ok(Log::new(file, u64::MAX, true, env.clone(), shared))
     }
 
     /// Blocks from `start` (a block boundary) on.
@@ -179,10 +204,7 @@ impl Log {
     /// End of the log in memory.
     pub fn end(&self) -> Lsn {
         let state = self.state.lock();
-        Lsn(state
-            .open
-            .as_ref()
-            .map_or(state.next_block, |o| o.lsn() + o.len() as u64))
+        Lsn(state.end())
     }
 
     pub fn hardened(&self) -> Lsn {
@@ -191,24 +213,6 @@ impl Log {
 
     pub fn is_fenced(&self) -> bool {
         self.fenced.load(Ordering::Acquire)
-    }
-
-    /// Stops all further logging. The first cause stays.
-    pub fn fence(&self, cause: &str) {
-        self.fenced.store(true, Ordering::Release);
-        let mut flush = self.flush.lock();
-        flush.failed.get_or_insert_with(|| cause.to_string());
-        self.flushed.notify_all();
-    }
-
-    fn fenced_error(&self) -> StorageError {
-        let cause = self
-            .flush
-            .lock()
-            .failed
-            .clone()
-            .unwrap_or_else(|| "log failure".into());
-        StorageError::Fenced { cause }
     }
 
     /// Appends a record and returns its position. The record is hard only after [`Log::harden`].
@@ -227,11 +231,30 @@ impl Log {
             self.relieve()?;
             state = self.state.lock();
         }
-        let lsn = state.append(record, kind, self.hardened().0)?;
-        Ok(Lsn(lsn))
+        let block = state.next_block;
+        let result = state.append(record, kind, self.hardened().0);
+        // Looked at once a block, for it costs a walk over the VLFs.
+        if state.next_block != block || state.is_block_new() || result.is_err() {
+            self.tight.store(state.is_tight(), Ordering::Relaxed);
+        }
+        result.map(Lsn)
+    }
+
+    /// Is so little room left that a checkpoint should come before more work?
+    pub fn is_tight(&self) -> bool {
+        self.tight.load(Ordering::Relaxed)
+    }
+
+    pub fn last_commit(&self) -> CommitPoint {
+        self.state.lock().last_commit
+    }
+
+    pub fn set_last_commit(&self, commit: CommitPoint) {
+        self.state.lock().last_commit = commit;
     }
 
     fn relieve(&self) -> Result<()> {
+        reached!("log.backlog");
         let start = self.env.clock.monotonic();
         let result = self.harden_all();
         self.waits.record(
@@ -247,108 +270,47 @@ impl Log {
         state.undo_reserved = state.undo_reserved.saturating_sub(bytes);
     }
 
-    /// Returns once everything up to and including the record at `lsn` is on disk.
-    pub fn harden(&self, lsn: Lsn) -> Result<()> {
-        if self.hardened() > lsn {
-            return Ok(());
+    /// Frees VLFs that lie wholly below every need and every hold. The needs stay until they are told anew.
+    pub fn cut(&self, needs: &[Need]) {
+        let mut state = self.state.lock();
+        let lowest = needs
+            .iter()
+            .copied()
+            .chain(self.holds.lowest())
+            .min_by_key(|n| n.from);
+        if let Some(lowest) = lowest {
+            state.file.truncate(lowest);
         }
-        let start = self.env.clock.monotonic();
-        let result = self.harden_slow(lsn);
-        self.waits.record(
-            WaitKind::WriteLog,
-            self.env.clock.monotonic().saturating_sub(start),
-        );
-        result
+        self.tight.store(state.is_tight(), Ordering::Relaxed);
     }
 
-    /// Hardens everything appended so far.
-    pub fn harden_all(&self) -> Result<()> {
-        let end = self.end();
-        if self.hardened() >= end {
-            Ok(())
-        } else {
-            self.harden_slow(Lsn(end.0 - 1))
-        }
-    }
-
-    fn harden_slow(&self, lsn: Lsn) -> Result<()> {
-        let mut flush = self.flush.lock();
-        loop {
-            if self.hardened() > lsn {
-                return Ok(());
-            }
-            if let Some(cause) = &flush.failed {
-                return Err(StorageError::Fenced {
-                    cause: cause.clone(),
-                });
-            }
-            if flush.leader {
-                self.flushed.wait(&mut flush);
-                continue;
-            }
-            flush.leader = true;
-            drop(flush);
-            let result = self.write_sealed();
-            flush = self.flush.lock();
-            flush.leader = false;
-            if let Err(error) = result {
-                self.fenced.store(true, Ordering::Release);
-                flush.failed.get_or_insert_with(|| error.to_string());
-            }
-            self.flushed.notify_all();
-        }
-    }
-
-    /// Leader's work: seal the open block, write all sealed blocks in order, sync.
-    fn write_sealed(&self) -> Result<()> {
-        let (file, headers, blocks, end) = {
-            let mut state = self.state.lock();
-            state.seal(self.hardened().0);
-            let headers = std::mem::take(&mut state.headers);
-            let blocks: Vec<Sealed> = state.sealed.iter().cloned().collect();
-            (state.file.handle(), headers, blocks, state.next_block)
-        };
-        for (offset, bytes) in &headers {
-            file.write(bytes, *offset)?;
-        }
-        let mut written = 0;
-        for run in contiguous(&blocks) {
-            match run {
-                [one] => file.write(&one.bytes, one.offset)?,
-                many => {
-                    let mut joined = Vec::with_capacity(many.iter().map(|b| b.bytes.len()).sum());
-                    many.iter().for_each(|b| joined.extend_from_slice(&b.bytes));
-                    file.write(&joined, many[0].offset)?;
-                }
-            }
-            written += run.iter().map(|b| b.bytes.len() as u64).sum::<u64>();
-        }
-        if self.durable {
-            file.sync()?;
-        }
-        self.flushes.fetch_add(1, Ordering::Relaxed);
-        self.flushed_bytes.fetch_add(written, Ordering::Relaxed);
-        self.state.lock().retire(blocks.len());
-        self.hardened.store(end, Ordering::Release);
-        Ok(())
-    }
-
-    /// Frees VLFs that lie wholly below `lsn`.
-    pub fn truncate(&self, lsn: Lsn) {
-        self.state.lock().file.truncate(lsn.0);
-    }
-
-    /// Why the log cannot be cut further, as `log_reuse_wait_desc` says it.
-    pub fn set_reuse_wait(&self, reason: &'static str) {
-        self.state.lock().file.set_reuse_wait(reason);
-    }
-
-    pub fn reuse_wait(&self) -> &'static str {
-        self.state.lock().file.reuse_wait()
+    /// Keeps the log from `from` on until the guard is dropped; `None` when it is gone already. `reason` is told in
+    /// `log_reuse_wait_desc` while this hold is what keeps the log.
+    pub fn hold(&self, from: Lsn, reason: &'static str) -> Option<LogHold> {
+        let state = self.state.lock();
+        (from.0 >= state.file.min_lsn()).then(|| self.holds.take(from, reason))
     }
 
     pub fn vlfs(&self) -> Vec<VlfInfo> {
         self.state.lock().file.vlfs()
+    }
+
+    /// Makes the file at least so large and sets how it may grow from here.
+    pub fn modify(&self, pages: u64, growth: crate::Growth, max: Option<u64>) -> Result<()> {
+        self.state.lock().file.modify(pages, growth, max)
+    }
+
+    pub fn io_stats(&self) -> IoStats {
+        self.state.lock().file.handle().io_stats()
+    }
+
+    /// Shortens the file to `bytes`, as far as what is at its end is not needed; false when that was not all.
+    pub fn shrink_to(&self, bytes: u64) -> Result<bool> {
+        let result = self.state.lock().file.shrink_to(bytes);
+        if let Err(error) = &result {
+            self.fence(&error.to_string());
+        }
+        result
     }
 
     pub fn size_bytes(&self) -> u64 {
@@ -363,12 +325,27 @@ impl Log {
         Lsn(self.state.lock().file.min_lsn())
     }
 
-    pub fn flushes(&self) -> u64 {
-        self.flushes.load(Ordering::Relaxed)
-    }
-
-    pub fn flushed_bytes(&self) -> u64 {
-        self.flushed_bytes.load(Ordering::Relaxed)
+    /// Everything but what the checkpoint knows.
+    pub fn stats(&self) -> LogStats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let hardened_lsn = self.hardened();
+        let state = self.state.lock();
+        LogStats {
+            size_bytes: state.file.size_bytes(),
+            used_bytes: state.file.used_bytes(),
+            min_lsn: Lsn(state.file.min_lsn()),
+            end_lsn: Lsn(state.end()),
+            hardened_lsn,
+            checkpoint_lsn: Lsn::NONE,
+            flushes: count(&self.counters.flushes),
+            flushed_bytes: count(&self.counters.bytes),
+            flush_write_ns: count(&self.counters.write_ns),
+            commit_waits: count(&self.counters.commit_waits),
+            commit_wait_ns: count(&self.counters.commit_wait_ns),
+            growths: state.file.growths(),
+            truncations: state.file.truncations(),
+            reuse_wait: state.file.reuse_wait(),
+        }
     }
 
     /// Bytes of the record at `lsn`, from memory if it is still there.
@@ -389,26 +366,25 @@ impl Log {
     }
 }
 
-/// Splits blocks into runs that are adjacent in the file, at most 1 MiB each.
-fn contiguous(blocks: &[Sealed]) -> impl Iterator<Item = &[Sealed]> {
-    let mut rest = blocks;
-    std::iter::from_fn(move || {
-        let first = rest.first()?;
-        let (mut count, mut bytes) = (1, first.bytes.len());
-        while let Some(next) = rest.get(count)
-            && next.offset == first.offset + bytes as u64
-            && bytes < 1 << 20
-        {
-            bytes += next.bytes.len();
-            count += 1;
-        }
-        let (run, tail) = rest.split_at(count);
-        rest = tail;
-        Some(run)
-    })
-}
-
 impl LogState {
+    /// Does the open block hold no more than one record?
+    fn is_block_new(&self) -> bool {
+        let first = block::BLOCK_HEADER_BYTES;
+        self.open.as_ref().is_some_and(|o| {
+            block::record_at(o.bytes(), first).is_some_and(|r| first + r.len() == o.len())
+        })
+    }
+
+    fn is_tight(&self) -> bool {
+        self.file.is_tight(self.end(), self.undo_reserved)
+    }
+
+    fn end(&self) -> u64 {
+        self.open
+            .as_ref()
+            .map_or(self.next_block, |o| o.lsn() + o.len() as u64)
+    }
+
     fn append(&mut self, record: &[u8], kind: AppendKind, hardened: u64) -> Result<u64> {
         if self.open.as_ref().is_some_and(|o| !o.fits(record.len())) {
             self.seal(hardened);
@@ -429,11 +405,7 @@ impl LogState {
     }
 
     fn open_block(&mut self, kind: AppendKind, undo: u64) -> Result<()> {
-        let reserve = if kind == AppendKind::Completion {
-            0
-        } else {
-            self.undo_reserved + undo
-        };
+        let reserve = (kind != AppendKind::Completion).then_some(self.undo_reserved + undo);
         let Placement { offset, header } = self.file.place(self.next_block, reserve)?;
         self.headers.extend(header);
         self.open = Some(OpenBlock::new(self.next_block, offset));
@@ -448,24 +420,20 @@ impl LogState {
         self.next_block = lsn + bytes.len() as u64;
         self.file.advance(self.next_block);
         self.sealed_bytes += bytes.len();
-        self.sealed.push_back(Sealed { lsn, offset, bytes });
+        self.sealed.push_back(Sealed {
+            lsn,
+            offset,
+            bytes,
+            delayed: std::mem::take(&mut self.delayed),
+        });
     }
 
-    /// Moves the first `count` sealed blocks, now hard, to the recent ones.
-    fn retire(&mut self, count: usize) {
-        for _ in 0..count {
-            let Some(block) = self.sealed.pop_front() else {
-                return;
-            };
-            self.sealed_bytes -= block.bytes.len();
-            self.recent_bytes += block.bytes.len();
-            self.recent.push_back(block);
-        }
-        while self.recent_bytes > RECENT_BYTES_MAX {
-            let Some(block) = self.recent.pop_front() else {
-                return;
-            };
-            self.recent_bytes -= block.bytes.len();
-        }
+    /// Time of the oldest delayed commit that is not hard, 0 without one.
+    fn oldest_delayed_ns(&self) -> u64 {
+        let blocks = self.sealed.iter().map(|b| &b.delayed);
+        blocks
+            .chain([&self.delayed])
+            .find(|d| d.count > 0)
+            .map_or(0, |d| d.since_ns.max(1))
     }
 }

@@ -4,9 +4,11 @@ use super::Log;
 use super::block::{self, BLOCK_ALIGN_BYTES, BLOCK_BYTES_MAX, Found};
 use super::file::LogMap;
 use crate::error::{Result, StorageError};
-use daruma_base::Lsn;
+use daruma_base::{Lsn, reached};
 use std::sync::Arc;
 
+/// How often bytes that are no block are read before the log is taken to end there.
+const READ_TRIES: usize = 4;
 const READ_AHEAD_BYTES: usize = 1 << 20;
 /// How far behind a bad block to look for proof that it had been hard. Covers all that can be unsynced at once.
 const PROOF_BYTES: u64 = 64 << 20;
@@ -75,7 +77,17 @@ impl LogCursor {
         };
         let lsn = self.lsn;
         let want = (BLOCK_BYTES_MAX + BLOCK_ALIGN_BYTES).min(left as usize);
-        match block::inspect(self.bytes(offset, want, left)?, lsn, incarnation) {
+        let mut found = block::inspect(self.bytes(offset, want, left)?, lsn, incarnation);
+        for _ in 1..READ_TRIES {
+            if matches!(found, Found::Block { .. }) {
+                break;
+            }
+            // The end of the log is believed only when several readings agree: a passing error of the disk must not
+            // cut off commits.
+            self.buffer.clear();
+            found = block::inspect(self.bytes(offset, want, left)?, lsn, incarnation);
+        }
+        match found {
             Found::Block { padded, used } => {
                 let bytes = self.bytes(offset, used, left)?[..used].to_vec();
                 self.lsn += padded as u64;
@@ -85,6 +97,9 @@ impl LogCursor {
                 }))
             }
             Found::Nothing | Found::Torn => {
+                if found == Found::Torn {
+                    reached!("log.end.torn");
+                }
                 if self.was_hard(lsn)? {
                     return Err(
                         self.damaged(lsn, "a log block that had been written safely is damaged")
@@ -93,6 +108,27 @@ impl LogCursor {
                 Ok(None)
             }
         }
+    }
+
+    /// Incarnation and padded length of the next block, if there is one.
+    pub fn peek(&mut self) -> Result<Option<(u32, usize)>> {
+        let Some((offset, left, incarnation)) = self.map.locate(self.lsn) else {
+            return Ok(None);
+        };
+        let lsn = self.lsn;
+        let want = (BLOCK_BYTES_MAX + BLOCK_ALIGN_BYTES).min(left as usize);
+        match block::inspect(self.bytes(offset, want, left)?, lsn, incarnation) {
+            Found::Block { padded, .. } => Ok(Some((incarnation, padded))),
+            Found::Nothing | Found::Torn => Ok(None),
+        }
+    }
+
+    /// The error of a reader that knows that there must be a block here.
+    pub fn gap(&self) -> StorageError {
+        self.damaged(
+            self.lsn,
+            "a log block that had been written safely is damaged",
+        )
     }
 
     /// At least `want` bytes of the file at `offset` (fewer only at the end of the VLF).
@@ -132,6 +168,7 @@ impl LogCursor {
                 && matches!(block::inspect(bytes, at, incarnation), Found::Block { .. })
                 && block::hardened_before(bytes) > lsn
             {
+                reached!("log.middle.damaged");
                 return Ok(true);
             }
             at += BLOCK_ALIGN_BYTES as u64;
@@ -140,12 +177,15 @@ impl LogCursor {
     }
 }
 
-/// Reads single records at known positions, mostly walking backwards.
+/// Reads single records at known positions, mostly walking backwards. Only from blocks whose checksum is right: what
+/// rollback takes for the old bytes of a row must be what was logged.
 pub struct UndoReader<'a> {
     log: &'a Log,
     map: Option<LogMap>,
     window: Vec<u8>,
     window_lsn: u64,
+    /// Good blocks of the window: where they begin and end in it.
+    blocks: Vec<(usize, usize)>,
 }
 
 /// Window of the log read at once when walking backwards.
@@ -158,6 +198,7 @@ impl<'a> UndoReader<'a> {
             map: None,
             window: Vec::new(),
             window_lsn: 0,
+            blocks: Vec::new(),
         }
     }
 
@@ -168,16 +209,36 @@ impl<'a> UndoReader<'a> {
         if let Some(record) = self.in_window(lsn) {
             return Ok(record);
         }
-        self.load_window(lsn)?;
-        match self.in_window(lsn) {
-            Some(record) => Ok(record),
-            None => Err(self.damaged(lsn)),
+        for _ in 0..READ_TRIES {
+            self.load_window(lsn)?;
+            if let Some(record) = self.in_window(lsn) {
+                return Ok(record);
+            }
         }
+        Err(self.damaged(lsn))
     }
 
     fn in_window(&self, lsn: Lsn) -> Option<Vec<u8>> {
         let at = lsn.0.checked_sub(self.window_lsn)? as usize;
-        block::record_at(&self.window, at).map(<[u8]>::to_vec)
+        let index = self.blocks.partition_point(|b| b.0 <= at).checked_sub(1)?;
+        let (start, end) = *self.blocks.get(index)?;
+        let block = self.window.get(start..end)?;
+        block::record_at(block, at.checked_sub(start)?).map(<[u8]>::to_vec)
+    }
+
+    /// Finds the good blocks of the window, which begins at a multiple of the block alignment.
+    fn note_blocks(&mut self, incarnation: u32) {
+        self.blocks.clear();
+        let mut at = 0;
+        while let Some(rest) = self.window.get(at..).filter(|r| !r.is_empty()) {
+            at += match block::inspect(rest, self.window_lsn + at as u64, incarnation) {
+                Found::Block { padded, used } => {
+                    self.blocks.push((at, at + used));
+                    padded
+                }
+                Found::Nothing | Found::Torn => BLOCK_ALIGN_BYTES,
+            };
+        }
     }
 
     /// Loads the bytes around `lsn`: mostly those before it, and enough behind it for one record.
@@ -189,7 +250,7 @@ impl<'a> UndoReader<'a> {
         if !fresh && map.locate(lsn.0).is_none() {
             *map = self.log.state.lock().file.reader();
         }
-        let Some((offset, left, _)) = map.locate(lsn.0) else {
+        let Some((offset, left, incarnation)) = map.locate(lsn.0) else {
             return Err(self.damaged(lsn));
         };
         let extent = map
@@ -199,11 +260,13 @@ impl<'a> UndoReader<'a> {
             .find(|e| e.start_lsn <= lsn.0)
             .copied();
         let within = extent.map_or(0, |e| lsn.0 - e.start_lsn);
-        let before = within.min(WINDOW_BYTES);
+        let align = BLOCK_ALIGN_BYTES as u64;
+        let before = within - within.saturating_sub(WINDOW_BYTES) / align * align;
         let after = left.min(BLOCK_BYTES_MAX as u64 + BLOCK_ALIGN_BYTES as u64);
         self.window.resize((before + after) as usize, 0);
         map.handle.read(&mut self.window, offset - before)?;
         self.window_lsn = lsn.0 - before;
+        self.note_blocks(incarnation);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Log records: what they say, and how they are laid out.
 //!
 //! ```text
-//! 0 length u32 | 4 kind u8 | 5 reserved u8 | 6 transaction u48 | 12 previous record of the transaction u64 | 20 body
+//! 0 length u32 | 4 kind u8 | 5 flags u8 | 6 transaction u48 | 12 previous record of the transaction u64 | 20 body
 //! ```
 //! A record is redone by applying its body to the pages it names, each guarded by its page LSN. `Ops` and the `Owned`
 //! kinds also say how to take them back. Bodies are read with bounds checks: a damaged record is an error, no panic.
@@ -35,13 +35,40 @@ pub enum Kind {
     FreeDone = 9,
     /// Compensation of `Owned` (the space is to be freed now) or `Defer` (the intent is forgotten).
     ClrSpace = 10,
+    /// The transaction is rolled back in one step; what it wrote is reverted later (accelerated recovery).
+    Abort = 11,
+    /// Everything an aborted transaction wrote is reverted; the space it owned is to be freed now.
+    Forget = 12,
+    /// Entries of one leaf put back to their committed state; redo only.
+    Revert = 13,
+    /// A chunk of versions gets pages; with the allocation parts.
+    Versions = 14,
+    /// Chunks of versions are dropped; with the allocation parts.
+    VersionsFreed = 15,
 }
+
+/// Flag of a record: its transaction runs under accelerated recovery, so it is never undone from the log by recovery.
+pub const FLAG_ACCELERATED: u8 = 1;
 
 impl Kind {
     fn from_u8(v: u8) -> Option<Kind> {
         use Kind::*;
         [
-            Ops, Clr, System, Owned, Defer, Commit, End, Checkpoint, FreeDone, ClrSpace,
+            Ops,
+            Clr,
+            System,
+            Owned,
+            Defer,
+            Commit,
+            End,
+            Checkpoint,
+            FreeDone,
+            ClrSpace,
+            Abort,
+            Forget,
+            Revert,
+            Versions,
+            VersionsFreed,
         ]
         .into_iter()
         .find(|k| *k as u8 == v)
@@ -52,6 +79,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     pub kind: Kind,
+    pub accelerated: bool,
     pub txn: TxnId,
     pub previous: Lsn,
     pub body: &'a [u8],
@@ -62,10 +90,11 @@ impl<'a> Record<'a> {
         let mut r = Reader::new(bytes);
         let len = r.u32()? as usize;
         let kind = Kind::from_u8(r.u8()?)?;
-        r.u8()?;
+        let accelerated = r.u8()? & FLAG_ACCELERATED != 0;
         let (txn, previous) = (TxnId(r.u48()?), Lsn(r.u64()?));
         Some(Record {
             kind,
+            accelerated,
             txn,
             previous,
             body: bytes.get(RECORD_HEADER_BYTES..len)?,
@@ -73,9 +102,13 @@ impl<'a> Record<'a> {
     }
 }
 
+const RECORD_BYTES_USUAL: usize = 512;
+
 /// Starts a record; the length is filled in by [`finish`].
 pub fn start(out: &mut Vec<u8>, kind: Kind, txn: TxnId, previous: Lsn) {
     out.clear();
+    // Most records fit, and need not grow step by step.
+    out.reserve(RECORD_BYTES_USUAL);
     out.put_u32(0);
     out.put_u8(kind as u8);
     out.put_u8(0);
@@ -83,9 +116,25 @@ pub fn start(out: &mut Vec<u8>, kind: Kind, txn: TxnId, previous: Lsn) {
     out.put_u64(previous.0);
 }
 
+/// Says that the record's transaction runs under accelerated recovery.
+pub fn mark_accelerated(out: &mut [u8]) {
+    out[5] |= FLAG_ACCELERATED;
+}
+
 pub fn finish(out: &mut [u8]) {
     let len = out.len() as u32;
     put_u32(out, 0, len);
+}
+
+/// The page parts in a record's body: behind what its kind puts first. `None` for damage and for kinds without parts.
+pub fn parts_of<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
+    match record.kind {
+        Kind::System => Some(record.body),
+        Kind::Owned | Kind::FreeDone => record.body.get(SPACE_BYTES..),
+        Kind::Versions => parse_versions(record.body).map(|(_, _, parts)| parts),
+        Kind::VersionsFreed => parse_versions_freed(record.body).map(|(_, parts)| parts),
+        _ => None,
+    }
 }
 
 // --- leaf operations ------------------------------------------------------------------------------------------------
@@ -121,6 +170,18 @@ pub enum LeafOp<'a> {
         head: Head,
         delta: Delta<'a>,
     },
+}
+
+impl<'a> LeafOp<'a> {
+    /// Key of the entry; a compensation names none.
+    pub fn key(&self) -> Option<&'a [u8]> {
+        match self {
+            LeafOp::Insert { key, .. }
+            | LeafOp::Update { key, .. }
+            | LeafOp::Delete { key, .. } => Some(key),
+            LeafOp::Remove { .. } | LeafOp::Restore { .. } => None,
+        }
+    }
 }
 
 const OP_INSERT: u8 = 1;
@@ -500,14 +561,39 @@ pub const SPACE_BYTES: usize = 7;
 
 // --- checkpoints ----------------------------------------------------------------------------------------------------
 
-/// An active transaction as a checkpoint records it.
+/// Something a restart has to know that the log behind the checkpoint may no longer say: states of transactions, and
+/// what stands for the operations that have no versions (the sLog): spaces owned and deferred, and where to look for
+/// what a transaction wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ActiveTxn {
-    pub id: TxnId,
-    pub first: Lsn,
-    pub last: Lsn,
-    /// What it will free when it commits.
-    pub defers: Vec<Space>,
+pub enum Fact {
+    /// A transaction that has not ended.
+    Txn {
+        id: TxnId,
+        first: Lsn,
+        last: Lsn,
+        accelerated: bool,
+        /// Rolled back, and to be reverted.
+        aborted: bool,
+    },
+    /// Freed when the transaction commits.
+    Defer { id: TxnId, space: Space },
+    /// Freed when the transaction has been rolled back.
+    Owned { id: TxnId, space: Space },
+    /// The transaction wrote between these keys of the tree.
+    Work {
+        id: TxnId,
+        tree: PageId,
+        low: Vec<u8>,
+        high: Vec<u8>,
+    },
+    /// To be freed as soon as possible.
+    Pending(Space),
+    /// A chunk of versions on pages.
+    Versions {
+        chunk: u32,
+        id: TxnId,
+        pages: Vec<PageId>,
+    },
 }
 
 /// One part of a checkpoint.
@@ -516,14 +602,111 @@ pub struct Checkpoint {
     pub redo_start: Lsn,
     pub next_txn: u64,
     pub is_last: bool,
-    pub active: Vec<ActiveTxn>,
-    pub pending_frees: Vec<Space>,
+    pub facts: Vec<Fact>,
 }
 
 /// Encoded bytes after which a checkpoint goes on in another part, so that a part fits a block.
 pub const CHECKPOINT_PART_BYTES: usize = 48 << 10;
-/// Encoded size of an active transaction without its deferred frees.
-pub const ACTIVE_TXN_BYTES: usize = 26;
+
+const FACT_TXN: u8 = 1;
+const FACT_DEFER: u8 = 2;
+const FACT_OWNED: u8 = 3;
+const FACT_WORK: u8 = 4;
+const FACT_PENDING: u8 = 5;
+const FACT_VERSIONS: u8 = 6;
+
+impl Fact {
+    /// Encoded size, or a little more.
+    pub fn encoded_bytes(&self) -> usize {
+        match self {
+            Fact::Work { low, high, .. } => 20 + low.len() + high.len(),
+            Fact::Versions { pages, .. } => 20 + 2 * pages.len(),
+            _ => 24,
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Fact::Txn {
+                id,
+                first,
+                last,
+                accelerated,
+                aborted,
+            } => {
+                out.put_u8(FACT_TXN);
+                out.put_u48(id.0);
+                out.put_u64(first.0);
+                out.put_u64(last.0);
+                out.put_u8(u8::from(*accelerated) | u8::from(*aborted) << 1);
+            }
+            Fact::Defer { id, space } | Fact::Owned { id, space } => {
+                let defer = matches!(self, Fact::Defer { .. });
+                out.put_u8(if defer { FACT_DEFER } else { FACT_OWNED });
+                out.put_u48(id.0);
+                space.write(out);
+            }
+            Fact::Work {
+                id,
+                tree,
+                low,
+                high,
+            } => {
+                out.put_u8(FACT_WORK);
+                out.put_u48(id.0);
+                out.put_u48(tree.to_u64());
+                out.put_short(low);
+                out.put_short(high);
+            }
+            Fact::Pending(space) => {
+                out.put_u8(FACT_PENDING);
+                space.write(out);
+            }
+            Fact::Versions { chunk, id, pages } => {
+                out.put_u8(FACT_VERSIONS);
+                out.put_u48(id.0);
+                write_versions(out, *chunk, pages);
+            }
+        }
+    }
+
+    fn read(r: &mut Reader<'_>) -> Option<Fact> {
+        Some(match r.u8()? {
+            FACT_TXN => {
+                let (id, first, last) = (TxnId(r.u48()?), Lsn(r.u64()?), Lsn(r.u64()?));
+                let flags = r.u8()?;
+                Fact::Txn {
+                    id,
+                    first,
+                    last,
+                    accelerated: flags & 1 != 0,
+                    aborted: flags & 2 != 0,
+                }
+            }
+            FACT_DEFER => Fact::Defer {
+                id: TxnId(r.u48()?),
+                space: Space::read(r)?,
+            },
+            FACT_OWNED => Fact::Owned {
+                id: TxnId(r.u48()?),
+                space: Space::read(r)?,
+            },
+            FACT_WORK => Fact::Work {
+                id: TxnId(r.u48()?),
+                tree: PageId::from_u64(r.u48()?),
+                low: r.short()?.to_vec(),
+                high: r.short()?.to_vec(),
+            },
+            FACT_PENDING => Fact::Pending(Space::read(r)?),
+            FACT_VERSIONS => {
+                let id = TxnId(r.u48()?);
+                let (chunk, pages) = read_versions(r)?;
+                Fact::Versions { chunk, id, pages }
+            }
+            _ => return None,
+        })
+    }
+}
 
 impl Checkpoint {
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -531,16 +714,8 @@ impl Checkpoint {
         out.put_u64(self.redo_start.0);
         out.put_u64(self.next_txn);
         out.put_u8(u8::from(self.is_last));
-        out.put_u32(self.active.len() as u32);
-        for t in &self.active {
-            out.put_u48(t.id.0);
-            out.put_u64(t.first.0);
-            out.put_u64(t.last.0);
-            out.put_u32(t.defers.len() as u32);
-            t.defers.iter().for_each(|s| s.write(out));
-        }
-        out.put_u32(self.pending_frees.len() as u32);
-        self.pending_frees.iter().for_each(|s| s.write(out));
+        out.put_u32(self.facts.len() as u32);
+        self.facts.iter().for_each(|f| f.write(out));
         finish(out);
     }
 
@@ -553,22 +728,83 @@ impl Checkpoint {
             ..Checkpoint::default()
         };
         for _ in 0..r.u32()? {
-            let (id, first, last) = (TxnId(r.u48()?), Lsn(r.u64()?), Lsn(r.u64()?));
-            let defers = (0..r.u32()?)
-                .map(|_| Space::read(&mut r))
-                .collect::<Option<Vec<Space>>>()?;
-            c.active.push(ActiveTxn {
-                id,
-                first,
-                last,
-                defers,
-            });
-        }
-        for _ in 0..r.u32()? {
-            c.pending_frees.push(Space::read(&mut r)?);
+            c.facts.push(Fact::read(&mut r)?);
         }
         Some(c)
     }
+}
+
+/// Body of a `Commit` record: the time, and the earlier ids of the transaction.
+pub fn write_commit(out: &mut Vec<u8>, utc_100ns: i64, earlier: impl Iterator<Item = TxnId>) {
+    out.put_u64(utc_100ns as u64);
+    earlier.for_each(|id| out.put_u48(id.0));
+}
+
+/// Earlier ids named by a `Commit` record.
+pub fn earlier_ids(body: &[u8]) -> impl Iterator<Item = TxnId> + '_ {
+    let ids = body.get(8..).unwrap_or_default().chunks_exact(6);
+    ids.map(|id| TxnId(get_u48(id, 0)))
+}
+
+// --- versions -------------------------------------------------------------------------------------------------------
+
+/// Begins the body of a `Versions` record: a chunk and its pages, in ascending order and of one allocation page. The
+/// allocation parts follow.
+pub fn write_versions(out: &mut Vec<u8>, chunk: u32, pages: &[PageId]) {
+    let first = pages.first().copied().unwrap_or(PageId::NONE);
+    out.put_u32(chunk);
+    out.put_u48(first.to_u64());
+    out.put_u8(pages.len() as u8);
+    for page in pages.iter().skip(1) {
+        out.put_u16((page.page - first.page) as u16);
+    }
+}
+
+fn read_versions(r: &mut Reader<'_>) -> Option<(u32, Vec<PageId>)> {
+    let (chunk, first) = (r.u32()?, PageId::from_u64(r.u48()?));
+    let mut pages = vec![first];
+    for _ in 1..r.u8()? {
+        let page = first.page.checked_add(u32::from(r.u16()?))?;
+        pages.push(PageId::new(first.file, page));
+    }
+    Some((chunk, pages))
+}
+
+/// Chunk, pages, and the parts of a `Versions` record.
+pub fn parse_versions(body: &[u8]) -> Option<(u32, Vec<PageId>, &[u8])> {
+    let (chunk, pages) = read_versions(&mut Reader::new(body))?;
+    let parts = body.get(11 + 2 * (pages.len() - 1)..)?;
+    Some((chunk, pages, parts))
+}
+
+/// Begins the body of a `VersionsFreed` record; the allocation parts follow.
+pub fn write_versions_freed(out: &mut Vec<u8>, chunks: &[u32]) {
+    out.put_u16(chunks.len() as u16);
+    chunks.iter().for_each(|c| out.put_u32(*c));
+}
+
+/// Chunks and parts of a `VersionsFreed` record.
+pub fn parse_versions_freed(body: &[u8]) -> Option<(Vec<u32>, &[u8])> {
+    let mut r = Reader::new(body);
+    let count = usize::from(r.u16()?);
+    let chunks = (0..count).map(|_| r.u32()).collect::<Option<Vec<u32>>>()?;
+    Some((chunks, body.get(2 + 4 * count..)?))
+}
+
+/// Body of a `Forget` record: spaces the transaction owned, in as many records as it takes, the last one marked.
+pub fn write_forget(out: &mut Vec<u8>, is_last: bool, spaces: &[Space]) {
+    out.put_u8(u8::from(is_last));
+    out.put_u32(spaces.len() as u32);
+    spaces.iter().for_each(|s| s.write(out));
+}
+
+pub fn parse_forget(body: &[u8]) -> Option<(bool, Vec<Space>)> {
+    let mut r = Reader::new(body);
+    let is_last = r.u8()? != 0;
+    let spaces = (0..r.u32()?)
+        .map(|_| Space::read(&mut r))
+        .collect::<Option<_>>()?;
+    Some((is_last, spaces))
 }
 
 #[cfg(test)]
@@ -582,6 +818,9 @@ mod tests {
             if let Some(record) = Record::parse(&bytes) {
                 let _ = Checkpoint::parse(record.body);
                 let _ = parse_clr(record.body);
+                let _ = parse_forget(record.body);
+                let _ = parse_versions(record.body);
+                let _ = parse_versions_freed(record.body);
                 parts(record.body).for_each(drop);
                 if let Some(ops) = Ops::parse(record.body) { ops.iter().for_each(drop); }
             }

@@ -11,14 +11,18 @@
 //! 2. Entries below a separator are in the child left of it, the others right of it.
 //! 3. A leaf entry is removed only when no reader can need it, or by the rollback of its own insert.
 //!
-//! Files: `scan` (reading ranges), `write` (changing entries), `shape` (splits, purging, unlinking), `space` (freeing a
+//! Files: `scan` (reading ranges), `lock_row` (reading under a lock), `write` (changing entries), `shape` (splits, purging, unlinking), `space` (freeing a
 //! whole tree).
 
+pub mod figures;
+mod lock_row;
+mod sample;
 mod scan;
 mod shape;
 mod space;
 mod write;
 
+pub use lock_row::RowLock;
 pub use scan::Scan;
 pub(crate) use space::{clear_bits, free_last_page};
 
@@ -37,6 +41,9 @@ use std::sync::{Arc, Weak};
 const DEPTH_MAX: usize = 24;
 /// Trees with at most so many leaves are counted exactly when their size is first asked for.
 const COUNTED_LEAVES_MAX: i64 = 20_000;
+
+/// A missing version is looked for again this often before the entry counts as damaged.
+const VERSION_LOOKS_MAX: usize = 1_000;
 
 /// A range that a serializable transaction has read.
 struct RangeLock {
@@ -69,6 +76,8 @@ enum Seen {
     Invisible,
     /// A transaction that must end first.
     Wait(TxnId),
+    /// The version that would decide cannot be read.
+    Failed(StorageError),
 }
 
 impl Tree {
@@ -88,6 +97,11 @@ impl Tree {
 
     pub fn id(&self) -> TreeId {
         self.id
+    }
+
+    /// Keeps the tree from splitting and shrinking: for a check that walks it.
+    pub(crate) fn hold_shape(&self) -> parking_lot::MutexGuard<'_, ()> {
+        self.shape.lock()
     }
 
     fn database(&self) -> Result<Arc<Database>> {
@@ -140,7 +154,7 @@ impl Tree {
         for _ in 0..DEPTH_MAX {
             let page = self.read_page(db, id)?;
             if page.is_leaf() {
-                let live = live_entries(&page);
+                let live = live_entries(db, &page);
                 drop(page);
                 return if width <= COUNTED_LEAVES_MAX {
                     Ok((self.count_live(db)?, pages))
@@ -157,7 +171,7 @@ impl Tree {
 
     fn count_live(&self, db: &Database) -> Result<i64> {
         let mut page = self.leaf_read(db, &[])?;
-        let mut live = live_entries(&page);
+        let mut live = live_entries(db, &page);
         // A leaf that is unlinked meanwhile ends the count early: the number is approximate anyway.
         for _ in 0..4 * COUNTED_LEAVES_MAX {
             let next = page.next();
@@ -172,12 +186,12 @@ impl Tree {
             {
                 break;
             }
-            live += live_entries(&page);
+            live += live_entries(db, &page);
         }
         Ok(live)
     }
 
-    fn add_count(&self, by: i64) {
+    pub(crate) fn add_count(&self, by: i64) {
         if self.count.load(Ordering::Relaxed) >= 0 {
             self.count.fetch_add(by, Ordering::Relaxed);
         }
@@ -196,6 +210,15 @@ impl Tree {
             return Ok(());
         }
         Err(self.damaged(db, id, "it does not belong to its tree"))
+    }
+
+    /// Is the page, latched next to its left neighbour, a leaf of this tree?
+    pub(crate) fn check_leaf(&self, db: &Database, page: &Page, id: PageId) -> Result<()> {
+        self.check_page(db, page, id)?;
+        if page.is_leaf() {
+            return Ok(());
+        }
+        Err(self.damaged(db, id, "a leaf leads to an internal page"))
     }
 
     fn read_page<'a>(&self, db: &'a Database, id: PageId) -> Result<PageRead<'a>> {
@@ -264,6 +287,7 @@ impl Tree {
                     return Ok(Some(Entry { payload, stamp }));
                 }
                 Seen::Invisible => return Ok(None),
+                Seen::Failed(error) => return Err(error),
                 Seen::Wait(txn) => {
                     drop(leaf);
                     view.wait_for(txn)?;
@@ -284,8 +308,9 @@ impl Tree {
 
     /// Follows the version chain to the newest version the view sees.
     fn judge_versions(&self, view: &ReadView, leaf: &Page, slot: usize) -> Seen {
-        let versions = view.database().versions();
-        'again: loop {
+        let db = view.database();
+        // A version that is gone belonged to a transaction that has become visible to everyone since: look again.
+        for _ in 0..VERSION_LOOKS_MAX {
             let mut head = leaf.head(slot);
             let mut payload = None;
             loop {
@@ -295,21 +320,30 @@ impl Tree {
                     Sight::No if head.version == 0 => return Seen::Invisible,
                     Sight::No => {}
                 }
-                // A version that is gone belonged to a transaction that has become visible to everyone since.
-                let Some(version) = versions.read(head.version) else {
-                    continue 'again;
-                };
-                head = version.head;
-                payload = Some(version.payload);
+                match db.version(head.version) {
+                    Ok(Some(version)) => {
+                        head = version.head;
+                        payload = Some(version.payload);
+                    }
+                    Ok(None) => break,
+                    Err(error) => return Seen::Failed(error),
+                }
             }
         }
+        Seen::Failed(db.missing_version(leaf.id()))
     }
 }
 
-fn live_entries(leaf: &Page) -> i64 {
-    (0..leaf.slots())
-        .filter(|s| !leaf.head(*s).is_deleted())
-        .count() as i64
+fn live_entries(db: &Database, leaf: &Page) -> i64 {
+    let live = |slot: &usize| {
+        let head = leaf.head(*slot);
+        // What an aborted transaction inserted is not there; what it deleted or changed was there before.
+        match db.is_reverting(head.writer) {
+            true => head.version != 0,
+            false => !head.is_deleted(),
+        }
+    };
+    (0..leaf.slots()).filter(live).count() as i64
 }
 
 fn shown(head: Head, payload: Option<Vec<u8>>) -> Seen {

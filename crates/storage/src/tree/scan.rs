@@ -6,7 +6,7 @@ use crate::buffer::PageRead;
 use crate::database::Database;
 use crate::error::Result;
 use crate::lock::{LockKey, ReadLock};
-use crate::page::{Page, PageType};
+use crate::page::Page;
 use crate::txn::ReadView;
 use daruma_base::PageId;
 use std::sync::Arc;
@@ -199,7 +199,7 @@ impl Scan {
         let db = view.database();
         let (page, start) = self.forward_page(&tree, db)?;
         let end = end_slot(&page, &self.spec.high);
-        let wait = fill(&tree, &view, &page, start..end, batch);
+        let wait = fill(&tree, &view, &page, start..end, batch)?;
         let unlinks = tree.unlinks.load(Ordering::SeqCst);
         let (next, beyond) = (page.next(), end < page.slots());
         let last = page.slots().checked_sub(1).map(|s| page.key(s).to_vec());
@@ -257,11 +257,11 @@ impl Scan {
                 after,
             } => {
                 let next = db.pool().read(db.store(), *page)?;
-                let intact = tree.unlinks.load(Ordering::SeqCst) == *unlinks
-                    && next.page_type() == Some(PageType::Tree)
-                    && next.tree() == tree.id.0
-                    && next.is_leaf();
-                if intact {
+                if tree.unlinks.load(Ordering::SeqCst) == *unlinks {
+                    tree.check_page(db, &next, *page)?;
+                    if !next.is_leaf() {
+                        return Err(tree.damaged(db, *page, "a leaf is followed by no leaf"));
+                    }
                     let start = partition(&next, |key| key <= after.as_slice())
                         .max(first_slot(&next, &self.spec.low));
                     return Ok((next, start));
@@ -302,7 +302,7 @@ impl Scan {
             return Ok(true);
         };
         let start = first_slot(&page, &self.spec.low).min(end);
-        let wait = fill(&tree, &view, &page, (start..end).rev(), batch);
+        let wait = fill(&tree, &view, &page, (start..end).rev(), batch)?;
         let first = (start < end).then(|| page.key(start).to_vec());
         let resume = wait
             .as_ref()
@@ -361,7 +361,7 @@ fn fill(
     page: &Page,
     slots: impl Iterator<Item = usize>,
     batch: &mut Batch,
-) -> Option<(usize, daruma_base::TxnId)> {
+) -> Result<Option<(usize, daruma_base::TxnId)>> {
     for slot in slots {
         match tree.judge(view, page, slot) {
             Seen::Visible(stamp, None) => {
@@ -370,10 +370,11 @@ fn fill(
             }
             Seen::Visible(stamp, Some(payload)) => batch.push(page.key(slot), &payload, stamp),
             Seen::Invisible => {}
-            Seen::Wait(txn) => return Some((slot, txn)),
+            Seen::Wait(txn) => return Ok(Some((slot, txn))),
+            Seen::Failed(error) => return Err(error),
         }
     }
-    None
+    Ok(None)
 }
 
 impl Tree {

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::log::AppendKind;
 use crate::log::record::{self, Kind, PartsWriter};
 use crate::page::{INTERNAL_HEAD_BYTES, Page, PageType};
-use daruma_base::{Lsn, PageId, TxnId};
+use daruma_base::{Lsn, PageId, TxnId, reached};
 use std::sync::atomic::Ordering;
 
 /// Room that an internal page must have so that a child can be split under it.
@@ -20,15 +20,21 @@ const SEPARATOR_ROOM_BYTES: usize = INTERNAL_HEAD_BYTES + KEY_BYTES_MAX + 2;
 
 impl Tree {
     /// Makes room for `bytes` in the leaf that covers `key`: by dropping dead entries, else by splitting. The caller
-    /// then looks for its leaf again.
-    pub(super) fn make_room(&self, db: &Database, key: &[u8], bytes: usize) -> Result<()> {
+    /// then looks for its leaf again. `kind` is `Completion` in a rollback, which must not fail in a full log.
+    pub(crate) fn make_room(
+        &self,
+        db: &Database,
+        key: &[u8],
+        bytes: usize,
+        kind: AppendKind,
+    ) -> Result<()> {
         let _one_at_a_time = self.shape.lock();
         {
             let mut leaf = self.leaf_write(db, key)?;
             if leaf.free_bytes() >= bytes {
                 return Ok(());
             }
-            if self.purge(db, &mut leaf)?
+            if self.purge(db, &mut leaf, kind)?
                 && leaf.free_bytes() >= bytes.max(crate::page::CAPACITY_BYTES / 8)
             {
                 return Ok(());
@@ -36,16 +42,16 @@ impl Tree {
         }
         let mut page = self.write_page(db, self.id.0)?;
         if page.is_leaf() || page.free_bytes() < SEPARATOR_ROOM_BYTES {
-            page = self.grow_root(db, page)?;
+            page = self.grow_root(db, page, kind)?;
         }
         for _ in 0..DEPTH_MAX {
             let slot = page.child_slot(key);
             let mut child = self.write_page(db, page.child(slot))?;
             if child.is_leaf() {
-                return self.split(db, &mut page, slot, &mut child, key);
+                return self.split(db, &mut page, slot, &mut child, key, kind);
             }
             if child.free_bytes() < SEPARATOR_ROOM_BYTES {
-                self.split(db, &mut page, slot, &mut child, key)?;
+                self.split(db, &mut page, slot, &mut child, key, kind)?;
                 let slot = page.child_slot(key);
                 if page.child(slot) != child.id() {
                     let right = page.child(slot);
@@ -59,7 +65,13 @@ impl Tree {
     }
 
     /// Moves the root's content into a new child, so that the child can be split under the root.
-    fn grow_root<'a>(&self, db: &'a Database, mut root: PageWrite<'a>) -> Result<PageWrite<'a>> {
+    fn grow_root<'a>(
+        &self,
+        db: &'a Database,
+        mut root: PageWrite<'a>,
+        kind: AppendKind,
+    ) -> Result<PageWrite<'a>> {
+        reached!("tree.root.grown");
         let mut space = db.choose_pages(self.id.0.file, 1)?;
         let id = space.pages[0];
         let mut child = db.pool().write_new(db.store(), id)?;
@@ -75,11 +87,7 @@ impl Tree {
         parts.image(&moved);
         parts.image(&new_root);
         record::finish(&mut body);
-        db.apply_system(
-            &body,
-            &mut [&mut space.bitmap, &mut child, &mut root],
-            AppendKind::System,
-        )?;
+        db.apply_system(&body, &mut [&mut space.bitmap, &mut child, &mut root], kind)?;
         self.add_pages(1);
         Ok(root)
     }
@@ -92,7 +100,11 @@ impl Tree {
         slot: usize,
         page: &mut PageWrite<'a>,
         key: &[u8],
+        kind: AppendKind,
     ) -> Result<()> {
+        if !page.is_leaf() {
+            reached!("tree.internal.split");
+        }
         let at = split_point(page, key);
         let separator = separator(page, at, key);
         let mut space = db.choose_pages(page.id().file, 1)?;
@@ -114,18 +126,17 @@ impl Tree {
         db.apply_system(
             &body,
             &mut [&mut space.bitmap, &mut right, page, parent],
-            AppendKind::System,
+            kind,
         )?;
         self.add_pages(1);
         Ok(())
     }
 
     /// Removes entries that were deleted by transactions everyone sees. True when there were any.
-    fn purge(&self, db: &Database, leaf: &mut PageWrite<'_>) -> Result<bool> {
-        let watermark = db.txns().base();
+    fn purge(&self, db: &Database, leaf: &mut PageWrite<'_>, kind: AppendKind) -> Result<bool> {
         let dead = |s: &usize| {
             let head = leaf.head(*s);
-            head.is_deleted() && head.writer < watermark
+            head.is_deleted() && db.txns().is_settled(head.writer)
         };
         let slots: Vec<u16> = (0..leaf.slots())
             .rev()
@@ -135,11 +146,12 @@ impl Tree {
         if slots.is_empty() {
             return Ok(false);
         }
+        reached!("tree.leaf.purged");
         let mut body = Vec::new();
         record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
         PartsWriter::new(&mut body).remove_slots(leaf.id(), &slots);
         record::finish(&mut body);
-        db.apply_system(&body, &mut [leaf], AppendKind::System)?;
+        db.apply_system(&body, &mut [leaf], kind)?;
         Ok(true)
     }
 
@@ -149,7 +161,7 @@ impl Tree {
         let _one_at_a_time = self.shape.lock();
         {
             let mut leaf = self.leaf_write(db, key)?;
-            self.purge(db, &mut leaf)?;
+            self.purge(db, &mut leaf, AppendKind::System)?;
             if leaf.slots() > 0 || leaf.id() == self.id.0 {
                 return Ok((0..leaf.slots()).all(|s| !leaf.head(s).is_deleted()));
             }
@@ -180,6 +192,7 @@ impl Tree {
             if page.slots() > 0 || left.next() != page.id() {
                 return Ok(());
             }
+            reached!("tree.leaf.unlinked");
             let (map, bit) = bit_of(page.id());
             let mut bitmap = db.pool().write(db.store(), map)?;
             let mut body = Vec::new();
@@ -194,12 +207,12 @@ impl Tree {
             parts.image(&empty);
             record::finish(&mut body);
             self.unlinks.fetch_add(1, Ordering::SeqCst);
-            db.apply_system(
+            let lsn = db.apply_system(
                 &body,
                 &mut [&mut left, &mut parent, &mut bitmap, &mut page],
                 AppendKind::System,
             )?;
-            db.allocator().freed(page.id());
+            db.allocator().freed(page.id(), lsn);
             self.add_pages(-1);
             return Ok(());
         }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::log::AppendKind;
 use crate::log::record::{self, Kind, PartsWriter, Space};
 use crate::page::{Page, PageType};
-use daruma_base::{Lsn, PageId, TxnId};
+use daruma_base::{Lsn, PageId, TxnId, reached};
 use std::collections::BTreeMap;
 
 impl Tree {
@@ -48,6 +48,7 @@ impl Tree {
     }
 
     fn free_children(&self, db: &Database, id: PageId) -> Result<()> {
+        reached!("tree.freed.in_steps");
         let mut page = self.write_page(db, id)?;
         let children: Vec<PageId> = (0..page.slots()).map(|s| page.child(s)).collect();
         let mut empty = Page::zeroed();
@@ -59,8 +60,8 @@ impl Tree {
         record::finish(&mut body);
         let mut pages: Vec<&mut PageWrite<'_>> = maps.iter_mut().collect();
         pages.push(&mut page);
-        db.apply_system(&body, &mut pages, AppendKind::System)?;
-        children.iter().for_each(|c| db.allocator().freed(*c));
+        let lsn = db.apply_system(&body, &mut pages, AppendKind::System)?;
+        children.iter().for_each(|c| db.allocator().freed(*c, lsn));
         Ok(())
     }
 }
@@ -104,7 +105,7 @@ pub(crate) fn free_last_page(
     record::finish(&mut body);
     let mut pages: Vec<&mut PageWrite<'_>> = maps.iter_mut().collect();
     pages.push(&mut page);
-    db.apply_system(&body, &mut pages, AppendKind::System)?;
-    all.iter().for_each(|p| db.allocator().freed(*p));
+    let lsn = db.apply_system(&body, &mut pages, AppendKind::System)?;
+    all.iter().for_each(|p| db.allocator().freed(*p, lsn));
     Ok(())
 }

@@ -10,8 +10,8 @@ use crate::buffer::PageWrite;
 use crate::database::Database;
 use crate::error::{Result, StorageError};
 use crate::lock::LockKey;
-use crate::log::RECORD_BYTES_MAX;
 use crate::log::record::{OpsWriter, RECORD_HEADER_BYTES};
+use crate::log::{AppendKind, RECORD_BYTES_MAX};
 use crate::page::{Head, LEAF_HEAD_BYTES, Page};
 use crate::status::TxnStatus;
 use crate::txn::{Txn, TxnState};
@@ -28,6 +28,8 @@ enum Stop {
     /// Another transaction keeps a lock on the key or a range around it.
     WaitKey,
     WaitRange(u64),
+    /// An aborted transaction wrote it: its committed state must be put back first.
+    Aborted,
     /// The leaf must be split first.
     NoRoom,
     /// The next key is in another leaf, or the record is full.
@@ -180,7 +182,11 @@ impl Tree {
                         key: change(at).key().to_vec(),
                     });
                 }
-                Stop::NoRoom => self.make_room(db, change(at).key(), needed_bytes(change(at)))?,
+                Stop::Aborted => self.revert_leaf_of(db, change(at).key())?,
+                Stop::NoRoom => {
+                    let next = change(at);
+                    self.make_room(db, next.key(), needed_bytes(next), AppendKind::System)?
+                }
                 Stop::WaitTxn(other) => {
                     db.locks()
                         .wait_for_txn(txn.owner(), db.id(), other, LockMode::Update)?;
@@ -213,6 +219,10 @@ impl Tree {
     ) -> Result<(usize, Stop)> {
         let db = txn.database();
         let mut state = txn.start_write()?;
+        db.bound_versions(&mut state)?;
+        if !matches!(change(first), Change::Insert { .. }) {
+            db.press_writer(txn.owner())?;
+        }
         let mut leaf = self.leaf_write(db, change(first).key())?;
         let mut record = std::mem::take(&mut state.scratch);
         state.start_record(&mut record, crate::log::record::Kind::Ops);
@@ -243,6 +253,8 @@ impl Tree {
         let ops = plan.writer.count();
         plan.writer.finish();
         let result = if ops > 0 {
+            let (low, high) = (change(first).key(), change(first + done - 1).key());
+            state.note_work(self.id(), leaf.id(), low, high, live);
             apply(db, &mut state, &mut leaf, &record)
         } else {
             Ok(())
@@ -282,12 +294,11 @@ impl Tree {
         let slot = match found {
             Ok(slot) | Err(slot) => slot,
         };
-        let me = state.id();
         match (change, found) {
             (Change::Insert { key, payload }, Err(_)) => plan.insert(slot, key, payload)?,
             (Change::Insert { key, payload }, Ok(_)) => {
                 let head = plan.page.head(slot);
-                settled(db, me, head.writer)?;
+                settled(db, txn, head.writer)?;
                 if !head.is_deleted() {
                     return Err(Stop::Duplicate);
                 }
@@ -303,11 +314,11 @@ impl Tree {
                 },
                 Ok(_),
             ) => {
-                let head = plan.checked(db, me, slot, stamp)?;
+                let head = plan.checked(db, txn, slot, stamp)?;
                 plan.update(db, state, slot, head, key, payload)?;
             }
             (Change::Delete { key, stamp }, Ok(_)) => {
-                let head = plan.checked(db, me, slot, stamp)?;
+                let head = plan.checked(db, txn, slot, stamp)?;
                 let version = version_of(db, state, plan.page, slot, head);
                 plan.writer.delete(slot + plan.inserted, head, version, key);
                 plan.live -= 1;
@@ -363,12 +374,12 @@ impl Plan<'_, '_> {
     fn checked(
         &self,
         db: &Database,
-        me: TxnId,
+        txn: &Txn,
         slot: usize,
         stamp: Stamp,
     ) -> std::result::Result<Head, Stop> {
         let head = self.page.head(slot);
-        settled(db, me, head.writer)?;
+        settled(db, txn, head.writer)?;
         if head.is_deleted() {
             return Err(Stop::Refused(WriteOutcome::Gone));
         }
@@ -431,11 +442,15 @@ fn version_of(db: &Database, state: &mut TxnState, page: &Page, slot: usize, hea
 }
 
 /// May the entry be judged now, or must its writer end first?
-fn settled(db: &Database, me: TxnId, writer: TxnId) -> std::result::Result<(), Stop> {
-    if writer != me && db.txns().status(writer) == TxnStatus::Active {
-        return Err(Stop::WaitTxn(writer));
+fn settled(db: &Database, txn: &Txn, writer: TxnId) -> std::result::Result<(), Stop> {
+    if txn.owns(writer) {
+        return Ok(());
     }
-    Ok(())
+    match db.txns().status(writer) {
+        TxnStatus::Active => Err(Stop::WaitTxn(writer)),
+        TxnStatus::Aborted => Err(Stop::Aborted),
+        TxnStatus::Committed(_) => Ok(()),
+    }
 }
 
 /// Logs a planned record and applies it to its leaf.
@@ -513,14 +528,10 @@ impl Tree {
             let current = leaf.payload(slot);
             crate::undo::payload_before(current, delta).saturating_sub(current.len())
         };
-        self.make_room(db, key, more)
+        self.make_room(db, key, more, AppendKind::Completion)
     }
 
     pub(crate) fn undo_failed(&self, db: &Database, leaf: &Page, what: &str) -> StorageError {
         self.damaged(db, leaf.id(), what)
-    }
-
-    pub(crate) fn count_undone(&self, live: i64) {
-        self.add_count(live);
     }
 }

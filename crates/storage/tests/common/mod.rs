@@ -143,6 +143,7 @@ pub fn random_txn(
     let mut points: Vec<(Savepoint, Model)> = Vec::new();
     for _ in 0..1 + random.below(30) {
         match random.below(12) {
+            0 if random.below(2) == 0 => points.push((txn.lasting_savepoint(), working.clone())),
             0 => points.push((txn.savepoint(), working.clone())),
             1 => {
                 if let Some((point, then)) = points.pop() {

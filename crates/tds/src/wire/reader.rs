@@ -120,6 +120,9 @@ impl<'a> Reader<'a> {
 
     /// `units` UTF-16 code units.
     pub fn utf16(&mut self, units: usize, what: &'static str) -> Result<String> {
+        if units == 0 {
+            return Ok(String::new());
+        }
         let bytes = self.take(units * 2, what)?;
         text::from_utf16(bytes, what).map(String::from)
     }

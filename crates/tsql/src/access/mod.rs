@@ -443,7 +443,7 @@ pub(crate) fn damaged(what: &str) -> SqlError {
     )
 }
 
-fn corrupt(error: RowError) -> SqlError {
+pub(crate) fn corrupt(error: RowError) -> SqlError {
     damaged(&error.to_string())
 }
 

@@ -227,8 +227,9 @@ impl Binder<'_> {
         is_try: bool,
     ) -> Result<Scalar> {
         let to = self.type_name(to, 30)?;
+        // A NULL that was given a type is no bare NULL any more, which would take any type.
         if input.is_null_literal() {
-            return Ok(Scalar::null(to));
+            return Ok(types::make_convert(Scalar::null(to), to, false));
         }
         daruma_value::types::check_explicit(input.ty.data_type, to)?;
         let style = style

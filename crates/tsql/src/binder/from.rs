@@ -274,6 +274,9 @@ impl Binder<'_> {
         }
         let (locks, forced_index, force_seek) = table_hints(&table, hints)?;
         let target = self.take_target(&table, alias, &columns)?;
+        if target.is_some() && locks.nolock {
+            return Err(crate::messages::error(1065, &[]));
+        }
         let scan = TableScan {
             access,
             alias: alias.to_string(),
@@ -616,7 +619,9 @@ impl Binder<'_> {
             ));
         };
         let outer = self.database.replace(database);
+        self.host.enter_view(database, object);
         let bound = self.isolated(Vec::new(), |b| b.query(&view.query, true));
+        self.host.leave_view();
         self.database = outer;
         self.renamed(bound?, &object.name, &view.columns)
     }
@@ -908,6 +913,11 @@ fn table_hints(table: &TableRef, hints: &[TableHint]) -> Result<(LockHints, Opti
             }
             TableHint::SpatialWindowMaxCells(_) => {}
         }
+    }
+    // Contradictions: no locks and locks, or passing rows while the whole table is locked.
+    let locking = locks.holdlock || locks.repeatableread || locks.updlock || locks.xlock;
+    if locks.nolock && (locking || locks.readpast || locks.tablock || locks.tablockx) {
+        return Err(crate::messages::error(1047, &[]));
     }
     Ok((locks, forced, seek))
 }

@@ -284,6 +284,7 @@ impl Binder<'_> {
                     .columns
                     .iter()
                     .position(|o| names_equal(&o.name, &c.name.text)),
+                Expr::Column(c) => self.qualified_output(&bound, c),
                 _ => None,
             };
             let Some(column) = column else {
@@ -302,6 +303,18 @@ impl Binder<'_> {
         }
         let rel = self.sort_and_limit(bound.rel, keys, None, tail)?;
         Ok(BoundQuery { rel, ..bound })
+    }
+
+    /// The output column that is this column of a table of the first query.
+    fn qualified_output(&self, bound: &BoundQuery, column: &ast::ColumnRef) -> Option<usize> {
+        let qualifier = &column.table.as_ref()?.name.text;
+        let named = |o: &OutColumn| {
+            let info = self.columns.get(o.id as usize)?;
+            let (table, name) = info.qualified.rsplit_once('.')?;
+            let table = table.rsplit_once('.').map_or(table, |(_, last)| last);
+            Some(names_equal(table, qualifier) && names_equal(name, &column.name.text))
+        };
+        bound.columns.iter().position(|o| named(o) == Some(true))
     }
 
     fn sort_and_limit(

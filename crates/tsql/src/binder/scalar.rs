@@ -3,7 +3,7 @@
 use super::tree::*;
 use crate::error::Result;
 use daruma_value::functions;
-use daruma_value::{DataType, Value};
+use daruma_value::{DataType, Value, VariantValue};
 
 /// Functions that give a value even when an argument is NULL; results of others are NULL then.
 const NEVER_NULL: &[&str] = &[
@@ -22,13 +22,55 @@ const NEVER_NULL: &[&str] = &[
     "ISDATE",
 ];
 
+/// The base type of a decimal literal is numeric. Everywhere else the two names mean one type, called decimal.
+fn base_type_of_literal(def: &functions::FunctionDef, args: &[Scalar]) -> Option<Scalar> {
+    let [literal, property] = args else {
+        return None;
+    };
+    let is_literal = matches!(literal.kind, Kind::Const(Value::Decimal(_)));
+    let asked =
+        matches!(&property.kind, Kind::Const(Value::Str(p)) if p.eq_ignore_ascii_case("BaseType"));
+    if def.name != "SQL_VARIANT_PROPERTY" || !is_literal || !asked {
+        return None;
+    }
+    let name = VariantValue {
+        data_type: DataType::SYSNAME,
+        value: Value::str("numeric"),
+    };
+    let value = Value::Variant(Box::new(name));
+    let ty = Type::new(DataType::Variant, true);
+    Some(Scalar::new(Kind::Const(value), ty))
+}
+
 /// `None` when there is no such function.
 pub(super) fn bind(name: &str, args: &[Scalar]) -> Option<Result<Scalar>> {
     let def = functions::lookup(name)?;
     Some(bind_known(def, args))
 }
 
+/// A bare NULL takes the type of the first argument that has one.
+fn nulls_typed(args: &[Scalar]) -> Vec<Scalar> {
+    let typed = args.iter().find(|a| !a.is_null_literal());
+    let data_type = typed.map_or(DataType::Int, |a| a.ty.data_type);
+    let retype = |a: &Scalar| match a.is_null_literal() {
+        true => Scalar::null(data_type),
+        false => a.clone(),
+    };
+    args.iter().map(retype).collect()
+}
+
 fn bind_known(def: &'static functions::FunctionDef, args: &[Scalar]) -> Result<Scalar> {
+    if let Some(literal) = base_type_of_literal(def, args) {
+        return Ok(literal);
+    }
+    let retyped;
+    let args = match def.name {
+        "GREATEST" | "LEAST" => {
+            retyped = nulls_typed(args);
+            &retyped
+        }
+        _ => args,
+    };
     let types: Vec<DataType> = args.iter().map(|a| a.ty.data_type).collect();
     let data_type = def.result_type(&types)?;
     if def.takes_date_part

@@ -19,6 +19,7 @@ use daruma_syntax::ast::{
     OptionValue, Termination,
 };
 use daruma_value::CollationId;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,7 +183,7 @@ fn file_def(
 }
 
 /// A path as written; one from another operating system keeps its file name only.
-fn local_path(ex: &Execution<'_>, path: &str) -> PathBuf {
+pub(crate) fn local_path(ex: &Execution<'_>, path: &str) -> PathBuf {
     let foreign = path.contains('\\') || path.as_bytes().get(1) == Some(&b':');
     let local = match foreign {
         true => path.rsplit(['\\', '/']).next().unwrap_or(path),
@@ -425,6 +426,10 @@ fn add_files(
     filegroup: Option<&str>,
 ) -> Result<()> {
     let open = entry.open()?;
+    let _no_backup = entry
+        .backup
+        .try_lock()
+        .ok_or_else(|| messages::error(3023, &[]))?;
     for spec in files {
         let mut def = (*entry.def()).clone();
         let group = match filegroup {
@@ -467,29 +472,44 @@ fn modify_file(ex: &Execution<'_>, entry: &DatabaseEntry, spec: &FileSpec) -> Re
         .iter()
         .find(|f| names_equal(&f.logical_name, &wanted))
         .ok_or_else(|| messages::error(5041, &[&wanted]))?;
-    let id = file.id;
-    if let Some(size) = spec.size.and_then(FileSize::bytes).map(pages)
-        && size < file.size_pages
-    {
-        return Err(messages::error(5039, &[]));
-    }
-    edit(ex, entry, |def| {
-        for file in def.files.iter_mut().filter(|f| f.id == id) {
-            if let Some(name) = &spec.new_name {
-                file.logical_name = name.text.clone();
-            }
-            if let Some(size) = spec.size.and_then(FileSize::bytes) {
-                file.size_pages = pages(size);
-            }
-            if spec.file_growth.is_some() {
-                file.growth = growth(spec.file_growth, DefaultSizes::USER.growth_pages);
-            }
-            match spec.max_size {
-                Some(FileSize::Unlimited) => file.max_pages = None,
-                Some(size) => file.max_pages = size.bytes().map(pages),
-                None => {}
-            }
+    let mut file = file.clone();
+    let open = entry.open()?;
+    let live = open.storage.files();
+    let live_pages = live
+        .iter()
+        .find(|f| f.spec.id == file.id)
+        .map_or(file.size_pages, |f| f.size_pages);
+    if let Some(size) = spec.size.and_then(FileSize::bytes).map(pages) {
+        // Written sizes are whole megabytes mostly; the log's is cut to whole virtual files.
+        if size <= live_pages.min(file.size_pages) {
+            return Err(messages::error(5039, &[]));
         }
+        file.size_pages = size;
+    }
+    if let Some(name) = &spec.new_name {
+        file.logical_name = name.text.clone();
+    }
+    if spec.file_growth.is_some() {
+        file.growth = growth(spec.file_growth, DefaultSizes::USER.growth_pages);
+    }
+    match spec.max_size {
+        Some(FileSize::Unlimited) => file.max_pages = None,
+        Some(size) => file.max_pages = size.bytes().map(pages),
+        None => {}
+    }
+    if file
+        .max_pages
+        .is_some_and(|max| max < live_pages.max(file.size_pages))
+    {
+        return Err(messages::error(5040, &[&file.logical_name]));
+    }
+    let limits = file.spec();
+    open.storage
+        .modify_file(file.id, file.size_pages, limits.growth, limits.max_pages)?;
+    edit(ex, entry, |def| {
+        def.files.retain(|f| f.id != file.id);
+        def.files.push(file.clone());
+        def.files.sort_by_key(|f| f.id);
     })
 }
 
@@ -580,6 +600,17 @@ fn set_option(
             let group = version_store_filegroup.as_ref().map(|g| g.text.as_str());
             accelerated_recovery(ex, entry, *on, group, termination)
         }
+        DatabaseOption::DelayedDurability(_)
+            if matches!(
+                entry.id(),
+                crate::instance::MASTER | crate::instance::TEMPDB
+            ) =>
+        {
+            Err(messages::error(
+                5058,
+                &[&"DELAYED_DURABILITY", &entry.name()],
+            ))
+        }
         DatabaseOption::DelayedDurability(value) => with_settings(entry, |s| {
             s.delayed_durability = match value {
                 ast::DelayedDurability::Disabled => storage::DelayedDurability::Disabled,
@@ -649,6 +680,21 @@ fn set_option(
         DatabaseOption::UserAccess(access) => user_access(ex, entry, *access, termination),
         DatabaseOption::State(state) => set_state(ex, entry, *state, termination),
         DatabaseOption::Hadr(_) => Err(messages::not_supported("HADR")),
+        DatabaseOption::Other(item) if item.name.eq_ignore_ascii_case(DELAYED_MILLISECONDS) => {
+            let value = bound_value(item, 1..=60_000)?;
+            with_settings(entry, |s| s.delayed_milliseconds = value)
+        }
+        DatabaseOption::Other(item) if item.name.eq_ignore_ascii_case(DELAYED_KILOBYTES) => {
+            let value = bound_value(item, 64..=65_536)?;
+            with_settings(entry, |s| s.delayed_kilobytes = value)
+        }
+        DatabaseOption::Other(item) if item.name.eq_ignore_ascii_case(OPTIMIZED_LOCKING) => {
+            optimized_locking(entry, item)
+        }
+        DatabaseOption::Other(item) if item.name.eq_ignore_ascii_case(VERSIONS_MAX) => {
+            let megabytes = version_store_limit(item)?;
+            with_settings(entry, |s| s.version_store_megabytes = megabytes)
+        }
         DatabaseOption::Other(item) => {
             let value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
             edit(ex, entry, |def| {
@@ -656,6 +702,66 @@ fn set_option(
             })
         }
     }
+}
+
+/// Options of our own: how much a crash may cost while commits are delayed.
+const DELAYED_MILLISECONDS: &str = "DELAYED_DURABILITY_MILLISECONDS";
+const DELAYED_KILOBYTES: &str = "DELAYED_DURABILITY_KILOBYTES";
+
+const OPTIMIZED_LOCKING: &str = "OPTIMIZED_LOCKING";
+/// Of our own as well: where writers of new versions are slowed, and then refused.
+const VERSIONS_MAX: &str = "PERSISTENT_VERSION_STORE_MAX_SIZE";
+
+/// Rows are locked through their transaction in any case; the option has the product's conditions.
+fn optimized_locking(entry: &DatabaseEntry, item: &ast::OptionItem) -> Result<()> {
+    let on = match option_value(&item.value).as_deref() {
+        None | Some("ON") => true,
+        Some("OFF") => false,
+        Some(other) => return Err(messages::error(102, &[&other])),
+    };
+    if on && !entry.open()?.storage.settings().accelerated_recovery {
+        return Err(messages::error(12133, &[]));
+    }
+    with_settings(entry, |s| s.optimized_locking = on)
+}
+
+/// Megabytes; 0 for no limit.
+fn version_store_limit(item: &ast::OptionItem) -> Result<u32> {
+    let text = option_value(&item.value).unwrap_or_default();
+    if text.eq_ignore_ascii_case("UNLIMITED") {
+        return Ok(0);
+    }
+    let (amount, unit) = text.split_once(' ').unwrap_or((&text, "MB"));
+    let factor: u32 = match unit.trim().to_ascii_uppercase().as_str() {
+        "MB" => 1,
+        "GB" => 1_024,
+        "TB" => 1_048_576,
+        _ => 0,
+    };
+    let megabytes = amount
+        .parse::<u32>()
+        .ok()
+        .and_then(|n| n.checked_mul(factor));
+    megabytes.filter(|n| *n > 0).ok_or_else(|| {
+        let text = format!(
+            "The value of option {VERSIONS_MAX} must be a size in MB, GB or TB from 1 MB on, or UNLIMITED."
+        );
+        SqlError::new(5057, 16, 1, text)
+    })
+}
+
+fn bound_value(item: &ast::OptionItem, allowed: RangeInclusive<u32>) -> Result<u32> {
+    option_value(&item.value)
+        .and_then(|text| text.parse().ok())
+        .filter(|value| allowed.contains(value))
+        .ok_or_else(|| {
+            let (least, most) = (allowed.start(), allowed.end());
+            let text = format!(
+                "The value of option {} must be a whole number from {least} to {most}.",
+                item.name
+            );
+            SqlError::new(5057, 16, 1, text)
+        })
 }
 
 fn option_value(value: &OptionValue) -> Option<String> {
@@ -698,12 +804,32 @@ fn accelerated_recovery(
             .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?,
     };
     let settings = entry.open()?.storage.settings();
+    if !on && settings.optimized_locking {
+        return Err(messages::error(12134, &[]));
+    }
     if on && settings.accelerated_recovery && group != def.version_store_filegroup {
         return Err(messages::error(12125, &[&entry.name()]));
     }
+    let storage = entry.open()?.storage;
+    if on && group != def.version_store_filegroup {
+        // What can be drained is: the error is left for versions that somebody still needs.
+        while storage.clean_versions()? {
+            ex.check_cancel()?;
+        }
+    }
+    let store = storage.version_stats();
+    if on && group != def.version_store_filegroup && (store.pages > 0 || store.aborted > 0) {
+        return Err(messages::error(12120, &[&entry.name()]));
+    }
     if settings.accelerated_recovery != on {
-        exclusive(ex, entry, termination)?;
-        with_settings(entry, |s| s.accelerated_recovery = on)?;
+        // Transactions begun before go on as they began, so nobody has to leave, unless a termination clause says so.
+        if termination.is_some() {
+            exclusive(ex, entry, termination)?;
+        }
+        with_settings(entry, |s| {
+            s.accelerated_recovery = on;
+            s.version_store_filegroup = group;
+        })?;
         let number = if on { 12123 } else { 12124 };
         ex.instance().log.write(
             &format!("spid{}", ex.spid()),

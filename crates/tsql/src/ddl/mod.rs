@@ -92,9 +92,17 @@ pub(crate) fn execute(ex: &Execution<'_>, kind: &StatementKind, text: &str) -> R
         StatementKind::CreateIndex(s) => index::create(ex, s),
         StatementKind::AlterIndex(s) => index::alter(ex, s),
         StatementKind::DropIndex(s) => index::drop(ex, s),
-        // Statistics are made on the fly by the planner.
-        StatementKind::CreateStatistics(s) => table_named(ex, &s.table).map(|_| ()),
-        StatementKind::UpdateStatistics(s) => table_named(ex, &s.table).map(|_| ()),
+        StatementKind::CreateStatistics(s) => {
+            let table = table_named(ex, &s.table)?;
+            crate::statistics::define::create(ex, &table, s)
+        }
+        StatementKind::UpdateStatistics(s) => {
+            let table = table_named(ex, &s.table)?;
+            crate::statistics::define::update(ex, &table, s)?;
+            // Plans made with the old ones are made anew.
+            ex.instance().bump_catalog_version();
+            Ok(())
+        }
         StatementKind::SwitchTrigger(s) => module::switch_trigger(ex, s),
         StatementKind::CreateSchema(s) => objects::create_schema(ex, s, text),
         StatementKind::AlterSchema(s) => objects::alter_schema(ex, s),

@@ -31,10 +31,16 @@ pub(super) fn create_schema(
         let taken = messages::error_state(2714, 6, &[&name]);
         return Err(taken.followed(messages::error(2759, &[])));
     }
+    let owner = match &statement.owner {
+        None => ex.own_principal()?,
+        Some(owner) => ex
+            .database_principal(&owner.text)
+            .ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner.text]))?,
+    };
     let def = SchemaDef {
         id: catalog.next_schema_id(),
         name,
-        principal_id: 1,
+        principal_id: owner,
     };
     ex.state
         .change(database, Change::PutSchema(Arc::new(def)))?;
@@ -229,12 +235,31 @@ pub(super) fn create_synonym(ex: &Execution<'_>, statement: &ast::CreateSynonym)
 
 // --- DROP
 
+/// `DROP STATISTICS table.name`.
+fn drop_statistics(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
+    let Some(table) = name.schema.clone() else {
+        return Err(messages::error(
+            3701,
+            &[&"drop", &"statistics", &name.dotted()],
+        ));
+    };
+    let of = ObjectName {
+        server: None,
+        database: None,
+        schema: name.database.clone(),
+        name: table,
+        span: name.span,
+    };
+    let table = super::table_named(ex, &of)?;
+    crate::statistics::define::drop(ex, &table, &name.name.text)
+}
+
 pub(super) fn drop(ex: &Execution<'_>, statement: &ast::Drop) -> Result<()> {
     for name in &statement.names {
         let dropped = match &statement.kind {
             DropKind::Schema => drop_schema(ex, name),
             DropKind::Type => drop_type(ex, name),
-            DropKind::Statistics => Ok(()),
+            DropKind::Statistics => drop_statistics(ex, name),
             DropKind::Database => database::drop(ex, &name.name.text),
             kind => match expected(kind) {
                 Some((code, what, word)) => drop_object(ex, name, code, what, word),

@@ -48,6 +48,7 @@ fn rename_object(
 ) -> Result<bool> {
     let catalog = ex.catalog(database)?;
     if let Some(object) = ex.catalog_object(&catalog, database, name) {
+        ex.check_alter(database, &object)?;
         lock_object(ex, database, object.id)?;
         if catalog.name_in_use(object.schema_id, new_name) && !names_equal(&object.name, new_name) {
             return Err(messages::error(15335, &[&new_name, &"object"]));
@@ -126,6 +127,7 @@ fn rename_part(
     let Some(object) = ex.catalog_object(&catalog, database, &owner) else {
         return Ok(false);
     };
+    ex.check_alter(database, &object)?;
     change_table(ex, database, object.id, |def| change(def, &name.name.text))
 }
 

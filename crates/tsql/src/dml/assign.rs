@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::host::{Host, TableRef};
 use daruma_catalog::ColumnDef;
 use daruma_value::convert::{ColumnName, ConvertContext, fit_to_column};
-use daruma_value::temporal::DateFormat;
 use daruma_value::{DataType, Value, types};
 
 pub struct Assign {
@@ -56,14 +55,13 @@ impl Assign {
 
     fn unchecked(from: DataType, column: &ColumnDef, host: &dyn Host) -> Assign {
         let to = column.data_type;
-        let date_format = DateFormat::parse(&host.settings().dateformat).unwrap_or_default();
         let ascii_max = match to {
             DataType::VarChar(len) | DataType::NVarChar(len) if len.is_max() => Some(usize::MAX),
             DataType::VarChar(len) | DataType::NVarChar(len) => Some(usize::from(len.0)),
             _ => None,
         };
         let context = ConvertContext {
-            date_format,
+            date_format: host.settings().dateformat,
             collation: column.collation,
         };
         Assign {

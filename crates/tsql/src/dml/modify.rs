@@ -54,6 +54,8 @@ pub struct ModifyPlan {
     together: bool,
     /// A row may be found several times; the first counts.
     repeats: bool,
+    /// TOP: a row that someone else took has to be replaced by the next one.
+    limited: bool,
     pub output: Option<OutputPlan>,
     hot: Option<HotUpdate>,
 }
@@ -145,7 +147,8 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         host,
     )?;
     let any_touched = touched.iter().any(|t| *t);
-    let gather = simple.is_none() || unique_touched || any_touched && filter.is_some();
+    let gather =
+        simple.is_none() || ast.top.is_some() || unique_touched || any_touched && filter.is_some();
     let output = prepare_output(
         ast.output.as_ref(),
         &target,
@@ -172,11 +175,18 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         simple,
         gather,
         repeats: !ast.from.is_empty(),
+        limited: ast.top.is_some(),
         output,
         hot: None,
     };
-    plan.hot = HotUpdate::prepare(ast, &plan.table, &plan.hot_facts(), host)?;
+    if !has_hints(&ast.target) {
+        plan.hot = HotUpdate::prepare(ast, &plan.table, &plan.hot_facts(), host)?;
+    }
     Ok(plan)
+}
+
+fn has_hints(target: &ast::DmlTarget) -> bool {
+    matches!(target, ast::DmlTarget::Table { hints, .. } if !hints.is_empty())
 }
 
 pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> {
@@ -222,7 +232,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
         &written_name(&ast.target),
     )?;
     Ok(ModifyPlan {
-        gather: simple.is_none(),
+        gather: simple.is_none() || ast.top.is_some(),
         together: simple.is_none(),
         touched: vec![true; table.access.layouts.indexes.len()],
         target,
@@ -230,6 +240,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
         set: None,
         simple,
         repeats: !ast.from.is_empty(),
+        limited: ast.top.is_some(),
         output,
         hot: None,
     })
@@ -708,7 +719,11 @@ impl<'a> Run<'a> {
         let done = Applier::new(self.host, &plan.table, self.txn.clone(), &plan.touched).apply(
             changes,
             &mut |key| match &plan.simple {
-                Some(simple) => self.judge(simple, key),
+                Some(simple) => {
+                    let judged = self.judge(simple, key)?;
+                    restart |= judged.is_none() && plan.limited && self.count == 0;
+                    Ok(judged)
+                }
                 None => {
                     restart = true;
                     Ok(None)

@@ -62,7 +62,10 @@ fn find(host: &dyn Host, database: DatabaseId, object: &Object, depth: usize) ->
     let [TableSource::Table(source)] = select.from.as_slice() else {
         return Err(refuse(ViewProblem::ManyTables));
     };
-    let base = match host.resolve_in(database, &source.name)? {
+    host.enter_view(database, object);
+    let resolved = host.resolve_in(database, &source.name);
+    host.leave_view();
+    let base = match resolved? {
         Resolved::Table(table) => {
             let columns = table.def.columns.iter().enumerate();
             let columns = columns

@@ -75,6 +75,21 @@ impl Host for Watch<'_> {
     fn resolve_in(&self, database: DatabaseId, name: &ObjectName) -> Result<Resolved> {
         self.inner.resolve_in(database, name).map(|r| self.note(r))
     }
+    fn visible_catalog(
+        &self,
+        database: DatabaseId,
+    ) -> Result<Arc<daruma_catalog::DatabaseCatalog>> {
+        self.inner.visible_catalog(database)
+    }
+    fn enter_view(&self, database: DatabaseId, view: &daruma_catalog::Object) {
+        self.inner.enter_view(database, view);
+    }
+    fn leave_view(&self) {
+        self.inner.leave_view();
+    }
+    fn has_server_permission(&self, permission: &str) -> bool {
+        self.inner.has_server_permission(permission)
+    }
     fn table_by_id(&self, database: DatabaseId, object_id: i32) -> Result<TableRef> {
         self.inner.table_by_id(database, object_id)
     }

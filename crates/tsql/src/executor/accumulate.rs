@@ -48,26 +48,60 @@ enum State {
     Checksum(Option<i32>),
 }
 
+/// What a SUM or AVG adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sum {
+    /// Units of 10^-scale.
+    Exact(u8),
+    Float,
+}
+
+impl Sum {
+    pub fn of(call: &AggregateCall) -> Sum {
+        match call.arg_type {
+            DataType::Float | DataType::Real => Sum::Float,
+            DataType::Decimal { scale, .. } => Sum::Exact(scale),
+            DataType::Money | DataType::SmallMoney => Sum::Exact(4),
+            _ => Sum::Exact(0),
+        }
+    }
+}
+
 impl Accumulator {
+    fn holding(state: State) -> Accumulator {
+        Accumulator { state, seen: None }
+    }
+
+    /// One that has counted already.
+    pub fn count(count: i64) -> Accumulator {
+        Accumulator::holding(State::Count(count))
+    }
+
+    /// One that has added up already.
+    pub fn exact(sum: i128, count: i64, scale: u8) -> Accumulator {
+        Accumulator::holding(State::Exact { sum, count, scale })
+    }
+
+    pub fn float(sum: f64, count: i64) -> Accumulator {
+        Accumulator::holding(State::Float { sum, count })
+    }
+
+    /// MIN or MAX that has met this value.
+    pub fn extreme(value: Value, call: &AggregateCall) -> Accumulator {
+        let mut made = Accumulator::new(call);
+        made.state = State::Extreme(value);
+        made
+    }
+
     pub fn new(call: &AggregateCall) -> Accumulator {
         let state = match call.function {
             F::Count | F::CountBig => State::Count(0),
-            F::Sum | F::Avg => match call.arg_type {
-                DataType::Float | DataType::Real => State::Float { sum: 0.0, count: 0 },
-                DataType::Decimal { scale, .. } => State::Exact {
+            F::Sum | F::Avg => match Sum::of(call) {
+                Sum::Float => State::Float { sum: 0.0, count: 0 },
+                Sum::Exact(scale) => State::Exact {
                     sum: 0,
                     count: 0,
                     scale,
-                },
-                DataType::Money | DataType::SmallMoney => State::Exact {
-                    sum: 0,
-                    count: 0,
-                    scale: 4,
-                },
-                _ => State::Exact {
-                    sum: 0,
-                    count: 0,
-                    scale: 0,
                 },
             },
             F::Min | F::Max | F::Any => State::Extreme(Value::Null),
@@ -223,7 +257,7 @@ impl Accumulator {
 
 /// An exact number in units of 10^-scale.
 #[inline]
-fn exact_units(value: &Value, scale: u8) -> Option<i128> {
+pub fn exact_units(value: &Value, scale: u8) -> Option<i128> {
     match value {
         Value::Int(n) => Some(i128::from(*n)),
         Value::BigInt(n) => Some(i128::from(*n)),

@@ -1,20 +1,25 @@
 //! Grouping: by hash, or one group after the other when the input comes in key order.
 //!
-//! Theory: a hash aggregate gives each distinct key a number and keeps its first row's key values and accumulators in
-//! arrays by that number. Over the memory grant, rows with new keys go to partitions on disk that are aggregated
-//! afterwards. Grouping sets run through the same table with the keys that a set leaves out read as NULL.
+//! Theory: input comes in columns. Each distinct key gets a number, and accumulators lie in arrays by that number
+//! (`tally`); a batch is first numbered, then each aggregate function runs over its column. Over the memory grant, rows
+//! with new keys go to partitions on disk that are aggregated afterwards. Input in key order needs no table: a number
+//! ends where the key changes, and all groups but the last are complete after each batch. Grouping sets run through the
+//! same accumulators with the keys that a set leaves out read as NULL.
 
-use super::accumulate::Accumulator;
 use super::batch::RowBatch;
+use super::columns::ColumnBatch;
 use super::context::Ctx;
 use super::key_table::KeyTable;
+use super::numbering::{Nulls, Numbering, row_key};
 use super::operator::{Operator, build};
 use super::plan::AggregateNode;
 use super::spill::{Partitions, row_bytes};
+use super::tally::{Places, Tally};
 use crate::error::Result;
 use daruma_value::Value;
-use daruma_value::compare::{compare_nulls_first, hash_bytes, write_key};
-use std::sync::Arc;
+use daruma_value::column::{Column, NO_ROW};
+use daruma_value::compare::{compare_nulls_first, hash_bytes};
+use std::sync::{Arc, LazyLock};
 
 const PARTITIONS: usize = 16;
 /// Groups kept in memory at least, however small the grant.
@@ -23,354 +28,403 @@ const GROUPS_MIN: usize = 1024;
 pub struct AggregateOp {
     node: Arc<AggregateNode>,
     input: Box<dyn Operator>,
-    batch: RowBatch,
-    at: usize,
+    batch: ColumnBatch,
     groups: Groups,
-    key: Vec<u8>,
-    /// Next group to give out; `None` while input is being read.
-    give: Option<usize>,
-    overflow: Option<(Partitions, usize)>,
+    /// Groups that can be given out: from here to the end of the range.
+    give: std::ops::Range<usize>,
+    overflow: Option<Overflow>,
     input_done: bool,
-    gave_scalar: bool,
+    finished: bool,
 }
 
-#[derive(Default)]
+/// Rows with keys that found no room.
+struct Overflow {
+    partitions: Partitions,
+    /// Partition to aggregate next.
+    at: usize,
+}
+
+/// The groups in memory.
 struct Groups {
-    table: KeyTable,
+    numbers: Numbering,
+    /// Keys of all grouping sets, each with the set's number at its end.
+    sets: KeyTable,
+    /// Key values of each group, and the number of its grouping set.
     keys: RowBatch,
-    accumulators: Vec<Accumulator>,
+    tallies: Vec<Tally>,
     bytes: usize,
+    places: Vec<u32>,
+    buffer: Vec<u8>,
 }
 
 impl Groups {
-    fn clear(&mut self, width: usize, cx: &Ctx<'_>) {
+    fn new(node: &AggregateNode) -> Groups {
+        let mut keys = RowBatch::new();
+        keys.reset(key_width(node));
+        Groups {
+            numbers: Numbering::new(&node.collations, Nulls::Group),
+            sets: KeyTable::new(),
+            keys,
+            tallies: node.aggregates.iter().map(Tally::new).collect(),
+            bytes: 0,
+            places: Vec::new(),
+            buffer: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self, node: &AggregateNode, cx: &Ctx<'_>) {
         cx.release(self.bytes);
-        self.bytes = 0;
-        self.table.clear();
-        self.keys.reset(width);
-        self.accumulators.clear();
-    }
-}
-
-impl AggregateOp {
-    pub fn new(node: Arc<AggregateNode>, cx: &Ctx<'_>) -> Result<AggregateOp> {
-        let mut op = AggregateOp {
-            input: build(&node.input, cx)?,
-            batch: RowBatch::new(),
-            at: 0,
-            groups: Groups::default(),
-            key: Vec::new(),
-            give: None,
-            overflow: None,
-            input_done: false,
-            gave_scalar: false,
-            node,
-        };
-        op.groups.keys.reset(op.key_width());
-        Ok(op)
+        *self = Groups::new(node);
     }
 
-    /// Key values kept of a group: the keys, and the number of the grouping set.
-    fn key_width(&self) -> usize {
-        self.node.keys.len() + usize::from(self.node.sets.is_some())
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Is the grant used up, with enough groups in memory already?
+    fn over(&self, cx: &Ctx<'_>) -> bool {
+        self.len() >= GROUPS_MIN && !cx.reserve(0) && self.bytes > 0
+    }
+
+    /// Adds a group with these key values; its accumulators come with `grow`.
+    fn open(&mut self, key: impl Iterator<Item = Value>, cx: &Ctx<'_>) {
+        self.keys.push(key);
+        let row = self.keys.row(self.keys.len() - 1);
+        let tallies: usize = self.tallies.iter().map(Tally::group_bytes).sum();
+        let bytes = row_bytes(row) + 64 + tallies;
+        self.bytes += bytes;
+        cx.reserve(bytes);
+    }
+
+    fn grow(&mut self, node: &AggregateNode) {
+        let len = self.len();
+        for (tally, call) in self.tallies.iter_mut().zip(&node.aggregates) {
+            tally.grow(len, call);
+        }
     }
 
     fn accumulate(
-        groups: &mut Groups,
-        node: &AggregateNode,
-        group: usize,
-        row: &[Value],
-        cx: &Ctx<'_>,
-    ) -> Result<()> {
-        let count = node.aggregates.len();
-        let accumulators = groups
-            .accumulators
-            .get_mut(group * count..(group + 1) * count)
-            .unwrap_or_default();
-        for (call, accumulator) in node.aggregates.iter().zip(accumulators) {
-            match &call.arg {
-                None => accumulator.add(call, None, row, cx)?,
-                Some(arg) => {
-                    let value = arg.get(row, cx)?;
-                    accumulator.add(call, Some(&value), row, cx)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn add_row(
         &mut self,
-        row: &[Value],
-        set: Option<(usize, &[bool])>,
+        node: &AggregateNode,
+        batch: &ColumnBatch,
+        places: Places<'_>,
         cx: &Ctx<'_>,
     ) -> Result<()> {
-        let node = self.node.clone();
-        self.key.clear();
-        let taken = |position: usize| {
-            set.is_none_or(|(_, members)| members.get(position).copied().unwrap_or(false))
-        };
-        for (position, (column, collation)) in node.keys.iter().zip(&node.collations).enumerate() {
-            let value = if taken(position) {
-                row.get(*column).unwrap_or(&Value::Null)
-            } else {
-                &Value::Null
-            };
-            write_key(value, *collation, &mut self.key);
+        for (tally, call) in self.tallies.iter_mut().zip(&node.aggregates) {
+            tally.add(call, batch, places, cx)?;
         }
-        if let Some((number, _)) = set {
-            self.key.extend_from_slice(&(number as u32).to_le_bytes());
-        }
-        let over = cx_over(&self.groups, cx);
-        if over && set.is_none() && self.groups.table.find(&self.key).is_none() {
-            return self.set_aside(row, cx);
-        }
-        let (group, new) = self
-            .groups
-            .table
-            .insert(&self.key)
-            .ok_or_else(crate::binder::too_complex)?;
-        if new {
-            let key = node.keys.iter().enumerate().map(|(position, column)| {
-                if taken(position) {
-                    row.get(*column).cloned().unwrap_or(Value::Null)
-                } else {
-                    Value::Null
-                }
-            });
-            self.groups
-                .keys
-                .push(key.chain(set.map(|(number, _)| Value::Int(number as i32))));
-            self.groups
-                .accumulators
-                .extend(node.aggregates.iter().map(Accumulator::new));
-            let bytes = self.key.len()
-                + 64
-                + node.aggregates.len() * size_of::<Accumulator>()
-                + row_bytes(row) / 2;
-            self.groups.bytes += bytes;
-            cx.reserve(bytes);
-        }
-        Self::accumulate(&mut self.groups, &node, group as usize, row, cx)
+        Ok(())
     }
 
-    fn set_aside(&mut self, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
-        if self.overflow.is_none() {
-            self.overflow = Some((
-                Partitions::new(cx, PARTITIONS, self.node.input.schema.len())?,
-                0,
-            ));
+    /// Takes a batch in whose keys may all become groups.
+    fn add(&mut self, node: &AggregateNode, batch: &ColumnBatch, cx: &Ctx<'_>) -> Result<()> {
+        if let Some(sets) = &node.sets {
+            return self.add_to_sets(node, sets, batch, cx);
         }
-        let partition = (hash_bytes(&self.key) >> 48) as usize % PARTITIONS;
-        match &mut self.overflow {
-            Some((partitions, _)) => partitions.add(partition, row),
-            None => Ok(()),
-        }
-    }
-
-    fn read_all(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        let mut batch = std::mem::take(&mut self.batch);
-        let node = self.node.clone();
-        while self.input.next(cx, &mut batch)? {
-            for row in batch.rows() {
-                cx.tick(1)?;
-                match &node.sets {
-                    None => self.add_row(row, None, cx)?,
-                    Some(sets) => {
-                        for (number, members) in sets.iter().enumerate() {
-                            self.add_row(row, Some((number, members)), cx)?;
-                        }
-                    }
+        let keys = key_columns(node, batch);
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        let before = self.len();
+        self.numbers.number(&keys, batch.len(), &mut places)?;
+        let mut next = before as u32;
+        if self.numbers.len() > before {
+            for (row, number) in places.iter().enumerate() {
+                if *number == next {
+                    next += 1;
+                    self.open(keys.iter().map(|k| k.value(row)), cx);
                 }
             }
+            self.grow(node);
         }
-        self.batch = batch;
-        if let Some((partitions, _)) = &mut self.overflow {
-            partitions.finish()?;
-        }
-        self.input_done = true;
-        self.add_empty_groups();
+        self.accumulate(node, batch, Places::Each(&places), cx)?;
+        self.places = places;
         Ok(())
+    }
+
+    /// Takes those rows of a batch in whose keys are groups already; the others go to partitions.
+    fn add_known(
+        &mut self,
+        node: &AggregateNode,
+        batch: &mut ColumnBatch,
+        overflow: &mut Option<Overflow>,
+        cx: &Ctx<'_>,
+    ) -> Result<()> {
+        let mut places = Vec::with_capacity(batch.len());
+        let keys = key_columns(node, batch);
+        self.numbers.find(&keys, batch.len(), &mut places)?;
+        let mut known = Vec::with_capacity(places.len());
+        let mut row_values = Vec::new();
+        for (row, number) in places.iter().enumerate() {
+            if *number != NO_ROW {
+                known.push(row as u32);
+                continue;
+            }
+            if overflow.is_none() {
+                *overflow = Some(Overflow {
+                    partitions: Partitions::new(cx, PARTITIONS, node.input.schema.len())?,
+                    at: 0,
+                });
+            }
+            row_key(&keys, &node.collations, row, &mut self.buffer);
+            let partition = (hash_bytes(&self.buffer) >> 48) as usize % PARTITIONS;
+            batch.row(row, &mut row_values);
+            if let Some(overflow) = overflow {
+                overflow.partitions.add(partition, &row_values)?;
+            }
+        }
+        drop(keys);
+        places.retain(|number| *number != NO_ROW);
+        batch.keep(&known);
+        self.accumulate(node, batch, Places::Each(&places), cx)
+    }
+
+    fn add_to_sets(
+        &mut self,
+        node: &AggregateNode,
+        sets: &[Vec<bool>],
+        batch: &ColumnBatch,
+        cx: &Ctx<'_>,
+    ) -> Result<()> {
+        let keys = key_columns(node, batch);
+        let nothing = Column::repeat(&Value::Null, batch.len());
+        let mut columns: Vec<Vec<&Column>> = Vec::with_capacity(sets.len());
+        for members in sets {
+            let taken = members.iter().chain(std::iter::repeat(&false));
+            let mut of_set: Vec<&Column> = Vec::with_capacity(keys.len());
+            for (key, taken) in keys.iter().zip(taken) {
+                of_set.push(if *taken { key } else { &nothing });
+            }
+            columns.push(of_set);
+        }
+        let mut places: Vec<Vec<u32>> = vec![Vec::with_capacity(batch.len()); sets.len()];
+        for row in 0..batch.len() {
+            for (set, (columns, places)) in columns.iter().zip(&mut places).enumerate() {
+                row_key(columns, &node.collations, row, &mut self.buffer);
+                self.buffer.extend_from_slice(&(set as u32).to_le_bytes());
+                let entry = self.sets.insert(&self.buffer);
+                let (group, new) = entry.ok_or_else(crate::binder::too_complex)?;
+                if new {
+                    let key = columns.iter().map(|k| k.value(row));
+                    let key: Vec<Value> = key.chain([Value::Int(set as i32)]).collect();
+                    self.open(key.into_iter(), cx);
+                }
+                places.push(group);
+            }
+        }
+        self.grow(node);
+        for places in &places {
+            self.accumulate(node, batch, Places::Each(places), cx)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a batch in whose rows come in key order.
+    fn add_in_order(
+        &mut self,
+        node: &AggregateNode,
+        batch: &ColumnBatch,
+        cx: &Ctx<'_>,
+    ) -> Result<()> {
+        if node.keys.is_empty() {
+            if self.keys.is_empty() {
+                self.open(std::iter::empty(), cx);
+                self.grow(node);
+            }
+            return self.accumulate(node, batch, Places::One(0), cx);
+        }
+        let keys = key_columns(node, batch);
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        for row in 0..batch.len() {
+            let known = if row > 0 {
+                keys.iter()
+                    .zip(&node.collations)
+                    .all(|(k, c)| same(k, row - 1, row, *c))
+            } else {
+                let last = self.keys.row(self.len().saturating_sub(1));
+                !self.keys.is_empty()
+                    && keys
+                        .iter()
+                        .zip(&node.collations)
+                        .zip(last)
+                        .all(|((k, c), v)| compare_nulls_first(&k.value(row), v, *c).is_eq())
+            };
+            if !known {
+                self.open(keys.iter().map(|k| k.value(row)), cx);
+            }
+            places.push((self.len() - 1) as u32);
+        }
+        self.grow(node);
+        self.accumulate(node, batch, Places::Each(&places), cx)?;
+        self.places = places;
+        Ok(())
+    }
+
+    /// Forgets all groups but the last.
+    fn keep_last(&mut self, cx: &Ctx<'_>) {
+        let Some(last) = self.len().checked_sub(1).filter(|n| *n > 0) else {
+            return;
+        };
+        let key = self.keys.row(last).to_vec();
+        self.keys.reset(key.len());
+        self.keys.push(key);
+        self.tallies.iter_mut().for_each(|t| t.keep_only(last));
+        cx.release(self.bytes);
+        self.bytes = 0;
     }
 
     /// The grand total exists even without rows.
-    fn add_empty_groups(&mut self) {
-        let node = self.node.clone();
+    fn add_empty(&mut self, node: &AggregateNode, cx: &Ctx<'_>) {
+        let nulls = || node.keys.iter().map(|_| Value::Null);
         match &node.sets {
-            None if node.scalar && self.groups.table.len() == 0 => {
-                self.groups.keys.push(node.keys.iter().map(|_| Value::Null));
-                self.groups
-                    .accumulators
-                    .extend(node.aggregates.iter().map(Accumulator::new));
-                self.gave_scalar = true;
-            }
-            Some(sets) if self.groups.table.len() == 0 => {
+            None if node.scalar && self.keys.is_empty() => self.open(nulls(), cx),
+            Some(sets) if self.keys.is_empty() => {
                 for (number, members) in sets.iter().enumerate() {
                     if !members.contains(&true) {
-                        let nulls = node.keys.iter().map(|_| Value::Null);
-                        self.groups
-                            .keys
-                            .push(nulls.chain([Value::Int(number as i32)]));
-                        self.groups
-                            .accumulators
-                            .extend(node.aggregates.iter().map(Accumulator::new));
+                        let key: Vec<Value> = nulls().chain([Value::Int(number as i32)]).collect();
+                        self.open(key.into_iter(), cx);
                     }
                 }
             }
             _ => {}
         }
+        self.grow(node);
+    }
+}
+
+/// Key values kept of a group: the keys, and the number of the grouping set.
+fn key_width(node: &AggregateNode) -> usize {
+    node.keys.len() + usize::from(node.sets.is_some())
+}
+
+fn key_columns<'b>(node: &AggregateNode, batch: &'b ColumnBatch) -> Vec<&'b Column> {
+    /// A column that is not there reads as NULL.
+    static NOTHING: LazyLock<Column> = LazyLock::new(Column::default);
+    let column = |p: &usize| batch.column(*p).unwrap_or(&NOTHING);
+    node.keys.iter().map(column).collect()
+}
+
+/// Do two rows of a column hold the same key?
+fn same(column: &Column, a: usize, b: usize, collation: daruma_value::CollationId) -> bool {
+    use daruma_value::column::Data;
+    match column.data() {
+        Data::Int(data) => data.get(a) == data.get(b) && column.is_null(a) == column.is_null(b),
+        Data::Any(data) => {
+            let value = |row| data.get(row).unwrap_or(&Value::Null);
+            compare_nulls_first(value(a), value(b), collation).is_eq()
+        }
+        _ => compare_nulls_first(&column.value(a), &column.value(b), collation).is_eq(),
+    }
+}
+
+impl AggregateOp {
+    pub fn new(node: Arc<AggregateNode>, cx: &Ctx<'_>) -> Result<AggregateOp> {
+        Ok(AggregateOp {
+            input: build(&node.input, cx)?,
+            batch: ColumnBatch::default(),
+            groups: Groups::new(&node),
+            give: 0..0,
+            overflow: None,
+            input_done: false,
+            finished: false,
+            node,
+        })
     }
 
-    /// Aggregates the next partition that was set aside.
-    fn next_partition(&mut self, cx: &Ctx<'_>) -> Result<bool> {
-        let Some((mut partitions, at)) = self.overflow.take() else {
-            return Ok(false);
-        };
-        if at >= PARTITIONS {
-            return Ok(false);
+    /// Makes more groups ready to give out, or finds that there are none.
+    fn advance(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        let node = self.node.clone();
+        if self.input_done {
+            return self.next_partition(cx);
         }
-        let width = self.key_width();
-        self.groups.clear(width, cx);
-        let mut batch = RowBatch::new();
-        let held = std::mem::take(&mut self.groups.bytes);
-        while partitions.read(at, &mut batch)? {
-            for row in batch.rows() {
-                cx.tick(1)?;
-                self.add_row(row, None, cx)?;
+        if node.stream {
+            self.groups.keep_last(cx);
+            if self.input.next_columns(cx, &mut self.batch)? {
+                cx.tick(self.batch.len() as u32)?;
+                self.groups.add_in_order(&node, &self.batch, cx)?;
+                // The last group may go on in the next batch.
+                self.give = 0..self.groups.len().saturating_sub(1);
+                return Ok(());
+            }
+        } else {
+            while self.input.next_columns(cx, &mut self.batch)? {
+                cx.tick(self.batch.len() as u32)?;
+                if node.sets.is_none() && self.groups.over(cx) {
+                    self.groups
+                        .add_known(&node, &mut self.batch, &mut self.overflow, cx)?;
+                } else {
+                    self.groups.add(&node, &self.batch, cx)?;
+                }
+            }
+            if let Some(overflow) = &mut self.overflow {
+                overflow.partitions.finish()?;
             }
         }
-        self.groups.bytes += held;
-        self.overflow = Some((partitions, at + 1));
-        self.give = Some(0);
-        Ok(true)
+        self.input_done = true;
+        self.groups.add_empty(&node, cx);
+        self.give = 0..self.groups.len();
+        Ok(())
+    }
+
+    /// Aggregates the next partition that was set aside. It stays in memory whatever the grant says.
+    fn next_partition(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        let node = self.node.clone();
+        self.groups.clear(&node, cx);
+        self.give = 0..0;
+        let Some(overflow) = self.overflow.as_mut().filter(|o| o.at < PARTITIONS) else {
+            self.finished = true;
+            return Ok(());
+        };
+        let mut rows = RowBatch::new();
+        while overflow.partitions.read(overflow.at, &mut rows)? {
+            cx.tick(rows.len() as u32)?;
+            self.batch.take_rows(&mut rows);
+            self.groups.add(&node, &self.batch, cx)?;
+        }
+        overflow.at += 1;
+        self.give = 0..self.groups.len();
+        Ok(())
     }
 
     fn give_groups(&mut self, out: &mut RowBatch) -> Result<()> {
-        let count = self.node.aggregates.len();
-        let Some(next) = &mut self.give else {
-            return Ok(());
-        };
-        while *next < self.groups.keys.len() && !out.is_full() {
-            let group = *next;
-            *next += 1;
+        while !out.is_full() {
+            let Some(group) = self.give.next() else {
+                break;
+            };
             for value in self.groups.keys.row(group) {
                 out.put(value.clone());
             }
-            let accumulators = self
-                .groups
-                .accumulators
-                .get_mut(group * count..(group + 1) * count)
-                .unwrap_or_default();
-            for (call, accumulator) in self.node.aggregates.iter().zip(accumulators) {
-                out.put(accumulator.finish(call)?);
+            for (call, tally) in self.node.aggregates.iter().zip(&mut self.groups.tallies) {
+                out.put(tally.finish(group, call)?);
             }
             out.finish_row();
         }
         Ok(())
     }
+}
 
-    fn next_hash(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
-        if !self.input_done {
-            self.read_all(cx)?;
-            self.give = Some(0);
-        }
+impl Operator for AggregateOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        out.reset(key_width(&self.node) + self.node.aggregates.len());
         loop {
             self.give_groups(out)?;
             if !out.is_empty() {
                 return Ok(true);
             }
-            if !self.next_partition(cx)? {
+            if self.finished {
                 return Ok(false);
             }
-        }
-    }
-
-    fn same_group(&self, row: &[Value]) -> bool {
-        let kept = self.groups.keys.row(0);
-        self.node
-            .keys
-            .iter()
-            .zip(&self.node.collations)
-            .zip(kept)
-            .all(|((column, collation), known)| {
-                row.get(*column)
-                    .is_some_and(|v| compare_nulls_first(v, known, *collation).is_eq())
-            })
-    }
-
-    fn next_stream(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
-        let node = self.node.clone();
-        while !out.is_full() {
-            if self.at >= self.batch.len() {
-                self.at = 0;
-                if self.input_done || !self.input.next(cx, &mut self.batch)? {
-                    self.input_done = true;
-                    self.batch.reset(0);
-                    let empty = self.groups.keys.is_empty();
-                    if empty && node.scalar && !self.gave_scalar {
-                        self.groups.keys.push(node.keys.iter().map(|_| Value::Null));
-                        self.groups
-                            .accumulators
-                            .extend(node.aggregates.iter().map(Accumulator::new));
-                    } else if empty {
-                        break;
-                    }
-                    self.gave_scalar = true;
-                    self.give = Some(0);
-                    self.give_groups(out)?;
-                    self.groups.clear(self.key_width(), cx);
-                    break;
-                }
-            }
-            cx.tick(1)?;
-            let row = self.batch.row(self.at);
-            if !self.groups.keys.is_empty() && !self.same_group(row) {
-                self.give = Some(0);
-                self.give_groups(out)?;
-                self.groups.clear(self.key_width(), cx);
-                continue;
-            }
-            if self.groups.keys.is_empty() {
-                let key = node
-                    .keys
-                    .iter()
-                    .map(|c| row.get(*c).cloned().unwrap_or(Value::Null));
-                self.groups.keys.push(key);
-                self.groups
-                    .accumulators
-                    .extend(node.aggregates.iter().map(Accumulator::new));
-            }
-            Self::accumulate(&mut self.groups, &node, 0, row, cx)?;
-            self.at += 1;
-        }
-        Ok(!out.is_empty())
-    }
-}
-
-/// Is the grant used up, with enough groups in memory already?
-fn cx_over(groups: &Groups, cx: &Ctx<'_>) -> bool {
-    groups.table.len() >= GROUPS_MIN && !cx.reserve(0) && groups.bytes > 0
-}
-
-impl Operator for AggregateOp {
-    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
-        out.reset(self.key_width() + self.node.aggregates.len());
-        if self.node.stream {
-            self.next_stream(cx, out)
-        } else {
-            self.next_hash(cx, out)
+            self.advance(cx)?;
         }
     }
 
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        let width = self.key_width();
-        self.groups.clear(width, cx);
+        let node = self.node.clone();
+        self.groups.clear(&node, cx);
         self.overflow = None;
         self.input_done = false;
-        self.give = None;
-        self.gave_scalar = false;
-        self.batch.reset(0);
-        self.at = 0;
+        self.finished = false;
+        self.give = 0..0;
         self.input.rewind(cx)
     }
 }

@@ -231,6 +231,10 @@ impl ScalarPlan {
         match &self.expr {
             Expr::Const(value) => Ok(value.clone()),
             Expr::Slot(slot) => Ok(row.get(*slot).cloned().unwrap_or(Value::Null)),
+            Expr::Variable(slot) => match self.plan.variables.get(*slot) {
+                Some(name) => host.variable(name),
+                None => Ok(Value::Null),
+            },
             expr => expr.eval(row, &Ctx::new(self.plan.clone(), host)?),
         }
     }
@@ -390,7 +394,7 @@ fn prepare_select_here(query: &ast::Query, host: &dyn Host) -> Result<Arc<Select
     } = binder.statement(query)?;
     let output_columns = columns.iter().map(|c| binder.output_column(c)).collect();
     let infos = std::mem::take(&mut binder.columns);
-    let mut planner = Planner::new(&infos);
+    let mut planner = Planner::new(&infos, host);
     if assignments.is_empty() {
         let ids: Vec<_> = columns.iter().map(|c| c.id).collect();
         let planned = planner.plan(rel, &ids)?;
@@ -519,7 +523,7 @@ fn prepare_scalar_here(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Resu
     let mut scalar = binder.scalar_in(names, expr)?;
     refuse_aggregates(&scalar)?;
     let infos = std::mem::take(&mut binder.columns);
-    let mut planner = Planner::new(&infos);
+    let mut planner = Planner::new(&infos, host);
     planner.rewrite_scalar(&mut scalar);
     let schema: Vec<ColId> = (0..scope.width() as ColId).collect();
     let expr = planner.expr(&scalar, &schema)?;
@@ -554,7 +558,7 @@ fn prepare_condition_here(
     let mut scalar = binder.condition_in(names, condition)?;
     refuse_aggregates(&scalar)?;
     let infos = std::mem::take(&mut binder.columns);
-    let mut planner = Planner::new(&infos);
+    let mut planner = Planner::new(&infos, host);
     planner.rewrite_scalar(&mut scalar);
     let schema: Vec<ColId> = (0..scope.width() as ColId).collect();
     let condition = planner.cond(&scalar, &schema)?;
@@ -643,7 +647,7 @@ fn prepare_target_here(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<Tar
         .filter_map(|(name, id)| ordinal(id).map(|o| (name.clone(), o)))
         .collect();
     let infos = std::mem::take(&mut binder.columns);
-    let planned = Planner::new(&infos).plan(bound.rel, &ids)?;
+    let planned = Planner::new(&infos, host).plan(bound.rel, &ids)?;
     Ok(Arc::new(TargetPlan {
         table: bound.table,
         items,

@@ -9,9 +9,9 @@ use super::plan::Plan;
 use crate::error::{Result, SqlError};
 use crate::host::{Host, SessionSettings, TableRef};
 use daruma_base::cancel::CancelReason;
+use daruma_storage::IoCounters;
 use daruma_value::Value;
 use daruma_value::convert::ConvertContext;
-use daruma_value::temporal::DateFormat;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -37,7 +37,7 @@ pub struct Ctx<'h> {
     /// Warning 8153 is sent once.
     null_warned: Cell<bool>,
     /// Reads of each scan, told to the host at the end.
-    reads: RefCell<Vec<(TableRef, u64)>>,
+    reads: RefCell<Vec<(TableRef, IoCounters)>>,
 }
 
 /// A subquery between two evaluations.
@@ -68,7 +68,7 @@ impl<'h> Ctx<'h> {
             variables.push(host.variable(name)?);
         }
         let convert = ConvertContext {
-            date_format: DateFormat::parse(&settings.dateformat).unwrap_or_default(),
+            date_format: settings.dateformat,
             ..ConvertContext::default()
         };
         Ok(Ctx {
@@ -146,17 +146,21 @@ impl<'h> Ctx<'h> {
         }
     }
 
-    /// Number under which a scan counts its reads.
+    /// Number under which a scan counts its reads. Nothing is counted unless the session asked for it.
     pub fn register_scan(&self, table: &TableRef) -> usize {
+        if !self.settings.statistics_io {
+            return usize::MAX;
+        }
         let mut reads = self.reads.borrow_mut();
-        reads.push((table.clone(), 0));
+        reads.push((table.clone(), IoCounters::default()));
         reads.len() - 1
     }
 
     #[inline]
-    pub fn count_reads(&self, scan: usize, reads: u64) {
+    pub fn count_reads(&self, scan: usize, reads: IoCounters) {
         if let Some((_, sum)) = self.reads.borrow_mut().get_mut(scan) {
-            *sum += reads;
+            sum.logical_reads += reads.logical_reads;
+            sum.physical_reads += reads.physical_reads;
         }
     }
 
@@ -235,7 +239,8 @@ impl<'h> Ctx<'h> {
 impl Drop for Ctx<'_> {
     fn drop(&mut self) {
         for (table, reads) in self.reads.borrow().iter() {
-            self.host.count_scan(table, *reads, 0);
+            self.host
+                .count_scan(table, reads.logical_reads, reads.physical_reads);
         }
     }
 }

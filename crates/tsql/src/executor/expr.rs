@@ -243,7 +243,7 @@ impl Expr {
 
 /// Integer and money sums without the general way round.
 #[inline]
-fn arith(
+pub fn arith(
     op: BinaryOp,
     left: &Value,
     right: &Value,

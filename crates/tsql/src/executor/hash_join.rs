@@ -1,26 +1,33 @@
-//! Hash join, and EXCEPT and INTERSECT.
+//! Hash join.
 //!
-//! Theory: the build side goes into a hash table by its key bytes; each probe row finds its partners there. NULL keys
-//! find nobody. Semi and Anti decide about probe rows; Full also gives the build rows that nobody met.
+//! Theory: the build side lies in columns; its keys get numbers, and rows with equal keys form chains. A batch of the
+//! probe side is looked up as a whole, which gives pairs of row numbers, and only then the wanted columns of both sides
+//! are gathered. NULL keys find nobody. Semi and Anti decide about probe rows; Full also gives the build rows that
+//! nobody met.
 //!
 //! When the build side exceeds the memory grant, both sides are written to partitions on disk by a hash of their keys,
 //! and the partitions are joined one after the other.
 
-use super::batch::RowBatch;
+use super::batch::{BATCH_ROWS, RowBatch};
+use super::columns::ColumnBatch;
 use super::context::Ctx;
 use super::expr::Expr;
-use super::key_table::KeyTable;
+use super::numbering::{Nulls, Numbering, row_key};
 use super::operator::{Operator, build};
-use super::plan::{HashJoinNode, JoinKind, SetHashNode};
-use super::spill::{Partitions, row_bytes};
+use super::plan::{HashJoinNode, JoinKind};
+use super::spill::Partitions;
+use super::vector::{self, cond_slots};
 use crate::error::Result;
-use daruma_value::compare::{hash_bytes, write_key};
+use daruma_value::column::{Column, NO_ROW};
+use daruma_value::compare::hash_bytes;
 use daruma_value::{CollationId, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 
-const NONE: u32 = u32::MAX;
 /// Files that a side is split into when it does not fit.
 const PARTITIONS: usize = 16;
+/// Build rows kept in memory at least, however small the grant.
+const ROWS_MIN: usize = 1024;
 
 pub struct HashJoinOp {
     node: Arc<HashJoinNode>,
@@ -28,17 +35,14 @@ pub struct HashJoinOp {
     build: Box<dyn Operator>,
     table: BuildTable,
     built: bool,
-    probe_batch: RowBatch,
-    probe_at: usize,
-    /// Next partner of the present probe row.
-    chain: u32,
-    started_row: bool,
-    matched: bool,
-    joined: Vec<Value>,
-    key: Vec<u8>,
+    batch: ProbeBatch,
     /// Next build row to look at for the unmatched ones of FULL.
     leftover: usize,
     spilled: Option<Spilled>,
+    /// For readers of rows.
+    given: ColumnBatch,
+    /// Columns of pairs that the residual condition looks at.
+    residual_slots: Vec<usize>,
 }
 
 /// Both sides on disk.
@@ -48,127 +52,150 @@ struct Spilled {
     at: usize,
 }
 
-#[derive(Default)]
 struct BuildTable {
-    keys: KeyTable,
+    numbers: Numbering,
     /// First row of each key, and the next row with the same key.
     heads: Vec<u32>,
     next: Vec<u32>,
+    /// No key has two rows.
+    unique: bool,
     met: Vec<bool>,
-    rows: RowBatch,
+    rows: ColumnBatch,
     bytes: usize,
 }
 
+/// A batch of the probe side, and how far it has been joined.
+#[derive(Default)]
+struct ProbeBatch {
+    columns: ColumnBatch,
+    /// First partner of each row.
+    firsts: Vec<u32>,
+    at: usize,
+    /// Next partner of the row at `at`.
+    chain: u32,
+    matched: Vec<bool>,
+    /// Pairs found.
+    left: Vec<u32>,
+    right: Vec<u32>,
+}
+
 impl BuildTable {
-    fn clear(&mut self, width: usize, cx: &Ctx<'_>) {
-        cx.release(self.bytes);
-        self.bytes = 0;
-        self.keys.clear();
-        self.heads.clear();
-        self.next.clear();
-        self.met.clear();
-        self.rows.reset(width);
+    fn new(collations: &[CollationId]) -> BuildTable {
+        BuildTable {
+            numbers: Numbering::new(collations, Nulls::Nobody),
+            heads: Vec::new(),
+            next: Vec::new(),
+            unique: true,
+            met: Vec::new(),
+            rows: ColumnBatch::default(),
+            bytes: 0,
+        }
     }
 
-    fn add(&mut self, key: Option<&[u8]>, row: &[Value]) -> Result<()> {
-        let index = self.rows.len() as u32;
-        let mut next = NONE;
-        if let Some(key) = key {
-            let (number, new) = self
-                .keys
-                .insert(key)
-                .ok_or_else(crate::binder::too_complex)?;
-            if new {
+    fn clear(&mut self, node: &HashJoinNode, cx: &Ctx<'_>) {
+        cx.release(self.bytes);
+        *self = BuildTable::new(&node.collations);
+    }
+
+    fn add(&mut self, batch: &ColumnBatch, keys: &[Cow<'_, Column>]) -> Result<()> {
+        let base = u32::try_from(self.rows.len() + batch.len())
+            .ok()
+            .filter(|n| *n < NO_ROW)
+            .ok_or_else(crate::binder::too_complex)?
+            - batch.len() as u32;
+        let mut numbers = Vec::with_capacity(batch.len());
+        let keys: Vec<&Column> = keys.iter().map(|k| &**k).collect();
+        self.numbers.number(&keys, batch.len(), &mut numbers)?;
+        for (row, number) in numbers.into_iter().enumerate() {
+            let index = base + row as u32;
+            let mut next = NO_ROW;
+            if number as usize == self.heads.len() {
                 self.heads.push(index);
             } else if let Some(head) = self.heads.get_mut(number as usize) {
                 next = std::mem::replace(head, index);
+                self.unique = false;
             }
+            self.next.push(next);
         }
-        self.next.push(next);
-        self.met.push(false);
-        self.rows.push_slice(row);
+        self.rows.append(batch);
         Ok(())
-    }
-
-    fn find(&self, key: &[u8]) -> u32 {
-        self.keys
-            .find(key)
-            .and_then(|n| self.heads.get(n as usize))
-            .copied()
-            .unwrap_or(NONE)
     }
 }
 
-/// Key bytes of a row; false when a part is NULL.
-fn key_of(
-    exprs: &[Expr],
-    collations: &[CollationId],
-    row: &[Value],
+/// Key columns of a batch.
+fn keys_of<'b>(
+    exprs: &'b [Expr],
+    batch: &'b ColumnBatch,
     cx: &Ctx<'_>,
-    key: &mut Vec<u8>,
-) -> Result<bool> {
-    key.clear();
-    for (expr, collation) in exprs.iter().zip(collations) {
-        let value = expr.get(row, cx)?;
-        if value.is_null() {
-            return Ok(false);
-        }
-        write_key(&value, *collation, key);
+) -> Result<Vec<Cow<'b, Column>>> {
+    let mut keys = Vec::with_capacity(exprs.len());
+    for expr in exprs {
+        keys.push(match vector::eval(expr, batch, cx)? {
+            vector::Vector::Lent(column) => Cow::Borrowed(column),
+            other => Cow::Owned(other.into_column(batch.len())),
+        });
     }
-    Ok(true)
+    Ok(keys)
+}
+
+/// Deals the rows of a batch out to partitions by their keys.
+fn deal_out(
+    exprs: &[Expr],
+    node: &HashJoinNode,
+    batch: &ColumnBatch,
+    to: &mut Partitions,
+    cx: &Ctx<'_>,
+) -> Result<()> {
+    let keys = keys_of(exprs, batch, cx)?;
+    let keys: Vec<&Column> = keys.iter().map(|k| &**k).collect();
+    let (mut key, mut values) = (Vec::new(), Vec::new());
+    for row in 0..batch.len() {
+        let whole = row_key(&keys, &node.collations, row, &mut key);
+        batch.row(row, &mut values);
+        // High bits: tables use the low ones.
+        let partition = (hash_bytes(&key) >> 48) as usize % PARTITIONS;
+        to.add(if whole { partition } else { 0 }, &values)?;
+    }
+    Ok(())
 }
 
 impl HashJoinOp {
     pub fn new(node: Arc<HashJoinNode>, cx: &Ctx<'_>) -> Result<HashJoinOp> {
+        let mut residual_slots = Vec::new();
+        node.residual
+            .iter()
+            .for_each(|r| cond_slots(r, &mut residual_slots));
         Ok(HashJoinOp {
             probe: build(&node.probe, cx)?,
             build: build(&node.build, cx)?,
-            node,
-            table: BuildTable::default(),
+            table: BuildTable::new(&node.collations),
             built: false,
-            probe_batch: RowBatch::new(),
-            probe_at: 0,
-            chain: NONE,
-            started_row: false,
-            matched: false,
-            joined: Vec::new(),
-            key: Vec::new(),
+            batch: ProbeBatch::default(),
             leftover: 0,
             spilled: None,
+            given: ColumnBatch::default(),
+            residual_slots,
+            node,
         })
     }
 
     fn build_table(&mut self, cx: &Ctx<'_>) -> Result<()> {
         self.built = true;
-        self.table.clear(self.node.build.schema.len(), cx);
-        let mut batch = RowBatch::new();
-        while self.build.next(cx, &mut batch)? {
-            for row in batch.rows() {
-                cx.tick(1)?;
-                let bytes = row_bytes(row);
-                if let Some(spilled) = &mut self.spilled {
-                    let whole = key_of(
-                        &self.node.build_keys,
-                        &self.node.collations,
-                        row,
-                        cx,
-                        &mut self.key,
-                    )?;
-                    spilled.build.add(partition(whole, &self.key), row)?;
-                    continue;
-                }
-                let whole = key_of(
-                    &self.node.build_keys,
-                    &self.node.collations,
-                    row,
-                    cx,
-                    &mut self.key,
-                )?;
-                self.table.add(whole.then_some(&self.key), row)?;
-                self.table.bytes += bytes;
-                if !cx.reserve(bytes) && self.table.rows.len() >= 1024 {
-                    self.start_spill(cx)?;
-                }
+        let node = self.node.clone();
+        self.table.clear(&node, cx);
+        let mut batch = ColumnBatch::default();
+        while self.build.next_columns(cx, &mut batch)? {
+            cx.tick(batch.len() as u32)?;
+            if let Some(spilled) = &mut self.spilled {
+                deal_out(&node.build_keys, &node, &batch, &mut spilled.build, cx)?;
+                continue;
+            }
+            let keys = keys_of(&node.build_keys, &batch, cx)?;
+            self.table.add(&batch, &keys)?;
+            let bytes = batch.bytes();
+            self.table.bytes += bytes;
+            if !cx.reserve(bytes) && self.table.rows.len() >= ROWS_MIN {
+                self.start_spill(cx)?;
             }
         }
         if self.spilled.is_some() {
@@ -180,19 +207,11 @@ impl HashJoinOp {
 
     /// Moves the table built so far to disk.
     fn start_spill(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        let mut build = Partitions::new(cx, PARTITIONS, self.node.build.schema.len())?;
-        for row in self.table.rows.rows() {
-            let whole = key_of(
-                &self.node.build_keys,
-                &self.node.collations,
-                row,
-                cx,
-                &mut self.key,
-            )?;
-            build.add(partition(whole, &self.key), row)?;
-        }
-        self.table.clear(self.node.build.schema.len(), cx);
-        let probe = Partitions::new(cx, PARTITIONS, self.node.probe.schema.len())?;
+        let node = self.node.clone();
+        let mut build = Partitions::new(cx, PARTITIONS, node.build.schema.len())?;
+        deal_out(&node.build_keys, &node, &self.table.rows, &mut build, cx)?;
+        self.table.clear(&node, cx);
+        let probe = Partitions::new(cx, PARTITIONS, node.probe.schema.len())?;
         self.spilled = Some(Spilled {
             probe,
             build,
@@ -202,58 +221,35 @@ impl HashJoinOp {
     }
 
     fn spill_probe(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        let mut batch = RowBatch::new();
-        while self.probe.next(cx, &mut batch)? {
-            for row in batch.rows() {
-                cx.tick(1)?;
-                let whole = key_of(
-                    &self.node.probe_keys,
-                    &self.node.collations,
-                    row,
-                    cx,
-                    &mut self.key,
-                )?;
-                if let Some(spilled) = &mut self.spilled {
-                    spilled.probe.add(partition(whole, &self.key), row)?;
-                }
-            }
+        let node = self.node.clone();
+        let mut batch = ColumnBatch::default();
+        let Some(spilled) = &mut self.spilled else {
+            return Ok(());
+        };
+        while self.probe.next_columns(cx, &mut batch)? {
+            cx.tick(batch.len() as u32)?;
+            deal_out(&node.probe_keys, &node, &batch, &mut spilled.probe, cx)?;
         }
-        if let Some(spilled) = &mut self.spilled {
-            spilled.probe.finish()?;
-            spilled.build.finish()?;
-        }
-        Ok(())
+        spilled.probe.finish()?;
+        spilled.build.finish()
     }
 
     /// Makes the table of the present partition.
     fn load_partition(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        self.table.clear(self.node.build.schema.len(), cx);
+        let node = self.node.clone();
+        self.table.clear(&node, cx);
         self.leftover = 0;
         let Some(spilled) = &mut self.spilled else {
             return Ok(());
         };
-        let mut batch = RowBatch::new();
-        while spilled.build.read(spilled.at, &mut batch)? {
-            for row in batch.rows() {
-                cx.tick(1)?;
-                let whole = key_of(
-                    &self.node.build_keys,
-                    &self.node.collations,
-                    row,
-                    cx,
-                    &mut self.key,
-                )?;
-                self.table.add(whole.then_some(&self.key), row)?;
-            }
+        let (mut rows, mut batch) = (RowBatch::new(), ColumnBatch::default());
+        while spilled.build.read(spilled.at, &mut rows)? {
+            cx.tick(rows.len() as u32)?;
+            batch.take_rows(&mut rows);
+            let keys = keys_of(&node.build_keys, &batch, cx)?;
+            self.table.add(&batch, &keys)?;
         }
         Ok(())
-    }
-
-    fn next_probe(&mut self, cx: &Ctx<'_>) -> Result<bool> {
-        match &mut self.spilled {
-            None => self.probe.next(cx, &mut self.probe_batch),
-            Some(spilled) => spilled.probe.read(spilled.at, &mut self.probe_batch),
-        }
     }
 
     /// Goes to the next partition; false when there is none.
@@ -268,234 +264,283 @@ impl HashJoinOp {
         }
     }
 
-    fn start_row(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        let row = self.probe_batch.row(self.probe_at);
-        let whole = key_of(
-            &self.node.probe_keys,
-            &self.node.collations,
-            row,
-            cx,
-            &mut self.key,
-        )?;
-        self.chain = if whole {
-            self.table.find(&self.key)
-        } else {
-            NONE
-        };
-        self.started_row = true;
-        self.matched = false;
-        self.joined.clear();
-        self.joined.extend_from_slice(row);
-        Ok(())
-    }
-
-    fn end_row(&mut self) {
-        self.started_row = false;
-        self.probe_at += 1;
-    }
-
-    fn put(&self, out: &mut RowBatch) {
-        for position in &self.node.output {
-            out.put(self.joined.get(*position).cloned().unwrap_or(Value::Null));
-        }
-        out.finish_row();
-    }
-
-    fn run_row(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<()> {
-        let width = self.node.probe.schema.len();
-        while self.chain != NONE {
-            if out.is_full() {
-                return Ok(());
+    /// Reads a batch of the probe side and looks its keys up.
+    fn next_probe(&mut self, cx: &Ctx<'_>) -> Result<bool> {
+        let batch = &mut self.batch;
+        let more = match &mut self.spilled {
+            None => self.probe.next_columns(cx, &mut batch.columns)?,
+            Some(spilled) => {
+                let mut rows = std::mem::take(&mut batch.columns.rows);
+                let more = spilled.probe.read(spilled.at, &mut rows)?;
+                batch.columns.take_rows(&mut rows);
+                batch.columns.rows = rows;
+                more
             }
-            cx.tick(1)?;
-            let index = self.chain as usize;
-            self.chain = self.table.next.get(index).copied().unwrap_or(NONE);
-            self.joined.truncate(width);
-            self.joined.extend_from_slice(self.table.rows.row(index));
-            if let Some(residual) = &self.node.residual
-                && !residual.accepts(&self.joined, cx)?
-            {
+        };
+        batch.at = 0;
+        batch.firsts.clear();
+        batch.matched.clear();
+        if !more {
+            return Ok(false);
+        }
+        let len = batch.columns.len();
+        cx.tick(len as u32)?;
+        let keys = keys_of(&self.node.probe_keys, &batch.columns, cx)?;
+        let keys: Vec<&Column> = keys.iter().map(|k| &**k).collect();
+        self.table.numbers.find(&keys, len, &mut batch.firsts)?;
+        for first in &mut batch.firsts {
+            *first = self
+                .table
+                .heads
+                .get(*first as usize)
+                .copied()
+                .unwrap_or(NO_ROW);
+        }
+        batch.chain = batch.firsts.first().copied().unwrap_or(NO_ROW);
+        batch.matched.resize(len, false);
+        Ok(true)
+    }
+
+    /// Collects the next pairs of the batch.
+    fn find_pairs(&mut self) {
+        let batch = &mut self.batch;
+        batch.left.clear();
+        batch.right.clear();
+        let one_is_enough = self.node.residual.is_none()
+            && matches!(self.node.kind, JoinKind::Semi | JoinKind::Anti);
+        if self.table.unique || one_is_enough {
+            for (row, first) in batch.firsts.iter().enumerate() {
+                if *first != NO_ROW {
+                    batch.left.push(row as u32);
+                    batch.right.push(*first);
+                }
+            }
+            batch.at = batch.firsts.len();
+            return;
+        }
+        while batch.at < batch.firsts.len() && batch.left.len() < BATCH_ROWS {
+            if batch.chain == NO_ROW {
+                batch.at += 1;
+                batch.chain = batch.firsts.get(batch.at).copied().unwrap_or(NO_ROW);
                 continue;
             }
-            self.matched = true;
-            match self.node.kind {
-                JoinKind::Inner | JoinKind::Left => self.put(out),
-                JoinKind::Full => {
-                    if let Some(met) = self.table.met.get_mut(index) {
-                        *met = true;
-                    }
-                    self.put(out);
-                }
-                JoinKind::Semi | JoinKind::Anti => self.chain = NONE,
+            batch.left.push(batch.at as u32);
+            batch.right.push(batch.chain);
+            let next = self.table.next.get(batch.chain as usize);
+            batch.chain = next.copied().unwrap_or(NO_ROW);
+        }
+    }
+
+    /// Drops the pairs that the residual condition does not accept.
+    fn check_pairs(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        let Some(residual) = &self.node.residual else {
+            return Ok(());
+        };
+        let width = self.node.probe.schema.len();
+        let batch = &mut self.batch;
+        let mut joined = ColumnBatch::default();
+        joined.reset(width + self.node.build.schema.len());
+        for slot in &self.residual_slots {
+            let (from, rows) = match slot.checked_sub(width) {
+                None => (batch.columns.column(*slot), &batch.left),
+                Some(slot) => (self.table.rows.column(slot), &batch.right),
+            };
+            if let (Some(from), Some(to)) = (from, joined.column_mut(*slot)) {
+                to.gather(from, rows);
             }
         }
-        let alone = match self.node.kind {
-            JoinKind::Semi => self.matched,
-            JoinKind::Left | JoinKind::Full | JoinKind::Anti => !self.matched,
-            JoinKind::Inner => false,
-        };
-        if alone {
-            self.joined.truncate(width);
-            self.put(out);
+        joined.set_len(batch.left.len());
+        let mut kept: Vec<u32> = (0..batch.left.len() as u32).collect();
+        vector::filter(residual, &joined, cx, &mut kept)?;
+        if kept.len() < batch.left.len() {
+            let pick = |all: &[u32]| -> Vec<u32> {
+                let at = |i: &u32| all.get(*i as usize).copied().unwrap_or(NO_ROW);
+                kept.iter().map(at).collect()
+            };
+            (batch.left, batch.right) = (pick(&batch.left), pick(&batch.right));
         }
-        self.end_row();
         Ok(())
+    }
+
+    /// Turns pairs into the rows that the kind of join wants.
+    fn decide(&mut self) {
+        if self.node.kind == JoinKind::Inner {
+            return;
+        }
+        let batch = &mut self.batch;
+        for row in &batch.left {
+            if let Some(matched) = batch.matched.get_mut(*row as usize) {
+                *matched = true;
+            }
+        }
+        let done = batch.at >= batch.firsts.len();
+        match self.node.kind {
+            JoinKind::Semi | JoinKind::Anti => {
+                batch.left.clear();
+                if done {
+                    let wanted = self.node.kind == JoinKind::Semi;
+                    let rows = batch.matched.iter().enumerate();
+                    batch.left.extend(
+                        rows.filter(|(_, m)| **m == wanted)
+                            .map(|(row, _)| row as u32),
+                    );
+                }
+                batch.right.clear();
+                batch.right.resize(batch.left.len(), NO_ROW);
+            }
+            _ => {
+                if self.node.kind == JoinKind::Full {
+                    self.table.met.resize(self.table.rows.len(), false);
+                    for row in &batch.right {
+                        if let Some(met) = self.table.met.get_mut(*row as usize) {
+                            *met = true;
+                        }
+                    }
+                }
+                if done && batch.matched.contains(&false) {
+                    batch.add_unmatched();
+                }
+            }
+        }
+    }
+
+    /// Gathers the output columns of the pairs.
+    fn put(&mut self, out: &mut ColumnBatch) {
+        let width = self.node.probe.schema.len();
+        let batch = &mut self.batch;
+        let len = batch.left.len();
+        let whole = len == batch.columns.len()
+            && batch.at >= batch.firsts.len()
+            && batch.left.iter().enumerate().all(|(i, r)| *r as usize == i);
+        for (to, position) in self.node.output.iter().enumerate() {
+            let Some(to) = out.column_mut(to) else {
+                continue;
+            };
+            match position.checked_sub(width) {
+                // Each row found one partner: its columns go on as they are.
+                None if whole => {
+                    if let Some(from) = batch.columns.column_mut(*position) {
+                        std::mem::swap(from, to);
+                    }
+                }
+                None => {
+                    if let Some(from) = batch.columns.column(*position) {
+                        to.gather(from, &batch.left);
+                    }
+                }
+                Some(position) => match self.table.rows.column(position) {
+                    Some(from) => to.gather(from, &batch.right),
+                    None => *to = Column::repeat(&Value::Null, len),
+                },
+            }
+        }
+        out.set_len(len);
     }
 
     /// FULL: build rows without a partner.
-    fn leftovers(&mut self, out: &mut RowBatch) {
+    fn leftovers(&mut self, out: &mut ColumnBatch) {
         let width = self.node.probe.schema.len();
-        while self.leftover < self.table.rows.len() && !out.is_full() {
-            let index = self.leftover;
+        let mut rows = Vec::new();
+        while self.leftover < self.table.rows.len() && rows.len() < BATCH_ROWS {
+            if self.table.met.get(self.leftover) != Some(&true) {
+                rows.push(self.leftover as u32);
+            }
             self.leftover += 1;
-            if self.table.met.get(index) == Some(&false) {
-                self.joined.clear();
-                self.joined.resize(width, Value::Null);
-                self.joined.extend_from_slice(self.table.rows.row(index));
-                self.put(out);
+        }
+        for (to, position) in self.node.output.iter().enumerate() {
+            let Some(to) = out.column_mut(to) else {
+                continue;
+            };
+            match position.checked_sub(width) {
+                None => *to = Column::repeat(&Value::Null, rows.len()),
+                Some(position) => {
+                    if let Some(from) = self.table.rows.column(position) {
+                        to.gather(from, &rows);
+                    }
+                }
             }
         }
+        out.set_len(rows.len());
     }
 }
 
-fn partition(whole: bool, key: &[u8]) -> usize {
-    // High bits: the table uses the low ones.
-    if whole {
-        (hash_bytes(key) >> 48) as usize % PARTITIONS
-    } else {
-        0
+impl ProbeBatch {
+    /// Puts the rows without a partner in their places among the pairs.
+    fn add_unmatched(&mut self) {
+        let (left, right) = (
+            std::mem::take(&mut self.left),
+            std::mem::take(&mut self.right),
+        );
+        let mut pairs = left.into_iter().zip(right).peekable();
+        for (row, matched) in self.matched.iter().enumerate() {
+            if *matched {
+                continue;
+            }
+            while let Some((l, r)) = pairs.next_if(|(l, _)| (*l as usize) < row) {
+                self.left.push(l);
+                self.right.push(r);
+            }
+            self.left.push(row as u32);
+            self.right.push(NO_ROW);
+        }
+        for (l, r) in pairs {
+            self.left.push(l);
+            self.right.push(r);
+        }
     }
 }
 
 impl Operator for HashJoinOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         out.reset(self.node.output.len());
+        let mut given = std::mem::take(&mut self.given);
+        let more = self.next_columns(cx, &mut given)?;
+        given.give_rows(out);
+        self.given = given;
+        Ok(more)
+    }
+
+    fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
+        out.reset(self.node.output.len());
         if !self.built {
             self.build_table(cx)?;
         }
         let needs_partner = matches!(self.node.kind, JoinKind::Inner | JoinKind::Semi);
-        if needs_partner && self.spilled.is_none() && self.table.keys.len() == 0 {
+        if needs_partner && self.spilled.is_none() && self.table.heads.is_empty() {
             return Ok(false);
         }
         loop {
-            if self.probe_at >= self.probe_batch.len() {
-                if !out.is_empty() {
-                    return Ok(true);
-                }
-                self.probe_at = 0;
-                if !self.next_probe(cx)? {
-                    self.probe_batch.reset(0);
-                    if self.node.kind == JoinKind::Full {
-                        self.leftovers(out);
-                        if !out.is_empty() {
-                            return Ok(true);
-                        }
+            if self.batch.at >= self.batch.firsts.len() && !self.next_probe(cx)? {
+                if self.node.kind == JoinKind::Full {
+                    self.leftovers(out);
+                    if !out.is_empty() {
+                        return Ok(true);
                     }
-                    if !self.next_partition(cx)? {
-                        return Ok(false);
-                    }
-                    continue;
                 }
+                if !self.next_partition(cx)? {
+                    return Ok(false);
+                }
+                continue;
             }
-            if !self.started_row {
-                cx.tick(1)?;
-                self.start_row(cx)?;
-            }
-            self.run_row(cx, out)?;
-            if out.is_full() {
+            self.find_pairs();
+            cx.tick(self.batch.left.len() as u32)?;
+            self.check_pairs(cx)?;
+            self.decide();
+            if !self.batch.left.is_empty() {
+                self.put(out);
                 return Ok(true);
             }
         }
     }
 
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        self.table.clear(self.node.build.schema.len(), cx);
+        let node = self.node.clone();
+        self.table.clear(&node, cx);
         self.spilled = None;
         self.built = false;
-        self.started_row = false;
-        self.probe_at = 0;
         self.leftover = 0;
-        self.probe_batch.reset(0);
+        self.batch = ProbeBatch::default();
         self.build.rewind(cx)?;
         self.probe.rewind(cx)
-    }
-}
-
-pub struct SetHashOp {
-    node: Arc<SetHashNode>,
-    left: Box<dyn Operator>,
-    right: Box<dyn Operator>,
-    right_keys: KeyTable,
-    seen: KeyTable,
-    built: bool,
-    batch: RowBatch,
-    key: Vec<u8>,
-}
-
-impl SetHashOp {
-    pub fn new(node: Arc<SetHashNode>, cx: &Ctx<'_>) -> Result<SetHashOp> {
-        Ok(SetHashOp {
-            left: build(&node.left, cx)?,
-            right: build(&node.right, cx)?,
-            node,
-            right_keys: KeyTable::new(),
-            seen: KeyTable::new(),
-            built: false,
-            batch: RowBatch::new(),
-            key: Vec::new(),
-        })
-    }
-
-    fn key(key: &mut Vec<u8>, row: &[Value], collations: &[CollationId]) {
-        key.clear();
-        for (value, collation) in row.iter().zip(collations) {
-            write_key(value, *collation, key);
-        }
-    }
-}
-
-impl Operator for SetHashOp {
-    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
-        out.reset(self.node.left.schema.len());
-        if !self.built {
-            self.built = true;
-            while self.right.next(cx, &mut self.batch)? {
-                for row in self.batch.rows() {
-                    cx.tick(1)?;
-                    Self::key(&mut self.key, row, &self.node.collations);
-                    self.right_keys
-                        .insert(&self.key)
-                        .ok_or_else(crate::binder::too_complex)?;
-                }
-            }
-        }
-        while out.is_empty() {
-            if !self.left.next(cx, &mut self.batch)? {
-                return Ok(false);
-            }
-            for row in self.batch.rows() {
-                cx.tick(1)?;
-                Self::key(&mut self.key, row, &self.node.collations);
-                if self.right_keys.find(&self.key).is_some() == self.node.except {
-                    continue;
-                }
-                let (_, new) = self
-                    .seen
-                    .insert(&self.key)
-                    .ok_or_else(crate::binder::too_complex)?;
-                if new {
-                    out.push_slice(row);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        self.built = false;
-        self.right_keys.clear();
-        self.seen.clear();
-        self.left.rewind(cx)?;
-        self.right.rewind(cx)
     }
 }

@@ -11,13 +11,14 @@
 //! * Rows to update or delete: [`prepare_target`] gives a [`TargetPlan`] whose rows hold the target's columns, its key,
 //!   its `Stamp` and the values of further expressions.
 //!
-//! Read next: `binder`, `planner`, `batch`, `expr`.
+//! Read next: `binder`, `planner`, `batch`, `columns`, `expr`, `vector`.
 
 mod accumulate;
 mod aggregate;
 mod api;
 mod batch;
 mod builtin;
+mod columns;
 pub(crate) mod context;
 pub(crate) mod expr;
 pub(crate) mod function;
@@ -25,15 +26,21 @@ mod hash_join;
 mod key_table;
 mod merge_join;
 mod nested_loop;
+mod numbering;
 pub(crate) mod operator;
 pub(crate) mod plan;
 mod scan;
+mod set_hash;
 mod sort;
 mod spill;
 mod subplan;
+mod tally;
 mod top;
+mod vector;
 mod window;
 
+#[cfg(test)]
+mod column_tests;
 #[cfg(test)]
 mod tests;
 

@@ -1,19 +1,23 @@
 //! Operators: the interface, how a plan becomes operators, and the simple ones.
 //!
 //! Theory: each operator pulls batches from its inputs. `rewind` starts it again with the parameters as they are then,
-//! which is how nested loops and subqueries run their inner sides without building them anew.
+//! which is how nested loops and subqueries run their inner sides without building them anew. Batches come as rows or as
+//! columns, as the reader likes it; `columns` says who likes what.
 
 use super::aggregate::AggregateOp;
 use super::batch::RowBatch;
+use super::columns::ColumnBatch;
 use super::context::Ctx;
 use super::expr::{Cond, Expr};
-use super::hash_join::{HashJoinOp, SetHashOp};
+use super::hash_join::HashJoinOp;
 use super::merge_join::MergeJoinOp;
 use super::nested_loop::NestedLoopOp;
 use super::plan::*;
 use super::scan::ScanOp;
+use super::set_hash::SetHashOp;
 use super::sort::SortOp;
 use super::top::TopOp;
+use super::vector;
 use super::window::WindowOp;
 use crate::error::{Result, SqlError};
 use daruma_value::Value;
@@ -23,6 +27,14 @@ use std::sync::Arc;
 pub trait Operator {
     /// Replaces the content of `out` with the next rows; false at the end, with `out` empty.
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool>;
+    /// As `next`, column by column. An operator is read one way or the other.
+    fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
+        let mut rows = std::mem::take(&mut out.rows);
+        let more = self.next(cx, &mut rows)?;
+        out.take_rows(&mut rows);
+        out.rows = rows;
+        Ok(more)
+    }
     /// Starts again.
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()>;
 }
@@ -59,6 +71,7 @@ pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
             input: build(&compute.input, cx)?,
             node: compute.clone(),
             batch: RowBatch::new(),
+            columns: ColumnBatch::default(),
             width,
         }),
         Op::NestedLoop(join) => Box::new(NestedLoopOp::new(join.clone(), cx)?),
@@ -192,14 +205,20 @@ struct FilterOp {
     decided: Option<bool>,
 }
 
+impl FilterOp {
+    /// A condition on no row, decided once.
+    fn starts(&mut self, cx: &Ctx<'_>) -> Result<bool> {
+        Ok(match self.decided {
+            Some(pass) => pass,
+            None => *self.decided.insert(self.node.condition.accepts(&[], cx)?),
+        })
+    }
+}
+
 impl Operator for FilterOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         if self.node.startup {
-            let pass = match self.decided {
-                Some(pass) => pass,
-                None => *self.decided.insert(self.node.condition.accepts(&[], cx)?),
-            };
-            if !pass {
+            if !self.starts(cx)? {
                 out.reset(self.node.input.schema.len());
                 return Ok(false);
             }
@@ -221,6 +240,27 @@ impl Operator for FilterOp {
         Ok(true)
     }
 
+    fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
+        if self.node.startup {
+            if !self.starts(cx)? {
+                out.reset(self.node.input.schema.len());
+                return Ok(false);
+            }
+            return self.input.next_columns(cx, out);
+        }
+        while self.input.next_columns(cx, out)? {
+            cx.tick(out.len() as u32)?;
+            let mut rows: Vec<u32> = (0..out.len() as u32).collect();
+            vector::filter(&self.node.condition, out, cx, &mut rows)?;
+            out.keep(&rows);
+            if !out.is_empty() {
+                return Ok(true);
+            }
+        }
+        out.reset(self.node.input.schema.len());
+        Ok(false)
+    }
+
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
         self.decided = None;
         self.input.rewind(cx)
@@ -231,6 +271,7 @@ struct ComputeOp {
     input: Box<dyn Operator>,
     node: Arc<ComputeNode>,
     batch: RowBatch,
+    columns: ColumnBatch,
     width: usize,
 }
 
@@ -259,6 +300,32 @@ impl Operator for ComputeOp {
         Ok(true)
     }
 
+    fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
+        out.reset(self.width);
+        if !self.input.next_columns(cx, &mut self.columns)? {
+            return Ok(false);
+        }
+        let len = self.columns.len();
+        cx.tick(len as u32)?;
+        for (position, item) in self.node.items.iter().enumerate() {
+            let made = vector::eval(item, &self.columns, cx)?.into_column(len);
+            if let Some(place) = out.column_mut(position) {
+                *place = made;
+            }
+        }
+        let computed = self.node.items.len();
+        for (position, from) in self.node.keep.iter().enumerate() {
+            if let (Some(place), Some(kept)) = (
+                out.column_mut(computed + position),
+                self.columns.column_mut(*from),
+            ) {
+                std::mem::swap(place, kept);
+            }
+        }
+        out.set_len(len);
+        Ok(true)
+    }
+
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
         self.input.rewind(cx)
     }
@@ -273,6 +340,17 @@ impl Operator for ConcatOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         while let Some(input) = self.inputs.get_mut(self.at) {
             if input.next(cx, out)? {
+                return Ok(true);
+            }
+            self.at += 1;
+        }
+        out.reset(0);
+        Ok(false)
+    }
+
+    fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
+        while let Some(input) = self.inputs.get_mut(self.at) {
+            if input.next_columns(cx, out)? {
                 return Ok(true);
             }
             self.at += 1;

@@ -4,10 +4,11 @@
 //! parameters that an outer row has set.
 
 use super::expr::{Cond, Expr};
-use crate::access::TableAccess;
+use crate::access::{IndexAccess, TableAccess};
 use crate::binder::tree::{AggregateFunction, ColId, WindowFrame, WindowFunction};
 use crate::host::{Access, VirtualTable};
 use daruma_base::DatabaseId;
+use daruma_storage::LockMode;
 use daruma_value::{CollationId, DataType};
 use std::sync::Arc;
 
@@ -87,6 +88,17 @@ pub struct ScanNode {
     /// Output positions filled from the looked-up row.
     pub looked_up: Vec<usize>,
     pub alias: String,
+    /// UPDLOCK, XLOCK, READPAST.
+    pub row_locking: Option<RowLocking>,
+}
+
+/// How a scan locks the rows that pass its conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowLocking {
+    /// `None`: nothing is kept, rows of others are only passed.
+    pub mode: Option<LockMode>,
+    /// READPAST: rows that others have locked or changed are passed.
+    pub skip: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +116,13 @@ pub struct Seek {
     pub equal: Vec<SeekKey>,
     pub low: Option<SeekBound>,
     pub high: Option<SeekBound>,
+}
+
+impl Seek {
+    /// Does it give whole keys of an index without duplicates?
+    pub fn names_keys(&self, index: &IndexAccess) -> bool {
+        index.def.unique && self.equal.len() == index.key.len()
+    }
 }
 
 pub enum SeekKey {

@@ -5,20 +5,26 @@
 //! key ranges when the scan starts; a value that the key column cannot hold exactly moves the bound instead.
 
 use super::api::stamp_value;
-use super::batch::RowBatch;
+use super::batch::{BATCH_ROWS, RowBatch};
+use super::columns::ColumnBatch;
 use super::context::Ctx;
 use super::expr::{Expr, holds};
 use super::operator::Operator;
-use super::plan::{LeafCond, ScanNode, ScanOutput, Seek, SeekBound, SeekKey};
-use crate::access::{IndexAccess, KeyColumn, split_entry};
+use super::plan::{LeafCond, RowLocking, ScanNode, ScanOutput, Seek, SeekBound, SeekKey};
+use super::vector;
+use crate::access::{IndexAccess, KeyColumn, corrupt, split_entry};
 use crate::error::Result;
-use daruma_storage::{Batch, Bound, Direction, ReadView, Scan, ScanSpec, Tree};
+use daruma_storage::{
+    Batch, Bound, Direction, IoCounters, Isolation, ReadView, RowLock, Scan, ScanSpec, Tree,
+    thread_io,
+};
 use daruma_syntax::ast::CompareOp;
+use daruma_value::column::{Column, Form};
 use daruma_value::compare::compare;
 use daruma_value::convert::convert;
 use daruma_value::row::RowView;
 use daruma_value::types::common_type;
-use daruma_value::{Decimal, Value};
+use daruma_value::{DataType, Decimal, Value};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,9 +40,14 @@ pub struct ScanOp {
     at: usize,
     leaf: Vec<LeafBound>,
     started: bool,
-    reads: u64,
+    /// Pages touched and not told to the context yet.
+    reads: IoCounters,
     /// Where the context counts the reads.
     counter: usize,
+    /// Columns that the filter looks at.
+    early: ColumnBatch,
+    /// A batch of columns has been given.
+    gave: bool,
 }
 
 enum Range {
@@ -77,8 +88,10 @@ impl ScanOp {
             at: 0,
             leaf: Vec::new(),
             started: false,
-            reads: 0,
+            reads: IoCounters::default(),
             counter: cx.register_scan(&node.access.table),
+            early: ColumnBatch::default(),
+            gave: false,
             node,
         })
     }
@@ -96,7 +109,10 @@ impl ScanOp {
         let index = self.node.access.index(self.node.index)?;
         match &self.node.seek {
             None => self.ranges.push_back(Range::Scan(ScanSpec::all())),
-            Some(seek) => self.ranges.extend(key_ranges(seek, index, cx)?),
+            Some(seek) => match one_key(seek, index, cx)? {
+                Some(key) => self.ranges.push_back(Range::Point(key)),
+                None => self.ranges.extend(key_ranges(seek, index, cx)?),
+            },
         }
         if self.node.backward {
             self.ranges.make_contiguous().reverse();
@@ -109,12 +125,24 @@ impl ScanOp {
         Ok(())
     }
 
-    /// Brings the next entries into `batch`.
+    /// Brings the next entries into `batch`, and counts the pages that takes.
     fn fetch(&mut self) -> Result<bool> {
+        let before = thread_io();
+        let more = self.fetch_entries();
+        self.count_since(before);
+        more
+    }
+
+    fn count_since(&mut self, before: IoCounters) {
+        let now = thread_io();
+        self.reads.logical_reads += now.logical_reads - before.logical_reads;
+        self.reads.physical_reads += now.physical_reads - before.physical_reads;
+    }
+
+    fn fetch_entries(&mut self) -> Result<bool> {
         loop {
             self.at = 0;
             if let Some(scan) = &mut self.scan {
-                self.reads += 1;
                 if scan.next(&mut self.batch)? {
                     return Ok(true);
                 }
@@ -123,19 +151,69 @@ impl ScanOp {
             match self.ranges.pop_front() {
                 None => return Ok(false),
                 Some(Range::Point(key)) => {
-                    self.reads += 1;
                     self.batch.clear();
+                    self.lock_absent(&key)?;
                     if let Some(entry) = self.tree.get(&self.view, &key)? {
                         self.batch.push(&key, &entry.payload, entry.stamp);
                         return Ok(true);
                     }
                 }
                 Some(Range::Scan(spec)) => {
-                    self.reads += 1;
                     self.scan = Some(self.tree.scan(&self.view, spec));
                 }
             }
         }
+    }
+
+    /// A serializable read that locks a single key locks it before it knows whether there is an entry: of two who mean
+    /// to insert it, one waits here.
+    fn lock_absent(&self, key: &[u8]) -> Result<()> {
+        match self.node.row_locking.and_then(|l| l.mode) {
+            Some(mode) if self.view.isolation() == Isolation::Serializable => {
+                self.tree.lock_row(&self.view, key, Some(mode), true)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As `emit`, for a row that is locked, or passed, when it is found to pass the conditions: they are looked at
+    /// before the lock, so that no other row is locked, and again under it.
+    fn emit_locked(&mut self, locking: RowLocking, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<()> {
+        let before = out.len();
+        self.emit(cx, out)?;
+        if out.len() == before {
+            return Ok(());
+        }
+        out.truncate(before);
+        let is_index = self.node.index != 0;
+        let row_key = match is_index {
+            true => split_entry(self.batch.payload(self.at))?.0.to_vec(),
+            false => self.batch.key(self.at).to_vec(),
+        };
+        let locked = self
+            .table
+            .lock_row(&self.view, &row_key, locking.mode, !locking.skip)?;
+        let RowLock::Locked(Some(row)) = locked else {
+            return Ok(());
+        };
+        let key = self.batch.key(self.at).to_vec();
+        let entry = match is_index {
+            false => row,
+            // Nobody else changes the row's entries now.
+            true => match self.tree.get(&self.view, &key)? {
+                Some(entry) if split_entry(&entry.payload)?.0 == row_key => entry,
+                _ => return Ok(()),
+            },
+        };
+        let mut one = Batch::new();
+        one.push(&key, &entry.payload, entry.stamp);
+        std::mem::swap(&mut self.batch, &mut one);
+        let at = std::mem::take(&mut self.at);
+        let emitted = self.emit(cx, out);
+        self.batch = one;
+        self.at = at;
+        emitted
     }
 
     /// Appends the row of entry `at` to `out` if it passes.
@@ -173,9 +251,14 @@ impl ScanOp {
             let value = self.output(node.outputs.get(*position), &row)?;
             set(out, at, *position, value);
         }
-        if node.lookup && !self.look_up(payload, cx, out)? {
-            out.abandon_row();
-            return Ok(());
+        if node.lookup {
+            let before = thread_io();
+            let found = self.look_up(payload, cx, out);
+            self.count_since(before);
+            if !found? {
+                out.abandon_row();
+                return Ok(());
+            }
         }
         out.finish_row();
         Ok(())
@@ -189,6 +272,71 @@ impl ScanOp {
             Some(ScanOutput::Stamp) => Ok(stamp_value(self.batch.stamp(self.at))),
             _ => Ok(Value::Null),
         }
+    }
+
+    /// Appends the columns of the entries left in `batch` that pass.
+    fn emit_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<()> {
+        let node = self.node.clone();
+        let index = node.access.index(node.index)?;
+        let mut entries: Vec<u32> = Vec::with_capacity(self.batch.len());
+        let mut rows: Vec<&[u8]> = Vec::with_capacity(self.batch.len());
+        for at in self.at..self.batch.len() {
+            let row = index.row(self.batch.payload(at))?;
+            if !self.leaf.is_empty() {
+                let view = RowView::new(index.layout(), row).map_err(corrupt)?;
+                if !self.leaf.iter().all(|l| leaf_passes(l, &view)) {
+                    continue;
+                }
+            }
+            entries.push(at as u32);
+            rows.push(row);
+        }
+        cx.tick((self.batch.len() - self.at) as u32)?;
+        self.at = self.batch.len();
+        let mut late: &[usize] = &node.late;
+        let all: Vec<usize>;
+        if let Some(filter) = &node.filter {
+            let early = &mut self.early;
+            early.reset(node.outputs.len());
+            for position in &node.early {
+                if let Some(column) = early.column_mut(*position) {
+                    let source = node.outputs.get(*position);
+                    read_column(&node, index, source, &self.batch, &entries, &rows, column)?;
+                }
+            }
+            early.set_len(rows.len());
+            let mut passed: Vec<u32> = (0..rows.len() as u32).collect();
+            vector::filter(filter, early, cx, &mut passed)?;
+            let mut kept = Column::default();
+            for position in &node.early {
+                if let (Some(from), Some(to)) = (early.column(*position), out.column_mut(*position))
+                {
+                    kept.gather(from, &passed);
+                    to.append(&kept);
+                }
+            }
+            let pick = |i: &u32| {
+                (
+                    entries.get(*i as usize).copied(),
+                    rows.get(*i as usize).copied(),
+                )
+            };
+            let (e, r): (Vec<_>, Vec<_>) = passed.iter().map(pick).unzip();
+            entries = e.into_iter().flatten().collect();
+            rows = r.into_iter().flatten().collect();
+        } else {
+            all = (0..node.outputs.len()).collect();
+            late = &all;
+        }
+        let len = out.len() + rows.len();
+        for position in late {
+            if let Some(column) = out.column_mut(*position) {
+                let source = node.outputs.get(*position);
+                read_column(&node, index, source, &self.batch, &entries, &rows, column)?;
+            }
+        }
+        out.set_len(len);
+        Ok(())
     }
 
     /// Completes the row from the table; false when it is gone or does not pass.
@@ -220,6 +368,48 @@ impl ScanOp {
     }
 }
 
+/// Appends one output column of these entries.
+fn read_column(
+    node: &ScanNode,
+    index: &IndexAccess,
+    source: Option<&ScanOutput>,
+    batch: &Batch,
+    entries: &[u32],
+    rows: &[&[u8]],
+    column: &mut Column,
+) -> Result<()> {
+    match source {
+        Some(ScanOutput::Index(position)) => {
+            let layout = index.layout();
+            let data_type = layout.data_type(*position).unwrap_or(DataType::Int);
+            if column.is_empty() {
+                column.start(data_type);
+            }
+            if Form::of(data_type) != Form::Any {
+                return column
+                    .read(layout, *position, rows.iter().copied())
+                    .map_err(corrupt);
+            }
+            for row in rows {
+                let view = RowView::new(layout, row).map_err(corrupt)?;
+                column.push(node.access.value_at(&view, *position)?);
+            }
+        }
+        Some(ScanOutput::Key) => {
+            for entry in entries {
+                column.push(Value::Bytes(batch.key(*entry as usize).to_vec()));
+            }
+        }
+        Some(ScanOutput::Stamp) => {
+            for entry in entries {
+                column.push(stamp_value(batch.stamp(*entry as usize)));
+            }
+        }
+        _ => entries.iter().for_each(|_| column.push(Value::Null)),
+    }
+    Ok(())
+}
+
 fn set(out: &mut RowBatch, row: usize, position: usize, value: Value) {
     debug_assert_eq!(row, out.len());
     if let Some(place) = out.open_row_mut().get_mut(position) {
@@ -239,8 +429,15 @@ impl Operator for ScanOp {
                     return Ok(true);
                 }
                 cx.tick(1)?;
-                self.emit(cx, out)?;
+                match self.node.row_locking {
+                    None => self.emit(cx, out)?,
+                    Some(locking) => self.emit_locked(locking, cx, out)?,
+                }
                 self.at += 1;
+                // What is above may need no more rows, and then no more locks.
+                if self.node.row_locking.is_some() && !out.is_empty() {
+                    return Ok(true);
+                }
             }
             // A page's rows go out at once: TOP and EXISTS above may need no more.
             if !out.is_empty() {
@@ -256,8 +453,37 @@ impl Operator for ScanOp {
         }
     }
 
+    fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
+        if self.node.lookup || self.node.row_locking.is_some() {
+            let mut rows = std::mem::take(&mut out.rows);
+            let more = self.next(cx, &mut rows)?;
+            out.take_rows(&mut rows);
+            out.rows = rows;
+            return Ok(more);
+        }
+        out.reset(self.node.outputs.len());
+        if !self.started {
+            self.start(cx)?;
+        }
+        // The first page goes out at once: whoever reads may need no more.
+        let enough = if self.gave { BATCH_ROWS } else { 1 };
+        while out.len() < enough {
+            cx.tick(16)?;
+            let more = self.fetch()?;
+            self.report(cx);
+            if !more {
+                self.batch.clear();
+                break;
+            }
+            self.emit_columns(cx, out)?;
+        }
+        self.gave = true;
+        Ok(!out.is_empty())
+    }
+
     fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
         self.started = false;
+        self.gave = false;
         self.scan = None;
         self.batch.clear();
         self.at = 0;
@@ -385,6 +611,25 @@ fn extreme(value: &Value, column: &KeyColumn) -> Option<(Value, Ordering)> {
         .map(|_| (near, order))
 }
 
+/// The one key of a seek that names all key columns by one value each; `None` for any other seek and for values that
+/// are not the column's own.
+fn one_key(seek: &Seek, index: &IndexAccess, cx: &Ctx<'_>) -> Result<Option<Vec<u8>>> {
+    if !seek.names_keys(index) {
+        return Ok(None);
+    }
+    let mut key = Vec::with_capacity(16 * seek.equal.len());
+    for (part, column) in seek.equal.iter().zip(&index.key) {
+        let SeekKey::One(expr) = part else {
+            return Ok(None);
+        };
+        let KeyValue::Exact(value) = key_value(expr, column, cx)? else {
+            return Ok(None);
+        };
+        column.encode(&value, &mut key);
+    }
+    Ok(Some(key))
+}
+
 fn key_ranges(seek: &Seek, index: &IndexAccess, cx: &Ctx<'_>) -> Result<Vec<Range>> {
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
     for (part, column) in seek.equal.iter().zip(&index.key) {
@@ -416,8 +661,7 @@ fn key_ranges(seek: &Seek, index: &IndexAccess, cx: &Ctx<'_>) -> Result<Vec<Rang
     }
     prefixes.sort_unstable();
     prefixes.dedup();
-    let whole_key = index.def.unique && seek.equal.len() == index.key.len();
-    if whole_key {
+    if seek.names_keys(index) {
         return Ok(prefixes.into_iter().map(Range::Point).collect());
     }
     if seek.low.is_none() && seek.high.is_none() {

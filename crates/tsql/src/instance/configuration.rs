@@ -169,7 +169,7 @@ pub const OPTIONS: &[ConfigurationOption] = &[
         true,
         true,
     ),
-    option(1579, "backup compression default", 0, 1, 0, true, false),
+    option(1579, "backup compression default", 0, 1, 1, true, false),
     option(1581, "optimize for ad hoc workloads", 0, 1, 0, true, true),
     option(
         1583,

@@ -6,7 +6,7 @@ use daruma_base::DatabaseId;
 use daruma_catalog::{Catalog, DatabaseDef, FileDef, FileGrowth, FilegroupDef, UserAccess};
 use daruma_storage::{Database, DatabaseState};
 use daruma_value::CollationId;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +31,9 @@ pub struct DatabaseEntry {
     failure: RwLock<Option<String>>,
     /// Sessions that have it as current database.
     sessions: AtomicI32,
+    /// One backup of the data, or change of the files, at a time; one backup of the log.
+    pub backup: Mutex<()>,
+    pub log_backup: Mutex<()>,
 }
 
 impl DatabaseEntry {
@@ -41,6 +44,8 @@ impl DatabaseEntry {
             open: RwLock::new(None),
             failure: RwLock::new(None),
             sessions: AtomicI32::new(0),
+            backup: Mutex::new(()),
+            log_backup: Mutex::new(()),
         }
     }
 
@@ -89,9 +94,18 @@ impl DatabaseEntry {
     pub fn state(&self) -> DatabaseState {
         match &*self.open.read() {
             Some(open) => open.storage.state(),
+            None if self.is_restoring() => DatabaseState::Restoring,
             None if self.failure.read().is_some() => DatabaseState::Suspect,
             None => DatabaseState::Offline,
         }
+    }
+
+    /// Does it wait for more backups to be restored?
+    pub fn is_restoring(&self) -> bool {
+        self.def
+            .read()
+            .options
+            .contains_key(crate::session::RESTORING)
     }
 
     pub fn session_count(&self) -> i32 {
@@ -109,6 +123,7 @@ impl DatabaseEntry {
     fn not_online(&self) -> crate::error::SqlError {
         let name = self.name();
         match self.failure.read().is_some() {
+            _ if self.is_restoring() => messages::error(927, &[&name]),
             true => messages::error(926, &[&name]),
             false => messages::error(942, &[&name]),
         }

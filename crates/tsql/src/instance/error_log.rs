@@ -65,7 +65,10 @@ impl ErrorLog {
             file: created,
             end: 0,
         });
-        Ok(())
+        match self.path(0).parent() {
+            Some(directory) => disk.sync_dir(directory),
+            None => Ok(()),
+        }
     }
 
     /// Appends a line. `source` is `Server`, `Logon` or `spid51`.

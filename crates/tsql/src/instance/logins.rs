@@ -1,9 +1,14 @@
 //! Logins with SQL authentication. How passwords are hashed is handed in: this room stores opaque text.
+//!
+//! Theory: the list is small and read often, so it is kept whole and written through to master. Failed logins of those
+//! with CHECK_POLICY are counted in memory; too many in a row lock the login for a while, or until ALTER LOGIN .. UNLOCK.
+//! `sa` is the login with id 1, whatever it is called.
 
 use crate::error::Result;
 use crate::messages;
 use daruma_catalog::{Catalog, LoginDef, names_equal};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Slow, salted hashing of passwords.
@@ -12,8 +17,30 @@ pub trait PasswordHasher: Send + Sync {
     fn verify(&self, password: &str, hash: &str) -> bool;
 }
 
+/// Failures in a row after which a login is locked.
+const FAILURES_MAX: u32 = 10;
+/// How long, in 100 ns.
+const LOCKED_FOR: i64 = 15 * 60 * 10_000_000;
+/// CHECK_EXPIRATION: age of a password, in 100 ns.
+const PASSWORD_AGE_MAX: i64 = 90 * 24 * 3_600 * 10_000_000;
+/// `principal_id` of `sa`.
+const SA: i32 = 1;
+
+/// Why a login was refused. The client is told less than the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginRefusal {
+    Unknown,
+    WrongPassword,
+    Disabled { password_was_right: bool },
+    LockedOut,
+    MustChange,
+    Expired,
+}
+
 pub struct Logins {
     list: RwLock<Vec<Arc<LoginDef>>>,
+    /// Failures in a row and the time of the last, by login.
+    failures: Mutex<HashMap<i32, (u32, i64)>>,
     catalog: Arc<Catalog>,
     hasher: Arc<dyn PasswordHasher>,
 }
@@ -23,6 +50,7 @@ impl Logins {
         let list = catalog.logins()?.into_iter().map(Arc::new).collect();
         Ok(Logins {
             list: RwLock::new(list),
+            failures: Mutex::default(),
             catalog,
             hasher,
         })
@@ -40,59 +68,112 @@ impl Logins {
             .cloned()
     }
 
+    pub fn by_id(&self, id: i32) -> Option<Arc<LoginDef>> {
+        self.list.read().iter().find(|l| l.id == id).cloned()
+    }
+
+    /// `sa`, whatever its name is.
+    pub fn administrator(&self) -> Option<Arc<LoginDef>> {
+        self.by_id(SA)
+    }
+
     /// The login, if name and password are right and it may connect. A wrong name costs as much time as a wrong
-    /// password, so that names cannot be found out.
-    pub fn authenticate(&self, name: &str, password: &str) -> Option<Arc<LoginDef>> {
-        let login = self.get(name);
-        let hash = login
-            .as_ref()
-            .map_or(String::new(), |l| l.password_hash.clone());
-        let hash = match hash.is_empty() {
-            false => hash,
-            true => self
-                .get("sa")
-                .map_or(String::new(), |sa| sa.password_hash.clone()),
+    /// password, so that names cannot be found out. A new password is set when the old one was right.
+    pub fn authenticate(
+        &self,
+        name: &str,
+        password: &str,
+        new_password: Option<&str>,
+        now_utc: i64,
+    ) -> std::result::Result<Arc<LoginDef>, LoginRefusal> {
+        let login = self.get(name).filter(|l| !l.password_hash.is_empty());
+        let Some(login) = login else {
+            let other = self.administrator();
+            let hash = other.map_or(String::new(), |sa| sa.password_hash.clone());
+            self.hasher.verify(password, &hash);
+            return Err(LoginRefusal::Unknown);
         };
-        let right = self.hasher.verify(password, &hash);
-        login.filter(|l| right && !l.disabled && !l.password_hash.is_empty())
+        if login.check_policy && self.is_locked(login.id, now_utc) {
+            return Err(LoginRefusal::LockedOut);
+        }
+        let right = self.hasher.verify(password, &login.password_hash);
+        if login.disabled {
+            return Err(LoginRefusal::Disabled {
+                password_was_right: right,
+            });
+        }
+        if !right {
+            self.note_failure(login.id, now_utc);
+            return Err(LoginRefusal::WrongPassword);
+        }
+        self.failures.lock().remove(&login.id);
+        let expired = login.check_expiration && now_utc - login.password_set_utc > PASSWORD_AGE_MAX;
+        match new_password {
+            Some(new) => self
+                .change_own_password(&login, new, now_utc)
+                .ok_or(LoginRefusal::MustChange),
+            None if login.must_change => Err(LoginRefusal::MustChange),
+            None if expired => Err(LoginRefusal::Expired),
+            None => Ok(login),
+        }
+    }
+
+    /// `None` when the new password is not good enough.
+    fn change_own_password(
+        &self,
+        login: &LoginDef,
+        password: &str,
+        now_utc: i64,
+    ) -> Option<Arc<LoginDef>> {
+        if login.check_policy && crate::session::check_policy(&login.name, password).is_err() {
+            return None;
+        }
+        let mut changed = login.clone();
+        changed.password_hash = self.hash(password).ok()?;
+        changed.must_change = false;
+        changed.password_set_utc = now_utc;
+        changed.modified_utc = now_utc;
+        self.put(changed).ok()?;
+        self.by_id(login.id)
+    }
+
+    fn is_locked(&self, id: i32, now_utc: i64) -> bool {
+        let failures = self.failures.lock();
+        failures
+            .get(&id)
+            .is_some_and(|(n, last)| *n >= FAILURES_MAX && now_utc - last < LOCKED_FOR)
+    }
+
+    fn note_failure(&self, id: i32, now_utc: i64) {
+        let mut failures = self.failures.lock();
+        let (count, last) = failures.entry(id).or_default();
+        if now_utc - *last >= LOCKED_FOR {
+            *count = 0;
+        }
+        (*count, *last) = (count.saturating_add(1), now_utc);
+    }
+
+    /// ALTER LOGIN .. UNLOCK.
+    pub fn unlock(&self, id: i32) {
+        self.failures.lock().remove(&id);
+    }
+
+    pub fn hash(&self, password: &str) -> Result<String> {
+        self.hasher.hash(password)
     }
 
     pub fn has_password(&self, name: &str) -> bool {
         self.get(name).is_some_and(|l| !l.password_hash.is_empty())
     }
 
-    /// Creates a login; error 15025 when there is one of the name.
-    pub fn create(
-        &self,
-        name: &str,
-        password: &str,
-        database: &str,
-        language: &str,
-        now_utc: i64,
-        sid: Vec<u8>,
-    ) -> Result<()> {
-        if self.get(name).is_some() {
-            return Err(messages::error(15025, &[&name]));
+    /// Creates a login with the id given to `make`; error 15025 when there is one of the name.
+    pub fn create(&self, make: impl FnOnce(i32) -> LoginDef) -> Result<()> {
+        let id = self.list.read().iter().map(|l| l.id).max();
+        let login = make(id.map_or(SA, |id| (id + 1).max(260)));
+        if self.get(&login.name).is_some() {
+            return Err(messages::error(15025, &[&login.name]));
         }
-        let id = self
-            .list
-            .read()
-            .iter()
-            .map(|l| l.id)
-            .max()
-            .map_or(1, |id| (id + 1).max(260));
-        self.put(LoginDef {
-            id,
-            name: name.to_string(),
-            sid,
-            password_hash: self.hasher.hash(password)?,
-            default_database: database.to_string(),
-            default_language: language.to_string(),
-            disabled: false,
-            created_utc: now_utc,
-            modified_utc: now_utc,
-            roles: Vec::new(),
-        })
+        self.put(login)
     }
 
     pub fn set_password(&self, name: &str, password: &str) -> Result<()> {
@@ -124,7 +205,7 @@ impl Logins {
 
     pub fn remove(&self, name: &str) -> Result<()> {
         let login = self.existing(name, "drop")?;
-        if login.id == 1 {
+        if login.id == SA {
             return Err(messages::error(15151, &[&"drop", &"login", &name]));
         }
         self.catalog.delete_login(login.id)?;

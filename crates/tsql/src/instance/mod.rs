@@ -25,12 +25,13 @@ mod startup;
 pub use configuration::{
     Configuration, ConfigurationOption, ConfigurationValue, OPTIONS, find_prefix,
 };
+pub use daruma_catalog::LoginDef;
 pub use database::{
     COMPATIBILITY_LEVEL, DatabaseEntry, DefaultSizes, OpenDatabase, absolute, default_options,
     file_stem, primary_filegroup, simple_def, stored_form,
 };
 pub use error_log::{ErrorLog, LogEntry, format_local};
-pub use logins::{Logins, PasswordHasher};
+pub use logins::{LoginRefusal, Logins, PasswordHasher};
 pub use plan_cache::{
     Batch, CachedPlan, PlanCache, PlanKey, first_syntax_error, parsed, syntax_error,
 };
@@ -113,6 +114,8 @@ pub struct Instance {
     pub database_ddl: Mutex<()>,
     /// Owner of work that belongs to no session.
     pub system_owner: Arc<Owner>,
+    /// Makes backup devices of URLs, when the program that runs the server can.
+    pub url_devices: std::sync::OnceLock<Arc<dyn daruma_backup::UrlDevices>>,
     /// Trace flags that are on for the whole server.
     pub trace_flags: Mutex<Vec<i32>>,
 }
@@ -120,7 +123,9 @@ pub struct Instance {
 impl Instance {
     /// Opens (or, the first time, creates) the server in `data_dir`.
     pub fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Result<Arc<Instance>> {
-        startup::start(env, data_dir, options)
+        let instance = startup::start(env, data_dir, options)?;
+        crate::session::prepare_history(&instance)?;
+        Ok(instance)
     }
 
     pub fn env(&self) -> &Env {

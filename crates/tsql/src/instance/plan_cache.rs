@@ -9,13 +9,13 @@
 
 use crate::error::{Result, SqlError};
 use crate::session::{Suspect, suspects};
-use daruma_base::DatabaseId;
+use daruma_base::{DatabaseId, FastHash};
 use daruma_syntax::ast::Statement;
 use daruma_syntax::{ParseOptions, parse_batch};
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Bytes of batch text that one generation may hold, and batches.
 const GENERATION_BYTES_MAX: usize = 8 << 20;
@@ -32,6 +32,28 @@ pub struct PlanKey {
     pub settings: u64,
     /// Types of the parameters, hashed: one text may run with different ones.
     pub parameters: u64,
+    /// As whom the session acts; 0 may do everything.
+    pub principal: u64,
+}
+
+impl PlanKey {
+    /// Everything but the principal: whether the plan itself is right.
+    fn of_plan(self) -> PlanKey {
+        PlanKey {
+            principal: 0,
+            ..self
+        }
+    }
+}
+
+/// Principals that a plan remembers.
+const CHECKED_MAX: usize = 64;
+
+/// A plan and those for whom it was checked.
+struct KeptPlan {
+    key: PlanKey,
+    plan: CachedPlan,
+    checked: Vec<u64>,
 }
 
 pub type CachedPlan = Arc<dyn Any + Send + Sync>;
@@ -42,7 +64,7 @@ pub struct Batch {
     pub statements: Vec<Statement>,
     /// Variables that something outside must declare, or that are declared twice.
     pub suspects: Vec<Suspect>,
-    plans: Mutex<HashMap<usize, (PlanKey, CachedPlan)>>,
+    plans: RwLock<HashMap<usize, KeptPlan, FastHash>>,
 }
 
 impl Batch {
@@ -52,40 +74,62 @@ impl Batch {
             text,
             statements,
             suspects,
-            plans: Mutex::default(),
+            plans: RwLock::default(),
         }
+    }
+
+    /// A batch without statements, for frames that have no text.
+    pub fn empty() -> Arc<Batch> {
+        static EMPTY: LazyLock<Arc<Batch>> =
+            LazyLock::new(|| Arc::new(Batch::new(Arc::from(""), Vec::new())));
+        EMPTY.clone()
     }
 
     /// The plan kept under `place`: where a statement starts, or where an expression lies in memory (they outlive the
     /// batch's plans and never move).
     pub fn plan(&self, place: usize, key: PlanKey) -> Option<CachedPlan> {
-        let plans = self.plans.lock();
-        plans
-            .get(&place)
-            .filter(|(k, _)| *k == key)
-            .map(|(_, plan)| plan.clone())
+        let plans = self.plans.read();
+        let kept = plans.get(&place)?;
+        let allowed = key.principal == 0 || kept.checked.contains(&key.principal);
+        (allowed && kept.key == key.of_plan()).then(|| kept.plan.clone())
     }
 
+    /// Keeps a plan that was checked for the key's principal.
     pub fn keep_plan(&self, place: usize, key: PlanKey, plan: CachedPlan) {
-        self.plans.lock().insert(place, (key, plan));
+        let mut plans = self.plans.write();
+        let old = plans.remove(&place).filter(|k| k.key == key.of_plan());
+        let mut checked = old.map_or(Vec::new(), |k| k.checked);
+        if key.principal != 0 && checked.len() < CHECKED_MAX {
+            checked.push(key.principal);
+        }
+        let kept = KeptPlan {
+            key: key.of_plan(),
+            plan,
+            checked,
+        };
+        plans.insert(place, kept);
     }
 
     pub fn forget_plans(&self) {
-        self.plans.lock().clear();
+        self.plans.write().clear();
     }
 }
 
 #[derive(Default)]
 pub struct PlanCache {
-    generations: Mutex<Generations>,
+    generations: RwLock<Generations>,
 }
 
 #[derive(Default)]
 struct Generations {
-    young: HashMap<(Arc<str>, bool), Arc<Batch>>,
-    old: HashMap<(Arc<str>, bool), Arc<Batch>>,
+    young: Texts,
+    old: Texts,
     young_bytes: usize,
 }
+
+/// Batches by text, apart by the meaning of double quotes.
+#[derive(Default)]
+struct Texts([HashMap<Arc<str>, Arc<Batch>>; 2]);
 
 impl PlanCache {
     /// The parsed batch; the syntax errors when it cannot be parsed.
@@ -94,26 +138,29 @@ impl PlanCache {
         text: &str,
         options: &ParseOptions,
     ) -> std::result::Result<Arc<Batch>, Vec<SqlError>> {
-        let key = (Arc::from(text), options.quoted_identifier);
-        if let Some(batch) = self.generations.lock().find(&key) {
+        let quoted = options.quoted_identifier;
+        if let Some(batch) = self.generations.read().young.get(text, quoted) {
+            return Ok(batch.clone());
+        }
+        if let Some(batch) = self.generations.write().rejuvenate(text, quoted) {
             return Ok(batch);
         }
         let statements = parse_batch(text, options)
             .map_err(|errors| errors.iter().map(syntax_error).collect::<Vec<_>>())?;
-        let batch = Arc::new(Batch::new(key.0.clone(), statements));
+        let batch = Arc::new(Batch::new(Arc::from(text), statements));
         if text.len() <= CACHED_TEXT_BYTES_MAX {
-            self.generations.lock().insert(key, batch.clone());
+            self.generations.write().insert(quoted, batch.clone());
         }
         Ok(batch)
     }
 
     /// DBCC FREEPROCCACHE.
     pub fn clear(&self) {
-        *self.generations.lock() = Generations::default();
+        *self.generations.write() = Generations::default();
     }
 
     pub fn len(&self) -> usize {
-        let generations = self.generations.lock();
+        let generations = self.generations.read();
         generations.young.len() + generations.old.len()
     }
 
@@ -123,22 +170,34 @@ impl PlanCache {
 }
 
 impl Generations {
-    fn find(&mut self, key: &(Arc<str>, bool)) -> Option<Arc<Batch>> {
-        if let Some(batch) = self.young.get(key) {
-            return Some(batch.clone());
-        }
-        let batch = self.old.remove(key)?;
-        self.insert(key.clone(), batch.clone());
+    /// Takes a batch of the old generation over into the young one.
+    fn rejuvenate(&mut self, text: &str, quoted: bool) -> Option<Arc<Batch>> {
+        let batch = self.old.of(quoted).remove(text)?;
+        self.insert(quoted, batch.clone());
         Some(batch)
     }
 
-    fn insert(&mut self, key: (Arc<str>, bool), batch: Arc<Batch>) {
-        self.young_bytes += key.0.len();
-        self.young.insert(key, batch);
+    fn insert(&mut self, quoted: bool, batch: Arc<Batch>) {
+        self.young_bytes += batch.text.len();
+        self.young.of(quoted).insert(batch.text.clone(), batch);
         if self.young_bytes > GENERATION_BYTES_MAX || self.young.len() > GENERATION_BATCHES_MAX {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
         }
+    }
+}
+
+impl Texts {
+    fn get(&self, text: &str, quoted: bool) -> Option<&Arc<Batch>> {
+        self.0[usize::from(quoted)].get(text)
+    }
+
+    fn of(&mut self, quoted: bool) -> &mut HashMap<Arc<str>, Arc<Batch>> {
+        &mut self.0[usize::from(quoted)]
+    }
+
+    fn len(&self) -> usize {
+        self.0.iter().map(HashMap::len).sum()
     }
 }
 

@@ -59,6 +59,9 @@ pub struct Activity {
     pub reads: u64,
     pub writes: u64,
     pub logical_reads: u64,
+    /// Of BACKUP and RESTORE: percent done, and milliseconds that remain.
+    pub percent_complete: f32,
+    pub remaining_ms: i64,
 }
 
 /// The part of a session that is shared.

@@ -3,7 +3,9 @@
 use super::database::{DefaultSizes, OpenDatabase, loaded_form, simple_def, stored_form};
 use super::*;
 use daruma_catalog::{DatabaseDef, LoginDef};
-use daruma_storage::{EngineConfig, RecoveryReport, Settings, StorageError};
+use daruma_storage::{
+    DelayedDurability, EngineConfig, RecoveryModel, RecoveryReport, Settings, StorageError,
+};
 use std::io::ErrorKind;
 
 const COMPLETE_MARK: &str = "creation complete";
@@ -70,6 +72,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         shutdown: Mutex::new(None),
         database_ddl: Mutex::new(()),
         system_owner: system_owner(),
+        url_devices: std::sync::OnceLock::new(),
         trace_flags: Mutex::default(),
     }))
 }
@@ -118,11 +121,12 @@ impl Starter<'_> {
         let mut entries = BTreeMap::new();
         for def in catalog.databases()? {
             let def = loaded_form(def, self.data_dir);
+            crate::session::finish_interrupted_restore(self.env, &def);
             let entry = DatabaseEntry::new(def.clone());
             match def.id {
                 id if id == MASTER.0 => entry.set_open(master.clone()),
                 id if id == TEMPDB.0 => entry.set_open(self.fresh_tempdb(&def)?),
-                _ if def.offline => {}
+                _ if def.offline || entry.is_restoring() => {}
                 _ => self.open_or_log(&entry, &def)?,
             }
             entries.insert(def.id, Arc::new(entry));
@@ -159,6 +163,12 @@ impl Starter<'_> {
             created_utc: now,
             modified_utc: now,
             roles: vec!["sysadmin".to_string()],
+            permissions: Vec::new(),
+            // Nobody must be able to lock the administrator out.
+            check_policy: false,
+            check_expiration: false,
+            must_change: false,
+            password_set_utc: now,
         }
     }
 
@@ -205,8 +215,14 @@ impl Starter<'_> {
     }
 
     fn create(&self, def: &DatabaseDef) -> Result<OpenDatabase> {
+        // New databases take their recovery model from model.
+        let recovery_model = match def.id == super::MODEL.0 {
+            true => RecoveryModel::Full,
+            false => RecoveryModel::Simple,
+        };
         let settings = Settings {
             read_committed_snapshot: false,
+            recovery_model,
             ..Settings::default()
         };
         let storage = self
@@ -292,15 +308,40 @@ pub(crate) fn recovery_lines(
         "{} transactions rolled back in database '{name}' ({id}:0). {NO_ACTION}",
         report.rolled_back
     ));
+    lines.extend(last_commit_line(name, id, settings, report));
     lines.push(format!(
         "Recovery is writing a checkpoint in database '{name}' ({id}). {NO_ACTION}"
     ));
     lines.push(format!(
-        "Recovery completed for database {name} (database ID {id}) in {seconds} second(s) (analysis {} ms, redo {} ms, undo {} ms [system undo {} ms, regular undo {regular_undo} ms].) ADR-enabled={}, Is primary=1, OL-Enabled=0. {NO_ACTION}",
-        report.analysis_ms, report.redo_ms, report.undo_ms, report.system_undo_ms, u8::from(settings.accelerated_recovery)
+        "Recovery completed for database {name} (database ID {id}) in {seconds} second(s) (analysis {} ms, redo {} ms, undo {} ms [system undo {} ms, regular undo {regular_undo} ms].) ADR-enabled={}, Is primary=1, OL-Enabled={}. {NO_ACTION}",
+        report.analysis_ms, report.redo_ms, report.undo_ms, report.system_undo_ms, u8::from(settings.accelerated_recovery), u8::from(settings.optimized_locking)
     ));
     lines.push(messages::error(49930, &[&"shutdown", &name, &1]).message);
     lines
+}
+
+/// Up to which commit the database is there again: with delayed durability later ones may have been reported.
+fn last_commit_line(
+    name: &str,
+    id: u16,
+    settings: &Settings,
+    report: &RecoveryReport,
+) -> Option<String> {
+    let commit = report.last_commit;
+    if commit.lsn.is_none() {
+        return None;
+    }
+    let later = match settings.delayed_durability {
+        DelayedDurability::Disabled => "No later commit was reported to a client.",
+        DelayedDurability::Allowed | DelayedDurability::Forced => {
+            "Later commits with delayed durability, if there were any, are lost."
+        }
+    };
+    Some(format!(
+        "Database '{name}' ({id}:0) is recovered up to the commit at LSN {} of {} UTC. {later}",
+        crate::sysviews::lsn_text(commit.lsn),
+        format_local(commit.utc_100ns, 0)
+    ))
 }
 
 fn open_error(def: &DatabaseDef, error: StorageError) -> SqlError {

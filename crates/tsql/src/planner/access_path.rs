@@ -6,21 +6,20 @@
 
 use super::Planner;
 use super::compile::fold;
+use super::cost::{self, LOOKUP, SEEK};
 use crate::access::IndexAccess;
 use crate::binder::mirrored;
 use crate::binder::tree::*;
 use crate::error::{Result, SqlError};
 use crate::executor::expr::Cond;
 use crate::executor::plan::*;
-use crate::host::Access;
+use crate::host::{Access, LockHints};
+use daruma_storage::LockMode;
 use daruma_syntax::ast::CompareOp;
 use daruma_value::collation::LikePattern;
 use daruma_value::{CollationId, DataType, Value};
 use std::sync::Arc;
 
-/// Costs, in entries read in order.
-const SEEK: f64 = 1.0;
-const LOOKUP: f64 = 3.0;
 /// IN lists longer than this are not turned into seeks.
 const LIST_MAX: usize = 1000;
 
@@ -134,8 +133,8 @@ impl Planner<'_> {
             backward: false,
             ordered: false,
         };
-        let mut fraction = 1.0;
         let mut seeks = 1.0;
+        let mut used: Vec<&Scalar> = Vec::new();
         'key: for key in &access.key {
             let Some(id) = scan.columns.get(key.ordinal).copied() else {
                 break;
@@ -151,7 +150,7 @@ impl Planner<'_> {
                     }
                     _ => continue,
                 };
-                fraction *= self.selectivity(condition);
+                used.push(condition);
                 path.parts.push(part);
                 path.covered.push(position);
                 continue 'key;
@@ -161,30 +160,31 @@ impl Planner<'_> {
                     Some(Use::Low(value, inclusive)) if path.low.is_none() => {
                         path.low = Some((value, inclusive));
                         path.covered.push(position);
-                        fraction *= self.selectivity(condition);
+                        used.push(condition);
                     }
                     Some(Use::High(value, inclusive)) if path.high.is_none() => {
                         path.high = Some((value, inclusive));
                         path.covered.push(position);
-                        fraction *= self.selectivity(condition);
+                        used.push(condition);
                     }
                     Some(Use::Prefix(low, high)) if path.low.is_none() && path.high.is_none() => {
                         path.low = Some((low, true));
                         path.high = Some((high, true));
-                        fraction *= self.selectivity(condition);
+                        used.push(condition);
                     }
                     _ => {}
                 }
             }
             break;
         }
+        let fraction = self.together(used);
         let whole = access.def.unique && path.parts.len() == access.key.len();
         let read = if whole {
             seeks
         } else {
             (rows * fraction).max(1.0)
         };
-        let all: f64 = conditions.iter().map(|c| self.selectivity(c)).product();
+        let all: f64 = self.together(conditions);
         path.rows = if whole {
             seeks.min(rows)
         } else {
@@ -198,8 +198,11 @@ impl Planner<'_> {
             Some(limit) if path.ordered => read.min((limit / all.max(1e-6)).max(1.0)),
             _ => read,
         };
-        // Narrow indexes read fewer pages.
-        let width = if access.is_primary() { 1.0 } else { 0.6 };
+        let width = if access.is_primary() {
+            1.0
+        } else {
+            cost::NARROW
+        };
         let lookups = if path.lookup { read * LOOKUP } else { 0.0 };
         let seek = if path.parts.is_empty() && path.low.is_none() && path.high.is_none() {
             0.0
@@ -209,7 +212,7 @@ impl Planner<'_> {
         let sort = if path.ordered || want.is_empty() {
             0.0
         } else {
-            path.rows * path.rows.max(2.0).log2() * 0.3
+            cost::sort(path.rows)
         };
         path.cost = seek + read * width + lookups + sort;
         if scan.force_seek && seek == 0.0 {
@@ -319,10 +322,14 @@ impl Planner<'_> {
         }
         let seek = self.seek(&path)?;
         let order = node_order(scan, &access, &path, &schema);
-        let view = if scan.target.is_some() {
-            Access::Target
-        } else {
-            Access::Read(scan.hints)
+        let mut hints = scan.hints;
+        let row_locking = row_locking(&hints, scan.target.is_some());
+        hints.by_row = row_locking.is_some();
+        hints.by_key = seek.as_ref().is_some_and(|s| s.names_keys(&access));
+        let view = match scan.target.is_some() {
+            true if scan.hints == LockHints::default() => Access::Target,
+            true => Access::HintedTarget(hints),
+            false => Access::Read(hints),
         };
         let node = ScanNode {
             access: scan.access.clone(),
@@ -339,6 +346,7 @@ impl Planner<'_> {
             lookup_filter,
             looked_up,
             alias: scan.alias.clone(),
+            row_locking,
         };
         Ok(Node {
             op: Op::Scan(Arc::new(node)),
@@ -385,6 +393,23 @@ impl Planner<'_> {
         let (low, high) = (bound(&path.low)?, bound(&path.high)?);
         Ok(Some(Seek { equal, low, high }))
     }
+}
+
+/// How a scan with these hints locks its rows, if one by one.
+fn row_locking(hints: &LockHints, is_target: bool) -> Option<RowLocking> {
+    if !hints.locks_rows() || hints.tablock || hints.tablockx {
+        return None;
+    }
+    let mode = match hints {
+        h if h.xlock => Some(LockMode::Exclusive),
+        h if h.updlock || is_target => Some(LockMode::Update),
+        h if h.repeatableread => Some(LockMode::Shared),
+        _ => None,
+    };
+    Some(RowLocking {
+        mode,
+        skip: hints.readpast,
+    })
 }
 
 fn output_of(scan: &TableScan, access: &IndexAccess, id: ColId) -> ScanOutput {

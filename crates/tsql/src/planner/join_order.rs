@@ -6,6 +6,7 @@
 //! of dozens is planned at once.
 
 use super::Planner;
+use super::cost;
 use super::physical::Wish;
 use super::rewrite::Rewriter;
 use crate::binder::tree::*;
@@ -158,13 +159,13 @@ impl Planner<'_> {
                     continue;
                 }
                 let (on, connected) = conditions_between(graph, &have, leaf);
-                let fraction: f64 = on.iter().map(|c| self.selectivity(c)).product();
+                let fraction: f64 = self.together(&on);
                 let out = (rows * leaf.rows * fraction).max(0.1);
                 let equal = on.iter().any(is_equality);
                 let alone = if equal {
-                    leaf.cost + leaf.rows * 1.5 + rows
+                    leaf.cost + cost::hash(rows, leaf.rows)
                 } else {
-                    leaf.cost + rows * leaf.rows * 0.2
+                    leaf.cost + rows * leaf.rows * cost::PAIR
                 };
                 let seek = self
                     .seek_path(&leaf.rel, &on, needed, &have)
@@ -174,7 +175,7 @@ impl Planner<'_> {
                 } else {
                     seek.map_or(alone, |s| s.min(alone))
                 };
-                let total = step + out * 0.5;
+                let total = step + out * cost::JOINED;
                 let better = match &best {
                     None => true,
                     Some((c, t, ..)) => (connected && !c) || (connected == *c && total < *t),

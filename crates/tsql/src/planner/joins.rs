@@ -6,6 +6,7 @@
 
 use super::Planner;
 use super::access_path::Path;
+use super::cost;
 use super::physical::{Wish, kept_order};
 use super::rewrite::Rewriter;
 use crate::binder::tree::*;
@@ -86,7 +87,7 @@ impl Planner<'_> {
         let mut needed = required.clone();
         on.iter().for_each(|c| c.columns(&mut needed));
         let correlated = !right.outer_columns().is_disjoint(&left_columns);
-        let fraction: f64 = on.iter().map(|c| self.selectivity(c)).product();
+        let fraction: f64 = self.together(on);
         if correlated {
             return self.nested_loop(left, kind, right, on, &needed, required);
         }
@@ -103,8 +104,13 @@ impl Planner<'_> {
             Some(node) => node,
             None => self.node(right, &needed)?,
         };
-        let hash_cost = left.cost + alone.cost + alone.rows * 1.5 + left.rows;
-        let spool_cost = left.cost + alone.cost + left.rows * alone.rows * 0.2 + 1.0;
+        let hash = match kind {
+            JoinKind::Inner => cost::hash(left.rows, alone.rows),
+            _ => alone.rows * cost::HASH_BUILD + left.rows * cost::HASH_PROBE,
+        };
+        let hash_cost = left.cost + alone.cost + hash;
+        let merge_cost = left.cost + alone.cost + (left.rows + alone.rows) * cost::MERGE;
+        let spool_cost = left.cost + alone.cost + left.rows * alone.rows * cost::PAIR + 1.0;
         let method = match hint {
             Some(JoinHint::Loop) if kind != JoinKind::Full => {
                 if loop_cost.is_some() {
@@ -121,7 +127,9 @@ impl Planner<'_> {
             _ if loop_cost.is_some_and(|c| c <= hash_cost || equalities.is_empty()) => Method::Loop,
             _ if equalities.is_empty() => Method::Spool,
             _ if spool_cost < hash_cost && left.rows <= 2.0 => Method::Spool,
-            _ if merge_order(&equalities, &left, &alone).is_some() => Method::Merge,
+            _ if merge_cost <= hash_cost && merge_order(&equalities, &left, &alone).is_some() => {
+                Method::Merge
+            }
             _ => Method::Hash,
         };
         match method {
@@ -208,7 +216,7 @@ impl Planner<'_> {
         let joined: Vec<ColId> = left.schema.iter().chain(&inner.schema).copied().collect();
         let condition = self.condition(on, &joined)?;
         let rows = left.rows * inner.rows * fraction;
-        let cost = left.cost + inner.cost + left.rows * inner.rows * 0.2;
+        let cost = left.cost + inner.cost + left.rows * inner.rows * cost::PAIR;
         Ok(self.loop_node(
             left,
             kind,
@@ -278,7 +286,11 @@ impl Planner<'_> {
         fraction: f64,
     ) -> Result<Node> {
         let rows = joined_rows(kind, left.rows, left.rows * right.rows * fraction);
-        let cost = left.cost + right.cost + right.rows * 1.5 + left.rows;
+        let hash = match kind {
+            JoinKind::Inner => cost::hash(left.rows, right.rows),
+            _ => right.rows * cost::HASH_BUILD + left.rows * cost::HASH_PROBE,
+        };
+        let cost = left.cost + right.cost + hash;
         // The smaller side is the one to keep in memory.
         let swap = kind == JoinKind::Inner && right.rows > left.rows * 1.2;
         let (probe, build) = if swap { (right, left) } else { (left, right) };
@@ -377,7 +389,7 @@ impl Planner<'_> {
         let joined: Vec<ColId> = left.schema.iter().chain(&right.schema).copied().collect();
         let residual = self.condition(&residual, &joined)?;
         let rows = joined_rows(kind, left.rows, left.rows * right.rows * fraction);
-        let cost = left.cost + right.cost + (left.rows + right.rows) * 0.5;
+        let cost = left.cost + right.cost + (left.rows + right.rows) * cost::MERGE;
         let (schema, output) = joined_schema(&left.schema, &right.schema, kind, required);
         let order = kept_order(&left.order, &schema);
         let node = MergeJoinNode {

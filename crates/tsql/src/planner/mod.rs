@@ -2,12 +2,14 @@
 //!
 //! Theory: `rewrite` changes the tree by rules that are always right; then each operator is made physical from the top
 //! down, told which columns are needed above and which order would be welcome. Row counts come from the trees
-//! themselves, selectivities are fixed guesses, uniqueness comes from unique indexes; costs are in rows touched.
+//! themselves, selectivities from statistics of columns (guesses where there are none), uniqueness from unique indexes;
+//! costs are in rows read.
 //!
 //! Read next: `rewrite`, `physical`, `access_path`, `join_order`.
 
 mod access_path;
 mod compile;
+mod cost;
 mod estimate;
 mod join_order;
 mod joins;
@@ -19,11 +21,13 @@ use crate::binder::ColumnInfo;
 use crate::binder::tree::*;
 use crate::error::Result;
 use crate::executor::plan::{Node, Plan, Subplan};
+use crate::host::Host;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub struct Planner<'c> {
     pub columns: &'c [ColumnInfo],
+    host: &'c dyn Host,
     parameters: HashMap<ColId, usize>,
     variables: Vec<Arc<str>>,
     subplans: Vec<Subplan>,
@@ -31,8 +35,8 @@ pub struct Planner<'c> {
     depth: u32,
     /// Columns made here.
     extra: ColId,
-    /// Distinct values guessed for base columns.
-    distinct: HashMap<ColId, f64>,
+    /// Columns of tables, and what is known of those that were asked for.
+    base: HashMap<ColId, estimate::BaseColumn>,
 }
 
 /// A planned query.
@@ -43,15 +47,16 @@ pub struct Planned {
 }
 
 impl<'c> Planner<'c> {
-    pub fn new(columns: &'c [ColumnInfo]) -> Planner<'c> {
+    pub fn new(columns: &'c [ColumnInfo], host: &'c dyn Host) -> Planner<'c> {
         Planner {
             columns,
+            host,
             parameters: HashMap::new(),
             variables: Vec::new(),
             subplans: Vec::new(),
             extra: 0,
             depth: 0,
-            distinct: HashMap::new(),
+            base: HashMap::new(),
         }
     }
 

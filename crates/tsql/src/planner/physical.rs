@@ -1,6 +1,7 @@
 //! Operators made physical, all but joins.
 
 use super::Planner;
+use super::cost;
 use super::estimate::VIRTUAL_ROWS;
 use crate::binder::tree::*;
 use crate::error::Result;
@@ -137,7 +138,7 @@ impl Planner<'_> {
         let mut ordered = per_row;
         ordered.sort_by_key(|c| subquery(c));
         if !ordered.is_empty() {
-            let fraction: f64 = ordered.iter().map(|c| self.selectivity(c)).product();
+            let fraction: f64 = self.together(ordered.iter().copied());
             let mut parts = Vec::with_capacity(ordered.len());
             for condition in ordered {
                 parts.push(self.cond(condition, &node.schema)?);
@@ -219,7 +220,7 @@ impl Planner<'_> {
             }
         }
         let order = kept_order(&node.order, &schema);
-        let (rows, cost) = (node.rows, node.cost + node.rows * 0.1);
+        let (rows, cost) = (node.rows, node.cost + node.rows * cost::COMPUTE);
         let op = Op::Compute(Arc::new(ComputeNode {
             input: node,
             keep,
@@ -458,14 +459,20 @@ impl Planner<'_> {
         let groups: f64 = g
             .keys
             .iter()
-            .map(|id| self.distinct.get(id).copied().unwrap_or(10.0))
+            .map(|id| self.distinct_values(*id).unwrap_or(10.0))
             .product();
         let rows = if g.scalar {
             1.0
         } else {
             groups.min(input.rows).max(1.0)
         };
-        let cost = input.cost + input.rows * if stream { 0.3 } else { 0.8 };
+        let cost = input.cost
+            + input.rows
+                * if stream {
+                    cost::STREAM_GROUP
+                } else {
+                    cost::HASH_GROUP
+                };
         let order = if stream {
             kept_order(&input.order, &g.keys)
         } else {
@@ -731,7 +738,7 @@ impl Planner<'_> {
                 collation: self.collation(*id),
             })
             .collect();
-        let cost = node.cost + node.rows * node.rows.max(2.0).log2() * 0.3;
+        let cost = node.cost + cost::sort(node.rows);
         let (rows, schema) = (node.rows, node.schema.clone());
         let op = Op::Sort(Arc::new(SortNode {
             input: node,
@@ -835,7 +842,13 @@ impl Planner<'_> {
         let columns = node.schema.clone();
         let stream = grouped_by(&node.order, &columns);
         let rows = (node.rows * 0.7).max(1.0);
-        let cost = node.cost + node.rows * if stream { 0.2 } else { 0.8 };
+        let cost = node.cost
+            + node.rows
+                * if stream {
+                    cost::STREAM_GROUP
+                } else {
+                    cost::HASH_GROUP
+                };
         let order = if stream {
             node.order.clone()
         } else {
@@ -947,7 +960,7 @@ pub(super) fn leaf(op: Op, schema: Vec<ColId>, rows: f64) -> Node {
 fn above(node: Node, fraction: f64, make: impl FnOnce(Node) -> Op) -> Node {
     let (schema, order) = (node.schema.clone(), node.order.clone());
     let rows = (node.rows * fraction).max(0.01);
-    let cost = node.cost + node.rows * 0.2;
+    let cost = node.cost + node.rows * cost::FILTER;
     Node {
         op: make(node),
         schema,

@@ -57,6 +57,7 @@ impl Execution<'_> {
             .database_named(name)
             .ok_or_else(|| messages::error(911, &[&name]))?;
         entry.open()?;
+        self.state.rights(entry.id())?;
         let single = entry.def().user_access == UserAccess::Single;
         let own = i32::from(self.current_database() == entry.id());
         match single && entry.session_count() > own {
@@ -210,7 +211,7 @@ impl Execution<'_> {
             other => self.evaluate_alone(other)?,
         };
         Ok(super::procedure::CallArgument {
-            name: None,
+            name: String::new(),
             value: Some(value),
             data_type,
             output: false,
@@ -224,7 +225,7 @@ impl Execution<'_> {
                 Ok(())
             }
             "DROPCLEANBUFFERS" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" | "UPDATEUSAGE"
-            | "SHRINKDATABASE" | "SHRINKFILE" => Ok(()),
+            | "SHRINKDATABASE" => Ok(()),
             "TRACEON" | "TRACEOFF" => {
                 let flags = dbcc
                     .args
@@ -241,7 +242,10 @@ impl Execution<'_> {
                 Ok(())
             }
             "CHECKIDENT" => self.check_identity(&dbcc.args),
-            other => Err(messages::not_supported(&format!("DBCC {other}"))),
+            known if KNOWN_DBCC.contains(&known) => {
+                Err(messages::not_supported(&format!("DBCC {known}")))
+            }
+            _ => Err(messages::error(2526, &[])),
         }
     }
 
@@ -288,6 +292,25 @@ impl Execution<'_> {
         Ok(())
     }
 }
+
+/// Commands of the product that are not here.
+const KNOWN_DBCC: &[&str] = &[
+    "CHECKCONSTRAINTS",
+    "CHECKFILEGROUP",
+    "CLEANTABLE",
+    "CLONEDATABASE",
+    "DBREINDEX",
+    "DBREPAIR",
+    "HELP",
+    "IND",
+    "INDEXDEFRAG",
+    "MEMORYSTATUS",
+    "OUTPUTBUFFER",
+    "PAGE",
+    "PROCCACHE",
+    "SHOWCONTIG",
+    "SHOW_STATISTICS",
+];
 
 fn integer_literal(expr: &Expr) -> Option<i32> {
     match expr {

@@ -2,16 +2,15 @@
 
 use crate::error::Result;
 use crate::host::Host;
+use crate::messages;
 use daruma_value::convert::{ConvertContext, convert, convert_owned};
-use daruma_value::temporal::DateFormat;
 use daruma_value::types::check_implicit;
 use daruma_value::{CollationId, DataType, Value};
 
 /// Settings that conversions depend on.
 pub(crate) fn context(host: &dyn Host) -> ConvertContext {
-    let settings = host.settings();
     ConvertContext {
-        date_format: DateFormat::parse(&settings.dateformat).unwrap_or_default(),
+        date_format: host.settings().dateformat,
         collation: CollationId::DEFAULT,
     }
 }
@@ -23,6 +22,16 @@ pub(crate) fn assign(value: Value, from: DataType, to: DataType, host: &dyn Host
     }
     check_implicit(from, to)?;
     Ok(convert_owned(value, from, to, None, &context(host))?)
+}
+
+/// Passing to a parameter: as `assign`, but whatever cannot be converted is error 8114.
+pub(crate) fn pass(value: Value, from: DataType, to: DataType, host: &dyn Host) -> Result<Value> {
+    if value.is_null() {
+        return Ok(Value::Null);
+    }
+    check_implicit(from, to)?;
+    let error = || messages::error_state(8114, 5, &[&from.name(), &to.name()]);
+    convert_owned(value, from, to, None, &context(host)).map_err(|_| error())
 }
 
 /// As text, `None` for NULL.

@@ -46,6 +46,10 @@ pub struct Execution<'a> {
     planned_version: Cell<u64>,
     /// Table that was written last, for messages of conflicts.
     pub(crate) last_written: Cell<Option<(DatabaseId, i32)>>,
+    /// Table that this statement writes to, for SET STATISTICS IO.
+    pub(crate) written: RefCell<Option<String>>,
+    /// The columns of a result set were sent, its end was not.
+    pub(crate) rows_open: Cell<bool>,
 }
 
 impl<'a> Execution<'a> {
@@ -64,6 +68,8 @@ impl<'a> Execution<'a> {
             depth: Cell::new(0),
             planned_version: Cell::new(0),
             last_written: Cell::new(None),
+            written: RefCell::new(None),
+            rows_open: Cell::new(false),
         }
     }
 
@@ -158,7 +164,10 @@ impl<'a> Execution<'a> {
     pub(crate) fn send_columns(&self, columns: &[OutputColumn]) -> Result<()> {
         match self.captured.borrow().is_some() {
             true => Ok(()),
-            false => self.sink.borrow_mut().columns(columns),
+            false => {
+                self.rows_open.set(true);
+                self.sink.borrow_mut().columns(columns)
+            }
         }
     }
 
@@ -175,6 +184,7 @@ impl<'a> Execution<'a> {
         if self.captured.borrow().is_some() {
             return Ok(());
         }
+        self.rows_open.set(false);
         let nocount = self.state.settings.borrow().nocount;
         let kind = self.top(Frame::done_kind);
         let rows_follow = command == super::query::COMMAND_SELECT;
@@ -386,24 +396,18 @@ impl<'a> Execution<'a> {
                 IsolationLevel::Serializable => Isolation::Serializable,
                 _ => Isolation::Current,
             },
-            Access::Read(hints) => hinted(plain, hints),
+            Access::HintedTarget(hints) => match hinted(plain, hints)? {
+                level @ (Isolation::Snapshot | Isolation::Serializable) => level,
+                _ => Isolation::Current,
+            },
+            Access::Read(hints) => hinted(plain, hints)?,
         })
     }
 
     fn lock_for_read(&self, table: &TableRef, access: Access, isolation: Isolation) -> Result<()> {
         let object = LockResource::Object(table.object_id);
-        if let Access::Read(hints) = access {
-            let table_lock = match hints {
-                h if h.tablockx || (h.tablock && h.xlock) => Some(LockMode::Exclusive),
-                h if h.tablock && h.updlock => Some(LockMode::Update),
-                h if h.tablock && isolation != Isolation::ReadUncommitted => Some(LockMode::Shared),
-                // Rows cannot be locked for update one by one: the table is, so that readers who mean to write queue up.
-                h if h.updlock || h.xlock => Some(LockMode::Update),
-                _ => None,
-            };
-            if let Some(mode) = table_lock {
-                return self.lock_for_transaction(&table.database, object, mode);
-            }
+        if let Some(mode) = table_lock(access, isolation) {
+            return self.lock_for_transaction(&table.database, object, mode);
         }
         match isolation {
             Isolation::RepeatableRead | Isolation::Serializable => {
@@ -417,15 +421,47 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// Isolation of a read with table hints.
-fn hinted(plain: Isolation, hints: LockHints) -> Isolation {
+/// The table lock that hints ask for.
+fn table_lock(access: Access, isolation: Isolation) -> Option<LockMode> {
+    let (hints, is_target) = match access {
+        Access::Read(hints) => (hints, false),
+        Access::HintedTarget(hints) => (hints, true),
+        Access::Target | Access::Constraint => return None,
+    };
     match hints {
+        h if h.tablockx || h.tablock && (h.xlock || is_target) => Some(LockMode::Exclusive),
+        h if h.tablock && h.updlock => Some(LockMode::Update),
+        h if h.tablock && isolation != Isolation::ReadUncommitted => Some(LockMode::Shared),
+        h if !(h.updlock || h.xlock) => None,
+        // Rows are locked one by one. A range cannot be, so a serializable reader of one who means to write locks the
+        // table: others who mean to queue up.
+        h if h.by_row && (h.by_key || isolation != Isolation::Serializable) => {
+            Some(LockMode::IntentExclusive)
+        }
+        h if h.xlock => Some(LockMode::Exclusive),
+        _ => Some(LockMode::Update),
+    }
+}
+
+/// Isolation of a read with table hints. Error 650: passing locked rows would break what the level promises.
+fn hinted(plain: Isolation, hints: LockHints) -> Result<Isolation> {
+    let level = match hints {
         h if h.nolock => Isolation::ReadUncommitted,
-        h if h.holdlock => Isolation::Serializable,
+        h if h.holdlock || plain == Isolation::Serializable => Isolation::Serializable,
+        // Each row is read under its own lock; until then the newest committed rows are looked at.
+        h if h.by_row && h.readpast => match plain {
+            Isolation::ReadUncommitted => Isolation::ReadUncommitted,
+            _ => Isolation::Current,
+        },
+        h if h.by_row => Isolation::ReadCommitted,
         h if h.repeatableread || h.updlock || h.xlock => Isolation::RepeatableRead,
         h if h.readcommittedlock => Isolation::ReadCommitted,
-        h if h.readpast && plain == Isolation::ReadCommittedSnapshot => Isolation::ReadCommitted,
         _ => plain,
+    };
+    let keeps_out = matches!(level, Isolation::ReadUncommitted | Isolation::Serializable);
+    match hints.readpast && keeps_out {
+        true => Err(messages::error(650, &[])),
+        false => Ok(level),
     }
 }
 
@@ -567,6 +603,9 @@ impl Host for Execution<'_> {
         }
         self.last_written
             .set(Some((table.database.id(), table.object_id)));
+        if self.state.settings.borrow().statistics_io && self.written.borrow().is_none() {
+            *self.written.borrow_mut() = Some(table.name.clone());
+        }
         if table.kind == TableKind::User {
             if table.database.settings().read_only {
                 return Err(messages::error(3906, &[&table.database.name()]));
@@ -623,6 +662,9 @@ impl Host for Execution<'_> {
         let ObjectKind::Sequence(sequence) = &object.kind else {
             return Err(messages::error(11726, &[&name.dotted()]));
         };
+        if !self.is_unlimited() {
+            self.check_object(database, &object, "UPDATE")?;
+        }
         let open = self.state.instance.open_database(database)?;
         let next = |last: Option<i128>| next_of(sequence, last, &object.name);
         let value = open
@@ -742,6 +784,27 @@ impl Host for Execution<'_> {
 
     fn catalog(&self, database: DatabaseId) -> Result<Arc<DatabaseCatalog>> {
         self.state.catalog(database)
+    }
+
+    fn stored_catalog(&self, database: DatabaseId) -> Option<Arc<daruma_catalog::Catalog>> {
+        let open = self.state.instance.open_database(database).ok()?;
+        Some(open.catalog)
+    }
+
+    fn visible_catalog(&self, database: DatabaseId) -> Result<Arc<DatabaseCatalog>> {
+        self.visible(database)
+    }
+
+    fn enter_view(&self, database: DatabaseId, view: &Object) {
+        self.enter_view_of(database, view);
+    }
+
+    fn leave_view(&self) {
+        self.leave_view_of();
+    }
+
+    fn has_server_permission(&self, permission: &str) -> bool {
+        self.state.server_rights().has(permission)
     }
 
     fn session_entry(&self) -> Option<&Arc<crate::instance::SessionEntry>> {

@@ -199,7 +199,8 @@ impl Execution<'_> {
     pub(crate) fn locate(&self, error: &mut SqlError) {
         let frames = self.state.frames.borrow();
         let Some(frame) = frames.last() else { return };
-        if error.line == 0 {
+        // Errors of a procedure's arguments name the procedure and line 0.
+        if error.line == 0 && error.procedure.is_none() {
             error.line = frame.statement_line;
             error.procedure.clone_from(&frame.module);
         }

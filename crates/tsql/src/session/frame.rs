@@ -9,7 +9,6 @@ use daruma_base::DatabaseId;
 use daruma_catalog::{ObjectId, name_key};
 use daruma_value::{DataType, Value};
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Deepest nesting of modules and dynamic text (error 217).
@@ -46,7 +45,7 @@ pub(crate) struct Frame {
     /// Database whose names are meant.
     pub database: DatabaseId,
     pub schema_id: i32,
-    pub variables: HashMap<String, Variable>,
+    pub variables: Variables,
     pub scope_identity: Option<i128>,
     pub trigger: Option<Arc<TriggerRows>>,
     /// Settings to go back to when the frame ends.
@@ -71,7 +70,7 @@ impl Frame {
             object_id: 0,
             database,
             schema_id: daruma_catalog::SCHEMA_DBO,
-            variables: HashMap::new(),
+            variables: Variables::default(),
             scope_identity: None,
             trigger: None,
             saved_settings: None,
@@ -93,35 +92,108 @@ impl Frame {
 
     /// Declares a variable; error 134 when there is one of the name.
     pub fn declare(&mut self, name: &str, declared: VariableType, value: Value) -> Result<()> {
-        if self.variables.contains_key(&name_key(name)) {
-            return Err(messages::error(134, &[&name]));
+        let variable = Variable { declared, value };
+        match self.variables.insert(Arc::from(name_key(name)), variable) {
+            true => Ok(()),
+            false => Err(messages::error(134, &[&name])),
         }
-        self.variables
-            .insert(name_key(name), Variable { declared, value });
-        Ok(())
     }
 
-    /// Declares a parameter: its type is part of what plans depend on.
+    /// Declares a parameter under the key of its name.
     pub fn declare_parameter(
         &mut self,
         name: &str,
+        key: &Arc<str>,
         declared: DataType,
         value: Value,
     ) -> Result<()> {
-        let mut hasher = DefaultHasher::new();
-        (self.signature, name_key(name), declared).hash(&mut hasher);
-        self.signature = hasher.finish();
-        self.declare(name, VariableType::Scalar(declared), value)
+        let declared = VariableType::Scalar(declared);
+        let variable = Variable { declared, value };
+        match self.variables.insert(key.clone(), variable) {
+            true => Ok(()),
+            false => Err(messages::error(134, &[&name])),
+        }
     }
 
     pub fn variable(&self, name: &str) -> Option<&Variable> {
-        // Names are mostly lower case as written.
-        self.variables
-            .get(name)
-            .or_else(|| self.variables.get(&name_key(name)))
+        let at = self.variables.find(name)?;
+        self.variables.list.get(at).map(|(_, v)| v)
     }
 
     pub fn variable_mut(&mut self, name: &str) -> Option<&mut Variable> {
-        self.variables.get_mut(&name_key(name))
+        let at = self.variables.find(name)?;
+        self.variables.list.get_mut(at).map(|(_, v)| v)
+    }
+}
+
+/// Variables by name. Most frames have a few, which are compared one by one; more of them get an index.
+#[derive(Default)]
+pub(crate) struct Variables {
+    /// With the keys of their names.
+    list: Vec<(Arc<str>, Variable)>,
+    index: HashMap<Arc<str>, usize>,
+}
+
+/// Variables that need no index.
+const FEW: usize = 16;
+
+impl Variables {
+    /// False when there is one of the name.
+    fn insert(&mut self, key: Arc<str>, variable: Variable) -> bool {
+        if self.position(&key).is_some() {
+            return false;
+        }
+        if self.list.len() >= FEW {
+            if self.index.is_empty() {
+                let keys = self.list.iter().enumerate();
+                self.index = keys.map(|(at, (key, _))| (key.clone(), at)).collect();
+            }
+            self.index.insert(key.clone(), self.list.len());
+        }
+        self.list.push((key, variable));
+        true
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        match self.index.is_empty() {
+            true => self.list.iter().position(|(k, _)| **k == *key),
+            false => self.index.get(key).copied(),
+        }
+    }
+
+    /// Names are mostly written as their keys are: in lower case.
+    fn find(&self, name: &str) -> Option<usize> {
+        let is_key = |b: u8| b.is_ascii() && !b.is_ascii_uppercase() && b != b' ';
+        match name.bytes().all(is_key) {
+            true => self.position(name),
+            false => self.position(&name_key(name)),
+        }
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &Variable> {
+        self.list.iter().map(|(_, variable)| variable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_meet_in_any_case_and_number() {
+        let mut frame = Frame::new(FrameKind::Batch, Batch::empty(), DatabaseId(1));
+        for n in 0..FEW as i32 * 3 {
+            let declared = VariableType::Scalar(DataType::Int);
+            let made = frame.declare(&format!("@Name{n}"), declared.clone(), Value::Int(n));
+            assert!(made.is_ok());
+            let again = frame.declare(&format!("@nAME{n}"), declared, Value::Null);
+            assert_eq!(again.map_err(|e| e.number), Err(134));
+            for asked in [format!("@name{n}"), format!("@NAME{n} ")] {
+                let value = frame.variable(&asked).map(|v| v.value.clone());
+                assert_eq!(value, Some(Value::Int(n)));
+            }
+        }
+        assert!(frame.variable("@other").is_none());
+        assert_eq!(frame.variables.values().count(), FEW * 3);
     }
 }

@@ -187,7 +187,7 @@ impl Execution<'_> {
             "fetch_status" => Value::Int(-1),
             "identity" => identity(s.last_identity.get()),
             "langid" => Value::SmallInt(0),
-            "language" => Value::str(&settings.language),
+            "language" => Value::str(settings.language),
             "lock_timeout" => {
                 Value::Int(settings.lock_timeout_ms.clamp(-1, i64::from(i32::MAX)) as i32)
             }

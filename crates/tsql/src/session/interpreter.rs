@@ -90,11 +90,12 @@ impl Execution<'_> {
                 .drop_temps_above(level - 1)
                 .map_err(|e| self.fail(e)),
         };
-        let frame = self.state.frames.borrow_mut().pop();
-        if let Some(frame) = &frame {
+        self.leave_frame_as(level);
+        let mut frame = self.state.frames.borrow_mut().pop();
+        if let Some(frame) = &mut frame {
             self.drop_table_variables(frame);
-            if let Some(saved) = &frame.saved_settings {
-                *self.state.settings.borrow_mut() = saved.clone();
+            if let Some(saved) = frame.saved_settings.take() {
+                *self.state.settings.borrow_mut() = saved;
                 self.state.apply_lock_settings();
             }
         }
@@ -261,7 +262,7 @@ impl Execution<'_> {
             return Ok(plan);
         }
         self.touched_private.set(false);
-        let plan = Arc::new(prepare()?);
+        let plan = Arc::new(self.with_access(None, prepare)?);
         if let (Some(batch), false) = (batch, self.touched_private.get()) {
             batch.keep_plan(place, key, plan.clone());
         }
@@ -290,7 +291,7 @@ impl Execution<'_> {
         expr: &ast::Expr,
     ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
         self.note_planned();
-        let plan = prepare_scalar(expr, &Scope::default(), self)?;
+        let plan = self.with_access(None, || prepare_scalar(expr, &Scope::default(), self))?;
         Ok((plan.eval(&[], self)?, plan.data_type()))
     }
 

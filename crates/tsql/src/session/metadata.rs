@@ -36,7 +36,7 @@ impl Execution<'_> {
             "schema_name" => match args.first() {
                 None => Value::str("dbo"),
                 Some(_) => int(args, 0).map_or(Ok(Value::Null), |id| {
-                    self.state.catalog(database).map(|c| schema_name(&c, id))
+                    self.visible(database).map(|c| schema_name(&c, id))
                 })?,
             },
             "type_id" => self.type_id(text(args, 0).unwrap_or_default())?,
@@ -107,7 +107,7 @@ impl Execution<'_> {
             return Some(table.object_id);
         }
         let database = self.named_database(self.current_database(), name).ok()?;
-        let catalog = self.state.catalog(database).ok()?;
+        let catalog = self.visible(database).ok()?;
         if let Some(object) = self.catalog_object(&catalog, database, name) {
             return fits(object.type_code()).then_some(object.id);
         }
@@ -144,7 +144,7 @@ impl Execution<'_> {
         let Some(database) = database else {
             return Value::Null;
         };
-        let Ok(catalog) = self.state.catalog(database) else {
+        let Ok(catalog) = self.visible(database) else {
             return Value::Null;
         };
         if let Some(object) = catalog.object(id) {
@@ -170,7 +170,7 @@ impl Execution<'_> {
     }
 
     fn object_definition(&self, database: DatabaseId, args: &[Value]) -> Result<Value> {
-        let catalog = self.state.catalog(database)?;
+        let catalog = self.visible(database)?;
         let object = int(args, 0).and_then(|id| catalog.object(id).cloned());
         Ok(object
             .and_then(|o| definition_of(&o).map(Value::str))
@@ -193,7 +193,7 @@ impl Execution<'_> {
         if id == super::types::SYSNAME_TYPE_ID {
             return Ok(Value::str("sysname"));
         }
-        let catalog = self.state.catalog(self.current_database())?;
+        let catalog = self.visible(self.current_database())?;
         if let Some(def) = catalog.type_by_id(id) {
             return Ok(Value::str(&def.name));
         }
@@ -226,7 +226,7 @@ impl Execution<'_> {
         if let Some(table) = self.state.instance.temp_tables.lock().get(&id) {
             return Ok(read(&table.def));
         }
-        let catalog = self.state.catalog(self.current_database())?;
+        let catalog = self.visible(self.current_database())?;
         Ok(match catalog.object(id).map(|o| &o.kind) {
             Some(ObjectKind::Table(def)) => read(def),
             Some(ObjectKind::View(module)) => read(&TableDef {
@@ -299,7 +299,7 @@ impl Execution<'_> {
         let (Some(id), Some(property)) = (int(args, 0), text(args, 1)) else {
             return Ok(None);
         };
-        let catalog = self.state.catalog(self.current_database())?;
+        let catalog = self.visible(self.current_database())?;
         let property = property.to_ascii_lowercase();
         if let Some(constraint) = catalog.constraint(id) {
             return Ok(constraint_property(constraint.kind, &property).map(i32::from));
@@ -316,7 +316,7 @@ impl Execution<'_> {
     }
 
     fn object_property_ex(&self, args: &[Value]) -> Result<Value> {
-        let catalog = self.state.catalog(self.current_database())?;
+        let catalog = self.visible(self.current_database())?;
         if text(args, 1).is_some_and(|p| p.eq_ignore_ascii_case("BaseType")) {
             let object = int(args, 0).and_then(|id| catalog.object(id).cloned());
             return Ok(object.map_or(Value::Null, |o| {

@@ -7,14 +7,16 @@
 //!
 //! Map: `frame` (variables and scope), `transaction`, `temp`, `execution` (the host), `resolve` (names), `interpreter`
 //! (control flow), `statement` (dispatch), `fail` (error classes), `settings` (SET), `procedure` and `rpc` (calls),
-//! `trigger`, `raise` (RAISERROR, THROW), `functions` and `properties` (system functions), `statistics`.
+//! `trigger`, `access` (who may do what), `raise` (RAISERROR, THROW), `functions` and `properties` (system functions), `statistics`.
 //!
 //! Invariants
 //! 1. Outside a request there is no autocommit transaction, no statement lock and no frame.
 //! 2. A doomed transaction never commits.
 //! 3. Every request leaves through `finish_request`, which settles the transaction and the registry.
 
+mod access;
 mod admin;
+mod backup;
 mod bulk;
 mod check;
 mod convert;
@@ -24,6 +26,7 @@ mod frame;
 mod functions;
 mod interpreter;
 mod metadata;
+mod parameters;
 mod principals;
 mod procedure;
 mod properties;
@@ -39,6 +42,11 @@ mod transaction;
 mod trigger;
 mod types;
 
+pub(crate) use access::check_policy;
+pub use access::may_connect;
+pub(crate) use backup::credentials::all as all_credentials;
+pub(crate) use backup::prepare_history;
+pub(crate) use backup::{RESTORING, finish_interrupted_restore};
 pub use bulk::BulkRows;
 pub use check::{Suspect, SuspectKind, suspects};
 pub use execution::Execution;
@@ -60,14 +68,17 @@ use crate::sink::{Done, DoneKind, EnvChange, Sink};
 use daruma_base::cancel::CancelReason;
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_storage::{Database, LockMode, LockResource};
-use daruma_syntax::ast::Parameter;
 use daruma_value::Value;
 use frame::Frame;
+use parameters::ParameterList;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 use temp::TempTable;
 use transaction::Transaction;
+
+/// A request is often shorter than reading the processor's clock is worth: it is read this often at most.
+const CPU_READ_EVERY_100NS: i64 = 500_000;
 
 /// State of a session. Used by one thread at a time.
 pub(crate) struct SessionState {
@@ -79,6 +90,8 @@ pub(crate) struct SessionState {
     pub login_database: DatabaseId,
     pub transaction: RefCell<Option<Transaction>>,
     pub trancount: Cell<u32>,
+    /// When the thread's processor time was last read.
+    pub cpu_read_utc: Cell<i64>,
     pub frames: RefCell<Vec<Frame>>,
     pub temps: RefCell<Vec<TempTable>>,
     pub private_version: Cell<u64>,
@@ -90,11 +103,12 @@ pub(crate) struct SessionState {
     pub caught: RefCell<Vec<SqlError>>,
     pub prepared: RefCell<HashMap<i32, Prepared>>,
     /// Parsed parameter definitions of sp_executesql, by text.
-    pub definitions: RefCell<HashMap<String, Arc<Vec<Parameter>>>>,
+    pub definitions: RefCell<HashMap<String, Arc<ParameterList>>>,
     pub next_handle: Cell<i32>,
     /// Target of the rows that the next message brings.
     pub bulk_load: RefCell<Option<daruma_syntax::ast::InsertBulk>>,
     pub identity_insert: RefCell<Option<(DatabaseId, i32)>>,
+    pub access: access::AccessState,
     pub context_info: RefCell<Vec<u8>>,
     pub session_context: RefCell<HashMap<String, (Value, bool)>>,
     /// The connection must end after this request.
@@ -142,13 +156,14 @@ impl Session {
     pub fn new(instance: &Arc<Instance>, login: LoginInfo) -> Result<Session> {
         let database = login_database(instance, &login)?;
         let settings = settings::initial(&login);
+        let login_id = instance.logins.get(&login.login).map_or(0, |l| l.id);
         let entry = instance
             .sessions
             .add(login, instance.now_utc())
             .ok_or_else(|| SqlError::new(17809, 20, 3, "Could not connect because the maximum number of user connections has already been reached."))?;
         database.enter();
         entry.activity.lock().database = Some(database.id());
-        Ok(Session {
+        let session = Session {
             state: SessionState {
                 instance: instance.clone(),
                 entry,
@@ -164,6 +179,7 @@ impl Session {
                 statement_locks: RefCell::default(),
                 last_error: Cell::new(0),
                 row_count: Cell::new(0),
+                cpu_read_utc: Cell::new(0),
                 last_identity: Cell::new(None),
                 caught: RefCell::default(),
                 prepared: RefCell::default(),
@@ -171,11 +187,16 @@ impl Session {
                 next_handle: Cell::new(0),
                 bulk_load: RefCell::new(None),
                 identity_insert: RefCell::new(None),
+                access: access::AccessState::of_login(login_id),
                 context_info: RefCell::default(),
                 session_context: RefCell::default(),
                 ended: Cell::new(false),
             },
-        })
+        };
+        match session.state.rights(session.state.login_database) {
+            Ok(_) => Ok(session),
+            Err(_) => Err(messages::error(4060, &[&session.database_name()])),
+        }
     }
 
     pub fn spid(&self) -> i32 {
@@ -219,10 +240,8 @@ impl Session {
 
     /// Runs remote procedure calls, one after the other.
     pub fn execute_rpc(&mut self, requests: &[RpcRequest], sink: &mut dyn Sink) -> RequestEnd {
-        let text = requests
-            .first()
-            .map_or(String::new(), RpcRequest::display_text);
-        self.request(&text, sink, |execution| execution.run_rpcs(requests))
+        let text = requests.first().map_or("", RpcRequest::display_text);
+        self.request(text, sink, |execution| execution.run_rpcs(requests))
     }
 
     /// Runs a transaction manager request.
@@ -256,6 +275,7 @@ impl Session {
         s.prepared.borrow_mut().clear();
         s.identity_insert.replace(None);
         s.bulk_load.replace(None);
+        s.access.reset();
         s.context_info.borrow_mut().clear();
         s.session_context.borrow_mut().clear();
         s.last_identity.set(None);
@@ -328,6 +348,19 @@ impl SessionState {
         activity.row_count = self.row_count.get();
         activity.last_error = self.last_error.get();
         activity.isolation = Some(self.settings.borrow().isolation);
+        // One thread serves the session, so what the thread has done so far is the session's.
+        let io = daruma_storage::thread_io();
+        activity.logical_reads = io.logical_reads;
+        activity.reads = io.physical_reads;
+        drop(activity);
+        if now - self.cpu_read_utc.get() >= CPU_READ_EVERY_100NS {
+            self.cpu_read_utc.set(now);
+            let cpu = self.instance.env().clock.thread_cpu();
+            let cpu = u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX);
+            self.entry
+                .cpu_us
+                .store(cpu, std::sync::atomic::Ordering::Relaxed);
+        }
     }
 
     /// Moves the session to another database.

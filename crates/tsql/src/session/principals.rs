@@ -1,171 +1,36 @@
-//! Principals as functions and statements see them: logins exist, permissions do not yet.
-//!
-//! Every login that could connect acts as a member of sysadmin, so every permission question is answered with yes.
-//! Users and roles are stored so that scripts run and views show them.
+//! Statements about principals: logins, users, roles and their members, and who owns what.
 
+use super::access::{DBO, Securable, check_policy, class, user_of_login};
 use super::execution::Execution;
-use super::functions::{int, text};
 use crate::error::Result;
 use crate::host::Host;
 use crate::messages;
-use daruma_catalog::{Change, PrincipalDef, names_equal};
+use crate::sysviews::fixed_role_id;
+use daruma_catalog::{
+    Change, DatabaseCatalog, LoginDef, PermissionDef, PermissionSet, PermissionState, PrincipalDef,
+    names_equal,
+};
 use daruma_syntax::ast::{
     self, AlterLogin, AlterRole, DropKind, LoginSource, PrincipalStatement, UserSource,
 };
-use daruma_value::Value;
 use std::sync::Arc;
 
-/// Fixed principals of every database.
-const FIXED_USERS: &[(i32, &str)] = &[
-    (0, "public"),
-    (1, "dbo"),
-    (2, "guest"),
-    (3, "INFORMATION_SCHEMA"),
-    (4, "sys"),
+/// Names that no user can have.
+const RESERVED: &[&str] = &["public", "dbo", "guest", "INFORMATION_SCHEMA", "sys"];
+const SERVER_ROLES: &[&str] = &[
+    "sysadmin",
+    "serveradmin",
+    "securityadmin",
+    "processadmin",
+    "setupadmin",
+    "bulkadmin",
+    "diskadmin",
+    "dbcreator",
 ];
-
-/// What [`Execution::principal_function`] answers.
-const FUNCTIONS: &[&str] = &[
-    "suser_sname",
-    "suser_name",
-    "original_login",
-    "suser_sid",
-    "suser_id",
-    "user_name",
-    "user_id",
-    "database_principal_id",
-    "is_srvrolemember",
-    "is_member",
-    "is_rolemember",
-    "has_dbaccess",
-    "has_perms_by_name",
-    "pwdcompare",
-    "original_db_name",
-];
+/// `sa`.
+const SA: i32 = 1;
 
 impl Execution<'_> {
-    /// `None`: not a function of this room. A NULL argument where a name or id is needed gives NULL.
-    pub(crate) fn principal_function(&self, name: &str, args: &[Value]) -> Option<Value> {
-        FUNCTIONS
-            .contains(&name)
-            .then(|| self.principal_value(name, args).unwrap_or(Value::Null))
-    }
-
-    fn principal_value(&self, name: &str, args: &[Value]) -> Option<Value> {
-        let login = self.state.entry.login.login.clone();
-        let logins = &self.state.instance.logins;
-        Some(match name {
-            "suser_sname" | "suser_name" => match args.first() {
-                None => Value::str(&login),
-                Some(Value::Bytes(sid)) => logins
-                    .all()
-                    .iter()
-                    .find(|l| l.sid == *sid)
-                    .map_or(Value::Null, |l| Value::str(&l.name)),
-                Some(_) => {
-                    let id = int(args, 0)?;
-                    logins
-                        .all()
-                        .iter()
-                        .find(|l| l.id == id)
-                        .map_or(Value::Null, |l| Value::str(&l.name))
-                }
-            },
-            "original_login" => Value::str(&login),
-            "suser_sid" => {
-                let wanted = text(args, 0).unwrap_or(&login);
-                logins
-                    .get(wanted)
-                    .map_or(Value::Null, |l| Value::Bytes(l.sid.clone()))
-            }
-            "suser_id" => {
-                let wanted = text(args, 0).unwrap_or(&login);
-                logins.get(wanted).map_or(Value::Null, |l| Value::Int(l.id))
-            }
-            "user_name" => match args.first() {
-                None => Value::str("dbo"),
-                Some(_) => self.user_name(int(args, 0)?),
-            },
-            "user_id" | "database_principal_id" => self.user_id(text(args, 0).unwrap_or("dbo")),
-            "is_srvrolemember" => self.is_server_role_member(text(args, 0)?, text(args, 1)),
-            "is_member" | "is_rolemember" => self.is_database_role_member(text(args, 0)?),
-            "has_dbaccess" => match self.state.instance.database_named(text(args, 0)?) {
-                Some(entry) => Value::Int(i32::from(entry.open().is_ok())),
-                None => Value::Null,
-            },
-            "has_perms_by_name" => Value::Int(1),
-            "pwdcompare" => Value::Int(0),
-            "original_db_name" => {
-                let entry = self.state.instance.database(self.state.login_database);
-                entry.map_or(Value::Null, |e| Value::str(e.name()))
-            }
-            _ => return None,
-        })
-    }
-
-    fn user_name(&self, id: i32) -> Value {
-        if let Some((_, name)) = FIXED_USERS.iter().find(|(i, _)| *i == id) {
-            return Value::str(name);
-        }
-        let catalog = self.state.catalog(self.current_database());
-        let found = catalog
-            .ok()
-            .and_then(|c| c.principals().find(|p| p.id == id).map(|p| p.name.clone()));
-        found.map_or(Value::Null, Value::str)
-    }
-
-    fn user_id(&self, name: &str) -> Value {
-        if let Some((id, _)) = FIXED_USERS.iter().find(|(_, n)| names_equal(n, name)) {
-            return Value::Int(*id);
-        }
-        let catalog = self.state.catalog(self.current_database());
-        let found = catalog
-            .ok()
-            .and_then(|c| c.principal_named(name).map(|p| p.id));
-        found.map_or(Value::Null, Value::Int)
-    }
-
-    fn is_server_role_member(&self, role: &str, login: Option<&str>) -> Value {
-        const ROLES: &[&str] = &[
-            "sysadmin",
-            "serveradmin",
-            "securityadmin",
-            "processadmin",
-            "setupadmin",
-            "bulkadmin",
-            "diskadmin",
-            "dbcreator",
-            "public",
-        ];
-        if !ROLES.iter().any(|r| r.eq_ignore_ascii_case(role)) {
-            return Value::Null;
-        }
-        match login {
-            Some(name) if self.state.instance.logins.get(name).is_none() => Value::Null,
-            _ => Value::Int(1),
-        }
-    }
-
-    fn is_database_role_member(&self, role: &str) -> Value {
-        let fixed = [
-            "db_owner",
-            "public",
-            "db_ddladmin",
-            "db_datareader",
-            "db_datawriter",
-            "db_accessadmin",
-            "db_securityadmin",
-            "db_backupoperator",
-        ];
-        if fixed.iter().any(|r| r.eq_ignore_ascii_case(role)) {
-            return Value::Int(1);
-        }
-        match self.user_id(role) {
-            Value::Null => Value::Null,
-            _ => Value::Int(0),
-        }
-    }
-
     pub(crate) fn run_principal(&self, statement: &PrincipalStatement) -> Result<()> {
         match statement {
             PrincipalStatement::CreateLogin {
@@ -178,20 +43,13 @@ impl Execution<'_> {
                 name,
                 source,
                 options,
-            } => {
-                let login = match source {
-                    UserSource::Login(login) => Some(login.text.clone()),
-                    UserSource::Implied => Some(name.text.clone()),
-                    _ => None,
-                };
-                let schema = option_text(options, "DEFAULT_SCHEMA").unwrap_or("dbo".to_string());
-                self.create_principal(&name.text, false, login, schema)
-            }
+            } => self.create_user(&name.text, source, options),
+            PrincipalStatement::AlterUser { name, options } => self.alter_user(&name.text, options),
             PrincipalStatement::CreateRole {
                 name,
                 server: false,
                 ..
-            } => self.create_principal(&name.text, true, None, String::new()),
+            } => self.create_role(&name.text),
             PrincipalStatement::AlterRole {
                 name,
                 server,
@@ -200,16 +58,29 @@ impl Execution<'_> {
                 true => self.alter_server_role(&name.text, change),
                 false => self.alter_role(&name.text, change),
             },
-            // Accepted: nothing here depends on owners, application roles or credentials yet.
-            PrincipalStatement::AlterUser { .. }
-            | PrincipalStatement::AlterAuthorization { .. } => Ok(()),
+            PrincipalStatement::Credential {
+                alter,
+                database_scoped: false,
+                name,
+                options,
+                provider: None,
+            } => super::backup::credentials::put(self, *alter, &name.text, options),
+            PrincipalStatement::AlterAuthorization { on, to } => {
+                self.alter_authorization(on, to.as_ref().map(|t| t.text.as_str()))
+            }
             PrincipalStatement::CreateRole { .. }
             | PrincipalStatement::CreateApplicationRole { .. }
             | PrincipalStatement::AlterApplicationRole { .. }
             | PrincipalStatement::Credential { .. } => Err(messages::not_supported(
-                "server roles, application roles and credentials",
+                "server roles, application roles and credentials of databases and providers",
             )),
         }
+    }
+
+    // --- Logins
+
+    fn may_alter_logins(&self) -> bool {
+        self.state.server_rights().has("ALTER ANY LOGIN")
     }
 
     fn create_login(
@@ -218,53 +89,88 @@ impl Execution<'_> {
         source: &LoginSource,
         options: &[ast::OptionItem],
     ) -> Result<()> {
+        if !self.may_alter_logins() {
+            return Err(messages::error(15247, &[]));
+        }
         let LoginSource::Password(password) = source else {
             return Err(messages::not_supported("logins without SQL authentication"));
         };
         if password.hashed {
             return Err(messages::not_supported("PASSWORD .. HASHED"));
         }
-        let password = self.password(&password.value)?;
-        let database = option_text(options, "DEFAULT_DATABASE").unwrap_or("master".to_string());
-        let language = option_text(options, "DEFAULT_LANGUAGE").unwrap_or("us_english".to_string());
+        let text = self.password(&password.value)?;
+        let check = option_switch(options, "CHECK_POLICY").unwrap_or(true);
+        if check {
+            check_policy(name, &text)?;
+        }
         let mut sid = vec![0; 16];
         self.random_bytes(&mut sid);
         let instance = &self.state.instance;
-        instance.logins.create(
-            name,
-            &password,
-            &database,
-            &language,
-            instance.now_utc(),
+        let now = instance.now_utc();
+        let hash = instance.logins.hash(&text)?;
+        instance.logins.create(|id| LoginDef {
+            id,
+            name: name.to_string(),
             sid,
-        )
+            password_hash: hash,
+            default_database: option_text(options, "DEFAULT_DATABASE")
+                .unwrap_or("master".to_string()),
+            default_language: option_text(options, "DEFAULT_LANGUAGE")
+                .unwrap_or("us_english".to_string()),
+            disabled: false,
+            created_utc: now,
+            modified_utc: now,
+            roles: Vec::new(),
+            permissions: Vec::new(),
+            check_policy: check,
+            check_expiration: option_switch(options, "CHECK_EXPIRATION").unwrap_or(false),
+            must_change: password.must_change,
+            password_set_utc: now,
+        })?;
+        instance.bump_catalog_version();
+        Ok(())
     }
 
     fn alter_login(&self, name: &str, change: &AlterLogin) -> Result<()> {
         let logins = &self.state.instance.logins;
-        let mut login = logins.existing(name, "alter")?;
+        let rights = self.state.server_rights();
+        let refused = || messages::error(15151, &[&"alter", &"login", &name]);
+        let mut login = (*logins.get(name).ok_or_else(refused)?).clone();
+        let own = rights.login.as_ref().is_some_and(|l| l.id == login.id);
+        let may = rights.has("ALTER ANY LOGIN") || rights.has_on_login(login.id, "ALTER");
+        // Only a sysadmin changes one.
+        let reaches = rights.all || !login.is_sysadmin();
+        let only_password = matches!(change, AlterLogin::With { password: Some(_), old_password: Some(_), options, .. } if options.is_empty());
+        if !(may && reaches || own && only_password) {
+            return Err(refused());
+        }
         match change {
             AlterLogin::Enable => login.disabled = false,
             AlterLogin::Disable => login.disabled = true,
             AlterLogin::With {
-                password, options, ..
+                password,
+                old_password,
+                unlock,
+                options,
             } => {
+                if let Some(old) = old_password {
+                    let old = self.password(old)?;
+                    if !logins.verify(&login, &old) {
+                        return Err(refused());
+                    }
+                }
+                self.change_login(&mut login, options)?;
                 if let Some(password) = password {
                     let text = self.password(&password.value)?;
-                    logins.set_password(name, &text)?;
-                    login = logins.existing(name, "alter")?;
-                }
-                if let Some(database) = option_text(options, "DEFAULT_DATABASE") {
-                    login.default_database = database;
-                }
-                if let Some(language) = option_text(options, "DEFAULT_LANGUAGE") {
-                    login.default_language = language;
-                }
-                if let Some(new_name) = option_text(options, "NAME") {
-                    if logins.get(&new_name).is_some_and(|l| l.id != login.id) {
-                        return Err(messages::error(15025, &[&new_name]));
+                    if login.check_policy {
+                        check_policy(&login.name, &text)?;
                     }
-                    login.name = new_name;
+                    login.password_hash = logins.hash(&text)?;
+                    login.must_change = password.must_change;
+                    login.password_set_utc = self.state.instance.now_utc();
+                }
+                if *unlock {
+                    logins.unlock(login.id);
                 }
             }
             AlterLogin::AddCredential(_) | AlterLogin::DropCredential(_) => {
@@ -272,7 +178,32 @@ impl Execution<'_> {
             }
         }
         login.modified_utc = self.state.instance.now_utc();
-        logins.put(login)
+        logins.put(login)?;
+        self.state.instance.bump_catalog_version();
+        Ok(())
+    }
+
+    fn change_login(&self, login: &mut LoginDef, options: &[ast::OptionItem]) -> Result<()> {
+        if let Some(database) = option_text(options, "DEFAULT_DATABASE") {
+            login.default_database = database;
+        }
+        if let Some(language) = option_text(options, "DEFAULT_LANGUAGE") {
+            login.default_language = language;
+        }
+        if let Some(on) = option_switch(options, "CHECK_POLICY") {
+            login.check_policy = on;
+        }
+        if let Some(on) = option_switch(options, "CHECK_EXPIRATION") {
+            login.check_expiration = on;
+        }
+        if let Some(new_name) = option_text(options, "NAME") {
+            let taken = self.state.instance.logins.get(&new_name);
+            if taken.is_some_and(|l| l.id != login.id) {
+                return Err(messages::error(15025, &[&new_name]));
+            }
+            login.name = new_name;
+        }
+        Ok(())
     }
 
     fn password(&self, expr: &ast::Expr) -> Result<String> {
@@ -280,80 +211,327 @@ impl Execution<'_> {
         Ok(super::convert::to_text(&value, from)?.unwrap_or_default())
     }
 
-    fn create_principal(
-        &self,
-        name: &str,
-        is_role: bool,
-        login: Option<String>,
-        default_schema: String,
-    ) -> Result<()> {
-        let database = self.current_database();
-        self.atomic(|| {
-            let catalog = self.state.catalog(database)?;
-            let fixed = FIXED_USERS.iter().any(|(_, n)| names_equal(n, name));
-            if fixed || catalog.principal_named(name).is_some() {
-                return Err(messages::error(15023, &[&name]));
-            }
-            if let Some(login) = &login
-                && self.state.instance.logins.get(login).is_none()
-            {
-                return Err(messages::error(15007, &[login]));
-            }
-            let def = PrincipalDef {
-                id: catalog.next_principal_id(),
-                name: name.to_string(),
-                is_role,
-                login: login.clone(),
-                default_schema: default_schema.clone(),
-                members: Vec::new(),
-                created_utc: self.state.instance.now_utc(),
-            };
-            self.state
-                .change(database, Change::PutPrincipal(Arc::new(def)))
-        })
-    }
-
-    fn alter_role(&self, name: &str, change: &AlterRole) -> Result<()> {
-        let database = self.current_database();
-        self.atomic(|| {
-            let catalog = self.state.catalog(database)?;
-            let Some(role) = catalog.principal_named(name) else {
-                // Fixed roles: everybody is a member of all of them.
-                return match name.to_ascii_lowercase().starts_with("db_") {
-                    true => Ok(()),
-                    false => Err(messages::error(15151, &[&"alter", &"role", &name])),
-                };
-            };
-            let mut def = (**role).clone();
-            match change {
-                AlterRole::AddMember(member) => def.members.push(member.text.clone()),
-                AlterRole::DropMember(member) => {
-                    def.members.retain(|m| !names_equal(m, &member.text))
-                }
-                AlterRole::Rename(new_name) => def.name = new_name.text.clone(),
-            }
-            self.state
-                .change(database, Change::PutPrincipal(Arc::new(def)))
-        })
-    }
-
     fn alter_server_role(&self, role: &str, change: &AlterRole) -> Result<()> {
+        let refused = || messages::error(15151, &[&"alter", &"server role", &role]);
+        let rights = self.state.server_rights();
+        let known = SERVER_ROLES.iter().any(|r| names_equal(r, role));
+        let holds = rights
+            .login
+            .as_ref()
+            .is_some_and(|l| l.roles.iter().any(|r| names_equal(r, role)));
+        if !known || !(rights.all || holds) {
+            return Err(refused());
+        }
         let logins = &self.state.instance.logins;
-        match change {
+        let changed = match change {
             AlterRole::AddMember(member) => {
                 let mut login = logins.existing(&member.text, "add")?;
                 login.roles.retain(|r| !names_equal(r, role));
                 login.roles.push(role.to_ascii_lowercase());
-                logins.put(login)
+                login
             }
             AlterRole::DropMember(member) => {
                 let mut login = logins.existing(&member.text, "drop")?;
+                if login.id == SA {
+                    return Err(messages::error(15405, &[&login.name]));
+                }
                 login.roles.retain(|r| !names_equal(r, role));
-                logins.put(login)
+                login
             }
-            AlterRole::Rename(_) => Err(messages::not_supported("server roles")),
+            AlterRole::Rename(_) => return Err(messages::not_supported("server roles")),
+        };
+        logins.put(changed)?;
+        self.state.instance.bump_catalog_version();
+        Ok(())
+    }
+
+    // --- Users
+
+    fn may_in_database(&self, permission: &str) -> bool {
+        self.may(self.current_database(), permission, Securable::Database)
+    }
+
+    fn create_user(
+        &self,
+        name: &str,
+        source: &UserSource,
+        options: &[ast::OptionItem],
+    ) -> Result<()> {
+        if !self.may_in_database("ALTER ANY USER") {
+            return Err(messages::error(15247, &[]));
+        }
+        let login = match source {
+            UserSource::Login(login) => Some(login.text.clone()),
+            UserSource::Implied => Some(name.to_string()),
+            _ => None,
+        };
+        let found = match &login {
+            None => None,
+            Some(login) => Some(
+                self.state
+                    .instance
+                    .logins
+                    .get(login)
+                    .ok_or_else(|| messages::error(15007, &[login]))?,
+            ),
+        };
+        let schema = option_text(options, "DEFAULT_SCHEMA").unwrap_or("dbo".to_string());
+        self.add_principal(name, |catalog, id| {
+            if let Some(login) = &found
+                && user_of_login(catalog, login).is_some()
+            {
+                return Err(messages::error(15063, &[]));
+            }
+            Ok(PrincipalDef {
+                id,
+                name: name.to_string(),
+                is_role: false,
+                login: login.clone(),
+                default_schema: schema.clone(),
+                members: Vec::new(),
+                created_utc: self.state.instance.now_utc(),
+                sid: found.as_ref().map(|l| l.sid.clone()),
+                fixed_roles: Vec::new(),
+            })
+        })
+    }
+
+    fn create_role(&self, name: &str) -> Result<()> {
+        if !self.may_in_database("CREATE ROLE") {
+            return Err(messages::error(15247, &[]));
+        }
+        self.add_principal(name, |_, id| {
+            Ok(PrincipalDef {
+                id,
+                name: name.to_string(),
+                is_role: true,
+                login: None,
+                default_schema: String::new(),
+                members: Vec::new(),
+                created_utc: self.state.instance.now_utc(),
+                sid: None,
+                fixed_roles: Vec::new(),
+            })
+        })
+    }
+
+    /// Puts a new user or role in place; a user may connect.
+    fn add_principal(
+        &self,
+        name: &str,
+        make: impl Fn(&DatabaseCatalog, i32) -> Result<PrincipalDef>,
+    ) -> Result<()> {
+        let database = self.current_database();
+        self.atomic(|| {
+            let catalog = self.state.catalog(database)?;
+            let reserved = RESERVED.iter().any(|n| names_equal(n, name));
+            if reserved || fixed_role_id(name).is_some() || catalog.principal_named(name).is_some()
+            {
+                return Err(messages::error(15023, &[&name]));
+            }
+            let def = make(&catalog, catalog.next_principal_id())?;
+            let (id, is_role) = (def.id, def.is_role);
+            self.state
+                .change(database, Change::PutPrincipal(Arc::new(def)))?;
+            let list = match is_role {
+                true => Vec::new(),
+                false => vec![PermissionDef {
+                    class: 0,
+                    major: 0,
+                    permission: "CONNECT".to_string(),
+                    state: PermissionState::Grant,
+                    grantor: DBO,
+                }],
+            };
+            let set = PermissionSet { grantee: id, list };
+            self.state
+                .change(database, Change::PutPermissions(Arc::new(set)))
+        })
+    }
+
+    fn alter_user(&self, name: &str, options: &[ast::OptionItem]) -> Result<()> {
+        let database = self.current_database();
+        let refused = || messages::error(15151, &[&"alter", &"user", &name]);
+        self.atomic(|| {
+            let catalog = self.state.catalog(database)?;
+            let user = catalog.principal_named(name).filter(|p| !p.is_role);
+            let mut def = (**user.ok_or_else(refused)?).clone();
+            let may = self.may_in_database("ALTER ANY USER")
+                || self.may(database, "ALTER", Securable::Principal(def.id));
+            if !may {
+                return Err(refused());
+            }
+            if let Some(schema) = option_text(options, "DEFAULT_SCHEMA") {
+                def.default_schema = schema;
+            }
+            if let Some(login) = option_text(options, "LOGIN") {
+                let found = self.state.instance.logins.get(&login);
+                let found = found.ok_or_else(|| messages::error(15007, &[&login]))?;
+                def.sid = Some(found.sid.clone());
+                def.login = Some(found.name.clone());
+            }
+            let old_name = def.name.clone();
+            if let Some(new_name) = option_text(options, "NAME") {
+                if catalog
+                    .principal_named(&new_name)
+                    .is_some_and(|p| p.id != def.id)
+                {
+                    return Err(messages::error(15023, &[&new_name]));
+                }
+                def.name = new_name;
+            }
+            self.rename_member(&catalog, &old_name, &def.name)?;
+            self.state
+                .change(database, Change::PutPrincipal(Arc::new(def)))
+        })
+    }
+
+    /// Roles name their members.
+    fn rename_member(&self, catalog: &DatabaseCatalog, old: &str, new: &str) -> Result<()> {
+        if old == new {
+            return Ok(());
+        }
+        for role in catalog.principals().filter(|p| p.is_role) {
+            if role.members.iter().any(|m| names_equal(m, old)) {
+                let mut def = (**role).clone();
+                for member in def.members.iter_mut().filter(|m| names_equal(m, old)) {
+                    *member = new.to_string();
+                }
+                self.state
+                    .change(self.current_database(), Change::PutPrincipal(Arc::new(def)))?;
+            }
+        }
+        Ok(())
+    }
+
+    // --- Roles
+
+    fn alter_role(&self, name: &str, change: &AlterRole) -> Result<()> {
+        let database = self.current_database();
+        let refused = || messages::error(15151, &[&"alter", &"role", &name]);
+        let rights = self.state.rights(database)?;
+        self.atomic(|| {
+            let catalog = self.state.catalog(database)?;
+            if let Some(role) = fixed_role_id(name) {
+                // Only dbo adds to the roles that every database has.
+                return match rights.all {
+                    true => self.alter_fixed_role(&catalog, role, name, change),
+                    false => Err(refused()),
+                };
+            }
+            let role = catalog.principal_named(name).filter(|p| p.is_role);
+            let mut def = (**role.ok_or_else(refused)?).clone();
+            let may = rights.may(&catalog, "ALTER ANY ROLE", Securable::Database)
+                || rights.may(&catalog, "ALTER", Securable::Principal(def.id));
+            if !may {
+                return Err(refused());
+            }
+            match change {
+                AlterRole::AddMember(member) => {
+                    let member = self.member(&catalog, &member.text)?;
+                    def.members.retain(|m| !names_equal(m, &member.name));
+                    def.members.push(member.name.clone());
+                }
+                AlterRole::DropMember(member) => {
+                    self.member(&catalog, &member.text)?;
+                    def.members.retain(|m| !names_equal(m, &member.text))
+                }
+                AlterRole::Rename(new_name) => {
+                    self.rename_member(&catalog, &def.name, &new_name.text)?;
+                    def.name = new_name.text.clone();
+                }
+            }
+            self.state
+                .change(database, Change::PutPrincipal(Arc::new(def)))
+        })
+    }
+
+    fn alter_fixed_role(
+        &self,
+        catalog: &DatabaseCatalog,
+        role: i32,
+        name: &str,
+        change: &AlterRole,
+    ) -> Result<()> {
+        let member = match change {
+            AlterRole::AddMember(member) | AlterRole::DropMember(member) => &member.text,
+            AlterRole::Rename(_) => return Err(messages::error(15405, &[&name])),
+        };
+        let mut def = (*self.member(catalog, member)?).clone();
+        def.fixed_roles.retain(|id| *id != role);
+        if matches!(change, AlterRole::AddMember(_)) {
+            def.fixed_roles.push(role);
+        }
+        self.state
+            .change(self.current_database(), Change::PutPrincipal(Arc::new(def)))
+    }
+
+    /// A user or role that roles may have as a member; errors 15405 and 15410.
+    fn member(&self, catalog: &DatabaseCatalog, name: &str) -> Result<Arc<PrincipalDef>> {
+        match catalog.principal_named(name) {
+            Some(found) => Ok(found.clone()),
+            None if names_equal(name, "dbo") => Err(messages::error(15405, &[&name])),
+            None => Err(messages::error(15410, &[&name])),
         }
     }
+
+    // --- Owners
+
+    fn alter_authorization(&self, on: &ast::Securable, to: Option<&str>) -> Result<()> {
+        let name = &on.name.name.text;
+        match on.class.as_deref() {
+            Some("DATABASE") => self.change_database_owner(name, to.unwrap_or("sa")),
+            Some("SCHEMA") => self.change_schema_owner(name, to.unwrap_or("dbo")),
+            // Objects belong to the owner of their schema.
+            None | Some("OBJECT" | "TYPE") if to.is_none() => Ok(()),
+            other => Err(messages::not_supported(&format!(
+                "ALTER AUTHORIZATION ON {}",
+                other.unwrap_or("OBJECT")
+            ))),
+        }
+    }
+
+    pub(crate) fn change_database_owner(&self, database: &str, owner: &str) -> Result<()> {
+        let instance = &self.state.instance;
+        let refused = || messages::error(15151, &[&"find", &"database", &database]);
+        let entry = instance.database_named(database).ok_or_else(refused)?;
+        if !self.state.server_rights().all
+            && !self.may(entry.id(), "TAKE OWNERSHIP", Securable::Database)
+        {
+            return Err(refused());
+        }
+        let login = instance
+            .logins
+            .get(owner)
+            .ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner]))?;
+        if user_of_login(&*self.state.catalog(entry.id())?, &login).is_some() {
+            return Err(messages::error(15110, &[]));
+        }
+        let mut def = (*entry.def()).clone();
+        def.owner = login.name.clone();
+        instance.save_database(&entry, def)
+    }
+
+    fn change_schema_owner(&self, schema: &str, owner: &str) -> Result<()> {
+        let database = self.current_database();
+        let refused = || messages::error(15151, &[&"find", &"schema", &schema]);
+        let id = self
+            .database_principal(owner)
+            .ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner]))?;
+        self.atomic(|| {
+            let catalog = self.state.catalog(database)?;
+            let found = catalog.schema_named(schema).ok_or_else(refused)?;
+            if !self.may(database, "TAKE OWNERSHIP", Securable::Schema(found.id)) {
+                return Err(refused());
+            }
+            let mut def = (**found).clone();
+            def.principal_id = id;
+            self.state
+                .change(database, Change::PutSchema(Arc::new(def)))
+        })
+    }
+
+    // --- DROP
 
     pub(crate) fn drop_principals(&self, drop: &ast::Drop) -> Result<()> {
         drop.names.iter().try_for_each(|name| {
@@ -367,24 +545,88 @@ impl Execution<'_> {
 
     fn drop_principal(&self, kind: &DropKind, name: &str) -> Result<()> {
         match kind {
-            DropKind::Login => self.state.instance.logins.remove(name),
-            DropKind::User | DropKind::Role => {
-                let what = if *kind == DropKind::User {
-                    "user"
-                } else {
-                    "role"
-                };
-                let database = self.current_database();
-                self.atomic(|| {
-                    let catalog = self.state.catalog(database)?;
-                    match catalog.principal_named(name) {
-                        Some(def) => self.state.change(database, Change::DropPrincipal(def.id)),
-                        None => Err(messages::error(15151, &[&"drop", &what, &name])),
-                    }
-                })
-            }
+            DropKind::Login => self.drop_login(name),
+            DropKind::User => self.drop_database_principal(name, "user", "ALTER ANY USER"),
+            DropKind::Role => self.drop_database_principal(name, "role", "ALTER ANY ROLE"),
+            DropKind::Credential => super::backup::credentials::remove(self, name),
             _ => Err(messages::error(15151, &[&"drop", &"principal", &name])),
         }
+    }
+
+    fn drop_login(&self, name: &str) -> Result<()> {
+        let instance = &self.state.instance;
+        let refused = || messages::error(15151, &[&"drop", &"login", &name]);
+        let login = instance.logins.get(name).ok_or_else(refused)?;
+        let rights = self.state.server_rights();
+        if login.id == SA || !rights.has("ALTER ANY LOGIN") || login.is_sysadmin() && !rights.all {
+            return Err(refused());
+        }
+        let connected = instance
+            .sessions
+            .all()
+            .iter()
+            .any(|s| names_equal(&s.login.login, &login.name));
+        if connected {
+            return Err(messages::error(15434, &[&login.name]));
+        }
+        let owns = instance
+            .databases()
+            .iter()
+            .any(|d| names_equal(&d.def().owner, &login.name));
+        if owns {
+            return Err(messages::error(15174, &[&login.name]));
+        }
+        // The id may be given out again: nobody keeps permissions on it.
+        for other in instance.logins.all() {
+            let on_it = |p: &PermissionDef| p.class == class::LOGIN && p.major == login.id;
+            if other.permissions.iter().any(on_it) {
+                let mut changed = (*other).clone();
+                changed.permissions.retain(|p| !on_it(p));
+                instance.logins.put(changed)?;
+            }
+        }
+        instance.logins.remove(name)?;
+        instance.bump_catalog_version();
+        Ok(())
+    }
+
+    fn drop_database_principal(&self, name: &str, kind: &str, permission: &str) -> Result<()> {
+        let database = self.current_database();
+        let refused = || messages::error(15151, &[&"drop", &kind, &name]);
+        self.atomic(|| {
+            let catalog = self.state.catalog(database)?;
+            let def = catalog
+                .principal_named(name)
+                .filter(|p| p.is_role == (kind == "role"))
+                .ok_or_else(refused)?;
+            let may = self.may_in_database(permission)
+                || self.may(database, "CONTROL", Securable::Principal(def.id));
+            if !may {
+                return Err(refused());
+            }
+            if def.is_role && !def.members.is_empty() {
+                return Err(messages::error(15144, &[]));
+            }
+            if catalog.schemas().any(|s| s.principal_id == def.id) {
+                return Err(messages::error(15138, &[&"schema"]));
+            }
+            for role in catalog.principals().filter(|p| p.is_role) {
+                if role.members.iter().any(|m| names_equal(m, &def.name)) {
+                    let mut changed = (**role).clone();
+                    changed.members.retain(|m| !names_equal(m, &def.name));
+                    self.state
+                        .change(database, Change::PutPrincipal(Arc::new(changed)))?;
+                }
+            }
+            // The id may be given out again: it must not come with permissions.
+            let none = PermissionSet {
+                grantee: def.id,
+                list: Vec::new(),
+            };
+            self.state
+                .change(database, Change::PutPermissions(Arc::new(none)))?;
+            self.state.change(database, Change::DropPrincipal(def.id))
+        })
     }
 }
 
@@ -398,6 +640,16 @@ pub(crate) fn option_text(options: &[ast::OptionItem], name: &str) -> Option<Str
         ast::OptionValue::Expr(ast::Expr::Literal(ast::Literal::String { text, .. })) => {
             Some(text.clone())
         }
+        _ => None,
+    }
+}
+
+/// ON or OFF.
+fn option_switch(options: &[ast::OptionItem], name: &str) -> Option<bool> {
+    let item = options.iter().find(|o| o.is(name))?;
+    match &item.value {
+        ast::OptionValue::On | ast::OptionValue::None => Some(true),
+        ast::OptionValue::Off => Some(false),
         _ => None,
     }
 }

@@ -7,6 +7,7 @@ use super::check::Suspect;
 use super::execution::{Execution, plain_column};
 use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind, NESTING_MAX};
+use super::parameters::{self, ParameterList, ParameterShape};
 use super::rpc;
 use crate::error::{Result, SqlError};
 use crate::host::Host;
@@ -26,16 +27,8 @@ use std::sync::Arc;
 /// Parameter definitions that a session keeps parsed.
 const DEFINITIONS_MAX: usize = 256;
 
-/// One argument of a call.
-#[derive(Clone, Debug)]
-pub(crate) struct CallArgument {
-    /// With its `@`.
-    pub name: Option<String>,
-    /// `None` asks for the parameter's default.
-    pub value: Option<Value>,
-    pub data_type: DataType,
-    pub output: bool,
-}
+/// One argument of a call: clients and statements send the same.
+pub(crate) type CallArgument = rpc::RpcArgument;
 
 /// Value of an output parameter, for the argument at `index`.
 pub(crate) struct OutputValue {
@@ -141,7 +134,7 @@ impl Execution<'_> {
             }
         };
         Ok(CallArgument {
-            name: arg.name.clone(),
+            name: arg.name.clone().unwrap_or_default(),
             value,
             data_type,
             output: arg.output,
@@ -201,7 +194,7 @@ impl Execution<'_> {
         }
     }
 
-    fn check_nesting(&self) -> Step<()> {
+    pub(super) fn check_nesting(&self) -> Step<()> {
         match self.state.frames.borrow().len() > NESTING_MAX {
             false => Ok(()),
             true => Err(()),
@@ -217,6 +210,8 @@ impl Execution<'_> {
         args: &[CallArgument],
     ) -> Step<CallResult> {
         self.check_nesting()?;
+        self.check_execute(database, object)
+            .map_err(|e| self.fail(e))?;
         let batch = self.module_batch(module).map_err(|e| self.fail(e))?;
         let Some(StatementKind::CreateProcedure(create)) =
             batch.statements.first().map(|s| &s.kind)
@@ -232,9 +227,21 @@ impl Execution<'_> {
         frame.schema_id = object.schema_id;
         frame.saved_settings = Some(self.state.settings.borrow().clone());
         let bound = self
-            .bind_parameters(&mut frame, &object.name, &create.parameters, args)
-            .map_err(|e| self.fail(e))?;
+            .bind_parameters(
+                &mut frame,
+                &object.name,
+                &create.parameters,
+                &ParameterShape::of(&create.parameters),
+                args,
+            )
+            .map_err(|e| self.fail(e.of_module(&object.name)))?;
         self.apply_module_settings(module);
+        self.enter_module_as(
+            create.options.execute_as.as_ref(),
+            database,
+            object.schema_id,
+        )
+        .map_err(|e| self.fail(e))?;
         self.run_module(frame, body, bound)
     }
 
@@ -300,20 +307,24 @@ impl Execution<'_> {
         frame: &mut Frame,
         procedure: &str,
         parameters: &[Parameter],
+        shape: &ParameterShape,
         args: &[CallArgument],
     ) -> Result<Vec<BoundOutput>> {
         let places = match_arguments(procedure, parameters, args)?;
         let mut outputs = Vec::new();
-        for (parameter, place) in parameters.iter().zip(&places) {
-            let ParameterType::Named(type_name) = &parameter.data_type else {
-                return Err(messages::not_supported("CURSOR"));
+        let mut types = Vec::new();
+        let shapes = shape.keys.iter().zip(&shape.types);
+        for ((parameter, place), (key, built_in)) in parameters.iter().zip(&places).zip(shapes) {
+            let declared = match (built_in, &parameter.data_type) {
+                (Some(built_in), _) => *built_in,
+                (None, ParameterType::Named(name)) => self.type_of(name)?.0,
+                (None, _) => return Err(messages::not_supported("CURSOR")),
             };
-            let (declared, ..) = self.type_of(type_name)?;
             let argument = place.and_then(|at| args.get(at));
             let value = match (argument.and_then(|a| a.value.clone()), &parameter.default) {
                 (Some(value), _) => {
                     let from = argument.map_or(declared, |a| a.data_type);
-                    super::convert::assign(value, from, declared, self)?
+                    super::convert::pass(value, from, declared, self)?
                 }
                 (None, Some(default)) => self.parameter_default(default, declared)?,
                 (None, None) => {
@@ -324,7 +335,10 @@ impl Execution<'_> {
                     ));
                 }
             };
-            frame.declare_parameter(&parameter.name, declared, value)?;
+            frame.declare_parameter(&parameter.name, key, declared, value)?;
+            if shape.signature.is_none() {
+                types.push(declared);
+            }
             if let Some(index) = *place
                 && argument.is_some_and(|a| a.output)
             {
@@ -338,6 +352,9 @@ impl Execution<'_> {
                 });
             }
         }
+        frame.signature = shape
+            .signature
+            .unwrap_or_else(|| parameters::signature(shape.keys.iter().zip(types)));
         Ok(outputs)
     }
 
@@ -357,7 +374,9 @@ impl Execution<'_> {
         let (value, from) = self.evaluate_alone(text).map_err(|e| self.fail(e))?;
         let text = super::convert::to_text(&value, from).map_err(|e| self.fail(e))?;
         match text {
-            Some(text) => self.run_dynamic(&text, &[], &[]).map(|_| ()),
+            Some(text) => self
+                .run_dynamic(&text, &ParameterList::default(), &[])
+                .map(|_| ()),
             None => Ok(()),
         }
     }
@@ -366,14 +385,25 @@ impl Execution<'_> {
     pub(crate) fn run_dynamic(
         &self,
         text: &str,
-        parameters: &[Parameter],
+        parameters: &ParameterList,
         args: &[CallArgument],
     ) -> Step<CallResult> {
         self.check_nesting()?;
-        let batch = match self.state.instance.plans.batch(text, &self.parse_options()) {
-            Ok(batch) => batch,
-            Err(errors) => return Err(self.syntax_errors(errors)),
-        };
+        let batch = self.dynamic_batch(text)?;
+        self.run_dynamic_batch(&batch, parameters, args)
+    }
+
+    pub(super) fn dynamic_batch(&self, text: &str) -> Step<Arc<Batch>> {
+        let batch = self.state.instance.plans.batch(text, &self.parse_options());
+        batch.map_err(|errors| self.syntax_errors(errors))
+    }
+
+    pub(super) fn run_dynamic_batch(
+        &self,
+        batch: &Arc<Batch>,
+        parameters: &ParameterList,
+        args: &[CallArgument],
+    ) -> Step<CallResult> {
         let mut frame = Frame::new(FrameKind::Dynamic, batch.clone(), self.current_database());
         frame.saved_settings = Some(self.state.settings.borrow().clone());
         frame.trigger = self
@@ -382,8 +412,9 @@ impl Execution<'_> {
             .borrow()
             .last()
             .and_then(|f| f.trigger.clone());
-        let bound = self.bind_parameters(&mut frame, "", parameters, args);
-        let bound = bound.map_err(|e| self.fail(missing_parameter(e, text)))?;
+        let ParameterList { parameters, shape } = parameters;
+        let bound = self.bind_parameters(&mut frame, "", parameters, shape, args);
+        let bound = bound.map_err(|e| self.fail(missing_parameter(e, &batch.text)))?;
         let unknown = batch
             .suspects
             .iter()
@@ -416,14 +447,13 @@ impl Execution<'_> {
     }
 
     /// Definitions of sp_executesql's parameters.
-    pub(crate) fn parameter_definitions(&self, text: &str) -> Result<Arc<Vec<Parameter>>> {
+    pub(crate) fn parameter_definitions(&self, text: &str) -> Result<Arc<ParameterList>> {
         if let Some(known) = self.state.definitions.borrow().get(text) {
             return Ok(known.clone());
         }
-        let parsed = Arc::new(crate::instance::parsed(parse_parameter_definitions(
-            text,
-            &self.parse_options(),
-        ))?);
+        let options = self.parse_options();
+        let parsed = crate::instance::parsed(parse_parameter_definitions(text, &options))?;
+        let parsed = Arc::new(ParameterList::new(parsed));
         let mut known = self.state.definitions.borrow_mut();
         if known.len() >= DEFINITIONS_MAX {
             known.clear();
@@ -470,6 +500,8 @@ impl Execution<'_> {
             Ok(database) => database,
             Err(error) => return Err(self.fail(error)),
         };
+        self.check_system_procedure(procedure.name())
+            .map_err(|e| self.fail(e))?;
         self.call_in(procedure, database, args)
     }
 
@@ -490,7 +522,7 @@ impl Execution<'_> {
     ) -> Step<CallResult> {
         let values = match self.system_arguments(procedure, args) {
             Ok(values) => values,
-            Err(error) => return Err(self.fail(error)),
+            Err(error) => return Err(self.fail(error.of_module(procedure.name()))),
         };
         let call = SystemCall {
             execution: self,
@@ -544,7 +576,7 @@ impl Execution<'_> {
             let given = argument.and_then(|a| a.value.clone().map(|v| (v, a.data_type)));
             values.push(match (given, &parameter.default) {
                 (Some((value, from)), _) => {
-                    super::convert::assign(value, from, parameter.data_type, self)?
+                    super::convert::pass(value, from, parameter.data_type, self)?
                 }
                 (None, Some(default)) => default.clone(),
                 (None, None) => {
@@ -627,9 +659,8 @@ impl SystemCall<'_, '_> {
             "" => Arc::default(),
             text => self.execution.parameter_definitions(text)?,
         };
-        let batch = Arc::new(Batch::new(Arc::from(""), Vec::new()));
-        let mut frame = Frame::new(FrameKind::Dynamic, batch, self.database);
-        for parameter in parameters.iter() {
+        let mut frame = Frame::new(FrameKind::Dynamic, Batch::empty(), self.database);
+        for parameter in &parameters.parameters {
             if let ParameterType::Named(name) = &parameter.data_type {
                 let (declared, ..) = self.execution.type_of(name)?;
                 let declared = crate::host::VariableType::Scalar(declared);
@@ -652,7 +683,7 @@ impl SystemCall<'_, '_> {
             .execution
             .parameter_definitions(&definitions.join(", "))?;
         let argument = |(name, data_type, value): &(&str, DataType, Value)| CallArgument {
-            name: Some((*name).to_string()),
+            name: (*name).to_string(),
             value: Some(value.clone()),
             data_type: *data_type,
             output: false,
@@ -677,40 +708,49 @@ fn match_arguments(
     parameters: &[Parameter],
     args: &[CallArgument],
 ) -> Result<Vec<Option<usize>>> {
-    let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
-    places(procedure, &names, args)
+    places(procedure, parameters.len(), |at| &parameters[at].name, args)
 }
 
 fn system_places(
     procedure: &dyn SystemProcedure,
     args: &[CallArgument],
 ) -> Result<Vec<Option<usize>>> {
-    let names: Vec<&str> = procedure.parameters().iter().map(|p| p.name).collect();
-    places(procedure.name(), &names, args)
+    let parameters = procedure.parameters();
+    places(
+        procedure.name(),
+        parameters.len(),
+        |at| parameters[at].name,
+        args,
+    )
 }
 
-fn places(procedure: &str, names: &[&str], args: &[CallArgument]) -> Result<Vec<Option<usize>>> {
-    let mut places = vec![None; names.len()];
+/// `name` gives the name of a parameter below `count`.
+fn places<'n>(
+    procedure: &str,
+    count: usize,
+    name: impl Fn(usize) -> &'n str,
+    args: &[CallArgument],
+) -> Result<Vec<Option<usize>>> {
+    let mut places = vec![None; count];
     let mut named_from = None;
     for (at, arg) in args.iter().enumerate() {
-        let slot = match &arg.name {
-            Some(name) => {
+        let slot = match arg.name.as_str() {
+            "" if named_from.is_some() => return Err(messages::error(119, &[&(at + 1)])),
+            "" => at,
+            wanted => {
                 named_from.get_or_insert(at);
-                let found = names.iter().position(|n| names_equal(n, name));
-                found.ok_or_else(|| match names.is_empty() {
-                    true => messages::error_state(8146, 2, &[&procedure]),
-                    false => messages::error_state(8145, 1, &[name, &procedure]),
+                let found = (0..count).find(|n| names_equal(name(*n), wanted));
+                found.ok_or_else(|| match count {
+                    0 => messages::error_state(8146, 2, &[&procedure]),
+                    _ => messages::error_state(8145, 1, &[&wanted, &procedure]),
                 })?
             }
-            None if named_from.is_some() => return Err(messages::error(119, &[&(at + 1)])),
-            None => at,
         };
         match places.get_mut(slot) {
             None => return Err(messages::error_state(8144, 2, &[&procedure])),
             Some(place @ None) => *place = Some(at),
             Some(Some(_)) => {
-                let name = names.get(slot).copied().unwrap_or_default();
-                return Err(messages::error_state(8143, 1, &[&name]));
+                return Err(messages::error_state(8143, 1, &[&name(slot)]));
             }
         }
     }

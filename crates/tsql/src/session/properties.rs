@@ -118,6 +118,9 @@ impl Execution<'_> {
             "isautoupdatestatistics" => {
                 number(i32::from(def.option_is_on("AUTO_UPDATE_STATISTICS")))
             }
+            "isoptimizedlockingon" => {
+                number(i32::from(settings.is_some_and(|s| s.optimized_locking)))
+            }
             "isautoclose" => number(i32::from(def.option_is_on("AUTO_CLOSE"))),
             "isautoshrink" => number(i32::from(def.option_is_on("AUTO_SHRINK"))),
             "isrecursivetriggersenabled" => {
@@ -185,6 +188,7 @@ impl Execution<'_> {
 pub fn state_name(entry: &DatabaseEntry) -> &'static str {
     match entry.state() {
         DatabaseState::Online => "ONLINE",
+        DatabaseState::Restoring => "RESTORING",
         DatabaseState::Recovering => "RECOVERING",
         DatabaseState::Suspect => "SUSPECT",
         DatabaseState::Offline => "OFFLINE",

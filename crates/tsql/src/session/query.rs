@@ -83,7 +83,7 @@ impl Execution<'_> {
             return Ok(plan);
         }
         self.touched_private.set(false);
-        let plan = prepare_select(query, self)?;
+        let plan = self.with_access(Some(&statement.kind), || prepare_select(query, self))?;
         if let (Some(batch), true, false) = (batch, sharable, self.touched_private.get()) {
             batch.keep_plan(statement.span.start, key, plan.clone());
         }
@@ -104,15 +104,13 @@ impl Execution<'_> {
         let bits = flags
             .iter()
             .fold(0u64, |bits, flag| (bits << 1) | u64::from(*flag));
-        let format = s
-            .dateformat
-            .bytes()
-            .fold(0u64, |n, b| (n << 8) | u64::from(b));
+        let format = s.dateformat as u64;
         PlanKey {
             database: self.current_database(),
             catalog_version: self.catalog_version(),
             settings: (format << 16) | (u64::from(s.datefirst) << 8) | bits,
             parameters: self.top(|f| f.signature),
+            principal: self.state.principal_key(),
         }
     }
 

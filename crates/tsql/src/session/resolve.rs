@@ -42,12 +42,16 @@ impl Execution<'_> {
         let database = self.named_database(database, name)?;
         let schema_text = name.schema.as_ref().map(|s| s.text.as_str());
         if let Some(table) = self.virtual_table(schema_text, &name.name.text) {
+            self.check_system_view(&name.name.text)?;
             return Ok(Resolved::Virtual(table));
         }
         let catalog = self.state.catalog(database)?;
         let object = self
             .catalog_object(&catalog, database, name)
             .ok_or_else(|| unknown(name))?;
+        if !matches!(object.kind, ObjectKind::Synonym { .. }) {
+            self.note_use(database, &object)?;
+        }
         match &object.kind {
             ObjectKind::Table(_) => match self.table_ref(database, &catalog, &object)? {
                 Some(table) => Ok(Resolved::Table(table)),
@@ -101,6 +105,9 @@ impl Execution<'_> {
         let entry = self.state.instance.database_named(&database.text);
         let entry = entry.ok_or_else(|| unknown(name))?;
         entry.open()?;
+        if entry.id() != current {
+            self.state.rights(entry.id())?;
+        }
         Ok(entry.id())
     }
 
@@ -126,12 +133,26 @@ impl Execution<'_> {
                     }
                 });
                 let mut path = vec![SCHEMA_DBO];
+                if let Some(default) = self.default_schema(catalog)
+                    && default != SCHEMA_DBO
+                {
+                    path.insert(0, default);
+                }
                 if own != 0 && own != SCHEMA_DBO {
                     path.insert(0, own);
                 }
                 path
             }
         }
+    }
+
+    /// Schema of the session's user, when it is not simply dbo.
+    fn default_schema(&self, catalog: &DatabaseCatalog) -> Option<SchemaId> {
+        if self.is_unlimited() {
+            return None;
+        }
+        let rights = self.state.rights(self.current_database()).ok()?;
+        catalog.schema_named(&rights.default_schema).map(|s| s.id)
     }
 
     pub(crate) fn catalog_object(
@@ -189,7 +210,7 @@ impl Execution<'_> {
         name: &ObjectName,
     ) -> Result<SchemaId> {
         match &name.schema {
-            None => Ok(SCHEMA_DBO),
+            None => Ok(self.default_schema(catalog).unwrap_or(SCHEMA_DBO)),
             Some(schema) => match catalog.schema_named(&schema.text) {
                 Some(found) if found.id != SCHEMA_SYS => Ok(found.id),
                 _ => Err(messages::error(2760, &[&schema.text])),

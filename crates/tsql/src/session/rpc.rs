@@ -4,21 +4,25 @@
 
 use super::execution::Execution;
 use super::fail::{Step, Stop};
+use super::parameters::ParameterList;
 use super::procedure::{CallArgument, CallResult, OutputValue, value_column};
 use crate::error::{Result, SqlError};
+use crate::instance::Batch;
 use crate::messages;
 use crate::session::TransactionRequest;
 use crate::sink::{Done, DoneKind, EnvChange};
-use daruma_syntax::ast::Parameter;
 use daruma_syntax::{ParseOptions, parse_object_name};
 use daruma_value::{DataType, Value};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A statement prepared by the client.
 #[derive(Clone)]
 pub struct Prepared {
     text: Arc<str>,
-    parameters: Arc<Vec<Parameter>>,
+    parameters: Arc<ParameterList>,
+    /// The text parsed under `quoted_identifier`, for as long as the plan cache holds it too.
+    batch: Weak<Batch>,
+    quoted_identifier: bool,
 }
 
 /// Handles of one session.
@@ -54,16 +58,19 @@ pub struct RpcRequest {
 
 impl RpcRequest {
     /// What activity views show.
-    pub fn display_text(&self) -> String {
-        let statement = self.args.iter().find_map(|a| match &a.value {
-            Some(Value::Str(text)) => Some(text.to_string()),
-            _ => None,
-        });
-        match (&self.procedure, statement) {
-            (RpcProcedure::Id(10 | 11 | 13), Some(text)) => text,
-            (RpcProcedure::Name(name), _) => name.clone(),
-            (RpcProcedure::Id(id), _) => core_name(*id).unwrap_or("sp_unknown").to_string(),
+    pub fn display_text(&self) -> &str {
+        let statement = || {
+            self.args.iter().find_map(|a| match &a.value {
+                Some(Value::Str(text)) => Some(text.as_str()),
+                _ => None,
+            })
+        };
+        match &self.procedure {
+            RpcProcedure::Name(name) => Some(name.as_str()),
+            RpcProcedure::Id(id @ (10 | 11 | 13)) => statement().or_else(|| core_name(*id)),
+            RpcProcedure::Id(id) => core_name(*id),
         }
+        .unwrap_or("sp_unknown")
     }
 }
 
@@ -80,9 +87,16 @@ fn core_name(id: u16) -> Option<&'static str> {
     CORE.iter().find(|(i, _)| *i == id).map(|(_, name)| *name)
 }
 
+/// The name as `CORE` has it.
+fn core_of(name: &str) -> Option<&'static str> {
+    let names = CORE.iter().map(|(_, name)| *name);
+    names
+        .chain(["sp_reset_connection"])
+        .find(|known| known.eq_ignore_ascii_case(name))
+}
+
 pub(crate) fn is_core_procedure(name: &str) -> bool {
-    CORE.iter().any(|(_, n)| n.eq_ignore_ascii_case(name))
-        || name.eq_ignore_ascii_case("sp_reset_connection")
+    core_of(name).is_some()
 }
 
 impl Execution<'_> {
@@ -95,9 +109,8 @@ impl Execution<'_> {
 
     fn run_rpc(&self, request: &RpcRequest) -> Step<()> {
         self.push_request_frame();
-        let args: Vec<CallArgument> = request.args.iter().map(call_argument).collect();
         let before = self.state.trancount.get();
-        let result = self.dispatch_rpc(request, &args, before);
+        let result = self.dispatch_rpc(request, &request.args, before);
         self.state.frames.borrow_mut().pop();
         match result {
             Ok(result) => self.rpc_done(request, &result),
@@ -112,7 +125,7 @@ impl Execution<'_> {
 
     /// A frame that stands for the client: its variables are none.
     pub(super) fn push_request_frame(&self) {
-        let batch = Arc::new(crate::instance::Batch::new(Arc::from(""), Vec::new()));
+        let batch = Batch::empty();
         let database = self.state.database.borrow().id();
         let frame = super::frame::Frame::new(super::frame::FrameKind::Batch, batch, database);
         self.state.frames.borrow_mut().push(frame);
@@ -175,7 +188,7 @@ impl Execution<'_> {
 
     /// The procedures of the language core.
     pub(crate) fn call_core(&self, name: &str, args: &[CallArgument]) -> Step<CallResult> {
-        match name.to_ascii_lowercase().as_str() {
+        match core_of(name).unwrap_or(name) {
             "sp_executesql" => self.executesql(args),
             "sp_prepare" => self.prepare(args).map_err(|e| self.fail(e)),
             "sp_execute" => self.execute_handle(args),
@@ -193,19 +206,33 @@ impl Execution<'_> {
         let parameters = self
             .parameter_definitions(&definitions)
             .map_err(|e| self.fail(e))?;
-        self.run_with(&text, &parameters, args, 2)
+        let rest = args.get(2..).unwrap_or_default();
+        let mut result = self.run_dynamic(&text, &parameters, rest)?;
+        result.outputs.iter_mut().for_each(|o| o.index += 2);
+        Ok(result)
     }
 
-    /// Runs text with the arguments from `skip` on.
-    fn run_with(
-        &self,
-        text: &str,
-        parameters: &[Parameter],
-        args: &[CallArgument],
-        skip: usize,
-    ) -> Step<CallResult> {
+    /// Runs a prepared statement with the arguments from `skip` on.
+    fn run_prepared(&self, handle: i32, args: &[CallArgument], skip: usize) -> Step<CallResult> {
+        let prepared = self.state.prepared.borrow().get(&handle).cloned();
+        let Some(prepared) = prepared else {
+            return Err(self.fail(messages::error(8179, &[&handle])));
+        };
+        self.check_nesting()?;
+        let options = self.parse_options();
+        let batch = match prepared.batch.upgrade() {
+            Some(batch) if prepared.quoted_identifier == options.quoted_identifier => batch,
+            _ => {
+                let batch = self.dynamic_batch(&prepared.text)?;
+                if let Some(prepared) = self.state.prepared.borrow_mut().get_mut(&handle) {
+                    prepared.batch = Arc::downgrade(&batch);
+                    prepared.quoted_identifier = options.quoted_identifier;
+                }
+                batch
+            }
+        };
         let rest = args.get(skip..).unwrap_or_default();
-        let mut result = self.run_dynamic(text, parameters, rest)?;
+        let mut result = self.run_dynamic_batch(&batch, &prepared.parameters, rest)?;
         result.outputs.iter_mut().for_each(|o| o.index += skip);
         Ok(result)
     }
@@ -219,12 +246,12 @@ impl Execution<'_> {
 
     fn new_handle(&self, text: &str, definitions: &str) -> Result<i32> {
         let parameters = self.parameter_definitions(definitions)?;
-        if let Err(errors) = self.state.instance.plans.batch(text, &self.parse_options()) {
-            return Err(errors
-                .into_iter()
-                .next()
-                .unwrap_or_else(|| messages::error(8180, &[])));
-        }
+        let options = self.parse_options();
+        let batch = self.state.instance.plans.batch(text, &options);
+        let batch = batch.map_err(|errors| {
+            let first = errors.into_iter().next();
+            first.unwrap_or_else(|| messages::error(8180, &[]))
+        })?;
         let mut prepared = self.state.prepared.borrow_mut();
         if prepared.len() >= HANDLES_MAX {
             return Err(messages::error(8180, &[]));
@@ -236,18 +263,15 @@ impl Execution<'_> {
             Prepared {
                 text: Arc::from(text),
                 parameters,
+                batch: Arc::downgrade(&batch),
+                quoted_identifier: options.quoted_identifier,
             },
         );
         Ok(handle)
     }
 
     fn execute_handle(&self, args: &[CallArgument]) -> Step<CallResult> {
-        let handle = int_argument(args, 0);
-        let prepared = self.state.prepared.borrow().get(&handle).cloned();
-        let Some(prepared) = prepared else {
-            return Err(self.fail(messages::error(8179, &[&handle])));
-        };
-        self.run_with(&prepared.text, &prepared.parameters, args, 1)
+        self.run_prepared(int_argument(args, 0), args, 1)
     }
 
     /// A handle that comes in is dropped; the new one goes out with the results.
@@ -256,14 +280,10 @@ impl Execution<'_> {
         self.state.prepared.borrow_mut().remove(&old);
         let prepared = self.optional_text(args, 1).and_then(|definitions| {
             let text = self.text_argument(args, 2)?;
-            Ok((self.new_handle(&text, &definitions)?, text))
+            self.new_handle(&text, &definitions)
         });
-        let (handle, _) = prepared.map_err(|e| self.fail(e))?;
-        let entry = self.state.prepared.borrow().get(&handle).cloned();
-        let Some(entry) = entry else {
-            return Err(self.fail(messages::error(8179, &[&handle])));
-        };
-        let result = self.run_with(&entry.text, &entry.parameters, args, 3);
+        let handle = prepared.map_err(|e| self.fail(e))?;
+        let result = self.run_prepared(handle, args, 3);
         let mut result = match result {
             Ok(result) => result,
             // The statement failed, the handle is good nevertheless.
@@ -402,15 +422,6 @@ impl Execution<'_> {
             self.to_client(|sink| sink.env_change(EnvChange::BeginTransaction(id)))?;
         }
         self.succeed(0xD4)
-    }
-}
-
-fn call_argument(arg: &RpcArgument) -> CallArgument {
-    CallArgument {
-        name: (!arg.name.is_empty()).then(|| arg.name.clone()),
-        value: arg.value.clone(),
-        data_type: arg.data_type,
-        output: arg.output,
     }
 }
 

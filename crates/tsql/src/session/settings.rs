@@ -10,6 +10,7 @@ use crate::messages;
 use crate::sink::EnvChange;
 use daruma_syntax::ast::{self, AssignOp, BinaryOp, SetStatement, SetValue};
 use daruma_value::Value;
+use daruma_value::temporal::DateFormat;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
@@ -49,8 +50,8 @@ pub(crate) fn initial(login: &LoginInfo) -> SessionSettings {
         rowcount: 0,
         textsize: if ansi { i32::MAX } else { 4_096 },
         datefirst: 7,
-        dateformat: "mdy".to_string(),
-        language: "us_english".to_string(),
+        dateformat: DateFormat::Mdy,
+        language: "us_english",
         lock_timeout_ms: -1,
         deadlock_priority: 0,
         isolation: IsolationLevel::ReadCommitted,
@@ -58,21 +59,21 @@ pub(crate) fn initial(login: &LoginInfo) -> SessionSettings {
 }
 
 /// Language names and aliases with their date format and first day of the week.
-const LANGUAGES: &[(&str, &str, &str, u8)] = &[
-    ("us_english", "English", "mdy", 7),
-    ("British", "British English", "dmy", 1),
-    ("Deutsch", "German", "dmy", 1),
-    ("Fran\u{e7}ais", "French", "dmy", 1),
-    ("Espa\u{f1}ol", "Spanish", "dmy", 1),
-    ("Italiano", "Italian", "dmy", 1),
-    ("Nederlands", "Dutch", "dmy", 1),
-    ("Portugu\u{ea}s", "Portuguese", "dmy", 7),
-    ("Dansk", "Danish", "dmy", 1),
-    ("Svenska", "Swedish", "ymd", 1),
-    ("Norsk", "Norwegian", "dmy", 1),
-    ("Suomi", "Finnish", "dmy", 1),
-    ("polski", "Polish", "dmy", 1),
-    ("\u{65e5}\u{672c}\u{8a9e}", "Japanese", "ymd", 7),
+const LANGUAGES: &[(&str, &str, DateFormat, u8)] = &[
+    ("us_english", "English", DateFormat::Mdy, 7),
+    ("British", "British English", DateFormat::Dmy, 1),
+    ("Deutsch", "German", DateFormat::Dmy, 1),
+    ("Fran\u{e7}ais", "French", DateFormat::Dmy, 1),
+    ("Espa\u{f1}ol", "Spanish", DateFormat::Dmy, 1),
+    ("Italiano", "Italian", DateFormat::Dmy, 1),
+    ("Nederlands", "Dutch", DateFormat::Dmy, 1),
+    ("Portugu\u{ea}s", "Portuguese", DateFormat::Dmy, 7),
+    ("Dansk", "Danish", DateFormat::Dmy, 1),
+    ("Svenska", "Swedish", DateFormat::Ymd, 1),
+    ("Norsk", "Norwegian", DateFormat::Dmy, 1),
+    ("Suomi", "Finnish", DateFormat::Dmy, 1),
+    ("polski", "Polish", DateFormat::Dmy, 1),
+    ("\u{65e5}\u{672c}\u{8a9e}", "Japanese", DateFormat::Ymd, 7),
 ];
 
 impl SessionState {
@@ -254,13 +255,10 @@ impl Execution<'_> {
                 self.state.settings.borrow_mut().datefirst = day as u8;
             }
             "DATEFORMAT" => {
-                let format = self.option_text(value)?.to_ascii_lowercase();
-                if !matches!(
-                    format.as_str(),
-                    "mdy" | "dmy" | "ymd" | "ydm" | "myd" | "dym"
-                ) {
-                    return Err(messages::error(2741, &[&format]));
-                }
+                let text = self.option_text(value)?.to_ascii_lowercase();
+                let Some(format) = DateFormat::parse(&text) else {
+                    return Err(messages::error(2741, &[&text]));
+                };
                 self.state.settings.borrow_mut().dateformat = format;
             }
             "CONTEXT_INFO" => self.set_context_info(value)?,
@@ -287,10 +285,10 @@ impl Execution<'_> {
             return Err(messages::error(2740, &[&wanted]));
         };
         let mut settings = self.state.settings.borrow_mut();
-        settings.dateformat = (*format).to_string();
+        settings.dateformat = *format;
         settings.datefirst = *first;
-        let old = std::mem::replace(&mut settings.language, (*name).to_string());
-        Ok(Some(((*name).to_string(), old)))
+        let old = std::mem::replace(&mut settings.language, name);
+        Ok(Some(((*name).to_string(), old.to_string())))
     }
 
     fn deadlock_priority(&self, value: &SetValue) -> Result<i64> {

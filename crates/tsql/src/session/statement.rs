@@ -51,6 +51,8 @@ impl Execution<'_> {
     /// Statements after which control always goes on.
     fn run_plain(&self, statement: &Statement) -> Step<()> {
         let s = self.state;
+        self.check_statement(&statement.kind)
+            .map_err(|e| self.failed(command::OTHER, e))?;
         match &statement.kind {
             StatementKind::Select(query) => self.run_select(query, statement),
             StatementKind::Insert(_)
@@ -97,14 +99,15 @@ impl Execution<'_> {
                 Ok(())
             }),
             StatementKind::Dbcc(dbcc) => self.run_dbcc(dbcc),
-            StatementKind::Grant(_) => self.succeed(0xCD),
+            StatementKind::Grant(grant) => self.simple(|| self.run_grant(grant)),
             StatementKind::Principal(principal) => self.simple(|| self.run_principal(principal)),
-            StatementKind::ExecuteAs(_) | StatementKind::Revert { .. } => {
-                self.succeed(command::OTHER)
-            }
+            StatementKind::ExecuteAs(execute_as) => self.simple(|| self.run_execute_as(execute_as)),
+            StatementKind::Revert { .. } => self.simple(|| self.run_revert()),
             StatementKind::CreateDatabase(_) | StatementKind::AlterDatabase(_) => {
                 self.run_database(statement)
             }
+            StatementKind::Backup(backup) => self.run_backup(backup),
+            StatementKind::Restore(restore) => self.run_restore(restore),
             StatementKind::Drop(drop) if drop.kind == ast::DropKind::Database => {
                 self.run_database(statement)
             }
@@ -168,6 +171,13 @@ impl Execution<'_> {
                 Ok(()) => stop,
                 Err(gone) => gone,
             },
+            // CATCH follows: a result set that was begun is closed, as the empty or short one that it is.
+            Stop::Caught(_) if self.rows_open.get() => {
+                match self.done(super::query::COMMAND_SELECT, Some(0), false) {
+                    Ok(()) => stop,
+                    Err(gone) => gone,
+                }
+            }
             _ => stop,
         }
     }
@@ -337,12 +347,12 @@ impl Execution<'_> {
             return Ok(plan);
         }
         self.touched_private.set(false);
-        let plan = match &statement.kind {
-            StatementKind::Insert(s) => dml::prepare_insert(s, self)?,
-            StatementKind::Update(s) => dml::prepare_update(s, self)?,
-            StatementKind::Delete(s) => dml::prepare_delete(s, self)?,
-            other => return Err(messages::not_supported(statement_name(other))),
-        };
+        let plan = self.with_access(Some(&statement.kind), || match &statement.kind {
+            StatementKind::Insert(s) => dml::prepare_insert(s, self),
+            StatementKind::Update(s) => dml::prepare_update(s, self),
+            StatementKind::Delete(s) => dml::prepare_delete(s, self),
+            other => Err(messages::not_supported(statement_name(other))),
+        })?;
         if let (Some(batch), true, false) = (batch, sharable, self.touched_private.get()) {
             batch.keep_plan(statement.span.start, key, plan.clone());
         }
@@ -486,8 +496,6 @@ fn statement_name(kind: &StatementKind) -> &'static str {
         }
         StatementKind::Close(_) | StatementKind::Deallocate(_) => "CURSOR",
         StatementKind::CreateFunction(_) => "CREATE FUNCTION",
-        StatementKind::Backup(_) => "BACKUP",
-        StatementKind::Restore(_) => "RESTORE",
         StatementKind::CreateEndpoint(_) => "ENDPOINT",
         StatementKind::CreateAvailabilityGroup(_) | StatementKind::AlterAvailabilityGroup(_) => {
             "AVAILABILITY GROUP"

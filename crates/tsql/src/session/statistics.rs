@@ -3,6 +3,8 @@
 use super::execution::Execution;
 use super::fail::Step;
 use crate::error::SqlError;
+use daruma_storage::IoCounters;
+use std::time::Duration;
 
 /// Reads of one table in one statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,9 +16,19 @@ pub(crate) struct TableReads {
 }
 
 /// Clock readings at the start of a statement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Started {
-    at: std::time::Duration,
+    /// `None`: nobody had asked for times yet, and two readings for every statement are not free.
+    readings: Option<Readings>,
+    /// Pages that the thread had touched, if reads are to be told.
+    io: Option<IoCounters>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Readings {
+    at: Duration,
+    /// Processor time of this thread, which runs the whole statement.
+    cpu: Duration,
 }
 
 pub(crate) fn count(reads: &mut Vec<TableReads>, table: &str, logical: u64, physical: u64) {
@@ -37,8 +49,61 @@ pub(crate) fn count(reads: &mut Vec<TableReads>, table: &str, logical: u64, phys
 
 impl Execution<'_> {
     pub(crate) fn start_statistics(&self) -> Started {
+        let (io, time) = {
+            let settings = self.state.settings.borrow();
+            (settings.statistics_io, settings.statistics_time)
+        };
+        self.written.take();
+        let io = io.then(daruma_storage::thread_io);
+        if !time {
+            return Started { readings: None, io };
+        }
+        let clock = &self.state.instance.env().clock;
         Started {
-            at: self.state.instance.env().clock.monotonic(),
+            readings: Some(Readings {
+                at: clock.monotonic(),
+                cpu: clock.thread_cpu(),
+            }),
+            io,
+        }
+    }
+
+    /// Processor time and time since `started`, in milliseconds.
+    fn times_since(&self, started: Started) -> (u128, u128) {
+        let Some(readings) = started.readings else {
+            return (0, 0);
+        };
+        let clock = &self.state.instance.env().clock;
+        let cpu = clock.thread_cpu().saturating_sub(readings.cpu);
+        let elapsed = clock.monotonic().saturating_sub(readings.at);
+        (cpu.as_millis(), elapsed.as_millis())
+    }
+
+    /// Pages touched to write: those that no scan has counted are of the table written to.
+    fn count_writing(&self, started: Started) {
+        let (Some(before), Some(table)) = (started.io, self.written.take()) else {
+            return;
+        };
+        let now = daruma_storage::thread_io();
+        let mut reads = self.reads.borrow_mut();
+        let logical: u64 = reads.iter().map(|r| r.logical).sum();
+        let physical: u64 = reads.iter().map(|r| r.physical).sum();
+        let rest = |now: u64, before: u64, counted: u64| (now - before).saturating_sub(counted);
+        let at = match reads.iter().position(|r| r.table == table) {
+            Some(at) => at,
+            None => {
+                reads.push(TableReads {
+                    table,
+                    scans: 0,
+                    logical: 0,
+                    physical: 0,
+                });
+                reads.len() - 1
+            }
+        };
+        if let Some(entry) = reads.get_mut(at) {
+            entry.logical += rest(now.logical_reads, before.logical_reads, logical);
+            entry.physical += rest(now.physical_reads, before.physical_reads, physical);
         }
     }
 
@@ -49,6 +114,7 @@ impl Execution<'_> {
             (settings.statistics_io, settings.statistics_time)
         };
         if io {
+            self.count_writing(started);
             let reads = std::mem::take(&mut *self.reads.borrow_mut());
             reads
                 .iter()
@@ -56,19 +122,8 @@ impl Execution<'_> {
                 .try_for_each(|r| self.send_located(info(3615, &io_line(r))))?;
         }
         if time {
-            let elapsed = self
-                .state
-                .instance
-                .env()
-                .clock
-                .monotonic()
-                .saturating_sub(started.at);
-            // One thread runs the statement: the time it took is the best bound of its processor time that the
-            // engine knows without asking the operating system.
-            self.send_located(info(
-                3613,
-                &time_line(elapsed.as_millis(), elapsed.as_millis()),
-            ))?;
+            let (cpu_ms, elapsed_ms) = self.times_since(started);
+            self.send_located(info(3613, &time_line(cpu_ms, elapsed_ms)))?;
         }
         Ok(())
     }
@@ -80,16 +135,9 @@ impl Execution<'_> {
         if !self.state.settings.borrow().statistics_time {
             return Ok(());
         }
-        let ms = self
-            .state
-            .instance
-            .env()
-            .clock
-            .monotonic()
-            .saturating_sub(started.at)
-            .as_millis();
+        let (cpu_ms, elapsed_ms) = self.times_since(started);
         let text = format!(
-            "SQL Server parse and compile time: \n   CPU time = {ms} ms, elapsed time = {ms} ms."
+            "SQL Server parse and compile time: \n   CPU time = {cpu_ms} ms, elapsed time = {elapsed_ms} ms."
         );
         self.send_located(info(3612, &text))
     }

@@ -32,6 +32,33 @@ pub(crate) struct Part {
     pub delta: Option<CatalogDelta>,
 }
 
+impl Part {
+    fn is_temporary(&self) -> bool {
+        self.open.storage.id() == crate::instance::TEMPDB
+    }
+
+    fn has_changed_definitions(&self) -> bool {
+        self.delta.as_ref().is_some_and(|d| d.position() > 0)
+    }
+
+    /// Does the commit of this part wait for the disk? What COMMIT asks for counts where the database allows it.
+    fn durability(&self, may_be_delayed: bool, asked: bool) -> Durability {
+        let storage = &self.open.storage;
+        if self.is_temporary() {
+            return Durability::Delayed;
+        }
+        let is_system = storage.id() <= crate::instance::MSDB;
+        if is_system || !may_be_delayed {
+            return Durability::Full;
+        }
+        match storage.settings().delayed_durability {
+            DelayedDurability::Forced => Durability::Delayed,
+            DelayedDurability::Allowed if asked => Durability::Delayed,
+            DelayedDurability::Allowed | DelayedDurability::Disabled => Durability::Full,
+        }
+    }
+}
+
 /// Position in all parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
@@ -63,10 +90,23 @@ impl Transaction {
             .find(|p| p.open.storage.id() == database)
     }
 
+    /// What spans databases must not survive in one and vanish in the other; and a definition must not vanish after
+    /// others have used it.
+    fn may_be_delayed(&self) -> bool {
+        let mut lasting = self.parts.iter().filter(|p| !p.is_temporary());
+        let written = lasting.clone().filter(|p| p.txn.has_written()).count();
+        written <= 1 && !lasting.any(Part::has_changed_definitions)
+    }
+
+    /// A mark for the statement that begins now.
     fn mark(&self) -> Mark {
+        self.mark_by(Txn::savepoint)
+    }
+
+    fn mark_by(&self, savepoint: fn(&Txn) -> Savepoint) -> Mark {
         let position = |p: &Part| {
             let changes = p.delta.as_ref().map_or(0, CatalogDelta::position);
-            (p.open.storage.id(), p.txn.savepoint(), changes)
+            (p.open.storage.id(), savepoint(&p.txn), changes)
         };
         Mark {
             parts: self.parts.iter().map(position).collect(),
@@ -155,10 +195,12 @@ impl SessionState {
         transaction
             .parts
             .sort_by_key(|p| p.open.storage.id() == current);
+        let may_be_delayed = transaction.may_be_delayed();
         let mut failure = None;
         for part in &transaction.parts {
+            let durability = part.durability(may_be_delayed, delayed == Some(true));
             match &failure {
-                None => failure = self.commit_part(part, delayed).err(),
+                None => failure = self.commit_part(part, durability).err(),
                 // An earlier part failed: the rest must not become durable.
                 Some(_) => drop(part.txn.rollback()),
             }
@@ -167,23 +209,12 @@ impl SessionState {
             Some(_) => self.undo_temp(transaction.temp_undo),
             None => self.forget_dropped_temps(&transaction.temp_undo),
         }
-        self.end_of_transaction();
+        self.end_of_transaction(transaction.autocommit);
         failure.map_or(Ok(()), Err)
     }
 
-    fn commit_part(&self, part: &Part, delayed: Option<bool>) -> Result<()> {
-        let durability = match part.open.storage.settings().delayed_durability {
-            DelayedDurability::Disabled => Durability::Full,
-            DelayedDurability::Forced => Durability::Delayed,
-            DelayedDurability::Allowed if delayed == Some(true) => Durability::Delayed,
-            DelayedDurability::Allowed => Durability::Full,
-        };
-        let temporary = part.open.storage.id() == crate::instance::TEMPDB;
-        part.txn.commit(if temporary {
-            Durability::Delayed
-        } else {
-            durability
-        })?;
+    fn commit_part(&self, part: &Part, durability: Durability) -> Result<()> {
+        part.txn.commit(durability)?;
         if let Some(delta) = &part.delta {
             self.instance.publish(&part.open.catalog, delta.changes());
         }
@@ -201,7 +232,7 @@ impl SessionState {
             result = result.and(part.txn.rollback());
         }
         self.undo_temp(transaction.temp_undo);
-        self.end_of_transaction();
+        self.end_of_transaction(transaction.autocommit);
         result?;
         Ok((!transaction.autocommit).then_some(transaction.id))
     }
@@ -247,7 +278,7 @@ impl SessionState {
             return Err(messages::error(3930, &[]));
         }
         if let Some(t) = self.transaction.borrow_mut().as_mut() {
-            let mark = t.mark();
+            let mark = t.mark_by(Txn::lasting_savepoint);
             t.savepoints.push((name.to_string(), mark));
         }
         Ok(())
@@ -271,8 +302,8 @@ impl SessionState {
             for part in &mut t.parts {
                 let id = part.open.storage.id();
                 let known = mark.parts.iter().find(|(d, _, _)| *d == id);
-                let (savepoint, changes) = known.map_or((part.start, 0), |(_, s, c)| (*s, *c));
-                part.txn.rollback_to(savepoint)?;
+                let (savepoint, changes) = known.map_or((&part.start, 0), |(_, s, c)| (s, *c));
+                part.txn.rollback_to(savepoint.clone())?;
                 if let Some(delta) = part.delta.as_mut() {
                     delta.rollback_to(changes);
                 }
@@ -325,11 +356,10 @@ impl SessionState {
 
     /// Has the transaction changed definitions that nobody else sees yet?
     pub(crate) fn has_private_definitions(&self) -> bool {
-        let changed = |p: &Part| p.delta.as_ref().is_some_and(|d| d.position() > 0);
         self.transaction
             .borrow()
             .as_ref()
-            .is_some_and(|t| t.parts.iter().any(changed))
+            .is_some_and(|t| t.parts.iter().any(Part::has_changed_definitions))
     }
 
     /// Makes a change of definitions part of the transaction.
@@ -349,10 +379,13 @@ impl SessionState {
         Ok(())
     }
 
-    fn end_of_transaction(&self) {
+    fn end_of_transaction(&self, autocommit: bool) {
         self.statement_locks.borrow_mut().clear();
         self.instance.engine().release_locks(&self.entry.owner);
-        self.note_transaction();
+        // The registry never hears of the transactions of single statements.
+        if !autocommit {
+            self.note_transaction();
+        }
     }
 
     /// Tells the registry about the transaction.

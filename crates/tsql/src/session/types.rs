@@ -152,18 +152,22 @@ pub(crate) fn integer_range(data_type: DataType) -> (i128, i128) {
     }
 }
 
+/// Arguments as [`named_type`] takes them.
+pub(crate) fn type_arguments(name: &TypeName) -> Vec<i64> {
+    name.args
+        .iter()
+        .filter_map(|a| match a {
+            TypeArg::Number(n) => Some(i64::from(*n)),
+            TypeArg::Max => Some(-1),
+            TypeArg::XmlSchema { .. } => None,
+        })
+        .collect()
+}
+
 impl Execution<'_> {
     /// A type as written, with the nullability and id of an alias type.
     pub(crate) fn type_of(&self, name: &TypeName) -> Result<(DataType, Option<bool>, Option<i32>)> {
-        let args: Vec<i64> = name
-            .args
-            .iter()
-            .filter_map(|a| match a {
-                TypeArg::Number(n) => Some(i64::from(*n)),
-                TypeArg::Max => Some(-1),
-                TypeArg::XmlSchema { .. } => None,
-            })
-            .collect();
+        let args = type_arguments(name);
         let schema = name.schema.as_ref().map(|s| s.text.as_str());
         self.resolve_type_name(schema, &name.name.text, &args)
     }

@@ -9,7 +9,7 @@ use crate::messages;
 use crate::session::SystemCall;
 use crate::sysviews::{lsn_text, percent, vlf_parity, vlf_status};
 use daruma_base::Lsn;
-use daruma_catalog::{DatabaseCatalog, Object, ObjectKind, TableDef};
+use daruma_catalog::{DatabaseCatalog, FileDef, Object, ObjectKind, TableDef};
 use daruma_storage::{Database, Isolation, ScanSpec};
 use daruma_syntax::{ParseOptions, parse_object_name};
 use std::sync::Arc;
@@ -21,6 +21,11 @@ pub(super) const PROCEDURES: &[Procedure] = &[
         sqlperf,
     ),
     Procedure::native("dbcc LOGINFO", "@database nvarchar(128) = NULL", loginfo),
+    Procedure::native(
+        "dbcc SHRINKFILE",
+        "@file nvarchar(128); @size nvarchar(128) = NULL; @how nvarchar(128) = NULL",
+        shrinkfile,
+    ),
     Procedure::native("dbcc OPENTRAN", "@database nvarchar(128) = NULL", opentran),
     Procedure::native("dbcc USEROPTIONS", "", useroptions),
     Procedure::native(
@@ -166,6 +171,55 @@ fn loginfo(call: &SystemCall<'_, '_>) -> Result<i32> {
     completed(call)
 }
 
+const SHRUNK: &str = "
+    DbId smallint; FileId int; CurrentSize int; MinimumSize int; UsedPages int; EstimatedPages int";
+
+/// `SHRINKFILE (name or id [, megabytes] [, TRUNCATEONLY])`: the log gives back what is free at its end. Data files keep
+/// their size; their free pages are used again.
+fn shrinkfile(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let instance = call.execution.instance();
+    let current = call.host().current_database();
+    let entry = instance
+        .database(current)
+        .ok_or_else(|| messages::error(2520, &[&current.0]))?;
+    let wanted = call.text(0).unwrap_or_default();
+    let storage = entry.open()?.storage;
+    let find = || {
+        let is_it = |f: &FileDef| {
+            f.logical_name.eq_ignore_ascii_case(&wanted) || f.id.to_string() == wanted
+        };
+        entry.def().files.iter().find(|f| is_it(f)).cloned()
+    };
+    let file = find().ok_or_else(|| {
+        let text = format!("Could not locate file '{wanted}' for database '{}' in sys.database_files. The file either does not exist, or was dropped.", entry.name());
+        SqlError::new(8985, 16, 1, text)
+    })?;
+    if file.filegroup == 0 {
+        let megabytes = call.text(1).and_then(|t| t.parse::<u64>().ok());
+        if !storage.shrink_log(megabytes.unwrap_or(0) << 20)? {
+            let text = format!(
+                "Cannot shrink log file {} ({}) because the logical log file located at the end of the file is in use.",
+                file.id, file.logical_name
+            );
+            call.message(SqlError::new(9008, 10, 1, text))?;
+        }
+    }
+    let files = storage.files();
+    send(call, SHRUNK, |_, rows| {
+        for info in files.iter().filter(|f| f.spec.id == file.id) {
+            rows.add()
+                .set("DbId", entry.id().0)
+                .set("FileId", file.id)
+                .set("CurrentSize", info.size_pages)
+                .set("MinimumSize", 65)
+                .set("UsedPages", info.used_pages)
+                .set("EstimatedPages", info.used_pages);
+        }
+        Ok(())
+    })?;
+    completed(call)
+}
+
 /// The oldest transaction that has written and not ended.
 fn opentran(call: &SystemCall<'_, '_>) -> Result<i32> {
     let entry = database(call)?;
@@ -227,8 +281,8 @@ fn useroptions(call: &SystemCall<'_, '_>) -> Result<i32> {
                 rows.add().set("Set Option", name).set("Value", value);
             };
             line("textsize", s.textsize.to_string());
-            line("language", s.language.clone());
-            line("dateformat", s.dateformat.clone());
+            line("language", s.language.to_string());
+            line("dateformat", s.dateformat.name().to_string());
             line("datefirst", s.datefirst.to_string());
             line("lock_timeout", s.lock_timeout_ms.to_string());
             for (name, _) in flags.iter().filter(|(_, on)| *on) {

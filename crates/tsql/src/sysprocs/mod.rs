@@ -2,7 +2,7 @@
 //!
 //! Map: `define` (how a procedure is described), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
 //! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `foreach`,
-//! `describe` (columns and parameters of a text), `dbcc`.
+//! `describe` (columns and parameters of a text), `dbcc`, `show_statistics`.
 
 mod catalog;
 mod dbcc;
@@ -13,6 +13,7 @@ mod help;
 mod locks;
 mod monitor;
 mod server;
+mod show_statistics;
 
 use crate::instance::Registry;
 use define::{Procedure, Registered};
@@ -27,6 +28,7 @@ const ALL: &[&[Procedure]] = &[
     locks::PROCEDURES,
     monitor::PROCEDURES,
     server::PROCEDURES,
+    show_statistics::PROCEDURES,
 ];
 
 /// Adds every procedure to the registry.

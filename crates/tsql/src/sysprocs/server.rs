@@ -112,7 +112,7 @@ pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::native(
         "sp_changedbowner",
         "@loginame sysname; @map varchar(5) = NULL",
-        nothing,
+        change_database_owner,
     ),
     Procedure::native(
         "sp_serveroption",
@@ -155,6 +155,9 @@ fn configure(call: &SystemCall<'_, '_>) -> Result<i32> {
     let configuration = &instance.configuration;
     let name = call.text(0);
     if let (Some(name), Some(value)) = (&name, integer(call, 1)) {
+        if !call.host().has_server_permission("ALTER SETTINGS") {
+            return Err(messages::error(15247, &[]));
+        }
         let advanced = crate::instance::find_prefix(name)?.is_advanced;
         if advanced && configuration.in_use("show advanced options") == 0 {
             return Err(messages::error(15123, &[name]));
@@ -339,9 +342,10 @@ fn flush_log(call: &SystemCall<'_, '_>) -> Result<i32> {
     Ok(0)
 }
 
-/// A checkpoint and the background cleaner's steps until it finds no more to do.
+/// The reverter's and the cleaner's steps until they find no more to do; the cleaner never needs more than that, so the
+/// arguments after the name change nothing.
 fn version_cleanup(call: &SystemCall<'_, '_>) -> Result<i32> {
-    const STEPS_MAX: u32 = 10_000;
+    const STEPS_MAX: u32 = 10_000_000;
     let instance = call.execution.instance();
     let database = match call.text(0) {
         Some(name) => instance
@@ -353,7 +357,7 @@ fn version_cleanup(call: &SystemCall<'_, '_>) -> Result<i32> {
     let storage = instance.open_database(database)?.storage;
     for _ in 0..STEPS_MAX {
         call.execution.check_cancel()?;
-        if !storage.background_step()? {
+        if !storage.clean_versions()? {
             break;
         }
     }
@@ -539,6 +543,13 @@ fn add_server_role_member(call: &SystemCall<'_, '_>) -> Result<i32> {
 
 fn drop_server_role_member(call: &SystemCall<'_, '_>) -> Result<i32> {
     alter_role(call, "SERVER ", 1, "DROP", 0)
+}
+
+fn change_database_owner(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let database = database_name(call, current(call));
+    let owner = call.text(0).unwrap_or_default();
+    call.execution.change_database_owner(&database, &owner)?;
+    Ok(0)
 }
 
 /// Plans are made anew when definitions change, so only the name is checked.

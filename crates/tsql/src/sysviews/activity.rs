@@ -69,7 +69,9 @@ fn session_lines(source: &Source<'_>) -> Result<Vec<SessionLine>> {
             entry,
         }
     };
-    Ok(instance.sessions.all().into_iter().map(line).collect())
+    let all = source.host.has_server_permission("VIEW SERVER STATE");
+    let sessions = instance.sessions.all().into_iter();
+    Ok(sessions.map(line).filter(|l| all || l.is_own).collect())
 }
 
 impl SessionLine {
@@ -198,14 +200,18 @@ fn setting_columns(line: &SessionLine, own: &SessionSettings, rows: &mut Rows<'_
         .set(
             "language",
             if line.is_own {
-                &own.language
+                own.language
             } else {
                 "us_english"
             },
         )
         .set(
             "date_format",
-            if line.is_own { &own.dateformat } else { "mdy" },
+            if line.is_own {
+                own.dateformat.name()
+            } else {
+                "mdy"
+            },
         )
         .set("date_first", if line.is_own { own.datefirst } else { 7 })
         .set("quoted_identifier", pick(own.quoted_identifier))
@@ -334,6 +340,8 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("open_transaction_count", activity.open_transactions)
             .set("open_resultset_count", 1)
             .set("transaction_id", activity.transaction_id)
+            .set("percent_complete", f64::from(activity.percent_complete))
+            .set("estimated_completion_time", activity.remaining_ms)
             .set(
                 "cpu_time",
                 line.entry.cpu_us.load(Ordering::Relaxed) / 1_000,

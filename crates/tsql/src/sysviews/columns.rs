@@ -71,7 +71,9 @@ pub(crate) fn each_column(
 }
 
 fn columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    each_column(source, |object, column, _| column_row(object, column, rows))
+    each_column(source, |object, column, _| column_row(object, column, rows))?;
+    super::base_tables::columns(rows);
+    Ok(())
 }
 
 fn column_row(object: i32, column: &ColumnDef, rows: &mut Rows<'_>) {
@@ -119,7 +121,12 @@ fn system_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-fn system_column_row(object: i32, id: usize, column: &OutputColumn, rows: &mut Rows<'_>) {
+pub(super) fn system_column_row(
+    object: i32,
+    id: usize,
+    column: &OutputColumn,
+    rows: &mut Rows<'_>,
+) {
     let data_type = column.data_type;
     rows.add()
         .set("object_id", object)

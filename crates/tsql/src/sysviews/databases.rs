@@ -5,7 +5,9 @@ use super::source::Source;
 use crate::error::Result;
 use crate::instance::DatabaseEntry;
 use daruma_catalog::{DatabaseDef, FileDef, FileGrowth, UserAccess};
-use daruma_storage::{DatabaseState, DelayedDurability, FileInfo, Growth, RecoveryModel, Settings};
+use daruma_storage::{
+    DatabaseState, DelayedDurability, FileInfo, Growth, IoStats, RecoveryModel, Settings,
+};
 use std::sync::Arc;
 
 pub(super) const VIEWS: &[View] = &[
@@ -132,11 +134,7 @@ fn page_verify(def: &DatabaseDef, rows: &mut Rows<'_>) {
 
 fn storage_columns(settings: &Settings, rows: &mut Rows<'_>) {
     let (model, model_name) = recovery_model(settings.recovery_model);
-    let (durability, durability_name) = match settings.delayed_durability {
-        DelayedDurability::Disabled => (0, "DISABLED"),
-        DelayedDurability::Allowed => (1, "ALLOWED"),
-        DelayedDurability::Forced => (2, "FORCED"),
-    };
+    let (durability, durability_name) = delayed_setting(settings.delayed_durability);
     rows.set("is_read_only", settings.read_only)
         .set("snapshot_isolation_state", settings.allow_snapshot)
         .set(
@@ -158,7 +156,16 @@ fn storage_columns(settings: &Settings, rows: &mut Rows<'_>) {
         .set(
             "is_accelerated_database_recovery_on",
             settings.accelerated_recovery,
-        );
+        )
+        .set("is_optimized_locking_on", settings.optimized_locking);
+}
+
+pub(super) fn delayed_setting(setting: DelayedDurability) -> (i32, &'static str) {
+    match setting {
+        DelayedDurability::Disabled => (0, "DISABLED"),
+        DelayedDurability::Allowed => (1, "ALLOWED"),
+        DelayedDurability::Forced => (2, "FORCED"),
+    }
 }
 
 pub(super) fn recovery_model(model: RecoveryModel) -> (i32, &'static str) {
@@ -180,6 +187,7 @@ fn user_access(access: UserAccess) -> (i32, &'static str) {
 fn state_of(entry: &DatabaseEntry) -> (i32, &'static str) {
     match entry.state() {
         DatabaseState::Online => (0, "ONLINE"),
+        DatabaseState::Restoring => (1, "RESTORING"),
         DatabaseState::Recovering => (2, "RECOVERING"),
         DatabaseState::Suspect => (4, "SUSPECT"),
         DatabaseState::Offline => (6, "OFFLINE"),
@@ -237,6 +245,7 @@ pub(super) struct FileLine {
     pub path: String,
     pub size_pages: u64,
     pub used_pages: u64,
+    pub io: IoStats,
     pub max_pages: Option<u64>,
     pub growth: u32,
     pub percent: bool,
@@ -280,6 +289,7 @@ fn live_file(file: &FileInfo, def: &DatabaseDef) -> FileLine {
         path: file.spec.path.display().to_string(),
         size_pages: file.size_pages,
         used_pages: file.used_pages,
+        io: file.io,
         max_pages: file.spec.max_pages,
         growth,
         percent,
@@ -298,6 +308,7 @@ fn recorded_file(file: &FileDef) -> FileLine {
         path: file.path.display().to_string(),
         size_pages: file.size_pages,
         used_pages: 0,
+        io: IoStats::default(),
         max_pages: file.max_pages,
         growth,
         percent,

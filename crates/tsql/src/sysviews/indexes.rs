@@ -3,8 +3,9 @@
 use super::define::{Rows, View, nothing};
 use super::source::{Source, Table};
 use crate::error::Result;
-use daruma_catalog::{IndexDef, IndexKind};
-use daruma_storage::Database;
+use daruma_catalog::{IndexDef, IndexKind, StatisticsDef};
+use daruma_storage::{Database, FiguresMode, LevelFigures};
+use daruma_value::Value;
 
 pub(super) const VIEWS: &[View] = &[
     View::sys("indexes", INDEXES, indexes),
@@ -50,7 +51,10 @@ const SPATIAL_INDEXES: &str = concat!(
 );
 const HASH_INDEXES: &str = concat!(index_columns_list!(), "bucket_count int; auto_created bit?");
 
-fn each_index(source: &Source<'_>, mut visit: impl FnMut(&Table, &IndexDef)) -> Result<()> {
+pub(super) fn each_index(
+    source: &Source<'_>,
+    mut visit: impl FnMut(&Table, &IndexDef),
+) -> Result<()> {
     for table in source.tables()? {
         table
             .def
@@ -170,7 +174,7 @@ const STATS: &str = "
     has_persisted_sample bit? = 0; stats_generation_method int = 0;
     stats_generation_method_desc varchar(80) = Sort based statistics; auto_drop bit? = 0";
 
-/// Every index has statistics; a heap has none.
+/// Every index has statistics; a heap has none. Those of columns are listed apart.
 fn each_statistic(source: &Source<'_>, mut visit: impl FnMut(&Table, &IndexDef)) -> Result<()> {
     each_index(source, |table, index| {
         if index.kind != IndexKind::Heap {
@@ -187,7 +191,36 @@ fn stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("stats_id", index.id)
             .set("has_filter", index.filter.is_some())
             .set("filter_definition", index.filter.as_ref());
+    })?;
+    each_of_columns(source, |table, statistics| {
+        rows.add()
+            .set("object_id", table.id)
+            .set("name", &statistics.name)
+            .set("stats_id", statistics.id)
+            .set("auto_created", statistics.auto_created)
+            .set("user_created", statistics.user_created)
+            .set("no_recompute", statistics.no_recompute)
+            .set("has_filter", false);
     })
+}
+
+/// Statistics that belong to no index.
+fn each_of_columns(
+    source: &Source<'_>,
+    mut visit: impl FnMut(&Table, &StatisticsDef),
+) -> Result<()> {
+    let open = source.open()?;
+    for table in source.tables()? {
+        if let Some(known) = open.catalog.statistics(table.id) {
+            let own = |s: &&StatisticsDef| table.def.index(s.id).is_none();
+            known
+                .statistics
+                .iter()
+                .filter(own)
+                .for_each(|s| visit(&table, s));
+        }
+    }
+    Ok(())
 }
 
 const STATS_COLUMNS: &str = "object_id int; stats_id int; stats_column_id int?; column_id int?";
@@ -200,6 +233,15 @@ fn stats_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("stats_id", index.id)
                 .set("stats_column_id", at + 1)
                 .set("column_id", key.column_id);
+        }
+    })?;
+    each_of_columns(source, |table, statistics| {
+        for (at, column) in statistics.columns.iter().enumerate() {
+            rows.add()
+                .set("object_id", table.id)
+                .set("stats_id", statistics.id)
+                .set("stats_column_id", at + 1)
+                .set("column_id", *column);
         }
     })
 }
@@ -249,6 +291,7 @@ const PHYSICAL_STATS: &str = "
 fn physical_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let object = source.integer_argument(1).filter(|id| *id != 0);
     let wanted_index = source.integer_argument(2).filter(|id| *id >= 0);
+    let mode = figures_mode(source.arguments.get(4));
     for entry in source.databases_of_argument(0)? {
         let Ok(open) = entry.open() else { continue };
         let inside = Source::new(source.host, entry.id(), &[]);
@@ -258,18 +301,86 @@ fn physical_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             if other_object || other_index {
                 return;
             }
-            let (count, pages) = sizes(&open.storage, index);
+            let Ok(figures) = open.storage.tree(index.tree).and_then(|t| t.figures(mode)) else {
+                return;
+            };
             let (_, description) = kind(index);
             let suffix = if description == "HEAP" { "" } else { " INDEX" };
-            rows.add()
-                .set("database_id", entry.id().0)
-                .set("object_id", table.id)
-                .set("index_id", index.id)
-                .set("index_type_desc", format!("{description}{suffix}"))
-                .set("page_count", pages)
-                .set("record_count", count)
-                .set("hobt_id", partition_id(index));
+            let levels = if mode == FiguresMode::Detailed {
+                figures.levels.len()
+            } else {
+                1
+            };
+            for (level, of_level) in figures.levels.iter().take(levels).enumerate() {
+                rows.add()
+                    .set("database_id", entry.id().0)
+                    .set("object_id", table.id)
+                    .set("index_id", index.id)
+                    .set("index_type_desc", format!("{description}{suffix}"))
+                    .set("index_depth", figures.levels.len())
+                    .set("index_level", level)
+                    .set("hobt_id", partition_id(index));
+                level_columns(of_level, level, rows);
+            }
         })?;
     }
     Ok(())
+}
+
+/// The mode as text; LIMITED unless said otherwise.
+fn figures_mode(argument: Option<&Value>) -> FiguresMode {
+    let text = match argument {
+        Some(Value::Str(text)) => text.as_str(),
+        _ => "",
+    };
+    match text.to_ascii_uppercase().as_str() {
+        "DETAILED" => FiguresMode::Detailed,
+        "SAMPLED" => FiguresMode::Sampled,
+        _ => FiguresMode::Limited,
+    }
+}
+
+/// What was counted on a level; of a sample, scaled up. Versions are those off the row: there are no others.
+fn level_columns(level: &LevelFigures, number: usize, rows: &mut Rows<'_>) {
+    let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+    let breaks = level.fragments.saturating_sub(1);
+    rows.set(
+        "avg_fragmentation_in_percent",
+        100.0 * share(breaks, level.pages),
+    )
+    .set("fragment_count", level.fragments)
+    .set(
+        "avg_fragment_size_in_pages",
+        share(level.pages, level.fragments),
+    )
+    .set("page_count", level.pages);
+    if level.pages_read == 0 {
+        return;
+    }
+    let scaled = |n: u64| (n as f64 * share(level.pages, level.pages_read)).round() as u64;
+    rows.set(
+        "avg_page_space_used_in_percent",
+        100.0 * share(level.used_bytes, level.pages_read * 8_192),
+    )
+    .set("record_count", scaled(level.entries))
+    .set("ghost_record_count", scaled(level.ghosts))
+    .set("version_ghost_record_count", scaled(level.version_ghosts))
+    .set("min_record_size_in_bytes", level.entry_bytes_min)
+    .set("max_record_size_in_bytes", level.entry_bytes_max)
+    .set(
+        "avg_record_size_in_bytes",
+        share(level.entry_bytes, level.entries),
+    )
+    .set("compressed_page_count", 0);
+    if number == 0 {
+        rows.set("version_record_count", scaled(level.versions))
+            .set("inrow_version_record_count", 0)
+            .set("inrow_diff_version_record_count", 0)
+            .set("total_inrow_version_payload_size_in_bytes", 0)
+            .set(
+                "offrow_regular_version_record_count",
+                scaled(level.versions),
+            )
+            .set("offrow_long_term_version_record_count", 0);
+    }
 }

@@ -5,13 +5,16 @@
 //! The views list themselves: `sys.all_views`, `sys.all_columns` and `sys.all_objects` read the registry.
 //!
 //! Map: `databases`, `objects`, `columns`, `indexes`, `constraints`, `principals`, `server`, `activity` (sessions,
-//! locks, transactions), `log`, `information_schema`, `old` (names of SQL Server 2000), `odbc` (types and
-//! columns as the catalogue procedures show them), `empty` (features that are not
+//! locks, transactions), `log`,
+//! `version_store` (who keeps versions, and the log in words), `information_schema`, `old` (names of SQL Server 2000), `odbc` (types and
+//! columns as the catalogue procedures show them), `base_tables` (the product's hidden tables), `empty` (features that are not
 //! here), `names` (ids of system objects).
 
 mod activity;
+mod base_tables;
 mod columns;
 mod constraints;
+mod counters;
 mod databases;
 mod define;
 mod empty;
@@ -25,10 +28,12 @@ mod old;
 mod principals;
 mod server;
 mod source;
+mod version_store;
 
-pub(crate) use define::{Rows, Shape, default_value, parse_type};
+pub(crate) use define::{Cell, Rows, Shape, default_value, parse_type};
 pub(crate) use log::{lsn_text, percent, vlf_parity, vlf_status};
 pub use names::{SystemObject, system_object_by_id, system_object_id, system_objects};
+pub(crate) use principals::{fixed_role_id, fixed_role_name};
 pub(crate) use source::Source;
 
 use crate::instance::Registry;
@@ -45,6 +50,8 @@ const ALL: &[&[View]] = &[
     server::VIEWS,
     activity::VIEWS,
     log::VIEWS,
+    counters::VIEWS,
+    version_store::VIEWS,
     information_schema::VIEWS,
     odbc::VIEWS,
     old::VIEWS,

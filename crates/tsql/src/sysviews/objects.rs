@@ -58,7 +58,7 @@ fn objects(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for line in source.objects()? {
         object_row(source, &line, rows);
     }
-    Ok(())
+    super::base_tables::objects(source, rows)
 }
 
 fn all_objects(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {

@@ -3,7 +3,9 @@
 use super::define::{Rows, View, nothing};
 use super::source::Source;
 use crate::error::Result;
-use daruma_catalog::{LoginDef, names_equal};
+use daruma_catalog::{LoginDef, PermissionDef, PermissionState, names_equal};
+use daruma_value::Value;
+use std::sync::Arc;
 
 pub(super) const VIEWS: &[View] = &[
     View::sys("server_principals", SERVER_PRINCIPALS, server_principals),
@@ -19,9 +21,10 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("database_permissions", PERMISSIONS, database_permissions),
     View::sys("login_token", TOKENS, login_token),
     View::sys("user_token", TOKENS, user_token),
-    View::empty(
+    View::sys(
         "credentials",
         "credential_id int; name sysname; credential_identity nvarchar(4000)?; create_date datetime; modify_date datetime; target_type nvarchar(100)?; target_id int?",
+        credentials,
     ),
     View::sys(
         "linked_logins",
@@ -55,6 +58,15 @@ pub(crate) const FIXED_ROLES: &[(i32, &str)] = &[
     (16_393, "db_denydatawriter"),
 ];
 
+pub(crate) fn fixed_role_id(name: &str) -> Option<i32> {
+    let found = FIXED_ROLES.iter().find(|(_, n)| names_equal(n, name));
+    found.map(|(id, _)| *id)
+}
+
+pub(crate) fn fixed_role_name(id: i32) -> Option<&'static str> {
+    FIXED_ROLES.iter().find(|(i, _)| *i == id).map(|(_, n)| *n)
+}
+
 const SERVER_PRINCIPALS: &str = "
     name sysname; principal_id int; sid varbinary(85)?; type char(1) = R; type_desc nvarchar(60)? = SERVER_ROLE;
     is_disabled bit? = 0; create_date datetime; modify_date datetime; default_database_name sysname?;
@@ -68,7 +80,7 @@ const SQL_LOGINS: &str = "
 
 fn server_principals(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let instance = source.instance()?;
-    for login in instance.logins.all() {
+    for login in visible_logins(source)? {
         login_row(source, &login, rows);
         rows.set("type", "S").set("type_desc", "SQL_LOGIN");
     }
@@ -86,13 +98,26 @@ fn server_principals(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn sql_logins(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    source
-        .instance()?
-        .logins
-        .all()
-        .iter()
-        .for_each(|login| login_row(source, login, rows));
+    for login in visible_logins(source)? {
+        login_row(source, &login, rows);
+        rows.set("is_policy_checked", login.check_policy)
+            .set("is_expiration_checked", login.check_expiration);
+    }
     Ok(())
+}
+
+/// All logins for whoever administers them; for others sa and their own.
+fn visible_logins(source: &Source<'_>) -> Result<Vec<Arc<LoginDef>>> {
+    let own = match source.host.system_function("suser_sname", &[])? {
+        Value::Str(name) => Some(name.to_string()),
+        _ => None,
+    };
+    let all = source.host.has_server_permission("VIEW ANY DEFINITION")
+        || source.host.has_server_permission("ALTER ANY LOGIN");
+    let mut logins = source.instance()?.logins.all();
+    logins
+        .retain(|l| all || l.id == 1 || own.as_ref().is_some_and(|own| names_equal(own, &l.name)));
+    Ok(logins)
 }
 
 fn login_row(source: &Source<'_>, login: &LoginDef, rows: &mut Rows<'_>) {
@@ -110,7 +135,7 @@ fn login_row(source: &Source<'_>, login: &LoginDef, rows: &mut Rows<'_>) {
 const ROLE_MEMBERS: &str = "role_principal_id int; member_principal_id int";
 
 fn server_role_members(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for login in source.instance()?.logins.all() {
+    for login in visible_logins(source)? {
         let roles = SERVER_ROLES.iter().filter(|(id, name)| {
             let named = login.roles.iter().any(|r| names_equal(r, name));
             named || (login.id == 1 && *id == 3)
@@ -130,15 +155,107 @@ const PERMISSIONS: &str = "
     state_desc nvarchar(60)? = GRANT";
 
 fn server_permissions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for login in source.instance()?.logins.all() {
-        rows.add()
-            .set("class", 100)
-            .set("class_desc", "SERVER")
-            .set("grantee_principal_id", login.id)
-            .set("type", "COSQ")
-            .set("permission_name", "CONNECT SQL");
+    for login in visible_logins(source)? {
+        let connect = connects("CONNECT SQL", 100);
+        let has = login
+            .permissions
+            .iter()
+            .any(|p| p.permission == "CONNECT SQL");
+        let given = (!has).then_some(&connect).into_iter();
+        for permission in given.chain(&login.permissions) {
+            permission_row(login.id, permission, rows);
+        }
     }
     Ok(())
+}
+
+fn connects(permission: &str, class: u8) -> PermissionDef {
+    PermissionDef {
+        class,
+        major: 0,
+        permission: permission.to_string(),
+        state: PermissionState::Grant,
+        grantor: 1,
+    }
+}
+
+/// Codes of `sys.database_permissions.type`.
+const PERMISSION_TYPES: &[(&str, &str)] = &[
+    ("ADMINISTER BULK OPERATIONS", "ADBO"),
+    ("ALTER", "AL  "),
+    ("ALTER ANY CONNECTION", "ALCO"),
+    ("ALTER ANY DATABASE", "ALDB"),
+    ("ALTER ANY LOGIN", "ALLG"),
+    ("ALTER ANY ROLE", "ALRL"),
+    ("ALTER ANY SCHEMA", "ALSM"),
+    ("ALTER ANY USER", "ALUS"),
+    ("ALTER SERVER STATE", "ALSS"),
+    ("ALTER SETTINGS", "ALST"),
+    ("BACKUP DATABASE", "BADB"),
+    ("BACKUP LOG", "BALO"),
+    ("CHECKPOINT", "CP  "),
+    ("CONNECT", "CO  "),
+    ("CONNECT ANY DATABASE", "CADB"),
+    ("CONNECT SQL", "COSQ"),
+    ("CONTROL", "CL  "),
+    ("CONTROL SERVER", "CL  "),
+    ("CREATE ANY DATABASE", "CRDB"),
+    ("CREATE FUNCTION", "CRFN"),
+    ("CREATE PROCEDURE", "CRPR"),
+    ("CREATE ROLE", "CRRL"),
+    ("CREATE SCHEMA", "CRSM"),
+    ("CREATE SYNONYM", "CRSN"),
+    ("CREATE TABLE", "CRTB"),
+    ("CREATE TYPE", "CRTY"),
+    ("CREATE VIEW", "CRVW"),
+    ("DELETE", "DL  "),
+    ("EXECUTE", "EX  "),
+    ("IMPERSONATE", "IM  "),
+    ("IMPERSONATE ANY LOGIN", "IAL "),
+    ("INSERT", "IN  "),
+    ("REFERENCES", "RF  "),
+    ("SELECT", "SL  "),
+    ("SELECT ALL USER SECURABLES", "SUS "),
+    ("SHOWPLAN", "SPLN"),
+    ("SHUTDOWN", "SHDN"),
+    ("TAKE OWNERSHIP", "TO  "),
+    ("UPDATE", "UP  "),
+    ("VIEW ANY DATABASE", "VWDB"),
+    ("VIEW ANY DEFINITION", "VWAD"),
+    ("VIEW CHANGE TRACKING", "VWCT"),
+    ("VIEW DATABASE STATE", "VWDS"),
+    ("VIEW DEFINITION", "VW  "),
+    ("VIEW SERVER STATE", "VWSS"),
+];
+
+fn permission_row(grantee: i32, permission: &PermissionDef, rows: &mut Rows<'_>) {
+    let class = match permission.class {
+        0 => "DATABASE",
+        1 => "OBJECT_OR_COLUMN",
+        3 => "SCHEMA",
+        4 => "DATABASE_PRINCIPAL",
+        100 => "SERVER",
+        _ => "SERVER_PRINCIPAL",
+    };
+    let (state, state_name) = match permission.state {
+        PermissionState::Grant => ("G", "GRANT"),
+        PermissionState::GrantWithOption => ("W", "GRANT_WITH_GRANT_OPTION"),
+        PermissionState::Deny => ("D", "DENY"),
+    };
+    let code = PERMISSION_TYPES
+        .iter()
+        .find(|(name, _)| *name == permission.permission)
+        .map_or("    ", |(_, code)| *code);
+    rows.add()
+        .set("class", permission.class)
+        .set("class_desc", class)
+        .set("major_id", permission.major)
+        .set("grantee_principal_id", grantee)
+        .set("grantor_principal_id", permission.grantor)
+        .set("type", code)
+        .set("permission_name", &permission.permission)
+        .set("state", state)
+        .set("state_desc", state_name);
 }
 
 const DATABASE_PRINCIPALS: &str = "
@@ -222,36 +339,37 @@ fn database_principals(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 fn database_role_members(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let catalog = source.catalog()?;
-    rows.add()
-        .set("role_principal_id", 16_384)
-        .set("member_principal_id", 1);
-    for role in catalog.principals().filter(|p| p.is_role) {
-        for member in role
-            .members
+    let mut line = |role: i32, member: i32| {
+        rows.add()
+            .set("role_principal_id", role)
+            .set("member_principal_id", member);
+    };
+    line(16_384, 1);
+    for member in catalog.principals() {
+        member
+            .fixed_roles
             .iter()
-            .filter_map(|name| catalog.principal_named(name))
-        {
-            rows.add()
-                .set("role_principal_id", role.id)
-                .set("member_principal_id", member.id);
+            .for_each(|role| line(*role, member.id));
+    }
+    for role in catalog.principals().filter(|p| p.is_role) {
+        let members = role.members.iter();
+        for member in members.filter_map(|name| catalog.principal_named(name)) {
+            line(role.id, member.id);
         }
     }
     Ok(())
 }
 
 fn database_permissions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let users = source
-        .catalog()?
-        .principals()
-        .filter(|p| !p.is_role)
-        .map(|p| p.id)
-        .collect::<Vec<_>>();
-    for id in std::iter::once(1).chain(users) {
-        rows.add()
-            .set("class_desc", "DATABASE")
-            .set("grantee_principal_id", id)
-            .set("type", "CO  ")
-            .set("permission_name", "CONNECT");
+    let catalog = source.catalog()?;
+    permission_row(1, &connects("CONNECT", 0), rows);
+    for set in catalog.permissions() {
+        // Of objects that are gone or hidden nothing is shown.
+        let shown = |p: &&PermissionDef| p.class != 1 || catalog.object(p.major).is_some();
+        let known = set.grantee < 5 || catalog.principal(set.grantee).is_some();
+        for permission in set.list.iter().filter(shown).filter(|_| known) {
+            permission_row(set.grantee, permission, rows);
+        }
     }
     Ok(())
 }
@@ -259,11 +377,10 @@ fn database_permissions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> 
 const TOKENS: &str = "principal_id int?; sid varbinary(85)?; name nvarchar(128)?; type nvarchar(128)?; usage nvarchar(128)? = GRANT OR DENY";
 
 fn login_token(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let name = source
-        .host
-        .session_entry()
-        .map_or("sa", |s| s.login.login.as_str());
-    if let Some(login) = source.instance()?.logins.get(name) {
+    let name = source.host.system_function("suser_sname", &[])?;
+    if let Value::Str(name) = &name
+        && let Some(login) = source.instance()?.logins.get(name)
+    {
         rows.add()
             .set("principal_id", login.id)
             .set("sid", login.sid.clone())
@@ -273,11 +390,27 @@ fn login_token(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-fn user_token(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    rows.add()
-        .set("principal_id", 1)
-        .set("sid", vec![1])
-        .set("name", "dbo")
-        .set("type", "SQL USER");
+fn user_token(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let id = source.host.system_function("user_id", &[])?;
+    let name = source.host.system_function("user_name", &[])?;
+    if let (Value::Int(id), Value::Str(name)) = (id, name) {
+        rows.add()
+            .set("principal_id", id)
+            .set("sid", (id == 1).then(|| vec![1]))
+            .set("name", name.as_str())
+            .set("type", "SQL USER");
+    }
+    Ok(())
+}
+
+fn credentials(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    for credential in crate::session::all_credentials(source.instance()?) {
+        rows.add()
+            .set("credential_id", credential.id)
+            .set("name", credential.name)
+            .set("credential_identity", credential.identity)
+            .set("create_date", source.time(credential.created_utc))
+            .set("modify_date", source.time(credential.modified_utc));
+    }
     Ok(())
 }

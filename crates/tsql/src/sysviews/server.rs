@@ -1,6 +1,5 @@
-//! The server itself: configuration, messages, languages, waits, counters, machine.
+//! The server itself: configuration, messages, languages, machine.
 
-use super::databases::files_of;
 use super::define::{Rows, View, nothing};
 use super::source::Source;
 use crate::error::Result;
@@ -28,8 +27,6 @@ pub(super) const VIEWS: &[View] = &[
         "name sysname; description nvarchar(1000)",
         collations,
     ),
-    View::sys("dm_os_wait_stats", WAITS, waits),
-    View::sys("dm_os_performance_counters", COUNTERS, counters),
     View::sys("dm_os_host_info", HOST, host),
     View::sys("dm_os_sys_info", SYS_INFO, sys_info),
     View::sys("dm_os_windows_info", WINDOWS, nothing),
@@ -201,157 +198,6 @@ fn collations(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         rows.add()
             .set("name", name)
             .set("description", id.description());
-    }
-    Ok(())
-}
-
-const WAITS: &str = "
-    wait_type nvarchar(60); waiting_tasks_count bigint; wait_time_ms bigint; max_wait_time_ms bigint;
-    signal_wait_time_ms bigint";
-
-fn waits(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for stat in source.instance()?.engine().waits().stats() {
-        rows.add()
-            .set("wait_type", stat.kind.name())
-            .set("waiting_tasks_count", stat.count)
-            .set("wait_time_ms", milliseconds(stat.total))
-            .set("max_wait_time_ms", milliseconds(stat.max));
-    }
-    Ok(())
-}
-
-fn milliseconds(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-const COUNTERS: &str = "object_name nchar(128); counter_name nchar(128); instance_name nchar(128)?; cntr_value bigint; cntr_type int";
-
-/// A value as it is now.
-const RAW: i32 = 65_792;
-/// A total from which the reader computes a rate.
-const PER_SECOND: i32 = 272_696_576;
-
-struct CounterRows<'r, 'c> {
-    rows: &'r mut Rows<'c>,
-}
-
-impl CounterRows<'_, '_> {
-    fn add(&mut self, object: &str, counter: &str, instance: &str, value: u64, kind: i32) {
-        self.rows
-            .add()
-            .set("object_name", format!("SQLServer:{object}"))
-            .set("counter_name", counter)
-            .set("instance_name", instance)
-            .set("cntr_value", value)
-            .set("cntr_type", kind);
-    }
-}
-
-fn counters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let instance = source.instance()?;
-    let mut out = CounterRows { rows };
-    out.add(
-        "General Statistics",
-        "User Connections",
-        "",
-        instance.sessions.count() as u64,
-        RAW,
-    );
-    let open_transactions = instance
-        .sessions
-        .all()
-        .iter()
-        .filter(|s| s.activity.lock().open_transactions > 0)
-        .count();
-    out.add(
-        "Transactions",
-        "Transactions",
-        "",
-        open_transactions as u64,
-        RAW,
-    );
-    let processes = instance
-        .sessions
-        .all()
-        .iter()
-        .filter(|s| instance.engine().blocked_by(&s.owner).is_some())
-        .count();
-    out.add(
-        "General Statistics",
-        "Processes blocked",
-        "",
-        processes as u64,
-        RAW,
-    );
-    for entry in instance.databases() {
-        let Ok(open) = entry.open() else { continue };
-        let name = entry.name();
-        let log = open.storage.log_stats();
-        let kilobytes = |pages: u64| pages * 8;
-        let data_pages: u64 = files_of(&entry)
-            .iter()
-            .filter(|f| !f.is_log())
-            .map(|f| f.size_pages)
-            .sum();
-        let active = open.storage.active_transactions().len() as u64;
-        out.add(
-            "Databases",
-            "Data File(s) Size (KB)",
-            &name,
-            kilobytes(data_pages),
-            RAW,
-        );
-        out.add(
-            "Databases",
-            "Log File(s) Size (KB)",
-            &name,
-            log.size_bytes / 1_024,
-            RAW,
-        );
-        out.add(
-            "Databases",
-            "Log File(s) Used Size (KB)",
-            &name,
-            log.used_bytes / 1_024,
-            RAW,
-        );
-        out.add(
-            "Databases",
-            "Percent Log Used",
-            &name,
-            log.used_bytes * 100 / log.size_bytes.max(1),
-            RAW,
-        );
-        out.add("Databases", "Active Transactions", &name, active, RAW);
-        out.add(
-            "Databases",
-            "Log Flushes/sec",
-            &name,
-            log.flushes,
-            PER_SECOND,
-        );
-        out.add(
-            "Databases",
-            "Log Bytes Flushed/sec",
-            &name,
-            log.flushed_bytes,
-            PER_SECOND,
-        );
-    }
-    for stat in instance
-        .engine()
-        .waits()
-        .stats()
-        .iter()
-        .filter(|s| s.kind.name().starts_with("LCK_M_"))
-    {
-        out.add(
-            "Locks",
-            "Lock Waits/sec",
-            stat.kind.name(),
-            stat.count,
-            PER_SECOND,
-        );
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ impl<'a> Source<'a> {
 
     /// Definitions of the database the view is seen from.
     pub fn catalog(&self) -> Result<Arc<DatabaseCatalog>> {
-        self.host.catalog(self.database)
+        self.host.visible_catalog(self.database)
     }
 
     pub fn open(&self) -> Result<OpenDatabase> {

@@ -112,6 +112,35 @@ impl Slot {
     }
 }
 
+/// Where a column of fixed length stands in rows that hold all columns of the layout.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedPlace {
+    pub column: usize,
+    pub start: usize,
+    pub size: usize,
+    /// Column count in the header of such a row.
+    count: u16,
+    null_at: usize,
+    null_bit: u8,
+}
+
+impl FixedPlace {
+    /// Does the row hold all columns? Others may still have the column, but elsewhere.
+    #[inline]
+    pub fn fits(&self, row: &[u8]) -> bool {
+        row.first_chunk()
+            .is_some_and(|head| u16::from_le_bytes(*head) & !WIDE == self.count)
+            && row.len() > self.null_at
+    }
+
+    /// Is the column NULL in a row that `fits`?
+    #[inline]
+    pub fn is_null(&self, row: &[u8]) -> bool {
+        row.get(self.null_at)
+            .is_some_and(|byte| byte & self.null_bit != 0)
+    }
+}
+
 /// Section sizes of a row with a given number of columns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shape {
@@ -184,6 +213,19 @@ impl RowLayout {
     /// Is the column stored at a fixed offset, so that changing it never moves others?
     pub fn is_fixed(&self, column: usize) -> bool {
         self.slots.get(column).is_some_and(Slot::is_fixed)
+    }
+
+    /// `None` for variable columns.
+    pub fn fixed_place(&self, column: usize) -> Option<FixedPlace> {
+        let slot = self.slots.get(column).filter(|s| s.is_fixed())?;
+        Some(FixedPlace {
+            column,
+            start: slot.place as usize,
+            size: slot.size as usize,
+            count: self.slots.len() as u16,
+            null_at: self.shape(self.slots.len()).bitmap + column / 8,
+            null_bit: 1 << (column % 8),
+        })
     }
 
     /// Value of a column that a row is too old to hold.

@@ -530,8 +530,8 @@ impl Host for TestHost {
             rowcount: 0,
             textsize: -1,
             datefirst: 7,
-            dateformat: "mdy".to_string(),
-            language: "us_english".to_string(),
+            dateformat: daruma_value::temporal::DateFormat::Mdy,
+            language: "us_english",
             lock_timeout_ms: -1,
             deadlock_priority: 0,
             isolation: IsolationLevel::ReadCommitted,
@@ -579,6 +579,11 @@ impl Host for TestHost {
             "varchar" => DataType::VarChar(len),
             "nvarchar" => DataType::NVarChar(len),
             "money" => DataType::Money,
+            "float" => DataType::Float,
+            "decimal" => DataType::Decimal {
+                precision: arguments.first().map_or(18, |n| *n as u8),
+                scale: arguments.get(1).map_or(0, |n| *n as u8),
+            },
             other => panic!("no type {other}"),
         };
         Ok((data_type, None, None))
@@ -625,7 +630,7 @@ impl Host for TestHost {
     fn view(&self, _: &TableRef, access: Access) -> Result<ReadView> {
         let isolation = match access {
             Access::Read(_) => Isolation::ReadCommittedSnapshot,
-            Access::Target => Isolation::Current,
+            Access::Target | Access::HintedTarget(_) => Isolation::Current,
             Access::Constraint => Isolation::ReadCommitted,
         };
         Ok(self.txn.borrow().view(isolation))

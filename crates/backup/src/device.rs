@@ -1,0 +1,244 @@
+//! Backup devices: where the bytes of one media family go and come from.
+//!
+//! Theory: a backup is written beside its final name and takes that name only when it is whole and on disk, so an
+//! earlier backup of the same name is there until a better one is. Only appending to a media set writes into the file
+//! itself, behind everything that counts; see `frame::Kind::Tail`.
+
+use daruma_base::{Disk, DiskFile, OpenMode};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// One family being written. Pieces may be written by several threads at once and in any order, each piece once.
+pub trait Target: Send + Sync {
+    /// Piece `piece` (counted from 0, without holes) begins at `offset`.
+    fn write(&self, bytes: &[u8], offset: u64, piece: u32) -> io::Result<()>;
+    /// All pieces are written, `len` bytes in all: make them durable.
+    fn seal(&self, len: u64) -> io::Result<()>;
+    /// All families are sealed: give this one its name.
+    fn publish(&self) -> io::Result<()>;
+    /// The backup failed: leave nothing behind that was not there before.
+    fn abort(&self);
+}
+
+/// One family being read.
+pub trait Source: Send + Sync {
+    fn len(&self) -> io::Result<u64>;
+    /// Fills `buf` or fails.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// A place for a media family.
+pub trait Device: Send + Sync {
+    /// As the statement named it.
+    fn name(&self) -> &str;
+    /// 2 disk, 9 URL, as `backupmediafamily.device_type`.
+    fn device_type(&self) -> u8;
+    fn exists(&self) -> io::Result<bool>;
+    fn source(&self) -> io::Result<Arc<dyn Source>>;
+    /// A new file, replacing what is there when it is finished.
+    fn create(&self) -> io::Result<Arc<dyn Target>>;
+    /// Goes on behind the first `len` bytes of the existing file.
+    fn append(&self, len: u64) -> io::Result<Arc<dyn Target>>;
+    /// Smallest piece that is worth a write of its own.
+    fn piece_bytes(&self) -> usize {
+        1 << 20
+    }
+    /// Discards everything: nothing can be read back.
+    fn is_nul(&self) -> bool {
+        false
+    }
+}
+
+/// Name and secret with which a device is opened.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential {
+    pub identity: String,
+    pub secret: String,
+}
+
+/// Makes devices of URLs; the program that runs the server provides it.
+pub trait UrlDevices: Send + Sync {
+    fn device(
+        &self,
+        url: &str,
+        credential: Option<&Credential>,
+    ) -> crate::error::Result<Arc<dyn Device>>;
+}
+
+/// A file of a disk.
+pub struct DiskDevice {
+    disk: Arc<dyn Disk>,
+    name: String,
+    path: PathBuf,
+}
+
+impl DiskDevice {
+    pub fn new(disk: &Arc<dyn Disk>, name: &str, path: &Path) -> DiskDevice {
+        DiskDevice {
+            disk: disk.clone(),
+            name: name.to_string(),
+            path: path.to_path_buf(),
+        }
+    }
+
+    fn partial(&self) -> PathBuf {
+        let mut name = self.path.as_os_str().to_os_string();
+        name.push(".partial");
+        PathBuf::from(name)
+    }
+}
+
+impl Device for DiskDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn device_type(&self) -> u8 {
+        2
+    }
+
+    fn exists(&self) -> io::Result<bool> {
+        self.disk.exists(&self.path)
+    }
+
+    fn source(&self) -> io::Result<Arc<dyn Source>> {
+        let file = self.disk.open(&self.path, OpenMode::ReadOnly)?;
+        Ok(Arc::new(DiskSource(file)))
+    }
+
+    fn create(&self) -> io::Result<Arc<dyn Target>> {
+        let partial = self.partial();
+        if self.disk.exists(&partial)? {
+            // Left by a backup that was killed. One that still runs holds its lock.
+            drop(self.disk.open(&partial, OpenMode::ReadWrite)?);
+            self.disk.remove(&partial)?;
+        }
+        let file = self.disk.open(&partial, OpenMode::CreateNew)?;
+        Ok(Arc::new(DiskTarget {
+            disk: self.disk.clone(),
+            file,
+            path: self.path.clone(),
+            written_as: Some(partial),
+            kept: 0,
+        }))
+    }
+
+    fn append(&self, len: u64) -> io::Result<Arc<dyn Target>> {
+        let file = self.disk.open(&self.path, OpenMode::ReadWrite)?;
+        Ok(Arc::new(DiskTarget {
+            disk: self.disk.clone(),
+            file,
+            path: self.path.clone(),
+            written_as: None,
+            kept: len,
+        }))
+    }
+}
+
+struct DiskSource(Arc<dyn DiskFile>);
+
+impl Source for DiskSource {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_at(buf, offset)
+    }
+}
+
+struct DiskTarget {
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    /// Name until it is finished; `None` when an existing file grows.
+    written_as: Option<PathBuf>,
+    /// Bytes that were there before.
+    kept: u64,
+}
+
+impl Target for DiskTarget {
+    fn write(&self, bytes: &[u8], offset: u64, _piece: u32) -> io::Result<()> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn seal(&self, len: u64) -> io::Result<()> {
+        if self.file.len()? != len {
+            self.file.set_len(len)?;
+        }
+        self.file.sync_data()
+    }
+
+    fn publish(&self) -> io::Result<()> {
+        if let Some(partial) = &self.written_as {
+            self.disk.rename(partial, &self.path)?;
+            if let Some(dir) = self.path.parent() {
+                self.disk.sync_dir(dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn abort(&self) {
+        // Best effort: what stays has no tail and is never taken for a backup.
+        let _ = match &self.written_as {
+            Some(partial) => self.disk.remove(partial),
+            None => self.file.set_len(self.kept),
+        };
+    }
+}
+
+/// `DISK = 'NUL'`: takes everything and keeps nothing.
+pub struct NulDevice;
+
+impl Device for NulDevice {
+    fn name(&self) -> &str {
+        "NUL"
+    }
+
+    fn device_type(&self) -> u8 {
+        2
+    }
+
+    fn exists(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn source(&self) -> io::Result<Arc<dyn Source>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn create(&self) -> io::Result<Arc<dyn Target>> {
+        Ok(Arc::new(NulTarget))
+    }
+
+    fn append(&self, _len: u64) -> io::Result<Arc<dyn Target>> {
+        self.create()
+    }
+
+    fn is_nul(&self) -> bool {
+        true
+    }
+}
+
+struct NulTarget;
+
+impl Target for NulTarget {
+    fn write(&self, _bytes: &[u8], _offset: u64, _piece: u32) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn seal(&self, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn publish(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn abort(&self) {}
+}

@@ -1,0 +1,41 @@
+//! Backup and restore: full, differential and log backups of a working database, striped over several devices.
+//!
+//! Theory: a backup is a set of frames, each with its own checksum, dealt out to as many device files as the caller
+//! names. Every file ends with an index of its frames, the description of the set and a directory; without those it
+//! is no backup, so a backup that was killed can never be taken for a whole one. Restore reads the description first,
+//! then all frames in parallel and in any order; each frame names its set, its file and its number, and the index
+//! holds its checksum, so a frame that is missing, foreign, moved or changed is found before it counts.
+//!
+//! Work is done by a few threads that each read, check, compress and write a frame from end to end. While one waits
+//! for a device another computes; how many compute at once is bounded, so that sessions keep the processor.
+//!
+//! Map: `frame` (bytes), `meta` (descriptions), `codec` (compression), `device` (files), `writer` and `pump` (one
+//! backup), `media` and `reader` (reading it back), `take` (what goes into a backup), `restore`, `chain` (which backup
+//! may follow which). The bytes are in docs/backup-format.md.
+//!
+//! This crate knows pages, log blocks and files; it has never heard of SQL.
+
+mod chain;
+mod codec;
+mod device;
+mod error;
+mod frame;
+mod media;
+mod meta;
+mod pump;
+mod reader;
+mod restore;
+mod take;
+mod writer;
+
+pub use chain::{ChainError, RestoreState};
+pub use codec::Compression;
+pub use device::{Credential, Device, DiskDevice, NulDevice, Source, Target, UrlDevices};
+pub use error::{BackupError, Result};
+pub use media::{MediaSet, open_device};
+pub use meta::{BackupKind, FileMeta, MediaInfo, Random16, SetInfo};
+pub use pump::{Cancelled, Progress, Tick};
+pub use reader::SetReader;
+pub use restore::{Files, restore_differential, restore_full, restore_log, verify, write_boot};
+pub use take::{Request, Taken, take_differential, take_full, take_log};
+pub use writer::{Destination, MediaLabel, Tuning};

@@ -1,0 +1,442 @@
+//! Taking a backup: what goes into a full, a differential and a log backup.
+//!
+//! ```text
+//! full:          pages allocated when it began | log from where rollback may need it to the end of the backup
+//! differential:  of these pages the ones with a page LSN from the base's redo start on | log as above
+//! log:           log from the end of the last log backup to what is on disk
+//! ```
+//! Pages that a full backup did not store again in a differential are the same: their last change is older than where
+//! redo of the base begins, so the base has it.
+//!
+//! Frame of pages: runs u32, then for each file u16, first page u32, pages u16; then the pages. Frame of log: position
+//! u64, incarnation u32, blocks.
+
+use crate::codec::{Compression, Encoder};
+use crate::error::{BackupError, Result};
+use crate::frame::Kind;
+use crate::meta::{BackupKind, FileMeta, Random16, SectionMeta, SetInfo};
+use crate::pump::{self, Crew, Tick};
+use crate::writer::{Destination, MediaLabel, MediaWriter, Tuning};
+use daruma_base::{Env, Lsn, PageId};
+use daruma_storage::{DataCopy, Database, LogHold, LogSection, LogSource, PageRun};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub(crate) const PAGE_BYTES: usize = 8192;
+/// Most pages in a frame.
+const PAGES_PER_FRAME_MAX: u32 = 512;
+
+/// What to back up and where to. `info` holds what the layers above know; this fills in the rest.
+pub struct Request<'a> {
+    pub env: &'a Env,
+    pub database: &'a Arc<Database>,
+    pub destination: &'a Destination,
+    pub label: &'a MediaLabel,
+    pub tuning: &'a Tuning,
+    pub info: SetInfo,
+}
+
+/// What was taken.
+pub struct Taken {
+    pub info: SetInfo,
+    /// Keeps the log until the caller has noted the backup.
+    pub hold: LogHold,
+}
+
+/// A full backup.
+pub fn take_full(request: Request<'_>, tick: Tick<'_>) -> Result<Taken> {
+    take_pages(request, None, tick)
+}
+
+/// What changed since the full backup `base`, whose redo began at `base_lsn`.
+pub fn take_differential(
+    mut request: Request<'_>,
+    base: Random16,
+    base_lsn: Lsn,
+    base_files: &[u16],
+    tick: Tick<'_>,
+) -> Result<Taken> {
+    request.info.base_set = Some(base);
+    request.info.base_lsn = base_lsn.0;
+    take_pages(request, Some((base_lsn, base_files)), tick)
+}
+
+fn take_pages(request: Request<'_>, since: Option<(Lsn, &[u16])>, tick: Tick<'_>) -> Result<Taken> {
+    let Request {
+        env,
+        database,
+        destination,
+        label,
+        tuning,
+        mut info,
+    } = request;
+    let media = MediaWriter::open(env, destination, label, tuning)?;
+    info.started_utc = env.clock.utc_100ns();
+    let copy = database.start_copy()?;
+    describe(&mut info, &media, tuning);
+    info.kind = match since {
+        None => BackupKind::Full,
+        Some(_) => BackupKind::Differential,
+    };
+    info.database_guid = copy.guid();
+    info.boot = copy.boot_image();
+    info.first_lsn = copy.log_start().0;
+    info.redo_lsn = copy.redo_start().0;
+    info.checkpoint_lsn = copy.checkpoint_lsn().0;
+    media.begin(&info)?;
+
+    let pages = PageFrames::new(&copy, tuning, since);
+    run(&media, tuning, pages.total, tick, |crew, encoder| {
+        pages.take_one(crew, &media, encoder)
+    })?;
+    let end = copy.harden()?;
+    let log = LogFrames::new(database, copy.log_start(), end, tuning)?;
+    run(
+        &media,
+        tuning,
+        pages.total,
+        &mut |p| {
+            // The log comes on top of the pages: all of those are done.
+            tick(pump::Progress {
+                done: p.total,
+                total: p.total,
+            })
+        },
+        |crew, encoder| log.take_one(crew, &media, encoder),
+    )?;
+
+    let counts = pages.counts.into_inner();
+    info.files = files_of(&copy, &counts);
+    info.pages = counts.values().sum();
+    info.last_lsn = end.0;
+    log.describe(&mut info);
+    finish(env, media, &mut info)?;
+    Ok(Taken {
+        info,
+        hold: copy.into_hold(),
+    })
+}
+
+/// The log from `start` on. The caller has seen to it that there is a log chain.
+pub fn take_log(request: Request<'_>, start: Lsn, tick: Tick<'_>) -> Result<Taken> {
+    let Request {
+        env,
+        database,
+        destination,
+        label,
+        tuning,
+        mut info,
+    } = request;
+    let gone = || BackupError::Unusable("the log that the backup needs is gone".into());
+    let hold = database
+        .hold_log(start, "ACTIVE_BACKUP_OR_RESTORE")
+        .ok_or_else(gone)?;
+    let media = MediaWriter::open(env, destination, label, tuning)?;
+    info.started_utc = env.clock.utc_100ns();
+    database.flush_log()?;
+    let end = database.hardened_lsn();
+    describe(&mut info, &media, tuning);
+    info.kind = BackupKind::Log;
+    info.first_lsn = start.0;
+    info.last_lsn = end.0;
+    media.begin(&info)?;
+    let log = LogFrames::new(database, start, end, tuning)?;
+    run(
+        &media,
+        tuning,
+        end.0.saturating_sub(start.0),
+        tick,
+        |crew, encoder| log.take_one(crew, &media, encoder),
+    )?;
+    log.describe(&mut info);
+    finish(env, media, &mut info)?;
+    Ok(Taken { info, hold })
+}
+
+fn describe(info: &mut SetInfo, media: &MediaWriter, tuning: &Tuning) {
+    info.set = media.set();
+    info.position = media.position();
+    info.compression = tuning.compression.name().map(str::to_string);
+}
+
+fn finish(env: &Env, media: MediaWriter, info: &mut SetInfo) -> Result<()> {
+    info.finished_utc = env.clock.utc_100ns();
+    info.plain_bytes = (info.pages + info.log_pages) * PAGE_BYTES as u64;
+    info.stored_bytes = media.stored_bytes();
+    media.finish(info)
+}
+
+fn files_of(copy: &DataCopy, counts: &BTreeMap<u16, u64>) -> Vec<FileMeta> {
+    // Files may have grown while they were read.
+    let now = copy.database().files();
+    let meta = |info: &daruma_storage::FileInfo| FileMeta {
+        id: info.spec.id,
+        filegroup: info.spec.filegroup,
+        logical_name: info.spec.logical_name.clone(),
+        path: info.spec.path.display().to_string(),
+        size_pages: info.size_pages,
+        max_pages: info.spec.max_pages,
+        pages: counts.get(&info.spec.id).copied().unwrap_or(0),
+    };
+    now.iter().map(meta).collect()
+}
+
+/// Runs the threads of a phase; `take_one` says whether there was a frame to take.
+fn run(
+    media: &MediaWriter,
+    tuning: &Tuning,
+    total: u64,
+    tick: Tick<'_>,
+    take_one: impl Fn(&Crew, &mut Worker) -> Result<bool> + Sync,
+) -> Result<()> {
+    let threads = tuning.threads(media.families());
+    pump::run(threads, tuning.processors, total, tick, |crew| {
+        let mut worker = Worker::new(tuning.compression)?;
+        while !crew.is_stopped() && take_one(crew, &mut worker)? {}
+        Ok(())
+    })
+}
+
+/// Buffers of one thread.
+struct Worker {
+    encoder: Encoder,
+    pages: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl Worker {
+    fn new(compression: Compression) -> Result<Worker> {
+        let encoder = Encoder::new(compression).map_err(compress_error)?;
+        Ok(Worker {
+            encoder,
+            pages: Vec::new(),
+            plain: Vec::new(),
+        })
+    }
+}
+
+fn compress_error(source: std::io::Error) -> BackupError {
+    BackupError::Io {
+        action: "compress for",
+        device: "backup".into(),
+        source,
+    }
+}
+
+/// Runs of pages, cut into frames.
+struct PageFrames<'a> {
+    copy: &'a DataCopy,
+    frames: Vec<Vec<(u16, PageRun)>>,
+    next: AtomicUsize,
+    total: u64,
+    since: Option<(Lsn, &'a [u16])>,
+    /// Pages stored, by file.
+    counts: Mutex<BTreeMap<u16, u64>>,
+}
+
+impl<'a> PageFrames<'a> {
+    fn new(copy: &'a DataCopy, tuning: &Tuning, since: Option<(Lsn, &'a [u16])>) -> Self {
+        let per_frame = (tuning.transfer_bytes / PAGE_BYTES) as u32;
+        let per_frame = per_frame.clamp(1, PAGES_PER_FRAME_MAX);
+        let runs = copy
+            .files()
+            .iter()
+            .flat_map(|f| f.runs.iter().map(|run| (f.info.spec.id, *run)));
+        PageFrames {
+            copy,
+            frames: cut(runs, per_frame),
+            next: AtomicUsize::new(0),
+            total: copy.files().iter().map(|f| f.pages).sum(),
+            since,
+            counts: Mutex::default(),
+        }
+    }
+
+    fn take_one(&self, crew: &Crew, media: &MediaWriter, worker: &mut Worker) -> Result<bool> {
+        let Some(frame) = self.frames.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
+            return Ok(false);
+        };
+        let permit = crew.permit();
+        let mut kept = Kept::default();
+        worker.plain.clear();
+        for (file, run) in frame {
+            self.copy.read(*file, *run, &mut worker.pages)?;
+            self.keep(*file, *run, &worker.pages, &mut kept, &mut worker.plain);
+        }
+        let asked: u64 = frame.iter().map(|(_, r)| u64::from(r.count)).sum();
+        if let (Some(first), Some(last)) = (kept.runs.first(), kept.runs.last()) {
+            let range = (
+                PageId::new(first.0, first.1.first).to_u64(),
+                PageId::new(last.0, last.1.first + last.1.count - 1).to_u64(),
+            );
+            let pages: u32 = kept.runs.iter().map(|(_, r)| r.count).sum();
+            let mut plain = kept.table();
+            plain.extend_from_slice(&worker.plain);
+            let (codec, stored) = worker.encoder.encode(&plain).map_err(compress_error)?;
+            drop(permit);
+            media.add(Kind::Pages, codec, plain.len(), stored, pages, range)?;
+            let mut counts = self.counts.lock();
+            for (file, run) in &kept.runs {
+                *counts.entry(*file).or_default() += u64::from(run.count);
+            }
+        }
+        crew.add_done(asked);
+        Ok(true)
+    }
+
+    /// Keeps the pages of a run that were ever written and, in a differential, changed since the base.
+    fn keep(&self, file: u16, run: PageRun, pages: &[u8], kept: &mut Kept, plain: &mut Vec<u8>) {
+        for (page, bytes) in (run.first..).zip(pages.chunks_exact(PAGE_BYTES)) {
+            if self.is_wanted(file, bytes) {
+                kept.push(file, page);
+                plain.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    fn is_wanted(&self, file: u16, page: &[u8]) -> bool {
+        let lsn = page.get(8..16).and_then(|b| b.try_into().ok());
+        let lsn = Lsn(lsn.map_or(0, u64::from_le_bytes));
+        let written = lsn != Lsn::NONE || page.iter().any(|b| *b != 0);
+        match self.since {
+            Some((base, files)) if files.contains(&file) => written && lsn >= base,
+            _ => written,
+        }
+    }
+}
+
+/// Cuts runs into frames of at most `per_frame` pages.
+fn cut(runs: impl Iterator<Item = (u16, PageRun)>, per_frame: u32) -> Vec<Vec<(u16, PageRun)>> {
+    let mut frames: Vec<Vec<(u16, PageRun)>> = Vec::new();
+    let mut room = 0;
+    for (file, mut run) in runs {
+        while run.count > 0 {
+            if room == 0 {
+                frames.push(Vec::new());
+                room = per_frame;
+            }
+            let count = run.count.min(room);
+            let piece = PageRun {
+                first: run.first,
+                count,
+            };
+            if let Some(frame) = frames.last_mut() {
+                frame.push((file, piece));
+            }
+            run.first += count;
+            run.count -= count;
+            room -= count;
+        }
+    }
+    frames
+}
+
+#[derive(Default)]
+struct Kept {
+    runs: Vec<(u16, PageRun)>,
+}
+
+impl Kept {
+    fn push(&mut self, file: u16, page: u32) {
+        match self.runs.last_mut() {
+            Some((f, run)) if *f == file && run.first + run.count == page => run.count += 1,
+            _ => self.runs.push((
+                file,
+                PageRun {
+                    first: page,
+                    count: 1,
+                },
+            )),
+        }
+    }
+
+    fn table(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(4 + self.runs.len() * 8);
+        out.extend_from_slice(&(self.runs.len() as u32).to_le_bytes());
+        for (file, run) in &self.runs {
+            out.extend_from_slice(&file.to_le_bytes());
+            out.extend_from_slice(&run.first.to_le_bytes());
+            out.extend_from_slice(&(run.count as u16).to_le_bytes());
+        }
+        out
+    }
+}
+
+/// The log, chunk by chunk.
+struct LogFrames {
+    source: Mutex<(LogSource, Vec<LogSection>)>,
+    bytes: u64,
+    chunk_bytes: usize,
+}
+
+impl LogFrames {
+    fn new(database: &Database, start: Lsn, end: Lsn, tuning: &Tuning) -> Result<LogFrames> {
+        Ok(LogFrames {
+            source: Mutex::new((database.read_log(start, end)?, Vec::new())),
+            bytes: end.0.saturating_sub(start.0),
+            chunk_bytes: tuning.transfer_bytes,
+        })
+    }
+
+    fn take_one(&self, crew: &Crew, media: &MediaWriter, worker: &mut Worker) -> Result<bool> {
+        let permit = crew.permit();
+        let chunk = {
+            let (source, sections) = &mut *self.source.lock();
+            let chunk = source.next(self.chunk_bytes)?;
+            if let Some(c) = &chunk {
+                let bytes = c.bytes.len() as u64;
+                LogSection::extend(sections, c.lsn, bytes, c.incarnation);
+            }
+            chunk
+        };
+        let Some(chunk) = chunk else {
+            return Ok(false);
+        };
+        worker.plain.clear();
+        worker.plain.extend_from_slice(&chunk.lsn.0.to_le_bytes());
+        worker
+            .plain
+            .extend_from_slice(&chunk.incarnation.to_le_bytes());
+        worker.plain.extend_from_slice(&chunk.bytes);
+        let (plain, bytes) = (worker.plain.len(), chunk.bytes.len() as u64);
+        let (codec, stored) = worker
+            .encoder
+            .encode(&worker.plain)
+            .map_err(compress_error)?;
+        drop(permit);
+        let range = (chunk.lsn.0, chunk.lsn.0 + bytes);
+        media.add(Kind::Log, codec, plain, stored, 1, range)?;
+        crew.add_done(bytes);
+        Ok(true)
+    }
+
+    fn describe(self, info: &mut SetInfo) {
+        let (_, sections) = self.source.into_inner();
+        info.sections = sections.iter().map(SectionMeta::from).collect();
+        info.log_pages = self.bytes.div_ceil(PAGE_BYTES as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_full_and_keep_the_order() {
+        let run = |first, count| PageRun { first, count };
+        let frames = cut(
+            [(1, run(0, 5)), (1, run(9, 2)), (3, run(8, 4))].into_iter(),
+            4,
+        );
+        assert_eq!(
+            frames,
+            vec![
+                vec![(1, run(0, 4))],
+                vec![(1, run(4, 1)), (1, run(9, 2)), (3, run(8, 1))],
+                vec![(3, run(9, 3))],
+            ]
+        );
+    }
+}

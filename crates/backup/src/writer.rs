@@ -1,0 +1,495 @@
+//! Writing a media set: frames are dealt out to whichever family is free.
+//!
+//! Theory: a family gathers frames in a piece (a megabyte, more for object storage). The thread whose frame fills the
+//! piece writes it, while others go on with the next one: several writes to one device are under way at once, which
+//! is what a device with latency needs, and none of them is small.
+//!
+//! Invariants
+//! 1. A file gets its name only after every family is whole and durable.
+//! 2. Frames of a set are numbered without holes in each family; the index has an entry for each.
+
+use crate::codec::Compression;
+use crate::device::{Device, Target};
+use crate::error::{BackupError, Result};
+use crate::frame::{FRAME_HEADER_BYTES, Header, IndexEntry, Kind, checksum_of};
+use crate::media::open_device;
+use crate::meta::{Directory, DirectoryEntry, FamilyManifest, MediaInfo, Random16, SetInfo};
+use daruma_base::Env;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Most device files of one backup.
+pub const FAMILIES_MAX: usize = 64;
+
+/// Where a backup goes.
+#[derive(Clone)]
+pub struct Destination {
+    pub devices: Vec<Arc<dyn Device>>,
+    /// Up to three further copies of every family.
+    pub mirrors: Vec<Vec<Arc<dyn Device>>>,
+    /// Replace what is there (INIT); otherwise go on behind it.
+    pub overwrite: bool,
+    /// Do not even look at what is there (FORMAT).
+    pub format: bool,
+}
+
+/// What the label of a new media set says.
+#[derive(Clone, Debug, Default)]
+pub struct MediaLabel {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub software: String,
+}
+
+/// How hard to work.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    pub compression: Compression,
+    /// Bytes read and compressed at once.
+    pub transfer_bytes: usize,
+    pub block_bytes: u32,
+    /// How many threads may compute at once.
+    pub processors: usize,
+    /// Threads altogether; 0 chooses.
+    pub threads: usize,
+}
+
+impl Tuning {
+    pub fn new(processors: usize) -> Tuning {
+        Tuning {
+            compression: Compression::ZSTD_FAST,
+            transfer_bytes: 1 << 20,
+            block_bytes: 4096,
+            processors,
+            threads: 0,
+        }
+    }
+
+    pub fn threads(&self, families: usize) -> usize {
+        match self.threads {
+            0 => 2 * self.processors + 4 * families,
+            n => n,
+        }
+    }
+}
+
+struct Family {
+    number: u16,
+    device: String,
+    targets: Vec<Arc<dyn Target>>,
+    piece_bytes: usize,
+    writing: AtomicUsize,
+    state: Mutex<FamilyState>,
+}
+
+#[derive(Default)]
+struct FamilyState {
+    piece: Vec<u8>,
+    piece_offset: u64,
+    piece_number: u32,
+    begin: u64,
+    index: Vec<IndexEntry>,
+    bytes: u64,
+    directory: Directory,
+}
+
+impl FamilyState {
+    fn offset(&self) -> u64 {
+        self.piece_offset + self.piece.len() as u64
+    }
+
+    fn push(&mut self, header: &[u8; FRAME_HEADER_BYTES], payload: &[u8]) {
+        self.piece.extend_from_slice(header);
+        self.piece.extend_from_slice(payload);
+    }
+
+    fn take(&mut self, capacity: usize) -> Piece {
+        let offset = self.piece_offset;
+        let number = self.piece_number;
+        let bytes = std::mem::replace(&mut self.piece, Vec::with_capacity(capacity));
+        self.piece_offset += bytes.len() as u64;
+        self.piece_number += 1;
+        Piece {
+            bytes,
+            offset,
+            number,
+        }
+    }
+}
+
+struct Piece {
+    bytes: Vec<u8>,
+    offset: u64,
+    number: u32,
+}
+
+/// A backup set being written.
+pub struct MediaWriter {
+    families: Vec<Family>,
+    media: MediaInfo,
+    position: u32,
+    set: Random16,
+    turn: AtomicUsize,
+    published: bool,
+}
+
+impl MediaWriter {
+    /// Opens the devices and checks that the set may go there. Nothing is changed that counts.
+    pub fn open(
+        env: &Env,
+        destination: &Destination,
+        label: &MediaLabel,
+        tuning: &Tuning,
+    ) -> Result<MediaWriter> {
+        let count = destination.devices.len();
+        if count == 0 || count > FAMILIES_MAX {
+            return Err(BackupError::Unusable(format!("{count} backup devices")));
+        }
+        if destination.mirrors.iter().any(|m| m.len() != count) {
+            return Err(BackupError::Unusable(
+                "every mirror needs as many devices as the backup".into(),
+            ));
+        }
+        let existing = existing_media(destination)?;
+        let set = Random16::new(env.random.as_ref());
+        let media = match &existing {
+            Some((info, ..)) => info.clone(),
+            None => MediaInfo {
+                media: Random16::new(env.random.as_ref()),
+                family: 1,
+                families: count as u16,
+                mirrors: destination.mirrors.len() as u16,
+                name: label.name.clone(),
+                description: label.description.clone(),
+                created_utc: env.clock.utc_100ns(),
+                block_bytes: tuning.block_bytes,
+                compressed: tuning.compression != Compression::None,
+                software: label.software.clone(),
+            },
+        };
+        let mut writer = MediaWriter {
+            families: Vec::new(),
+            media,
+            position: existing.as_ref().map_or(1, |(_, next, _)| *next),
+            set,
+            turn: AtomicUsize::new(0),
+            published: false,
+        };
+        for at in 0..count {
+            let before = existing.as_ref().and_then(|(_, _, ends)| ends.get(at));
+            let family = writer.open_family(destination, at, before, tuning)?;
+            writer.families.push(family);
+        }
+        Ok(writer)
+    }
+
+    fn open_family(
+        &self,
+        destination: &Destination,
+        at: usize,
+        before: Option<&Existing>,
+        tuning: &Tuning,
+    ) -> Result<Family> {
+        let device = &destination.devices[at];
+        let number = before.map_or(at as u16 + 1, |e| e.family);
+        let mut targets = Vec::new();
+        let copies = std::iter::once(device).chain(destination.mirrors.iter().map(|m| &m[at]));
+        for copy in copies {
+            let target = match before {
+                Some(existing) => copy.append(existing.valid_bytes),
+                None => copy.create(),
+            };
+            targets.push(target.map_err(|source| BackupError::Open {
+                device: copy.name().to_string(),
+                source,
+            })?);
+        }
+        let mut state = FamilyState::default();
+        match before {
+            Some(existing) => {
+                state.piece_offset = existing.valid_bytes;
+                state.directory = existing.directory.clone();
+            }
+            None => {
+                let label = MediaInfo {
+                    family: number,
+                    ..self.media.clone()
+                };
+                let label = json(&label)?;
+                let header = Header::plain(Kind::Media, number, 0, 0, &label);
+                state.push(&header.encode(), &label);
+            }
+        }
+        state.begin = state.offset();
+        Ok(Family {
+            number,
+            device: device.name().to_string(),
+            targets,
+            piece_bytes: device.piece_bytes().max(tuning.transfer_bytes),
+            writing: AtomicUsize::new(0),
+            state: Mutex::new(state),
+        })
+    }
+
+    pub fn position(&self) -> u32 {
+        self.position
+    }
+
+    pub fn set(&self) -> Random16 {
+        self.set
+    }
+
+    pub fn families(&self) -> usize {
+        self.families.len()
+    }
+
+    /// Says what is to come, for a reader of a backup that was killed.
+    pub fn begin(&self, info: &SetInfo) -> Result<()> {
+        let payload = json(info)?;
+        for family in &self.families {
+            let header = self.header(Kind::SetBegin, family, &payload);
+            family.state.lock().push(&header.encode(), &payload);
+        }
+        Ok(())
+    }
+
+    fn header(&self, kind: Kind, family: &Family, payload: &[u8]) -> Header {
+        Header::plain(
+            kind,
+            family.number,
+            self.position,
+            self.set.short(),
+            payload,
+        )
+    }
+
+    /// Adds a frame to the family that has least to do. `range` is what the index says it holds.
+    pub fn add(
+        &self,
+        kind: Kind,
+        codec: Compression,
+        plain_bytes: usize,
+        stored: &[u8],
+        items: u32,
+        range: (u64, u64),
+    ) -> Result<()> {
+        let family = self.freest();
+        family.writing.fetch_add(1, Ordering::AcqRel);
+        let mut header = Header {
+            codec,
+            plain_bytes: plain_bytes as u32,
+            items,
+            ..self.header(kind, family, stored)
+        };
+        let full = {
+            let mut state = family.state.lock();
+            header.number = state.index.len() as u64;
+            let encoded = header.encode();
+            let offset = state.offset();
+            state.index.push(IndexEntry {
+                offset,
+                stored_bytes: stored.len() as u32,
+                header_checksum: checksum_of(&encoded),
+                kind,
+                items,
+                first: range.0,
+                last: range.1,
+            });
+            state.bytes += (FRAME_HEADER_BYTES + stored.len()) as u64;
+            state.push(&encoded, stored);
+            (state.piece.len() >= family.piece_bytes).then(|| state.take(family.piece_bytes * 2))
+        };
+        let written = full.map_or(Ok(()), |piece| family.write(&piece));
+        family.writing.fetch_sub(1, Ordering::AcqRel);
+        written
+    }
+
+    fn freest(&self) -> &Family {
+        let count = self.families.len();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % count;
+        let in_turn = (0..count).map(|n| &self.families[(turn + n) % count]);
+        in_turn
+            .min_by_key(|f| f.writing.load(Ordering::Acquire))
+            .unwrap_or(&self.families[0])
+    }
+
+    /// Bytes of all frames so far, as stored.
+    pub fn stored_bytes(&self) -> u64 {
+        self.families.iter().map(|f| f.state.lock().bytes).sum()
+    }
+
+    /// Writes indexes and the description, makes everything durable, and gives the files their names.
+    pub fn finish(mut self, info: &mut SetInfo) -> Result<()> {
+        let mut indexes = Vec::new();
+        info.manifest.clear();
+        for family in &self.families {
+            let state = family.state.lock();
+            let mut index = Vec::new();
+            state.index.iter().for_each(|e| e.write(&mut index));
+            info.manifest.push(FamilyManifest {
+                frames: state.index.len() as u64,
+                bytes: state.bytes,
+                index_checksum: crc32c::crc32c(&index),
+            });
+            indexes.push(index);
+        }
+        // Devices may have been named in another order than when the media set was formatted.
+        let mut order: Vec<usize> = (0..self.families.len()).collect();
+        order.sort_by_key(|at| self.families[*at].number);
+        info.manifest = order.iter().map(|at| info.manifest[*at]).collect();
+        let description = json(info)?;
+        for (family, index) in self.families.iter().zip(&indexes) {
+            self.close_family(family, index, &description)?;
+        }
+        std::thread::scope(|scope| {
+            let sealing: Vec<_> = self
+                .families
+                .iter()
+                .map(|f| scope.spawn(move || f.seal()))
+                .collect();
+            sealing.into_iter().try_for_each(|s| {
+                s.join()
+                    .unwrap_or_else(|_| Err(BackupError::Unusable("a thread panicked".into())))
+            })
+        })?;
+        self.published = true;
+        self.families.iter().try_for_each(Family::publish)
+    }
+
+    fn close_family(&self, family: &Family, index: &[u8], description: &[u8]) -> Result<()> {
+        let mut state = family.state.lock();
+        let index_at = state.offset();
+        let header = self.header(Kind::Index, family, index);
+        state.push(&header.encode(), index);
+        let end = state.offset();
+        let header = self.header(Kind::SetEnd, family, description);
+        state.push(&header.encode(), description);
+        let entry = DirectoryEntry {
+            position: self.position,
+            set: self.set,
+            begin: state.begin,
+            index: index_at,
+            end,
+        };
+        state.directory.sets.push(entry);
+        let directory_at = state.offset();
+        let directory = json(&state.directory)?;
+        let header = self.header(Kind::Directory, family, &directory);
+        state.push(&header.encode(), &directory);
+        let tail = Header {
+            number: directory_at,
+            ..self.header(Kind::Tail, family, &[])
+        };
+        state.push(&tail.encode(), &[]);
+        let piece = state.take(0);
+        drop(state);
+        family.write(&piece)
+    }
+}
+
+impl Drop for MediaWriter {
+    fn drop(&mut self) {
+        if !self.published {
+            let targets = self.families.iter().flat_map(|f| &f.targets);
+            targets.for_each(|t| t.abort());
+        }
+    }
+}
+
+impl Family {
+    fn io(&self, source: std::io::Error) -> BackupError {
+        BackupError::Io {
+            action: "write",
+            device: self.device.clone(),
+            source,
+        }
+    }
+
+    fn write(&self, piece: &Piece) -> Result<()> {
+        let mut targets = self.targets.iter();
+        targets
+            .try_for_each(|t| t.write(&piece.bytes, piece.offset, piece.number))
+            .map_err(|e| self.io(e))
+    }
+
+    fn seal(&self) -> Result<()> {
+        let len = self.state.lock().offset();
+        let mut targets = self.targets.iter();
+        targets
+            .try_for_each(|t| t.seal(len))
+            .map_err(|e| self.io(e))
+    }
+
+    fn publish(&self) -> Result<()> {
+        let mut targets = self.targets.iter();
+        targets
+            .try_for_each(|t| t.publish())
+            .map_err(|e| self.io(e))
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|e| BackupError::Unusable(format!("description: {e}")))
+}
+
+struct Existing {
+    family: u16,
+    valid_bytes: u64,
+    directory: Directory,
+}
+
+/// The media set to go on with: its label, the next position, and where each device ends. `None` for a new one.
+fn existing_media(destination: &Destination) -> Result<Option<(MediaInfo, u32, Vec<Existing>)>> {
+    let devices = &destination.devices;
+    let mut there = Vec::new();
+    for device in devices {
+        let exists = device.exists().map_err(|source| BackupError::Open {
+            device: device.name().to_string(),
+            source,
+        })?;
+        there.push(exists);
+    }
+    if destination.format || !there.contains(&true) {
+        return Ok(None);
+    }
+    let count = devices.len() as u16;
+    let mut media: Option<MediaInfo> = None;
+    let mut ends = Vec::new();
+    for (device, exists) in devices.iter().zip(there) {
+        if !exists {
+            if destination.overwrite {
+                continue;
+            }
+            return Err(BackupError::Open {
+                device: device.name().to_string(),
+                source: std::io::ErrorKind::NotFound.into(),
+            });
+        }
+        let family = open_device(device.as_ref())?;
+        if family.info.families != count {
+            return Err(BackupError::FamilyCount {
+                device: family.device,
+                expected: family.info.families,
+                found: count,
+            });
+        }
+        if !destination.overwrite && media.as_ref().is_some_and(|m| m.media != family.info.media) {
+            return Err(BackupError::ForeignFamily {
+                device: family.device,
+            });
+        }
+        media.get_or_insert_with(|| family.info.clone());
+        ends.push(Existing {
+            family: family.info.family,
+            valid_bytes: family.valid_bytes,
+            directory: family.directory,
+        });
+    }
+    if destination.overwrite {
+        return Ok(None);
+    }
+    let last = ends.iter().flat_map(|e| &e.directory.sets);
+    let next = last.map(|s| s.position).max().unwrap_or(0) + 1;
+    Ok(media.map(|m| (m, next, ends)))
+}

@@ -1,0 +1,130 @@
+//! Backups of a database at work come back as the state at their end.
+
+mod common;
+
+use common::*;
+use daruma_backup::*;
+use daruma_base::Lsn;
+use daruma_sim::SimRandom;
+use daruma_storage::RecoveryModel;
+
+/// A full backup at a random moment of a running history, restored elsewhere, equals the history at its end.
+#[test]
+fn a_full_backup_is_the_state_at_its_end() {
+    for seed in 0..12 {
+        let world = World::new(seed, 300);
+        let history = History::new(&world, "d", RecoveryModel::Simple);
+        let names: Vec<String> = (0..1 + seed % 3).map(|n| format!("/b{n}.bak")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let taken = std::thread::scope(|scope| {
+            scope.spawn(|| history.run(&SimRandom::new(seed), 600));
+            history.wait_for(world.random.below(300) as usize);
+            let taken = full(&world, &history.db, &names);
+            history
+                .stop
+                .store(true, std::sync::atomic::Ordering::Release);
+            taken.expect("a backup")
+        });
+        let media = world.media(&names).expect("a media set");
+        let set = media.set(1).expect("a set");
+        verify(&set, 2, &mut |_| Ok(())).expect("is whole");
+        let state =
+            restore_full(&world.env, &set, &files("r"), 2, &mut |_| Ok(())).expect("restores");
+        history.check(
+            Lsn(taken.last_lsn),
+            &recover(&world, "r", &state, history.tree),
+        );
+    }
+}
+
+/// Full, differential and log backups of one history, restored in every legal order.
+#[test]
+fn differential_and_log_backups_go_on_from_there() {
+    for seed in 20..28 {
+        let world = World::new(seed, 300);
+        let history = History::new(&world, "d", RecoveryModel::Full);
+        let random = SimRandom::new(seed);
+        history.run(&random, 80);
+        let base = full(&world, &history.db, &["/full1", "/full2"]).expect("full");
+        history.run(&random, 60);
+        let log1 = log(&world, &history.db, &["/log"]).expect("log");
+        history.run(&random, 60);
+        let diff = {
+            let destination = world.destination(&["/diff"]);
+            let (label, tuning) = (MediaLabel::default(), tuning());
+            let request = request(
+                &world,
+                &history.db,
+                &destination,
+                &label,
+                &tuning,
+                BackupKind::Differential,
+            );
+            take_differential(request, base.set, Lsn(base.redo_lsn), &[1, 3], &mut |_| {
+                Ok(())
+            })
+            .expect("differential")
+            .info
+        };
+        assert!(diff.pages <= base.pages + 100 && diff.pages > 0);
+        history.run(&random, 60);
+        let log2 = log(&world, &history.db, &["/log"]).expect("log");
+        assert_eq!((log1.position, log2.position), (1, 2));
+        assert_eq!(log2.first_lsn, log1.last_lsn);
+
+        let media = |names: &[&str]| world.media(names).expect("media");
+        let begin = |name: &str| {
+            let set = media(&["/full2", "/full1"]).set(1).expect("set");
+            restore_full(&world.env, &set, &files(name), 2, &mut |_| Ok(())).expect("restores")
+        };
+        let roll = |name: &str, position, state: &mut RestoreState| {
+            let set = media(&["/log"]).set(position).expect("set");
+            restore_log(
+                &world.env,
+                &set,
+                &files(name),
+                &[],
+                state,
+                None,
+                &mut |_| Ok(()),
+            )
+        };
+        let mut a = begin("a");
+        assert!(matches!(
+            roll("a", 2, &mut a),
+            Err(BackupError::Chain(ChainError::TooRecent { .. }))
+        ));
+        roll("a", 1, &mut a).expect("first log");
+        assert!(matches!(
+            roll("a", 1, &mut a),
+            Err(BackupError::Chain(ChainError::TooEarly { .. }))
+        ));
+        roll("a", 2, &mut a).expect("second log");
+        history.check(Lsn(log2.last_lsn), &recover(&world, "a", &a, history.tree));
+
+        let mut b = begin("b");
+        let set = media(&["/diff"]).set(1).expect("set");
+        let mut with_new_log = files("b");
+        with_new_log.log.path = "/b_log2.ldf".into();
+        restore_differential(
+            &world.env,
+            &set,
+            &with_new_log,
+            |_| true,
+            &mut b,
+            2,
+            &mut |_| Ok(()),
+        )
+        .expect("differential");
+        use daruma_base::Disk;
+        world
+            .disk
+            .rename("/b_log2.ldf".as_ref(), "/b_log.ldf".as_ref())
+            .expect("renames");
+        let mut c = b.clone();
+        roll("b", 2, &mut b).expect("log after differential");
+        history.check(Lsn(log2.last_lsn), &recover(&world, "b", &b, history.tree));
+        c.end_lsn = log2.last_lsn + 4096;
+        assert!(roll("c", 2, &mut c).is_err());
+    }
+}

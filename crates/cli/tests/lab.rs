@@ -1,0 +1,101 @@
+//! The program's experiments from beginning to end, as small as they go: private servers, real kills, the files at the end.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs `daruma lab ARGUMENTS --out DIR`; what it printed and its results.
+fn lab(arguments: &[&str], out: &Path) -> (Output, Value) {
+    let output = Command::new(env!("CARGO_BIN_EXE_daruma"))
+        .arg("lab")
+        .args(arguments)
+        .args(["--quick", "--memory", "64", "--out"])
+        .arg(out)
+        .env_remove("SQLCMDSERVER")
+        .output()
+        .expect("the program runs");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success(),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    let page = fs::read_to_string(out.join("report.html")).expect("a page");
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>"));
+    let json = fs::read_to_string(out.join("results.json")).expect("results");
+    assert!(
+        !out.join("scratch").exists(),
+        "the scratch folder is removed"
+    );
+    (output, serde_json::from_str(&json).expect("JSON"))
+}
+
+/// Checks there are, and how many of them hold.
+fn checks(results: &Value) -> (usize, usize) {
+    let checks = results["checks"].as_array().expect("checks");
+    let passed = checks
+        .iter()
+        .filter(|check| check["passed"] == Value::Bool(true));
+    (checks.len(), passed.count())
+}
+
+#[test]
+fn recovery_finds_nothing_left_of_killed_transactions() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (output, results) = lab(
+        &["recovery", "--rows", "2000", "--rollback-rows", "1000"],
+        &out.path().join("r"),
+    );
+    let (all, passed) = checks(&results);
+    assert!(all >= 8 && passed == all, "{}", results["checks"]);
+    let killed = results["data"]["crash"].as_array().expect("kills");
+    assert!(
+        killed
+            .iter()
+            .all(|kill| kill["times"]["redo_ms"].is_number()),
+        "{killed:?}"
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("published") && text.contains("Self-checks"),
+        "{text}"
+    );
+}
+
+#[test]
+fn killed_servers_keep_what_they_acknowledged() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (_, results) = lab(
+        &["crash", "--kills", "2", "--writers", "2", "--seed", "7"],
+        &out.path().join("c"),
+    );
+    let modes = results["data"]["crash"].as_array().expect("modes");
+    assert!(!modes.is_empty());
+    for mode in modes {
+        assert_eq!(mode["violations"], Value::Array(Vec::new()));
+        assert!(mode["kills"].as_u64() >= Some(2), "{mode}");
+        assert!(mode["acknowledged"].as_u64() > Some(0), "{mode}");
+    }
+}
+
+#[test]
+fn a_purge_leaves_the_same_rows_durable_and_delayed() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (_, results) = lab(&["durability", "--rows", "2000"], &out.path().join("d"));
+    let (all, passed) = checks(&results);
+    assert!(all >= 5 && passed == all, "{}", results["checks"]);
+    let durable = &results["data"]["purge"]["durable"][0];
+    assert!(durable["deleted"].as_f64() > Some(1000.0), "{durable}");
+}
+
+#[test]
+fn stress_tells_what_a_query_costs() {
+    let output = Command::new(env!("CARGO_BIN_EXE_daruma"))
+        .args(["stress", "select 1", "-S", "127.0.0.1,1", "-P", "x", "-C"])
+        .output()
+        .expect("the program runs");
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("cannot connect to 127.0.0.1,1"), "{text}");
+}

@@ -1,0 +1,84 @@
+//! `daruma lab NAME`: an experiment from its beginning to its report.
+//!
+//! | module | what it reproduces or proves |
+//! |---|---|
+//! | [`adr`] | accelerated recovery: setup and metrics (article of the Mainzer Datenfabrik, 2024) |
+//! | [`backup`] | backups onto a slow disk (article of SE の雑記, 2015) |
+//! | [`crash`] | the server killed under load, compared with the clients' journals |
+//! | [`durability`] | a purge with delayed durability (article of the SentryOne Team Blog, 2017) |
+//! | [`ratios`] | on / off ratios of accelerated recovery in one run |
+//! | [`recovery`] | recovery and rollback of large transactions (article of careyson, 2024) |
+//!
+//! Theory: an experiment asks a [`Lab`] for a server, runs statements over TDS, publishes sections as they are done, and
+//! never makes up a figure: what a server does not support is said and left out. Whatever happens, the report of what
+//! was found up to then is written.
+//!
+//! Invariant: databases that were there before are never touched; those an experiment made are dropped at its end.
+
+pub mod adr;
+pub mod backup;
+mod context;
+pub mod crash;
+pub mod durability;
+mod machine;
+mod probe;
+pub mod ratios;
+pub mod recovery;
+mod recovery_log;
+
+pub use context::{Lab, LabError, LabOptions};
+
+use clap::{Args, Subcommand};
+use std::process::ExitCode;
+
+/// Run an experiment and write report.html and results.json
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    pub experiment: Experiment,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+pub enum Experiment {
+    /// Accelerated recovery on AdventureWorks: file sizes, 10 x 10 updates, rollback, crash recovery, on and off
+    Adr(Box<adr::AdrArgs>),
+    /// Recovery and rollback against transaction size, log space, version store space, on and off
+    Recovery(Box<recovery::RecoveryArgs>),
+    /// Delayed durability on a purge: time, waits, flushes, a kill in the middle, where it pays
+    Durability(Box<durability::DurabilityArgs>),
+    /// The server under load, killed again and again, compared with the clients' journals
+    Crash(Box<crash::CrashArgs>),
+    /// Backups onto slow disks: plain and compressed, 1 to 16 files, and the defaults
+    Backup(Box<backup::BackupArgs>),
+    /// On / off ratios of accelerated recovery: updates, transactions, inserts, redo, rollback, log bytes
+    Ratios(Box<ratios::RatiosArgs>),
+}
+
+const EXAMPLES: &str = "\
+Without -S (and SQLCMDSERVER) a private server is started on a scratch folder and removed at the end.
+With -S the parts that need no control of the server process run against that server.
+Examples:
+  daruma lab adr --quick
+  daruma lab recovery --rows 20000000 --out recovery-20m
+  daruma lab adr -S db1,1433 -U sa -C";
+
+/// Runs the command; messages have been shown when it returns.
+pub fn run(args: &LabArgs) -> ExitCode {
+    let done = match &args.experiment {
+        Experiment::Adr(args) => adr::run(args),
+        Experiment::Recovery(args) => recovery::run(args),
+        Experiment::Durability(args) => durability::run(args),
+        Experiment::Crash(args) => crash::run(args),
+        Experiment::Backup(args) => backup::run(args),
+        Experiment::Ratios(args) => ratios::run(args),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("daruma: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,660 @@
+//! One run: a database, its sessions, the faults of each epoch, the stops between them, and a last damage to find.
+//!
+//! | an epoch ends by | what is left |
+//! |---|---|
+//! | power loss, at a planned I/O or between two steps | synced bytes, any part of the rest |
+//! | death of the process | everything written |
+//! | a clean stop | everything; recovery must find nothing to do |
+//!
+//! Recovery itself meets faults and stops, up to three times; the last attempt has none and must succeed.
+
+use crate::model::*;
+use crate::report::Stats;
+use crate::session::{Ctx, Failure, Open};
+use crate::verify;
+use daruma_base::{DatabaseId, probe};
+use daruma_sim::{FaultKind, Faults, Rates, SimDisk, SimRandom};
+use daruma_storage::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const DATA: &str = "/t.mdf";
+const LOG: &str = "/t_log.ldf";
+const DB: DatabaseId = DatabaseId(5);
+const ACCOUNT_COUNT: u64 = 40;
+pub const ACCOUNTS_SUM: i64 = 40 * 1000;
+const SESSIONS_MAX: u64 = 7;
+/// A transaction that met others so often gives up.
+const STUCK_MAX: u32 = 4;
+
+/// How recovery works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Classic,
+    Accelerated,
+    /// Starts in either and is switched while it runs.
+    Both,
+}
+
+/// What was wrong, and where in the run.
+#[derive(Clone, Debug)]
+pub struct Violation(pub String);
+
+type Checked<T = ()> = std::result::Result<T, Violation>;
+
+fn broken<T>(what: impl Into<String>) -> Checked<T> {
+    Err(Violation(what.into()))
+}
+
+struct Session {
+    owner: Arc<Owner>,
+    open: Option<Open>,
+}
+
+/// The engine over the disk. Dropped as a whole when the machine stops.
+struct Up {
+    engine: Arc<Engine>,
+    db: Arc<Database>,
+    sessions: Vec<Session>,
+}
+
+struct World {
+    disk: Arc<SimDisk>,
+    random: SimRandom,
+    seed: u64,
+    mode: Mode,
+    pool_pages: usize,
+    up: Option<Up>,
+    history: History,
+    next_number: u64,
+    next_table: u32,
+    stats: Stats,
+    /// Faults injected when the epoch began: errors need a reason.
+    faults_before: u64,
+    sync_errors_before: u64,
+    /// The disk may be full in this epoch.
+    tight: bool,
+    trace: Option<fn(&str)>,
+}
+
+/// Runs one seed. `trace` is told what happens, for whoever looks for the cause of a violation.
+pub fn run(seed: u64, mode: Mode, trace: Option<fn(&str)>) -> (Stats, Checked) {
+    probe::take();
+    let mut world = World::new(seed, mode);
+    world.trace = trace;
+    let result = catch_unwind(AssertUnwindSafe(|| world.live()));
+    let result = result.unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+        broken(format!("panic: {}", text.unwrap_or_default()))
+    });
+    world.stop_machine();
+    let mut stats = std::mem::take(&mut world.stats);
+    stats.runs = 1;
+    stats.take_faults(world.disk.fault_counts());
+    stats.reached = probe::take();
+    stats.trace = world.disk.trace();
+    (stats, result)
+}
+
+fn specs() -> Vec<FileSpec> {
+    let spec = |id, filegroup, path: &str, size_pages| FileSpec {
+        id,
+        filegroup,
+        logical_name: path.into(),
+        path: PathBuf::from(path),
+        size_pages,
+        growth: Growth::Pages(64),
+        max_pages: None,
+    };
+    vec![spec(1, 1, DATA, 256), spec(2, 0, LOG, 130)]
+}
+
+impl World {
+    fn new(seed: u64, mode: Mode) -> World {
+        let random = SimRandom::new(seed ^ 0x00DA_204A);
+        let pool_pages = [64, 96, 256, 1024][random.below(4) as usize];
+        World {
+            disk: SimDisk::new(seed),
+            random,
+            seed,
+            mode,
+            pool_pages,
+            up: None,
+            history: History::default(),
+            next_number: 1,
+            next_table: FIRST_FREE,
+            stats: Stats::default(),
+            faults_before: 0,
+            sync_errors_before: 0,
+            tight: false,
+            trace: None,
+        }
+    }
+
+    fn tell(&self, text: impl FnOnce() -> String) {
+        if let Some(trace) = self.trace {
+            trace(&text());
+        }
+    }
+
+    fn live(&mut self) -> Checked {
+        self.create()?;
+        for epoch in 0..3 + self.random.below(6) {
+            let at = |Violation(what)| Violation(format!("epoch {epoch}: {what}"));
+            self.epoch().map_err(at)?;
+        }
+        self.last_damage()
+    }
+
+    fn engine(&self) -> Arc<Engine> {
+        let config = EngineConfig {
+            buffer_pool_pages: self.pool_pages,
+        };
+        Engine::new(daruma_sim::env(&self.disk, self.seed), config)
+    }
+
+    // --- the first state ----------------------------------------------------------------------------------------
+
+    fn create(&mut self) -> Checked {
+        let accelerated = match self.mode {
+            Mode::Classic => false,
+            Mode::Accelerated => true,
+            Mode::Both => self.random.below(2) == 0,
+        };
+        let settings = Settings {
+            accelerated_recovery: accelerated,
+            ..Settings::default()
+        };
+        let engine = self.engine();
+        let db = engine.create_database(DB, "t", specs(), settings);
+        let db = db.map_err(|e| Violation(format!("creating: {e}")))?;
+        self.come_up(engine, db);
+        self.fill()
+    }
+
+    fn come_up(&mut self, engine: Arc<Engine>, db: Arc<Database>) {
+        let sessions = (0..2 + self.random.below(SESSIONS_MAX - 1))
+            .map(|n| {
+                let owner = Owner::new(100 + n, Default::default());
+                owner.lock_timeout_ms.store(0, Ordering::Relaxed);
+                Session { owner, open: None }
+            })
+            .collect();
+        self.up = Some(Up {
+            engine,
+            db,
+            sessions,
+        });
+    }
+
+    fn fill(&mut self) -> Checked {
+        let (number, result, open) = self.with_session(0, |ctx, owner, number| {
+            let mut open = Open::new(ctx, owner, number);
+            let mut step = || -> std::result::Result<(), Failure> {
+                open.create_table_with(ctx, ACCOUNTS, 2)?;
+                open.create_table_with(ctx, JOURNAL, 0)?;
+                open.create_table_with(ctx, ITEMS, 2)?;
+                open.fill_accounts(ctx, ACCOUNT_COUNT)?;
+                open.sign(ctx)?;
+                Ok(open.txn.commit(Durability::Full)?)
+            };
+            let result = step();
+            (number, result, open)
+        });
+        if let Err(failure) = result {
+            return broken(format!("filling: {failure:?}"));
+        }
+        self.history.commit(number, open.changes, true);
+        self.release(0);
+        Ok(())
+    }
+
+    fn with_session<R>(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Ctx<'_>, &Arc<Owner>, u64) -> R,
+    ) -> R {
+        let Some(up) = &self.up else {
+            unreachable!("the machine is up")
+        };
+        let mut ctx = Ctx {
+            db: &up.db,
+            random: &self.random,
+            history: &self.history,
+            stats: &mut self.stats,
+            next_table: &mut self.next_table,
+        };
+        let number = self.next_number;
+        self.next_number += 1;
+        act(&mut ctx, &up.sessions[at].owner, number)
+    }
+
+    fn release(&self, at: usize) {
+        if let Some(up) = &self.up {
+            up.engine.release_locks(&up.sessions[at].owner);
+        }
+    }
+
+    // --- epochs -------------------------------------------------------------------------------------------------
+
+    fn epoch(&mut self) -> Checked {
+        self.plan_faults();
+        let steps = 40 + self.random.below(260);
+        for _ in 0..steps {
+            if self.is_down() {
+                break;
+            }
+            self.step()?;
+        }
+        match self.random.below(8) {
+            0 if !self.is_down() => self.stop_cleanly()?,
+            1 if self.counted(FaultKind::SyncError) == self.sync_errors_before => self.fall(false),
+            _ => self.fall(true),
+        }
+        self.recover()?;
+        self.verify()
+    }
+
+    fn counted(&self, kind: FaultKind) -> u64 {
+        self.disk.fault_counts().get(kind)
+    }
+
+    fn rates(&self) -> Rates {
+        let mut rates = Rates::default();
+        let some = |most: u64| self.random.below(most + 1) as u32;
+        for _ in 0..1 + self.random.below(3) {
+            match self.random.below(8) {
+                0 => rates.read_error = some(300),
+                1 => rates.write_error = some(1500),
+                2 => rates.sync_error = some(1500),
+                3 => rates.grow_error = some(60_000),
+                4 | 5 => rates.slow = some(20_000),
+                6 => rates.flipped_read = some(8_000),
+                _ => rates.misdirected_read = some(4_000),
+            }
+        }
+        rates
+    }
+
+    fn plan_faults(&mut self) {
+        self.faults_before = self.disk.fault_counts().total();
+        self.sync_errors_before = self.counted(FaultKind::SyncError);
+        let mut faults = Faults::default();
+        self.tight = self.random.below(10) == 0;
+        if self.tight {
+            let room = self.random.below(400) * 8192;
+            faults.capacity_bytes = Some(self.disk.used_bytes() + room);
+        }
+        if self.random.below(3) > 0 {
+            faults.rates = self.rates();
+        }
+        if self.random.below(4) > 0 {
+            faults.stop_at = Some(self.disk.calls() + self.random.below(260));
+        }
+        self.tell(|| format!("epoch with {faults:?}"));
+        self.disk.set_faults(faults);
+    }
+
+    fn is_down(&self) -> bool {
+        self.disk.is_stopped()
+            || self
+                .up
+                .as_ref()
+                .is_none_or(|up| up.db.state() != DatabaseState::Online)
+    }
+
+    /// Something went wrong that only a fault excuses.
+    fn excuse(&self, error: &StorageError) -> Checked {
+        let space = matches!(
+            error,
+            StorageError::LogFull { .. } | StorageError::FilegroupFull { .. }
+        );
+        let injected = self.disk.is_stopped()
+            || self.disk.fault_counts().total() > self.faults_before
+            || (space && self.tight);
+        if injected {
+            Ok(())
+        } else {
+            broken(format!("an error without a fault: {error}"))
+        }
+    }
+
+    fn step(&mut self) -> Checked {
+        self.stats.steps += 1;
+        let Some(up) = &self.up else { return Ok(()) };
+        let db = up.db.clone();
+        match self.random.below(100) {
+            0..=6 => self.excused(db.background_step().map(|_| ())),
+            7 => {
+                let result = db.checkpoint();
+                if result.is_ok() {
+                    self.history.harden();
+                }
+                self.excused(result)
+            }
+            8 => {
+                let result = db.flush_log();
+                if result.is_ok() {
+                    self.history.harden();
+                }
+                self.excused(result)
+            }
+            9 => self.check_under_way(&db),
+            10 if self.mode == Mode::Both => self.switch_mode(&db),
+            _ => self.session_step(),
+        }
+    }
+
+    fn excused(&self, result: daruma_storage::Result<()>) -> Checked {
+        result.or_else(|e| self.excuse(&e))
+    }
+
+    fn check_under_way(&mut self, db: &Arc<Database>) -> Checked {
+        let before = self.disk.fault_counts().total();
+        let result = verify::structure_under_way(db, self.history.now());
+        // A page that cannot be read is a finding: say so only when every page could be.
+        if self.disk.fault_counts().total() > before || self.is_down() {
+            return Ok(());
+        }
+        result.map_err(Violation)
+    }
+
+    fn switch_mode(&mut self, db: &Arc<Database>) -> Checked {
+        for at in 0..self.up.as_ref().map_or(0, |up| up.sessions.len()) {
+            self.finish(at, true)?;
+        }
+        if self.is_down() {
+            return Ok(());
+        }
+        let mut settings = db.settings();
+        settings.accelerated_recovery = !settings.accelerated_recovery;
+        self.stats.mode_switches += 1;
+        self.excused(db.set_settings(settings))
+    }
+
+    // --- sessions -----------------------------------------------------------------------------------------------
+
+    fn session_step(&mut self) -> Checked {
+        let Some(up) = &mut self.up else {
+            return Ok(());
+        };
+        let at = self.random.below(up.sessions.len() as u64) as usize;
+        let Some(mut open) = up.sessions[at].open.take() else {
+            let open = self.with_session(at, Open::new);
+            if let Some(up) = &mut self.up {
+                up.sessions[at].open = Some(open);
+            }
+            return Ok(());
+        };
+        if open.left == 0 || open.stuck > STUCK_MAX {
+            if let Some(up) = &mut self.up {
+                up.sessions[at].open = Some(open);
+            }
+            let give_up = self.random.below(5) == 0;
+            return self.finish(at, give_up);
+        }
+        open.left -= 1;
+        let result = self.with_session(at, |ctx, _, _| open.statement(ctx));
+        if let Some(up) = &mut self.up {
+            up.sessions[at].open = Some(open);
+        }
+        self.judge(at, result)
+    }
+
+    /// What a failed statement means for its transaction.
+    fn judge(&mut self, at: usize, result: std::result::Result<(), Failure>) -> Checked {
+        match result {
+            Ok(()) => Ok(()),
+            Err(Failure::Wrong(what)) => broken(what),
+            Err(Failure::Conflict) => {
+                self.stats.conflicts += 1;
+                if let Some(open) = self
+                    .up
+                    .as_mut()
+                    .and_then(|up| up.sessions[at].open.as_mut())
+                {
+                    open.stuck += 1;
+                    open.left += 1;
+                }
+                Ok(())
+            }
+            Err(Failure::Storage(error)) => {
+                self.excuse(&error)?;
+                if self.random.below(2) == 0 {
+                    self.finish(at, true)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a transaction: commits it (hard or delayed), takes it back, or just lets it go.
+    fn finish(&mut self, at: usize, give_up: bool) -> Checked {
+        let taken = self.up.as_mut().and_then(|up| up.sessions[at].open.take());
+        let Some(mut open) = taken else {
+            return Ok(());
+        };
+        if self.is_down() {
+            return Ok(());
+        }
+        let signed = if give_up || open.stuck > STUCK_MAX {
+            Err(Failure::Conflict)
+        } else {
+            self.with_session(at, |ctx, _, _| open.sign(ctx))
+        };
+        match signed {
+            Ok(()) => self.commit(open)?,
+            Err(Failure::Wrong(what)) => return broken(what),
+            Err(Failure::Conflict) => self.roll_back(open)?,
+            Err(Failure::Storage(error)) => {
+                self.excuse(&error)?;
+                self.roll_back(open)?;
+            }
+        }
+        self.release(at);
+        Ok(())
+    }
+
+    fn commit(&mut self, open: Open) -> Checked {
+        self.tell(|| format!("transaction {} commits", open.number));
+        let durability = if self.random.below(4) == 0 {
+            Durability::Delayed
+        } else {
+            Durability::Full
+        };
+        let Open {
+            txn,
+            number,
+            changes,
+            ..
+        } = open;
+        match txn.commit(durability) {
+            Ok(()) if changes.is_empty() => Ok(()),
+            Ok(()) => {
+                self.stats.commits += 1;
+                self.stats.delayed_commits += u64::from(durability == Durability::Delayed);
+                let hard = durability == Durability::Full;
+                self.history.commit(number, changes, hard);
+                Ok(())
+            }
+            Err(error) => {
+                self.excuse(&error)?;
+                if self.is_down() {
+                    // Whether it committed is known only after recovery.
+                    self.history.commit(number, changes, false);
+                    return Ok(());
+                }
+                let result = txn.rollback();
+                self.excused(result)
+            }
+        }
+    }
+
+    fn roll_back(&mut self, open: Open) -> Checked {
+        self.stats.rollbacks += 1;
+        if self.random.below(4) == 0 {
+            // A session that is gone: its transaction takes itself back.
+            drop(open);
+            return Ok(());
+        }
+        let result = open.txn.rollback();
+        drop(open);
+        self.excused(result)
+    }
+
+    // --- stops and recoveries -----------------------------------------------------------------------------------
+
+    fn stop_machine(&mut self) {
+        self.disk.stop();
+        self.up = None;
+    }
+
+    /// The machine loses power, or only the process dies.
+    fn fall(&mut self, power: bool) {
+        self.stop_machine();
+        self.tell(|| format!("stopped, power lost: {power}"));
+        if power {
+            self.disk.crash();
+        } else {
+            self.disk.restart();
+        }
+    }
+
+    fn stop_cleanly(&mut self) -> Checked {
+        self.disk.set_faults(Faults::default());
+        for at in 0..self.up.as_ref().map_or(0, |up| up.sessions.len()) {
+            self.finish(at, true)?;
+        }
+        if let Some(up) = self.up.take() {
+            let closed = up.db.close();
+            closed.map_err(|e| Violation(format!("closing without faults: {e}")))?;
+        }
+        self.history.harden();
+        self.stats.clean_stops += 1;
+        let (engine, db, report) = self.open().map_err(|e| Violation(e.to_string()))?;
+        if report.needed {
+            return broken("recovery was needed after a clean stop");
+        }
+        self.come_up(engine, db);
+        self.stop_machine();
+        self.disk.restart();
+        Ok(())
+    }
+
+    fn open(&self) -> Result<(Arc<Engine>, Arc<Database>, RecoveryReport)> {
+        let engine = self.engine();
+        let (db, report) = engine.open_database(DB, "t", specs())?;
+        Ok((engine, db, report))
+    }
+
+    fn recover(&mut self) -> Checked {
+        for attempt in 0..4 {
+            let disturbed = attempt < 3 && self.random.below(2) == 0;
+            self.faults_before = self.disk.fault_counts().total();
+            let sync_errors = self.counted(FaultKind::SyncError);
+            if disturbed {
+                self.disturb_recovery();
+            }
+            let opened = self.open();
+            self.tell(|| match &opened {
+                Ok((_, _, report)) => format!("opened: {report:?}"),
+                Err(error) => format!("not opened: {error}"),
+            });
+            match opened {
+                Ok((engine, db, report)) => {
+                    self.stats.recoveries += 1;
+                    self.stats.losers += report.rolled_back;
+                    self.come_up(engine, db);
+                    if !self.is_down() {
+                        self.disk.set_faults(Faults::default());
+                        return Ok(());
+                    }
+                }
+                Err(error) if !disturbed => return broken(format!("recovery failed: {error}")),
+                Err(error) => self.excuse(&error)?,
+            }
+            self.stats.recoveries_interrupted += 1;
+            self.stop_machine();
+            let power =
+                self.counted(FaultKind::SyncError) > sync_errors || self.random.below(2) == 0;
+            self.fall(power);
+        }
+        broken("recovery never succeeded")
+    }
+
+    fn disturb_recovery(&mut self) {
+        let mut faults = Faults::default();
+        if self.random.below(2) == 0 {
+            faults.rates = self.rates();
+        }
+        match self.random.below(3) {
+            0 => faults.stop_at = Some(self.random.below(30)),
+            1 => faults.stop_io_at = Some(self.random.below(200)),
+            _ => {}
+        }
+        self.tell(|| format!("recovery with {faults:?}"));
+        self.disk.set_faults(faults);
+    }
+
+    fn verify(&mut self) -> Checked {
+        let Some(up) = &self.up else { return Ok(()) };
+        let db = up.db.clone();
+        let survivors = verify::survivors(&db).map_err(Violation)?;
+        let kept = self.history.survive(&survivors).map_err(Violation)?;
+        self.stats.commits_checked += kept as u64;
+        verify::content(&db, self.history.now(), &mut self.stats).map_err(Violation)?;
+        // Not always: what is left to do must also survive the next stop.
+        if self.random.below(3) > 0 {
+            verify::structure(&db, self.history.now(), &mut self.stats).map_err(Violation)?;
+        }
+        Ok(())
+    }
+
+    // --- damage -------------------------------------------------------------------------------------------------
+
+    /// Rots one byte of one page in use, behind the engine's back: it must be noticed, and hurt only what is on it.
+    fn last_damage(&mut self) -> Checked {
+        let Some(up) = self.up.take() else {
+            return Ok(());
+        };
+        let state = self.history.now().clone();
+        let pages = verify::structure(&up.db, &state, &mut self.stats).map_err(Violation)?;
+        verify::content(&up.db, &state, &mut self.stats).map_err(Violation)?;
+        let closed = up.db.close();
+        closed.map_err(|e| Violation(format!("closing without faults: {e}")))?;
+        drop(up);
+        self.disk.restart();
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let page = pages[self.random.below(pages.len() as u64) as usize];
+        let at = u64::from(page.page) * 8192 + self.random.below(8192);
+        let mask = 1u8 << self.random.below(8);
+        self.disk.flip(Path::new(DATA), at, mask);
+        let told =
+            |what: String| Violation(format!("after damage at byte {at} of page {page}: {what}"));
+        let (engine, db, report) = match self.open() {
+            Ok(opened) => opened,
+            // Opening may need the page itself.
+            Err(error) if error.is_damage() => {
+                self.stats.damage_found += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(told(error.to_string())),
+        };
+        let result = if report.torn_pages_restored > 0 {
+            self.stats.damage_repaired += 1;
+            verify::content(&db, &state, &mut self.stats)
+        } else {
+            self.stats.damage_found += 1;
+            verify::damaged(&db, &state, page)
+        };
+        drop((engine, db));
+        result.map_err(told)
+    }
+}

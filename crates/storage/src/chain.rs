@@ -1,0 +1,115 @@
+//! The log chain: which part of the log must wait for a log backup, and cutting what nobody needs.
+//!
+//! | recovery model | full backup since | the log is kept from |
+//! |---|---|---|
+//! | SIMPLE | any | what recovery and rollback need |
+//! | FULL, BULK_LOGGED | none yet | the same: without a full backup a log backup is of no use |
+//! | FULL, BULK_LOGGED | taken | the end of the last log backup, if that is lower |
+//!
+//! Invariants
+//! 1. The start of the chain is in the boot page before the call that moves it returns, so a crash never loses log
+//!    that the next log backup needs, nor does it forget that a chain is there.
+//! 2. Going to SIMPLE breaks the chain; only another full backup starts one again.
+
+use crate::api::RecoveryModel;
+use crate::database::Database;
+use crate::error::Result;
+use crate::log::{LogHold, NOTHING, Need, OLDEST_PAGE};
+use crate::planted::{Bug, planted};
+use daruma_base::{Lsn, reached};
+
+impl Database {
+    /// Keeps the log from `from` (a block boundary) on until the guard is dropped. `None` when it is gone already.
+    /// `reason` is what `log_reuse_wait_desc` shows while this hold keeps the log.
+    pub fn hold_log(&self, from: Lsn, reason: &'static str) -> Option<LogHold> {
+        self.store().log.hold(from, reason)
+    }
+
+    /// Position up to which the log is on disk: a block boundary, and where a backup of the log ends.
+    pub fn hardened_lsn(&self) -> Lsn {
+        self.store().log.hardened()
+    }
+
+    /// A full backup that needs the log from `from` on has succeeded: under FULL and BULK_LOGGED the log chain starts
+    /// there, unless it runs already. Call it while a hold at `from` is still there.
+    pub fn note_full_backup(&self, from: Lsn) -> Result<()> {
+        let boot = self.store().files.boot();
+        let starts =
+            boot.settings.recovery_model != RecoveryModel::Simple && boot.log_backup == Lsn::NONE;
+        if !starts {
+            return Ok(());
+        }
+        self.store().files.write_boot(|b| b.log_backup = from)
+    }
+
+    /// Where the next log backup begins; `Lsn::NONE` when there is no chain (error 4214).
+    pub fn log_backup_start(&self) -> Lsn {
+        self.store().files.boot().log_backup
+    }
+
+    /// A log backup has saved everything below `to` (a block boundary): the log may be cut there.
+    pub fn log_backed_up_to(&self, to: Lsn) -> Result<()> {
+        let boot = self.store().files.boot();
+        if boot.log_backup == Lsn::NONE || to <= boot.log_backup {
+            return Ok(());
+        }
+        self.store().files.write_boot(|b| b.log_backup = to)?;
+        self.cut_log_again();
+        Ok(())
+    }
+
+    /// DBCC SHRINKFILE of the log: as far towards `bytes` as what is needed allows. False when that was not all.
+    pub fn shrink_log(&self, bytes: u64) -> Result<bool> {
+        self.checkpoint()?;
+        self.store().log.shrink_to(bytes)
+    }
+
+    /// Before a write, with no latch held: when the log is nearly full, whoever wants to write makes room first. So the
+    /// log grows, or is refused as full (9002), only because something really holds it.
+    pub(crate) fn relieve_log(&self) {
+        if !self.store().log.is_tight() {
+            return;
+        }
+        let _one_at_a_time = self.relief().lock();
+        let log = &self.store().log;
+        let since = log.end().0.saturating_sub(self.checkpoint_end().0);
+        // Whatever held the log at the last checkpoint mostly still does: not again at once.
+        if log.is_tight() && !log.is_fenced() && since >= log.size_bytes() / 32 {
+            reached!("log.relieved");
+            // A checkpoint that fails leaves things as they are; the write will say what is wrong.
+            let _ = self.checkpoint();
+        }
+    }
+
+    /// Cuts the log below what recovery, rollback, the next log backup and every hold need.
+    pub(crate) fn cut_log(&self, redo_start: Lsn, oldest_page: bool) {
+        self.remember_needs(&[Need {
+            from: redo_start,
+            reason: if oldest_page { OLDEST_PAGE } else { NOTHING },
+        }]);
+        self.cut_log_again();
+    }
+
+    /// Cuts once more with the redo start of the last checkpoint: something else let go.
+    pub(crate) fn cut_log_again(&self) {
+        let mut needs = self.remembered_needs();
+        let Some(redo_start) = needs.first().map(|n| n.from) else {
+            return;
+        };
+        let chain = self.log_backup_start();
+        if chain != Lsn::NONE {
+            needs.push(Need {
+                from: chain,
+                reason: "LOG_BACKUP",
+            });
+        }
+        self.with_log_needed_by_transactions(|oldest| {
+            let oldest = oldest.filter(|o| *o < redo_start && !planted(Bug::ReuseLogEarly));
+            needs.extend(oldest.map(|from| Need {
+                from,
+                reason: "ACTIVE_TRANSACTION",
+            }));
+            self.store().log.cut(&needs);
+        });
+    }
+}

@@ -1,0 +1,78 @@
+//! Deliberate bugs: the simulation is only worth what it catches, so each of these must make it fail.
+//!
+//! Without the feature `planted-bugs`, [`planted`] is the constant `false` and nothing of this is in the program.
+
+/// A bug to plant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// A commit is acknowledged without syncing the log.
+    SkipSync,
+    /// Redo applies a record to a page that has it already.
+    ApplyTwice,
+    /// A page is written before the log that describes it.
+    PageBeforeLog,
+    /// A page whose checksum is wrong is taken as it is.
+    IgnoreChecksum,
+    /// Pages are written in place without the doublewrite area.
+    SkipDoublewrite,
+    /// A compensation record does not say where undo goes on: a crash in a rollback takes back twice.
+    ForgetUndoPosition,
+    /// The checkpoint says that redo begins later than the oldest dirty page needs.
+    LateRedoStart,
+    /// Log that an open transaction needs for its rollback is reused.
+    ReuseLogEarly,
+    /// Recovery forgets space that a committed transaction dropped.
+    ForgetPendingFree,
+    /// A snapshot sees what was committed after it was taken.
+    SeeTheFuture,
+    /// The version store drops versions that a snapshot still needs.
+    DropVersionsEarly,
+    /// A transaction without a commit record is not rolled back.
+    ForgetLoser,
+}
+
+#[cfg(feature = "planted-bugs")]
+impl Bug {
+    pub const ALL: [Bug; 12] = [
+        Bug::SkipSync,
+        Bug::ApplyTwice,
+        Bug::PageBeforeLog,
+        Bug::IgnoreChecksum,
+        Bug::SkipDoublewrite,
+        Bug::ForgetUndoPosition,
+        Bug::LateRedoStart,
+        Bug::ReuseLogEarly,
+        Bug::ForgetPendingFree,
+        Bug::SeeTheFuture,
+        Bug::DropVersionsEarly,
+        Bug::ForgetLoser,
+    ];
+}
+
+#[cfg(feature = "planted-bugs")]
+mod switch {
+    use super::Bug;
+    use std::cell::Cell;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Plants a bug for the calling thread, or takes it out again.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.set(bug);
+    }
+
+    pub fn planted(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+pub use switch::{plant, planted};
+
+#[cfg(not(feature = "planted-bugs"))]
+#[inline(always)]
+pub const fn planted(_: Bug) -> bool {
+    false
+}

@@ -1,0 +1,92 @@
+//! Locking one entry before it is read: UPDLOCK, XLOCK and READPAST.
+//!
+//! Theory: the key is locked first and the entry read then, so whoever wrote it before is seen and waited for, and whoever
+//! comes later finds the lock. A reader that passes locked rows takes the lock only when nobody holds a conflicting one,
+//! and gives it back when the entry's writer is still active. A key without an entry can be locked as well.
+
+use super::{Seen, Tree};
+use crate::api::{Entry, Isolation, LockMode, LockResource};
+use crate::error::Result;
+use crate::lock::{LockKey, ReadLock};
+use crate::txn::ReadView;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What came of locking an entry.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RowLock {
+    /// The newest state, which stays as it is; `None` when there is no such entry.
+    Locked(Option<Entry>),
+    /// Someone else's, and the reader does not wait.
+    Busy,
+}
+
+impl Tree {
+    /// Locks the entry in `mode` until the transaction ends and reads its newest state. Without a mode nothing is kept:
+    /// the answer says whether someone else has it. With `wait` off, a lock or an active writer in the way gives `Busy`.
+    pub fn lock_row(
+        self: &Arc<Self>,
+        view: &ReadView,
+        key: &[u8],
+        mode: Option<LockMode>,
+        wait: bool,
+    ) -> Result<RowLock> {
+        let db = view.database();
+        let resource = LockResource::Key {
+            tree: self.id,
+            key: key.to_vec(),
+        };
+        let lock = LockKey::Resource(db.id(), resource);
+        let Some(mode) = mode else {
+            if !wait && db.locks().conflicts(view.owner(), &lock, LockMode::Shared) {
+                return Ok(RowLock::Busy);
+            }
+            return self.newest(view, key, wait);
+        };
+        // Counted before the entry is read: a writer that latches the page later will look for the lock.
+        self.key_locks.fetch_add(1, Ordering::SeqCst);
+        if wait {
+            let counted = (self.clone(), ReadLock::Key);
+            view.owner().read_locks.lock().push(counted);
+            db.locks().acquire(view.owner(), &lock, mode)?;
+            return self.newest(view, key, true);
+        }
+        if !db.locks().try_acquire(view.owner(), &lock, mode) {
+            self.key_locks.fetch_sub(1, Ordering::SeqCst);
+            return Ok(RowLock::Busy);
+        }
+        let found = self.newest(view, key, false);
+        if matches!(found, Ok(RowLock::Locked(_))) {
+            let counted = (self.clone(), ReadLock::Key);
+            view.owner().read_locks.lock().push(counted);
+        } else {
+            db.locks().release(view.owner(), &lock, mode);
+            self.key_locks.fetch_sub(1, Ordering::SeqCst);
+        }
+        found
+    }
+
+    fn newest(self: &Arc<Self>, view: &ReadView, key: &[u8], wait: bool) -> Result<RowLock> {
+        let view = view.txn().view(Isolation::ReadCommitted);
+        let db = view.database();
+        loop {
+            let leaf = self.leaf_read(db, key)?;
+            let Ok(slot) = leaf.search(key) else {
+                return Ok(RowLock::Locked(None));
+            };
+            match self.judge(&view, &leaf, slot) {
+                Seen::Visible(stamp, payload) => {
+                    let payload = payload.unwrap_or_else(|| leaf.payload(slot).to_vec());
+                    return Ok(RowLock::Locked(Some(Entry { payload, stamp })));
+                }
+                Seen::Invisible => return Ok(RowLock::Locked(None)),
+                Seen::Failed(error) => return Err(error),
+                Seen::Wait(_) if !wait => return Ok(RowLock::Busy),
+                Seen::Wait(txn) => {
+                    drop(leaf);
+                    view.wait_for(txn)?;
+                }
+            }
+        }
+    }
+}

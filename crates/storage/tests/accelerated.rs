@@ -1,0 +1,485 @@
+//! Accelerated recovery: logical revert, versions that outlive a crash, a log that open transactions do not keep.
+
+mod common;
+
+use common::*;
+use daruma_sim::{Faults, SimDisk, SimRandom};
+use daruma_storage::*;
+use std::sync::Arc;
+
+fn settings(accelerated: bool) -> Settings {
+    Settings {
+        accelerated_recovery: accelerated,
+        ..Settings::default()
+    }
+}
+
+fn create(disk: &Arc<SimDisk>, seed: u64, pages: usize) -> (Arc<Database>, TreeId) {
+    let db = engine(disk, seed, pages)
+        .create_database(DB, "t", specs(), settings(true))
+        .expect("creates");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    txn.commit(Durability::Full).expect("commits");
+    (db, tree)
+}
+
+fn open(disk: &Arc<SimDisk>, seed: u64, pages: usize) -> Result<(Arc<Database>, RecoveryReport)> {
+    engine(disk, seed, pages).open_database(DB, "t", specs())
+}
+
+fn settle(db: &Arc<Database>) {
+    for _ in 0..10_000 {
+        if !db.background_step().expect("background") {
+            return;
+        }
+    }
+    panic!("background work does not end");
+}
+
+fn fill(db: &Arc<Database>, txn: &Txn, tree: TreeId, keys: std::ops::Range<u32>, byte: u8) {
+    let tree = db.tree(tree).expect("tree");
+    for i in keys {
+        tree.insert(txn, &i.to_be_bytes(), &[byte; 150])
+            .expect("inserts");
+    }
+}
+
+/// Gives every entry another payload.
+fn update_all(db: &Arc<Database>, txn: &Txn, tree: TreeId, payload: &[u8]) {
+    let tree = db.tree(tree).expect("tree");
+    let view = txn.view(Isolation::Current);
+    let mut scan = tree.scan(&view, ScanSpec::all());
+    let (mut batch, mut updates, mut refused) = (Batch::new(), UpdateBatch::new(), Vec::new());
+    while scan.next(&mut batch).expect("scans") {
+        updates.clear();
+        for i in 0..batch.len() {
+            updates.push(batch.key(i), batch.stamp(i), payload);
+        }
+        tree.update_batch(txn, &updates, &mut refused)
+            .expect("updates");
+    }
+    assert!(refused.is_empty());
+}
+
+#[test]
+fn random_transactions_match_a_model_while_reverting_goes_on() {
+    for seed in 0..8 {
+        let disk = SimDisk::new(seed);
+        let random = SimRandom::new(seed);
+        let (db, tree) = create(&disk, seed, 64);
+        db.set_undo_at_once_bytes(random.below(3) * 2000);
+        let mut model = Model::new();
+        for round in 0..150 {
+            random_txn(&random, &db, tree, &mut model, 400).expect("no faults");
+            if random.below(5) == 0 {
+                db.background_step().expect("background");
+            }
+            if random.below(20) == 0 {
+                db.checkpoint().expect("checkpoint");
+            }
+            if round % 10 == 0 {
+                assert_eq!(dump(&db, tree), model, "seed {seed}, round {round}");
+            }
+        }
+        settle(&db);
+        assert!(db.aborted_transactions().is_empty());
+        assert_eq!(dump(&db, tree), model, "seed {seed}");
+        db.close().expect("closes");
+        drop(db);
+        let (db, report) = open(&disk, seed, 64).expect("opens");
+        assert!(!report.needed, "a clean stop needs no recovery");
+        assert_eq!(dump(&db, tree), model, "seed {seed}");
+    }
+}
+
+/// As in `recovery`: stops at any write, again during recovery, with the mode switched now and then.
+#[test]
+fn a_stop_at_any_write_loses_nothing_committed_and_keeps_nothing_else() {
+    let runs = std::env::var("DARUMA_CRASH_RUNS")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(40u64);
+    let first = std::env::var("DARUMA_CRASH_SEED")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(0u64);
+    for seed in first..first + runs {
+        let disk = SimDisk::new(seed);
+        let random = SimRandom::new(seed ^ 0xADCA);
+        let (mut db, tree) = create(&disk, seed, 64);
+        let mut model = Model::new();
+        for crash in 0..5 {
+            db.set_undo_at_once_bytes(random.below(3) * 3000);
+            let stop_at = disk.calls() + 1 + random.below(80);
+            disk.set_faults(Faults {
+                stop_at: Some(stop_at),
+                ..Faults::default()
+            });
+            let maybe = work_until_stopped(&random, &db, tree, &mut model);
+            drop(db);
+            disk.crash();
+            while random.below(2) == 0 {
+                disk.set_faults(Faults {
+                    stop_at: Some(random.below(14)),
+                    ..Faults::default()
+                });
+                drop(open(&disk, seed, 64));
+                disk.crash();
+            }
+            db = match open(&disk, seed, 64) {
+                Ok((db, _)) => db,
+                Err(error) => panic!("seed {seed}, crash {crash}: {error}"),
+            };
+            let found = dump(&db, tree);
+            if Some(&found) == maybe.as_ref() {
+                model = found;
+            } else {
+                assert!(found == model, "seed {seed}, crash {crash}");
+            }
+        }
+        settle(&db);
+        assert!(dump(&db, tree) == model, "seed {seed}, after reverting");
+    }
+}
+
+/// Works beside one long transaction. Returns what the last, unacknowledged commit may have made of the model.
+fn work_until_stopped(
+    random: &SimRandom,
+    db: &Arc<Database>,
+    tree: TreeId,
+    model: &mut Model,
+) -> Option<Model> {
+    let long_owner = owner(2);
+    let long = db.begin(&long_owner);
+    let long_tree = db.tree(tree).expect("tree");
+    for round in 0..400 {
+        if let Err((_, after)) = random_txn(random, db, tree, model, 300) {
+            return after;
+        }
+        // Keys that the others never touch.
+        let key = format!("long{:05}", random.below(5000)).into_bytes();
+        let written = match long_tree.get(&long.view(Isolation::Current), &key) {
+            Ok(None) => long_tree.insert(&long, &key, &[b'l'; 200]),
+            Ok(Some(_)) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if written.is_err() {
+            return None;
+        }
+        if random.below(60) == 0 {
+            let mut settings = db.settings();
+            settings.accelerated_recovery = !settings.accelerated_recovery;
+            if db.set_settings(settings).is_err() {
+                return None;
+            }
+        }
+        if round % 7 == 3 && db.background_step().is_err() {
+            return None;
+        }
+        if round % 31 == 30 && db.checkpoint().is_err() {
+            return None;
+        }
+    }
+    None
+}
+
+#[test]
+fn a_large_rollback_is_a_mark_and_readers_and_writers_see_the_committed_state() {
+    let disk = SimDisk::new(1);
+    let (db, tree) = create(&disk, 1, 128);
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 0..3000, 1);
+    txn.commit(Durability::Full).expect("commits");
+    let before = dump(&db, tree);
+    let count = db.tree(tree).expect("tree").approximate_count();
+    let txn = db.begin(&owner(1));
+    update_all(&db, &txn, tree, &[2; 180]);
+    fill(&db, &txn, tree, 3000..6000, 3);
+    let log = db.log_stats().end_lsn;
+    txn.rollback().expect("rolls back");
+    assert!(
+        db.log_stats().end_lsn.0 - log.0 < 8192,
+        "one record, whatever the size"
+    );
+    assert_eq!(db.aborted_transactions().len(), 1);
+    assert_eq!(dump(&db, tree), before);
+    assert_eq!(db.tree(tree).expect("tree").approximate_count(), count);
+    // A writer on a row of the aborted transaction.
+    let txn = db.begin(&owner(2));
+    let opened = db.tree(tree).expect("tree");
+    let key = 17u32.to_be_bytes();
+    let entry = opened
+        .get(&txn.view(Isolation::ReadCommittedSnapshot), &key)
+        .expect("reads")
+        .expect("is there");
+    assert_eq!(entry.payload, [1; 150]);
+    let done = opened.update(&txn, &key, entry.stamp, &[9; 10]);
+    assert_eq!(done.expect("updates"), WriteOutcome::Done);
+    opened
+        .insert(&txn, &3500u32.to_be_bytes(), &[8; 10])
+        .expect("an aborted key is free");
+    txn.commit(Durability::Full).expect("commits");
+    let mut after = before;
+    after.insert(key.to_vec(), vec![9; 10]);
+    after.insert(3500u32.to_be_bytes().to_vec(), vec![8; 10]);
+    assert_eq!(dump(&db, tree), after);
+    settle(&db);
+    assert!(db.aborted_transactions().is_empty());
+    assert_eq!(dump(&db, tree), after);
+    assert_eq!(
+        db.tree(tree).expect("tree").approximate_count(),
+        after.len() as u64
+    );
+    let stats = db.version_stats();
+    assert_eq!((stats.memory_bytes, stats.pages), (0, 0), "{stats:?}");
+}
+
+#[test]
+fn a_transaction_larger_than_memory_is_recovered_from_its_persistent_versions() {
+    for seed in 0..6 {
+        let disk = SimDisk::new(seed);
+        let random = SimRandom::new(seed);
+        let (db, tree) = create(&disk, seed, 96);
+        let txn = db.begin(&owner(1));
+        fill(&db, &txn, tree, 0..6000, 1);
+        txn.commit(Durability::Full).expect("commits");
+        let used = db.files()[0].used_pages;
+        let before = dump(&db, tree);
+        let open_owner = owner(1);
+        let txn = db.begin(&open_owner);
+        for round in 0..3u8 {
+            update_all(&db, &txn, tree, &[10 + round; 150]);
+            if random.below(2) == 0 {
+                db.checkpoint().expect("checkpoint");
+            }
+            db.background_step().expect("background");
+        }
+        assert!(db.version_stats().pages > 0, "versions went to pages");
+        std::mem::forget(txn);
+        drop(db);
+        disk.crash();
+        let (db, report) = open(&disk, seed, 96).expect("opens");
+        assert_eq!((report.to_revert, report.rolled_back), (1, 1));
+        assert!(dump(&db, tree) == before, "seed {seed}");
+        if random.below(2) == 0 {
+            db.background_step().expect("background");
+            drop(db);
+            disk.crash();
+            let (db, _) = open(&disk, seed, 96).expect("opens again");
+            assert!(dump(&db, tree) == before, "seed {seed}, again");
+            settle(&db);
+            assert!(dump(&db, tree) == before, "seed {seed}, reverted");
+            continue;
+        }
+        settle(&db);
+        assert!(dump(&db, tree) == before, "seed {seed}, reverted");
+        assert_eq!(db.version_stats().pages, 0);
+        assert_eq!(db.files()[0].used_pages, used, "all pages came back");
+    }
+}
+
+#[test]
+fn an_open_transaction_does_not_keep_the_log() {
+    let disk = SimDisk::new(2);
+    let (db, tree) = create(&disk, 2, 256);
+    let old = db.begin(&owner(7));
+    db.tree(tree)
+        .expect("tree")
+        .insert(&old, b"old", b"open")
+        .expect("inserts");
+    for round in 0..30u32 {
+        let txn = db.begin(&owner(1));
+        fill(&db, &txn, tree, round * 500..round * 500 + 500, 1);
+        txn.commit(Durability::Full).expect("commits");
+        db.checkpoint().expect("checkpoint");
+    }
+    let stats = db.log_stats();
+    assert_eq!(stats.reuse_wait, "NOTHING");
+    assert!(stats.size_bytes < 4 << 20, "{stats:?}");
+    // Its log is gone: it is marked, small as it is.
+    old.rollback().expect("rolls back");
+    assert_eq!(db.aborted_transactions().len(), 1);
+    assert!(!dump(&db, tree).contains_key(&b"old"[..]));
+    settle(&db);
+    assert!(db.aborted_transactions().is_empty());
+}
+
+#[test]
+fn a_savepoint_keeps_the_log_only_while_it_is_held() {
+    let disk = SimDisk::new(3);
+    let (db, tree) = create(&disk, 3, 256);
+    let txn = db.begin(&owner(7));
+    fill(&db, &txn, tree, 0..10, 1);
+    let point = txn.savepoint();
+    let other = db.begin(&owner(8));
+    fill(&db, &other, tree, 1000..9000, 1);
+    other.commit(Durability::Full).expect("commits");
+    fill(&db, &txn, tree, 10..20, 1);
+    db.checkpoint().expect("checkpoint");
+    assert_eq!(db.log_stats().reuse_wait, "ACTIVE_TRANSACTION");
+    txn.rollback_to(point.clone()).expect("rolls back");
+    drop(point);
+    db.checkpoint().expect("checkpoint");
+    assert_eq!(db.log_stats().reuse_wait, "NOTHING");
+    txn.commit(Durability::Full).expect("commits");
+    let found = dump(&db, tree);
+    assert_eq!(found.len(), 8010);
+}
+
+#[test]
+fn what_an_aborted_transaction_created_gives_its_pages_back_after_a_crash() {
+    let disk = SimDisk::new(4);
+    let (db, _) = create(&disk, 4, 256);
+    db.checkpoint().expect("checkpoint");
+    let used = db.files()[0].used_pages;
+    let bytes = vec![5u8; 400_000];
+    for crash in [false, true] {
+        let db = match crash {
+            false => db.clone(),
+            true => break,
+        };
+        let txn = db.begin(&owner(1));
+        let tree = db.create_tree(&txn, 1).expect("tree");
+        fill(&db, &txn, tree, 0..5000, 1);
+        db.put_blob(&txn, &bytes).expect("stores");
+        txn.rollback().expect("rolls back");
+        settle(&db);
+        assert_eq!(db.files()[0].used_pages, used, "rolled back");
+    }
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    fill(&db, &txn, tree, 0..5000, 1);
+    db.put_blob(&txn, &bytes).expect("stores");
+    db.checkpoint().expect("checkpoint");
+    std::mem::forget(txn);
+    drop(db);
+    disk.crash();
+    let (db, _) = open(&disk, 4, 256).expect("opens");
+    settle(&db);
+    assert_eq!(db.files()[0].used_pages, used, "found after a crash");
+}
+
+#[test]
+fn an_old_snapshot_reads_its_versions_beside_an_aborted_writer() {
+    let disk = SimDisk::new(6);
+    let (db, tree) = create(&disk, 6, 128);
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 0..2000, 1);
+    txn.commit(Durability::Full).expect("commits");
+    let before = dump(&db, tree);
+    let reader = db.begin(&owner(3));
+    let view = reader.view(Isolation::Snapshot);
+    let txn = db.begin(&owner(1));
+    update_all(&db, &txn, tree, &[2; 150]);
+    txn.commit(Durability::Full).expect("commits");
+    let newer = dump(&db, tree);
+    let txn = db.begin(&owner(1));
+    update_all(&db, &txn, tree, &[3; 150]);
+    txn.rollback().expect("rolls back");
+    let read = |view: &ReadView| {
+        let mut scan = db.tree(tree).expect("tree").scan(view, ScanSpec::all());
+        let (mut batch, mut rows) = (Batch::new(), Model::new());
+        while scan.next(&mut batch).expect("scans") {
+            for i in 0..batch.len() {
+                rows.insert(batch.key(i).to_vec(), batch.payload(i).to_vec());
+            }
+        }
+        rows
+    };
+    assert!(read(&view) == before);
+    settle(&db);
+    assert!(read(&view) == before && dump(&db, tree) == newer);
+    drop(view);
+    drop(reader);
+    settle(&db);
+    assert_eq!(db.version_stats().memory_bytes, 0);
+}
+
+#[test]
+fn a_lasting_savepoint_is_rolled_back_to_in_one_step_as_often_as_asked() {
+    let disk = SimDisk::new(7);
+    let (db, tree) = create(&disk, 7, 128);
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 0..2000, 1);
+    txn.commit(Durability::Full).expect("commits");
+    let txn = db.begin(&owner(1));
+    update_all(&db, &txn, tree, &[2; 150]);
+    let point = txn.lasting_savepoint();
+    for round in 0..3u8 {
+        update_all(&db, &txn, tree, &[3 + round; 150]);
+        fill(&db, &txn, tree, 2000..3000, 9);
+        db.checkpoint().expect("checkpoint");
+        assert_eq!(db.log_stats().reuse_wait, "NOTHING");
+        let log = db.log_stats().end_lsn;
+        txn.rollback_to(point.clone()).expect("rolls back");
+        assert!(db.log_stats().end_lsn.0 - log.0 < 8192, "one record");
+        if round == 1 {
+            settle(&db);
+        }
+    }
+    let tree_now = db.tree(tree).expect("tree");
+    let own = tree_now.get(&txn.view(Isolation::Current), &5u32.to_be_bytes());
+    assert_eq!(own.expect("reads").expect("there").payload, [2; 150]);
+    fill(&db, &txn, tree, 5000..5010, 7);
+    txn.commit(Durability::Full).expect("commits");
+    drop((txn, point, tree_now));
+    let after = dump(&db, tree);
+    assert_eq!(after.len(), 2010);
+    assert!(after.values().all(|v| v == &[2; 150] || v == &[7; 150]));
+    drop(db);
+    disk.crash();
+    let (db, _) = open(&disk, 7, 128).expect("opens");
+    assert!(dump(&db, tree) == after);
+    settle(&db);
+    assert!(dump(&db, tree) == after);
+    assert_eq!(db.version_stats().memory_bytes, 0);
+}
+
+#[test]
+fn a_clean_stop_keeps_what_is_still_to_be_reverted() {
+    let disk = SimDisk::new(8);
+    let (db, tree) = create(&disk, 8, 128);
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 0..2000, 1);
+    txn.commit(Durability::Full).expect("commits");
+    drop(txn);
+    let before = dump(&db, tree);
+    let txn = db.begin(&owner(1));
+    update_all(&db, &txn, tree, &[2; 150]);
+    fill(&db, &txn, tree, 4000..5000, 3);
+    txn.rollback().expect("rolls back");
+    drop(txn);
+    db.close().expect("closes");
+    drop(db);
+    let (db, report) = open(&disk, 8, 128).expect("opens");
+    assert_eq!((report.needed, report.to_revert), (false, 1));
+    assert!(dump(&db, tree) == before);
+    settle(&db);
+    assert!(db.aborted_transactions().is_empty());
+    assert!(dump(&db, tree) == before);
+}
+
+/// Figures are asked for while transactions become aborted ones: neither waits for the other for ever.
+#[test]
+fn figures_of_the_version_store_never_block_a_rollback() {
+    let disk = SimDisk::new(9);
+    let (db, tree) = create(&disk, 9, 256);
+    db.set_undo_at_once_bytes(0);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                assert!(db.version_stats().aborted <= 20_000);
+            }
+        });
+        for i in 0..5_000u32 {
+            let txn = db.begin(&owner(1));
+            fill(&db, &txn, tree, i..i + 1, 1);
+            txn.rollback().expect("rolls back");
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    settle(&db);
+    assert!(dump(&db, tree).is_empty());
+}

@@ -1,0 +1,226 @@
+//! Which log is kept, for whom, and what error 9002 says when there is no more room.
+
+mod common;
+
+use common::*;
+use daruma_base::Lsn;
+use daruma_sim::{SimDisk, SimRandom};
+use daruma_storage::*;
+use std::sync::Arc;
+
+/// A log of four VLFs of 256 KiB that cannot grow.
+fn small_log() -> Vec<FileSpec> {
+    let mut files = specs();
+    if let Some(log) = files.iter_mut().find(|f| f.filegroup == 0) {
+        log.growth = Growth::Pages(0);
+    }
+    files
+}
+
+fn create(disk: &Arc<SimDisk>, model: RecoveryModel) -> (Arc<Database>, TreeId) {
+    let settings = Settings {
+        recovery_model: model,
+        ..Settings::default()
+    };
+    let db = engine(disk, 1, 256)
+        .create_database(DB, "t", small_log(), settings)
+        .expect("creates");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    txn.commit(Durability::Full).expect("commits");
+    (db, tree)
+}
+
+/// One committed transaction that logs about `bytes`; `n` names its row.
+fn write(db: &Arc<Database>, tree: TreeId, n: u32, bytes: usize) -> Result<()> {
+    let txn = db.begin(&owner(1));
+    let tree = db.tree(tree)?;
+    let view = txn.view(Isolation::Current);
+    let key = (n % 8).to_be_bytes();
+    let payload = vec![n as u8; bytes];
+    match tree.get(&view, &key)? {
+        None => tree.insert(&txn, &key, &payload)?,
+        Some(entry) => {
+            tree.update(&txn, &key, entry.stamp, &payload)?;
+        }
+    }
+    drop(view);
+    txn.commit(Durability::Full)
+}
+
+/// Writes until the log is full; what it says. `None` after `rounds` transactions without.
+fn fill(db: &Arc<Database>, tree: TreeId, rounds: u32) -> Option<&'static str> {
+    for n in 0..rounds {
+        match write(db, tree, n, 3_000) {
+            Ok(()) => {}
+            Err(StorageError::LogFull { reason }) => return Some(reason),
+            Err(other) => panic!("{other}"),
+        }
+        db.background_step().expect("background");
+    }
+    None
+}
+
+#[test]
+fn a_hold_keeps_the_log_and_its_end_lets_it_go() {
+    let disk = SimDisk::new(1);
+    let (db, tree) = create(&disk, RecoveryModel::Simple);
+    let from = db.hardened_lsn();
+    let hold = db.hold_log(from, "ACTIVE_BACKUP_OR_RESTORE").expect("held");
+    assert_eq!(fill(&db, tree, 2_000), Some("ACTIVE_BACKUP_OR_RESTORE"));
+    assert!(db.log_stats().min_lsn <= from);
+    assert_eq!(db.log_stats().reuse_wait, "ACTIVE_BACKUP_OR_RESTORE");
+    drop(hold);
+    db.checkpoint().expect("checkpoint");
+    assert!(db.log_stats().min_lsn > from);
+    assert_eq!(fill(&db, tree, 2_000), None, "a circle without end");
+    assert!(
+        db.hold_log(from, "ACTIVE_BACKUP_OR_RESTORE").is_none(),
+        "that log is gone"
+    );
+}
+
+#[test]
+fn full_keeps_the_log_for_a_log_backup_once_there_is_a_full_backup() {
+    let disk = SimDisk::new(2);
+    let (db, tree) = create(&disk, RecoveryModel::Full);
+    assert_eq!(db.log_backup_start(), Lsn::NONE);
+    assert_eq!(fill(&db, tree, 1_000), None, "no full backup: as SIMPLE");
+    let base = db.hardened_lsn();
+    db.note_full_backup(base).expect("noted");
+    db.note_full_backup(db.hardened_lsn()).expect("noted again");
+    assert_eq!(
+        db.log_backup_start(),
+        base,
+        "the first one starts the chain"
+    );
+    assert_eq!(fill(&db, tree, 2_000), Some("LOG_BACKUP"));
+    let end = db.hardened_lsn();
+    db.log_backed_up_to(end).expect("backed up");
+    assert_eq!(db.log_backup_start(), end);
+    write(&db, tree, 1, 3_000).expect("there is room again");
+    assert_eq!(fill(&db, tree, 2_000), Some("LOG_BACKUP"));
+    db.set_settings(Settings {
+        recovery_model: RecoveryModel::Simple,
+        ..db.settings()
+    })
+    .expect("to simple");
+    assert_eq!(db.log_backup_start(), Lsn::NONE, "the chain is broken");
+    db.checkpoint().expect("checkpoint");
+    assert_eq!(fill(&db, tree, 2_000), None);
+}
+
+#[test]
+fn a_crash_forgets_neither_the_chain_nor_its_log() {
+    let disk = SimDisk::new(3);
+    let (db, tree) = create(&disk, RecoveryModel::BulkLogged);
+    let base = db.hardened_lsn();
+    db.note_full_backup(base).expect("noted");
+    for n in 0..50 {
+        write(&db, tree, n, 3_000).expect("writes");
+    }
+    db.checkpoint().expect("checkpoint");
+    drop(db);
+    disk.crash();
+    let (db, _) = engine(&disk, 3, 256)
+        .open_database(DB, "t", small_log())
+        .expect("opens");
+    assert_eq!(db.log_backup_start(), base);
+    assert!(db.log_stats().min_lsn <= base);
+    assert!(db.hold_log(base, "LOG_BACKUP").is_some());
+    assert_eq!(fill(&db, tree, 2_000), Some("LOG_BACKUP"));
+}
+
+/// Several transactions fill a log that cannot grow. Each that meets the end of it rolls back, to a savepoint or wholly,
+/// and that always works; afterwards there is room again, and the data is what the model says.
+#[test]
+fn rollback_always_has_its_room_in_a_full_log() {
+    let runs = std::env::var("DARUMA_CRASH_RUNS")
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(12u64);
+    let mut full = 0;
+    for seed in 0..runs {
+        let disk = SimDisk::new(seed);
+        let random = SimRandom::new(seed ^ 0xF011);
+        let (db, tree) = create(&disk, RecoveryModel::Simple);
+        let trees: Vec<TreeId> = (0..4).map(|_| new_tree(&db)).collect();
+        let mut models: Vec<Model> = vec![Model::new(); trees.len()];
+        for round in 0..12 {
+            let mut open: Vec<(Txn, Model)> = models
+                .iter()
+                .map(|m| (db.begin(&owner(round * 8 + 1)), m.clone()))
+                .collect();
+            let mut refused = false;
+            while !refused {
+                let at = random.below(open.len() as u64) as usize;
+                let (Some((txn, model)), Some(id)) = (open.get_mut(at), trees.get(at)) else {
+                    continue;
+                };
+                let target = db.tree(*id).expect("tree");
+                let (point, before) = (txn.savepoint(), model.clone());
+                match random_change(&random, &target, txn, model, 200) {
+                    Ok(()) => {}
+                    Err(StorageError::LogFull { reason }) => {
+                        assert_eq!(
+                            reason,
+                            "ACTIVE_TRANSACTION",
+                            "seed {seed}: {:?} {:?} {:?}",
+                            db.log_stats(),
+                            db.vlfs(),
+                            db.active_transactions()
+                        );
+                        txn.rollback_to(point)
+                            .unwrap_or_else(|e| panic!("seed {seed}: statement: {e}"));
+                        *model = before;
+                        refused = true;
+                        full += 1;
+                    }
+                    Err(other) => panic!("seed {seed}: {other}"),
+                }
+                match random.below(40) {
+                    0 => db.flush_log().expect("flushes"),
+                    1 => db.background_step().map(|_| ()).expect("background"),
+                    _ => {}
+                }
+            }
+            // A small durable transaction of somebody else now and then, as long as there is room.
+            let _ = write(&db, tree, round as u32, 100);
+            for (n, (txn, model)) in open.into_iter().enumerate() {
+                if random.below(3) == 0 {
+                    txn.commit(Durability::Full)
+                        .unwrap_or_else(|e| panic!("seed {seed}: commit: {e}"));
+                    if let Some(kept) = models.get_mut(n) {
+                        *kept = model;
+                    }
+                } else {
+                    txn.rollback()
+                        .unwrap_or_else(|e| panic!("seed {seed}: rollback: {e}"));
+                }
+                let _ = db.flush_log();
+            }
+            assert_eq!(db.state(), DatabaseState::Online, "seed {seed}");
+            db.checkpoint().expect("checkpoint");
+            write(&db, tree, 1, 100).expect("there is room again");
+        }
+        for (id, model) in trees.iter().zip(&models) {
+            assert_eq!(&dump(&db, *id), model, "seed {seed}");
+        }
+        drop(db);
+        disk.crash();
+        let (db, _) = engine(&disk, seed, 256)
+            .open_database(DB, "t", small_log())
+            .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        for (id, model) in trees.iter().zip(&models) {
+            assert_eq!(&dump(&db, *id), model, "seed {seed}");
+        }
+    }
+    assert!(full > 0);
+}
+
+fn new_tree(db: &Arc<Database>) -> TreeId {
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    txn.commit(Durability::Full).expect("commits");
+    tree
+}

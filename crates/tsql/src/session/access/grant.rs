@@ -1,0 +1,363 @@
+//! GRANT, DENY and REVOKE.
+//!
+//! Theory: a principal has at most one entry for a permission on a securable; each statement replaces or removes it.
+//! Permissions on the server and on logins lie in the grantee's login, those of a database in the database's catalog, so
+//! they commit and roll back with the transaction.
+
+use super::{DBO, Execution, Securable, class};
+use crate::error::Result;
+use crate::host::Host;
+use crate::instance::MASTER;
+use crate::messages;
+use crate::sysviews::fixed_role_id;
+use daruma_catalog::{Change, PermissionDef, PermissionSet, PermissionState, names_equal};
+use daruma_syntax::ast::{self, Grant, GrantVerb};
+use std::sync::Arc;
+
+/// Permissions on the server.
+const SERVER: &[&str] = &[
+    "ADMINISTER BULK OPERATIONS",
+    "ALTER ANY CONNECTION",
+    "ALTER ANY CREDENTIAL",
+    "ALTER ANY DATABASE",
+    "ALTER ANY ENDPOINT",
+    "ALTER ANY LINKED SERVER",
+    "ALTER ANY LOGIN",
+    "ALTER ANY SERVER ROLE",
+    "ALTER RESOURCES",
+    "ALTER SERVER STATE",
+    "ALTER SETTINGS",
+    "ALTER TRACE",
+    "CONNECT ANY DATABASE",
+    "CONNECT SQL",
+    "CONTROL SERVER",
+    "CREATE ANY DATABASE",
+    "CREATE ENDPOINT",
+    "IMPERSONATE ANY LOGIN",
+    "SELECT ALL USER SECURABLES",
+    "SHUTDOWN",
+    "VIEW ANY DATABASE",
+    "VIEW ANY DEFINITION",
+    "VIEW SERVER STATE",
+];
+
+/// Permissions on a database besides those that its objects have.
+const DATABASE: &[&str] = &[
+    "ALTER",
+    "ALTER ANY ROLE",
+    "ALTER ANY SCHEMA",
+    "ALTER ANY USER",
+    "BACKUP DATABASE",
+    "BACKUP LOG",
+    "CHECKPOINT",
+    "CONNECT",
+    "CONTROL",
+    "CREATE FUNCTION",
+    "CREATE PROCEDURE",
+    "CREATE ROLE",
+    "CREATE SCHEMA",
+    "CREATE SYNONYM",
+    "CREATE TABLE",
+    "CREATE TYPE",
+    "CREATE VIEW",
+    "SHOWPLAN",
+    "TAKE OWNERSHIP",
+    "VIEW DATABASE STATE",
+    "VIEW DEFINITION",
+];
+
+const OBJECT: &[&str] = &[
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "REFERENCES",
+    "EXECUTE",
+    "ALTER",
+    "CONTROL",
+    "TAKE OWNERSHIP",
+    "VIEW DEFINITION",
+    "VIEW CHANGE TRACKING",
+];
+
+/// What the permissions are on.
+enum On {
+    Server,
+    Login(i32),
+    Database(Securable, &'static str),
+}
+
+impl Execution<'_> {
+    pub(crate) fn run_grant(&self, grant: &Grant) -> Result<()> {
+        let on = self.granted_on(grant)?;
+        let names = self.permission_names(grant, &on)?;
+        for principal in &grant.principals {
+            for name in &names {
+                match &on {
+                    On::Server => self.grant_on_server(grant, &principal.text, name, 0)?,
+                    On::Login(id) => self.grant_on_server(grant, &principal.text, name, *id)?,
+                    On::Database(securable, kind) => {
+                        self.grant_in_database(grant, &principal.text, name, *securable, kind)?
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn granted_on(&self, grant: &Grant) -> Result<On> {
+        let Some(securable) = &grant.on else {
+            let first = grant.permissions.first().map_or("", |p| p.name.as_str());
+            return Ok(match SERVER.contains(&first) {
+                true => On::Server,
+                false => On::Database(Securable::Database, "database"),
+            });
+        };
+        let has_columns = !securable.columns.is_empty()
+            || grant.permissions.iter().any(|p| !p.columns.is_empty());
+        if has_columns {
+            return Err(messages::not_supported("permissions on columns"));
+        }
+        let database = self.current_database();
+        let catalog = self.state.catalog(database)?;
+        let name = &securable.name.name.text;
+        let missing = |kind: &str| messages::error(15151, &[&"find", &kind, &name]);
+        match securable.class.as_deref() {
+            None | Some("OBJECT") => {
+                let object = self.find_object(&securable.name)?;
+                let (_, object) = object
+                    .filter(|(found, _)| *found == database)
+                    .ok_or_else(|| missing("object"))?;
+                Ok(On::Database(Securable::of(&object), "object"))
+            }
+            Some("SCHEMA") => {
+                let schema = catalog
+                    .schema_named(name)
+                    .ok_or_else(|| missing("schema"))?;
+                Ok(On::Database(Securable::Schema(schema.id), "schema"))
+            }
+            Some("DATABASE") => {
+                let entry = self.state.instance.database_named(name);
+                match entry.is_some_and(|e| e.id() == database) {
+                    true => Ok(On::Database(Securable::Database, "database")),
+                    false => Err(missing("database")),
+                }
+            }
+            Some("USER" | "ROLE") => {
+                let id = self
+                    .database_principal(name)
+                    .ok_or_else(|| missing("user"))?;
+                Ok(On::Database(Securable::Principal(id), "user"))
+            }
+            Some("LOGIN") => {
+                let login = self.state.instance.logins.get(name);
+                Ok(On::Login(login.ok_or_else(|| missing("login"))?.id))
+            }
+            Some("SERVER") => Ok(On::Server),
+            Some(other) => Err(messages::not_supported(&format!("permissions on {other}"))),
+        }
+    }
+
+    /// The permissions meant, long names for short ones; errors 102 and 4606.
+    fn permission_names(&self, grant: &Grant, on: &On) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for permission in &grant.permissions {
+            let name = match permission.name.as_str() {
+                "EXEC" => "EXECUTE",
+                "CREATE PROC" => "CREATE PROCEDURE",
+                other => other,
+            };
+            if name == "ALL" || name == "ALL PRIVILEGES" {
+                names.extend(self.all_permissions(on).iter().map(|p| (*p).to_string()));
+                continue;
+            }
+            let known = [SERVER, DATABASE, OBJECT, &["IMPERSONATE"]];
+            if !known.iter().any(|list| list.contains(&name)) {
+                let word = name.split(' ').next().unwrap_or(name);
+                return Err(messages::error(102, &[&word]));
+            }
+            let fits = match on {
+                On::Server => SERVER.contains(&name),
+                On::Login(_) => matches!(
+                    name,
+                    "IMPERSONATE" | "ALTER" | "CONTROL" | "VIEW DEFINITION"
+                ),
+                On::Database(Securable::Database, _) => {
+                    DATABASE.contains(&name) || OBJECT.contains(&name)
+                }
+                On::Database(Securable::Principal(_), _) => matches!(
+                    name,
+                    "IMPERSONATE" | "ALTER" | "CONTROL" | "VIEW DEFINITION" | "TAKE OWNERSHIP"
+                ),
+                On::Database(Securable::Schema(_), _) => OBJECT.contains(&name),
+                On::Database(Securable::Object { id, .. }, _) => {
+                    OBJECT.contains(&name) && self.fits_object(*id, name)?
+                }
+            };
+            match (fits, on) {
+                (true, _) => names.push(name.to_string()),
+                (false, On::Server | On::Login(_)) => {
+                    return Err(messages::error(4606, &[&name]));
+                }
+                (false, _) => return Err(messages::error(4606, &[&name])),
+            }
+        }
+        Ok(names)
+    }
+
+    /// A procedure can be executed, not selected from.
+    fn fits_object(&self, id: i32, name: &str) -> Result<bool> {
+        use daruma_catalog::ObjectKind::*;
+        let catalog = self.state.catalog(self.current_database())?;
+        let data = matches!(
+            name,
+            "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "REFERENCES"
+        );
+        Ok(match catalog.object(id).map(|o| &o.kind) {
+            Some(Procedure(_)) => !data,
+            Some(Table(_) | View(_)) => name != "EXECUTE",
+            Some(Sequence(_)) => !matches!(name, "SELECT" | "INSERT" | "DELETE" | "EXECUTE"),
+            _ => true,
+        })
+    }
+
+    fn all_permissions(&self, on: &On) -> &'static [&'static str] {
+        match on {
+            On::Database(Securable::Object { id, .. }, _) => {
+                match self.fits_object(*id, "EXECUTE") {
+                    Ok(true) => &["EXECUTE"],
+                    _ => &["SELECT", "INSERT", "UPDATE", "DELETE", "REFERENCES"],
+                }
+            }
+            On::Database(Securable::Database, _) => &[
+                "BACKUP DATABASE",
+                "BACKUP LOG",
+                "CREATE FUNCTION",
+                "CREATE PROCEDURE",
+                "CREATE TABLE",
+                "CREATE VIEW",
+            ],
+            _ => &["CONTROL"],
+        }
+    }
+
+    fn grant_on_server(&self, grant: &Grant, to: &str, name: &str, on: i32) -> Result<()> {
+        if self.current_database() != MASTER {
+            return Err(messages::error(4621, &[]));
+        }
+        let rights = self.state.server_rights();
+        if !(rights.all || on != 0 && rights.has("ALTER ANY LOGIN")) {
+            return Err(messages::error(4613, &[]));
+        }
+        let logins = &self.state.instance.logins;
+        let found = logins.get(to).filter(|l| l.id != 1);
+        let found = found.ok_or_else(|| match logins.get(to) {
+            Some(_) => messages::error(4624, &[]),
+            None => messages::error(15151, &[&"find", &"login", &to]),
+        })?;
+        let mut login = (*found).clone();
+        let grantor = rights.login.as_ref().map_or(1, |l| l.id);
+        let class = if on == 0 { class::SERVER } else { class::LOGIN };
+        put(grant, &mut login.permissions, class, on, name, grantor);
+        logins.put(login)?;
+        self.state.instance.bump_catalog_version();
+        Ok(())
+    }
+
+    fn grant_in_database(
+        &self,
+        grant: &Grant,
+        to: &str,
+        name: &str,
+        on: Securable,
+        kind: &str,
+    ) -> Result<()> {
+        let database = self.current_database();
+        let rights = self.state.rights(database)?;
+        let grantee = self
+            .database_principal(to)
+            .ok_or_else(|| messages::error(15151, &[&"find", &"user", &to]))?;
+        if grantee >= 16_384 {
+            return Err(messages::error(4617, &[]));
+        }
+        if matches!(grantee, DBO | 3 | 4) || grantee == rights.user_id && !rights.all {
+            return Err(messages::error(4624, &[]));
+        }
+        let shown = grant
+            .on
+            .as_ref()
+            .map_or(String::new(), |s| s.name.name.text.clone());
+        let (class, major) = match on {
+            Securable::Database => (class::DATABASE, 0),
+            Securable::Schema(id) => (class::SCHEMA, id),
+            Securable::Object { id, .. } => (class::OBJECT, id),
+            Securable::Principal(id) => (class::PRINCIPAL, id),
+        };
+        self.atomic(|| {
+            let catalog = self.state.catalog(database)?;
+            if !rights.may_grant(&catalog, name, on) {
+                return Err(match on {
+                    Securable::Database => messages::error(4613, &[]),
+                    _ => messages::error(15151, &[&"find", &kind, &shown]),
+                });
+            }
+            let old = catalog.permissions_of(grantee);
+            let mut list = old.map_or(Vec::new(), |set| set.list.clone());
+            put(grant, &mut list, class, major, name, rights.user_id);
+            let set = PermissionSet { grantee, list };
+            self.state
+                .change(database, Change::PutPermissions(Arc::new(set)))
+        })
+    }
+
+    /// Id of a user or role of the current database, fixed ones included.
+    pub(crate) fn database_principal(&self, name: &str) -> Option<i32> {
+        let fixed = [
+            (0, "public"),
+            (DBO, "dbo"),
+            (super::GUEST, "guest"),
+            (3, "INFORMATION_SCHEMA"),
+            (4, "sys"),
+        ];
+        if let Some((id, _)) = fixed.iter().find(|(_, n)| names_equal(n, name)) {
+            return Some(*id);
+        }
+        let catalog = self.state.catalog(self.current_database()).ok()?;
+        catalog
+            .principal_named(name)
+            .map(|p| p.id)
+            .or_else(|| fixed_role_id(name))
+    }
+}
+
+/// Puts an entry in place, or takes it away.
+fn put(
+    grant: &Grant,
+    list: &mut Vec<PermissionDef>,
+    class: u8,
+    major: i32,
+    permission: &str,
+    grantor: i32,
+) {
+    let same =
+        |p: &PermissionDef| p.class == class && p.major == major && p.permission == permission;
+    let old = list.iter().find(|p| same(p)).map(|p| p.state);
+    list.retain(|p| !same(p));
+    let state = match grant.verb {
+        ast::GrantVerb::Grant if grant.with_grant_option => PermissionState::GrantWithOption,
+        GrantVerb::Grant if old == Some(PermissionState::GrantWithOption) => {
+            PermissionState::GrantWithOption
+        }
+        GrantVerb::Grant => PermissionState::Grant,
+        GrantVerb::Deny => PermissionState::Deny,
+        GrantVerb::Revoke if grant.grant_option_for && old.is_some() => PermissionState::Grant,
+        GrantVerb::Revoke => return,
+    };
+    list.push(PermissionDef {
+        class,
+        major,
+        permission: permission.to_string(),
+        state,
+        grantor,
+    });
+}

@@ -1,0 +1,467 @@
+//! Access: as whom a session acts, and whether it may do what it is about to do.
+//!
+//! Theory: nobody asks twice. A session of sysadmin has principal 0 and passes with one comparison. Anybody else's names
+//! are noted while a statement is planned ([`Execution::with_access`]), the permissions are checked once the plan is
+//! made, and the plan is kept for this principal only (`PlanKey::principal`); changing a permission changes the catalog
+//! version and with it every kept plan. Statements that are not planned are checked before they run (`statement`).
+//!
+//! Ownership chains: what a procedure, trigger or view names is not asked for when it belongs to the same owner in the
+//! same database. Dynamic text breaks the chain.
+//!
+//! Map: `rights` (what a principal may do), `statement` (what statements need), `grant` (GRANT, DENY, REVOKE),
+//! `identity` (EXECUTE AS and the functions that tell who one is), `password` (policy).
+//!
+//! Invariants
+//! 1. Rights are never older than the catalog version they were computed under.
+//! 2. A plan is used only by a principal for whom it was checked.
+
+mod grant;
+mod identity;
+mod password;
+mod rights;
+mod statement;
+
+pub(crate) use password::check_policy;
+pub(crate) use rights::{DBO, GUEST, Rights, Securable, ServerRights, class};
+
+use super::SessionState;
+use super::execution::Execution;
+use super::frame::FrameKind;
+use crate::error::{Result, SqlError};
+use crate::host::Host;
+use crate::instance::{MASTER, MSDB, TEMPDB};
+use crate::messages;
+use daruma_base::DatabaseId;
+use daruma_catalog::{Change, DatabaseCatalog, LoginDef, Object, PrincipalDef, names_equal};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// As whom statements run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Identity {
+    /// By `principal_id` of the server.
+    Login(i32),
+    /// A user of one database: EXECUTE AS USER.
+    User {
+        database: DatabaseId,
+        id: i32,
+        name: String,
+    },
+}
+
+/// EXECUTE AS, until REVERT or the end of the frame it happened in.
+pub(crate) struct Impersonation {
+    identity: Identity,
+    /// Number of frames when it began.
+    frames: usize,
+    no_revert: bool,
+}
+
+/// An object that the statement being planned reads or changes.
+struct Need {
+    database: DatabaseId,
+    object: Arc<Object>,
+    /// Its owner is that of the module or view that names it.
+    chained: bool,
+}
+
+/// The table or view that a statement changes.
+struct ChangedObject {
+    /// `None`: the first one named is meant (common table expressions).
+    object: Option<(DatabaseId, i32)>,
+    permission: &'static str,
+    /// It is read as well.
+    reads: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct AccessState {
+    login: Cell<i32>,
+    stack: RefCell<Vec<Impersonation>>,
+    /// Catalog version that the rest was computed under, 0 for never.
+    version: Cell<u64>,
+    /// 0: everything is allowed.
+    principal: Cell<u64>,
+    server: RefCell<Arc<ServerRights>>,
+    rights: RefCell<HashMap<u16, Option<Arc<Rights>>>>,
+    visible: RefCell<HashMap<u16, (Arc<DatabaseCatalog>, Arc<DatabaseCatalog>)>>,
+    needs: RefCell<Vec<Need>>,
+    /// Owners of the views being bound, innermost last.
+    views: RefCell<Vec<(DatabaseId, i32)>>,
+}
+
+impl AccessState {
+    pub fn of_login(login: i32) -> AccessState {
+        AccessState {
+            login: Cell::new(login),
+            ..AccessState::default()
+        }
+    }
+
+    fn forget(&self) {
+        self.version.set(0);
+    }
+
+    /// Back to the login: pooled connections.
+    pub fn reset(&self) {
+        self.stack.borrow_mut().clear();
+        self.forget();
+    }
+
+    fn identity(&self) -> Identity {
+        match self.stack.borrow().last() {
+            Some(top) => top.identity.clone(),
+            None => Identity::Login(self.login.get()),
+        }
+    }
+}
+
+impl SessionState {
+    fn refresh_access(&self) {
+        let access = &self.access;
+        let version = self.instance.catalog_version() + (self.private_version.get() << 32) + 1;
+        if access.version.get() == version {
+            return;
+        }
+        access.version.set(version);
+        access.rights.borrow_mut().clear();
+        access.visible.borrow_mut().clear();
+        let identity = access.identity();
+        let login = match &identity {
+            Identity::Login(id) => self.instance.logins.by_id(*id),
+            Identity::User { .. } => None,
+        };
+        let server = Arc::new(ServerRights::of(login));
+        access.principal.set(match &identity {
+            _ if server.all => 0,
+            Identity::Login(id) => *id as u64,
+            Identity::User { database, id, .. } => {
+                (1 << 63) | (u64::from(database.0) << 32) | u64::from(*id as u32)
+            }
+        });
+        *access.server.borrow_mut() = server;
+    }
+
+    /// 0 for whoever may do everything; else a number for as whom the session acts.
+    pub(crate) fn principal_key(&self) -> u64 {
+        self.refresh_access();
+        self.access.principal.get()
+    }
+
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.principal_key() == 0
+    }
+
+    pub(crate) fn server_rights(&self) -> Arc<ServerRights> {
+        self.refresh_access();
+        self.access.server.borrow().clone()
+    }
+
+    /// Rights in a database; error 916 when it must not be entered.
+    pub(crate) fn rights(&self, database: DatabaseId) -> Result<Arc<Rights>> {
+        self.refresh_access();
+        let known = self.access.rights.borrow().get(&database.0).cloned();
+        let rights = match known {
+            Some(rights) => rights,
+            None => {
+                let rights = self.compute_rights(database)?.map(Arc::new);
+                let mut map = self.access.rights.borrow_mut();
+                map.insert(database.0, rights.clone());
+                rights
+            }
+        };
+        rights.ok_or_else(|| self.no_access(database))
+    }
+
+    fn no_access(&self, database: DatabaseId) -> SqlError {
+        let name = self.instance.database(database);
+        let name = name.map_or(String::new(), |d| d.name());
+        messages::error_state(916, 2, &[&self.login_name(), &name])
+    }
+
+    /// The login acted as; a user without one has a name of its own.
+    pub(crate) fn login_name(&self) -> String {
+        match self.access.identity() {
+            Identity::Login(id) => self
+                .instance
+                .logins
+                .by_id(id)
+                .map_or(self.entry.login.login.clone(), |l| l.name.clone()),
+            Identity::User { database, name, id } => {
+                let entry = self.instance.database(database);
+                if id == DBO {
+                    return entry.map_or(String::new(), |e| e.def().owner.clone());
+                }
+                let catalog = self.catalog(database).ok();
+                let user = catalog.and_then(|c| c.principal_named(&name).cloned());
+                let login = user.and_then(|u| self.login_of(&u));
+                login.map_or_else(
+                    || format!("S-1-9-3-{}-{id}", database.0),
+                    |l| l.name.clone(),
+                )
+            }
+        }
+    }
+
+    /// The login that a user stands for.
+    pub(crate) fn login_of(&self, user: &PrincipalDef) -> Option<Arc<LoginDef>> {
+        match &user.sid {
+            Some(sid) => self
+                .instance
+                .logins
+                .all()
+                .into_iter()
+                .find(|l| l.sid == *sid),
+            None => self.instance.logins.get(user.login.as_deref()?),
+        }
+    }
+
+    fn compute_rights(&self, database: DatabaseId) -> Result<Option<Rights>> {
+        let server = self.access.server.borrow().clone();
+        if server.all {
+            return Ok(Some(Rights::dbo(server)));
+        }
+        let Some(entry) = self.instance.database(database) else {
+            return Ok(None);
+        };
+        let guests = matches!(database, MASTER | TEMPDB | MSDB);
+        let catalog = self.catalog(database)?;
+        let user = match self.access.identity() {
+            Identity::Login(id) => {
+                let Some(login) = self.instance.logins.by_id(id) else {
+                    return Ok(None);
+                };
+                if names_equal(&entry.def().owner, &login.name) {
+                    return Ok(Some(Rights::dbo(server)));
+                }
+                user_of_login(&catalog, &login)
+            }
+            Identity::User {
+                database: home, id, ..
+            } if home == database => {
+                if id == DBO {
+                    return Ok(Some(Rights::dbo(server)));
+                }
+                match catalog.principal(id) {
+                    None if id != GUEST => return Ok(None),
+                    user => user.cloned(),
+                }
+            }
+            Identity::User { .. } => None,
+        };
+        Ok(Rights::of_user(&catalog, user.as_deref(), server, guests))
+    }
+}
+
+/// The user that a login has in a database.
+pub(crate) fn user_of_login(
+    catalog: &DatabaseCatalog,
+    login: &LoginDef,
+) -> Option<Arc<PrincipalDef>> {
+    let is = |p: &&Arc<PrincipalDef>| match (&p.sid, &p.login) {
+        _ if p.is_role => false,
+        (Some(sid), _) => *sid == login.sid,
+        (None, Some(name)) => names_equal(name, &login.name),
+        (None, None) => false,
+    };
+    catalog.principals().find(is).cloned()
+}
+
+/// May the login connect to the server at all?
+pub fn may_connect(login: &LoginDef) -> bool {
+    ServerRights::of(Some(Arc::new(login.clone()))).has("CONNECT SQL")
+}
+
+/// Owner of what lives in a schema.
+fn owner_of(catalog: &DatabaseCatalog, schema: i32) -> i32 {
+    catalog.schema(schema).map_or(DBO, |s| s.principal_id)
+}
+
+impl Execution<'_> {
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.state.is_unlimited()
+    }
+
+    /// Plans a statement and checks that it may be run. `changed` names the table that it changes.
+    pub(crate) fn with_access<T>(
+        &self,
+        statement: Option<&daruma_syntax::ast::StatementKind>,
+        prepare: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        if self.is_unlimited() {
+            return prepare();
+        }
+        // The database itself must be open to the session, whatever is read.
+        self.state.rights(self.current_database())?;
+        let outer = self.state.access.needs.take();
+        let planned = prepare();
+        let needs = self.state.access.needs.replace(outer);
+        let planned = planned?;
+        let changed = statement.and_then(|s| self.changed_object(s));
+        self.check_needs(&needs, changed)?;
+        Ok(planned)
+    }
+
+    /// Called for every object that a name resolves to.
+    pub(crate) fn note_use(&self, database: DatabaseId, object: &Arc<Object>) -> Result<()> {
+        if self.is_unlimited() {
+            return Ok(());
+        }
+        let chained = self.is_chained(database, object)?;
+        self.state.access.needs.borrow_mut().push(Need {
+            database,
+            object: object.clone(),
+            chained,
+        });
+        Ok(())
+    }
+
+    /// Does whatever names the object belong to its owner?
+    fn is_chained(&self, database: DatabaseId, object: &Object) -> Result<bool> {
+        let catalog = self.state.catalog(database)?;
+        let outer = match self.state.access.views.borrow().last() {
+            Some(view) => Some(*view),
+            None => self.module_owner()?,
+        };
+        Ok(outer == Some((database, owner_of(&catalog, object.schema_id))))
+    }
+
+    /// Database and owner of the running procedure or trigger.
+    fn module_owner(&self) -> Result<Option<(DatabaseId, i32)>> {
+        let module = {
+            let frames = self.state.frames.borrow();
+            frames
+                .last()
+                .filter(|f| matches!(f.kind, FrameKind::Procedure | FrameKind::Trigger))
+                .map(|f| (f.database, f.schema_id))
+        };
+        let Some((database, schema)) = module else {
+            return Ok(None);
+        };
+        let catalog = self.state.catalog(database)?;
+        Ok(Some((database, owner_of(&catalog, schema))))
+    }
+
+    pub(crate) fn enter_view_of(&self, database: DatabaseId, object: &Object) {
+        let catalog = self.state.catalog(database);
+        let owner = catalog.map_or(DBO, |c| owner_of(&c, object.schema_id));
+        self.state.access.views.borrow_mut().push((database, owner));
+    }
+
+    pub(crate) fn leave_view_of(&self) {
+        self.state.access.views.borrow_mut().pop();
+    }
+
+    fn check_needs(&self, needs: &[Need], changed: Option<ChangedObject>) -> Result<()> {
+        let mut changed = changed;
+        for need in needs {
+            let is_target = changed.as_ref().is_some_and(|c| {
+                c.object
+                    .is_none_or(|o| o == (need.database, need.object.id))
+            });
+            let target = changed.take_if(|_| is_target);
+            let permissions: &[&str] = match &target {
+                None => &["SELECT"],
+                Some(t) if t.reads => &[t.permission, "SELECT"],
+                Some(t) => &[t.permission],
+            };
+            if need.chained {
+                continue;
+            }
+            for permission in permissions {
+                self.check_object(need.database, &need.object, permission)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Error 229 unless the session has the permission on the object.
+    pub(crate) fn check_object(
+        &self,
+        database: DatabaseId,
+        object: &Object,
+        permission: &str,
+    ) -> Result<()> {
+        let rights = self.state.rights(database)?;
+        let catalog = self.state.catalog(database)?;
+        if rights.may(&catalog, permission, Securable::of(object)) {
+            return Ok(());
+        }
+        let name = self.state.instance.database(database);
+        let name = name.map_or(String::new(), |d| d.name());
+        let schema = catalog.schema(object.schema_id);
+        let schema = schema.map_or(String::new(), |s| s.name.clone());
+        Err(messages::error_state(
+            229,
+            5,
+            &[&permission, &object.name, &name, &schema],
+        ))
+    }
+
+    /// Error 229 unless the session may execute the procedure.
+    pub(crate) fn check_execute(&self, database: DatabaseId, object: &Arc<Object>) -> Result<()> {
+        match self.is_unlimited() || self.is_chained(database, object)? {
+            true => Ok(()),
+            false => self.check_object(database, object, "EXECUTE"),
+        }
+    }
+
+    /// Id of the user that the session acts as.
+    pub(crate) fn own_principal(&self) -> Result<i32> {
+        Ok(self.state.rights(self.current_database())?.user_id)
+    }
+
+    pub(crate) fn may(&self, database: DatabaseId, permission: &str, on: Securable) -> bool {
+        let catalog = self.state.catalog(database);
+        let rights = self.state.rights(database);
+        match (catalog, rights) {
+            (Ok(catalog), Ok(rights)) => rights.may(&catalog, permission, on),
+            _ => false,
+        }
+    }
+
+    /// Definitions that the session may know of.
+    pub(crate) fn visible(&self, database: DatabaseId) -> Result<Arc<DatabaseCatalog>> {
+        let whole = self.state.catalog(database)?;
+        if self.is_unlimited() {
+            return Ok(whole);
+        }
+        let rights = self.state.rights(database)?;
+        if rights.all {
+            return Ok(whole);
+        }
+        let mut kept = self.state.access.visible.borrow_mut();
+        if let Some((of, visible)) = kept.get(&database.0)
+            && Arc::ptr_eq(of, &whole)
+        {
+            return Ok(visible.clone());
+        }
+        let visible = Arc::new(without_hidden(&whole, &rights));
+        kept.insert(database.0, (whole, visible.clone()));
+        Ok(visible)
+    }
+}
+
+fn without_hidden(whole: &DatabaseCatalog, rights: &Rights) -> DatabaseCatalog {
+    let mut visible = whole.clone();
+    for object in whole.objects() {
+        // A trigger is as visible as its table.
+        let on = match &object.kind {
+            daruma_catalog::ObjectKind::Trigger(trigger) => whole
+                .object(trigger.parent)
+                .map_or(Securable::of(object), |t| Securable::of(t)),
+            _ => Securable::of(object),
+        };
+        if !rights.sees(whole, on) {
+            visible.apply(&Change::DropObject(object.id));
+        }
+    }
+    for user in whole.principals().filter(|p| !p.is_role) {
+        let own = rights.principals.contains(&user.id);
+        if !own && !rights.may(whole, "VIEW DEFINITION", Securable::Principal(user.id)) {
+            visible.apply(&Change::DropPrincipal(user.id));
+        }
+    }
+    visible
+}

@@ -1,0 +1,549 @@
+//! What statements need that no plan shows: definitions, databases, the server; and which table a change is about.
+//!
+//! | statement | permission | error |
+//! |---|---|---|
+//! | CREATE of an object | CREATE .. on the database, ALTER on the schema | 262, 2760 |
+//! | ALTER, CREATE INDEX, TRUNCATE, triggers | ALTER on the object | 1088, 15151 |
+//! | DROP | CONTROL on the object or ALTER on its schema | 3701 |
+//! | databases | CREATE ANY DATABASE, ALTER ANY DATABASE, ALTER on it | 262, 5011, 3701 |
+//! | BACKUP, CHECKPOINT | of these names on the database | 262 |
+//! | KILL, SHUTDOWN, RECONFIGURE, DBCC, BULK INSERT | of the server | 6102, 6004, 5812, 2571, 4834 |
+
+use super::{ChangedObject, Execution, Securable};
+use crate::error::{Result, SqlError};
+use crate::host::Host;
+use crate::messages;
+use daruma_base::DatabaseId;
+use daruma_catalog::{Object, names_equal};
+use daruma_syntax::ast::{
+    self, DmlTarget, DropKind, ObjectName, QueryBody, StatementKind, TableSource, TriggerScope,
+    TypeKind,
+};
+use std::sync::Arc;
+
+/// Views whose rows need VIEW SERVER STATE. Of the others that show sessions everybody sees his own.
+const SERVER_STATE: &[&str] = &[
+    "dm_exec_cached_plans",
+    "dm_exec_connections",
+    "dm_exec_query_stats",
+    "dm_exec_procedure_stats",
+    "dm_exec_query_memory_grants",
+    "dm_tran_locks",
+    "dm_tran_active_transactions",
+    "dm_tran_database_transactions",
+    "dm_tran_session_transactions",
+    "dm_tran_version_store_space_usage",
+    "dm_io_virtual_file_stats",
+    "dm_server_services",
+];
+
+impl Execution<'_> {
+    /// Fails unless the session may run a statement that is not planned.
+    pub(crate) fn check_statement(&self, statement: &StatementKind) -> Result<()> {
+        if self.is_unlimited() {
+            return Ok(());
+        }
+        use StatementKind::*;
+        match statement {
+            CreateTable(s) if s.name.is_temporary() => Ok(()),
+            CreateTable(s) => self.may_create(&s.name, "CREATE TABLE"),
+            CreateView(s) => self.may_define(s.mode, &s.name, "CREATE VIEW"),
+            CreateProcedure(s) if s.name.is_temporary() => Ok(()),
+            CreateProcedure(s) => self.may_define(s.mode, &s.name, "CREATE PROCEDURE"),
+            CreateFunction(s) => self.may_define(s.mode, &s.name, "CREATE FUNCTION"),
+            CreateTrigger(s) => match &s.on {
+                TriggerScope::Object(table) => self.may_alter_table(table),
+                TriggerScope::Database => self.needs_database("ALTER"),
+                TriggerScope::AllServer => self.needs_server("CONTROL SERVER"),
+            },
+            CreateType(s) => match &s.kind {
+                TypeKind::Alias { .. } | TypeKind::Table { .. } => {
+                    self.may_create(&s.name, "CREATE TYPE")
+                }
+                _ => Ok(()),
+            },
+            CreateSequence(s) => self.may_alter_schema_of(&s.name),
+            CreateSynonym(s) => self.may_create(&s.name, "CREATE SYNONYM"),
+            CreateSchema(_) => self.needs_database("CREATE SCHEMA"),
+            AlterTable(s) => self.may_alter_table(&s.name),
+            CreateIndex(s) => self.may_alter_table(&s.table),
+            AlterIndex(s) => self.may_alter_table(&s.table),
+            CreateStatistics(s) => self.may_alter_table(&s.table),
+            UpdateStatistics(s) => self.may_alter_table(&s.table),
+            Truncate(s) => self.may_alter_table(&s.table),
+            DropIndex(s) => s
+                .indexes
+                .iter()
+                .try_for_each(|i| self.may_alter_table(&i.table)),
+            SwitchTrigger(s) => match &s.on {
+                TriggerScope::Object(table) => self.may_alter_table(table),
+                _ => self.needs_database("ALTER"),
+            },
+            AlterSequence(s) => self.may_alter(&s.name, "sequence"),
+            AlterSchema(s) => self.may_transfer(s),
+            Drop(s) => s.names.iter().try_for_each(|name| self.may_drop(s, name)),
+            Select(query) if has_into(query) => self.may_select_into(query),
+            BulkInsert(s) => self.may_bulk_insert(&s.table),
+            InsertBulk(s) => match self.find_object(&s.table)? {
+                Some((database, object)) => self.check_object(database, &object, "INSERT"),
+                None => Ok(()),
+            },
+            CreateDatabase(_) => match self.state.server_rights().has("CREATE ANY DATABASE") {
+                true => Ok(()),
+                false => Err(messages::error(262, &[&"CREATE DATABASE", &"master"])),
+            },
+            AlterDatabase(s) => self.may_alter_database(s.name.as_ref()),
+            Backup(s) => {
+                let log = matches!(s.kind, ast::BackupKind::Log);
+                let permission = if log { "BACKUP LOG" } else { "BACKUP DATABASE" };
+                let database = match &s.database {
+                    ast::NameOrVariable::Name(name) => {
+                        self.state.instance.database_named(&name.text)
+                    }
+                    ast::NameOrVariable::Variable(_) => None,
+                };
+                let database = database.map_or(self.current_database(), |d| d.id());
+                self.needs_in(database, permission)
+            }
+            Restore(_) => self
+                .needs_server("CREATE ANY DATABASE")
+                .map_err(|_| messages::error(3110, &[&""])),
+            Checkpoint(_) => self.needs_database("CHECKPOINT"),
+            Kill(_) => self
+                .needs_server("ALTER ANY CONNECTION")
+                .map_err(|_| messages::error(6102, &[])),
+            Shutdown { .. } => self.needs_server("SHUTDOWN").map_err(|_| SqlError {
+                class: 14,
+                ..messages::error(6004, &[])
+            }),
+            Reconfigure { .. } => self
+                .needs_server("ALTER SETTINGS")
+                .map_err(|_| messages::error(5812, &[])),
+            Dbcc(s) => self.may_run_dbcc(s),
+            CreateEndpoint(_) | CreateAvailabilityGroup(_) | AlterAvailabilityGroup(_) => {
+                self.needs_server("CONTROL SERVER")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Error 297 without a permission of the server.
+    pub(crate) fn needs_server(&self, permission: &str) -> Result<()> {
+        match self.state.server_rights().has(permission) {
+            true => Ok(()),
+            false => Err(messages::error(297, &[])),
+        }
+    }
+
+    /// Error 262 without a permission of the current database.
+    pub(crate) fn needs_database(&self, permission: &str) -> Result<()> {
+        self.needs_in(self.current_database(), permission)
+    }
+
+    fn needs_in(&self, database: DatabaseId, permission: &str) -> Result<()> {
+        self.state.rights(database)?;
+        if self.may(database, permission, Securable::Database) {
+            return Ok(());
+        }
+        Err(messages::error(
+            262,
+            &[&permission, &self.database_text(database)],
+        ))
+    }
+
+    fn database_text(&self, database: DatabaseId) -> String {
+        let entry = self.state.instance.database(database);
+        entry.map_or(String::new(), |d| d.name())
+    }
+
+    fn may_create(&self, name: &ObjectName, permission: &str) -> Result<()> {
+        let database = self.named_database(self.current_database(), name)?;
+        self.needs_in(database, permission)?;
+        self.may_alter_schema_of(name)
+    }
+
+    fn may_alter_schema_of(&self, name: &ObjectName) -> Result<()> {
+        let database = self.named_database(self.current_database(), name)?;
+        let catalog = self.state.catalog(database)?;
+        let schema = self.schema_for_creation(&catalog, name)?;
+        match self.may(database, "ALTER", Securable::Schema(schema)) {
+            true => Ok(()),
+            false => {
+                let shown = catalog
+                    .schema(schema)
+                    .map_or(String::new(), |s| s.name.clone());
+                Err(messages::error(2760, &[&shown]))
+            }
+        }
+    }
+
+    fn may_define(&self, mode: ast::DefineMode, name: &ObjectName, create: &str) -> Result<()> {
+        match (mode, self.find_object(name)?) {
+            (ast::DefineMode::Create, _) | (_, None) => self.may_create(name, create),
+            (_, Some((database, object))) => self.alters(database, &object, || {
+                messages::error(15151, &[&"alter", &kind_of(&object), &object.name])
+            }),
+        }
+    }
+
+    fn may_alter_table(&self, name: &ObjectName) -> Result<()> {
+        if name.is_temporary() {
+            return Ok(());
+        }
+        match self.find_object(name)? {
+            Some((database, object)) => self.alters(database, &object, || {
+                messages::error_state(1088, 13, &[&name.dotted()])
+            }),
+            // The statement tells what is missing.
+            None => Ok(()),
+        }
+    }
+
+    fn may_alter(&self, name: &ObjectName, kind: &str) -> Result<()> {
+        match self.find_object(name)? {
+            Some((database, object)) => self.alters(database, &object, || {
+                messages::error(15151, &[&"alter", &kind, &object.name])
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// For procedures of the system that change an object.
+    pub(crate) fn check_alter(&self, database: DatabaseId, object: &Arc<Object>) -> Result<()> {
+        self.alters(database, object, || messages::error(15247, &[]))
+    }
+
+    fn alters(
+        &self,
+        database: DatabaseId,
+        object: &Arc<Object>,
+        refusal: impl FnOnce() -> SqlError,
+    ) -> Result<()> {
+        // A trigger belongs to its table.
+        let object = match &object.kind {
+            daruma_catalog::ObjectKind::Trigger(t) => {
+                let catalog = self.state.catalog(database)?;
+                catalog.object(t.parent).unwrap_or(object).clone()
+            }
+            _ => object.clone(),
+        };
+        match self.is_unlimited() || self.may(database, "ALTER", Securable::of(&object)) {
+            true => Ok(()),
+            false => Err(refusal()),
+        }
+    }
+
+    fn may_transfer(&self, statement: &ast::AlterSchema) -> Result<()> {
+        let database = self.current_database();
+        let catalog = self.state.catalog(database)?;
+        let target = catalog.schema_named(&statement.name.text).map(|s| s.id);
+        let may_enter = target.is_none_or(|id| self.may(database, "ALTER", Securable::Schema(id)));
+        if !may_enter {
+            let name = &statement.name.text;
+            return Err(messages::error(15151, &[&"alter", &"schema", name]));
+        }
+        let Some(object) = self.catalog_object(&catalog, database, &statement.object) else {
+            return Ok(());
+        };
+        match self.may(database, "CONTROL", Securable::of(&object)) {
+            true => Ok(()),
+            false => Err(messages::error(15151, &[&"find", &"object", &object.name])),
+        }
+    }
+
+    fn may_drop(&self, statement: &ast::Drop, name: &ObjectName) -> Result<()> {
+        let refused = |kind: &str| SqlError {
+            class: 14,
+            ..messages::error_state(3701, 20, &[&"drop", &kind, &name.name.text])
+        };
+        match statement.kind {
+            DropKind::Database => {
+                let Some(entry) = self.state.instance.database_named(&name.name.text) else {
+                    return Ok(());
+                };
+                let may = self.state.server_rights().has("ALTER ANY DATABASE")
+                    || self.may(entry.id(), "CONTROL", Securable::Database);
+                if may {
+                    Ok(())
+                } else {
+                    Err(refused("database"))
+                }
+            }
+            DropKind::Schema => {
+                let database = self.current_database();
+                let catalog = self.state.catalog(database)?;
+                let Some(schema) = catalog.schema_named(&name.name.text) else {
+                    return Ok(());
+                };
+                let may = self.may(database, "CONTROL", Securable::Schema(schema.id))
+                    || self.may(database, "ALTER ANY SCHEMA", Securable::Database);
+                match may {
+                    true => Ok(()),
+                    false => Err(messages::error(15151, &[&"drop", &"schema", &schema.name])),
+                }
+            }
+            DropKind::Type => {
+                let database = self.current_database();
+                let catalog = self.state.catalog(database)?;
+                let schema = self.schema_for_creation(&catalog, name)?;
+                match self.may(database, "ALTER", Securable::Schema(schema)) {
+                    true => Ok(()),
+                    false => Err(refused("type")),
+                }
+            }
+            DropKind::Table
+            | DropKind::View
+            | DropKind::Procedure
+            | DropKind::Function
+            | DropKind::Trigger
+            | DropKind::Sequence
+            | DropKind::Synonym
+                if !name.is_temporary() =>
+            {
+                let database = self.named_database(self.current_database(), name)?;
+                let catalog = self.state.catalog(database)?;
+                let Some(object) = self.catalog_object(&catalog, database, name) else {
+                    return Ok(());
+                };
+                let may = self.may(database, "CONTROL", Securable::of(&object))
+                    || self.may(database, "ALTER", Securable::Schema(object.schema_id))
+                    || self.alters(database, &object, || refused("")).is_ok()
+                        && statement.kind == DropKind::Trigger;
+                match may {
+                    true => Ok(()),
+                    false => Err(refused(kind_of(&object))),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn may_select_into(&self, query: &ast::Query) -> Result<()> {
+        match into_name(query) {
+            Some(name) if !name.is_temporary() => self.may_create(name, "CREATE TABLE"),
+            _ => Ok(()),
+        }
+    }
+
+    fn may_bulk_insert(&self, table: &ObjectName) -> Result<()> {
+        if !self.state.server_rights().has("ADMINISTER BULK OPERATIONS") {
+            return Err(messages::error(4834, &[]));
+        }
+        match self.find_object(table)? {
+            Some((database, object)) => self.check_object(database, &object, "INSERT"),
+            None => Ok(()),
+        }
+    }
+
+    fn may_alter_database(&self, name: Option<&ast::Ident>) -> Result<()> {
+        let (id, shown) = match name {
+            None => {
+                let id = self.current_database();
+                (Some(id), self.database_text(id))
+            }
+            Some(name) => {
+                let entry = self.state.instance.database_named(&name.text);
+                (entry.map(|e| e.id()), name.text.clone())
+            }
+        };
+        let may = self.state.server_rights().has("ALTER ANY DATABASE")
+            || id.is_some_and(|id| self.may(id, "ALTER", Securable::Database));
+        match may {
+            true => Ok(()),
+            false => {
+                Err(messages::error_state(5011, 9, &[&shown]).followed(messages::error(5069, &[])))
+            }
+        }
+    }
+
+    fn may_run_dbcc(&self, statement: &ast::Dbcc) -> Result<()> {
+        let name = statement.name.as_str();
+        let may = match name {
+            "USEROPTIONS" | "INPUTBUFFER" | "OPENTRAN" | "TRACESTATUS" | "CHECKIDENT" | "HELP" => {
+                true
+            }
+            "CHECKDB" | "CHECKTABLE" | "CHECKALLOC" | "CHECKCATALOG" | "CHECKCONSTRAINTS"
+            | "SHRINKFILE" | "SHRINKDATABASE" | "UPDATEUSAGE" | "LOGINFO" | "SHOW_STATISTICS" => {
+                let rights = self.state.rights(self.current_database())?;
+                if rights.all {
+                    return Ok(());
+                }
+                let database = self.database_text(self.current_database());
+                let user = &rights.user_name;
+                return Err(messages::error(
+                    7983,
+                    &[user, &name.to_ascii_lowercase(), &database],
+                ));
+            }
+            "SQLPERF" => self.state.server_rights().has("VIEW SERVER STATE"),
+            "FREEPROCCACHE" | "DROPCLEANBUFFERS" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" => {
+                self.state.server_rights().has("ALTER SERVER STATE")
+            }
+            _ => false,
+        };
+        match may {
+            true => Ok(()),
+            false => {
+                let user = self
+                    .state
+                    .rights(self.current_database())?
+                    .user_name
+                    .clone();
+                Err(messages::error(2571, &[&user, &name]))
+            }
+        }
+    }
+
+    /// System views that not everybody may read.
+    pub(crate) fn check_system_view(&self, name: &str) -> Result<()> {
+        if self.is_unlimited() {
+            return Ok(());
+        }
+        let name = name.to_ascii_lowercase();
+        let of_server = name.starts_with("dm_os_") || SERVER_STATE.contains(&name.as_str());
+        if of_server && !self.state.server_rights().has("VIEW SERVER STATE") {
+            let first = messages::error(300, &[&"VIEW SERVER STATE", &"server", &"master"]);
+            return Err(first.followed(messages::error(297, &[])));
+        }
+        let of_database = name.starts_with("dm_db_");
+        if of_database {
+            return self
+                .needs_database("VIEW DATABASE STATE")
+                .map_err(|e| e.followed(messages::error(297, &[])));
+        }
+        Ok(())
+    }
+
+    /// System procedures that not everybody may call.
+    pub(crate) fn check_system_procedure(&self, name: &str) -> Result<()> {
+        if self.is_unlimited() {
+            return Ok(());
+        }
+        let name = name.to_ascii_lowercase();
+        let server = self.state.server_rights();
+        let may = match name.as_str() {
+            "xp_readerrorlog" | "sp_readerrorlog" => server.has("ALTER ANY LOGIN"),
+            "sp_cycle_errorlog" => server.all,
+            "sp_renamedb" => server.has("ALTER ANY DATABASE"),
+            _ => true,
+        };
+        match may {
+            true => Ok(()),
+            false if name.starts_with("xp_") => Err(messages::error_state(
+                229,
+                5,
+                &[&"EXECUTE", &name, &"mssqlsystemresource", &"sys"],
+            )),
+            false => Err(messages::error(15247, &[])),
+        }
+    }
+
+    /// What a change is about, so that it is asked for INSERT, UPDATE or DELETE and not for SELECT.
+    pub(super) fn changed_object(&self, statement: &StatementKind) -> Option<ChangedObject> {
+        let (target, from, with, permission, reads) = match statement {
+            StatementKind::Insert(s) => {
+                let reads = s.output.is_some();
+                (&s.target, &[][..], &s.with, "INSERT", reads)
+            }
+            StatementKind::Update(s) => {
+                let reads = s.filter.is_some()
+                    || s.output.is_some()
+                    || !s.from.is_empty()
+                    || s.assignments.iter().any(reads_columns);
+                (&s.target, s.from.as_slice(), &s.with, "UPDATE", reads)
+            }
+            StatementKind::Delete(s) => {
+                let reads = s.filter.is_some() || s.output.is_some() || !s.from.is_empty();
+                (&s.target, s.from.as_slice(), &s.with, "DELETE", reads)
+            }
+            _ => return None,
+        };
+        let DmlTarget::Table { name, .. } = target else {
+            // A variable or a rowset: whatever is named is read.
+            return None;
+        };
+        let aliased = from.iter().find_map(|s| named_by(s, name)).unwrap_or(name);
+        let is_cte = aliased.is_bare()
+            && with
+                .ctes
+                .iter()
+                .any(|c| names_equal(&c.name.text, &aliased.name.text));
+        let found = match is_cte {
+            true => None,
+            false => self.find_object(aliased).ok().flatten(),
+        };
+        Some(ChangedObject {
+            object: match (is_cte, found) {
+                (true, _) => None,
+                // A temporary table: nothing that is named is the target.
+                (false, None) => Some((DatabaseId(0), 0)),
+                (false, Some((database, object))) => Some((database, object.id)),
+            },
+            permission,
+            reads,
+        })
+    }
+}
+
+/// The table behind an alias of FROM.
+fn named_by<'s>(source: &'s TableSource, name: &ObjectName) -> Option<&'s ObjectName> {
+    match source {
+        TableSource::Table(t) => t
+            .alias
+            .as_ref()
+            .is_some_and(|a| name.is_bare() && names_equal(&a.text, &name.name.text))
+            .then_some(&t.name),
+        TableSource::Join(join) => {
+            named_by(&join.left, name).or_else(|| named_by(&join.right, name))
+        }
+        TableSource::Apply { left, right, .. } => {
+            named_by(left, name).or_else(|| named_by(right, name))
+        }
+        _ => None,
+    }
+}
+
+/// Anything but a constant or variable is taken to read the table.
+fn reads_columns(assignment: &ast::Assignment) -> bool {
+    let constant = |e: &ast::Expr| {
+        matches!(
+            e,
+            ast::Expr::Literal(_) | ast::Expr::Variable { .. } | ast::Expr::Default
+        )
+    };
+    match assignment {
+        ast::Assignment::Column { op, value, .. } | ast::Assignment::Both { op, value, .. } => {
+            !constant(value) || !matches!(op, ast::AssignOp::Set)
+        }
+        ast::Assignment::Variable { value, .. } => !constant(value),
+        ast::Assignment::Method { .. } => true,
+    }
+}
+
+fn has_into(query: &ast::Query) -> bool {
+    into_name(query).is_some()
+}
+
+fn into_name(query: &ast::Query) -> Option<&ObjectName> {
+    let mut body = &query.body;
+    loop {
+        match body {
+            QueryBody::Select(select) => return select.into.as_ref().map(|i| &i.table),
+            QueryBody::Set { branches, .. } => body = branches.first()?,
+        }
+    }
+}
+
+/// `%S_MSG` of an object's kind.
+fn kind_of(object: &Object) -> &'static str {
+    use daruma_catalog::ObjectKind::*;
+    match object.kind {
+        Table(_) => "table",
+        View(_) => "view",
+        Procedure(_) => "procedure",
+        Function(_) => "function",
+        Trigger(_) => "trigger",
+        Sequence(_) => "sequence",
+        Synonym { .. } => "synonym",
+    }
+}

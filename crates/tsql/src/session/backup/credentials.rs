@@ -1,0 +1,131 @@
+//! CREATE, ALTER and DROP CREDENTIAL: names and secrets for backup devices in object storage.
+//!
+//! They are kept with master's own definition, in its files: who can read those can read the secrets.
+
+use crate::error::Result;
+use crate::instance::{Instance, MASTER};
+use crate::messages;
+use crate::session::Execution;
+use crate::session::principals::option_text;
+use daruma_backup::Credential;
+use daruma_catalog::names_equal;
+use daruma_syntax::ast::OptionItem;
+use serde::{Deserialize, Serialize};
+
+const PREFIX: &str = "DARUMA CREDENTIAL ";
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Stored {
+    pub id: i32,
+    pub name: String,
+    pub identity: String,
+    secret: String,
+    pub created_utc: i64,
+    pub modified_utc: i64,
+}
+
+/// All credentials of the server, by name.
+pub(crate) fn all(instance: &Instance) -> Vec<Stored> {
+    let Some(master) = instance.database(MASTER) else {
+        return Vec::new();
+    };
+    let def = master.def();
+    let texts = def
+        .options
+        .iter()
+        .filter(|(key, _)| key.starts_with(PREFIX));
+    texts
+        .filter_map(|(_, text)| serde_json::from_str(text).ok())
+        .collect()
+}
+
+fn named(instance: &Instance, name: &str) -> Option<Stored> {
+    all(instance)
+        .into_iter()
+        .find(|c| names_equal(&c.name, name))
+}
+
+fn change(instance: &Instance, name: &str, stored: Option<&Stored>) -> Result<()> {
+    let Some(master) = instance.database(MASTER) else {
+        return Ok(());
+    };
+    let _one_at_a_time = instance.database_ddl.lock();
+    let mut def = (*master.def()).clone();
+    let key = format!("{PREFIX}{}", name.to_lowercase());
+    match stored.and_then(|s| serde_json::to_string(s).ok()) {
+        Some(text) => def.options.insert(key, text),
+        None => def.options.remove(&key),
+    };
+    instance.save_database(&master, def)
+}
+
+pub(crate) fn put(
+    ex: &Execution<'_>,
+    alter: bool,
+    name: &str,
+    options: &[OptionItem],
+) -> Result<()> {
+    ex.needs_server("ALTER ANY CREDENTIAL")?;
+    let instance = ex.instance();
+    let before = named(instance, name);
+    match (&before, alter) {
+        (None, true) => return Err(messages::error(15151, &[&"alter", &"credential", &name])),
+        (Some(_), false) => return Err(messages::error(15028, &[&name])),
+        _ => {}
+    }
+    let now = instance.now_utc();
+    let next_id = all(instance).iter().map(|c| c.id).max().unwrap_or(65_535) + 1;
+    let stored = Stored {
+        id: before.as_ref().map_or(next_id, |b| b.id),
+        name: name.to_string(),
+        identity: option_text(options, "IDENTITY").unwrap_or_default(),
+        secret: option_text(options, "SECRET").unwrap_or_default(),
+        created_utc: before.map_or(now, |b| b.created_utc),
+        modified_utc: now,
+    };
+    change(instance, name, Some(&stored))
+}
+
+pub(crate) fn remove(ex: &Execution<'_>, name: &str) -> Result<()> {
+    ex.needs_server("ALTER ANY CREDENTIAL")?;
+    match named(ex.instance(), name) {
+        Some(_) => change(ex.instance(), name, None),
+        None => Err(messages::error(15151, &[&"drop", &"credential", &name])),
+    }
+}
+
+/// The credential for a URL: the one that is named, or the one whose name the URL begins with, the longest of them.
+pub(super) fn for_url(ex: &Execution<'_>, url: &str, name: Option<&str>) -> Option<Credential> {
+    let found = match name {
+        Some(name) => named(ex.instance(), name),
+        None => all(ex.instance())
+            .into_iter()
+            .filter(|c| is_prefix(&c.name, url))
+            .max_by_key(|c| c.name.len()),
+    };
+    found.map(|c| Credential {
+        identity: c.identity,
+        secret: c.secret,
+    })
+}
+
+/// Whole path elements only: `s3://h/bucket` is no prefix of `s3://h/bucket2/x`.
+fn is_prefix(name: &str, url: &str) -> bool {
+    let name = name.trim_end_matches('/');
+    url.get(..name.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(name))
+        && url[name.len()..].starts_with('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_prefix;
+
+    #[test]
+    fn a_name_fits_whole_elements_of_a_url() {
+        assert!(is_prefix("s3://h/bucket", "s3://h/bucket/x.bak"));
+        assert!(is_prefix("S3://h/bucket/", "s3://h/bucket/x.bak"));
+        assert!(!is_prefix("s3://h/bucket", "s3://h/bucket2/x.bak"));
+        assert!(!is_prefix("s3://h/bucket/x.bak", "s3://h/bucket"));
+    }
+}

@@ -1,0 +1,307 @@
+//! Options and devices of BACKUP and RESTORE.
+
+use crate::error::{Result, SqlError};
+use crate::host::Host;
+use crate::messages;
+use crate::session::Execution;
+use daruma_backup::{Compression, Device, DiskDevice, NulDevice};
+use daruma_syntax::ast::{
+    BackupDevice, BackupMedium, Expr, NameOrVariable, OptionItem, OptionValue, RestoreMove,
+};
+use daruma_value::temporal::Moment;
+use daruma_value::{DataType, Value};
+use std::sync::Arc;
+
+/// Most devices of a statement.
+const DEVICES_MAX: usize = 64;
+
+/// Options of one statement, evaluated.
+pub(super) struct Options {
+    items: Vec<(String, Setting)>,
+}
+
+enum Setting {
+    Bare,
+    Text(String),
+    Moment(Moment),
+    List(Vec<(String, String)>),
+}
+
+/// Options that are understood; anything else is an error rather than silently ignored.
+const KNOWN: &[&str] = &[
+    "BLOCKSIZE",
+    "BUFFERCOUNT",
+    "CHECKSUM",
+    "COMPRESSION",
+    "CONTINUE_AFTER_ERROR",
+    "COPY_ONLY",
+    "CREDENTIAL",
+    "DESCRIPTION",
+    "DIFFERENTIAL",
+    "ENCRYPTION",
+    "EXPIREDATE",
+    "FILE",
+    "FORMAT",
+    "INIT",
+    "LOADHISTORY",
+    "MAXTRANSFERSIZE",
+    "MEDIADESCRIPTION",
+    "MEDIANAME",
+    "NAME",
+    "NO_CHECKSUM",
+    "NO_COMPRESSION",
+    "NO_TRUNCATE",
+    "NOFORMAT",
+    "NOINIT",
+    "NORECOVERY",
+    "NOREWIND",
+    "NOSKIP",
+    "NOUNLOAD",
+    "RECOVERY",
+    "REPLACE",
+    "RESTART",
+    "RESTRICTED_USER",
+    "RETAINDAYS",
+    "REWIND",
+    "SKIP",
+    "STANDBY",
+    "STATS",
+    "STOPAT",
+    "STOP_ON_ERROR",
+    "UNLOAD",
+];
+
+impl Options {
+    pub fn evaluate(ex: &Execution<'_>, items: &[OptionItem]) -> Result<Options> {
+        let mut options = Options { items: Vec::new() };
+        for item in items {
+            let name = item.name.to_ascii_uppercase();
+            if !KNOWN.contains(&name.as_str()) {
+                return Err(messages::not_supported(&format!("the option {name}")));
+            }
+            let setting = match &item.value {
+                OptionValue::None => Setting::Bare,
+                OptionValue::List(list) => Setting::List(evaluate_list(ex, list)?),
+                OptionValue::Expr(expr) if name == "STOPAT" || name == "EXPIREDATE" => {
+                    Setting::Moment(moment(ex, expr)?)
+                }
+                value => Setting::Text(text_of(ex, value)?),
+            };
+            options.items.push((name, setting));
+        }
+        Ok(options)
+    }
+
+    fn find(&self, name: &str) -> Option<&Setting> {
+        self.items.iter().find(|(n, _)| n == name).map(|(_, s)| s)
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    pub fn text(&self, name: &str) -> Option<String> {
+        match self.find(name)? {
+            Setting::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.text(name)?.trim().parse().ok()
+    }
+
+    pub fn moment(&self, name: &str) -> Option<Moment> {
+        match self.find(name)? {
+            Setting::Moment(moment) => Some(*moment),
+            _ => None,
+        }
+    }
+
+    /// `STATS` alone means every 10 percent.
+    pub fn stats(&self) -> Option<u32> {
+        self.has("STATS")
+            .then(|| self.number("STATS").unwrap_or(10).clamp(1, 100) as u32)
+    }
+
+    fn list(&self, name: &str) -> Option<&[(String, String)]> {
+        match self.find(name)? {
+            Setting::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// `COMPRESSION [(ALGORITHM = .., LEVEL = ..)]`, `NO_COMPRESSION`, or what the server is configured for.
+    pub fn compression(&self, ex: &Execution<'_>) -> Result<Compression> {
+        let by_default = ex
+            .instance()
+            .configuration
+            .in_use("backup compression default")
+            != 0;
+        if self.has("NO_COMPRESSION") || !(self.has("COMPRESSION") || by_default) {
+            return Ok(Compression::None);
+        }
+        let list = self.list("COMPRESSION").unwrap_or_default();
+        let entry = |name: &str| {
+            let found = list.iter().find(|(n, _)| n == name);
+            found.map(|(_, value)| value.to_ascii_uppercase())
+        };
+        let level = match entry("LEVEL").as_deref() {
+            None | Some("LOW") => 1,
+            Some("MEDIUM") => 5,
+            Some("HIGH") => 12,
+            Some(other) => other
+                .parse()
+                .ok()
+                .filter(|n| (1..=19).contains(n))
+                .ok_or_else(|| messages::error(102, &[&other]))?,
+        };
+        match entry("ALGORITHM").as_deref() {
+            None | Some("ZSTD") => Ok(Compression::Zstd { level }),
+            // The product's older algorithm is a light one too.
+            Some("LZ4" | "MS_XPRESS" | "QAT_DEFLATE") => Ok(Compression::Lz4),
+            Some(other) => Err(messages::not_supported(&format!("the algorithm {other}"))),
+        }
+    }
+
+    /// Power of two from 512 to 65,536.
+    pub fn block_bytes(&self) -> Result<u32> {
+        match self.number("BLOCKSIZE") {
+            None => Ok(4_096),
+            Some(n) if n.is_power_of_two() && (512..=65_536).contains(&n) => Ok(n as u32),
+            Some(n) => Err(invalid("BLOCKSIZE", n)),
+        }
+    }
+
+    /// Multiple of 64 KiB up to 4 MiB.
+    pub fn transfer_bytes(&self) -> Result<usize> {
+        match self.number("MAXTRANSFERSIZE") {
+            None => Ok(1 << 20),
+            Some(n) if n > 0 && n.is_multiple_of(65_536) && n <= 4 << 20 => Ok(n as usize),
+            Some(n) => Err(invalid("MAXTRANSFERSIZE", n)),
+        }
+    }
+
+    pub fn buffers(&self) -> Result<Option<usize>> {
+        match self.number("BUFFERCOUNT") {
+            None => Ok(None),
+            Some(n) if n > 0 => Ok(Some(n.min(1_024) as usize)),
+            Some(n) => Err(invalid("BUFFERCOUNT", n)),
+        }
+    }
+}
+
+fn invalid(option: &str, value: u64) -> SqlError {
+    SqlError::new(
+        3010,
+        16,
+        1,
+        format!("Invalid backup value {value} specified for option '{option}'."),
+    )
+}
+
+fn evaluate_list(ex: &Execution<'_>, list: &[OptionItem]) -> Result<Vec<(String, String)>> {
+    let entry = |item: &OptionItem| {
+        let value = match &item.value {
+            OptionValue::None => String::new(),
+            value => text_of(ex, value)?,
+        };
+        Ok((item.name.to_ascii_uppercase(), value))
+    };
+    list.iter().map(entry).collect()
+}
+
+fn text_of(ex: &Execution<'_>, value: &OptionValue) -> Result<String> {
+    match value {
+        OptionValue::Expr(expr) => expr_text(ex, expr),
+        OptionValue::Word(word) => Ok(word.clone()),
+        OptionValue::Name(name) => Ok(name.text.clone()),
+        OptionValue::Quantity { amount, unit } => Ok(format!("{amount} {unit}")),
+        OptionValue::On => Ok("ON".into()),
+        OptionValue::Off => Ok("OFF".into()),
+        _ => Err(messages::not_supported("this form of an option")),
+    }
+}
+
+pub(super) fn expr_text(ex: &Execution<'_>, expr: &Expr) -> Result<String> {
+    let (value, from) = ex.evaluate_alone(expr)?;
+    Ok(crate::session::convert::to_text(&value, from)?.unwrap_or_default())
+}
+
+fn moment(ex: &Execution<'_>, expr: &Expr) -> Result<Moment> {
+    let (value, from) = ex.evaluate_alone(expr)?;
+    let to = DataType::DateTime2 { scale: 7 };
+    let value: Value = crate::session::convert::pass(value, from, to, ex)?;
+    Moment::from_value(&value).ok_or_else(|| messages::error(241, &[]))
+}
+
+fn variable_text(ex: &Execution<'_>, name: &str) -> Result<String> {
+    let value = ex.variable(name)?;
+    let from = crate::session::convert::natural_type(&value);
+    Ok(crate::session::convert::to_text(&value, from)?.unwrap_or_default())
+}
+
+pub(super) fn name(ex: &Execution<'_>, name: &NameOrVariable) -> Result<String> {
+    match name {
+        NameOrVariable::Name(ident) => Ok(ident.text.clone()),
+        NameOrVariable::Variable(variable) => variable_text(ex, variable),
+    }
+}
+
+/// `MOVE 'logical' TO 'path'`, evaluated.
+pub(super) fn moves(ex: &Execution<'_>, moves: &[RestoreMove]) -> Result<Vec<(String, String)>> {
+    let pair = |m: &RestoreMove| Ok((expr_text(ex, &m.logical)?, expr_text(ex, &m.path)?));
+    moves.iter().map(pair).collect()
+}
+
+pub(super) fn devices(
+    ex: &Execution<'_>,
+    devices: &[BackupDevice],
+    options: &Options,
+) -> Result<Vec<Arc<dyn Device>>> {
+    if devices.len() > DEVICES_MAX {
+        return Err(messages::error(3205, &[&DEVICES_MAX]));
+    }
+    devices.iter().map(|d| device(ex, d, options)).collect()
+}
+
+fn device(ex: &Execution<'_>, device: &BackupDevice, options: &Options) -> Result<Arc<dyn Device>> {
+    match device {
+        BackupDevice::Logical(logical) => {
+            let logical = name(ex, logical)?;
+            Err(messages::error(3206, &[&logical]))
+        }
+        BackupDevice::Physical {
+            medium: BackupMedium::Disk,
+            path,
+        } => {
+            let written = expr_text(ex, path)?;
+            if matches!(
+                written.to_ascii_uppercase().as_str(),
+                "NUL" | "NUL:" | "/DEV/NULL"
+            ) {
+                return Ok(Arc::new(NulDevice));
+            }
+            let path = crate::ddl::database::local_path(ex, &written);
+            let disk = &ex.instance().env().disk;
+            Ok(Arc::new(DiskDevice::new(disk, &written, &path)))
+        }
+        BackupDevice::Physical {
+            medium: BackupMedium::Url,
+            path,
+        } => {
+            let url = expr_text(ex, path)?;
+            let Some(devices) = ex.instance().url_devices.get() else {
+                return Err(messages::not_supported("backup to URL"));
+            };
+            let name = options.text("CREDENTIAL");
+            let credential = super::credentials::for_url(ex, &url, name.as_deref());
+            let device = devices.device(&url, credential.as_ref());
+            device.map_err(super::sql_error)
+        }
+        BackupDevice::Physical { medium, .. } => Err(messages::not_supported(match medium {
+            BackupMedium::Tape => "backup to tape",
+            _ => "this kind of backup device",
+        })),
+    }
+}

@@ -1,0 +1,685 @@
+//! RESTORE DATABASE and RESTORE LOG.
+//!
+//! Theory: files are written beside their names and exchanged when all of the backup was read and found right. The old
+//! files stay, under other names, until the restored database stands; whatever fails before that brings them back.
+//!
+//! | stopped while | found at the next start | done |
+//! |---|---|---|
+//! | writing | `NAME.restoring` | removed by the next restore |
+//! | exchanging | the definition says so | `NAME.replaced` becomes `NAME` again |
+//! | done, not yet tidy | `NAME.replaced` beside `NAME` | removed |
+
+use super::options::{self, Options};
+use super::take::{Base, Path as RecoveryPath, report_files};
+use super::{BASE, EXCHANGE, PATH, RESTORING, Watch, history, say};
+use crate::error::{Result, SqlError};
+use crate::host::Host;
+use crate::instance::{DatabaseEntry, MASTER, OpenDatabase, close_database, recovery_lines};
+use crate::messages;
+use crate::session::Execution;
+use daruma_backup::{
+    self as engine, BackupKind, Device, Files, MediaSet, RestoreState, SetInfo, SetReader,
+};
+use daruma_base::{DatabaseId, Disk, Env};
+use daruma_catalog::{Catalog, DatabaseDef, FileDef, names_equal};
+use daruma_storage::{FileSpec, RecoveryModel, Stop};
+use daruma_syntax::ast;
+use daruma_value::temporal::{Moment, TICKS_PER_DAY};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// 0001-01-01 to 1970-01-01.
+const DAYS_TO_1970: i128 = 719_162;
+
+pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()> {
+    if ex.state.trancount.get() > 0 {
+        return Err(messages::error(3021, &[]));
+    }
+    if !statement.parts.is_empty() {
+        return Err(messages::not_supported("restore of single files and pages"));
+    }
+    let name = match &statement.database {
+        Some(name) => options::name(ex, name)?,
+        None => String::new(),
+    };
+    let options = Options::evaluate(ex, &statement.options)?;
+    if options.has("STANDBY") {
+        return Err(messages::not_supported("STANDBY"));
+    }
+    let _one_at_a_time = ex.instance().database_ddl.lock();
+    let entry = ex.instance().database_named(&name);
+    if statement.devices.is_empty() {
+        return recover_only(ex, &name, entry.as_ref());
+    }
+    let devices = options::devices(ex, &statement.devices, &options)?;
+    let media = MediaSet::open(&devices).map_err(super::sql_error)?;
+    let position = options.number("FILE").unwrap_or(1) as u32;
+    let set = media.set(position).map_err(super::sql_error)?;
+    let job = Job {
+        ex,
+        name,
+        entry,
+        moves: options::moves(ex, &statement.moves)?,
+        options,
+        devices,
+        set,
+    };
+    let wrong_kind = |made_by: &str| {
+        let device = job.devices.first().map_or("", |d| d.name());
+        Err(messages::error(3135, &[&device, &made_by]))
+    };
+    match (statement.kind, job.info().kind) {
+        (ast::RestoreKind::Database, BackupKind::Full) => job.full(),
+        (ast::RestoreKind::Database, BackupKind::Differential) => job.differential(),
+        (ast::RestoreKind::Log, BackupKind::Log) => job.log(),
+        (_, BackupKind::Log) => wrong_kind("BACKUP LOG"),
+        (_, BackupKind::Full | BackupKind::Differential) => wrong_kind("BACKUP DATABASE"),
+    }
+}
+
+/// 3101 and 3102: nobody may be in the database.
+pub(super) fn require_exclusive(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<()> {
+    if ex.current_database() == entry.id() {
+        return Err(messages::error(3102, &[&entry.name()]));
+    }
+    match entry.session_count() > 0 {
+        true => Err(messages::error(3101, &[])),
+        false => Ok(()),
+    }
+}
+
+struct Job<'e, 'a> {
+    ex: &'e Execution<'a>,
+    name: String,
+    entry: Option<Arc<DatabaseEntry>>,
+    options: Options,
+    moves: Vec<(String, String)>,
+    devices: Vec<Arc<dyn Device>>,
+    set: SetReader,
+}
+
+impl Job<'_, '_> {
+    fn info(&self) -> &SetInfo {
+        self.set.info()
+    }
+
+    fn env(&self) -> &Env {
+        self.ex.instance().env()
+    }
+
+    fn processors(&self) -> usize {
+        std::thread::available_parallelism().map_or(2, |n| n.get())
+    }
+
+    fn recovers(&self) -> bool {
+        !self.options.has("NORECOVERY")
+    }
+
+    // --- full
+
+    fn full(&self) -> Result<()> {
+        if let Some(entry) = &self.entry {
+            self.check_replaceable(entry)?;
+        }
+        if let Some(stop) = self.stop_time()
+            && stop < self.info().finished_utc
+        {
+            return Err(messages::error(4338, &[]));
+        }
+        let def = self.planned_definition()?;
+        let disk = &self.env().disk;
+        let beside = with_suffix(&def, RESTORED_AS);
+        remove_all(disk, &beside);
+        let watch = Watch::new(self.ex, "RESTORE DATABASE", self.options.stats());
+        let restored = engine::restore_full(
+            self.env(),
+            &self.set,
+            &files_of(&beside),
+            self.processors(),
+            &mut |p| watch.tick(p),
+        );
+        let state = restored.map_err(|error| {
+            remove_all(disk, &beside);
+            watch.explain(error)
+        })?;
+        let installed = self.install(&def, &state);
+        if installed.is_err() {
+            remove_all(disk, &beside);
+        }
+        let lines = installed?;
+        self.report(&watch, "RESTORE DATABASE", &lines)
+    }
+
+    /// May the database that has the name be replaced?
+    fn check_replaceable(&self, entry: &DatabaseEntry) -> Result<()> {
+        if entry.id() == MASTER {
+            return Err(messages::error(3108, &[]));
+        }
+        if entry.is_system() {
+            return Err(messages::not_supported("restore of a system database"));
+        }
+        require_exclusive(self.ex, entry)?;
+        let (Ok(open), false) = (entry.open(), self.options.has("REPLACE")) else {
+            return Ok(());
+        };
+        if open.storage.guid() != self.info().database_guid {
+            return Err(messages::error(3154, &[&entry.name()]));
+        }
+        match open.storage.settings().recovery_model {
+            RecoveryModel::Simple => Ok(()),
+            _ => Err(messages::error(3159, &[&entry.name()])),
+        }
+    }
+
+    /// The definition in the backup under the new name, with the files where MOVE puts them.
+    fn planned_definition(&self) -> Result<DatabaseDef> {
+        let instance = self.ex.instance();
+        let mut def = self.definition()?;
+        def.name.clone_from(&self.name);
+        def.id = self
+            .entry
+            .as_ref()
+            .map_or_else(|| instance.free_database_id(), |e| e.id().0);
+        def.offline = false;
+        for (logical, _) in &self.moves {
+            if !def
+                .files
+                .iter()
+                .any(|f| names_equal(&f.logical_name, logical))
+            {
+                return Err(messages::error(3234, &[logical, &self.name]));
+            }
+        }
+        for file in &mut def.files {
+            self.place(file);
+        }
+        let problems: Vec<SqlError> = def.files.iter().filter_map(|f| self.conflict(f)).collect();
+        let first = problems.into_iter().reduce(SqlError::followed);
+        match first {
+            Some(first) => Err(first.followed(messages::error(3119, &[]))),
+            None => Ok(def),
+        }
+    }
+
+    fn definition(&self) -> Result<DatabaseDef> {
+        let unreadable = |_| {
+            let device = self.devices.first().map_or("", |d| d.name());
+            messages::error(3241, &[&device])
+        };
+        serde_json::from_str(&self.info().definition).map_err(unreadable)
+    }
+
+    /// Where a file goes, and how large it was when it was backed up.
+    fn place(&self, file: &mut FileDef) {
+        let moved = self
+            .moves
+            .iter()
+            .find(|(logical, _)| names_equal(logical, &file.logical_name));
+        if let Some((_, path)) = moved {
+            file.path = crate::ddl::database::local_path(self.ex, path);
+        }
+        if let Some(meta) = self.info().files.iter().find(|f| f.id == file.id) {
+            file.size_pages = meta.size_pages;
+        }
+    }
+
+    /// A file that something else owns.
+    fn conflict(&self, file: &FileDef) -> Option<SqlError> {
+        let path = file.path.display();
+        let elsewhere = messages::error(3156, &[&file.logical_name, &path]);
+        for other in self.ex.instance().databases() {
+            let own = self.entry.as_ref().is_some_and(|e| e.id() == other.id());
+            if own {
+                continue;
+            }
+            if other.def().files.iter().any(|f| f.path == file.path) {
+                let used = messages::error(1834, &[&path, &other.name()]);
+                return Some(used.followed(elsewhere));
+            }
+        }
+        let own = self
+            .entry
+            .as_ref()
+            .is_some_and(|e| e.def().files.iter().any(|f| f.path == file.path));
+        let there = self.env().disk.exists(&file.path).unwrap_or(false);
+        (there && !own && !self.options.has("REPLACE"))
+            .then(|| messages::error(5170, &[&path]).followed(elsewhere))
+    }
+
+    /// Exchanges the files and, with RECOVERY, opens the database. Lines for the error log.
+    fn install(&self, def: &DatabaseDef, state: &RestoreState) -> Result<Vec<String>> {
+        let instance = self.ex.instance();
+        let old = self.entry.as_ref().map(|e| (e.clone(), e.def()));
+        if let Some((entry, old_def)) = &old {
+            let mut marked = (**old_def).clone();
+            marked.options.insert(EXCHANGE.into(), String::new());
+            instance.save_database(entry, marked)?;
+            if let Some(open) = entry.take_open() {
+                // What cannot be written any more is about to be replaced; it is there again if the restore fails.
+                let _ = close_database(&open);
+            }
+        }
+        let exchange = Exchange {
+            disk: &self.env().disk,
+            old: old.as_ref().map(|(_, d)| paths_of(d)).unwrap_or_default(),
+            new: paths_of(def),
+        };
+        let result = exchange.forward().and_then(|()| self.stand_up(def, state));
+        match result {
+            Ok(lines) => {
+                exchange.tidy();
+                Ok(lines)
+            }
+            Err(error) => {
+                exchange.back();
+                if let Some((entry, old_def)) = old {
+                    self.reopen(&entry, &old_def);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn stand_up(&self, def: &DatabaseDef, state: &RestoreState) -> Result<Vec<String>> {
+        let instance = self.ex.instance();
+        let mut def = def.clone();
+        let mut lines = Vec::new();
+        let mut open = None;
+        if self.recovers() {
+            let (opened, told) = recover(self.ex, &mut def, state)?;
+            (open, lines) = (Some(opened), told);
+        } else {
+            remember(&mut def, state);
+        }
+        let entry = match &self.entry {
+            Some(entry) => entry.clone(),
+            None => {
+                let entry = Arc::new(DatabaseEntry::new(def.clone()));
+                instance.insert_database(entry.clone());
+                entry
+            }
+        };
+        let saved = instance.save_database(&entry, def);
+        match (saved, open) {
+            (Ok(()), Some(open)) => entry.set_open(open),
+            (Ok(()), None) => {}
+            (Err(error), open) => {
+                if let Some(open) = open {
+                    let _ = open.storage.close();
+                }
+                if self.entry.is_none() {
+                    instance.remove_database(entry.id());
+                }
+                return Err(error);
+            }
+        }
+        instance.plans.clear();
+        Ok(lines)
+    }
+
+    /// After a failed exchange: the old database as it was.
+    fn reopen(&self, entry: &Arc<DatabaseEntry>, def: &DatabaseDef) {
+        let instance = self.ex.instance();
+        let restored = instance.save_database(entry, def.clone());
+        if entry.is_restoring() || def.offline {
+            return;
+        }
+        let opened = restored.and_then(|()| open_files(self.ex, def));
+        match opened {
+            Ok((open, _)) => entry.set_open(open),
+            Err(error) => entry.set_failed(error.message),
+        }
+    }
+
+    // --- differential and log
+
+    /// The database in restore, and how far it is.
+    fn restoring(&self) -> Result<(Arc<DatabaseEntry>, RestoreState)> {
+        let entry = self
+            .entry
+            .clone()
+            .ok_or_else(|| messages::error(3118, &[&self.name]))?;
+        let state = state_of(&entry.def()).ok_or_else(|| messages::error(3117, &[]))?;
+        Ok((entry, state))
+    }
+
+    fn differential(&self) -> Result<()> {
+        let (entry, mut state) = self.restoring()?;
+        state.check(self.info()).map_err(super::chain_error)?;
+        let mut def = (*entry.def()).clone();
+        self.add_new_files(&mut def)?;
+        let watch = Watch::new(self.ex, "RESTORE DATABASE", self.options.stats());
+        // From the first page on only a complete differential makes sense.
+        let mut half = state.clone();
+        half.needs_lsn = self.info().last_lsn;
+        self.save_state(&entry, &half)?;
+        let disk = &self.env().disk;
+        let mut files = files_of(&def);
+        let log_path = files.log.path.clone();
+        files.log.path = suffixed(&log_path, RESTORED_AS);
+        let _ = disk.remove(&files.log.path);
+        for file in &mut files.data {
+            let meta = self.info().files.iter().find(|f| f.id == file.id);
+            file.size_pages = meta.map_or(file.size_pages, |m| m.size_pages);
+        }
+        engine::restore_differential(
+            self.env(),
+            &self.set,
+            &files,
+            |spec| disk.exists(&spec.path).unwrap_or(false),
+            &mut state,
+            self.processors(),
+            &mut |p| watch.tick(p),
+        )
+        .map_err(|e| watch.explain(e))?;
+        move_file(disk, &files.log.path, &log_path)?;
+        let lines = self.applied(&entry, def, &state, self.recovers())?;
+        self.report(&watch, "RESTORE DATABASE", &lines)
+    }
+
+    fn log(&self) -> Result<()> {
+        let (entry, mut state) = self.restoring()?;
+        let mut def = (*entry.def()).clone();
+        let new_files = self.add_new_files(&mut def)?;
+        let stop = self.stop_time();
+        let watch = Watch::new(self.ex, "RESTORE LOG", self.options.stats());
+        engine::restore_log(
+            self.env(),
+            &self.set,
+            &files_of(&def),
+            &new_files,
+            &mut state,
+            stop.map(Stop::Time),
+            &mut |p| watch.tick(p),
+        )
+        .map_err(|e| watch.explain(e))?;
+        // A point in time that this log does not reach: the next one may.
+        let short = stop.is_some_and(|s| !state.stopped && s > self.info().finished_utc);
+        let lines = self.applied(&entry, def, &state, self.recovers() && !short)?;
+        if short {
+            let text = "This backup set contains records that were logged before the designated point in time. The database is being left in the restoring state so that more roll forward can be performed.";
+            say(self.ex, SqlError::new(0, 0, 1, text))?;
+        }
+        self.report(&watch, "RESTORE LOG", &lines)
+    }
+
+    /// Files that the database got after the backup it was restored from.
+    fn add_new_files(&self, def: &mut DatabaseDef) -> Result<Vec<FileSpec>> {
+        let backed_up = self.definition()?;
+        let mut added = Vec::new();
+        for mut file in backed_up.files {
+            if def.files.iter().any(|f| f.id == file.id) {
+                continue;
+            }
+            self.place(&mut file);
+            if let Some(problem) = self.conflict(&file) {
+                return Err(problem.followed(messages::error(3119, &[])));
+            }
+            added.push(file.spec());
+            def.files.push(file);
+        }
+        def.filegroups = backed_up.filegroups;
+        Ok(added)
+    }
+
+    fn save_state(&self, entry: &Arc<DatabaseEntry>, state: &RestoreState) -> Result<()> {
+        let mut def = (*entry.def()).clone();
+        remember(&mut def, state);
+        self.ex.instance().save_database(entry, def)
+    }
+
+    fn applied(
+        &self,
+        entry: &Arc<DatabaseEntry>,
+        mut def: DatabaseDef,
+        state: &RestoreState,
+        recovers: bool,
+    ) -> Result<Vec<String>> {
+        remember(&mut def, state);
+        let instance = self.ex.instance();
+        instance.save_database(entry, def.clone())?;
+        if !recovers {
+            return Ok(Vec::new());
+        }
+        let (open, lines) = recover(self.ex, &mut def, state)?;
+        instance.save_database(entry, def)?;
+        entry.set_open(open);
+        instance.plans.clear();
+        Ok(lines)
+    }
+
+    /// STOPAT as an instant.
+    fn stop_time(&self) -> Option<i64> {
+        let offset = self.env().clock.local_offset_minutes();
+        let moment = self.options.moment("STOPAT")?;
+        Some(utc_of(moment, offset))
+    }
+
+    fn report(&self, watch: &Watch<'_, '_>, what: &str, lines: &[String]) -> Result<()> {
+        let source = format!("spid{}", self.ex.spid());
+        let log = &self.ex.instance().log;
+        lines.iter().for_each(|line| log.write(&source, line));
+        let info = self.info();
+        report_files(self.ex, watch, &self.name, info)?;
+        history::restore(self.ex, &self.name, info, &self.options_word());
+        say(self.ex, watch.summary(what, info.pages + info.log_pages))
+    }
+
+    fn options_word(&self) -> history::RestoreOptions {
+        history::RestoreOptions {
+            replace: self.options.has("REPLACE"),
+            recovery: self.recovers(),
+            stop_at: self.stop_time(),
+        }
+    }
+}
+
+/// `RESTORE DATABASE name WITH RECOVERY`.
+fn recover_only(ex: &Execution<'_>, name: &str, entry: Option<&Arc<DatabaseEntry>>) -> Result<()> {
+    let entry = entry.ok_or_else(|| messages::error_state(911, 11, &[&name]))?;
+    if !entry.is_restoring() {
+        return Err(messages::error(3153, &[]));
+    }
+    let watch = Watch::new(ex, "RESTORE DATABASE", None);
+    let mut def = (*entry.def()).clone();
+    let (open, lines) = match state_of(&def) {
+        Some(state) => recover(ex, &mut def, &state)?,
+        // After a tail-log backup the files are as they were.
+        None => {
+            def.options.remove(RESTORING);
+            open_files(ex, &def)?
+        }
+    };
+    ex.instance().save_database(entry, def)?;
+    entry.set_open(open);
+    ex.instance().plans.clear();
+    let source = format!("spid{}", ex.spid());
+    lines
+        .iter()
+        .for_each(|l| ex.instance().log.write(&source, l));
+    say(ex, watch.summary("RESTORE DATABASE", 0))
+}
+
+fn remember(def: &mut DatabaseDef, state: &RestoreState) {
+    let text = serde_json::to_string(state).unwrap_or_default();
+    def.options.insert(RESTORING.into(), text);
+}
+
+fn state_of(def: &DatabaseDef) -> Option<RestoreState> {
+    serde_json::from_str(def.options.get(RESTORING)?).ok()
+}
+
+/// Opens restored files: redo of the log, rollback of what had not committed. A new recovery path begins.
+fn recover(
+    ex: &Execution<'_>,
+    def: &mut DatabaseDef,
+    state: &RestoreState,
+) -> Result<(OpenDatabase, Vec<String>)> {
+    let env = ex.instance().env();
+    engine::write_boot(env, &files_of(def), state).map_err(super::sql_error)?;
+    let opened = open_files(ex, def)?;
+    let path = RecoveryPath {
+        fork: env.random.u64(),
+        lsn: state.end_lsn,
+    };
+    let data = def.files.iter().filter(|f| f.filegroup != 0);
+    let base = Base {
+        set: state.base,
+        lsn: state.base_lsn,
+        files: data.map(|f| f.id).collect(),
+    };
+    def.options.remove(RESTORING);
+    let texts = [
+        (PATH, serde_json::to_string(&path)),
+        (BASE, serde_json::to_string(&base)),
+    ];
+    for (name, text) in texts {
+        def.options.insert(name.into(), text.unwrap_or_default());
+    }
+    Ok(opened)
+}
+
+fn open_files(ex: &Execution<'_>, def: &DatabaseDef) -> Result<(OpenDatabase, Vec<String>)> {
+    let engine = ex.instance().engine();
+    let (storage, report) =
+        engine.open_database(DatabaseId(def.id), &def.name, def.file_specs())?;
+    let lines = recovery_lines(&def.name, def.id, &storage.settings(), &report);
+    match Catalog::open(&storage) {
+        Ok(catalog) => {
+            let catalog = Arc::new(catalog);
+            Ok((OpenDatabase { storage, catalog }, lines))
+        }
+        Err(error) => {
+            let _ = storage.close();
+            Err(error.into())
+        }
+    }
+}
+
+fn utc_of(moment: Moment, offset_minutes: i16) -> i64 {
+    let epoch = DAYS_TO_1970 * i128::from(TICKS_PER_DAY);
+    let local = moment.total_ticks() - epoch;
+    (local - i128::from(offset_minutes) * 600_000_000) as i64
+}
+
+// --- files
+
+const RESTORED_AS: &str = "restoring";
+const REPLACED_AS: &str = "replaced";
+
+fn suffixed(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn with_suffix(def: &DatabaseDef, suffix: &str) -> DatabaseDef {
+    let mut def = def.clone();
+    def.files
+        .iter_mut()
+        .for_each(|f| f.path = suffixed(&f.path, suffix));
+    def
+}
+
+fn paths_of(def: &DatabaseDef) -> Vec<PathBuf> {
+    def.files.iter().map(|f| f.path.clone()).collect()
+}
+
+fn files_of(def: &DatabaseDef) -> Files {
+    let specs = def.file_specs();
+    let (log, data): (Vec<_>, Vec<_>) = specs.into_iter().partition(|f| f.filegroup == 0);
+    let none = || FileSpec {
+        id: 2,
+        filegroup: 0,
+        logical_name: String::new(),
+        path: PathBuf::new(),
+        size_pages: 0,
+        growth: daruma_storage::Growth::Pages(0),
+        max_pages: None,
+    };
+    Files {
+        data,
+        log: log.into_iter().next().unwrap_or_else(none),
+    }
+}
+
+fn remove_all(disk: &Arc<dyn Disk>, def: &DatabaseDef) {
+    for file in &def.files {
+        // What is not there needs no removing.
+        let _ = disk.remove(&file.path);
+    }
+}
+
+fn move_file(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<()> {
+    let moved = disk.rename(from, to).and_then(|()| match to.parent() {
+        Some(dir) => disk.sync_dir(dir),
+        None => Ok(()),
+    });
+    moved.map_err(|e| messages::error(3202, &[&to.display(), &super::system_error(&e)]))
+}
+
+/// New files in the place of old ones, and back.
+struct Exchange<'a> {
+    disk: &'a Arc<dyn Disk>,
+    old: Vec<PathBuf>,
+    new: Vec<PathBuf>,
+}
+
+impl Exchange<'_> {
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        let only_new = self.new.iter().filter(|p| !self.old.contains(p));
+        self.old.iter().chain(only_new)
+    }
+
+    fn forward(&self) -> Result<()> {
+        for path in self.all() {
+            if self.disk.exists(path).unwrap_or(false) {
+                move_file(self.disk, path, &suffixed(path, REPLACED_AS))?;
+            }
+        }
+        let mut new = self.new.iter();
+        new.try_for_each(|path| move_file(self.disk, &suffixed(path, RESTORED_AS), path))
+    }
+
+    fn back(&self) {
+        for path in self.all() {
+            bring_back(self.disk.as_ref(), path);
+            if !self.old.contains(path) && !self.was_there(path) {
+                let _ = self.disk.remove(path);
+            }
+        }
+    }
+
+    /// After `bring_back` a file that was there before has taken its place again.
+    fn was_there(&self, path: &Path) -> bool {
+        self.disk.exists(path).unwrap_or(false) && !self.new.iter().any(|p| p == path)
+    }
+
+    fn tidy(&self) {
+        for path in self.all() {
+            let _ = self.disk.remove(&suffixed(path, REPLACED_AS));
+        }
+    }
+}
+
+fn bring_back(disk: &dyn Disk, path: &Path) {
+    let replaced = suffixed(path, REPLACED_AS);
+    if disk.exists(&replaced).unwrap_or(false) {
+        let _ = disk.remove(path);
+        let _ = disk.rename(&replaced, path);
+    }
+}
+
+/// At start: ends an exchange of files that a crash cut short. See the table above.
+pub(crate) fn finish_interrupted_restore(env: &Env, def: &DatabaseDef) {
+    let exchanging = def.options.contains_key(EXCHANGE);
+    for path in paths_of(def) {
+        if exchanging {
+            bring_back(env.disk.as_ref(), &path);
+        } else if env.disk.exists(&path).unwrap_or(false) {
+            let _ = env.disk.remove(&suffixed(&path, REPLACED_AS));
+        }
+        let _ = env.disk.remove(&suffixed(&path, RESTORED_AS));
+    }
+}

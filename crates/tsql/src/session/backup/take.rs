@@ -1,0 +1,393 @@
+//! BACKUP DATABASE and BACKUP LOG.
+
+use super::options::{self, Options};
+use super::{BASE, PATH, RESTORING, Watch, history, say};
+use crate::error::{Result, SqlError};
+use crate::instance::{DatabaseEntry, OpenDatabase, TEMPDB, close_database};
+use crate::messages;
+use crate::session::Execution;
+use daruma_backup::{
+    self as engine, BackupKind, Destination, MediaLabel, Random16, Request, SetInfo, Tuning,
+};
+use daruma_base::Lsn;
+use daruma_catalog::DatabaseDef;
+use daruma_storage::{RecoveryModel, Settings};
+use daruma_syntax::ast;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What a differential builds on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Base {
+    pub set: Random16,
+    pub lsn: u64,
+    pub files: Vec<u16>,
+}
+
+/// Recovery path: its number, and where it left the one before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Path {
+    pub fork: u64,
+    pub lsn: u64,
+}
+
+pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> {
+    if ex.state.trancount.get() > 0 {
+        return Err(messages::error(3021, &[]));
+    }
+    let name = options::name(ex, &statement.database)?;
+    let entry = ex
+        .instance()
+        .database_named(&name)
+        .ok_or_else(|| messages::error_state(911, 11, &[&name]))?;
+    if entry.id() == TEMPDB {
+        return Err(messages::error(3147, &[]));
+    }
+    if !statement.parts.is_empty() {
+        return Err(messages::not_supported("backup of single files"));
+    }
+    let options = Options::evaluate(ex, &statement.options)?;
+    let open = entry.open()?;
+    let job = Job {
+        ex,
+        entry: &entry,
+        open,
+        destination: destination(ex, statement, &options)?,
+        tuning: tuning(ex, &options)?,
+        options,
+    };
+    match statement.kind {
+        ast::BackupKind::Database => job.database(),
+        ast::BackupKind::Log => job.log(),
+    }
+}
+
+fn destination(
+    ex: &Execution<'_>,
+    statement: &ast::Backup,
+    options: &Options,
+) -> Result<Destination> {
+    let mirrors = statement
+        .mirrors
+        .iter()
+        .map(|m| options::devices(ex, m, options));
+    let format = options.has("FORMAT");
+    Ok(Destination {
+        devices: options::devices(ex, &statement.devices, options)?,
+        mirrors: mirrors.collect::<Result<_>>()?,
+        overwrite: options.has("INIT") || format,
+        format,
+    })
+}
+
+fn tuning(ex: &Execution<'_>, options: &Options) -> Result<Tuning> {
+    let processors = std::thread::available_parallelism().map_or(2, |n| n.get());
+    Ok(Tuning {
+        compression: options.compression(ex)?,
+        transfer_bytes: options.transfer_bytes()?,
+        block_bytes: options.block_bytes()?,
+        processors,
+        threads: options.buffers()?.unwrap_or(0),
+    })
+}
+
+struct Job<'e, 'a> {
+    ex: &'e Execution<'a>,
+    entry: &'e Arc<DatabaseEntry>,
+    open: OpenDatabase,
+    destination: Destination,
+    tuning: Tuning,
+    options: Options,
+}
+
+impl Job<'_, '_> {
+    fn database(&self) -> Result<()> {
+        let _one = self.entry.backup.try_lock();
+        if _one.is_none() {
+            return Err(messages::error(3023, &[]));
+        }
+        let differential = self.options.has("DIFFERENTIAL");
+        let base = match differential {
+            true => Some(self.base()?),
+            false => None,
+        };
+        let watch = Watch::new(self.ex, "BACKUP DATABASE", self.options.stats());
+        // Counters held in memory go with the copy as they are.
+        self.open.catalog.save_counters()?;
+        let (label, info) = (self.label(), self.info());
+        let request = self.request(&label, info);
+        let mut tick = |p| watch.tick(p);
+        let taken = match &base {
+            None => engine::take_full(request, &mut tick),
+            Some(b) => engine::take_differential(request, b.set, Lsn(b.lsn), &b.files, &mut tick),
+        };
+        let taken = taken.map_err(|e| watch.explain(e))?;
+        let what = match differential {
+            true => "BACKUP DATABASE WITH DIFFERENTIAL",
+            false => "BACKUP DATABASE",
+        };
+        if !differential && !self.options.has("COPY_ONLY") {
+            self.note_full(&taken.info)?;
+        }
+        drop(taken.hold);
+        self.report(&watch, what, &taken.info)
+    }
+
+    fn log(&self) -> Result<()> {
+        let settings = self.open.storage.settings();
+        if settings.recovery_model == RecoveryModel::Simple {
+            return Err(messages::error(4208, &[&"BACKUP LOG"]));
+        }
+        let _one = self.entry.log_backup.try_lock();
+        if _one.is_none() {
+            return Err(messages::error(3023, &[]));
+        }
+        let start = self.open.storage.log_backup_start();
+        if start == Lsn::NONE {
+            return Err(messages::error(4214, &[]));
+        }
+        let tail = self.options.has("NORECOVERY");
+        if self.options.has("STANDBY") {
+            return Err(messages::not_supported("STANDBY"));
+        }
+        if tail {
+            super::restore::require_exclusive(self.ex, self.entry)?;
+        }
+        let watch = Watch::new(self.ex, "BACKUP LOG", self.options.stats());
+        let label = self.label();
+        let info = SetInfo {
+            tail,
+            ..self.info()
+        };
+        let request = self.request(&label, info);
+        let taken = engine::take_log(request, start, &mut |p| watch.tick(p));
+        let taken = taken.map_err(|e| watch.explain(e))?;
+        if !self.options.has("COPY_ONLY") {
+            let to = Lsn(taken.info.last_lsn);
+            self.open.storage.log_backed_up_to(to)?;
+        }
+        drop(taken.hold);
+        if tail {
+            self.leave_restoring()?;
+        }
+        self.report(&watch, "BACKUP LOG", &taken.info)
+    }
+
+    /// After a tail-log backup the database is out of use until something is restored over it, or RECOVERY.
+    fn leave_restoring(&self) -> Result<()> {
+        let mut def = (*self.entry.def()).clone();
+        def.options.insert(RESTORING.into(), String::new());
+        self.ex.instance().save_database(self.entry, def)?;
+        match self.entry.take_open() {
+            Some(open) => close_database(&open),
+            None => Ok(()),
+        }
+    }
+
+    fn base(&self) -> Result<Base> {
+        let def = self.entry.def();
+        let base = def.options.get(BASE);
+        let base = base.and_then(|text| serde_json::from_str(text).ok());
+        base.ok_or_else(|| {
+            let name = self.entry.name();
+            SqlError::new(
+                3035,
+                16,
+                1,
+                format!(
+                    "Cannot perform a differential backup for database \"{name}\", because a current database backup does not exist. Perform a full database backup by reissuing BACKUP DATABASE, omitting the WITH DIFFERENTIAL option."
+                ),
+            )
+        })
+    }
+
+    fn note_full(&self, info: &SetInfo) -> Result<()> {
+        self.open.storage.note_full_backup(Lsn(info.last_lsn))?;
+        let data = info.files.iter().filter(|f| f.filegroup != 0);
+        let base = Base {
+            set: info.set,
+            lsn: info.redo_lsn,
+            files: data.map(|f| f.id).collect(),
+        };
+        let text = serde_json::to_string(&base).unwrap_or_default();
+        let mut def = (*self.entry.def()).clone();
+        def.options.insert(BASE.into(), text);
+        self.ex.instance().save_database(self.entry, def)
+    }
+
+    fn label(&self) -> MediaLabel {
+        MediaLabel {
+            name: self.options.text("MEDIANAME"),
+            description: self.options.text("MEDIADESCRIPTION"),
+            software: "Daruma".into(),
+        }
+    }
+
+    fn request<'r>(&'r self, label: &'r MediaLabel, info: SetInfo) -> Request<'r> {
+        Request {
+            env: self.ex.instance().env(),
+            database: &self.open.storage,
+            destination: &self.destination,
+            label,
+            tuning: &self.tuning,
+            info,
+        }
+    }
+
+    fn info(&self) -> SetInfo {
+        let instance = self.ex.instance();
+        let def = self.entry.def();
+        let settings = self.open.storage.settings();
+        let path = path_of(&def);
+        let base = self.base().ok();
+        let expires = self.options.number("RETAINDAYS");
+        SetInfo {
+            set: Random16::default(),
+            position: 0,
+            kind: BackupKind::Full,
+            name: self.options.text("NAME"),
+            description: self.options.text("DESCRIPTION"),
+            user: self.ex.state.entry.login.login.clone(),
+            server: instance.options().server_name.clone(),
+            database: def.name.clone(),
+            database_guid: self.open.storage.guid(),
+            database_created_utc: def.created_utc,
+            started_utc: 0,
+            finished_utc: 0,
+            expires_utc: expires.map(|days| {
+                let days = i64::try_from(days.min(99_999)).unwrap_or(0);
+                instance.now_utc() + days * 864_000_000_000
+            }),
+            first_lsn: 0,
+            last_lsn: 0,
+            checkpoint_lsn: self.open.storage.log_stats().checkpoint_lsn.0,
+            redo_lsn: 0,
+            database_backup_lsn: base.map_or(0, |b| b.lsn),
+            base_lsn: 0,
+            base_set: None,
+            fork: path.fork,
+            fork_lsn: path.lsn,
+            recovery_model: settings.recovery_model as u8,
+            copy_only: self.options.has("COPY_ONLY"),
+            begins_chain: begins_chain(&self.open, &settings),
+            tail: false,
+            compression: None,
+            files: Vec::new(),
+            pages: 0,
+            log_pages: 0,
+            sections: Vec::new(),
+            boot: Vec::new(),
+            definition: definition(&def),
+            plain_bytes: 0,
+            stored_bytes: 0,
+            damaged: false,
+            manifest: Vec::new(),
+        }
+    }
+
+    fn report(&self, watch: &Watch<'_, '_>, what: &str, info: &SetInfo) -> Result<()> {
+        report_files(self.ex, watch, &self.entry.name(), info)?;
+        history::backup(self.ex, info, &self.destination);
+        self.log_backup(info);
+        say(self.ex, watch.summary(what, info.pages + info.log_pages))
+    }
+
+    /// The error log tells of backups, clients do not.
+    fn log_backup(&self, info: &SetInfo) {
+        let devices: Vec<String> = self
+            .destination
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(at, d)| format!("FILE={}, TYPE=DISK: {{'{}'}}", at + 1, d.name()))
+            .collect();
+        let created = crate::instance::format_local(info.database_created_utc, 0);
+        let (date, time) = created.split_once(' ').unwrap_or((&created, ""));
+        let count = devices.len();
+        let list = devices.join(", ");
+        let text = match info.kind {
+            BackupKind::Full => messages::error(
+                18264,
+                &[
+                    &info.database,
+                    &date,
+                    &time,
+                    &info.pages,
+                    &info.first_lsn,
+                    &info.last_lsn,
+                    &count,
+                    &list,
+                ],
+            ),
+            BackupKind::Differential => messages::error(
+                18270,
+                &[
+                    &info.database,
+                    &date,
+                    &time,
+                    &info.pages,
+                    &info.first_lsn,
+                    &info.last_lsn,
+                    &info.base_lsn,
+                    &count,
+                    &list,
+                ],
+            ),
+            BackupKind::Log => messages::error(
+                18265,
+                &[
+                    &info.database,
+                    &date,
+                    &time,
+                    &info.first_lsn,
+                    &info.last_lsn,
+                    &count,
+                    &list,
+                ],
+            ),
+        };
+        let source = format!("spid{}", self.ex.spid());
+        self.ex.instance().log.write(&source, &text.message);
+    }
+}
+
+fn begins_chain(open: &OpenDatabase, settings: &Settings) -> bool {
+    settings.recovery_model != RecoveryModel::Simple && open.storage.log_backup_start() == Lsn::NONE
+}
+
+pub(super) fn path_of(def: &DatabaseDef) -> Path {
+    let text = def.options.get(PATH);
+    text.and_then(|t| serde_json::from_str(t).ok())
+        .unwrap_or_default()
+}
+
+/// The definition as it goes into a backup: without what belongs to this server.
+fn definition(def: &DatabaseDef) -> String {
+    let mut def = def.clone();
+    def.options.retain(|name, _| !name.starts_with("DARUMA "));
+    serde_json::to_string(&def).unwrap_or_default()
+}
+
+/// 4035 for each file; `100 percent processed.` stands between data and log.
+pub(super) fn report_files(
+    ex: &Execution<'_>,
+    watch: &Watch<'_, '_>,
+    database: &str,
+    info: &SetInfo,
+) -> Result<()> {
+    for file in info.files.iter().filter(|f| f.filegroup != 0) {
+        let line = messages::error(
+            4035,
+            &[&file.pages, &database, &file.logical_name, &info.position],
+        );
+        say(ex, line)?;
+    }
+    watch.tell_all()?;
+    let def: Option<DatabaseDef> = serde_json::from_str(&info.definition).ok();
+    let log = def.and_then(|d| d.files.into_iter().find(|f| f.filegroup == 0));
+    let log = log.map_or(format!("{database}_log"), |f| f.logical_name);
+    say(
+        ex,
+        messages::error(4035, &[&info.log_pages, &database, &log, &info.position]),
+    )
+}

@@ -1,0 +1,118 @@
+//! CREATE, UPDATE and DROP STATISTICS.
+
+use super::{Share, empty, keep, next_id, refresh};
+use crate::access::TableAccess;
+use crate::error::Result;
+use crate::host::{Host, TableRef};
+use crate::messages;
+use daruma_catalog::{ColumnId, StatisticsDef, TableStatistics, names_equal};
+use daruma_syntax::ast::{CreateStatistics, OptionItem, UpdateStatistics};
+
+/// Options that say to read everything.
+fn share(options: &[OptionItem]) -> Share {
+    if options.iter().any(|o| o.name == "FULLSCAN") {
+        Share::Full
+    } else {
+        Share::Auto
+    }
+}
+
+fn no_recompute(options: &[OptionItem]) -> bool {
+    options.iter().any(|o| o.name == "NORECOMPUTE")
+}
+
+fn known(host: &dyn Host, table: &TableRef) -> Option<std::sync::Arc<TableStatistics>> {
+    host.stored_catalog(table.database.id())?
+        .statistics(table.object_id)
+}
+
+fn ordinals(access: &TableAccess, columns: &[ColumnId]) -> Option<Vec<usize>> {
+    let ordinal = |id: &ColumnId| access.def().ordinal(*id);
+    columns.iter().map(ordinal).collect()
+}
+
+pub(crate) fn create(host: &dyn Host, table: &TableRef, s: &CreateStatistics) -> Result<()> {
+    if s.filter.is_some() {
+        return Err(messages::not_supported("Filtered statistics"));
+    }
+    let name = &s.name.text;
+    let known = known(host, table);
+    let taken = known.iter().flat_map(|k| &k.statistics);
+    let index_names = table.def.indexes.iter().filter_map(|i| i.name.as_ref());
+    if taken
+        .map(|s| &s.name)
+        .chain(index_names)
+        .any(|n| names_equal(n, name))
+    {
+        return Err(messages::error(1927, &[&table.name, name]));
+    }
+    let mut columns = Vec::with_capacity(s.columns.len());
+    for column in &s.columns {
+        let found = table.def.column_named(&column.text);
+        let found = found.ok_or_else(|| messages::error(1911, &[&column.text]))?;
+        columns.push(found.id);
+    }
+    let access = TableAccess::new(table)?;
+    let mut made = StatisticsDef {
+        user_created: true,
+        no_recompute: no_recompute(&s.options),
+        ..empty(next_id(known.as_deref()), name.to_string(), columns)
+    };
+    let ordinals = ordinals(&access, &made.columns).unwrap_or_default();
+    refresh(host, &access, &ordinals, share(&s.options), &mut made)?;
+    keep(host, &access, made)
+}
+
+/// Makes the named statistics anew, or all of the table: those of its indexes too.
+pub(crate) fn update(host: &dyn Host, table: &TableRef, s: &UpdateStatistics) -> Result<()> {
+    let access = TableAccess::new(table)?;
+    let mut all: Vec<StatisticsDef> = table.def.indexes.iter().filter_map(of_index).collect();
+    if let Some(known) = known(host, table) {
+        let own = known
+            .statistics
+            .iter()
+            .filter(|k| table.def.index(k.id).is_none());
+        all.extend(own.cloned());
+    }
+    for name in &s.names {
+        if !all.iter().any(|k| names_equal(&k.name, &name.text)) {
+            return Err(messages::error(2767, &[&name.text]));
+        }
+    }
+    for mut statistics in all {
+        let wanted = |n: &daruma_syntax::ast::Ident| names_equal(&n.text, &statistics.name);
+        if !s.names.is_empty() && !s.names.iter().any(wanted) {
+            continue;
+        }
+        statistics.no_recompute = no_recompute(&s.options);
+        if let Some(ordinals) = ordinals(&access, &statistics.columns) {
+            refresh(host, &access, &ordinals, share(&s.options), &mut statistics)?;
+            keep(host, &access, statistics)?;
+        }
+    }
+    Ok(())
+}
+
+/// Statistics of an index, not made yet.
+pub(crate) fn of_index(index: &daruma_catalog::IndexDef) -> Option<StatisticsDef> {
+    let columns: Vec<ColumnId> = index.key.iter().map(|k| k.column_id).collect();
+    if columns.is_empty() || index.filter.is_some() {
+        return None;
+    }
+    Some(empty(index.id, index.name.clone()?, columns))
+}
+
+/// Forgets statistics that belong to no index.
+pub(crate) fn drop(host: &dyn Host, table: &TableRef, name: &str) -> Result<()> {
+    let missing = || messages::error(3701, &[&"drop", &"statistics", &name]);
+    let mut known = known(host, table).map_or_else(Default::default, |k| (*k).clone());
+    let own = |s: &StatisticsDef| names_equal(&s.name, name) && table.def.index(s.id).is_none();
+    if !known.statistics.iter().any(own) {
+        return Err(missing());
+    }
+    known.statistics.retain(|s| !own(s));
+    match host.stored_catalog(table.database.id()) {
+        Some(catalog) => Ok(catalog.put_statistics(known)?),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,152 @@
+//! Statistics of columns: made when a plan first asks, kept in the catalog, made anew when the table has grown or shrunk.
+//!
+//! Theory: a histogram of up to a hundred steps with about equally many rows, and the number of distinct values. Small
+//! tables are read whole, large ones by random leaves. The planner asks through `facts`; CREATE, UPDATE and DROP
+//! STATISTICS are in `define`. Reading takes no locks and waits for nobody: a dirty row more or less changes no plan.
+//!
+//! Invariants
+//! 1. Statistics never make a statement fail: whatever goes wrong while they are made, the planner guesses instead.
+//! 2. Table variables and temporary tables have none.
+//!
+//! Read next: `collect`, `histogram`, `crate::planner::estimate`.
+
+mod collect;
+pub(crate) mod define;
+mod histogram;
+
+pub(crate) use collect::{Share, collect};
+pub(crate) use histogram::Facts;
+
+use crate::access::TableAccess;
+use crate::error::Result;
+use crate::host::{Host, TableKind};
+use daruma_catalog::{FIRST_STATISTICS_ID, StatisticsDef, TableStatistics};
+
+/// Smaller tables need no statistics: every plan over them is quick.
+const ROWS_MIN: u64 = 200;
+
+/// What is known of a column's values; `None` when nothing is and nothing can be found out.
+pub(crate) fn facts(host: &dyn Host, access: &TableAccess, ordinal: usize) -> Option<Facts> {
+    let table = &access.table;
+    if table.kind != TableKind::User {
+        return None;
+    }
+    let catalog = host.stored_catalog(table.database.id())?;
+    let column = table.def.columns.get(ordinal)?;
+    let rows = access.tree(access.primary()).ok()?.approximate_count();
+    let known = catalog.statistics(table.object_id);
+    let of_column = known.as_ref().and_then(|k| k.of_column(column.id));
+    let current = of_column.filter(|s| s.no_recompute || !is_stale(s, rows));
+    if let Some(current) = current {
+        return Some(Facts::new(current.clone(), column, rows));
+    }
+    if rows < ROWS_MIN {
+        return None;
+    }
+    let mut made = of_column
+        .cloned()
+        .unwrap_or_else(|| automatic(access, ordinal, known.as_deref()));
+    let ordinals: Vec<usize> = (made.columns.iter())
+        .map(|id| table.def.ordinal(*id))
+        .collect::<Option<_>>()?;
+    refresh(host, access, &ordinals, Share::Auto, &mut made).ok()?;
+    // Nothing is written to a read-only database; and a plan needs no statistics that last.
+    if !table.database.settings().read_only {
+        let _ = keep(host, access, made.clone());
+    }
+    Some(Facts::new(made, column, rows))
+}
+
+/// Statistics that the planner makes: under the name of an index that begins with the column, or one of their own.
+fn automatic(
+    access: &TableAccess,
+    ordinal: usize,
+    known: Option<&TableStatistics>,
+) -> StatisticsDef {
+    let table = &access.table;
+    let column = table.def.columns.get(ordinal).map_or(0, |c| c.id);
+    let leads =
+        |i: &&daruma_catalog::IndexDef| i.key.first().is_some_and(|k| k.column_id == column);
+    let index = table.def.indexes.iter().find(leads);
+    let (id, name) = match index.and_then(|i| i.name.as_ref().map(|n| (i.id, n.clone()))) {
+        Some(named) => named,
+        None => (
+            next_id(known),
+            format!("_WA_Sys_{column:08X}_{:08X}", table.object_id),
+        ),
+    };
+    StatisticsDef {
+        auto_created: id >= FIRST_STATISTICS_ID,
+        ..empty(id, name, vec![column])
+    }
+}
+
+fn empty(id: i32, name: String, columns: Vec<i32>) -> StatisticsDef {
+    StatisticsDef {
+        id,
+        name,
+        columns,
+        auto_created: false,
+        user_created: false,
+        no_recompute: false,
+        updated_utc: 0,
+        rows: 0,
+        rows_sampled: 0,
+        null_rows: 0.0,
+        distinct: Vec::new(),
+        steps: Vec::new(),
+    }
+}
+
+fn next_id(known: Option<&TableStatistics>) -> i32 {
+    let ids = known.iter().flat_map(|k| &k.statistics).map(|s| s.id);
+    ids.max().unwrap_or(0).max(FIRST_STATISTICS_ID - 1) + 1
+}
+
+/// Has the table grown or shrunk since by more than a fifth, or the square root of a thousand times its rows?
+fn is_stale(statistics: &StatisticsDef, rows: u64) -> bool {
+    let before = statistics.rows as f64;
+    let limit = (500.0 + before * 0.2).min((before * 1000.0).sqrt().max(500.0));
+    statistics.updated_utc == 0 || (rows as f64 - before).abs() > limit
+}
+
+/// Reads the table and fills `statistics`.
+pub(crate) fn refresh(
+    host: &dyn Host,
+    access: &TableAccess,
+    ordinals: &[usize],
+    share: Share,
+    statistics: &mut StatisticsDef,
+) -> Result<()> {
+    let Some(catalog) = host.stored_catalog(access.table.database.id()) else {
+        return Ok(());
+    };
+    let mut random = |below: usize| {
+        let mut bytes = [0; 8];
+        host.random_bytes(&mut bytes);
+        (u64::from_le_bytes(bytes) % below.max(1) as u64) as usize
+    };
+    let found = catalog.read_now(|view| collect(access, ordinals, share, view, &mut random))?;
+    statistics.updated_utc = host.now().0;
+    statistics.rows = found.rows;
+    statistics.rows_sampled = found.rows_sampled;
+    statistics.null_rows = found.null_rows;
+    statistics.distinct = found.distinct;
+    statistics.steps = found.steps;
+    Ok(())
+}
+
+/// Puts statistics in the place of those with the same id.
+pub(crate) fn keep(host: &dyn Host, access: &TableAccess, made: StatisticsDef) -> Result<()> {
+    let Some(catalog) = host.stored_catalog(access.table.database.id()) else {
+        return Ok(());
+    };
+    let id = access.table.object_id;
+    let mut table = catalog
+        .statistics(id)
+        .map_or_else(TableStatistics::default, |t| (*t).clone());
+    table.object_id = id;
+    table.statistics.retain(|s| s.id != made.id);
+    table.statistics.push(made);
+    Ok(catalog.put_statistics(table)?)
+}

@@ -1,0 +1,237 @@
+//! Access through connections of several logins: who gets in, what kept plans allow, and what survives a restart.
+
+mod common;
+
+use common::{Client, Server};
+use daruma_tsql::instance::{LoginInfo, LoginRefusal};
+use daruma_tsql::session::{RequestEnd, Session};
+
+fn connect_as(server: &Server, login: &str, database: &str) -> Result<Client, i32> {
+    let info = LoginInfo {
+        login: login.to_string(),
+        database: database.to_string(),
+        ansi_defaults: true,
+        ..LoginInfo::default()
+    };
+    let session = Session::new(&server.instance, info).map_err(|e| e.number)?;
+    Ok(Client {
+        session,
+        sink: common::TextSink::default(),
+        ended: RequestEnd::Completed,
+    })
+}
+
+fn prepared() -> Server {
+    let server = Server::new();
+    let mut c = server.connect();
+    let out = c.run(
+        "CREATE DATABASE d; CREATE LOGIN ann WITH PASSWORD = 'Daruma-2026'; CREATE LOGIN ben WITH PASSWORD = 'Daruma-2026'",
+    );
+    assert_eq!(out, "");
+    let mut c = server.connect_to("d");
+    let out = c.run(
+        "CREATE USER ann FOR LOGIN ann; CREATE USER ben FOR LOGIN ben; CREATE TABLE dbo.t (id int); INSERT dbo.t VALUES (1); GRANT SELECT ON dbo.t TO ann",
+    );
+    assert!(!out.contains("Msg"), "{out}");
+    server
+}
+
+#[test]
+fn a_login_enters_only_where_it_is_a_user() {
+    let server = prepared();
+    assert!(connect_as(&server, "ann", "d").is_ok());
+    assert!(
+        connect_as(&server, "ann", "master").is_ok(),
+        "guest of master"
+    );
+    let mut admin = server.connect();
+    admin.run("CREATE DATABASE closed");
+    assert_eq!(connect_as(&server, "ann", "closed").err(), Some(4060));
+    let mut c = server.connect_to("d");
+    c.run("REVOKE CONNECT FROM ann");
+    assert_eq!(connect_as(&server, "ann", "d").err(), Some(4060));
+    c.run("GRANT CONNECT TO ann");
+    assert!(connect_as(&server, "ann", "d").is_ok());
+}
+
+#[test]
+fn a_plan_kept_for_one_is_not_run_by_another() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    let mut ann = connect_as(&server, "ann", "d").expect("login");
+    let mut ben = connect_as(&server, "ben", "d").expect("login");
+    let text = "SELECT id FROM dbo.t";
+    for _ in 0..3 {
+        assert!(admin.run(text).contains("1 row"));
+        assert!(ann.run(text).contains("1 row"));
+        assert!(ben.run(text).contains("Msg 229"), "denied each time");
+    }
+    admin.run("REVOKE SELECT ON dbo.t FROM ann; GRANT SELECT ON dbo.t TO ben");
+    assert!(ann.run(text).contains("Msg 229"), "at once, though planned");
+    assert!(ben.run(text).contains("1 row"));
+    let dbo = server.connect();
+    drop(dbo);
+    admin.run("ALTER SERVER ROLE sysadmin ADD MEMBER ann");
+    assert!(ann.run(text).contains("1 row"));
+    admin.run("ALTER SERVER ROLE sysadmin DROP MEMBER ann");
+    assert!(ann.run(text).contains("Msg 229"));
+}
+
+#[test]
+fn permissions_survive_a_crash() {
+    let server = prepared().crash();
+    let mut ann = connect_as(&server, "ann", "d").expect("login");
+    assert!(ann.run("SELECT id FROM dbo.t").contains("1 row"));
+    assert!(ann.run("DELETE dbo.t").contains("Msg 229"));
+    let mut ben = connect_as(&server, "ben", "d").expect("login");
+    assert!(ben.run("SELECT id FROM dbo.t").contains("Msg 229"));
+}
+
+#[test]
+fn a_dropped_user_leaves_no_permission_behind() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    let out = admin.run("DROP USER ben; DROP USER ann; CREATE USER ben FOR LOGIN ben");
+    assert_eq!(out, "");
+    let mut ben = connect_as(&server, "ben", "d").expect("login");
+    assert!(ben.run("SELECT id FROM dbo.t").contains("Msg 229"));
+}
+
+#[test]
+fn a_reset_connection_is_its_login_again() {
+    let server = prepared();
+    let mut c = server.connect_to("d");
+    c.run("EXECUTE AS USER = 'ben'");
+    assert_eq!(c.scalar("SELECT USER_NAME()"), "ben");
+    c.session.reset(false, &mut c.sink).expect("reset");
+    c.sink.take();
+    assert_eq!(
+        c.scalar("SELECT USER_NAME() + ' ' + SUSER_SNAME()"),
+        "dbo sa"
+    );
+}
+
+#[test]
+fn the_administrator_may_be_renamed_and_disabled() {
+    let server = prepared();
+    let mut c = server.connect();
+    c.run("ALTER LOGIN sa WITH PASSWORD = 'Daruma-2026'");
+    let out = c.run("ALTER LOGIN sa WITH NAME = boss");
+    assert_eq!(out, "");
+    assert_eq!(c.scalar("SELECT SUSER_SNAME()"), "boss");
+    let logins = &server.instance.logins;
+    assert_eq!(
+        logins.authenticate("sa", "Daruma-2026", None, 0).err(),
+        Some(LoginRefusal::Unknown)
+    );
+    assert!(logins.authenticate("boss", "Daruma-2026", None, 0).is_ok());
+    assert!(
+        c.run("CREATE DATABASE still; DROP DATABASE still")
+            .is_empty()
+    );
+    c.run("ALTER LOGIN boss DISABLE");
+    assert_eq!(
+        logins.authenticate("boss", "Daruma-2026", None, 0).err(),
+        Some(LoginRefusal::Disabled {
+            password_was_right: true
+        })
+    );
+}
+
+#[test]
+fn passwords_are_changed_expire_and_lock() {
+    let server = prepared();
+    let logins = &server.instance.logins;
+    let mut c = server.connect();
+    c.run("ALTER LOGIN ann WITH PASSWORD = 'Another-2026' MUST_CHANGE, CHECK_EXPIRATION = ON");
+    let now = server.instance.now_utc();
+    assert_eq!(
+        logins.authenticate("ann", "Another-2026", None, now).err(),
+        Some(LoginRefusal::MustChange)
+    );
+    assert_eq!(
+        logins
+            .authenticate("ann", "Another-2026", Some("weak"), now)
+            .err(),
+        Some(LoginRefusal::MustChange)
+    );
+    assert!(
+        logins
+            .authenticate("ann", "Another-2026", Some("Third-2026!"), now)
+            .is_ok()
+    );
+    assert!(logins.authenticate("ann", "Third-2026!", None, now).is_ok());
+    let later = now + 100 * 24 * 3_600 * 10_000_000;
+    assert_eq!(
+        logins.authenticate("ann", "Third-2026!", None, later).err(),
+        Some(LoginRefusal::Expired)
+    );
+    // Its owner changes a password with the old one.
+    let mut ben = connect_as(&server, "ben", "d").expect("login");
+    assert!(
+        ben.run("ALTER LOGIN ben WITH PASSWORD = 'New-Word-1'")
+            .contains("Msg 15151")
+    );
+    assert!(
+        ben.run("ALTER LOGIN ben WITH PASSWORD = 'New-Word-1' OLD_PASSWORD = 'wrong'")
+            .contains("Msg 15151")
+    );
+    assert_eq!(
+        ben.run("ALTER LOGIN ben WITH PASSWORD = 'New-Word-1' OLD_PASSWORD = 'Daruma-2026'"),
+        ""
+    );
+    for _ in 0..10 {
+        assert_eq!(
+            logins.authenticate("ben", "guess", None, now).err(),
+            Some(LoginRefusal::WrongPassword)
+        );
+    }
+    assert_eq!(
+        logins.authenticate("ben", "New-Word-1", None, now).err(),
+        Some(LoginRefusal::LockedOut)
+    );
+    let after = now + 16 * 60 * 10_000_000;
+    assert!(
+        logins
+            .authenticate("ben", "New-Word-1", None, after)
+            .is_ok()
+    );
+    for _ in 0..10 {
+        let _ = logins.authenticate("ben", "guess", None, after);
+    }
+    c.run("ALTER LOGIN ben WITH PASSWORD = 'New-Word-2' UNLOCK");
+    assert!(
+        logins
+            .authenticate("ben", "New-Word-2", None, after)
+            .is_ok()
+    );
+}
+
+#[test]
+fn a_trigger_belongs_to_its_table() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    admin.run("CREATE TABLE dbo.audit (n int); GRANT INSERT ON dbo.t TO ann");
+    admin.run(
+        "CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS INSERT dbo.audit SELECT id FROM inserted",
+    );
+    let mut ann = connect_as(&server, "ann", "d").expect("login");
+    let out = ann.run("INSERT dbo.t VALUES (2)");
+    assert!(!out.contains("Msg"), "{out}");
+    assert!(ann.run("SELECT * FROM dbo.audit").contains("Msg 229"));
+    assert_eq!(admin.scalar("SELECT COUNT(*) FROM dbo.audit"), "1");
+}
+
+#[test]
+fn the_owner_of_a_database_is_its_dbo() {
+    let server = prepared();
+    let mut admin = server.connect();
+    assert_eq!(admin.run("ALTER SERVER ROLE dbcreator ADD MEMBER ben"), "");
+    let mut ben = connect_as(&server, "ben", "master").expect("login");
+    assert_eq!(ben.run("CREATE DATABASE mine"), "");
+    let mut ben = connect_as(&server, "ben", "mine").expect("login");
+    let out =
+        ben.run("CREATE TABLE dbo.t (id int); INSERT dbo.t VALUES (1); SELECT USER_NAME() AS me");
+    assert!(out.contains("dbo"), "{out}");
+    assert_eq!(connect_as(&server, "ann", "mine").err(), Some(4060));
+}

@@ -1,0 +1,353 @@
+//! BACKUP and RESTORE as statements: messages, chain, histories, and databases that come back whole.
+
+mod common;
+
+use common::{Client, Server};
+
+fn server_with_rows(rows: usize) -> (Server, Client) {
+    let server = Server::new();
+    let mut client = server.connect();
+    client.run("CREATE DATABASE d");
+    client.run("USE d CREATE TABLE t (id int NOT NULL PRIMARY KEY, name nvarchar(400) NOT NULL, INDEX n (name))");
+    fill(&mut client, 1, rows);
+    (server, client)
+}
+
+fn fill(client: &mut Client, from: usize, to: usize) {
+    for n in from..=to {
+        client.run(&format!(
+            "INSERT d.dbo.t VALUES ({n}, REPLICATE(N'row {n} ', 20))"
+        ));
+    }
+}
+
+/// Rows and a sum that any lost or doubled row would change, after a check of all structures.
+fn content(client: &mut Client, database: &str) -> String {
+    let check = client.run(&format!("DBCC CHECKDB ({database})"));
+    assert!(
+        check.contains("0 allocation errors and 0 consistency errors"),
+        "{check}"
+    );
+    client.run(&format!(
+        "SELECT COUNT(*), SUM(CAST(id AS bigint)), SUM(LEN(name)) FROM {database}.dbo.t"
+    ))
+}
+
+/// `12 pages ... in 0.001 seconds (1.234 MB/sec)` differs from run to run: numbers become `n`.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c.is_ascii_digit() {
+            true if out.ends_with('n') => {}
+            true => out.push('n'),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+#[test]
+fn a_full_backup_says_what_the_product_says_and_comes_back() {
+    let (_server, mut client) = server_with_rows(200);
+    let before = content(&mut client, "d");
+    let out = client
+        .run("BACKUP DATABASE d TO DISK = '/b/d.bak' WITH INIT, STATS = 50, CHECKSUM, COMPRESSION");
+    let said = out.lines().filter(|line| !line.starts_with("Msg "));
+    let lines: Vec<String> = said.map(without_numbers).collect();
+    assert!(out.contains("100 percent processed."), "{out}");
+    let tail = &lines[lines.len() - 4..];
+    assert_eq!(
+        tail,
+        [
+            "Processed n pages for database 'd', file 'd' on file n.",
+            "n percent processed.",
+            "Processed n pages for database 'd', file 'd_log' on file n.",
+            "BACKUP DATABASE successfully processed n pages in n.n seconds (n.n MB/sec).",
+        ]
+    );
+    fill(&mut client, 201, 260);
+    client.run("USE master");
+    let refused = client.run("RESTORE DATABASE d FROM DISK = '/b/d.bak'");
+    assert!(
+        refused.contains("Msg 3159") && refused.contains("Msg 3013"),
+        "{refused}"
+    );
+    let out = client.run("RESTORE DATABASE d FROM DISK = '/b/d.bak' WITH REPLACE");
+    assert!(
+        out.contains("RESTORE DATABASE successfully processed"),
+        "{out}"
+    );
+    assert_eq!(content(&mut client, "d"), before);
+    let valid = client.run("RESTORE VERIFYONLY FROM DISK = '/b/d.bak'");
+    assert!(
+        valid.ends_with("The backup set on file 1 is valid.\n"),
+        "{valid}"
+    );
+}
+
+#[test]
+fn a_copy_beside_the_original_needs_move() {
+    let (server, mut client) = server_with_rows(50);
+    client.run(
+        "BACKUP DATABASE d TO DISK = '/b/1.bak', DISK = '/b/2.bak' WITH FORMAT, NO_COMPRESSION",
+    );
+    let out = client.run("RESTORE DATABASE e FROM DISK = '/b/2.bak', DISK = '/b/1.bak'");
+    for number in ["Msg 1834", "Msg 3156", "Msg 3119", "Msg 3013"] {
+        assert!(out.contains(number), "{out}");
+    }
+    let one = client.run("RESTORE DATABASE e FROM DISK = '/b/1.bak'");
+    assert!(
+        one.contains("Msg 3132") && one.contains("2 media families but only 1 are provided"),
+        "{one}"
+    );
+    let out = client.run(
+        "RESTORE DATABASE e FROM DISK = '/b/2.bak', DISK = '/b/1.bak'
+         WITH MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'",
+    );
+    assert!(out.contains("successfully processed"), "{out}");
+    let (a, b) = (content(&mut client, "d"), content(&mut client, "e"));
+    assert_eq!(a, b);
+    let files = client.run("SELECT physical_name FROM e.sys.database_files ORDER BY file_id");
+    assert!(
+        files.contains("/x/e.mdf") && files.contains("/x/e.ldf"),
+        "{files}"
+    );
+    let server = server.restart_keeping(client);
+    let mut client = server.connect();
+    assert_eq!(content(&mut client, "e"), a);
+}
+
+#[test]
+fn the_log_chain_is_checked_and_rolls_forward() {
+    let (_server, mut client) = server_with_rows(20);
+    let none = client.run("BACKUP LOG d TO DISK = '/b/l.trn'");
+    assert!(none.contains("Msg 4214"), "{none}");
+    client.run("BACKUP DATABASE d TO DISK = '/b/f.bak'");
+    fill(&mut client, 21, 40);
+    let out = client.run("BACKUP LOG d TO DISK = '/b/l.trn'");
+    assert!(out.contains("BACKUP LOG successfully processed"), "{out}");
+    fill(&mut client, 41, 60);
+    let diff = client.run("BACKUP DATABASE d TO DISK = '/b/d.bak' WITH DIFFERENTIAL");
+    assert!(
+        diff.contains("BACKUP DATABASE WITH DIFFERENTIAL successfully processed"),
+        "{diff}"
+    );
+    fill(&mut client, 61, 80);
+    client.run("BACKUP LOG d TO DISK = '/b/l.trn'");
+    let last = content(&mut client, "d");
+    client.run("USE master");
+
+    let moves = "MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'";
+    client.run(&format!(
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {moves}, NORECOVERY"
+    ));
+    assert_eq!(
+        client.scalar("SELECT state_desc FROM sys.databases WHERE name = 'e'"),
+        "RESTORING"
+    );
+    let used = client.run("USE e");
+    assert!(used.contains("Msg 927"), "{used}");
+    let gap = client.run("RESTORE LOG e FROM DISK = '/b/l.trn' WITH FILE = 2");
+    assert!(gap.contains("Msg 4305"), "{gap}");
+    let one = client.run("RESTORE LOG e FROM DISK = '/b/l.trn' WITH NORECOVERY");
+    assert!(one.contains("RESTORE LOG successfully processed"), "{one}");
+    let again = client.run("RESTORE LOG e FROM DISK = '/b/l.trn' WITH NORECOVERY");
+    assert!(again.contains("Msg 4326"), "{again}");
+    client.run("RESTORE LOG e FROM DISK = '/b/l.trn' WITH FILE = 2, NORECOVERY");
+    client.run("RESTORE DATABASE e WITH RECOVERY");
+    assert_eq!(content(&mut client, "e"), last);
+    let over = client.run("RESTORE LOG e FROM DISK = '/b/l.trn' WITH FILE = 2");
+    assert!(over.contains("Msg 3117"), "{over}");
+
+    // The same by way of the differential.
+    client.run("DROP DATABASE e");
+    client.run(&format!(
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {moves}, NORECOVERY"
+    ));
+    let diff = client.run("RESTORE DATABASE e FROM DISK = '/b/d.bak' WITH NORECOVERY");
+    assert!(diff.contains("successfully processed"), "{diff}");
+    client.run("RESTORE LOG e FROM DISK = '/b/l.trn' WITH FILE = 2, RECOVERY");
+    assert_eq!(content(&mut client, "e"), last);
+}
+
+/// A point in time between two commits, out of one log backup.
+#[test]
+fn stopat_ends_before_the_first_later_commit() {
+    let (_server, mut client) = server_with_rows(10);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f.bak'");
+    fill(&mut client, 11, 20);
+    let there = content(&mut client, "d");
+    client.run("WAITFOR DELAY '00:00:05'");
+    let moment = client.scalar("SELECT CONVERT(varchar(30), SYSDATETIME(), 121)");
+    client.run("WAITFOR DELAY '00:00:05'");
+    fill(&mut client, 21, 30);
+    client.run("BACKUP LOG d TO DISK = '/b/l.trn'");
+    client.run("USE master");
+    let moves = "MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'";
+    client.run(&format!(
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {moves}, NORECOVERY"
+    ));
+    let out = client.run(&format!(
+        "RESTORE LOG e FROM DISK = '/b/l.trn' WITH STOPAT = '{moment}'"
+    ));
+    assert!(out.contains("RESTORE LOG successfully"), "{out}");
+    assert_eq!(content(&mut client, "e"), there);
+    // A new recovery path: log backups of the old one do not fit.
+    client.run("BACKUP LOG e TO DISK = '/b/e.trn'");
+    client.run("DROP DATABASE e");
+    client.run(&format!(
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {moves}, NORECOVERY"
+    ));
+    client.run("RESTORE LOG e FROM DISK = '/b/l.trn' WITH NORECOVERY");
+    let other = client.run("RESTORE LOG e FROM DISK = '/b/e.trn'");
+    assert!(other.contains("Msg 43"), "{other}");
+}
+
+#[test]
+fn the_tail_of_the_log_goes_with_norecovery() {
+    let (_server, mut client) = server_with_rows(10);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f.bak'");
+    fill(&mut client, 11, 30);
+    let all = content(&mut client, "d");
+    client.run("USE master");
+    let out = client.run("BACKUP LOG d TO DISK = '/b/tail.trn' WITH NORECOVERY");
+    assert!(out.contains("BACKUP LOG successfully"), "{out}");
+    assert_eq!(
+        client.scalar("SELECT state_desc FROM sys.databases WHERE name = 'd'"),
+        "RESTORING"
+    );
+    client.run("RESTORE DATABASE d FROM DISK = '/b/f.bak' WITH NORECOVERY");
+    let out = client.run("RESTORE LOG d FROM DISK = '/b/tail.trn'");
+    assert!(out.contains("RESTORE LOG successfully"), "{out}");
+    assert_eq!(content(&mut client, "d"), all);
+}
+
+#[test]
+fn a_failed_restore_leaves_the_old_database_alone() {
+    let (server, mut client) = server_with_rows(60);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f.bak' WITH FORMAT");
+    fill(&mut client, 61, 70);
+    let before = content(&mut client, "d");
+    client.run("USE master");
+    let path = std::path::Path::new("/b/f.bak");
+    let len = server.disk.len_of(path).expect("a backup");
+    server.disk.flip(path, len / 2, 4);
+    let verify = client.run("RESTORE VERIFYONLY FROM DISK = '/b/f.bak'");
+    assert!(
+        verify.contains("Msg 3203")
+            && verify.contains("VERIFY DATABASE is terminating abnormally."),
+        "{verify}"
+    );
+    let restore = client.run("RESTORE DATABASE d FROM DISK = '/b/f.bak' WITH REPLACE");
+    assert!(
+        restore.contains("Msg 3203") && restore.contains("Msg 3013"),
+        "{restore}"
+    );
+    assert_eq!(content(&mut client, "d"), before);
+    let missing = client.run("RESTORE DATABASE d FROM DISK = '/b/none.bak' WITH REPLACE");
+    assert!(
+        missing.contains("Msg 3201") && missing.contains("Operating system error 2("),
+        "{missing}"
+    );
+    assert_eq!(content(&mut client, "d"), before);
+}
+
+#[test]
+fn a_restoring_database_survives_a_restart_and_a_crash() {
+    let (server, mut client) = server_with_rows(30);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f.bak'");
+    fill(&mut client, 31, 50);
+    client.run("BACKUP LOG d TO DISK = '/b/l.trn'");
+    let all = content(&mut client, "d");
+    let moves = "MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'";
+    client.run(&format!(
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {moves}, NORECOVERY"
+    ));
+    let server = server.restart_keeping(client);
+    let client = server.connect();
+    drop(client);
+    let server = server.crash();
+    let mut client = server.connect();
+    assert_eq!(
+        client.scalar("SELECT state_desc FROM sys.databases WHERE name = 'e'"),
+        "RESTORING"
+    );
+    client.run("RESTORE LOG e FROM DISK = '/b/l.trn'");
+    assert_eq!(content(&mut client, "e"), all);
+}
+
+#[test]
+fn headers_files_labels_and_histories() {
+    let (_server, mut client) = server_with_rows(5);
+    client.run("BACKUP DATABASE d TO DISK = '/b/h.bak' WITH NAME = N'first', DESCRIPTION = 'one', MEDIANAME = 'm'");
+    client.run("BACKUP DATABASE d TO DISK = '/b/h.bak' WITH NAME = 'second', COPY_ONLY");
+    client.run("BACKUP LOG d TO DISK = '/b/h.bak'");
+    let header = client.run("RESTORE HEADERONLY FROM DISK = '/b/h.bak'");
+    assert!(header.starts_with(
+        "BackupName | BackupDescription | BackupType | ExpirationDate | Compressed | Position"
+    ));
+    assert!(
+        header.contains("first | one | 1 | NULL | 1 | 1 | 2 | sa | DARUMA | d"),
+        "{header}"
+    );
+    assert!(header.contains("(3 rows affected)"), "{header}");
+    let files = client.run("RESTORE FILELISTONLY FROM DISK = '/b/h.bak' WITH FILE = 2");
+    assert!(
+        files.starts_with("LogicalName | PhysicalName | Type | FileGroupName | Size"),
+        "{files}"
+    );
+    assert!(
+        files.contains("d | /data/d.mdf | D | PRIMARY")
+            && files.contains("d_log | /data/d_log.ldf | L | NULL"),
+        "{files}"
+    );
+    let label = client.run("RESTORE LABELONLY FROM DISK = '/b/h.bak'");
+    assert!(
+        label.contains("m | 0x") || label.contains("m | "),
+        "{label}"
+    );
+    let absent = client.run("RESTORE HEADERONLY FROM DISK = '/b/h.bak' WITH FILE = 9");
+    assert!(absent.contains("Msg 4038"), "{absent}");
+    let sets = client.run(
+        "SELECT s.position, s.type, s.name, s.is_copy_only, f.physical_device_name, f.device_type
+         FROM msdb.dbo.backupset s JOIN msdb.dbo.backupmediafamily f ON f.media_set_id = s.media_set_id ORDER BY s.backup_set_id",
+    );
+    assert!(sets.contains("1 | D | first | 0 | /b/h.bak | 2"), "{sets}");
+    assert!(sets.contains("2 | D | second | 1 | /b/h.bak | 2"), "{sets}");
+    assert!(sets.contains("3 | L | NULL | 0 | /b/h.bak | 2"), "{sets}");
+    client.run("RESTORE DATABASE e FROM DISK = '/b/h.bak' WITH MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'");
+    let restores = client.run("SELECT destination_database_name, restore_type, recovery, backup_set_id FROM msdb.dbo.restorehistory");
+    assert!(restores.contains("e | D | 1 | 1"), "{restores}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_the_products_words() {
+    let (_server, mut client) = server_with_rows(5);
+    for (statement, number) in [
+        ("BACKUP DATABASE nope TO DISK = '/b/x'", "Msg 911"),
+        ("BACKUP DATABASE tempdb TO DISK = '/b/x'", "Msg 3147"),
+        (
+            "BEGIN TRAN BACKUP DATABASE d TO DISK = '/b/x' ROLLBACK",
+            "Msg 3021",
+        ),
+        (
+            "BACKUP DATABASE d TO DISK = '/b/x' WITH DIFFERENTIAL",
+            "Msg 3035",
+        ),
+        ("BACKUP LOG master TO DISK = '/b/x'", "Msg 4208"),
+        ("BACKUP DATABASE d TO dev", "Msg 3206"),
+        ("RESTORE DATABASE master FROM DISK = '/b/x'", "Msg 3201"),
+        ("RESTORE DATABASE d WITH RECOVERY", "Msg 3153"),
+    ] {
+        let out = client.run(statement);
+        assert!(out.contains(number), "{statement}: {out}");
+    }
+    client.run("BACKUP DATABASE d TO DISK = '/b/one'");
+    let two = client.run("BACKUP DATABASE d TO DISK = '/b/one', DISK = '/b/two' WITH INIT");
+    assert!(two.contains("Msg 3231"), "{two}");
+    let used = client.run("USE d RESTORE DATABASE d FROM DISK = '/b/one' WITH REPLACE");
+    assert!(used.contains("Msg 3102"), "{used}");
+    client.run("USE master");
+    let nul = client.run("BACKUP DATABASE d TO DISK = 'NUL' WITH COPY_ONLY");
+    assert!(nul.contains("successfully processed"), "{nul}");
+}

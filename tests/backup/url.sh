@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Backups to object storage against real emulators: url.sh [--no-install] [--server BINARY]
+#
+# Starts a private server, moto (S3) and Azurite (Azure blobs) on loopback ports, backs a database up to several URLs of
+# each, restores it from them, and checks that both hold the same rows. Installs the emulators, pinned, into
+# target/emulators. Ends with "N passed, N failed".
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+source "$root/tests/interop/server.sh"
+
+install=yes
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --no-install) install=no ;;
+        --server) DARUMA_BIN="$2"; shift ;;
+        *) echo "usage: url.sh [--no-install] [--server BINARY]" >&2; exit 2 ;;
+    esac
+    shift
+done
+
+binary=$(daruma_binary "$root")
+built="${EMULATORS:-$root/target/emulators}"
+scratch=$(mktemp -d)
+emulators=()
+SERVER_PID=
+cleanup() {
+    stop_server
+    for pid in "${emulators[@]}"; do kill "$pid" 2> /dev/null || true; done
+    rm -rf "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+if [ "$install" = yes ]; then
+    mkdir -p "$built/npm"
+    [ -d "$built/venv" ] || python3 -m venv "$built/venv"
+    "$built/venv/bin/pip" -q install 'moto[server,s3]==5.2.5' boto3 azure-storage-blob
+    (cd "$built/npm" && npm install --silent --no-audit --no-fund azurite@3.35.0 > /dev/null)
+fi
+
+s3_port=$(free_port)
+azure_port=$(free_port)
+"$built/venv/bin/moto_server" -H 127.0.0.1 -p "$s3_port" > "$scratch/moto.log" 2>&1 &
+emulators+=($!)
+"$built/npm/node_modules/.bin/azurite-blob" --inMemoryPersistence --silent --disableTelemetry --skipApiVersionCheck \
+    --blobHost 127.0.0.1 --blobPort "$azure_port" > "$scratch/azurite.log" 2>&1 &
+emulators+=($!)
+
+# Account and key are the ones that every copy of the emulator has; they open nothing else.
+azure_key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
+"$built/venv/bin/python" - "$s3_port" "$azure_port" "$azure_key" << 'PYTHON'
+import sys, time
+import boto3
+from azure.storage.blob import BlobServiceClient
+
+s3_port, azure_port, azure_key = sys.argv[1:]
+
+def patiently(work):
+    for attempt in range(300):
+        try:
+            return work()
+        except Exception as error:
+            last = error
+            time.sleep(0.1)
+    raise last
+
+s3 = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{s3_port}", aws_access_key_id="key",
+                  aws_secret_access_key="secret", region_name="us-east-1")
+patiently(lambda: s3.create_bucket(Bucket="backups"))
+azure = BlobServiceClient(f"http://127.0.0.1:{azure_port}/devstoreaccount1", credential={
+    "account_name": "devstoreaccount1", "account_key": azure_key})
+patiently(lambda: azure.create_container("backups"))
+PYTHON
+
+export DARUMA_PASSWORD='Backup-Test-1!'
+port=$(free_port)
+start_server "$binary" "$scratch/data" "$port" "$scratch/server.log"
+sql() { "$binary" sql -C -S "127.0.0.1,$port" -U sa -P "$DARUMA_PASSWORD" -W -h -1 -Q "$1"; }
+
+passed=0
+failed=0
+check() { # NAME FOUND PATTERN
+    if grep -q -- "$3" <<< "$2"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAIL %s\n%s\n' "$1" "$2"
+    fi
+}
+
+sql "CREATE DATABASE d" > /dev/null
+sql "SET NOCOUNT ON
+CREATE TABLE d.dbo.t (id int IDENTITY PRIMARY KEY, a nvarchar(200), b varbinary(300))
+INSERT d.dbo.t (a, b) VALUES (N'first', 0x00)
+DECLARE @n int = 0
+WHILE @n < 15 BEGIN INSERT d.dbo.t (a, b) SELECT a + N'.', HASHBYTES('SHA2_256', CAST(id AS varchar(12))) FROM d.dbo.t SET @n += 1 END" > /dev/null
+sum="SELECT COUNT(*), CHECKSUM_AGG(CHECKSUM(a, b)) FROM"
+before=$(sql "SET NOCOUNT ON $sum d.dbo.t")
+
+s3="s3://127.0.0.1:$s3_port/backups"
+azure="http://127.0.0.1:$azure_port/devstoreaccount1/backups"
+check 'no credential' "$(sql "BACKUP DATABASE d TO URL = '$s3/x.bak'" 2>&1 || true)" 'Msg 3201'
+sql "CREATE CREDENTIAL [$s3] WITH IDENTITY = 'S3 Access Key', SECRET = 'key:secret'
+CREATE CREDENTIAL [$azure] WITH IDENTITY = 'devstoreaccount1', SECRET = '$azure_key'" > /dev/null
+check 'credentials are listed' "$(sql "SELECT name, credential_identity FROM sys.credentials")" "$azure devstoreaccount1"
+
+for kind in s3 azure; do
+    base=${!kind}
+    stripes="URL = '$base/d1.bak', URL = '$base/d2.bak', URL = '$base/d3.bak'"
+    check "$kind backup" "$(sql "BACKUP DATABASE d TO $stripes WITH FORMAT, STATS = 25" 2>&1)" 'BACKUP DATABASE successfully processed'
+    check "$kind again" "$(sql "BACKUP DATABASE d TO $stripes WITH FORMAT, NO_COMPRESSION" 2>&1)" 'BACKUP DATABASE successfully processed'
+    check "$kind append" "$(sql "BACKUP DATABASE d TO $stripes" 2>&1 || true)" 'cannot be appended to'
+    check "$kind verify" "$(sql "RESTORE VERIFYONLY FROM $stripes" 2>&1)" 'is valid'
+    check "$kind header" "$(sql "RESTORE HEADERONLY FROM URL = '$base/d2.bak'" 2>&1)" 'Database'
+    check "$kind restore" "$(sql "RESTORE DATABASE r FROM $stripes WITH REPLACE, MOVE 'd' TO 'r.mdf', MOVE 'd_log' TO 'r.ldf'" 2>&1)" 'RESTORE DATABASE successfully processed'
+    check "$kind rows" "$(sql "SET NOCOUNT ON $sum r.dbo.t")" "^$before\$"
+    check "$kind checked" "$(sql "DBCC CHECKDB (r)" 2>&1)" '0 allocation errors and 0 consistency errors'
+    check "$kind absent" "$(sql "RESTORE VERIFYONLY FROM URL = '$base/none.bak'" 2>&1 || true)" 'Msg 3201'
+done
+check 'history' "$(sql "SELECT COUNT(*) FROM msdb.dbo.backupmediafamily WHERE device_type = 9")" '^12$'
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
