@@ -115,12 +115,11 @@ type Shard = HashMap<LockKey, Queue, FastHash>;
 #[derive(Default)]
 struct Graph {
     edges: HashMap<u64, Edge>,
-    looks: u64,
 }
 
 /// A cycle that may be a deadlock, as an owner found it.
 struct Suspicion {
-    /// Number of the look that found it.
+    /// Looks with a higher number began after it was found.
     since: u64,
     /// Owners on it with the tickets of their waits; each waits for the next, the last for the first.
     cycle: Vec<(u64, u64)>,
@@ -138,6 +137,8 @@ struct Edge {
 pub struct LockManager {
     shards: Vec<Mutex<Shard>>,
     graph: Mutex<Graph>,
+    /// Numbers of looks and of suspicions, in one order.
+    looks: AtomicU64,
     tickets: AtomicU64,
     waits: Arc<WaitRegistry>,
     clock: Arc<dyn Clock>,
@@ -244,6 +245,7 @@ impl LockManager {
         LockManager {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             graph: Mutex::default(),
+            looks: AtomicU64::new(1),
             tickets: AtomicU64::new(1),
             waits,
             clock,
@@ -310,6 +312,7 @@ impl LockManager {
         let timeout = owner.lock_timeout_ms.load(Ordering::Relaxed);
         let mut suspected: Option<Suspicion> = None;
         let outcome = loop {
+            let look = self.begin_look();
             let blockers = {
                 let mut shard = self.shard(key).lock();
                 let Some(queue) = shard.get_mut(key) else {
@@ -329,7 +332,7 @@ impl LockManager {
             if owner.cancel.get().is_some() {
                 break Err(StorageError::Cancelled);
             }
-            let closes = self.closes_cycle(owner, ticket, blockers, &mut suspected);
+            let closes = self.closes_cycle(owner, ticket, (look, blockers), &mut suspected);
             if owner.victim.swap(false, Ordering::AcqRel) || closes {
                 break Err(StorageError::Deadlock {
                     wait: wait_kind(mode),
@@ -368,22 +371,26 @@ impl LockManager {
         self.graph.lock().edges.remove(&owner.id);
     }
 
-    /// Enters the wait into the graph. True when `owner` itself must give way; another victim is told.
+    /// Number of a look that begins now: to be taken before the blockers are.
+    fn begin_look(&self) -> u64 {
+        self.looks.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Enters what a look saw into the graph. True when `owner` itself must give way; another victim is told.
     ///
     /// The edges of the others are as old as their last look: one of them may have been granted its lock since. So a
-    /// cycle is first only suspected, and believed when every member has looked again, in the same wait, and this very
-    /// cycle still stands: nobody on it can have released anything meanwhile, so all its edges hold at once. That some
-    /// cycle is seen at every look proves nothing.
+    /// cycle is first only suspected, and believed when every member has begun another look after that, in the same wait,
+    /// and this very cycle still stands: nobody on it can have released anything meanwhile, so all its edges hold at once.
+    /// That some cycle is seen at every look proves nothing, nor does a look that began before the suspicion and was
+    /// entered after it.
     fn closes_cycle(
         &self,
         owner: &Arc<Owner>,
         ticket: u64,
-        blockers: Vec<u64>,
+        (look, blockers): (u64, Vec<u64>),
         suspected: &mut Option<Suspicion>,
     ) -> bool {
         let mut graph = self.graph.lock();
-        graph.looks += 1;
-        let look = graph.looks;
         let edge = Edge {
             owner: owner.clone(),
             blockers,
@@ -398,7 +405,7 @@ impl LockManager {
             Some(suspicion) => suspicion,
             None => match graph.find_cycle(owner.id) {
                 Some(found) => suspected.insert(Suspicion {
-                    since: look,
+                    since: self.begin_look(),
                     cycle: graph.waits_of(&found),
                 }),
                 None => return false,
@@ -411,7 +418,7 @@ impl LockManager {
             .collect();
         let others = cycle.iter().filter(|o| o.id != owner.id);
         let looked_again = |o: &&Arc<Owner>| graph.edges.get(&o.id).is_some_and(|e| e.look > since);
-        if look == since || !others.clone().all(|o| looked_again(&o)) {
+        if look < since || !others.clone().all(|o| looked_again(&o)) {
             others.for_each(|o| o.wake());
             return false;
         }
@@ -590,5 +597,50 @@ impl Graph {
         }
         path.pop();
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Waiting {
+        owner: Arc<Owner>,
+        blocker: u64,
+        suspected: Option<Suspicion>,
+    }
+
+    impl Waiting {
+        fn new(id: u64, blocker: u64) -> Waiting {
+            Waiting {
+                owner: Owner::new(id, CancelFlag::default()),
+                blocker,
+                suspected: None,
+            }
+        }
+
+        /// Enters look number `look`; true when the owner must give way or was told to.
+        fn enter(&mut self, locks: &LockManager, look: u64) -> bool {
+            let seen = (look, vec![self.blocker]);
+            locks.closes_cycle(&self.owner, self.owner.id, seen, &mut self.suspected)
+                || self.owner.victim.load(Ordering::Acquire)
+        }
+    }
+
+    #[test]
+    fn a_look_from_before_the_suspicion_does_not_confirm_it() {
+        let clock = Arc::new(daruma_sim::SimClock::default());
+        let locks = LockManager::new(clock, Arc::default());
+        let (mut a, mut b) = (Waiting::new(1, 2), Waiting::new(2, 1));
+        assert!(!b.enter(&locks, locks.begin_look()));
+        let stale = locks.begin_look();
+        assert!(!a.enter(&locks, locks.begin_look()), "only suspected");
+        assert!(!b.enter(&locks, stale));
+        assert!(
+            !a.enter(&locks, locks.begin_look()),
+            "b has not looked since"
+        );
+        let given_up = b.enter(&locks, locks.begin_look()) | a.enter(&locks, locks.begin_look());
+        assert!(given_up, "both have looked again: a deadlock");
     }
 }
