@@ -1,6 +1,7 @@
 //! What can go wrong in a backup or restore. Product error numbers are given by the layers above.
 
 use crate::chain::ChainError;
+use crate::cipher::KeyProblem;
 use daruma_storage::StorageError;
 use std::io;
 
@@ -26,6 +27,12 @@ pub enum BackupError {
     /// Product error 3183: the set was whole once, and is damaged.
     #[error("device '{device}': {what}")]
     Damaged { device: String, what: String },
+    /// Product error 3182: it was taken of a damaged database, and nobody said that this is all right.
+    #[error("the backup set holds damaged pages")]
+    DamagedSet,
+    /// Product error 3183: a page in an intact frame is damaged.
+    #[error("page {file}:{page} in the backup set is damaged")]
+    DamagedPage { file: u16, page: u32 },
     /// Product error 3132.
     #[error("the media set has {expected} families, {found} are provided")]
     FamiliesMissing { expected: u16, found: u16 },
@@ -47,6 +54,9 @@ pub enum BackupError {
     NoSet { device: String, position: u32 },
     #[error("the backup set cannot be applied: {0:?}")]
     Chain(ChainError),
+    /// Product errors 3279 and 33111.
+    #[error("the key of the backup set is missing or wrong: {0:?}")]
+    Key(KeyProblem),
     /// The restore was asked for something this kind of backup cannot give.
     #[error("{0}")]
     Unusable(String),

@@ -3,7 +3,7 @@
 //! ```text
 //! 0 magic u32 | 4 checksum u32 (of bytes 8..64) | 8 kind u8 | 9 codec u8 | 10 family u16 | 12 position u32
 //! 16 set u64 | 24 number u64 | 32 plain length u32 | 36 stored length u32 | 40 checksum of the stored payload u32
-//! 44 items u32 | 48 reserved 16 | 64 payload
+//! 44 items u32 | 48 seal 16 (of an encrypted set) | 64 payload
 //! ```
 //! `set`, `position`, `family` and `number` make every frame unique: one from another set or stripe is never taken
 //! for this one. Payload checksums cover what is stored, so damage is found before anything is decompressed.
@@ -11,6 +11,8 @@
 use crate::codec::Compression;
 
 pub const FRAME_HEADER_BYTES: usize = 64;
+/// Authentication tag of an encrypted payload, or of the description of an encrypted set; otherwise zero.
+pub const SEAL_BYTES: usize = 16;
 const MAGIC: u32 = 0x314B_4244; // "DBK1"
 /// Longest payload, plain or stored: a bound for what a damaged length can make us read.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
@@ -58,6 +60,7 @@ pub struct Header {
     pub payload_checksum: u32,
     /// Pages or log blocks, for the reader's information.
     pub items: u32,
+    pub seal: [u8; SEAL_BYTES],
 }
 
 impl Header {
@@ -74,7 +77,18 @@ impl Header {
             stored_bytes: payload.len() as u32,
             payload_checksum: crc32c::crc32c(payload),
             items: 0,
+            seal: [0; SEAL_BYTES],
         }
+    }
+
+    /// What an encrypted payload is authenticated with: all but what depends on the encryption itself.
+    pub fn sealed_part(&self) -> [u8; FRAME_HEADER_BYTES] {
+        let plain = Header {
+            payload_checksum: 0,
+            seal: [0; SEAL_BYTES],
+            ..*self
+        };
+        plain.encode()
     }
 
     pub fn encode(&self) -> [u8; FRAME_HEADER_BYTES] {
@@ -90,6 +104,7 @@ impl Header {
         put(36, &self.stored_bytes.to_le_bytes());
         put(40, &self.payload_checksum.to_le_bytes());
         put(44, &self.items.to_le_bytes());
+        put(48, &self.seal);
         let sum = crc32c::crc32c(&out[8..]);
         out[4..8].copy_from_slice(&sum.to_le_bytes());
         out
@@ -126,6 +141,7 @@ impl Header {
             stored_bytes: u32_at(36)?,
             payload_checksum: u32_at(40)?,
             items: u32_at(44)?,
+            seal: bytes.get(48..)?.try_into().ok()?,
         };
         let bounded = header.plain_bytes.max(header.stored_bytes) as usize <= PAYLOAD_BYTES_MAX;
         bounded.then_some(header)

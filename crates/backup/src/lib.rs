@@ -9,13 +9,14 @@
 //! Work is done by a few threads that each read, check, compress and write a frame from end to end. While one waits
 //! for a device another computes; how many compute at once is bounded, so that sessions keep the processor.
 //!
-//! Map: `frame` (bytes), `meta` (descriptions), `codec` (compression), `device` (files), `writer` and `pump` (one
+//! Map: `frame` (bytes), `meta` (descriptions), `codec` (compression), `cipher` (encryption), `device` (files), `writer` and `pump` (one
 //! backup), `media` and `reader` (reading it back), `take` (what goes into a backup), `restore`, `chain` (which backup
 //! may follow which). The bytes are in docs/backup-format.md.
 //!
 //! This crate knows pages, log blocks and files; it has never heard of SQL.
 
 mod chain;
+mod cipher;
 mod codec;
 mod device;
 mod error;
@@ -29,6 +30,7 @@ mod take;
 mod writer;
 
 pub use chain::{ChainError, RestoreState};
+pub use cipher::{Algorithm, Encryption, Envelope, KEY_FILE_BYTES_MAX, KeyProblem, Secret};
 pub use codec::Compression;
 pub use device::{Credential, Device, DiskDevice, NulDevice, Source, Target, UrlDevices};
 pub use error::{BackupError, Result};

@@ -7,6 +7,7 @@
 //! | no tail at all | not a whole backup: refused |
 //! | no label at the start | not a backup: refused |
 
+use crate::cipher::Secret;
 use crate::device::{Device, Source};
 use crate::error::{BackupError, Result};
 use crate::frame::{FRAME_HEADER_BYTES, Header, Kind};
@@ -234,8 +235,13 @@ impl MediaSet {
         Err(failure.unwrap_or_else(|| BackupError::Unusable("no backup device is named".into())))
     }
 
-    /// A set, ready to be read.
+    /// A set that is not encrypted, ready to be read.
     pub fn set(&self, position: u32) -> Result<SetReader> {
+        self.unlock(position, None)
+    }
+
+    /// A set, ready to be read: with its key if it is encrypted.
+    pub fn unlock(&self, position: u32, secret: Option<&Secret>) -> Result<SetReader> {
         self.check_complete()?;
         let info = self.set_info(position)?;
         let mut entries = Vec::new();
@@ -253,7 +259,7 @@ impl MediaSet {
             }
             entries.push(places);
         }
-        SetReader::open(info, entries)
+        SetReader::open(info, entries, secret)
     }
 }
 

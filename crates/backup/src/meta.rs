@@ -1,5 +1,6 @@
 //! Descriptions of media and backup sets, stored as JSON: readable without this program, and open to new fields.
 
+use crate::cipher::Envelope;
 use daruma_base::{Lsn, Random};
 use daruma_storage::LogSection;
 use serde::{Deserialize, Serialize};
@@ -133,6 +134,7 @@ pub struct SetInfo {
     /// A log backup that leaves the database restoring.
     pub tail: bool,
     pub compression: Option<String>,
+    pub encryption: Option<Envelope>,
     pub files: Vec<FileMeta>,
     pub pages: u64,
     pub log_pages: u64,
@@ -143,7 +145,9 @@ pub struct SetInfo {
     pub definition: String,
     pub plain_bytes: u64,
     pub stored_bytes: u64,
+    /// Pages were stored that are damaged: these.
     pub damaged: bool,
+    pub damaged_pages: Vec<(u16, u32)>,
     pub manifest: Vec<FamilyManifest>,
 }
 

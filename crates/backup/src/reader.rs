@@ -4,6 +4,7 @@
 //! holds place and header checksum of every frame; the header holds the checksum of the payload. So one checked
 //! description vouches for everything, and frames can be read in any order by several threads.
 
+use crate::cipher::{Cipher, Secret};
 use crate::codec::Decoder;
 use crate::error::{BackupError, Result};
 use crate::frame::{FRAME_HEADER_BYTES, Header, IndexEntry, Kind, checksum_of};
@@ -19,7 +20,9 @@ const BATCH_BYTES: u64 = 4 << 20;
 /// A set whose description and indexes were read and checked.
 pub struct SetReader {
     info: SetInfo,
+    cipher: Option<Cipher>,
     families: Vec<Family>,
+    takes_damage: bool,
 }
 
 struct Family {
@@ -45,13 +48,15 @@ impl SetReader {
     pub(crate) fn open(
         info: SetInfo,
         places: Vec<Vec<(Arc<FamilyReader>, DirectoryEntry)>>,
+        secret: Option<&Secret>,
     ) -> Result<SetReader> {
+        let cipher = Cipher::unlock(info.encryption.as_ref(), secret, info.set.short())?;
         let mut families = Vec::new();
         for (at, copies) in places.into_iter().enumerate() {
             let (mut index, mut failure) = (None, None);
             let mut intact = Vec::new();
             for (family, entry) in copies {
-                match read_index(&info, at, &family, &entry) {
+                match read_index(&info, cipher.as_ref(), at, &family, &entry) {
                     Ok(read) => {
                         index = Some(read);
                         intact.push(family);
@@ -71,7 +76,12 @@ impl SetReader {
                 }
             }
         }
-        Ok(SetReader { info, families })
+        Ok(SetReader {
+            info,
+            cipher,
+            families,
+            takes_damage: false,
+        })
     }
 
     pub fn info(&self) -> &SetInfo {
@@ -80,6 +90,24 @@ impl SetReader {
 
     pub fn families(&self) -> usize {
         self.families.len()
+    }
+
+    /// Damaged pages that the description names are taken as they are (CONTINUE_AFTER_ERROR).
+    pub fn take_damage(mut self) -> SetReader {
+        self.takes_damage = true;
+        self
+    }
+
+    /// May the contents be used?
+    pub(crate) fn check_undamaged(&self) -> Result<()> {
+        match self.info.damaged && !self.takes_damage {
+            true => Err(BackupError::DamagedSet),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_known_damage(&self, file: u16, page: u32) -> bool {
+        self.info.damaged_pages.binary_search(&(file, page)).is_ok()
     }
 
     /// Bytes of all frames as stored.
@@ -125,7 +153,7 @@ impl SetReader {
                 };
                 let stored = self.read_batch(batch, &mut bytes)?;
                 let _permit = crew.permit();
-                self.decode(batch, &bytes, &mut decoder, &apply)?;
+                self.decode(batch, &mut bytes, &mut decoder, &apply)?;
                 crew.add_done(stored);
             }
             Ok(())
@@ -154,7 +182,7 @@ impl SetReader {
             };
             self.read_batch(&batch, &mut bytes)?;
             let mut go_on = true;
-            self.decode(&batch, &bytes, &mut decoder, |content| {
+            self.decode(&batch, &mut bytes, &mut decoder, |content| {
                 go_on = apply(content)?;
                 Ok(())
             })?;
@@ -227,7 +255,7 @@ impl SetReader {
     fn decode(
         &self,
         batch: &Batch,
-        bytes: &[u8],
+        bytes: &mut [u8],
         decoder: &mut Decoder,
         mut apply: impl FnMut(Content<'_>) -> Result<()>,
     ) -> Result<()> {
@@ -242,9 +270,13 @@ impl SetReader {
                 }
             };
             let header = Header::decode(rest).ok_or_else(bad)?;
-            let stored = rest
-                .get(FRAME_HEADER_BYTES..frame_bytes(entry) as usize)
+            let (frame, behind) = rest
+                .split_at_mut_checked(frame_bytes(entry) as usize)
                 .ok_or_else(bad)?;
+            rest = behind;
+            let stored = frame.get_mut(FRAME_HEADER_BYTES..).ok_or_else(bad)?;
+            let opened = self.cipher.as_ref().is_none_or(|c| c.open(&header, stored));
+            let stored = opened.then_some(&*stored).ok_or_else(bad)?;
             let plain = decoder
                 .decode(header.codec, stored, header.plain_bytes as usize)
                 .ok_or_else(bad)?;
@@ -252,7 +284,6 @@ impl SetReader {
                 kind: header.kind,
                 plain,
             })?;
-            rest = rest.get(frame_bytes(entry) as usize..).unwrap_or_default();
         }
         Ok(())
     }
@@ -264,6 +295,7 @@ fn frame_bytes(entry: &IndexEntry) -> u64 {
 
 fn read_index(
     info: &SetInfo,
+    cipher: Option<&Cipher>,
     at: usize,
     family: &FamilyReader,
     entry: &DirectoryEntry,
@@ -273,7 +305,10 @@ fn read_index(
         return Err(family.damaged("the beginning of the set belongs to another"));
     }
     // The description in every family must be the one that was read.
-    let (_, payload) = family.frame(entry.end, Kind::SetEnd)?;
+    let (header, payload) = family.frame(entry.end, Kind::SetEnd)?;
+    if cipher.is_some_and(|c| !c.vouches_for(&payload, &header.seal)) {
+        return Err(family.damaged("the description was not written with this key"));
+    }
     let own: Option<SetInfo> = serde_json::from_slice(&payload).ok();
     if own.as_ref() != Some(info) {
         return Err(family.damaged("the families describe different sets"));

@@ -11,7 +11,7 @@ use crate::meta::SetInfo;
 use crate::pump::Tick;
 use crate::reader::{Content, SetReader};
 use crate::take::PAGE_BYTES;
-use daruma_base::{Env, Lsn};
+use daruma_base::{Env, Lsn, PageId};
 use daruma_storage::{FileSpec, LogChunk, LogSection, PageRun, Rebuild, Stop};
 
 /// Files of the database to write. Paths are where they are written now.
@@ -29,6 +29,7 @@ pub fn restore_full(
     processors: usize,
     tick: Tick<'_>,
 ) -> Result<RestoreState> {
+    set.check_undamaged()?;
     let mut rebuild = Rebuild::new(env, set.info().database_guid);
     for spec in &files.data {
         rebuild.create_file(spec)?;
@@ -116,10 +117,10 @@ pub fn write_boot(env: &Env, files: &Files, state: &RestoreState) -> Result<()> 
 
 /// Reads and checks everything, writes nothing.
 pub fn verify(set: &SetReader, processors: usize, tick: Tick<'_>) -> Result<()> {
+    set.check_undamaged()?;
     set.for_each(processors, tick, |content| match content.kind {
         Kind::Pages => each_run(content.plain, |file, run, pages| {
-            let intact = daruma_storage::check_pages(file, run.first, pages);
-            intact.then_some(()).ok_or_else(unreadable)
+            pages_of(set, file, run, pages).map(|_| ())
         }),
         Kind::Log => log_chunk(content.plain)?
             .commit_times()
@@ -137,12 +138,50 @@ fn apply_all(set: &SetReader, rebuild: &Rebuild, processors: usize, tick: Tick<'
     set.for_each(processors, tick, |content: Content<'_>| {
         match content.kind {
             Kind::Pages => each_run(content.plain, |file, run, pages| {
-                Ok(rebuild.write_pages(file, run, pages)?)
+                write_run(set, rebuild, file, run, pages)
             }),
             Kind::Log => Ok(rebuild.write_log(&log_chunk(content.plain)?)?),
             _ => Ok(()),
         }
     })
+}
+
+/// Damaged pages of a run: ones that the description names. Any other is an error.
+fn pages_of(set: &SetReader, file: u16, run: PageRun, pages: &[u8]) -> Result<Vec<u32>> {
+    if daruma_storage::check_pages(file, run.first, pages) {
+        return Ok(Vec::new());
+    }
+    let each = (run.first..).zip(pages.chunks_exact(PAGE_BYTES));
+    let damaged = each.filter(|(page, bytes)| !daruma_storage::check_pages(file, *page, bytes));
+    let known = |(page, _)| match set.is_known_damage(file, page) {
+        true => Ok(page),
+        false => Err(BackupError::DamagedPage { file, page }),
+    };
+    damaged.map(known).collect()
+}
+
+fn write_run(
+    set: &SetReader,
+    rebuild: &Rebuild,
+    file: u16,
+    run: PageRun,
+    pages: &[u8],
+) -> Result<()> {
+    let damaged = pages_of(set, file, run, pages)?;
+    if damaged.is_empty() {
+        return Ok(rebuild.write_pages(file, run, pages)?);
+    }
+    for (page, bytes) in (run.first..).zip(pages.chunks_exact(PAGE_BYTES)) {
+        let one = PageRun {
+            first: page,
+            count: 1,
+        };
+        match damaged.contains(&page) {
+            true => rebuild.write_damaged(PageId::new(file, page), bytes)?,
+            false => rebuild.write_pages(file, one, bytes)?,
+        }
+    }
+    Ok(())
 }
 
 fn unreadable() -> BackupError {

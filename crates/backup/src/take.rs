@@ -27,6 +27,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) const PAGE_BYTES: usize = 8192;
 /// Most pages in a frame.
 const PAGES_PER_FRAME_MAX: u32 = 512;
+/// A database with more damaged pages than this is not backed up, whatever is asked.
+const DAMAGED_PAGES_MAX: usize = 1_000;
 
 /// What to back up and where to. `info` holds what the layers above know; this fills in the rest.
 pub struct Request<'a> {
@@ -107,6 +109,9 @@ fn take_pages(request: Request<'_>, since: Option<(Lsn, &[u16])>, tick: Tick<'_>
         |crew, encoder| log.take_one(crew, &media, encoder),
     )?;
 
+    info.damaged_pages = pages.damaged.map(Mutex::into_inner).unwrap_or_default();
+    info.damaged_pages.sort_unstable();
+    info.damaged = !info.damaged_pages.is_empty();
     let counts = pages.counts.into_inner();
     info.files = files_of(&copy, &counts);
     info.pages = counts.values().sum();
@@ -159,6 +164,7 @@ fn describe(info: &mut SetInfo, media: &MediaWriter, tuning: &Tuning) {
     info.set = media.set();
     info.position = media.position();
     info.compression = tuning.compression.name().map(str::to_string);
+    info.encryption = media.envelope().cloned();
 }
 
 fn finish(env: &Env, media: MediaWriter, info: &mut SetInfo) -> Result<()> {
@@ -234,6 +240,8 @@ struct PageFrames<'a> {
     since: Option<(Lsn, &'a [u16])>,
     /// Pages stored, by file.
     counts: Mutex<BTreeMap<u16, u64>>,
+    /// Pages stored although they are damaged; `None` when the first one ends the backup.
+    damaged: Option<Mutex<Vec<(u16, u32)>>>,
 }
 
 impl<'a> PageFrames<'a> {
@@ -251,7 +259,25 @@ impl<'a> PageFrames<'a> {
             total: copy.files().iter().map(|f| f.pages).sum(),
             since,
             counts: Mutex::default(),
+            damaged: tuning.keep_damaged.then(Mutex::default),
         }
+    }
+
+    /// Reads a run; says which of its pages are damaged, if that is no reason to stop.
+    fn read(&self, file: u16, run: PageRun, out: &mut Vec<u8>) -> Result<Vec<u32>> {
+        let Some(all) = &self.damaged else {
+            self.copy.read(file, run, out)?;
+            return Ok(Vec::new());
+        };
+        let damaged = self.copy.read_damaged(file, run, out)?;
+        let mut all = all.lock();
+        all.extend(damaged.iter().map(|page| (file, *page)));
+        if all.len() > DAMAGED_PAGES_MAX {
+            return Err(BackupError::Unusable(format!(
+                "more than {DAMAGED_PAGES_MAX} pages are damaged"
+            )));
+        }
+        Ok(damaged)
     }
 
     fn take_one(&self, crew: &Crew, media: &MediaWriter, worker: &mut Worker) -> Result<bool> {
@@ -262,8 +288,13 @@ impl<'a> PageFrames<'a> {
         let mut kept = Kept::default();
         worker.plain.clear();
         for (file, run) in frame {
-            self.copy.read(*file, *run, &mut worker.pages)?;
-            self.keep(*file, *run, &worker.pages, &mut kept, &mut worker.plain);
+            let damaged = self.read(*file, *run, &mut worker.pages)?;
+            for (page, bytes) in (run.first..).zip(worker.pages.chunks_exact(PAGE_BYTES)) {
+                if damaged.contains(&page) || self.is_wanted(*file, bytes) {
+                    kept.push(*file, page);
+                    worker.plain.extend_from_slice(bytes);
+                }
+            }
         }
         let asked: u64 = frame.iter().map(|(_, r)| u64::from(r.count)).sum();
         if let (Some(first), Some(last)) = (kept.runs.first(), kept.runs.last()) {
@@ -286,16 +317,7 @@ impl<'a> PageFrames<'a> {
         Ok(true)
     }
 
-    /// Keeps the pages of a run that were ever written and, in a differential, changed since the base.
-    fn keep(&self, file: u16, run: PageRun, pages: &[u8], kept: &mut Kept, plain: &mut Vec<u8>) {
-        for (page, bytes) in (run.first..).zip(pages.chunks_exact(PAGE_BYTES)) {
-            if self.is_wanted(file, bytes) {
-                kept.push(file, page);
-                plain.extend_from_slice(bytes);
-            }
-        }
-    }
-
+    /// Was the page ever written and, in a differential, changed since the base?
     fn is_wanted(&self, file: u16, page: &[u8]) -> bool {
         let lsn = page.get(8..16).and_then(|b| b.try_into().ok());
         let lsn = Lsn(lsn.map_or(0, u64::from_le_bytes));

@@ -8,10 +8,11 @@
 //! 1. A file gets its name only after every family is whole and durable.
 //! 2. Frames of a set are numbered without holes in each family; the index has an entry for each.
 
+use crate::cipher::{Cipher, Encryption, Envelope};
 use crate::codec::Compression;
 use crate::device::{Device, Target};
 use crate::error::{BackupError, Result};
-use crate::frame::{FRAME_HEADER_BYTES, Header, IndexEntry, Kind, checksum_of};
+use crate::frame::{FRAME_HEADER_BYTES, Header, IndexEntry, Kind, SEAL_BYTES, checksum_of};
 use crate::media::open_device;
 use crate::meta::{Directory, DirectoryEntry, FamilyManifest, MediaInfo, Random16, SetInfo};
 use daruma_base::Env;
@@ -43,7 +44,7 @@ pub struct MediaLabel {
 }
 
 /// How hard to work.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Tuning {
     pub compression: Compression,
     /// Bytes read and compressed at once.
@@ -53,6 +54,9 @@ pub struct Tuning {
     pub processors: usize,
     /// Threads altogether; 0 chooses.
     pub threads: usize,
+    pub encryption: Option<Encryption>,
+    /// Store pages that are damaged as they are, instead of giving up (CONTINUE_AFTER_ERROR).
+    pub keep_damaged: bool,
 }
 
 impl Tuning {
@@ -63,6 +67,8 @@ impl Tuning {
             block_bytes: 4096,
             processors,
             threads: 0,
+            encryption: None,
+            keep_damaged: false,
         }
     }
 
@@ -130,6 +136,7 @@ pub struct MediaWriter {
     media: MediaInfo,
     position: u32,
     set: Random16,
+    cipher: Option<(Cipher, Envelope)>,
     turn: AtomicUsize,
     published: bool,
 }
@@ -153,6 +160,10 @@ impl MediaWriter {
         }
         let existing = existing_media(destination)?;
         let set = Random16::new(env.random.as_ref());
+        let encryption = tuning.encryption.as_ref();
+        let cipher = encryption
+            .map(|e| Cipher::create(env.random.as_ref(), e, set.short()))
+            .transpose()?;
         let media = match &existing {
             Some((info, ..)) => info.clone(),
             None => MediaInfo {
@@ -173,6 +184,7 @@ impl MediaWriter {
             media,
             position: existing.as_ref().map_or(1, |(_, next, _)| *next),
             set,
+            cipher,
             turn: AtomicUsize::new(0),
             published: false,
         };
@@ -244,6 +256,11 @@ impl MediaWriter {
         self.families.len()
     }
 
+    /// What the description has to say about the key.
+    pub fn envelope(&self) -> Option<&Envelope> {
+        self.cipher.as_ref().map(|(_, envelope)| envelope)
+    }
+
     /// Says what is to come, for a reader of a backup that was killed.
     pub fn begin(&self, info: &SetInfo) -> Result<()> {
         let payload = json(info)?;
@@ -285,8 +302,8 @@ impl MediaWriter {
         let full = {
             let mut state = family.state.lock();
             header.number = state.index.len() as u64;
-            let encoded = header.encode();
             let offset = state.offset();
+            let encoded = self.push(&mut state, &mut header, stored)?;
             state.index.push(IndexEntry {
                 offset,
                 stored_bytes: stored.len() as u32,
@@ -297,12 +314,31 @@ impl MediaWriter {
                 last: range.1,
             });
             state.bytes += (FRAME_HEADER_BYTES + stored.len()) as u64;
-            state.push(&encoded, stored);
             (state.piece.len() >= family.piece_bytes).then(|| state.take(family.piece_bytes * 2))
         };
         let written = full.map_or(Ok(()), |piece| family.write(&piece));
         family.writing.fetch_sub(1, Ordering::AcqRel);
         written
+    }
+
+    /// Adds a frame to the piece, encrypted if the set is: its number is known here only, and part of the seal.
+    fn push(
+        &self,
+        state: &mut FamilyState,
+        header: &mut Header,
+        stored: &[u8],
+    ) -> Result<[u8; FRAME_HEADER_BYTES]> {
+        let Some((cipher, _)) = &self.cipher else {
+            let encoded = header.encode();
+            state.push(&encoded, stored);
+            return Ok(encoded);
+        };
+        let mut payload = stored.to_vec();
+        cipher.seal(header, &mut payload)?;
+        header.payload_checksum = crc32c::crc32c(&payload);
+        let encoded = header.encode();
+        state.push(&encoded, &payload);
+        Ok(encoded)
     }
 
     fn freest(&self) -> &Family {
@@ -339,8 +375,12 @@ impl MediaWriter {
         order.sort_by_key(|at| self.families[*at].number);
         info.manifest = order.iter().map(|at| info.manifest[*at]).collect();
         let description = json(info)?;
+        let seal = match &self.cipher {
+            Some((cipher, _)) => cipher.sign(&description)?,
+            None => [0; SEAL_BYTES],
+        };
         for (family, index) in self.families.iter().zip(&indexes) {
-            self.close_family(family, index, &description)?;
+            self.close_family(family, index, &description, &seal)?;
         }
         std::thread::scope(|scope| {
             let sealing: Vec<_> = self
@@ -357,13 +397,22 @@ impl MediaWriter {
         self.families.iter().try_for_each(Family::publish)
     }
 
-    fn close_family(&self, family: &Family, index: &[u8], description: &[u8]) -> Result<()> {
+    fn close_family(
+        &self,
+        family: &Family,
+        index: &[u8],
+        description: &[u8],
+        seal: &[u8; SEAL_BYTES],
+    ) -> Result<()> {
         let mut state = family.state.lock();
         let index_at = state.offset();
         let header = self.header(Kind::Index, family, index);
         state.push(&header.encode(), index);
         let end = state.offset();
-        let header = self.header(Kind::SetEnd, family, description);
+        let header = Header {
+            seal: *seal,
+            ..self.header(Kind::SetEnd, family, description)
+        };
         state.push(&header.encode(), description);
         let entry = DirectoryEntry {
             position: self.position,

@@ -43,6 +43,8 @@ const CHECKPOINT_WAIT: Duration = Duration::from_millis(2);
 /// How often a page with a wrong checksum is read again: it may be under way to disk.
 const TORN_TRIES: usize = 100;
 const TORN_WAIT: Duration = Duration::from_millis(1);
+/// Stands for a page that could not be read: neither empty nor one with a right checksum.
+const UNREADABLE: u8 = 0xDB;
 /// First page of the doublewrite area, its header.
 const DOUBLE_WRITE_FIRST: u32 = 31;
 
@@ -281,26 +283,58 @@ impl DataCopy {
     /// Reads a run of pages into `out`, which becomes as long. Pages never written are zero.
     pub fn read(&self, file: u16, run: PageRun, out: &mut Vec<u8>) -> Result<()> {
         out.resize(run.count as usize * PAGE_BYTES, 0);
-        let handle = self.db.store().files.handle(file)?;
-        let io = |source| StorageError::Io {
-            action: "read pages of",
-            path: self.db.store().files.path(file),
-            source,
-        };
-        let at = |page: u32| u64::from(page) * PAGE_BYTES as u64;
-        handle.read_at(out, at(run.first)).map_err(io)?;
+        self.read_bytes(PageId::new(file, run.first), out)?;
         for (page, bytes) in (run.first..).zip(out.chunks_exact_mut(PAGE_BYTES)) {
             let id = PageId::new(file, page);
-            let mut tries = 0;
-            while !is_whole(id, bytes) {
-                tries += 1;
-                if tries > TORN_TRIES {
-                    return Err(self.bad_page(id, bytes));
-                }
-                self.db.env().clock.sleep(TORN_WAIT);
-                handle.read_at(bytes, at(page)).map_err(io)?;
-            }
+            self.read_until_whole(id, bytes)?;
             blank_free_space(bytes);
+        }
+        Ok(())
+    }
+
+    /// As `read`, but goes on after damaged pages and names them: they are given as they were found, or, if they cannot
+    /// be read at all, as something that no one can take for a page.
+    pub fn read_damaged(&self, file: u16, run: PageRun, out: &mut Vec<u8>) -> Result<Vec<u32>> {
+        out.resize(run.count as usize * PAGE_BYTES, 0);
+        let mut damaged = Vec::new();
+        for (page, bytes) in (run.first..).zip(out.chunks_exact_mut(PAGE_BYTES)) {
+            let id = PageId::new(file, page);
+            let read = self.read_bytes(id, bytes);
+            match read.and_then(|()| self.read_until_whole(id, bytes)) {
+                Ok(()) => blank_free_space(bytes),
+                Err(StorageError::BadPage { .. }) => damaged.push(page),
+                Err(StorageError::Io { .. }) => {
+                    bytes.fill(UNREADABLE);
+                    damaged.push(page);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(damaged)
+    }
+
+    fn read_bytes(&self, first: PageId, bytes: &mut [u8]) -> Result<()> {
+        let files = &self.db.store().files;
+        let read = files
+            .handle(first.file)?
+            .read_at(bytes, u64::from(first.page) * PAGE_BYTES as u64);
+        read.map_err(|source| StorageError::Io {
+            action: "read pages of",
+            path: files.path(first.file),
+            source,
+        })
+    }
+
+    /// Reads a page that is not whole again, until it is: it may be under way to disk.
+    fn read_until_whole(&self, id: PageId, bytes: &mut [u8]) -> Result<()> {
+        let mut tries = 0;
+        while !is_whole(id, bytes) {
+            tries += 1;
+            if tries > TORN_TRIES {
+                return Err(self.bad_page(id, bytes));
+            }
+            self.db.env().clock.sleep(TORN_WAIT);
+            self.read_bytes(id, bytes)?;
         }
         Ok(())
     }

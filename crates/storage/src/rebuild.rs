@@ -134,6 +134,15 @@ impl Rebuild {
             .map_err(|e| io_error("write pages of", &file.spec, e))
     }
 
+    /// Writes a page that is known to be damaged as it is: whoever reads it is told.
+    pub fn write_damaged(&self, page: PageId, bytes: &[u8]) -> Result<()> {
+        let file = self.file(page.file)?;
+        let at = u64::from(page.page) * PAGE_BYTES as u64;
+        file.file
+            .write_at(bytes, at)
+            .map_err(|e| io_error("write pages of", &file.spec, e))
+    }
+
     pub fn write_log(&self, chunk: &LogChunk) -> Result<()> {
         match &self.log {
             Some(log) => log.write_blocks(chunk),

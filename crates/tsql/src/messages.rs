@@ -1151,6 +1151,16 @@ const MESSAGES: &[Message] = &[
         "Backup, CHECKALLOC, bulk copy, SELECT INTO, and file manipulation (such as CREATE FILE) operations on a database must be serialized. Reissue the statement after the current backup, CHECKALLOC, or file manipulation operation is completed.",
     ),
     m(
+        3042,
+        10,
+        "BACKUP WITH CONTINUE_AFTER_ERROR successfully generated a backup of the damaged database. Refer to the SQL Server error log for information about the errors that were encountered.",
+    ),
+    m(
+        3043,
+        16,
+        "BACKUP '%ls' detected an error on page (%d:%d) in file '%ls'.",
+    ),
+    m(
         3101,
         16,
         "Exclusive access could not be obtained because the database is in use.",
@@ -1222,9 +1232,19 @@ const MESSAGES: &[Message] = &[
         "The tail of the log for the database \"%ls\" has not been backed up. Use BACKUP LOG WITH NORECOVERY to backup the log if it contains work you do not want to lose. Use the WITH REPLACE or WITH STOPAT clause of the RESTORE statement to just overwrite the contents of the log.",
     ),
     m(
+        3182,
+        16,
+        "The backup set cannot be restored because the database was damaged when the backup occurred. Salvage attempts may exploit WITH CONTINUE_AFTER_ERROR.",
+    ),
+    m(
         3183,
         16,
         "RESTORE detected an error on page (%d:%d) in database \"%ls\" as read from the backup set.",
+    ),
+    m(
+        3184,
+        10,
+        "RESTORE WITH CONTINUE_AFTER_ERROR was successful but some damage was encountered. Inconsistencies in the database are possible.",
     ),
     m(
         3201,
@@ -1275,6 +1295,7 @@ const MESSAGES: &[Message] = &[
         "The volume on the device \"%ls\" is not part of the media set that is currently being processed. Ensure that the backup devices are loaded with the correct media.",
     ),
     m(3262, 0, "The backup set on file %d is valid."),
+    m(3279, 16, "Access is denied due to a password failure"),
     m(3604, 10, "Duplicate key was ignored."),
     m(
         3609,
@@ -2292,6 +2313,11 @@ const MESSAGES: &[Message] = &[
         18488,
         14,
         "Login failed for user '%.*ls'.  Reason: The password of the account must be changed.",
+    ),
+    m(
+        33111,
+        16,
+        "Cannot find server %S_MSG with thumbprint '%.*ls'.",
     ),
     m(
         40515,

@@ -248,6 +248,7 @@ pub fn info(kind: BackupKind) -> SetInfo {
         begins_chain: false,
         tail: false,
         compression: None,
+        encryption: None,
         files: Vec::new(),
         pages: 0,
         log_pages: 0,
@@ -257,6 +258,7 @@ pub fn info(kind: BackupKind) -> SetInfo {
         plain_bytes: 0,
         stored_bytes: 0,
         damaged: false,
+        damaged_pages: Vec::new(),
         manifest: Vec::new(),
     }
 }

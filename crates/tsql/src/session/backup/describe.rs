@@ -99,7 +99,9 @@ fn verify(
 ) -> Result<()> {
     let watch = Watch::new(ex, "RESTORE VERIFYON", options.stats());
     let media = MediaSet::open(devices).map_err(super::sql_error)?;
-    let set = media.set(position).map_err(super::sql_error)?;
+    let secret = options.secret(ex)?;
+    let set = media.unlock(position, secret.as_ref());
+    let set = options.with_damage(set.map_err(super::sql_error)?);
     let processors = std::thread::available_parallelism().map_or(2, |n| n.get());
     daruma_backup::verify(&set, processors, &mut |p| watch.tick(p))
         .map_err(|e| watch.explain(e))?;
@@ -190,7 +192,19 @@ fn header(ex: &Execution<'_>, rows: &mut Rows<'_>, info: &SetInfo) {
         .set("BackupSetGUID", info.set.0.to_vec())
         .set("CompressedBackupSize", info.stored_bytes)
         .set("LastValidRestoreTime", cell(ex, info.finished_utc))
-        .set("CompressionAlgorithm", info.compression.as_ref());
+        .set("CompressionAlgorithm", info.compression.as_ref())
+        .set(
+            "KeyAlgorithm",
+            info.encryption.as_ref().map(|e| e.algorithm.name()),
+        )
+        .set(
+            "EncryptorThumbprint",
+            info.encryption.as_ref().map(|e| e.thumbprint.to_vec()),
+        )
+        .set(
+            "EncryptorType",
+            info.encryption.as_ref().map(|e| e.encryptor()),
+        );
 }
 
 fn cell(ex: &Execution<'_>, utc: i64) -> crate::sysviews::Cell {

@@ -7,7 +7,7 @@ use crate::error::{Result, SqlError};
 use crate::instance::{Instance, LoginInfo, MSDB};
 use crate::session::{Execution, Session};
 use crate::sink::{Done, EnvChange, OutputColumn, Sink};
-use daruma_backup::{BackupKind, Destination, SetInfo};
+use daruma_backup::{BackupKind, Destination, Envelope, SetInfo};
 use daruma_value::Value;
 use std::sync::Arc;
 
@@ -131,9 +131,13 @@ fn optional(value: Option<&String>) -> String {
     value.map_or("NULL".into(), |v| text(v))
 }
 
-fn guid(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|b| format!("{b:02X}")).collect();
-    format!("CAST(0x{digits} AS uniqueidentifier)")
+    format!("0x{digits}")
+}
+
+fn guid(bytes: &[u8]) -> String {
+    format!("CAST({} AS uniqueidentifier)", hex(bytes))
 }
 
 fn moment(ex: &Execution<'_>, utc: i64) -> String {
@@ -156,12 +160,13 @@ pub(super) fn backup(ex: &Execution<'_>, info: &SetInfo, destination: &Destinati
     let mut batch = format!(
         "SET NOCOUNT ON DECLARE @media int, @set int BEGIN TRANSACTION
         INSERT dbo.backupmediaset (media_uuid, media_family_count, software_name, software_vendor_id, mirror_count, is_password_protected, is_compressed, is_encrypted)
-        VALUES ({}, {}, N'Daruma', 4608, {}, 0, {}, 0)
+        VALUES ({}, {}, N'Daruma', 4608, {}, 0, {}, {})
         SET @media = SCOPE_IDENTITY()\n",
         guid(&info.set.0),
         destination.devices.len(),
         destination.mirrors.len() + 1,
         u8::from(info.compression.is_some()),
+        u8::from(info.encryption.is_some()),
     );
     let copies = std::iter::once(&destination.devices).chain(&destination.mirrors);
     for (mirror, devices) in copies.enumerate() {
@@ -195,6 +200,10 @@ pub(super) fn backup(ex: &Execution<'_>, info: &SetInfo, destination: &Destinati
 }
 
 fn set_row(ex: &Execution<'_>, info: &SetInfo) -> String {
+    let encryption = |show: fn(&Envelope) -> String| {
+        let envelope = info.encryption.as_ref();
+        envelope.map_or("NULL".to_string(), show)
+    };
     let cells: Vec<(&str, String)> = vec![
         ("backup_set_uuid", guid(&info.set.0)),
         ("media_set_id", "@media".into()),
@@ -249,6 +258,9 @@ fn set_row(ex: &Execution<'_>, info: &SetInfo) -> String {
             "differential_base_guid",
             info.base_set.map_or("NULL".into(), |s| guid(&s.0)),
         ),
+        ("key_algorithm", encryption(|e| text(e.algorithm.name()))),
+        ("encryptor_thumbprint", encryption(|e| hex(&e.thumbprint))),
+        ("encryptor_type", encryption(|e| text(e.encryptor()))),
         ("compression_algorithm", optional(info.compression.as_ref())),
     ];
     let names: Vec<&str> = cells.iter().map(|(name, _)| *name).collect();

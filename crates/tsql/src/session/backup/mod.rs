@@ -17,7 +17,7 @@ pub(crate) use restore::finish_interrupted_restore;
 use crate::error::{Result, SqlError};
 use crate::messages;
 use crate::session::Execution;
-use daruma_backup::{BackupError, Cancelled, ChainError, Progress};
+use daruma_backup::{BackupError, Cancelled, ChainError, KeyProblem, Progress};
 use daruma_storage::StorageError;
 use std::cell::{Cell, RefCell};
 
@@ -186,6 +186,11 @@ fn sql_error(error: BackupError) -> SqlError {
         }
         BackupError::Malformed { device, .. } => messages::error(3241, &[&device]),
         BackupError::Damaged { device, what } => messages::error(3203, &[&device, &what]),
+        BackupError::DamagedSet => messages::error(3182, &[]),
+        BackupError::DamagedPage { file, page } => {
+            messages::error(3183, &[&file, &page, &"backup"])
+        }
+        BackupError::Key(problem) => key_error(&problem),
         BackupError::FamiliesMissing { expected, found } => {
             messages::error(3132, &[&expected, &found])
         }
@@ -202,6 +207,28 @@ fn sql_error(error: BackupError) -> SqlError {
         BackupError::Chain(chain) => chain_error(chain),
         BackupError::Cancelled => messages::error(3617, &[]),
         BackupError::Unusable(what) => SqlError::new(3201, 16, 2, what),
+    }
+}
+
+fn key_error(problem: &KeyProblem) -> SqlError {
+    match problem {
+        KeyProblem::Password => messages::error(3279, &[]),
+        KeyProblem::KeyFile { thumbprint } => {
+            let digits: String = thumbprint.iter().map(|b| format!("{b:02X}")).collect();
+            messages::error(33111, &[&"key file", &format_args!("0x{digits}")])
+        }
+        KeyProblem::NotEncrypted => SqlError::new(
+            3201,
+            16,
+            3,
+            "The backup set is not encrypted, although a key is given for it.",
+        ),
+        KeyProblem::KeyFileBytes(bytes) => SqlError::new(
+            3201,
+            16,
+            4,
+            format!("A key file holds 32 to 4096 bytes; this one has {bytes}."),
+        ),
     }
 }
 

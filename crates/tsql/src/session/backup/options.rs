@@ -4,7 +4,11 @@ use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::messages;
 use crate::session::Execution;
-use daruma_backup::{Compression, Device, DiskDevice, NulDevice};
+use daruma_backup::{
+    Algorithm, Compression, Device, DiskDevice, Encryption, KEY_FILE_BYTES_MAX, NulDevice, Secret,
+    SetReader,
+};
+use daruma_base::OpenMode;
 use daruma_syntax::ast::{
     BackupDevice, BackupMedium, Expr, NameOrVariable, OptionItem, OptionValue, RestoreMove,
 };
@@ -141,10 +145,9 @@ impl Options {
         if self.has("NO_COMPRESSION") || !(self.has("COMPRESSION") || by_default) {
             return Ok(Compression::None);
         }
-        let list = self.list("COMPRESSION").unwrap_or_default();
         let entry = |name: &str| {
-            let found = list.iter().find(|(n, _)| n == name);
-            found.map(|(_, value)| value.to_ascii_uppercase())
+            let found = self.entry("COMPRESSION", name);
+            found.map(|value| value.to_ascii_uppercase())
         };
         let level = match entry("LEVEL").as_deref() {
             None | Some("LOW") => 1,
@@ -162,6 +165,52 @@ impl Options {
             Some("LZ4" | "MS_XPRESS" | "QAT_DEFLATE") => Ok(Compression::Lz4),
             Some(other) => Err(messages::not_supported(&format!("the algorithm {other}"))),
         }
+    }
+
+    /// `ENCRYPTION (ALGORITHM = AES_256, PASSWORD = '..' | KEY FILE = 'path')` of a backup.
+    pub fn encryption(&self, ex: &Execution<'_>) -> Result<Option<Encryption>> {
+        let Some(secret) = self.secret(ex)? else {
+            return Ok(None);
+        };
+        let name = self.entry("ENCRYPTION", "ALGORITHM");
+        let algorithm = name.as_deref().and_then(Algorithm::named).ok_or_else(|| {
+            let name = name.unwrap_or_default();
+            messages::not_supported(&format!("the encryption algorithm '{name}'"))
+        })?;
+        Ok(Some(Encryption { algorithm, secret }))
+    }
+
+    /// What opens a backup: the same option, where the algorithm need not be named.
+    pub fn secret(&self, ex: &Execution<'_>) -> Result<Option<Secret>> {
+        if !self.has("ENCRYPTION") {
+            return Ok(None);
+        }
+        let of = |name| self.entry("ENCRYPTION", name);
+        match (of("PASSWORD"), of("KEY FILE")) {
+            (Some(password), None) if !password.is_empty() => Ok(Some(Secret::Password(password))),
+            (None, Some(path)) => key_file(ex, &path).map(|k| Some(Secret::KeyFile(k))),
+            _ => Err(messages::not_supported(
+                "ENCRYPTION with anything but one PASSWORD or one KEY FILE",
+            )),
+        }
+    }
+
+    /// CONTINUE_AFTER_ERROR; STOP_ON_ERROR is the default.
+    pub fn goes_on(&self) -> bool {
+        self.has("CONTINUE_AFTER_ERROR")
+    }
+
+    pub fn with_damage(&self, set: SetReader) -> SetReader {
+        match self.goes_on() {
+            true => set.take_damage(),
+            false => set,
+        }
+    }
+
+    fn entry(&self, option: &str, name: &str) -> Option<String> {
+        let list = self.list(option)?;
+        let found = list.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.clone())
     }
 
     /// Power of two from 512 to 65,536.
@@ -189,6 +238,19 @@ impl Options {
             Some(n) => Err(invalid("BUFFERCOUNT", n)),
         }
     }
+}
+
+/// The content of a key file. One that is too long is read far enough for the error to say so.
+fn key_file(ex: &Execution<'_>, path: &str) -> Result<Vec<u8>> {
+    let local = crate::ddl::database::local_path(ex, path);
+    let read = || {
+        let file = ex.instance().env().disk.open(&local, OpenMode::ReadOnly)?;
+        let len = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+        let mut content = vec![0; len.min(KEY_FILE_BYTES_MAX + 1)];
+        file.read_at(&mut content, 0)?;
+        Ok(content)
+    };
+    read().map_err(|e| messages::error(3201, &[&path, &super::system_error(&e)]))
 }
 
 fn invalid(option: &str, value: u64) -> SqlError {

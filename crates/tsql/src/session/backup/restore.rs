@@ -54,7 +54,9 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
     let devices = options::devices(ex, &statement.devices, &options)?;
     let media = MediaSet::open(&devices).map_err(super::sql_error)?;
     let position = options.number("FILE").unwrap_or(1) as u32;
-    let set = media.set(position).map_err(super::sql_error)?;
+    let secret = options.secret(ex)?;
+    let set = media.unlock(position, secret.as_ref());
+    let set = options.with_damage(set.map_err(super::sql_error)?);
     let job = Job {
         ex,
         name,
@@ -462,7 +464,20 @@ impl Job<'_, '_> {
         let info = self.info();
         report_files(self.ex, watch, &self.name, info)?;
         history::restore(self.ex, &self.name, info, &self.options_word());
+        if info.damaged {
+            self.report_damage()?;
+        }
         say(self.ex, watch.summary(what, info.pages + info.log_pages))
+    }
+
+    /// After CONTINUE_AFTER_ERROR: the pages go into the error log, the warning to the client.
+    fn report_damage(&self) -> Result<()> {
+        let source = format!("spid{}", self.ex.spid());
+        for (file, page) in &self.info().damaged_pages {
+            let told = messages::error(3183, &[file, page, &self.name]);
+            self.ex.instance().log.write(&source, &told.message);
+        }
+        say(self.ex, messages::error(3184, &[]))
     }
 
     fn options_word(&self) -> history::RestoreOptions {

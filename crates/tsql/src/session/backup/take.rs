@@ -7,11 +7,12 @@ use crate::instance::{DatabaseEntry, OpenDatabase, TEMPDB, close_database};
 use crate::messages;
 use crate::session::Execution;
 use daruma_backup::{
-    self as engine, BackupKind, Destination, MediaLabel, Random16, Request, SetInfo, Tuning,
+    self as engine, BackupError, BackupKind, Destination, MediaLabel, Random16, Request, SetInfo,
+    Tuning,
 };
 use daruma_base::Lsn;
 use daruma_catalog::DatabaseDef;
-use daruma_storage::{RecoveryModel, Settings};
+use daruma_storage::{RecoveryModel, Settings, StorageError};
 use daruma_syntax::ast;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -88,6 +89,8 @@ fn tuning(ex: &Execution<'_>, options: &Options) -> Result<Tuning> {
         block_bytes: options.block_bytes()?,
         processors,
         threads: options.buffers()?.unwrap_or(0),
+        encryption: options.encryption(ex)?,
+        keep_damaged: options.goes_on(),
     })
 }
 
@@ -121,7 +124,7 @@ impl Job<'_, '_> {
             None => engine::take_full(request, &mut tick),
             Some(b) => engine::take_differential(request, b.set, Lsn(b.lsn), &b.files, &mut tick),
         };
-        let taken = taken.map_err(|e| watch.explain(e))?;
+        let taken = taken.map_err(|e| self.explain(&watch, e))?;
         let what = match differential {
             true => "BACKUP DATABASE WITH DIFFERENTIAL",
             false => "BACKUP DATABASE",
@@ -161,7 +164,7 @@ impl Job<'_, '_> {
         };
         let request = self.request(&label, info);
         let taken = engine::take_log(request, start, &mut |p| watch.tick(p));
-        let taken = taken.map_err(|e| watch.explain(e))?;
+        let taken = taken.map_err(|e| self.explain(&watch, e))?;
         if !self.options.has("COPY_ONLY") {
             let to = Lsn(taken.info.last_lsn);
             self.open.storage.log_backed_up_to(to)?;
@@ -272,6 +275,7 @@ impl Job<'_, '_> {
             begins_chain: begins_chain(&self.open, &settings),
             tail: false,
             compression: None,
+            encryption: None,
             files: Vec::new(),
             pages: 0,
             log_pages: 0,
@@ -281,6 +285,7 @@ impl Job<'_, '_> {
             plain_bytes: 0,
             stored_bytes: 0,
             damaged: false,
+            damaged_pages: Vec::new(),
             manifest: Vec::new(),
         }
     }
@@ -289,7 +294,33 @@ impl Job<'_, '_> {
         report_files(self.ex, watch, &self.entry.name(), info)?;
         history::backup(self.ex, info, &self.destination);
         self.log_backup(info);
+        if info.damaged {
+            self.report_damage(info)?;
+        }
         say(self.ex, watch.summary(what, info.pages + info.log_pages))
+    }
+
+    /// After CONTINUE_AFTER_ERROR: the pages go into the error log, the warning to the client.
+    fn report_damage(&self, info: &SetInfo) -> Result<()> {
+        let source = format!("spid{}", self.ex.spid());
+        for (file, page) in &info.damaged_pages {
+            let path = info.files.iter().find(|f| f.id == *file);
+            let path = path.map_or("", |f| f.path.as_str());
+            let told = messages::error(3043, &[&info.database, file, page, &path]);
+            self.ex.instance().log.write(&source, &told.message);
+        }
+        say(self.ex, messages::error(3042, &[]))
+    }
+
+    /// 3043 names the page that ended a backup.
+    fn explain(&self, watch: &Watch<'_, '_>, error: BackupError) -> SqlError {
+        match error {
+            BackupError::Storage(StorageError::BadPage { page, path, .. }) => {
+                let (name, path) = (self.entry.name(), path.display());
+                messages::error(3043, &[&name, &page.file, &page.page, &path])
+            }
+            error => watch.explain(error),
+        }
     }
 
     /// The error log tells of backups, clients do not.
