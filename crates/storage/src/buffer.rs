@@ -135,9 +135,9 @@ impl Frame {
         mut wanted: Option<&mut Vec<Arc<Chunk>>>,
     ) -> bool {
         let mut waits_for = self.waits_for.lock();
-        waits_for.retain(|id| versions.unplaced(*id).is_some());
+        waits_for.retain(|id| versions.is_unplaced(*id));
         if let Some(wanted) = &mut wanted {
-            wanted.extend(waits_for.iter().filter_map(|id| versions.unplaced(*id)));
+            wanted.extend(waits_for.iter().flat_map(|id| versions.unplaced(*id)));
         }
         let moved = !waits_for.is_empty();
         drop(waits_for);

@@ -1,5 +1,7 @@
 //! One database: its files, log, trees, transactions, and what runs over them in the background.
 
+mod checkpoint;
+
 use crate::alloc::{Allocation, Allocator};
 use crate::api::*;
 use crate::buffer::{PageWrite, Pool, Store};
@@ -7,7 +9,7 @@ use crate::datafile::{Boot, CATALOG_ROOT, FileSet};
 use crate::engine::Engine;
 use crate::error::{Result, StorageError};
 use crate::lock::{LockKey, LockManager, Owner};
-use crate::log::record::{self, CHECKPOINT_PART_BYTES, Checkpoint, Fact, Kind, PartsWriter, Space};
+use crate::log::record::{self, Kind, PartsWriter, Space};
 use crate::log::{AppendKind, CommitPoint, DelayedStats, Log, Need, VlfInfo};
 use crate::page::{Page, PageType};
 use crate::planted::{Bug, planted};
@@ -18,6 +20,7 @@ use crate::tree::Tree;
 use crate::txn::{Progress, Txn, TxnState};
 use crate::undo;
 use crate::version::{Chunk, Content, VersionStore};
+use checkpoint::CheckpointState;
 use daruma_base::{Clock, DatabaseId, Env, Lsn, PageId, TxnId, reached};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, VecDeque};
@@ -28,13 +31,6 @@ use std::time::Duration;
 
 /// Dead leaves remembered for cleaning; beyond that, splits and scans find them later.
 const DEAD_LEAVES_MAX: usize = 100_000;
-/// Redo is kept below this many bytes of log by writing old dirty pages, or less when TARGET_RECOVERY_TIME asks for it.
-const REDO_BYTES_TARGET: u64 = 64 << 20;
-/// Log that recovery repeats in a second at the very least.
-const REDO_BYTES_PER_SECOND: u64 = 16 << 20;
-/// A checkpoint record follows at the latest after so much log.
-const CHECKPOINT_LOG_BYTES: u64 = 16 << 20;
-const FLUSH_PAGES_PER_STEP: usize = 1024;
 
 /// One database: its files, log and trees.
 pub struct Database {
@@ -64,12 +60,6 @@ pub struct Database {
     /// Transactions that ended here, and those of them that had written.
     transactions: AtomicU64,
     write_transactions: AtomicU64,
-}
-
-#[derive(Default)]
-struct CheckpointState {
-    at: Duration,
-    end: Lsn,
 }
 
 /// What recovery and rollback needed of the log when it was last cut.
@@ -291,9 +281,10 @@ impl Database {
             self.versions().add_pages(chunk.pages.len() as i64);
             self.versions().skip_number(chunk.id);
             let content = Content {
-                bytes: Vec::new(),
                 is_sealed: true,
                 pages: chunk.pages.clone(),
+                is_dropped: true,
+                ..Content::default()
             };
             self.versions().dropped.lock().push(Arc::new(Chunk {
                 id: chunk.id,
@@ -611,7 +602,6 @@ impl Database {
 
     // --- public: transactions, trees, blobs ---------------------------------------------------------------------
 
-    /// Starts a transaction. It costs nothing until its first write.
     /// Makes a data or log file at least so large and sets how it may grow from here. Files never shrink here.
     pub fn modify_file(
         &self,
@@ -630,6 +620,7 @@ impl Database {
         Ok(())
     }
 
+    /// Starts a transaction. It costs nothing until its first write.
     pub fn begin(self: &Arc<Self>, owner: &Arc<Owner>) -> Txn {
         Txn::new(self, owner)
     }
@@ -762,7 +753,6 @@ impl Database {
         }
     }
 
-    /// Space that committed transactions dropped and the background has not freed yet.
     /// Space that is no part of a table: waiting to be freed, or owned by a transaction that is being reverted.
     pub(crate) fn pending_spaces(&self) -> Vec<Space> {
         let mut spaces: Vec<Space> = self.pending.lock().iter().map(|(_, s)| *s).collect();
@@ -818,116 +808,6 @@ impl Database {
             rows_reverted: self.aborted.rows.load(Ordering::Relaxed),
             pages_reverted: self.aborted.pages.load(Ordering::Relaxed),
         }
-    }
-
-    /// Writes all dirty pages and a checkpoint record, then cuts the log.
-    pub fn checkpoint(&self) -> Result<()> {
-        if self.durable {
-            // Seals the open block, so that redo begins behind what is flushed here.
-            self.store.log.harden_all()?;
-        }
-        let begin = self.store.log.block_start();
-        if self.durable {
-            self.flush_pages(begin, usize::MAX)?;
-        }
-        self.checkpoint_record(false)
-    }
-
-    /// Fuzzy checkpoint: notes where redo must begin, without writing pages.
-    fn checkpoint_record(&self, clean: bool) -> Result<()> {
-        let mut last = self.checkpointing.lock();
-        let log = &self.store.log;
-        let begin = log.block_start();
-        let redo_start = self
-            .pool()
-            .min_rec_lsn(&self.store)
-            .filter(|_| !planted(Bug::LateRedoStart))
-            .map_or(begin, |l| l.min(begin));
-        let last_commit = log.last_commit();
-        let checkpoint = self.write_checkpoint(redo_start, self.facts())?;
-        if self.durable {
-            log.harden(checkpoint)?;
-            self.store.files.write_boot(|b| {
-                b.redo_start = redo_start;
-                b.checkpoint = checkpoint;
-                b.clean = clean;
-                b.last_commit = last_commit;
-            })?;
-        }
-        // Up to the redo that a checkpoint aims at, the oldest page keeps nothing that should not be kept.
-        let is_behind = begin.0 - redo_start.0 > REDO_BYTES_TARGET + CHECKPOINT_LOG_BYTES;
-        self.cut_log(if self.durable { redo_start } else { begin }, is_behind);
-        *last = CheckpointState {
-            at: self.env().clock.monotonic(),
-            end: log.end(),
-        };
-        Ok(())
-    }
-
-    /// Calls `cut` with the oldest log position a transaction needs. Under the latch: a transaction that wants to keep
-    /// its log either is seen here or sees that it came too late (`log_is_kept`).
-    pub(crate) fn with_log_needed_by_transactions(&self, cut: impl FnOnce(Option<Lsn>)) {
-        let active = self.active.lock();
-        cut(active.values().filter_map(|p| p.log_needed()).min());
-    }
-
-    /// What a restart has to know beyond the log.
-    fn facts(&self) -> Vec<Fact> {
-        let mut facts = Vec::new();
-        {
-            let active = self.active.lock();
-            let aborted = self.aborted.map.lock();
-            active.values().for_each(|p| p.facts(false, &mut facts));
-            aborted
-                .values()
-                .for_each(|a| a.progress.facts(true, &mut facts));
-        }
-        let pending = self.pending.lock();
-        facts.extend(pending.iter().map(|(_, s)| Fact::Pending(*s)));
-        drop(pending);
-        // A chunk that is just being given pages, or giving them back, is in its record or here.
-        let _settled = self.versions().placing.lock();
-        let dropped = self.versions().dropped.lock().clone();
-        for chunk in self.versions().all_chunks().iter().chain(&dropped) {
-            let pages = chunk.content.read().pages.clone();
-            if !pages.is_empty() {
-                facts.push(Fact::Versions {
-                    chunk: chunk.id,
-                    id: chunk.txn,
-                    pages,
-                });
-            }
-        }
-        facts
-    }
-
-    fn write_checkpoint(&self, redo_start: Lsn, facts: Vec<Fact>) -> Result<Lsn> {
-        let part = || Checkpoint {
-            redo_start,
-            next_txn: self.txns.next_id(),
-            ..Checkpoint::default()
-        };
-        let mut parts = vec![part()];
-        let mut bytes = 0;
-        for fact in facts {
-            if bytes + fact.encoded_bytes() > CHECKPOINT_PART_BYTES {
-                bytes = 0;
-                parts.push(part());
-            }
-            bytes += fact.encoded_bytes();
-            if let Some(last) = parts.last_mut() {
-                last.facts.push(fact);
-            }
-        }
-        let mut lsn = Lsn::NONE;
-        let count = parts.len();
-        for (i, mut part) in parts.into_iter().enumerate() {
-            part.is_last = i + 1 == count;
-            let mut body = Vec::new();
-            part.write(&mut body);
-            lsn = self.store.log.append(&body, AppendKind::Completion)?;
-        }
-        Ok(lsn)
     }
 
     /// One round of background work; true when there may be more to do at once.
@@ -1005,53 +885,6 @@ impl Database {
         }
         // What could not be cleaned waits for a snapshot to end: no use in trying again at once.
         Ok(full && cleaned > 0)
-    }
-
-    /// Writes the oldest dirty pages so that redo stays short.
-    fn bound_redo(&self) -> Result<bool> {
-        if !self.durable {
-            return Ok(false);
-        }
-        let end = self.store.log.end().0;
-        let Some(oldest) = self.pool().min_rec_lsn(&self.store) else {
-            return Ok(false);
-        };
-        let target = match u64::from(self.settings().target_recovery_seconds) {
-            0 => REDO_BYTES_TARGET,
-            seconds => REDO_BYTES_TARGET.min(seconds * REDO_BYTES_PER_SECOND),
-        };
-        if end.saturating_sub(oldest.0) < target {
-            return Ok(false);
-        }
-        let written = self.flush_pages(Lsn(end - target / 2), FLUSH_PAGES_PER_STEP)?;
-        Ok(written == FLUSH_PAGES_PER_STEP)
-    }
-
-    /// Writes dirty pages changed before `before`, and first the versions they depend on.
-    fn flush_pages(&self, before: Lsn, limit: usize) -> Result<usize> {
-        self.place_for_flush(before, limit)?;
-        self.pool().flush(&self.store, before, limit)
-    }
-
-    fn checkpoint_if_due(&self) -> Result<()> {
-        let (at, checkpoint_end) = {
-            let last = self.checkpointing.lock();
-            (last.at, last.end)
-        };
-        let end = self.store.log.end();
-        let log_since = end.0.saturating_sub(checkpoint_end.0);
-        let interval =
-            Duration::from_secs(u64::from(self.settings().target_recovery_seconds.max(10)));
-        let waited = self.env().clock.monotonic().saturating_sub(at);
-        let tight = self.store.log.used_bytes() * 10 > self.store.log.size_bytes() * 7;
-        if log_since >= CHECKPOINT_LOG_BYTES || (log_since > 4096 && (waited >= interval || tight))
-        {
-            if tight && self.durable {
-                self.flush_pages(end, usize::MAX)?;
-            }
-            self.checkpoint_record(false)?;
-        }
-        Ok(())
     }
 
     /// Checkpoints and closes the files. No transaction may be open.

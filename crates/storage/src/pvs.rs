@@ -22,7 +22,7 @@ use crate::log::record::{self, Kind, PageAction, PartsWriter};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use crate::recovery::PlacedChunk;
 use crate::version::{Chunk, Found, Version, parse_version};
-use daruma_base::{Lsn, PageId, TxnId};
+use daruma_base::{Lsn, PageId, TxnId, reached};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -92,17 +92,25 @@ impl Database {
 
     // --- placing ------------------------------------------------------------------------------------------------
 
-    /// Puts chunks on pages. The caller holds no latch.
+    /// Puts chunks on pages, and those below them. The caller holds no latch.
     pub(crate) fn place_chunks(&self, chunks: &[Arc<Chunk>]) -> Result<()> {
         let _one_at_a_time = self.versions().placing.lock();
-        chunks.iter().try_for_each(|c| self.place(c))
+        for chunk in chunks {
+            self.place(chunk)?;
+            for below in self.versions().unplaced(chunk.id) {
+                reached!("versions.placed.below");
+                self.place(&below)?;
+            }
+            chunk.content.write().below.clear();
+        }
+        Ok(())
     }
 
-    fn place(&self, chunk: &Chunk) -> Result<()> {
+    fn place(&self, chunk: &Arc<Chunk>) -> Result<()> {
         let len = {
             let mut content = chunk.content.write();
             content.is_sealed = true;
-            if !content.pages.is_empty() {
+            if content.is_dropped || !content.pages.is_empty() {
                 return Ok(());
             }
             content.bytes.len()
@@ -133,8 +141,7 @@ impl Database {
         if self.versions().copies.load(Ordering::SeqCst) > 0 {
             self.log_images(&pages)?;
         }
-        self.versions().add_pages(ids.len() as i64);
-        chunk.content.write().pages = ids;
+        self.versions().set_pages(chunk, ids);
         Ok(())
     }
 

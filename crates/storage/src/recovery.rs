@@ -564,11 +564,15 @@ impl Redo<'_> {
             if slot >= page.slots() {
                 return Err("slot out of range");
             }
-            let is_whole = self.whole_chunks.contains(&((version >> 16) as u32));
-            if before.writer != txn && version != 0 && !is_whole {
-                self.store
-                    .versions
-                    .restore(txn, version, before, page.payload(slot));
+            if before.writer == txn || version == 0 {
+                continue;
+            }
+            let versions = &self.store.versions;
+            if !self.whole_chunks.contains(&((version >> 16) as u32)) {
+                versions.restore(txn, version, before, page.payload(slot));
+            }
+            if self.losers.contains_key(&before.writer) {
+                versions.note_below(version, before.version);
             }
         }
         Ok(())

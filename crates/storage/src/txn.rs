@@ -10,8 +10,9 @@
 //! caller holds it. A lasting savepoint (SAVE TRANSACTION) needs no log: what is written behind it gets an id of its own,
 //! and rolling back to it marks the ids behind it as aborted.
 //!
-//! Invariant: an id is undone from the log only when no later id of the same transaction was marked, for a marked id
-//! leaves its changes above those of the earlier ones.
+//! Invariant: undo from the log meets each entry as its own id left it. A later id of the same transaction that was
+//! rolled back by a mark leaves its changes above: an id below it ends by a mark as well, and undo to a savepoint below it
+//! reverts the leaves it comes to first.
 
 use crate::api::{Durability, Isolation, LockMode, Savepoint, TreeId};
 use crate::database::Database;
@@ -405,7 +406,7 @@ impl Txn {
             db.locks()
                 .acquire(&self.0.owner, &key, LockMode::Exclusive)?;
             let progress = db.enter(state.id, self.0.owner.id);
-            state.versions = Segment::new(progress.is_accelerated);
+            state.versions = Segment::new(progress.is_accelerated, !state.earlier.is_empty());
             state.progress = Some(progress);
         }
         assert!(!state.ended, "a write in a transaction that has ended");

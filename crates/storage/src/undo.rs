@@ -209,6 +209,23 @@ impl crate::tree::Tree {
             let Ok(slot) = leaf.search(key) else {
                 return Err(self.undo_failed(db, &leaf, "an entry to be rolled back is missing"));
             };
+            if leaf.head(slot).writer != state.id() {
+                // A later id of the transaction, rolled back by a mark: what it left is put right first.
+                if seen.is_empty() && db.is_reverting(leaf.head(slot).writer) {
+                    reached!("undo.below_a_mark");
+                    drop(leaf);
+                    self.revert_leaf_of(db, key)?;
+                    return Ok(list.len());
+                }
+                if seen.is_empty() {
+                    return Err(self.undo_failed(
+                        db,
+                        &leaf,
+                        "an entry to be rolled back has changed",
+                    ));
+                }
+                break;
+            }
             let shift = removed.iter().filter(|r| **r < slot).count();
             let current = leaf.payload(slot);
             match op {

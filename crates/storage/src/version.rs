@@ -13,6 +13,9 @@
 //! that the crash took from the page are redone, and redo rebuilds their versions from the page as it was. Either way
 //! the version of every change that survives a crash survives with it.
 //!
+//! A transaction with lasting savepoints has several ids, and a version made under a later one may lead to a version of
+//! an earlier one: a page waits for both (`Content::below`).
+//!
 //! Invariants
 //! 1. A chunk on pages is sealed: nothing is appended to it any more.
 //! 2. [`VersionStore::holds_back`] is asked before a data page is written.
@@ -23,7 +26,7 @@ use crate::bytes::{Put, Reader};
 use crate::page::{Head, Page};
 use daruma_base::{PageId, TxnId};
 use parking_lot::{Mutex, RwLock};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -47,6 +50,19 @@ pub struct Content {
     pub is_sealed: bool,
     /// Its pages in order, once it has some.
     pub pages: Vec<PageId>,
+    /// Chunks of unresolved transactions that versions here lead to, as far as they may be without pages.
+    pub below: Vec<u32>,
+    /// Nobody needs it any more: pages it still gets are to be freed.
+    pub is_dropped: bool,
+}
+
+impl Content {
+    fn lead_to(&mut self, version: u64) {
+        let id = (version >> 16) as u32;
+        if id != 0 && !self.below.contains(&id) {
+            self.below.push(id);
+        }
+    }
 }
 
 /// All versions of one database.
@@ -82,13 +98,16 @@ pub struct Segment {
     /// Versions added since the last one was placed.
     pub unplaced_versions: usize,
     pub is_accelerated: bool,
+    /// The transaction has written under earlier ids, whose versions may lie below those made here.
+    has_earlier: bool,
     scratch: Vec<u8>,
 }
 
 impl Segment {
-    pub fn new(is_accelerated: bool) -> Segment {
+    pub fn new(is_accelerated: bool, has_earlier: bool) -> Segment {
         Segment {
             is_accelerated,
+            has_earlier,
             ..Segment::default()
         }
     }
@@ -131,6 +150,11 @@ impl VersionStore {
         write_version(&mut bytes, head, payload);
         let at = self.append(segment, txn, &bytes);
         segment.scratch = bytes;
+        if segment.has_earlier
+            && let Some(chunk) = &segment.current
+        {
+            chunk.content.write().lead_to(head.version);
+        }
         at
     }
 
@@ -210,11 +234,43 @@ impl VersionStore {
         }
     }
 
-    /// The chunk, if pages that depend on it have to wait.
-    pub fn unplaced(&self, id: u32) -> Option<Arc<Chunk>> {
-        self.chunk(id).filter(|chunk| {
-            chunk.guards_pages.load(Ordering::Acquire) && chunk.content.read().pages.is_empty()
-        })
+    /// Must pages that depend on the chunk wait?
+    pub fn is_unplaced(&self, id: u32) -> bool {
+        let Some(chunk) = self.guard(id) else {
+            return false;
+        };
+        let content = chunk.content.read();
+        if content.pages.is_empty() || content.below.is_empty() {
+            return content.pages.is_empty();
+        }
+        drop(content);
+        !self.unplaced(id).is_empty()
+    }
+
+    /// Chunks without pages among this one and those below it.
+    pub fn unplaced(&self, id: u32) -> Vec<Arc<Chunk>> {
+        let (mut ids, mut next, mut found) = (vec![id], 0, Vec::new());
+        let mut seen = HashSet::from([id]);
+        while let Some(id) = ids.get(next).copied() {
+            next += 1;
+            let Some(chunk) = self.guard(id) else {
+                continue;
+            };
+            let content = chunk.content.read();
+            let is_placed = !content.pages.is_empty();
+            let below = content.below.clone();
+            drop(content);
+            ids.extend(below.into_iter().filter(|id| seen.insert(*id)));
+            if !is_placed {
+                found.push(chunk);
+            }
+        }
+        found
+    }
+
+    fn guard(&self, id: u32) -> Option<Arc<Chunk>> {
+        self.chunk(id)
+            .filter(|chunk| chunk.guards_pages.load(Ordering::Acquire))
     }
 
     /// Must the page wait because an entry's version would not survive a crash? Adds the chunks to `wanted`.
@@ -223,7 +279,7 @@ impl VersionStore {
         self.guarding(page, 0, &mut ids);
         let held = !ids.is_empty();
         if let Some(wanted) = wanted {
-            wanted.extend(ids.into_iter().filter_map(|id| self.unplaced(id)));
+            wanted.extend(ids.into_iter().flat_map(|id| self.unplaced(id)));
         }
         held
     }
@@ -242,7 +298,7 @@ impl VersionStore {
                 continue;
             }
             last = Some(id);
-            if !ids.contains(&id) && self.unplaced(id).is_some() {
+            if !ids.contains(&id) && self.is_unplaced(id) {
                 ids.push(id);
             }
         }
@@ -290,9 +346,10 @@ impl VersionStore {
             chunks.iter().filter_map(|id| all.remove(id)).collect()
         };
         for chunk in gone {
-            let content = chunk.content.read();
+            let mut content = chunk.content.write();
             self.memory_bytes
                 .fetch_sub(content.bytes.len() as u64, Ordering::Relaxed);
+            content.is_dropped = true;
             let has_pages = !content.pages.is_empty();
             drop(content);
             if has_pages {
@@ -307,9 +364,9 @@ impl VersionStore {
     pub fn restore_chunk(&self, id: u32, txn: TxnId, pages: Vec<PageId>) {
         self.add_pages(pages.len() as i64);
         let content = Content {
-            bytes: Vec::new(),
             is_sealed: true,
             pages,
+            ..Content::default()
         };
         let chunk = Chunk {
             id,
@@ -324,6 +381,13 @@ impl VersionStore {
     /// A chunk of this number waits for its pages to be freed: the record that frees them must mean no other.
     pub fn skip_number(&self, id: u32) {
         self.next.fetch_max(id.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// A version that redo met again, and which is on pages, leads to another one.
+    pub fn note_below(&self, locator: u64, below: u64) {
+        if let Some(chunk) = self.chunk((locator >> 16) as u32) {
+            chunk.content.write().lead_to(below);
+        }
     }
 
     /// A version that redo met again.
@@ -393,9 +457,24 @@ impl VersionStore {
         }
     }
 
+    /// The chunk has got its pages, and so have those below it. One that nobody needs any more gives them back.
+    pub(crate) fn set_pages(&self, chunk: &Arc<Chunk>, pages: Vec<PageId>) {
+        self.add_pages(pages.len() as i64);
+        let mut content = chunk.content.write();
+        content.pages = pages;
+        let is_dropped = content.is_dropped;
+        drop(content);
+        if is_dropped {
+            self.dropped.lock().push(chunk.clone());
+        }
+    }
+
     /// The chunk's memory is given back; its pages keep the versions.
     pub(crate) fn forget_memory(&self, chunk: &Chunk) {
         let mut content = chunk.content.write();
+        if content.is_dropped {
+            return;
+        }
         let bytes = std::mem::take(&mut content.bytes);
         self.memory_bytes
             .fetch_sub(bytes.len() as u64, Ordering::Relaxed);

@@ -2,72 +2,18 @@
 
 mod common;
 
+use common::crash::Crashes;
 use common::*;
-use daruma_sim::{Faults, SimDisk, SimRandom};
+use daruma_sim::{SimDisk, SimRandom};
 use daruma_storage::*;
 use std::sync::Arc;
-
-fn settings(accelerated: bool) -> Settings {
-    Settings {
-        accelerated_recovery: accelerated,
-        ..Settings::default()
-    }
-}
-
-fn create(disk: &Arc<SimDisk>, seed: u64, pages: usize) -> (Arc<Database>, TreeId) {
-    let db = engine(disk, seed, pages)
-        .create_database(DB, "t", specs(), settings(true))
-        .expect("creates");
-    let txn = db.begin(&owner(1));
-    let tree = db.create_tree(&txn, 1).expect("tree");
-    txn.commit(Durability::Full).expect("commits");
-    (db, tree)
-}
-
-fn open(disk: &Arc<SimDisk>, seed: u64, pages: usize) -> Result<(Arc<Database>, RecoveryReport)> {
-    engine(disk, seed, pages).open_database(DB, "t", specs())
-}
-
-fn settle(db: &Arc<Database>) {
-    for _ in 0..10_000 {
-        if !db.background_step().expect("background") {
-            return;
-        }
-    }
-    panic!("background work does not end");
-}
-
-fn fill(db: &Arc<Database>, txn: &Txn, tree: TreeId, keys: std::ops::Range<u32>, byte: u8) {
-    let tree = db.tree(tree).expect("tree");
-    for i in keys {
-        tree.insert(txn, &i.to_be_bytes(), &[byte; 150])
-            .expect("inserts");
-    }
-}
-
-/// Gives every entry another payload.
-fn update_all(db: &Arc<Database>, txn: &Txn, tree: TreeId, payload: &[u8]) {
-    let tree = db.tree(tree).expect("tree");
-    let view = txn.view(Isolation::Current);
-    let mut scan = tree.scan(&view, ScanSpec::all());
-    let (mut batch, mut updates, mut refused) = (Batch::new(), UpdateBatch::new(), Vec::new());
-    while scan.next(&mut batch).expect("scans") {
-        updates.clear();
-        for i in 0..batch.len() {
-            updates.push(batch.key(i), batch.stamp(i), payload);
-        }
-        tree.update_batch(txn, &updates, &mut refused)
-            .expect("updates");
-    }
-    assert!(refused.is_empty());
-}
 
 #[test]
 fn random_transactions_match_a_model_while_reverting_goes_on() {
     for seed in 0..8 {
         let disk = SimDisk::new(seed);
         let random = SimRandom::new(seed);
-        let (db, tree) = create(&disk, seed, 64);
+        let (db, tree) = create(&disk, seed, 64, accelerated());
         db.set_undo_at_once_bytes(random.below(3) * 2000);
         let mut model = Model::new();
         for round in 0..150 {
@@ -96,51 +42,16 @@ fn random_transactions_match_a_model_while_reverting_goes_on() {
 /// As in `recovery`: stops at any write, again during recovery, with the mode switched now and then.
 #[test]
 fn a_stop_at_any_write_loses_nothing_committed_and_keeps_nothing_else() {
-    let runs = std::env::var("DARUMA_CRASH_RUNS")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(40u64);
-    let first = std::env::var("DARUMA_CRASH_SEED")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(0u64);
-    for seed in first..first + runs {
-        let disk = SimDisk::new(seed);
-        let random = SimRandom::new(seed ^ 0xADCA);
-        let (mut db, tree) = create(&disk, seed, 64);
-        let mut model = Model::new();
-        for crash in 0..5 {
-            db.set_undo_at_once_bytes(random.below(3) * 3000);
-            let stop_at = disk.calls() + 1 + random.below(80);
-            disk.set_faults(Faults {
-                stop_at: Some(stop_at),
-                ..Faults::default()
-            });
-            let maybe = work_until_stopped(&random, &db, tree, &mut model);
-            drop(db);
-            disk.crash();
-            while random.below(2) == 0 {
-                disk.set_faults(Faults {
-                    stop_at: Some(random.below(14)),
-                    ..Faults::default()
-                });
-                drop(open(&disk, seed, 64));
-                disk.crash();
-            }
-            db = match open(&disk, seed, 64) {
-                Ok((db, _)) => db,
-                Err(error) => panic!("seed {seed}, crash {crash}: {error}"),
-            };
-            let found = dump(&db, tree);
-            if Some(&found) == maybe.as_ref() {
-                model = found;
-            } else {
-                assert!(found == model, "seed {seed}, crash {crash}");
-            }
-        }
-        settle(&db);
-        assert!(dump(&db, tree) == model, "seed {seed}, after reverting");
-    }
+    let crashes = Crashes {
+        runs: 40,
+        crashes_per_run: 5,
+        calls_max: 80,
+        settings: accelerated(),
+    };
+    crashes.run(|random, db, tree, model| {
+        db.set_undo_at_once_bytes(random.below(3) * 3000);
+        work_until_stopped(random, db, tree, model)
+    });
 }
 
 /// Works beside one long transaction. Returns what the last, unacknowledged commit may have made of the model.
@@ -187,7 +98,7 @@ fn work_until_stopped(
 #[test]
 fn a_large_rollback_is_a_mark_and_readers_and_writers_see_the_committed_state() {
     let disk = SimDisk::new(1);
-    let (db, tree) = create(&disk, 1, 128);
+    let (db, tree) = create(&disk, 1, 128, accelerated());
     let txn = db.begin(&owner(1));
     fill(&db, &txn, tree, 0..3000, 1);
     txn.commit(Durability::Full).expect("commits");
@@ -240,7 +151,7 @@ fn a_transaction_larger_than_memory_is_recovered_from_its_persistent_versions() 
     for seed in 0..6 {
         let disk = SimDisk::new(seed);
         let random = SimRandom::new(seed);
-        let (db, tree) = create(&disk, seed, 96);
+        let (db, tree) = create(&disk, seed, 96, accelerated());
         let txn = db.begin(&owner(1));
         fill(&db, &txn, tree, 0..6000, 1);
         txn.commit(Durability::Full).expect("commits");
@@ -282,7 +193,7 @@ fn a_transaction_larger_than_memory_is_recovered_from_its_persistent_versions() 
 #[test]
 fn an_open_transaction_does_not_keep_the_log() {
     let disk = SimDisk::new(2);
-    let (db, tree) = create(&disk, 2, 256);
+    let (db, tree) = create(&disk, 2, 256, accelerated());
     let old = db.begin(&owner(7));
     db.tree(tree)
         .expect("tree")
@@ -308,7 +219,7 @@ fn an_open_transaction_does_not_keep_the_log() {
 #[test]
 fn a_savepoint_keeps_the_log_only_while_it_is_held() {
     let disk = SimDisk::new(3);
-    let (db, tree) = create(&disk, 3, 256);
+    let (db, tree) = create(&disk, 3, 256, accelerated());
     let txn = db.begin(&owner(7));
     fill(&db, &txn, tree, 0..10, 1);
     let point = txn.savepoint();
@@ -330,7 +241,7 @@ fn a_savepoint_keeps_the_log_only_while_it_is_held() {
 #[test]
 fn what_an_aborted_transaction_created_gives_its_pages_back_after_a_crash() {
     let disk = SimDisk::new(4);
-    let (db, _) = create(&disk, 4, 256);
+    let (db, _) = create(&disk, 4, 256, accelerated());
     db.checkpoint().expect("checkpoint");
     let used = db.files()[0].used_pages;
     let bytes = vec![5u8; 400_000];
@@ -363,7 +274,7 @@ fn what_an_aborted_transaction_created_gives_its_pages_back_after_a_crash() {
 #[test]
 fn an_old_snapshot_reads_its_versions_beside_an_aborted_writer() {
     let disk = SimDisk::new(6);
-    let (db, tree) = create(&disk, 6, 128);
+    let (db, tree) = create(&disk, 6, 128, accelerated());
     let txn = db.begin(&owner(1));
     fill(&db, &txn, tree, 0..2000, 1);
     txn.commit(Durability::Full).expect("commits");
@@ -399,7 +310,7 @@ fn an_old_snapshot_reads_its_versions_beside_an_aborted_writer() {
 #[test]
 fn a_lasting_savepoint_is_rolled_back_to_in_one_step_as_often_as_asked() {
     let disk = SimDisk::new(7);
-    let (db, tree) = create(&disk, 7, 128);
+    let (db, tree) = create(&disk, 7, 128, accelerated());
     let txn = db.begin(&owner(1));
     fill(&db, &txn, tree, 0..2000, 1);
     txn.commit(Durability::Full).expect("commits");
@@ -439,7 +350,7 @@ fn a_lasting_savepoint_is_rolled_back_to_in_one_step_as_often_as_asked() {
 #[test]
 fn a_clean_stop_keeps_what_is_still_to_be_reverted() {
     let disk = SimDisk::new(8);
-    let (db, tree) = create(&disk, 8, 128);
+    let (db, tree) = create(&disk, 8, 128, accelerated());
     let txn = db.begin(&owner(1));
     fill(&db, &txn, tree, 0..2000, 1);
     txn.commit(Durability::Full).expect("commits");
@@ -464,7 +375,7 @@ fn a_clean_stop_keeps_what_is_still_to_be_reverted() {
 #[test]
 fn figures_of_the_version_store_never_block_a_rollback() {
     let disk = SimDisk::new(9);
-    let (db, tree) = create(&disk, 9, 256);
+    let (db, tree) = create(&disk, 9, 256, accelerated());
     db.set_undo_at_once_bytes(0);
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -482,4 +393,62 @@ fn figures_of_the_version_store_never_block_a_rollback() {
     });
     settle(&db);
     assert!(dump(&db, tree).is_empty());
+}
+
+/// A later id of the transaction was marked; then the one before it is undone from the log, to a point before both.
+#[test]
+fn undo_to_a_point_below_a_marked_savepoint_finds_its_own_entries() {
+    let disk = SimDisk::new(10);
+    let (db, tree) = create(&disk, 10, 128, accelerated());
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 0..300, 1);
+    txn.commit(Durability::Full).expect("commits");
+    let before = dump(&db, tree);
+    db.set_undo_at_once_bytes(0);
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 1000..1010, 9);
+    let statement = txn.savepoint();
+    let opened = db.tree(tree).expect("tree");
+    let view = txn.view(Isolation::Current);
+    for key in 0..100u32 {
+        let key = key.to_be_bytes();
+        let entry = opened.get(&view, &key).expect("reads").expect("is there");
+        let done = opened.delete(&txn, &key, entry.stamp).expect("deletes");
+        assert_eq!(done, WriteOutcome::Done);
+    }
+    let point = txn.lasting_savepoint();
+    fill(&db, &txn, tree, 0..50, 7);
+    update_all(&db, &txn, tree, &[8; 170]);
+    txn.rollback_to(point).expect("marks");
+    assert_eq!(db.aborted_transactions().len(), 1);
+    txn.rollback_to(statement).expect("undoes");
+    txn.commit(Durability::Full).expect("commits");
+    let mut after = before;
+    after.extend((1000..1010u32).map(|key| (key.to_be_bytes().to_vec(), vec![9; 150])));
+    assert!(dump(&db, tree) == after);
+    settle(&db);
+    assert!(dump(&db, tree) == after);
+}
+
+/// A version made behind a savepoint leads to one made before it: a page on disk needs both.
+#[test]
+fn versions_of_both_sides_of_a_savepoint_survive_a_crash_together() {
+    let disk = SimDisk::new(11);
+    let (db, tree) = create(&disk, 11, 128, accelerated());
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 0..200, 1);
+    txn.commit(Durability::Full).expect("commits");
+    let before = dump(&db, tree);
+    let txn = db.begin(&owner(1));
+    update_all(&db, &txn, tree, &[2; 150]);
+    txn.lasting_savepoint();
+    update_all(&db, &txn, tree, &[3; 150]);
+    db.checkpoint().expect("writes every page");
+    std::mem::forget(txn);
+    drop(db);
+    disk.crash();
+    let (db, _) = open(&disk, 11, 128).expect("opens");
+    assert!(dump(&db, tree) == before);
+    settle(&db);
+    assert!(dump(&db, tree) == before);
 }

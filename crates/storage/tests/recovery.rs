@@ -2,32 +2,18 @@
 
 mod common;
 
+use common::crash::Crashes;
 use common::*;
 use daruma_sim::{Faults, SimDisk, SimRandom};
 use daruma_storage::*;
 use std::sync::Arc;
-
-/// A database with one tree, created and checkpointed.
-fn create(disk: &Arc<SimDisk>, seed: u64, pages: usize) -> (Arc<Database>, TreeId) {
-    let db = engine(disk, seed, pages)
-        .create_database(DB, "t", specs(), Settings::default())
-        .expect("creates");
-    let txn = db.begin(&owner(1));
-    let tree = db.create_tree(&txn, 1).expect("tree");
-    txn.commit(Durability::Full).expect("commits");
-    (db, tree)
-}
-
-fn open(disk: &Arc<SimDisk>, seed: u64, pages: usize) -> Result<(Arc<Database>, RecoveryReport)> {
-    engine(disk, seed, pages).open_database(DB, "t", specs())
-}
 
 #[test]
 fn random_transactions_match_a_model_and_survive_reopening() {
     for seed in 0..6 {
         let disk = SimDisk::new(seed);
         let random = SimRandom::new(seed);
-        let (db, tree) = create(&disk, seed, 64);
+        let (db, tree) = create(&disk, seed, 64, Settings::default());
         let mut model = Model::new();
         for round in 0..120 {
             random_txn(&random, &db, tree, &mut model, 400).expect("no faults");
@@ -47,63 +33,32 @@ fn random_transactions_match_a_model_and_survive_reopening() {
 /// Stops the machine at the n-th write-side call, crashes, recovers, and checks; then goes on with what is there.
 #[test]
 fn a_stop_at_any_write_loses_nothing_committed_and_keeps_nothing_else() {
-    let runs = std::env::var("DARUMA_CRASH_RUNS")
-        .ok()
-        .and_then(|v| v.parse().ok())
-        .unwrap_or(60u64);
-    for seed in 0..runs {
-        let disk = SimDisk::new(seed);
-        let random = SimRandom::new(seed ^ 0xABCD);
-        let (mut db, tree) = create(&disk, seed, 64);
-        let mut model = Model::new();
-        for crash in 0..4 {
-            let stop_at = disk.calls() + 1 + random.below(60);
-            disk.set_faults(Faults {
-                stop_at: Some(stop_at),
-                ..Faults::default()
-            });
-            let mut maybe = None;
-            for round in 0..400 {
-                if let Err((_, after)) = random_txn(&random, &db, tree, &mut model, 300) {
-                    maybe = after;
-                    break;
-                }
-                if round % 7 == 3 && db.background_step().is_err() {
-                    break;
-                }
-                if round % 31 == 30 && db.checkpoint().is_err() {
-                    break;
-                }
+    let crashes = Crashes {
+        runs: 60,
+        crashes_per_run: 4,
+        calls_max: 60,
+        settings: Settings::default(),
+    };
+    crashes.run(|random, db, tree, model| {
+        for round in 0..400 {
+            if let Err((_, after)) = random_txn(random, db, tree, model, 300) {
+                return after;
             }
-            drop(db);
-            disk.crash();
-            // A second stop during recovery itself.
-            if random.below(2) == 0 {
-                disk.set_faults(Faults {
-                    stop_at: Some(random.below(12)),
-                    ..Faults::default()
-                });
-                drop(open(&disk, seed, 64));
-                disk.crash();
+            if round % 7 == 3 && db.background_step().is_err() {
+                break;
             }
-            db = match open(&disk, seed, 64) {
-                Ok((db, _)) => db,
-                Err(error) => panic!("seed {seed}, crash {crash}: {error}"),
-            };
-            let found = dump(&db, tree);
-            if Some(&found) == maybe.as_ref() {
-                model = found;
-            } else {
-                assert_eq!(found, model, "seed {seed}, crash {crash}");
+            if round % 31 == 30 && db.checkpoint().is_err() {
+                break;
             }
         }
-    }
+        None
+    });
 }
 
 #[test]
 fn a_failed_sync_fences_the_database_until_recovery() {
     let disk = SimDisk::new(3);
-    let (db, tree) = create(&disk, 3, 64);
+    let (db, tree) = create(&disk, 3, 64, Settings::default());
     let txn = db.begin(&owner(1));
     db.tree(tree)
         .expect("tree")
@@ -126,7 +81,7 @@ fn a_failed_sync_fences_the_database_until_recovery() {
 #[test]
 fn a_flipped_byte_in_a_page_or_in_hard_log_is_noticed() {
     let disk = SimDisk::new(4);
-    let (db, tree) = create(&disk, 4, 64);
+    let (db, tree) = create(&disk, 4, 64, Settings::default());
     for i in 0..50u32 {
         let txn = db.begin(&owner(1));
         db.tree(tree)
@@ -184,7 +139,7 @@ fn a_flipped_byte_in_a_page_or_in_hard_log_is_noticed() {
 #[test]
 fn blobs_and_dropped_trees_give_their_pages_back() {
     let disk = SimDisk::new(5);
-    let (db, _) = create(&disk, 5, 256);
+    let (db, _) = create(&disk, 5, 256, Settings::default());
     let used = |db: &Arc<Database>| db.files()[0].used_pages;
     let before = used(&db);
     let bytes: Vec<u8> = (0..20_000_000u32).map(|i| (i % 251) as u8).collect();

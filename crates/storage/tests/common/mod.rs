@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod crash;
+
 use daruma_base::DatabaseId;
 use daruma_sim::{SimDisk, SimRandom};
 use daruma_storage::*;
@@ -34,6 +36,72 @@ pub fn engine(disk: &Arc<SimDisk>, seed: u64, pages: usize) -> Arc<Engine> {
             buffer_pool_pages: pages,
         },
     )
+}
+
+/// A database with one tree, created and checkpointed.
+pub fn create(
+    disk: &Arc<SimDisk>,
+    seed: u64,
+    pages: usize,
+    settings: Settings,
+) -> (Arc<Database>, TreeId) {
+    let db = engine(disk, seed, pages)
+        .create_database(DB, "t", specs(), settings)
+        .expect("creates");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    txn.commit(Durability::Full).expect("commits");
+    (db, tree)
+}
+
+pub fn open(
+    disk: &Arc<SimDisk>,
+    seed: u64,
+    pages: usize,
+) -> Result<(Arc<Database>, RecoveryReport)> {
+    engine(disk, seed, pages).open_database(DB, "t", specs())
+}
+
+pub fn accelerated() -> Settings {
+    Settings {
+        accelerated_recovery: true,
+        ..Settings::default()
+    }
+}
+
+/// Background work until none is left.
+pub fn settle(db: &Arc<Database>) {
+    for _ in 0..10_000 {
+        if !db.background_step().expect("background") {
+            return;
+        }
+    }
+    panic!("background work does not end");
+}
+
+pub fn fill(db: &Arc<Database>, txn: &Txn, tree: TreeId, keys: std::ops::Range<u32>, byte: u8) {
+    let tree = db.tree(tree).expect("tree");
+    for i in keys {
+        tree.insert(txn, &i.to_be_bytes(), &[byte; 150])
+            .expect("inserts");
+    }
+}
+
+/// Gives every entry another payload.
+pub fn update_all(db: &Arc<Database>, txn: &Txn, tree: TreeId, payload: &[u8]) {
+    let tree = db.tree(tree).expect("tree");
+    let view = txn.view(Isolation::Current);
+    let mut scan = tree.scan(&view, ScanSpec::all());
+    let (mut batch, mut updates, mut refused) = (Batch::new(), UpdateBatch::new(), Vec::new());
+    while scan.next(&mut batch).expect("scans") {
+        updates.clear();
+        for i in 0..batch.len() {
+            updates.push(batch.key(i), batch.stamp(i), payload);
+        }
+        tree.update_batch(txn, &updates, &mut refused)
+            .expect("updates");
+    }
+    assert!(refused.is_empty());
 }
 
 pub fn owner(id: u64) -> Arc<Owner> {
@@ -109,10 +177,11 @@ pub fn random_change(
             model.insert(key, payload);
         }
         (Some(entry), _) => {
-            assert!(matches!(
-                tree.insert(txn, &key, &payload),
-                Err(StorageError::DuplicateKey { .. })
-            ));
+            match tree.insert(txn, &key, &payload) {
+                Err(StorageError::DuplicateKey { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(()) => panic!("a second entry of one key"),
+            }
             let mut changed = entry.payload.clone();
             changed.insert(changed.len() / 2, b'x');
             if changed.len() < 4000 {

@@ -5,7 +5,6 @@
 //!
 //! Read next: `tree` (what comes out), `query`, `from`, `expr`, `function`.
 
-mod cte;
 mod expr;
 mod for_xml;
 mod from;
@@ -15,7 +14,6 @@ mod pivot;
 mod query;
 mod scalar;
 mod scope;
-mod stored;
 mod target;
 pub mod tree;
 pub mod types;

@@ -30,7 +30,6 @@ mod insert;
 mod inserter;
 mod keytext;
 mod modify;
-pub(crate) mod options;
 mod output;
 mod sorter;
 mod target;

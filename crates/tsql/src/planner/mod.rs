@@ -11,7 +11,6 @@ mod access_path;
 mod compile;
 mod cost;
 mod estimate;
-mod implication;
 mod join_order;
 mod joins;
 mod physical;

@@ -1,0 +1,191 @@
+//! Checkpoints: where redo would begin, what a restart must know beyond the log, and keeping redo short.
+//!
+//! Theory: fuzzy checkpoints. A record notes the oldest change that is on no page yet and what transactions, versions and
+//! freed space are about; nobody waits for pages. In the background the oldest dirty pages are written, paced by log
+//! volume, so redo is bounded. Afterwards the log behind it is cut.
+//!
+//! Invariants
+//! 1. The boot page names a checkpoint only when all its records are hard.
+//! 2. What moves from one list to another is in at least one of them, or in a record behind the checkpoint's begin,
+//!    whenever a checkpoint looks.
+
+use super::Database;
+use crate::error::Result;
+use crate::log::AppendKind;
+use crate::log::record::{CHECKPOINT_PART_BYTES, Checkpoint, Fact};
+use crate::planted::{Bug, planted};
+use daruma_base::Lsn;
+use std::time::Duration;
+
+/// Redo is kept below this many bytes of log by writing old dirty pages, or less when TARGET_RECOVERY_TIME asks for it.
+const REDO_BYTES_TARGET: u64 = 64 << 20;
+/// Log that recovery repeats in a second at the very least.
+const REDO_BYTES_PER_SECOND: u64 = 16 << 20;
+/// A checkpoint record follows at the latest after so much log.
+const CHECKPOINT_LOG_BYTES: u64 = 16 << 20;
+const FLUSH_PAGES_PER_STEP: usize = 1024;
+
+#[derive(Default)]
+pub(super) struct CheckpointState {
+    at: Duration,
+    pub(super) end: Lsn,
+}
+
+impl Database {
+    /// Writes all dirty pages and a checkpoint record, then cuts the log.
+    pub fn checkpoint(&self) -> Result<()> {
+        if self.durable {
+            // Seals the open block, so that redo begins behind what is flushed here.
+            self.store.log.harden_all()?;
+        }
+        let begin = self.store.log.block_start();
+        if self.durable {
+            self.flush_pages(begin, usize::MAX)?;
+        }
+        self.checkpoint_record(false)
+    }
+
+    /// Fuzzy checkpoint: notes where redo must begin, without writing pages.
+    pub(super) fn checkpoint_record(&self, clean: bool) -> Result<()> {
+        let mut last = self.checkpointing.lock();
+        let log = &self.store.log;
+        let begin = log.block_start();
+        let redo_start = self
+            .pool()
+            .min_rec_lsn(&self.store)
+            .filter(|_| !planted(Bug::LateRedoStart))
+            .map_or(begin, |l| l.min(begin));
+        let last_commit = log.last_commit();
+        let checkpoint = self.write_checkpoint(redo_start, self.facts())?;
+        if self.durable {
+            log.harden(checkpoint)?;
+            self.store.files.write_boot(|b| {
+                b.redo_start = redo_start;
+                b.checkpoint = checkpoint;
+                b.clean = clean;
+                b.last_commit = last_commit;
+            })?;
+        }
+        // Up to the redo that a checkpoint aims at, the oldest page keeps nothing that should not be kept.
+        let is_behind = begin.0 - redo_start.0 > REDO_BYTES_TARGET + CHECKPOINT_LOG_BYTES;
+        self.cut_log(if self.durable { redo_start } else { begin }, is_behind);
+        *last = CheckpointState {
+            at: self.env().clock.monotonic(),
+            end: log.end(),
+        };
+        Ok(())
+    }
+
+    /// Calls `cut` with the oldest log position a transaction needs. Under the latch: a transaction that wants to keep
+    /// its log either is seen here or sees that it came too late (`log_is_kept`).
+    pub(crate) fn with_log_needed_by_transactions(&self, cut: impl FnOnce(Option<Lsn>)) {
+        let active = self.active.lock();
+        cut(active.values().filter_map(|p| p.log_needed()).min());
+    }
+
+    /// What a restart has to know beyond the log.
+    fn facts(&self) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        {
+            let active = self.active.lock();
+            let aborted = self.aborted.map.lock();
+            active.values().for_each(|p| p.facts(false, &mut facts));
+            aborted
+                .values()
+                .for_each(|a| a.progress.facts(true, &mut facts));
+        }
+        let pending = self.pending.lock();
+        facts.extend(pending.iter().map(|(_, s)| Fact::Pending(*s)));
+        drop(pending);
+        // A chunk that is just being given pages, or giving them back, is in its record or here.
+        let _settled = self.versions().placing.lock();
+        let dropped = self.versions().dropped.lock().clone();
+        for chunk in self.versions().all_chunks().iter().chain(&dropped) {
+            let pages = chunk.content.read().pages.clone();
+            if !pages.is_empty() {
+                facts.push(Fact::Versions {
+                    chunk: chunk.id,
+                    id: chunk.txn,
+                    pages,
+                });
+            }
+        }
+        facts
+    }
+
+    fn write_checkpoint(&self, redo_start: Lsn, facts: Vec<Fact>) -> Result<Lsn> {
+        let part = || Checkpoint {
+            redo_start,
+            next_txn: self.txns.next_id(),
+            ..Checkpoint::default()
+        };
+        let mut parts = vec![part()];
+        let mut bytes = 0;
+        for fact in facts {
+            if bytes + fact.encoded_bytes() > CHECKPOINT_PART_BYTES {
+                bytes = 0;
+                parts.push(part());
+            }
+            bytes += fact.encoded_bytes();
+            if let Some(last) = parts.last_mut() {
+                last.facts.push(fact);
+            }
+        }
+        let mut lsn = Lsn::NONE;
+        let count = parts.len();
+        for (i, mut part) in parts.into_iter().enumerate() {
+            part.is_last = i + 1 == count;
+            let mut body = Vec::new();
+            part.write(&mut body);
+            lsn = self.store.log.append(&body, AppendKind::Completion)?;
+        }
+        Ok(lsn)
+    }
+
+    /// Writes the oldest dirty pages so that redo stays short.
+    pub(super) fn bound_redo(&self) -> Result<bool> {
+        if !self.durable {
+            return Ok(false);
+        }
+        let end = self.store.log.end().0;
+        let Some(oldest) = self.pool().min_rec_lsn(&self.store) else {
+            return Ok(false);
+        };
+        let target = match u64::from(self.settings().target_recovery_seconds) {
+            0 => REDO_BYTES_TARGET,
+            seconds => REDO_BYTES_TARGET.min(seconds * REDO_BYTES_PER_SECOND),
+        };
+        if end.saturating_sub(oldest.0) < target {
+            return Ok(false);
+        }
+        let written = self.flush_pages(Lsn(end - target / 2), FLUSH_PAGES_PER_STEP)?;
+        Ok(written == FLUSH_PAGES_PER_STEP)
+    }
+
+    /// Writes dirty pages changed before `before`, and first the versions they depend on.
+    pub(super) fn flush_pages(&self, before: Lsn, limit: usize) -> Result<usize> {
+        self.place_for_flush(before, limit)?;
+        self.pool().flush(&self.store, before, limit)
+    }
+
+    pub(super) fn checkpoint_if_due(&self) -> Result<()> {
+        let (at, checkpoint_end) = {
+            let last = self.checkpointing.lock();
+            (last.at, last.end)
+        };
+        let end = self.store.log.end();
+        let log_since = end.0.saturating_sub(checkpoint_end.0);
+        let interval =
+            Duration::from_secs(u64::from(self.settings().target_recovery_seconds.max(10)));
+        let waited = self.env().clock.monotonic().saturating_sub(at);
+        let tight = self.store.log.used_bytes() * 10 > self.store.log.size_bytes() * 7;
+        if log_since >= CHECKPOINT_LOG_BYTES || (log_since > 4096 && (waited >= interval || tight))
+        {
+            if tight && self.durable {
+                self.flush_pages(end, usize::MAX)?;
+            }
+            self.checkpoint_record(false)?;
+        }
+        Ok(())
+    }
+}
