@@ -2010,6 +2010,31 @@ const MESSAGES: &[Message] = &[
         "The transaction log for database '%ls' is full due to '%ls'.",
     ),
     m(
+        10609,
+        16,
+        "Filtered %S_MSG '%.*ls' cannot be created on table '%.*ls' because the column '%.*ls' in the filter expression is a computed column. Rewrite the filter expression so that it does not include this column.",
+    ),
+    m(
+        10611,
+        16,
+        "Filtered %S_MSG '%.*ls' cannot be created on table '%.*ls' because the column '%.*ls' in the filter expression is compared with a constant of higher data type precedence or of a different collation. Converting a column to the data type of a constant is not supported for filtered %S_MSG. To resolve this error, explicitly convert the constant to the same data type and collation as the column '%.*ls'.",
+    ),
+    m(
+        10618,
+        16,
+        "Cannot %S_MSG filtered index '%.*ls' on table '%.*ls' because the statement sets the IGNORE_DUP_KEY option to ON. Rewrite the statement so that it does not use the IGNORE_DUP_KEY option.",
+    ),
+    m(
+        10619,
+        16,
+        "Filtered %S_MSG '%.*ls' cannot be created on table '%.*ls' because the column '%.*ls' in the filter expression is of a CLR data type. Rewrite the filter expression so that it does not include this column.",
+    ),
+    m(
+        10620,
+        16,
+        "Filtered %S_MSG '%.*ls' cannot be created on table '%.*ls' because the filter expression contains a comparison with a literal NULL value. Rewrite the comparison to use the IS [NOT] NULL comparison operator to test for NULL values.",
+    ),
+    m(
         10700,
         16,
         "The table-valued parameter \"%.*ls\" is READONLY and cannot be modified.",
@@ -2018,6 +2043,11 @@ const MESSAGES: &[Message] = &[
         10709,
         16,
         "The number of columns for each row in a table value constructor must be the same.",
+    ),
+    m(
+        10735,
+        15,
+        "Incorrect WHERE clause for filtered %S_MSG '%.*ls' on table '%.*ls'.",
     ),
     m(
         11555,

@@ -2,6 +2,7 @@
 
 use super::{Parse, Parser};
 use crate::ast::*;
+use crate::error::SyntaxError;
 use crate::keyword::Keyword as K;
 use crate::lexer::{Symbol, TokenKind};
 
@@ -44,11 +45,35 @@ impl Parser<'_> {
     }
 
     fn optional_filter(&mut self) -> Parse<Option<Condition>> {
-        if self.eat(K::WHERE) {
-            self.condition().map(Some)
-        } else {
-            Ok(None)
+        if !self.eat(K::WHERE) {
+            return Ok(None);
         }
+        let start = self.at;
+        let condition = self.condition()?;
+        self.refuse_connectives(start)?;
+        Ok(Some(condition))
+    }
+
+    /// A filter knows AND, comparisons, IN and IS [NOT] NULL only: syntax errors for the rest.
+    fn refuse_connectives(&self, start: usize) -> Parse<()> {
+        const REFUSED: [K; 5] = [K::OR, K::NOT, K::LIKE, K::BETWEEN, K::EXISTS];
+        let tokens = self.tokens.get(start..self.at).unwrap_or_default();
+        let mut before = K::NONE;
+        for (i, token) in tokens.iter().enumerate() {
+            let TokenKind::Word(word) = token.kind else {
+                before = K::NONE;
+                continue;
+            };
+            if REFUSED.contains(&word) && !(word == K::NOT && before == K::IS) {
+                let next = tokens.get(i + 1).map(|t| t.kind);
+                return Err(match next {
+                    Some(TokenKind::Word(K::IN)) => SyntaxError::near(token.line, "NOT"),
+                    _ => SyntaxError::near_keyword(token.line, self.text_of(*token)),
+                });
+            }
+            before = word;
+        }
+        Ok(())
     }
 
     /// `INDEX ix ...` inside a table definition.
@@ -166,6 +191,9 @@ impl Parser<'_> {
                     continue;
                 }
                 _ => {}
+            }
+            if self.at(K::WHERE) && index.clustered == Some(true) {
+                return Err(SyntaxError::near(self.token(0).line, "WHERE"));
             }
             if self.at(K::WHERE) {
                 index.filter = self.optional_filter()?;

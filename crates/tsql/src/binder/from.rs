@@ -4,18 +4,15 @@
 //! sides exchanged, but names stay in the order written. APPLY is a join whose right side may use columns of its left;
 //! the planner sees that from the column numbers.
 
-use super::scope::{CteEntry, NameScope, ScopeEntry};
+use super::scope::{CteEntry, ScopeEntry};
 use super::tree::*;
 use super::{Binder, BoundQuery, ColumnInfo, OutColumn, types, unsupported};
-use crate::access::TableAccess;
 use crate::error::{Result, SqlError};
-use crate::host::{LockHints, Resolved, TableRef, VariableType, VirtualTable};
+use crate::host::{Resolved, VariableType, VirtualTable};
 use daruma_base::DatabaseId;
 use daruma_catalog::{Object, ObjectKind, names_equal};
-use daruma_syntax::ast::{
-    self, Ident, ObjectName, QueryBody, SetOp, StatementKind, TableHint, TableSource,
-};
-use daruma_syntax::{ParseOptions, parse_batch, parse_expression};
+use daruma_syntax::ast::{self, Ident, ObjectName, StatementKind, TableSource};
+use daruma_syntax::{ParseOptions, parse_batch};
 use std::sync::Arc;
 
 impl Binder<'_> {
@@ -116,7 +113,7 @@ impl Binder<'_> {
     }
 
     /// Runs `f` as if at the start of a statement: views and common table expressions see nothing around them.
-    fn isolated<T>(
+    pub(super) fn isolated<T>(
         &mut self,
         ctes: Vec<CteEntry>,
         f: impl FnOnce(&mut Self) -> Result<T>,
@@ -243,116 +240,6 @@ impl Binder<'_> {
         }
         self.database
             .unwrap_or_else(|| self.host.current_database())
-    }
-
-    /// A stored table. `schema` is `None` when the table is known by its alias only.
-    pub(super) fn scan(
-        &mut self,
-        table: TableRef,
-        alias: &str,
-        qualified: &str,
-        schema: Option<Option<String>>,
-        hints: &[TableHint],
-    ) -> Result<Rel> {
-        let access = TableAccess::new(&table)?;
-        let mut columns = Vec::with_capacity(table.def.columns.len());
-        for column in &table.def.columns {
-            let ty = Type {
-                data_type: column.data_type,
-                nullable: column.nullable,
-                collation: column.collation,
-                coercion: Coercion::Implicit,
-            };
-            columns.push(self.new_column(ColumnInfo {
-                ty,
-                name: column.name.clone(),
-                qualified: format!("{qualified}.{}", column.name),
-                identity: column.is_identity,
-                computed: column.computed.is_some(),
-                null_literal: false,
-            })?);
-        }
-        let (locks, forced_index, force_seek) = table_hints(&table, hints)?;
-        let target = self.take_target(&table, alias, &columns)?;
-        if target.is_some() && locks.nolock {
-            return Err(crate::messages::error(1065, &[]));
-        }
-        let scan = TableScan {
-            access,
-            alias: alias.to_string(),
-            columns: columns.clone(),
-            hints: locks,
-            forced_index,
-            force_seek,
-            target,
-        };
-        let names = |c: &[ColId]| {
-            table
-                .def
-                .columns
-                .iter()
-                .zip(c)
-                .map(|(d, id)| (d.name.clone(), *id))
-                .collect::<Vec<_>>()
-        };
-        let is_target = scan.target.is_some();
-        let (rel, columns) = self.add_computed(scan, columns)?;
-        if is_target {
-            self.note_target_columns(&columns);
-        }
-        let database = schema.as_ref().map(|_| table.database.name());
-        let schema = schema.map(|s| s.unwrap_or_else(|| table.schema_name.clone()));
-        self.add_table(ScopeEntry {
-            name: alias.to_string(),
-            schema,
-            database,
-            columns: names(&columns),
-        })?;
-        Ok(rel)
-    }
-
-    /// Virtual computed columns are computed above the scan, under numbers of their own.
-    fn add_computed(
-        &mut self,
-        scan: TableScan,
-        mut columns: Vec<ColId>,
-    ) -> Result<(Rel, Vec<ColId>)> {
-        let def = scan.access.table.def.clone();
-        let mut items = Vec::new();
-        for (ordinal, column) in def.columns.iter().enumerate() {
-            let Some(computed) = column.computed.as_ref().filter(|c| !c.persisted) else {
-                continue;
-            };
-            let inner: Vec<_> = def
-                .columns
-                .iter()
-                .zip(&columns)
-                .map(|(d, id)| (d.name.clone(), *id))
-                .collect();
-            let expr = parse_expression(&computed.definition, &ParseOptions::default())
-                .map_err(stored_text)?;
-            let entry = ScopeEntry {
-                name: def_name(&scan),
-                schema: None,
-                database: None,
-                columns: inner,
-            };
-            let scalar = self.isolated(Vec::new(), |b| {
-                b.scalar_in(
-                    NameScope {
-                        tables: vec![entry],
-                    },
-                    &expr,
-                )
-            })?;
-            let scalar = types::convert(scalar, column.data_type)?;
-            let mut info = self.columns[columns[ordinal] as usize].clone();
-            info.ty.nullable = scalar.ty.nullable;
-            let id = self.new_column(info)?;
-            columns[ordinal] = id;
-            items.push((id, scalar));
-        }
-        Ok((Rel::Table(Box::new(scan)).compute(items), columns))
     }
 
     fn virtual_table(
@@ -520,7 +407,7 @@ impl Binder<'_> {
         self.exposed(bound, &alias, &alias, None)
     }
 
-    fn renamed(
+    pub(super) fn renamed(
         &mut self,
         mut bound: BoundQuery,
         alias: &str,
@@ -548,7 +435,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn exposed(
+    pub(super) fn exposed(
         &mut self,
         bound: BoundQuery,
         alias: &str,
@@ -625,205 +512,6 @@ impl Binder<'_> {
         self.database = outer;
         self.renamed(bound?, &object.name, &view.columns)
     }
-
-    fn cte(&mut self, position: usize, alias: Option<&Ident>) -> Result<Rel> {
-        let entry = self.ctes[position].clone();
-        let alias = alias.unwrap_or(&entry.cte.name).clone();
-        if let Some((id, columns)) = entry.work {
-            let mut bound = Vec::new();
-            for (name, old) in &columns {
-                let info = self.columns[*old as usize].clone();
-                bound.push(OutColumn {
-                    name: name.clone(),
-                    id: self.new_column(info)?,
-                });
-            }
-            let rel = Rel::WorkTable {
-                id,
-                columns: bound.iter().map(|c| c.id).collect(),
-            };
-            let bound = BoundQuery {
-                rel,
-                columns: bound,
-                assignments: Vec::new(),
-            };
-            return self.exposed(bound, &alias.text, &alias.text, None);
-        }
-        let visible = self.ctes[..entry.visible].to_vec();
-        let cte = entry.cte;
-        let bound = match &cte.query.body {
-            QueryBody::Set { op, branches }
-                if branches.iter().any(|b| mentions(b, &cte.name.text)) =>
-            {
-                if *op != SetOp::UnionAll {
-                    return Err(SqlError::new(
-                        252,
-                        16,
-                        1,
-                        format!(
-                            "Recursive common table expression '{}' does not contain a top-level UNION ALL operator.",
-                            cte.name.text
-                        ),
-                    ));
-                }
-                self.isolated(visible, |b| b.recursive(&cte, branches))?
-            }
-            _ => self.isolated(visible, |b| b.query(&cte.query, true))?,
-        };
-        self.check_select(&bound)?;
-        let bound = self.renamed(bound, &cte.name.text, &cte.columns)?;
-        self.exposed(bound, &alias.text, &alias.text, None)
-    }
-
-    fn check_select(&self, bound: &BoundQuery) -> Result<()> {
-        if bound.assignments.is_empty() {
-            return Ok(());
-        }
-        Err(SqlError::new(
-            141,
-            15,
-            1,
-            "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations.",
-        ))
-    }
-
-    fn recursive(&mut self, cte: &Arc<ast::Cte>, branches: &[QueryBody]) -> Result<BoundQuery> {
-        let name = &cte.name.text;
-        let query = |body: &QueryBody| ast::Query {
-            with: ast::With::default(),
-            body: body.clone(),
-            order_by: Vec::new(),
-            offset: None,
-            fetch: None,
-            for_clause: None,
-            options: Vec::new(),
-        };
-        let (steps, anchors): (Vec<_>, Vec<_>) = branches.iter().partition(|b| mentions(b, name));
-        if anchors.is_empty() {
-            return Err(SqlError::new(
-                246,
-                16,
-                1,
-                format!("No anchor member was specified for recursive query \"{name}\"."),
-            ));
-        }
-        let mut bound = Vec::new();
-        for anchor in anchors {
-            bound.push(self.query(&query(anchor), true)?);
-        }
-        let anchor = if bound.len() == 1 {
-            bound.remove(0)
-        } else {
-            self.combine(SetOp::UnionAll, bound)?
-        };
-        let anchor = self.renamed(anchor, name, &cte.columns)?;
-        let mut columns = Vec::new();
-        for column in &anchor.columns {
-            let mut info = self.columns[column.id as usize].clone();
-            info.ty.nullable = true;
-            info.identity = false;
-            columns.push(OutColumn {
-                name: column.name.clone(),
-                id: self.new_column(info)?,
-            });
-        }
-        self.next_work += 1;
-        let id = self.next_work;
-        let names: Vec<_> = columns.iter().map(|c| (c.name.clone(), c.id)).collect();
-        let visible = self.ctes.len();
-        self.ctes.push(CteEntry {
-            cte: cte.clone(),
-            visible,
-            work: Some((id, names)),
-        });
-        let mut bound = Vec::new();
-        for step in steps {
-            let step = self.query(&query(step), true)?;
-            bound.push(self.step_types(name, step, &columns)?);
-        }
-        self.ctes.pop();
-        let step = if bound.len() == 1 {
-            bound.remove(0)
-        } else {
-            self.combine(SetOp::UnionAll, bound)?
-        };
-        let ids = |q: &BoundQuery| q.columns.iter().map(|c| c.id).collect::<Vec<_>>();
-        let (anchor_ids, step_ids) = (ids(&anchor), ids(&step));
-        let rel = Rel::Recursive(Box::new(Recursive {
-            id,
-            anchor: (anchor.rel, anchor_ids),
-            step: (step.rel, step_ids),
-            columns: columns.iter().map(|c| c.id).collect(),
-            max_recursion: self.max_recursion,
-        }));
-        Ok(BoundQuery {
-            rel,
-            columns,
-            assignments: Vec::new(),
-        })
-    }
-
-    /// Brings a recursive member to the anchor's types: errors 205, 240.
-    fn step_types(
-        &mut self,
-        name: &str,
-        step: BoundQuery,
-        anchor: &[OutColumn],
-    ) -> Result<BoundQuery> {
-        if step.columns.len() != anchor.len() {
-            return Err(SqlError::new(
-                205,
-                16,
-                1,
-                "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal number of expressions \
-                 in their target lists.",
-            ));
-        }
-        let mut items = Vec::new();
-        let mut columns = Vec::new();
-        for (column, wanted) in step.columns.into_iter().zip(anchor) {
-            let to = self.columns[wanted.id as usize].ty.data_type;
-            let info = &self.columns[column.id as usize];
-            if info.ty.data_type.name() != to.name() && !info.null_literal {
-                return Err(SqlError::new(
-                    240,
-                    16,
-                    1,
-                    format!(
-                        "Types don't match between the anchor and the recursive part in column \"{}\" of recursive query \
-                         \"{name}\".",
-                        wanted.name
-                    ),
-                ));
-            }
-            let scalar = types::convert(self.branch_scalar(column.id), to)?;
-            let id = match scalar.as_column() {
-                Some(id) => id,
-                None => {
-                    let id = self.new_computed(&column.name, &scalar)?;
-                    items.push((id, scalar));
-                    id
-                }
-            };
-            columns.push(OutColumn {
-                name: column.name,
-                id,
-            });
-        }
-        Ok(BoundQuery {
-            rel: step.rel.compute(items),
-            columns,
-            assignments: Vec::new(),
-        })
-    }
-
-    fn branch_scalar(&self, id: ColId) -> Scalar {
-        if self.columns[id as usize].null_literal {
-            Scalar::null(daruma_value::DataType::Int)
-        } else {
-            self.column(id)
-        }
-    }
 }
 
 pub(super) fn join(
@@ -846,105 +534,9 @@ pub(super) fn join(
     }))
 }
 
-fn def_name(scan: &TableScan) -> String {
-    scan.access.table.name.clone()
-}
-
 pub(super) fn stored_text(errors: Vec<daruma_syntax::SyntaxError>) -> SqlError {
     match errors.into_iter().next() {
         Some(e) => SqlError::new(e.number as i32, e.severity, e.state, e.message),
         None => SqlError::new(102, 15, 1, "Incorrect syntax."),
     }
-}
-
-/// Does FROM of a query body name the table `name`? That makes a common table expression recursive.
-fn mentions(body: &QueryBody, name: &str) -> bool {
-    match body {
-        QueryBody::Select(select) => select.from.iter().any(|s| source_mentions(s, name)),
-        QueryBody::Set { branches, .. } => branches.iter().any(|b| mentions(b, name)),
-    }
-}
-
-fn source_mentions(source: &TableSource, name: &str) -> bool {
-    match source {
-        TableSource::Table(table) => {
-            table.name.is_bare() && names_equal(&table.name.name.text, name)
-        }
-        TableSource::Join(join) => {
-            source_mentions(&join.left, name) || source_mentions(&join.right, name)
-        }
-        TableSource::Apply { left, right, .. } => {
-            source_mentions(left, name) || source_mentions(right, name)
-        }
-        TableSource::Derived { query, .. } => mentions(&query.body, name),
-        TableSource::Pivot(pivot) => source_mentions(&pivot.source, name),
-        TableSource::Unpivot(unpivot) => source_mentions(&unpivot.source, name),
-        _ => false,
-    }
-}
-
-fn table_hints(table: &TableRef, hints: &[TableHint]) -> Result<(LockHints, Option<usize>, bool)> {
-    let mut locks = LockHints::default();
-    let (mut forced, mut seek) = (None, false);
-    for hint in hints {
-        match hint {
-            TableHint::Word(word) => match word.to_ascii_uppercase().as_str() {
-                "NOLOCK" | "READUNCOMMITTED" => locks.nolock = true,
-                "UPDLOCK" => locks.updlock = true,
-                "XLOCK" => locks.xlock = true,
-                "HOLDLOCK" | "SERIALIZABLE" => locks.holdlock = true,
-                "REPEATABLEREAD" => locks.repeatableread = true,
-                "TABLOCK" => locks.tablock = true,
-                "TABLOCKX" => locks.tablockx = true,
-                "READPAST" => locks.readpast = true,
-                "READCOMMITTEDLOCK" => locks.readcommittedlock = true,
-                "NOWAIT" => locks.nowait = true,
-                "FORCESEEK" => seek = true,
-                _ => {}
-            },
-            TableHint::Index(names) => {
-                if let Some(name) = names.first() {
-                    forced = Some(index_named(table, name)?);
-                }
-            }
-            TableHint::ForceSeek { index, .. } => {
-                forced = Some(index_named(table, index)?);
-                seek = true;
-            }
-            TableHint::SpatialWindowMaxCells(_) => {}
-        }
-    }
-    // Contradictions: no locks and locks, or passing rows while the whole table is locked.
-    let locking = locks.holdlock || locks.repeatableread || locks.updlock || locks.xlock;
-    if locks.nolock && (locking || locks.readpast || locks.tablock || locks.tablockx) {
-        return Err(crate::messages::error(1047, &[]));
-    }
-    Ok((locks, forced, seek))
-}
-
-/// Index hint: a name or a number, where 0 means the table itself. Error 308.
-fn index_named(table: &TableRef, name: &Ident) -> Result<usize> {
-    if !name.quoted && name.text == "0" {
-        return Ok(0);
-    }
-    let number = if name.quoted {
-        None
-    } else {
-        name.text.parse::<i32>().ok()
-    };
-    let matches = |i: &daruma_catalog::IndexDef| match number {
-        Some(n) => i.id == n,
-        None => i.name.as_ref().is_some_and(|n| names_equal(n, &name.text)),
-    };
-    table.def.indexes.iter().position(matches).ok_or_else(|| {
-        SqlError::new(
-            308,
-            16,
-            1,
-            format!(
-                "Index '{}' on table '{}.{}' (specified in the FROM clause) does not exist.",
-                name.text, table.schema_name, table.name
-            ),
-        )
-    })
 }

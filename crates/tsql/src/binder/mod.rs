@@ -5,6 +5,7 @@
 //!
 //! Read next: `tree` (what comes out), `query`, `from`, `expr`, `function`.
 
+mod cte;
 mod expr;
 mod for_xml;
 mod from;
@@ -14,6 +15,7 @@ mod pivot;
 mod query;
 mod scalar;
 mod scope;
+mod stored;
 mod target;
 pub mod tree;
 pub mod types;

@@ -292,6 +292,8 @@ pub struct TableScan {
     pub alias: String,
     /// One for each column of the table, in order; virtual computed columns are not produced here.
     pub columns: Vec<ColId>,
+    /// Filters of indexes as conjunctions over the columns, by position in the definition's indexes.
+    pub filters: Vec<(usize, Vec<Scalar>)>,
     pub hints: LockHints,
     /// Index hint: position in the definition's indexes.
     pub forced_index: Option<usize>,
@@ -373,6 +375,16 @@ pub struct Recursive {
     pub columns: Vec<ColId>,
     /// 0 means no bound.
     pub max_recursion: u32,
+}
+
+impl TableScan {
+    /// What holds for every entry of an index: its filter's parts.
+    pub fn filter_of(&self, index: usize) -> &[Scalar] {
+        self.filters
+            .iter()
+            .find(|(position, _)| *position == index)
+            .map_or(&[], |(_, parts)| parts.as_slice())
+    }
 }
 
 impl std::fmt::Debug for TableScan {

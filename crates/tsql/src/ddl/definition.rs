@@ -18,6 +18,29 @@ pub(crate) fn condition(condition: &Condition) -> String {
     format!("({})", condition_text(condition))
 }
 
+/// The filter of an index. Unlike a check it keeps its lists.
+pub(crate) fn filter(condition: &Condition) -> String {
+    let parts: Vec<String> = match condition {
+        Condition::And(parts) => parts.iter().map(filter_part).collect(),
+        part => vec![filter_part(part)],
+    };
+    format!("({})", parts.join(" AND "))
+}
+
+fn filter_part(part: &Condition) -> String {
+    match part {
+        Condition::InList { expr, list, .. } if list.len() > 1 => {
+            let items: Vec<String> = list.iter().map(expr_text).collect();
+            format!("{} IN ({})", expr_text(expr), items.join(", "))
+        }
+        Condition::And(parts) => {
+            let parts: Vec<String> = parts.iter().map(filter_part).collect();
+            parts.join(" AND ")
+        }
+        part => condition_text(part),
+    }
+}
+
 fn expr_text(expr: &Expr) -> String {
     match expr {
         Expr::Literal(literal) => literal_text(literal),
@@ -96,6 +119,9 @@ fn type_text(name: &TypeName) -> String {
 fn literal_text(literal: &Literal) -> String {
     match literal {
         Literal::Null => "NULL".to_string(),
+        // What is no int is numeric, and shown with a point.
+        Literal::Integer(n) if n.parse::<i32>().is_err() => format!("({n}.)"),
+        Literal::Decimal(n) if n.starts_with('.') => format!("(0{n})"),
         Literal::Integer(n) | Literal::Decimal(n) | Literal::Float(n) => format!("({n})"),
         Literal::Money(n) => format!("(${n})"),
         Literal::String { text, national } => {

@@ -1,10 +1,8 @@
 //! CREATE, ALTER and DROP INDEX.
 
-use super::definition;
 use super::table::{Builder, create_missing_trees, filegroup};
 use crate::dml;
 use crate::error::Result;
-use crate::executor::prepare_condition;
 use crate::host::{Host, TableRef};
 use crate::messages;
 use crate::session::Execution;
@@ -35,11 +33,8 @@ pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result
     let mut made = builder.index(Some(statement.name.text.clone()), clustered, key);
     made.unique = statement.unique;
     made.included = builder.included(&statement.include, &made)?;
-    if let Some(filter) = &statement.filter {
-        prepare_condition(filter, &builder.full_scope(), ex)?;
-        made.filter = Some(definition::condition(filter));
-    }
     apply_options(&mut made, &statement.options)?;
+    builder.set_filter(&mut made, statement.filter.as_ref())?;
     made.filegroup = match &statement.storage {
         Some(space) => filegroup(ex, table.database.id(), Some(space))?,
         None => table.def.filegroup,
@@ -47,6 +42,7 @@ pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result
     if option_is_on(&statement.options, "DROP_EXISTING") {
         remove_existing(ex, &mut builder, &statement.name)?;
     }
+    dml::options::check_index(ex, &builder.def, &made, "CREATE INDEX")?;
     warn_of_long_key(ex, &builder.def, &made);
     let id = builder.push_index(made)?;
     install(ex, &table, builder.def, id).map(|_| ())

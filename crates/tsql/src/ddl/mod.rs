@@ -7,15 +7,17 @@
 //!
 //! Databases are no part of a transaction: they are created and dropped at once (`database`).
 //!
-//! Map: `table` (shape of a table), `foreign` (foreign keys), `alter`, `index`, `module`, `objects` (schemas, types,
+//! Map: `table` (shape of a table), `keys` (its keys and indexes), `foreign` (foreign keys), `alter`, `index`, `filter` (of indexes), `module`, `objects` (schemas, types,
 //! sequences, synonyms, drops), `database`, `definition` (texts), `names` (generated names), `into` (SELECT INTO).
 
 mod alter;
 pub(crate) mod database;
 pub(crate) mod definition;
+mod filter;
 mod foreign;
 mod index;
 mod into;
+mod keys;
 mod module;
 mod names;
 mod objects;

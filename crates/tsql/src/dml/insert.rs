@@ -3,6 +3,7 @@
 use super::assign::Assign;
 use super::errors::{self, Verb};
 use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
+use super::options;
 use super::output::{OutputPlan, OutputRun, Sides};
 use super::target::Writable;
 use super::watch::Watch;
@@ -48,6 +49,7 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
         view,
         written,
     } = resolve_target(host, &ast.target)?;
+    options::check(host, &table.def, "INSERT")?;
     let writable = Arc::new(Writable::prepare(host, &table)?);
     let listed = !ast.columns.is_empty();
     let names = ast.columns.iter().map(|c| c.name.text.as_str());

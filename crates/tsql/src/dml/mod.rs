@@ -30,6 +30,7 @@ mod insert;
 mod inserter;
 mod keytext;
 mod modify;
+pub(crate) mod options;
 mod output;
 mod sorter;
 mod target;

@@ -16,6 +16,7 @@ use super::entries::EntrySet;
 use super::errors::{self, Verb};
 use super::expr::Evaluators;
 use super::hot::HotUpdate;
+use super::options;
 use super::output::{OutputPlan, OutputRun, Sides};
 use super::target::Writable;
 use super::watch::Watch;
@@ -130,6 +131,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         host,
     )?;
     let touched = table.touched_indexes(&set.changed);
+    options::check_touched(host, table.access.def(), &touched)?;
     let unique_touched = table
         .access
         .layouts
@@ -203,6 +205,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
         source_columns: ast.output.is_some(),
     };
     let target = prepare_target(&spec, &watch)?;
+    options::check(host, &target.table().def, "DELETE")?;
     let table = Arc::new(Writable::prepare(host, target.table())?);
     let scope = row_scope(&target);
     let simple = prepare_simple(

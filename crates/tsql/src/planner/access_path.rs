@@ -7,6 +7,7 @@
 use super::Planner;
 use super::compile::fold;
 use super::cost::{self, LOOKUP, SEEK};
+use super::implication::implied;
 use crate::access::IndexAccess;
 use crate::binder::mirrored;
 use crate::binder::tree::*;
@@ -38,6 +39,8 @@ pub struct Path {
     lookup: bool,
     backward: bool,
     pub ordered: bool,
+    /// The index may lack rows.
+    impossible: bool,
 }
 
 #[derive(Clone)]
@@ -87,8 +90,12 @@ impl Planner<'_> {
             let Some(access) = scan.access.layouts.indexes.get(index) else {
                 continue;
             };
-            // A filtered or disabled index does not hold all rows.
-            if access.def.disabled || access.def.filter.is_some() {
+            if access.def.disabled {
+                continue;
+            }
+            let filter = scan.filter_of(index);
+            // Rows that the query wants must not be missing.
+            if !filter.iter().all(|part| implied(conditions, part)) {
                 continue;
             }
             let path = self.path(scan, index, access, conditions, required, want, limit, rows);
@@ -96,8 +103,10 @@ impl Planner<'_> {
                 best = Some(path);
             }
         }
+        // A hint that names an index which does not hold all rows: `scan_node` refuses.
         best.unwrap_or(Path {
-            index: 0,
+            index: scan.forced_index.unwrap_or(0),
+            impossible: scan.forced_index.is_some(),
             parts: Vec::new(),
             low: None,
             high: None,
@@ -121,8 +130,10 @@ impl Planner<'_> {
         limit: Option<f64>,
         rows: f64,
     ) -> Path {
+        let filter = scan.filter_of(index);
         let mut path = Path {
             index,
+            impossible: false,
             parts: Vec::new(),
             low: None,
             high: None,
@@ -177,7 +188,15 @@ impl Planner<'_> {
             }
             break;
         }
-        let fraction = self.together(used);
+        // Entries of a filtered index satisfy its filter: what follows from it need not be tested.
+        for (position, condition) in conditions.iter().enumerate() {
+            let known = !filter.is_empty() && implied(filter, condition);
+            if known && !path.covered.contains(&position) {
+                path.covered.push(position);
+            }
+        }
+        let new_parts = filter.iter().filter(|part| !used.contains(part));
+        let fraction = self.together(used.iter().copied().chain(new_parts));
         let whole = access.def.unique && path.parts.len() == access.key.len();
         let read = if whole {
             seeks
@@ -190,7 +209,11 @@ impl Planner<'_> {
         } else {
             (rows * all).max(rows.min(1.0) * 0.01)
         };
-        path.lookup = !access.is_primary() && !self.covers(scan, access, conditions, required);
+        let tested: Vec<&Scalar> = match filter.is_empty() {
+            true => conditions.iter().collect(),
+            false => untested(conditions, filter),
+        };
+        path.lookup = !access.is_primary() && !self.covers(scan, access, &tested, required);
         path.ordered = ordered(scan, access, &path, want).is_some();
         path.backward = ordered(scan, access, &path, want) == Some(true);
         // With a limit above and the order at hand, only the first rows are read.
@@ -225,7 +248,7 @@ impl Planner<'_> {
         &self,
         scan: &TableScan,
         access: &IndexAccess,
-        conditions: &[Scalar],
+        conditions: &[&Scalar],
         required: &ColSet,
     ) -> bool {
         if scan.target.is_some() {
@@ -249,7 +272,8 @@ impl Planner<'_> {
         path: Path,
     ) -> Result<Node> {
         let access = scan.access.index(path.index)?.clone();
-        if scan.force_seek && path.parts.is_empty() && path.low.is_none() && path.high.is_none() {
+        let no_seek = path.parts.is_empty() && path.low.is_none() && path.high.is_none();
+        if path.impossible || scan.force_seek && no_seek {
             return Err(no_plan());
         }
         let residual: Vec<&Scalar> = conditions
@@ -393,6 +417,14 @@ impl Planner<'_> {
         let (low, high) = (bound(&path.low)?, bound(&path.high)?);
         Ok(Some(Seek { equal, low, high }))
     }
+}
+
+/// Conditions that the filter of the index does not make true by itself.
+fn untested<'s>(conditions: &'s [Scalar], filter: &[Scalar]) -> Vec<&'s Scalar> {
+    conditions
+        .iter()
+        .filter(|condition| !implied(filter, condition))
+        .collect()
 }
 
 /// How a scan with these hints locks its rows, if one by one.

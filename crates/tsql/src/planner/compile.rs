@@ -364,5 +364,20 @@ pub fn fold(scalar: &Scalar) -> Option<Value> {
 
 /// Does the conversion depend on SET DATEFORMAT?
 fn reads_settings(input: &Scalar, to: DataType) -> bool {
-    input.ty.data_type.is_character() && to.is_temporal()
+    let plain = matches!(&input.kind, Kind::Const(Value::Str(text)) if is_iso_date(text, to));
+    input.ty.data_type.is_character() && to.is_temporal() && !plain
+}
+
+/// A text that gives the same date under every DATEFORMAT: `20240131`, and but for the old types `2024-01-31` as well.
+fn is_iso_date(text: &str, to: DataType) -> bool {
+    let shape: String = text
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '9' } else { c })
+        .collect();
+    let dashed = shape.starts_with("9999-99-99")
+        && matches!(shape.as_bytes().get(10), None | Some(b' ' | b'T'));
+    let old = matches!(to, DataType::DateTime | DataType::SmallDateTime);
+    shape == "99999999"
+        || shape.starts_with("99999999 ")
+        || dashed && (!old || shape.as_bytes().get(10) == Some(&b'T'))
 }

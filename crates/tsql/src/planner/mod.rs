@@ -11,6 +11,7 @@ mod access_path;
 mod compile;
 mod cost;
 mod estimate;
+mod implication;
 mod join_order;
 mod joins;
 mod physical;

@@ -49,6 +49,7 @@ impl BulkTarget {
         columns: &[BulkColumn],
         options: InsertOptions,
     ) -> Result<BulkTarget> {
+        super::options::check(host, &table.def, "INSERT")?;
         let writable = Arc::new(Writable::prepare(host, table)?);
         let ordinals =
             super::insert::named_columns(&writable, columns.iter().map(|c| c.name.as_str()))?;
@@ -212,6 +213,7 @@ struct FieldTarget {
 
 impl FileLoad {
     fn new(host: &dyn Host, table: &TableRef, options: &BulkOptions) -> Result<FileLoad> {
+        super::options::check(host, &table.def, "INSERT")?;
         let writable = Arc::new(Writable::prepare(host, table)?);
         if options.keep_identity && host.identity_insert(table) && writable.identity.is_none() {
             return Err(identity_value_missing(table));

@@ -1,0 +1,222 @@
+//! Stored tables in FROM: their scan, its hints, the columns computed above it and the filters of its indexes.
+
+use super::scope::{NameScope, ScopeEntry};
+use super::tree::*;
+use super::{Binder, ColumnInfo, types};
+use crate::access::TableAccess;
+use crate::error::{Result, SqlError};
+use crate::host::{LockHints, TableRef};
+use daruma_catalog::names_equal;
+use daruma_syntax::ast::{Ident, TableHint};
+use daruma_syntax::{ParseOptions, parse_condition, parse_expression};
+
+impl Binder<'_> {
+    /// A stored table. `schema` is `None` when the table is known by its alias only.
+    pub(super) fn scan(
+        &mut self,
+        table: TableRef,
+        alias: &str,
+        qualified: &str,
+        schema: Option<Option<String>>,
+        hints: &[TableHint],
+    ) -> Result<Rel> {
+        let access = TableAccess::new(&table)?;
+        let mut columns = Vec::with_capacity(table.def.columns.len());
+        for column in &table.def.columns {
+            let ty = Type {
+                data_type: column.data_type,
+                nullable: column.nullable,
+                collation: column.collation,
+                coercion: Coercion::Implicit,
+            };
+            columns.push(self.new_column(ColumnInfo {
+                ty,
+                name: column.name.clone(),
+                qualified: format!("{qualified}.{}", column.name),
+                identity: column.is_identity,
+                computed: column.computed.is_some(),
+                null_literal: false,
+            })?);
+        }
+        let (locks, forced_index, force_seek) = table_hints(&table, hints)?;
+        let target = self.take_target(&table, alias, &columns)?;
+        if target.is_some() && locks.nolock {
+            return Err(crate::messages::error(1065, &[]));
+        }
+        let filters = self.index_filters(&table, &columns)?;
+        let scan = TableScan {
+            access,
+            alias: alias.to_string(),
+            columns: columns.clone(),
+            filters,
+            hints: locks,
+            forced_index,
+            force_seek,
+            target,
+        };
+        let names = |c: &[ColId]| {
+            table
+                .def
+                .columns
+                .iter()
+                .zip(c)
+                .map(|(d, id)| (d.name.clone(), *id))
+                .collect::<Vec<_>>()
+        };
+        let is_target = scan.target.is_some();
+        let (rel, columns) = self.add_computed(scan, columns)?;
+        if is_target {
+            self.note_target_columns(&columns);
+        }
+        let database = schema.as_ref().map(|_| table.database.name());
+        let schema = schema.map(|s| s.unwrap_or_else(|| table.schema_name.clone()));
+        self.add_table(ScopeEntry {
+            name: alias.to_string(),
+            schema,
+            database,
+            columns: names(&columns),
+        })?;
+        Ok(rel)
+    }
+
+    /// Virtual computed columns are computed above the scan, under numbers of their own.
+    fn add_computed(
+        &mut self,
+        scan: TableScan,
+        mut columns: Vec<ColId>,
+    ) -> Result<(Rel, Vec<ColId>)> {
+        let def = scan.access.table.def.clone();
+        let mut items = Vec::new();
+        for (ordinal, column) in def.columns.iter().enumerate() {
+            let Some(computed) = column.computed.as_ref().filter(|c| !c.persisted) else {
+                continue;
+            };
+            let inner: Vec<_> = def
+                .columns
+                .iter()
+                .zip(&columns)
+                .map(|(d, id)| (d.name.clone(), *id))
+                .collect();
+            let expr = parse_expression(&computed.definition, &ParseOptions::default())
+                .map_err(super::from::stored_text)?;
+            let entry = ScopeEntry {
+                name: scan.access.table.name.clone(),
+                schema: None,
+                database: None,
+                columns: inner,
+            };
+            let scalar = self.isolated(Vec::new(), |b| {
+                b.scalar_in(
+                    NameScope {
+                        tables: vec![entry],
+                    },
+                    &expr,
+                )
+            })?;
+            let scalar = types::convert(scalar, column.data_type)?;
+            let mut info = self.columns[columns[ordinal] as usize].clone();
+            info.ty.nullable = scalar.ty.nullable;
+            let id = self.new_column(info)?;
+            columns[ordinal] = id;
+            items.push((id, scalar));
+        }
+        Ok((Rel::Table(Box::new(scan)).compute(items), columns))
+    }
+
+    /// Filters of indexes over the columns of the scan.
+    fn index_filters(
+        &mut self,
+        table: &TableRef,
+        columns: &[ColId],
+    ) -> Result<Vec<(usize, Vec<Scalar>)>> {
+        let mut filters = Vec::new();
+        for (position, index) in table.def.indexes.iter().enumerate() {
+            let Some(text) = &index.filter else {
+                continue;
+            };
+            let condition = parse_condition(text, &ParseOptions::default())
+                .map_err(super::from::stored_text)?;
+            let names = table.def.columns.iter().map(|c| c.name.clone());
+            let entry = ScopeEntry {
+                name: table.name.clone(),
+                schema: None,
+                database: None,
+                columns: names.zip(columns.iter().copied()).collect(),
+            };
+            let scope = NameScope {
+                tables: vec![entry],
+            };
+            let bound = self.isolated(Vec::new(), |b| b.condition_in(scope, &condition))?;
+            let mut parts = Vec::new();
+            bound.conjuncts(&mut parts);
+            filters.push((position, parts));
+        }
+        Ok(filters)
+    }
+}
+
+fn table_hints(table: &TableRef, hints: &[TableHint]) -> Result<(LockHints, Option<usize>, bool)> {
+    let mut locks = LockHints::default();
+    let (mut forced, mut seek) = (None, false);
+    for hint in hints {
+        match hint {
+            TableHint::Word(word) => match word.to_ascii_uppercase().as_str() {
+                "NOLOCK" | "READUNCOMMITTED" => locks.nolock = true,
+                "UPDLOCK" => locks.updlock = true,
+                "XLOCK" => locks.xlock = true,
+                "HOLDLOCK" | "SERIALIZABLE" => locks.holdlock = true,
+                "REPEATABLEREAD" => locks.repeatableread = true,
+                "TABLOCK" => locks.tablock = true,
+                "TABLOCKX" => locks.tablockx = true,
+                "READPAST" => locks.readpast = true,
+                "READCOMMITTEDLOCK" => locks.readcommittedlock = true,
+                "NOWAIT" => locks.nowait = true,
+                "FORCESEEK" => seek = true,
+                _ => {}
+            },
+            TableHint::Index(names) => {
+                if let Some(name) = names.first() {
+                    forced = Some(index_named(table, name)?);
+                }
+            }
+            TableHint::ForceSeek { index, .. } => {
+                forced = Some(index_named(table, index)?);
+                seek = true;
+            }
+            TableHint::SpatialWindowMaxCells(_) => {}
+        }
+    }
+    // Contradictions: no locks and locks, or passing rows while the whole table is locked.
+    let locking = locks.holdlock || locks.repeatableread || locks.updlock || locks.xlock;
+    if locks.nolock && (locking || locks.readpast || locks.tablock || locks.tablockx) {
+        return Err(crate::messages::error(1047, &[]));
+    }
+    Ok((locks, forced, seek))
+}
+
+/// Index hint: a name or a number, where 0 means the table itself. Error 308.
+fn index_named(table: &TableRef, name: &Ident) -> Result<usize> {
+    if !name.quoted && name.text == "0" {
+        return Ok(0);
+    }
+    let number = if name.quoted {
+        None
+    } else {
+        name.text.parse::<i32>().ok()
+    };
+    let matches = |i: &daruma_catalog::IndexDef| match number {
+        Some(n) => i.id == n,
+        None => i.name.as_ref().is_some_and(|n| names_equal(n, &name.text)),
+    };
+    table.def.indexes.iter().position(matches).ok_or_else(|| {
+        SqlError::new(
+            308,
+            16,
+            1,
+            format!(
+                "Index '{}' on table '{}.{}' (specified in the FROM clause) does not exist.",
+                name.text, table.schema_name, table.name
+            ),
+        )
+    })
+}
