@@ -89,6 +89,22 @@ fn a_purge_leaves_the_same_rows_durable_and_delayed() {
     assert!(durable["deleted"].as_f64() > Some(1000.0), "{durable}");
 }
 
+/// The seed is a fresh one; it stands in what is printed when this fails.
+#[test]
+fn isolation_levels_show_what_they_permit_and_nothing_else() {
+    let out = tempfile::tempdir().expect("a folder");
+    let (_, results) = lab(&["isolation"], &out.path().join("i"));
+    let (all, passed) = checks(&results);
+    assert!(all >= 16 && passed == all, "{}", results["checks"]);
+    let levels = results["data"]["isolation"].as_array().expect("levels");
+    assert_eq!(levels.len(), 6);
+    for level in levels {
+        assert_eq!(level["violations"], Value::Array(Vec::new()));
+        assert!(level["committed"].as_u64() > Some(0), "{level}");
+        assert!(level["kills"].as_u64() > Some(0), "{level}");
+    }
+}
+
 #[test]
 fn stress_tells_what_a_query_costs() {
     let output = Command::new(env!("CARGO_BIN_EXE_daruma"))

@@ -6,6 +6,7 @@
 //! | [`backup`] | backups onto a slow disk (article of SE の雑記, 2015) |
 //! | [`crash`] | the server killed under load, compared with the clients' journals |
 //! | [`durability`] | a purge with delayed durability (article of the SentryOne Team Blog, 2017) |
+//! | [`isolation`] | anomalies of concurrent transactions at each isolation level |
 //! | [`ratios`] | on / off ratios of accelerated recovery in one run |
 //! | [`recovery`] | recovery and rollback of large transactions (article of careyson, 2024) |
 //!
@@ -20,8 +21,10 @@ pub mod backup;
 mod context;
 pub mod crash;
 pub mod durability;
+pub mod isolation;
 mod machine;
 mod probe;
+mod random;
 pub mod ratios;
 pub mod recovery;
 mod recovery_log;
@@ -49,6 +52,8 @@ pub enum Experiment {
     Durability(Box<durability::DurabilityArgs>),
     /// The server under load, killed again and again, compared with the clients' journals
     Crash(Box<crash::CrashArgs>),
+    /// Random transactions at each isolation level, their anomalies found and compared with what the level promises
+    Isolation(Box<isolation::IsolationArgs>),
     /// Backups onto slow disks: plain and compressed, 1 to 16 files, and the defaults
     Backup(Box<backup::BackupArgs>),
     /// On / off ratios of accelerated recovery: updates, transactions, inserts, redo, rollback, log bytes
@@ -70,6 +75,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
         Experiment::Recovery(args) => recovery::run(args),
         Experiment::Durability(args) => durability::run(args),
         Experiment::Crash(args) => crash::run(args),
+        Experiment::Isolation(args) => isolation::run(args),
         Experiment::Backup(args) => backup::run(args),
         Experiment::Ratios(args) => ratios::run(args),
     };

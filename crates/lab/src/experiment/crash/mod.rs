@@ -7,11 +7,11 @@
 //!
 //! A kill of the process keeps what the operating system was given. Power loss is simulated elsewhere: `crates/sim`.
 
-mod random;
 mod verify;
 mod writer;
 
 use super::context::Crash;
+use super::random::Random;
 use super::recovery::Mode;
 use super::{Lab, LabError, LabOptions, recovery_log};
 use crate::figures::{self, median};
@@ -19,7 +19,7 @@ use crate::report::chart::{Kind, LineSeries, Lines, Unit};
 use crate::report::{Report, Section, Source, Table, Verdict};
 use crate::sql::Ask;
 use clap::Args;
-use random::Random;
+
 use serde_json::json;
 use std::fs;
 use std::sync::Mutex;

@@ -1,6 +1,6 @@
 //! Writers, and the journals they keep of what they asked for and what the server acknowledged.
 
-use super::random::Random;
+use super::super::random::Random;
 use super::{ACCOUNTS, DATABASE};
 use crate::sql::connect_to;
 use daruma_client::client::{Client, ClientError, Options};
