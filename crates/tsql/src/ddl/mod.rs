@@ -96,7 +96,9 @@ pub(crate) fn execute(ex: &Execution<'_>, kind: &StatementKind, text: &str) -> R
         StatementKind::DropIndex(s) => index::drop(ex, s),
         StatementKind::CreateStatistics(s) => {
             let table = table_named(ex, &s.table)?;
-            crate::statistics::define::create(ex, &table, s)
+            crate::statistics::define::create(ex, &table, s)?;
+            ex.instance().bump_catalog_version();
+            Ok(())
         }
         StatementKind::UpdateStatistics(s) => {
             let table = table_named(ex, &s.table)?;

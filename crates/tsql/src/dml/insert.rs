@@ -11,7 +11,7 @@ use super::{InsertTarget, RowCallback, resolve_target};
 use crate::access::damaged;
 use crate::error::Result;
 use crate::executor::{
-    RowBatch, ScalarPlan, Scope, SelectPlan, open, prepare_scalar, prepare_select,
+    KeptPlan, RowBatch, ScalarPlan, Scope, SelectPlan, open, prepare_scalar, prepare_select,
 };
 use crate::host::{Host, TableRef, TriggerAction};
 use daruma_catalog::names_equal;
@@ -140,6 +140,14 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
 impl InsertPlan {
     pub fn table(&self) -> &TableRef {
         self.shape.table.table()
+    }
+
+    /// Only a query has other plans.
+    pub fn is_outdated(&self) -> bool {
+        match &self.source {
+            Source::Select { plan, .. } => plan.is_outdated(),
+            _ => false,
+        }
     }
 
     pub fn show_source(&self) -> Vec<String> {

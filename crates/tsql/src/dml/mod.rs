@@ -41,7 +41,9 @@ mod watch;
 pub(crate) mod tests;
 
 use crate::error::Result;
+use crate::executor::KeptPlan;
 use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType};
+use crate::instance::query_stats::QueryStats;
 use crate::sink::OutputColumn;
 use daruma_catalog::IndexKind;
 use daruma_storage::StorageError;
@@ -49,6 +51,7 @@ use daruma_syntax::ast::{self, DmlTarget, ObjectName};
 use daruma_value::Value;
 pub use inserter::InsertOptions;
 use output::OutputPlan;
+use std::any::Any;
 use std::sync::Arc;
 use view::ViewBase;
 
@@ -58,6 +61,7 @@ pub type RowCallback<'a> = dyn FnMut(&[Value]) -> Result<()> + 'a;
 /// A changing statement, bound and planned.
 pub struct DmlPlan {
     kind: Kind,
+    stats: QueryStats,
 }
 
 enum Kind {
@@ -73,6 +77,10 @@ const _: fn() = || {
 };
 
 impl DmlPlan {
+    pub fn stats(&self) -> &QueryStats {
+        &self.stats
+    }
+
     fn output(&self) -> Option<&OutputPlan> {
         match &self.kind {
             Kind::Insert(plan) => plan.output.as_ref(),
@@ -114,22 +122,42 @@ impl DmlPlan {
     }
 }
 
+impl KeptPlan for DmlPlan {
+    fn is_outdated(&self) -> bool {
+        match &self.kind {
+            Kind::Insert(plan) => plan.is_outdated(),
+            Kind::Modify(plan) => plan.is_outdated(),
+        }
+    }
+
+    fn stats(&self) -> Option<&QueryStats> {
+        Some(&self.stats)
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.show_text()
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+fn plan(kind: Kind, host: &dyn Host) -> Arc<DmlPlan> {
+    let stats = QueryStats::new(host.now().0);
+    Arc::new(DmlPlan { kind, stats })
+}
+
 pub fn prepare_insert(ast: &ast::Insert, host: &dyn Host) -> Result<Arc<DmlPlan>> {
-    Ok(Arc::new(DmlPlan {
-        kind: Kind::Insert(insert::prepare(ast, host)?),
-    }))
+    Ok(plan(Kind::Insert(insert::prepare(ast, host)?), host))
 }
 
 pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<Arc<DmlPlan>> {
-    Ok(Arc::new(DmlPlan {
-        kind: Kind::Modify(modify::prepare_update(ast, host)?),
-    }))
+    Ok(plan(Kind::Modify(modify::prepare_update(ast, host)?), host))
 }
 
 pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<Arc<DmlPlan>> {
-    Ok(Arc::new(DmlPlan {
-        kind: Kind::Modify(modify::prepare_delete(ast, host)?),
-    }))
+    Ok(plan(Kind::Modify(modify::prepare_delete(ast, host)?), host))
 }
 
 /// Runs a statement and gives the number of rows it changed. On an error the caller rolls back to its savepoint.

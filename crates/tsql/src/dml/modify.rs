@@ -479,6 +479,10 @@ impl ModifyPlan {
         self.table.table()
     }
 
+    pub fn is_outdated(&self) -> bool {
+        self.target.is_outdated()
+    }
+
     pub fn shown_verb(&self) -> &'static str {
         if self.set.is_some() {
             "Update"

@@ -9,6 +9,7 @@ use crate::binder::tree::{Coercion, ColId, ColSet, Kind, Scalar, Type};
 use crate::binder::{Binder, BoundQuery, ColumnInfo, NameScope, OutColumn, ScopeEntry, literal};
 use crate::error::{Result, SqlError};
 use crate::host::{Host, TableRef};
+use crate::instance::query_stats::QueryStats;
 use crate::planner::Planner;
 use crate::planner::rewrite::Rewriter;
 use crate::planner::show::{self, ShownLine};
@@ -95,6 +96,7 @@ pub struct SelectPlan {
     output: Vec<usize>,
     assignments: Vec<AssignStep>,
     infos: Vec<ColumnInfo>,
+    stats: QueryStats,
 }
 
 /// `@v = expression` over the rows of the plan.
@@ -106,6 +108,14 @@ struct AssignStep {
 }
 
 impl SelectPlan {
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub fn stats(&self) -> &QueryStats {
+        &self.stats
+    }
+
     pub fn columns(&self) -> &[OutputColumn] {
         &self.columns
     }
@@ -218,6 +228,10 @@ pub struct ScalarPlan {
 }
 
 impl ScalarPlan {
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// Type, collation and nullability of the result.
     pub fn column(&self) -> &OutputColumn {
         &self.column
@@ -266,6 +280,10 @@ pub struct ConditionPlan {
 }
 
 impl ConditionPlan {
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// `None` is unknown: WHERE and IF reject it, CHECK accepts it.
     pub fn eval(&self, row: &[Value], host: &dyn Host) -> Result<Option<bool>> {
         self.condition
@@ -305,6 +323,11 @@ pub struct TargetPlan {
 }
 
 impl TargetPlan {
+    /// Were the tables of quite another size when the plan was made?
+    pub fn is_outdated(&self) -> bool {
+        self.plan.is_outdated()
+    }
+
     pub fn table(&self) -> &TableRef {
         &self.table
     }
@@ -394,6 +417,7 @@ fn prepare_select_here(query: &ast::Query, host: &dyn Host) -> Result<Arc<Select
     } = binder.statement(query)?;
     let output_columns = columns.iter().map(|c| binder.output_column(c)).collect();
     let infos = std::mem::take(&mut binder.columns);
+    let stats = QueryStats::new(host.now().0);
     let mut planner = Planner::new(&infos, host);
     if assignments.is_empty() {
         let ids: Vec<_> = columns.iter().map(|c| c.id).collect();
@@ -405,6 +429,7 @@ fn prepare_select_here(query: &ast::Query, host: &dyn Host) -> Result<Arc<Select
             output,
             assignments: Vec::new(),
             infos,
+            stats,
         }));
     }
     let rel = Rewriter { columns: &infos }.rel(rel);
@@ -433,6 +458,7 @@ fn prepare_select_here(query: &ast::Query, host: &dyn Host) -> Result<Arc<Select
         output: Vec::new(),
         assignments: steps,
         infos,
+        stats,
     }))
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod context;
 pub(crate) mod expr;
 pub(crate) mod function;
 mod hash_join;
+mod kept;
 mod key_table;
 mod merge_join;
 mod nested_loop;
@@ -52,3 +53,4 @@ pub use api::{
 };
 pub use batch::{BATCH_ROWS, RowBatch};
 pub(crate) use builtin::builtin_table;
+pub use kept::KeptPlan;

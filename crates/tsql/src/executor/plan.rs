@@ -13,6 +13,7 @@ use daruma_value::{CollationId, DataType};
 use std::sync::Arc;
 
 pub use crate::binder::tree::JoinKind;
+use crate::planner::growth::Input;
 
 pub struct Plan {
     pub root: Node,
@@ -22,6 +23,15 @@ pub struct Plan {
     /// Variables read, lower case.
     pub variables: Vec<Arc<str>>,
     pub subplans: Vec<Subplan>,
+    /// The tables whose sizes decided.
+    pub inputs: Vec<Input>,
+}
+
+impl Plan {
+    /// Were the tables of quite another size when the plan was made?
+    pub fn is_outdated(&self) -> bool {
+        self.inputs.iter().any(Input::has_changed)
+    }
 }
 
 /// A subquery that is evaluated for rows of its surroundings.

@@ -18,6 +18,7 @@ mod database;
 mod error_log;
 mod logins;
 mod plan_cache;
+pub mod query_stats;
 mod registry;
 mod sessions;
 mod startup;
@@ -33,7 +34,7 @@ pub use database::{
 pub use error_log::{ErrorLog, LogEntry, format_local};
 pub use logins::{LoginRefusal, Logins, PasswordHasher};
 pub use plan_cache::{
-    Batch, CachedPlan, PlanCache, PlanKey, first_syntax_error, parsed, syntax_error,
+    Batch, PlanCache, PlanKey, ShownPlan, first_syntax_error, parsed, syntax_error,
 };
 pub use registry::{Registry, SystemParameter, SystemProcedure};
 pub use sessions::{

@@ -8,13 +8,15 @@
 //! then is forgotten.
 
 use crate::error::{Result, SqlError};
+use crate::executor::KeptPlan;
 use crate::session::{Suspect, suspects};
 use daruma_base::{DatabaseId, FastHash};
-use daruma_syntax::ast::Statement;
+use daruma_syntax::ast::{Span, Statement};
 use daruma_syntax::{ParseOptions, parse_batch};
 use parking_lot::RwLock;
-use std::any::Any;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 /// Bytes of batch text that one generation may hold, and batches.
@@ -50,27 +52,45 @@ impl PlanKey {
 const CHECKED_MAX: usize = 64;
 
 /// A plan and those for whom it was checked.
-struct KeptPlan {
+struct Kept {
     key: PlanKey,
-    plan: CachedPlan,
+    plan: Arc<dyn KeptPlan>,
     checked: Vec<u64>,
+    /// Place of its statement in the text; `None` for an expression.
+    span: Option<Span>,
+    /// How often a plan was made for this place.
+    generation: u64,
 }
 
-pub type CachedPlan = Arc<dyn Any + Send + Sync>;
+/// A plan as the views of the cache show it.
+pub struct ShownPlan {
+    pub database: DatabaseId,
+    pub span: Span,
+    pub generation: u64,
+    pub plan: Arc<dyn KeptPlan>,
+}
 
 /// A parsed batch or module.
 pub struct Batch {
     pub text: Arc<str>,
+    /// Names the text: handles of texts and plans are made of it.
+    pub hash: u64,
+    /// It came with sp_executesql or was prepared.
+    pub is_prepared: AtomicBool,
+    uses: AtomicU64,
     pub statements: Vec<Statement>,
     /// Variables that something outside must declare, or that are declared twice.
     pub suspects: Vec<Suspect>,
-    plans: RwLock<HashMap<usize, KeptPlan, FastHash>>,
+    plans: RwLock<HashMap<usize, Kept, FastHash>>,
 }
 
 impl Batch {
     pub fn new(text: Arc<str>, statements: Vec<Statement>) -> Batch {
         let suspects = suspects(&text, &statements);
         Batch {
+            hash: text_hash(&text),
+            is_prepared: AtomicBool::new(false),
+            uses: AtomicU64::new(0),
             text,
             statements,
             suspects,
@@ -87,27 +107,61 @@ impl Batch {
 
     /// The plan kept under `place`: where a statement starts, or where an expression lies in memory (they outlive the
     /// batch's plans and never move).
-    pub fn plan(&self, place: usize, key: PlanKey) -> Option<CachedPlan> {
+    pub fn plan<P: KeptPlan>(&self, place: usize, key: PlanKey) -> Option<Arc<P>> {
         let plans = self.plans.read();
         let kept = plans.get(&place)?;
         let allowed = key.principal == 0 || kept.checked.contains(&key.principal);
-        (allowed && kept.key == key.of_plan()).then(|| kept.plan.clone())
+        if !allowed || kept.key != key.of_plan() || kept.plan.is_outdated() {
+            return None;
+        }
+        kept.plan.clone().into_any().downcast().ok()
     }
 
     /// Keeps a plan that was checked for the key's principal.
-    pub fn keep_plan(&self, place: usize, key: PlanKey, plan: CachedPlan) {
+    pub fn keep_plan(
+        &self,
+        place: usize,
+        key: PlanKey,
+        span: Option<Span>,
+        plan: Arc<dyn KeptPlan>,
+    ) {
         let mut plans = self.plans.write();
-        let old = plans.remove(&place).filter(|k| k.key == key.of_plan());
+        let old = plans.remove(&place);
+        let generation = old.as_ref().map_or(1, |k| k.generation + 1);
+        let old = old.filter(|k| k.key == key.of_plan());
         let mut checked = old.map_or(Vec::new(), |k| k.checked);
         if key.principal != 0 && checked.len() < CHECKED_MAX {
             checked.push(key.principal);
         }
-        let kept = KeptPlan {
+        let kept = Kept {
             key: key.of_plan(),
             plan,
             checked,
+            span,
+            generation,
         };
         plans.insert(place, kept);
+    }
+
+    /// Plans of its statements, in their order.
+    pub fn shown_plans(&self) -> Vec<ShownPlan> {
+        let plans = self.plans.read();
+        let shown = |kept: &Kept| {
+            Some(ShownPlan {
+                database: kept.key.database,
+                span: kept.span?,
+                generation: kept.generation,
+                plan: kept.plan.clone(),
+            })
+        };
+        let mut list: Vec<ShownPlan> = plans.values().filter_map(shown).collect();
+        list.sort_by_key(|p| p.span.start);
+        list
+    }
+
+    /// Times the text was asked for.
+    pub fn uses(&self) -> u64 {
+        self.uses.load(Ordering::Relaxed)
     }
 
     pub fn forget_plans(&self) {
@@ -140,14 +194,17 @@ impl PlanCache {
     ) -> std::result::Result<Arc<Batch>, Vec<SqlError>> {
         let quoted = options.quoted_identifier;
         if let Some(batch) = self.generations.read().young.get(text, quoted) {
+            batch.uses.fetch_add(1, Ordering::Relaxed);
             return Ok(batch.clone());
         }
         if let Some(batch) = self.generations.write().rejuvenate(text, quoted) {
+            batch.uses.fetch_add(1, Ordering::Relaxed);
             return Ok(batch);
         }
         let statements = parse_batch(text, options)
             .map_err(|errors| errors.iter().map(syntax_error).collect::<Vec<_>>())?;
         let batch = Arc::new(Batch::new(Arc::from(text), statements));
+        batch.uses.store(1, Ordering::Relaxed);
         if text.len() <= CACHED_TEXT_BYTES_MAX {
             self.generations.write().insert(quoted, batch.clone());
         }
@@ -157,6 +214,14 @@ impl PlanCache {
     /// DBCC FREEPROCCACHE.
     pub fn clear(&self) {
         *self.generations.write() = Generations::default();
+    }
+
+    /// Every batch that is kept.
+    pub fn all(&self) -> Vec<Arc<Batch>> {
+        let generations = self.generations.read();
+        let texts = [&generations.young, &generations.old];
+        let maps = texts.into_iter().flat_map(|t| &t.0);
+        maps.flat_map(HashMap::values).cloned().collect()
     }
 
     pub fn len(&self) -> usize {
@@ -199,6 +264,10 @@ impl Texts {
     fn len(&self) -> usize {
         self.0.iter().map(HashMap::len).sum()
     }
+}
+
+fn text_hash(text: &str) -> u64 {
+    FastHash::default().hash_one(text)
 }
 
 /// A syntax error as message.

@@ -47,17 +47,15 @@ impl Planner<'_> {
     /// Rows of a table; its columns are known from now on.
     pub(super) fn table_rows(&mut self, scan: &TableScan) -> f64 {
         let access = &scan.access;
-        let rows = match access.tree(access.primary()) {
-            Ok(tree) => (tree.approximate_count() as f64).max(TABLE_ROWS_MIN),
-            Err(_) => TABLE_ROWS_MIN,
-        };
-        if scan
-            .columns
-            .first()
-            .is_some_and(|c| self.base.contains_key(c))
-        {
+        let tree = access.tree(access.primary()).ok();
+        let count = tree.as_ref().map_or(0, |tree| tree.approximate_count());
+        let rows = (count as f64).max(TABLE_ROWS_MIN);
+        let first = scan.columns.first();
+        if first.is_some_and(|c| self.base.contains_key(c)) {
             return rows;
         }
+        self.inputs
+            .extend(tree.map(|tree| super::growth::Input::new(tree, count)));
         for (ordinal, id) in scan.columns.iter().enumerate() {
             let mut guess = (rows.powf(0.7)).max(rows.min(10.0));
             let mut unique = false;

@@ -11,6 +11,7 @@ mod access_path;
 mod compile;
 mod cost;
 mod estimate;
+pub mod growth;
 mod implication;
 mod join_order;
 mod joins;
@@ -38,6 +39,7 @@ pub struct Planner<'c> {
     extra: ColId,
     /// Columns of tables, and what is known of those that were asked for.
     base: HashMap<ColId, estimate::BaseColumn>,
+    inputs: Vec<growth::Input>,
 }
 
 /// A planned query.
@@ -58,6 +60,7 @@ impl<'c> Planner<'c> {
             extra: 0,
             depth: 0,
             base: HashMap::new(),
+            inputs: Vec::new(),
         }
     }
 
@@ -95,6 +98,7 @@ impl<'c> Planner<'c> {
             parameter_columns,
             variables: self.variables,
             subplans: self.subplans,
+            inputs: self.inputs,
         }
     }
 

@@ -9,7 +9,7 @@ use super::execution::Execution;
 use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
 use crate::error::{Result, SqlError};
-use crate::executor::{Scope, prepare_condition, prepare_scalar};
+use crate::executor::{KeptPlan, Scope, prepare_condition, prepare_scalar};
 use crate::instance::Batch;
 use crate::messages;
 use daruma_syntax::ParseOptions;
@@ -247,7 +247,7 @@ impl Execution<'_> {
 
     /// The plan kept with the batch under `place`, if it is still right. `place` must be the address of a node of the
     /// running batch; nodes made on the way must not come here.
-    fn kept_plan<P: Send + Sync + 'static>(
+    fn kept_plan<P: KeptPlan>(
         &self,
         place: usize,
         prepare: impl FnOnce() -> Result<P>,
@@ -257,14 +257,13 @@ impl Execution<'_> {
         let batch = self.running_batch().filter(|_| sharable);
         if let Some(batch) = &batch
             && let Some(plan) = batch.plan(place, key)
-            && let Ok(plan) = plan.downcast::<P>()
         {
             return Ok(plan);
         }
         self.touched_private.set(false);
         let plan = Arc::new(self.with_access(None, prepare)?);
         if let (Some(batch), false) = (batch, self.touched_private.get()) {
-            batch.keep_plan(place, key, plan.clone());
+            batch.keep_plan(place, key, None, plan.clone());
         }
         Ok(plan)
     }

@@ -23,20 +23,28 @@ enum Outcome {
     Nothing,
 }
 
+impl Outcome {
+    fn rows(&self) -> u64 {
+        match self {
+            Outcome::Rows(n) | Outcome::Assigned(n) | Outcome::Into(n) => *n,
+            Outcome::Nothing => 0,
+        }
+    }
+}
+
 impl Execution<'_> {
     pub(crate) fn run_select(&self, query: &Query, statement: &Statement) -> Step<()> {
         self.begin_implicit()?;
         let started = self.start_statistics();
         match self.retry_on_change(|| self.atomic(|| self.select(query, statement))) {
             Ok(outcome) => {
-                let (command, count, rows) = match outcome {
-                    Outcome::Rows(n) => (COMMAND_SELECT, Some(n), n),
-                    Outcome::Assigned(n) => (COMMAND_SELECT, None, n),
-                    Outcome::Into(n) => (COMMAND_SELECT_INTO, Some(n), n),
-                    Outcome::Nothing => (COMMAND_SELECT, None, 0),
+                let (command, count) = match outcome {
+                    Outcome::Rows(n) => (COMMAND_SELECT, Some(n)),
+                    Outcome::Into(n) => (COMMAND_SELECT_INTO, Some(n)),
+                    Outcome::Assigned(_) | Outcome::Nothing => (COMMAND_SELECT, None),
                 };
                 self.state.last_error.set(0);
-                self.state.row_count.set(rows);
+                self.state.row_count.set(outcome.rows());
                 self.send_pending()?;
                 self.finish_statistics(started)?;
                 self.done(command, count, false)
@@ -61,13 +69,16 @@ impl Execution<'_> {
             self.send_columns(plan.columns())?;
             return Ok(Outcome::Rows(0));
         }
-        if let Some(into) = into_of(query) {
-            return ddl::select_into(self, into, &plan).map(Outcome::Into);
-        }
-        if plan.is_assignment() {
-            return run_assignment(&plan, self).map(Outcome::Assigned);
-        }
-        self.stream(&plan, rowcount).map(Outcome::Rows)
+        let begun = self.measure(plan.stats());
+        let outcome = if let Some(into) = into_of(query) {
+            Outcome::Into(ddl::select_into(self, into, &plan)?)
+        } else if plan.is_assignment() {
+            Outcome::Assigned(run_assignment(&plan, self)?)
+        } else {
+            Outcome::Rows(self.stream(&plan, rowcount)?)
+        };
+        self.measured(&begun, outcome.rows());
+        Ok(outcome)
     }
 
     /// The statement's plan: the one kept with the batch, if it is still right.
@@ -78,14 +89,18 @@ impl Execution<'_> {
         let sharable = !self.state.has_private_definitions();
         if let (Some(batch), true) = (&batch, sharable)
             && let Some(plan) = batch.plan(statement.span.start, key)
-            && let Ok(plan) = plan.downcast::<SelectPlan>()
         {
             return Ok(plan);
         }
         self.touched_private.set(false);
         let plan = self.with_access(Some(&statement.kind), || prepare_select(query, self))?;
         if let (Some(batch), true, false) = (batch, sharable, self.touched_private.get()) {
-            batch.keep_plan(statement.span.start, key, plan.clone());
+            batch.keep_plan(
+                statement.span.start,
+                key,
+                Some(statement.span),
+                plan.clone(),
+            );
         }
         Ok(plan)
     }

@@ -13,6 +13,7 @@ use crate::session::TransactionRequest;
 use crate::sink::{Done, DoneKind, EnvChange};
 use daruma_syntax::{ParseOptions, parse_object_name};
 use daruma_value::{DataType, Value};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 /// A statement prepared by the client.
@@ -207,7 +208,10 @@ impl Execution<'_> {
             .parameter_definitions(&definitions)
             .map_err(|e| self.fail(e))?;
         let rest = args.get(2..).unwrap_or_default();
-        let mut result = self.run_dynamic(&text, &parameters, rest)?;
+        self.check_nesting()?;
+        let batch = self.dynamic_batch(&text)?;
+        batch.is_prepared.store(true, Ordering::Relaxed);
+        let mut result = self.run_dynamic_batch(&batch, &parameters, rest)?;
         result.outputs.iter_mut().for_each(|o| o.index += 2);
         Ok(result)
     }
@@ -252,6 +256,7 @@ impl Execution<'_> {
             let first = errors.into_iter().next();
             first.unwrap_or_else(|| messages::error(8180, &[]))
         })?;
+        batch.is_prepared.store(true, Ordering::Relaxed);
         let mut prepared = self.state.prepared.borrow_mut();
         if prepared.len() >= HANDLES_MAX {
             return Err(messages::error(8180, &[]));

@@ -328,12 +328,17 @@ impl Execution<'_> {
             }
             return Ok(0);
         }
-        if !plan.returns_rows() {
-            return dml::execute(&plan, self, None);
-        }
-        self.send_columns(plan.output_columns())?;
+        let begun = self.measure(plan.stats());
         let mut row = |row: &[Value]| self.send_row(row);
-        dml::execute(&plan, self, Some(&mut row))
+        let count = match plan.returns_rows() {
+            false => dml::execute(&plan, self, None)?,
+            true => {
+                self.send_columns(plan.output_columns())?;
+                dml::execute(&plan, self, Some(&mut row))?
+            }
+        };
+        self.measured(&begun, count);
+        Ok(count)
     }
 
     fn dml_plan(&self, statement: &Statement) -> Result<Arc<DmlPlan>> {
@@ -342,7 +347,6 @@ impl Execution<'_> {
         let sharable = !self.state.has_private_definitions();
         if let (Some(batch), true) = (&batch, sharable)
             && let Some(plan) = batch.plan(statement.span.start, key)
-            && let Ok(plan) = plan.downcast::<DmlPlan>()
         {
             return Ok(plan);
         }
@@ -354,7 +358,12 @@ impl Execution<'_> {
             other => Err(messages::not_supported(statement_name(other))),
         })?;
         if let (Some(batch), true, false) = (batch, sharable, self.touched_private.get()) {
-            batch.keep_plan(statement.span.start, key, plan.clone());
+            batch.keep_plan(
+                statement.span.start,
+                key,
+                Some(statement.span),
+                plan.clone(),
+            );
         }
         Ok(plan)
     }

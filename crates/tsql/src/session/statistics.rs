@@ -3,6 +3,7 @@
 use super::execution::Execution;
 use super::fail::Step;
 use crate::error::SqlError;
+use crate::instance::query_stats::{self, QueryStats};
 use daruma_storage::IoCounters;
 use std::time::Duration;
 
@@ -140,6 +141,41 @@ impl Execution<'_> {
             "SQL Server parse and compile time: \n   CPU time = {cpu_ms} ms, elapsed time = {elapsed_ms} ms."
         );
         self.send_located(info(3612, &text))
+    }
+}
+
+/// An execution of a kept plan under way.
+pub(crate) struct Measured<'s> {
+    stats: &'s QueryStats,
+    at: Duration,
+    cpu: Option<Duration>,
+    io: IoCounters,
+}
+
+impl Execution<'_> {
+    pub(crate) fn measure<'s>(&self, stats: &'s QueryStats) -> Measured<'s> {
+        let clock = &self.state.instance.env().clock;
+        Measured {
+            stats,
+            at: clock.monotonic(),
+            cpu: stats.wants_worker_time().then(|| clock.thread_cpu()),
+            io: daruma_storage::thread_io(),
+        }
+    }
+
+    /// Counts an execution that came to its end.
+    pub(crate) fn measured(&self, begun: &Measured<'_>, rows: u64) {
+        let clock = &self.state.instance.env().clock;
+        let us = |now: Duration, before| now.saturating_sub(before).as_micros() as u64;
+        let io = daruma_storage::thread_io();
+        begun.stats.note(query_stats::Execution {
+            start: begun.at,
+            elapsed_us: us(clock.monotonic(), begun.at),
+            worker_us: begun.cpu.map(|before| us(clock.thread_cpu(), before)),
+            logical_reads: io.logical_reads - begun.io.logical_reads,
+            physical_reads: io.physical_reads - begun.io.physical_reads,
+            rows,
+        });
     }
 }
 

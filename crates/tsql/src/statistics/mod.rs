@@ -20,6 +20,7 @@ pub(crate) use histogram::Facts;
 use crate::access::TableAccess;
 use crate::error::Result;
 use crate::host::{Host, TableKind};
+use crate::planner::growth;
 use daruma_catalog::{FIRST_STATISTICS_ID, StatisticsDef, TableStatistics};
 
 /// Smaller tables need no statistics: every plan over them is quick.
@@ -103,11 +104,8 @@ fn next_id(known: Option<&TableStatistics>) -> i32 {
     ids.max().unwrap_or(0).max(FIRST_STATISTICS_ID - 1) + 1
 }
 
-/// Has the table grown or shrunk since by more than a fifth, or the square root of a thousand times its rows?
 fn is_stale(statistics: &StatisticsDef, rows: u64) -> bool {
-    let before = statistics.rows as f64;
-    let limit = (500.0 + before * 0.2).min((before * 1000.0).sqrt().max(500.0));
-    statistics.updated_utc == 0 || (rows as f64 - before).abs() > limit
+    statistics.updated_utc == 0 || growth::has_changed(statistics.rows, rows)
 }
 
 /// Reads the table and fills `statistics`.

@@ -1,13 +1,12 @@
 //! Sessions, requests, locks and transactions as they are at this moment.
 
-use super::define::{Cell, Rows, View, nothing};
+use super::define::{Cell, Rows, View};
 use super::source::Source;
 use crate::error::Result;
 use crate::host::{IsolationLevel, SessionSettings};
 use crate::instance::{Activity, SessionEntry, spid_of_owner};
 use daruma_base::DatabaseId;
 use daruma_storage::{LockDescription, LockInfo, LockResource};
-use daruma_value::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,9 +15,7 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("dm_exec_sessions", SESSIONS, sessions),
     View::sys("dm_exec_connections", CONNECTIONS, connections),
     View::sys("dm_exec_requests", REQUESTS, requests),
-    View::function("dm_exec_sql_text", (1, 1), SQL_TEXT, sql_text),
     View::function("dm_exec_input_buffer", (2, 2), INPUT_BUFFER, input_buffer),
-    View::function("dm_exec_query_plan", (1, 1), QUERY_PLAN, nothing),
     View::sys("sysprocesses", SYSPROCESSES, sysprocesses),
     View::sys("dm_os_waiting_tasks", WAITING_TASKS, waiting_tasks),
     View::sys("dm_tran_locks", LOCKS, locks),
@@ -100,12 +97,9 @@ impl SessionLine {
         isolation_number(level.unwrap_or(IsolationLevel::ReadCommitted))
     }
 
-    /// Handle from which [`sql_text`] finds the batch of this session.
+    /// Handle from which `dm_exec_sql_text` finds the batch of this session.
     fn sql_handle(&self) -> Vec<u8> {
-        let mut handle = vec![2, 0, 0, 0];
-        handle.extend_from_slice(&self.entry.spid.to_be_bytes());
-        handle.resize(44, 0);
-        handle
+        super::plans::session_handle(self.entry.spid)
     }
 }
 
@@ -381,28 +375,6 @@ fn wait_resource(lock: &LockInfo) -> String {
     }
 }
 
-const SQL_TEXT: &str =
-    "dbid smallint?; objectid int?; number smallint?; encrypted bit; text nvarchar(max)?";
-
-fn sql_text(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    if let Some(entry) = session_of_handle(source)? {
-        rows.add().set("text", &*entry.activity.lock().text);
-    }
-    Ok(())
-}
-
-fn session_of_handle(source: &Source<'_>) -> Result<Option<Arc<SessionEntry>>> {
-    let spid = match source.arguments.first() {
-        Some(Value::Bytes(handle)) => match handle.get(..8) {
-            Some([2, 0, 0, 0, rest @ ..]) => rest.try_into().ok().map(i32::from_be_bytes),
-            _ => None,
-        },
-        _ => None,
-    };
-    let sessions = &source.instance()?.sessions;
-    Ok(spid.and_then(|spid| sessions.get(spid)))
-}
-
 const INPUT_BUFFER: &str =
     "event_type nvarchar(256) = Language Event; parameters smallint; event_info nvarchar(max)?";
 
@@ -416,9 +388,6 @@ fn input_buffer(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     }
     Ok(())
 }
-
-const QUERY_PLAN: &str =
-    "dbid smallint?; objectid int?; number smallint?; encrypted bit; query_plan xml?";
 
 const SYSPROCESSES: &str = "
     spid smallint; kpid smallint; blocked smallint; waittype binary(2); waittime bigint; lastwaittype nchar(32);

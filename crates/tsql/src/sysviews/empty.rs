@@ -259,14 +259,6 @@ pub(super) const VIEWS: &[View] = &[
         "object_id int; index_id int; path_id int; path nvarchar(4000)?; name sysname?; path_type tinyint?; path_type_desc sysname?",
     ),
     View::empty(
-        "dm_exec_query_stats",
-        "sql_handle varbinary(64); statement_start_offset int; statement_end_offset int; plan_generation_num bigint; plan_handle varbinary(64); creation_time datetime; last_execution_time datetime; execution_count bigint; total_worker_time bigint; last_worker_time bigint; min_worker_time bigint; max_worker_time bigint; total_physical_reads bigint; last_physical_reads bigint; min_physical_reads bigint; max_physical_reads bigint; total_logical_writes bigint; last_logical_writes bigint; min_logical_writes bigint; max_logical_writes bigint; total_logical_reads bigint; last_logical_reads bigint; min_logical_reads bigint; max_logical_reads bigint; total_elapsed_time bigint; last_elapsed_time bigint; min_elapsed_time bigint; max_elapsed_time bigint; query_hash binary(8); query_plan_hash binary(8); total_rows bigint; last_rows bigint; min_rows bigint; max_rows bigint",
-    ),
-    View::empty(
-        "dm_exec_cached_plans",
-        "bucketid int; refcounts int; usecounts int; size_in_bytes int; memory_object_address varbinary(8); cacheobjtype nvarchar(50); objtype nvarchar(20); plan_handle varbinary(64); pool_id int; parent_plan_handle varbinary(64)?",
-    ),
-    View::empty(
         "dm_db_missing_index_details",
         "index_handle int; database_id smallint; object_id int; equality_columns nvarchar(4000)?; inequality_columns nvarchar(4000)?; included_columns nvarchar(4000)?; statement nvarchar(4000)?",
     ),

@@ -5,7 +5,7 @@
 //! The views list themselves: `sys.all_views`, `sys.all_columns` and `sys.all_objects` read the registry.
 //!
 //! Map: `databases`, `objects`, `columns`, `indexes`, `constraints`, `principals`, `server`, `activity` (sessions,
-//! locks, transactions), `log`,
+//! locks, transactions), `plans` (kept plans, their texts and costs), `log`,
 //! `version_store` (who keeps versions, and the log in words), `information_schema`, `old` (names of SQL Server 2000), `odbc` (types and
 //! columns as the catalogue procedures show them), `base_tables` (the product's hidden tables), `empty` (features that are not
 //! here), `names` (ids of system objects).
@@ -25,6 +25,7 @@ mod names;
 mod objects;
 mod odbc;
 mod old;
+mod plans;
 mod principals;
 mod server;
 mod source;
@@ -49,6 +50,7 @@ const ALL: &[&[View]] = &[
     principals::VIEWS,
     server::VIEWS,
     activity::VIEWS,
+    plans::VIEWS,
     log::VIEWS,
     counters::VIEWS,
     version_store::VIEWS,

@@ -1,0 +1,61 @@
+//! Plans that the cache keeps for further executions, whatever they are plans of.
+
+use super::api::{ConditionPlan, ScalarPlan, SelectPlan};
+use crate::instance::query_stats::QueryStats;
+use std::any::Any;
+use std::sync::Arc;
+
+pub trait KeptPlan: Any + Send + Sync {
+    /// The tables have grown or shrunk so much that another plan may be better.
+    fn is_outdated(&self) -> bool;
+
+    /// What executions have cost; statements count them, expressions do not.
+    fn stats(&self) -> Option<&QueryStats> {
+        None
+    }
+
+    /// Operators as SHOWPLAN_TEXT shows them.
+    fn lines(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl KeptPlan for SelectPlan {
+    fn is_outdated(&self) -> bool {
+        self.plan().is_outdated()
+    }
+
+    fn stats(&self) -> Option<&QueryStats> {
+        Some(SelectPlan::stats(self))
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.show_text()
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+impl KeptPlan for ScalarPlan {
+    fn is_outdated(&self) -> bool {
+        self.plan().is_outdated()
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+impl KeptPlan for ConditionPlan {
+    fn is_outdated(&self) -> bool {
+        self.plan().is_outdated()
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
