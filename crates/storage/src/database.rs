@@ -163,11 +163,11 @@ impl Database {
 
     pub(crate) fn open(
         engine: &Arc<Engine>,
+        env: &Env,
         id: DatabaseId,
         name: &str,
         files: Vec<FileSpec>,
     ) -> Result<(Arc<Database>, RecoveryReport)> {
-        let env = engine.env();
         let clock = &env.clock;
         let (log_spec, data) = split_specs(files)?;
         let start = clock.monotonic();

@@ -6,7 +6,7 @@ use crate::database::Database;
 use crate::error::Result;
 use crate::lock::{LockManager, Owner};
 use crate::log::{LogShared, LogWriterSignal};
-use daruma_base::{DatabaseId, Env, WaitRegistry};
+use daruma_base::{DatabaseId, Disk, Env, WaitRegistry};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -87,7 +87,22 @@ impl Engine {
         name: &str,
         files: Vec<FileSpec>,
     ) -> Result<(Arc<Database>, RecoveryReport)> {
-        Database::open(self, id, name, files)
+        Database::open(self, &self.env, id, name, files)
+    }
+
+    /// As `open_database`, with its files on another disk.
+    pub fn open_database_on(
+        self: &Arc<Self>,
+        disk: Arc<dyn Disk>,
+        id: DatabaseId,
+        name: &str,
+        files: Vec<FileSpec>,
+    ) -> Result<(Arc<Database>, RecoveryReport)> {
+        let env = Env {
+            disk,
+            ..self.env.clone()
+        };
+        Database::open(self, &env, id, name, files)
     }
 
     /// Releases every lock of `owner`: at the end of its transaction.

@@ -34,6 +34,7 @@ mod error;
 mod lock;
 mod log;
 mod meter;
+mod overlay;
 mod page;
 mod pins;
 mod planted;
@@ -61,6 +62,7 @@ pub use lock::Owner;
 pub use log::rebuild::{LogSection, Stop};
 pub use log::{CommitPoint, DelayedStats, LogHold, LogLine, LogListing, LogWriterSignal, VlfInfo};
 pub use meter::IoStats;
+pub use overlay::OverlayDisk;
 pub use pins::{PinKind, SweepTimes, VersionPin};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, plant};

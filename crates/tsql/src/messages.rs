@@ -1151,6 +1151,16 @@ const MESSAGES: &[Message] = &[
         "Backup, CHECKALLOC, bulk copy, SELECT INTO, and file manipulation (such as CREATE FILE) operations on a database must be serialized. Reissue the statement after the current backup, CHECKALLOC, or file manipulation operation is completed.",
     ),
     m(
+        3031,
+        16,
+        "Option '%ls' conflicts with option(s) '%ls'. Remove the conflicting option and reissue the statement.",
+    ),
+    m(
+        3036,
+        16,
+        "The database \"%ls\" is in warm-standby state (set by executing RESTORE WITH STANDBY) and cannot be backed up until the entire restore sequence is completed.",
+    ),
+    m(
         3042,
         10,
         "BACKUP WITH CONTINUE_AFTER_ERROR successfully generated a backup of the damaged database. Refer to the SQL Server error log for information about the errors that were encountered.",

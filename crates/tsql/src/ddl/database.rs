@@ -294,16 +294,16 @@ fn remove_files(ex: &Execution<'_>, entry: &DatabaseEntry) {
     if let Some(open) = entry.take_open() {
         let _ = open.storage.close();
     }
-    for file in &entry.def().files {
-        if let Err(error) = instance.env().disk.remove(&file.path)
+    let def = entry.def();
+    let undo = crate::session::undo_file(&def);
+    let paths = def.files.iter().map(|f| &f.path).chain(&undo);
+    for path in paths {
+        if let Err(error) = instance.env().disk.remove(path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
             instance.log.write(
                 &format!("spid{}", ex.spid()),
-                &format!(
-                    "File '{}' could not be deleted: {error}.",
-                    file.path.display()
-                ),
+                &format!("File '{}' could not be deleted: {error}.", path.display()),
             );
         }
     }
@@ -326,6 +326,9 @@ pub(crate) fn alter(ex: &Execution<'_>, statement: &ast::AlterDatabase) -> Resul
     let entry = entry.ok_or_else(|| {
         messages::error_state(5011, 5, &[&name]).followed(messages::error(5069, &[]))
     })?;
+    if entry.is_standby() {
+        return Err(failed(messages::error(5004, &[])));
+    }
     change(ex, &entry, &statement.action).map_err(failed)
 }
 

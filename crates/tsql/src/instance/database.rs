@@ -108,6 +108,12 @@ impl DatabaseEntry {
             .contains_key(crate::session::RESTORING)
     }
 
+    /// Is it readable meanwhile?
+    pub fn is_standby(&self) -> bool {
+        let def = self.def.read();
+        def.options.contains_key(crate::session::STANDBY)
+    }
+
     pub fn session_count(&self) -> i32 {
         self.sessions.load(Ordering::Relaxed)
     }

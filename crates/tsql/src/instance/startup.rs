@@ -126,6 +126,7 @@ impl Starter<'_> {
             match def.id {
                 id if id == MASTER.0 => entry.set_open(master.clone()),
                 id if id == TEMPDB.0 => entry.set_open(self.fresh_tempdb(&def)?),
+                _ if entry.is_standby() => self.open_standby(&entry, &def),
                 _ if def.offline || entry.is_restoring() => {}
                 _ => self.open_or_log(&entry, &def)?,
             }
@@ -178,6 +179,23 @@ impl Starter<'_> {
         let open = self.create(def)?;
         self.log.write(SOURCE, "Starting up database 'tempdb'.");
         Ok(open)
+    }
+
+    /// A database that is readable between restores. If it is not, more backups can still be restored.
+    fn open_standby(&self, entry: &DatabaseEntry, def: &DatabaseDef) {
+        match crate::session::open_standby(self.engine, def) {
+            Ok((open, lines)) => {
+                lines.iter().for_each(|line| self.log.write(SOURCE, line));
+                entry.set_open(open);
+            }
+            Err(error) => {
+                let text = format!(
+                    "The standby database '{}' cannot be read: {error}",
+                    def.name
+                );
+                self.log.write(SOURCE, &text);
+            }
+        }
     }
 
     fn open_or_log(&self, entry: &DatabaseEntry, def: &DatabaseDef) -> Result<()> {

@@ -46,7 +46,7 @@ pub(crate) use access::check_policy;
 pub use access::may_connect;
 pub(crate) use backup::credentials::all as all_credentials;
 pub(crate) use backup::prepare_history;
-pub(crate) use backup::{RESTORING, finish_interrupted_restore};
+pub(crate) use backup::{RESTORING, STANDBY, finish_interrupted_restore, open_standby, undo_file};
 pub use bulk::BulkRows;
 pub use check::{Suspect, SuspectKind, suspects};
 pub use execution::Execution;

@@ -121,6 +121,7 @@ impl Execution<'_> {
             "isoptimizedlockingon" => {
                 number(i32::from(settings.is_some_and(|s| s.optimized_locking)))
             }
+            "isinstandby" => number(i32::from(def.options.contains_key(crate::session::STANDBY))),
             "isautoclose" => number(i32::from(def.option_is_on("AUTO_CLOSE"))),
             "isautoshrink" => number(i32::from(def.option_is_on("AUTO_SHRINK"))),
             "isrecursivetriggersenabled" => {
@@ -134,7 +135,6 @@ impl Execution<'_> {
             | "isarithmeticabortenabled"
             | "isquotedidentifiersenabled"
             | "isnumericroundabortenabled"
-            | "isinstandby"
             | "isfulltextenabled"
             | "ispublished"
             | "issubscribed"

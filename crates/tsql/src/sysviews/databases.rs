@@ -31,7 +31,7 @@ const DATABASES: &str = "
     name sysname; database_id int; source_database_id int?; owner_sid varbinary(85)?; create_date datetime;
     compatibility_level tinyint; collation_name sysname?; user_access tinyint?; user_access_desc nvarchar(60)?;
     is_read_only bit?; is_auto_close_on bit; is_auto_shrink_on bit?; state tinyint?; state_desc nvarchar(60)?;
-    is_in_standby bit? = 0; is_cleanly_shutdown bit? = 0; is_supplemental_logging_enabled bit? = 0;
+    is_in_standby bit?; is_cleanly_shutdown bit? = 0; is_supplemental_logging_enabled bit? = 0;
     snapshot_isolation_state tinyint?; snapshot_isolation_state_desc nvarchar(60)?; is_read_committed_snapshot_on bit?;
     recovery_model tinyint?; recovery_model_desc nvarchar(60)?; page_verify_option tinyint? = 2;
     page_verify_option_desc nvarchar(60)? = CHECKSUM; is_auto_create_stats_on bit?;
@@ -129,6 +129,10 @@ fn page_verify(def: &DatabaseDef, rows: &mut Rows<'_>) {
     rows.set(
         "is_parameterization_forced",
         def.option("PARAMETERIZATION") == Some("FORCED"),
+    );
+    rows.set(
+        "is_in_standby",
+        def.options.contains_key(crate::session::STANDBY),
     );
 }
 

@@ -9,10 +9,12 @@ mod describe;
 mod history;
 mod options;
 mod restore;
+mod standby;
 mod take;
 
 pub(crate) use history::prepare as prepare_history;
 pub(crate) use restore::finish_interrupted_restore;
+pub(crate) use standby::{open_files as open_standby, undo_file};
 
 use crate::error::{Result, SqlError};
 use crate::messages;
@@ -23,6 +25,8 @@ use std::cell::{Cell, RefCell};
 
 /// Options of a database definition under which the state of backups and restores is kept; never shown.
 pub(crate) const RESTORING: &str = "DARUMA RESTORING";
+/// Readable between restores; the value is the path of its undo file.
+pub(crate) const STANDBY: &str = "DARUMA STANDBY";
 /// The full backup that the next differential builds on.
 const BASE: &str = "DARUMA DIFFERENTIAL BASE";
 /// The recovery path, changed by each restore that recovers.

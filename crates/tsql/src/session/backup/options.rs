@@ -14,6 +14,7 @@ use daruma_syntax::ast::{
 };
 use daruma_value::temporal::Moment;
 use daruma_value::{DataType, Value};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Most devices of a statement.
@@ -29,6 +30,15 @@ enum Setting {
     Text(String),
     Moment(Moment),
     List(Vec<(String, String)>),
+}
+
+/// What a database is after a step of a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Recovery,
+    NoRecovery,
+    /// Readable, with this undo file.
+    Standby(PathBuf),
 }
 
 /// Options that are understood; anything else is an error rather than silently ignored.
@@ -192,6 +202,25 @@ impl Options {
             _ => Err(messages::not_supported(
                 "ENCRYPTION with anything but one PASSWORD or one KEY FILE",
             )),
+        }
+    }
+
+    /// RECOVERY, NORECOVERY or STANDBY: one of them.
+    pub fn ending(&self, ex: &Execution<'_>) -> Result<Ending> {
+        let words = ["RECOVERY", "NORECOVERY", "STANDBY"];
+        let given: Vec<&str> = words.into_iter().filter(|w| self.has(w)).collect();
+        match given.as_slice() {
+            [] | ["RECOVERY"] => Ok(Ending::Recovery),
+            ["NORECOVERY"] => Ok(Ending::NoRecovery),
+            ["STANDBY"] => {
+                let undo = self.text("STANDBY").unwrap_or_default();
+                let undo = crate::ddl::database::local_path(ex, &undo);
+                Ok(Ending::Standby(undo))
+            }
+            [first, rest @ ..] => {
+                let (first, rest) = (first.to_lowercase(), rest.join(", ").to_lowercase());
+                Err(messages::error(3031, &[&first, &rest]))
+            }
         }
     }
 

@@ -9,7 +9,8 @@
 //! | exchanging | the definition says so | `NAME.replaced` becomes `NAME` again |
 //! | done, not yet tidy | `NAME.replaced` beside `NAME` | removed |
 
-use super::options::{self, Options};
+use super::options::{self, Ending, Options};
+use super::standby;
 use super::take::{Base, Path as RecoveryPath, report_files};
 use super::{BASE, EXCHANGE, PATH, RESTORING, Watch, history, say};
 use crate::error::{Result, SqlError};
@@ -43,13 +44,11 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
         None => String::new(),
     };
     let options = Options::evaluate(ex, &statement.options)?;
-    if options.has("STANDBY") {
-        return Err(messages::not_supported("STANDBY"));
-    }
+    let ending = options.ending(ex)?;
     let _one_at_a_time = ex.instance().database_ddl.lock();
     let entry = ex.instance().database_named(&name);
     if statement.devices.is_empty() {
-        return recover_only(ex, &name, entry.as_ref());
+        return without_devices(ex, &name, entry.as_ref(), ending);
     }
     let devices = options::devices(ex, &statement.devices, &options)?;
     let media = MediaSet::open(&devices).map_err(super::sql_error)?;
@@ -63,6 +62,7 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
         entry,
         moves: options::moves(ex, &statement.moves)?,
         options,
+        ending,
         devices,
         set,
     };
@@ -72,8 +72,10 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
     };
     match (statement.kind, job.info().kind) {
         (ast::RestoreKind::Database, BackupKind::Full) => job.full(),
-        (ast::RestoreKind::Database, BackupKind::Differential) => job.differential(),
-        (ast::RestoreKind::Log, BackupKind::Log) => job.log(),
+        (ast::RestoreKind::Database, BackupKind::Differential) => {
+            job.go_on(|entry, state| job.differential(entry, state))
+        }
+        (ast::RestoreKind::Log, BackupKind::Log) => job.go_on(|entry, state| job.log(entry, state)),
         (_, BackupKind::Log) => wrong_kind("BACKUP LOG"),
         (_, BackupKind::Full | BackupKind::Differential) => wrong_kind("BACKUP DATABASE"),
     }
@@ -95,6 +97,7 @@ struct Job<'e, 'a> {
     name: String,
     entry: Option<Arc<DatabaseEntry>>,
     options: Options,
+    ending: Ending,
     moves: Vec<(String, String)>,
     devices: Vec<Arc<dyn Device>>,
     set: SetReader,
@@ -114,7 +117,7 @@ impl Job<'_, '_> {
     }
 
     fn recovers(&self) -> bool {
-        !self.options.has("NORECOVERY")
+        self.ending == Ending::Recovery
     }
 
     // --- full
@@ -129,6 +132,10 @@ impl Job<'_, '_> {
             return Err(messages::error(4338, &[]));
         }
         let def = self.planned_definition()?;
+        let old_undo = self
+            .entry
+            .as_ref()
+            .and_then(|e| standby::undo_file(&e.def()));
         let disk = &self.env().disk;
         let beside = with_suffix(&def, RESTORED_AS);
         remove_all(disk, &beside);
@@ -148,7 +155,16 @@ impl Job<'_, '_> {
         if installed.is_err() {
             remove_all(disk, &beside);
         }
-        let lines = installed?;
+        let mut lines = installed?;
+        if let Some(undo) = old_undo {
+            // Nobody needs it any more; where it stays, it is only in the way.
+            let _ = disk.remove(&undo);
+        }
+        if let (Ending::Standby(undo), Some(entry)) =
+            (&self.ending, self.ex.instance().database_named(&self.name))
+        {
+            lines = standby::enter(self.ex, &entry, undo)?;
+        }
         self.report(&watch, "RESTORE DATABASE", &lines)
     }
 
@@ -161,7 +177,8 @@ impl Job<'_, '_> {
             return Err(messages::not_supported("restore of a system database"));
         }
         require_exclusive(self.ex, entry)?;
-        let (Ok(open), false) = (entry.open(), self.options.has("REPLACE")) else {
+        let has_work = !entry.is_standby() && !self.options.has("REPLACE");
+        let (Ok(open), true) = (entry.open(), has_work) else {
             return Ok(());
         };
         if open.storage.guid() != self.info().database_guid {
@@ -323,6 +340,13 @@ impl Job<'_, '_> {
     fn reopen(&self, entry: &Arc<DatabaseEntry>, def: &DatabaseDef) {
         let instance = self.ex.instance();
         let restored = instance.save_database(entry, def.clone());
+        if entry.is_standby() {
+            let opened = restored.and_then(|()| standby::open_files(instance.engine(), def));
+            if let Ok((open, _)) = opened {
+                entry.set_open(open);
+            }
+            return;
+        }
         if entry.is_restoring() || def.offline {
             return;
         }
@@ -335,26 +359,28 @@ impl Job<'_, '_> {
 
     // --- differential and log
 
-    /// The database in restore, and how far it is.
-    fn restoring(&self) -> Result<(Arc<DatabaseEntry>, RestoreState)> {
+    /// A step on a database in restore, which may be standing by.
+    fn go_on(
+        &self,
+        step: impl FnOnce(&Arc<DatabaseEntry>, RestoreState) -> Result<()>,
+    ) -> Result<()> {
         let entry = self
             .entry
-            .clone()
+            .as_ref()
             .ok_or_else(|| messages::error(3118, &[&self.name]))?;
         let state = state_of(&entry.def()).ok_or_else(|| messages::error(3117, &[]))?;
-        Ok((entry, state))
+        state.check(self.info()).map_err(super::chain_error)?;
+        standby::around(self.ex, entry, || step(entry, state))
     }
 
-    fn differential(&self) -> Result<()> {
-        let (entry, mut state) = self.restoring()?;
-        state.check(self.info()).map_err(super::chain_error)?;
+    fn differential(&self, entry: &Arc<DatabaseEntry>, mut state: RestoreState) -> Result<()> {
         let mut def = (*entry.def()).clone();
         self.add_new_files(&mut def)?;
         let watch = Watch::new(self.ex, "RESTORE DATABASE", self.options.stats());
         // From the first page on only a complete differential makes sense.
         let mut half = state.clone();
         half.needs_lsn = self.info().last_lsn;
-        self.save_state(&entry, &half)?;
+        self.save_state(entry, &half)?;
         let disk = &self.env().disk;
         let mut files = files_of(&def);
         let log_path = files.log.path.clone();
@@ -375,12 +401,11 @@ impl Job<'_, '_> {
         )
         .map_err(|e| watch.explain(e))?;
         move_file(disk, &files.log.path, &log_path)?;
-        let lines = self.applied(&entry, def, &state, self.recovers())?;
+        let lines = self.applied(entry, def, &state, false)?;
         self.report(&watch, "RESTORE DATABASE", &lines)
     }
 
-    fn log(&self) -> Result<()> {
-        let (entry, mut state) = self.restoring()?;
+    fn log(&self, entry: &Arc<DatabaseEntry>, mut state: RestoreState) -> Result<()> {
         let mut def = (*entry.def()).clone();
         let new_files = self.add_new_files(&mut def)?;
         let stop = self.stop_time();
@@ -397,7 +422,7 @@ impl Job<'_, '_> {
         .map_err(|e| watch.explain(e))?;
         // A point in time that this log does not reach: the next one may.
         let short = stop.is_some_and(|s| !state.stopped && s > self.info().finished_utc);
-        let lines = self.applied(&entry, def, &state, self.recovers() && !short)?;
+        let lines = self.applied(entry, def, &state, short)?;
         if short {
             let text = "This backup set contains records that were logged before the designated point in time. The database is being left in the restoring state so that more roll forward can be performed.";
             say(self.ex, SqlError::new(0, 0, 1, text))?;
@@ -435,13 +460,15 @@ impl Job<'_, '_> {
         entry: &Arc<DatabaseEntry>,
         mut def: DatabaseDef,
         state: &RestoreState,
-        recovers: bool,
+        short: bool,
     ) -> Result<Vec<String>> {
         remember(&mut def, state);
         let instance = self.ex.instance();
         instance.save_database(entry, def.clone())?;
-        if !recovers {
-            return Ok(Vec::new());
+        match &self.ending {
+            Ending::Standby(undo) => return standby::enter(self.ex, entry, undo),
+            Ending::Recovery if !short => {}
+            Ending::Recovery | Ending::NoRecovery => return Ok(Vec::new()),
         }
         let (open, lines) = recover(self.ex, &mut def, state)?;
         instance.save_database(entry, def)?;
@@ -489,12 +516,25 @@ impl Job<'_, '_> {
     }
 }
 
-/// `RESTORE DATABASE name WITH RECOVERY`.
-fn recover_only(ex: &Execution<'_>, name: &str, entry: Option<&Arc<DatabaseEntry>>) -> Result<()> {
+/// `RESTORE DATABASE name WITH RECOVERY`, or with STANDBY: no backup is applied.
+fn without_devices(
+    ex: &Execution<'_>,
+    name: &str,
+    entry: Option<&Arc<DatabaseEntry>>,
+    ending: Ending,
+) -> Result<()> {
     let entry = entry.ok_or_else(|| messages::error_state(911, 11, &[&name]))?;
     if !entry.is_restoring() {
         return Err(messages::error(3153, &[]));
     }
+    standby::around(ex, entry, || match ending {
+        Ending::Recovery => recover_only(ex, entry),
+        Ending::NoRecovery => Ok(()),
+        Ending::Standby(undo) => standby::enter(ex, entry, &undo).map(|_| ()),
+    })
+}
+
+fn recover_only(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<()> {
     let watch = Watch::new(ex, "RESTORE DATABASE", None);
     let mut def = (*entry.def()).clone();
     let (open, lines) = match state_of(&def) {
@@ -520,7 +560,7 @@ fn remember(def: &mut DatabaseDef, state: &RestoreState) {
     def.options.insert(RESTORING.into(), text);
 }
 
-fn state_of(def: &DatabaseDef) -> Option<RestoreState> {
+pub(super) fn state_of(def: &DatabaseDef) -> Option<RestoreState> {
     serde_json::from_str(def.options.get(RESTORING)?).ok()
 }
 
@@ -601,7 +641,7 @@ fn paths_of(def: &DatabaseDef) -> Vec<PathBuf> {
     def.files.iter().map(|f| f.path.clone()).collect()
 }
 
-fn files_of(def: &DatabaseDef) -> Files {
+pub(super) fn files_of(def: &DatabaseDef) -> Files {
     let specs = def.file_specs();
     let (log, data): (Vec<_>, Vec<_>) = specs.into_iter().partition(|f| f.filegroup == 0);
     let none = || FileSpec {

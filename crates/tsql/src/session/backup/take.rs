@@ -1,6 +1,7 @@
 //! BACKUP DATABASE and BACKUP LOG.
 
-use super::options::{self, Options};
+use super::options::{self, Ending, Options};
+use super::standby;
 use super::{BASE, PATH, RESTORING, Watch, history, say};
 use crate::error::{Result, SqlError};
 use crate::instance::{DatabaseEntry, OpenDatabase, TEMPDB, close_database};
@@ -48,6 +49,9 @@ pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> 
         return Err(messages::not_supported("backup of single files"));
     }
     let options = Options::evaluate(ex, &statement.options)?;
+    if entry.is_standby() {
+        return Err(messages::error(3036, &[&name]));
+    }
     let open = entry.open()?;
     let job = Job {
         ex,
@@ -149,10 +153,8 @@ impl Job<'_, '_> {
         if start == Lsn::NONE {
             return Err(messages::error(4214, &[]));
         }
-        let tail = self.options.has("NORECOVERY");
-        if self.options.has("STANDBY") {
-            return Err(messages::not_supported("STANDBY"));
-        }
+        let ending = self.options.ending(self.ex)?;
+        let tail = ending != Ending::Recovery;
         if tail {
             super::restore::require_exclusive(self.ex, self.entry)?;
         }
@@ -172,6 +174,9 @@ impl Job<'_, '_> {
         drop(taken.hold);
         if tail {
             self.leave_restoring()?;
+        }
+        if let Ending::Standby(undo) = &ending {
+            standby::enter(self.ex, self.entry, undo)?;
         }
         self.report(&watch, "BACKUP LOG", &taken.info)
     }

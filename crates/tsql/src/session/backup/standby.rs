@@ -1,0 +1,105 @@
+//! STANDBY: a database that waits for more backups and can be read meanwhile.
+//!
+//! Theory: the restored files stay as they are; recovery, with its rollback, runs over a disk that keeps every change in
+//! the undo file ([`OverlayDisk`]). The next restore lets go of that and goes on with the files below. At the next start
+//! of the server the recovery is repeated.
+
+use super::restore::{files_of, require_exclusive, state_of};
+use super::{STANDBY, system_error};
+use crate::error::Result;
+use crate::instance::{DatabaseEntry, OpenDatabase, close_database, recovery_lines};
+use crate::messages;
+use crate::session::Execution;
+use daruma_base::{DatabaseId, Env};
+use daruma_catalog::{Catalog, DatabaseDef};
+use daruma_storage::{Engine, OverlayDisk, Settings};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the undo file of a standby database is.
+pub(crate) fn undo_file(def: &DatabaseDef) -> Option<PathBuf> {
+    def.options.get(STANDBY).map(PathBuf::from)
+}
+
+/// Opens the restored files of a standby database read-only. Lines for the error log.
+pub(crate) fn open_files(
+    engine: &Arc<Engine>,
+    def: &DatabaseDef,
+) -> Result<(OpenDatabase, Vec<String>)> {
+    let undo = undo_file(def).unwrap_or_default();
+    let overlay = OverlayDisk::create(&engine.env().disk, &undo)
+        .map_err(|e| messages::error(5123, &[&system_error(&e), &undo.display()]))?;
+    let env = Env {
+        disk: Arc::new(overlay),
+        ..engine.env().clone()
+    };
+    // After a backup of the tail of the log the files are a database as they are.
+    if let Some(state) = state_of(def) {
+        daruma_backup::write_boot(&env, &files_of(def), &state).map_err(super::sql_error)?;
+    }
+    let id = DatabaseId(def.id);
+    let (storage, report) =
+        engine.open_database_on(env.disk.clone(), id, &def.name, def.file_specs())?;
+    let lines = recovery_lines(&def.name, def.id, &storage.settings(), &report);
+    let settings = Settings {
+        read_only: true,
+        ..storage.settings()
+    };
+    let catalog = Catalog::open(&storage)?;
+    storage.set_settings(settings)?;
+    let catalog = Arc::new(catalog);
+    Ok((OpenDatabase { storage, catalog }, lines))
+}
+
+/// Makes a database that waits for more backups readable.
+pub(super) fn enter(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    undo: &Path,
+) -> Result<Vec<String>> {
+    let mut def = (*entry.def()).clone();
+    def.options
+        .insert(STANDBY.into(), undo.display().to_string());
+    let (open, lines) = open_files(ex.instance().engine(), &def)?;
+    ex.instance().save_database(entry, def)?;
+    entry.set_open(open);
+    ex.instance().plans.clear();
+    Ok(lines)
+}
+
+/// Before the next restore: nobody may be in the database, and the files are again as the last one left them. What it takes
+/// to come back if that restore fails.
+pub(super) fn leave(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<Option<PathBuf>> {
+    let def = entry.def();
+    let Some(undo) = undo_file(&def) else {
+        return Ok(None);
+    };
+    require_exclusive(ex, entry)?;
+    let mut def = (*def).clone();
+    def.options.remove(STANDBY);
+    ex.instance().save_database(entry, def)?;
+    if let Some(open) = entry.take_open() {
+        // What it writes is about to be forgotten.
+        let _ = close_database(&open);
+    }
+    ex.instance().plans.clear();
+    let _ = ex.instance().env().disk.remove(&undo);
+    Ok(Some(undo))
+}
+
+/// Runs a step of a restore on a database that may be standing by. After a failure it stands by again.
+pub(super) fn around<T>(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    step: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let undo = leave(ex, entry)?;
+    let result = step();
+    if let (Err(_), Some(undo)) = (&result, undo)
+        && entry.is_restoring()
+        && let Err(error) = enter(ex, entry, &undo)
+    {
+        entry.set_failed(error.message);
+    }
+    result
+}
