@@ -10,7 +10,8 @@
 //! for a device another computes; how many compute at once is bounded, so that sessions keep the processor.
 //!
 //! Map: `frame` (bytes), `meta` (descriptions), `codec` (compression), `cipher` (encryption), `device` (files), `writer` and `pump` (one
-//! backup), `media` and `reader` (reading it back), `take` (what goes into a backup), `restore`, `chain` (which backup
+//! backup), `media` and `reader` (reading it back), `take` (what goes into a backup), `restore`, `pages`
+//! (single ones), `chain` (which backup
 //! may follow which). The bytes are in docs/backup-format.md.
 //!
 //! This crate knows pages, log blocks and files; it has never heard of SQL.
@@ -23,6 +24,7 @@ mod error;
 mod frame;
 mod media;
 mod meta;
+mod pages;
 mod pump;
 mod reader;
 mod restore;
@@ -36,6 +38,7 @@ pub use device::{Credential, Device, DiskDevice, NulDevice, Source, Target, UrlD
 pub use error::{BackupError, Result};
 pub use media::{MediaSet, open_device};
 pub use meta::{BackupKind, FileMeta, MediaInfo, Random16, SetInfo};
+pub use pages::restore_pages;
 pub use pump::{Cancelled, Progress, Tick};
 pub use reader::SetReader;
 pub use restore::{Files, restore_differential, restore_full, restore_log, verify, write_boot};

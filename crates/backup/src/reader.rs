@@ -164,11 +164,22 @@ impl SetReader {
     pub fn in_order(
         &self,
         kind: Kind,
+        apply: impl FnMut(Content<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        self.in_order_where(kind, |_, _| true, apply)
+    }
+
+    /// As `in_order`, frames that the index shows to hold nothing of interest left out.
+    pub fn in_order_where(
+        &self,
+        kind: Kind,
+        may_hold: impl Fn(u64, u64) -> bool,
         mut apply: impl FnMut(Content<'_>) -> Result<bool>,
     ) -> Result<()> {
         let mut order: Vec<(u64, usize, usize)> = Vec::new();
         for (family, f) in self.families.iter().enumerate() {
-            let of_kind = f.index.iter().enumerate().filter(|(_, e)| e.kind == kind);
+            let of_kind = f.index.iter().enumerate();
+            let of_kind = of_kind.filter(|(_, e)| e.kind == kind && may_hold(e.first, e.last));
             order.extend(of_kind.map(|(at, e)| (e.first, family, at)));
         }
         order.sort_unstable();

@@ -192,7 +192,10 @@ fn unreadable() -> BackupError {
 }
 
 /// The runs of a frame of pages.
-fn each_run(plain: &[u8], mut apply: impl FnMut(u16, PageRun, &[u8]) -> Result<()>) -> Result<()> {
+pub(crate) fn each_run(
+    plain: &[u8],
+    mut apply: impl FnMut(u16, PageRun, &[u8]) -> Result<()>,
+) -> Result<()> {
     let count = plain.get(..4).and_then(|b| b.try_into().ok());
     let count = count.map(u32::from_le_bytes).ok_or_else(unreadable)? as usize;
     let table_end = count
@@ -218,7 +221,7 @@ fn each_run(plain: &[u8], mut apply: impl FnMut(u16, PageRun, &[u8]) -> Result<(
     pages.is_empty().then_some(()).ok_or_else(unreadable)
 }
 
-fn log_chunk(plain: &[u8]) -> Result<LogChunk> {
+pub(crate) fn log_chunk(plain: &[u8]) -> Result<LogChunk> {
     let lsn = plain.get(..8).and_then(|b| b.try_into().ok());
     let incarnation = plain.get(8..12).and_then(|b| b.try_into().ok());
     match (lsn, incarnation, plain.get(12..)) {
@@ -232,7 +235,7 @@ fn log_chunk(plain: &[u8]) -> Result<LogChunk> {
 }
 
 /// Which part of a log backup is new, and where it ends.
-struct LogPlan {
+pub(crate) struct LogPlan {
     from: Lsn,
     end: Lsn,
     stop: Option<Stop>,
@@ -241,7 +244,7 @@ struct LogPlan {
 }
 
 /// Reads the whole backup once: checks it, and finds the stop.
-fn plan_log(set: &SetReader, from: Lsn, stop: Option<Stop>) -> Result<LogPlan> {
+pub(crate) fn plan_log(set: &SetReader, from: Lsn, stop: Option<Stop>) -> Result<LogPlan> {
     let mut plan = LogPlan {
         from,
         end: from,
@@ -276,7 +279,7 @@ fn plan_log(set: &SetReader, from: Lsn, stop: Option<Stop>) -> Result<LogPlan> {
 
 impl LogPlan {
     /// The part of a chunk that the plan keeps.
-    fn trim(&self, mut chunk: LogChunk) -> Result<LogChunk> {
+    pub fn trim(&self, mut chunk: LogChunk) -> Result<LogChunk> {
         if chunk.lsn >= self.end {
             chunk.bytes.clear();
             return Ok(chunk);

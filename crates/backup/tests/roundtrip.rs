@@ -49,23 +49,7 @@ fn differential_and_log_backups_go_on_from_there() {
         history.run(&random, 60);
         let log1 = log(&world, &history.db, &["/log"]).expect("log");
         history.run(&random, 60);
-        let diff = {
-            let destination = world.destination(&["/diff"]);
-            let (label, tuning) = (MediaLabel::default(), tuning());
-            let request = request(
-                &world,
-                &history.db,
-                &destination,
-                &label,
-                &tuning,
-                BackupKind::Differential,
-            );
-            take_differential(request, base.set, Lsn(base.redo_lsn), &[1, 3], &mut |_| {
-                Ok(())
-            })
-            .expect("differential")
-            .info
-        };
+        let diff = differential(&world, &history.db, &["/diff"], &base).expect("differential");
         assert!(diff.pages <= base.pages + 100 && diff.pages > 0);
         history.run(&random, 60);
         let log2 = log(&world, &history.db, &["/log"]).expect("log");

@@ -187,7 +187,7 @@ impl Database {
 }
 
 /// Header, boot and doublewrite pages belong to the file, not to its content.
-fn is_made_anew(page: PageId) -> bool {
+pub(crate) fn is_made_anew(page: PageId) -> bool {
     let double_write = DOUBLE_WRITE_FIRST..=DOUBLE_WRITE_FIRST + DOUBLE_WRITE_PAGES as u32;
     page.page == 0
         || (page.file == 1 && (matches!(page.page, 2 | 3) || double_write.contains(&page.page)))

@@ -910,7 +910,7 @@ fn is_temporary(id: DatabaseId) -> bool {
     id == DatabaseId(2)
 }
 
-fn split_specs(files: Vec<FileSpec>) -> Result<(FileSpec, Vec<FileSpec>)> {
+pub(crate) fn split_specs(files: Vec<FileSpec>) -> Result<(FileSpec, Vec<FileSpec>)> {
     let (log, data): (Vec<_>, Vec<_>) = files.into_iter().partition(|f| f.filegroup == 0);
     let missing = |what: &str| StorageError::BadFile {
         path: PathBuf::new(),

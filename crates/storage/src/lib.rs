@@ -44,6 +44,7 @@ mod rebuild;
 mod recovery;
 mod redo;
 mod revert;
+mod roll;
 mod status;
 mod tree;
 mod txn;
@@ -67,6 +68,7 @@ pub use pins::{PinKind, SweepTimes, VersionPin};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, plant};
 pub use rebuild::{BOOT_BYTES, Rebuild};
+pub use roll::PageRoll;
 pub use tree::figures::{FiguresMode, LevelFigures, TreeFigures};
 pub use tree::{RowLock, Scan, Tree};
 pub use txn::{ReadView, Txn};

@@ -1191,6 +1191,11 @@ const MESSAGES: &[Message] = &[
         "User does not have permission to RESTORE database '%.*ls'.",
     ),
     m(
+        3111,
+        16,
+        "Page %ls is a control page which cannot be restored in isolation. To repair this page, the entire file must be restored.",
+    ),
+    m(
         3117,
         16,
         "The log or differential backup cannot be restored because no files are ready to rollforward.",
@@ -1494,6 +1499,11 @@ const MESSAGES: &[Message] = &[
         4214,
         16,
         "BACKUP LOG cannot be performed because there is no current database backup.",
+    ),
+    m(
+        4303,
+        16,
+        "The roll forward start point is now at log sequence number (LSN) %.*s. Additional roll forward past LSN %.*s is required to complete the restore sequence.",
     ),
     m(
         4305,

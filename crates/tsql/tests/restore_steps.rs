@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Client, Server};
-use daruma_base::Disk;
+use daruma_base::{Disk, OpenMode};
 use std::path::Path;
 
 fn server_with_rows(rows: usize) -> (Server, Client) {
@@ -161,4 +161,105 @@ fn standby_after_the_tail_and_after_a_failure() {
     assert_eq!(content(&mut client, "d"), all);
     client.run("INSERT d.dbo.t VALUES (0, N'')");
     assert_ne!(rows(&mut client, "d"), all);
+}
+
+/// Where these bytes are last in a data file: its page.
+fn page_with(server: &Server, path: &str, wanted: &[u8]) -> u64 {
+    let file = server
+        .disk
+        .open(Path::new(path), OpenMode::ReadOnly)
+        .expect("opens");
+    let mut bytes = vec![0; file.len().expect("a length") as usize];
+    file.read_at(&mut bytes, 0).expect("reads");
+    let at = bytes.windows(wanted.len()).rposition(|w| w == wanted);
+    at.expect("the row") as u64 / 8192
+}
+
+fn damage(server: &Server, page: u64) {
+    server
+        .disk
+        .flip(Path::new("/data/d.mdf"), page * 8192 + 5000, 0x55);
+}
+
+#[test]
+fn damaged_pages_are_restored_and_rolled_forward() {
+    let (server, mut client) = server_with_rows(300);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    client.run("UPDATE d.dbo.t SET name = name + N'!' WHERE id % 3 = 0");
+    client.run("BACKUP LOG d TO DISK = '/b/l1'");
+    fill(&mut client, 301, 320);
+    client.run("BACKUP LOG d TO DISK = '/b/l2'");
+    client.run("DELETE d.dbo.t WHERE id % 50 = 0");
+    let all = content(&mut client, "d");
+    let server = server.restart_keeping(client);
+    let (one, two) = (
+        page_with(&server, "/data/d.mdf", b"row 40 row 40"),
+        page_with(&server, "/data/d.mdf", b"row 311 row 311"),
+    );
+    damage(&server, one);
+    damage(&server, two);
+    let mut client = server.connect();
+    let bad = client.run("SELECT COUNT(*) FROM d.dbo.t WHERE name LIKE N'row%'");
+    assert!(bad.contains("Msg 824"), "{bad}");
+
+    let pages = format!("PAGE = '1:{one}, 1:{two}'");
+    for (statement, number) in [
+        (
+            "RESTORE DATABASE d PAGE = '1:1' FROM DISK = '/b/f'",
+            "Msg 3111",
+        ),
+        (
+            "RESTORE DATABASE d PAGE = '1-7' FROM DISK = '/b/f'",
+            "Msg 102",
+        ),
+        (
+            "RESTORE DATABASE d PAGE = '1:200' FROM DISK = '/b/l1'",
+            "Msg 3117",
+        ),
+        (
+            "RESTORE DATABASE m PAGE = '1:200' FROM DISK = '/b/f'",
+            "Msg 3118",
+        ),
+    ] {
+        let out = client.run(statement);
+        assert!(out.contains(number), "{statement}: {out}");
+    }
+    let out = client.run(&format!(
+        "RESTORE DATABASE d {pages} FROM DISK = '/b/f' WITH NORECOVERY"
+    ));
+    assert!(
+        out.contains("Processed 2 pages for database 'd', file 'd' on file 1."),
+        "{out}"
+    );
+    assert_eq!(
+        client.scalar("SELECT state_desc FROM sys.databases WHERE name = 'd'"),
+        "RESTORING"
+    );
+    let gap = client.run("RESTORE LOG d FROM DISK = '/b/l2' WITH NORECOVERY");
+    assert!(gap.contains("Msg 4305"), "{gap}");
+    let out = client.run("RESTORE LOG d FROM DISK = '/b/l1' WITH NORECOVERY");
+    assert!(out.contains("RESTORE LOG successfully"), "{out}");
+    drop(client);
+    let server = server.crash();
+    let mut client = server.connect();
+    let out = client.run("RESTORE LOG d FROM DISK = '/b/l2' WITH RECOVERY");
+    assert!(out.contains("RESTORE LOG successfully"), "{out}");
+    assert_eq!(content(&mut client, "d"), all);
+    // The chain goes on.
+    client.run("BACKUP LOG d TO DISK = '/b/l3'");
+    for log in [
+        "f' WITH NORECOVERY, MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf",
+        "l1",
+        "l2",
+        "l3",
+    ] {
+        match log.len() {
+            2 => client.run(&format!(
+                "RESTORE LOG e FROM DISK = '/b/{log}' WITH NORECOVERY"
+            )),
+            _ => client.run(&format!("RESTORE DATABASE e FROM DISK = '/b/{log}'")),
+        };
+    }
+    client.run("RESTORE DATABASE e WITH RECOVERY");
+    assert_eq!(content(&mut client, "e"), all);
 }

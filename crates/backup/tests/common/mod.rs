@@ -309,6 +309,19 @@ pub fn log(world: &World, db: &Arc<Database>, names: &[&str]) -> Result<SetInfo>
     Ok(taken.info)
 }
 
+pub fn differential(
+    world: &World,
+    db: &Arc<Database>,
+    names: &[&str],
+    base: &SetInfo,
+) -> Result<SetInfo> {
+    let (destination, label, tuning) = (world.destination(names), MediaLabel::default(), tuning());
+    let kind = BackupKind::Differential;
+    let request = request(world, db, &destination, &label, &tuning, kind);
+    let base_lsn = Lsn(base.redo_lsn);
+    Ok(take_differential(request, base.set, base_lsn, &[1, 3], &mut |_| Ok(()))?.info)
+}
+
 /// Recovers restored files and reads them.
 pub fn recover(world: &World, name: &str, state: &RestoreState, tree: TreeId) -> Model {
     write_boot(&world.env, &files(name), state).expect("a boot page");

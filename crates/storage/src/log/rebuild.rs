@@ -223,7 +223,7 @@ fn check_blocks(chunk: &LogChunk) -> std::result::Result<(), &'static str> {
 }
 
 /// Blocks of a chunk: position, and bytes without padding.
-fn blocks(
+pub(crate) fn blocks(
     chunk: &LogChunk,
 ) -> impl Iterator<Item = std::result::Result<(Lsn, &[u8]), &'static str>> {
     let mut at = 0;
@@ -328,14 +328,14 @@ impl LogChunk {
 
 fn drop_position(_lsn: u64) {}
 
-fn damaged_chunk(what: &str) -> StorageError {
+pub(crate) fn damaged_chunk(what: &str) -> StorageError {
     StorageError::BadFile {
         path: std::path::PathBuf::new(),
         what: what.into(),
     }
 }
 
-fn records(block_lsn: Lsn, bytes: &[u8]) -> impl Iterator<Item = (Lsn, &[u8])> {
+pub(crate) fn records(block_lsn: Lsn, bytes: &[u8]) -> impl Iterator<Item = (Lsn, &[u8])> {
     let mut at = block::BLOCK_HEADER_BYTES;
     std::iter::from_fn(move || {
         let record = block::record_at(bytes, at)?;

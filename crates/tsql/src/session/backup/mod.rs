@@ -8,6 +8,7 @@ pub(crate) mod credentials;
 mod describe;
 mod history;
 mod options;
+mod pages;
 mod restore;
 mod standby;
 mod take;
@@ -31,6 +32,8 @@ pub(crate) const STANDBY: &str = "DARUMA STANDBY";
 const BASE: &str = "DARUMA DIFFERENTIAL BASE";
 /// The recovery path, changed by each restore that recovers.
 const PATH: &str = "DARUMA RECOVERY PATH";
+/// How far a restore of single pages is.
+const PAGES: &str = "DARUMA PAGES";
 /// A restore is exchanging the files of the database.
 const EXCHANGE: &str = "DARUMA EXCHANGE";
 

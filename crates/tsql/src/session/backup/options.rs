@@ -302,7 +302,7 @@ fn evaluate_list(ex: &Execution<'_>, list: &[OptionItem]) -> Result<Vec<(String,
     list.iter().map(entry).collect()
 }
 
-fn text_of(ex: &Execution<'_>, value: &OptionValue) -> Result<String> {
+pub(super) fn text_of(ex: &Execution<'_>, value: &OptionValue) -> Result<String> {
     match value {
         OptionValue::Expr(expr) => expr_text(ex, expr),
         OptionValue::Word(word) => Ok(word.clone()),

@@ -36,9 +36,6 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
     if ex.state.trancount.get() > 0 {
         return Err(messages::error(3021, &[]));
     }
-    if !statement.parts.is_empty() {
-        return Err(messages::not_supported("restore of single files and pages"));
-    }
     let name = match &statement.database {
         Some(name) => options::name(ex, name)?,
         None => String::new(),
@@ -70,6 +67,9 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
         let device = job.devices.first().map_or("", |d| d.name());
         Err(messages::error(3135, &[&device, &made_by]))
     };
+    if !statement.parts.is_empty() {
+        return job.pages(&statement.parts);
+    }
     match (statement.kind, job.info().kind) {
         (ast::RestoreKind::Database, BackupKind::Full) => job.full(),
         (ast::RestoreKind::Database, BackupKind::Differential) => {
@@ -92,19 +92,19 @@ pub(super) fn require_exclusive(ex: &Execution<'_>, entry: &DatabaseEntry) -> Re
     }
 }
 
-struct Job<'e, 'a> {
-    ex: &'e Execution<'a>,
-    name: String,
+pub(super) struct Job<'e, 'a> {
+    pub ex: &'e Execution<'a>,
+    pub name: String,
     entry: Option<Arc<DatabaseEntry>>,
-    options: Options,
-    ending: Ending,
+    pub options: Options,
+    pub ending: Ending,
     moves: Vec<(String, String)>,
     devices: Vec<Arc<dyn Device>>,
-    set: SetReader,
+    pub set: SetReader,
 }
 
 impl Job<'_, '_> {
-    fn info(&self) -> &SetInfo {
+    pub fn info(&self) -> &SetInfo {
         self.set.info()
     }
 
@@ -359,15 +359,20 @@ impl Job<'_, '_> {
 
     // --- differential and log
 
+    pub fn existing(&self) -> Result<Arc<DatabaseEntry>> {
+        let entry = self.entry.clone();
+        entry.ok_or_else(|| messages::error(3118, &[&self.name]))
+    }
+
     /// A step on a database in restore, which may be standing by.
     fn go_on(
         &self,
         step: impl FnOnce(&Arc<DatabaseEntry>, RestoreState) -> Result<()>,
     ) -> Result<()> {
-        let entry = self
-            .entry
-            .as_ref()
-            .ok_or_else(|| messages::error(3118, &[&self.name]))?;
+        let entry = &self.existing()?;
+        if super::pages::is_under_way(entry) {
+            return self.roll_pages(entry);
+        }
         let state = state_of(&entry.def()).ok_or_else(|| messages::error(3117, &[]))?;
         state.check(self.info()).map_err(super::chain_error)?;
         standby::around(self.ex, entry, || step(entry, state))
@@ -478,7 +483,7 @@ impl Job<'_, '_> {
     }
 
     /// STOPAT as an instant.
-    fn stop_time(&self) -> Option<i64> {
+    pub fn stop_time(&self) -> Option<i64> {
         let offset = self.env().clock.local_offset_minutes();
         let moment = self.options.moment("STOPAT")?;
         Some(utc_of(moment, offset))
@@ -536,6 +541,10 @@ fn without_devices(
 
 fn recover_only(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<()> {
     let watch = Watch::new(ex, "RESTORE DATABASE", None);
+    if super::pages::is_under_way(entry) {
+        super::pages::recover(ex, entry)?;
+        return say(ex, watch.summary("RESTORE DATABASE", 0));
+    }
     let mut def = (*entry.def()).clone();
     let (open, lines) = match state_of(&def) {
         Some(state) => recover(ex, &mut def, &state)?,
@@ -594,7 +603,10 @@ fn recover(
     Ok(opened)
 }
 
-fn open_files(ex: &Execution<'_>, def: &DatabaseDef) -> Result<(OpenDatabase, Vec<String>)> {
+pub(super) fn open_files(
+    ex: &Execution<'_>,
+    def: &DatabaseDef,
+) -> Result<(OpenDatabase, Vec<String>)> {
     let engine = ex.instance().engine();
     let (storage, report) =
         engine.open_database(DatabaseId(def.id), &def.name, def.file_specs())?;
@@ -622,7 +634,7 @@ fn utc_of(moment: Moment, offset_minutes: i16) -> i64 {
 const RESTORED_AS: &str = "restoring";
 const REPLACED_AS: &str = "replaced";
 
-fn suffixed(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn suffixed(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(".");
     name.push(suffix);

@@ -1,0 +1,254 @@
+//! Single pages rolled forward: a page from a backup, and every record of the log that changes it since.
+//!
+//! Theory: redo is local to pages. Whether a page needs a record is told by its LSN, so the log of any number of backups
+//! is applied to a few pages as recovery would apply it to all. A page whose content is not known yet, because it was
+//! free or held row versions, becomes known with the next image of it: every use of a free page begins with one.
+//!
+//! Invariants
+//! 1. Nothing is written before the pages have come to the end of the database's own log.
+//! 2. Header, boot, doublewrite and allocation pages are not restored singly: what they say is not all in the log.
+//!
+//! Tests: `crates/backup/tests/pages.rs`. Read next: `redo`, `recovery`.
+
+use crate::alloc::INTERVAL_PAGES;
+use crate::api::FileSpec;
+use crate::bytes::*;
+use crate::copy::{LogChunk, is_made_anew, is_whole};
+use crate::database::split_specs;
+use crate::datafile::FileSet;
+use crate::engine::Engine;
+use crate::error::{Result, StorageError};
+use crate::log::Log;
+use crate::log::rebuild::{blocks, damaged_chunk, records};
+use crate::log::record::{self, Kind, Ops, PageAction, Record};
+use crate::page::{PAGE_BYTES, Page, PageType};
+use crate::redo;
+use daruma_base::{Lsn, PageId, TxnId};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Pages under way; `None` while the content is not known.
+#[derive(Clone, Default)]
+pub struct PageRoll {
+    pages: BTreeMap<PageId, Option<Page>>,
+}
+
+const ENTRY_BYTES: usize = 7 + PAGE_BYTES;
+
+impl PageRoll {
+    pub fn new(pages: impl IntoIterator<Item = PageId>) -> PageRoll {
+        PageRoll {
+            pages: pages.into_iter().map(|id| (id, None)).collect(),
+        }
+    }
+
+    pub fn ids(&self) -> Vec<PageId> {
+        self.pages.keys().copied().collect()
+    }
+
+    /// May this page be restored by itself?
+    pub fn is_restorable(page: PageId) -> bool {
+        !is_made_anew(page) && page.page % INTERVAL_PAGES > 1
+    }
+
+    /// The content in a backup. False for a page that nobody asked for.
+    pub fn put(&mut self, id: PageId, bytes: &[u8]) -> Result<bool> {
+        let Some(place) = self.pages.get_mut(&id) else {
+            return Ok(false);
+        };
+        let content: Option<&[u8; PAGE_BYTES]> = bytes.try_into().ok();
+        let Some(content) = content.filter(|c| is_whole(id, &c[..])) else {
+            return Err(damaged(id, "its copy is damaged"));
+        };
+        let mut page = Page::zeroed();
+        page.bytes_mut().copy_from_slice(content);
+        *place = Some(page).filter(|p| !p.is_zero());
+        Ok(true)
+    }
+
+    /// Applies whole blocks of log, in order.
+    pub fn apply(&mut self, chunk: &LogChunk) -> Result<()> {
+        for block in blocks(chunk) {
+            let (lsn, bytes) = block.map_err(damaged_chunk)?;
+            for (lsn, record) in records(lsn, bytes) {
+                self.apply_record(lsn, record)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_record(&mut self, lsn: Lsn, bytes: &[u8]) -> Result<()> {
+        let unreadable = || damaged_chunk("a log record is unreadable");
+        let record = Record::parse(bytes).ok_or_else(unreadable)?;
+        match record.kind {
+            Kind::Ops => self.ops(lsn, record.txn, record.body),
+            Kind::Clr => {
+                let (_, ops) = record::parse_clr(record.body).ok_or_else(unreadable)?;
+                self.ops(lsn, record.txn, ops)
+            }
+            Kind::Revert => self.ops(lsn, TxnId::NONE, record.body),
+            Kind::Versions => {
+                let (_, pages, parts) =
+                    record::parse_versions(record.body).ok_or_else(unreadable)?;
+                pages.iter().for_each(|page| self.forget(*page, lsn));
+                self.parts(lsn, parts)
+            }
+            Kind::System | Kind::Owned | Kind::FreeDone | Kind::VersionsFreed => {
+                self.parts(lsn, record::parts_of(&record).ok_or_else(unreadable)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// From here on the page holds row versions, which the log need not have.
+    fn forget(&mut self, id: PageId, lsn: Lsn) {
+        if let Some(place) = self.pages.get_mut(&id)
+            && place.as_ref().is_some_and(|page| page.lsn() < lsn)
+        {
+            *place = None;
+        }
+    }
+
+    fn ops(&mut self, lsn: Lsn, txn: TxnId, body: &[u8]) -> Result<()> {
+        let ops = Ops::parse(body).ok_or_else(|| damaged_chunk("a log record is unreadable"))?;
+        let Some(Some(page)) = self.pages.get_mut(&ops.page) else {
+            return Ok(());
+        };
+        if page.lsn() < lsn {
+            redo::apply_ops(page, &ops, txn).map_err(|what| damaged(ops.page, what))?;
+            page.set_lsn(lsn);
+        }
+        Ok(())
+    }
+
+    fn parts(&mut self, lsn: Lsn, body: &[u8]) -> Result<()> {
+        // Several parts of one record may change one page; whether it needs them is decided at the first.
+        let mut decided: Vec<(PageId, bool)> = Vec::new();
+        for part in record::parts(body) {
+            let (id, action) = part.ok_or_else(|| damaged_chunk("a log record is unreadable"))?;
+            let Some(place) = self.pages.get_mut(&id) else {
+                continue;
+            };
+            if place.is_none() && matches!(action, PageAction::Image(_)) {
+                *place = Some(Page::zeroed());
+            }
+            let Some(page) = place else { continue };
+            let needed = match decided.iter().find(|(page, _)| *page == id) {
+                Some((_, needed)) => *needed,
+                None => {
+                    decided.push((id, page.lsn() < lsn));
+                    page.lsn() < lsn
+                }
+            };
+            if needed {
+                redo::apply_part(page, id, &action).map_err(|what| damaged(id, what))?;
+                page.set_lsn(lsn);
+            }
+        }
+        Ok(())
+    }
+
+    /// As bytes, to go on after a restart.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(4 + self.pages.len() * ENTRY_BYTES);
+        for (id, page) in &self.pages {
+            out.put_u16(id.file);
+            out.put_u32(id.page);
+            out.put_u8(u8::from(page.is_some()));
+            match page {
+                Some(page) => out.extend_from_slice(page.bytes()),
+                None => out.resize(out.len() + PAGE_BYTES, 0),
+            }
+        }
+        let sum = crc32c::crc32c(&out);
+        out.put_u32(sum);
+        out
+    }
+
+    /// `None` when these are not the bytes of pages.
+    pub fn decode(bytes: &[u8]) -> Option<PageRoll> {
+        let (entries, sum) = bytes.split_last_chunk::<4>()?;
+        if crc32c::crc32c(entries) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let entry = |entry: &[u8]| {
+            let mut reader = Reader::new(entry);
+            let id = PageId::new(reader.u16()?, reader.u32()?);
+            let known = reader.u8()? != 0;
+            let content: &[u8; PAGE_BYTES] = entry.get(7..)?.try_into().ok()?;
+            let mut page = Page::zeroed();
+            page.bytes_mut().copy_from_slice(content);
+            Some((id, known.then_some(page)))
+        };
+        let pages = entries.chunks(ENTRY_BYTES).map(entry);
+        pages.collect::<Option<_>>().map(|pages| PageRoll { pages })
+    }
+}
+
+fn damaged(page: PageId, what: &str) -> StorageError {
+    StorageError::DamagedPage {
+        page,
+        path: PathBuf::new(),
+        what: format!("restore of the page: {what}"),
+    }
+}
+
+impl Engine {
+    /// Rolls pages from `from` to the end of the log of a closed database and writes them into its files. `None` when
+    /// that log begins later: backups of it are missing.
+    pub fn mend_pages(
+        &self,
+        guid: u64,
+        files: Vec<FileSpec>,
+        mut roll: PageRoll,
+        from: Lsn,
+    ) -> Result<Option<()>> {
+        let (log_spec, data) = split_specs(files)?;
+        let files = FileSet::open(&data, self.env())?;
+        if files.guid() != guid {
+            return Err(StorageError::BadFile {
+                path: files.path(1),
+                what: "the pages are of another database".into(),
+            });
+        }
+        files.restore_torn()?;
+        let log = Log::open(&log_spec, guid, self.env(), self.log_shared())?;
+        let Ok(mut cursor) = log.cursor(from) else {
+            return Ok(None);
+        };
+        while let Some(block) = cursor.next()? {
+            for (lsn, record) in block.records() {
+                roll.apply_record(lsn, record)?;
+            }
+        }
+        roll.write(&files).map(Some)
+    }
+}
+
+impl PageRoll {
+    fn write(self, files: &FileSet) -> Result<()> {
+        // All of them are looked at before the first is written.
+        let ready = self.pages.into_iter().map(|(id, page)| match page {
+            None => Err(damaged(id, "no backup holds it")),
+            Some(page) => match page.page_type() {
+                Some(PageType::Tree | PageType::Blob) if page.id() == id => Ok((id, page)),
+                _ => Err(damaged(id, "it holds no data")),
+            },
+        });
+        let ready = ready.collect::<Result<Vec<_>>>()?;
+        for (id, mut page) in ready {
+            page.seal();
+            let io = |source| StorageError::Io {
+                action: "write pages of",
+                path: files.path(id.file),
+                source,
+            };
+            files.ensure_size(id)?;
+            let handle = files.handle(id.file)?;
+            let at = u64::from(id.page) * PAGE_BYTES as u64;
+            handle.write_at(page.bytes(), at).map_err(io)?;
+            handle.sync_data().map_err(io)?;
+        }
+        Ok(())
+    }
+}

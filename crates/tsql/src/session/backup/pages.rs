@@ -1,0 +1,269 @@
+//! Page restore: `RESTORE DATABASE d PAGE = '1:57, 1:202' FROM ..`, then RESTORE LOG, then RECOVERY.
+//!
+//! Theory: the database is taken out of use, and its files stay as they are. The pages are taken from the backup and
+//! rolled forward beside them, in a file of their own, by each log backup; RECOVERY rolls them on through the database's own
+//! log to its end and writes them into their places. So the tail of the log needs no backup while it is still there, and
+//! whatever fails before the end leaves the database as it was.
+//!
+//! | stopped while | found at the next start | done |
+//! |---|---|---|
+//! | rolling forward | the definition and the pages of the last whole step | the next RESTORE goes on |
+//! | writing the pages | the same | RECOVERY writes them again |
+
+use super::options::{self, Ending};
+use super::restore::{Job, files_of, open_files, require_exclusive, suffixed};
+use super::take::path_of;
+use super::{PAGES, RESTORING, Watch, say};
+use crate::error::Result;
+use crate::instance::{DatabaseEntry, close_database};
+use crate::messages;
+use crate::session::Execution;
+use daruma_backup::{BackupKind, RestoreState, restore_pages};
+use daruma_base::{Disk, Lsn, OpenMode, PageId};
+use daruma_catalog::DatabaseDef;
+use daruma_storage::{PageRoll, RecoveryModel};
+use daruma_syntax::ast::DatabasePart;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The product's own limit.
+const PAGES_MAX: usize = 1_000;
+const PAGE_BYTES_IN_FILE: usize = 8_199;
+
+/// How far a page restore is: kept with the definition.
+#[derive(Serialize, Deserialize)]
+struct Progress {
+    state: RestoreState,
+    /// Counts the steps: each has a file of its own, so that one that fails spoils nothing.
+    step: u32,
+}
+
+impl Progress {
+    fn of(def: &DatabaseDef) -> Option<Progress> {
+        serde_json::from_str(def.options.get(PAGES)?).ok()
+    }
+
+    fn file(&self, def: &DatabaseDef) -> PathBuf {
+        let data = files_of(def).data;
+        let first = data.iter().find(|f| f.id == 1);
+        let path = first.map(|f| f.path.clone()).unwrap_or_default();
+        suffixed(&path, &format!("pages{}", self.step))
+    }
+}
+
+/// Is the database in the middle of a page restore?
+pub(super) fn is_under_way(entry: &DatabaseEntry) -> bool {
+    entry.def().options.contains_key(PAGES)
+}
+
+/// `1:57, 1:202` from the statement.
+fn asked(ex: &Execution<'_>, parts: &[DatabasePart]) -> Result<Vec<PageId>> {
+    let mut pages = Vec::new();
+    for part in parts {
+        let DatabasePart::Page(value) = part else {
+            return Err(messages::not_supported("restore of single files"));
+        };
+        let text = options::text_of(ex, value)?;
+        for one in text.split(',').map(str::trim) {
+            let numbers = one.split_once(':');
+            let page = numbers.and_then(|(file, page)| {
+                Some(PageId::new(
+                    file.trim().parse().ok()?,
+                    page.trim().parse().ok()?,
+                ))
+            });
+            let page = page.ok_or_else(|| messages::error(102, &[&one]))?;
+            if !PageRoll::is_restorable(page) {
+                return Err(messages::error(3111, &[&format_args!("({one})")]));
+            }
+            pages.push(page);
+        }
+    }
+    match pages.len() > PAGES_MAX {
+        true => Err(messages::not_supported(
+            "restore of more than 1000 pages at once",
+        )),
+        false => Ok(pages),
+    }
+}
+
+impl Job<'_, '_> {
+    /// `RESTORE DATABASE d PAGE = ..`: from a full backup to begin with, from a differential to go on.
+    pub(super) fn pages(&self, parts: &[DatabasePart]) -> Result<()> {
+        let pages = asked(self.ex, parts)?;
+        self.check_ending()?;
+        let entry = self.existing()?;
+        let missing = pages
+            .iter()
+            .find(|p| !entry.def().files.iter().any(|f| f.id == p.file));
+        if let Some(page) = missing {
+            return Err(messages::error(
+                102,
+                &[&format_args!("{}:{}", page.file, page.page)],
+            ));
+        }
+        match (is_under_way(&entry), self.info().kind) {
+            (false, BackupKind::Full) => self.check_owner(&entry)?,
+            (true, BackupKind::Differential) => return self.roll_pages(&entry),
+            _ => return Err(messages::error(3117, &[])),
+        }
+        require_exclusive(self.ex, &entry)?;
+        let mut roll = PageRoll::new(pages);
+        let state = restore_pages(&self.set, &mut roll, None).map_err(super::sql_error)?;
+        let def = self.keep(&entry, &Progress { state, step: 1 }, &roll)?;
+        if let Some(open) = entry.take_open() {
+            // A database with damaged pages may not close cleanly; recovery will see to it.
+            let _ = close_database(&open);
+        }
+        self.ex.instance().plans.clear();
+        self.end_step(&entry, &def, roll.ids().len())
+    }
+
+    /// Pages go to the end of the log, like the rest of the database.
+    fn check_ending(&self) -> Result<()> {
+        match (&self.ending, self.stop_time()) {
+            (Ending::Standby(_), _) => Err(messages::not_supported("STANDBY in a page restore")),
+            (_, Some(_)) => Err(messages::not_supported("STOPAT in a page restore")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The pages must be of this very database, which must have a log to roll them forward by.
+    fn check_owner(&self, entry: &DatabaseEntry) -> Result<()> {
+        if entry.is_system() || entry.is_restoring() {
+            return Err(messages::not_supported("page restore of this database"));
+        }
+        let Ok(open) = entry.open() else {
+            return Ok(());
+        };
+        if open.storage.guid() != self.info().database_guid {
+            return Err(messages::error(3154, &[&entry.name()]));
+        }
+        match open.storage.settings().recovery_model {
+            RecoveryModel::Simple => Err(messages::error(4208, &[&"RESTORE PAGE"])),
+            RecoveryModel::Full | RecoveryModel::BulkLogged => Ok(()),
+        }
+    }
+
+    /// A differential or log backup on the way of pages.
+    pub(super) fn roll_pages(&self, entry: &Arc<DatabaseEntry>) -> Result<()> {
+        self.check_ending()?;
+        let (progress, mut roll) = load(self.ex, entry)?;
+        let state = restore_pages(&self.set, &mut roll, Some(progress.state));
+        let next = Progress {
+            state: state.map_err(super::sql_error)?,
+            step: progress.step + 1,
+        };
+        let def = self.keep(entry, &next, &roll)?;
+        self.end_step(entry, &def, roll.ids().len())
+    }
+
+    /// Writes the pages of a step, and then that it is the last one.
+    fn keep(
+        &self,
+        entry: &Arc<DatabaseEntry>,
+        progress: &Progress,
+        roll: &PageRoll,
+    ) -> Result<DatabaseDef> {
+        let instance = self.ex.instance();
+        let before = entry.def();
+        let mut def = (*before).clone();
+        write_whole(&instance.env().disk, &progress.file(&def), &roll.encode())?;
+        let text = serde_json::to_string(progress).unwrap_or_default();
+        def.options.insert(PAGES.into(), text);
+        def.options.insert(RESTORING.into(), String::new());
+        instance.save_database(entry, def.clone())?;
+        if let Some(old) = Progress::of(&before) {
+            let _ = instance.env().disk.remove(&old.file(&before));
+        }
+        Ok(def)
+    }
+
+    fn end_step(&self, entry: &Arc<DatabaseEntry>, def: &DatabaseDef, pages: usize) -> Result<()> {
+        let (what, log) = match self.info().kind {
+            BackupKind::Log => ("RESTORE LOG", true),
+            _ => ("RESTORE DATABASE ... FILE=<name>", false),
+        };
+        let watch = Watch::new(self.ex, "RESTORE DATABASE", self.options.stats());
+        if self.ending == Ending::Recovery {
+            recover(self.ex, entry)?;
+        }
+        let file = def.files.iter().find(|f| (f.filegroup == 0) == log);
+        let file = file.map_or("", |f| f.logical_name.as_str());
+        let count = match log {
+            true => self.info().log_pages,
+            false => pages as u64,
+        };
+        let position = self.info().position;
+        say(
+            self.ex,
+            messages::error(4035, &[&count, &self.name, &file, &position]),
+        )?;
+        say(self.ex, watch.summary(what, count))
+    }
+}
+
+fn load(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<(Progress, PageRoll)> {
+    let def = entry.def();
+    let progress = Progress::of(&def).ok_or_else(|| messages::error(3117, &[]))?;
+    let path = progress.file(&def);
+    let failed =
+        |e: std::io::Error| messages::error(3203, &[&path.display(), &super::system_error(&e)]);
+    let read = || {
+        let file = ex.instance().env().disk.open(&path, OpenMode::ReadOnly)?;
+        let len = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; len.min(PAGES_MAX * PAGE_BYTES_IN_FILE + 4)];
+        file.read_at(&mut bytes, 0)?;
+        Ok(bytes)
+    };
+    let roll = PageRoll::decode(&read().map_err(failed)?);
+    let roll = roll.ok_or_else(|| failed(std::io::ErrorKind::InvalidData.into()))?;
+    Ok((progress, roll))
+}
+
+fn write_whole(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || {
+        if disk.exists(path)? {
+            disk.remove(path)?;
+        }
+        let file = disk.open(path, OpenMode::CreateNew)?;
+        file.write_at(bytes, 0)?;
+        file.sync_data()?;
+        path.parent().map_or(Ok(()), |dir| disk.sync_dir(dir))
+    };
+    write().map_err(|e| messages::error(3202, &[&path.display(), &super::system_error(&e)]))
+}
+
+/// RECOVERY: the pages go to the end of the log and into their places, and the database opens as after a crash.
+pub(super) fn recover(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<()> {
+    let instance = ex.instance();
+    let (progress, roll) = load(ex, entry)?;
+    let (state, mut def) = (&progress.state, (*entry.def()).clone());
+    let path = path_of(&def);
+    let needs_log = || {
+        let end = state.end_lsn;
+        messages::error(4303, &[&end, &end])
+    };
+    if path.fork != state.fork && path.lsn < state.end_lsn {
+        return Err(messages::error(4330, &[]));
+    }
+    let from = Lsn(state.end_lsn);
+    let mended = instance
+        .engine()
+        .mend_pages(state.guid, def.file_specs(), roll, from)?;
+    mended.ok_or_else(needs_log)?;
+    let kept = progress.file(&def);
+    def.options.remove(PAGES);
+    def.options.remove(RESTORING);
+    let (open, lines) = open_files(ex, &def)?;
+    instance.save_database(entry, def)?;
+    entry.set_open(open);
+    instance.plans.clear();
+    let source = format!("spid{}", ex.spid());
+    lines
+        .iter()
+        .for_each(|line| instance.log.write(&source, line));
+    let _ = instance.env().disk.remove(&kept);
+    Ok(())
+}
