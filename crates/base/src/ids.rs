@@ -7,7 +7,7 @@ use std::fmt;
 pub struct DatabaseId(pub u16);
 
 /// Page address: file number (1 = primary data file) and page number in that file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct PageId {
     pub file: u16,
     pub page: u32,

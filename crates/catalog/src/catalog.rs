@@ -9,7 +9,7 @@ use crate::server::{DatabaseDef, LoginDef};
 use crate::snapshot::DatabaseCatalog;
 use crate::statistics::{self, StatisticsMap, TableStatistics};
 use daruma_base::CancelFlag;
-use daruma_storage::{Database, Durability, Isolation, Owner, ReadView, Txn};
+use daruma_storage::{BlobRef, Database, Durability, Isolation, Owner, ReadView, Txn};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -169,6 +169,11 @@ impl Catalog {
     /// Sets what `last_value` answers: RESEED, RESTART, TRUNCATE.
     pub fn set_value(&self, id: CounterId, last: Option<i128>) -> Result<()> {
         self.counters.set(id, last)
+    }
+
+    /// Values of definitions that are too long for a page, as `view` sees them: for a check of all pages.
+    pub fn blobs(&self, view: &ReadView, each: &mut dyn FnMut(BlobRef)) -> Result<()> {
+        rows::blobs(&self.db, view, each)
     }
 
     /// Writes exact counter values: before a clean close.

@@ -4,7 +4,7 @@
 //! then JSON: in place, or in a blob when it is too long for a page.
 
 use crate::error::{CatalogError, Result};
-use daruma_storage::{Batch, BlobRef, Database, Isolation, ScanSpec, Txn, WriteOutcome};
+use daruma_storage::{Batch, BlobRef, Database, Isolation, ReadView, ScanSpec, Txn, WriteOutcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -106,6 +106,26 @@ fn decode<T: DeserializeOwned>(db: &Arc<Database>, key: &[u8], payload: &[u8]) -
         }
         _ => Err(bad(key, "unknown form")),
     }
+}
+
+/// Values of rows that were moved out of their page.
+pub(crate) fn blobs(
+    db: &Arc<Database>,
+    view: &ReadView,
+    each: &mut dyn FnMut(BlobRef),
+) -> Result<()> {
+    let mut scan = db.tree(db.catalog_tree())?.scan(view, ScanSpec::all());
+    let mut batch = Batch::new();
+    while scan.next(&mut batch)? {
+        for i in 0..batch.len() {
+            if let Some((&FORM_BLOB, rest)) = batch.payload(i).split_first()
+                && let Some(blob) = blob_ref(rest)
+            {
+                each(blob);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn free_blob(txn: &Txn, payload: &[u8]) -> Result<()> {

@@ -85,6 +85,27 @@ impl SimDisk {
         })
     }
 
+    /// A disk of its own with the same files, everything on it durable. All handles on this one must be dropped.
+    pub fn fork(&self, seed: u64) -> Arc<SimDisk> {
+        let copy = SimDisk::new(seed);
+        let mut names = copy.names.lock();
+        for (path, content) in &self.names.lock().now {
+            let content = content.lock();
+            let copied = Content {
+                id: copy.files.fetch_add(1, Ordering::Relaxed),
+                now: content.now.clone(),
+                durable: content.now.clone(),
+                ..Content::default()
+            };
+            let bytes = copied.now.len() as u64;
+            copy.shared.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+            names.now.insert(path.clone(), Arc::new(Mutex::new(copied)));
+        }
+        names.durable = names.now.clone();
+        drop(names);
+        copy
+    }
+
     pub fn set_faults(&self, faults: Faults) {
         *self.shared.faults.lock() = faults;
     }
@@ -241,6 +262,12 @@ impl SimDisk {
                 }
             }
         }
+    }
+
+    /// What reads would see of a file.
+    pub fn content_of(&self, path: &Path) -> Option<Vec<u8>> {
+        let names = self.names.lock();
+        names.now.get(path).map(|c| c.lock().now.clone())
     }
 
     pub fn len_of(&self, path: &Path) -> Option<u64> {

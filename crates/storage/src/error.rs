@@ -37,6 +37,12 @@ pub enum StorageError {
         path: PathBuf,
         what: String,
     },
+    /// One of the two above, and the tree or blob (root or first page) that the page was read for.
+    #[error("{source}")]
+    DamagedIn {
+        owner: PageId,
+        source: Box<StorageError>,
+    },
     /// Product error 9004.
     #[error("log of {path} is damaged at {lsn}: {what}")]
     DamagedLog {
@@ -82,6 +88,28 @@ pub enum StorageError {
 }
 
 impl StorageError {
+    /// Names the tree or blob that a page was read for, when the error is about a damaged page.
+    pub fn within(self, owner: PageId) -> StorageError {
+        match self {
+            StorageError::BadPage { .. } | StorageError::DamagedPage { .. } => {
+                let source = Box::new(self);
+                StorageError::DamagedIn { owner, source }
+            }
+            other => other,
+        }
+    }
+
+    /// Does the error say that a page or the log is damaged, rather than that the database may not be used?
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            StorageError::BadPage { .. }
+                | StorageError::DamagedPage { .. }
+                | StorageError::DamagedIn { .. }
+                | StorageError::DamagedLog { .. }
+        )
+    }
+
     /// May the same statement succeed when simply repeated?
     pub fn is_transient(&self) -> bool {
         matches!(

@@ -54,7 +54,7 @@ mod work;
 
 pub use api::*;
 pub use buffer::thread_io;
-pub use check::{CheckReport, Checker, Finding, FindingKind, TreeSummary};
+pub use check::{CheckReport, CheckWatch, Checker, Finding, FindingKind, TreeSummary};
 pub use copy::{DataCopy, FileExtents, LogChunk, LogSource, PageRun, check_pages};
 pub use database::Database;
 pub use engine::{Engine, EngineConfig};

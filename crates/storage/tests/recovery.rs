@@ -131,7 +131,7 @@ fn a_flipped_byte_in_a_page_or_in_hard_log_is_noticed() {
         .expect("tree")
         .get(&txn.view(Isolation::Current), b"x");
     assert!(
-        matches!(found, Err(StorageError::BadPage { .. })),
+        matches!(&found, Err(StorageError::DamagedIn { owner, .. }) if *owner == tree.0),
         "{found:?}"
     );
 }

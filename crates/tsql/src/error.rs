@@ -1,6 +1,8 @@
 //! Errors and messages with the product's numbers.
 
+use daruma_base::PageId;
 use daruma_storage::{PinKind, StorageError, VersionPin};
+use std::path::PathBuf;
 
 pub type Result<T> = std::result::Result<T, SqlError>;
 
@@ -15,8 +17,69 @@ pub struct SqlError {
     pub line: i32,
     /// Does the error end the batch (and roll back the transaction) whatever XACT_ABORT says: 1205, 3960, kill?
     pub kills_transaction: bool,
+    /// Of 824: the page, for whoever can say what it belongs to.
+    pub damaged: Option<Box<DamagedPage>>,
     /// Said right after this one: 1750 after the reason why a constraint could not be made. It is what CATCH sees.
     pub next: Option<Box<SqlError>>,
+}
+
+/// A page that is not what was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DamagedPage {
+    pub page: PageId,
+    pub path: PathBuf,
+    /// Root of the tree it was read for.
+    pub owner: Option<PageId>,
+    pub what: String,
+}
+
+/// How messages name the tree of all definitions.
+pub(crate) const SYSTEM_CATALOG: &str = "the system catalog";
+const PAGE_BYTES: u64 = 8_192;
+
+impl DamagedPage {
+    /// 824 for a page of a database; `belongs` names what it is a part of.
+    pub fn told(&self, database: u16, belongs: Option<&str>) -> SqlError {
+        let offset = format!("{:#018x}", u64::from(self.page.page) * PAGE_BYTES);
+        let path = self.path.display();
+        let mut error = crate::messages::error_state(
+            824,
+            2,
+            &[&self.what, &"read", &self.page, &database, &offset, &path],
+        );
+        if let Some(name) = belongs {
+            error.message = format!("{} The page belongs to {name}.", error.message);
+        }
+        error
+    }
+
+    fn of(error: &StorageError) -> Option<DamagedPage> {
+        let (page, path, what) = match error {
+            StorageError::DamagedIn { owner, source } => {
+                let owner = Some(*owner);
+                return DamagedPage::of(source).map(|page| DamagedPage { owner, ..page });
+            }
+            StorageError::BadPage {
+                page,
+                path,
+                expected,
+                found,
+            } => {
+                let what = format!(
+                    "incorrect checksum (expected: 0x{expected:08x}; actual: 0x{found:08x})"
+                );
+                (page, path, what)
+            }
+            StorageError::DamagedPage { page, path, what } => (page, path, what.clone()),
+            _ => return None,
+        };
+        Some(DamagedPage {
+            page: *page,
+            path: path.clone(),
+            owner: None,
+            what,
+        })
+    }
 }
 
 impl SqlError {
@@ -29,6 +92,7 @@ impl SqlError {
             procedure: None,
             line: 0,
             kills_transaction: matches!(number, 1205 | 3960),
+            damaged: None,
             next: None,
         }
     }
@@ -80,7 +144,9 @@ impl From<StorageError> for SqlError {
             StorageError::LockTimeout => (1222, 16),
             StorageError::SnapshotConflict => (3960, 16),
             StorageError::Cancelled => (3617, 16),
-            StorageError::BadPage { .. } | StorageError::DamagedPage { .. } => (824, 24),
+            StorageError::BadPage { .. }
+            | StorageError::DamagedPage { .. }
+            | StorageError::DamagedIn { .. } => (824, 24),
             StorageError::DamagedLog { .. } => (9004, 21),
             StorageError::LogFull { .. } => (9002, 17),
             StorageError::VersionStoreFull { .. } => (12190, 17),
@@ -92,7 +158,10 @@ impl From<StorageError> for SqlError {
             StorageError::BadFile { .. } => (5171, 16),
             StorageError::NotOnline { .. } => (945, 14),
         };
-        SqlError::new(number, class, 1, error.to_string())
+        SqlError {
+            damaged: DamagedPage::of(&error).map(Box::new),
+            ..SqlError::new(number, class, 1, error.to_string())
+        }
     }
 }
 

@@ -81,8 +81,21 @@ pub fn fill(text: &str, args: &[&dyn Display]) -> String {
 
 /// Length of the placeholder at the start of `spec`, and whether it takes an argument (`%%` takes none).
 fn placeholder(spec: &str) -> (usize, bool) {
-    const FORMS: [&str; 13] = [
-        "%.*ls", "%.*s", "%I64d", "%S_MSG", "%08x", "%03d", "%hs", "%ls", "%ld", "%s", "%d", "%u",
+    const FORMS: [&str; 15] = [
+        "%#016I64x",
+        "%.*ls",
+        "%.*s",
+        "%I64d",
+        "%S_MSG",
+        "%S_PGID",
+        "%08x",
+        "%03d",
+        "%hs",
+        "%ls",
+        "%ld",
+        "%s",
+        "%d",
+        "%u",
         "%x",
     ];
     match FORMS.iter().find(|form| spec.starts_with(**form)) {
@@ -574,7 +587,7 @@ const MESSAGES: &[Message] = &[
     m(
         824,
         24,
-        "SQL Server detected a logical consistency-based I/O error: %ls.",
+        "SQL Server detected a logical consistency-based I/O error: %ls. It occurred during a %S_MSG of page %S_PGID in database ID %d at offset %#016I64x in file '%ls'. Additional messages in the SQL Server error log or operating system error log may provide more detail. This is a severe error condition that threatens database integrity and must be corrected immediately. Complete a full database consistency check (DBCC CHECKDB). This error can be caused by many factors; for more information, see SQL Server Books Online.",
     ),
     m(
         902,
@@ -951,10 +964,16 @@ const MESSAGES: &[Message] = &[
         "Cannot find a table or object with the name \"%.*ls\". Check the system catalog.",
     ),
     m(
+        2511,
+        16,
+        "Table error: Object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls). Keys out of order on page %S_PGID, slots %d and %d.",
+    ),
+    m(
         2520,
         16,
         "Could not find database '%.*ls'. The database either does not exist, or was dropped before a statement tried to use it. Verify if the database exists by querying the sys.databases catalog view.",
     ),
+    m(2523, 16, "Filegroup %.*ls is invalid."),
     m(
         2526,
         16,
@@ -966,9 +985,25 @@ const MESSAGES: &[Message] = &[
         "DBCC execution completed. If DBCC printed error messages, contact your system administrator.",
     ),
     m(
+        2533,
+        16,
+        "Table error: page %S_PGID allocated to object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls) was not seen. The page may be invalid or may have an incorrect alloc unit ID in its header.",
+    ),
+    m(2536, 10, "DBCC results for '%.*ls'."),
+    m(
+        2570,
+        16,
+        "Page %S_PGID, slot %d in object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type \"%.*ls\"). Column \"%.*ls\" value is out of range for data type \"%.*ls\". Update column to a legal value.",
+    ),
+    m(
         2571,
         14,
         "User '%.*ls' does not have permission to run DBCC %ls.",
+    ),
+    m(
+        2593,
+        10,
+        "There are %I64d rows in %I64d pages for object \"%.*ls\".",
     ),
     m(
         2601,
@@ -1311,6 +1346,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(3262, 0, "The backup set on file %d is valid."),
     m(3279, 16, "Access is denied due to a password failure"),
+    m(
+        3414,
+        21,
+        "An error occurred during recovery, preventing the database '%.*ls' (%d:%d) from restarting. Diagnose the recovery errors and fix them, or restore from a known good backup. If errors are not corrected or expected, contact Technical Support.",
+    ),
     m(3604, 10, "Duplicate key was ignored."),
     m(
         3609,
@@ -1397,6 +1437,11 @@ const MESSAGES: &[Message] = &[
         3739,
         11,
         "Cannot %ls the index '%.*ls' because it is not a statistics collection.",
+    ),
+    m(
+        3853,
+        16,
+        "Attribute (%ls) of row (%ls) in sys.%ls does not have a matching row (%ls) in sys.%ls.",
     ),
     m(
         3902,
@@ -1813,6 +1858,11 @@ const MESSAGES: &[Message] = &[
         16,
         "One or more files do not match the primary file of the database. If you are attempting to attach a database, retry the operation with the correct files. If this is an existing database, the file may be corrupted and should be restored from a backup.",
     ),
+    m(
+        5239,
+        16,
+        "Unable to process object ID %ld (object '%.*ls') because this DBCC command does not support objects of this type.",
+    ),
     m(5701, 10, "Changed database context to '%.*ls'."),
     m(5703, 10, "Changed language setting to %.*ls."),
     m(
@@ -2020,6 +2070,102 @@ const MESSAGES: &[Message] = &[
         "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target row matches more than one source row. A MERGE statement cannot UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to ensure a target row matches at most one source row, or use the GROUP BY clause to group the source rows.",
     ),
     m(
+        8906,
+        16,
+        "Page %S_PGID in database ID %d is allocated in the SGAM %S_PGID and PFS %S_PGID, but was not allocated in any IAM. PFS flags '%hs'.",
+    ),
+    m(
+        8910,
+        16,
+        "Page %S_PGID in database ID %d is allocated to both object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls), and object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls).",
+    ),
+    m(
+        8928,
+        16,
+        "Object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls): Page %S_PGID could not be processed. See other errors for details.",
+    ),
+    m(
+        8931,
+        16,
+        "Table error: Object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls). B-tree level mismatch, page %S_PGID. Level %d does not match level %d from the previous %S_PGID.",
+    ),
+    m(
+        8933,
+        16,
+        "Table error: Object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls). The low key value on page %S_PGID (level %d) is not >= the key value in the parent %S_PGID slot %d.",
+    ),
+    m(
+        8936,
+        16,
+        "Table error: Object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls). B-tree chain linkage mismatch. %S_PGID->next = %S_PGID, but %S_PGID->Prev = %S_PGID.",
+    ),
+    m(
+        8939,
+        16,
+        "Table error: Object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls), page %S_PGID. Test (%.*ls) failed. Values are %ld and %ld.",
+    ),
+    m(
+        8944,
+        16,
+        "Table error: Object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls), page %S_PGID, row %d. Test (%.*ls) failed. Values are %ld and %ld.",
+    ),
+    m(
+        8948,
+        16,
+        "Database error: Page %S_PGID is marked with the wrong type in PFS page %S_PGID. PFS status 0x%x expected 0x%x.",
+    ),
+    m(
+        8951,
+        16,
+        "Table error: table '%ls' (ID %d). Data row does not have a matching index row in the index '%ls' (ID %d). Possible missing or invalid keys for the index row matching:",
+    ),
+    m(
+        8952,
+        16,
+        "Table error: table '%ls' (ID %d). Index row in index '%ls' (ID %d) does not match any data row. Possible extra or invalid keys for:",
+    ),
+    m(
+        8954,
+        10,
+        "%ls found %d allocation errors and %d consistency errors not associated with any single object.",
+    ),
+    m(
+        8955,
+        16,
+        "Data row (%d:%d:%d) identified by (%ls) with index values '%ls'.",
+    ),
+    m(
+        8956,
+        16,
+        "Index row (%d:%d:%d) identified by (%ls) with index values '%ls'.",
+    ),
+    m(
+        8957,
+        10,
+        "DBCC %ls (%ls) executed by %ls found %d errors and repaired %d errors. Elapsed time: %d hours %d minutes %d seconds.",
+    ),
+    m(
+        8961,
+        16,
+        "Table error: Object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls). The off-row data node at page %S_PGID, slot %d, text ID %I64d does not match its reference from page %S_PGID, slot %d.",
+    ),
+    m(
+        8970,
+        16,
+        "Row error: Object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls), page ID %S_PGID, row ID %d. Column '%.*ls' was created NOT NULL, but is NULL in the row.",
+    ),
+    m(
+        8989,
+        10,
+        "%ls found %d allocation errors and %d consistency errors in database '%ls'.",
+    ),
+    m(
+        8990,
+        10,
+        "%ls found %d allocation errors and %d consistency errors in table '%ls' (object ID %d).",
+    ),
+    m(8992, 16, "Check Catalog Msg %d, State %d: %.*ls"),
+    m(
         9001,
         21,
         "The log for database '%.*ls' is not available. Check the operating system error log for related error messages. Resolve any errors and restart the database.",
@@ -2028,6 +2174,11 @@ const MESSAGES: &[Message] = &[
         9002,
         17,
         "The transaction log for database '%ls' is full due to '%ls'.",
+    ),
+    m(
+        9004,
+        21,
+        "An error occurred while processing the log for database '%.*ls'. If possible, restore from backup. If a backup is not available, it might be necessary to rebuild the log.",
     ),
     m(
         10609,

@@ -116,6 +116,14 @@ impl Tree {
             path: db.store().files.path(page.file),
             what: what.into(),
         }
+        .within(self.id.0)
+    }
+
+    /// Page and slot of an entry, for messages about it.
+    pub fn locate(&self, key: &[u8]) -> Result<Option<(PageId, usize)>> {
+        let db = self.database()?;
+        let leaf = self.leaf_read(&db, key)?;
+        Ok(leaf.search(key).ok().map(|slot| (leaf.id(), slot)))
     }
 
     // --- statistics ---------------------------------------------------------------------------------------------
@@ -222,13 +230,15 @@ impl Tree {
     }
 
     fn read_page<'a>(&self, db: &'a Database, id: PageId) -> Result<PageRead<'a>> {
-        let page = db.pool().read(db.store(), id)?;
+        let page = db.pool().read(db.store(), id);
+        let page = page.map_err(|e| e.within(self.id.0))?;
         self.check_page(db, &page, id)?;
         Ok(page)
     }
 
     fn write_page<'a>(&self, db: &'a Database, id: PageId) -> Result<PageWrite<'a>> {
-        let page = db.pool().write(db.store(), id)?;
+        let page = db.pool().write(db.store(), id);
+        let page = page.map_err(|e| e.within(self.id.0))?;
         self.check_page(db, &page, id)?;
         Ok(page)
     }

@@ -256,7 +256,8 @@ impl Scan {
                 unlinks,
                 after,
             } => {
-                let next = db.pool().read(db.store(), *page)?;
+                let next = db.pool().read(db.store(), *page);
+                let next = next.map_err(|e| e.within(tree.id().0))?;
                 if tree.unlinks.load(Ordering::SeqCst) == *unlinks {
                     tree.check_page(db, &next, *page)?;
                     if !next.is_leaf() {

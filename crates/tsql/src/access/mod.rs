@@ -258,7 +258,8 @@ impl TableAccess {
                 let bytes = self
                     .table
                     .database
-                    .get_blob(BlobRef::from_bytes(reference))?;
+                    .get_blob(BlobRef::from_bytes(reference))
+                    .map_err(|e| e.within(self.primary().def.tree.0))?;
                 if row
                     .layout()
                     .data_type(position)
@@ -331,6 +332,11 @@ impl IndexAccess {
     #[inline]
     pub fn view<'a>(&'a self, payload: &'a [u8]) -> Result<RowView<'a>> {
         RowView::new(&self.layout, self.row(payload)?).map_err(corrupt)
+    }
+
+    /// The carried row of a whole row with every value in place, whatever its size: equal for equal values.
+    pub fn image(&self, values: &[Value], out: &mut Vec<u8>) -> Result<()> {
+        self.encode_carried(values, &[], out)
     }
 
     fn encode_carried(
@@ -433,10 +439,13 @@ fn check_key_size(access: &TableAccess, index: &IndexAccess, key: &[u8]) -> Resu
     ))
 }
 
+/// Number of [`damaged`].
+pub(crate) const DAMAGED: i32 = 5243;
+
 /// A stored row or key that cannot be what it should be.
 pub(crate) fn damaged(what: &str) -> SqlError {
     SqlError::new(
-        5243,
+        DAMAGED,
         22,
         1,
         format!("An inconsistency was detected during an internal operation: {what}."),

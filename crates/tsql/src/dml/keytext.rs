@@ -30,7 +30,7 @@ pub fn key_text(access: &TableAccess, index: &IndexAccess, values: &[Value]) -> 
     text
 }
 
-fn value_text(value: &Value, data_type: DataType) -> String {
+pub(super) fn value_text(value: &Value, data_type: DataType) -> String {
     match value {
         Value::Null => "<NULL>".to_string(),
         Value::Str(text) => text.to_string(),

@@ -32,6 +32,7 @@ mod keytext;
 mod modify;
 pub(crate) mod options;
 mod output;
+pub(crate) mod row_check;
 mod sorter;
 mod target;
 mod view;

@@ -174,6 +174,12 @@ impl Instance {
             .cloned()
     }
 
+    /// The database that a file belongs to.
+    pub fn database_of_file(&self, path: &Path) -> Option<Arc<DatabaseEntry>> {
+        let has_it = |d: &&Arc<DatabaseEntry>| d.def().files.iter().any(|f| f.path == path);
+        self.databases.read().values().find(has_it).cloned()
+    }
+
     /// Storage and catalog of a database by id.
     pub fn open_database(&self, id: DatabaseId) -> Result<OpenDatabase> {
         match self.database(id) {

@@ -208,13 +208,14 @@ impl Starter<'_> {
             // A database of the system itself must be there.
             Err(error) if entry.is_system() => Err(error),
             Err(error) => {
-                self.log.write(
-                    SOURCE,
-                    &format!(
-                        "Error: 3414, Severity: 21, State: 1.\nAn error occurred during recovery, preventing the database '{}' ({}:0) from restarting. {}",
-                        def.name, def.id, error.message
-                    ),
-                );
+                let stopped = messages::error(3414, &[&def.name, &def.id, &0]);
+                for told in [&error, &stopped] {
+                    let text = format!(
+                        "Error: {}, Severity: {}, State: {}.\n{}",
+                        told.number, told.class, told.state, told.message
+                    );
+                    self.log.write(SOURCE, &text);
+                }
                 entry.set_failed(error.message);
                 Ok(())
             }
@@ -228,7 +229,21 @@ impl Starter<'_> {
             .engine
             .open_database(DatabaseId(def.id), &def.name, def.file_specs())
             .map_err(|e| open_error(def, e))?;
-        let catalog = Arc::new(Catalog::open(&storage)?);
+        let catalog = Catalog::open(&storage).map_err(|e| {
+            let error = SqlError::from(e);
+            match error.damaged {
+                Some(page) => page.told(def.id, Some(crate::error::SYSTEM_CATALOG)),
+                None => error,
+            }
+        });
+        let catalog = match catalog {
+            Ok(catalog) => Arc::new(catalog),
+            Err(error) => {
+                // Nothing was changed: what is on disk stays as it is.
+                let _ = storage.close();
+                return Err(error);
+            }
+        };
         Ok((OpenDatabase { storage, catalog }, report))
     }
 
@@ -364,6 +379,14 @@ fn last_commit_line(
 
 fn open_error(def: &DatabaseDef, error: StorageError) -> SqlError {
     let mut sql = SqlError::from(error);
+    if let Some(page) = &sql.damaged {
+        return page.told(def.id, None);
+    }
+    if sql.number == 9004 {
+        let told = messages::error(9004, &[&def.name]);
+        sql.message = format!("{} The {}.", told.message, sql.message);
+        return sql;
+    }
     sql.message = format!("Database '{}' cannot be opened: {}.", def.name, sql.message);
     sql
 }

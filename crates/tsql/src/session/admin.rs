@@ -21,6 +21,19 @@ impl Execution<'_> {
         self.state.entry.spid
     }
 
+    pub(crate) fn login(&self) -> &str {
+        &self.state.entry.login.login
+    }
+
+    pub(crate) fn owner(&self) -> &std::sync::Arc<daruma_storage::Owner> {
+        &self.state.entry.owner
+    }
+
+    /// What other sessions are shown of this one.
+    pub(crate) fn session_activity(&self) -> &parking_lot::Mutex<crate::instance::Activity> {
+        &self.state.entry.activity
+    }
+
     pub(crate) fn check_cancel(&self) -> Result<()> {
         self.state.check_cancel()
     }
@@ -198,7 +211,7 @@ impl Execution<'_> {
             .map(|a| self.dbcc_argument(a))
             .collect::<Result<Vec<_>>>();
         let args = args.map_err(|e| self.fail(e))?;
-        self.call_registered(procedure, &args)?;
+        self.call_registered(procedure, &args, &dbcc.options)?;
         self.succeed(0xE6)
     }
 
@@ -295,8 +308,6 @@ impl Execution<'_> {
 
 /// Commands of the product that are not here.
 const KNOWN_DBCC: &[&str] = &[
-    "CHECKCONSTRAINTS",
-    "CHECKFILEGROUP",
     "CLEANTABLE",
     "CLONEDATABASE",
     "DBREINDEX",

@@ -11,8 +11,11 @@
 
 use super::execution::Execution;
 use super::frame::FrameKind;
-use crate::error::SqlError;
+use crate::error::{DamagedPage, SqlError};
+use crate::instance::OpenDatabase;
 use crate::messages;
+use daruma_catalog::ObjectKind;
+use daruma_storage::TreeId;
 
 /// Why interpretation leaves the normal order of statements.
 #[derive(Debug)]
@@ -131,9 +134,10 @@ impl Execution<'_> {
                 &[&self.current_object(), &"", &database, &"PRIMARY"],
             ),
             701 => messages::error_state(701, 123, &[&"default"]),
-            823 | 824 if !error.message.starts_with("SQL Server") => {
-                messages::error_state(824, 2, &[&error.message.clone()])
-            }
+            824 if error.damaged.is_some() => match error.damaged.take() {
+                Some(page) => self.damaged_page(&page),
+                None => return,
+            },
             9001 => messages::error_state(9001, 4, &[&database]),
             9004 => messages::error_state(9004, 4, &[&database]),
             _ => return,
@@ -141,6 +145,16 @@ impl Execution<'_> {
         error.message = dressed.message;
         error.class = dressed.class;
         error.state = dressed.state;
+    }
+
+    /// 824 with the names of what the page belongs to.
+    fn damaged_page(&self, damaged: &DamagedPage) -> SqlError {
+        let entry = self.state.instance.database_of_file(&damaged.path);
+        let id = entry.as_ref().map_or(0, |e| e.id().0);
+        let open = entry.and_then(|e| e.open().ok());
+        let owner = damaged.owner.map(TreeId);
+        let name = open.zip(owner).and_then(|(o, tree)| object_of(&o, tree));
+        damaged.told(id, name.as_deref())
     }
 
     /// The table whose lock the session took last: what a conflict was about.
@@ -205,4 +219,25 @@ impl Execution<'_> {
             error.procedure.clone_from(&frame.module);
         }
     }
+}
+
+/// In words, what a tree holds.
+fn object_of(open: &OpenDatabase, tree: TreeId) -> Option<String> {
+    if tree == open.storage.catalog_tree() {
+        return Some(crate::error::SYSTEM_CATALOG.to_string());
+    }
+    let catalog = open.catalog.current();
+    catalog.objects().find_map(|object| {
+        let ObjectKind::Table(def) = &object.kind else {
+            return None;
+        };
+        let index = def.indexes.iter().find(|i| i.tree == tree)?;
+        let schema = catalog.schema(object.schema_id);
+        let schema = schema.map_or("dbo", |s| s.name.as_str());
+        let table = format!("object '{schema}.{}'", object.name);
+        Some(match &index.name {
+            Some(name) => format!("index '{name}' of {table}"),
+            None => table,
+        })
+    })
 }

@@ -464,13 +464,18 @@ impl Execution<'_> {
 
     /// Rows of EXEC for INSERT.
     pub(crate) fn capture_rows(&self, exec: &ast::Execute) -> Result<Vec<Vec<Value>>> {
+        self.capture(|| self.run_execute(exec))
+    }
+
+    /// Rows that would go to the client.
+    fn capture(&self, work: impl FnOnce() -> Step<()>) -> Result<Vec<Vec<Value>>> {
         if self.captured.borrow().is_some() {
             return Err(messages::error(8164, &[]));
         }
         *self.captured.borrow_mut() = Some(Vec::new());
         let depth = self.depth.get();
         let changes = self.changes_rows.replace(false);
-        let result = self.run_execute(exec);
+        let result = work();
         self.changes_rows.set(changes);
         self.depth.set(depth);
         let rows = self.captured.borrow_mut().take().unwrap_or_default();
@@ -502,7 +507,7 @@ impl Execution<'_> {
         };
         self.check_system_procedure(procedure.name())
             .map_err(|e| self.fail(e))?;
-        self.call_in(procedure, database, args)
+        self.call_in(procedure, database, args, &[])
     }
 
     /// As a procedure of the current database.
@@ -510,8 +515,9 @@ impl Execution<'_> {
         &self,
         procedure: &dyn SystemProcedure,
         args: &[CallArgument],
+        options: &[ast::OptionItem],
     ) -> Step<CallResult> {
-        self.call_in(procedure, self.current_database(), args)
+        self.call_in(procedure, self.current_database(), args, options)
     }
 
     fn call_in(
@@ -519,6 +525,7 @@ impl Execution<'_> {
         procedure: &dyn SystemProcedure,
         database: DatabaseId,
         args: &[CallArgument],
+        options: &[ast::OptionItem],
     ) -> Step<CallResult> {
         let values = match self.system_arguments(procedure, args) {
             Ok(values) => values,
@@ -528,6 +535,7 @@ impl Execution<'_> {
             execution: self,
             database,
             args: values,
+            options,
             outputs: std::cell::RefCell::default(),
         };
         let status = self.atomic_or_not(|| procedure.run(&call));
@@ -606,6 +614,8 @@ pub struct SystemCall<'e, 'a> {
     pub database: DatabaseId,
     /// One value for each declared parameter.
     pub args: Vec<Value>,
+    /// Of a DBCC command: what stands behind WITH.
+    pub options: &'e [ast::OptionItem],
     outputs: std::cell::RefCell<Vec<(usize, Value)>>,
 }
 
@@ -671,6 +681,13 @@ impl SystemCall<'_, '_> {
         let result = work();
         self.execution.state.frames.borrow_mut().pop();
         result
+    }
+
+    /// Rows that a T-SQL text gives.
+    pub(crate) fn rows_of(&self, text: &str) -> Result<Vec<Vec<Value>>> {
+        let definitions = self.execution.parameter_definitions("")?;
+        let run = || self.execution.run_dynamic(text, &definitions, &[]);
+        self.execution.capture(|| run().map(|_| ()))
     }
 
     /// Runs T-SQL text with parameters (`@p` names); its result sets go to the client.

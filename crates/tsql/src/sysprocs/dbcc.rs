@@ -9,9 +9,7 @@ use crate::messages;
 use crate::session::SystemCall;
 use crate::sysviews::{lsn_text, percent, vlf_parity, vlf_status};
 use daruma_base::Lsn;
-use daruma_catalog::{DatabaseCatalog, FileDef, Object, ObjectKind, TableDef};
-use daruma_storage::{Database, Isolation, ScanSpec};
-use daruma_syntax::{ParseOptions, parse_object_name};
+use daruma_catalog::FileDef;
 use std::sync::Arc;
 
 pub(super) const PROCEDURES: &[Procedure] = &[
@@ -38,35 +36,19 @@ pub(super) const PROCEDURES: &[Procedure] = &[
         "@session int; @request int = NULL",
         inputbuffer,
     ),
-    Procedure::native(
-        "dbcc CHECKDB",
-        "@database nvarchar(128) = NULL; @option nvarchar(128) = NULL",
-        checkdb,
-    ),
-    Procedure::native(
-        "dbcc CHECKALLOC",
-        "@database nvarchar(128) = NULL; @option nvarchar(128) = NULL",
-        checkdb,
-    ),
-    Procedure::native(
-        "dbcc CHECKCATALOG",
-        "@database nvarchar(128) = NULL",
-        checkcatalog,
-    ),
-    Procedure::native(
-        "dbcc CHECKTABLE",
-        "@table nvarchar(776); @option nvarchar(128) = NULL",
-        checktable,
-    ),
 ];
 
-fn completed(call: &SystemCall<'_, '_>) -> Result<i32> {
+/// The last line of a command, unless it is not wanted.
+pub(super) fn completed(call: &SystemCall<'_, '_>) -> Result<i32> {
+    if call.options.iter().any(|o| o.is("NO_INFOMSGS")) {
+        return Ok(0);
+    }
     call.message(messages::error(2528, &[]))?;
     Ok(0)
 }
 
 /// The database that an argument names (by name or id); 0 and NULL mean the current one.
-fn database(call: &SystemCall<'_, '_>) -> Result<Arc<DatabaseEntry>> {
+pub(super) fn database(call: &SystemCall<'_, '_>) -> Result<Arc<DatabaseEntry>> {
     let instance = call.execution.instance();
     let current = || instance.database(call.host().current_database());
     let named = call.text(0);
@@ -342,141 +324,5 @@ fn inputbuffer(call: &SystemCall<'_, '_>) -> Result<i32> {
             Ok(())
         },
     )?;
-    completed(call)
-}
-
-/// What reading a whole table found.
-struct Checked {
-    rows: u64,
-    pages: u64,
-}
-
-/// Reads every entry of every index of a table: checksums and structure are verified by the read itself. The number of
-/// rows must be the same in all indexes without a filter.
-fn check_table(
-    call: &SystemCall<'_, '_>,
-    storage: &Arc<Database>,
-    name: &str,
-    def: &TableDef,
-) -> Result<Checked> {
-    let owner = &call.execution.instance().system_owner;
-    let txn = storage.begin(owner);
-    let view = txn.view(Isolation::Snapshot);
-    let mut checked = Checked { rows: 0, pages: 0 };
-    for (at, index) in def.indexes.iter().enumerate() {
-        let tree = storage.tree(index.tree)?;
-        let mut scan = tree.scan(&view, ScanSpec::all());
-        let mut batch = daruma_storage::Batch::new();
-        let mut count = 0;
-        while scan.next(&mut batch)? {
-            call.execution.check_cancel()?;
-            count += batch.len() as u64;
-        }
-        match at {
-            0 => {
-                checked = Checked {
-                    rows: count,
-                    pages: tree.approximate_pages(),
-                }
-            }
-            _ if index.filter.is_none() && !index.disabled && count != checked.rows => {
-                let index_name = index.name.as_deref().unwrap_or_default();
-                let text = format!(
-                    "Table error: table '{name}' has {} rows but its index '{index_name}' has {count}.",
-                    checked.rows
-                );
-                return Err(SqlError::new(8951, 16, 1, text));
-            }
-            _ => {}
-        }
-    }
-    txn.commit(daruma_storage::Durability::Delayed)?;
-    Ok(checked)
-}
-
-fn table_name(catalog: &DatabaseCatalog, object: &Object) -> String {
-    match catalog.schema(object.schema_id) {
-        Some(schema) if object.schema_id != daruma_catalog::SCHEMA_DBO => {
-            format!("{}.{}", schema.name, object.name)
-        }
-        _ => object.name.clone(),
-    }
-}
-
-fn report_table(
-    call: &SystemCall<'_, '_>,
-    storage: &Arc<Database>,
-    catalog: &DatabaseCatalog,
-    object: &Object,
-    def: &TableDef,
-) -> Result<bool> {
-    let name = table_name(catalog, object);
-    call.message(SqlError::new(
-        2536,
-        10,
-        1,
-        format!("DBCC results for '{name}'."),
-    ))?;
-    match check_table(call, storage, &object.name, def) {
-        Ok(checked) => {
-            let text = format!(
-                "There are {} rows in {} pages for object \"{name}\".",
-                checked.rows, checked.pages
-            );
-            call.message(SqlError::new(2593, 10, 1, text))?;
-            Ok(true)
-        }
-        Err(error) if matches!(error.number, 824 | 8951) => {
-            call.message(error)?;
-            Ok(false)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn checkdb(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let entry = database(call)?;
-    let storage = entry.open()?.storage;
-    let catalog = call.host().catalog(entry.id())?;
-    let name = entry.name();
-    call.message(SqlError::new(
-        2536,
-        10,
-        1,
-        format!("DBCC results for '{name}'."),
-    ))?;
-    let mut objects: Vec<_> = catalog.objects().cloned().collect();
-    objects.sort_by_key(|o| o.id);
-    let mut errors = 0;
-    for object in objects {
-        if let ObjectKind::Table(def) = &object.kind {
-            errors += u32::from(!report_table(call, &storage, &catalog, &object, def)?);
-        }
-    }
-    let text = format!(
-        "CHECKDB found 0 allocation errors and {errors} consistency errors in database '{name}'."
-    );
-    call.message(SqlError::new(8989, 10, 1, text))?;
-    completed(call)
-}
-
-/// The catalog was read and checked when the database was opened, and every change since is checked when it is made.
-fn checkcatalog(call: &SystemCall<'_, '_>) -> Result<i32> {
-    database(call)?.open()?;
-    completed(call)
-}
-
-fn checktable(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let text = call.text(0).unwrap_or_default();
-    let missing = || messages::error(2501, &[&text]);
-    let name = parse_object_name(&text, &ParseOptions::default()).map_err(|_| missing())?;
-    let found = call.execution.find_object(&name)?;
-    let (database, object) = found.ok_or_else(missing)?;
-    let ObjectKind::Table(def) = &object.kind else {
-        return Err(missing());
-    };
-    let storage = call.execution.instance().open_database(database)?.storage;
-    let catalog = call.host().catalog(database)?;
-    report_table(call, &storage, &catalog, &object, def)?;
     completed(call)
 }

@@ -2,9 +2,10 @@
 //!
 //! Map: `define` (how a procedure is described), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
 //! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `foreach`,
-//! `describe` (columns and parameters of a text), `dbcc`, `show_statistics`.
+//! `describe` (columns and parameters of a text), `dbcc`, `check` (DBCC CHECKDB and family), `show_statistics`.
 
 mod catalog;
+mod check;
 mod dbcc;
 mod define;
 mod describe;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 const ALL: &[&[Procedure]] = &[
     catalog::PROCEDURES,
+    check::PROCEDURES,
     dbcc::PROCEDURES,
     describe::PROCEDURES,
     foreach::PROCEDURES,

@@ -122,7 +122,7 @@ fn index_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 /// Ids of partitions and allocation units start at 2^56, as the product's do.
 const FIRST_ID: u64 = 1 << 56;
 
-fn partition_id(index: &IndexDef) -> u64 {
+pub(crate) fn partition_id(index: &IndexDef) -> u64 {
     FIRST_ID | index.tree.0.to_u64()
 }
 

@@ -32,6 +32,7 @@ mod source;
 mod version_store;
 
 pub(crate) use define::{Cell, Rows, Shape, default_value, parse_type};
+pub(crate) use indexes::partition_id;
 pub(crate) use log::{lsn_text, percent, vlf_parity, vlf_status};
 pub use names::{SystemObject, system_object_by_id, system_object_id, system_objects};
 pub(crate) use principals::{fixed_role_id, fixed_role_name};

@@ -96,6 +96,24 @@ impl Server {
         self.restart()
     }
 
+    /// Clean stop. The disk can be changed and started over again.
+    pub fn stop(self) -> Arc<SimDisk> {
+        self.instance
+            .close(ShutdownRequest::Orderly)
+            .expect("close");
+        self.disk
+    }
+
+    /// A server over what a disk holds.
+    pub fn over(disk: Arc<SimDisk>) -> Server {
+        let instance = start(&daruma_sim::env(&disk, 1));
+        Server {
+            disk,
+            instance,
+            seed: 1,
+        }
+    }
+
     /// Clean stop and start.
     pub fn restart(self) -> Server {
         self.instance

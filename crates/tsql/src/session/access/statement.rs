@@ -363,7 +363,8 @@ impl Execution<'_> {
                 true
             }
             "CHECKDB" | "CHECKTABLE" | "CHECKALLOC" | "CHECKCATALOG" | "CHECKCONSTRAINTS"
-            | "SHRINKFILE" | "SHRINKDATABASE" | "UPDATEUSAGE" | "LOGINFO" | "SHOW_STATISTICS" => {
+            | "CHECKFILEGROUP" | "SHRINKFILE" | "SHRINKDATABASE" | "UPDATEUSAGE" | "LOGINFO"
+            | "SHOW_STATISTICS" => {
                 let rights = self.state.rights(self.current_database())?;
                 if rights.all {
                     return Ok(());

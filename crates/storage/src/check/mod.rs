@@ -5,23 +5,28 @@
 //! with the allocation maps finds pages used twice, used but marked free, and marked but used by nobody. A page that
 //! cannot be read is one finding and costs only what hangs on it.
 //!
-//! It runs while others work: a tree's shape is held still while it is walked. What only a database at rest can answer
-//! (pages marked but unused) is answered only when nothing was logged between the beginning and the end.
+//! It runs while others work: readers and writers go on, and only who would split or free a page of a tree waits until
+//! that tree is walked. What only a database at rest can answer (pages marked but unused) is answered only when nothing
+//! was logged between the beginning and the end. It needs one bit for each page and one page for each level of a tree.
 //!
 //! Invariants checked of a tree: one level less with each step down; every key inside the separators above it and in
 //! order; leaves chained in key order; writers and versions that have existed; every page used once.
+
+mod finding;
+mod page_set;
+
+pub use finding::{CheckReport, Finding, FindingKind, TreeSummary};
 
 use crate::api::{BlobRef, TreeId};
 use crate::blob;
 use crate::database::Database;
 use crate::datafile::{FIRST_FREE_OTHER, FIRST_FREE_PRIMARY};
-use crate::error::StorageError;
 use crate::log::record::Space;
 use crate::page::{FLAG_DELETED, Page, PageType};
 use crate::{alloc, api};
 use daruma_base::{Lsn, PageId, TxnId};
+use page_set::PageSet;
 use std::collections::HashMap;
-use std::fmt;
 
 /// Findings kept; a database in ruins needs no longer list.
 const FINDINGS_MAX: usize = 1_000;
@@ -29,69 +34,34 @@ const DEPTH_MAX: u8 = 24;
 /// Longer than any version chain that a living snapshot explains.
 const CHAIN_MAX: usize = 1_000_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FindingKind {
-    /// Checksum, identity or structure of one page.
-    Page,
-    /// Pages that do not fit together: levels, separators, order, chain.
-    Linkage,
-    /// An entry that cannot be what was stored.
-    Entry,
-    /// Page used by two owners, or used and marked free.
-    Allocation,
-    /// Page marked as used that nobody uses.
-    Leak,
-}
-
-/// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    pub kind: FindingKind,
-    pub page: PageId,
-    /// Tree or blob it was found in.
-    pub owner: Option<PageId>,
-    pub what: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} at page {}: {}", self.kind, self.page, self.what)
-    }
-}
-
-/// What a tree holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TreeSummary {
-    pub pages: u64,
-    pub leaves: u64,
-    /// Entries that are not deleted, of whatever transaction.
-    pub entries: u64,
-}
-
-/// What a whole check found.
-#[derive(Clone, Debug, Default)]
-pub struct CheckReport {
-    pub findings: Vec<Finding>,
-    /// Pages in use by trees and blobs.
-    pub pages: u64,
-    /// Nothing changed meanwhile, so that pages without an owner could be told.
-    pub exact: bool,
+/// Sees how far a check is.
+pub trait CheckWatch {
+    /// So many pages were looked at. False ends the check.
+    fn goes_on(&self, pages: u64) -> bool;
 }
 
 /// A check of one database under way: give it every tree and blob, then [`Checker::finish`].
 pub struct Checker<'a> {
     db: &'a Database,
-    owners: HashMap<PageId, PageId>,
+    used: PageSet,
     /// Allocation bits as they were at the beginning.
     before: HashMap<PageId, Page>,
     began: Lsn,
     findings: Vec<Finding>,
+    found: usize,
+    watch: Option<&'a dyn CheckWatch>,
+    stopped: bool,
+    /// A page could not be read, so what hangs on it is not known.
+    incomplete: bool,
 }
 
 /// Keys that a page may hold: from `low` to below `high`.
 struct Range<'k> {
     low: &'k [u8],
     high: Option<&'k [u8]>,
+    /// The page that says so, and the slot of `low` in it.
+    parent: PageId,
+    parent_slot: usize,
 }
 
 /// The walk of one tree.
@@ -106,23 +76,38 @@ impl<'a> Checker<'a> {
     pub fn new(db: &'a Database) -> Checker<'a> {
         let mut checker = Checker {
             db,
-            owners: HashMap::new(),
+            used: PageSet::default(),
             before: HashMap::new(),
             began: db.log_stats().end_lsn,
             findings: Vec::new(),
+            found: 0,
+            watch: None,
+            stopped: false,
+            incomplete: false,
         };
         checker.before = checker.read_maps();
         checker
     }
 
-    fn find(&mut self, kind: FindingKind, page: PageId, owner: Option<PageId>, what: String) {
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(Finding {
-                kind,
-                page,
-                owner,
-                what,
-            });
+    pub fn watched(mut self, watch: &'a dyn CheckWatch) -> Checker<'a> {
+        self.watch = Some(watch);
+        self
+    }
+
+    /// Did `watch` end the check?
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// What was found since the last call.
+    pub fn take_findings(&mut self) -> Vec<Finding> {
+        std::mem::take(&mut self.findings)
+    }
+
+    fn find(&mut self, kind: FindingKind, page: PageId, owner: Option<PageId>) {
+        self.found += 1;
+        if self.found <= FINDINGS_MAX {
+            self.findings.push(Finding { kind, page, owner });
         }
     }
 
@@ -130,22 +115,37 @@ impl<'a> Checker<'a> {
         match self.db.pool().read(self.db.store(), id) {
             Ok(page) => Some((*page).clone()),
             Err(error) => {
-                self.find(FindingKind::Page, id, owner, error.to_string());
+                self.incomplete = true;
+                self.find(FindingKind::unreadable(error), id, owner);
                 None
             }
         }
     }
 
-    /// Notes that `owner` uses the page. False when someone else does already.
+    /// Notes that `owner` uses the page. False when someone else does already, or the check shall end.
     fn claim(&mut self, page: PageId, owner: PageId) -> bool {
-        match self.owners.insert(page, owner) {
-            None => true,
-            Some(other) => {
-                let what = format!("used by {other} and by {owner}");
-                self.find(FindingKind::Allocation, page, Some(owner), what);
-                false
-            }
+        if self.stopped {
+            return false;
         }
+        let size = self.db.store().files.size_pages(page.file);
+        if u64::from(page.page) >= size {
+            let kind = FindingKind::Unreadable {
+                test: "page inside its file".to_string(),
+                expected: size.try_into().unwrap_or(u32::MAX),
+                found: page.page,
+            };
+            self.incomplete = true;
+            self.find(kind, page, Some(owner));
+            return false;
+        }
+        if !self.used.insert(page) {
+            let named = self.db.pool().read(self.db.store(), page);
+            let other = named.map_or(PageId::NONE, |p| p.tree());
+            self.find(FindingKind::UsedTwice { other }, page, Some(owner));
+            return false;
+        }
+        self.stopped = self.watch.is_some_and(|w| !w.goes_on(self.used.len()));
+        !self.stopped
     }
 
     // --- trees --------------------------------------------------------------------------------------------------
@@ -163,13 +163,16 @@ impl<'a> Checker<'a> {
         let all = Range {
             low: &[],
             high: None,
+            parent: PageId::NONE,
+            parent_slot: 0,
         };
         self.subtree(&mut walk, id.0, None, all, 0);
         if let Some((leaf, next)) = walk.last_leaf
             && !next.is_none()
+            && !self.stopped
         {
-            let what = format!("the last leaf is followed by page {next}");
-            self.find(FindingKind::Linkage, leaf, Some(id.0), what);
+            let expected = PageId::NONE;
+            self.find(FindingKind::Chain { next, expected }, leaf, Some(id.0));
         }
         walk.summary
     }
@@ -186,25 +189,12 @@ impl<'a> Checker<'a> {
             return;
         }
         walk.summary.pages += 1;
-        let Some(page) = self.read(id, Some(walk.root)) else {
+        let page = self.read(id, Some(walk.root));
+        let Some(page) = page.filter(|page| self.belongs(walk, page, id, level, depth)) else {
             // What its chain says is unknown: the next leaf is not held against it.
             walk.last_leaf = None;
             return;
         };
-        let mut wrong = |what: String| self.find(FindingKind::Linkage, id, Some(walk.root), what);
-        if page.page_type() != Some(PageType::Tree) || page.tree() != walk.root {
-            walk.last_leaf = None;
-            return wrong(format!(
-                "a page of type {:?} of tree {} where one of tree {} should be",
-                page.page_type(),
-                page.tree(),
-                walk.root
-            ));
-        }
-        if level.is_some_and(|l| l != page.level()) || depth > DEPTH_MAX {
-            walk.last_leaf = None;
-            return wrong(format!("level {} under level {level:?} + 1", page.level()));
-        }
         self.keys(walk, &page, &range);
         if page.is_leaf() {
             self.leaf(walk, &page);
@@ -213,28 +203,50 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Is it a page of the tree, at the level that the one above asks for?
+    fn belongs(
+        &mut self,
+        walk: &Walk,
+        page: &Page,
+        id: PageId,
+        level: Option<u8>,
+        depth: u8,
+    ) -> bool {
+        let expected = level.unwrap_or(page.level());
+        if page.page_type() != Some(PageType::Tree) || page.tree() != walk.root {
+            self.incomplete = true;
+            self.find(FindingKind::Foreign, id, Some(walk.root));
+        } else if expected != page.level() || depth > DEPTH_MAX {
+            let found = page.level();
+            self.incomplete = true;
+            self.find(FindingKind::Level { found, expected }, id, Some(walk.root));
+        } else {
+            return true;
+        }
+        false
+    }
+
     /// Order of the keys, and their place between the separators above.
     fn keys(&mut self, walk: &Walk, page: &Page, range: &Range<'_>) {
         let first = usize::from(!page.is_leaf());
         for slot in 0..page.slots() {
             let key = page.key(slot);
-            let ordered = slot <= first || page.key(slot - 1) < key;
-            let inside = slot < first || (key >= range.low && range.high.is_none_or(|h| key < h));
-            if !ordered || !inside || key.len() > api::KEY_BYTES_MAX {
-                let what = format!(
-                    "the key in slot {slot} is {}",
-                    match (ordered, inside) {
-                        (false, _) => "not above the one before",
-                        (_, false) => "outside the separators above the page",
-                        _ => "too long",
-                    }
-                );
-                self.find(FindingKind::Linkage, page.id(), Some(walk.root), what);
-            }
-        }
-        if !page.is_leaf() && page.slots() > 0 && !page.key(0).is_empty() {
-            let what = "the first separator is not empty".to_string();
-            self.find(FindingKind::Linkage, page.id(), Some(walk.root), what);
+            let kind = if slot > first && page.key(slot - 1) >= key {
+                FindingKind::KeyOrder { slot }
+            } else if slot >= first && (key < range.low || range.high.is_some_and(|h| key >= h)) {
+                FindingKind::KeyRange {
+                    slot,
+                    level: page.level(),
+                    parent: range.parent,
+                    parent_slot: range.parent_slot,
+                }
+            } else if key.len() > api::KEY_BYTES_MAX || (slot < first && !key.is_empty()) {
+                let what = format!("a key of {} bytes", key.len());
+                FindingKind::Entry { slot, what }
+            } else {
+                continue;
+            };
+            self.find(kind, page.id(), Some(walk.root));
         }
     }
 
@@ -249,7 +261,12 @@ impl<'a> Checker<'a> {
             } else {
                 range.high
             };
-            let child = Range { low, high };
+            let child = Range {
+                low,
+                high,
+                parent: page.id(),
+                parent_slot: slot,
+            };
             self.subtree(walk, page.child(slot), Some(below), child, depth + 1);
         }
     }
@@ -259,26 +276,33 @@ impl<'a> Checker<'a> {
         if let Some((before, next)) = walk.last_leaf
             && next != page.id()
         {
-            let what = format!(
-                "followed by page {next} in the chain but by page {} in the tree",
-                page.id()
+            let expected = page.id();
+            self.find(
+                FindingKind::Chain { next, expected },
+                before,
+                Some(walk.root),
             );
-            self.find(FindingKind::Linkage, before, Some(walk.root), what);
         }
         walk.last_leaf = Some((page.id(), page.next()));
         for slot in 0..page.slots() {
             let head = page.head(slot);
             walk.summary.entries += u64::from(!head.is_deleted());
-            if head.flags & !FLAG_DELETED != 0 || head.writer.0 >= self.db.txns().next_id() {
-                let what = format!(
-                    "slot {slot} has flags {} and writer {}, which does not exist",
-                    head.flags, head.writer.0
-                );
-                self.find(FindingKind::Entry, page.id(), Some(walk.root), what);
-            } else if !self.chain_ends(head.writer, head.version) {
-                let what = format!("the versions of slot {slot} do not end");
-                self.find(FindingKind::Entry, page.id(), Some(walk.root), what);
-            }
+            let what =
+                if head.flags & !FLAG_DELETED != 0 || head.writer.0 >= self.db.txns().next_id() {
+                    format!(
+                        "flags {} and writer {}, which does not exist",
+                        head.flags, head.writer.0
+                    )
+                } else if !self.chain_ends(head.writer, head.version) {
+                    "its versions do not end".to_string()
+                } else {
+                    continue;
+                };
+            self.find(
+                FindingKind::Entry { slot, what },
+                page.id(),
+                Some(walk.root),
+            );
         }
     }
 
@@ -298,45 +322,41 @@ impl<'a> Checker<'a> {
 
     /// Pages used by the trees and blobs given so far.
     pub fn pages(&self) -> Vec<PageId> {
-        let mut pages: Vec<PageId> = self.owners.keys().copied().collect();
-        pages.sort_unstable_by_key(|p| (p.file, p.page));
-        pages
+        self.used.iter().collect()
     }
 
     // --- blobs --------------------------------------------------------------------------------------------------
 
     pub fn blob(&mut self, blob: BlobRef) {
+        let owner = Some(blob.first);
         let mut index = blob.first;
         let mut pages = 0u64;
         while !index.is_none() && self.claim(index, blob.first) {
-            let Some(page) = self.read(index, Some(blob.first)) else {
+            let Some(page) = self.blob_page(blob, index) else {
                 return;
             };
-            if page.page_type() != Some(PageType::Blob) || page.tree() != blob.first {
-                let what = "not a page of its blob".to_string();
-                return self.find(FindingKind::Linkage, index, Some(blob.first), what);
-            }
             for data in blob::listed(&page) {
                 pages += 1;
                 if self.claim(data, blob.first) {
-                    self.blob_data(blob, data);
+                    self.blob_page(blob, data);
                 }
             }
             index = page.next();
         }
-        if pages != blob.bytes.div_ceil(blob::DATA_BYTES as u64) {
-            let what = format!("{} bytes in {pages} pages", blob.bytes);
-            self.find(FindingKind::Linkage, blob.first, Some(blob.first), what);
+        let bytes = blob.bytes;
+        if pages != bytes.div_ceil(blob::DATA_BYTES as u64) && !self.stopped {
+            self.find(FindingKind::BlobLength { bytes, pages }, blob.first, owner);
         }
     }
 
-    fn blob_data(&mut self, blob: BlobRef, id: PageId) {
-        if let Some(page) = self.read(id, Some(blob.first))
-            && (page.page_type() != Some(PageType::Blob) || page.tree() != blob.first)
-        {
-            let what = "not a page of its blob".to_string();
-            self.find(FindingKind::Linkage, id, Some(blob.first), what);
+    fn blob_page(&mut self, blob: BlobRef, id: PageId) -> Option<Page> {
+        let page = self.read(id, Some(blob.first))?;
+        if page.page_type() != Some(PageType::Blob) || page.tree() != blob.first {
+            self.incomplete = true;
+            self.find(FindingKind::Foreign, id, Some(blob.first));
+            return None;
         }
+        Some(page)
     }
 
     // --- allocation ---------------------------------------------------------------------------------------------
@@ -365,16 +385,15 @@ impl<'a> Checker<'a> {
     /// Space that waits to be freed belongs to nobody else. It may be half freed, so only its pages are collected.
     fn waiting_space(&mut self) {
         for page in self.db.version_pages() {
-            self.owners.insert(page, page);
+            self.used.insert(page);
         }
         for space in self.db.pending_spaces() {
             let (Space::Tree(root) | Space::Blob(root)) = space;
             let mut todo = vec![root];
             while let Some(id) = todo.pop() {
-                if self.owners.contains_key(&id) {
+                if !self.used.insert(id) {
                     continue;
                 }
-                self.owners.insert(id, root);
                 let Some(page) = self.read(id, Some(root)) else {
                     continue;
                 };
@@ -395,28 +414,39 @@ impl<'a> Checker<'a> {
 
     /// Compares what is used with the allocation maps. Every tree and blob must have been given.
     pub fn finish(mut self) -> CheckReport {
-        self.waiting_space();
-        let at_rest = self.db.active_transactions().is_empty();
-        let exact = at_rest && self.db.log_stats().end_lsn == self.began;
-        let after = self.read_maps();
-        let used: Vec<(PageId, PageId)> = self.owners.iter().map(|(p, o)| (*p, *o)).collect();
-        for (page, owner) in used {
-            let (map, bit) = alloc::bit_of(page);
-            let marked = |maps: &HashMap<PageId, Page>| {
-                maps.get(&map)
-                    .is_none_or(|m| !m.is_zero() && alloc::get_bit(m, bit))
-            };
-            if !marked(&self.before) && !marked(&after) {
-                let what = format!("used by {owner} but marked as free");
-                self.find(FindingKind::Allocation, page, Some(owner), what);
-            }
+        if self.stopped {
+            return self.report(false);
         }
+        self.waiting_space();
+        let at_rest =
+            self.db.active_transactions().is_empty() && self.db.aborted().map.lock().is_empty();
+        let still = at_rest && self.db.log_stats().end_lsn == self.began;
+        let after = self.read_maps();
+        let is_free = |maps: &HashMap<PageId, Page>, page: &PageId| {
+            let (map, bit) = alloc::bit_of(*page);
+            let map = maps.get(&map);
+            map.is_some_and(|m| m.is_zero() || !alloc::get_bit(m, bit))
+        };
+        let free: Vec<PageId> = self
+            .used
+            .iter()
+            .filter(|p| is_free(&self.before, p) && is_free(&after, p))
+            .collect();
+        for page in free {
+            let (map, _) = alloc::bit_of(page);
+            self.find(FindingKind::MarkedFree { map }, page, None);
+        }
+        let exact = still && !self.incomplete;
         if exact {
             self.unused(&after);
         }
+        self.report(exact)
+    }
+
+    fn report(mut self, exact: bool) -> CheckReport {
         self.findings.sort_by_key(|f| (f.page.file, f.page.page));
         CheckReport {
-            pages: self.owners.len() as u64,
+            pages: self.used.len(),
             findings: self.findings,
             exact,
         }
@@ -435,23 +465,10 @@ impl<'a> Checker<'a> {
             };
             for bit in reserved..limit {
                 let page = PageId::new(id.file, first + bit);
-                if alloc::get_bit(map, bit as u16) && !self.owners.contains_key(&page) {
-                    let what = "marked as used, but nobody uses it".to_string();
-                    self.find(FindingKind::Leak, page, None, what);
+                if alloc::get_bit(map, bit as u16) && !self.used.contains(page) {
+                    self.find(FindingKind::Leak { map: id }, page, None);
                 }
             }
         }
-    }
-}
-
-/// Does the error say that a page or the log is damaged, rather than that the database may not be used?
-impl StorageError {
-    pub fn is_damage(&self) -> bool {
-        matches!(
-            self,
-            StorageError::BadPage { .. }
-                | StorageError::DamagedPage { .. }
-                | StorageError::DamagedLog { .. }
-        )
     }
 }

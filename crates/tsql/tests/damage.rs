@@ -1,0 +1,480 @@
+//! Damage on disk, and what DBCC says of it. Bytes are flipped in the files of a stopped server; then it starts again.
+
+mod common;
+
+use common::{Client, Server};
+use daruma_catalog::{ObjectKind, TableDef};
+use daruma_sim::SimDisk;
+use daruma_storage::{Batch, Database, Durability, Isolation, Owner, ScanSpec, Txn};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const DATA: &str = "/data/d.mdf";
+const LOG: &str = "/data/d_log.ldf";
+const PAGE_BYTES: usize = 8_192;
+const SOUND: &str = "CHECKDB found 0 allocation errors and 0 consistency errors in database";
+
+/// A database with every kind of page: tables with and without a clustered index, indexes of two levels, filtered and
+/// computed ones, values outside of rows, a long definition, and traces of what was dropped.
+fn fill(c: &mut Client) {
+    for batch in [
+        "CREATE TABLE t (id int NOT NULL CONSTRAINT pk_t PRIMARY KEY, name varchar(400) NOT NULL, n int NULL,
+             big nvarchar(max) NULL, twice AS n * 2, CONSTRAINT ck_n CHECK (n < 100000))",
+        "CREATE TABLE h (a int NOT NULL, b varchar(50) NULL)",
+        "CREATE INDEX ix_h ON h (a)",
+        "CREATE TABLE other (id int NOT NULL CONSTRAINT pk_other PRIMARY KEY, t_id int NULL
+             CONSTRAINT fk_t REFERENCES t (id))",
+        "WITH n AS (SELECT TOP 600 ROW_NUMBER() OVER (ORDER BY (SELECT 1)) AS i FROM sys.all_columns)
+         INSERT t (id, name, n) SELECT i, REPLICATE('x', 300) + CAST(i AS varchar(10)), i % 50 FROM n",
+        "INSERT h (a, b) SELECT id, 'row' FROM t",
+        "INSERT other SELECT id, id FROM t WHERE id < 20",
+        "UPDATE t SET big = REPLICATE(CAST(N'b' AS nvarchar(max)), 20000) WHERE id IN (7, 300)",
+        "CREATE INDEX ix_name ON t (name) INCLUDE (n)",
+        "CREATE UNIQUE INDEX ix_filtered ON t (id DESC) WHERE n < 10",
+        "CREATE INDEX ix_twice ON t (twice)",
+        "DELETE t WHERE id BETWEEN 400 AND 450",
+        "UPDATE t SET n = n + 1, name = 'short' WHERE id BETWEEN 500 AND 550",
+        "CREATE TABLE gone (id int PRIMARY KEY, v nvarchar(max)); INSERT gone SELECT id, REPLICATE(N'g', 9000) FROM other",
+        "DROP TABLE gone",
+    ] {
+        let out = c.run(batch);
+        assert!(!out.contains("Level 1"), "{batch}: {out}");
+    }
+    let long = format!("CREATE PROC p AS SELECT 1 -- {}", "long ".repeat(2_000));
+    assert_eq!(c.run(&long), "");
+}
+
+fn filled() -> Server {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE DATABASE healthy");
+    let mut c = server.connect_to("d");
+    fill(&mut c);
+    c.session.close();
+    server
+}
+
+/// The disk of a server that was stopped cleanly. Little was written last, so that the doublewrite area holds copies of
+/// few pages.
+fn stopped() -> Arc<SimDisk> {
+    let server = Server::over(filled().stop());
+    let mut c = server.connect_to("d");
+    assert_eq!(
+        c.run("UPDATE other SET t_id = 1 WHERE id = 1"),
+        "(1 row affected)\n"
+    );
+    c.session.close();
+    server.stop()
+}
+
+fn check(server: &Server) -> String {
+    let mut c = server.connect_to("master");
+    c.run("DBCC CHECKDB (d) WITH NO_INFOMSGS")
+}
+
+#[test]
+fn a_sound_server_has_no_errors() {
+    let server = filled();
+    let mut c = server.connect();
+    for database in ["master", "model", "msdb", "tempdb", "d", "healthy"] {
+        let out = c.run(&format!("DBCC CHECKDB ({database})"));
+        assert!(out.contains(SOUND), "{database}: {out}");
+        assert!(!out.contains("Level 16"), "{database}: {out}");
+        let quiet = c.run(&format!("DBCC CHECKDB ({database}) WITH NO_INFOMSGS"));
+        assert_eq!(quiet, "", "{database}");
+    }
+    let server = server.restart_keeping(c);
+    assert_eq!(check(&server), "");
+}
+
+// --- what is wrong inside a database that can be read ------------------------------------------------------------
+
+fn storage(server: &Server) -> Arc<Database> {
+    let entry = server.instance.database_named("d").expect("is there");
+    entry.open().expect("is open").storage
+}
+
+fn definition(server: &Server, name: &str) -> Arc<TableDef> {
+    let entry = server.instance.database_named("d").expect("is there");
+    let catalog = entry.open().expect("is open").catalog.current();
+    let object = catalog.objects().find(|o| o.name == name).expect("exists");
+    match &object.kind {
+        ObjectKind::Table(def) => def.clone(),
+        _ => panic!("{name} is no table"),
+    }
+}
+
+/// Changes something behind the back of everyone who keeps tables and indexes in step.
+fn behind_the_back(server: &Server, change: impl FnOnce(&Txn)) {
+    let txn = storage(server).begin(&Owner::new(7_777, Default::default()));
+    change(&txn);
+    txn.commit(Durability::Full).expect("commits");
+}
+
+/// The entries of an index.
+fn entries(server: &Server, txn: &Txn, table: &str, index: usize) -> Batch {
+    let tree = definition(server, table).indexes[index].tree;
+    let view = txn.view(Isolation::Current);
+    let mut batch = Batch::new();
+    let mut scan = storage(server)
+        .tree(tree)
+        .expect("tree")
+        .scan(&view, ScanSpec::all());
+    assert!(scan.next(&mut batch).expect("reads"));
+    batch
+}
+
+fn assert_all(out: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(out.contains(part), "{part} is missing:\n{out}");
+    }
+}
+
+#[test]
+fn a_row_without_its_index_entry_is_named() {
+    let server = filled();
+    behind_the_back(&server, |txn| {
+        let found = entries(&server, txn, "h", 1);
+        let tree = storage(&server).tree(definition(&server, "h").indexes[1].tree);
+        tree.expect("tree")
+            .delete(txn, found.key(0), found.stamp(0))
+            .expect("deletes");
+    });
+    let out = check(&server);
+    assert_all(
+        &out,
+        &[
+            "Msg 8951, Level 16, State 1, Line 1\nTable error: table 'h' (ID ",
+            "Data row does not have a matching index row in the index 'ix_h' (ID 2).",
+            "Msg 8955, Level 16",
+            "identified by (HEAP RID = 1) with index values 'a = 1'.",
+            "CHECKDB found 0 allocation errors and 1 consistency errors in table 'h' (object ID",
+            "CHECKDB found 0 allocation errors and 1 consistency errors in database 'd'.",
+        ],
+    );
+    let mut c = server.connect_to("d");
+    assert_all(
+        &c.run("DBCC CHECKTABLE ('h')"),
+        &["Msg 8951", "There are 600 rows in "],
+    );
+    assert!(!c.run("DBCC CHECKTABLE ('t')").contains("Msg 8"));
+    let physical = c.run("DBCC CHECKDB WITH PHYSICAL_ONLY, NO_INFOMSGS");
+    assert_eq!(physical, "");
+    let rows = c.run("DBCC CHECKTABLE ('h') WITH TABLERESULTS, NO_INFOMSGS");
+    assert_all(
+        &rows,
+        &[
+            "Error | Level | State | MessageText | RepairLevel",
+            "8951 | 16 | 1 | Table error",
+        ],
+    );
+    let log = server.instance.log.read(0).expect("log");
+    let told = "DBCC CHECKDB (d) executed by sa found 1 errors and repaired 0 errors.";
+    assert!(log.iter().any(|l| l.text.starts_with(told)));
+}
+
+#[test]
+fn an_index_entry_without_its_row_is_named() {
+    let server = filled();
+    behind_the_back(&server, |txn| {
+        let found = entries(&server, txn, "t", 0);
+        let tree = storage(&server).tree(definition(&server, "t").indexes[0].tree);
+        tree.expect("tree")
+            .delete(txn, found.key(3), found.stamp(3))
+            .expect("deletes");
+    });
+    let mut c = server.connect_to("d");
+    let out = c.run("DBCC CHECKTABLE ('t') WITH NO_INFOMSGS");
+    assert_all(
+        &out,
+        &[
+            "Msg 8952, Level 16, State 1, Line 1\nTable error: table 't' (ID ",
+            "Index row in index 'ix_name'",
+            "Index row in index 'ix_twice'",
+            "Msg 8956, Level 16",
+            "identified by (id = 4)",
+        ],
+    );
+}
+
+#[test]
+fn a_value_that_its_column_cannot_have_is_named() {
+    let server = filled();
+    behind_the_back(&server, |txn| {
+        let found = entries(&server, txn, "h", 0);
+        let tree = storage(&server).tree(definition(&server, "h").indexes[0].tree);
+        let mut row = found.payload(5).to_vec();
+        row.truncate(3);
+        tree.expect("tree")
+            .update(txn, found.key(5), found.stamp(5), &row)
+            .expect("updates");
+    });
+    let out = check(&server);
+    assert_all(
+        &out,
+        &[
+            "Msg 2570, Level 16, State 2",
+            "in object ID",
+            "Column \"a\" value is out of range for data type \"int\".",
+        ],
+    );
+}
+
+#[test]
+fn pages_that_nobody_uses_are_named() {
+    let server = filled();
+    let mut lost = None;
+    behind_the_back(&server, |txn| {
+        lost = Some(storage(&server).create_tree(txn, 1).expect("creates"));
+    });
+    let lost = lost.expect("was made").0;
+    for command in ["DBCC CHECKDB (d)", "DBCC CHECKALLOC (d)"] {
+        let out = server.connect().run(command);
+        let told = format!("Page {lost} in database ID 5 is allocated in the SGAM");
+        assert_all(
+            &out,
+            &[
+                "Msg 8906, Level 16",
+                &told,
+                "found 1 allocation errors and 0 consistency errors in database 'd'",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_check_runs_beside_writers() {
+    let server = filled();
+    let mut writer = server.connect_to("d");
+    writer.run("BEGIN TRAN; UPDATE t SET name = 'changed', n = 7, big = REPLICATE(N'n', 50000) WHERE id < 100; INSERT h VALUES (-1, 'new'); DELETE other");
+    assert_eq!(check(&server), "");
+    let mut reader = server.connect_to("d");
+    assert!(
+        reader
+            .run("DBCC CHECKTABLE ('other')")
+            .contains("There are 19 rows")
+    );
+    writer.run("ROLLBACK");
+    assert_eq!(check(&server), "");
+    writer.run("DELETE other");
+    assert_eq!(check(&server), "");
+}
+
+#[test]
+fn violated_constraints_are_listed() {
+    let server = filled();
+    let mut c = server.connect_to("d");
+    assert_eq!(c.run("DBCC CHECKCONSTRAINTS WITH NO_INFOMSGS"), "");
+    c.run("ALTER TABLE t NOCHECK CONSTRAINT ck_n; UPDATE t SET n = 100001 WHERE id = 5");
+    c.run("ALTER TABLE other NOCHECK CONSTRAINT fk_t; UPDATE other SET t_id = 10000 WHERE id = 6");
+    assert_eq!(c.run("DBCC CHECKCONSTRAINTS WITH NO_INFOMSGS"), "");
+    assert_eq!(
+        c.run("DBCC CHECKCONSTRAINTS WITH ALL_CONSTRAINTS, NO_INFOMSGS"),
+        "Table | Constraint | Where\n\
+         [dbo].[t] | [ck_n] | [n] = '100001'\n\
+         [dbo].[other] | [fk_t] | [t_id] = '10000'\n(2 rows affected)\n"
+    );
+    c.run("ALTER TABLE t WITH NOCHECK CHECK CONSTRAINT ck_n");
+    let one = c.run("DBCC CHECKCONSTRAINTS ('t') WITH NO_INFOMSGS");
+    assert_all(
+        &one,
+        &["[dbo].[t] | [ck_n] | [n] = '100001'\n(1 row affected)"],
+    );
+    let named = c.run("DBCC CHECKCONSTRAINTS (fk_t)");
+    assert_all(
+        &named,
+        &["[dbo].[other] | [fk_t] | [t_id] = '10000'", "Msg 2528"],
+    );
+}
+
+// --- bytes that changed on disk ----------------------------------------------------------------------------------
+
+/// A page of a data file, from its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    page_type: u8,
+    level: u8,
+    tree: u64,
+}
+
+const BOOT: u8 = 2;
+const TREE: u8 = 4;
+
+fn kind(page: &[u8]) -> Kind {
+    let mut tree = [0; 8];
+    tree[..6].copy_from_slice(&page[24..30]);
+    Kind {
+        page_type: page[4],
+        level: page[5],
+        tree: u64::from_le_bytes(tree),
+    }
+}
+
+/// The first and the last page of each kind. Kinds are page type, level, and tree.
+fn samples(file: &[u8]) -> BTreeMap<Kind, Vec<usize>> {
+    let mut found: BTreeMap<Kind, Vec<usize>> = BTreeMap::new();
+    for (at, page) in file.chunks(PAGE_BYTES).enumerate() {
+        let kind = kind(page);
+        // Pages that were freed keep their old content; values lie on pages of one tree each.
+        if page.iter().all(|b| *b == 0) {
+            continue;
+        }
+        let pages = found.entry(kind).or_default();
+        pages.truncate(1);
+        pages.push(at);
+    }
+    found
+}
+
+const QUERIES: [(&str, &str); 5] = [
+    (
+        "'dbo.t'",
+        "SELECT COUNT(*), SUM(id), SUM(CAST(n AS bigint)), SUM(LEN(big)) FROM t WITH (INDEX(1))",
+    ),
+    ("'dbo.t'", "SELECT COUNT(*) FROM t WHERE name LIKE 'x%'"),
+    ("'dbo.h'", "SELECT COUNT(*), SUM(a), MAX(b) FROM h"),
+    ("'dbo.other'", "SELECT COUNT(*), SUM(t_id) FROM other"),
+    ("", "SELECT LEN(OBJECT_DEFINITION(OBJECT_ID('p')))"),
+];
+
+fn answers(server: &Server) -> Vec<String> {
+    let ask = |(_, query): &(&str, &str)| server.connect_to("d").run(query);
+    QUERIES.iter().map(ask).collect()
+}
+
+/// What came of one flipped byte.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    /// The database is not there; the others are.
+    Suspect,
+    /// DBCC names the page, and queries give what they should or error 824 with the object.
+    Found,
+    /// Nothing needs the page, or there was a second copy.
+    Repaired,
+}
+
+fn flipped(disk: &SimDisk, page: usize, offset: usize, expected: &[String]) -> Outcome {
+    let disk = disk.fork(1);
+    disk.flip(Path::new(DATA), (page * PAGE_BYTES + offset) as u64, 0x10);
+    let server = Server::over(disk);
+    let mut c = server.connect();
+    assert_eq!(c.scalar("SELECT COUNT(*) FROM healthy.sys.tables"), "0");
+    if c.scalar("SELECT state_desc FROM sys.databases WHERE name = 'd'") == "SUSPECT" {
+        assert!(c.run("USE d").starts_with("Msg 926, Level 14"));
+        let log = server.instance.log.read(0).expect("log");
+        assert!(
+            log.iter()
+                .any(|l| l.text.contains("Error: 3414, Severity: 21"))
+        );
+        assert!(
+            log.iter()
+                .any(|l| l.text.contains("Error: 824, Severity: 24")
+                    || l.text.contains("Error: 5171, Severity: 16")),
+            "{log:?}"
+        );
+        return Outcome::Suspect;
+    }
+    for ((object, query), expected) in QUERIES.iter().zip(expected) {
+        let found = server.connect_to("d").run(query);
+        let is_told = found.contains("Msg 824, Level 24, State 2")
+            && found.contains(&format!("page (1:{page}) in database ID 5"))
+            && found.contains(object);
+        assert!(
+            found == *expected || is_told,
+            "page {page}, byte {offset}, {query}: {found}"
+        );
+    }
+    let out = check(&server);
+    if out.is_empty() {
+        assert_eq!(answers(&server), expected, "page {page}, byte {offset}");
+        return Outcome::Repaired;
+    }
+    assert_all(
+        &out,
+        &[
+            "Msg 8939, Level 16",
+            "Msg 8928, Level 16",
+            &format!("page (1:{page})."),
+        ],
+    );
+    Outcome::Found
+}
+
+#[test]
+fn every_flipped_byte_of_a_data_page_is_noticed() {
+    let disk = stopped();
+    let file = disk.content_of(Path::new(DATA)).expect("is there");
+    let expected = answers(&Server::over(disk.fork(1)));
+    let offsets = [0, 4, 20, 30, 70, 4_000, 8_191];
+    let mut outcomes: BTreeMap<(u8, Outcome), u32> = BTreeMap::new();
+    for (n, (kind, pages)) in samples(&file).into_iter().enumerate() {
+        for (m, page) in pages.into_iter().enumerate() {
+            let offset = offsets[(2 * n + m) % offsets.len()];
+            let outcome = flipped(&disk, page, offset, &expected);
+            *outcomes.entry((kind.page_type, outcome)).or_default() += 1;
+        }
+    }
+    println!("{outcomes:?}");
+    let count = |kind, outcome| outcomes.get(&(kind, outcome)).copied().unwrap_or(0);
+    assert!(count(TREE, Outcome::Found) >= 6, "{outcomes:?}");
+    assert!(
+        count(TREE, Outcome::Suspect) >= 1,
+        "the catalog: {outcomes:?}"
+    );
+    assert_eq!(count(BOOT, Outcome::Suspect), 0, "there are two boot pages");
+}
+
+/// A server that lost power right after three commits, and where the text of each lies in the log.
+fn crashed() -> (Arc<SimDisk>, [usize; 3]) {
+    let server = filled();
+    let mut c = server.connect_to("d");
+    c.run("CHECKPOINT");
+    let marks = ["first mark", "second mark", "third mark"];
+    for mark in marks {
+        c.run(&format!("INSERT h VALUES (-5, '{mark}')"));
+    }
+    std::mem::forget(c);
+    let Server { disk, instance, .. } = server;
+    disk.crash();
+    drop(instance);
+    let log = disk.content_of(Path::new(LOG)).expect("is there");
+    let place = |mark: &str| log.windows(mark.len()).rposition(|w| w == mark.as_bytes());
+    (disk, marks.map(|mark| place(mark).expect("was logged")))
+}
+
+#[test]
+fn a_damaged_end_of_the_log_ends_it() {
+    let (disk, places) = crashed();
+    disk.flip(Path::new(LOG), places[2] as u64, 1);
+    let server = Server::over(disk);
+    let mut c = server.connect_to("d");
+    assert_eq!(c.scalar("SELECT COUNT(*) FROM h WHERE a = -5"), "2");
+    assert_eq!(check(&server), "");
+}
+
+#[test]
+fn a_damaged_middle_of_the_log_stops_the_database_alone() {
+    let (disk, places) = crashed();
+    disk.flip(Path::new(LOG), places[0] as u64, 1);
+    let server = Server::over(disk);
+    let mut c = server.connect();
+    let state = "SELECT state_desc FROM sys.databases WHERE name = 'd'";
+    assert_eq!(c.scalar(state), "SUSPECT");
+    assert!(c.run("SELECT * FROM d.dbo.h").contains("Msg 926, Level 14"));
+    assert!(c.run("DBCC CHECKDB (d)").contains("Msg 926, Level 14"));
+    assert_eq!(
+        c.run("CREATE TABLE healthy.dbo.x (a int); INSERT healthy.dbo.x VALUES (1)"),
+        "(1 row affected)\n"
+    );
+    let log = server.instance.log.read(0).expect("log");
+    let has = |text: &str| log.iter().any(|l| l.text.contains(text));
+    assert!(has("Error: 9004, Severity: 21"), "{log:?}");
+    assert!(has(
+        "An error occurred while processing the log for database 'd'."
+    ));
+    assert!(has("Error: 3414, Severity: 21"));
+    drop(log);
+    let server = server.restart_keeping(c);
+    assert_eq!(server.connect().scalar(state), "SUSPECT");
+}
