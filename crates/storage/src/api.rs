@@ -282,12 +282,12 @@ pub enum Durability {
     Delayed,
 }
 
-/// A point in a transaction to roll back to. While it lives, the log it needs is kept.
+/// A point in a transaction to roll back to. While it lives, what that needs is kept.
 #[derive(Clone)]
 pub struct Savepoint {
     pub(crate) id: TxnId,
     pub(crate) lsn: Lsn,
-    pub(crate) _hold: Option<std::sync::Arc<crate::txn::SavepointHold>>,
+    pub(crate) _hold: Option<std::sync::Arc<crate::kept::SavepointHold>>,
 }
 
 impl std::fmt::Debug for Savepoint {

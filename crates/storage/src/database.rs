@@ -8,6 +8,7 @@ use crate::buffer::{PageWrite, Pool, Store};
 use crate::datafile::{Boot, CATALOG_ROOT, FileSet};
 use crate::engine::Engine;
 use crate::error::{Result, StorageError};
+use crate::kept::Kept;
 use crate::lock::{LockKey, LockManager, Owner};
 use crate::log::record::{self, Kind, PartsWriter, Space};
 use crate::log::{AppendKind, CommitPoint, DelayedStats, Log, Need, VlfInfo};
@@ -57,6 +58,8 @@ pub struct Database {
     relief: Mutex<()>,
     closed: AtomicBool,
     undo_at_once_bytes: AtomicU64,
+    /// Memory that running statements keep for their rollback.
+    kept_bytes: Arc<AtomicU64>,
     /// Transactions that ended here, and those of them that had written.
     transactions: AtomicU64,
     write_transactions: AtomicU64,
@@ -100,6 +103,7 @@ impl Database {
             relief: Mutex::default(),
             closed: AtomicBool::new(false),
             undo_at_once_bytes: AtomicU64::new(crate::txn::UNDO_AT_ONCE_BYTES),
+            kept_bytes: Arc::default(),
             transactions: AtomicU64::new(0),
             write_transactions: AtomicU64::new(0),
         })
@@ -397,6 +401,7 @@ impl Database {
         let progress = Arc::new(Progress {
             owner,
             begun_utc_100ns: self.env().clock.utc_100ns(),
+            kept: Mutex::new(Kept::new(&self.kept_bytes)),
             ..Progress::new(id, first, accelerated)
         });
         self.active.lock().insert(id, progress.clone());

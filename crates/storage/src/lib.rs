@@ -31,6 +31,7 @@ mod datafile;
 mod delta;
 mod engine;
 mod error;
+mod kept;
 mod lock;
 mod log;
 mod meter;

@@ -172,7 +172,13 @@ impl Database {
         let mut wanted = self.pool().held_back(self.store(), before, limit);
         wanted.sort_unstable_by_key(|c: &Arc<Chunk>| c.id);
         wanted.dedup_by_key(|c| c.id);
-        self.place_chunks(&wanted)
+        for chunk in wanted {
+            // Its transaction may have committed since: then no page waits for it.
+            if self.versions().is_unplaced(chunk.id) {
+                self.place_chunks(&[chunk])?;
+            }
+        }
+        Ok(())
     }
 
     // --- freeing ------------------------------------------------------------------------------------------------
@@ -289,4 +295,56 @@ fn version_pages(chunk: &Chunk, bytes: &[u8], ids: &[PageId], lsn: Lsn) -> Vec<P
         pages.push(page);
     }
     pages
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::*;
+    use daruma_base::{DatabaseId, PageId, TxnId};
+    use daruma_sim::SimDisk;
+
+    fn spec(id: u16, filegroup: u16, path: &str) -> FileSpec {
+        FileSpec {
+            id,
+            filegroup,
+            logical_name: path.into(),
+            path: path.into(),
+            size_pages: 256,
+            growth: Growth::Pages(64),
+            max_pages: None,
+        }
+    }
+
+    /// Its transaction ends between the choice of a chunk and its turn.
+    #[test]
+    fn a_chunk_that_nobody_needs_any_more_gets_no_pages() {
+        let disk = SimDisk::new(1);
+        let config = EngineConfig {
+            buffer_pool_pages: 64,
+        };
+        let engine = Engine::new(daruma_sim::env(&disk, 1), config);
+        let files = vec![spec(1, 1, "/t.mdf"), spec(2, 0, "/t_log.ldf")];
+        let db = engine
+            .create_database(DatabaseId(5), "t", files, Settings::default())
+            .expect("creates");
+        let mut segment = crate::version::Segment::new(true, false);
+        let head = crate::page::Head {
+            flags: 0,
+            writer: TxnId(3),
+            version: 0,
+        };
+        let versions = db.versions();
+        versions.add(&mut segment, TxnId(7), head, &[1; 500]);
+        let chosen = versions.all_chunks();
+        let ids = segment.take_chunks();
+        versions.discard(&ids);
+        db.place_chunks(&chosen).expect("nothing to place");
+        assert_eq!((versions.page_count(), versions.memory_bytes()), (0, 0));
+        // And in the other order: the pages come while it is dropped.
+        versions.set_pages(&chosen[0], vec![PageId::new(1, 200)]);
+        assert_eq!(
+            (versions.page_count(), versions.dropped.lock().len()),
+            (1, 1)
+        );
+    }
 }

@@ -6,9 +6,9 @@
 //!
 //! Under accelerated recovery a transaction does not keep the log: rollback of more than [`UNDO_AT_ONCE_BYTES`] is one
 //! record and an entry among the aborted transactions (`revert`), whatever its size. Less than that is undone at once,
-//! if the log is still there. A savepoint within such a transaction keeps the log from itself on for as long as the
-//! caller holds it. A lasting savepoint (SAVE TRANSACTION) needs no log: what is written behind it gets an id of its own,
-//! and rolling back to it marks the ids behind it as aborted.
+//! if the log is still there. What a savepoint of a statement needs is kept in memory (`kept`) for as long as the caller
+//! holds it; a statement that writes more goes on under another id. Behind a lasting savepoint (SAVE TRANSACTION) the next
+//! write takes another id at once. Rolling back to either marks the ids behind it as aborted.
 //!
 //! Invariant: undo from the log meets each entry as its own id left it. A later id of the same transaction that was
 //! rolled back by a mark leaves its changes above: an id below it ends by a mark as well, and undo to a savepoint below it
@@ -17,6 +17,7 @@
 use crate::api::{Durability, Isolation, LockMode, Savepoint, TreeId};
 use crate::database::Database;
 use crate::error::{Result, StorageError};
+use crate::kept::{Kept, SavepointHold};
 use crate::lock::{LockKey, Owner};
 use crate::log::AppendKind;
 use crate::log::record::{self, Fact, Kind, Space};
@@ -33,9 +34,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// not told otherwise.
 pub const UNDO_AT_ONCE_BYTES: u64 = 64 << 10;
 
-/// More ids than this one transaction does not take; its further savepoints keep the log instead. A commit record names
-/// them all.
+/// With more ids than this a transaction takes none for savepoints any more: they keep the log instead. A commit record
+/// names them all.
 const IDS_MAX: usize = 4_000;
+/// The same for statements.
+const IDS_MAX_STATEMENTS: usize = 6_000;
 
 /// What checkpoints have to know of a transaction.
 pub struct Progress {
@@ -55,8 +58,10 @@ pub struct Progress {
     pub owned: Mutex<Vec<Space>>,
     /// Where to look for what it wrote. Empty in classic mode.
     pub work: Mutex<Work>,
-    /// Log positions that savepoints need.
+    /// Log positions that undo needs.
     pub holds: Mutex<Vec<Lsn>>,
+    /// Records of the running statement.
+    pub kept: Mutex<Kept>,
 }
 
 impl Progress {
@@ -73,6 +78,7 @@ impl Progress {
             owned: Mutex::default(),
             work: Mutex::default(),
             holds: Mutex::default(),
+            kept: Mutex::default(),
         }
     }
 
@@ -105,37 +111,17 @@ impl Progress {
         }
     }
 
+    /// Is there a savepoint to which it would be undone record by record?
+    fn may_be_undone(&self) -> bool {
+        self.kept.lock().is_needed() || !self.holds.lock().is_empty()
+    }
+
     /// Oldest log position that the transaction needs.
     pub fn log_needed(&self) -> Option<Lsn> {
         if self.is_accelerated {
             self.holds.lock().iter().min().copied()
         } else {
             Some(self.first)
-        }
-    }
-}
-
-/// Keeps the log from a savepoint on.
-pub struct SavepointHold {
-    progress: Arc<Progress>,
-    at: Lsn,
-}
-
-impl SavepointHold {
-    fn new(progress: &Arc<Progress>, at: Lsn) -> SavepointHold {
-        progress.holds.lock().push(at);
-        SavepointHold {
-            progress: progress.clone(),
-            at,
-        }
-    }
-}
-
-impl Drop for SavepointHold {
-    fn drop(&mut self) {
-        let mut holds = self.progress.holds.lock();
-        if let Some(index) = holds.iter().position(|l| *l == self.at) {
-            holds.swap_remove(index);
         }
     }
 }
@@ -252,7 +238,7 @@ impl TxnState {
     pub fn append(&mut self, db: &Database, record: &[u8]) -> Result<Lsn> {
         let reserves = match &self.progress {
             Some(p) if p.is_accelerated => {
-                self.log_bytes <= db.undo_at_once_bytes() || !p.holds.lock().is_empty()
+                self.log_bytes <= db.undo_at_once_bytes() || p.may_be_undone()
             }
             _ => true,
         };
@@ -270,10 +256,25 @@ impl TxnState {
             return;
         };
         let keep = 4 * db.undo_at_once_bytes();
-        if self.undo_bytes > keep && progress.holds.lock().is_empty() {
+        if self.undo_bytes > keep && !progress.may_be_undone() {
             db.store().log.release_undo(self.undo_bytes - keep);
             self.undo_bytes = keep;
         }
+    }
+
+    /// A record of the running statement, if it is kept in memory.
+    pub fn kept(&self, lsn: Lsn) -> Option<Vec<u8>> {
+        self.progress.as_ref()?.kept.lock().find(lsn)
+    }
+
+    /// Has the running statement written more than is kept in memory for its rollback?
+    fn is_statement_large(&self, db: &Database) -> bool {
+        let pool_bytes = (db.pool().frame_count() * crate::page::PAGE_BYTES) as u64;
+        self.earlier.len() <= IDS_MAX_STATEMENTS
+            && self
+                .progress
+                .as_ref()
+                .is_some_and(|p| p.is_accelerated && p.kept.lock().is_full(pool_bytes))
     }
 
     /// Appends a record of this transaction.
@@ -283,6 +284,9 @@ impl TxnState {
         self.log_bytes += record.len() as u64;
         if let Some(progress) = &self.progress {
             progress.last.store(lsn.0, Ordering::Release);
+            if progress.is_accelerated {
+                progress.kept.lock().note(lsn, record);
+            }
         }
         Ok(lsn)
     }
@@ -293,7 +297,7 @@ pub(crate) struct TxnInner {
     owner: Arc<Owner>,
     id: AtomicU64,
     state: Mutex<TxnState>,
-    /// Ids in `TxnState::earlier`, for readers.
+    /// Ids in `TxnState::earlier`, ascending, for readers.
     earlier: RwLock<Vec<TxnId>>,
     has_earlier: AtomicBool,
     /// Snapshot of the whole transaction (SNAPSHOT isolation).
@@ -343,7 +347,7 @@ impl Txn {
     pub(crate) fn owns(&self, writer: TxnId) -> bool {
         writer == self.id()
             || (self.0.has_earlier.load(Ordering::Relaxed)
-                && self.0.earlier.read().contains(&writer))
+                && self.0.earlier.read().binary_search(&writer).is_ok())
     }
 
     pub fn has_written(&self) -> bool {
@@ -395,7 +399,7 @@ impl Txn {
         let db = &self.0.db;
         db.relieve_log();
         let mut state = self.0.state.lock();
-        if state.is_sealed {
+        if state.is_sealed || state.is_statement_large(db) {
             self.put_aside(&mut state);
         }
         if state.id == TxnId::NONE {
@@ -413,7 +417,7 @@ impl Txn {
         Ok(state)
     }
 
-    /// A write behind a lasting savepoint: the present id joins the earlier ones.
+    /// What is written from now on can be rolled back on its own: the present id joins the earlier ones.
     fn put_aside(&self, state: &mut TxnState) {
         let earlier = std::mem::take(&mut state.earlier);
         let next = TxnState {
@@ -491,7 +495,7 @@ impl Txn {
         roll_back_all(&self.0.db, &self.0.owner, &mut state)
     }
 
-    /// A point to roll back to, soon. Under accelerated recovery it keeps the log from here on: drop it when it is over.
+    /// A point to roll back to, soon. Under accelerated recovery what follows is kept in memory: drop it when it is over.
     pub fn savepoint(&self) -> Savepoint {
         let mut state = self.0.state.lock();
         let (id, lsn) = (state.id, state.last);
@@ -504,7 +508,11 @@ impl Txn {
         }
         state.release_reserve(&self.0.db);
         let progress = state.progress.as_ref().filter(|p| p.is_accelerated);
-        let _hold = progress.map(|p| Arc::new(SavepointHold::new(p, lsn)));
+        let hold = |p| match state.earlier.len() < IDS_MAX_STATEMENTS {
+            true => SavepointHold::in_memory(p),
+            false => SavepointHold::in_log(p, lsn),
+        };
+        let _hold = progress.map(|p| Arc::new(hold(p)));
         Savepoint { id, lsn, _hold }
     }
 
@@ -557,7 +565,7 @@ impl UndoHold {
                 if state.log_bytes > db.undo_at_once_bytes() {
                     return None;
                 }
-                let hold = SavepointHold::new(p, p.first);
+                let hold = SavepointHold::in_log(p, p.first);
                 // The log is cut under the same latch that `log_is_kept` takes: the hold was seen, or came too late.
                 db.log_is_kept(p.first)
                     .then_some(UndoHold { _hold: Some(hold) })

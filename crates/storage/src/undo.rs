@@ -54,7 +54,10 @@ impl Undo<'_> {
             remaining: UndoNext::ALL,
         };
         while at.lsn > target {
-            let bytes = self.reader.read(at.lsn)?;
+            let bytes = match state.kept(at.lsn) {
+                Some(bytes) => bytes,
+                None => self.reader.read(at.lsn)?,
+            };
             let damaged = |what: &str| self.damaged(at.lsn, what);
             let record = Record::parse(&bytes).ok_or_else(|| damaged("unreadable record"))?;
             if record.txn != state.id() {

@@ -271,8 +271,9 @@ fn take(
     Ok(())
 }
 
-/// Log bytes written so far.
+/// Log bytes written so far. What is still in memory is flushed first, or the next work would be charged for it.
 fn log_bytes(client: &mut Client, database: &str) -> Result<Option<f64>, LabError> {
+    client.execute(&format!("EXEC {database}.sys.sp_flush_log"))?;
     Ok(client.number(&format!(
         "SELECT cntr_value FROM sys.dm_os_performance_counters \
          WHERE RTRIM(counter_name) = N'Log Bytes Flushed/sec' AND RTRIM(instance_name) = {}",
