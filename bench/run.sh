@@ -2,7 +2,7 @@
 # Compares Daruma with PostgreSQL, MariaDB and SQLite in one run: run.sh [--quick] [--only NAME[,NAME]] [options]
 #
 #   --quick          some minutes instead of about half an hour
-#   --only NAMES     startup, bulk_load, point, scan, join, commits, lean, delayed, update_pair, update_sessions (parts of names, commas between)
+#   --only NAMES     startup, bulk_load, point, scan, join, commits, lean, loop, delayed, update_pair, update_sessions (parts of names, commas between)
 #   --engines NAMES  of daruma,postgresql,mariadb,sqlite
 #   --server BINARY  Daruma's binary (otherwise DARUMA_BIN or the release build of this work tree)
 #   --peers          measure the peers alone

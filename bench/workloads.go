@@ -35,6 +35,7 @@ func runWorkloads(o options, data *dataset, engines []*engine, results *results)
 		{"join", func() error { return b.queries("join") }},
 		{"commits", b.commits},
 		{"lean", b.lean},
+		{"loop", b.loop},
 		{"delayed", b.delayed},
 		{"update_pair", b.pair},
 		{"update_sessions", b.pairSessions},
