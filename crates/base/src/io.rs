@@ -60,6 +60,8 @@ pub trait DiskFile: Send + Sync {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Grows the file to `len` with space really reserved (ENOSPC now rather than later). New bytes read as zero.
     fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Lets others open the file although this handle still exists; nothing may be written through it any more.
+    fn release(&self);
 }
 
 pub trait Clock: Send + Sync {

@@ -138,6 +138,11 @@ impl DiskFile for RealFile {
             Err(error) => Err(error.into()),
         }
     }
+
+    fn release(&self) {
+        // A lock that cannot be given up ends with the handle.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 #[cfg(test)]

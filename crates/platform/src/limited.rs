@@ -156,6 +156,10 @@ impl DiskFile for LimitedFile {
     fn allocate(&self, len: u64) -> io::Result<()> {
         self.inner.allocate(len)
     }
+
+    fn release(&self) {
+        self.inner.release();
+    }
 }
 
 #[cfg(test)]

@@ -399,7 +399,7 @@ impl Disk for SimDisk {
         Ok(Arc::new(SimFile {
             content,
             shared: self.shared.clone(),
-            exclusive,
+            exclusive: AtomicBool::new(exclusive),
         }))
     }
 

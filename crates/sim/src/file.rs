@@ -6,7 +6,7 @@ use daruma_base::DiskFile;
 use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where a misdirected call may go instead: multiples of this.
 const BLOCK_BYTES: u64 = 4096;
@@ -14,14 +14,12 @@ const BLOCK_BYTES: u64 = 4096;
 pub(crate) struct SimFile {
     pub content: Arc<Mutex<Content>>,
     pub shared: Arc<Shared>,
-    pub exclusive: bool,
+    pub exclusive: AtomicBool,
 }
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        if self.exclusive {
-            self.content.lock().locked = false;
-        }
+        self.release();
     }
 }
 
@@ -158,6 +156,12 @@ impl DiskFile for SimFile {
             self.set_len(len)
         } else {
             Ok(())
+        }
+    }
+
+    fn release(&self) {
+        if self.exclusive.swap(false, Ordering::Relaxed) {
+            self.content.lock().locked = false;
         }
     }
 }

@@ -906,6 +906,10 @@ impl Database {
                 .and_then(|_| self.checkpoint_record(clean))
         };
         self.pool().remove_store(&self.store);
+        // Kept plans may hold this database for long.
+        self.store.log.fence("the database is closed");
+        self.store.files.release();
+        self.store.log.release();
         result
     }
 }

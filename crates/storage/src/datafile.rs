@@ -293,6 +293,11 @@ impl FileSet {
         files.iter().map(info).collect()
     }
 
+    /// Nothing will be written any more: others may open the files.
+    pub fn release(&self) {
+        self.files.read().iter().for_each(|f| f.file.release());
+    }
+
     /// Files of a filegroup, in order of their ids.
     pub fn of_filegroup(&self, filegroup: u16) -> Vec<u16> {
         self.files

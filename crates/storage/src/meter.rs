@@ -134,4 +134,8 @@ impl DiskFile for Metered {
     fn allocate(&self, len: u64) -> io::Result<()> {
         self.file.allocate(len)
     }
+
+    fn release(&self) {
+        self.file.release();
+    }
 }

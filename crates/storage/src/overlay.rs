@@ -228,6 +228,10 @@ impl DiskFile for OverlayFile {
         state.len = state.len.max(len);
         Ok(())
     }
+
+    fn release(&self) {
+        self.below.release();
+    }
 }
 
 #[cfg(test)]

@@ -366,6 +366,9 @@ impl DiskFile for StallingFile {
     fn allocate(&self, len: u64) -> io::Result<()> {
         self.inner.allocate(len)
     }
+    fn release(&self) {
+        self.inner.release();
+    }
 }
 
 /// A checkpoint may begin after a commit record was written and before its transaction has left. Recovery then starts

@@ -131,6 +131,91 @@ fn a_crash_forgets_neither_the_chain_nor_its_log() {
     assert_eq!(fill(&db, tree, 2_000), Some("LOG_BACKUP"));
 }
 
+#[test]
+fn a_grown_log_shrinks_when_nothing_holds_its_end() {
+    let disk = SimDisk::new(5);
+    let settings = Settings {
+        recovery_model: RecoveryModel::Simple,
+        ..Settings::default()
+    };
+    let db = engine(&disk, 5, 256)
+        .create_database(DB, "t", specs(), settings)
+        .expect("creates");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    txn.commit(Durability::Full).expect("commits");
+    let first = db.log_stats().size_bytes;
+    let hold = db
+        .hold_log(db.hardened_lsn(), "ACTIVE_BACKUP_OR_RESTORE")
+        .expect("held");
+    for n in 0..1_000 {
+        write(&db, tree, n, 3_000).expect("writes");
+    }
+    let grown = db.log_stats().size_bytes;
+    assert!(grown > first);
+    assert!(!db.shrink_log(first).expect("asked"), "held: not all of it");
+    drop(hold);
+    // The log goes round until what is in use lies at the front again.
+    let mut rounds = 0;
+    while !db.shrink_log(first).expect("asked") {
+        write(&db, tree, rounds, 3_000).expect("writes");
+        rounds += 1;
+        assert!(rounds < 2_000, "still {} bytes", db.log_stats().size_bytes);
+    }
+    assert!(db.log_stats().size_bytes <= first.next_multiple_of(1 << 20));
+    write(&db, tree, 7, 2_000).expect("the shorter log takes more");
+    drop(db);
+    disk.crash();
+    let (db, _) = engine(&disk, 5, 256)
+        .open_database(DB, "t", specs())
+        .expect("opens");
+    let txn = db.begin(&owner(1));
+    let found = db
+        .tree(tree)
+        .and_then(|t| t.get(&txn.view(Isolation::Current), &7u32.to_be_bytes()));
+    assert_eq!(found.expect("reads").map(|e| e.payload.len()), Some(2_000));
+}
+
+/// What TARGET_RECOVERY_TIME promises: with the background at rest, a crash leaves no more log to redo than that.
+#[test]
+fn the_target_recovery_time_bounds_redo() {
+    let redo_after = |seconds: u32| {
+        let disk = SimDisk::new(6);
+        let (db, tree) = create(&disk, RecoveryModel::Simple);
+        db.set_settings(Settings {
+            target_recovery_seconds: seconds,
+            ..db.settings()
+        })
+        .expect("set");
+        let log = small_log()
+            .iter()
+            .find(|f| f.filegroup == 0)
+            .map_or(0, |f| f.id);
+        db.modify_file(log, 16_384, Growth::Pages(0), None)
+            .expect("a log of 128 MiB");
+        assert!(
+            db.log_stats().size_bytes >= 120 << 20,
+            "{}",
+            db.log_stats().size_bytes
+        );
+        for n in 0..6_000 {
+            write(&db, tree, n, 3_000).expect("writes");
+        }
+        while db.background_step().expect("background") {}
+        drop(db);
+        disk.crash();
+        let (_, report) = engine(&disk, 6, 256)
+            .open_database(DB, "t", small_log())
+            .expect("opens");
+        report.log_bytes
+    };
+    // 16 MiB of redo for a second, and as much again between checkpoints.
+    let second = 16 << 20;
+    let (short, long) = (redo_after(1), redo_after(60));
+    assert!(short <= 2 * second + (1 << 20), "{short}");
+    assert!(long > 2 * second + (1 << 20), "{long}: nothing was bounded");
+}
+
 /// Several transactions fill a log that cannot grow. Each that meets the end of it rolls back, to a savepoint or wholly,
 /// and that always works; afterwards there is room again, and the data is what the model says.
 #[test]

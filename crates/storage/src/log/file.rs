@@ -405,6 +405,11 @@ impl LogFile {
         self.handle.clone()
     }
 
+    /// Others may open the file from here on.
+    pub fn release(&self) {
+        self.handle.file.release();
+    }
+
     pub fn reader(&self) -> LogMap {
         let mut used: Vec<&Vlf> = self.vlfs.iter().filter(|v| v.sequence > 0).collect();
         used.sort_by_key(|v| (v.start_lsn, v.sequence));

@@ -313,6 +313,11 @@ impl Log {
         result
     }
 
+    /// Nothing will be written any more: others may open the file.
+    pub fn release(&self) {
+        self.state.lock().file.release();
+    }
+
     pub fn size_bytes(&self) -> u64 {
         self.state.lock().file.size_bytes()
     }
