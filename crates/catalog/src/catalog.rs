@@ -4,6 +4,7 @@ use crate::change::Change;
 use crate::counters::{CounterId, Counters, key_of};
 use crate::error::{CatalogError, Result};
 use crate::model::*;
+use crate::property::PropertyClass;
 use crate::rows;
 use crate::server::{DatabaseDef, LoginDef};
 use crate::snapshot::DatabaseCatalog;
@@ -64,6 +65,9 @@ impl Catalog {
         for (_, set) in rows::read_all(&txn, rows::KIND_PERMISSIONS)? {
             snapshot.apply(&Change::PutPermissions(Arc::new(set)));
         }
+        for (_, set) in rows::read_all(&txn, rows::KIND_PROPERTIES)? {
+            snapshot.apply(&Change::PutProperties(Arc::new(set)));
+        }
         txn.commit(Durability::Delayed)?;
         snapshot.set_version(1);
         Ok(Catalog {
@@ -102,6 +106,13 @@ impl Catalog {
             }
             Change::PutPermissions(set) => {
                 let key = rows::id_key(rows::KIND_PERMISSIONS, set.grantee);
+                match set.list.is_empty() {
+                    true => rows::delete(txn, &key),
+                    false => rows::put(txn, &key, &**set),
+                }
+            }
+            Change::PutProperties(set) => {
+                let key = rows::properties_key(set.class.number(), set.major);
                 match set.list.is_empty() {
                     true => rows::delete(txn, &key),
                     false => rows::put(txn, &key, &**set),
@@ -184,6 +195,9 @@ impl Catalog {
     fn delete_object(&self, txn: &Txn, id: ObjectId) -> Result<()> {
         rows::delete(txn, &rows::id_key(rows::KIND_OBJECT, id))?;
         rows::delete(txn, &statistics::key(id))?;
+        for class in PropertyClass::OF_OBJECT {
+            rows::delete(txn, &rows::properties_key(class.number(), id))?;
+        }
         counters_of(id)
             .iter()
             .try_for_each(|counter| rows::delete(txn, &key_of(*counter)))

@@ -5,6 +5,7 @@
 //! Rolling back to a savepoint cuts the list; committing publishes it.
 
 use crate::model::*;
+use crate::property::PropertySet;
 use crate::server::{PermissionSet, PrincipalDef};
 use crate::snapshot::DatabaseCatalog;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub enum Change {
     DropPrincipal(i32),
     /// An empty list takes the row away.
     PutPermissions(Arc<PermissionSet>),
+    /// As `PutPermissions`.
+    PutProperties(Arc<PropertySet>),
 }
 
 /// Uncommitted definitions of one transaction in one database.

@@ -16,6 +16,7 @@ pub(crate) const KIND_PRINCIPAL: u8 = 4;
 pub(crate) const KIND_COUNTER: u8 = 5;
 pub(crate) const KIND_STATISTICS: u8 = 6;
 pub(crate) const KIND_PERMISSIONS: u8 = 7;
+pub(crate) const KIND_PROPERTIES: u8 = 8;
 pub(crate) const KIND_DATABASE: u8 = 20;
 pub(crate) const KIND_LOGIN: u8 = 21;
 pub(crate) const KIND_CONFIGURATION: u8 = 22;
@@ -32,6 +33,13 @@ pub(crate) fn id_key(kind: u8, id: i32) -> Vec<u8> {
     let mut key = vec![kind];
     // The sign bit is flipped so that negative ids sort first.
     key.extend_from_slice(&((id as u32) ^ 0x8000_0000).to_be_bytes());
+    key
+}
+
+/// Key of the extended properties of something.
+pub(crate) fn properties_key(class: u8, major: i32) -> Vec<u8> {
+    let mut key = vec![KIND_PROPERTIES, class];
+    key.extend_from_slice(&((major as u32) ^ 0x8000_0000).to_be_bytes());
     key
 }
 

@@ -6,6 +6,7 @@
 
 use crate::change::Change;
 use crate::model::*;
+use crate::property::{PropertyClass, PropertySet};
 use crate::server::{PermissionSet, PrincipalDef};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -54,6 +55,7 @@ pub struct DatabaseCatalog {
     types: BTreeMap<i32, Arc<TypeDef>>,
     principals: BTreeMap<i32, Arc<PrincipalDef>>,
     permissions: BTreeMap<i32, Arc<PermissionSet>>,
+    properties: BTreeMap<(PropertyClass, i32), Arc<PropertySet>>,
 }
 
 impl DatabaseCatalog {
@@ -159,6 +161,15 @@ impl DatabaseCatalog {
         self.permissions.get(&principal)
     }
 
+    /// Extended properties of all that has any.
+    pub fn properties(&self) -> impl Iterator<Item = &Arc<PropertySet>> {
+        self.properties.values()
+    }
+
+    pub fn properties_of(&self, class: PropertyClass, major: i32) -> Option<&Arc<PropertySet>> {
+        self.properties.get(&(class, major))
+    }
+
     pub fn principal_named(&self, name: &str) -> Option<&Arc<PrincipalDef>> {
         self.principals
             .values()
@@ -192,7 +203,12 @@ impl DatabaseCatalog {
                 self.remove_object(object.id);
                 self.insert_object(object.clone());
             }
-            Change::DropObject(id) => self.remove_object(*id),
+            Change::DropObject(id) => {
+                self.remove_object(*id);
+                for class in PropertyClass::OF_OBJECT {
+                    self.properties.remove(&(class, *id));
+                }
+            }
             Change::PutType(def) => {
                 self.types.insert(def.id, def.clone());
             }
@@ -210,6 +226,12 @@ impl DatabaseCatalog {
             }
             Change::PutPermissions(set) => {
                 self.permissions.insert(set.grantee, set.clone());
+            }
+            Change::PutProperties(set) if set.list.is_empty() => {
+                self.properties.remove(&(set.class, set.major));
+            }
+            Change::PutProperties(set) => {
+                self.properties.insert((set.class, set.major), set.clone());
             }
         }
     }

@@ -870,7 +870,7 @@ const MESSAGES: &[Message] = &[
     m(
         1904,
         16,
-        "The %S_MSG on table '%.*ls' has %d columns in the key list. The maximum limit for %S_MSG key column list is %d.",
+        "The %S_MSG '%.*ls' on table '%.*ls' has %d columns in the key list. The maximum limit for %S_MSG key column list is %d.",
     ),
     m(
         1907,
@@ -1050,7 +1050,7 @@ const MESSAGES: &[Message] = &[
     m(
         2729,
         16,
-        "Procedure '%.*ls' group number 1 already exists in the database. Choose another procedure name.",
+        "Column '%.*ls' in %S_MSG '%.*ls' cannot be used in an index or statistics or as a partition key because it is non-deterministic.",
     ),
     m(
         2738,
@@ -2336,6 +2336,11 @@ const MESSAGES: &[Message] = &[
         "The login already has an account under a different user name.",
     ),
     m(
+        15097,
+        16,
+        "The size associated with an extended property cannot be more than 7,500 bytes.",
+    ),
+    m(
         15110,
         16,
         "The proposed new database owner is already a user or aliased in the database.",
@@ -2367,6 +2372,11 @@ const MESSAGES: &[Message] = &[
         "'%d' is not a valid value for configuration option '%s'.",
     ),
     m(
+        15135,
+        16,
+        "Object is invalid. Extended properties are not permitted on '%s', or the object does not exist.",
+    ),
+    m(
         15138,
         16,
         "The database principal owns a %S_MSG in the database, and cannot be dropped.",
@@ -2392,9 +2402,19 @@ const MESSAGES: &[Message] = &[
         "The current security context cannot be reverted. Please switch to the original database where '%ls' was called and try it again.",
     ),
     m(
+        15217,
+        16,
+        "Property cannot be updated or deleted. Property '%.*ls' does not exist for '%.*ls'.",
+    ),
+    m(
         15225,
         11,
         "No item by the name of '%s' could be found in the current database '%s', given that @itemtype was input as '%s'.",
+    ),
+    m(
+        15233,
+        16,
+        "Property cannot be added. Property '%.*ls' already exists for '%.*ls'.",
     ),
     m(
         15247,
@@ -2442,6 +2462,11 @@ const MESSAGES: &[Message] = &[
         15517,
         16,
         "Cannot execute as the database principal because the principal \"%.*ls\" does not exist, this type of principal cannot be impersonated, or you do not have permission.",
+    ),
+    m(
+        15600,
+        15,
+        "An invalid parameter or option was specified for procedure '%s'.",
     ),
     m(17137, 10, "Starting up database '%.*ls'."),
     m(

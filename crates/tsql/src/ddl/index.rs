@@ -27,7 +27,7 @@ pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result
     builder.written = statement.table.dotted();
     // Only constraints add that they could not be made.
     let key = builder
-        .key_columns(&statement.columns, "index")
+        .key_columns(&statement.columns, "index", &statement.name.text)
         .map_err(|e| crate::error::SqlError { next: None, ..e })?;
     let clustered = statement.clustered == Some(true);
     let mut made = builder.index(Some(statement.name.text.clone()), clustered, key);

@@ -74,7 +74,7 @@ impl Builder<'_, '_> {
             }],
             _ => key.columns.clone(),
         };
-        let key_columns = self.key_columns(&columns, what)?;
+        let key_columns = self.key_columns(&columns, what, name.map_or("", |n| &n.text))?;
         if key.primary {
             self.refuse_nullable(&key_columns)?;
         }
@@ -124,15 +124,17 @@ impl Builder<'_, '_> {
         &self,
         columns: &[ast::IndexColumn],
         what: &str,
+        name: &str,
     ) -> Result<Vec<IndexColumn>> {
         if columns.len() > KEY_COLUMNS_MAX {
             return Err(messages::error(
                 1904,
                 &[
-                    &what,
+                    &"index",
+                    &name,
                     &self.written,
                     &columns.len(),
-                    &what,
+                    &"index",
                     &KEY_COLUMNS_MAX,
                 ],
             ));
@@ -281,7 +283,7 @@ impl Builder<'_, '_> {
             }],
             _ => inline.columns.clone(),
         };
-        let key = self.key_columns(&columns, "index")?;
+        let key = self.key_columns(&columns, "index", &inline.name.text)?;
         let mut made = self.index(
             Some(inline.name.text.clone()),
             inline.clustered == Some(true),

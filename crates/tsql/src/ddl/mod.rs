@@ -8,7 +8,7 @@
 //! Databases are no part of a transaction: they are created and dropped at once (`database`).
 //!
 //! Map: `table` (shape of a table), `keys` (its keys and indexes), `foreign` (foreign keys), `alter`, `index`, `filter` (of indexes), `module`, `objects` (schemas, types,
-//! sequences, synonyms, drops), `database`, `definition` (texts), `names` (generated names), `into` (SELECT INTO).
+//! sequences, synonyms, drops), `properties` (go with what they describe), `database`, `definition` (texts), `names` (generated names), `into` (SELECT INTO).
 
 mod alter;
 pub(crate) mod database;
@@ -21,6 +21,7 @@ mod keys;
 mod module;
 mod names;
 mod objects;
+mod properties;
 pub mod rename;
 mod table;
 
@@ -165,6 +166,7 @@ fn put_table(ex: &Execution<'_>, table: &TableRef, def: TableDef) -> Result<Tabl
             let mut object = object
                 .map(|o| (**o).clone())
                 .ok_or_else(|| messages::error(208, &[&table.name]))?;
+            properties::forget_removed(ex, database, table.object_id, &table.def, &def)?;
             object.kind = ObjectKind::Table(def.clone());
             object.modified_utc = ex.instance().now_utc();
             ex.state

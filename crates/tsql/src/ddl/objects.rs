@@ -8,7 +8,7 @@ use crate::messages;
 use crate::session::{Execution, drop_trees, integer_limits};
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    Change, Object, ObjectKind, SCHEMA_DBO, SCHEMA_SYS, SchemaDef, SequenceDef, TypeDef,
+    Change, Object, ObjectKind, SCHEMA_DBO, SCHEMA_SYS, SchemaDef, SequenceDef, TableDef, TypeDef,
 };
 use daruma_syntax::ast::{self, DropKind, Expr, ObjectName, SequenceOption, TypeKind};
 use daruma_value::DataType;
@@ -357,6 +357,7 @@ fn remove(
         let triggers: Vec<i32> = catalog.triggers_of(object.id).map(|t| t.id).collect();
         let txn = ex.state.txn_in(database)?;
         drop_trees(&txn, def)?;
+        super::properties::forget_removed(ex, database, object.id, def, &TableDef::default())?;
         for trigger in triggers {
             ex.state.change(database, Change::DropObject(trigger))?;
         }

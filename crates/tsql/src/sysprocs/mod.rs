@@ -1,8 +1,9 @@
 //! System procedures and the DBCC commands that answer with rows.
 //!
 //! Map: `define` (how a procedure is described), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
-//! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `foreach`,
-//! `describe` (columns and parameters of a text), `dbcc`, `check` (DBCC CHECKDB and family), `show_statistics`.
+//! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `properties`
+//! (extended properties), `foreach`, `describe` (columns and parameters of a text), `dbcc`, `check` (DBCC CHECKDB and
+//! family), `show_statistics`.
 
 mod catalog;
 mod check;
@@ -13,10 +14,12 @@ mod foreach;
 mod help;
 mod locks;
 mod monitor;
+mod properties;
 mod server;
 mod show_statistics;
 
 use crate::instance::Registry;
+pub(crate) use properties::text_style;
 use define::{Procedure, Registered};
 use std::sync::Arc;
 
@@ -29,6 +32,7 @@ const ALL: &[&[Procedure]] = &[
     help::PROCEDURES,
     locks::PROCEDURES,
     monitor::PROCEDURES,
+    properties::PROCEDURES,
     server::PROCEDURES,
     show_statistics::PROCEDURES,
 ];

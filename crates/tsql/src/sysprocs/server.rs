@@ -74,9 +74,6 @@ pub(super) const PROCEDURES: &[Procedure] = &[
         "@loginame sysname; @rolename sysname",
         drop_server_role_member,
     ),
-    Procedure::native("sp_addextendedproperty", EXTENDED_PROPERTY, nothing),
-    Procedure::native("sp_updateextendedproperty", EXTENDED_PROPERTY, nothing),
-    Procedure::native("sp_dropextendedproperty", DROP_EXTENDED_PROPERTY, nothing),
     Procedure::native("sp_recompile", "@objname nvarchar(776)", recompile),
     Procedure::native("sp_refreshview", "@viewname nvarchar(776)", recompile),
     Procedure::native(
@@ -132,13 +129,6 @@ const XP_READ_ERROR_LOG: &str = "
 const REGISTRY_PARAMETERS: &str = "
     @rootkey nvarchar(256) = NULL; @key nvarchar(1000) = NULL; @value_name nvarchar(256) = NULL; @value nvarchar(4000) = NULL output;
     @no_output nvarchar(20) = NULL";
-const EXTENDED_PROPERTY: &str = "
-    @name sysname; @value sql_variant = NULL; @level0type varchar(128) = NULL; @level0name sysname = NULL;
-    @level1type varchar(128) = NULL; @level1name sysname = NULL; @level2type varchar(128) = NULL; @level2name sysname = NULL";
-const DROP_EXTENDED_PROPERTY: &str = "
-    @name sysname; @level0type varchar(128) = NULL; @level0name sysname = NULL; @level1type varchar(128) = NULL;
-    @level1name sysname = NULL; @level2type varchar(128) = NULL; @level2name sysname = NULL";
-
 /// Accepted without effect: there is nothing here that the procedure could change or find.
 fn nothing(_: &SystemCall<'_, '_>) -> Result<i32> {
     Ok(0)

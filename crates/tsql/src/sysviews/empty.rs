@@ -1,19 +1,9 @@
 //! Views of features that are not here: present, with their columns, and without rows, because clients ask for them.
 
-use super::define::{View, nothing};
+use super::define::View;
 use super::objects::object_columns;
 
 pub(super) const VIEWS: &[View] = &[
-    View::empty(
-        "extended_properties",
-        "class tinyint; class_desc nvarchar(60)?; major_id int; minor_id int; name sysname; value sql_variant?",
-    ),
-    View::function(
-        "fn_listextendedproperty",
-        (7, 7),
-        "objtype sysname?; objname sysname?; name sysname; value sql_variant?",
-        nothing,
-    ),
     View::empty(
         "xml_schema_collections",
         "xml_collection_id int; schema_id int; principal_id int?; name sysname; create_date datetime; modify_date datetime",

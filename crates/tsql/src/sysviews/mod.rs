@@ -27,6 +27,7 @@ mod odbc;
 mod old;
 mod plans;
 mod principals;
+mod properties;
 mod server;
 mod source;
 mod version_store;
@@ -52,6 +53,7 @@ const ALL: &[&[View]] = &[
     server::VIEWS,
     activity::VIEWS,
     plans::VIEWS,
+    properties::VIEWS,
     log::VIEWS,
     counters::VIEWS,
     version_store::VIEWS,

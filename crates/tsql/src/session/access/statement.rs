@@ -140,7 +140,7 @@ impl Execution<'_> {
         self.needs_in(self.current_database(), permission)
     }
 
-    fn needs_in(&self, database: DatabaseId, permission: &str) -> Result<()> {
+    pub(crate) fn needs_in(&self, database: DatabaseId, permission: &str) -> Result<()> {
         self.state.rights(database)?;
         if self.may(database, permission, Securable::Database) {
             return Ok(());
