@@ -187,11 +187,7 @@ fn culprit(pin: &VersionPin) -> String {
 /// Errors of values carry their own numbers.
 impl From<daruma_value::ValueError> for SqlError {
     fn from(error: daruma_value::ValueError) -> SqlError {
-        SqlError::new(
-            error.number(),
-            error.level(),
-            error.state(),
-            error.to_string(),
-        )
+        let level = crate::messages::find(error.number()).map_or(error.level(), |m| m.severity);
+        SqlError::new(error.number(), level, error.state(), error.to_string())
     }
 }

@@ -211,6 +211,11 @@ const MESSAGES: &[Message] = &[
         "The name \"%.*ls\" is not permitted in this context. Valid expressions are constants, constant expressions, and (in some contexts) variables. Column names are not permitted.",
     ),
     m(
+        129,
+        15,
+        "Fillfactor %d is not a valid percentage; fillfactor must be between 1 and 100.",
+    ),
+    m(
         130,
         15,
         "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.",
@@ -247,19 +252,9 @@ const MESSAGES: &[Message] = &[
     ),
     m(137, 15, "Must declare the scalar variable \"%.*ls\"."),
     m(
-        139,
-        15,
-        "Cannot assign a default value to a local variable.",
-    ),
-    m(
         141,
         15,
         "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations.",
-    ),
-    m(
-        142,
-        15,
-        "Incorrect syntax for definition of the '%ls' constraint.",
     ),
     m(
         147,
@@ -291,11 +286,6 @@ const MESSAGES: &[Message] = &[
         "The definition for column '%.*ls' must include a data type.",
     ),
     m(174, 15, "The %.*ls function requires %d argument(s)."),
-    m(
-        178,
-        15,
-        "A RETURN statement with a return value cannot be used in this context.",
-    ),
     m(
         183,
         15,
@@ -353,11 +343,6 @@ const MESSAGES: &[Message] = &[
         "The type '%.*ls' already exists, or you do not have permission to create it.",
     ),
     m(
-        225,
-        16,
-        "The parameters supplied for the %ls \"%.*ls\" are not valid.",
-    ),
-    m(
         226,
         16,
         "%ls statement not allowed within multi-statement transaction.",
@@ -368,14 +353,25 @@ const MESSAGES: &[Message] = &[
         "The %ls permission was denied on the object '%.*ls', database '%.*ls', schema '%.*ls'.",
     ),
     m(
-        233,
+        239,
         16,
-        "The column '%.*ls' in table '%.*ls' cannot be null.",
+        "Duplicate common table expression name '%.*ls' was specified.",
     ),
+    m(
+        241,
+        16,
+        "Conversion failed when converting date and/or time from character string.",
+    ),
+    m(243, 16, "Type %.*ls is not a defined system type."),
     m(
         252,
         16,
         "Recursive common table expression '%.*ls' does not contain a top-level UNION ALL operator.",
+    ),
+    m(
+        253,
+        16,
+        "Recursive member of a common table expression '%.*ls' has multiple recursive references.",
     ),
     m(
         257,
@@ -400,7 +396,6 @@ const MESSAGES: &[Message] = &[
         16,
         "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT statements. Previous count = %ld, current count = %ld.",
     ),
-    m(270, 16, "Object '%.*ls' cannot be modified."),
     m(
         271,
         16,
@@ -411,6 +406,11 @@ const MESSAGES: &[Message] = &[
         273,
         16,
         "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp column, or insert a DEFAULT into the timestamp column.",
+    ),
+    m(
+        291,
+        16,
+        "CAST or CONVERT: invalid attributes specified for type '%.*ls'",
     ),
     m(
         297,
@@ -438,11 +438,6 @@ const MESSAGES: &[Message] = &[
         "Index '%.*ls' on table '%.*ls' (specified in the FROM clause) does not exist.",
     ),
     m(
-        316,
-        16,
-        "The index ID %d on table \"%.*ls\" (specified in the FROM clause) is disabled or resides in a filegroup which is not online.",
-    ),
-    m(
         334,
         16,
         "The target table '%.*ls' of the DML statement cannot have any enabled triggers if the statement contains an OUTPUT clause without INTO clause.",
@@ -458,21 +453,36 @@ const MESSAGES: &[Message] = &[
         "The data types %s and %s are incompatible in the %s operator.",
     ),
     m(
-        405,
-        16,
-        "A remote table cannot be used as a DML target in a statement which includes an OUTPUT clause or a nested DML statement.",
-    ),
-    m(
-        444,
-        16,
-        "Select statements included within a function cannot return data to a client.",
-    ),
-    m(
         447,
         16,
         "Expression type %ls is invalid for COLLATE clause.",
     ),
     m(448, 16, "Invalid collation '%.*ls'."),
+    m(
+        460,
+        16,
+        "DISTINCT operator is not allowed in the recursive part of a recursive common table expression '%.*ls'.",
+    ),
+    m(
+        461,
+        16,
+        "The TOP or OFFSET operator is not allowed in the recursive part of a recursive common table expression '%.*ls'.",
+    ),
+    m(
+        462,
+        16,
+        "Outer join is not allowed in the recursive part of a recursive common table expression '%.*ls'.",
+    ),
+    m(
+        466,
+        16,
+        "UNION operator is not allowed in the recursive part of a recursive common table expression '%.*ls'.",
+    ),
+    m(
+        467,
+        16,
+        "GROUP BY, HAVING, or aggregate functions are not allowed in the recursive part of a recursive common table expression '%.*ls'.",
+    ),
     m(
         468,
         16,
@@ -482,11 +492,6 @@ const MESSAGES: &[Message] = &[
         506,
         16,
         "The invalid escape character \"%.*ls\" was specified in a %ls predicate.",
-    ),
-    m(
-        510,
-        16,
-        "Cannot create a worktable row larger than allowable maximum. Resubmit your query with the ROBUST PLAN hint.",
     ),
     m(
         511,
@@ -534,22 +539,6 @@ const MESSAGES: &[Message] = &[
         "The %ls statement conflicted with the %ls constraint \"%.*ls\". The conflict occurred in database \"%.*ls\", table \"%.*ls\"%ls%.*ls%ls.",
     ),
     m(
-        556,
-        16,
-        "INSERT EXEC failed because the stored procedure altered the schema of the target table.",
-    ),
-    m(
-        557,
-        16,
-        "Only functions and some extended stored procedures can be executed from within a function.",
-    ),
-    m(561, 16, "Failed to access file '%.*ls'"),
-    m(
-        574,
-        16,
-        "%ls statement cannot be used inside a user transaction.",
-    ),
-    m(
         596,
         21,
         "Cannot continue the execution because the session is in the kill state.",
@@ -563,6 +552,11 @@ const MESSAGES: &[Message] = &[
         605,
         21,
         "Attempt to fetch logical page %S_PGID in database %d failed. It belongs to allocation unit %I64d not to %I64d.",
+    ),
+    m(
+        628,
+        16,
+        "Cannot issue SAVE TRANSACTION when there is no active transaction.",
     ),
     m(
         650,
@@ -610,11 +604,6 @@ const MESSAGES: &[Message] = &[
         "Database '%.*ls' is already open and can only have one user at a time.",
     ),
     m(
-        925,
-        19,
-        "Maximum number of databases used for each query has been exceeded. The maximum allowed is %d.",
-    ),
-    m(
         926,
         14,
         "Database '%.*ls' cannot be opened. It has been marked SUSPECT by recovery. See the SQL Server errorlog for more information.",
@@ -635,17 +624,11 @@ const MESSAGES: &[Message] = &[
         "Database '%.*ls' cannot be opened due to inaccessible files or insufficient memory or disk space.  See the SQL Server errorlog for details.",
     ),
     m(
-        952,
-        16,
-        "Database '%.*ls' is in transition. Try the statement later.",
-    ),
-    m(
         1001,
         16,
         "Line %d: Length or precision specification %d is invalid.",
     ),
     m(1002, 16, "Line %d: Specified scale %d is invalid."),
-    m(1003, 15, "Line %d: %ls clause allowed only for %ls."),
     m(
         1008,
         16,
@@ -722,11 +705,6 @@ const MESSAGES: &[Message] = &[
         "CREATE TABLE failed because column '%.*ls' in table '%.*ls' exceeds the maximum of %d columns.",
     ),
     m(
-        1709,
-        16,
-        "Cannot use TEXTIMAGE_ON when a table has no text, ntext, image, varchar(max), nvarchar(max), non-FILESTREAM varbinary(max), xml or large CLR type columns.",
-    ),
-    m(
         1750,
         16,
         "Could not create constraint or index. See previous errors.",
@@ -753,7 +731,7 @@ const MESSAGES: &[Message] = &[
     ),
     m(
         1756,
-        16,
+        10,
         "Skipping FOREIGN KEY constraint '%.*ls' definition for temporary table. FOREIGN KEY constraints are not enforced on local or global temporary tables.",
     ),
     m(
@@ -762,19 +740,9 @@ const MESSAGES: &[Message] = &[
         "Column '%.*ls.%.*ls' is not of same collation as referencing column '%.*ls.%.*ls' in foreign key '%.*ls'.",
     ),
     m(
-        1759,
-        16,
-        "Computed column '%.*ls' in table '%.*ls' is not allowed to be used in another computed-column definition.",
-    ),
-    m(
         1763,
         16,
         "Cross-database foreign key references are not supported. Foreign key '%.*ls'.",
-    ),
-    m(
-        1764,
-        16,
-        "Computed Column '%.*ls' in table '%.*ls' is invalid for use in '%ls' because it is not persisted.",
     ),
     m(
         1767,
@@ -848,16 +816,6 @@ const MESSAGES: &[Message] = &[
         "The logical file name \"%.*ls\" is already in use. Choose a different name.",
     ),
     m(
-        1831,
-        16,
-        "File ONLINE/OFFLINE syntax cannot be used with CREATE DATABASE.",
-    ),
-    m(
-        1833,
-        16,
-        "File '%ls' cannot be reused until after the next BACKUP LOG operation.",
-    ),
-    m(
         1834,
         16,
         "The file '%ls' cannot be overwritten.  It is being used by database '%.*ls'.",
@@ -871,11 +829,6 @@ const MESSAGES: &[Message] = &[
         1904,
         16,
         "The %S_MSG '%.*ls' on table '%.*ls' has %d columns in the key list. The maximum limit for %S_MSG key column list is %d.",
-    ),
-    m(
-        1907,
-        16,
-        "Cannot recreate index '%.*ls'. The new index definition does not match the constraint being enforced by the existing index.",
     ),
     m(
         1909,
@@ -924,16 +877,6 @@ const MESSAGES: &[Message] = &[
         "Operation failed. The index entry of length %d bytes for the index '%.*ls' on table '%.*ls' exceeds the maximum length of %d bytes for %S_MSG indexes.",
     ),
     m(
-        1988,
-        16,
-        "Cannot rebuild clustered index '%.*ls' on view '%.*ls' because the view is dependent on base table '%.*ls' whose clustered index '%.*ls' is disabled.",
-    ),
-    m(
-        2007,
-        11,
-        "The module '%.*ls' depends on the missing object '%.*ls'. The module will still be created; however, it cannot run successfully until the object exists.",
-    ),
-    m(
         2010,
         16,
         "Cannot perform alter on '%.*ls' because it is an incompatible object type.",
@@ -952,11 +895,6 @@ const MESSAGES: &[Message] = &[
         2110,
         15,
         "Cannot alter trigger '%.*ls' on '%.*ls' because this trigger does not belong to this object. Specify the correct trigger name or the correct target object name.",
-    ),
-    m(
-        2111,
-        16,
-        "Cannot %S_MSG trigger '%.*ls' on %S_MSG '%.*ls' because an INSTEAD OF %s trigger already exists on this object.",
     ),
     m(
         2501,
@@ -1026,7 +964,6 @@ const MESSAGES: &[Message] = &[
         16,
         "Column names in each table must be unique. Column name '%.*ls' in table '%.*ls' is specified more than once.",
     ),
-    m(2706, 16, "Table '%.*ls' does not exist."),
     m(
         2714,
         16,
@@ -1047,20 +984,21 @@ const MESSAGES: &[Message] = &[
         16,
         "The size (%d) given to the %S_MSG '%.*ls' exceeds the maximum allowed (%d).",
     ),
+    m(2727, 11, "Cannot find index '%.*ls'."),
     m(
         2729,
         16,
         "Column '%.*ls' in %S_MSG '%.*ls' cannot be used in an index or statistics or as a partition key because it is non-deterministic.",
     ),
     m(
+        2732,
+        16,
+        "Error number %ld is invalid. The number must be from 13000 through 2147483647 and it cannot be 50000.",
+    ),
+    m(
         2738,
         16,
         "A table can only have one timestamp column. Because table '%.*ls' already has one, the column '%.*ls' cannot be added.",
-    ),
-    m(
-        2739,
-        16,
-        "The text, ntext, and image data types are invalid for local variables.",
     ),
     m(
         2740,
@@ -1075,19 +1013,9 @@ const MESSAGES: &[Message] = &[
         "Multiple identity columns specified for table '%.*ls'. Only one identity column per table is allowed.",
     ),
     m(
-        2745,
-        10,
-        "Process ID %d has raised user error %d, severity %d. SQL Server is terminating this process.",
-    ),
-    m(
         2747,
         16,
         "Too many substitution parameters for RAISERROR. Cannot exceed %d substitution parameters.",
-    ),
-    m(
-        2748,
-        16,
-        "Cannot specify %ls data type (RAISERROR parameter %d) as a substitution parameter.",
     ),
     m(
         2749,
@@ -1115,16 +1043,6 @@ const MESSAGES: &[Message] = &[
         16,
         "Error severity levels greater than %d can only be specified by members of the sysadmin role, using the WITH LOG option.",
     ),
-    m(
-        2756,
-        16,
-        "Invalid value %d for state. Valid range is from %d to %d.",
-    ),
-    m(
-        2757,
-        16,
-        "RAISERROR failed due to invalid parameter substitution(s) for error %d, severity %d, state %d.",
-    ),
     m(2759, 16, "CREATE SCHEMA failed due to previous errors."),
     m(
         2760,
@@ -1132,19 +1050,9 @@ const MESSAGES: &[Message] = &[
         "The specified schema name \"%.*ls\" either does not exist or you do not have permission to use it.",
     ),
     m(
-        2766,
-        16,
-        "The definition for user-defined data type '%.*ls' has changed.",
-    ),
-    m(
         2767,
         16,
         "Could not locate statistics '%.*ls' in the system catalogs.",
-    ),
-    m(
-        2772,
-        16,
-        "Cannot access temporary tables from within a function.",
     ),
     m(
         2786,
@@ -1163,12 +1071,6 @@ const MESSAGES: &[Message] = &[
         "The request for %S_MSG '%.*ls' failed because '%.*ls' is a %S_MSG object.",
     ),
     m(2812, 16, "Could not find stored procedure '%.*ls'."),
-    m(2813, 16, "Could not find stored procedure group number %d."),
-    m(
-        2819,
-        16,
-        "Could not create object because '%.*ls' is not a valid object name.",
-    ),
     m(3013, 16, "%hs is terminating abnormally."),
     m(
         3014,
@@ -1357,19 +1259,8 @@ const MESSAGES: &[Message] = &[
         16,
         "The transaction ended in the trigger. The batch has been aborted.",
     ),
-    m(
-        3616,
-        16,
-        "An error was raised during trigger execution. The batch has been aborted and the user transaction, if any, has been rolled back.",
-    ),
     m(3617, 16, "Query was cancelled by the client."),
     m(3621, 0, "The statement has been terminated."),
-    m(
-        3622,
-        10,
-        "Warning: An invalid floating point operation occurred.",
-    ),
-    m(3630, 16, "Could not write a %S_MSG file to the directory."),
     m(
         3701,
         11,
@@ -1381,25 +1272,14 @@ const MESSAGES: &[Message] = &[
         "Cannot drop database \"%.*ls\" because it is currently in use.",
     ),
     m(
-        3703,
-        16,
-        "Cannot detach the %S_MSG '%.*ls' because it is currently in use.",
-    ),
-    m(
         3705,
         16,
         "Cannot use DROP %ls with '%.*ls' because '%.*ls' is a %S_MSG. Use %ls.",
     ),
-    m(3706, 16, "Cannot %S_MSG a database snapshot."),
     m(
         3708,
         16,
         "Cannot %S_MSG the %S_MSG '%.*ls' because it is a system %S_MSG.",
-    ),
-    m(
-        3709,
-        16,
-        "Cannot %S_MSG the database while the database snapshot \"%.*ls\" refers to it. Drop that database first.",
     ),
     m(
         3723,
@@ -1434,11 +1314,6 @@ const MESSAGES: &[Message] = &[
         "Constraint '%.*ls' does not belong to table '%.*ls'.",
     ),
     m(
-        3739,
-        11,
-        "Cannot %ls the index '%.*ls' because it is not a statistics collection.",
-    ),
-    m(
         3853,
         16,
         "Attribute (%ls) of row (%ls) in sys.%ls does not have a matching row (%ls) in sys.%ls.",
@@ -1457,11 +1332,6 @@ const MESSAGES: &[Message] = &[
         3906,
         16,
         "Failed to update database \"%.*ls\" because the database is read-only.",
-    ),
-    m(
-        3908,
-        16,
-        "Could not run BEGIN TRANSACTION in database '%.*ls' because the database is in emergency mode or is damaged and must be restarted.",
     ),
     m(
         3915,
@@ -1591,24 +1461,19 @@ const MESSAGES: &[Message] = &[
         "Update or insert of view or function '%.*ls' failed because it contains a derived or constant field.",
     ),
     m(
-        4413,
-        16,
-        "Could not use view or function '%.*ls' because of binding errors.",
-    ),
-    m(
         4502,
         16,
         "View or function '%.*ls' has more column names specified than columns defined.",
     ),
     m(
+        4506,
+        16,
+        "Column names in each view or function must be unique. Column name '%.*ls' in view or function '%.*ls' is specified more than once.",
+    ),
+    m(
         4511,
         16,
         "Create View or Function failed because no column name was specified for column %d.",
-    ),
-    m(
-        4512,
-        16,
-        "Cannot schema bind %S_MSG '%.*ls' because name '%.*ls' is invalid for schema binding. Names must be in two-part format and an object cannot reference itself.",
     ),
     m(
         4606,
@@ -1635,11 +1500,6 @@ const MESSAGES: &[Message] = &[
         4701,
         16,
         "Cannot find the object \"%.*ls\" because it does not exist or you do not have permissions.",
-    ),
-    m(
-        4711,
-        16,
-        "Cannot truncate table '%.*ls' because it is published for replication or enabled for Change Data Capture.",
     ),
     m(
         4712,
@@ -1744,11 +1604,6 @@ const MESSAGES: &[Message] = &[
         "Cannot alter column '%.*ls' to be data type %.*ls.",
     ),
     m(4928, 16, "Cannot alter column '%.*ls' because it is '%ls'."),
-    m(
-        4936,
-        16,
-        "Computed column '%.*ls' in table '%.*ls' cannot be persisted because the column is non-deterministic.",
-    ),
     m(5001, 16, "User must be in the master database."),
     m(
         5004,
@@ -1818,11 +1673,6 @@ const MESSAGES: &[Message] = &[
         "The %S_MSG '%.*ls' is dependent on %S_MSG '%.*ls'.",
     ),
     m(
-        5084,
-        10,
-        "Setting database option %ls to %ls for database '%.*ls'.",
-    ),
-    m(
         5105,
         16,
         "A file activation error occurred. The physical file name '%.*ls' may be incorrect. Diagnose and correct additional errors, and retry the operation.",
@@ -1854,22 +1704,12 @@ const MESSAGES: &[Message] = &[
     ),
     m(5171, 16, "%.*ls is not a primary database file."),
     m(
-        5173,
-        16,
-        "One or more files do not match the primary file of the database. If you are attempting to attach a database, retry the operation with the correct files. If this is an existing database, the file may be corrupted and should be restored from a backup.",
-    ),
-    m(
         5239,
         16,
         "Unable to process object ID %ld (object '%.*ls') because this DBCC command does not support objects of this type.",
     ),
     m(5701, 10, "Changed database context to '%.*ls'."),
     m(5703, 10, "Changed language setting to %.*ls."),
-    m(
-        5808,
-        16,
-        "Ad hoc update to system catalogs is not supported.",
-    ),
     m(
         5812,
         14,
@@ -1902,14 +1742,14 @@ const MESSAGES: &[Message] = &[
         "Could not find server '%.*ls' in sys.servers. Verify that the correct server name was specified. If necessary, execute the stored procedure sp_addlinkedserver to add the server to sys.servers.",
     ),
     m(
-        7601,
-        16,
-        "Cannot use a CONTAINS or FREETEXT predicate on %S_MSG '%.*ls' because it is not full-text indexed.",
-    ),
-    m(
         7983,
         14,
         "User '%.*ls' does not have permission to run DBCC %ls for database '%.*ls'.",
+    ),
+    m(
+        7999,
+        16,
+        "Could not find any index named '%.*ls' for table '%.*ls'.",
     ),
     m(
         8009,
@@ -1931,11 +1771,6 @@ const MESSAGES: &[Message] = &[
         8107,
         16,
         "IDENTITY_INSERT is already ON for table '%.*ls.%.*ls.%.*ls'. Cannot perform SET operation for table '%.*ls'.",
-    ),
-    m(
-        8108,
-        16,
-        "Cannot add identity column, using the SELECT INTO statement, to table '%.*ls', which already has column '%.*ls' that inherits the identity property.",
     ),
     m(
         8110,
@@ -1974,11 +1809,6 @@ const MESSAGES: &[Message] = &[
         "Column \"%.*ls.%.*ls\" is invalid in the ORDER BY clause because it is not contained in either an aggregate function or the GROUP BY clause.",
     ),
     m(8134, 16, "Divide by zero error encountered."),
-    m(
-        8141,
-        16,
-        "Column %ls constraint for column '%.*ls' references another column, table '%.*ls'.",
-    ),
     m(8143, 16, "Parameter '%.*ls' was supplied multiple times."),
     m(
         8144,
@@ -1995,16 +1825,6 @@ const MESSAGES: &[Message] = &[
         8147,
         16,
         "Could not create IDENTITY attribute on nullable column '%.*ls', table '%.*ls'.",
-    ),
-    m(
-        8148,
-        16,
-        "More than one column %ls constraint specified for column '%.*ls', table '%.*ls'.",
-    ),
-    m(
-        8150,
-        16,
-        "Multiple NULL constraints were specified for column '%.*ls', table '%.*ls'.",
     ),
     m(8152, 16, "String or binary data would be truncated."),
     m(
@@ -2037,11 +1857,6 @@ const MESSAGES: &[Message] = &[
         16,
         "The formal parameter \"%.*ls\" was not declared as an OUTPUT parameter, but the actual parameter passed in requested output.",
     ),
-    m(
-        8163,
-        16,
-        "The text, ntext, or image data type cannot be selected as DISTINCT.",
-    ),
     m(8164, 16, "An INSERT EXEC statement cannot be nested."),
     m(
         8178,
@@ -2055,19 +1870,14 @@ const MESSAGES: &[Message] = &[
     ),
     m(8180, 16, "Statement(s) could not be prepared."),
     m(
-        8183,
+        8197,
         16,
-        "Only UNIQUE or PRIMARY KEY constraints can be created on computed columns, while CHECK, FOREIGN KEY, and NOT NULL constraints require that computed columns be persisted.",
+        "The object '%.*ls' does not exist or is invalid for this operation.",
     ),
     m(
         8623,
         16,
         "The query processor ran out of internal resources and could not produce a query plan. This is a rare event and only expected for extremely complex queries or queries that reference a very large number of tables or partitions. Please simplify the query. If you believe you have received this message in error, contact Customer Support Services for more information.",
-    ),
-    m(
-        8672,
-        16,
-        "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target row matches more than one source row. A MERGE statement cannot UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to ensure a target row matches at most one source row, or use the GROUP BY clause to group the source rows.",
     ),
     m(
         8906,
@@ -2181,6 +1991,11 @@ const MESSAGES: &[Message] = &[
         "An error occurred while processing the log for database '%.*ls'. If possible, restore from backup. If a backup is not available, it might be necessary to rebuild the log.",
     ),
     m(
+        10601,
+        16,
+        "Cannot specify included columns for a clustered index.",
+    ),
+    m(
         10609,
         16,
         "Filtered %S_MSG '%.*ls' cannot be created on table '%.*ls' because the column '%.*ls' in the filter expression is a computed column. Rewrite the filter expression so that it does not include this column.",
@@ -2206,11 +2021,6 @@ const MESSAGES: &[Message] = &[
         "Filtered %S_MSG '%.*ls' cannot be created on table '%.*ls' because the filter expression contains a comparison with a literal NULL value. Rewrite the comparison to use the IS [NOT] NULL comparison operator to test for NULL values.",
     ),
     m(
-        10700,
-        16,
-        "The table-valued parameter \"%.*ls\" is READONLY and cannot be modified.",
-    ),
-    m(
         10709,
         16,
         "The number of columns for each row in a table value constructor must be the same.",
@@ -2221,9 +2031,9 @@ const MESSAGES: &[Message] = &[
         "Incorrect WHERE clause for filtered %S_MSG '%.*ls' on table '%.*ls'.",
     ),
     m(
-        11555,
+        10756,
         15,
-        "The parameter '%.*ls' has not been declared as NOT NULL.",
+        "Window frame with ROWS or RANGE must have an ORDER BY clause.",
     ),
     m(
         11700,
@@ -2298,11 +2108,6 @@ const MESSAGES: &[Message] = &[
         12190,
         17,
         "The version store of database '%.*ls' has reached its limit of %I64d MB (PERSISTENT_VERSION_STORE_MAX_SIZE). %ls",
-    ),
-    m(
-        15003,
-        16,
-        "Only members of the %s role can execute this stored procedure.",
     ),
     m(
         15007,
@@ -2470,6 +2275,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(17137, 10, "Starting up database '%.*ls'."),
     m(
+        18054,
+        16,
+        "Error %d, severity %d, state %d was raised, but no message with that error number was found in sys.messages. If error is larger than 50000, make sure the user-defined message is added using sp_addmessage.",
+    ),
+    m(
         18264,
         10,
         "Database backed up. Database: %s, creation date(time): %s(%s), pages dumped: %d, first LSN: %s, last LSN: %s, number of dump devices: %d, device information: (%s). This is an informational message only. No user action is required.",
@@ -2514,11 +2324,6 @@ const MESSAGES: &[Message] = &[
         33111,
         16,
         "Cannot find server %S_MSG with thumbprint '%.*ls'.",
-    ),
-    m(
-        40515,
-        16,
-        "Reference to database and/or server name in '%.*ls' is not supported in this version of SQL Server.",
     ),
     m(
         40517,

@@ -2,6 +2,7 @@
 
 use super::{Parse, Parser};
 use crate::ast::*;
+use crate::error::SyntaxError;
 use crate::keyword::Keyword as K;
 use crate::lexer::{Symbol, TokenKind};
 
@@ -154,6 +155,18 @@ impl Parser<'_> {
         ) && name.is("timestamp")
         {
             ColumnKind::Untyped
+        } else if matches!(
+            self.kind(),
+            TokenKind::Symbol(Symbol::Comma | Symbol::RightParen)
+        ) {
+            return Err(SyntaxError::new(
+                173,
+                self.token(0).line,
+                format!(
+                    "The definition for column '{}' must include a data type.",
+                    name.text
+                ),
+            ));
         } else {
             ColumnKind::Data(self.type_name()?)
         };

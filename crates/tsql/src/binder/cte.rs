@@ -2,7 +2,7 @@
 
 use super::scope::CteEntry;
 use super::tree::*;
-use super::{Binder, BoundQuery, OutColumn, types};
+use super::{Binder, BoundQuery, OutColumn, recursion, types};
 use crate::error::{Result, SqlError};
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{self, Ident, QueryBody, SetOp, TableSource};
@@ -121,7 +121,9 @@ impl Binder<'_> {
         });
         let mut bound = Vec::new();
         for step in steps {
+            recursion::check_step(name, step)?;
             let step = self.query(&query(step), true)?;
+            recursion::check_bound(name, &step.rel)?;
             bound.push(self.step_types(name, step, &columns)?);
         }
         self.ctes.pop();
@@ -210,14 +212,14 @@ impl Binder<'_> {
 }
 
 /// Does FROM of a query body name the table `name`? That makes a common table expression recursive.
-fn mentions(body: &QueryBody, name: &str) -> bool {
+pub(super) fn mentions(body: &QueryBody, name: &str) -> bool {
     match body {
         QueryBody::Select(select) => select.from.iter().any(|s| source_mentions(s, name)),
         QueryBody::Set { branches, .. } => branches.iter().any(|b| mentions(b, name)),
     }
 }
 
-fn source_mentions(source: &TableSource, name: &str) -> bool {
+pub(super) fn source_mentions(source: &TableSource, name: &str) -> bool {
     match source {
         TableSource::Table(table) => {
             table.name.is_bare() && names_equal(&table.name.name.text, name)

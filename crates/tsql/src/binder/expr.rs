@@ -121,8 +121,8 @@ impl Binder<'_> {
                 1,
                 "Incorrect syntax near the keyword 'DEFAULT'.",
             )),
-            Expr::Method { method, .. } => Err(no_method(&method.text)),
-            Expr::Property { property, .. } => Err(no_method(&property.text)),
+            Expr::Method { target, .. } => Err(no_method(self.expr(target)?.ty.data_type.name())),
+            Expr::Property { target, .. } => Err(no_method(self.expr(target)?.ty.data_type.name())),
             Expr::StaticMethod { method, .. } => Err(no_method(&method.text)),
             Expr::Partition { function, .. } => Err(SqlError::new(
                 208,
@@ -197,7 +197,8 @@ impl Binder<'_> {
         let schema = name.schema.as_ref().map(|s| s.text.as_str());
         let (data_type, ..) = self
             .host
-            .resolve_type(schema, &name.name.text, &arguments)?;
+            .resolve_type(schema, &name.name.text, &arguments)
+            .map_err(|error| in_cast(error, name, &arguments))?;
         if !arguments.is_empty() {
             return Ok(data_type);
         }
@@ -727,11 +728,21 @@ fn one_column() -> SqlError {
     )
 }
 
-fn no_method(name: &str) -> SqlError {
-    SqlError::new(
-        258,
-        15,
-        1,
-        format!("Cannot call methods on this type: '{name}'."),
-    )
+fn no_method(owner: &str) -> SqlError {
+    crate::messages::error(258, &[&owner])
+}
+
+/// CAST and CONVERT have messages of their own for types that make no sense.
+fn in_cast(error: SqlError, name: &ast::TypeName, arguments: &[i64]) -> SqlError {
+    let text = &name.name.text;
+    let first = arguments.first().copied().unwrap_or_default();
+    match error.number {
+        2715 if name.schema.is_none() => crate::messages::error(243, &[text]),
+        2716 => crate::messages::error(291, &[text]),
+        2750 => crate::messages::error(1001, &[&1, &first]),
+        131 => {
+            crate::messages::error_state(131, 3, &[&first, &"convert specification", text, &8_000])
+        }
+        _ => error,
+    }
 }

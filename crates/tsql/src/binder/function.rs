@@ -517,6 +517,9 @@ impl Binder<'_> {
         }
         // An order that is a constant orders nothing: ORDER BY (SELECT NULL).
         order.retain(|(s, _)| !constant_subquery(s));
+        if window.frame.is_some() && window.order_by.is_empty() {
+            return Err(crate::messages::error(10756, &[]));
+        }
         let frame = window.frame.as_ref().map(|f| self.frame(f)).transpose()?;
         let call = WindowCall {
             function,

@@ -13,6 +13,7 @@ mod function;
 mod group;
 mod pivot;
 mod query;
+mod recursion;
 mod scalar;
 mod scope;
 mod stored;

@@ -112,7 +112,7 @@ impl Binder<'_> {
     fn query_here(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {
         self.deeper()?;
         let ctes = self.ctes.len();
-        self.add_ctes(&query.with);
+        self.add_ctes(&query.with)?;
         let tail = Tail {
             order_by: &query.order_by,
             offset: query.offset.as_ref(),
@@ -151,8 +151,13 @@ impl Binder<'_> {
         }
     }
 
-    pub(super) fn add_ctes(&mut self, with: &ast::With) {
-        for cte in &with.ctes {
+    /// Error 239 when a name stands twice.
+    pub(super) fn add_ctes(&mut self, with: &ast::With) -> Result<()> {
+        for (at, cte) in with.ctes.iter().enumerate() {
+            let mut before = with.ctes.iter().take(at);
+            if before.any(|c| names_equal(&c.name.text, &cte.name.text)) {
+                return Err(crate::messages::error(239, &[&cte.name.text]));
+            }
             let visible = self.ctes.len();
             self.ctes.push(CteEntry {
                 cte: Arc::new(cte.clone()),
@@ -160,6 +165,7 @@ impl Binder<'_> {
                 work: None,
             });
         }
+        Ok(())
     }
 
     fn body(&mut self, body: &QueryBody) -> Result<BoundQuery> {
@@ -390,16 +396,12 @@ impl Binder<'_> {
     /// Row count of TOP, OFFSET and FETCH.
     fn row_count(&mut self, expr: &Expr, data_type: DataType) -> Result<Scalar> {
         let bound = self.expr(expr)?;
-        if !bound.ty.data_type.is_numeric()
-            && !bound.is_null_literal()
-            && !bound.ty.data_type.is_character()
-        {
-            return Err(SqlError::new(
-                1060,
-                15,
-                1,
-                "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.",
-            ));
+        let fits = match data_type {
+            DataType::BigInt => bound.ty.data_type.is_integer(),
+            _ => bound.ty.data_type.is_numeric(),
+        };
+        if !fits && !bound.is_null_literal() {
+            return Err(crate::messages::error(1060, &[]));
         }
         types::convert(bound, data_type)
     }

@@ -4,7 +4,7 @@ use super::scope::{NameScope, ScopeEntry};
 use super::tree::*;
 use super::{Binder, ColumnInfo, types};
 use crate::access::TableAccess;
-use crate::error::{Result, SqlError};
+use crate::error::Result;
 use crate::host::{LockHints, TableRef};
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{Ident, TableHint};
@@ -208,15 +208,10 @@ fn index_named(table: &TableRef, name: &Ident) -> Result<usize> {
         Some(n) => i.id == n,
         None => i.name.as_ref().is_some_and(|n| names_equal(n, &name.text)),
     };
-    table.def.indexes.iter().position(matches).ok_or_else(|| {
-        SqlError::new(
-            308,
-            16,
-            1,
-            format!(
-                "Index '{}' on table '{}.{}' (specified in the FROM clause) does not exist.",
-                name.text, table.schema_name, table.name
-            ),
-        )
+    let shown = format!("{}.{}", table.schema_name, table.name);
+    let found = table.def.indexes.iter().position(matches);
+    found.ok_or_else(|| match number {
+        Some(number) => crate::messages::error(307, &[&number, &shown]),
+        None => crate::messages::error(308, &[&name.text, &shown]),
     })
 }

@@ -54,7 +54,7 @@ impl Binder<'_> {
         for hint in spec.options {
             self.hint(hint)?;
         }
-        self.add_ctes(spec.with);
+        self.add_ctes(spec.with)?;
         self.scopes.push(NameScope::default());
         let (mut rel, alias) = self.target_from(spec)?;
         let Some(request) = self.target.take() else {
@@ -75,6 +75,9 @@ impl Binder<'_> {
         let mut computed = Vec::new();
         for expr in &spec.items {
             let scalar = self.expr(expr)?;
+            if scalar.any(&|s| matches!(s.kind, Kind::Aggregate(_))) {
+                return Err(crate::messages::error(157, &[]));
+            }
             super::query::check_where(&scalar)?;
             let id = match scalar.as_column() {
                 Some(id) => id,

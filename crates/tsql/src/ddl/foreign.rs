@@ -178,8 +178,7 @@ fn check_types(
             ],
         ));
     }
-    let lengths_matter = child.data_type.declared_len().is_none();
-    if lengths_matter && child.data_type != target.data_type {
+    if child.data_type != target.data_type {
         return Err(messages::error(
             1753,
             &[

@@ -95,7 +95,11 @@ fn remove_existing(ex: &Execution<'_>, builder: &mut Builder<'_, '_>, name: &Ide
             .is_some_and(|n| names_equal(n, &name.text))
     });
     let Some(at) = at else {
-        return Err(messages::error(7999, &[&name.text]));
+        return Err(messages::error_state(
+            7999,
+            9,
+            &[&name.text, &builder.written],
+        ));
     };
     let old = builder.def.indexes.remove(at);
     if old.kind == IndexKind::Clustered {
@@ -240,7 +244,13 @@ pub(super) fn remove(ex: &Execution<'_>, table: &TableRef, id: i32) -> Result<Ta
 pub(super) fn apply_options(index: &mut IndexDef, options: &[OptionItem]) -> Result<()> {
     for option in options {
         match option.name.as_str() {
-            "FILLFACTOR" => index.fill_factor = number(option).unwrap_or(0).clamp(0, 100) as u8,
+            "FILLFACTOR" => {
+                let percent = number(option).unwrap_or(0);
+                index.fill_factor = match u8::try_from(percent) {
+                    Ok(percent @ 1..=100) => percent,
+                    _ => return Err(messages::error(129, &[&percent])),
+                };
+            }
             "IGNORE_DUP_KEY" => {
                 index.ignore_dup_key = option.is_on();
                 if index.ignore_dup_key && !index.unique {

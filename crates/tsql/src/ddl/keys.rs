@@ -48,6 +48,9 @@ impl Builder<'_, '_> {
         {
             return Err(messages::error(8112, &[&self.written]));
         }
+        for (_, key, column) in keys.iter().filter(|(_, key, _)| key.primary) {
+            self.refuse_written_null(definition, key, *column)?;
+        }
         for (name, key, column) in keys {
             let clustered = key.clustered.unwrap_or(key.primary && !taken);
             self.add_key(name, key, column, clustered)?;
@@ -106,6 +109,26 @@ impl Builder<'_, '_> {
     }
 
     /// Columns of a new primary key must not be nullable; those whose nullability nobody wrote become NOT NULL.
+    /// A primary key makes its columns NOT NULL, unless they say NULL: error 8111.
+    fn refuse_written_null(
+        &self,
+        definition: &TableDefinition,
+        key: &KeyConstraint,
+        column: Option<&Ident>,
+    ) -> Result<()> {
+        let listed = key.columns.iter().map(|c| &c.name);
+        let own = column.filter(|_| key.columns.is_empty());
+        let mut names = listed.chain(own);
+        let says_null = |name: &Ident| {
+            let mut columns = definition.columns.iter();
+            columns.any(|c| names_equal(&c.name.text, &name.text) && c.nullable == Some(true))
+        };
+        match names.any(says_null) {
+            true => Err(could_not_create(messages::error(8111, &[&self.written]))),
+            false => Ok(()),
+        }
+    }
+
     fn refuse_nullable(&mut self, key: &[IndexColumn]) -> Result<()> {
         let new_table = self.def.indexes.is_empty();
         for part in key {
@@ -313,6 +336,9 @@ impl Builder<'_, '_> {
     }
 
     pub fn included(&self, names: &[Ident], index: &IndexDef) -> Result<Vec<i32>> {
+        if !names.is_empty() && index.kind == IndexKind::Clustered {
+            return Err(messages::error(10601, &[]));
+        }
         let mut ids = Vec::new();
         for name in names {
             let column = self

@@ -28,8 +28,9 @@ pub(super) fn create_view(
     text: &str,
 ) -> Result<()> {
     let place = place(ex, &statement.name, statement.mode, "V ")?;
+    refuse_order(&statement.query)?;
     let plan = prepare_select(&statement.query, ex)?;
-    let mut columns = Vec::new();
+    let mut columns: Vec<ColumnDef> = Vec::new();
     if !statement.columns.is_empty() && statement.columns.len() != plan.columns().len() {
         let (number, name) = match statement.columns.len() > plan.columns().len() {
             true => (4502, &statement.name.name.text),
@@ -42,6 +43,9 @@ pub(super) fn create_view(
         let name = written.unwrap_or_else(|| column.name.clone());
         if name.is_empty() {
             return Err(messages::error(4511, &[&(at + 1)]));
+        }
+        if columns.iter().any(|c| names_equal(&c.name, &name)) {
+            return Err(messages::error(4506, &[&name, &statement.name.name.text]));
         }
         columns.push(ColumnDef {
             id: at as i32 + 1,
@@ -69,6 +73,16 @@ pub(super) fn create_view(
         &statement.name,
         ObjectKind::View(Arc::new(module)),
     )
+}
+
+/// 1033: the rows of a view have no order.
+fn refuse_order(query: &ast::Query) -> Result<()> {
+    let has_top = matches!(&query.body, ast::QueryBody::Select(s) if s.top.is_some());
+    let ordered = !query.order_by.is_empty();
+    match ordered && query.offset.is_none() && query.for_clause.is_none() && !has_top {
+        true => Err(messages::error(1033, &[])),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn create_procedure(

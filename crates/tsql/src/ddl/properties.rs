@@ -22,11 +22,29 @@ pub(super) fn forget_removed(
     let columns = |def: &TableDef| ids(def.columns.iter().map(|c| c.id));
     let indexes = |def: &TableDef| ids(def.indexes.iter().map(|i| i.id));
     let constraints = |def: &TableDef| ids(constraints_of(table, def).iter().map(|(c, _)| c.id));
-    forget(ex, database, PropertyClass::Object, table, &(&columns(old) - &columns(new)))?;
-    forget(ex, database, PropertyClass::Index, table, &(&indexes(old) - &indexes(new)))?;
+    forget(
+        ex,
+        database,
+        PropertyClass::Object,
+        table,
+        &(&columns(old) - &columns(new)),
+    )?;
+    forget(
+        ex,
+        database,
+        PropertyClass::Index,
+        table,
+        &(&indexes(old) - &indexes(new)),
+    )?;
     let gone = &constraints(old) - &constraints(new);
     gone.into_iter().try_for_each(|id| {
-        forget(ex, database, PropertyClass::Object, id, &BTreeSet::from([0]))
+        forget(
+            ex,
+            database,
+            PropertyClass::Object,
+            id,
+            &BTreeSet::from([0]),
+        )
     })
 }
 
@@ -55,5 +73,6 @@ fn forget(
         major,
         list: left,
     };
-    ex.state.change(database, Change::PutProperties(Arc::new(set)))
+    ex.state
+        .change(database, Change::PutProperties(Arc::new(set)))
 }

@@ -186,11 +186,43 @@ impl<'e, 'a> Builder<'e, 'a> {
                 "Creating or altering table failed because it would have no data columns.",
             ));
         }
+        self.check_row_size()?;
         self.add_keys(definition)?;
         self.add_storage()?;
         self.add_plain_indexes(definition)?;
         self.add_checks(definition)?;
         self.add_foreign_keys(definition)
+    }
+
+    /// Error 1701: columns of fixed length that never fit a page together.
+    fn check_row_size(&self) -> Result<()> {
+        const HEAD_BYTES: usize = 6;
+        const ROW_BYTES_MAX: usize = 8_060;
+        let stored = |c: &&ColumnDef| c.computed.as_ref().is_none_or(|c| c.persisted);
+        let fixed = |c: &ColumnDef| match c.data_type {
+            t if t.is_character() || t.is_binary() => match t {
+                DataType::Char(_) | DataType::NChar(_) | DataType::Binary(_) => t.max_length(),
+                _ => 0,
+            },
+            t => t.max_length(),
+        };
+        let columns = self.def.columns.iter().filter(stored);
+        let bytes: usize = columns
+            .map(|c| usize::try_from(fixed(c)).unwrap_or(0))
+            .sum();
+        let overhead = HEAD_BYTES + self.def.columns.len().div_ceil(8);
+        match bytes + overhead > ROW_BYTES_MAX {
+            true => Err(messages::error(
+                1701,
+                &[
+                    &self.written,
+                    &(bytes + overhead),
+                    &overhead,
+                    &ROW_BYTES_MAX,
+                ],
+            )),
+            false => Ok(()),
+        }
     }
 
     // --- Columns

@@ -1,4 +1,4 @@
-//! What is wrong with a batch before it runs: variables that nobody declared, or that were declared twice.
+//! What is wrong with a batch before it runs: variables that nobody declared, or that were declared twice, and labels.
 //!
 //! The product compiles a whole batch before its first statement runs, so these errors must come before any effect.
 //! References are found in the text (outside of strings, comments and quoted names); declarations and the names of
@@ -27,6 +27,8 @@ pub enum SuspectKind {
     /// Stands where a table must.
     Table,
     Twice,
+    /// A label that stands twice.
+    Label,
 }
 
 impl Suspect {
@@ -36,6 +38,7 @@ impl Suspect {
             SuspectKind::Scalar => messages::error_state(137, 2, &[&name]),
             SuspectKind::Table => messages::error_state(1087, 2, &[&name]),
             SuspectKind::Twice => messages::error(134, &[&name]),
+            SuspectKind::Label => messages::error(132, &[&name]),
         };
         error.line = self.line;
         error
@@ -60,19 +63,26 @@ pub fn suspects(text: &str, statements: &[Statement]) -> Vec<Suspect> {
 struct Names {
     declared: HashSet<String>,
     arguments: HashSet<String>,
+    labels: HashSet<String>,
     twice: Vec<Suspect>,
 }
 
 impl Names {
     fn declare(&mut self, name: &str, line: u32) {
         if !self.declared.insert(name_key(name)) {
-            let line = i32::try_from(line).unwrap_or(i32::MAX);
-            self.twice.push(Suspect {
-                name: name.to_string(),
-                line,
-                kind: SuspectKind::Twice,
-            });
+            self.again(name, line, SuspectKind::Twice);
         }
+    }
+
+    fn label(&mut self, name: &str, line: u32) {
+        if !self.labels.insert(name_key(name)) {
+            self.again(name, line, SuspectKind::Label);
+        }
+    }
+
+    fn again(&mut self, name: &str, line: u32, kind: SuspectKind) {
+        let (name, line) = (name.to_string(), i32::try_from(line).unwrap_or(i32::MAX));
+        self.twice.push(Suspect { name, line, kind });
     }
 
     fn list(&mut self, statements: &[Statement]) {
@@ -96,6 +106,7 @@ impl Names {
             StatementKind::Declare(list) => {
                 list.iter().for_each(|d| self.declare(&d.name, d.span.line));
             }
+            StatementKind::Label(name) => self.label(&name.text, statement.span.line),
             StatementKind::DeclareTable(d) => self.declare(&d.name, d.span.line),
             StatementKind::Execute(execute) => self.execute(execute),
             StatementKind::Insert(insert) => {

@@ -76,9 +76,7 @@ pub(crate) fn locate(
         (["FILEGROUP", "LOGICAL FILE NAME"], [group, file]) => {
             filegroup(ex, database, group).and_then(|_| logical_file(ex, database, file))
         }
-        (["SCHEMA" | "USER", kind], [schema, name]) => {
-            in_schema(&catalog, schema, kind, name)
-        }
+        (["SCHEMA" | "USER", kind], [schema, name]) => in_schema(&catalog, schema, kind, name),
         (["SCHEMA" | "USER", kind, part], [schema, name, part_name]) => {
             let object = in_schema(&catalog, schema, kind, name);
             object.and_then(|object| part_of(&catalog, &object, part, part_name))
@@ -105,21 +103,27 @@ fn plain(class: PropertyClass, major: i32, shown: &str) -> Located {
 fn filegroup(ex: &Execution<'_>, database: DatabaseId, name: &str) -> Option<Located> {
     let def = ex.instance().database(database)?.def();
     let group = def.filegroup_named(name)?;
-    Some(plain(PropertyClass::Filegroup, i32::from(group.id), &group.name))
+    Some(plain(
+        PropertyClass::Filegroup,
+        i32::from(group.id),
+        &group.name,
+    ))
 }
 
 fn logical_file(ex: &Execution<'_>, database: DatabaseId, name: &str) -> Option<Located> {
     let def = ex.instance().database(database)?.def();
-    let file = def.files.iter().find(|f| names_equal(&f.logical_name, name))?;
-    Some(plain(PropertyClass::File, i32::from(file.id), &file.logical_name))
+    let file = def
+        .files
+        .iter()
+        .find(|f| names_equal(&f.logical_name, name))?;
+    Some(plain(
+        PropertyClass::File,
+        i32::from(file.id),
+        &file.logical_name,
+    ))
 }
 
-fn in_schema(
-    catalog: &DatabaseCatalog,
-    schema: &str,
-    kind: &str,
-    name: &str,
-) -> Option<Located> {
+fn in_schema(catalog: &DatabaseCatalog, schema: &str, kind: &str, name: &str) -> Option<Located> {
     let schema = catalog.schema_named(schema)?;
     let shown = |name: &str| format!("{}.{name}", schema.name);
     if kind == "TYPE" {
@@ -134,12 +138,7 @@ fn in_schema(
 }
 
 /// A column, constraint, trigger, index or parameter of an object.
-fn part_of(
-    catalog: &DatabaseCatalog,
-    owner: &Located,
-    kind: &str,
-    name: &str,
-) -> Option<Located> {
+fn part_of(catalog: &DatabaseCatalog, owner: &Located, kind: &str, name: &str) -> Option<Located> {
     let object = owner.object.as_ref()?;
     let shown = format!("{}.{name}", owner.shown);
     let located = |class, major, minor| Located {
@@ -155,7 +154,10 @@ fn part_of(
             Some(located(PropertyClass::Object, object.id, column.id))
         }
         ("COLUMN", ObjectKind::View(module)) => {
-            let column = module.columns.iter().position(|c| names_equal(&c.name, name))?;
+            let column = module
+                .columns
+                .iter()
+                .position(|c| names_equal(&c.name, name))?;
             Some(located(PropertyClass::Object, object.id, column as i32 + 1))
         }
         ("INDEX", ObjectKind::Table(def)) => {
@@ -173,7 +175,10 @@ fn part_of(
             Some(located(PropertyClass::Object, trigger.id, 0))
         }
         ("PARAMETER", ObjectKind::Procedure(module) | ObjectKind::Function(module)) => {
-            let at = module.parameters.iter().position(|p| names_equal(&p.name, name))?;
+            let at = module
+                .parameters
+                .iter()
+                .position(|p| names_equal(&p.name, name))?;
             Some(located(PropertyClass::Parameter, object.id, at as i32 + 1))
         }
         _ => None,
@@ -181,7 +186,8 @@ fn part_of(
 }
 
 fn index_named(def: &TableDef, name: &str) -> Option<i32> {
-    let is = |i: &&daruma_catalog::IndexDef| i.name.as_deref().is_some_and(|n| names_equal(n, name));
+    let is =
+        |i: &&daruma_catalog::IndexDef| i.name.as_deref().is_some_and(|n| names_equal(n, name));
     def.indexes.iter().find(is).map(|i| i.id)
 }
 

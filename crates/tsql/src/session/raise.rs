@@ -255,10 +255,10 @@ fn stored_message(number: i32, class: u8, state: u8) -> Result<String> {
 }
 
 fn unknown_message(number: i32, class: u8, state: u8) -> SqlError {
-    let text = format!(
-        "The error {number} could not be raised with severity {class}, state {state}: it is not a user-defined message in sys.messages."
-    );
-    SqlError::new(18_054, 16, 1, text)
+    match number {
+        13_000.. => messages::error(18_054, &[&number, &class, &state]),
+        _ => messages::error(2732, &[&number]),
+    }
 }
 
 /// Fills a RAISERROR format: `%[flag][width][.precision]{d|i|o|s|u|x|X}` and `%%`.

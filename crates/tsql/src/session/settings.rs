@@ -341,8 +341,11 @@ impl Execution<'_> {
     }
 
     fn set_identity_insert(&self, name: &ast::ObjectName, on: bool) -> Result<()> {
-        let crate::host::Resolved::Table(table) = self.resolve(name)? else {
-            return Err(messages::error(1088, &[&name.dotted()]));
+        let missing = || messages::error_state(1088, 11, &[&name.dotted()]);
+        let table = match self.resolve(name) {
+            Ok(crate::host::Resolved::Table(table)) => table,
+            Err(error) if error.number != 208 => return Err(error),
+            _ => return Err(missing()),
         };
         if table.def.identity.is_none() {
             return Err(messages::error(8106, &[&name.dotted()]));

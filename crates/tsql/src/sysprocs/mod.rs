@@ -19,8 +19,8 @@ mod server;
 mod show_statistics;
 
 use crate::instance::Registry;
-pub(crate) use properties::text_style;
 use define::{Procedure, Registered};
+pub(crate) use properties::text_style;
 use std::sync::Arc;
 
 const ALL: &[&[Procedure]] = &[

@@ -86,7 +86,9 @@ fn change(
 ) -> Result<i32> {
     let levels: Vec<Level> = (0..3)
         .map(|n| Level {
-            kind: call.text(first + n * 2).map(|t| t.trim().to_ascii_uppercase()),
+            kind: call
+                .text(first + n * 2)
+                .map(|t| t.trim().to_ascii_uppercase()),
             name: call.text(first + n * 2 + 1),
         })
         .collect();
@@ -128,7 +130,13 @@ fn stored_value(value: &Value) -> Result<Option<PropertyValue>> {
     }
     let style = text_style(data_type);
     let context = ConvertContext::default();
-    let text = convert(&variant.value, data_type, DataType::NVARCHAR_MAX, style, &context)?;
+    let text = convert(
+        &variant.value,
+        data_type,
+        DataType::NVARCHAR_MAX,
+        style,
+        &context,
+    )?;
     Ok(match text {
         Value::Str(text) => Some(PropertyValue {
             data_type,

@@ -5,8 +5,8 @@ use super::source::Source;
 use crate::error::Result;
 use crate::session::is_of_kind;
 use daruma_catalog::{
-    DatabaseCatalog, Object, ObjectKind, PropertyClass, PropertyDef, PropertyValue,
-    constraints_of, names_equal,
+    DatabaseCatalog, Object, ObjectKind, PropertyClass, PropertyDef, PropertyValue, constraints_of,
+    names_equal,
 };
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{DataType, Value, VariantValue};
@@ -16,8 +16,7 @@ pub(super) const VIEWS: &[View] = &[
     View::function("fn_listextendedproperty", (7, 7), LISTED, listed),
 ];
 
-const PROPERTIES: &str =
-    "class tinyint; class_desc nvarchar(60)?; major_id int; minor_id int; name sysname; value sql_variant?";
+const PROPERTIES: &str = "class tinyint; class_desc nvarchar(60)?; major_id int; minor_id int; name sysname; value sql_variant?";
 
 fn properties(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for set in source.catalog()?.properties() {
@@ -45,7 +44,14 @@ fn variant_of(value: &PropertyValue) -> Option<Value> {
     let context = ConvertContext::default();
     let value = VariantValue {
         data_type: value.data_type,
-        value: convert(&text, DataType::NVARCHAR_MAX, value.data_type, style, &context).ok()?,
+        value: convert(
+            &text,
+            DataType::NVARCHAR_MAX,
+            value.data_type,
+            style,
+            &context,
+        )
+        .ok()?,
     };
     Some(Value::Variant(Box::new(value)))
 }
@@ -106,9 +112,9 @@ fn targets(
     let mut found = Vec::new();
     match (kinds.len(), kind(0)) {
         (0, _) => found.push(target("", "", PropertyClass::Database, 0, 0)),
-        (1, "SCHEMA") => found.extend(
-            schemas.map(|s| target("SCHEMA", &s.name, PropertyClass::Schema, s.id, 0)),
-        ),
+        (1, "SCHEMA") => {
+            found.extend(schemas.map(|s| target("SCHEMA", &s.name, PropertyClass::Schema, s.id, 0)))
+        }
         (1, "USER") => {
             let users = catalog.principals();
             let users = users.filter(|p| name(0).is_none_or(|n| names_equal(n, &p.name)));
@@ -118,7 +124,13 @@ fn targets(
             for group in &source.entry()?.def().filegroups {
                 if name(0).is_none_or(|n| names_equal(n, &group.name)) {
                     let id = i32::from(group.id);
-                    found.push(target("FILEGROUP", &group.name, PropertyClass::Filegroup, id, 0));
+                    found.push(target(
+                        "FILEGROUP",
+                        &group.name,
+                        PropertyClass::Filegroup,
+                        id,
+                        0,
+                    ));
                 }
             }
         }
@@ -152,7 +164,9 @@ fn in_schema(
     let name = names.get(1).and_then(Option::as_deref);
     let fits = |own: &str| name.is_none_or(|n| names_equal(n, own));
     if kind == "TYPE" {
-        let types = catalog.types().filter(|t| t.schema_id == schema && fits(&t.name));
+        let types = catalog
+            .types()
+            .filter(|t| t.schema_id == schema && fits(&t.name));
         return types
             .map(|t| target(kind, &t.name, PropertyClass::Type, t.id, 0))
             .collect();
@@ -169,8 +183,10 @@ fn in_schema(
             .collect(),
         Some(part) if name.is_some() => {
             let wanted = names.get(2).and_then(Option::as_deref);
-            let mut parts: Vec<Target> =
-                objects.iter().flat_map(|o| parts_of(catalog, o, part)).collect();
+            let mut parts: Vec<Target> = objects
+                .iter()
+                .flat_map(|o| parts_of(catalog, o, part))
+                .collect();
             parts.retain(|p| wanted.is_none_or(|w| names_equal(w, &p.name)));
             parts
         }
@@ -189,7 +205,15 @@ fn parts_of(catalog: &DatabaseCatalog, object: &Object, kind: &str) -> Vec<Targe
             .map(|(c, at)| target(kind, &c.name, PropertyClass::Object, id, at))
             .collect(),
         ("INDEX", ObjectKind::Table(def)) => (def.indexes.iter())
-            .filter_map(|i| Some(target(kind, i.name.as_deref()?, PropertyClass::Index, id, i.id)))
+            .filter_map(|i| {
+                Some(target(
+                    kind,
+                    i.name.as_deref()?,
+                    PropertyClass::Index,
+                    id,
+                    i.id,
+                ))
+            })
             .collect(),
         ("CONSTRAINT", ObjectKind::Table(def)) => (constraints_of(id, def).iter())
             .map(|(c, name)| target(kind, name, PropertyClass::Object, c.id, 0))
