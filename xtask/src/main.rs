@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Some("sim") => simulate(),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M]"
+                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M] [--every-io]"
             );
             ExitCode::from(2)
         }

@@ -6,16 +6,18 @@
 //! under faults, and compared: it must hold exactly the effects of the first k commits, with k at least the last one
 //! that was acknowledged as durable. The idea is FoundationDB's and TigerBeetle's; the faults on every I/O are SQLite's.
 //!
-//! Files: `model` (what must be there), `session` (what transactions do), `world` (scheduling, faults, stops),
-//! `verify` (the checkers), `report` (counting). Run it: `cargo xtask sim --runs 1000`.
+//! Files: `model` (what must be there), `session` (what transactions do), `world` (scheduling, faults, stops), `every_io`
+//! (one scenario, each of its calls failing in turn), `verify` (the checkers), `report` (counting). Run it: `cargo xtask sim --runs 1000`.
 //!
 //! Invariant: nothing here reads a clock, an address or a hash map's order: the same seed gives the same run.
 
+mod every_io;
 mod model;
 mod report;
 mod session;
 mod verify;
 mod world;
 
+pub use every_io::{EveryIo, every_io};
 pub use report::Stats;
 pub use world::{Mode, Violation, run};

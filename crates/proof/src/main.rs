@@ -1,6 +1,6 @@
 //! `cargo xtask sim`: many seeds, one report; a failing seed is told with the command that repeats it.
 
-use daruma_proof::{Mode, Stats, run};
+use daruma_proof::{Mode, Stats, every_io, run};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,9 +11,13 @@ struct Arguments {
     minutes: Option<u64>,
     keep_going: bool,
     trace: bool,
+    /// Instead of random runs: each call of one scenario goes wrong.
+    every_io: bool,
+    stride: u64,
 }
 
-const USAGE: &str = "usage: sim [--runs N] [--seed S] [--mode classic|accelerated|both] [--minutes M] [--keep-going] [--trace]";
+const USAGE: &str = "usage: sim [--runs N] [--seed S] [--mode classic|accelerated|both] [--minutes M] [--keep-going] [--trace]
+       sim --every-io [--stride N] [--seed S] [--mode classic|accelerated|both]";
 
 fn arguments() -> Option<Arguments> {
     let mut parsed = Arguments {
@@ -23,6 +27,8 @@ fn arguments() -> Option<Arguments> {
         minutes: None,
         keep_going: false,
         trace: false,
+        every_io: false,
+        stride: 1,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -31,6 +37,8 @@ fn arguments() -> Option<Arguments> {
             "--seed" => parsed.seed = Some(words.next()?.parse().ok()?),
             "--minutes" => parsed.minutes = Some(words.next()?.parse().ok()?),
             "--trace" => parsed.trace = true,
+            "--every-io" => parsed.every_io = true,
+            "--stride" => parsed.stride = words.next()?.parse().ok()?,
             "--keep-going" => parsed.keep_going = true,
             "--mode" => {
                 parsed.mode = match words.next()?.as_str() {
@@ -58,6 +66,38 @@ fn tell(text: &str) {
     println!("  {text}");
 }
 
+/// After every `RECOVERIES`th of the power losses, the recovery is stopped at each of as many calls.
+const RECOVERIES: u64 = 20;
+
+fn each_call(arguments: &Arguments) -> ExitCode {
+    let seed = arguments.seed.unwrap_or(1);
+    let modes = match arguments.mode {
+        Mode::Both => vec![Mode::Classic, Mode::Accelerated],
+        mode => vec![mode],
+    };
+    for mode in modes {
+        match every_io(mode, seed, arguments.stride, RECOVERIES) {
+            Ok(done) => println!(
+                "{}: {} calls, {} runs with one of them going wrong, {} recoveries stopped and done again, {} commits checked, 0 violations",
+                mode_name(mode),
+                done.calls,
+                done.runs,
+                done.recoveries_twice,
+                done.commits_checked
+            ),
+            Err(violation) => {
+                println!(
+                    "VIOLATION, {}, seed {seed}: {}",
+                    mode_name(mode),
+                    violation.0
+                );
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
 fn main() -> ExitCode {
     let Some(arguments) = arguments() else {
         eprintln!("{USAGE}");
@@ -70,6 +110,9 @@ fn main() -> ExitCode {
             .duration_since(UNIX_EPOCH)
             .map_or(1, |d| d.as_nanos() as u64 % 1_000_000_000)
     };
+    if arguments.every_io {
+        return each_call(&arguments);
+    }
     let first = arguments.seed.unwrap_or_else(fresh);
     let started = Instant::now();
     let limit = arguments.minutes.map(|m| Duration::from_secs(60 * m));

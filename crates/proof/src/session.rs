@@ -35,6 +35,44 @@ fn wrong<T>(what: String) -> Outcome<T> {
     Err(Failure::Wrong(what))
 }
 
+/// Kinds of statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    Transfer,
+    Upsert,
+    InsertMany,
+    DeleteMany,
+    UpdateMany,
+    /// A row with a value outside of it.
+    PutBlob,
+    Savepoint,
+    BackToSavepoint,
+    CreateTable,
+    DropTable,
+    BuildIndex,
+    DropIndex,
+    Read,
+}
+
+impl Act {
+    fn some(random: &SimRandom) -> Act {
+        match random.below(40) {
+            0..=7 => Act::Transfer,
+            8..=17 => Act::Upsert,
+            18..=19 => Act::InsertMany,
+            20 => Act::DeleteMany,
+            21 => Act::UpdateMany,
+            22..=24 => Act::Savepoint,
+            25..=26 => Act::BackToSavepoint,
+            27 => Act::CreateTable,
+            28 => Act::DropTable,
+            29 => Act::BuildIndex,
+            30 => Act::DropIndex,
+            _ => Act::Read,
+        }
+    }
+}
+
 /// What statements work with.
 pub struct Ctx<'a> {
     pub db: &'a Arc<Database>,
@@ -86,6 +124,21 @@ impl Open {
         }
     }
 
+    /// A transaction whose statements are given by the caller.
+    pub fn plain(ctx: &Ctx<'_>, owner: &Arc<Owner>, number: u64) -> Open {
+        Open {
+            txn: ctx.db.begin(owner),
+            number,
+            snapshot: None,
+            changes: Vec::new(),
+            points: Vec::new(),
+            left: 0,
+            stuck: 0,
+            bulky: false,
+            paused: None,
+        }
+    }
+
     fn visible(&self, ctx: &Ctx<'_>) -> State {
         let base = self.snapshot.as_ref().unwrap_or(ctx.history.now());
         base.with(&self.changes)
@@ -98,14 +151,25 @@ impl Open {
         })
     }
 
-    /// One statement of some kind; on failure everything it did is taken back.
+    /// One statement of some kind, or a part of a scan.
     pub fn statement(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
         if self.paused.is_some() {
             return self.go_on_reading(ctx);
         }
         let point = self.txn.savepoint();
+        let act = Act::some(ctx.random);
+        self.act_after(ctx, act, point)
+    }
+
+    /// A statement; on failure everything it did is taken back.
+    pub fn act(&mut self, ctx: &mut Ctx<'_>, act: Act) -> Outcome {
+        let point = self.txn.savepoint();
+        self.act_after(ctx, act, point)
+    }
+
+    fn act_after(&mut self, ctx: &mut Ctx<'_>, act: Act, point: Savepoint) -> Outcome {
         let changed = self.changes.len();
-        let result = self.some_statement(ctx);
+        let result = self.run(ctx, act);
         if result.is_err() && !matches!(result, Err(Failure::Wrong(_))) {
             self.changes.truncate(changed);
             self.txn.rollback_to(point)?;
@@ -113,23 +177,24 @@ impl Open {
         result
     }
 
-    fn some_statement(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
-        match ctx.random.below(40) {
-            0..=7 => self.transfer(ctx),
-            8..=17 => self.upsert(ctx),
-            18..=19 => self.insert_many(ctx),
-            20 => self.delete_many(ctx),
-            21 => self.update_many(ctx),
-            22..=24 => {
+    fn run(&mut self, ctx: &mut Ctx<'_>, act: Act) -> Outcome {
+        match act {
+            Act::Transfer => self.transfer(ctx),
+            Act::Upsert => self.upsert(ctx),
+            Act::InsertMany => self.insert_many(ctx),
+            Act::DeleteMany => self.delete_many(ctx),
+            Act::UpdateMany => self.update_many(ctx),
+            Act::PutBlob => self.put_blob(ctx),
+            Act::Savepoint => {
                 self.points.push((self.txn.savepoint(), self.changes.len()));
                 Ok(())
             }
-            25..=26 => self.back_to_savepoint(),
-            27 => self.create_table(ctx),
-            28 => self.drop_table(ctx),
-            29 => self.build_index(ctx),
-            30 => self.drop_index(ctx),
-            _ => self.begin_reading(ctx),
+            Act::BackToSavepoint => self.back_to_savepoint(),
+            Act::CreateTable => self.create_table(ctx),
+            Act::DropTable => self.drop_table(ctx),
+            Act::BuildIndex => self.build_index(ctx),
+            Act::DropIndex => self.drop_index(ctx),
+            Act::Read => self.begin_reading(ctx),
         }
     }
 
@@ -323,6 +388,17 @@ impl Open {
             None
         };
         Ok(random_row(random, blob))
+    }
+
+    fn put_blob(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
+        let mut state = self.visible(ctx);
+        self.enter(ctx, &state, ITEMS)?;
+        let (seed, len) = (ctx.random.next(), 9_000 + ctx.random.below(60_000));
+        let bytes = blob_bytes(seed, len as usize);
+        let blob = ctx.db.put_blob(&self.txn, &bytes)?;
+        let row = random_row(ctx.random, Some((blob, seed)));
+        let key = item_key(ctx.random);
+        self.put(ctx, &mut state, ITEMS, &key, Some(row))
     }
 
     fn insert_many(&mut self, ctx: &mut Ctx<'_>) -> Outcome {

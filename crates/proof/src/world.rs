@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 
 const DATA: &str = "/t.mdf";
 const LOG: &str = "/t_log.ldf";
-const DB: DatabaseId = DatabaseId(5);
+pub(crate) const DB: DatabaseId = DatabaseId(5);
 const ACCOUNT_COUNT: u64 = 40;
 pub const ACCOUNTS_SUM: i64 = 40 * 1000;
 const SESSIONS_MAX: u64 = 7;
@@ -58,6 +58,36 @@ struct Up {
     engine: Arc<Engine>,
     db: Arc<Database>,
     sessions: Vec<Session>,
+}
+
+/// A database with its first rows, closed.
+pub(crate) struct Started {
+    pub disk: Arc<SimDisk>,
+    pub history: History,
+    pub next_number: u64,
+    pub next_table: u32,
+}
+
+pub(crate) fn started(seed: u64, mode: Mode) -> std::result::Result<Started, Violation> {
+    let mut world = World::new(seed, mode);
+    world.create()?;
+    if let Some(up) = world.up.take() {
+        let closed = up.db.close();
+        closed.map_err(|e| Violation(format!("closing: {e}")))?;
+    }
+    let World {
+        disk,
+        history,
+        next_number,
+        next_table,
+        ..
+    } = world;
+    Ok(Started {
+        disk,
+        history,
+        next_number,
+        next_table,
+    })
 }
 
 struct World {
@@ -101,7 +131,7 @@ pub fn run(seed: u64, mode: Mode, trace: Option<fn(&str)>) -> (Stats, Checked) {
     (stats, result)
 }
 
-fn specs() -> Vec<FileSpec> {
+pub(crate) fn specs() -> Vec<FileSpec> {
     let spec = |id, filegroup, path: &str, size_pages| FileSpec {
         id,
         filegroup,

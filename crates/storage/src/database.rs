@@ -226,7 +226,7 @@ impl Database {
         let marked: Vec<TxnId> = recovered
             .losers
             .iter()
-            .filter(|l| l.is_accelerated)
+            .filter(|l| l.is_accelerated && !planted(Bug::ForgetLoser))
             .map(|l| l.id)
             .collect();
         let txns = TxnTable::new(recovered.next_txn, &marked);
@@ -417,6 +417,9 @@ impl Database {
             {
                 tree.add_count(-work.live);
             }
+        }
+        if planted(Bug::DropAbortedVersions) {
+            self.versions().discard(&chunks);
         }
         let aborted = Arc::new(Aborted::new(progress, self.store.log.end(), chunks));
         // A checkpoint finds it here or among the active ones: it holds both latches while it looks.

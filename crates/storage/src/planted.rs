@@ -27,13 +27,17 @@ pub enum Bug {
     SeeTheFuture,
     /// The version store drops versions that a snapshot still needs.
     DropVersionsEarly,
-    /// A transaction without a commit record is not rolled back.
+    /// A transaction without a commit record is not rolled back; in the accelerated mode not marked as aborted either.
     ForgetLoser,
+    /// Accelerated: an aborted transaction is forgotten while its changes are still in the trees.
+    ForgetAborted,
+    /// Accelerated: the versions of an aborted transaction are dropped before it is reverted.
+    DropAbortedVersions,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
-    pub const ALL: [Bug; 12] = [
+    pub const ALL: [Bug; 14] = [
         Bug::SkipSync,
         Bug::ApplyTwice,
         Bug::PageBeforeLog,
@@ -46,7 +50,19 @@ impl Bug {
         Bug::SeeTheFuture,
         Bug::DropVersionsEarly,
         Bug::ForgetLoser,
+        Bug::ForgetAborted,
+        Bug::DropAbortedVersions,
     ];
+
+    /// Can it do harm under classic recovery?
+    pub fn is_classic(self) -> bool {
+        !matches!(self, Bug::ForgetAborted | Bug::DropAbortedVersions)
+    }
+
+    /// Can it do harm under accelerated recovery? Rollback there reads no log, and space is kept by other means.
+    pub fn is_accelerated(self) -> bool {
+        !matches!(self, Bug::ForgetUndoPosition | Bug::ReuseLogEarly)
+    }
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -478,3 +478,67 @@ fn a_damaged_middle_of_the_log_stops_the_database_alone() {
     let server = server.restart_keeping(c);
     assert_eq!(server.connect().scalar(state), "SUSPECT");
 }
+
+/// Values outside of rows are freed by whoever drops what refers to them, at the latest when the background has run.
+#[test]
+fn every_page_is_given_back() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d");
+    let mut c = server.connect_to("d");
+    for batch in [
+        "CREATE TABLE i (k int NOT NULL, v nvarchar(max) NULL); CREATE INDEX ix ON i (k)",
+        "INSERT i (k, v) SELECT TOP 20 ROW_NUMBER() OVER (ORDER BY (SELECT 1)), REPLICATE(CAST(N'v' AS nvarchar(max)), 9000) FROM sys.all_columns",
+        "CREATE INDEX carries ON i (k DESC) INCLUDE (v)",
+        "UPDATE i SET v = REPLICATE(CAST(N'w' AS nvarchar(max)), 12000) WHERE k < 5",
+        "UPDATE i SET v = N'short' WHERE k IN (5, 6)",
+        "UPDATE i SET k = 100 WHERE k = 7",
+        "DELETE i WHERE k = 8",
+        "BEGIN TRAN; INSERT i VALUES (30, REPLICATE(CAST(N'x' AS nvarchar(max)), 12000)); ROLLBACK",
+        "BEGIN TRAN; CREATE INDEX other ON i (k) INCLUDE (v); ROLLBACK",
+        "BEGIN TRAN; SAVE TRAN s; UPDATE i SET v = REPLICATE(CAST(N'y' AS nvarchar(max)), 12000) WHERE k < 9; ROLLBACK TRAN s; COMMIT",
+        "ALTER INDEX carries ON i REBUILD",
+        "DROP INDEX carries ON i",
+        "ALTER TABLE i ADD n int NOT NULL CONSTRAINT df DEFAULT 7",
+        "DROP INDEX ix ON i; ALTER TABLE i ALTER COLUMN k bigint NOT NULL",
+        "ALTER TABLE i ADD CONSTRAINT pk PRIMARY KEY (k)",
+        "ALTER TABLE i DROP COLUMN v",
+        "ALTER TABLE i ADD v nvarchar(max) NULL",
+        "UPDATE i SET v = REPLICATE(CAST(N'w' AS nvarchar(max)), 12000)",
+        "TRUNCATE TABLE i",
+        "INSERT i (k, v) VALUES (1, REPLICATE(CAST(N'z' AS nvarchar(max)), 12000)); CREATE INDEX carries ON i (n) INCLUDE (v)",
+        "DROP TABLE i",
+    ] {
+        let out = c.run(batch);
+        assert!(!out.contains("Level 1"), "{batch}: {out}");
+        let storage = storage(&server);
+        while storage.background_step().expect("no faults") {}
+        let lost = check(&server);
+        assert_eq!(lost, "", "{batch}");
+    }
+}
+
+/// A value stays in its row or moves out of it, whatever the length: keys and locators count as well.
+#[test]
+fn rows_of_every_length_around_a_page_are_stored() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d");
+    let mut c = server.connect_to("d");
+    c.run(
+        "CREATE TABLE i (k varchar(40) NOT NULL PRIMARY KEY, n int NOT NULL, v nvarchar(max) NULL)",
+    );
+    c.run("CREATE INDEX carries ON i (n) INCLUDE (v)");
+    for bytes in (7_860..8_000).step_by(3) {
+        let value = format!("REPLICATE(CAST(N'v' AS nvarchar(max)), {bytes})");
+        let out = c.run(&format!(
+            "INSERT i VALUES ('key of {bytes} bytes', {bytes}, {value})"
+        ));
+        assert_eq!(out, "(1 row affected)\n", "{bytes}");
+    }
+    assert_eq!(c.scalar("SELECT COUNT(*) FROM i WHERE LEN(v) = n"), "47");
+    c.run("DELETE i WHERE n % 2 = 0; UPDATE i SET v = N'short'");
+    let storage = storage(&server);
+    while storage.background_step().expect("no faults") {}
+    assert_eq!(check(&server), "");
+}

@@ -25,6 +25,10 @@
 //!
 //! Read next: `daruma_value::row`, `daruma_value::keyenc`.
 
+mod space;
+
+pub(crate) use space::{drop_tree, has_movable_columns};
+
 use crate::error::{Result, SqlError};
 use crate::host::TableRef;
 use daruma_catalog::{IndexDef, IndexId, IndexKind, TableDef};
@@ -161,9 +165,16 @@ impl TableAccess {
         Some(u64::from_be_bytes(*number))
     }
 
-    /// Payload of a row in the table's own tree. Values that do not fit go to blobs of `txn`.
-    pub fn encode_row(&self, txn: &Txn, values: &[Value], out: &mut Vec<u8>) -> Result<()> {
-        self.encode_payload(txn, self.primary(), &[], values, out)
+    /// Payload of a row in the table's own tree, beside its `key`. Values that do not fit go to blobs of `txn`.
+    pub fn encode_row(
+        &self,
+        txn: &Txn,
+        key: &[u8],
+        values: &[Value],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let payload_max = ENTRY_BYTES_MAX.saturating_sub(key.len());
+        self.encode_payload(txn, self.primary(), &[], payload_max, values, out)
     }
 
     /// Key and payload of the row's entry in a nonclustered index. `locator` is the row's key in the table's tree.
@@ -181,7 +192,8 @@ impl TableAccess {
         let len = u16::try_from(locator.len()).map_err(|_| damaged("locator too long"))?;
         head.extend_from_slice(&len.to_le_bytes());
         head.extend_from_slice(locator);
-        self.encode_payload(txn, index, &head, values, &mut out.payload)
+        let payload_max = ENTRY_BYTES_MAX.saturating_sub(out.key.len());
+        self.encode_payload(txn, index, &head, payload_max, values, &mut out.payload)
     }
 
     /// Key of the row's entry in a nonclustered index, to find or delete it.
@@ -204,13 +216,14 @@ impl TableAccess {
         txn: &Txn,
         index: &IndexAccess,
         head: &[u8],
+        payload_max: usize,
         values: &[Value],
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let mut blobs: Vec<(usize, [u8; 16])> = Vec::new();
         loop {
             index.encode_carried(values, &blobs, out)?;
-            if out.len() + head.len() <= ENTRY_BYTES_MAX {
+            if out.len() + head.len() <= payload_max {
                 out.splice(0..0, head.iter().copied());
                 return Ok(());
             }

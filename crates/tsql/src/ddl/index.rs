@@ -107,7 +107,7 @@ fn remove_existing(ex: &Execution<'_>, builder: &mut Builder<'_, '_>, name: &Ide
         builder.def.indexes.insert(0, heap);
     } else {
         let txn = ex.state.txn_in(builder.database)?;
-        txn.database().drop_tree(&txn, old.tree)?;
+        crate::access::drop_tree(&txn, &builder.def, &old)?;
     }
     Ok(())
 }
@@ -175,7 +175,7 @@ fn rebuild_chosen(
     }
     let txn = ex.state.txn_in(table.database.id())?;
     for index in def.indexes.iter_mut().filter(|i| ids.contains(&i.id)) {
-        txn.database().drop_tree(&txn, index.tree)?;
+        crate::access::drop_tree(&txn, &table.def, index)?;
         index.tree = TreeId(PageId::NONE);
     }
     create_missing_trees(&mut def, &txn)?;
@@ -236,7 +236,7 @@ pub(super) fn remove(ex: &Execution<'_>, table: &TableRef, id: i32) -> Result<Ta
         builder.def.indexes.insert(0, heap);
         return rebuild(ex, table, builder.def);
     }
-    txn.database().drop_tree(&txn, old.tree)?;
+    crate::access::drop_tree(&txn, &table.def, &old)?;
     super::put_table(ex, table, builder.def)
 }
 

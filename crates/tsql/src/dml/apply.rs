@@ -180,9 +180,12 @@ impl<'a> Applier<'a> {
             let Some(old) = &change.old else { continue };
             match &change.new {
                 Some(new) if new_key.is_none() => {
-                    self.table
-                        .access
-                        .encode_row(&self.txn, new, &mut self.entry.payload)?;
+                    self.table.access.encode_row(
+                        &self.txn,
+                        &old.key,
+                        new,
+                        &mut self.entry.payload,
+                    )?;
                     updates.push(&old.key, &self.entry.payload, old.stamp, i);
                 }
                 _ => deletes.push(&old.key, &[], old.stamp, i),
@@ -356,7 +359,7 @@ impl<'a> Applier<'a> {
             if let (Some(key), Some(new)) = (key, &change.new) {
                 self.table
                     .access
-                    .encode_row(&self.txn, new, &mut self.entry.payload)?;
+                    .encode_row(&self.txn, key, new, &mut self.entry.payload)?;
                 rows.push(key, &self.entry.payload, Stamp::default(), i);
             }
         }
@@ -460,7 +463,7 @@ impl<'a> Applier<'a> {
             };
             key.clear();
             access.encode_row_key(values, number, &mut key)?;
-            access.encode_row(&self.txn, values, &mut self.entry.payload)?;
+            access.encode_row(&self.txn, &key, values, &mut self.entry.payload)?;
             own.push(&key, &self.entry.payload, Stamp::default(), i);
             keys.push(&[], &key, Stamp::default(), i);
         }
@@ -516,7 +519,7 @@ impl<'a> Applier<'a> {
         };
         let mut locator = Vec::new();
         access.encode_row_key(values, number, &mut locator)?;
-        access.encode_row(&self.txn, values, &mut self.entry.payload)?;
+        access.encode_row(&self.txn, &locator, values, &mut self.entry.payload)?;
         if !self.insert_entry(access.primary(), &locator, &self.entry.payload, values)? {
             return Ok(false);
         }

@@ -85,7 +85,7 @@ pub fn rebuild_rows(host: &dyn Host, from: &TableRef, to: &TableRef) -> Result<u
         };
         key.clear();
         target.access.encode_row_key(&row, number, &mut key)?;
-        target.access.encode_row(&txn, &row, &mut payload)?;
+        target.access.encode_row(&txn, &key, &row, &mut payload)?;
         count += 1;
         sorter.push(&key, &payload)
     })?;

@@ -11,7 +11,6 @@ use crate::access::{TableAccess, damaged};
 use crate::error::{Result, SqlError};
 use crate::host::{Host, TableRef};
 use daruma_catalog::{ColumnDef, IndexKind, TableDef};
-use daruma_storage::ENTRY_BYTES_MAX;
 use daruma_value::{DataType, Value};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -169,7 +168,7 @@ impl Rules {
                 .iter()
                 .position(|c| c.data_type == DataType::RowVersion),
             ignores_duplicates: def.indexes.iter().any(|i| i.ignore_dup_key),
-            has_movable_columns: longest_row(&def.columns) > ENTRY_BYTES_MAX,
+            has_movable_columns: crate::access::has_movable_columns(def),
         })
     }
 
@@ -370,17 +369,6 @@ fn put(values: &mut [Value], ordinal: usize, value: Value) -> Result<()> {
         .get_mut(ordinal)
         .ok_or_else(|| damaged("row too short"))? = value;
     Ok(())
-}
-
-/// Longest row these columns can make inside a page, roughly; large types count as too long.
-fn longest_row(columns: &[ColumnDef]) -> usize {
-    let bytes = |c: &ColumnDef| match c.data_type {
-        // UTF-8 needs up to three bytes for a code unit.
-        DataType::NChar(len) | DataType::NVarChar(len) if !len.is_max() => usize::from(len.0) * 3,
-        DataType::Char(len) | DataType::VarChar(len) if !len.is_max() => usize::from(len.0) * 3,
-        other => usize::try_from(other.max_length()).unwrap_or(ENTRY_BYTES_MAX + 1),
-    };
-    columns.iter().map(|c| bytes(c) + 4).sum()
 }
 
 /// Columns whose names stand in the text as whole words: every column that an expression reads, perhaps more.

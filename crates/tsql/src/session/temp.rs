@@ -264,7 +264,7 @@ impl SessionState {
 /// Gives the pages of a table and its indexes back with the transaction.
 pub(crate) fn drop_trees(txn: &Txn, def: &TableDef) -> Result<()> {
     for index in &def.indexes {
-        txn.database().drop_tree(txn, index.tree)?;
+        crate::access::drop_tree(txn, def, index)?;
     }
     Ok(())
 }

@@ -1,0 +1,24 @@
+//! Every I/O of a scenario goes wrong in turn. Short here; all of them: `cargo xtask sim --every-io`.
+
+use daruma_proof::{Mode, every_io};
+
+fn holds(mode: Mode, stride: u64, recovery_stride: u64) {
+    match every_io(mode, 1, stride, recovery_stride) {
+        Ok(done) => {
+            println!("{mode:?}: {done:?}");
+            assert!(done.calls > 150 && done.runs > 40, "{done:?}");
+            assert!(done.recoveries_twice > 5, "{done:?}");
+        }
+        Err(violation) => panic!("{mode:?}: {}", violation.0),
+    }
+}
+
+#[test]
+fn classic_recovery_survives_each_io_going_wrong() {
+    holds(Mode::Classic, 11, 5);
+}
+
+#[test]
+fn accelerated_recovery_survives_each_io_going_wrong() {
+    holds(Mode::Accelerated, 11, 5);
+}
