@@ -37,6 +37,30 @@ fn a_full_backup_is_the_state_at_its_end() {
     }
 }
 
+/// A transaction may be older than the backup and open at its end: the restored database takes it back.
+#[test]
+fn a_transaction_that_outlives_the_backup_is_taken_back() {
+    for seed in 30..34 {
+        let world = World::new(seed, 300);
+        let history = History::new(&world, "d", RecoveryModel::Simple);
+        history.run(&SimRandom::new(seed), 50);
+        let txn = history.db.begin(&owner(1_000));
+        let tree = history.db.tree(history.tree).expect("the tree");
+        for n in 0..60u32 {
+            let key = [b"long".as_slice(), &n.to_be_bytes()].concat();
+            tree.insert(&txn, &key, &[7; 1_000]).expect("inserts");
+        }
+        history.run(&SimRandom::new(seed + 1), 50);
+        let taken = full(&world, &history.db, &["/b"]).expect("a backup");
+        let set = world.media(&["/b"]).and_then(|m| m.set(1)).expect("a set");
+        let state =
+            restore_full(&world.env, &set, &files("r"), 2, &mut |_| Ok(())).expect("restores");
+        let found = recover(&world, "r", &state, history.tree);
+        history.check(Lsn(taken.last_lsn), &found);
+        txn.rollback().expect("rolls back");
+    }
+}
+
 /// Full, differential and log backups of one history, restored in every legal order.
 #[test]
 fn differential_and_log_backups_go_on_from_there() {

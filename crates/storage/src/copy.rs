@@ -86,9 +86,8 @@ impl Database {
             pages.insert(page.to_u64());
         }
         self.checkpoint_from(redo_start)?;
-        let oldest_need = self.remembered_needs().iter().map(|n| n.from).min();
         let boot = self.store().files.boot();
-        hold.advance(oldest_need.unwrap_or(redo_start).min(redo_start));
+        hold.advance(redo_start.min(self.log_needed_by_transactions()));
         let files = self.extents(&pages);
         Ok(DataCopy {
             db: self.clone(),
@@ -149,6 +148,14 @@ impl Database {
             }
         }
         Ok(pages)
+    }
+
+    /// Oldest position that rollback of a transaction now open needs. Those that began in the meantime need nothing older
+    /// than the copy's redo; those that have ended since the checkpoint say so in the log that the copy takes along.
+    fn log_needed_by_transactions(&self) -> Lsn {
+        let mut oldest = Lsn::MAX;
+        self.with_log_needed_by_transactions(|needed| oldest = needed.unwrap_or(oldest));
+        oldest
     }
 
     fn checkpoint_from(&self, redo_start: Lsn) -> Result<()> {
