@@ -47,6 +47,10 @@ pub trait Device: Send + Sync {
     fn piece_bytes(&self) -> usize {
         1 << 20
     }
+    /// Where it is, if writing another file there tells how fast it is.
+    fn folder(&self) -> Option<PathBuf> {
+        None
+    }
     /// Discards everything: nothing can be read back.
     fn is_nul(&self) -> bool {
         false
@@ -103,6 +107,10 @@ impl Device for DiskDevice {
 
     fn exists(&self) -> io::Result<bool> {
         self.disk.exists(&self.path)
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        self.path.parent().map(Path::to_path_buf)
     }
 
     fn source(&self) -> io::Result<Arc<dyn Source>> {

@@ -11,7 +11,7 @@
 //!
 //! Map: `frame` (bytes), `meta` (descriptions), `codec` (compression), `cipher` (encryption), `device` (files), `writer` and `pump` (one
 //! backup), `media` and `reader` (reading it back), `take` (what goes into a backup), `restore`, `pages`
-//! (single ones), `chain` (which backup
+//! (single ones), `probe` and `governor` (defaults by measurement, and care for others), `chain` (which backup
 //! may follow which). The bytes are in docs/backup-format.md.
 //!
 //! This crate knows pages, log blocks and files; it has never heard of SQL.
@@ -22,9 +22,11 @@ mod codec;
 mod device;
 mod error;
 mod frame;
+mod governor;
 mod media;
 mod meta;
 mod pages;
+mod probe;
 mod pump;
 mod reader;
 mod restore;
@@ -39,6 +41,7 @@ pub use error::{BackupError, Result};
 pub use media::{MediaSet, open_device};
 pub use meta::{BackupKind, FileMeta, MediaInfo, Random16, SetInfo};
 pub use pages::restore_pages;
+pub use probe::DeviceSpeed;
 pub use pump::{Cancelled, Progress, Tick};
 pub use reader::SetReader;
 pub use restore::{Files, restore_differential, restore_full, restore_log, verify, write_boot};

@@ -144,7 +144,8 @@ impl SetReader {
         let batches = self.batches();
         let next = AtomicUsize::new(0);
         let threads = 2 * processors + 2 * self.families.len();
-        pump::run(threads, processors, self.stored_bytes(), tick, |crew| {
+        let total = self.stored_bytes();
+        pump::run(threads, processors, total, tick, &mut || threads, |crew| {
             let mut decoder = Decoder::new();
             let mut bytes = Vec::new();
             while !crew.is_stopped() {

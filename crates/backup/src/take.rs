@@ -14,7 +14,9 @@
 use crate::codec::{Compression, Encoder};
 use crate::error::{BackupError, Result};
 use crate::frame::Kind;
+use crate::governor::{Governor, Load};
 use crate::meta::{BackupKind, FileMeta, Random16, SectionMeta, SetInfo};
+use crate::probe::choose_level;
 use crate::pump::{self, Crew, Tick};
 use crate::writer::{Destination, MediaLabel, MediaWriter, Tuning};
 use daruma_base::{Env, Lsn, PageId};
@@ -23,10 +25,13 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 pub(crate) const PAGE_BYTES: usize = 8192;
 /// Most pages in a frame.
 const PAGES_PER_FRAME_MAX: u32 = 512;
+/// Frames with which levels of compression are tried.
+const SAMPLE_FRAMES: usize = 4;
 /// A database with more damaged pages than this is not backed up, whatever is asked.
 const DAMAGED_PAGES_MAX: usize = 1_000;
 
@@ -90,14 +95,15 @@ fn take_pages(request: Request<'_>, since: Option<(Lsn, &[u16])>, tick: Tick<'_>
     media.begin(&info)?;
 
     let pages = PageFrames::new(&copy, tuning, since);
-    run(&media, tuning, pages.total, tick, |crew, encoder| {
-        pages.take_one(crew, &media, encoder)
+    let tuning = &pages.fit(env, tuning)?;
+    describe_compression(&mut info, tuning);
+    let mut crew = Workers::new(env, database, &media, tuning);
+    crew.run(pages.total, tick, |crew, worker| {
+        pages.take_one(crew, &media, worker)
     })?;
     let end = copy.harden()?;
     let log = LogFrames::new(database, copy.log_start(), end, tuning)?;
-    run(
-        &media,
-        tuning,
+    crew.run(
         pages.total,
         &mut |p| {
             // The log comes on top of the pages: all of those are done.
@@ -106,8 +112,9 @@ fn take_pages(request: Request<'_>, since: Option<(Lsn, &[u16])>, tick: Tick<'_>
                 total: p.total,
             })
         },
-        |crew, encoder| log.take_one(crew, &media, encoder),
+        |crew, worker| log.take_one(crew, &media, worker),
     )?;
+    drop(crew);
 
     info.damaged_pages = pages.damaged.map(Mutex::into_inner).unwrap_or_default();
     info.damaged_pages.sort_unstable();
@@ -148,13 +155,10 @@ pub fn take_log(request: Request<'_>, start: Lsn, tick: Tick<'_>) -> Result<Take
     info.last_lsn = end.0;
     media.begin(&info)?;
     let log = LogFrames::new(database, start, end, tuning)?;
-    run(
-        &media,
-        tuning,
-        end.0.saturating_sub(start.0),
-        tick,
-        |crew, encoder| log.take_one(crew, &media, encoder),
-    )?;
+    let bytes = end.0.saturating_sub(start.0);
+    Workers::new(env, database, &media, tuning).run(bytes, tick, |crew, worker| {
+        log.take_one(crew, &media, worker)
+    })?;
     log.describe(&mut info);
     finish(env, media, &mut info)?;
     Ok(Taken { info, hold })
@@ -163,8 +167,12 @@ pub fn take_log(request: Request<'_>, start: Lsn, tick: Tick<'_>) -> Result<Take
 fn describe(info: &mut SetInfo, media: &MediaWriter, tuning: &Tuning) {
     info.set = media.set();
     info.position = media.position();
-    info.compression = tuning.compression.name().map(str::to_string);
+    describe_compression(info, tuning);
     info.encryption = media.envelope().cloned();
+}
+
+fn describe_compression(info: &mut SetInfo, tuning: &Tuning) {
+    info.compression = tuning.compression.name().map(str::to_string);
 }
 
 fn finish(env: &Env, media: MediaWriter, info: &mut SetInfo) -> Result<()> {
@@ -189,20 +197,61 @@ fn files_of(copy: &DataCopy, counts: &BTreeMap<u16, u64>) -> Vec<FileMeta> {
     now.iter().map(meta).collect()
 }
 
-/// Runs the threads of a phase; `take_one` says whether there was a frame to take.
-fn run(
-    media: &MediaWriter,
-    tuning: &Tuning,
-    total: u64,
-    tick: Tick<'_>,
-    take_one: impl Fn(&Crew, &mut Worker) -> Result<bool> + Sync,
-) -> Result<()> {
-    let threads = tuning.threads(media.families());
-    pump::run(threads, tuning.processors, total, tick, |crew| {
-        let mut worker = Worker::new(tuning.compression)?;
-        while !crew.is_stopped() && take_one(crew, &mut worker)? {}
-        Ok(())
-    })
+/// The threads of a backup, and the care they take of the sessions.
+struct Workers<'a> {
+    env: &'a Env,
+    database: &'a Database,
+    tuning: &'a Tuning,
+    threads: usize,
+    governor: Governor,
+}
+
+impl<'a> Workers<'a> {
+    fn new(
+        env: &'a Env,
+        database: &'a Database,
+        media: &MediaWriter,
+        tuning: &'a Tuning,
+    ) -> Workers<'a> {
+        let threads = tuning.threads(media.families());
+        Workers {
+            env,
+            database,
+            tuning,
+            threads,
+            governor: Governor::new(threads, load_of(database)),
+        }
+    }
+
+    /// Runs a phase; `take_one` says whether there was a frame to take.
+    fn run(
+        &mut self,
+        total: u64,
+        tick: Tick<'_>,
+        take_one: impl Fn(&Crew, &mut Worker) -> Result<bool> + Sync,
+    ) -> Result<()> {
+        let (env, tuning, database) = (self.env, self.tuning, self.database);
+        let governor = &mut self.governor;
+        let pace = &mut || governor.observe(load_of(database));
+        pump::run(self.threads, tuning.processors, total, tick, pace, |crew| {
+            env.clock.run_in_background();
+            let mut worker = Worker::new(tuning.compression)?;
+            loop {
+                let _lane = crew.lane();
+                if crew.is_stopped() || !take_one(crew, &mut worker)? {
+                    return Ok(());
+                }
+            }
+        })
+    }
+}
+
+fn load_of(database: &Database) -> Load {
+    let stats = database.log_stats();
+    Load {
+        flushes: stats.flushes,
+        time: Duration::from_nanos(stats.flush_write_ns),
+    }
 }
 
 /// Buffers of one thread.
@@ -278,6 +327,29 @@ impl<'a> PageFrames<'a> {
             )));
         }
         Ok(damaged)
+    }
+
+    /// The tuning with a level of compression that fits the devices, if it is to be chosen.
+    fn fit(&self, env: &Env, tuning: &Tuning) -> Result<Tuning> {
+        let mut tuning = tuning.clone();
+        let Some(device) = tuning.device.filter(|_| tuning.choose_level) else {
+            return Ok(tuning);
+        };
+        let (mut sample, mut pages) = (Vec::new(), Vec::new());
+        let step = (self.frames.len() / SAMPLE_FRAMES).max(1);
+        for frame in self.frames.iter().step_by(step).take(SAMPLE_FRAMES) {
+            for (file, run) in frame {
+                if self.copy.read(*file, *run, &mut pages).is_ok() {
+                    sample.extend_from_slice(&pages);
+                }
+            }
+        }
+        let clock = env.clock.as_ref();
+        let level = choose_level(clock, &device, tuning.processors, &sample);
+        tuning.compression = Compression::Zstd {
+            level: level.map_err(compress_error)?,
+        };
+        Ok(tuning)
     }
 
     fn take_one(&self, crew: &Crew, media: &MediaWriter, worker: &mut Worker) -> Result<bool> {

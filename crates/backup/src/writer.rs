@@ -15,6 +15,7 @@ use crate::error::{BackupError, Result};
 use crate::frame::{FRAME_HEADER_BYTES, Header, IndexEntry, Kind, SEAL_BYTES, checksum_of};
 use crate::media::open_device;
 use crate::meta::{Directory, DirectoryEntry, FamilyManifest, MediaInfo, Random16, SetInfo};
+use crate::probe::{DeviceSpeed, LARGE_BYTES};
 use daruma_base::Env;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -55,6 +56,10 @@ pub struct Tuning {
     /// Threads altogether; 0 chooses.
     pub threads: usize,
     pub encryption: Option<Encryption>,
+    /// Speed of the devices, where level, size and number of the writes are to be chosen for it.
+    pub device: Option<DeviceSpeed>,
+    /// The level of compression is to be chosen, too.
+    pub choose_level: bool,
     /// Store pages that are damaged as they are, instead of giving up (CONTINUE_AFTER_ERROR).
     pub keep_damaged: bool,
 }
@@ -68,13 +73,22 @@ impl Tuning {
             processors,
             threads: 0,
             encryption: None,
+            device: None,
+            choose_level: false,
             keep_damaged: false,
         }
     }
 
+    /// Bytes of a write that the devices like.
+    fn write_bytes(&self) -> usize {
+        let large = self.device.is_some_and(|d| d.wants_large_writes);
+        self.transfer_bytes.max(if large { LARGE_BYTES } else { 0 })
+    }
+
     pub fn threads(&self, families: usize) -> usize {
+        let lanes = self.device.map_or(0, |device| device.lanes());
         match self.threads {
-            0 => 2 * self.processors + 4 * families,
+            0 => 2 * self.processors + lanes.max(4 * families),
             n => n,
         }
     }
@@ -238,7 +252,7 @@ impl MediaWriter {
             number,
             device: device.name().to_string(),
             targets,
-            piece_bytes: device.piece_bytes().max(tuning.transfer_bytes),
+            piece_bytes: device.piece_bytes().max(tuning.write_bytes()),
             writing: AtomicUsize::new(0),
             state: Mutex::new(state),
         })

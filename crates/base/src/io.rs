@@ -18,11 +18,13 @@ pub enum OpenMode {
     ReadOnly,
     /// Must not exist.
     CreateNew,
+    /// As `CreateNew`, and nobody but the server's own user may read it.
+    CreatePrivate,
 }
 
 /// A directory tree of files. Paths are absolute or relative to the working directory of the server.
 pub trait Disk: Send + Sync {
-    /// Opens a file. `ReadWrite` and `CreateNew` take an exclusive advisory lock; a second opener gets
+    /// Opens a file. All but `ReadOnly` take an exclusive advisory lock; a second opener gets
     /// `ErrorKind::WouldBlock`.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -71,6 +73,8 @@ pub trait Clock: Send + Sync {
     fn thread_cpu(&self) -> Duration {
         self.monotonic()
     }
+    /// From here on the work of the calling thread may wait for that of others.
+    fn run_in_background(&self) {}
     /// Wall clock: time since 1970-01-01 UTC, in units of 100 ns.
     fn utc_100ns(&self) -> i64;
     /// Offset of local time from UTC in minutes at this moment.

@@ -6,6 +6,7 @@ use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,6 +26,9 @@ impl Disk for RealDisk {
             }
             OpenMode::CreateNew => {
                 options.write(true).create_new(true);
+            }
+            OpenMode::CreatePrivate => {
+                options.write(true).create_new(true).mode(0o600);
             }
         }
         let file = options.open(path)?;

@@ -373,12 +373,14 @@ impl Disk for SimDisk {
         self.shared.alive()?;
         let mut names = self.names.lock();
         let content = match (names.now.get(path), mode) {
-            (Some(_), OpenMode::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (Some(_), OpenMode::CreateNew | OpenMode::CreatePrivate) => {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
             (None, OpenMode::ReadOnly | OpenMode::ReadWrite) => {
                 return Err(io::ErrorKind::NotFound.into());
             }
             (Some(content), _) => content.clone(),
-            (None, OpenMode::CreateNew) => {
+            (None, OpenMode::CreateNew | OpenMode::CreatePrivate) => {
                 let content = Content {
                     id: self.files.fetch_add(1, Ordering::Relaxed),
                     ..Content::default()

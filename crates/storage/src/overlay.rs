@@ -68,7 +68,7 @@ fn refused<T>() -> io::Result<T> {
 
 impl Disk for OverlayDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
-        if mode == OpenMode::CreateNew {
+        if matches!(mode, OpenMode::CreateNew | OpenMode::CreatePrivate) {
             return refused();
         }
         let mut files = self.files.lock();

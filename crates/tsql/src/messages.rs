@@ -2258,6 +2258,7 @@ const MESSAGES: &[Message] = &[
         10,
         "Configuration option '%ls' changed from %ld to %ld. Run the RECONFIGURE statement to install.",
     ),
+    m(15466, 16, "An error occurred during decryption."),
     m(
         15477,
         10,

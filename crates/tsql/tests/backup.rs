@@ -351,3 +351,37 @@ fn what_cannot_be_is_refused_in_the_products_words() {
     let nul = client.run("BACKUP DATABASE d TO DISK = 'NUL' WITH COPY_ONLY");
     assert!(nul.contains("successfully processed"), "{nul}");
 }
+
+/// Secrets of credentials are not in master's files, but behind a key of the server's own.
+#[test]
+fn a_credentials_secret_is_encrypted() {
+    let (server, mut client) = server_with_rows(1);
+    client.run("CREATE CREDENTIAL [s3://h/b] WITH IDENTITY = 'S3 Access Key', SECRET = 'access:GeheimesWort'");
+    client.run(
+        "ALTER CREDENTIAL [s3://h/b] WITH IDENTITY = 'S3 Access Key', SECRET = 'access:NeuesWort'",
+    );
+    let server = server.restart_keeping(client);
+    for path in ["/data/master.mdf", "/data/master_log.ldf"] {
+        let path = std::path::Path::new(path);
+        let file =
+            daruma_base::Disk::open(server.disk.as_ref(), path, daruma_base::OpenMode::ReadOnly);
+        // The server holds a lock against writers only.
+        let file = file.expect("opens");
+        let mut bytes = vec![0; file.len().expect("a length") as usize];
+        file.read_at(&mut bytes, 0).expect("reads");
+        for word in ["GeheimesWort", "NeuesWort"] {
+            assert!(
+                !bytes.windows(word.len()).any(|w| w == word.as_bytes()),
+                "{path:?}"
+            );
+        }
+        assert!(
+            path.ends_with("master_log.ldf") || bytes.windows(13).any(|w| w == b"S3 Access Key")
+        );
+    }
+    let mut client = server.connect();
+    assert_eq!(
+        client.scalar("SELECT credential_identity FROM sys.credentials"),
+        "S3 Access Key"
+    );
+}

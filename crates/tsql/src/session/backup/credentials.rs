@@ -1,9 +1,9 @@
 //! CREATE, ALTER and DROP CREDENTIAL: names and secrets for backup devices in object storage.
 //!
-//! They are kept with master's own definition, in its files: who can read those can read the secrets.
+//! They are kept with master's own definition, the secrets encrypted with the service master key.
 
 use crate::error::Result;
-use crate::instance::{Instance, MASTER};
+use crate::instance::{Instance, MASTER, MasterKey};
 use crate::messages;
 use crate::session::Execution;
 use crate::session::principals::option_text;
@@ -19,6 +19,7 @@ pub(crate) struct Stored {
     pub id: i32,
     pub name: String,
     pub identity: String,
+    /// Encrypted for this name.
     secret: String,
     pub created_utc: i64,
     pub modified_utc: i64,
@@ -75,11 +76,13 @@ pub(crate) fn put(
     }
     let now = instance.now_utc();
     let next_id = all(instance).iter().map(|c| c.id).max().unwrap_or(65_535) + 1;
+    let secret = option_text(options, "SECRET").unwrap_or_default();
+    let key = MasterKey::load_or_create(instance.env(), instance.data_dir())?;
     let stored = Stored {
         id: before.as_ref().map_or(next_id, |b| b.id),
         name: name.to_string(),
         identity: option_text(options, "IDENTITY").unwrap_or_default(),
-        secret: option_text(options, "SECRET").unwrap_or_default(),
+        secret: key.seal(instance.env().random.as_ref(), &owner(name), &secret)?,
         created_utc: before.map_or(now, |b| b.created_utc),
         modified_utc: now,
     };
@@ -95,7 +98,11 @@ pub(crate) fn remove(ex: &Execution<'_>, name: &str) -> Result<()> {
 }
 
 /// The credential for a URL: the one that is named, or the one whose name the URL begins with, the longest of them.
-pub(super) fn for_url(ex: &Execution<'_>, url: &str, name: Option<&str>) -> Option<Credential> {
+pub(super) fn for_url(
+    ex: &Execution<'_>,
+    url: &str,
+    name: Option<&str>,
+) -> Result<Option<Credential>> {
     let found = match name {
         Some(name) => named(ex.instance(), name),
         None => all(ex.instance())
@@ -103,10 +110,20 @@ pub(super) fn for_url(ex: &Execution<'_>, url: &str, name: Option<&str>) -> Opti
             .filter(|c| is_prefix(&c.name, url))
             .max_by_key(|c| c.name.len()),
     };
-    found.map(|c| Credential {
-        identity: c.identity,
-        secret: c.secret,
-    })
+    let instance = ex.instance();
+    let open = |c: Stored| {
+        let key = MasterKey::load(instance.env(), instance.data_dir())?;
+        Ok(Credential {
+            secret: key.open(&owner(&c.name), &c.secret)?,
+            identity: c.identity,
+        })
+    };
+    found.map(open).transpose()
+}
+
+/// The row for which a secret is encrypted.
+fn owner(name: &str) -> String {
+    format!("credential {}", name.to_lowercase())
 }
 
 /// Whole path elements only: `s3://h/bucket` is no prefix of `s3://h/bucket2/x`.

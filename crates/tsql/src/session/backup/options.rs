@@ -242,6 +242,12 @@ impl Options {
         found.map(|(_, value)| value.clone())
     }
 
+    /// Is the level of compression left to us?
+    pub fn leaves_level(&self) -> bool {
+        let named = |name| self.entry("COMPRESSION", name).is_some();
+        !named("LEVEL") && !named("ALGORITHM")
+    }
+
     /// Power of two from 512 to 65,536.
     pub fn block_bytes(&self) -> Result<u32> {
         match self.number("BLOCKSIZE") {
@@ -386,7 +392,7 @@ fn device(ex: &Execution<'_>, device: &BackupDevice, options: &Options) -> Resul
                 return Err(messages::not_supported("backup to URL"));
             };
             let name = options.text("CREDENTIAL");
-            let credential = super::credentials::for_url(ex, &url, name.as_deref());
+            let credential = super::credentials::for_url(ex, &url, name.as_deref())?;
             let device = devices.device(&url, credential.as_ref());
             device.map_err(super::sql_error)
         }
