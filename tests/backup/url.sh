@@ -2,7 +2,8 @@
 # Backups to object storage against real emulators: url.sh [--no-install] [--server BINARY]
 #
 # Starts a private server, moto (S3) and Azurite (Azure blobs) on loopback ports, backs a database up to several URLs of
-# each, restores it from them, and checks that both hold the same rows. Installs the emulators, pinned, into
+# each, plain and encrypted, restores it from them, and checks that both hold the same rows; then once more through a
+# proxy that cuts connections, so that parts have to be sent and read again. Installs the emulators, pinned, into
 # target/emulators. Ends with "N passed, N failed".
 set -euo pipefail
 
@@ -46,6 +47,40 @@ azure_port=$(free_port)
 emulators+=($!)
 "$built/npm/node_modules/.bin/azurite-blob" --inMemoryPersistence --silent --disableTelemetry --skipApiVersionCheck \
     --blobHost 127.0.0.1 --blobPort "$azure_port" > "$scratch/azurite.log" 2>&1 &
+emulators+=($!)
+
+# Cuts every third connection after 200,000 bytes from the client, or at its first answer.
+proxy_port=$(free_port)
+"$built/venv/bin/python" - "$proxy_port" "$s3_port" << 'PYTHON' &
+import socket, sys, threading
+proxy_port, s3_port = map(int, sys.argv[1:])
+listener = socket.create_server(("127.0.0.1", proxy_port))
+
+def copy(source, target, limit):
+    sent = 0
+    try:
+        while (data := source.recv(65536)):
+            target.sendall(data)
+            sent += len(data)
+            if limit is not None and sent > limit:
+                break
+    except OSError:
+        pass
+    for end in (source, target):
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+number = 0
+while True:
+    client, _ = listener.accept()
+    number += 1
+    server = socket.create_connection(("127.0.0.1", s3_port))
+    cut = number % 3 == 0
+    threading.Thread(target=copy, args=(client, server, 200_000 if cut else None), daemon=True).start()
+    threading.Thread(target=copy, args=(server, client, 0 if cut and number % 2 == 0 else None), daemon=True).start()
+PYTHON
 emulators+=($!)
 
 # Account and key are the ones that every copy of the emulator has; they open nothing else.
@@ -95,14 +130,16 @@ sql "SET NOCOUNT ON
 CREATE TABLE d.dbo.t (id int IDENTITY PRIMARY KEY, a nvarchar(200), b varbinary(300))
 INSERT d.dbo.t (a, b) VALUES (N'first', 0x00)
 DECLARE @n int = 0
-WHILE @n < 15 BEGIN INSERT d.dbo.t (a, b) SELECT a + N'.', HASHBYTES('SHA2_256', CAST(id AS varchar(12))) FROM d.dbo.t SET @n += 1 END" > /dev/null
+WHILE @n < 17 BEGIN INSERT d.dbo.t (a, b) SELECT a + N'.', HASHBYTES('SHA2_256', CAST(id AS varchar(12))) FROM d.dbo.t SET @n += 1 END" > /dev/null
 sum="SELECT COUNT(*), CHECKSUM_AGG(CHECKSUM(a, b)) FROM"
 before=$(sql "SET NOCOUNT ON $sum d.dbo.t")
 
 s3="s3://127.0.0.1:$s3_port/backups"
+flaky="s3://127.0.0.1:$proxy_port/backups"
 azure="http://127.0.0.1:$azure_port/devstoreaccount1/backups"
 check 'no credential' "$(sql "BACKUP DATABASE d TO URL = '$s3/x.bak'" 2>&1 || true)" 'Msg 3201'
 sql "CREATE CREDENTIAL [$s3] WITH IDENTITY = 'S3 Access Key', SECRET = 'key:secret'
+CREATE CREDENTIAL [$flaky] WITH IDENTITY = 'S3 Access Key', SECRET = 'key:secret'
 CREATE CREDENTIAL [$azure] WITH IDENTITY = 'devstoreaccount1', SECRET = '$azure_key'" > /dev/null
 check 'credentials are listed' "$(sql "SELECT name, credential_identity FROM sys.credentials")" "$azure devstoreaccount1"
 
@@ -117,9 +154,19 @@ for kind in s3 azure; do
     check "$kind restore" "$(sql "RESTORE DATABASE r FROM $stripes WITH REPLACE, MOVE 'd' TO 'r.mdf', MOVE 'd_log' TO 'r.ldf'" 2>&1)" 'RESTORE DATABASE successfully processed'
     check "$kind rows" "$(sql "SET NOCOUNT ON $sum r.dbo.t")" "^$before\$"
     check "$kind checked" "$(sql "DBCC CHECKDB (r)" 2>&1)" '0 allocation errors and 0 consistency errors'
+    key="ENCRYPTION (ALGORITHM = AES_256, PASSWORD = N'Ein langer Satz 1')"
+    check "$kind encrypted" "$(sql "BACKUP DATABASE d TO $stripes WITH FORMAT, $key" 2>&1)" 'BACKUP DATABASE successfully processed'
+    check "$kind no key" "$(sql "RESTORE VERIFYONLY FROM $stripes" 2>&1 || true)" 'Msg 3279'
+    check "$kind key" "$(sql "RESTORE HEADERONLY FROM URL = '$base/d2.bak'" 2>&1)" 'AES_256'
+    check "$kind decrypted" "$(sql "RESTORE DATABASE r FROM $stripes WITH REPLACE, $key, MOVE 'd' TO 'r.mdf', MOVE 'd_log' TO 'r.ldf'" 2>&1)" 'RESTORE DATABASE successfully processed'
+    check "$kind decrypted rows" "$(sql "SET NOCOUNT ON $sum r.dbo.t")" "^$before\$"
     check "$kind absent" "$(sql "RESTORE VERIFYONLY FROM URL = '$base/none.bak'" 2>&1 || true)" 'Msg 3201'
 done
-check 'history' "$(sql "SELECT COUNT(*) FROM msdb.dbo.backupmediafamily WHERE device_type = 9")" '^12$'
+stripes="URL = '$flaky/f1.bak', URL = '$flaky/f2.bak'"
+check 'cut connections' "$(sql "BACKUP DATABASE d TO $stripes WITH FORMAT, NO_COMPRESSION" 2>&1)" 'BACKUP DATABASE successfully processed'
+check 'cut connections, restore' "$(sql "RESTORE DATABASE r FROM $stripes WITH REPLACE, MOVE 'd' TO 'r.mdf', MOVE 'd_log' TO 'r.ldf'" 2>&1)" 'RESTORE DATABASE successfully processed'
+check 'cut connections, rows' "$(sql "SET NOCOUNT ON $sum r.dbo.t")" "^$before\$"
+check 'history' "$(sql "SELECT COUNT(*) FROM msdb.dbo.backupmediafamily WHERE device_type = 9")" '^20$'
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

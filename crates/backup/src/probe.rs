@@ -22,6 +22,8 @@ const SLOW: Duration = Duration::from_millis(50);
 /// So much better must larger writes be.
 const LARGE_GAIN: f64 = 1.3;
 const LEVELS: [i32; 3] = [1, 3, 6];
+/// Others want the processors, too: so much of them is counted on.
+const PROCESSORS_PART: f64 = 0.7;
 /// A lower level is taken when it is so near to the best.
 const NEAR: f64 = 0.95;
 const LANES_MAX: usize = 64;
@@ -152,7 +154,7 @@ pub fn choose_level(
 
 fn best_level(device: &DeviceSpeed, processors: usize, levels: &[LevelSpeed]) -> i32 {
     let speed = |l: &LevelSpeed| {
-        let computed = l.plain_bytes_per_s * processors as f64;
+        let computed = l.plain_bytes_per_s * processors as f64 * PROCESSORS_PART;
         computed.min(device.bytes_per_s / l.stored_part.max(1e-6))
     };
     let best = levels.iter().map(speed).fold(0.0, f64::max);

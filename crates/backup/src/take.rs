@@ -114,7 +114,6 @@ fn take_pages(request: Request<'_>, since: Option<(Lsn, &[u16])>, tick: Tick<'_>
         },
         |crew, worker| log.take_one(crew, &media, worker),
     )?;
-    drop(crew);
 
     info.damaged_pages = pages.damaged.map(Mutex::into_inner).unwrap_or_default();
     info.damaged_pages.sort_unstable();

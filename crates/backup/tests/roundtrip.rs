@@ -136,3 +136,57 @@ fn differential_and_log_backups_go_on_from_there() {
         assert!(roll("c", 2, &mut c).is_err());
     }
 }
+
+/// A full backup at a random moment and log backups after it, while writers work; restored elsewhere to a random position
+/// of the log, the database is what it was there.
+#[test]
+fn a_random_position_of_the_log_comes_back() {
+    for seed in 40..52 {
+        let world = World::new(seed, 300);
+        let history = History::new(&world, "d", RecoveryModel::Full);
+        let (base, logs) = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| history.run(&SimRandom::new(seed), 400));
+            history.wait_for(world.random.below(100) as usize);
+            let base = full(&world, &history.db, &["/full"]).expect("full");
+            let mut logs = Vec::new();
+            while !writer.is_finished() || logs.is_empty() {
+                let commits = history.commits.load(std::sync::atomic::Ordering::Acquire);
+                let more = 1 + world.random.below(60) as usize;
+                while !writer.is_finished()
+                    && history.commits.load(std::sync::atomic::Ordering::Acquire) < commits + more
+                {
+                    std::thread::yield_now();
+                }
+                logs.push(log(&world, &history.db, &["/log"]).expect("log"));
+            }
+            (base, logs)
+        });
+        let end = logs.last().expect("a log backup").last_lsn;
+        for round in 0..4 {
+            let stop = Lsn(base.last_lsn + world.random.below(end - base.last_lsn + 1));
+            let name = format!("r{round}");
+            let set = world.media(&["/full"]).expect("media").set(1);
+            let set = set.expect("a set");
+            let mut state =
+                restore_full(&world.env, &set, &files(&name), 2, &mut |_| Ok(())).expect("full");
+            for info in &logs {
+                if state.stopped {
+                    break;
+                }
+                let media = world.media(&["/log"]).expect("media");
+                let set = media.set(info.position).expect("a set");
+                let before = Some(daruma_storage::Stop::Before(stop));
+                let to = files(&name);
+                match restore_log(&world.env, &set, &to, &[], &mut state, before, &mut |_| {
+                    Ok(())
+                }) {
+                    Ok(()) => {}
+                    // The full backup ends behind it.
+                    Err(BackupError::Chain(ChainError::TooEarly { .. })) => {}
+                    Err(error) => panic!("seed {seed}: {error}"),
+                }
+            }
+            history.check(stop, &recover(&world, &name, &state, history.tree));
+        }
+    }
+}

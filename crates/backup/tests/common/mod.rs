@@ -47,15 +47,19 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64, pool_pages: usize) -> World {
-        let disk = SimDisk::new(seed);
-        let env = daruma_sim::env(&disk, seed);
+        World::on(&SimDisk::new(seed), seed, pool_pages)
+    }
+
+    /// Another machine with the same disk.
+    pub fn on(disk: &Arc<SimDisk>, seed: u64, pool_pages: usize) -> World {
+        let env = daruma_sim::env(disk, seed);
         let config = EngineConfig {
             buffer_pool_pages: pool_pages,
         };
         World {
             engine: Engine::new(env.clone(), config),
             random: SimRandom::new(seed ^ 0x5EED),
-            disk,
+            disk: disk.clone(),
             env,
         }
     }
@@ -152,6 +156,31 @@ impl History {
             if n % 16 == 0 {
                 self.db.background_step().expect("background work");
             }
+        }
+    }
+
+    /// The same history after its database was recovered.
+    pub fn reopened(self, world: &World) -> History {
+        let History {
+            db,
+            tree,
+            states,
+            commits,
+            stop,
+        } = self;
+        // It may be fenced, or on a disk that stopped.
+        let _ = db.close();
+        drop(db);
+        let opened = world
+            .engine
+            .open_database(DatabaseId(5), "d", specs("d"))
+            .expect("the database opens");
+        History {
+            db: opened.0,
+            tree,
+            states,
+            commits,
+            stop,
         }
     }
 
@@ -331,6 +360,14 @@ pub fn recover(world: &World, name: &str, state: &RestoreState, tree: TreeId) ->
         .expect("opens");
     let found = dump(&db, tree);
     db.check_pages_of(tree);
+    let mut checker = Checker::new(&db);
+    checker.tree(tree);
+    let findings = checker.finish().findings;
+    let findings: Vec<_> = findings
+        .iter()
+        .filter(|f| f.owner == Some(tree.0))
+        .collect();
+    assert!(findings.is_empty(), "{findings:?}");
     db.close().expect("closes");
     found
 }

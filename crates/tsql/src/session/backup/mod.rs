@@ -6,6 +6,7 @@
 
 pub(crate) mod credentials;
 mod describe;
+mod exchange;
 mod history;
 mod options;
 mod pages;
@@ -13,8 +14,8 @@ mod restore;
 mod standby;
 mod take;
 
+pub(crate) use exchange::finish_interrupted_restore;
 pub(crate) use history::prepare as prepare_history;
-pub(crate) use restore::finish_interrupted_restore;
 pub(crate) use standby::{open_files as open_standby, undo_file};
 
 use crate::error::{Result, SqlError};

@@ -10,8 +10,9 @@
 //! | rolling forward | the definition and the pages of the last whole step | the next RESTORE goes on |
 //! | writing the pages | the same | RECOVERY writes them again |
 
+use super::exchange::{files_of, suffixed};
 use super::options::{self, Ending};
-use super::restore::{Job, files_of, open_files, require_exclusive, suffixed};
+use super::restore::{Job, open_files, require_exclusive};
 use super::take::path_of;
 use super::{PAGES, RESTORING, Watch, say};
 use crate::error::Result;

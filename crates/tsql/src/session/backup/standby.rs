@@ -4,7 +4,8 @@
 //! the undo file ([`OverlayDisk`]). The next restore lets go of that and goes on with the files below. At the next start
 //! of the server the recovery is repeated.
 
-use super::restore::{files_of, require_exclusive, state_of};
+use super::exchange::files_of;
+use super::restore::{require_exclusive, state_of};
 use super::{STANDBY, system_error};
 use crate::error::Result;
 use crate::instance::{DatabaseEntry, OpenDatabase, close_database, recovery_lines};

@@ -1,0 +1,137 @@
+//! The files of a restore: written beside their names, exchanged with those that are there, and put right after a crash.
+//!
+//! | stopped while | found at the next start | done |
+//! |---|---|---|
+//! | writing | `NAME.restoring` | removed by the next restore |
+//! | exchanging | the definition says so | `NAME.replaced` becomes `NAME` again |
+//! | done, not yet tidy | `NAME.replaced` beside `NAME` | removed |
+
+use super::EXCHANGE;
+use crate::error::Result;
+use crate::messages;
+use daruma_backup::Files;
+use daruma_base::{Disk, Env};
+use daruma_catalog::DatabaseDef;
+use daruma_storage::FileSpec;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(super) const RESTORED_AS: &str = "restoring";
+const REPLACED_AS: &str = "replaced";
+
+pub(super) fn suffixed(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+pub(super) fn with_suffix(def: &DatabaseDef, suffix: &str) -> DatabaseDef {
+    let mut def = def.clone();
+    def.files
+        .iter_mut()
+        .for_each(|f| f.path = suffixed(&f.path, suffix));
+    def
+}
+
+pub(super) fn paths_of(def: &DatabaseDef) -> Vec<PathBuf> {
+    def.files.iter().map(|f| f.path.clone()).collect()
+}
+
+pub(super) fn files_of(def: &DatabaseDef) -> Files {
+    let specs = def.file_specs();
+    let (log, data): (Vec<_>, Vec<_>) = specs.into_iter().partition(|f| f.filegroup == 0);
+    let none = || FileSpec {
+        id: 2,
+        filegroup: 0,
+        logical_name: String::new(),
+        path: PathBuf::new(),
+        size_pages: 0,
+        growth: daruma_storage::Growth::Pages(0),
+        max_pages: None,
+    };
+    Files {
+        data,
+        log: log.into_iter().next().unwrap_or_else(none),
+    }
+}
+
+pub(super) fn remove_all(disk: &Arc<dyn Disk>, def: &DatabaseDef) {
+    for file in &def.files {
+        // What is not there needs no removing.
+        let _ = disk.remove(&file.path);
+    }
+}
+
+pub(super) fn move_file(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<()> {
+    let moved = disk.rename(from, to).and_then(|()| match to.parent() {
+        Some(dir) => disk.sync_dir(dir),
+        None => Ok(()),
+    });
+    moved.map_err(|e| messages::error(3202, &[&to.display(), &super::system_error(&e)]))
+}
+
+/// New files in the place of old ones, and back.
+pub(super) struct Exchange<'a> {
+    pub disk: &'a Arc<dyn Disk>,
+    pub old: Vec<PathBuf>,
+    pub new: Vec<PathBuf>,
+}
+
+impl Exchange<'_> {
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        let only_new = self.new.iter().filter(|p| !self.old.contains(p));
+        self.old.iter().chain(only_new)
+    }
+
+    pub fn forward(&self) -> Result<()> {
+        for path in self.all() {
+            if self.disk.exists(path).unwrap_or(false) {
+                move_file(self.disk, path, &suffixed(path, REPLACED_AS))?;
+            }
+        }
+        let mut new = self.new.iter();
+        new.try_for_each(|path| move_file(self.disk, &suffixed(path, RESTORED_AS), path))
+    }
+
+    pub fn back(&self) {
+        for path in self.all() {
+            bring_back(self.disk.as_ref(), path);
+            if !self.old.contains(path) && !self.was_there(path) {
+                let _ = self.disk.remove(path);
+            }
+        }
+    }
+
+    /// After `bring_back` a file that was there before has taken its place again.
+    fn was_there(&self, path: &Path) -> bool {
+        self.disk.exists(path).unwrap_or(false) && !self.new.iter().any(|p| p == path)
+    }
+
+    pub fn tidy(&self) {
+        for path in self.all() {
+            let _ = self.disk.remove(&suffixed(path, REPLACED_AS));
+        }
+    }
+}
+
+fn bring_back(disk: &dyn Disk, path: &Path) {
+    let replaced = suffixed(path, REPLACED_AS);
+    if disk.exists(&replaced).unwrap_or(false) {
+        let _ = disk.remove(path);
+        let _ = disk.rename(&replaced, path);
+    }
+}
+
+/// At start: ends an exchange of files that a crash cut short. See the table above.
+pub(crate) fn finish_interrupted_restore(env: &Env, def: &DatabaseDef) {
+    let exchanging = def.options.contains_key(EXCHANGE);
+    for path in paths_of(def) {
+        if exchanging {
+            bring_back(env.disk.as_ref(), &path);
+        } else if env.disk.exists(&path).unwrap_or(false) {
+            let _ = env.disk.remove(&suffixed(&path, REPLACED_AS));
+        }
+        let _ = env.disk.remove(&suffixed(&path, RESTORED_AS));
+    }
+}

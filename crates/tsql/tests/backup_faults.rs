@@ -1,0 +1,109 @@
+//! RESTORE over an existing database while the disk fails or the machine stops: afterwards there is the old database or
+//! the restored one, whole.
+
+mod common;
+
+use common::{Client, Server};
+use daruma_sim::Faults;
+
+/// How many moments of a restore are tried in each way.
+const MOMENTS: u64 = 12;
+
+fn fill(client: &mut Client, from: usize, to: usize) {
+    for n in from..=to {
+        client.run(&format!(
+            "INSERT d.dbo.t VALUES ({n}, REPLICATE('row {n} ', 20))"
+        ));
+    }
+}
+
+fn content(client: &mut Client) -> String {
+    let check = client.run("DBCC CHECKDB (d)");
+    assert!(
+        check.contains("0 allocation errors and 0 consistency errors"),
+        "{check}"
+    );
+    client.run("SELECT COUNT(*), SUM(CAST(id AS bigint)), SUM(LEN(name)) FROM d.dbo.t")
+}
+
+/// A server with a backup and a database that has gone on since; what both hold.
+fn prepared(seed: u64) -> (Server, Client, String, String) {
+    let server = Server::with_seed(seed);
+    let mut client = server.connect();
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.dbo.t (id int NOT NULL PRIMARY KEY, name varchar(400) NOT NULL)");
+    fill(&mut client, 1, 20);
+    client.run("BACKUP DATABASE d TO DISK = '/b/1', DISK = '/b/2'");
+    let restored = content(&mut client);
+    fill(&mut client, 21, 30);
+    let old = content(&mut client);
+    client.run("USE master");
+    (server, client, old, restored)
+}
+
+const RESTORE: &str = "RESTORE DATABASE d FROM DISK = '/b/1', DISK = '/b/2' WITH REPLACE";
+
+fn calls_of_a_restore() -> u64 {
+    let (server, mut client, _, restored) = prepared(1);
+    let begin = server.disk.ios();
+    let out = client.run(RESTORE);
+    assert!(out.contains("RESTORE DATABASE successfully"), "{out}");
+    let calls = server.disk.ios() - begin;
+    assert_eq!(content(&mut client), restored);
+    calls
+}
+
+#[test]
+fn a_stop_leaves_the_old_database_or_the_new_one() {
+    let calls = calls_of_a_restore();
+    let mut seen = [0, 0];
+    for moment in 0..MOMENTS {
+        let (server, mut client, old, restored) = prepared(moment);
+        let at = server.disk.ios() + calls * (2 * moment + 1) / (2 * MOMENTS);
+        server.disk.set_faults(Faults {
+            stop_io_at: Some(at),
+            ..Faults::default()
+        });
+        let out = client.run(RESTORE);
+        let acknowledged = out.contains("RESTORE DATABASE successfully");
+        drop(client);
+        server.disk.set_faults(Faults::default());
+        let server = server.crash();
+        let found = content(&mut server.connect());
+        assert!(
+            found == old || found == restored,
+            "moment {moment}: {found}"
+        );
+        assert!(found == restored || !acknowledged, "moment {moment}: {out}");
+        seen[usize::from(found == restored)] += 1;
+    }
+    assert!(seen[0] > 0, "{seen:?}");
+}
+
+#[test]
+fn an_error_leaves_the_old_database_or_the_new_one() {
+    let calls = calls_of_a_restore();
+    let mut failures = 0;
+    for moment in 0..MOMENTS {
+        let (server, mut client, old, restored) = prepared(100 + moment);
+        let at = server.disk.ios() + calls * (2 * moment + 1) / (2 * MOMENTS);
+        server.disk.set_faults(Faults {
+            fail_io_at: Some(at),
+            ..Faults::default()
+        });
+        let out = client.run(RESTORE);
+        let acknowledged = out.contains("RESTORE DATABASE successfully");
+        failures += usize::from(!acknowledged);
+        server.disk.set_faults(Faults::default());
+        // Whatever the error met, a start puts it right.
+        drop(client);
+        let server = server.crash();
+        let found = content(&mut server.connect());
+        assert!(
+            found == old || found == restored,
+            "moment {moment}: {found}\n{out}"
+        );
+        assert!(found == restored || !acknowledged, "moment {moment}: {out}");
+    }
+    assert!(failures > 0);
+}
