@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests: test.sh [unit|build|interop|backup|crash ...]; without arguments all but backup, in this order.
+# Runs the tests: test.sh [unit|build|interop|backup|crash ...]; without arguments all, in this order.
 #
 #   unit     cargo test of the whole workspace
 #   build    the release build that the next ones use
@@ -12,7 +12,7 @@ set -uo pipefail
 
 cd "$(dirname "$0")"
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(unit build interop crash)
+[ ${#steps[@]} -gt 0 ] || steps=(unit build interop backup crash)
 failed=()
 
 step() { # NAME COMMAND...

@@ -222,9 +222,16 @@ pg1-socket-path=$scratch/pgwork
 pg1-user=postgres
 CONF
     "${as_postgres[@]}" "$pg_bin/initdb" -D "$scratch/pg" -U postgres --auth trust > /dev/null
-    "${as_postgres[@]}" "$pg_bin/pg_ctl" -D "$scratch/pg" -w -l "$scratch/pgwork/log" start > /dev/null -o "-p $pg_port -k $scratch/pgwork \
-        -c listen_addresses=127.0.0.1 -c shared_buffers=1GB -c max_wal_size=8GB -c archive_mode=on \
-        -c archive_command='pgbackrest\ --config=$scratch/pgbackrest.conf\ --stanza=b\ archive-push\ %p'"
+    cat >> "$scratch/pg/postgresql.conf" << CONF
+port = $pg_port
+unix_socket_directories = '$scratch/pgwork'
+listen_addresses = '127.0.0.1'
+shared_buffers = 1GB
+max_wal_size = 8GB
+archive_mode = on
+archive_command = 'pgbackrest --config=$scratch/pgbackrest.conf --stanza=b archive-push %p'
+CONF
+    "${as_postgres[@]}" "$pg_bin/pg_ctl" -D "$scratch/pg" -w -l "$scratch/pgwork/log" start > /dev/null
 }
 
 fill_postgres() {
@@ -337,7 +344,7 @@ ratios() {
             for (a = 1; a <= NR; a++) if (names[a] ~ /^Daruma .*, (defaults|zstd 1)$/)
                 for (b = 1; b <= NR; b++) if (names[b] !~ /^Daruma/ && kind(names[a]) == kind(names[b]))
                     printf "| %s | %s | %.2f | %.2f | %.2f |\n", names[a], names[b], rate[names[a]] / rate[names[b]],
-                        size[names[a]] / size[names[b]], work[names[b]] > 0 ? work[names[a]] / work[names[b]] : 0
+                        size[names[a]] / size[names[b]], work[names[a]] / work[names[b]]
         }' "$table"
 }
 
