@@ -448,8 +448,10 @@ pub struct AbortedInfo {
     pub id: TxnId,
     pub first_lsn: Lsn,
     pub abort_lsn: Lsn,
-    /// When it first wrote; 0 when a restart found it.
+    /// When it first wrote; 0 when that is not known. For what a crash left it may be the time of the last commit before.
     pub begun_utc_100ns: i64,
+    /// Part of a transaction that went on: what lay behind a savepoint, or a failed statement.
+    pub is_nested: bool,
     /// Trees with something left to revert, as far as known.
     pub trees: Vec<TreeId>,
     pub reverted_rows: u64,

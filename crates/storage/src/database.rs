@@ -263,7 +263,11 @@ impl Database {
             }
             reached!("recovery.loser");
             if loser.is_accelerated {
-                let progress = Progress::new(loser.id, loser.first, true);
+                let progress = Progress {
+                    begun_utc_100ns: loser.abort.begun_utc_100ns,
+                    is_nested: AtomicBool::new(loser.abort.is_nested),
+                    ..Progress::new(loser.id, loser.first, true)
+                };
                 progress.last.store(loser.last.0, Ordering::Release);
                 *progress.owned.lock() = loser.owned;
                 *progress.work.lock() = loser.work;

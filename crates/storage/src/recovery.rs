@@ -24,7 +24,9 @@ use crate::buffer::{PageWrite, Pool, Store};
 use crate::bytes::Reader;
 use crate::error::{Result, StorageError};
 use crate::log::CommitPoint;
-use crate::log::record::{self, Checkpoint, Fact, Kind, LeafOp, Ops, PageAction, Record, Space};
+use crate::log::record::{
+    self, Abort, Checkpoint, Fact, Kind, LeafOp, Ops, PageAction, Record, Space,
+};
 use crate::page::Page;
 use crate::planted::{Bug, planted};
 use crate::redo;
@@ -42,9 +44,20 @@ pub struct Loser {
     pub is_accelerated: bool,
     /// It had been rolled back by a mark before the crash.
     pub is_aborted: bool,
+    pub abort: Abort,
     pub owned: Vec<Space>,
     pub work: Work,
     pub chunks: Vec<u32>,
+}
+
+impl Loser {
+    /// What a record or a checkpoint says is surer than what was concluded.
+    fn know(&mut self, abort: Abort) {
+        if abort.begun_utc_100ns != 0 {
+            self.abort.begun_utc_100ns = abort.begun_utc_100ns;
+        }
+        self.abort.is_nested |= abort.is_nested;
+    }
 }
 
 /// A chunk of versions on pages.
@@ -252,14 +265,23 @@ impl Analysis {
             Kind::Forget => self.forget(record)?,
             Kind::System | Kind::Revert => {}
             Kind::Ops | Kind::Clr | Kind::Owned | Kind::Defer | Kind::ClrSpace | Kind::Abort => {
+                // Its beginning has no time of its own: the last commit before it comes nearest.
+                let begun_utc_100ns = self.last_commit.utc_100ns;
                 let loser = self.active.entry(record.txn).or_insert_with(|| Loser {
                     id: record.txn,
                     first: block,
+                    abort: Abort {
+                        begun_utc_100ns,
+                        ..Abort::default()
+                    },
                     ..Loser::default()
                 });
                 loser.last = lsn;
                 loser.is_accelerated |= record.accelerated;
-                loser.is_aborted |= record.kind == Kind::Abort;
+                if record.kind == Kind::Abort {
+                    loser.is_aborted = true;
+                    loser.know(Abort::parse(record.body));
+                }
                 self.note_space(record)?;
             }
         }
@@ -375,6 +397,7 @@ impl Analysis {
                 last,
                 accelerated,
                 aborted,
+                abort,
             } => {
                 if self.ended.contains(&id) || last == Lsn::NONE {
                     return;
@@ -388,6 +411,7 @@ impl Analysis {
                 loser.last = loser.last.max(last);
                 loser.is_accelerated |= accelerated;
                 loser.is_aborted |= aborted;
+                loser.know(abort);
             }
             Fact::Defer { id, space } if self.forgotten.contains(&(id, space)) => {}
             Fact::Defer { id, space } if self.committed_ids.contains(&id) => {

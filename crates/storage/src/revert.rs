@@ -195,6 +195,7 @@ impl Database {
             first_lsn: a.progress.first,
             abort_lsn: a.abort_lsn,
             begun_utc_100ns: a.progress.begun_utc_100ns,
+            is_nested: a.progress.is_nested.load(Ordering::Relaxed),
             trees: a.progress.work.lock().trees.keys().copied().collect(),
             reverted_rows: a.reverted.load(Ordering::Relaxed),
         };

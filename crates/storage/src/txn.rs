@@ -20,7 +20,7 @@ use crate::error::{Result, StorageError};
 use crate::kept::{Kept, SavepointHold};
 use crate::lock::{LockKey, Owner};
 use crate::log::AppendKind;
-use crate::log::record::{self, Fact, Kind, Space};
+use crate::log::record::{self, Abort, Fact, Kind, Space};
 use crate::planted::{Bug, planted};
 use crate::status::{Snapshot, TxnStatus};
 use crate::version::Segment;
@@ -47,9 +47,11 @@ pub struct Progress {
     pub first: Lsn,
     pub last: AtomicU64,
     pub is_accelerated: bool,
-    /// Who runs it, and since when; zeros for what a restart found.
+    /// Who runs it, 0 for what a restart found; and since when, 0 when that is not known.
     pub owner: u64,
     pub begun_utc_100ns: i64,
+    /// Rolled back as a part of a transaction that went on.
+    pub is_nested: AtomicBool,
     /// Trees and blobs to free once committed.
     pub defers: Mutex<Vec<Space>>,
     /// Its commit record is in the log: a checkpoint from then on must not call it active.
@@ -73,6 +75,7 @@ impl Progress {
             is_accelerated,
             owner: 0,
             begun_utc_100ns: 0,
+            is_nested: AtomicBool::new(false),
             defers: Mutex::default(),
             committed: AtomicBool::new(false),
             owned: Mutex::default(),
@@ -97,6 +100,7 @@ impl Progress {
             last: Lsn(self.last.load(Ordering::Acquire)),
             accelerated: self.is_accelerated,
             aborted,
+            abort: self.abort(),
         });
         facts.extend(defers.iter().map(|s| Fact::Defer { id, space: *s }));
         let owned = self.owned.lock();
@@ -108,6 +112,14 @@ impl Progress {
                 low: r.low.clone(),
                 high: r.high.clone(),
             }));
+        }
+    }
+
+    /// What an `Abort` record says of it.
+    fn abort(&self) -> Abort {
+        Abort {
+            begun_utc_100ns: self.begun_utc_100ns,
+            is_nested: self.is_nested.load(Ordering::Relaxed),
         }
     }
 
@@ -539,6 +551,9 @@ impl Txn {
         while state.id > savepoint.id {
             let mut last = std::mem::take(&mut *state);
             state.earlier = std::mem::take(&mut last.earlier);
+            if let Some(progress) = &last.progress {
+                progress.is_nested.store(true, Ordering::Relaxed);
+            }
             let result = roll_back_one(db, &self.0.owner, &mut last);
             state.was_marked = last.was_marked;
             self.take_back(&mut state);
@@ -617,6 +632,8 @@ fn leave_committed(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState,
 fn abort(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -> Result<()> {
     let mut body = std::mem::take(&mut state.scratch);
     state.start_record(&mut body, Kind::Abort);
+    let known = state.progress.as_ref().map(|p| p.abort());
+    known.unwrap_or_default().write(&mut body);
     record::finish(&mut body);
     let result = state.append_as(db, &body, AppendKind::Completion);
     let chunks = state.versions.take_chunks();

@@ -4,6 +4,7 @@ mod common;
 
 use common::crash::Crashes;
 use common::*;
+use daruma_base::TxnId;
 use daruma_sim::{SimDisk, SimRandom};
 use daruma_storage::*;
 use std::sync::Arc;
@@ -507,4 +508,43 @@ fn versions_of_both_sides_of_a_savepoint_survive_a_crash_together() {
     assert!(dump(&db, tree) == before);
     settle(&db);
     assert!(dump(&db, tree) == before);
+}
+
+#[test]
+fn what_is_aborted_is_described_after_a_restart_too() {
+    let disk = SimDisk::new(13);
+    let (db, tree) = create(&disk, 13, 256, accelerated());
+    db.set_undo_at_once_bytes(0);
+    let open_owner = owner(1);
+    let txn = db.begin(&open_owner);
+    fill(&db, &txn, tree, 0..10, 1);
+    let point = txn.lasting_savepoint();
+    fill(&db, &txn, tree, 10..20, 1);
+    txn.rollback_to(point).expect("marks");
+    let whole = db.begin(&owner(2));
+    fill(&db, &whole, tree, 100..110, 1);
+    whole.rollback().expect("marks");
+    let describe = |db: &Arc<Database>| -> Vec<(TxnId, bool, i64)> {
+        let all = db.aborted_transactions();
+        let described = all.iter().map(|a| (a.id, a.is_nested, a.begun_utc_100ns));
+        described.collect()
+    };
+    let before = describe(&db);
+    assert_eq!(
+        before.iter().map(|a| a.1).collect::<Vec<_>>(),
+        [true, false]
+    );
+    assert!(before.iter().all(|a| a.2 > 0));
+    // Once from the records, once from the checkpoint that recovery writes; the open one is marked then.
+    db.flush_log().expect("flushes");
+    std::mem::forget(txn);
+    drop((whole, db));
+    for _ in 0..2 {
+        disk.crash();
+        let (db, _) = open(&disk, 13, 256).expect("opens");
+        let after = describe(&db);
+        assert!(before.iter().all(|a| after.contains(a)), "{after:?}");
+        assert_eq!(after.len(), 3);
+        assert!(after.iter().all(|a| a.2 > 0), "{after:?}");
+    }
 }

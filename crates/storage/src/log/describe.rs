@@ -194,8 +194,13 @@ impl Writer {
             }
             Kind::ClrSpace => {
                 let (next, rest) = parse_clr(record.body)?;
-                let text = format!("is no longer the transaction's; {}", undo_text(next));
-                self.space(base, "LOP_UNDO_SPACE", rest, &text)?;
+                let (is_owned, space) = crate::undo::parse_clr_space(rest)?;
+                let text = match is_owned {
+                    true => "is no longer the transaction's",
+                    false => "stays",
+                };
+                let text = format!("{text}; {}", undo_text(next));
+                self.name_space(base, "LOP_UNDO_SPACE", space, &text);
             }
             Kind::Commit => {
                 let time = record.body.get(..8).and_then(|b| b.try_into().ok());
@@ -215,7 +220,12 @@ impl Writer {
                 self.simple(base, "LOP_ABORT_XACT", text.into());
             }
             Kind::Abort => {
-                let text = "rolled back by a mark: what it wrote is reverted later";
+                let text = match Abort::parse(record.body).is_nested {
+                    true => {
+                        "rolled back by a mark, while the transaction goes on: what it wrote is reverted later"
+                    }
+                    false => "rolled back by a mark: what it wrote is reverted later",
+                };
                 self.simple(base, "LOP_ABORT_XACT", text.into());
             }
             Kind::Forget => {
@@ -276,11 +286,15 @@ impl Writer {
         text: &str,
     ) -> Option<()> {
         let space = Space::read(&mut crate::bytes::Reader::new(body))?;
+        self.name_space(base, operation, space, text);
+        Some(())
+    }
+
+    fn name_space(&mut self, base: &mut Base, operation: &'static str, space: Space, text: &str) {
         let mut line = base.next(operation, NULL);
         name_space(&mut line, space);
         line.description = format!("{} {text}", space_text(space));
         self.lines.push(line);
-        Some(())
     }
 
     // --- entries of leaves --------------------------------------------------------------------------------------
@@ -507,6 +521,7 @@ fn fact_line(base: &mut Base, fact: &Fact) -> LogLine {
             last,
             accelerated,
             aborted,
+            ..
         } => {
             line.txn = *id;
             line.accelerated = *accelerated;

@@ -574,6 +574,7 @@ pub enum Fact {
         accelerated: bool,
         /// Rolled back, and to be reverted.
         aborted: bool,
+        abort: Abort,
     },
     /// Freed when the transaction commits.
     Defer { id: TxnId, space: Space },
@@ -621,7 +622,7 @@ impl Fact {
         match self {
             Fact::Work { low, high, .. } => 20 + low.len() + high.len(),
             Fact::Versions { pages, .. } => 20 + 2 * pages.len(),
-            _ => 24,
+            _ => 34,
         }
     }
 
@@ -633,12 +634,19 @@ impl Fact {
                 last,
                 accelerated,
                 aborted,
+                abort,
             } => {
                 out.put_u8(FACT_TXN);
                 out.put_u48(id.0);
                 out.put_u64(first.0);
                 out.put_u64(last.0);
-                out.put_u8(u8::from(*accelerated) | u8::from(*aborted) << 1);
+                let has_abort = *abort != Abort::default();
+                out.put_u8(
+                    u8::from(*accelerated) | u8::from(*aborted) << 1 | u8::from(has_abort) << 2,
+                );
+                if has_abort {
+                    abort.write(out);
+                }
             }
             Fact::Defer { id, space } | Fact::Owned { id, space } => {
                 let defer = matches!(self, Fact::Defer { .. });
@@ -681,6 +689,10 @@ impl Fact {
                     last,
                     accelerated: flags & 1 != 0,
                     aborted: flags & 2 != 0,
+                    abort: match flags & 4 != 0 {
+                        true => Abort::read(r)?,
+                        false => Abort::default(),
+                    },
                 }
             }
             FACT_DEFER => Fact::Defer {
@@ -731,6 +743,34 @@ impl Checkpoint {
             c.facts.push(Fact::read(&mut r)?);
         }
         Some(c)
+    }
+}
+
+/// What is known of a transaction that was, or may be, rolled back by a mark: the body of an `Abort` record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abort {
+    /// When it began, 0 when that is not known.
+    pub begun_utc_100ns: i64,
+    /// Part of a transaction that went on: what lay behind a savepoint, or a failed statement.
+    pub is_nested: bool,
+}
+
+impl Abort {
+    pub fn write(self, out: &mut Vec<u8>) {
+        out.put_u64(self.begun_utc_100ns as u64);
+        out.put_u8(u8::from(self.is_nested));
+    }
+
+    fn read(r: &mut Reader<'_>) -> Option<Abort> {
+        Some(Abort {
+            begun_utc_100ns: r.u64()? as i64,
+            is_nested: r.u8()? != 0,
+        })
+    }
+
+    /// Of a record's body; it was empty once.
+    pub fn parse(body: &[u8]) -> Abort {
+        Abort::read(&mut Reader::new(body)).unwrap_or_default()
     }
 }
 

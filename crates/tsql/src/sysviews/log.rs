@@ -353,7 +353,7 @@ fn aborted(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("begin_xact_lsn", txn.first_lsn.0)
                 .set("end_xact_lsn", txn.abort_lsn.0)
                 .set("begin_time", source.time(txn.begun_utc_100ns))
-                .set("nest_aborted", false);
+                .set("nest_aborted", txn.is_nested);
         }
     }
     Ok(())
