@@ -2243,6 +2243,7 @@ const MESSAGES: &[Message] = &[
         16,
         "Cannot execute as the server principal because the principal \"%.*ls\" does not exist, this type of principal cannot be impersonated, or you do not have permission.",
     ),
+    m(15409, 11, "'%s' is not a role."),
     m(
         15410,
         16,

@@ -133,7 +133,7 @@ impl Binder<'_> {
                 .any(|c| names_equal(&c.cte.name.text, &name.name.text))
         {
             self.want(Wanted::Any);
-            return self.with_target(name, &[], spec.from);
+            return self.with_target(name, &[], spec);
         }
         match self.host.resolve(name)? {
             Resolved::Table(table) => {
@@ -160,7 +160,7 @@ impl Binder<'_> {
             }
             Resolved::View { .. } => {
                 self.want(Wanted::Any);
-                self.with_target(name, hints, spec.from)
+                self.with_target(name, hints, spec)
             }
             _ => Err(not_updatable(&name.dotted())),
         }
@@ -195,7 +195,7 @@ impl Binder<'_> {
         &mut self,
         name: &ObjectName,
         hints: &[daruma_syntax::ast::TableHint],
-        from: &[TableSource],
+        spec: &TargetSpec<'_>,
     ) -> Result<(Rel, String)> {
         let source = TableSource::Table(daruma_syntax::ast::TableRef {
             name: name.clone(),
@@ -205,7 +205,8 @@ impl Binder<'_> {
             system_time: None,
         });
         let target = self.source(&source)?;
-        let rest = self.from(from)?;
+        check_updatable(&target, &name.dotted(), spec.deletes)?;
+        let rest = self.from(spec.from)?;
         let rel = if matches!(rest, Rel::One) {
             target
         } else {
@@ -316,6 +317,23 @@ impl Binder<'_> {
         if let Some(Some(taken)) = self.target.as_mut().map(|t| t.taken.as_mut()) {
             taken.columns = columns.to_vec();
         }
+    }
+}
+
+/// Does each row of a view or common table expression stand for one row of a table? Errors 4403 and 4405.
+fn check_updatable(rel: &Rel, name: &str, deletes: bool) -> Result<()> {
+    match rel {
+        Rel::Filter { input, .. }
+        | Rel::Compute { input, .. }
+        | Rel::Sort { input, .. }
+        | Rel::Window { input, .. } => check_updatable(input, name, deletes),
+        Rel::Top(top) => check_updatable(&top.input, name, deletes),
+        // A row goes from one table; which columns an UPDATE may name is found out later.
+        Rel::Join(_) if deletes => Err(crate::messages::error(4405, &[&name])),
+        Rel::Aggregate(_) | Rel::Distinct { .. } | Rel::Set(_) => {
+            Err(crate::messages::error(4403, &[&name]))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -116,6 +116,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         } else {
             items.clone()
         },
+        deletes: false,
         source_columns: assigns_variables || ast.output.is_some(),
     };
     let target = prepare_target(&spec, &watch)?;
@@ -202,6 +203,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
         top: ast.top.as_ref(),
         options: &ast.options,
         items: Vec::new(),
+        deletes: true,
         source_columns: ast.output.is_some(),
     };
     let target = prepare_target(&spec, &watch)?;

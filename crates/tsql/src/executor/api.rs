@@ -85,6 +85,8 @@ pub struct TargetSpec<'a> {
     pub options: &'a [ast::QueryHint],
     /// Further values of each row: right sides of SET. Subqueries are welcome.
     pub items: Vec<&'a ast::Expr>,
+    /// The statement is DELETE.
+    pub deletes: bool,
     /// Also give the columns of the other tables of FROM, for OUTPUT.
     pub source_columns: bool,
 }

@@ -51,6 +51,11 @@ pub(super) const PROCEDURES: &[Procedure] = &[
         "@tabname nvarchar(776); @triggertype char(6) = NULL",
         HELP_TRIGGER,
     ),
+    Procedure::text(
+        "sp_helpstats",
+        "@objname nvarchar(776); @results nvarchar(5) = STATS",
+        HELP_STATS,
+    ),
     Procedure::text("sp_depends", "@objname nvarchar(776)", "RETURN"),
 ];
 
@@ -236,6 +241,20 @@ SELECT t.name AS trigger_name, N'dbo' AS trigger_owner,
     N'dbo' AS trigger_schema
 FROM $.sys.triggers t JOIN $.sys.trigger_events e ON e.object_id = t.object_id
 WHERE t.parent_id = OBJECT_ID(@tabname) GROUP BY t.name ORDER BY t.name";
+
+const HELP_STATS: &str = "
+IF OBJECT_ID(@objname) IS NULL
+    RAISERROR (15009, 16, 1, @objname, @db)
+ELSE IF NOT EXISTS (SELECT * FROM $.sys.stats s WHERE s.object_id = OBJECT_ID(@objname) AND (@results = 'ALL' OR s.auto_created = 1 OR s.user_created = 1))
+    PRINT 'This object does not have any statistics.'
+ELSE
+    SELECT s.name AS statistics_name,
+        (SELECT STRING_AGG(CAST(c.name AS nvarchar(max)), N', ') WITHIN GROUP (ORDER BY k.stats_column_id)
+         FROM $.sys.stats_columns k JOIN $.sys.columns c ON c.object_id = k.object_id AND c.column_id = k.column_id
+         WHERE k.object_id = s.object_id AND k.stats_id = s.stats_id) AS statistics_keys
+    FROM $.sys.stats s
+    WHERE s.object_id = OBJECT_ID(@objname) AND (@results = 'ALL' OR s.auto_created = 1 OR s.user_created = 1)
+    ORDER BY s.name";
 
 fn help_text(call: &SystemCall<'_, '_>) -> Result<i32> {
     let text = call.text(0).unwrap_or_default();

@@ -24,6 +24,11 @@ pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::text("sp_helpuser", "@name_in_db sysname = NULL", HELP_USER),
     Procedure::text("sp_helprole", "@rolename sysname = NULL", HELP_ROLE),
     Procedure::text(
+        "sp_helprolemember",
+        "@rolename sysname = NULL",
+        HELP_ROLE_MEMBER,
+    ),
+    Procedure::text(
         "sp_helpsrvrole",
         "@srvrolename sysname = NULL",
         HELP_SERVER_ROLE,
@@ -55,6 +60,17 @@ pub(super) const PROCEDURES: &[Procedure] = &[
         "SELECT name, data_source AS network_name, CAST('' AS varchar(70)) AS status, CAST(server_id AS char(4)) AS id, collation_name, 0 AS connect_timeout, 0 AS query_timeout FROM sys.servers WHERE @server IS NULL OR name = @server",
     ),
 ];
+
+const HELP_ROLE_MEMBER: &str = "
+IF @rolename IS NOT NULL AND NOT EXISTS (SELECT * FROM $.sys.database_principals WHERE type = 'R' AND name = @rolename)
+    RAISERROR (15409, 11, 1, @rolename)
+ELSE
+    SELECT r.name AS DbRole, m.name AS MemberName, m.sid AS MemberSID
+    FROM $.sys.database_role_members x
+        JOIN $.sys.database_principals r ON r.principal_id = x.role_principal_id
+        JOIN $.sys.database_principals m ON m.principal_id = x.member_principal_id
+    WHERE @rolename IS NULL OR r.name = @rolename
+    ORDER BY 1, 2";
 
 const WHO: &str = "
 SELECT p.spid, p.ecid, p.status, p.loginame, p.hostname, CAST(p.blocked AS char(5)) AS blk, d.name AS dbname, p.cmd, p.request_id

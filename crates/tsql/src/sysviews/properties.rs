@@ -9,7 +9,7 @@ use daruma_catalog::{
     names_equal,
 };
 use daruma_value::convert::{ConvertContext, convert};
-use daruma_value::{DataType, Value, VariantValue};
+use daruma_value::{DataType, Value};
 
 pub(super) const VIEWS: &[View] = &[
     View::sys("extended_properties", PROPERTIES, properties),
@@ -34,26 +34,12 @@ fn properties(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn value_cell(property: &PropertyDef) -> Option<Cell> {
-    let variant = variant_of(property.value.as_ref()?)?;
-    Some((DataType::Variant, variant).into())
-}
-
-fn variant_of(value: &PropertyValue) -> Option<Value> {
-    let style = crate::sysprocs::text_style(value.data_type);
-    let text = Value::str(&value.text);
+    let PropertyValue { data_type, text } = property.value.as_ref()?;
+    let style = crate::sysprocs::text_style(*data_type);
     let context = ConvertContext::default();
-    let value = VariantValue {
-        data_type: value.data_type,
-        value: convert(
-            &text,
-            DataType::NVARCHAR_MAX,
-            value.data_type,
-            style,
-            &context,
-        )
-        .ok()?,
-    };
-    Some(Value::Variant(Box::new(value)))
+    let text = Value::str(text);
+    let value = convert(&text, DataType::NVARCHAR_MAX, *data_type, style, &context).ok()?;
+    Some((*data_type, value).into())
 }
 
 const LISTED: &str = "objtype sysname?; objname sysname?; name sysname; value sql_variant?";
