@@ -148,7 +148,8 @@ fn options(args: &ServeArgs) -> ProgramOptions {
         Some(address) => format!("{address}:{}", args.port),
     };
     ProgramOptions {
-        data_dir: args.data.clone(),
+        // What clients are told of the folder must mean the same to them as to the server.
+        data_dir: std::path::absolute(&args.data).unwrap_or_else(|_| args.data.clone()),
         listen,
         // Read here rather than as an option: arguments show in the list of processes.
         sa_password: std::env::var("MSSQL_SA_PASSWORD")

@@ -92,6 +92,20 @@ impl Work {
         }
     }
 
+    /// For the chart, where labels are short. `None`: there is nothing to compare, for without the option nothing is left
+    /// to be reverted.
+    const fn label(self) -> Option<&'static str> {
+        match self {
+            Work::Sessions => Some("update pairs, sessions"),
+            Work::Transaction => Some("pairs, one transaction"),
+            Work::Rollback => Some("rollback of pairs"),
+            Work::Revert => None,
+            Work::SmallInserts => Some("small inserts"),
+            Work::OneInsert => Some("one large insert"),
+            Work::Redo => Some("redo after a kill"),
+        }
+    }
+
     /// Promised on / off, and the published one.
     const fn target(self) -> (Option<f64>, &'static str) {
         match self {
@@ -338,9 +352,9 @@ fn publish(lab: &mut Lab, args: &RatiosArgs, accelerated: bool, samples: &[[Samp
             work.title(args),
             shown(off),
             shown(on),
-            two(time),
-            two(cpu),
-            two(log),
+            two(time.filter(|_| work != Work::Revert)),
+            two(cpu.filter(|_| work != Work::Revert)),
+            two(log.filter(|_| work != Work::Revert)),
             match (work, target) {
                 (_, Some(target)) => format!("at most {target}"),
                 (Work::Rollback, None) => "under 10 ms".into(),
@@ -348,10 +362,12 @@ fn publish(lab: &mut Lab, args: &RatiosArgs, accelerated: bool, samples: &[[Samp
             },
             published.into(),
         ]);
-        names.push(work.title(args));
-        times.push(time);
-        cpus.push(cpu);
-        bytes.push(log);
+        if let Some(label) = work.label() {
+            names.push(label.to_string());
+            times.push(time);
+            cpus.push(cpu);
+            bytes.push(log);
+        }
         if accelerated {
             figure(lab, work, args, time, on);
         }
@@ -374,7 +390,6 @@ fn publish(lab: &mut Lab, args: &RatiosArgs, accelerated: bool, samples: &[[Samp
                     Some(1.5),
                     Some(1.95),
                     Some(0.0),
-                    None,
                     Some(3.7),
                     Some(1.36),
                     Some(1.61),
