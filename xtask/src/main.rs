@@ -1,5 +1,5 @@
 //! `cargo xtask tidy`: checks of the repository itself (also run as a test). `cargo xtask sim ...`: builds and runs the
-//! simulation (crates/proof).
+//! simulation (crates/proof). `cargo xtask fuzz TARGET [--minutes N]`: coverage-guided fuzzing (fuzz/, docs/fuzzing.md).
 //!
 //! * every Rust file begins with a header that says what it is;
 //! * crates depend on each other only downwards, along the arrows of ARCHITECTURE.md;
@@ -24,6 +24,7 @@ const RANKS: &[(&str, u32)] = &[
     ("daruma-catalog", 3),
     ("daruma-object", 4),
     ("daruma-tsql", 4),
+    ("daruma-fuzz", 5),
     ("daruma-server", 5),
     ("daruma-lab", 5),
     ("daruma", 6),
@@ -33,9 +34,10 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("tidy") => tidy_up(),
         Some("sim") => simulate(),
+        Some("fuzz") => fuzz(),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M] [--every-io]"
+                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M] [--every-io] | fuzz TARGET [--minutes N]"
             );
             ExitCode::from(2)
         }
@@ -50,6 +52,40 @@ fn simulate() -> ExitCode {
         .args(["--package", "daruma-proof", "--features", "probes", "--"])
         .args(std::env::args().skip(2))
         .status();
+    ended(status)
+}
+
+/// libFuzzer needs the nightly toolchain and `cargo install cargo-fuzz`. What it finds stays in `fuzz/artifacts`; inputs that
+/// reach new code are gathered in `fuzz/target`, not in the small corpus of the repository.
+fn fuzz() -> ExitCode {
+    let mut arguments = std::env::args().skip(2);
+    let Some(target) = arguments.next() else {
+        eprintln!(
+            "usage: cargo xtask fuzz TARGET [--minutes N]; targets are listed in docs/fuzzing.md"
+        );
+        return ExitCode::from(2);
+    };
+    let minutes = match (arguments.next().as_deref(), arguments.next()) {
+        (Some("--minutes"), Some(count)) => count.parse().unwrap_or(5),
+        _ => 5_u64,
+    };
+    let gathered = root().join("fuzz/target/corpus").join(&target);
+    if let Err(error) = fs::create_dir_all(&gathered) {
+        eprintln!("{}: {error}", gathered.display());
+        return ExitCode::FAILURE;
+    }
+    let status = std::process::Command::new("cargo")
+        .current_dir(root().join("fuzz"))
+        .args(["+nightly", "fuzz", "run", "--sanitizer", "none", &target])
+        .arg(gathered)
+        .arg(format!("corpus/{target}"))
+        .args(["--", "-max_len=16384", "-timeout=20"])
+        .arg(format!("-max_total_time={}", minutes * 60))
+        .status();
+    ended(status)
+}
+
+fn ended(status: std::io::Result<std::process::ExitStatus>) -> ExitCode {
     match status {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

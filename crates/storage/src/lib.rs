@@ -31,6 +31,8 @@ mod datafile;
 mod delta;
 mod engine;
 mod error;
+#[doc(hidden)]
+pub mod hostile;
 mod kept;
 mod lock;
 mod log;

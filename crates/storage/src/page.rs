@@ -469,9 +469,10 @@ impl Page {
             return false;
         }
         self.bytes.fill(0);
-        if PageType::from_u8(image[4]) != Some(PageType::Tree) {
+        let page_type = PageType::from_u8(image[4]);
+        if page_type != Some(PageType::Tree) {
             self.bytes[..image.len()].copy_from_slice(image);
-            return true;
+            return page_type.is_some();
         }
         self.bytes[..HEADER_BYTES].copy_from_slice(&image[..HEADER_BYTES]);
         let slots = self.slots();

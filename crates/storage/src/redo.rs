@@ -109,6 +109,7 @@ fn replace(page: &mut Page, slot: usize, head: Head, payload: &[u8]) -> Applied 
 
 /// Applies one page's part of a system record.
 pub fn apply_part(page: &mut Page, id: PageId, action: &PageAction<'_>) -> Applied {
+    let is_tree = page.page_type() == Some(PageType::Tree);
     match action {
         PageAction::Image(image) => {
             if !page.read_image(image) || page.id() != id {
@@ -116,11 +117,15 @@ pub fn apply_part(page: &mut Page, id: PageId, action: &PageAction<'_>) -> Appli
             }
         }
         PageAction::Truncate { count, next } => {
+            if !is_tree || *count == 0 && !page.is_leaf() {
+                return Err("entries cut off a page that has none to spare");
+            }
             page.truncate(*count);
             page.set_next(*next);
         }
         PageAction::InternalInsert { slot, child, key } => {
-            if page.is_leaf()
+            if !is_tree
+                || page.is_leaf()
                 || *slot > page.slots()
                 || !page.fits(key.len() + crate::page::INTERNAL_HEAD_BYTES)
             {
@@ -129,7 +134,8 @@ pub fn apply_part(page: &mut Page, id: PageId, action: &PageAction<'_>) -> Appli
             page.insert_internal(*slot, *child, key);
         }
         PageAction::InternalRemove { slot } => {
-            if page.is_leaf() || *slot >= page.slots() {
+            let is_last = page.slots() == 1;
+            if !is_tree || page.is_leaf() || is_last || *slot >= page.slots() {
                 return Err("slot out of range");
             }
             page.remove(*slot);
@@ -137,7 +143,7 @@ pub fn apply_part(page: &mut Page, id: PageId, action: &PageAction<'_>) -> Appli
         PageAction::SetNext(next) => page.set_next(*next),
         PageAction::Bits { set, indexes } => {
             for bit in u16s(indexes) {
-                if u32::from(bit) >= alloc::INTERVAL_PAGES {
+                if is_tree || u32::from(bit) >= alloc::INTERVAL_PAGES {
                     return Err("allocation bit out of range");
                 }
                 alloc::set_bit(page, bit, *set);
@@ -145,7 +151,7 @@ pub fn apply_part(page: &mut Page, id: PageId, action: &PageAction<'_>) -> Appli
         }
         PageAction::RemoveSlots { slots } => {
             for slot in u16s(slots) {
-                if usize::from(slot) >= page.slots() {
+                if !is_tree || !page.is_leaf() || usize::from(slot) >= page.slots() {
                     return Err("slot out of range");
                 }
                 page.remove(usize::from(slot));

@@ -658,6 +658,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(1047, 15, "Conflicting locking hints specified."),
     m(
+        1056,
+        15,
+        "The number of elements in the select list exceeds the maximum allowed number of %d elements.",
+    ),
+    m(
         1060,
         15,
         "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.",
@@ -2029,6 +2034,11 @@ const MESSAGES: &[Message] = &[
         10735,
         15,
         "Incorrect WHERE clause for filtered %S_MSG '%.*ls' on table '%.*ls'.",
+    ),
+    m(
+        10738,
+        15,
+        "The number of row value expressions in the INSERT statement exceeds the maximum allowed number of %d row values.",
     ),
     m(
         10756,

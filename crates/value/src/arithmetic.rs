@@ -5,7 +5,7 @@
 
 use crate::convert::{ConvertContext, convert_owned};
 use crate::types::BinaryOp;
-use crate::{DataType, DateTime, Decimal, Value, ValueError};
+use crate::{DataType, DateTime, Decimal, LARGE_BYTES_MAX, Value, ValueError};
 use compact_str::CompactString;
 
 /// Computes `left op right` as `result` (from `binary_result_type`).
@@ -31,7 +31,7 @@ pub fn evaluate(
         DataType::Float | DataType::Real => float(op, left, right, result),
         DataType::DateTime | DataType::SmallDateTime => days(op, left, right, result),
         _ => {
-            let joined = concatenate(left, right).ok_or_else(|| mismatch(left, right, op))?;
+            let joined = concatenate(left, right)?.ok_or_else(|| mismatch(left, right, op))?;
             cut_to(joined, result)
         }
     }
@@ -196,9 +196,17 @@ fn days(op: BinaryOp, left: &Value, right: &Value, result: DataType) -> Result<V
     }
 }
 
-/// Joins two strings or two binaries.
-pub fn concatenate(left: &Value, right: &Value) -> Option<Value> {
-    Some(match (left, right) {
+/// Joins two strings or two binaries; `None` for anything else.
+pub fn concatenate(left: &Value, right: &Value) -> Result<Option<Value>, ValueError> {
+    let length = |value: &Value| match value {
+        Value::Str(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    if length(left) + length(right) > LARGE_BYTES_MAX {
+        return Err(ValueError::too_large());
+    }
+    Ok(Some(match (left, right) {
         (Value::Str(a), Value::Str(b)) => {
             let mut text = CompactString::with_capacity(a.len() + b.len());
             text.push_str(a);
@@ -206,8 +214,8 @@ pub fn concatenate(left: &Value, right: &Value) -> Option<Value> {
             Value::Str(text)
         }
         (Value::Bytes(a), Value::Bytes(b)) => Value::Bytes([a.as_slice(), b.as_slice()].concat()),
-        _ => return None,
-    })
+        _ => return Ok(None),
+    }))
 }
 
 /// Unary minus; `data_type` is the operand's.

@@ -3,7 +3,7 @@
 //! Theory: an error keeps its arguments apart from its template, so that callers can add what only they know (a column
 //! name, a line) or test for a number; `Display` joins both as the product does.
 
-use crate::DataType;
+use crate::{DataType, LARGE_BYTES_MAX};
 use compact_str::{CompactString, ToCompactString};
 use std::fmt;
 
@@ -158,6 +158,10 @@ const TEMPLATES: &[(i32, &str)] = &[
         "A .NET Framework error occurred during execution of user-defined routine or aggregate \"{}\": {}",
     ),
     (8114, "Error converting data type {} to {}."),
+    (
+        7119,
+        "Attempting to grow LOB beyond maximum allowed size of {} bytes.",
+    ),
     (
         8115,
         "Arithmetic overflow error converting {} to data type {}.",
@@ -319,6 +323,11 @@ impl ValueError {
             1,
             &[&data_type.name(), &position, &function.to_ascii_lowercase()],
         )
+    }
+
+    /// 7119: an expression builds more than a large value may hold.
+    pub fn too_large() -> ValueError {
+        ValueError::new(7119, 1, &[&LARGE_BYTES_MAX])
     }
 
     /// 8152: the value does not fit and nobody knows the column.

@@ -23,6 +23,9 @@ mod testing;
 pub mod types;
 pub mod value;
 
+/// Longest value that an expression builds. The product says 2 GB; a server that others share says less.
+pub const LARGE_BYTES_MAX: usize = 256 << 20;
+
 pub use collation::CollationId;
 pub use compare::compare;
 pub use datatype::{DataType, Len};

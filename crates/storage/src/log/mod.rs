@@ -18,7 +18,7 @@
 //! Latches: page latch, then `state`, then the latch of `group`, which is taken last.
 //! Read next: `record`, `file`, `docs/format.md`.
 
-mod block;
+pub(crate) mod block;
 mod delayed;
 mod describe;
 mod file;

@@ -64,6 +64,7 @@ pub struct Binder<'a> {
     windows: Vec<Vec<(ast::Ident, ast::Window)>>,
     next_work: u32,
     nesting: u32,
+    query_depth: u32,
     max_recursion: u32,
     /// Tables bound now may use columns of tables to their left: right side of APPLY.
     lateral: bool,
@@ -81,6 +82,7 @@ impl<'a> Binder<'a> {
             windows: Vec::new(),
             next_work: 0,
             nesting: 0,
+            query_depth: 0,
             max_recursion: 100,
             lateral: false,
             target: None,

@@ -6,9 +6,10 @@
 use super::group::GroupState;
 use super::scope::{CteEntry, NameScope};
 use super::tree::*;
-use super::{Binder, types, unsupported};
+use super::{Binder, too_complex, types, unsupported};
 use crate::error::{Result, SqlError};
 use crate::host::VariableType;
+use crate::messages;
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{
     self, AssignOp, Expr, Literal, OrderItem, Query, QueryBody, QueryHint, Select, SelectItem,
@@ -16,6 +17,10 @@ use daruma_syntax::ast::{
 };
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
+
+const SELECT_COLUMNS_MAX: usize = 4096;
+/// Queries within queries, those of views included.
+const QUERY_DEPTH_MAX: u32 = 250;
 
 /// A query with its result columns in order.
 #[derive(Clone, Debug)]
@@ -110,7 +115,10 @@ impl Binder<'_> {
     }
 
     fn query_here(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {
-        self.deeper()?;
+        self.query_depth += 1;
+        if self.query_depth > QUERY_DEPTH_MAX {
+            return Err(too_complex());
+        }
         let ctes = self.ctes.len();
         self.add_ctes(&query.with)?;
         let tail = Tail {
@@ -139,7 +147,7 @@ impl Binder<'_> {
                 .and_then(|b| self.order_set(b, &tail)),
         };
         self.ctes.truncate(ctes);
-        self.nesting -= 1;
+        self.query_depth -= 1;
         match &query.for_clause {
             None | Some(ast::ForClause::Browse) => bound,
             Some(ast::ForClause::Xml {
@@ -613,6 +621,9 @@ impl Binder<'_> {
                     assignments.push(self.assignment(variable, *op, value)?);
                 }
             }
+        }
+        if items.len() + assignments.len() > SELECT_COLUMNS_MAX {
+            return Err(messages::error(1056, &[&SELECT_COLUMNS_MAX]));
         }
         if !items.is_empty() && !assignments.is_empty() {
             return Err(SqlError::new(

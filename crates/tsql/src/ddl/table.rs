@@ -228,8 +228,10 @@ impl<'e, 'a> Builder<'e, 'a> {
     // --- Columns
 
     pub fn add_columns(&mut self, columns: &[ast::ColumnDefinition]) -> Result<()> {
-        if self.def.columns.len() + columns.len() > COLUMNS_MAX {
-            return Err(messages::error(1702, &[&"", &self.written, &COLUMNS_MAX]));
+        let room = COLUMNS_MAX.saturating_sub(self.def.columns.len());
+        if let Some(column) = columns.get(room) {
+            let name = &column.name.text;
+            return Err(messages::error(1702, &[name, &self.written, &COLUMNS_MAX]));
         }
         for (position, column) in columns.iter().enumerate() {
             if self.def.column_named(&column.name.text).is_some() {

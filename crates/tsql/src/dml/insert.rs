@@ -14,10 +14,14 @@ use crate::executor::{
     KeptPlan, RowBatch, ScalarPlan, Scope, SelectPlan, open, prepare_scalar, prepare_select,
 };
 use crate::host::{Host, TableRef, TriggerAction};
+use crate::messages;
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{self, Expr, InsertSource, Literal};
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
+
+/// Rows of one VALUES.
+const VALUE_ROWS_MAX: usize = 1000;
 
 pub struct InsertPlan {
     shape: InsertShape,
@@ -233,6 +237,9 @@ fn prepare_values(
     listed: bool,
     host: &dyn Host,
 ) -> Result<Source> {
+    if rows.len() > VALUE_ROWS_MAX {
+        return Err(messages::error(10738, &[&VALUE_ROWS_MAX]));
+    }
     let width = rows.first().map_or(0, Vec::len);
     if rows.iter().any(|row| row.len() != width) {
         return Err(errors::uneven_values());

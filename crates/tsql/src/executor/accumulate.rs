@@ -150,7 +150,7 @@ impl Accumulator {
             if seen.contains(&key) {
                 return Ok(());
             }
-            cx.reserve(key.len() + 48);
+            cx.hold(key.len() + 48)?;
             seen.insert(key);
         }
         match &mut self.state {
@@ -203,7 +203,7 @@ impl Accumulator {
                     .map(|(e, ..)| e.eval(row, cx))
                     .collect::<Result<Vec<_>>>()?;
                 if let Value::Str(s) = value {
-                    cx.reserve(s.len() + 48);
+                    cx.hold(s.len() + 48)?;
                     items.push((order, s.clone()));
                 }
             }

@@ -8,6 +8,7 @@ use super::operator::{Operator, build};
 use super::plan::Plan;
 use crate::error::{Result, SqlError};
 use crate::host::{Host, SessionSettings, TableRef};
+use crate::messages;
 use daruma_base::cancel::CancelReason;
 use daruma_storage::IoCounters;
 use daruma_value::Value;
@@ -21,6 +22,9 @@ use std::sync::Arc;
 const CANCEL_ROWS: u32 = 1024;
 /// Subqueries, applied operators and functions may nest this deep at run time.
 const DEPTH_MAX: u32 = 64;
+/// What a statement may hold over its grant where nothing can be spilled: partitions of window functions, text being joined,
+/// values of an IN subquery. Beyond that it ends with error 701.
+const HELD_BYTES_MAX: i64 = 512 << 20;
 
 pub struct Ctx<'h> {
     pub host: &'h dyn Host,
@@ -169,6 +173,14 @@ impl<'h> Ctx<'h> {
         let left = self.memory_left.get() - i64::try_from(bytes).unwrap_or(i64::MAX);
         self.memory_left.set(left);
         left >= 0
+    }
+
+    /// Takes memory for what has to stay in memory.
+    pub fn hold(&self, bytes: usize) -> Result<()> {
+        match self.reserve(bytes) || self.memory_left.get() >= -HELD_BYTES_MAX {
+            true => Ok(()),
+            false => Err(messages::error(701, &[&"default"])),
+        }
     }
 
     pub fn release(&self, bytes: usize) {

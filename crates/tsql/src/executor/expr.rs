@@ -278,7 +278,7 @@ fn concat(left: &Value, right: &Value, result: DataType, cx: &Ctx<'_>) -> Result
         (true, true) => return Ok(Value::Null),
         (true, false) if !cx.settings.concat_null_yields_null => right.clone(),
         (false, true) if !cx.settings.concat_null_yields_null => left.clone(),
-        (false, false) => arithmetic::concatenate(left, right).ok_or_else(|| {
+        (false, false) => arithmetic::concatenate(left, right)?.ok_or_else(|| {
             ValueError::incompatible_operands(left.natural_type(), right.natural_type(), "add")
         })?,
         _ => return Ok(Value::Null),

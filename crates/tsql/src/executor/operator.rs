@@ -16,6 +16,7 @@ use super::plan::*;
 use super::scan::ScanOp;
 use super::set_hash::SetHashOp;
 use super::sort::SortOp;
+use super::spill::row_bytes;
 use super::top::TopOp;
 use super::vector;
 use super::window::WindowOp;
@@ -371,6 +372,9 @@ struct RecursiveOp {
     anchor: Box<dyn Operator>,
     step: Box<dyn Operator>,
     fresh: Vec<Vec<Value>>,
+    /// Memory of `fresh`, and of the rows that the current round reads.
+    held_bytes: usize,
+    held_before: usize,
     in_anchor: bool,
     rounds: u32,
     width: usize,
@@ -383,14 +387,22 @@ impl RecursiveOp {
             step: build(&node.step, cx)?,
             node,
             fresh: Vec::new(),
+            held_bytes: 0,
+            held_before: 0,
             in_anchor: true,
             rounds: 0,
             width,
         })
     }
 
-    fn keep(&mut self, out: &RowBatch) {
-        self.fresh.extend(out.rows().map(<[Value]>::to_vec));
+    fn keep(&mut self, out: &RowBatch, cx: &Ctx<'_>) -> Result<()> {
+        for row in out.rows() {
+            let bytes = row_bytes(row);
+            cx.hold(bytes)?;
+            self.held_bytes += bytes;
+            self.fresh.push(row.to_vec());
+        }
+        Ok(())
     }
 }
 
@@ -403,7 +415,7 @@ impl Operator for RecursiveOp {
                 self.step.next(cx, out)?
             };
             if more {
-                self.keep(out);
+                self.keep(out, cx)?;
                 return Ok(true);
             }
             if self.fresh.is_empty() {
@@ -424,6 +436,10 @@ impl Operator for RecursiveOp {
             self.rounds += 1;
             self.in_anchor = false;
             cx.set_work_rows(self.node.id, std::mem::take(&mut self.fresh));
+            cx.release(std::mem::replace(
+                &mut self.held_before,
+                std::mem::take(&mut self.held_bytes),
+            ));
             self.step.rewind(cx)?;
         }
     }
@@ -432,6 +448,7 @@ impl Operator for RecursiveOp {
         self.in_anchor = true;
         self.rounds = 0;
         self.fresh.clear();
+        cx.release(std::mem::take(&mut self.held_bytes));
         self.anchor.rewind(cx)
     }
 }

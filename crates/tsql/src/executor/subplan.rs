@@ -150,6 +150,7 @@ fn member(
                     set.has_float |= is_float(&value);
                     let mut key = Vec::new();
                     write_key(&value, collation, &mut key);
+                    cx.hold(key.len() + 48)?;
                     set.keys.insert(key);
                 }
             }

@@ -9,6 +9,7 @@ use super::batch::RowBatch;
 use super::context::Ctx;
 use super::operator::{Operator, build};
 use super::plan::{AggregateCall, WindowNode, WindowStep};
+use super::spill::row_bytes;
 use crate::binder::tree::{FrameEnd, WindowFrame, WindowFunction as W};
 use crate::error::{Result, SqlError};
 use daruma_value::compare::compare_nulls_first;
@@ -22,6 +23,8 @@ pub struct WindowOp {
     at: usize,
     input_done: bool,
     partition: RowBatch,
+    /// Memory of the partition's rows, taken from the statement.
+    held_bytes: usize,
     /// Results of the partition, call by call.
     results: Vec<Vec<Value>>,
     give: usize,
@@ -36,6 +39,7 @@ impl WindowOp {
             at: 0,
             input_done: false,
             partition: RowBatch::new(),
+            held_bytes: 0,
             results: Vec::new(),
             give: 0,
         })
@@ -43,6 +47,7 @@ impl WindowOp {
 
     /// Reads the rows of the next partition.
     fn gather(&mut self, cx: &Ctx<'_>) -> Result<bool> {
+        cx.release(std::mem::take(&mut self.held_bytes));
         self.partition.reset(self.node.input.schema.len());
         self.give = 0;
         loop {
@@ -60,6 +65,9 @@ impl WindowOp {
             {
                 return Ok(true);
             }
+            let bytes = row_bytes(row);
+            cx.hold(bytes)?;
+            self.held_bytes += bytes;
             self.partition.push_slice(row);
             self.at += 1;
         }

@@ -27,6 +27,9 @@ struct Equality {
     position: usize,
 }
 
+/// Right sides are planned with pushed conditions, too, only this deep: each level would triple the work.
+const PUSHED_LEVELS_MAX: u32 = 4;
+
 enum Method {
     Loop,
     Spool,
@@ -73,6 +76,22 @@ impl Planner<'_> {
 
     /// Joins a planned left side with `right`, which may have been planned alone already.
     pub(super) fn join_right(
+        &mut self,
+        left: Node,
+        kind: JoinKind,
+        right: &Rel,
+        alone: Option<Node>,
+        on: &[Scalar],
+        required: &ColSet,
+        hint: Option<JoinHint>,
+    ) -> Result<Node> {
+        self.join_levels += 1;
+        let joined = self.join_right_here(left, kind, right, alone, on, required, hint);
+        self.join_levels -= 1;
+        joined
+    }
+
+    fn join_right_here(
         &mut self,
         left: Node,
         kind: JoinKind,
@@ -156,6 +175,9 @@ impl Planner<'_> {
 
     /// Cost of a grouped or otherwise derived right side for one left row, when conditions go down into it.
     fn pushed_cost(&mut self, right: &Rel, on: &[Scalar], needed: &ColSet) -> Option<f64> {
+        if self.join_levels > PUSHED_LEVELS_MAX {
+            return None;
+        }
         if !matches!(
             right,
             Rel::Aggregate(_) | Rel::Compute { .. } | Rel::Distinct { .. } | Rel::Set(_)

@@ -35,6 +35,8 @@ pub struct Planner<'c> {
     subplans: Vec<Subplan>,
     /// Depth of the expression being compiled.
     depth: u32,
+    /// Right sides of joins within right sides of joins.
+    join_levels: u32,
     /// Columns made here.
     extra: ColId,
     /// Columns of tables, and what is known of those that were asked for.
@@ -59,6 +61,7 @@ impl<'c> Planner<'c> {
             subplans: Vec::new(),
             extra: 0,
             depth: 0,
+            join_levels: 0,
             base: HashMap::new(),
             inputs: Vec::new(),
         }

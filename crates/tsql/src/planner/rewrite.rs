@@ -412,8 +412,11 @@ impl Rewriter<'_> {
             } => match self.push(*input, condition) {
                 // It stayed right here: one filter for both.
                 Rel::Filter { input, condition } => {
-                    let mut all = Vec::new();
-                    split(old, &mut all);
+                    // What came before was split when it came: thousands of conditions are joined one by one.
+                    let mut all = match old.kind {
+                        Kind::And(parts) => parts,
+                        _ => vec![old],
+                    };
                     split(condition, &mut all);
                     Rel::Filter {
                         input,

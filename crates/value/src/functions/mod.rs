@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //! 1. A value returned fits the type that `result_type` named.
-//! 2. No argument value can make a function panic or allocate without bound (`TEXT_BYTES_MAX`).
+//! 2. No argument value can make a function panic or allocate without bound (`LARGE_BYTES_MAX`).
 //!
 //! Functions whose first argument is a date part get it as [`DatePart::to_value`]. Read next: `string`, `date`.
 
@@ -28,9 +28,6 @@ use compact_str::CompactString;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
-
-/// Largest text a function builds, as large as `varchar(max)` would be in practice.
-const TEXT_BYTES_MAX: usize = 256 << 20;
 
 /// Chance and identifiers, handed in by the session.
 pub trait EvalHost {

@@ -1,10 +1,10 @@
 //! String functions. Positions and lengths count characters.
 
-use super::{Call, FunctionDef, Signature, TEXT_BYTES_MAX, pattern, text_type, with_len};
+use super::{Call, FunctionDef, Signature, pattern, text_type, with_len};
 use crate::collation::{self, LikePattern, to_lower, to_upper};
 use crate::convert::{decode_code_page, encode_code_page, text_units};
 use crate::types::{common_type, concat_type};
-use crate::{DataType, Len, Value, ValueError};
+use crate::{DataType, LARGE_BYTES_MAX, Len, Value, ValueError};
 use compact_str::CompactString;
 
 pub(super) const FUNCTIONS: &[FunctionDef] = &[
@@ -264,8 +264,8 @@ fn patindex(c: &Call<'_>) -> Result<Value, ValueError> {
 fn replace(c: &Call<'_>) -> Result<Value, ValueError> {
     let (text, needle, with) = (c.text(0)?, c.text(1)?, c.text(2)?);
     let worst = (text.len() / needle.len().max(1)).saturating_mul(with.len());
-    if worst > TEXT_BYTES_MAX {
-        return Err(ValueError::truncated());
+    if worst > LARGE_BYTES_MAX {
+        return Err(ValueError::too_large());
     }
     c.give_text(collation::replace(&text, &needle, &with, c.collation()))
 }
@@ -282,7 +282,10 @@ fn stuff(c: &Call<'_>) -> Result<Value, ValueError> {
     }
     let head = slice(&text, 1, start - 1);
     let tail = slice(&text, start.saturating_add(length), i64::MAX);
-    c.give_text(format!("{head}{put}{tail}"))
+    let mut out = CompactString::from(head);
+    append(&mut out, &put)?;
+    append(&mut out, &tail)?;
+    c.give_text(out)
 }
 
 fn replicate(c: &Call<'_>) -> Result<Value, ValueError> {
@@ -290,12 +293,13 @@ fn replicate(c: &Call<'_>) -> Result<Value, ValueError> {
     let Ok(count) = usize::try_from(count) else {
         return Ok(Value::Null);
     };
-    let limit = if c.result.is_large() {
-        TEXT_BYTES_MAX
-    } else {
-        4 * 8000
-    };
-    let count = count.min(limit / text.len().max(1));
+    let length = text.len().max(1);
+    if !c.result.is_large() {
+        return c.give_text(text.repeat(count.min(4 * 8000 / length)));
+    }
+    if count > LARGE_BYTES_MAX / length {
+        return Err(ValueError::too_large());
+    }
     c.give_text(text.repeat(count))
 }
 
@@ -331,9 +335,18 @@ fn trim(c: &Call<'_>, start: bool, end: bool) -> Result<Value, ValueError> {
 fn concat(c: &Call<'_>) -> Result<Value, ValueError> {
     let mut out = CompactString::default();
     for position in 0..c.args.len() {
-        out.push_str(&c.text(position)?);
+        append(&mut out, &c.text(position)?)?;
     }
     c.give_text(out)
+}
+
+/// Adds to a text that may not grow beyond a large value.
+fn append(out: &mut CompactString, text: &str) -> Result<(), ValueError> {
+    if out.len() + text.len() > LARGE_BYTES_MAX {
+        return Err(ValueError::too_large());
+    }
+    out.push_str(text);
+    Ok(())
 }
 
 fn concat_ws(c: &Call<'_>) -> Result<Value, ValueError> {
@@ -342,10 +355,10 @@ fn concat_ws(c: &Call<'_>) -> Result<Value, ValueError> {
     let mut first = true;
     for position in (1..c.args.len()).filter(|p| !c.value(*p).is_null()) {
         if !first {
-            out.push_str(&separator);
+            append(&mut out, &separator)?;
         }
         first = false;
-        out.push_str(&c.text(position)?);
+        append(&mut out, &c.text(position)?)?;
     }
     c.give_text(out)
 }

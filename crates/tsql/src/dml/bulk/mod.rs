@@ -6,7 +6,7 @@
 //! Read next: `fields`, `options`, `super::inserter`.
 
 mod errors;
-mod fields;
+pub mod fields;
 mod options;
 
 use super::assign::Assign;

@@ -1,0 +1,130 @@
+//! TDS from both sides.
+
+use daruma_tds::TdsVersion;
+use daruma_tds::login::Login7;
+use daruma_tds::packet::{
+    LOGIN_BYTES_MAX, MessageAssembler, PACKET_BYTES_MAX, PacketReader, PacketType,
+};
+use daruma_tds::prelogin::Prelogin;
+use daruma_tds::request::{BulkDecoder, RpcRequest, SqlBatch, TransactionRequest};
+use daruma_tds::token::TokenDecoder;
+
+const VERSIONS: [TdsVersion; 5] = [
+    TdsVersion::V7_1,
+    TdsVersion::V7_2,
+    TdsVersion::V7_3B,
+    TdsVersion::V7_4,
+    TdsVersion::V8_0,
+];
+
+fn version(choice: u8) -> TdsVersion {
+    VERSIONS[usize::from(choice) % VERSIONS.len()]
+}
+
+/// First byte: version; second: 0 for a stream of packets, else the type of one message whose body follows.
+pub fn server(bytes: &[u8]) {
+    let [choice, kind, rest @ ..] = bytes else {
+        return;
+    };
+    let version = version(*choice);
+    match kind {
+        0 => stream(rest, version),
+        kind => {
+            if let Ok(kind) = PacketType::from_byte(*kind) {
+                message(kind, rest, version);
+            }
+        }
+    }
+}
+
+fn stream(bytes: &[u8], version: TdsVersion) {
+    let mut reader = PacketReader::new(PACKET_BYTES_MAX);
+    let mut assembler = MessageAssembler::new(LOGIN_BYTES_MAX);
+    for chunk in bytes.chunks(100) {
+        reader.feed(chunk);
+        while let Ok(Some(packet)) = reader.next_packet() {
+            match assembler.push(&packet) {
+                Ok(Some(whole)) => message(whole.packet_type, &whole.body, version),
+                Ok(None) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn message(kind: PacketType, body: &[u8], version: TdsVersion) {
+    match kind {
+        PacketType::Prelogin => drop(Prelogin::decode(body).map(|p| p.instance_name())),
+        PacketType::Login => drop(Login7::decode(body)),
+        PacketType::Batch => drop(SqlBatch::decode(body, version)),
+        PacketType::Rpc => rpc(body, version),
+        PacketType::TransactionManager => drop(TransactionRequest::decode(body, version)),
+        PacketType::Bulk => assert_eq!(
+            bulk(body, body.len(), version),
+            bulk(body, 7, version),
+            "packets do not matter"
+        ),
+        _ => {}
+    }
+}
+
+/// What was read can be written, and is read as the same.
+fn rpc(body: &[u8], version: TdsVersion) {
+    let Ok(request) = RpcRequest::decode(body, version) else {
+        return;
+    };
+    let mut written = Vec::new();
+    if request.encode(version, &mut written).is_err() {
+        return;
+    }
+    match RpcRequest::decode(&written, version) {
+        Ok(again) => assert_eq!(format!("{again:?}"), format!("{request:?}")),
+        Err(error) => panic!("{error} in what was written of {request:?}"),
+    }
+}
+
+fn bulk(body: &[u8], packet_bytes: usize, version: TdsVersion) -> Vec<String> {
+    let mut decoder = BulkDecoder::new(version);
+    let mut events = Vec::new();
+    let pieces = body.chunks(packet_bytes.max(1));
+    let count = pieces.len();
+    for (number, piece) in pieces.enumerate() {
+        decoder.feed(piece, number + 1 == count);
+        loop {
+            match decoder.next_event() {
+                Ok(Some(event)) => events.push(format!("{event:?}")),
+                Ok(None) => break,
+                Err(_) => return events,
+            }
+        }
+    }
+    events
+}
+
+/// First byte: version; the rest a reply, which reads the same whole and in small packets.
+pub fn client(bytes: &[u8]) {
+    let [choice, reply @ ..] = bytes else {
+        return;
+    };
+    let version = version(*choice);
+    let whole = tokens(reply, reply.len(), version);
+    assert_eq!(whole, tokens(reply, 11, version), "packets do not matter");
+}
+
+fn tokens(reply: &[u8], packet_bytes: usize, version: TdsVersion) -> Vec<String> {
+    let mut decoder = TokenDecoder::new(version);
+    let mut tokens = Vec::new();
+    let pieces = reply.chunks(packet_bytes.max(1));
+    let count = pieces.len();
+    for (number, piece) in pieces.enumerate() {
+        decoder.feed(piece, number + 1 == count);
+        loop {
+            match decoder.next_token() {
+                Ok(Some(token)) => tokens.push(format!("{token:?}")),
+                Ok(None) => break,
+                Err(_) => return tokens,
+            }
+        }
+    }
+    tokens
+}
