@@ -45,8 +45,8 @@ fn keep_message(name: &str, kind: u8, body: &[u8]) -> Outcome {
 fn values() -> Vec<(DataType, Value)> {
     vec![
         (DataType::Int, Value::Int(-7)),
-        (DataType::NVarChar(Len(20)), Value::str("text".to_string())),
-        (DataType::VARCHAR_MAX, Value::str("long text".to_string())),
+        (DataType::NVarChar(Len(20)), Value::str("text")),
+        (DataType::VARCHAR_MAX, Value::str("long text")),
         (DataType::VarBinary(Len(20)), Value::Bytes(vec![1, 2, 3])),
         (DataType::Bit, Value::Bit(true)),
         (DataType::Float, Value::Float(1.5)),
@@ -153,7 +153,7 @@ fn rows() -> Outcome {
     let layout = RowLayout::new(&columns);
     let whole = [
         Value::Int(3),
-        Value::str("abc".to_string()),
+        Value::str("abc"),
         Value::Float(2.5),
         Value::Bytes(vec![9; 30]),
     ];

@@ -9,10 +9,7 @@ use daruma_syntax::{
 pub fn parser(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for quoted_identifier in [true, false] {
-        let options = ParseOptions {
-            quoted_identifier,
-            ..ParseOptions::default()
-        };
+        let options = ParseOptions { quoted_identifier };
         batch(&text, &options);
         drop(parse_expression(&text, &options));
         drop(parse_condition(&text, &options));
@@ -30,7 +27,6 @@ fn batch(text: &str, options: &ParseOptions) {
     // Names are printed in brackets or double quotes, which need the option to be names again.
     let options = ParseOptions {
         quoted_identifier: true,
-        ..*options
     };
     match parse_batch(&printed, &options) {
         Ok(again) => assert!(again == statements, "means something else:\n{printed}"),

@@ -111,7 +111,7 @@ fn value_of(data_type: DataType, bytes: &[u8]) -> Option<Value> {
     if data_type.is_character() {
         let text = String::from_utf8_lossy(bytes);
         let varchar = DataType::VARCHAR_MAX;
-        let text = Value::str(text.into_owned());
+        let text = Value::str(&text);
         return convert_value(&text, varchar, data_type, None, &ConvertContext::default()).ok();
     }
     let layout = layout(&[data_type]);

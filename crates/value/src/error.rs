@@ -157,11 +157,11 @@ const TEMPLATES: &[(i32, &str)] = &[
         6522,
         "A .NET Framework error occurred during execution of user-defined routine or aggregate \"{}\": {}",
     ),
-    (8114, "Error converting data type {} to {}."),
     (
         7119,
         "Attempting to grow LOB beyond maximum allowed size of {} bytes.",
     ),
+    (8114, "Error converting data type {} to {}."),
     (
         8115,
         "Arithmetic overflow error converting {} to data type {}.",

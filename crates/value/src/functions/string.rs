@@ -284,7 +284,7 @@ fn stuff(c: &Call<'_>) -> Result<Value, ValueError> {
     let tail = slice(&text, start.saturating_add(length), i64::MAX);
     let mut out = CompactString::from(head);
     append(&mut out, &put)?;
-    append(&mut out, &tail)?;
+    append(&mut out, tail)?;
     c.give_text(out)
 }
 

@@ -1,6 +1,7 @@
 //! Fixed-length columns: size, write and read of each type.
 
 use super::Cell;
+use crate::temporal::{DAY_MAX, TICKS_PER_DAY, is_valid_datetime, is_valid_offset};
 use crate::{DataType, DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value};
 
 /// Decimals of up to this many digits fit 4 and 8 bytes; larger ones take 16.
@@ -9,6 +10,7 @@ const DIGITS_IN_8: u8 = 18;
 
 /// Ticks of a day take the low 40 bits of a word, days the 24 above.
 const TICK_BITS: u32 = 40;
+const MINUTES_PER_DAY: u16 = 1_440;
 
 /// Bytes in the fixed section; 0 for variable types.
 pub(super) const fn size(data_type: DataType) -> usize {
@@ -118,7 +120,11 @@ fn unpack(word: u64, scale: u8) -> DateTime2 {
     }
 }
 
-/// Reads a present column; `None` on bytes that are too short.
+fn some_if<T>(value: T, holds: bool) -> Option<T> {
+    holds.then_some(value)
+}
+
+/// Reads a present column; `None` on bytes that are too short, or that are no value of the type.
 #[inline]
 pub(super) fn read(data_type: DataType, bytes: &[u8]) -> Option<Value> {
     Some(match data_type {
@@ -138,36 +144,47 @@ pub(super) fn read(data_type: DataType, bytes: &[u8]) -> Option<Value> {
         )),
         DataType::Date => {
             let [a, b, c] = *bytes.first_chunk()?;
-            Value::Date(i32::from_le_bytes([a, b, c, 0]))
+            let days = i32::from_le_bytes([a, b, c, 0]);
+            Value::Date(some_if(days, (0..=DAY_MAX).contains(&days))?)
         }
         DataType::Time { scale } => {
             let [a, b, c, d, e] = *bytes.first_chunk()?;
-            Value::Time(Time {
-                ticks: u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]),
-                scale,
-            })
+            let ticks = u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]);
+            let ticks = some_if(ticks, ticks < TICKS_PER_DAY)?;
+            Value::Time(Time { ticks, scale })
         }
         DataType::SmallDateTime => {
             let word = u32::from_le_bytes(*bytes.first_chunk()?);
+            let minutes = word as u16;
             Value::SmallDateTime(SmallDateTime {
                 days: (word >> 16) as u16,
-                minutes: word as u16,
+                minutes: some_if(minutes, minutes < MINUTES_PER_DAY)?,
             })
         }
         DataType::DateTime => {
             let word = u64::from_le_bytes(*bytes.first_chunk()?);
-            Value::DateTime(DateTime {
+            let value = DateTime {
                 days: ((word >> 32) as u32).cast_signed(),
                 ticks: word as u32,
-            })
+            };
+            Value::DateTime(some_if(value, is_valid_datetime(value))?)
         }
         DataType::DateTime2 { scale } => {
-            Value::DateTime2(unpack(u64::from_le_bytes(*bytes.first_chunk()?), scale))
+            let value = unpack(u64::from_le_bytes(*bytes.first_chunk()?), scale);
+            let is_day = (0..=DAY_MAX).contains(&value.days);
+            Value::DateTime2(some_if(value, is_day && value.ticks < TICKS_PER_DAY)?)
         }
-        DataType::DateTimeOffset { scale } => Value::DateTimeOffset(DateTimeOffset {
-            utc: unpack(u64::from_le_bytes(*bytes.first_chunk()?), scale),
-            offset_minutes: i16::from_le_bytes(*bytes.get(8..)?.first_chunk()?),
-        }),
+        DataType::DateTimeOffset { scale } => {
+            let utc = unpack(u64::from_le_bytes(*bytes.first_chunk()?), scale);
+            let offset_minutes = i16::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
+            // The local time is within the calendar; the instant may lie a day outside.
+            let is_day = (-1..=DAY_MAX + 1).contains(&utc.days) && utc.ticks < TICKS_PER_DAY;
+            let value = DateTimeOffset {
+                utc,
+                offset_minutes,
+            };
+            Value::DateTimeOffset(some_if(value, is_day && is_valid_offset(offset_minutes))?)
+        }
         DataType::UniqueIdentifier => Value::Guid(*bytes.first_chunk()?),
         DataType::RowVersion => Value::Bytes(bytes.first_chunk::<8>()?.to_vec()),
         _ => return None,
