@@ -173,3 +173,28 @@ fn blobs_and_dropped_trees_give_their_pages_back() {
     while db.background_step().expect("background") {}
     assert_eq!(used(&db), before, "a drop carried out after a crash");
 }
+
+/// A read (or a write) that lost its way finds an intact header, but of another place: it must not pass for this one's.
+#[test]
+fn the_header_of_another_virtual_log_file_is_refused() {
+    let disk = SimDisk::new(6);
+    let (db, _) = create(&disk, 6, 64, Settings::default());
+    db.close().expect("closes");
+    drop(db);
+    let path = std::path::Path::new("/t_log.ldf");
+    let log = disk.content_of(path).expect("is there");
+    let first = 4_096;
+    let size = u64::from_le_bytes(log[first + 8..first + 16].try_into().expect("eight bytes"));
+    let second = first + size as usize;
+    let file = daruma_base::Disk::open(&*disk, path, daruma_base::OpenMode::ReadWrite);
+    let file = file.expect("opens");
+    file.write_at(&log[second..second + 4_096], first as u64)
+        .expect("writes");
+    file.sync_data().expect("syncs");
+    drop(file);
+    let refused = open(&disk, 6, 64).err();
+    assert!(
+        matches!(refused, Some(StorageError::BadFile { .. })),
+        "{refused:?}"
+    );
+}

@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 const FILE_MAGIC: u32 = 0x474F_4C44; // "DLOG"
 const VLF_MAGIC: u32 = 0x464C_5644; // "DVLF"
+/// Where a VLF header says at which offset it lies.
+const VLF_OFFSET_AT: usize = 40;
 const SECTOR_BYTES: usize = 512;
 const FORMAT_VERSION: u32 = 1;
 pub const HEADER_BYTES: u64 = BLOCK_ALIGN_BYTES as u64;
@@ -66,6 +68,7 @@ impl Vlf {
         put_u64(&mut bytes, 16, self.sequence);
         put_u64(&mut bytes, 24, self.start_lsn);
         put_u32(&mut bytes, 32, self.incarnation);
+        put_u64(&mut bytes, VLF_OFFSET_AT, self.offset);
         let sum = crc32c::crc32c(&bytes[8..SECTOR_BYTES]);
         put_u32(&mut bytes, 4, sum);
         bytes
@@ -207,9 +210,13 @@ impl LogMap {
     }
 }
 
-fn is_vlf_header(header: &[u8]) -> bool {
+/// Is it the intact header of the VLF at `offset`? A read that lost its way finds the header of another one, which is
+/// intact as well. Headers of before they named their place say 0.
+fn is_vlf_header(header: &[u8], offset: u64) -> bool {
+    let named = get_u64(header, VLF_OFFSET_AT);
     get_u32(header, 0) == VLF_MAGIC
         && get_u32(header, 4) == crc32c::crc32c(&header[8..SECTOR_BYTES])
+        && (named == offset || named == 0)
 }
 
 impl LogFile {
@@ -320,7 +327,7 @@ impl LogFile {
                 // The file was growing when the server stopped; nothing was ever written here.
                 break;
             }
-            if !is_vlf_header(&header) {
+            if !is_vlf_header(&header, offset) {
                 return Err(bad(format!(
                     "the header of the virtual log file at {offset} is damaged"
                 )));
@@ -355,7 +362,7 @@ impl LogFile {
     fn read_vlf_header(&self, header: &mut [u8], offset: u64) -> Result<()> {
         for _ in 0..READ_TRIES {
             self.handle.read(header, offset)?;
-            if is_vlf_header(header) {
+            if is_vlf_header(header, offset) {
                 break;
             }
         }
