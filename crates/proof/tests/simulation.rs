@@ -24,6 +24,12 @@ fn accelerated_recovery_survives_its_own_interruption() {
     }
 }
 
+/// An entry that had no room was forgotten when a later one on its leaf had none either (3000882).
+#[test]
+fn a_leaf_that_splits_while_it_is_reverted_holds() {
+    holds(3_000_882..3_000_883, Mode::Both);
+}
+
 #[test]
 fn accelerated_recovery_holds() {
     holds(0..6, Mode::Accelerated);

@@ -334,7 +334,9 @@ impl Tree {
                     let current = leaf.payload(slot);
                     let more = payload.len().saturating_sub(current.len());
                     if more > free {
-                        plan.no_room = Some((leaf.key(slot).to_vec(), more));
+                        // The first one: the caller goes on from there, and everything before it is done.
+                        let no_room = (leaf.key(slot).to_vec(), more);
+                        plan.no_room.get_or_insert(no_room);
                         continue;
                     }
                     free -= more;
@@ -351,7 +353,7 @@ impl Tree {
 struct RevertPlan {
     record: Vec<u8>,
     count: usize,
-    /// An entry whose old payload does not fit: its key, and the bytes missing.
+    /// The first entry whose old payload does not fit: its key, and the bytes missing.
     no_room: Option<(Vec<u8>, usize)>,
 }
 

@@ -548,3 +548,38 @@ fn what_is_aborted_is_described_after_a_restart_too() {
         assert!(after.iter().all(|a| a.2 > 0), "{after:?}");
     }
 }
+
+/// Two rows that shrank and whose space others took meanwhile: the leaf splits between them while it is reverted.
+#[test]
+fn every_entry_without_room_is_reverted_when_its_leaf_splits() {
+    let disk = SimDisk::new(1);
+    let (db, tree) = create(&disk, 1, 128, accelerated());
+    db.set_undo_at_once_bytes(0);
+    let key = |n: u32| (n * 10).to_be_bytes();
+    let rows = db.tree(tree).expect("tree");
+    let txn = db.begin(&owner(1));
+    for n in 0..26 {
+        rows.insert(&txn, &key(n), &[1; 250]).expect("inserts");
+    }
+    txn.commit(Durability::Full).expect("commits");
+    let shrinks = db.begin(&owner(1));
+    for n in [0, 25] {
+        let found = rows.get(&shrinks.view(Isolation::Current), &key(n));
+        let stamp = found.expect("reads").expect("is there").stamp;
+        let done = rows.update(&shrinks, &key(n), stamp, &[2]);
+        assert_eq!(done.expect("updates"), WriteOutcome::Done);
+    }
+    let fills = db.begin(&owner(2));
+    let middle = (13 * 10 + 1u32).to_be_bytes();
+    rows.insert(&fills, &middle, &[3; 1_400]).expect("inserts");
+    fills.commit(Durability::Full).expect("commits");
+    shrinks.rollback().expect("marks");
+    assert_eq!(db.aborted_transactions().len(), 1);
+    let before = dump(&db, tree);
+    settle(&db);
+    assert!(db.aborted_transactions().is_empty());
+    let after = dump(&db, tree);
+    assert_eq!(after[&key(0)[..]].len(), 250, "the first row");
+    assert_eq!(after[&key(25)[..]].len(), 250, "the last row");
+    assert!(after == before && before.len() == 27);
+}
