@@ -542,3 +542,16 @@ fn rows_of_every_length_around_a_page_are_stored() {
     while storage.background_step().expect("no faults") {}
     assert_eq!(check(&server), "");
 }
+
+#[test]
+fn an_index_built_under_an_old_snapshot_has_every_row() {
+    let server = filled();
+    let mut a = server.connect_to("d");
+    let mut b = server.connect_to("d");
+    a.run("ALTER DATABASE d SET ALLOW_SNAPSHOT_ISOLATION ON");
+    a.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT COUNT(*) FROM h");
+    assert_eq!(b.run("INSERT h VALUES (-9, 'new')"), "(1 row affected)\n");
+    a.run("CREATE INDEX late ON h (b)");
+    a.run("COMMIT");
+    assert_eq!(check(&server), "");
+}

@@ -12,9 +12,9 @@ use super::sorter::Sorter;
 use super::target::Writable;
 use crate::access::{EntryBuffers, IndexAccess, damaged};
 use crate::error::Result;
-use crate::host::{Access, Host, TableRef};
+use crate::host::{Access, Host, TableKind, TableRef};
 use daruma_catalog::IndexId;
-use daruma_storage::{Batch, ScanSpec, StorageError, Txn};
+use daruma_storage::{Batch, Isolation, ReadView, ScanSpec, StorageError, Txn};
 use daruma_value::{DataType, Value};
 
 /// Fills the empty tree of a nonclustered index. 1505 when the index is unique and two rows have the same key.
@@ -157,14 +157,15 @@ pub fn validate_not_null(host: &dyn Host, table: &TableRef, ordinal: usize) -> R
     )
 }
 
-/// Calls `each` with the key and all columns of every row.
+/// Calls `each` with the key and all columns of every row: of the newest state, for what is built must hold for everyone,
+/// also when the session itself reads an older snapshot.
 fn for_each_row(
     host: &dyn Host,
     table: &Writable,
     each: &mut dyn FnMut(&[u8], &[Value]) -> Result<()>,
 ) -> Result<()> {
     let evaluators = Evaluators::new(host);
-    let view = host.view(table.table(), Access::Target)?;
+    let view = newest(host, table.table())?;
     let mut scan = table
         .access
         .tree(table.access.primary())?
@@ -180,6 +181,15 @@ fn for_each_row(
         }
     }
     Ok(())
+}
+
+/// The table as it is now, locked as for any reading statement. Others cannot write it: its definition is changing.
+fn newest(host: &dyn Host, table: &TableRef) -> Result<ReadView> {
+    let seen = host.view(table, Access::Target)?;
+    match table.kind {
+        TableKind::User => Ok(host.txn(&table.database)?.view(Isolation::Current)),
+        _ => Ok(seen),
+    }
 }
 
 /// Inserts sorted entries; equal neighbours in a unique tree are 1505.
