@@ -309,7 +309,7 @@ impl<'a> Checker<'a> {
     /// Follows an entry's versions as far as a reader might: to a writer everyone sees, or to the first version.
     fn chain_ends(&self, mut writer: TxnId, mut version: u64) -> bool {
         for _ in 0..CHAIN_MAX {
-            if version == 0 || writer < self.db.txns().base() {
+            if version == 0 || self.db.txns().is_settled(writer) {
                 return true;
             }
             let Ok(Some(older)) = self.db.version(version) else {
