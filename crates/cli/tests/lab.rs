@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -103,6 +104,57 @@ fn isolation_levels_show_what_they_permit_and_nothing_else() {
         assert!(level["committed"].as_u64() > Some(0), "{level}");
         assert!(level["kills"].as_u64() > Some(0), "{level}");
     }
+}
+
+/// Ended with the test.
+struct Served(std::process::Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// With -S: what needs no control of the process runs against a server that is there, and leaves no database behind.
+#[test]
+fn an_experiment_runs_against_a_server_that_is_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut served = Command::new(env!("CARGO_BIN_EXE_daruma"))
+        .current_dir(folder.path())
+        .args(["serve", "--data", "d", "--listen", "127.0.0.1:0"])
+        .env("MSSQL_SA_PASSWORD", "Str0ng!password")
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the server starts");
+    let mut lines = BufReader::new(served.stderr.take().expect("messages")).lines();
+    let _served = Served(served);
+    let ready = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .find_map(|line| Some(line.strip_prefix("ready ")?.to_string()))
+        .expect("a line that says it is ready");
+    let address = ready.split(' ').next().expect("an address");
+    let address = address.replace(':', ",");
+    let login = ["-S", &address, "-U", "sa", "-P", "Str0ng!password", "-C"];
+    let small = ["recovery", "--rows", "2000", "--rollback-rows", "1000"];
+    let arguments = [&small[..], &login[..]].concat();
+    let (_, results) = lab(&arguments, &folder.path().join("s"));
+    let (all, passed) = checks(&results);
+    assert!(all >= 12 && passed == all, "{}", results["checks"]);
+    assert!(results["data"]["crash"].is_null(), "nothing is killed");
+    let left = Command::new(env!("CARGO_BIN_EXE_daruma"))
+        .arg("sql")
+        .args(login)
+        .args([
+            "-Q",
+            "SELECT COUNT(*) AS left_over FROM sys.databases WHERE database_id > 4",
+        ])
+        .args(["-h", "-1", "-W"])
+        .output()
+        .expect("the program runs");
+    let left = String::from_utf8_lossy(&left.stdout).into_owned();
+    assert_eq!(left.lines().next().map(str::trim), Some("0"), "{left}");
 }
 
 #[test]
