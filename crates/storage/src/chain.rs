@@ -33,6 +33,8 @@ impl Database {
     /// A full backup that needs the log from `from` on has succeeded: under FULL and BULK_LOGGED the log chain starts
     /// there, unless it runs already. Call it while a hold at `from` is still there.
     pub fn note_full_backup(&self, from: Lsn) -> Result<()> {
+        // A checkpoint that saw no chain yet must have cut before the caller's hold goes.
+        let _no_checkpoint = self.no_checkpoint();
         let boot = self.store().files.boot();
         let starts =
             boot.settings.recovery_model != RecoveryModel::Simple && boot.log_backup == Lsn::NONE;

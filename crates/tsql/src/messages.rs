@@ -1064,6 +1064,11 @@ const MESSAGES: &[Message] = &[
         16,
         "The data type of substitution parameter %d does not match the expected type of the format specification.",
     ),
+    m(
+        2778,
+        16,
+        "Only System Administrator can specify %s option for %s command.",
+    ),
     m(2787, 16, "Invalid format specification: '%.*ls'."),
     m(
         2801,

@@ -81,8 +81,12 @@ impl Execution<'_> {
         if raise.args.len() > ARGUMENTS_MAX {
             return Err(messages::error(2747, &[&ARGUMENTS_MAX]));
         }
-        if severity > 18 && !raise.log {
+        let may_log = self.state.server_rights().has("ALTER TRACE");
+        if severity > 18 && !(raise.log && may_log) {
             return Err(messages::error(2754, &[&18]));
+        }
+        if raise.log && !may_log {
+            return Err(messages::error(2778, &[&"WITH LOG", &"RAISERROR"]));
         }
         let args = raise
             .args

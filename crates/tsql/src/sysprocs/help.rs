@@ -107,7 +107,7 @@ fn find(call: &SystemCall<'_, '_>, text: &str) -> Result<Found> {
     let database = execution
         .named_database(call.database, &name)
         .map_err(|_| missing())?;
-    let catalog = call.host().catalog(database)?;
+    let catalog = execution.visible(database)?;
     let object = execution
         .catalog_object(&catalog, database, &name)
         .ok_or_else(missing)?;

@@ -33,6 +33,9 @@ const SERVER_STATE: &[&str] = &[
     "dm_tran_database_transactions",
     "dm_tran_session_transactions",
     "dm_tran_version_store_space_usage",
+    "dm_tran_persistent_version_store_stats",
+    "dm_tran_aborted_transactions",
+    "dm_tran_delayed_durability",
     "dm_io_virtual_file_stats",
     "dm_server_services",
 ];
@@ -359,12 +362,11 @@ impl Execution<'_> {
     fn may_run_dbcc(&self, statement: &ast::Dbcc) -> Result<()> {
         let name = statement.name.as_str();
         let may = match name {
-            "USEROPTIONS" | "INPUTBUFFER" | "OPENTRAN" | "TRACESTATUS" | "CHECKIDENT" | "HELP" => {
-                true
-            }
+            "USEROPTIONS" | "OPENTRAN" | "TRACESTATUS" | "HELP" => true,
+            "INPUTBUFFER" | "SQLPERF" => self.state.server_rights().has("VIEW SERVER STATE"),
             "CHECKDB" | "CHECKTABLE" | "CHECKALLOC" | "CHECKCATALOG" | "CHECKCONSTRAINTS"
             | "CHECKFILEGROUP" | "SHRINKFILE" | "SHRINKDATABASE" | "UPDATEUSAGE" | "LOGINFO"
-            | "SHOW_STATISTICS" => {
+            | "SHOW_STATISTICS" | "CHECKIDENT" => {
                 let rights = self.state.rights(self.current_database())?;
                 if rights.all {
                     return Ok(());
@@ -376,7 +378,6 @@ impl Execution<'_> {
                     &[user, &name.to_ascii_lowercase(), &database],
                 ));
             }
-            "SQLPERF" => self.state.server_rights().has("VIEW SERVER STATE"),
             "FREEPROCCACHE" | "DROPCLEANBUFFERS" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" => {
                 self.state.server_rights().has("ALTER SERVER STATE")
             }
@@ -406,6 +407,13 @@ impl Execution<'_> {
             let first = messages::error(300, &[&"VIEW SERVER STATE", &"server", &"master"]);
             return Err(first.followed(messages::error(297, &[])));
         }
+        if name == "fn_dblog" && !self.state.rights(self.current_database())?.all {
+            return Err(messages::error_state(
+                229,
+                5,
+                &[&"SELECT", &name, &"mssqlsystemresource", &"sys"],
+            ));
+        }
         let of_database = name.starts_with("dm_db_");
         if of_database {
             return self
@@ -426,6 +434,15 @@ impl Execution<'_> {
             "xp_readerrorlog" | "sp_readerrorlog" => server.has("ALTER ANY LOGIN"),
             "sp_cycle_errorlog" => server.all,
             "sp_renamedb" => server.has("ALTER ANY DATABASE"),
+            "sp_updatestats" => self.state.rights(self.current_database())?.all,
+            "sp_persistent_version_cleanup"
+            | "sp_tableoption"
+            | "sp_settriggerorder"
+            | "sp_addextendedproperty"
+            | "sp_updateextendedproperty"
+            | "sp_dropextendedproperty" => {
+                self.may(self.current_database(), "ALTER", Securable::Database)
+            }
             _ => true,
         };
         match may {
