@@ -32,7 +32,7 @@ use crate::planted::{Bug, planted};
 use crate::redo;
 use crate::undo::parse_clr_space;
 use crate::work::Work;
-use daruma_base::{Lsn, PageId, TxnId};
+use daruma_base::{Lsn, PageId, TxnId, reached};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A transaction that has not ended.
@@ -171,7 +171,20 @@ pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()>
         }
     }
     for chunk in unplaced {
-        crate::pvs::place_again(pool, store, chunk, recovered.end)?;
+        // The log of a copy has images of version pages: redo has brought them, whatever else it has rebuilt.
+        if crate::pvs::is_whole(pool, store, chunk)? {
+            reached!("versions.from.images");
+            let pages = chunk.pages.clone();
+            match store.versions.chunk(chunk.id) {
+                None => store.versions.restore_chunk(chunk.id, chunk.txn, pages),
+                Some(rebuilt) => {
+                    store.versions.set_pages(&rebuilt, pages);
+                    store.versions.forget_memory(&rebuilt);
+                }
+            }
+        } else {
+            crate::pvs::place_again(pool, store, chunk, recovered.end)?;
+        }
     }
     let mut chunks: BTreeMap<TxnId, Vec<u32>> = BTreeMap::new();
     for chunk in store.versions.all_chunks() {

@@ -7,12 +7,12 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`history`] | transactions, statements, values |
-//! | [`session`] | random transactions over TDS, recorded |
-//! | [`versions`] | the order of versions, aborted and intermediate reads, lost updates |
-//! | [`graph`] | dependencies |
-//! | [`cycles`] | the search for cycles, after Elle (VLDB 2020) |
-//! | [`anomaly`] | names, and what each level excludes |
+//! | `history` | transactions, statements, values |
+//! | `session` | random transactions over TDS, recorded |
+//! | `versions` | the order of versions, aborted and intermediate reads, lost updates |
+//! | `graph` | dependencies |
+//! | `cycles` | the search for cycles, after Elle (VLDB 2020) |
+//! | `anomaly` | names, and what each level excludes |
 
 mod anomaly;
 mod check;
