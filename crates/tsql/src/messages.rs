@@ -1060,14 +1060,14 @@ const MESSAGES: &[Message] = &[
         "Could not locate statistics '%.*ls' in the system catalogs.",
     ),
     m(
-        2786,
-        16,
-        "The data type of substitution parameter %d does not match the expected type of the format specification.",
-    ),
-    m(
         2778,
         16,
         "Only System Administrator can specify %s option for %s command.",
+    ),
+    m(
+        2786,
+        16,
+        "The data type of substitution parameter %d does not match the expected type of the format specification.",
     ),
     m(2787, 16, "Invalid format specification: '%.*ls'."),
     m(
