@@ -1,6 +1,7 @@
 //! Monotonic and wall clock, and randomness from the kernel.
 
 use daruma_base::{Clock, Random};
+use std::cell::RefCell;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A tenth of the processor time of a thread that is not in the background, where both want it.
@@ -59,18 +60,86 @@ impl Clock for RealClock {
 }
 
 /// `getrandom(2)`: cryptographic quality.
+///
+/// Unique identifiers and seeds (up to [`SMALL_BYTES`]) come from a stock that each thread asks the kernel for: a row may
+/// take a dozen of them, and a call for each costs more than the row. Keys are asked for as they are needed, so that no
+/// copy of one stays in memory.
 #[derive(Debug)]
 pub struct RealRandom;
 
+/// What the stock serves: a unique identifier.
+const SMALL_BYTES: usize = 16;
+/// One call of the kernel then serves 64 identifiers.
+const STOCK_BYTES: usize = 1024;
+
+/// Random bytes of one thread; those before `used` were given away.
+struct Stock {
+    bytes: [u8; STOCK_BYTES],
+    used: usize,
+}
+
+thread_local! {
+    static STOCK: RefCell<Stock> = const {
+        RefCell::new(Stock {
+            bytes: [0; STOCK_BYTES],
+            used: STOCK_BYTES,
+        })
+    };
+}
+
 impl Random for RealRandom {
-    fn fill(&self, mut buf: &mut [u8]) {
-        while !buf.is_empty() {
-            match rustix::rand::getrandom(&mut *buf, rustix::rand::GetRandomFlags::empty()) {
-                Ok(filled) => buf = &mut buf[filled..],
-                Err(rustix::io::Errno::INTR) => {}
-                // Without randomness there are no safe passwords, keys or ids.
-                Err(error) => panic!("the kernel gives no randomness: {error}"),
-            }
+    fn fill(&self, buf: &mut [u8]) {
+        if buf.len() > SMALL_BYTES {
+            return from_kernel(buf);
         }
+        STOCK.with_borrow_mut(|stock| {
+            if stock.used + buf.len() > STOCK_BYTES {
+                from_kernel(&mut stock.bytes);
+                stock.used = 0;
+            }
+            let given = &mut stock.bytes[stock.used..][..buf.len()];
+            buf.copy_from_slice(given);
+            given.fill(0);
+            stock.used += buf.len();
+        });
+    }
+}
+
+fn from_kernel(mut buf: &mut [u8]) {
+    while !buf.is_empty() {
+        match rustix::rand::getrandom(&mut *buf, rustix::rand::GetRandomFlags::empty()) {
+            Ok(filled) => buf = &mut buf[filled..],
+            Err(rustix::io::Errno::INTR) => {}
+            // Without randomness there are no safe passwords, keys or ids.
+            Err(error) => panic!("the kernel gives no randomness: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn ids(count: usize) -> Vec<[u8; 16]> {
+        let id = || {
+            let mut id = [0; 16];
+            RealRandom.fill(&mut id);
+            id
+        };
+        std::iter::repeat_with(id).take(count).collect()
+    }
+
+    #[test]
+    fn no_identifier_is_given_twice_whatever_was_asked_between() {
+        let here = ids(STOCK_BYTES);
+        RealRandom.fill(&mut [0; 7]);
+        RealRandom.fill(&mut [0; 2 * STOCK_BYTES]);
+        RealRandom.fill(&mut []);
+        let later = ids(STOCK_BYTES);
+        let other = std::thread::spawn(|| ids(STOCK_BYTES)).join().unwrap();
+        let all: HashSet<[u8; 16]> = here.into_iter().chain(later).chain(other).collect();
+        assert_eq!(all.len(), 3 * STOCK_BYTES);
+        assert!(!all.contains(&[0; 16]));
     }
 }

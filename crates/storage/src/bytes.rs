@@ -1,35 +1,43 @@
 //! Little-endian integers in byte slices. The `get_*` forms are for bytes that were validated before and panic on a
 //! bug of our own; [`Reader`] is for bytes that may say anything.
 
+#[inline]
 pub fn get_u16(b: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([b[at], b[at + 1]])
 }
 
+#[inline]
 pub fn get_u32(b: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
 }
 
+#[inline]
 pub fn get_u48(b: &[u8], at: usize) -> u64 {
     u64::from(get_u32(b, at)) | (u64::from(get_u16(b, at + 4)) << 32)
 }
 
+#[inline]
 pub fn get_u64(b: &[u8], at: usize) -> u64 {
     u64::from(get_u32(b, at)) | (u64::from(get_u32(b, at + 4)) << 32)
 }
 
+#[inline]
 pub fn put_u16(b: &mut [u8], at: usize, v: u16) {
     b[at..at + 2].copy_from_slice(&v.to_le_bytes());
 }
 
+#[inline]
 pub fn put_u32(b: &mut [u8], at: usize, v: u32) {
     b[at..at + 4].copy_from_slice(&v.to_le_bytes());
 }
 
+#[inline]
 pub fn put_u48(b: &mut [u8], at: usize, v: u64) {
     debug_assert!(v < 1 << 48);
     b[at..at + 6].copy_from_slice(&v.to_le_bytes()[..6]);
 }
 
+#[inline]
 pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
     b[at..at + 8].copy_from_slice(&v.to_le_bytes());
 }
@@ -46,21 +54,27 @@ pub trait Put {
 }
 
 impl Put for Vec<u8> {
+    #[inline]
     fn put_u8(&mut self, v: u8) {
         self.push(v);
     }
+    #[inline]
     fn put_u16(&mut self, v: u16) {
         self.extend_from_slice(&v.to_le_bytes());
     }
+    #[inline]
     fn put_u32(&mut self, v: u32) {
         self.extend_from_slice(&v.to_le_bytes());
     }
+    #[inline]
     fn put_u48(&mut self, v: u64) {
         self.extend_from_slice(&v.to_le_bytes()[..6]);
     }
+    #[inline]
     fn put_u64(&mut self, v: u64) {
         self.extend_from_slice(&v.to_le_bytes());
     }
+    #[inline]
     fn put_short(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= usize::from(u16::MAX));
         self.put_u16(bytes.len() as u16);

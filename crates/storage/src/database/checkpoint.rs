@@ -29,6 +29,8 @@ const FLUSH_PAGES_PER_STEP: usize = 1024;
 pub(super) struct CheckpointState {
     at: Duration,
     pub(super) end: Lsn,
+    /// Redo of no dirty page begins before this. Positions only grow, so what one look over all pages found holds on.
+    redo_floor: Lsn,
 }
 
 impl Database {
@@ -72,6 +74,7 @@ impl Database {
         *last = CheckpointState {
             at: self.env().clock.monotonic(),
             end: log.end(),
+            redo_floor: last.redo_floor,
         };
         Ok(())
     }
@@ -148,13 +151,16 @@ impl Database {
             return Ok(false);
         }
         let end = self.store.log.end().0;
-        let Some(oldest) = self.pool().min_rec_lsn(&self.store) else {
-            return Ok(false);
-        };
         let target = match u64::from(self.settings().target_recovery_seconds) {
             0 => REDO_BYTES_TARGET,
             seconds => REDO_BYTES_TARGET.min(seconds * REDO_BYTES_PER_SECOND),
         };
+        // The look over all pages is dear with a large pool, and there is one step every few milliseconds.
+        if end.saturating_sub(self.checkpointing.lock().redo_floor.0) < target {
+            return Ok(false);
+        }
+        let oldest = self.pool().min_rec_lsn(&self.store).unwrap_or(Lsn(end));
+        self.checkpointing.lock().redo_floor = oldest;
         if end.saturating_sub(oldest.0) < target {
             return Ok(false);
         }
