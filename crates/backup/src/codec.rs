@@ -63,6 +63,19 @@ impl Encoder {
         })
     }
 
+    /// Compresses at another level from here on, if it is ZSTD.
+    pub fn set_level(&mut self, level: i32) -> std::io::Result<()> {
+        let other = Compression::Zstd { level };
+        match &mut self.zstd {
+            Some(zstd) if self.compression != other => {
+                zstd.set_compression_level(level)?;
+                self.compression = other;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The payload to store, and how it is stored: as it is when compression does not make it smaller.
     pub fn encode<'a>(&'a mut self, plain: &'a [u8]) -> std::io::Result<(Compression, &'a [u8])> {
         let stored = match (self.compression, &mut self.zstd) {

@@ -26,6 +26,10 @@ pub trait Source: Send + Sync {
     fn len(&self) -> io::Result<u64>;
     /// Fills `buf` or fails.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    /// So many bytes are worth a read of their own.
+    fn piece_bytes(&self) -> u64 {
+        1 << 20
+    }
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -171,7 +175,9 @@ struct DiskTarget {
 
 impl Target for DiskTarget {
     fn write(&self, bytes: &[u8], offset: u64, _piece: u32) -> io::Result<()> {
-        self.file.write_at(bytes, offset)
+        self.file.write_at(bytes, offset)?;
+        self.file.start_writing(offset, bytes.len() as u64);
+        Ok(())
     }
 
     fn seal(&self, len: u64) -> io::Result<()> {

@@ -1,13 +1,13 @@
-//! How much of a backup may be under way at once, so that the sessions of the database are disturbed little.
+//! How many writes of a backup may be under way at once, so that the sessions of the database are disturbed little.
 //!
 //! Theory: what a session notices of a backup is a longer wait for its commit, and what a commit waits for is the flush of the
-//! log. So the time of these flushes is watched: while they take longer than they did before, the backup has fewer frames under
+//! log. So the time of these flushes is watched: while they take longer than they did before, the backup has fewer writes under
 //! way; while they do not, one more at each look. Processor time needs no such care: the backup's threads run in the
 //! background, so that others come first.
 
 use std::time::Duration;
 
-/// Frames under way at the very least: a backup under load still ends.
+/// Writes under way at the very least: a backup under load still ends.
 const LANES_MIN: usize = 2;
 /// An interval with fewer flushes says nothing.
 const FLUSHES_MIN: u64 = 3;
@@ -51,7 +51,7 @@ impl Governor {
         }
     }
 
-    /// How many frames may be under way from now on.
+    /// How many writes may be under way from now on.
     pub fn observe(&mut self, load: Load) -> usize {
         let mean = load.mean_since(&self.last);
         if mean.is_some() {

@@ -6,13 +6,13 @@
 //! then all frames in parallel and in any order; each frame names its set, its file and its number, and the index
 //! holds its checksum, so a frame that is missing, foreign, moved or changed is found before it counts.
 //!
-//! Work is done by a few threads that each read, check, compress and write a frame from end to end. While one waits
-//! for a device another computes; how many compute at once is bounded, so that sessions keep the processor.
+//! A few threads read, check and compress a frame each, others write: while one waits for a device another computes. How many
+//! compute and write at once is bounded, so that sessions keep the processor and the disk.
 //!
 //! Map: `frame` (bytes), `meta` (descriptions), `codec` (compression), `cipher` (encryption), `device` (files), `writer` and `pump` (one
-//! backup), `media` and `reader` (reading it back), `take` (what goes into a backup), `restore`, `pages`
-//! (single ones), `probe` and `governor` (defaults by measurement, and care for others), `chain` (which backup
-//! may follow which). The bytes are in docs/backup-format.md.
+//! backup), `queue` (its writes under way), `media` and `reader` (reading it back), `take` and `page_frame` (what goes into a
+//! backup), `restore`, `pages` (single ones), `level` and `governor` (defaults by measurement, and care for others), `chain`
+//! (which backup may follow which). The bytes are in docs/backup-format.md.
 //!
 //! This crate knows pages, log blocks and files; it has never heard of SQL.
 
@@ -23,11 +23,13 @@ mod device;
 mod error;
 mod frame;
 mod governor;
+mod level;
 mod media;
 mod meta;
+mod page_frame;
 mod pages;
-mod probe;
 mod pump;
+mod queue;
 mod reader;
 mod restore;
 mod take;
@@ -41,7 +43,6 @@ pub use error::{BackupError, Result};
 pub use media::{MediaSet, open_device};
 pub use meta::{BackupKind, FileMeta, MediaInfo, Random16, SetInfo};
 pub use pages::restore_pages;
-pub use probe::DeviceSpeed;
 pub use pump::{Cancelled, Progress, Tick};
 pub use reader::SetReader;
 pub use restore::{Files, restore_differential, restore_full, restore_log, verify, write_boot};

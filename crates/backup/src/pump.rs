@@ -32,18 +32,10 @@ pub struct Crew {
     changed: Condvar,
     permits: Mutex<usize>,
     permit_free: Condvar,
-    lanes: Mutex<Lanes>,
-    lane_free: Condvar,
 }
 
-/// Frames under way, and how many may be.
-struct Lanes {
-    used: usize,
-    limit: usize,
-}
-
-/// Says how many frames may be under way, when it is asked now and then.
-pub type Pace<'a> = &'a mut dyn FnMut() -> usize;
+/// Called now and then on the calling thread, for whoever looks after the pace of the work.
+pub type Pace<'a> = &'a mut dyn FnMut();
 
 impl Crew {
     pub fn is_stopped(&self) -> bool {
@@ -58,22 +50,6 @@ impl Crew {
         self.stop.store(true, Ordering::Release);
         self.failure.lock().get_or_insert(error);
         self.permit_free.notify_all();
-        self.lane_free.notify_all();
-    }
-
-    fn set_lanes(&self, limit: usize) {
-        self.lanes.lock().limit = limit.max(1);
-        self.lane_free.notify_all();
-    }
-
-    /// Waits until another frame may be under way. After a stop it is at once.
-    pub fn lane(&self) -> Lane<'_> {
-        let mut lanes = self.lanes.lock();
-        while lanes.used >= lanes.limit && !self.is_stopped() {
-            self.lane_free.wait(&mut lanes);
-        }
-        lanes.used += 1;
-        Lane(self)
     }
 
     /// Waits until fewer than the allowed number of threads compute.
@@ -84,16 +60,6 @@ impl Crew {
         }
         *free -= 1;
         Permit(self)
-    }
-}
-
-/// Leave to have a frame under way.
-pub struct Lane<'a>(&'a Crew);
-
-impl Drop for Lane<'_> {
-    fn drop(&mut self) {
-        self.0.lanes.lock().used -= 1;
-        self.0.lane_free.notify_one();
     }
 }
 
@@ -126,11 +92,6 @@ pub fn run(
         changed: Condvar::new(),
         permits: Mutex::new(processors.max(1)),
         permit_free: Condvar::new(),
-        lanes: Mutex::new(Lanes {
-            used: 0,
-            limit: threads,
-        }),
-        lane_free: Condvar::new(),
     };
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -168,7 +129,7 @@ fn wait(crew: &Crew, total: u64, tick: Tick<'_>, pace: Pace<'_>) {
         if tick(Progress { done, total }).is_err() {
             crew.fail(BackupError::Cancelled);
         }
-        crew.set_lanes(pace());
+        pace();
         running = crew.running.lock();
     }
 }
@@ -182,7 +143,7 @@ mod tests {
         let computing = AtomicU64::new(0);
         let most = AtomicU64::new(0);
         let items = AtomicU64::new(0);
-        let result = run(8, 2, 100, &mut |_| Ok(()), &mut || 8, |crew| {
+        let result = run(8, 2, 100, &mut |_| Ok(()), &mut || {}, |crew| {
             while !crew.is_stopped() {
                 if items.fetch_add(1, Ordering::Relaxed) == 50 {
                     return Err(BackupError::Unusable("stop here".into()));
@@ -199,30 +160,9 @@ mod tests {
         assert!(most.load(Ordering::Acquire) <= 2);
     }
 
-    /// The pace falls to one while the work goes on; then a single frame is under way.
-    #[test]
-    fn no_more_frames_are_under_way_than_the_pace_allows() {
-        let (used, seen_alone) = (AtomicU64::new(0), AtomicBool::new(false));
-        let result = run(4, 4, 1, &mut |_| Ok(()), &mut || 1, |crew| {
-            for alone in 0.. {
-                let _lane = crew.lane();
-                let now = used.fetch_add(1, Ordering::AcqRel) + 1;
-                let limited = crew.lanes.lock().limit == 1;
-                std::thread::yield_now();
-                used.fetch_sub(1, Ordering::AcqRel);
-                if limited && now == 1 && alone > 0 {
-                    seen_alone.store(true, Ordering::Release);
-                    return Ok(());
-                }
-            }
-            Ok(())
-        });
-        assert!(result.is_ok() && seen_alone.load(Ordering::Acquire));
-    }
-
     #[test]
     fn a_tick_may_cancel() {
-        let result = run(2, 1, 1, &mut |_| Err(Cancelled), &mut || 1, |crew| {
+        let result = run(2, 1, 1, &mut |_| Err(Cancelled), &mut || {}, |crew| {
             while !crew.is_stopped() {
                 std::thread::yield_now();
             }

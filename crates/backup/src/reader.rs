@@ -10,12 +10,15 @@ use crate::error::{BackupError, Result};
 use crate::frame::{FRAME_HEADER_BYTES, Header, IndexEntry, Kind, checksum_of};
 use crate::media::FamilyReader;
 use crate::meta::{DirectoryEntry, SetInfo};
-use crate::pump::{self, Tick};
+use crate::pump::{self, Crew, Tick};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Adjacent frames are read together up to this many bytes.
-const BATCH_BYTES: u64 = 4 << 20;
+/// Threads that read, for each device file: a device that serves several requests at once wants a few of them; besides,
+/// each of these threads waits for its turn to compute.
+const READERS_PER_FAMILY: usize = 8;
+const READERS_MIN: usize = 16;
+const READERS_MAX: usize = 64;
 
 /// A set whose description and indexes were read and checked.
 pub struct SetReader {
@@ -29,6 +32,14 @@ struct Family {
     number: u16,
     copies: Vec<Arc<FamilyReader>>,
     index: Vec<IndexEntry>,
+}
+
+impl Family {
+    /// Bytes to read at once.
+    fn batch_bytes(&self) -> u64 {
+        let each = self.copies.iter().map(|copy| copy.source.piece_bytes());
+        each.max().unwrap_or(0)
+    }
 }
 
 /// Adjacent frames of one family.
@@ -122,7 +133,7 @@ impl SetReader {
             .families
             .iter()
             .enumerate()
-            .map(|(at, f)| batches_of(at, &f.index).into_iter())
+            .map(|(at, f)| batches_of(at, &f.index, f.batch_bytes()).into_iter())
             .collect();
         let mut all = Vec::new();
         loop {
@@ -143,9 +154,10 @@ impl SetReader {
     ) -> Result<()> {
         let batches = self.batches();
         let next = AtomicUsize::new(0);
-        let threads = 2 * processors + 2 * self.families.len();
+        let readers = (READERS_PER_FAMILY * self.families.len()).clamp(READERS_MIN, READERS_MAX);
+        let threads = readers.min(batches.len()) + processors;
         let total = self.stored_bytes();
-        pump::run(threads, processors, total, tick, &mut || threads, |crew| {
+        pump::run(threads, processors, total, tick, &mut || {}, |crew| {
             let mut decoder = Decoder::new();
             let mut bytes = Vec::new();
             while !crew.is_stopped() {
@@ -153,8 +165,7 @@ impl SetReader {
                     return Ok(());
                 };
                 let stored = self.read_batch(batch, &mut bytes)?;
-                let _permit = crew.permit();
-                self.decode(batch, &mut bytes, &mut decoder, &apply)?;
+                self.decode(batch, &mut bytes, &mut decoder, Some(crew), &apply)?;
                 crew.add_done(stored);
             }
             Ok(())
@@ -194,7 +205,7 @@ impl SetReader {
             };
             self.read_batch(&batch, &mut bytes)?;
             let mut go_on = true;
-            self.decode(&batch, &mut bytes, &mut decoder, |content| {
+            self.decode(&batch, &mut bytes, &mut decoder, None, |content| {
                 go_on = apply(content)?;
                 Ok(())
             })?;
@@ -264,11 +275,14 @@ impl SetReader {
         Ok(())
     }
 
+    /// Decrypts and decompresses the frames of a batch, with a permit of the crew if there is one; what `apply` does needs
+    /// none, because it may wait for a device.
     fn decode(
         &self,
         batch: &Batch,
         bytes: &mut [u8],
         decoder: &mut Decoder,
+        crew: Option<&Crew>,
         mut apply: impl FnMut(Content<'_>) -> Result<()>,
     ) -> Result<()> {
         let family = &self.families[batch.family];
@@ -287,11 +301,13 @@ impl SetReader {
                 .ok_or_else(bad)?;
             rest = behind;
             let stored = frame.get_mut(FRAME_HEADER_BYTES..).ok_or_else(bad)?;
+            let permit = crew.map(Crew::permit);
             let opened = self.cipher.as_ref().is_none_or(|c| c.open(&header, stored));
             let stored = opened.then_some(&*stored).ok_or_else(bad)?;
             let plain = decoder
                 .decode(header.codec, stored, header.plain_bytes as usize)
                 .ok_or_else(bad)?;
+            drop(permit);
             apply(Content {
                 kind: header.kind,
                 plain,
@@ -346,7 +362,8 @@ fn read_index(
     Ok(index)
 }
 
-fn batches_of(family: usize, index: &[IndexEntry]) -> Vec<Batch> {
+/// Adjacent frames of a family, together up to `most` bytes.
+fn batches_of(family: usize, index: &[IndexEntry], most: u64) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     let mut bytes = 0;
     for (at, entry) in index.iter().enumerate() {
@@ -355,7 +372,7 @@ fn batches_of(family: usize, index: &[IndexEntry]) -> Vec<Batch> {
                 .get(at - 1)
                 .is_some_and(|before| before.offset + frame_bytes(before) == entry.offset);
         match batches.last_mut() {
-            Some(batch) if adjacent && bytes + frame_bytes(entry) <= BATCH_BYTES => {
+            Some(batch) if adjacent && bytes + frame_bytes(entry) <= most => {
                 batch.count += 1;
                 bytes += frame_bytes(entry);
             }

@@ -12,7 +12,7 @@ use crate::pump::Tick;
 use crate::reader::{Content, SetReader};
 use crate::take::PAGE_BYTES;
 use daruma_base::{Env, Lsn, PageId};
-use daruma_storage::{FileSpec, LogChunk, LogSection, PageRun, Rebuild, Stop};
+use daruma_storage::{FileSpec, LogChunk, LogSection, PageRun, Rebuild, Stop, StorageError};
 
 /// Files of the database to write. Paths are where they are written now.
 #[derive(Clone, Debug)]
@@ -167,10 +167,12 @@ fn write_run(
     run: PageRun,
     pages: &[u8],
 ) -> Result<()> {
-    let damaged = pages_of(set, file, run, pages)?;
-    if damaged.is_empty() {
-        return Ok(rebuild.write_pages(file, run, pages)?);
+    match rebuild.write_pages(file, run, pages) {
+        // It checks the pages before it writes any.
+        Err(StorageError::DamagedPage { .. }) => {}
+        written => return Ok(written?),
     }
+    let damaged = pages_of(set, file, run, pages)?;
     for (page, bytes) in (run.first..).zip(pages.chunks_exact(PAGE_BYTES)) {
         let one = PageRun {
             first: page,

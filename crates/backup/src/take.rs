@@ -15,8 +15,9 @@ use crate::codec::{Compression, Encoder};
 use crate::error::{BackupError, Result};
 use crate::frame::Kind;
 use crate::governor::{Governor, Load};
+use crate::level::Levels;
 use crate::meta::{BackupKind, FileMeta, Random16, SectionMeta, SetInfo};
-use crate::probe::choose_level;
+use crate::page_frame::PageFrame;
 use crate::pump::{self, Crew, Tick};
 use crate::writer::{Destination, MediaLabel, MediaWriter, Tuning};
 use daruma_base::{Env, Lsn, PageId};
@@ -30,8 +31,6 @@ use std::time::Duration;
 pub(crate) const PAGE_BYTES: usize = 8192;
 /// Most pages in a frame.
 const PAGES_PER_FRAME_MAX: u32 = 512;
-/// Frames with which levels of compression are tried.
-const SAMPLE_FRAMES: usize = 4;
 /// A database with more damaged pages than this is not backed up, whatever is asked.
 const DAMAGED_PAGES_MAX: usize = 1_000;
 
@@ -95,12 +94,8 @@ fn take_pages(request: Request<'_>, since: Option<(Lsn, &[u16])>, tick: Tick<'_>
     media.begin(&info)?;
 
     let pages = PageFrames::new(&copy, tuning, since);
-    let tuning = &pages.fit(env, tuning)?;
-    describe_compression(&mut info, tuning);
     let mut crew = Workers::new(env, database, &media, tuning);
-    crew.run(pages.total, tick, |crew, worker| {
-        pages.take_one(crew, &media, worker)
-    })?;
+    crew.run(pages.total, tick, |worker| pages.take_one(worker))?;
     let end = copy.harden()?;
     let log = LogFrames::new(database, copy.log_start(), end, tuning)?;
     crew.run(
@@ -112,7 +107,7 @@ fn take_pages(request: Request<'_>, since: Option<(Lsn, &[u16])>, tick: Tick<'_>
                 total: p.total,
             })
         },
-        |crew, worker| log.take_one(crew, &media, worker),
+        |worker| log.take_one(worker),
     )?;
 
     info.damaged_pages = pages.damaged.map(Mutex::into_inner).unwrap_or_default();
@@ -155,9 +150,7 @@ pub fn take_log(request: Request<'_>, start: Lsn, tick: Tick<'_>) -> Result<Take
     media.begin(&info)?;
     let log = LogFrames::new(database, start, end, tuning)?;
     let bytes = end.0.saturating_sub(start.0);
-    Workers::new(env, database, &media, tuning).run(bytes, tick, |crew, worker| {
-        log.take_one(crew, &media, worker)
-    })?;
+    Workers::new(env, database, &media, tuning).run(bytes, tick, |worker| log.take_one(worker))?;
     log.describe(&mut info);
     finish(env, media, &mut info)?;
     Ok(Taken { info, hold })
@@ -166,11 +159,7 @@ pub fn take_log(request: Request<'_>, start: Lsn, tick: Tick<'_>) -> Result<Take
 fn describe(info: &mut SetInfo, media: &MediaWriter, tuning: &Tuning) {
     info.set = media.set();
     info.position = media.position();
-    describe_compression(info, tuning);
     info.encryption = media.envelope().cloned();
-}
-
-fn describe_compression(info: &mut SetInfo, tuning: &Tuning) {
     info.compression = tuning.compression.name().map(str::to_string);
 }
 
@@ -200,48 +189,73 @@ fn files_of(copy: &DataCopy, counts: &BTreeMap<u16, u64>) -> Vec<FileMeta> {
 struct Workers<'a> {
     env: &'a Env,
     database: &'a Database,
+    media: &'a MediaWriter,
     tuning: &'a Tuning,
-    threads: usize,
     governor: Governor,
+    levels: Option<Mutex<Levels>>,
 }
 
 impl<'a> Workers<'a> {
     fn new(
         env: &'a Env,
         database: &'a Database,
-        media: &MediaWriter,
+        media: &'a MediaWriter,
         tuning: &'a Tuning,
     ) -> Workers<'a> {
-        let threads = tuning.threads(media.families());
+        let chooses = tuning.choose_level && matches!(tuning.compression, Compression::Zstd { .. });
         Workers {
             env,
             database,
+            media,
             tuning,
-            threads,
-            governor: Governor::new(threads, load_of(database)),
+            governor: Governor::new(media.queue().lanes(), load_of(database)),
+            levels: chooses.then(|| Mutex::new(Levels::new(tuning.processors))),
         }
     }
 
-    /// Runs a phase; `take_one` says whether there was a frame to take.
+    /// Runs a phase; `take_one` says whether there was a frame to take. What it added may not be written yet when this
+    /// returns.
     fn run(
         &mut self,
         total: u64,
         tick: Tick<'_>,
-        take_one: impl Fn(&Crew, &mut Worker) -> Result<bool> + Sync,
+        take_one: impl Fn(&mut Worker<'_>) -> Result<bool> + Sync,
     ) -> Result<()> {
-        let (env, tuning, database) = (self.env, self.tuning, self.database);
-        let governor = &mut self.governor;
-        let pace = &mut || governor.observe(load_of(database));
-        pump::run(self.threads, tuning.processors, total, tick, pace, |crew| {
-            env.clock.run_in_background();
-            let mut worker = Worker::new(tuning.compression)?;
-            loop {
-                let _lane = crew.lane();
-                if crew.is_stopped() || !take_one(crew, &mut worker)? {
-                    return Ok(());
-                }
+        let (env, tuning, media) = (self.env, self.tuning, self.media);
+        let (database, governor, levels) = (self.database, &mut self.governor, &self.levels);
+        let pace = &mut || {
+            media.queue().set_limit(governor.observe(load_of(database)));
+            if let Some(levels) = levels {
+                let look = media.queue().look();
+                levels.lock().observe(env.clock.monotonic(), look);
             }
-        })
+        };
+        pump::run(
+            tuning.threads(),
+            tuning.processors,
+            total,
+            tick,
+            pace,
+            |crew| {
+                env.clock.run_in_background();
+                let mut worker = Worker {
+                    env,
+                    crew,
+                    media,
+                    levels: levels.as_ref(),
+                    encoder: Encoder::new(tuning.compression).map_err(compress_error)?,
+                    pages: PageFrame::default(),
+                    log: Vec::new(),
+                };
+                // A failed write is told when the queue is closed.
+                while !crew.is_stopped() && !media.queue().has_failed() && take_one(&mut worker)? {}
+                Ok(())
+            },
+        )?;
+        match media.queue().has_failed() {
+            true => media.queue().close(),
+            false => Ok(()),
+        }
     }
 }
 
@@ -253,22 +267,55 @@ fn load_of(database: &Database) -> Load {
     }
 }
 
-/// Buffers of one thread.
-struct Worker {
+/// One thread of a backup, and its buffers.
+struct Worker<'a> {
+    env: &'a Env,
+    crew: &'a Crew,
+    media: &'a MediaWriter,
+    levels: Option<&'a Mutex<Levels>>,
     encoder: Encoder,
-    pages: Vec<u8>,
-    plain: Vec<u8>,
+    pages: PageFrame,
+    log: Vec<u8>,
 }
 
-impl Worker {
-    fn new(compression: Compression) -> Result<Worker> {
-        let encoder = Encoder::new(compression).map_err(compress_error)?;
-        Ok(Worker {
-            encoder,
-            pages: Vec::new(),
-            plain: Vec::new(),
-        })
+impl Worker<'_> {
+    /// Compresses and adds what `pages` holds.
+    fn add_pages(&mut self, pages: u32, range: (u64, u64)) -> Result<()> {
+        let permit = self.crew.permit();
+        let plain = self.pages.finish();
+        let (codec, stored) = encode(self.env, self.levels, &mut self.encoder, plain)?;
+        drop(permit);
+        self.media
+            .add(Kind::Pages, codec, plain.len(), stored, pages, range)
     }
+
+    /// Compresses and adds what `log` holds.
+    fn add_log(&mut self, range: (u64, u64)) -> Result<()> {
+        let permit = self.crew.permit();
+        let (codec, stored) = encode(self.env, self.levels, &mut self.encoder, &self.log)?;
+        drop(permit);
+        self.media
+            .add(Kind::Log, codec, self.log.len(), stored, 1, range)
+    }
+}
+
+/// Compresses at the level that pays.
+fn encode<'a>(
+    env: &Env,
+    levels: Option<&Mutex<Levels>>,
+    encoder: &'a mut Encoder,
+    plain: &'a [u8],
+) -> Result<(Compression, &'a [u8])> {
+    let Some(levels) = levels else {
+        return encoder.encode(plain).map_err(compress_error);
+    };
+    let level = levels.lock().next();
+    encoder.set_level(level).map_err(compress_error)?;
+    let begun = env.clock.monotonic();
+    let (codec, stored) = encoder.encode(plain).map_err(compress_error)?;
+    let time = env.clock.monotonic().saturating_sub(begun);
+    levels.lock().record(level, plain.len(), stored.len(), time);
+    Ok((codec, stored))
 }
 
 fn compress_error(source: std::io::Error) -> BackupError {
@@ -312,7 +359,7 @@ impl<'a> PageFrames<'a> {
     }
 
     /// Reads a run; says which of its pages are damaged, if that is no reason to stop.
-    fn read(&self, file: u16, run: PageRun, out: &mut Vec<u8>) -> Result<Vec<u32>> {
+    fn read(&self, file: u16, run: PageRun, out: &mut [u8]) -> Result<Vec<u32>> {
         let Some(all) = &self.damaged else {
             self.copy.read(file, run, out)?;
             return Ok(Vec::new());
@@ -328,63 +375,34 @@ impl<'a> PageFrames<'a> {
         Ok(damaged)
     }
 
-    /// The tuning with a level of compression that fits the devices, if it is to be chosen.
-    fn fit(&self, env: &Env, tuning: &Tuning) -> Result<Tuning> {
-        let mut tuning = tuning.clone();
-        let Some(device) = tuning.device.filter(|_| tuning.choose_level) else {
-            return Ok(tuning);
-        };
-        let (mut sample, mut pages) = (Vec::new(), Vec::new());
-        let step = (self.frames.len() / SAMPLE_FRAMES).max(1);
-        for frame in self.frames.iter().step_by(step).take(SAMPLE_FRAMES) {
-            for (file, run) in frame {
-                if self.copy.read(*file, *run, &mut pages).is_ok() {
-                    sample.extend_from_slice(&pages);
-                }
-            }
-        }
-        let clock = env.clock.as_ref();
-        let level = choose_level(clock, &device, tuning.processors, &sample);
-        tuning.compression = Compression::Zstd {
-            level: level.map_err(compress_error)?,
-        };
-        Ok(tuning)
-    }
-
-    fn take_one(&self, crew: &Crew, media: &MediaWriter, worker: &mut Worker) -> Result<bool> {
+    fn take_one(&self, worker: &mut Worker<'_>) -> Result<bool> {
         let Some(frame) = self.frames.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
             return Ok(false);
         };
-        let permit = crew.permit();
-        let mut kept = Kept::default();
-        worker.plain.clear();
+        let asked = frame.iter().map(|(_, r)| r.count).sum();
+        let pages = &mut worker.pages;
+        pages.clear(asked);
         for (file, run) in frame {
-            let damaged = self.read(*file, *run, &mut worker.pages)?;
-            for (page, bytes) in (run.first..).zip(worker.pages.chunks_exact(PAGE_BYTES)) {
-                if damaged.contains(&page) || self.is_wanted(*file, bytes) {
-                    kept.push(*file, page);
-                    worker.plain.extend_from_slice(bytes);
-                }
-            }
+            let damaged = self.read(*file, *run, pages.space(run.count))?;
+            pages.keep(*file, *run, |page, bytes| {
+                damaged.contains(&page) || self.is_wanted(*file, bytes)
+            });
         }
-        let asked: u64 = frame.iter().map(|(_, r)| u64::from(r.count)).sum();
-        if let (Some(first), Some(last)) = (kept.runs.first(), kept.runs.last()) {
+        if let (Some(first), Some(last)) = (pages.runs().first(), pages.runs().last()) {
             let range = (
                 PageId::new(first.0, first.1.first).to_u64(),
                 PageId::new(last.0, last.1.first + last.1.count - 1).to_u64(),
             );
-            let pages: u32 = kept.runs.iter().map(|(_, r)| r.count).sum();
-            let mut plain = kept.table();
-            plain.extend_from_slice(&worker.plain);
-            let (codec, stored) = worker.encoder.encode(&plain).map_err(compress_error)?;
-            drop(permit);
-            media.add(Kind::Pages, codec, plain.len(), stored, pages, range)?;
-            let mut counts = self.counts.lock();
-            for (file, run) in &kept.runs {
-                *counts.entry(*file).or_default() += u64::from(run.count);
+            let kept: u32 = pages.runs().iter().map(|(_, r)| r.count).sum();
+            {
+                let mut counts = self.counts.lock();
+                for (file, run) in pages.runs() {
+                    *counts.entry(*file).or_default() += u64::from(run.count);
+                }
             }
+            worker.add_pages(kept, range)?;
         }
-        crew.add_done(asked);
+        worker.crew.add_done(u64::from(asked));
         Ok(true)
     }
 
@@ -426,37 +444,6 @@ fn cut(runs: impl Iterator<Item = (u16, PageRun)>, per_frame: u32) -> Vec<Vec<(u
     frames
 }
 
-#[derive(Default)]
-struct Kept {
-    runs: Vec<(u16, PageRun)>,
-}
-
-impl Kept {
-    fn push(&mut self, file: u16, page: u32) {
-        match self.runs.last_mut() {
-            Some((f, run)) if *f == file && run.first + run.count == page => run.count += 1,
-            _ => self.runs.push((
-                file,
-                PageRun {
-                    first: page,
-                    count: 1,
-                },
-            )),
-        }
-    }
-
-    fn table(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(4 + self.runs.len() * 8);
-        out.extend_from_slice(&(self.runs.len() as u32).to_le_bytes());
-        for (file, run) in &self.runs {
-            out.extend_from_slice(&file.to_le_bytes());
-            out.extend_from_slice(&run.first.to_le_bytes());
-            out.extend_from_slice(&(run.count as u16).to_le_bytes());
-        }
-        out
-    }
-}
-
 /// The log, chunk by chunk.
 struct LogFrames {
     source: Mutex<(LogSource, Vec<LogSection>)>,
@@ -473,8 +460,7 @@ impl LogFrames {
         })
     }
 
-    fn take_one(&self, crew: &Crew, media: &MediaWriter, worker: &mut Worker) -> Result<bool> {
-        let permit = crew.permit();
+    fn take_one(&self, worker: &mut Worker<'_>) -> Result<bool> {
         let chunk = {
             let (source, sections) = &mut *self.source.lock();
             let chunk = source.next(self.chunk_bytes)?;
@@ -487,21 +473,13 @@ impl LogFrames {
         let Some(chunk) = chunk else {
             return Ok(false);
         };
-        worker.plain.clear();
-        worker.plain.extend_from_slice(&chunk.lsn.0.to_le_bytes());
-        worker
-            .plain
-            .extend_from_slice(&chunk.incarnation.to_le_bytes());
-        worker.plain.extend_from_slice(&chunk.bytes);
-        let (plain, bytes) = (worker.plain.len(), chunk.bytes.len() as u64);
-        let (codec, stored) = worker
-            .encoder
-            .encode(&worker.plain)
-            .map_err(compress_error)?;
-        drop(permit);
-        let range = (chunk.lsn.0, chunk.lsn.0 + bytes);
-        media.add(Kind::Log, codec, plain, stored, 1, range)?;
-        crew.add_done(bytes);
+        let (log, bytes) = (&mut worker.log, chunk.bytes.len() as u64);
+        log.clear();
+        log.extend_from_slice(&chunk.lsn.0.to_le_bytes());
+        log.extend_from_slice(&chunk.incarnation.to_le_bytes());
+        log.extend_from_slice(&chunk.bytes);
+        worker.add_log((chunk.lsn.0, chunk.lsn.0 + bytes))?;
+        worker.crew.add_done(bytes);
         Ok(true)
     }
 

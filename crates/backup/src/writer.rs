@@ -1,8 +1,7 @@
 //! Writing a media set: frames are dealt out to whichever family is free.
 //!
-//! Theory: a family gathers frames in a piece (a megabyte, more for object storage). The thread whose frame fills the
-//! piece writes it, while others go on with the next one: several writes to one device are under way at once, which
-//! is what a device with latency needs, and none of them is small.
+//! Theory: a family gathers frames in a piece (a megabyte, more for object storage). A piece that is full goes into the queue
+//! of writes, and whoever filled it goes on: several writes to one device are under way at once, and none of them is small.
 //!
 //! Invariants
 //! 1. A file gets its name only after every family is whole and durable.
@@ -15,7 +14,7 @@ use crate::error::{BackupError, Result};
 use crate::frame::{FRAME_HEADER_BYTES, Header, IndexEntry, Kind, SEAL_BYTES, checksum_of};
 use crate::media::open_device;
 use crate::meta::{Directory, DirectoryEntry, FamilyManifest, MediaInfo, Random16, SetInfo};
-use crate::probe::{DeviceSpeed, LARGE_BYTES};
+use crate::queue::{Piece, WriteQueue};
 use daruma_base::Env;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -23,6 +22,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Most device files of one backup.
 pub const FAMILIES_MAX: usize = 64;
+/// Writes under way: so many for each device file, at least and at most so many for all, and no more than fit into so many
+/// bytes. A device that serves several requests at once wants a few of each; one that does not loses nothing by it.
+const LANES_PER_FAMILY: usize = 8;
+const LANES_MIN: usize = 16;
+const LANES_MAX: usize = 64;
+const LANES_BYTES: usize = 128 << 20;
+const LANES_OF_LARGE_PIECES: usize = 4;
 
 /// Where a backup goes.
 #[derive(Clone)]
@@ -53,12 +59,10 @@ pub struct Tuning {
     pub block_bytes: u32,
     /// How many threads may compute at once.
     pub processors: usize,
-    /// Threads altogether; 0 chooses.
-    pub threads: usize,
+    /// Writes under way at once; 0 chooses.
+    pub buffers: usize,
     pub encryption: Option<Encryption>,
-    /// Speed of the devices, where level, size and number of the writes are to be chosen for it.
-    pub device: Option<DeviceSpeed>,
-    /// The level of compression is to be chosen, too.
+    /// The level of ZSTD is to be chosen while the backup runs.
     pub choose_level: bool,
     /// Store pages that are damaged as they are, instead of giving up (CONTINUE_AFTER_ERROR).
     pub keep_damaged: bool,
@@ -71,26 +75,26 @@ impl Tuning {
             transfer_bytes: 1 << 20,
             block_bytes: 4096,
             processors,
-            threads: 0,
+            buffers: 0,
             encryption: None,
-            device: None,
             choose_level: false,
             keep_damaged: false,
         }
     }
 
-    /// Bytes of a write that the devices like.
-    fn write_bytes(&self) -> usize {
-        let large = self.device.is_some_and(|d| d.wants_large_writes);
-        self.transfer_bytes.max(if large { LARGE_BYTES } else { 0 })
+    /// Threads that read and compress: one reads while another computes.
+    pub fn threads(&self) -> usize {
+        2 * self.processors
     }
 
-    pub fn threads(&self, families: usize) -> usize {
-        let lanes = self.device.map_or(0, |device| device.lanes());
-        match self.threads {
-            0 => 2 * self.processors + lanes.max(4 * families),
-            n => n,
+    /// How many pieces of so many bytes may be written at once.
+    fn lanes(&self, families: usize, piece_bytes: usize) -> usize {
+        if self.buffers > 0 {
+            return self.buffers.min(LANES_MAX);
         }
+        let most = (LANES_BYTES / piece_bytes.max(1)).max(LANES_OF_LARGE_PIECES);
+        let wanted = (LANES_PER_FAMILY * families).clamp(LANES_MIN, LANES_MAX);
+        wanted.min(most)
     }
 }
 
@@ -99,7 +103,8 @@ struct Family {
     device: String,
     targets: Vec<Arc<dyn Target>>,
     piece_bytes: usize,
-    writing: AtomicUsize,
+    /// Pieces that are not written yet.
+    unwritten: AtomicUsize,
     state: Mutex<FamilyState>,
 }
 
@@ -124,13 +129,15 @@ impl FamilyState {
         self.piece.extend_from_slice(payload);
     }
 
-    fn take(&mut self, capacity: usize) -> Piece {
+    /// The piece as it is; the next one is gathered in `buffer`.
+    fn take(&mut self, family: usize, buffer: Vec<u8>) -> Piece {
         let offset = self.piece_offset;
         let number = self.piece_number;
-        let bytes = std::mem::replace(&mut self.piece, Vec::with_capacity(capacity));
+        let bytes = std::mem::replace(&mut self.piece, buffer);
         self.piece_offset += bytes.len() as u64;
         self.piece_number += 1;
         Piece {
+            family,
             bytes,
             offset,
             number,
@@ -138,16 +145,10 @@ impl FamilyState {
     }
 }
 
-struct Piece {
-    bytes: Vec<u8>,
-    offset: u64,
-    number: u32,
-}
-
 /// A backup set being written.
 pub struct MediaWriter {
-    families: Vec<Family>,
-    media: MediaInfo,
+    families: Arc<Vec<Family>>,
+    queue: WriteQueue,
     position: u32,
     set: Random16,
     cipher: Option<(Cipher, Envelope)>,
@@ -193,69 +194,31 @@ impl MediaWriter {
                 software: label.software.clone(),
             },
         };
-        let mut writer = MediaWriter {
-            families: Vec::new(),
-            media,
+        let mut opened = Opened(Vec::new());
+        for at in 0..count {
+            let before = existing.as_ref().and_then(|(_, _, ends)| ends.get(at));
+            let family = open_family(&media, destination, at, before, tuning)?;
+            opened.0.push(family);
+        }
+        let families = Arc::new(std::mem::take(&mut opened.0));
+        let piece_bytes = families.iter().map(|f| f.piece_bytes).max().unwrap_or(0);
+        let written = families.clone();
+        Ok(MediaWriter {
+            queue: WriteQueue::new(tuning.lanes(count, piece_bytes), move |piece| {
+                written[piece.family].write(piece)
+            }),
+            families,
             position: existing.as_ref().map_or(1, |(_, next, _)| *next),
             set,
             cipher,
             turn: AtomicUsize::new(0),
             published: false,
-        };
-        for at in 0..count {
-            let before = existing.as_ref().and_then(|(_, _, ends)| ends.get(at));
-            let family = writer.open_family(destination, at, before, tuning)?;
-            writer.families.push(family);
-        }
-        Ok(writer)
+        })
     }
 
-    fn open_family(
-        &self,
-        destination: &Destination,
-        at: usize,
-        before: Option<&Existing>,
-        tuning: &Tuning,
-    ) -> Result<Family> {
-        let device = &destination.devices[at];
-        let number = before.map_or(at as u16 + 1, |e| e.family);
-        let mut targets = Vec::new();
-        let copies = std::iter::once(device).chain(destination.mirrors.iter().map(|m| &m[at]));
-        for copy in copies {
-            let target = match before {
-                Some(existing) => copy.append(existing.valid_bytes),
-                None => copy.create(),
-            };
-            targets.push(target.map_err(|source| BackupError::Open {
-                device: copy.name().to_string(),
-                source,
-            })?);
-        }
-        let mut state = FamilyState::default();
-        match before {
-            Some(existing) => {
-                state.piece_offset = existing.valid_bytes;
-                state.directory = existing.directory.clone();
-            }
-            None => {
-                let label = MediaInfo {
-                    family: number,
-                    ..self.media.clone()
-                };
-                let label = json(&label)?;
-                let header = Header::plain(Kind::Media, number, 0, 0, &label);
-                state.push(&header.encode(), &label);
-            }
-        }
-        state.begin = state.offset();
-        Ok(Family {
-            number,
-            device: device.name().to_string(),
-            targets,
-            piece_bytes: device.piece_bytes().max(tuning.write_bytes()),
-            writing: AtomicUsize::new(0),
-            state: Mutex::new(state),
-        })
+    /// The writes under way.
+    pub fn queue(&self) -> &WriteQueue {
+        &self.queue
     }
 
     pub fn position(&self) -> u32 {
@@ -266,10 +229,6 @@ impl MediaWriter {
         self.set
     }
 
-    pub fn families(&self) -> usize {
-        self.families.len()
-    }
-
     /// What the description has to say about the key.
     pub fn envelope(&self) -> Option<&Envelope> {
         self.cipher.as_ref().map(|(_, envelope)| envelope)
@@ -278,7 +237,7 @@ impl MediaWriter {
     /// Says what is to come, for a reader of a backup that was killed.
     pub fn begin(&self, info: &SetInfo) -> Result<()> {
         let payload = json(info)?;
-        for family in &self.families {
+        for family in self.families.iter() {
             let header = self.header(Kind::SetBegin, family, &payload);
             family.state.lock().push(&header.encode(), &payload);
         }
@@ -295,7 +254,8 @@ impl MediaWriter {
         )
     }
 
-    /// Adds a frame to the family that has least to do. `range` is what the index says it holds.
+    /// Adds a frame to the family that has least to do. `range` is what the index says it holds. Whether it could be written
+    /// shows later: see [`WriteQueue::has_failed`].
     pub fn add(
         &self,
         kind: Kind,
@@ -305,8 +265,8 @@ impl MediaWriter {
         items: u32,
         range: (u64, u64),
     ) -> Result<()> {
-        let family = self.freest();
-        family.writing.fetch_add(1, Ordering::AcqRel);
+        let at = self.freest();
+        let family = &self.families[at];
         let mut header = Header {
             codec,
             plain_bytes: plain_bytes as u32,
@@ -328,11 +288,19 @@ impl MediaWriter {
                 last: range.1,
             });
             state.bytes += (FRAME_HEADER_BYTES + stored.len()) as u64;
-            (state.piece.len() >= family.piece_bytes).then(|| state.take(family.piece_bytes * 2))
+            (state.piece.len() >= family.piece_bytes)
+                .then(|| state.take(at, self.queue.buffer(family.piece_bytes * 2)))
         };
-        let written = full.map_or(Ok(()), |piece| family.write(&piece));
-        family.writing.fetch_sub(1, Ordering::AcqRel);
-        written
+        if let Some(piece) = full {
+            self.push_piece(piece);
+        }
+        Ok(())
+    }
+
+    fn push_piece(&self, piece: Piece) {
+        let unwritten = &self.families[piece.family].unwritten;
+        unwritten.fetch_add(1, Ordering::AcqRel);
+        self.queue.push(piece);
     }
 
     /// Adds a frame to the piece, encrypted if the set is: its number is known here only, and part of the seal.
@@ -355,13 +323,13 @@ impl MediaWriter {
         Ok(encoded)
     }
 
-    fn freest(&self) -> &Family {
+    fn freest(&self) -> usize {
         let count = self.families.len();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % count;
-        let in_turn = (0..count).map(|n| &self.families[(turn + n) % count]);
+        let in_turn = (0..count).map(|n| (turn + n) % count);
         in_turn
-            .min_by_key(|f| f.writing.load(Ordering::Acquire))
-            .unwrap_or(&self.families[0])
+            .min_by_key(|at| self.families[*at].unwritten.load(Ordering::Acquire))
+            .unwrap_or(0)
     }
 
     /// Bytes of all frames so far, as stored.
@@ -373,7 +341,7 @@ impl MediaWriter {
     pub fn finish(mut self, info: &mut SetInfo) -> Result<()> {
         let mut indexes = Vec::new();
         info.manifest.clear();
-        for family in &self.families {
+        for family in self.families.iter() {
             let state = family.state.lock();
             let mut index = Vec::new();
             state.index.iter().for_each(|e| e.write(&mut index));
@@ -393,9 +361,10 @@ impl MediaWriter {
             Some((cipher, _)) => cipher.sign(&description)?,
             None => [0; SEAL_BYTES],
         };
-        for (family, index) in self.families.iter().zip(&indexes) {
-            self.close_family(family, index, &description, &seal)?;
+        for (at, index) in indexes.iter().enumerate() {
+            self.close_family(at, index, &description, &seal)?;
         }
+        self.queue.close()?;
         std::thread::scope(|scope| {
             let sealing: Vec<_> = self
                 .families
@@ -413,11 +382,12 @@ impl MediaWriter {
 
     fn close_family(
         &self,
-        family: &Family,
+        at: usize,
         index: &[u8],
         description: &[u8],
         seal: &[u8; SEAL_BYTES],
     ) -> Result<()> {
+        let family = &self.families[at];
         let mut state = family.state.lock();
         let index_at = state.offset();
         let header = self.header(Kind::Index, family, index);
@@ -445,19 +415,84 @@ impl MediaWriter {
             ..self.header(Kind::Tail, family, &[])
         };
         state.push(&tail.encode(), &[]);
-        let piece = state.take(0);
+        let piece = state.take(at, Vec::new());
         drop(state);
-        family.write(&piece)
+        self.push_piece(piece);
+        Ok(())
     }
 }
 
 impl Drop for MediaWriter {
     fn drop(&mut self) {
+        self.queue.discard();
         if !self.published {
-            let targets = self.families.iter().flat_map(|f| &f.targets);
-            targets.for_each(|t| t.abort());
+            self.families.iter().for_each(Family::abort);
         }
     }
+}
+
+/// Families opened so far: should a later one fail, nothing of them is left.
+struct Opened(Vec<Family>);
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.iter().for_each(Family::abort);
+    }
+}
+
+fn open_family(
+    media: &MediaInfo,
+    destination: &Destination,
+    at: usize,
+    before: Option<&Existing>,
+    tuning: &Tuning,
+) -> Result<Family> {
+    let device = &destination.devices[at];
+    let number = before.map_or(at as u16 + 1, |e| e.family);
+    let mut family = Family {
+        number,
+        device: device.name().to_string(),
+        targets: Vec::new(),
+        piece_bytes: device.piece_bytes().max(tuning.transfer_bytes),
+        unwritten: AtomicUsize::new(0),
+        state: Mutex::default(),
+    };
+    let copies = std::iter::once(device).chain(destination.mirrors.iter().map(|m| &m[at]));
+    for copy in copies {
+        let target = match before {
+            Some(existing) => copy.append(existing.valid_bytes),
+            None => copy.create(),
+        };
+        let target = target.map_err(|source| BackupError::Open {
+            device: copy.name().to_string(),
+            source,
+        });
+        match target {
+            Ok(target) => family.targets.push(target),
+            Err(error) => {
+                family.abort();
+                return Err(error);
+            }
+        }
+    }
+    let state = family.state.get_mut();
+    match before {
+        Some(existing) => {
+            state.piece_offset = existing.valid_bytes;
+            state.directory = existing.directory.clone();
+        }
+        None => {
+            let label = MediaInfo {
+                family: number,
+                ..media.clone()
+            };
+            let label = json(&label)?;
+            let header = Header::plain(Kind::Media, number, 0, 0, &label);
+            state.push(&header.encode(), &label);
+        }
+    }
+    state.begin = state.offset();
+    Ok(family)
 }
 
 impl Family {
@@ -471,9 +506,15 @@ impl Family {
 
     fn write(&self, piece: &Piece) -> Result<()> {
         let mut targets = self.targets.iter();
-        targets
+        let written = targets
             .try_for_each(|t| t.write(&piece.bytes, piece.offset, piece.number))
-            .map_err(|e| self.io(e))
+            .map_err(|e| self.io(e));
+        self.unwritten.fetch_sub(1, Ordering::AcqRel);
+        written
+    }
+
+    fn abort(&self) {
+        self.targets.iter().for_each(|t| t.abort());
     }
 
     fn seal(&self) -> Result<()> {

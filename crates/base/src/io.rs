@@ -55,6 +55,9 @@ pub trait DiskFile: Send + Sync {
     }
     /// Durable content and length (fdatasync).
     fn sync_data(&self) -> io::Result<()>;
+    /// Says that these bytes will be synced and not written again soon: a disk that gathers writes may begin with them, so
+    /// that a later sync finds little to do. No promise; what goes wrong shows at the sync.
+    fn start_writing(&self, _offset: u64, _len: u64) {}
     fn len(&self) -> io::Result<u64>;
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)

@@ -25,6 +25,8 @@ use std::io;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
+/// Bytes of a read: more than one has latency for.
+const READ_BYTES: u64 = 4 << 20;
 /// Bytes of a part: at most 10,000 parts make an S3 object, so a family may have 160 GB.
 const PART_BYTES: usize = 16 << 20;
 const RUNTIME_THREADS: usize = 2;
@@ -303,6 +305,10 @@ impl Source for ObjectSource {
         }
         buf.copy_from_slice(&bytes);
         Ok(())
+    }
+
+    fn piece_bytes(&self) -> u64 {
+        READ_BYTES
     }
 }
 

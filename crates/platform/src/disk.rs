@@ -1,14 +1,18 @@
 //! Files of the operating system: positioned reads and writes, fdatasync, fallocate, advisory locks.
 
 use daruma_base::{Disk, DiskFile, OpenMode};
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// A page of the system's cache, or a multiple of it.
+const CACHE_PAGE_BYTES: u64 = 4096;
 
 #[derive(Debug)]
 pub struct RealDisk;
@@ -122,6 +126,19 @@ impl DiskFile for RealFile {
         self.0.sync_data()
     }
 
+    /// On Linux this advice starts the writing of dirty pages without waiting for them, and drops clean ones (`fadvise64(2)`,
+    /// `mm/fadvise.c`). A page of which only a part is meant is left out: its other part may be under way still.
+    fn start_writing(&self, offset: u64, len: u64) {
+        let first = offset
+            .div_ceil(CACHE_PAGE_BYTES)
+            .saturating_mul(CACHE_PAGE_BYTES);
+        let end = offset.saturating_add(len) / CACHE_PAGE_BYTES * CACHE_PAGE_BYTES;
+        if let Some(whole) = NonZeroU64::new(end.saturating_sub(first)) {
+            // Advice only: file systems without it write at the sync.
+            let _ = fadvise(&self.0, first, Some(whole), Advice::DontNeed);
+        }
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
@@ -183,6 +200,23 @@ mod tests {
         assert_eq!(&found[..2], b"ab");
         assert_eq!(&found[2..100_002], long);
         assert_eq!(&found[100_002..], b"cdef");
+    }
+
+    #[test]
+    fn bytes_on_their_way_to_the_disk_are_read_as_before() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = RealDisk
+            .open(&dir.path().join("f"), OpenMode::CreateNew)
+            .expect("creates");
+        let bytes: Vec<u8> = (0..50_000u32).map(|n| (n / 7) as u8).collect();
+        file.write_at(&bytes, 100).expect("writes");
+        for (offset, len) in [(100, 50_000), (0, 10), (u64::MAX - 5_000, 4_000)] {
+            file.start_writing(offset, len);
+        }
+        let mut found = vec![0; bytes.len()];
+        file.read_at(&mut found, 100).expect("reads");
+        assert_eq!(found, bytes);
+        file.sync_data().expect("syncs");
     }
 
     #[test]

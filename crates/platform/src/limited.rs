@@ -145,6 +145,10 @@ impl DiskFile for LimitedFile {
         self.inner.sync_data()
     }
 
+    fn start_writing(&self, offset: u64, len: u64) {
+        self.inner.start_writing(offset, len);
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.inner.len()
     }

@@ -287,9 +287,9 @@ impl DataCopy {
         Ok(self.db.hardened_lsn())
     }
 
-    /// Reads a run of pages into `out`, which becomes as long. Pages never written are zero.
-    pub fn read(&self, file: u16, run: PageRun, out: &mut Vec<u8>) -> Result<()> {
-        out.resize(run.count as usize * PAGE_BYTES, 0);
+    /// Reads a run of pages into `out`, which is as long. Pages never written are zero.
+    pub fn read(&self, file: u16, run: PageRun, out: &mut [u8]) -> Result<()> {
+        assert_eq!(out.len(), run.count as usize * PAGE_BYTES, "room for a run");
         self.read_bytes(PageId::new(file, run.first), out)?;
         for (page, bytes) in (run.first..).zip(out.chunks_exact_mut(PAGE_BYTES)) {
             let id = PageId::new(file, page);
@@ -301,8 +301,8 @@ impl DataCopy {
 
     /// As `read`, but goes on after damaged pages and names them: they are given as they were found, or, if they cannot
     /// be read at all, as something that no one can take for a page.
-    pub fn read_damaged(&self, file: u16, run: PageRun, out: &mut Vec<u8>) -> Result<Vec<u32>> {
-        out.resize(run.count as usize * PAGE_BYTES, 0);
+    pub fn read_damaged(&self, file: u16, run: PageRun, out: &mut [u8]) -> Result<Vec<u32>> {
+        assert_eq!(out.len(), run.count as usize * PAGE_BYTES, "room for a run");
         let mut damaged = Vec::new();
         for (page, bytes) in (run.first..).zip(out.chunks_exact_mut(PAGE_BYTES)) {
             let id = PageId::new(file, page);
@@ -368,8 +368,14 @@ pub(crate) fn is_whole(id: PageId, bytes: &[u8]) -> bool {
     if named {
         get_u32(bytes, 0) == crc32c::crc32c(&bytes[4..])
     } else {
-        bytes.iter().all(|b| *b == 0)
+        is_zero(bytes)
     }
+}
+
+/// By the cache line: a search that may end at every byte is a slow one.
+fn is_zero(bytes: &[u8]) -> bool {
+    let mut lines = bytes.chunks(64);
+    lines.all(|line| line.iter().fold(0, |all, b| all | b) == 0)
 }
 
 /// Zeroes what lies between the entries and the slots of a tree page: it compresses better.
@@ -384,7 +390,7 @@ fn blank_free_space(bytes: &mut [u8]) {
         return;
     }
     if let Some(gap) = gap
-        && gap.iter().any(|b| *b != 0)
+        && !is_zero(gap)
     {
         gap.fill(0);
         let sum = crc32c::crc32c(&bytes[4..]);

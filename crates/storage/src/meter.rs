@@ -123,6 +123,10 @@ impl DiskFile for Metered {
         Ok(())
     }
 
+    fn start_writing(&self, offset: u64, len: u64) {
+        self.file.start_writing(offset, len);
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.file.len()
     }

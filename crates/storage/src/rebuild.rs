@@ -25,6 +25,9 @@ use std::sync::Arc;
 /// Bytes of a boot page that are kept in a copy.
 pub const BOOT_BYTES: usize = 256;
 
+/// From here on the writing of a run is begun at once; smaller ones are better gathered by the system.
+const EARLY_BYTES: usize = 256 << 10;
+
 struct File {
     spec: FileSpec,
     file: Arc<dyn DiskFile>,
@@ -131,7 +134,11 @@ impl Rebuild {
         let at = u64::from(run.first) * PAGE_BYTES as u64;
         file.file
             .write_at(bytes, at)
-            .map_err(|e| io_error("write pages of", &file.spec, e))
+            .map_err(|e| io_error("write pages of", &file.spec, e))?;
+        if bytes.len() >= EARLY_BYTES {
+            file.file.start_writing(at, bytes.len() as u64);
+        }
+        Ok(())
     }
 
     /// Writes a page that is known to be damaged as it is: whoever reads it is told.

@@ -48,7 +48,6 @@ pub(crate) use startup::recovery_lines;
 use crate::error::{Result, SqlError};
 use crate::host::TableRef;
 use crate::messages;
-use daruma_backup::DeviceSpeed;
 use daruma_base::{CancelFlag, DatabaseId, Env};
 use daruma_catalog::{Catalog, Change, DatabaseDef, names_equal};
 use daruma_storage::{Engine, Owner};
@@ -57,7 +56,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::time::Duration;
 
 pub const MASTER: DatabaseId = DatabaseId(1);
 pub const TEMPDB: DatabaseId = DatabaseId(2);
@@ -121,8 +119,6 @@ pub struct Instance {
     pub system_owner: Arc<Owner>,
     /// Makes backup devices of URLs, when the program that runs the server can.
     pub url_devices: std::sync::OnceLock<Arc<dyn daruma_backup::UrlDevices>>,
-    /// How fast folders of backups were when they were last measured, and when that was.
-    pub device_speeds: Mutex<HashMap<PathBuf, (Duration, DeviceSpeed)>>,
     /// Trace flags that are on for the whole server.
     pub trace_flags: Mutex<Vec<i32>>,
 }

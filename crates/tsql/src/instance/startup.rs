@@ -73,7 +73,6 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         database_ddl: Mutex::new(()),
         system_owner: system_owner(),
         url_devices: std::sync::OnceLock::new(),
-        device_speeds: Mutex::default(),
         trace_flags: Mutex::default(),
     }))
 }

@@ -8,22 +8,15 @@ use crate::instance::{DatabaseEntry, OpenDatabase, TEMPDB, close_database};
 use crate::messages;
 use crate::session::Execution;
 use daruma_backup::{
-    self as engine, BackupError, BackupKind, Destination, DeviceSpeed, MediaLabel, Random16,
-    Request, SetInfo, Tuning,
+    self as engine, BackupError, BackupKind, Destination, MediaLabel, Random16, Request, SetInfo,
+    Tuning,
 };
 use daruma_base::Lsn;
 use daruma_catalog::DatabaseDef;
 use daruma_storage::{RecoveryModel, Settings, StorageError};
 use daruma_syntax::ast;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// A smaller database is backed up before its devices are measured.
-const MEASURED_PAGES_MIN: u64 = 8_192;
-const MEASURED_FOR: Duration = Duration::from_secs(3_600);
 
 /// What a differential builds on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,12 +54,7 @@ pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> 
     }
     let open = entry.open()?;
     let destination = destination(ex, statement, &options)?;
-    let mut tuning = tuning(ex, &options)?;
-    if statement.kind == ast::BackupKind::Database {
-        tuning.device = device_speed(ex, &open, &destination);
-        let is_zstd = matches!(tuning.compression, engine::Compression::Zstd { .. });
-        tuning.choose_level = is_zstd && options.leaves_level();
-    }
+    let tuning = tuning(ex, &options)?;
     let job = Job {
         ex,
         entry: &entry,
@@ -106,43 +94,11 @@ fn tuning(ex: &Execution<'_>, options: &Options) -> Result<Tuning> {
         transfer_bytes: options.transfer_bytes()?,
         block_bytes: options.block_bytes()?,
         processors,
-        threads: options.buffers()?.unwrap_or(0),
+        buffers: options.buffers()?.unwrap_or(0),
         encryption: options.encryption(ex)?,
         keep_damaged: options.goes_on(),
-        device: None,
-        choose_level: false,
+        choose_level: options.leaves_level(),
     })
-}
-
-/// How fast the devices are together, where the backup is large enough for that to matter. A folder is measured once an
-/// hour. One that cannot be is left to the backup itself to complain of.
-fn device_speed(
-    ex: &Execution<'_>,
-    open: &OpenDatabase,
-    destination: &Destination,
-) -> Option<DeviceSpeed> {
-    let pages: u64 = open.storage.files().iter().map(|f| f.size_pages).sum();
-    if pages < MEASURED_PAGES_MIN {
-        return None;
-    }
-    let folders = destination.devices.iter().map(|d| d.folder());
-    let folders = folders.collect::<Option<BTreeSet<PathBuf>>>()?;
-    let (env, now) = (ex.instance().env(), ex.instance().env().clock.monotonic());
-    let mut known = ex.instance().device_speeds.lock();
-    let mut speeds = Vec::new();
-    for folder in folders {
-        let fresh = known.get(&folder).copied();
-        let fresh = fresh.filter(|(at, _)| now < *at + MEASURED_FOR);
-        let speed = match fresh {
-            Some((_, speed)) => speed,
-            None => DeviceSpeed::measure(env, &folder).ok()?,
-        };
-        if fresh.is_none() {
-            known.insert(folder, (now, speed));
-        }
-        speeds.push(speed);
-    }
-    DeviceSpeed::together(&speeds)
 }
 
 struct Job<'e, 'a> {
