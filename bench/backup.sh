@@ -260,7 +260,7 @@ measure_postgres() {
     done
     mkdir "$scratch/back"
     peer_row 'pg_basebackup restore: zstd, tar' "$used" "$scratch/back" - \
-        bash -c "zstd -dcq '$scratch/base/base.tar.zst' | tar xf - -C '$scratch/back' && sync -f '$scratch/back'"
+        bash -c "zstd -dcq '$scratch/base/base.tar.zst' | tar xf - -C '$scratch/back' && find '$scratch/back' -type f -print0 | xargs -0 sync"
     rm -rf "$scratch/base" "$scratch/back"
     for workers in 1 2; do
         peer_row "pgBackRest backup, zstd 1, $workers processes" "$used" "$scratch/repo/backup" "$postmaster" \
@@ -322,13 +322,13 @@ measure_mariadb() {
     for workers in 1 2; do
         peer_row "mariadb-backup, zstd 1, $workers threads" "$used" "$scratch/maria.zst" "$mariadb_pid" bash -o pipefail -c \
             "mariadb-backup --no-defaults --backup --stream=mbstream --parallel=$workers --user=root --socket='$scratch/maria.sock' \
-                --datadir='$scratch/maria' --target-dir='$scratch' | zstd -1 -q -f -T$workers -o '$scratch/maria.zst' && sync -f '$scratch/maria.zst'"
+                --datadir='$scratch/maria' --target-dir='$scratch' | zstd -1 -q -f -T$workers -o '$scratch/maria.zst' && sync '$scratch/maria.zst'"
     done
     stop_mariadb
     mkdir "$scratch/back"
     peer_row 'mariadb-backup restore and prepare' "$used" "$scratch/back" - bash -o pipefail -c \
         "zstd -dcq '$scratch/maria.zst' | mbstream -x -p 2 -C '$scratch/back' && \
-         mariadb-backup --no-defaults --prepare --use-memory=1G --target-dir='$scratch/back' && sync -f '$scratch/back'"
+         mariadb-backup --no-defaults --prepare --use-memory=1G --target-dir='$scratch/back' && find '$scratch/back' -type f -print0 | xargs -0 sync"
     rm -rf "$scratch/maria" "$scratch/maria.zst" "$scratch/back"
 }
 
