@@ -20,8 +20,10 @@ const TRIALS: u32 = 3;
 const TRIAL_EVERY: u64 = 64;
 /// Weight of the newest figure in a mean.
 const WEIGHT: f64 = 0.25;
-/// The devices' rate is taken over at least so long a time in which they were the slower part.
+/// The devices' rate is taken over at least so long a time in which they were the slower part, and so many bytes: a few writes
+/// more or less are to make little difference.
 const WINDOW: Duration = Duration::from_millis(200);
+const WINDOW_BYTES: u64 = 8 << 20;
 
 /// What a level does to this database on one thread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,7 +62,9 @@ impl Levels {
             return LEVELS[0];
         }
         let untried = self.figures.iter().position(|f| f.trials < TRIALS);
-        let trial = (self.frames % TRIAL_EVERY == 0)
+        let trial = self
+            .frames
+            .is_multiple_of(TRIAL_EVERY)
             .then_some((self.frames / TRIAL_EVERY) as usize % LEVELS.len());
         LEVELS[untried.or(trial).unwrap_or(self.current)]
     }
@@ -122,10 +126,11 @@ impl DeviceRate {
         }
         let (since, before) = *self.full_since.get_or_insert((now, look.written));
         let time = now.saturating_sub(since);
-        if time < WINDOW {
+        let bytes = look.written.saturating_sub(before);
+        if time < WINDOW || bytes < WINDOW_BYTES {
             return;
         }
-        let rate = look.written.saturating_sub(before) as f64 / time.as_secs_f64();
+        let rate = bytes as f64 / time.as_secs_f64();
         match &mut self.bytes_per_s {
             Some(mean) => mix(mean, rate, WEIGHT),
             None => self.bytes_per_s = Some(rate),

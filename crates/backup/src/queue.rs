@@ -65,6 +65,8 @@ struct State {
     failure: Option<BackupError>,
     written: u64,
     was_full: bool,
+    /// Threads that wait for room now.
+    blocked: usize,
     /// Buffers of pieces that were written.
     spare: Vec<Vec<u8>>,
 }
@@ -108,7 +110,9 @@ impl WriteQueue {
         let mut state = self.shared.state.lock();
         while state.waiting.len() >= WAITING_MAX && !state.failed {
             state.was_full = true;
+            state.blocked += 1;
             self.shared.room.wait(&mut state);
+            state.blocked -= 1;
         }
         if state.failed {
             return;
@@ -159,7 +163,7 @@ impl WriteQueue {
         let mut state = self.shared.state.lock();
         Look {
             written: state.written,
-            was_full: std::mem::take(&mut state.was_full),
+            was_full: std::mem::take(&mut state.was_full) || state.blocked > 0,
         }
     }
 
@@ -170,7 +174,13 @@ impl WriteQueue {
     /// Waits until everything is written. The first error, if there was one.
     pub fn close(&self) -> Result<()> {
         self.end();
-        self.shared.state.lock().failure.take().map_or(Ok(()), Err)
+        let mut state = self.shared.state.lock();
+        match (state.failure.take(), state.failed) {
+            (Some(error), _) => Err(error),
+            // The error was told before.
+            (None, true) => Err(BackupError::Unusable("an earlier write failed".into())),
+            (None, false) => Ok(()),
+        }
     }
 
     /// Drops what waits, and waits for the writes under way.
@@ -304,6 +314,8 @@ mod tests {
             while !queue.look().was_full {
                 std::thread::yield_now();
             }
+            // It still is, although nobody came since.
+            assert!(queue.look().was_full);
             drop(shut);
         });
         queue.close().expect("no error");
@@ -325,7 +337,7 @@ mod tests {
         });
         (0..1_000).for_each(|number| queue.push(piece(number)));
         assert!(matches!(queue.close(), Err(BackupError::Unusable(what)) if what == "stop here"));
-        assert!(queue.has_failed());
+        assert!(queue.has_failed() && queue.close().is_err());
     }
 
     #[test]
