@@ -69,12 +69,17 @@ fn fuzz() -> ExitCode {
         (Some("--minutes"), Some(count)) => count.parse().unwrap_or(5),
         _ => 5_u64,
     };
+    if let Err(needed) = can_fuzz(&target) {
+        eprintln!("{needed}");
+        return ExitCode::from(2);
+    }
     let gathered = root().join("fuzz/target/corpus").join(&target);
     if let Err(error) = fs::create_dir_all(&gathered) {
         eprintln!("{}: {error}", gathered.display());
         return ExitCode::FAILURE;
     }
     let status = std::process::Command::new("cargo")
+        .env_remove("RUSTUP_TOOLCHAIN")
         .current_dir(root().join("fuzz"))
         .args(["+nightly", "fuzz", "run", "--sanitizer", "none", &target])
         .arg(gathered)
@@ -83,6 +88,58 @@ fn fuzz() -> ExitCode {
         .arg(format!("-max_total_time={}", minutes * 60))
         .status();
     ended(status)
+}
+
+/// What is missing, and how to get it.
+fn can_fuzz(target: &str) -> Result<(), String> {
+    let targets = targets();
+    if !targets.iter().any(|t| t == target) {
+        return Err(format!(
+            "there is no target '{target}'; there are {}",
+            targets.join(", ")
+        ));
+    }
+    let answers = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("cargo");
+        // From outside of a toolchain's own cargo, so that `+nightly` is understood.
+        command.args(arguments).env_remove("RUSTUP_TOOLCHAIN");
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    let needed = [
+        (
+            &["+nightly", "--version"],
+            "the nightly toolchain: rustup toolchain install nightly --profile minimal",
+        ),
+        (
+            &["fuzz", "--version"],
+            "cargo-fuzz: cargo install cargo-fuzz --locked",
+        ),
+    ];
+    let missing: Vec<&str> = needed
+        .iter()
+        .filter(|(arguments, _)| !answers(*arguments))
+        .map(|(_, how)| *how)
+        .collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "fuzzing guided by coverage needs\n  {}\nwithout them: cargo test -p daruma-fuzz",
+            missing.join("\n  ")
+        )),
+    }
+}
+
+/// Names of the targets, from the files of fuzz/fuzz_targets.
+fn targets() -> Vec<String> {
+    let entries = fs::read_dir(root().join("fuzz/fuzz_targets"));
+    let mut names: Vec<String> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|e| Some(e.path().file_stem()?.to_str()?.to_string()))
+        .collect();
+    names.sort();
+    names
 }
 
 fn ended(status: std::io::Result<std::process::ExitStatus>) -> ExitCode {
@@ -191,6 +248,15 @@ mod tests {
     #[test]
     fn the_repository_is_tidy() {
         assert_eq!(tidy(&root()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_unknown_fuzzing_target_is_answered_by_the_known_ones() {
+        let told = can_fuzz("nope").unwrap_err();
+        assert!(
+            told.contains("parser") && told.contains("tds_server"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::model::*;
 use crate::report::Stats;
 use crate::session::{Ctx, Failure, Open};
 use crate::verify;
-use daruma_base::{DatabaseId, probe};
+use daruma_base::{DatabaseId, PageId, probe};
 use daruma_sim::{FaultKind, Faults, Rates, SimDisk, SimRandom};
 use daruma_storage::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,6 +26,7 @@ pub(crate) const DB: DatabaseId = DatabaseId(5);
 const ACCOUNT_COUNT: u64 = 40;
 pub const ACCOUNTS_SUM: i64 = 40 * 1000;
 const SESSIONS_MAX: u64 = 7;
+const PAGE_BYTES: usize = 8192;
 /// A transaction that met others so often gives up.
 const STUCK_MAX: u32 = 4;
 
@@ -640,14 +641,33 @@ impl World {
         verify::content(&db, self.history.now(), &mut self.stats).map_err(Violation)?;
         // Not always: what is left to do must also survive the next stop.
         if self.random.below(3) > 0 {
-            verify::structure(&db, self.history.now(), &mut self.stats).map_err(Violation)?;
+            verify::structure(&db, self.history.now(), &mut self.stats)
+                .map_err(|what| Violation(format!("{what}{}", self.headers_of(&what))))?;
         }
         Ok(())
     }
 
+    /// What the pages that a finding names say of themselves on disk.
+    fn headers_of(&self, what: &str) -> String {
+        let content = self.disk.content_of(Path::new(DATA)).unwrap_or_default();
+        let header = |number: usize| {
+            let page = content.get(number * PAGE_BYTES..)?.get(..32)?;
+            let (kind, level, lsn, tree) = (page[4], page[5], &page[8..16], &page[24..30]);
+            Some(format!(
+                "; on disk, page {number} is of type {kind}, level {level}, LSN {lsn:02x?}, tree {tree:02x?}"
+            ))
+        };
+        what.split("(1:")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next()?.parse().ok())
+            .filter_map(header)
+            .collect()
+    }
+
     // --- damage -------------------------------------------------------------------------------------------------
 
-    /// Rots one byte of one page in use, behind the engine's back: it must be noticed, and hurt only what is on it.
+    /// The disk's last lies, behind the engine's back: a byte rots, a write loses its way. Each must be noticed, and hurt only
+    /// the page that it hit.
     fn last_damage(&mut self) -> Checked {
         let Some(up) = self.up.take() else {
             return Ok(());
@@ -662,29 +682,81 @@ impl World {
         if pages.is_empty() {
             return Ok(());
         }
-        let page = pages[self.random.below(pages.len() as u64) as usize];
-        let at = u64::from(page.page) * 8192 + self.random.below(8192);
+        self.rot(&pages, &state)?;
+        self.lose_the_way(&pages, &state)
+    }
+
+    fn any(&self, pages: &[PageId]) -> PageId {
+        pages[self.random.below(pages.len() as u64) as usize]
+    }
+
+    /// One bit of one page in use.
+    fn rot(&mut self, pages: &[PageId], state: &State) -> Checked {
+        let page = self.any(pages);
+        let at = place_of(page) + self.random.below(PAGE_BYTES as u64);
         let mask = 1u8 << self.random.below(8);
         self.disk.flip(Path::new(DATA), at, mask);
-        let told =
-            |what: String| Violation(format!("after damage at byte {at} of page {page}: {what}"));
+        let is_repaired = self.damaged(state, page).map_err(|Violation(what)| {
+            Violation(format!("after damage at byte {at} of page {page}: {what}"))
+        })?;
+        if !is_repaired {
+            self.disk.flip(Path::new(DATA), at, mask);
+        }
+        Ok(())
+    }
+
+    /// A page in use is overwritten with another page, or with a piece of the log.
+    fn lose_the_way(&mut self, pages: &[PageId], state: &State) -> Checked {
+        let (page, other) = (self.any(pages), self.any(pages));
+        let blocks = self.disk.len_of(Path::new(LOG)).unwrap_or(0) / PAGE_BYTES as u64;
+        let (path, from) = match self.random.below(4) {
+            0 if blocks > 0 => (LOG, self.random.below(blocks) * PAGE_BYTES as u64),
+            _ => (DATA, place_of(other)),
+        };
+        if (path, from) == (DATA, place_of(page)) {
+            return Ok(());
+        }
+        let (from, to) = ((Path::new(path), from), (Path::new(DATA), place_of(page)));
+        if !self.disk.misdirect(from, to, PAGE_BYTES) {
+            return Ok(());
+        }
+        let told = |Violation(what)| {
+            let from = from.1;
+            Violation(format!(
+                "after a write of byte {from} of {path} hit page {page}: {what}"
+            ))
+        };
+        self.damaged(state, page).map_err(told).map(|_| ())
+    }
+
+    /// Opens the database with a page that is not what it was. True if it came back from the doublewrite area.
+    fn damaged(&mut self, state: &State, page: PageId) -> Checked<bool> {
         let (engine, db, report) = match self.open() {
             Ok(opened) => opened,
             // Opening may need the page itself.
             Err(error) if error.is_damage() => {
                 self.stats.damage_found += 1;
-                return Ok(());
+                self.disk.restart();
+                return Ok(false);
             }
-            Err(error) => return Err(told(error.to_string())),
+            Err(error) => return broken(error.to_string()),
         };
-        let result = if report.torn_pages_restored > 0 {
-            self.stats.damage_repaired += 1;
-            verify::content(&db, &state, &mut self.stats)
-        } else {
-            self.stats.damage_found += 1;
-            verify::damaged(&db, &state, page)
+        let is_repaired = report.torn_pages_restored > 0;
+        let result = match is_repaired {
+            true => verify::content(&db, state, &mut self.stats),
+            false => verify::damaged(&db, state, page),
         };
+        match is_repaired {
+            true => self.stats.damage_repaired += 1,
+            false => self.stats.damage_found += 1,
+        }
         drop((engine, db));
-        result.map_err(told)
+        self.disk.restart();
+        result.map(|()| is_repaired).map_err(Violation)
     }
+}
+
+/// Where a page lies in its file, in bytes.
+fn place_of(page: PageId) -> u64 {
+    u64::from(page.page) * PAGE_BYTES as u64
 }

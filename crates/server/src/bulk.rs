@@ -98,7 +98,7 @@ impl<'a> BulkSource<'a> {
         let packet = self
             .input
             .next_packet(self.transport)?
-            .ok_or(ConnectionError::Closed)?;
+            .ok_or(ConnectionError::Cut)?;
         self.take(&packet);
         Ok(())
     }
@@ -129,7 +129,7 @@ impl<'a> BulkSource<'a> {
             let packet = self
                 .input
                 .next_packet(self.transport)?
-                .ok_or(ConnectionError::Closed)?;
+                .ok_or(ConnectionError::Cut)?;
             match packet.header.packet_type {
                 PacketType::Bulk if !packet.is_given_up() => {
                     self.end = packet.header.is_last().then_some(BulkEnd::Complete)

@@ -23,6 +23,7 @@ use daruma_tds::token::{Done, DoneKind, command, done_status};
 use daruma_tds::{TdsError, TdsVersion};
 use daruma_tsql::error::SqlError;
 use daruma_tsql::sink::Sink;
+use std::any::Any;
 use std::net::{SocketAddr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -62,13 +63,8 @@ fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
         context: &context,
     };
     let ended = connection.run();
-    if let Err(error) = ended
-        && error.is_protocol()
-    {
-        let text = format!(
-            "Error: 4014, Severity: 20, State: 11.\nA fatal error occurred while reading the input stream from the network. The session will be terminated. {error}. [CLIENT: {}]",
-            info.client.ip()
-        );
+    if let Some(reason) = ended.err().and_then(|error| end_text(&error)) {
+        let text = format!("{reason} [CLIENT: {}]", info.client.ip());
         shared.service.write_log(&format!("spid{spid}"), &text);
     }
     // Ending a session rolls back: code that may fail as any request may.
@@ -78,6 +74,17 @@ fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
             &format!("spid{spid}"),
             "The session did not end in good order.",
         );
+    }
+}
+
+/// The error log's words for a session that its client did not end in good order. `None`: the client just went away.
+fn end_text(error: &ConnectionError) -> Option<String> {
+    match error {
+        ConnectionError::NotReading => Some(format!("The session is ended: {error}.")),
+        error if error.is_protocol() => Some(format!(
+            "Error: 4014, Severity: 20, State: 11.\nA fatal error occurred while reading the input stream from the network. The session will be terminated. {error}."
+        )),
+        _ => None,
     }
 }
 
@@ -335,14 +342,17 @@ fn reset_session(
 
 /// Runs a request; a panic becomes a line for the error log.
 fn caught(work: impl FnOnce() -> RequestEnd) -> Result<RequestEnd, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        format!(
-            "Error: 3624, Severity: 20, State: 1.\nA system assertion check has failed: {}",
-            text.unwrap_or_default()
-        )
-    })
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_text(panic.as_ref()))
+}
+
+/// A panic in the words of the error log.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!(
+        "Error: 3624, Severity: 20, State: 1.\nA system assertion check has failed: {}",
+        text.unwrap_or_default()
+    )
 }
 
 fn assertion_failed() -> SqlError {

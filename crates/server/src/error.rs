@@ -36,6 +36,11 @@ pub(crate) enum ConnectionError {
     /// The client closed its end between two messages: nothing to report.
     #[error("closed by the client")]
     Closed,
+    /// The stream ended where more of a packet or message had to come.
+    #[error("the stream ended in the middle of a message")]
+    Cut,
+    #[error("the client took no byte of its result for too long")]
+    NotReading,
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
@@ -60,7 +65,9 @@ impl ConnectionError {
     pub(crate) const fn is_protocol(&self) -> bool {
         matches!(
             self,
-            ConnectionError::Protocol(_) | ConnectionError::UnexpectedMessage { .. }
+            ConnectionError::Protocol(_)
+                | ConnectionError::UnexpectedMessage { .. }
+                | ConnectionError::Cut
         )
     }
 }

@@ -59,11 +59,11 @@ pub(crate) fn establish(
     handshake
         .wire
         .transport
-        .set_deadline(Some(Instant::now() + shared.limits.login_timeout))?;
+        .set_deadline(Instant::now() + shared.limits.login_timeout);
     let is_strict = handshake.begin()?;
     let login = handshake.read_login(is_strict)?;
     let logged_in = handshake.log_in(login, is_strict)?;
-    wire.transport.set_deadline(None)?;
+    wire.transport.end_deadline(shared.limits.send_timeout)?;
     Ok(logged_in)
 }
 
@@ -351,7 +351,11 @@ pub(crate) fn failure_text(error: &ConnectionError, client: SocketAddr) -> Optio
         ConnectionError::EncryptionUnavailable => {
             (17835, 2, "The client requires encryption, which this server does not offer; the connection has been closed.".to_string())
         }
-        ConnectionError::LoginTimeout | ConnectionError::Io(_) | ConnectionError::Tls(_) => {
+        ConnectionError::LoginTimeout
+        | ConnectionError::NotReading
+        | ConnectionError::Cut
+        | ConnectionError::Io(_)
+        | ConnectionError::Tls(_) => {
             (17830, 102, format!("A network error occurred while establishing a connection; the connection has been closed. {error}."))
         }
     };

@@ -8,6 +8,7 @@ use crate::watcher::{Slot, Watcher};
 use parking_lot::{Condvar, Mutex};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -29,6 +30,8 @@ pub struct Limits {
     pub login_timeout: Duration,
     /// Before a failed login is answered, so that guessing is slow.
     pub refusal_delay: Duration,
+    /// How long a client may take not a single byte of its result. Its session holds a snapshot, perhaps locks.
+    pub send_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -36,6 +39,7 @@ impl Default for Limits {
         Limits {
             login_timeout: Duration::from_secs(15),
             refusal_delay: Duration::from_millis(200),
+            send_timeout: Duration::from_secs(3600),
         }
     }
 }
@@ -219,7 +223,15 @@ fn admit(shared: &Arc<Shared>, socket: TcpStream, client: SocketAddr, number: u6
     }
     let (owned, kept) = (shared.clone(), slot.clone());
     let body = move || {
-        connection::serve(socket, client, &kept, &owned);
+        let served = catch_unwind(AssertUnwindSafe(|| {
+            connection::serve(socket, client, &kept, &owned);
+        }));
+        // A request's panic is caught where it runs; this one came from login or the connection itself.
+        if let Err(panic) = served {
+            let text = connection::panic_text(panic.as_ref());
+            owned.service.write_log("Server", &text);
+            kept.close();
+        }
         owned.watcher.remove(&kept);
     };
     let builder = thread::Builder::new()

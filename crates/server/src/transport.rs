@@ -5,7 +5,10 @@ use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Time to tell a client over TLS that the connection ends.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// One socket. Reads and writes block.
 pub(crate) struct Transport {
@@ -30,16 +33,16 @@ impl Transport {
         }
     }
 
-    /// From `deadline` on reads and writes fail; `None` lets them wait for ever.
-    pub(crate) fn set_deadline(
-        &mut self,
-        deadline: Option<Instant>,
-    ) -> Result<(), ConnectionError> {
-        self.link.deadline = deadline;
-        if deadline.is_none() {
-            self.link.socket.set_read_timeout(None)?;
-            self.link.socket.set_write_timeout(None)?;
-        }
+    /// From `deadline` on reads and writes fail.
+    pub(crate) fn set_deadline(&mut self, deadline: Instant) {
+        self.link.deadline = Some(deadline);
+    }
+
+    /// Lets reads wait for ever, and each write until the client has taken nothing for `send_timeout`.
+    pub(crate) fn end_deadline(&mut self, send_timeout: Duration) -> Result<(), ConnectionError> {
+        self.link.deadline = None;
+        self.link.socket.set_read_timeout(None)?;
+        self.link.socket.set_write_timeout(Some(send_timeout))?;
         Ok(())
     }
 
@@ -128,6 +131,8 @@ impl Transport {
     /// Ends the connection in good order, as far as the client still listens.
     pub(crate) fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
+            // Whoever reads nothing does not hear it either.
+            let _ = self.link.socket.set_write_timeout(Some(FAREWELL));
             tls.send_close_notify();
             let _ = write_records(tls, &mut self.link);
         }
@@ -164,6 +169,8 @@ impl Link {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut if self.deadline.is_some() => {
                     ConnectionError::LoginTimeout
                 }
+                // Reads wait for ever, so it was a write.
+                ErrorKind::WouldBlock => ConnectionError::NotReading,
                 _ => error.into(),
             },
         }

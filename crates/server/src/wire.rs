@@ -100,8 +100,16 @@ impl Input {
                 }
             }
             if !self.fill(transport)? {
-                return Err(ConnectionError::Closed);
+                return Err(self.ended());
             }
+        }
+    }
+
+    /// What the end of the stream means here.
+    fn ended(&self) -> ConnectionError {
+        match self.assembler.is_partial() || self.reader.has_unread() {
+            true => ConnectionError::Cut,
+            false => ConnectionError::Closed,
         }
     }
 

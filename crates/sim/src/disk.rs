@@ -264,6 +264,30 @@ impl SimDisk {
         }
     }
 
+    /// A write that lost its way, at rest: `len` bytes of one place lie, durable, at another one of the same or another file.
+    /// False when either place is not there.
+    pub fn misdirect(&self, from: (&Path, u64), to: (&Path, u64), len: usize) -> bool {
+        let names = self.names.lock();
+        let place = |offset: u64| offset as usize..offset as usize + len;
+        let bytes = names
+            .now
+            .get(from.0)
+            .and_then(|c| Some(c.lock().now.get(place(from.1))?.to_vec()));
+        let (Some(bytes), Some(target)) = (bytes, names.now.get(to.0)) else {
+            return false;
+        };
+        let target = &mut *target.lock();
+        let mut is_there = true;
+        for content in [&mut target.now, &mut target.durable] {
+            match content.get_mut(place(to.1)) {
+                Some(found) => found.copy_from_slice(&bytes),
+                None => is_there = false,
+            }
+        }
+        self.shared.counts.add(FaultKind::MisdirectedWrite);
+        is_there
+    }
+
     /// What reads would see of a file.
     pub fn content_of(&self, path: &Path) -> Option<Vec<u8>> {
         let names = self.names.lock();
@@ -300,8 +324,12 @@ impl Shared {
         if planned {
             (faults.fail_at, faults.fail_io_at) = (None, None);
         }
-        let rates = faults.rates;
+        let (rates, no_space) = (faults.rates, faults.no_space);
         drop(faults);
+        if no_space && kind != FaultKind::SyncError {
+            self.counts.add(FaultKind::DiskFull);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let rate = match kind {
             FaultKind::SyncError => rates.sync_error,
             FaultKind::GrowError => rates.grow_error,

@@ -82,6 +82,8 @@ pub struct Faults {
     pub stop_io_at: Option<u64>,
     /// Total bytes of all files; beyond that the disk is full.
     pub capacity_bytes: Option<u64>,
+    /// Not even what was allocated can be written, as on file systems that never write in place.
+    pub no_space: bool,
     pub rates: Rates,
 }
 

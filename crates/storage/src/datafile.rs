@@ -205,6 +205,12 @@ impl FileSet {
                     get_u32(b, HEADER_BYTES + 8)
                 )));
             }
+            if header.id() != PageId::new(spec.id, 0) {
+                return Err(bad(format!(
+                    "it calls itself file {} of the database",
+                    header.id().file
+                )));
+            }
             if *guid.get_or_insert(get_u64(b, HEADER_BYTES + 16)) != get_u64(b, HEADER_BYTES + 16) {
                 return Err(bad("the file belongs to another database".into()));
             }
@@ -492,7 +498,9 @@ impl FileSet {
             Ok(())
         };
         read(&mut header, DOUBLE_WRITE_HEADER)?;
-        if header.is_zero() || header.stored_checksum() != header.compute_checksum() {
+        let is_header = header.id() == PageId::new(1, DOUBLE_WRITE_HEADER)
+            && header.page_type() == Some(PageType::DoubleWrite);
+        if !is_header || header.stored_checksum() != header.compute_checksum() {
             // A torn area: no page was written in place yet.
             reached!("doublewrite.area.torn");
             return Ok(0);

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// An error of the lexer or parser. Severity is 15 for all of them.
+/// An error of the lexer or parser. Severity is 15 for all of them but 701.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("Msg {number}, Level {severity}, State {state}, Line {line}: {message}")]
 pub struct SyntaxError {
@@ -70,6 +70,17 @@ impl SyntaxError {
     pub(crate) fn nested_too_deeply(line: u32) -> SyntaxError {
         let message = "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up into smaller queries.";
         SyntaxError::new(191, line, message)
+    }
+
+    /// The product's words for a query that its memory does not hold.
+    pub(crate) fn too_many_tokens(line: u32) -> SyntaxError {
+        let message =
+            "There is insufficient system memory in resource pool 'default' to run this query.";
+        SyntaxError {
+            severity: 17,
+            state: 123,
+            ..SyntaxError::new(701, line, message)
+        }
     }
 
     pub(crate) fn empty_name(line: u32) -> SyntaxError {

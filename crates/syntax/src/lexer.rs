@@ -13,6 +13,9 @@ use crate::keyword::Keyword;
 
 /// Largest batch in bytes; a token's offsets fit 32 bits.
 pub const BATCH_BYTES_MAX: usize = 1 << 30;
+/// Most tokens of a batch. A tree takes about a hundred bytes for each, so that this bounds what a text makes the server hold
+/// (some 500 MB); a script of 20 MB has fewer.
+pub(crate) const TOKENS_MAX: usize = 4_000_000;
 /// Longest identifier in UTF-16 units, as `sysname` holds it.
 const IDENTIFIER_UNITS_MAX: usize = 128;
 
@@ -109,9 +112,12 @@ pub(crate) fn tokenize(
         line: 1,
         quoted_identifier,
     };
-    let mut tokens = Vec::with_capacity(text.len() / 6 + 1);
+    let mut tokens = Vec::with_capacity((text.len() / 6 + 1).min(TOKENS_MAX));
     loop {
         let token = lexer.next_token()?;
+        if tokens.len() == TOKENS_MAX {
+            return Err(vec![SyntaxError::too_many_tokens(token.line)]);
+        }
         tokens.push(token);
         if token.kind == TokenKind::End {
             return Ok(tokens);

@@ -3,7 +3,9 @@
 //! All methods take `&self`: a session is used by one thread at a time and keeps its state in cells.
 
 use crate::error::{Result, SqlError};
+use crate::messages;
 use crate::sink::OutputColumn;
+use daruma_base::cancel::CancelReason;
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_catalog::{Object, TableDef};
 use daruma_storage::{Database, ReadView, Txn};
@@ -283,6 +285,21 @@ pub trait Host {
     /// The session's entry in the registry.
     fn session_entry(&self) -> Option<&Arc<crate::instance::SessionEntry>> {
         None
+    }
+}
+
+/// Error 3617 as soon as the client has given the request up, 596 once the session was killed. Work whose length the client
+/// decides (planning, reading, changing, checking) asks now and then.
+pub(crate) fn check_cancel(host: &dyn Host) -> Result<()> {
+    cancelled(host.cancel())
+}
+
+/// As [`check_cancel`], of a flag.
+pub(crate) fn cancelled(flag: &CancelFlag) -> Result<()> {
+    match flag.get() {
+        None => Ok(()),
+        Some(CancelReason::Kill) => Err(messages::error(596, &[])),
+        Some(CancelReason::Attention) => Err(messages::error(3617, &[])),
     }
 }
 

@@ -155,6 +155,11 @@ const MESSAGES: &[Message] = &[
         "Unclosed quotation mark after the character string '%.*ls'.",
     ),
     m(
+        106,
+        15,
+        "Too many table names in the query. The maximum allowable is %d.",
+    ),
+    m(
         107,
         15,
         "The column prefix '%.*ls' does not match with a table name or alias name used in the query.",

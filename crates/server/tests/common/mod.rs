@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+pub mod scripted;
+
 use daruma_tds::TdsVersion;
 use daruma_tds::login::{Login7, Secret};
 use daruma_tds::packet::{MessageWriter, PACKET_BYTES_MAX, PacketReader, PacketType, Reset};

@@ -473,6 +473,11 @@ impl Parser<'_> {
 
     pub(super) fn execute_as(&mut self) -> Parse<StatementKind> {
         self.advance();
+        if matches!(self.keyword_at(1), K::OWNER | K::SELF) {
+            // Only modules run as those.
+            self.advance();
+            return Err(self.unexpected());
+        }
         let context = self.execute_context()?;
         let (mut no_revert, mut cookie) = (false, None);
         if self.eat(K::WITH) {

@@ -61,6 +61,11 @@ impl PacketReader {
         Ok(Some(Packet { header, payload }))
     }
 
+    /// Have bytes arrived that belong to no packet taken so far?
+    pub fn has_unread(&self) -> bool {
+        self.start < self.bytes.len()
+    }
+
     /// Bytes that belong to no packet taken so far, for switching to another framing (TLS).
     pub fn take_unread(&mut self) -> Vec<u8> {
         let unread = self.bytes.split_off(self.start);

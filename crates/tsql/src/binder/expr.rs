@@ -7,7 +7,7 @@ use super::Binder;
 use super::tree::*;
 use super::types;
 use crate::error::{Result, SqlError};
-use crate::host::VariableType;
+use crate::host::{VariableType, check_cancel};
 use daruma_syntax::ast::{
     self, CompareOp, Condition, Expr, Literal, OdbcLiteral, Quantifier, UnaryOp, When,
 };
@@ -21,6 +21,7 @@ impl Binder<'_> {
     }
 
     fn expr_here(&mut self, expr: &Expr) -> Result<Scalar> {
+        check_cancel(self.host)?;
         match expr {
             Expr::Literal(found) => literal(found),
             Expr::Column(column) => self.resolve_column(column),

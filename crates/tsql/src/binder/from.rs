@@ -9,11 +9,15 @@ use super::tree::*;
 use super::{Binder, BoundQuery, ColumnInfo, OutColumn, types, unsupported};
 use crate::error::{Result, SqlError};
 use crate::host::{Resolved, VariableType, VirtualTable};
+use crate::messages;
 use daruma_base::DatabaseId;
 use daruma_catalog::{Object, ObjectKind, names_equal};
 use daruma_syntax::ast::{self, Ident, ObjectName, StatementKind, TableSource};
 use daruma_syntax::{ParseOptions, parse_batch};
 use std::sync::Arc;
+
+/// Most tables of one FROM: what older versions of the product allowed.
+const TABLES_MAX: usize = 256;
 
 impl Binder<'_> {
     /// Sources separated by commas.
@@ -31,6 +35,14 @@ impl Binder<'_> {
     }
 
     pub(super) fn source(&mut self, source: &TableSource) -> Result<Rel> {
+        // Joins nest, and everything that is done with a tree goes down into it.
+        if self
+            .scopes
+            .last()
+            .is_some_and(|s| s.tables.len() >= TABLES_MAX)
+        {
+            return Err(messages::error(106, &[&TABLES_MAX]));
+        }
         match source {
             TableSource::Table(table) => self.table(table),
             TableSource::Variable {

@@ -113,6 +113,12 @@ fn parent(builder: &Builder<'_, '_>, name: &str, references: &References) -> Res
     }
     match builder.ex.resolve_in(builder.database, &references.table) {
         Ok(Resolved::Table(table)) => {
+            // Keys that exist can be learned by referencing them.
+            if let Some(object) = catalog.object(table.object_id) {
+                builder
+                    .ex
+                    .check_object(builder.database, object, "REFERENCES")?;
+            }
             super::lock_object(builder.ex, builder.database, table.object_id)?;
             Ok(Parent {
                 id: table.object_id,

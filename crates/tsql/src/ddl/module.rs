@@ -94,6 +94,8 @@ pub(super) fn create_procedure(
         return Err(messages::not_supported("numbered procedures"));
     }
     let place = place(ex, &statement.name, statement.mode, "P ")?;
+    let runs_as = statement.options.execute_as.as_ref();
+    ex.may_define_as(runs_as, place.database, place.schema_id)?;
     let parameters = statement
         .parameters
         .iter()
@@ -171,6 +173,7 @@ pub(super) fn create_trigger(
         statement.mode,
         "TR",
     )?;
+    ex.may_define_as(statement.options.execute_as.as_ref(), database, schema_id)?;
     if let Some(Object {
         kind: ObjectKind::Trigger(old),
         ..

@@ -37,6 +37,10 @@ pub(super) fn create_schema(
             .database_principal(&owner.text)
             .ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner.text]))?,
     };
+    if !ex.may_stand_for(database, owner) {
+        let shown = statement.owner.as_ref().map_or("", |o| o.text.as_str());
+        return Err(messages::error(15151, &[&"find", &"principal", &shown]));
+    }
     let def = SchemaDef {
         id: catalog.next_schema_id(),
         name,

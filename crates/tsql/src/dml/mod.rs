@@ -43,11 +43,10 @@ pub(crate) mod tests;
 
 use crate::error::Result;
 use crate::executor::KeptPlan;
-use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType};
+use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType, check_cancel};
 use crate::instance::query_stats::QueryStats;
 use crate::sink::OutputColumn;
 use daruma_catalog::IndexKind;
-use daruma_storage::StorageError;
 use daruma_syntax::ast::{self, DmlTarget, ObjectName};
 use daruma_value::Value;
 pub use inserter::InsertOptions;
@@ -260,12 +259,5 @@ fn row_limit(host: &dyn Host) -> u64 {
     match host.settings().rowcount {
         0 => u64::MAX,
         rows => rows,
-    }
-}
-
-fn check_cancel(host: &dyn Host) -> Result<()> {
-    match host.cancel().get() {
-        Some(_) => Err(StorageError::Cancelled.into()),
-        None => Ok(()),
     }
 }

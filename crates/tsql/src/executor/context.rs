@@ -7,9 +7,8 @@ use super::batch::RowBatch;
 use super::operator::{Operator, build};
 use super::plan::Plan;
 use crate::error::{Result, SqlError};
-use crate::host::{Host, SessionSettings, TableRef};
+use crate::host::{Host, SessionSettings, TableRef, check_cancel};
 use crate::messages;
-use daruma_base::cancel::CancelReason;
 use daruma_storage::IoCounters;
 use daruma_value::Value;
 use daruma_value::convert::ConvertContext;
@@ -136,18 +135,7 @@ impl<'h> Ctx<'h> {
             return Ok(());
         }
         self.ticks.set(0);
-        match self.host.cancel().get() {
-            None => Ok(()),
-            Some(CancelReason::Attention) => {
-                Err(SqlError::new(3617, 11, 1, "Operation cancelled by user."))
-            }
-            Some(CancelReason::Kill) => Err(SqlError::new(
-                596,
-                21,
-                1,
-                "Cannot continue the execution because the session is in the kill state.",
-            )),
-        }
+        check_cancel(self.host)
     }
 
     /// Number under which a scan counts its reads. Nothing is counted unless the session asked for it.

@@ -1,18 +1,23 @@
 //! The server's error log: a text file in the log folder, with the product's columns.
 //!
 //! Theory: every line is `date source text`. At start the last log becomes `errorlog.1`, that one `errorlog.2`, up to
-//! six. Lines that cannot be written (disk full) are dropped: the log must never stop the server.
+//! six. A log that has grown to `BYTES_MAX` is followed by a new one, so that clients that provoke messages (failed logins,
+//! refused connections) cannot fill the disk. Lines that cannot be written (disk full) are dropped: the log must never
+//! stop the server.
+//!
+//! Invariant: only what `write` begins looks like the beginning of an entry. Texts hold names that clients chose.
 
 use daruma_base::{DiskFile, Env, OpenMode};
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Archived logs kept besides the current one.
 pub const ARCHIVES: u32 = 6;
-/// Longest log that is read back.
-const READ_BYTES_MAX: u64 = 64 << 20;
+/// Size of a log at which the next one begins, and so the longest that is read back.
+const BYTES_MAX: u64 = 64 << 20;
 
 /// One line (or several, when the text has line ends).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +32,8 @@ pub struct ErrorLog {
     env: Env,
     dir: PathBuf,
     file: Mutex<Option<OpenLog>>,
+    /// Size at which a new log begins.
+    bytes_max: u64,
 }
 
 struct OpenLog {
@@ -42,6 +49,7 @@ impl ErrorLog {
             env: env.clone(),
             dir: dir.to_path_buf(),
             file: Mutex::new(None),
+            bytes_max: BYTES_MAX,
         };
         log.cycle()?;
         Ok(log)
@@ -50,7 +58,11 @@ impl ErrorLog {
     /// Starts a new log file (`sp_cycle_errorlog`).
     pub fn cycle(&self) -> io::Result<()> {
         let mut file = self.file.lock();
-        *file = None;
+        self.begin_next(&mut file)
+    }
+
+    /// The log of before stays in use when this fails.
+    fn begin_next(&self, file: &mut Option<OpenLog>) -> io::Result<()> {
         let disk = &self.env.disk;
         if disk.exists(&self.path(ARCHIVES))? {
             disk.remove(&self.path(ARCHIVES))?;
@@ -73,8 +85,12 @@ impl ErrorLog {
 
     /// Appends a line. `source` is `Server`, `Logon` or `spid51`.
     pub fn write(&self, source: &str, text: &str) {
-        let line = format!("{} {source:<11} {text}\n", self.now());
+        let line = format!("{} {source:<11} {}\n", self.now(), continued(text));
         let mut file = self.file.lock();
+        if file.as_ref().is_some_and(|open| open.end >= self.bytes_max) {
+            // What fails now is tried again at the next line.
+            let _ = self.begin_next(&mut file);
+        }
         if let Some(open) = file.as_mut()
             && open.file.write_at(line.as_bytes(), open.end).is_ok()
         {
@@ -129,9 +145,30 @@ pub fn format_local(utc_100ns: i64, offset_minutes: i16) -> String {
     }
 }
 
+/// The text with a blank before every further line that would pass for the beginning of an entry.
+fn continued(text: &str) -> Cow<'_, str> {
+    let text = match text.contains('\r') {
+        true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
+        false => Cow::Borrowed(text),
+    };
+    if !text.lines().skip(1).any(|line| entry(line).is_some()) {
+        return text;
+    }
+    let mut lines = text.lines();
+    let mut safe = lines.next().unwrap_or_default().to_string();
+    for line in lines {
+        safe.push('\n');
+        if entry(line).is_some() {
+            safe.push(' ');
+        }
+        safe.push_str(line);
+    }
+    Cow::Owned(safe)
+}
+
 fn read_whole(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
     let len = file.len()?;
-    let start = len.saturating_sub(READ_BYTES_MAX);
+    let start = len.saturating_sub(BYTES_MAX);
     let mut bytes = vec![0; (len - start) as usize];
     file.read_at(&mut bytes, start)?;
     Ok(bytes)
@@ -170,6 +207,39 @@ fn entry(line: &str) -> Option<LogEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn log() -> (ErrorLog, std::sync::Arc<daruma_sim::SimDisk>) {
+        let disk = daruma_sim::SimDisk::new(1);
+        let env = daruma_sim::env(&disk, 1);
+        (
+            ErrorLog::open(&env, Path::new("/log")).expect("opens"),
+            disk,
+        )
+    }
+
+    #[test]
+    fn a_text_cannot_forge_an_entry() {
+        let (log, _disk) = log();
+        let date = "2026-11-21 21:00:00.00";
+        let name = format!("x\n{date} Server      all is well\r{date} Logon       ann is in");
+        log.write("Logon", &format!("Login failed for user '{name}'."));
+        let entries = log.read(0).expect("reads");
+        assert_eq!(entries.len(), 1, "{entries:?}");
+        assert!(entries[0].text.ends_with("ann is in'."), "{entries:?}");
+    }
+
+    #[test]
+    fn a_long_log_is_followed_by_a_new_one_and_the_oldest_goes() {
+        let (mut log, disk) = log();
+        log.bytes_max = 1_000;
+        for n in 0..1_000 {
+            log.write("Server", &format!("line {n}"));
+        }
+        assert_eq!(log.archives().len() as u32, ARCHIVES + 1);
+        assert!(disk.used_bytes() < (1_000 + 100) * u64::from(ARCHIVES + 1));
+        let last = log.read(0).expect("reads").pop().expect("an entry");
+        assert_eq!(last.text, "line 999");
+    }
 
     #[test]
     fn lines_are_read_as_written() {

@@ -57,11 +57,26 @@ impl Registry {
             .map(|((schema, _), table)| (schema.as_str(), table))
     }
 
+    /// What EXEC reaches. A name in brackets may be anything, also that of a DBCC command, whose rights are others.
     pub fn procedure(&self, name: &str) -> Option<&Arc<dyn SystemProcedure>> {
-        self.procedures.get(&name_key(name))
+        let found = self.procedures.get(&name_key(name))?;
+        (!is_command(found.name())).then_some(found)
     }
 
-    pub fn procedures(&self) -> impl Iterator<Item = &Arc<dyn SystemProcedure>> {
-        self.procedures.values()
+    /// The DBCC command of this name.
+    pub fn command(&self, name: &str) -> Option<&Arc<dyn SystemProcedure>> {
+        self.procedures.get(&name_key(&format!("{COMMAND}{name}")))
     }
+
+    /// All that EXEC reaches.
+    pub fn procedures(&self) -> impl Iterator<Item = &Arc<dyn SystemProcedure>> {
+        self.procedures.values().filter(|p| !is_command(p.name()))
+    }
+}
+
+/// DBCC commands are registered like procedures, under names that begin so.
+const COMMAND: &str = "dbcc ";
+
+fn is_command(name: &str) -> bool {
+    name.starts_with(COMMAND)
 }

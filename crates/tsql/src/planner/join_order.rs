@@ -12,6 +12,7 @@ use super::rewrite::Rewriter;
 use crate::binder::tree::*;
 use crate::error::Result;
 use crate::executor::plan::Node;
+use crate::host::check_cancel;
 use daruma_syntax::ast::JoinHint;
 
 /// First tables tried; fewer when there are many tables to follow.
@@ -68,7 +69,7 @@ impl Planner<'_> {
         let order = if graph.hint.is_some() {
             (0..graph.leaves.len()).collect()
         } else {
-            self.best_order(&graph, &needed)
+            self.best_order(&graph, &needed)?
         };
         self.build_joins(graph, &order, &needed, required, wish)
     }
@@ -123,7 +124,7 @@ impl Planner<'_> {
         }
     }
 
-    fn best_order(&mut self, graph: &Graph, needed: &ColSet) -> Vec<usize> {
+    fn best_order(&mut self, graph: &Graph, needed: &ColSet) -> Result<Vec<usize>> {
         let mut starts: Vec<usize> = (0..graph.leaves.len())
             .filter(|i| graph.leaves.get(*i).is_some_and(|l| l.depends.is_empty()))
             .collect();
@@ -138,21 +139,26 @@ impl Planner<'_> {
         });
         let mut best: Option<Grown> = None;
         for start in starts {
-            if let Some(grown) = self.grow(graph, needed, start)
+            if let Some(grown) = self.grow(graph, needed, start)?
                 && best.as_ref().is_none_or(|b| grown.cost < b.cost)
             {
                 best = Some(grown);
             }
         }
-        best.map_or_else(|| (0..graph.leaves.len()).collect(), |b| b.order)
+        Ok(best.map_or_else(|| (0..graph.leaves.len()).collect(), |b| b.order))
     }
 
-    fn grow(&mut self, graph: &Graph, needed: &ColSet, start: usize) -> Option<Grown> {
-        let first = graph.leaves.get(start)?;
+    /// The order that begins with `start` and always goes on with the cheapest table. `None`: tables are left that look at
+    /// each other's columns.
+    fn grow(&mut self, graph: &Graph, needed: &ColSet, start: usize) -> Result<Option<Grown>> {
+        let Some(first) = graph.leaves.get(start) else {
+            return Ok(None);
+        };
         let mut order = vec![start];
         let mut have = first.produced.clone();
         let (mut rows, mut cost) = (first.rows, first.cost);
         while order.len() < graph.leaves.len() {
+            check_cancel(self.host)?;
             let mut best: Option<(bool, f64, f64, usize)> = None;
             for (index, leaf) in graph.leaves.iter().enumerate() {
                 if order.contains(&index) || !leaf.depends.is_subset(&have) {
@@ -184,13 +190,16 @@ impl Planner<'_> {
                     best = Some((connected, total, out, index));
                 }
             }
-            let (_, total, out, index) = best?;
+            let Some((_, total, out, index)) = best else {
+                return Ok(None);
+            };
             order.push(index);
-            have.extend(graph.leaves.get(index)?.produced.iter().copied());
+            let produced = graph.leaves.get(index).map(|l| &l.produced);
+            have.extend(produced.into_iter().flatten().copied());
             cost += total;
             rows = out;
         }
-        Some(Grown { order, cost })
+        Ok(Some(Grown { order, cost }))
     }
 
     fn build_joins(

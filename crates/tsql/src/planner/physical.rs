@@ -7,6 +7,7 @@ use crate::binder::tree::*;
 use crate::error::Result;
 use crate::executor::expr::Expr;
 use crate::executor::plan::*;
+use crate::host::check_cancel;
 use daruma_syntax::ast::SetOp;
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
@@ -36,6 +37,7 @@ impl Planner<'_> {
     }
 
     fn node_here(&mut self, rel: &Rel, required: &ColSet, wish: Wish<'_>) -> Result<Node> {
+        check_cancel(self.host)?;
         match rel {
             Rel::One => Ok(leaf(Op::One, Vec::new(), 1.0)),
             Rel::Empty(columns) => Ok(leaf(Op::Empty, columns.clone(), 0.0)),

@@ -177,13 +177,7 @@ impl Execution<'_> {
     }
 
     pub(crate) fn run_dbcc(&self, dbcc: &ast::Dbcc) -> Step<()> {
-        if let Some(procedure) = self
-            .state
-            .instance
-            .registry()
-            .procedure(&format!("dbcc {}", dbcc.name))
-            .cloned()
-        {
+        if let Some(procedure) = self.state.instance.registry().command(&dbcc.name).cloned() {
             return self.run_registered_dbcc(procedure.as_ref(), dbcc);
         }
         let quiet = dbcc.options.iter().any(|o| o.is("NO_INFOMSGS"));

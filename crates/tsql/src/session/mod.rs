@@ -67,7 +67,6 @@ use crate::host::SessionSettings;
 use crate::instance::{DatabaseEntry, Instance, LoginInfo, SessionEntry};
 use crate::messages;
 use crate::sink::{Done, DoneKind, EnvChange, Sink};
-use daruma_base::cancel::CancelReason;
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_storage::{Database, LockMode, LockResource};
 use daruma_value::Value;
@@ -393,11 +392,7 @@ impl SessionState {
 
     /// Error of a session that must stop: 596 after KILL, 3617 after an attention.
     pub(crate) fn check_cancel(&self) -> Result<()> {
-        match self.entry.cancel.get() {
-            None => Ok(()),
-            Some(CancelReason::Kill) => Err(messages::error(596, &[])),
-            Some(CancelReason::Attention) => Err(messages::error(3617, &[])),
-        }
+        crate::host::cancelled(&self.entry.cancel)
     }
 }
 

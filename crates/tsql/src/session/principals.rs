@@ -138,8 +138,7 @@ impl Execution<'_> {
         let mut login = (*logins.get(name).ok_or_else(refused)?).clone();
         let own = rights.login.as_ref().is_some_and(|l| l.id == login.id);
         let may = rights.has("ALTER ANY LOGIN") || rights.has_on_login(login.id, "ALTER");
-        // Only a sysadmin changes one.
-        let reaches = rights.all || !login.is_sysadmin();
+        let reaches = rights.reaches(&Arc::new(login.clone()));
         let only_password = matches!(change, AlterLogin::With { password: Some(_), old_password: Some(_), options, .. } if options.is_empty());
         if !(may && reaches || own && only_password) {
             return Err(refused());
@@ -358,7 +357,10 @@ impl Execution<'_> {
             let mut def = (**user.ok_or_else(refused)?).clone();
             let may = self.may_in_database("ALTER ANY USER")
                 || self.may(database, "ALTER", Securable::Principal(def.id));
-            if !may {
+            // The login decides who acts as this user, whatever the user may do.
+            let new_login = options.iter().any(|o| o.is("LOGIN"));
+            let may_move = !new_login || self.may_in_database("CONTROL");
+            if !(may && may_move) {
                 return Err(refused());
             }
             if let Some(schema) = option_text(options, "DEFAULT_SCHEMA") {
@@ -504,6 +506,15 @@ impl Execution<'_> {
             .logins
             .get(owner)
             .ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner]))?;
+        // Nobody is made the owner by somebody who could not act as him: the owner is dbo.
+        let rights = self.state.server_rights();
+        let own = rights.login.as_ref().is_some_and(|l| l.id == login.id);
+        let may_be = own
+            || rights.has("IMPERSONATE ANY LOGIN")
+            || rights.has_on_login(login.id, "IMPERSONATE");
+        if !may_be {
+            return Err(messages::error(15151, &[&"find", &"principal", &owner]));
+        }
         if user_of_login(&*self.state.catalog(entry.id())?, &login).is_some() {
             return Err(messages::error(15110, &[]));
         }
@@ -523,6 +534,10 @@ impl Execution<'_> {
             let found = catalog.schema_named(schema).ok_or_else(refused)?;
             if !self.may(database, "TAKE OWNERSHIP", Securable::Schema(found.id)) {
                 return Err(refused());
+            }
+            // What its modules may do follows from the owner.
+            if !self.may_stand_for(database, id) {
+                return Err(messages::error(15151, &[&"find", &"principal", &owner]));
             }
             let mut def = (**found).clone();
             def.principal_id = id;
@@ -558,7 +573,7 @@ impl Execution<'_> {
         let refused = || messages::error(15151, &[&"drop", &"login", &name]);
         let login = instance.logins.get(name).ok_or_else(refused)?;
         let rights = self.state.server_rights();
-        if login.id == SA || !rights.has("ALTER ANY LOGIN") || login.is_sysadmin() && !rights.all {
+        if login.id == SA || !rights.has("ALTER ANY LOGIN") || !rights.reaches(&login) {
             return Err(refused());
         }
         let connected = instance

@@ -347,6 +347,12 @@ impl Execution<'_> {
             Err(error) if error.number != 208 => return Err(error),
             _ => return Err(missing()),
         };
+        if !self.is_unlimited() && table.kind == crate::host::TableKind::User {
+            let catalog = self.state.catalog(table.database.id())?;
+            let object = catalog.object(table.object_id).ok_or_else(missing)?;
+            self.check_alter(table.database.id(), object)
+                .map_err(|_| missing())?;
+        }
         if table.def.identity.is_none() {
             return Err(messages::error(8106, &[&name.dotted()]));
         }

@@ -60,11 +60,7 @@ pub fn system_objects(registry: &Registry) -> Vec<SystemObject> {
     let tables = registry
         .tables()
         .map(|(schema, table)| table_object(schema, table));
-    // DBCC commands are registered like procedures, under names that no object can have.
-    let procedures = registry
-        .procedures()
-        .filter(|p| !p.name().starts_with("dbcc "));
-    let procedures = procedures.map(|p| procedure_object(p.name()));
+    let procedures = registry.procedures().map(|p| procedure_object(p.name()));
     let mut list: Vec<SystemObject> = tables.chain(procedures).collect();
     list.sort_by(|a, b| (a.schema_id, &a.name).cmp(&(b.schema_id, &b.name)));
     list

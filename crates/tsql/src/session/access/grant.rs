@@ -250,7 +250,13 @@ impl Execution<'_> {
             return Err(messages::error(4613, &[]));
         }
         let logins = &self.state.instance.logins;
-        let found = logins.get(to).filter(|l| l.id != 1);
+        if let Some(target) = logins.by_id(on).filter(|target| !rights.reaches(target)) {
+            return Err(messages::error(15151, &[&"find", &"login", &target.name]));
+        }
+        let own = rights.login.as_ref().map(|l| l.id);
+        let found = logins
+            .get(to)
+            .filter(|l| l.id != 1 && (rights.all || Some(l.id) != own));
         let found = found.ok_or_else(|| match logins.get(to) {
             Some(_) => messages::error(4624, &[]),
             None => messages::error(15151, &[&"find", &"login", &to]),

@@ -46,15 +46,13 @@ const FUNCTIONS: &[&str] = &[
 impl Execution<'_> {
     pub(crate) fn run_execute_as(&self, statement: &ExecuteAs) -> Result<()> {
         let identity = match &statement.context {
-            ExecuteContext::Caller | ExecuteContext::SelfUser => return Ok(()),
+            ExecuteContext::Caller => return Ok(()),
             ExecuteContext::Login(name) => self.login_to_be(&self.name_of(name)?)?,
             ExecuteContext::User(name) => self.user_to_be(&self.name_of(name)?)?,
             ExecuteContext::Name(name) => self.user_to_be(name)?,
-            ExecuteContext::Owner => Identity::User {
-                database: self.current_database(),
-                id: DBO,
-                name: "dbo".to_string(),
-            },
+            // Of modules alone; the parser takes neither as a statement.
+            ExecuteContext::SelfUser => return Err(messages::error(102, &[&"SELF"])),
+            ExecuteContext::Owner => return Err(messages::error(102, &[&"OWNER"])),
         };
         self.impersonate(identity, statement.no_revert);
         Ok(())
@@ -106,6 +104,42 @@ impl Execution<'_> {
             id,
             name: name.to_string(),
         })
+    }
+
+    /// Error 15517 unless the session may act as what the module, to be defined in a schema, shall run as: otherwise
+    /// whoever may define a procedure could do everything.
+    pub(crate) fn may_define_as(
+        &self,
+        context: Option<&ExecuteContext>,
+        database: DatabaseId,
+        schema: i32,
+    ) -> Result<()> {
+        if self.is_unlimited() {
+            return Ok(());
+        }
+        let catalog = self.state.catalog(database)?;
+        let owner = || {
+            let id = super::owner_of(&catalog, schema);
+            let name = catalog.principal(id).map_or("dbo", |p| p.name.as_str());
+            (Some(id), name.to_string())
+        };
+        let (id, name) = match context {
+            None | Some(ExecuteContext::Caller) => return Ok(()),
+            Some(ExecuteContext::Name(name)) => (self.database_principal(name), name.clone()),
+            Some(_) => owner(),
+        };
+        match id {
+            Some(id) if self.may_stand_for(database, id) => Ok(()),
+            _ => Err(messages::error(15517, &[&name])),
+        }
+    }
+
+    /// May the session give something to this user or role, or run something as it? Itself and its own roles always.
+    pub(crate) fn may_stand_for(&self, database: DatabaseId, principal: i32) -> bool {
+        let own = self.state.rights(database);
+        self.is_unlimited()
+            || own.is_ok_and(|rights| rights.principals.contains(&principal))
+            || self.may(database, "IMPERSONATE", Securable::Principal(principal))
     }
 
     /// WITH EXECUTE AS of a module: from now until the frame that comes next ends.

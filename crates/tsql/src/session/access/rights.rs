@@ -99,14 +99,24 @@ impl ServerRights {
 
     /// ALTER or IMPERSONATE of one login.
     pub fn has_on_login(&self, login: i32, permission: &str) -> bool {
-        let own = self.login.iter().flat_map(|l| &l.permissions);
-        self.all
-            || own
-                .filter(|p| p.class == class::LOGIN && p.major == login)
-                .any(|p| {
-                    p.state != PermissionState::Deny
-                        && (p.permission == permission || p.permission == "CONTROL")
-                })
+        let about = |p: &&PermissionDef| {
+            p.class == class::LOGIN
+                && p.major == login
+                && (p.permission == permission || p.permission == "CONTROL")
+        };
+        let mut given = false;
+        for entry in self.login.iter().flat_map(|l| &l.permissions).filter(about) {
+            if entry.state == PermissionState::Deny {
+                return self.all;
+            }
+            given = true;
+        }
+        self.all || given
+    }
+
+    /// May it change this login at all? One that can do everything is changed by its like only.
+    pub fn reaches(&self, login: &Arc<LoginDef>) -> bool {
+        self.all || !ServerRights::of(Some(login.clone())).all
     }
 }
 
@@ -158,7 +168,7 @@ fn role_gives(role: &str, permission: &str) -> bool {
 
 /// What a principal may do in one database.
 pub(crate) struct Rights {
-    /// dbo: nothing is asked.
+    /// dbo, of whom nothing is asked, and members of db_owner, who have all that they were not denied.
     pub all: bool,
     pub user_id: i32,
     pub user_name: String,
@@ -218,10 +228,11 @@ impl Rights {
     }
 
     pub fn may(&self, catalog: &DatabaseCatalog, permission: &str, on: Securable) -> bool {
-        if self.all || self.owns(catalog, on) {
+        if self.user_id == DBO || self.owns(catalog, on) {
             return true;
         }
-        !self.is_denied(permission, on) && self.is_given(permission, on)
+        // Members of db_owner have everything that they were not denied.
+        !self.is_denied(permission, on) && (self.all || self.is_given(permission, on))
     }
 
     /// May it hand the permission on?
@@ -347,7 +358,10 @@ fn covers(entry: &PermissionDef, permission: &str, on: Securable) -> bool {
                 || granted == "ALTER ANY SCHEMA" && permission == "CREATE SCHEMA"
                 || granted == "ALTER ANY ROLE" && permission == "CREATE ROLE"
         }
-        (class::DATABASE, Securable::Principal(_)) => same || granted == "ALTER",
+        // ALTER of a database is not IMPERSONATE: dbo is among its users.
+        (class::DATABASE, Securable::Principal(_)) => {
+            same || granted == "ALTER" && matches!(permission, "ALTER" | "VIEW DEFINITION")
+        }
         (class::DATABASE, _) => {
             same || permission == "ALTER" && matches!(granted, "ALTER" | "ALTER ANY SCHEMA")
         }

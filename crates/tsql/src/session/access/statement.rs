@@ -74,10 +74,12 @@ impl Execution<'_> {
             CreateStatistics(s) => self.may_alter_table(&s.table),
             UpdateStatistics(s) => self.may_alter_table(&s.table),
             Truncate(s) => self.may_alter_table(&s.table),
-            DropIndex(s) => s
-                .indexes
-                .iter()
-                .try_for_each(|i| self.may_alter_table(&i.table)),
+            DropIndex(s) => s.indexes.iter().try_for_each(|i| {
+                self.may_alter_table(&i.table).map_err(|_| {
+                    let shown = format!("{}.{}", i.table.dotted(), i.name.text);
+                    messages::error_state(3701, 6, &[&"drop", &"index", &shown])
+                })
+            }),
             SwitchTrigger(s) => match &s.on {
                 TriggerScope::Object(table) => self.may_alter_table(table),
                 _ => self.needs_database("ALTER"),
@@ -285,6 +287,25 @@ impl Execution<'_> {
                     false => Err(messages::error(15151, &[&"drop", &"schema", &schema.name])),
                 }
             }
+            DropKind::Statistics => {
+                // `table.name` or `schema.table.name`.
+                let Some(table) = name.schema.clone() else {
+                    return Ok(());
+                };
+                let table = ObjectName {
+                    server: None,
+                    database: None,
+                    schema: name.database.clone(),
+                    name: table,
+                    span: name.span,
+                };
+                match self.find_object(&table)? {
+                    Some((database, object)) => {
+                        self.alters(database, &object, || refused("statistics"))
+                    }
+                    None => Ok(()),
+                }
+            }
             DropKind::Type => {
                 let database = self.current_database();
                 let catalog = self.state.catalog(database)?;
@@ -362,7 +383,8 @@ impl Execution<'_> {
     fn may_run_dbcc(&self, statement: &ast::Dbcc) -> Result<()> {
         let name = statement.name.as_str();
         let may = match name {
-            "USEROPTIONS" | "OPENTRAN" | "TRACESTATUS" | "HELP" => true,
+            "USEROPTIONS" | "TRACESTATUS" | "HELP" => true,
+            "OPENTRAN" => self.state.rights(self.current_database())?.all,
             "INPUTBUFFER" | "SQLPERF" => self.state.server_rights().has("VIEW SERVER STATE"),
             "CHECKDB" | "CHECKTABLE" | "CHECKALLOC" | "CHECKCATALOG" | "CHECKCONSTRAINTS"
             | "CHECKFILEGROUP" | "SHRINKFILE" | "SHRINKDATABASE" | "UPDATEUSAGE" | "LOGINFO"
@@ -431,12 +453,17 @@ impl Execution<'_> {
         let name = name.to_ascii_lowercase();
         let server = self.state.server_rights();
         let may = match name.as_str() {
-            "xp_readerrorlog" | "sp_readerrorlog" => server.has("ALTER ANY LOGIN"),
-            "sp_cycle_errorlog" => server.all,
+            "xp_readerrorlog" | "sp_readerrorlog" | "xp_enumerrorlogs" | "sp_enumerrorlogs" => {
+                server.has("ALTER ANY LOGIN")
+            }
+            "sp_cycle_errorlog" | "sp_serveroption" => server.all,
             "sp_renamedb" => server.has("ALTER ANY DATABASE"),
             "sp_updatestats" => self.state.rights(self.current_database())?.all,
             "sp_persistent_version_cleanup"
             | "sp_tableoption"
+            | "sp_indexoption"
+            | "sp_autostats"
+            | "sp_createstats"
             | "sp_settriggerorder"
             | "sp_addextendedproperty"
             | "sp_updateextendedproperty"

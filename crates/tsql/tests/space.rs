@@ -1,0 +1,141 @@
+//! No more room: a log, a filegroup, a disk that is full. The statement is refused with the product's error, nothing that was
+//! committed is lost, and work goes on as soon as there is room again.
+
+mod common;
+
+use common::{Client, Server};
+use daruma_sim::Faults;
+
+/// A database with small files that may not grow.
+fn small(server: &Server, options: &str) -> Client {
+    let out = server.connect().run(&format!(
+        "CREATE DATABASE d ON (NAME = d, FILENAME = 'd.mdf', SIZE = 8MB, MAXSIZE = 16MB) \
+         LOG ON (NAME = d_log, FILENAME = 'd_log.ldf', SIZE = 2MB, MAXSIZE = 2MB); {options}"
+    ));
+    assert_eq!(out, "");
+    let mut c = server.connect_to("d");
+    let out = c.run("CREATE TABLE t (id int IDENTITY PRIMARY KEY, v varchar(4000)); INSERT t (v) VALUES ('kept')");
+    assert_eq!(out, "(1 row affected)\n");
+    c
+}
+
+/// Repeats a statement until it fails; what it then says.
+fn until_refused(c: &mut Client, text: &str) -> String {
+    for _ in 0..2_000 {
+        let out = c.run(text);
+        if out.contains("Msg") {
+            return out;
+        }
+    }
+    panic!("never refused: {text}");
+}
+
+const INSERT: &str = "INSERT t (v) SELECT TOP 20 REPLICATE('x', 2000) FROM sys.all_columns";
+/// Changes that need no more room in the data files.
+const UPDATE: &str = "UPDATE t SET v = REPLICATE(CHAR(65 + id % 20 + LEN(v) % 2), 2000)";
+
+#[test]
+fn an_open_transaction_holds_the_log_of_the_classic_mode_only() {
+    for accelerated in [false, true] {
+        let server = Server::new();
+        let on = if accelerated { "ON" } else { "OFF" };
+        let mut c = small(
+            &server,
+            &format!(
+                "ALTER DATABASE d SET RECOVERY SIMPLE; ALTER DATABASE d SET ACCELERATED_DATABASE_RECOVERY = {on}"
+            ),
+        );
+        c.run("INSERT t (v) SELECT TOP 40 REPLICATE('x', 2000) FROM sys.all_columns");
+        let mut holder = server.connect_to("d");
+        holder.run("BEGIN TRAN; UPDATE t SET v = 'held' WHERE id = 1");
+        let update = UPDATE.to_string() + " WHERE id > 1";
+        if accelerated {
+            for _ in 0..100 {
+                let out = c.run(&update);
+                assert_eq!(out, "(40 rows affected)\n");
+                c.run("CHECKPOINT");
+            }
+        } else {
+            let out = until_refused(&mut c, &update);
+            assert!(out.starts_with("Msg 9002, Level 17, State 2"), "{out}");
+            assert!(out.contains("'ACTIVE_TRANSACTION'"), "{out}");
+        }
+        assert_eq!(holder.run("ROLLBACK"), "");
+        assert_eq!(c.scalar("SELECT v FROM t WHERE id = 1"), "kept");
+        assert_eq!(c.run(&update), "(40 rows affected)\n");
+    }
+}
+
+#[test]
+fn a_transaction_too_large_for_the_log_rolls_back_whole() {
+    let server = Server::new();
+    let mut c = small(&server, "ALTER DATABASE d SET RECOVERY SIMPLE");
+    c.run("BEGIN TRAN");
+    let out = until_refused(&mut c, INSERT);
+    assert!(out.contains("Msg 9002"), "{out}");
+    // The statement alone is gone; the transaction's end is the client's.
+    assert_eq!(c.scalar("SELECT @@TRANCOUNT"), "1");
+    assert_eq!(c.run("ROLLBACK"), "");
+    assert_eq!(c.scalar("SELECT COUNT(*) FROM t"), "1");
+    assert_eq!(c.run("INSERT t (v) VALUES ('after')"), "(1 row affected)\n");
+    assert_eq!(c.run("DBCC CHECKDB WITH NO_INFOMSGS"), "");
+}
+
+#[test]
+fn a_disk_that_fills_up_during_a_checkpoint_costs_nothing_committed() {
+    let server = Server::new();
+    let mut c = small(&server, "ALTER DATABASE d SET RECOVERY SIMPLE");
+    assert_eq!(c.run(INSERT), "(20 rows affected)\n");
+    server.disk.set_faults(Faults {
+        no_space: true,
+        ..Faults::default()
+    });
+    let out = c.run("CHECKPOINT");
+    assert!(
+        out.contains("Msg"),
+        "a checkpoint cannot end without room: {out}"
+    );
+    // What is in memory can be read; nothing is acknowledged that is not hard.
+    assert_eq!(c.scalar("SELECT COUNT(*) FROM t"), "21");
+    let out = c.run("INSERT t (v) VALUES ('too late')");
+    assert!(out.contains("Msg"), "{out}");
+    server.disk.set_faults(Faults::default());
+    let server = server.crash();
+    let mut c = server.connect_to("d");
+    assert_eq!(
+        c.scalar("SELECT COUNT(*) FROM t WHERE v <> 'too late'"),
+        "21"
+    );
+    assert_eq!(c.run("CHECKPOINT"), "");
+    assert_eq!(c.run("DBCC CHECKDB WITH NO_INFOMSGS"), "");
+    assert_eq!(
+        c.run("INSERT t (v) VALUES ('in time')"),
+        "(1 row affected)\n"
+    );
+}
+
+#[test]
+fn a_full_disk_under_tempdb_ends_the_statement_alone() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE TABLE #kept (id int); INSERT #kept VALUES (1)");
+    server.disk.set_faults(Faults {
+        capacity_bytes: Some(1),
+        ..Faults::default()
+    });
+    let mut last = String::new();
+    for n in 0..400 {
+        let rows = "SELECT TOP 2000 REPLICATE('x', 4000) AS v FROM sys.all_columns a CROSS JOIN sys.all_columns b";
+        last = c.run(&format!("SELECT v INTO #t{n} FROM ({rows}) x"));
+        if last.contains("Msg") {
+            break;
+        }
+    }
+    assert!(
+        last.contains("Msg 1105, Level 17") || last.contains("Msg 9002, Level 17"),
+        "{last}"
+    );
+    assert_eq!(c.scalar("SELECT COUNT(*) FROM #kept"), "1");
+    server.disk.set_faults(Faults::default());
+    assert_eq!(c.run("SELECT 1 AS one INTO #after"), "(1 row affected)\n");
+}
