@@ -10,10 +10,12 @@
 //!    start of a checkpoint is below both.
 //! 3. A frame is reused only when unpinned, clean and not being flushed.
 //! 4. A page whose versions would not survive a crash stays dirty (`VersionStore::holds_back`) until they are on pages.
+//!    While the database is recovered its frame may be emptied before, into a scratch file (`aside`).
 //!
 //! Latches: tree pages from the root down, left before right; the allocation page last. A shard lock is held only for
 //! table look-ups, and no latch is waited for under it.
 
+use crate::aside::{Aside, FrameNotes};
 use crate::datafile::{DOUBLE_WRITE_PAGES, FileSet};
 use crate::error::{Result, StorageError};
 use crate::log::Log;
@@ -43,6 +45,8 @@ pub struct Store {
     pub log: Log,
     /// Decides which pages may be written.
     pub versions: VersionStore,
+    /// Where recovery keeps pages that may not, when frames are scarce.
+    pub aside: Aside,
     /// One flush at a time, so that an older copy of a page never overwrites a newer one.
     flush: Mutex<()>,
 }
@@ -54,6 +58,7 @@ impl Store {
             files,
             log,
             versions: VersionStore::default(),
+            aside: Aside::default(),
             flush: Mutex::new(()),
         }
     }
@@ -337,7 +342,9 @@ impl Pool {
             let victim = self.victim()?;
             let mut guard = victim.0.latch.write();
             if self.publish(store, id, victim.0) {
-                guard.bytes_mut().fill(0);
+                if !self.bring_back(store, id, victim.0, &mut guard)? {
+                    guard.bytes_mut().fill(0);
+                }
                 victim.0.valid.store(true, Ordering::Release);
                 return Ok(PageWrite { guard, pin: victim });
             }
@@ -371,7 +378,10 @@ impl Pool {
                 continue;
             }
             let start = self.clock.monotonic();
-            let result = store.files.read(id, &mut guard);
+            let result = match self.bring_back(store, id, victim.0, &mut guard)? {
+                true => Ok(()),
+                false => store.files.read(id, &mut guard),
+            };
             PHYSICAL_READS.set(PHYSICAL_READS.get() + 1);
             self.waits
                 .record(wait, self.clock.monotonic().saturating_sub(start));
@@ -407,6 +417,22 @@ impl Pool {
         true
     }
 
+    /// Fills a frame that was just published with its page, if that was put aside. False when it was not.
+    fn bring_back(&self, store: &Store, id: PageId, frame: &Frame, page: &mut Page) -> Result<bool> {
+        match store.aside.take_page(id, page) {
+            Ok(None) => Ok(false),
+            Ok(Some(notes)) => {
+                frame.rec_lsn.store(notes.rec_lsn, Ordering::Release);
+                *frame.waits_for.lock() = notes.waits_for;
+                Ok(true)
+            }
+            Err(error) => {
+                self.withdraw(frame);
+                Err(error)
+            }
+        }
+    }
+
     /// Forgets what is in memory of a page that is about to be written past the pool. Waits for a flush of it.
     pub fn discard(&self, store: &Store, id: PageId) {
         while let Some(pin) = self.lookup(store, id) {
@@ -425,6 +451,7 @@ impl Pool {
             self.withdraw(pin.0);
             return;
         }
+        store.aside.forget_page(id);
     }
 
     /// Is every frame in use, so that eviction has begun?
@@ -519,12 +546,66 @@ impl Pool {
             }
             if let Some(_one_at_a_time) = store.flush.try_lock() {
                 written += self.flush_locked(&store, Lsn::MAX, DOUBLE_WRITE_PAGES)?;
+                if written == 0 {
+                    written += self.put_aside(&store)?;
+                }
             }
         }
         if written == 0 {
             self.clock.sleep(FLUSH_LATCH_WAIT);
         }
         Ok(())
+    }
+
+    /// Empties some frames whose pages may not be written, if their store is being recovered. Returns how many.
+    fn put_aside(&self, store: &Store) -> Result<usize> {
+        if !store.aside.is_open() {
+            return Ok(0);
+        }
+        let limit = (self.frames.len() / 4).clamp(1, DOUBLE_WRITE_PAGES);
+        let mut emptied = 0;
+        for (_, _, frame) in self.dirty(store, Lsn::MAX, limit) {
+            emptied += usize::from(self.put_frame_aside(store, frame)?);
+        }
+        Ok(emptied)
+    }
+
+    /// False when somebody uses the frame, or its page is clean.
+    fn put_frame_aside(&self, store: &Store, frame: &Frame) -> Result<bool> {
+        let Some(mut aside) = store.aside.lock() else {
+            return Ok(false);
+        };
+        let key = frame.key();
+        let mut shard = self.shards[key.shard()].lock();
+        let is_free = frame.pins.load(Ordering::Acquire) == 0
+            && frame.key() == key
+            && key.store == store.id
+            && frame.valid.load(Ordering::Acquire)
+            && frame.flushing_lsn.load(Ordering::Acquire) == 0;
+        let rec_lsn = frame.rec_lsn.load(Ordering::Acquire);
+        if !is_free || rec_lsn == 0 || shard.get(&key) != Some(&frame.index) {
+            return Ok(false);
+        }
+        shard.remove(&key);
+        frame.pins.fetch_add(1, Ordering::AcqRel);
+        drop(shard);
+        let _pin = Pin(frame);
+        let notes = FrameNotes {
+            rec_lsn,
+            waits_for: frame.waits_for.lock().clone(),
+        };
+        let put = aside.put_page(PageId::from_u64(key.page), &frame.latch.read(), notes);
+        if put.is_err() {
+            self.shards[key.shard()].lock().insert(key, frame.index);
+            return put.map(|()| false);
+        }
+        frame.waits_for.lock().clear();
+        frame.valid.store(false, Ordering::Release);
+        frame.store.store(0, Ordering::Release);
+        frame.page.store(u64::MAX, Ordering::Release);
+        frame.referenced.store(false, Ordering::Relaxed);
+        frame.rec_lsn.store(0, Ordering::Release);
+        Ok(true)
     }
 
     /// Oldest position from which redo may be needed for a page in memory.
@@ -537,7 +618,8 @@ impl Pool {
             let rec = f.rec_lsn.load(Ordering::Acquire);
             [rec, f.flushing_lsn.load(Ordering::Acquire)]
         });
-        positions.filter(|l| *l != 0).min().map(Lsn)
+        let aside = store.aside.min_rec_lsn();
+        positions.filter(|l| *l != 0).chain(aside).min().map(Lsn)
     }
 
     /// Writes up to `limit` pages whose redo begins before `before`, oldest first. Returns how many were written.

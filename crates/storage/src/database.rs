@@ -179,6 +179,9 @@ impl Database {
         let torn = files.restore_torn()?;
         let log = Log::open(&log_spec, files.guid(), env, engine.log_shared())?;
         let store = Arc::new(Store::new(engine.next_store_id(), files, log));
+        let mut scratch = store.files.path(1).into_os_string();
+        scratch.push(".aside");
+        store.aside.open(&env.disk, scratch.into());
         engine.pool().add_store(&store);
         let result = Database::recover(engine, id, name, &store, log_spec, start);
         match result {
@@ -189,6 +192,8 @@ impl Database {
             Err(error) => {
                 store.log.fence("recovery failed");
                 engine.pool().remove_store(&store);
+                // Best effort: the next recovery removes what is left.
+                let _ = store.aside.close();
                 Err(error)
             }
         }
@@ -257,6 +262,7 @@ impl Database {
         let pending = recovered.pending.into_iter().map(|s| (TxnId::NONE, s));
         self.pending.lock().extend(pending);
         self.take_over_chunks(&recovered.chunks);
+        self.settle_aside()?;
         for loser in recovered.losers.into_iter().rev() {
             if planted(Bug::ForgetLoser) {
                 break;
@@ -278,6 +284,27 @@ impl Database {
             }
         }
         Ok(())
+    }
+
+    /// Redo is over: versions can get pages now, so pages that had to wait for them, in frames or put aside, need not
+    /// wait any longer.
+    fn settle_aside(&self) -> Result<()> {
+        let aside = &self.store.aside;
+        if aside.is_used() || self.pool().is_full() {
+            let mut chunks = self.versions().all_chunks();
+            chunks.sort_unstable_by_key(|c| c.id);
+            for chunk in chunks {
+                if self.versions().is_unplaced(chunk.id) {
+                    self.place_chunks(std::slice::from_ref(&chunk))?;
+                    self.versions().forget_memory(&chunk);
+                }
+            }
+        }
+        aside.shut();
+        while let Some(page) = aside.next_page() {
+            drop(self.pool().read(&self.store, page)?);
+        }
+        aside.close()
     }
 
     /// Chunks of transactions that need no versions any more give their pages back.

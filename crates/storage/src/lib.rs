@@ -20,6 +20,7 @@
 
 mod alloc;
 mod api;
+mod aside;
 mod blob;
 mod buffer;
 mod bytes;

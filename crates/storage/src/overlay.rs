@@ -6,7 +6,7 @@
 //! files below still are what they were, and recovery runs again.
 //!
 //! Invariants
-//! 1. The files below are opened for reading only.
+//! 1. The files below are opened for reading only. A new file is in the other file altogether, and gone with it.
 //! 2. A block is read from where it was written last.
 
 use daruma_base::{Disk, DiskFile, OpenMode};
@@ -33,7 +33,8 @@ struct Changes {
 }
 
 struct OverlayFile {
-    below: Arc<dyn DiskFile>,
+    /// `None` for a file that is new here.
+    below: Option<Arc<dyn DiskFile>>,
     changes: Arc<Changes>,
     state: RwLock<State>,
 }
@@ -68,15 +69,23 @@ fn refused<T>() -> io::Result<T> {
 
 impl Disk for OverlayDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
-        if matches!(mode, OpenMode::CreateNew | OpenMode::CreatePrivate) {
-            return refused();
-        }
+        let is_new = matches!(mode, OpenMode::CreateNew | OpenMode::CreatePrivate);
         let mut files = self.files.lock();
-        if let Some(open) = files.get(path) {
+        let known = files.get(path);
+        if is_new && (known.is_some() || self.below.exists(path)?) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if let Some(open) = known {
             return Ok(open.clone());
         }
-        let below = self.below.open(path, OpenMode::ReadOnly)?;
-        let len = below.len()?;
+        let (below, len) = match is_new {
+            true => (None, 0),
+            false => {
+                let below = self.below.open(path, OpenMode::ReadOnly)?;
+                let len = below.len()?;
+                (Some(below), len)
+            }
+        };
         let file = Arc::new(OverlayFile {
             below,
             changes: self.changes.clone(),
@@ -90,8 +99,16 @@ impl Disk for OverlayDisk {
         Ok(file)
     }
 
-    fn remove(&self, _path: &Path) -> io::Result<()> {
-        refused()
+    /// Of a file that is new here.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut files = self.files.lock();
+        match files.get(path) {
+            Some(file) if file.below.is_none() => {
+                files.remove(path);
+                Ok(())
+            }
+            _ => refused(),
+        }
     }
 
     fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
@@ -99,7 +116,7 @@ impl Disk for OverlayDisk {
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.below.exists(path)
+        Ok(self.files.lock().contains_key(path) || self.below.exists(path)?)
     }
 
     fn create_dir_all(&self, _path: &Path) -> io::Result<()> {
@@ -137,9 +154,9 @@ impl OverlayFile {
         let there = state.below_len.saturating_sub(offset).min(buf.len() as u64);
         let (old, new) = buf.split_at_mut(there as usize);
         new.fill(0);
-        match old.is_empty() {
-            true => Ok(()),
-            false => self.below.read_at(old, offset),
+        match &self.below {
+            Some(below) if !old.is_empty() => below.read_at(old, offset),
+            _ => Ok(()),
         }
     }
 
@@ -230,7 +247,9 @@ impl DiskFile for OverlayFile {
     }
 
     fn release(&self) {
-        self.below.release();
+        if let Some(below) = &self.below {
+            below.release();
+        }
     }
 }
 
@@ -239,6 +258,25 @@ mod tests {
     use super::*;
     use daruma_base::Random;
     use daruma_sim::{SimDisk, SimRandom};
+
+    #[test]
+    fn a_new_file_leaves_nothing_below_and_an_old_one_cannot_be_removed() {
+        let below: Arc<dyn Disk> = SimDisk::new(1);
+        let (old, new) = (Path::new("/old"), Path::new("/new"));
+        drop(below.open(old, OpenMode::CreateNew).expect("creates"));
+        let disk = OverlayDisk::create(&below, Path::new("/changes")).expect("creates");
+        assert!(disk.open(old, OpenMode::CreateNew).is_err());
+        let file = disk.open(new, OpenMode::CreatePrivate).expect("creates");
+        file.write_at(b"scratch", 9_000).expect("writes");
+        let mut read = [1; 9];
+        file.read_at(&mut read, 8_998).expect("reads");
+        assert_eq!(&read, b"\0\0scratch");
+        assert!(disk.exists(new).expect("looks") && !below.exists(new).expect("looks"));
+        assert!(disk.open(new, OpenMode::CreateNew).is_err());
+        disk.remove(new).expect("removes");
+        assert!(!disk.exists(new).expect("looks"));
+        assert!(disk.remove(old).is_err() && below.exists(old).expect("looks"));
+    }
 
     /// Random reads and writes against a plain vector; the file below stays as it was.
     #[test]

@@ -109,6 +109,7 @@ impl Database {
     }
 
     fn place(&self, chunk: &Arc<Chunk>) -> Result<()> {
+        bring_back(self.store(), chunk)?;
         let len = {
             let mut content = chunk.content.write();
             content.is_sealed = true;
@@ -282,11 +283,43 @@ pub fn place_again(pool: &Pool, store: &Store, placed: &PlacedChunk, lsn: Lsn) -
         store.versions.restore_chunk(placed.id, placed.txn, pages);
         return Ok(());
     };
+    bring_back(store, &chunk)?;
     placed.pages.iter().for_each(|id| pool.discard(store, *id));
     let images = version_pages(&chunk, &chunk.content.read().bytes, &placed.pages, lsn);
     store.files.write_unsynced(&images)?;
     chunk.content.write().pages.clone_from(&placed.pages);
     store.versions.add_pages(placed.pages.len() as i64);
+    Ok(())
+}
+
+/// In recovery: the bytes of a chunk that were put aside are in memory again.
+pub fn bring_back(store: &Store, chunk: &Chunk) -> Result<()> {
+    if let Some(bytes) = store.aside.take_chunk(chunk.id)? {
+        store.versions.give_memory(chunk, bytes);
+    }
+    Ok(())
+}
+
+/// In recovery: when versions take more memory than this, the older ones leave it until half of it is free. They go to
+/// their pages where they have some, and are put aside where not.
+pub fn bound_memory(store: &Store, bytes_max: u64) -> Result<()> {
+    if store.versions.memory_bytes() <= bytes_max {
+        return Ok(());
+    }
+    let mut chunks = store.versions.all_chunks();
+    chunks.sort_unstable_by_key(|c| c.id);
+    for chunk in chunks {
+        if store.versions.memory_bytes() <= bytes_max / 2 {
+            break;
+        }
+        let content = chunk.content.read();
+        if !content.bytes.is_empty() && content.pages.is_empty() {
+            reached!("aside.versions");
+            store.aside.put_chunk(chunk.id, &content.bytes)?;
+        }
+        drop(content);
+        store.versions.forget_memory(&chunk);
+    }
     Ok(())
 }
 

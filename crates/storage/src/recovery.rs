@@ -17,6 +17,7 @@
 //! | accelerated transaction without commit or end | marked as aborted, reverted in the background (`revert`) |
 //! | its change is redone | its version is rebuilt from the page as it was |
 //! | its change is on disk already | its version is on its pages: they were synced before |
+//! | fewer frames than pages that wait for versions | those pages are put aside until the versions are placed (`aside`) |
 //! | deferred free of a committed transaction | carried out in the background |
 //! | page damaged outside the doublewrite batch | refused: `BadPage`; the other databases come up |
 
@@ -27,7 +28,7 @@ use crate::log::CommitPoint;
 use crate::log::record::{
     self, Abort, Checkpoint, Fact, Kind, LeafOp, Ops, PageAction, Record, Space,
 };
-use crate::page::Page;
+use crate::page::{Head, PAGE_BYTES, Page};
 use crate::planted::{Bug, planted};
 use crate::redo;
 use crate::undo::parse_clr_space;
@@ -146,6 +147,7 @@ pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()>
             .collect(),
         freed: std::mem::take(&mut recovered.freed),
         whole_chunks: BTreeSet::new(),
+        versions_bytes_max: (pool.frame_count() * PAGE_BYTES / 4) as u64,
     };
     // A chunk whose pages are not whole was not synced: no change that depends on it is on disk, so redo rebuilds it.
     // Until then it counts as not placed, so that no page is written before it.
@@ -178,12 +180,14 @@ pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()>
             match store.versions.chunk(chunk.id) {
                 None => store.versions.restore_chunk(chunk.id, chunk.txn, pages),
                 Some(rebuilt) => {
+                    crate::pvs::bring_back(store, &rebuilt)?;
                     store.versions.set_pages(&rebuilt, pages);
                     store.versions.forget_memory(&rebuilt);
                 }
             }
         } else {
             crate::pvs::place_again(pool, store, chunk, recovered.end)?;
+            crate::pvs::bound_memory(store, redo.versions_bytes_max)?;
         }
     }
     let mut chunks: BTreeMap<TxnId, Vec<u32>> = BTreeMap::new();
@@ -480,6 +484,8 @@ struct Redo<'a> {
     freed: BTreeMap<PageId, Lsn>,
     /// Chunks that are on pages, all of them.
     whole_chunks: BTreeSet<u32>,
+    /// Rebuilt versions beyond this are put aside.
+    versions_bytes_max: u64,
 }
 
 impl Redo<'_> {
@@ -558,8 +564,7 @@ impl Redo<'_> {
         }
         page.prepare_at(block);
         if self.losers.contains_key(&txn) {
-            self.rebuild_versions(&page, &ops, txn)
-                .map_err(|what| refused(store, ops.page, what))?;
+            self.rebuild_versions(&page, &ops, txn)?;
         }
         redo::apply_ops(&mut page, &ops, txn).map_err(|what| refused(store, ops.page, what))?;
         page.set_lsn(lsn);
@@ -568,15 +573,11 @@ impl Redo<'_> {
 
     /// The versions that a record's operations made when it was written: the page shows the entries as they were.
     /// Within one record an insert moves later slots, and no entry is changed twice.
-    fn rebuild_versions(
-        &self,
-        page: &Page,
-        ops: &Ops<'_>,
-        txn: TxnId,
-    ) -> std::result::Result<(), &'static str> {
+    fn rebuild_versions(&self, page: &Page, ops: &Ops<'_>, txn: TxnId) -> Result<()> {
+        let refused = |what| refused(self.store, ops.page, what);
         let mut inserted = 0;
         for op in ops.iter() {
-            let (slot, before, version) = match op.ok_or("damaged leaf operation")? {
+            let (slot, before, version) = match op.ok_or_else(|| refused("damaged leaf operation"))? {
                 LeafOp::Insert { .. } => {
                     inserted += 1;
                     continue;
@@ -597,20 +598,29 @@ impl Redo<'_> {
                 LeafOp::Remove { .. } | LeafOp::Restore { .. } => return Ok(()),
             };
             let slot: usize = slot;
-            let slot = slot.checked_sub(inserted).ok_or("slot out of range")?;
-            if slot >= page.slots() {
-                return Err("slot out of range");
-            }
+            let slot = slot.checked_sub(inserted);
+            let slot = slot.filter(|slot| *slot < page.slots());
+            let slot = slot.ok_or_else(|| refused("slot out of range"))?;
             if before.writer == txn || version == 0 {
                 continue;
             }
-            let versions = &self.store.versions;
-            if !self.whole_chunks.contains(&((version >> 16) as u32)) {
-                versions.restore(txn, version, before, page.payload(slot));
+            self.rebuild_version(txn, version, before, page.payload(slot))?;
+        }
+        Ok(())
+    }
+
+    fn rebuild_version(&self, txn: TxnId, version: u64, before: Head, payload: &[u8]) -> Result<()> {
+        let versions = &self.store.versions;
+        let chunk = (version >> 16) as u32;
+        if !self.whole_chunks.contains(&chunk) {
+            if let Some(chunk) = versions.chunk(chunk) {
+                crate::pvs::bring_back(self.store, &chunk)?;
             }
-            if self.losers.contains_key(&before.writer) {
-                versions.note_below(version, before.version);
-            }
+            versions.restore(txn, version, before, payload);
+            crate::pvs::bound_memory(self.store, self.versions_bytes_max)?;
+        }
+        if self.losers.contains_key(&before.writer) {
+            versions.note_below(version, before.version);
         }
         Ok(())
     }

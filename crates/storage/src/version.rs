@@ -390,7 +390,7 @@ impl VersionStore {
         }
     }
 
-    /// A version that redo met again.
+    /// A version that redo met again. Its chunk is not aside.
     pub fn restore(&self, txn: TxnId, locator: u64, head: Head, payload: &[u8]) {
         let (id, offset) = ((locator >> 16) as u32, (locator & 0xFFFF) as usize);
         let chunk = {
@@ -469,7 +469,7 @@ impl VersionStore {
         }
     }
 
-    /// The chunk's memory is given back; its pages keep the versions.
+    /// The chunk's memory is given back; its pages, or in recovery the scratch file, keep the versions.
     pub(crate) fn forget_memory(&self, chunk: &Chunk) {
         let mut content = chunk.content.write();
         if content.is_dropped {
@@ -478,6 +478,13 @@ impl VersionStore {
         let bytes = std::mem::take(&mut content.bytes);
         self.memory_bytes
             .fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes of the chunk that were kept elsewhere are in memory again.
+    pub(crate) fn give_memory(&self, chunk: &Chunk, bytes: Vec<u8>) {
+        self.memory_bytes
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        chunk.content.write().bytes = bytes;
     }
 }
 

@@ -1,0 +1,354 @@
+//! Pages and versions put aside: where recovery keeps what may not be written yet when it has no frame left for it.
+//!
+//! Theory: a page with entries of a loser waits until their versions are on pages (`VersionStore::holds_back`), and redo
+//! cannot give versions pages: what is allocated is known only at its end. With as many frames as before the crash such
+//! pages fit into memory; with fewer they go to a scratch file, and so do the versions that redo rebuilds. When redo is
+//! over the versions are placed, the pages are brought back, and both are written as at any other time.
+//!
+//! Invariants
+//! 1. Nothing depends on the file after a crash: a page put aside stays older on disk, and redo repeats it.
+//! 2. A page is in a frame or here, never in both. Its frame has left the pool's table before it is put here, under the
+//!    latch of this store, so that who misses it in the table finds it here.
+//! 3. What is read back has the checksum of what was written.
+
+use crate::error::{Result, StorageError};
+use crate::page::{PAGE_BYTES, Page};
+use crate::version::CHUNK_BYTES;
+use daruma_base::{Disk, DiskFile, OpenMode, PageId, reached};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How often a piece is read before its damage is believed.
+const READ_TRIES: usize = 4;
+/// Room for one chunk of versions.
+const CHUNK_ROOM_BYTES: u64 = CHUNK_BYTES.next_multiple_of(PAGE_BYTES) as u64;
+
+/// The place for pages and versions of one database while it is recovered.
+#[derive(Default)]
+pub struct Aside {
+    /// May frames be emptied into it?
+    is_open: AtomicBool,
+    /// Is there anything in it? Spares those who miss a page the latch.
+    is_used: AtomicBool,
+    state: Mutex<Option<Scratch>>,
+}
+
+/// What a page's frame knew besides the page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameNotes {
+    pub rec_lsn: u64,
+    pub waits_for: Vec<u32>,
+}
+
+/// The scratch file and what is in it.
+pub struct Scratch {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    /// Created with the first piece.
+    file: Option<Arc<dyn DiskFile>>,
+    end: u64,
+    pages: HashMap<u64, (Piece, FrameNotes)>,
+    chunks: HashMap<u32, Piece>,
+    free_pages: Vec<u64>,
+    free_chunks: Vec<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    at: u64,
+    len: usize,
+    sum: u32,
+}
+
+impl Aside {
+    /// From here on pages may be put aside into the file at `path`. One that a crash left there goes; where it cannot,
+    /// that matters only when the file is needed.
+    pub fn open(&self, disk: &Arc<dyn Disk>, path: PathBuf) {
+        let _ = remove(disk, &path);
+        *self.state.lock() = Some(Scratch {
+            disk: disk.clone(),
+            path,
+            file: None,
+            end: 0,
+            pages: HashMap::new(),
+            chunks: HashMap::new(),
+            free_pages: Vec::new(),
+            free_chunks: Vec::new(),
+        });
+        self.is_open.store(true, Ordering::Release);
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    pub fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Acquire)
+    }
+
+    /// No more pages come; those that are here can still be taken.
+    pub fn shut(&self) {
+        self.is_open.store(false, Ordering::Release);
+    }
+
+    /// Forgets what is here and removes the file.
+    pub fn close(&self) -> Result<()> {
+        self.shut();
+        self.is_used.store(false, Ordering::Release);
+        match self.state.lock().take() {
+            Some(Scratch {
+                disk,
+                path,
+                file: Some(file),
+                ..
+            }) => {
+                file.release();
+                drop(file);
+                remove(&disk, &path)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The latch under which frames are emptied; nothing when no page may be put aside.
+    pub fn lock(&self) -> Option<AsideLock<'_>> {
+        let state = self.state.lock();
+        (self.is_open() && state.is_some()).then_some(AsideLock { aside: self, state })
+    }
+
+    /// Gives back a page, which is here no more. `None` when it is not here.
+    pub fn take_page(&self, id: PageId, page: &mut Page) -> Result<Option<FrameNotes>> {
+        if !self.is_used() {
+            return Ok(None);
+        }
+        let mut state = self.state.lock();
+        let Some(scratch) = state.as_mut() else {
+            return Ok(None);
+        };
+        let Some((piece, notes)) = scratch.pages.get(&id.to_u64()).cloned() else {
+            return Ok(None);
+        };
+        scratch.read(piece, page.bytes_mut())?;
+        scratch.pages.remove(&id.to_u64());
+        scratch.free_pages.push(piece.at);
+        Ok(Some(notes))
+    }
+
+    /// The page's content counts for nothing any more.
+    pub fn forget_page(&self, id: PageId) {
+        if self.is_used()
+            && let Some(scratch) = self.state.lock().as_mut()
+            && let Some((piece, _)) = scratch.pages.remove(&id.to_u64())
+        {
+            scratch.free_pages.push(piece.at);
+        }
+    }
+
+    /// Any page that is here.
+    pub fn next_page(&self) -> Option<PageId> {
+        let state = self.state.lock();
+        let id = state.as_ref()?.pages.keys().next().copied();
+        id.map(PageId::from_u64)
+    }
+
+    /// Oldest position at which redo of a page here begins.
+    pub fn min_rec_lsn(&self) -> Option<u64> {
+        if !self.is_used() {
+            return None;
+        }
+        let state = self.state.lock();
+        let pages = state.as_ref()?.pages.values();
+        pages.map(|(_, notes)| notes.rec_lsn).min()
+    }
+
+    /// Puts the bytes of a chunk of versions aside.
+    pub fn put_chunk(&self, id: u32, bytes: &[u8]) -> Result<()> {
+        let mut state = self.state.lock();
+        let Some(scratch) = state.as_mut() else {
+            return Ok(());
+        };
+        self.is_used.store(true, Ordering::Release);
+        let at = match scratch.free_chunks.pop() {
+            Some(at) => at,
+            None => scratch.more(CHUNK_ROOM_BYTES),
+        };
+        let piece = scratch.write(at, bytes)?;
+        scratch.chunks.insert(id, piece);
+        Ok(())
+    }
+
+    /// Gives back the bytes of a chunk, which are here no more. `None` when they are not here.
+    pub fn take_chunk(&self, id: u32) -> Result<Option<Vec<u8>>> {
+        if !self.is_used() {
+            return Ok(None);
+        }
+        let mut state = self.state.lock();
+        let Some(scratch) = state.as_mut() else {
+            return Ok(None);
+        };
+        let Some(piece) = scratch.chunks.get(&id).copied() else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; piece.len];
+        scratch.read(piece, &mut bytes)?;
+        scratch.chunks.remove(&id);
+        scratch.free_chunks.push(piece.at);
+        Ok(Some(bytes))
+    }
+}
+
+/// See [`Aside::lock`].
+pub struct AsideLock<'a> {
+    aside: &'a Aside,
+    state: MutexGuard<'a, Option<Scratch>>,
+}
+
+impl AsideLock<'_> {
+    pub fn put_page(&mut self, id: PageId, page: &Page, notes: FrameNotes) -> Result<()> {
+        let Some(scratch) = self.state.as_mut() else {
+            return Ok(());
+        };
+        reached!("aside.page");
+        self.aside.is_used.store(true, Ordering::Release);
+        let at = match scratch.free_pages.pop() {
+            Some(at) => at,
+            None => scratch.more(PAGE_BYTES as u64),
+        };
+        let piece = scratch.write(at, page.bytes())?;
+        scratch.pages.insert(id.to_u64(), (piece, notes));
+        Ok(())
+    }
+}
+
+impl Scratch {
+    /// Room at the end of the file.
+    fn more(&mut self, bytes: u64) -> u64 {
+        let at = self.end;
+        self.end += bytes;
+        at
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<Piece> {
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => {
+                let file = self.disk.open(&self.path, OpenMode::CreatePrivate);
+                let file = file.map_err(|e| self.failed("create", e))?;
+                self.file = Some(file.clone());
+                file
+            }
+        };
+        file.write_at(bytes, at)
+            .map_err(|e| self.failed("write", e))?;
+        Ok(Piece {
+            at,
+            len: bytes.len(),
+            sum: crc32c::crc32c(bytes),
+        })
+    }
+
+    /// Fills `out`, whose length is the piece's.
+    fn read(&self, piece: Piece, out: &mut [u8]) -> Result<()> {
+        for _ in 0..READ_TRIES {
+            if let Some(file) = &self.file {
+                file.read_at(out, piece.at)
+                    .map_err(|e| self.failed("read", e))?;
+            }
+            if crc32c::crc32c(out) == piece.sum {
+                return Ok(());
+            }
+        }
+        Err(StorageError::BadFile {
+            path: self.path.clone(),
+            what: format!("what was put aside at {} came back damaged", piece.at),
+        })
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> StorageError {
+        StorageError::Io {
+            action,
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+fn remove(disk: &Arc<dyn Disk>, path: &std::path::Path) -> Result<()> {
+    let removed = match disk.exists(path) {
+        Ok(true) => disk.remove(path),
+        Ok(false) => Ok(()),
+        Err(error) => Err(error),
+    };
+    removed.map_err(|source| StorageError::Io {
+        action: "remove",
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daruma_sim::SimDisk;
+    use std::path::Path;
+
+    const PATH: &str = "/t.mdf.aside";
+
+    fn page(number: u32) -> (PageId, Page) {
+        let id = PageId::new(1, number);
+        let mut page = Page::zeroed();
+        page.format(id, crate::page::PageType::Tree, 0, id);
+        (id, page)
+    }
+
+    #[test]
+    fn what_is_put_aside_comes_back_once_and_its_room_is_used_again() {
+        let disk: Arc<dyn Disk> = SimDisk::new(1);
+        disk.open(Path::new(PATH), OpenMode::CreateNew)
+            .expect("left by a crash");
+        let aside = Aside::default();
+        assert!(aside.lock().is_none(), "nothing goes aside before it is open");
+        aside.open(&disk, PATH.into());
+        assert!(!disk.exists(Path::new(PATH)).expect("looks"));
+        let mut blank = Page::zeroed();
+        for round in 0..3u64 {
+            for number in 200..210 {
+                let (id, page) = page(number);
+                let notes = FrameNotes {
+                    rec_lsn: 1_000 + round * 100 + u64::from(number),
+                    waits_for: vec![number],
+                };
+                let mut lock = aside.lock().expect("is open");
+                lock.put_page(id, &page, notes).expect("writes");
+            }
+            aside.put_chunk(7, &[round as u8; 300]).expect("writes");
+            assert_eq!(aside.min_rec_lsn(), Some(1_200 + round * 100));
+            for number in 200..210 {
+                let (id, page) = page(number);
+                let notes = aside.take_page(id, &mut blank).expect("reads");
+                assert_eq!(notes.expect("is here").waits_for, [number]);
+                assert_eq!(blank.bytes(), page.bytes());
+                assert_eq!(aside.take_page(id, &mut blank).expect("looks"), None);
+            }
+            let versions = aside.take_chunk(7).expect("reads");
+            assert_eq!(versions, Some(vec![round as u8; 300]));
+            assert_eq!(aside.take_chunk(7).expect("looks"), None);
+        }
+        let file = disk.open(Path::new(PATH), OpenMode::ReadOnly);
+        let room = 10 * PAGE_BYTES as u64 + CHUNK_ROOM_BYTES;
+        assert!(file.and_then(|f| f.len()).expect("a length") <= room);
+        let (id, kept) = page(300);
+        let mut lock = aside.lock().expect("is open");
+        lock.put_page(id, &kept, FrameNotes::default())
+            .expect("writes");
+        drop(lock);
+        aside.forget_page(id);
+        assert_eq!(aside.next_page(), None);
+        aside.close().expect("closes");
+        assert!(!disk.exists(Path::new(PATH)).expect("looks"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Restart with far fewer frames than before the crash: recovery works with any pool that the engine accepts, within the
+//! memory it was given.
+
+mod common;
+
+use common::crash::stop_within;
+use common::*;
+use daruma_sim::{Faults, SimDisk, SimRandom};
+use daruma_storage::*;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Fewer are not given, whatever is asked for.
+const FRAMES_MIN: usize = 64;
+const BEFORE: usize = 4_096;
+const ROWS: u32 = 12_000;
+
+/// A large transaction in flight, whose changes are in the log and, as the pool had room for them all, on no page.
+fn crashed_in_flight(seed: u64, settings: Settings) -> (Arc<SimDisk>, TreeId, Model) {
+    let disk = SimDisk::new(seed);
+    let (db, tree) = create(&disk, seed, BEFORE, settings);
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 0..ROWS, 1);
+    txn.commit(Durability::Full).expect("commits");
+    db.checkpoint().expect("checkpoint");
+    let before = dump(&db, tree);
+    let txn = db.begin(&owner(1));
+    update_all(&db, &txn, tree, &[2; 150]);
+    txn.lasting_savepoint();
+    update_all(&db, &txn, tree, &[3; 190]);
+    fill(&db, &txn, tree, ROWS..ROWS + 2_000, 4);
+    delete_every(&db, &txn, tree, 7);
+    db.flush_log().expect("the log is hard");
+    std::mem::forget(txn);
+    drop(db);
+    disk.crash();
+    (disk, tree, before)
+}
+
+fn delete_every(db: &Arc<Database>, txn: &Txn, tree: TreeId, step: usize) {
+    let tree = db.tree(tree).expect("tree");
+    let view = txn.view(Isolation::Current);
+    for key in (0..ROWS).step_by(step) {
+        let key = key.to_be_bytes();
+        let entry = tree.get(&view, &key).expect("reads").expect("is there");
+        let deleted = tree.delete(txn, &key, entry.stamp).expect("deletes");
+        assert_eq!(deleted, WriteOutcome::Done);
+    }
+}
+
+/// Opens with as few frames as there can be, and checks that nothing of the transaction is left.
+fn recover_small(disk: &Arc<SimDisk>, tree: TreeId, before: &Model) -> Arc<Database> {
+    let (db, _) = open(disk, 1, FRAMES_MIN).expect("recovers with few frames");
+    let memory = db.version_stats().memory_bytes;
+    assert!(memory < 512 << 10, "{memory} bytes of versions in memory");
+    assert!(!disk_has_scratch(disk), "the scratch file is left");
+    assert!(dump(&db, tree) == *before, "after recovery");
+    db
+}
+
+fn disk_has_scratch(disk: &Arc<SimDisk>) -> bool {
+    use daruma_base::Disk;
+    disk.exists(Path::new("/t.mdf.aside")).expect("looks")
+}
+
+#[test]
+fn a_large_transaction_in_flight_is_recovered_with_the_fewest_frames() {
+    for settings in [accelerated(), Settings::default()] {
+        let (disk, tree, before) = crashed_in_flight(1, settings);
+        let db = recover_small(&disk, tree, &before);
+        settle(&db);
+        assert!(dump(&db, tree) == before, "reverted");
+        assert_eq!(db.version_store_bytes(), 0);
+        db.close().expect("closes");
+        let (db, _) = open(&disk, 1, FRAMES_MIN).expect("opens again");
+        assert!(dump(&db, tree) == before, "over a clean stop");
+    }
+}
+
+/// Many transactions in flight side by side, each with rows on leaves of its own and of others.
+#[test]
+fn many_transactions_in_flight_are_recovered_with_the_fewest_frames() {
+    for seed in 0..2 {
+        let random = SimRandom::new(seed);
+        let disk = SimDisk::new(seed);
+        let (db, tree) = create(&disk, seed, BEFORE, accelerated());
+        let txn = db.begin(&owner(1));
+        fill(&db, &txn, tree, 0..ROWS, 1);
+        txn.commit(Durability::Full).expect("commits");
+        let before = dump(&db, tree);
+        let rows = db.tree(tree).expect("tree");
+        let open_ones: Vec<Txn> = (0..150).map(|n| db.begin(&owner(100 + n))).collect();
+        for (n, txn) in (0u32..).zip(&open_ones) {
+            let view = txn.view(Isolation::Current);
+            for _ in 0..40 {
+                let key = (random.below(u64::from(ROWS) / 150) as u32 * 150 + n).to_be_bytes();
+                let entry = rows.get(&view, &key).expect("reads").expect("is there");
+                rows.update(txn, &key, entry.stamp, &[5; 160])
+                    .expect("updates");
+            }
+        }
+        db.flush_log().expect("the log is hard");
+        open_ones.into_iter().for_each(std::mem::forget);
+        drop((rows, db));
+        disk.crash();
+        let db = recover_small(&disk, tree, &before);
+        settle(&db);
+        assert!(dump(&db, tree) == before, "seed {seed}, reverted");
+    }
+}
+
+/// The machine stops while recovery has pages aside, and again, and comes back with few frames or many.
+#[test]
+fn a_stop_while_pages_are_aside_loses_nothing() {
+    let mut stops = 0;
+    for seed in 0..5 {
+        let random = SimRandom::new(seed);
+        let (disk, tree, before) = crashed_in_flight(seed, accelerated());
+        for _ in 0..3 {
+            stop_within(&disk, 1 + random.below(700));
+            stops += usize::from(open(&disk, seed, FRAMES_MIN).is_err());
+            disk.crash();
+        }
+        disk.set_faults(Faults::default());
+        let frames = [FRAMES_MIN, BEFORE][random.below(2) as usize];
+        let (db, _) = open(&disk, seed, frames).expect("recovers");
+        assert!(dump(&db, tree) == before, "seed {seed}");
+        settle(&db);
+        assert!(dump(&db, tree) == before, "seed {seed}, reverted");
+        assert!(!disk_has_scratch(&disk), "seed {seed}");
+    }
+    assert!(stops > 5, "{stops} stops hit recovery");
+}
