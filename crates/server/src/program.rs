@@ -10,8 +10,7 @@ use crate::password::Argon2Hasher;
 use crate::tls::{EncryptionPolicy, TlsSettings};
 use daruma_base::Random;
 pub use daruma_platform::FolderLimit;
-use daruma_storage::Database;
-use daruma_tsql::instance::{Instance, InstanceOptions, ShutdownRequest};
+use daruma_tsql::instance::{Instance, InstanceOptions, REVERTERS_MAX, ShutdownRequest};
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
@@ -24,8 +23,6 @@ use std::time::Duration;
 
 const LOCK_FILE: &str = "daruma.lock";
 const PAGE_BYTES: u64 = 8192;
-/// More threads than this would only wait for each other's log.
-const REVERTERS_MAX: usize = 4;
 /// Pause of a background thread when nothing is left to do.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 /// What requests under way get when the server is told to stop.
@@ -256,19 +253,19 @@ impl Background {
     fn start(instance: Arc<Instance>) -> Result<Background, ServerError> {
         let stopped = Arc::new((Mutex::new(false), Condvar::new()));
         let mut threads = Vec::new();
-        let mut start = |name: String, step: fn(&Database) -> daruma_storage::Result<bool>| {
+        let mut start = |name: String, role: Role| {
             let (instance, seen) = (instance.clone(), stopped.clone());
             let thread = thread::Builder::new()
                 .name(name)
-                .spawn(move || work(&instance, &seen, step))
+                .spawn(move || work(&instance, &seen, role))
                 .map_err(ServerError::Thread)?;
             threads.push(thread);
             Ok::<(), ServerError>(())
         };
-        start("background".to_string(), Database::background_step)?;
+        start("background".to_string(), Role::Everything)?;
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for number in 1..=cores.min(REVERTERS_MAX) {
-            start(format!("reverter {number}"), Database::revert_step)?;
+            start(format!("reverter {number}"), Role::Reverter { number })?;
         }
         Ok(Background { stopped, threads })
     }
@@ -334,18 +331,31 @@ fn write_log(instance: &Instance) {
     signal.set_idle(false);
 }
 
-fn work(
-    instance: &Instance,
-    stopped: &(Mutex<bool>, Condvar),
-    step: fn(&Database) -> daruma_storage::Result<bool>,
-) {
+/// What a background thread does.
+#[derive(Clone, Copy)]
+enum Role {
+    Everything,
+    /// Reverts aborted transactions only, counted from 1.
+    Reverter {
+        number: usize,
+    },
+}
+
+fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar), role: Role) {
     // One line for each failing database, not one for each round.
     let mut reported = Vec::new();
     loop {
         let mut is_busy = false;
         for entry in instance.databases() {
             let Ok(open) = entry.open() else { continue };
-            match step(&open.storage) {
+            let done = match role {
+                Role::Everything => open.storage.background_step(),
+                Role::Reverter { number } if number <= instance.reverters_of(&entry) => {
+                    open.storage.revert_step()
+                }
+                Role::Reverter { .. } => Ok(false),
+            };
+            match done {
                 Ok(more) => is_busy |= more,
                 Err(_) if reported.contains(&entry.id()) => {}
                 Err(error) => {

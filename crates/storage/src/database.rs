@@ -903,7 +903,7 @@ impl Database {
     }
 
     /// Removes deleted entries that nobody can see any more, and the leaves they leave empty.
-    fn clean_dead(&self) -> Result<bool> {
+    pub(crate) fn clean_dead(&self) -> Result<bool> {
         let batch: Vec<(TreeId, Vec<u8>)> = {
             let mut dead = self.dead.lock();
             let count = dead.len().min(256);

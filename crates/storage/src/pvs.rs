@@ -76,6 +76,16 @@ impl Database {
         Ok(())
     }
 
+    /// Reads every page of the chunk. Memory is left alone.
+    pub(crate) fn read_version_pages(&self, chunk: &Chunk) -> Result<()> {
+        let pages = chunk.content.read().pages.clone();
+        for id in pages {
+            let page = self.pool().read(self.store(), id)?;
+            self.check_version_page(chunk, &page, id)?;
+        }
+        Ok(())
+    }
+
     fn check_version_page(&self, chunk: &Chunk, page: &Page, id: PageId) -> Result<()> {
         if belongs(chunk, page) {
             Ok(())

@@ -150,7 +150,7 @@ impl Database {
 
     /// Is there (still) a tree of that name? A tree that the transaction or a later one dropped may be gone. A root
     /// that cannot be read says nothing of the kind.
-    fn is_tree(&self, tree: TreeId) -> Result<bool> {
+    pub(crate) fn is_tree(&self, tree: TreeId) -> Result<bool> {
         let page = self.pool().read(self.store(), tree.0)?;
         Ok(page.page_type() == Some(PageType::Tree) && page.tree() == tree.0)
     }

@@ -2108,10 +2108,26 @@ const MESSAGES: &[Message] = &[
         16,
         "Accelerated Database Recovery has already been enabled on the database, '%.*ls'. To change the persistent version store filegroup, please disable Accelerated Database Recovery and ensure that the persistent version store is drained before retrying the command.",
     ),
+    // 12126 to 12128 and 12135 have no cause here (COMPAT.md); clients may ask sys.messages for them.
+    m(
+        12126,
+        16,
+        "Accelerated Database Recovery cannot be enabled while database mirroring is enabled.",
+    ),
     m(
         12127,
         16,
         "Accelerated Database Recovery cannot be disabled as it is not enabled using DDL.",
+    ),
+    m(
+        12128,
+        16,
+        "Accelerated Database Recovery cannot be enabled on Express edition.",
+    ),
+    m(
+        12129,
+        16,
+        "The internal tables required for Accelerated Database Recovery feature that stores versions of data rows are not created for the database '%.*ls'. Accelerated Database Recovery feature can't be enabled on this database.",
     ),
     m(
         12133,
@@ -2122,6 +2138,11 @@ const MESSAGES: &[Message] = &[
         12134,
         16,
         "Optimized Locking is enabled for this database. Please disable Optimized Locking first and then disable Accelerated Database Recovery.",
+    ),
+    m(
+        12135,
+        16,
+        "The Metadata needed for Optimized Locking is not populated yet. Please retry the operation.",
     ),
     // Of our own: back-pressure of the version store.
     m(
@@ -2143,6 +2164,11 @@ const MESSAGES: &[Message] = &[
         15010,
         16,
         "The database '%s' does not exist. Supply a valid database name. To see available databases, use sys.databases.",
+    ),
+    m(
+        15021,
+        16,
+        "Invalid value given for parameter %s. Specify a valid parameter value.",
     ),
     m(
         15023,

@@ -199,3 +199,24 @@ fn a_failed_statement_in_a_transaction_leaves_nothing() {
     run(&mut c, "IF @@TRANCOUNT > 0 ROLLBACK");
     assert_eq!(state(&mut c), before);
 }
+
+#[test]
+fn the_level_and_the_option_decide_how_many_threads_revert() {
+    let server = accelerated();
+    let mut c = server.connect_to("d");
+    let reverters = || {
+        let entry = server.instance.database_named("d").expect("is there");
+        server.instance.reverters_of(&entry)
+    };
+    assert_eq!(reverters(), 4);
+    c.run("ALTER DATABASE d SET COMPATIBILITY_LEVEL = 150");
+    assert_eq!(reverters(), 0, "the background thread alone");
+    c.run("ALTER DATABASE d SET COMPATIBILITY_LEVEL = 160");
+    c.run("EXEC sp_configure 'show advanced options', 1; RECONFIGURE");
+    c.run("EXEC sp_configure 'ADR Cleaner Thread Count', 2");
+    assert_eq!(reverters(), 4, "not before RECONFIGURE");
+    c.run("RECONFIGURE");
+    assert_eq!(reverters(), 2);
+    c.run("EXEC sp_configure 'ADR Cleaner Thread Count', 300; RECONFIGURE");
+    assert_eq!(reverters(), 4, "there are no more");
+}

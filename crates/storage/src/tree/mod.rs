@@ -229,7 +229,7 @@ impl Tree {
         Err(self.damaged(db, id, "a leaf leads to an internal page"))
     }
 
-    fn read_page<'a>(&self, db: &'a Database, id: PageId) -> Result<PageRead<'a>> {
+    pub(crate) fn read_page<'a>(&self, db: &'a Database, id: PageId) -> Result<PageRead<'a>> {
         let page = db.pool().read(db.store(), id);
         let page = page.map_err(|e| e.within(self.id.0))?;
         self.check_page(db, &page, id)?;
@@ -244,7 +244,7 @@ impl Tree {
     }
 
     /// The leaf that covers `key`, latched for reading.
-    fn leaf_read<'a>(&self, db: &'a Database, key: &[u8]) -> Result<PageRead<'a>> {
+    pub(crate) fn leaf_read<'a>(&self, db: &'a Database, key: &[u8]) -> Result<PageRead<'a>> {
         let mut page = self.read_page(db, self.id.0)?;
         for _ in 0..DEPTH_MAX {
             if page.is_leaf() {

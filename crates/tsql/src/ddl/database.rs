@@ -691,6 +691,9 @@ fn set_option(
             let value = bound_value(item, 64..=65_536)?;
             with_settings(entry, |s| s.delayed_kilobytes = value)
         }
+        DatabaseOption::Other(item) if is_mirroring(&item.name) => {
+            Err(messages::not_supported("database mirroring"))
+        }
         DatabaseOption::Other(item) if item.name.eq_ignore_ascii_case(OPTIMIZED_LOCKING) => {
             optimized_locking(entry, item)
         }
@@ -714,6 +717,12 @@ const DELAYED_KILOBYTES: &str = "DELAYED_DURABILITY_KILOBYTES";
 const OPTIMIZED_LOCKING: &str = "OPTIMIZED_LOCKING";
 /// Of our own as well: where writers of new versions are slowed, and then refused.
 const VERSIONS_MAX: &str = "PERSISTENT_VERSION_STORE_MAX_SIZE";
+
+/// `PARTNER`, `PARTNER SAFETY`, `WITNESS`.
+fn is_mirroring(option: &str) -> bool {
+    let first = option.split(' ').next().unwrap_or_default();
+    first.eq_ignore_ascii_case("PARTNER") || first.eq_ignore_ascii_case("WITNESS")
+}
 
 /// Rows are locked through their transaction in any case; the option has the product's conditions.
 fn optimized_locking(entry: &DatabaseEntry, item: &ast::OptionItem) -> Result<()> {
@@ -806,6 +815,9 @@ fn accelerated_recovery(
             .map(|g| g.id)
             .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?,
     };
+    if on && !can_hold_versions(&def, group) {
+        return Err(messages::error(12129, &[&entry.name()]));
+    }
     let settings = entry.open()?.storage.settings();
     if !on && settings.optimized_locking {
         return Err(messages::error(12134, &[]));
@@ -840,6 +852,12 @@ fn accelerated_recovery(
         );
     }
     edit(ex, entry, |def| def.version_store_filegroup = group)
+}
+
+/// The version store needs pages: of a filegroup without files, or one that may not be written, it could get none.
+fn can_hold_versions(def: &DatabaseDef, filegroup: u16) -> bool {
+    let is_read_only = |g: &FilegroupDef| g.id == filegroup && g.read_only;
+    def.files.iter().any(|f| f.filegroup == filegroup) && !def.filegroups.iter().any(is_read_only)
 }
 
 fn user_access(

@@ -8,6 +8,11 @@ use crate::messages;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 
+/// Threads that revert aborted transactions of one database at the same time.
+pub const CLEANER_THREADS: &str = "ADR Cleaner Thread Count";
+/// Threads that revert aborted transactions at the very most: more would only wait for each other's log.
+pub const REVERTERS_MAX: usize = 4;
+
 /// One option with its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigurationOption {
@@ -191,7 +196,15 @@ pub const OPTIONS: &[ConfigurationOption] = &[
         true,
     ),
     option(1590, "ADR Preallocation Factor", 0, 32_767, 4, true, true),
-    option(1598, "ADR Cleaner Thread Count", 1, 32_767, 1, true, true),
+    option(
+        1598,
+        CLEANER_THREADS,
+        1,
+        32_767,
+        REVERTERS_MAX as i64,
+        true,
+        true,
+    ),
     option(16_384, "Agent XPs", 0, 1, 0, true, true),
     option(16_386, "Database Mail XPs", 0, 1, 0, true, true),
     option(16_387, "SMO and DMO XPs", 0, 1, 1, true, true),

@@ -25,7 +25,8 @@ mod sessions;
 mod startup;
 
 pub use configuration::{
-    Configuration, ConfigurationOption, ConfigurationValue, OPTIONS, find_prefix,
+    CLEANER_THREADS, Configuration, ConfigurationOption, ConfigurationValue, OPTIONS,
+    REVERTERS_MAX, find_prefix,
 };
 pub use daruma_catalog::LoginDef;
 pub use database::{
@@ -157,6 +158,17 @@ impl Instance {
 
     pub fn now_utc(&self) -> i64 {
         self.env.clock.utc_100ns()
+    }
+
+    /// Threads that may revert aborted transactions of a database beside the background thread, which always does: none
+    /// below compatibility level 160, as in the release that level stands for.
+    pub fn reverters_of(&self, entry: &DatabaseEntry) -> usize {
+        match entry.def().compatibility_level {
+            ..160 => 0,
+            _ => usize::try_from(self.configuration.in_use(CLEANER_THREADS))
+                .unwrap_or(0)
+                .min(REVERTERS_MAX),
+        }
     }
 
     /// All databases, by id.

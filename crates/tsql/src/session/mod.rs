@@ -43,8 +43,8 @@ mod transaction;
 mod trigger;
 mod types;
 
-pub(crate) use access::check_policy;
 pub use access::may_connect;
+pub(crate) use access::{Securable, check_policy};
 pub(crate) use backup::credentials::all as all_credentials;
 pub(crate) use backup::prepare_history;
 pub(crate) use backup::{RESTORING, STANDBY, finish_interrupted_restore, open_standby, undo_file};

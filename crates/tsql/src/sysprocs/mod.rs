@@ -1,12 +1,13 @@
 //! System procedures and the DBCC commands that answer with rows.
 //!
 //! Map: `define` (how a procedure is described), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
-//! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `properties`
-//! (extended properties), `foreach`, `describe` (columns and parameters of a text), `dbcc`, `check` (DBCC CHECKDB and
-//! family), `show_statistics`.
+//! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `cleanup` (row
+//! versions), `properties` (extended properties), `foreach`, `describe` (columns and parameters of a text), `dbcc`,
+//! `check` (DBCC CHECKDB and family), `show_statistics`.
 
 mod catalog;
 mod check;
+mod cleanup;
 mod dbcc;
 mod define;
 mod describe;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 const ALL: &[&[Procedure]] = &[
     catalog::PROCEDURES,
     check::PROCEDURES,
+    cleanup::PROCEDURES,
     dbcc::PROCEDURES,
     describe::PROCEDURES,
     foreach::PROCEDURES,

@@ -1,4 +1,4 @@
-//! Procedures about the server: configuration, error log, log flush, version cleanup, renaming, roles, and the many
+//! Procedures about the server: configuration, error log, log flush, renaming, roles, and the many
 //! that scripts call for features that keep nothing here.
 
 use super::define::{Procedure, database_name, integer, quoted, send};
@@ -26,11 +26,6 @@ pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::native("xp_enumerrorlogs", "@p1 int = 1", list_error_logs),
     Procedure::native("sp_cycle_errorlog", "", cycle_error_log),
     Procedure::native("sp_flush_log", "", flush_log),
-    Procedure::native(
-        "sp_persistent_version_cleanup",
-        "@dbname sysname = NULL; @scanallpages bit = NULL; @clean_option int = NULL",
-        version_cleanup,
-    ),
     Procedure::native(
         "sp_rename",
         "@objname nvarchar(1035); @newname sysname; @objtype varchar(13) = NULL",
@@ -329,28 +324,6 @@ fn flush_log(call: &SystemCall<'_, '_>) -> Result<i32> {
         .open_database(call.database)?
         .storage
         .flush_log()?;
-    Ok(0)
-}
-
-/// The reverter's and the cleaner's steps until they find no more to do; the cleaner never needs more than that, so the
-/// arguments after the name change nothing.
-fn version_cleanup(call: &SystemCall<'_, '_>) -> Result<i32> {
-    const STEPS_MAX: u32 = 10_000_000;
-    let instance = call.execution.instance();
-    let database = match call.text(0) {
-        Some(name) => instance
-            .database_named(&name)
-            .ok_or_else(|| messages::error(911, &[&name]))?
-            .id(),
-        None => call.database,
-    };
-    let storage = instance.open_database(database)?.storage;
-    for _ in 0..STEPS_MAX {
-        call.execution.check_cancel()?;
-        if !storage.clean_versions()? {
-            break;
-        }
-    }
     Ok(0)
 }
 

@@ -459,8 +459,7 @@ impl Execution<'_> {
             "sp_cycle_errorlog" | "sp_serveroption" => server.all,
             "sp_renamedb" => server.has("ALTER ANY DATABASE"),
             "sp_updatestats" => self.state.rights(self.current_database())?.all,
-            "sp_persistent_version_cleanup"
-            | "sp_tableoption"
+            "sp_tableoption"
             | "sp_indexoption"
             | "sp_autostats"
             | "sp_createstats"

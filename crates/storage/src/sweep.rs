@@ -1,0 +1,126 @@
+//! Cleaning on demand: the parts of what the background does by itself, and visits to pages that it has no reason to visit.
+//!
+//! Theory: the background knows where there is something to clean: aborted transactions have lists of what they wrote,
+//! versions belong to transactions, dead leaves were noted. So nothing is ever searched for. Somebody who does not believe
+//! that, or wants the space of deleted entries that no scan and no split has met yet, can have every page visited.
+//!
+//! Tests: tests/cleaning.rs
+
+use crate::api::TreeId;
+use crate::database::Database;
+use crate::error::Result;
+use crate::tree::Tree;
+use std::sync::Arc;
+
+/// Leaves visited by one call.
+const LEAVES_PER_STEP: usize = 256;
+
+/// Which part of the row versions is cleaned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleanScope {
+    /// Everything: aborted transactions, versions, space of what was dropped.
+    All,
+    /// Versions on their own pages, of transactions that everybody sees: dropped whole, no row is visited.
+    OffRow,
+    /// Rows: those of aborted transactions are put back, deleted ones that nobody can see go.
+    InRow,
+}
+
+impl Database {
+    /// One round of cleaning; true when there may be more to do at once.
+    pub fn clean(&self, scope: CleanScope) -> Result<bool> {
+        self.advance_watermark();
+        match scope {
+            CleanScope::All => self.clean_versions(),
+            CleanScope::OffRow => {
+                self.note_sweeps();
+                let busy = self.free_versions()?;
+                self.note_sweeps();
+                Ok(busy)
+            }
+            CleanScope::InRow => {
+                self.note_sweeps();
+                let busy = self.revert_step()? | self.clean_dead()?;
+                self.note_sweeps();
+                Ok(busy)
+            }
+        }
+    }
+
+    /// Chunks of versions in existence, for [`Database::visit_versions`].
+    pub fn version_chunks(&self) -> Vec<u32> {
+        let mut ids: Vec<u32> = self.versions().all_chunks().iter().map(|c| c.id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Reads the pages of a chunk of versions, if it is still there and has some. An error says which one is damaged.
+    pub fn visit_versions(&self, chunk: u32) -> Result<()> {
+        // Its pages are not freed meanwhile.
+        let _settled = self.versions().placing.lock();
+        match self.versions().chunk(chunk) {
+            Some(chunk) => self.read_version_pages(&chunk),
+            None => Ok(()),
+        }
+    }
+
+    /// Visits leaves of a tree from the key on, whatever is known of them. `Some(key)`: go on there.
+    pub fn sweep_tree(&self, tree: TreeId, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _no_reclaim = self.no_reclaim();
+        if !self.is_tree(tree)? {
+            return Ok(None);
+        }
+        self.tree(tree)?.sweep(self, from)
+    }
+}
+
+/// What a leaf needs, and the first key behind it.
+struct Visited {
+    has_aborted: bool,
+    has_dead: bool,
+    next: Option<Vec<u8>>,
+}
+
+impl Tree {
+    /// At most `LEAVES_PER_STEP` leaves. No latch is held from one to the next: leaves that split meanwhile are visited
+    /// by their keys.
+    fn sweep(self: &Arc<Self>, db: &Database, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut key = from.to_vec();
+        for _ in 0..LEAVES_PER_STEP {
+            let visited = self.visit(db, &key)?;
+            if visited.has_aborted {
+                self.revert_leaf_of(db, &key)?;
+            }
+            if visited.has_dead {
+                self.clean(db, &key)?;
+            }
+            match visited.next {
+                Some(next) => key = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(key))
+    }
+
+    fn visit(&self, db: &Database, key: &[u8]) -> Result<Visited> {
+        let mut leaf = self.leaf_read(db, key)?;
+        let mut visited = Visited {
+            has_aborted: false,
+            has_dead: false,
+            next: None,
+        };
+        for slot in 0..leaf.slots() {
+            let head = leaf.head(slot);
+            visited.has_aborted |= db.is_reverting(head.writer);
+            visited.has_dead |= head.is_deleted() && db.txns().is_settled(head.writer);
+        }
+        // Leaves may be empty.
+        while visited.next.is_none() && !leaf.next().is_none() {
+            let right = self.read_page(db, leaf.next())?;
+            self.check_leaf(db, &right, leaf.next())?;
+            leaf = right;
+            visited.next = (leaf.slots() > 0).then(|| leaf.key(0).to_vec());
+        }
+        Ok(visited)
+    }
+}
