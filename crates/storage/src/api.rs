@@ -425,11 +425,16 @@ pub struct RecoveryReport {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogStats {
     pub size_bytes: u64,
+    /// From the lowest position that anybody needed at the last cut to the end.
     pub used_bytes: u64,
+    /// Virtual log files with something needed in them, whole.
+    pub active_bytes: u64,
     pub min_lsn: Lsn,
     pub end_lsn: Lsn,
     pub hardened_lsn: Lsn,
     pub checkpoint_lsn: Lsn,
+    /// Where a restart would begin to read, or a rollback after it end.
+    pub recovery_lsn: Lsn,
     pub flushes: u64,
     pub flushed_bytes: u64,
     /// Time of writing and syncing log.

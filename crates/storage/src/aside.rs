@@ -311,7 +311,10 @@ mod tests {
         disk.open(Path::new(PATH), OpenMode::CreateNew)
             .expect("left by a crash");
         let aside = Aside::default();
-        assert!(aside.lock().is_none(), "nothing goes aside before it is open");
+        assert!(
+            aside.lock().is_none(),
+            "nothing goes aside before it is open"
+        );
         aside.open(&disk, PATH.into());
         assert!(!disk.exists(Path::new(PATH)).expect("looks"));
         let mut blank = Page::zeroed();

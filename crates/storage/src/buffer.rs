@@ -418,7 +418,13 @@ impl Pool {
     }
 
     /// Fills a frame that was just published with its page, if that was put aside. False when it was not.
-    fn bring_back(&self, store: &Store, id: PageId, frame: &Frame, page: &mut Page) -> Result<bool> {
+    fn bring_back(
+        &self,
+        store: &Store,
+        id: PageId,
+        frame: &Frame,
+        page: &mut Page,
+    ) -> Result<bool> {
         match store.aside.take_page(id, page) {
             Ok(None) => Ok(false),
             Ok(Some(notes)) => {

@@ -238,7 +238,7 @@ impl Database {
         let db = Database::assemble(engine, id, name, store.clone(), log_spec, txns);
         let mut report = RecoveryReport {
             rolled_forward: recovered.rolled_forward,
-            rolled_back: recovered.losers.len() as u64,
+            rolled_back: recovered.losers.iter().filter(|l| !l.is_aborted).count() as u64,
             analysis_ms: ms(start, analysis_end),
             redo_ms: ms(analysis_end, redo_end),
             log_bytes: recovered.log_bytes,
@@ -612,7 +612,7 @@ impl Database {
         infos.push(FileInfo {
             spec: self.log_spec.lock().clone(),
             size_pages: log.size_bytes() / 8192,
-            used_pages: log.used_bytes() / 8192,
+            used_pages: log.stats().used_bytes.div_ceil(8192),
             io: log.io_stats(),
         });
         infos
@@ -786,8 +786,14 @@ impl Database {
     }
 
     pub fn log_stats(&self) -> LogStats {
+        let boot = self.store.files.boot();
+        let mut recovery_lsn = boot.redo_start;
+        self.with_log_needed_by_transactions(|oldest| {
+            recovery_lsn = oldest.map_or(recovery_lsn, |oldest| oldest.min(recovery_lsn));
+        });
         LogStats {
-            checkpoint_lsn: self.store.files.boot().checkpoint,
+            checkpoint_lsn: boot.checkpoint,
+            recovery_lsn,
             ..self.store.log.stats()
         }
     }

@@ -577,26 +577,27 @@ impl Redo<'_> {
         let refused = |what| refused(self.store, ops.page, what);
         let mut inserted = 0;
         for op in ops.iter() {
-            let (slot, before, version) = match op.ok_or_else(|| refused("damaged leaf operation"))? {
-                LeafOp::Insert { .. } => {
-                    inserted += 1;
-                    continue;
-                }
-                LeafOp::Update {
-                    slot,
-                    before,
-                    version,
-                    ..
-                }
-                | LeafOp::Delete {
-                    slot,
-                    before,
-                    version,
-                    ..
-                } => (slot, before, version),
-                // Compensations make no versions, and come in records of their own.
-                LeafOp::Remove { .. } | LeafOp::Restore { .. } => return Ok(()),
-            };
+            let (slot, before, version) =
+                match op.ok_or_else(|| refused("damaged leaf operation"))? {
+                    LeafOp::Insert { .. } => {
+                        inserted += 1;
+                        continue;
+                    }
+                    LeafOp::Update {
+                        slot,
+                        before,
+                        version,
+                        ..
+                    }
+                    | LeafOp::Delete {
+                        slot,
+                        before,
+                        version,
+                        ..
+                    } => (slot, before, version),
+                    // Compensations make no versions, and come in records of their own.
+                    LeafOp::Remove { .. } | LeafOp::Restore { .. } => return Ok(()),
+                };
             let slot: usize = slot;
             let slot = slot.checked_sub(inserted);
             let slot = slot.filter(|slot| *slot < page.slots());
@@ -609,7 +610,13 @@ impl Redo<'_> {
         Ok(())
     }
 
-    fn rebuild_version(&self, txn: TxnId, version: u64, before: Head, payload: &[u8]) -> Result<()> {
+    fn rebuild_version(
+        &self,
+        txn: TxnId,
+        version: u64,
+        before: Head,
+        payload: &[u8],
+    ) -> Result<()> {
         let versions = &self.store.versions;
         let chunk = (version >> 16) as u32;
         if !self.whole_chunks.contains(&chunk) {

@@ -679,6 +679,12 @@ impl LogFile {
         self.vlfs.last().map_or(HEADER_BYTES, |v| v.offset + v.size)
     }
 
+    /// The lowest position that is needed, as far as the log is still there.
+    pub fn lowest_needed(&self) -> u64 {
+        self.kept_by.from.0.max(self.min_lsn())
+    }
+
+    /// Bytes of virtual log files that are not free: what counts when it is asked whether the log has room.
     pub fn used_bytes(&self) -> u64 {
         self.vlfs.iter().filter(|v| v.active).map(|v| v.size).sum()
     }

@@ -337,11 +337,13 @@ impl Log {
         let state = self.state.lock();
         LogStats {
             size_bytes: state.file.size_bytes(),
-            used_bytes: state.file.used_bytes(),
-            min_lsn: Lsn(state.file.min_lsn()),
+            used_bytes: state.end().saturating_sub(state.file.lowest_needed()),
+            active_bytes: state.file.used_bytes(),
+            min_lsn: Lsn(state.file.lowest_needed()),
             end_lsn: Lsn(state.end()),
             hardened_lsn,
             checkpoint_lsn: Lsn::NONE,
+            recovery_lsn: Lsn::NONE,
             flushes: count(&self.counters.flushes),
             flushed_bytes: count(&self.counters.bytes),
             flush_write_ns: count(&self.counters.write_ns),

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
 /// Compatibility level of SQL Server 2022.
 pub const COMPATIBILITY_LEVEL: u32 = 160;
@@ -34,9 +34,20 @@ pub struct DatabaseEntry {
     /// One backup of the data, or change of the files, at a time; one backup of the log.
     pub backup: Mutex<()>,
     pub log_backup: Mutex<()>,
+    /// When the log was last backed up since the server started, UTC in 100 ns; 0 for never.
+    last_log_backup: AtomicI64,
 }
 
 impl DatabaseEntry {
+    /// See `last_log_backup`.
+    pub fn last_log_backup_utc(&self) -> i64 {
+        self.last_log_backup.load(Ordering::Relaxed)
+    }
+
+    pub fn note_log_backup(&self, utc_100ns: i64) {
+        self.last_log_backup.store(utc_100ns, Ordering::Relaxed);
+    }
+
     pub fn new(def: DatabaseDef) -> DatabaseEntry {
         DatabaseEntry {
             id: DatabaseId(def.id),
@@ -46,6 +57,7 @@ impl DatabaseEntry {
             sessions: AtomicI32::new(0),
             backup: Mutex::new(()),
             log_backup: Mutex::new(()),
+            last_log_backup: AtomicI64::new(0),
         }
     }
 

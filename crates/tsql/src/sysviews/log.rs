@@ -82,7 +82,7 @@ fn log_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let current = vlfs.iter().max_by_key(|v| v.sequence);
         let recovery = vlfs
             .iter()
-            .filter(|v| v.active && v.start_lsn + v.size > log.checkpoint_lsn.0)
+            .filter(|v| v.active && v.start_lsn + v.size > log.recovery_lsn.0)
             .count();
         let since = |lsn: Lsn| log.end_lsn.0.saturating_sub(lsn.0) as f64 / MIB;
         rows.add()
@@ -104,25 +104,29 @@ fn log_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("total_vlf_count", vlfs.len())
             .set("total_log_size_mb", log.size_bytes as f64 / MIB)
             .set("active_vlf_count", vlfs.iter().filter(|v| v.active).count())
-            .set("active_log_size_mb", log.used_bytes as f64 / MIB)
+            .set("active_log_size_mb", log.active_bytes as f64 / MIB)
             .set("log_truncation_holdup_reason", log.reuse_wait)
-            .set("log_backup_lsn", lsn_text(open.storage.log_backup_start()))
             .set(
                 "log_since_last_log_backup_mb",
                 since_backup(&open.storage, &log) as f64 / MIB,
             )
             .set("log_checkpoint_lsn", lsn_text(log.checkpoint_lsn))
             .set("log_since_last_checkpoint_mb", since(log.checkpoint_lsn))
-            .set("log_recovery_lsn", lsn_text(log.min_lsn))
-            .set("log_recovery_size_mb", since(log.min_lsn))
+            .set("log_recovery_lsn", lsn_text(log.recovery_lsn))
+            .set("log_recovery_size_mb", since(log.recovery_lsn))
             .set("recovery_vlf_count", recovery);
+        let chain = open.storage.log_backup_start();
+        if !chain.is_none() {
+            rows.set("log_backup_lsn", lsn_text(chain))
+                .set("log_backup_time", source.time(entry.last_log_backup_utc()));
+        }
     }
     Ok(())
 }
 
-/// `00000001:0000abcd:0001`, the product's form of a log sequence number.
+/// `00000001:0000abcd:0001`, the product's form of a log sequence number; all zeros for none.
 pub(crate) fn lsn_text(lsn: Lsn) -> String {
-    format!("{lsn}:0001")
+    format!("{lsn}:{:04x}", u8::from(!lsn.is_none()))
 }
 
 const LOG_INFO: &str = "

@@ -173,6 +173,7 @@ impl Job<'_, '_> {
         if !self.options.has("COPY_ONLY") {
             let to = Lsn(taken.info.last_lsn);
             self.open.storage.log_backed_up_to(to)?;
+            self.entry.note_log_backup(taken.info.finished_utc);
         }
         drop(taken.hold);
         if tail {
