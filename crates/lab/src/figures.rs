@@ -90,6 +90,14 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
+/// How the figures beside came about: `One run`, `Medians of 3 runs`.
+pub fn medians(runs: usize) -> String {
+    match runs {
+        1 => "One run".into(),
+        runs => format!("Medians of {runs} runs"),
+    }
+}
+
 /// `m:ss.ffff`, the form in which SQLQueryStress shows a run's length.
 pub fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();

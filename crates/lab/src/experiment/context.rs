@@ -149,8 +149,7 @@ impl Lab {
     fn note_facts(&mut self) -> Result<(), LabError> {
         let mut client = self.client("master")?;
         let version = client.text("SELECT @@VERSION")?;
-        let version = version.lines().next().unwrap_or_default().to_string();
-        self.report.fact("Server", version);
+        self.report.fact("Server", product(&version));
         let place = match &self.server {
             Some(_) => "private, made for this run".to_string(),
             None => self.target.server(),
@@ -456,4 +455,32 @@ fn spinner() -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(120));
     bar
+}
+
+/// The server's name and version from `@@VERSION`: the first line, and the second where that says who is compatible.
+fn product(version: &str) -> String {
+    let mut lines = version.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    match lines
+        .next()
+        .and_then(|l| l.split_once(": compatible server"))
+    {
+        Some((name, _)) => format!("{name}, compatible with {first}"),
+        None => first.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_called_by_its_own_name() {
+        let own = "Microsoft SQL Server 2022 (RTM) - 16.0.4100.1 (X64) \n\tDaruma 0.1.0: compatible server, not a Microsoft product\n\tDeveloper";
+        let expected =
+            "Daruma 0.1.0, compatible with Microsoft SQL Server 2022 (RTM) - 16.0.4100.1 (X64)";
+        assert_eq!(product(own), expected);
+        let other = "Microsoft SQL Server 2019 - 15.0.1 (X64)\n\tSep 1 2024\n\tCopyright";
+        assert_eq!(product(other), "Microsoft SQL Server 2019 - 15.0.1 (X64)");
+    }
 }

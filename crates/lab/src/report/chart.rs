@@ -62,6 +62,9 @@ impl Unit {
             };
             return format!("{} {name}", Unit::Number.tick(value / part));
         }
+        if self == Unit::Seconds && value >= 120.0 {
+            return format!("{} s", figures::grouped(value));
+        }
         let (number, unit) = match self.write(value).split_once(' ') {
             Some((number, unit)) => (number.to_string(), format!(" {unit}")),
             None => (self.write(value), String::new()),
@@ -71,6 +74,15 @@ impl Unit {
         }
         let short = number.trim_end_matches('0').trim_end_matches('.');
         format!("{short}{unit}")
+    }
+
+    /// The distance of ticks that are round when written.
+    fn step(self, span: f64) -> f64 {
+        if self != Unit::Bytes || span < 1024.0 {
+            return nice_step(span);
+        }
+        let base = 1024f64.powf((span.ln() / 1024f64.ln()).floor());
+        nice_step(span / base) * base
     }
 
     pub fn write(self, value: f64) -> String {
@@ -188,6 +200,7 @@ impl Chart {
 #[derive(Clone, Debug)]
 struct Scale {
     log: bool,
+    unit: Unit,
     low: f64,
     high: f64,
     from: f64,
@@ -196,7 +209,12 @@ struct Scale {
 
 impl Scale {
     /// `None`: no value that can be drawn.
-    fn over(values: impl Iterator<Item = f64>, log: bool, from: f64, to: f64) -> Option<Scale> {
+    fn over(
+        values: impl Iterator<Item = f64>,
+        log: bool,
+        unit: Unit,
+        (from, to): (f64, f64),
+    ) -> Option<Scale> {
         let drawn = values.filter(|v| v.is_finite() && (!log || *v > 0.0));
         let (low, high) = drawn.fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
         if low > high {
@@ -206,7 +224,7 @@ impl Scale {
             let (low, high) = (low.log10().floor(), high.log10().ceil());
             (10f64.powf(low), 10f64.powf(high.max(low + 1.0)))
         } else {
-            let step = nice_step(high.max(0.0) - low.min(0.0));
+            let step = unit.step(high.max(0.0) - low.min(0.0));
             (
                 (low.min(0.0) / step).floor() * step,
                 ((high.max(0.0) / step).ceil() * step).max(step),
@@ -214,6 +232,7 @@ impl Scale {
         };
         Some(Scale {
             log,
+            unit,
             low,
             high,
             from,
@@ -243,7 +262,7 @@ impl Scale {
                 .map(|power| 10f64.powi(power))
                 .collect();
         }
-        let step = nice_step(self.high - self.low);
+        let step = self.unit.step(self.high - self.low);
         let count = ((self.high - self.low) / step).round() as usize;
         (0..=count.min(20))
             .map(|n| self.low + step * n as f64)
@@ -288,7 +307,7 @@ fn empty(title: &str) -> String {
 fn bars_svg(bars: &Bars) -> String {
     let values = bars.series.iter().flat_map(|s| s.values.iter().flatten());
     let values = values.copied().chain(bars.mark.iter().map(|m| m.1));
-    let Some(scale) = Scale::over(values, bars.log, NAMES, WIDTH - NUMBERS) else {
+    let Some(scale) = Scale::over(values, bars.log, bars.unit, (NAMES, WIDTH - NUMBERS)) else {
         return empty(&bars.title);
     };
     let group = bars.series.len() as f64 * (BAR + BAR_GAP) + GROUP_GAP;
@@ -304,6 +323,7 @@ fn bars_svg(bars: &Bars) -> String {
             escape(&bars.unit.tick(tick))
         );
     }
+    let mut numbers = String::new();
     for (row, name) in bars.names.iter().enumerate() {
         let y = top + group * row as f64 + GROUP_GAP / 2.0;
         let middle = y + (group - GROUP_GAP) / 2.0 + 4.0;
@@ -315,7 +335,7 @@ fn bars_svg(bars: &Bars) -> String {
         );
         for (at, series) in bars.series.iter().enumerate() {
             let y = y + at as f64 * (BAR + BAR_GAP);
-            bar(&mut svg, bars, series, &scale, row, name, y);
+            bar(&mut svg, &mut numbers, bars, series, &scale, (row, name, y));
         }
     }
     if let Some((name, value)) = &bars.mark {
@@ -327,18 +347,20 @@ fn bars_svg(bars: &Bars) -> String {
             escape(name)
         );
     }
+    // Over the mark, which may lie where a bar's number stands.
+    svg.push_str(&numbers);
     svg.push_str("</svg>");
     svg
 }
 
+/// A bar, and its number apart.
 fn bar(
     svg: &mut String,
+    numbers: &mut String,
     bars: &Bars,
     series: &BarSeries,
     scale: &Scale,
-    row: usize,
-    name: &str,
-    y: f64,
+    (row, name, y): (usize, &str, f64),
 ) {
     let text_y = y + BAR - 4.5;
     let Some(value) = series.values.get(row).copied().flatten() else {
@@ -356,11 +378,15 @@ fn bar(
     let shown = bars.unit.write(value);
     let _ = write!(
         svg,
-        "<rect class=\"bar {}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR}\" rx=\"2.5\"><title>{}: {} = {}</title></rect><text class=\"value\" x=\"{:.1}\" y=\"{text_y:.1}\">{}</text>",
+        "<rect class=\"bar {}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR}\" rx=\"2.5\"><title>{}: {} = {}</title></rect>",
         class(series.colour, series.kind),
         escape(name),
         escape(&series.name),
-        escape(&shown),
+        escape(&shown)
+    );
+    let _ = write!(
+        numbers,
+        "<text class=\"value\" x=\"{:.1}\" y=\"{text_y:.1}\">{}</text>",
         x + width + 6.0,
         escape(&shown)
     );
@@ -369,8 +395,18 @@ fn bar(
 fn lines_svg(lines: &Lines) -> String {
     let points = || lines.series.iter().flat_map(|s| s.points.iter());
     let (left, right, top, bottom) = (76.0, WIDTH - 22.0, 14.0, LINE_HEIGHT - 46.0);
-    let x_scale = Scale::over(points().map(|p| p.0), lines.x_log, left, right);
-    let y_scale = Scale::over(points().map(|p| p.1), lines.y_log, bottom, top);
+    let x_scale = Scale::over(
+        points().map(|p| p.0),
+        lines.x_log,
+        lines.x_unit,
+        (left, right),
+    );
+    let y_scale = Scale::over(
+        points().map(|p| p.1),
+        lines.y_log,
+        lines.y_unit,
+        (bottom, top),
+    );
     let (Some(x_scale), Some(y_scale)) = (x_scale, y_scale) else {
         return empty(&lines.title);
     };
@@ -471,7 +507,7 @@ mod tests {
     fn ticks_say_no_more_than_they_must() {
         assert_eq!(Unit::Times.tick(0.5), "0.5 ×");
         assert_eq!(Unit::Seconds.tick(1.0), "1 s");
-        assert_eq!(Unit::Seconds.tick(1000.0), "16:40 min");
+        assert_eq!(Unit::Seconds.tick(1000.0), "1,000 s");
         assert_eq!(Unit::Number.tick(20_000.0), "20 k");
         assert_eq!(Unit::Number.tick(1.5e6), "1.5 M");
         assert_eq!(Unit::Percent.tick(20.0), "20 %");
@@ -490,13 +526,25 @@ mod tests {
 
     #[test]
     fn scales_cover_their_values() {
-        let linear = Scale::over([3.0, 17.0].into_iter(), false, 0.0, 100.0).expect("a scale");
+        let over =
+            |values: [f64; 2], log, unit| Scale::over(values.into_iter(), log, unit, (0.0, 100.0));
+        let linear = over([3.0, 17.0], false, Unit::Number).expect("a scale");
         assert_eq!((linear.at(0.0), linear.at(linear.high)), (0.0, 100.0));
         assert!(linear.ticks().len() > 2 && linear.high >= 17.0);
-        let log = Scale::over([0.02, 300.0].into_iter(), true, 0.0, 100.0).expect("a scale");
+        let log = over([0.02, 300.0], true, Unit::Number).expect("a scale");
         assert_eq!((log.low, log.high), (0.01, 1000.0));
         assert_eq!(log.at(0.0), 0.0);
-        assert!(Scale::over([f64::NAN, 0.0].into_iter(), true, 0.0, 1.0).is_none());
+        assert!(over([f64::NAN, 0.0], true, Unit::Number).is_none());
+        let mebibytes = over([0.0, 41.0 * 1_048_576.0], false, Unit::Bytes).expect("a scale");
+        let ticks: Vec<String> = mebibytes
+            .ticks()
+            .into_iter()
+            .map(|t| Unit::Bytes.tick(t))
+            .collect();
+        assert_eq!(
+            ticks,
+            ["0 B", "10 MiB", "20 MiB", "30 MiB", "40 MiB", "50 MiB"]
+        );
     }
 
     #[test]

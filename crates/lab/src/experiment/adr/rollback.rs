@@ -60,10 +60,10 @@ fn publish(lab: &mut Lab, args: &AdrArgs, set: &Set, work: &[Option<f64>], back:
         ..Section::default()
     };
     section.text(format!(
-        "{} pairs in one transaction: {} row changes. Medians of {} runs.",
+        "{} pairs in one transaction: {} row changes. {}.",
         args.pairs(),
         figures::grouped(args.pairs() as f64 * 2.0 * 121_317.0),
-        args.rollback_runs()
+        figures::medians(args.rollback_runs())
     ));
     let mut table = Table::new("", &["Database", "Transaction", "Rollback"]);
     let shown = |value: Option<f64>| value.map_or_else(|| "-".into(), figures::seconds);

@@ -10,9 +10,10 @@ use crate::report::{Section, Table, Verdict};
 use serde_json::json;
 use std::time::Instant;
 
-/// Published phases with the 20 million rows, recovery off: analysis, redo and undo in ms.
-const PUBLISHED_OFF_MS: (f64, f64, f64) = (9.0, 156_600.0, 209_100.0);
-const PUBLISHED_OFF_S: f64 = 366.0;
+/// Published phases with the 20 million rows, recovery off: analysis, redo and undo in ms, as its text has them.
+const PUBLISHED_OFF_MS: (f64, f64, f64) = (9.0, 156_000.0, 209_000.0);
+/// As the study's table has it; its text says 364.
+const PUBLISHED_OFF_S: f64 = 365.0;
 const PUBLISHED_ON_S: f64 = 1.0;
 
 struct Measured {
@@ -231,7 +232,7 @@ fn figures_of(lab: &mut Lab, found: &[Measured]) {
     lab.report.figure(
         format!("Restart with {rows} open rows, recovery off"),
         figures::seconds(off.answer_s),
-        "published 366 s with 20,000,000 rows",
+        "published 365 s with 20,000,000 rows",
         Verdict::Plain,
     );
     let Some(on) = on else {

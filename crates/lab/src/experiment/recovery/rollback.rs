@@ -106,10 +106,10 @@ fn publish(lab: &mut Lab, args: &RecoveryArgs, cases: &[Case]) {
         ..Section::default()
     };
     section.text(format!(
-        "{rows} rows of {} columns in one transaction, then ROLLBACK. Medians of {} runs, taking turns. The published run \
+        "{rows} rows of {} columns in one transaction, then ROLLBACK. {}, taking turns. The published run \
          had 2,000,000 rows.",
         super::COLUMNS,
-        args.runs()
+        figures::medians(args.runs())
     ));
     let mut table = Table::new("", &["Rows by", "Recovery", "Insert", "Rollback", "Rows/s"]);
     let shown = |value: Option<f64>| value.map_or_else(|| "-".into(), figures::seconds);
