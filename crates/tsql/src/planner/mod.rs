@@ -11,12 +11,15 @@ mod access_path;
 mod compile;
 mod cost;
 mod estimate;
+mod grouping;
 pub mod growth;
 mod implication;
 mod join_order;
 mod joins;
+mod ordering;
 mod physical;
 pub mod rewrite;
+mod sets;
 pub mod show;
 
 use crate::binder::ColumnInfo;

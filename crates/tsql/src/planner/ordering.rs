@@ -1,0 +1,304 @@
+//! Windows, sorts and TOP made physical: all that depends on the order of rows.
+
+use super::Planner;
+use super::cost;
+use super::physical::*;
+use crate::binder::tree::*;
+use crate::error::Result;
+use crate::executor::expr::Expr;
+use crate::executor::plan::*;
+use daruma_value::{DataType, Value};
+use std::sync::Arc;
+
+impl Planner<'_> {
+    /// Calls with the same partition and order share a sort.
+    pub(super) fn window(
+        &mut self,
+        input: &Rel,
+        calls: &[(ColId, WindowCall)],
+        required: &ColSet,
+    ) -> Result<Node> {
+        let wanted: Vec<&(ColId, WindowCall)> = calls
+            .iter()
+            .filter(|(id, _)| required.contains(id))
+            .collect();
+        let mut needed: ColSet = required
+            .iter()
+            .copied()
+            .filter(|id| !calls.iter().any(|(c, _)| c == id))
+            .collect();
+        for (_, call) in &wanted {
+            let parts = call
+                .args
+                .iter()
+                .chain(&call.partition)
+                .chain(call.order.iter().map(|(s, _)| s));
+            parts.for_each(|s| s.columns(&mut needed));
+        }
+        let mut node = self.node(input, &needed)?;
+        let mut left = wanted;
+        while let Some((_, first)) = left.first() {
+            let first = first.clone();
+            let (now, later): (Vec<_>, Vec<_>) = left
+                .into_iter()
+                .partition(|(_, c)| c.partition == first.partition && c.order == first.order);
+            left = later;
+            node = self.window_step(node, &first, &now)?;
+        }
+        Ok(node)
+    }
+
+    pub(super) fn window_step(
+        &mut self,
+        node: Node,
+        shape: &WindowCall,
+        calls: &[&(ColId, WindowCall)],
+    ) -> Result<Node> {
+        let keys: Vec<(Scalar, bool)> = shape
+            .partition
+            .iter()
+            .map(|s| (s.clone(), false))
+            .chain(shape.order.iter().cloned())
+            .collect();
+        let (node, columns) = self.with_columns(node, &keys)?;
+        let order: Vec<(ColId, bool)> = columns
+            .iter()
+            .copied()
+            .zip(keys.iter().map(|(_, d)| *d))
+            .collect();
+        let node = if starts_with(&node.order, &order) {
+            node
+        } else {
+            self.sorted(node, &order, None)
+        };
+        let position = |id: &ColId| {
+            node.schema
+                .iter()
+                .position(|c| c == id)
+                .unwrap_or(usize::MAX)
+        };
+        let placed: Vec<(usize, daruma_value::CollationId)> = columns
+            .iter()
+            .zip(&keys)
+            .map(|(id, (s, _))| (position(id), s.ty.collation))
+            .collect();
+        let (partition, order_at) = placed.split_at(shape.partition.len().min(placed.len()));
+        let mut schema = node.schema.clone();
+        let mut steps = Vec::with_capacity(calls.len());
+        for (id, call) in calls {
+            steps.push(WindowStep {
+                function: call.function,
+                args: self.exprs(&call.args, &node.schema)?,
+                arg_type: call.args.first().map_or(DataType::Int, |a| a.ty.data_type),
+                collation: call
+                    .args
+                    .first()
+                    .map_or(daruma_value::CollationId::DEFAULT, |a| a.ty.collation),
+                result: self
+                    .columns
+                    .get(*id as usize)
+                    .map_or(DataType::Int, |c| c.ty.data_type),
+                frame: call.frame.clone(),
+                ignore_nulls: call.ignore_nulls,
+            });
+            schema.push(*id);
+        }
+        let (rows, cost, order) = (node.rows, node.cost + node.rows, node.order.clone());
+        let window = WindowNode {
+            partition: partition.to_vec(),
+            order: order_at.to_vec(),
+            calls: steps,
+            input: node,
+        };
+        Ok(Node {
+            op: Op::Window(Arc::new(window)),
+            schema,
+            rows,
+            cost,
+            order,
+        })
+    }
+
+    /// Makes expressions available as columns; numbers beyond the binder's mark those made here.
+    pub(super) fn with_columns(
+        &mut self,
+        node: Node,
+        keys: &[(Scalar, bool)],
+    ) -> Result<(Node, Vec<ColId>)> {
+        let mut columns = Vec::with_capacity(keys.len());
+        let mut items = Vec::new();
+        let mut made = Vec::new();
+        for (scalar, _) in keys {
+            match scalar.as_column() {
+                Some(id) if node.schema.contains(&id) => columns.push(id),
+                _ => {
+                    let id = self.extra_column();
+                    items.push(self.expr(scalar, &node.schema)?);
+                    made.push(id);
+                    columns.push(id);
+                }
+            }
+        }
+        if items.is_empty() {
+            return Ok((node, columns));
+        }
+        let mut schema = made;
+        schema.extend(&node.schema);
+        let (rows, cost, order) = (node.rows, node.cost, node.order.clone());
+        let keep = (0..node.schema.len()).collect();
+        let op = Op::Compute(Arc::new(ComputeNode {
+            input: node,
+            keep,
+            items,
+        }));
+        Ok((
+            Node {
+                op,
+                schema,
+                rows,
+                cost,
+                order,
+            },
+            columns,
+        ))
+    }
+
+    pub(super) fn sort(
+        &mut self,
+        input: &Rel,
+        keys: &[SortKey],
+        required: &ColSet,
+        limit: Option<f64>,
+        exact_limit: Option<&Scalar>,
+    ) -> Result<Node> {
+        let order: Vec<(ColId, bool)> = keys.iter().map(|k| (k.column, k.descending)).collect();
+        let mut needed = required.clone();
+        // Columns from outside, or fixed by a condition, are the same for all rows.
+        let produced = input.produced();
+        let fixed = self.constants(input);
+        let order: Vec<(ColId, bool)> = order
+            .into_iter()
+            .filter(|(id, _)| produced.contains(id) && !fixed.contains(id))
+            .collect();
+        needed.extend(order.iter().map(|(id, _)| *id));
+        let node = self.node_for(
+            input,
+            &needed,
+            Wish {
+                order: &order,
+                limit,
+            },
+        )?;
+        if starts_with(&node.order, &order) {
+            return Ok(node);
+        }
+        let limit = exact_limit.map(|l| self.expr(l, &[])).transpose()?;
+        Ok(self.sorted(node, &order, limit))
+    }
+
+    pub(super) fn sorted(
+        &mut self,
+        node: Node,
+        order: &[(ColId, bool)],
+        limit: Option<Expr>,
+    ) -> Node {
+        let position = |id: ColId| {
+            node.schema
+                .iter()
+                .position(|c| *c == id)
+                .unwrap_or(usize::MAX)
+        };
+        let keys = order
+            .iter()
+            .map(|(id, descending)| SortColumn {
+                position: position(*id),
+                descending: *descending,
+                collation: self.collation(*id),
+            })
+            .collect();
+        let cost = node.cost + cost::sort(node.rows);
+        let (rows, schema) = (node.rows, node.schema.clone());
+        let op = Op::Sort(Arc::new(SortNode {
+            input: node,
+            keys,
+            limit,
+        }));
+        Node {
+            op,
+            schema,
+            rows,
+            cost,
+            order: order.to_vec(),
+        }
+    }
+
+    pub(super) fn top(&mut self, top: &Top, required: &ColSet) -> Result<Node> {
+        let mut needed = required.clone();
+        needed.extend(top.ties.iter().flatten());
+        let constant = |s: &Option<Scalar>| match s {
+            Some(Scalar {
+                kind: Kind::Const(v),
+                ..
+            }) => v.as_i64(),
+            _ => None,
+        };
+        let count = constant(&top.count).filter(|_| !top.percent);
+        let offset = if top.offset.is_some() {
+            constant(&top.offset)
+        } else {
+            Some(0)
+        };
+        let limit = match (count, offset) {
+            (Some(n), Some(skip)) => Some((n.saturating_add(skip)).max(1)),
+            _ => None,
+        };
+        let guess =
+            limit
+                .map(|n| n as f64)
+                .or(top.count.as_ref().filter(|_| !top.percent).map(|_| 100.0));
+        let node = match &top.input {
+            Rel::Sort { input, keys } => {
+                let exact = limit
+                    .filter(|_| top.ties.is_none())
+                    .map(|n| Scalar::constant(Value::BigInt(n), DataType::BigInt));
+                self.sort(input, keys, &needed, guess, exact.as_ref())?
+            }
+            other => self.node_for(
+                other,
+                &needed,
+                Wish {
+                    order: &[],
+                    limit: guess,
+                },
+            )?,
+        };
+        let ties = top.ties.as_ref().map(|ids| {
+            ids.iter()
+                .filter_map(|id| {
+                    node.schema
+                        .iter()
+                        .position(|c| c == id)
+                        .map(|p| (p, self.collation(*id)))
+                })
+                .collect()
+        });
+        let rows = guess.map_or(node.rows, |g| g.min(node.rows));
+        let (schema, cost, order) = (node.schema.clone(), node.cost, node.order.clone());
+        let count = top.count.as_ref().map(|c| self.expr(c, &[])).transpose()?;
+        let offset = top.offset.as_ref().map(|o| self.expr(o, &[])).transpose()?;
+        let op = Op::Top(Arc::new(TopNode {
+            input: node,
+            count,
+            percent: top.percent,
+            ties,
+            offset,
+        }));
+        Ok(Node {
+            op,
+            schema,
+            rows,
+            cost,
+            order,
+        })
+    }
+}
