@@ -7,7 +7,7 @@
 //! that was acknowledged as durable. The idea is FoundationDB's and TigerBeetle's; the faults on every I/O are SQLite's.
 //!
 //! Files: `model` (what must be there), `session` (what transactions do), `world` (scheduling, faults, stops), `every_io`
-//! (one scenario, each of its calls failing in turn), `verify` (the checkers), `report` (counting). Run it: `cargo xtask sim --runs 1000`.
+//! (one scenario, each of its calls failing in turn), `several` (the same over two databases), `verify` (the checkers), `report` (counting). Run it: `cargo xtask sim --runs 1000`.
 //!
 //! Invariant: nothing here reads a clock, an address or a hash map's order: the same seed gives the same run.
 
@@ -15,9 +15,11 @@ mod every_io;
 mod model;
 mod report;
 mod session;
+mod several;
 mod verify;
 mod world;
 
 pub use every_io::{EveryIo, every_io};
 pub use report::Stats;
+pub use several::{Several, several};
 pub use world::{Mode, Violation, run};

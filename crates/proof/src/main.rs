@@ -1,6 +1,6 @@
 //! `cargo xtask sim`: many seeds, one report; a failing seed is told with the command that repeats it.
 
-use daruma_proof::{Mode, Stats, every_io, run};
+use daruma_proof::{Mode, Stats, every_io, run, several};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -95,7 +95,23 @@ fn each_call(arguments: &Arguments) -> ExitCode {
             }
         }
     }
-    ExitCode::SUCCESS
+    over_two_databases(arguments.stride)
+}
+
+fn over_two_databases(stride: u64) -> ExitCode {
+    match several(stride, RECOVERIES) {
+        Ok(done) => {
+            println!(
+                "two databases: {} calls, {} runs with one of them going wrong, {} recoveries stopped and done again, {} prepared transactions committed and {} rolled back by recovery, 0 violations",
+                done.calls, done.runs, done.recoveries_twice, done.committed, done.rolled_back
+            );
+            ExitCode::SUCCESS
+        }
+        Err(violation) => {
+            println!("VIOLATION, two databases: {}", violation.0);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn main() -> ExitCode {

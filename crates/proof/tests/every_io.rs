@@ -1,6 +1,6 @@
 //! Every I/O of a scenario goes wrong in turn. Short here; all of them: `cargo xtask sim --every-io`.
 
-use daruma_proof::{Mode, every_io};
+use daruma_proof::{Mode, every_io, several};
 
 fn holds(mode: Mode, stride: u64, recovery_stride: u64) {
     match every_io(mode, 1, stride, recovery_stride) {
@@ -21,4 +21,17 @@ fn classic_recovery_survives_each_io_going_wrong() {
 #[test]
 fn accelerated_recovery_survives_each_io_going_wrong() {
     holds(Mode::Accelerated, 11, 5);
+}
+
+#[test]
+fn a_transaction_over_two_databases_is_in_both_or_in_none() {
+    match several(9, 12) {
+        Ok(done) => {
+            println!("{done:?}");
+            assert!(done.calls > 300 && done.runs > 100, "{done:?}");
+            assert!(done.recoveries_twice > 10, "{done:?}");
+            assert!(done.committed > 0 && done.rolled_back > 0, "{done:?}");
+        }
+        Err(violation) => panic!("{}", violation.0),
+    }
 }

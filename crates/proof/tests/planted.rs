@@ -3,7 +3,7 @@
 //! `cargo test --profile sim -p daruma-proof --features planted-bugs --test planted`
 #![cfg(feature = "planted-bugs")]
 
-use daruma_proof::{Mode, run};
+use daruma_proof::{Mode, run, several};
 use daruma_storage::{Bug, plant};
 
 /// Seeds tried before a bug counts as missed.
@@ -52,4 +52,14 @@ fn every_planted_bug_is_caught_in_classic_mode() {
 fn every_planted_bug_is_caught_in_accelerated_mode() {
     let bugs = Bug::ALL.into_iter().filter(|b| b.is_accelerated());
     all_are_caught(Mode::Accelerated, bugs);
+}
+
+#[test]
+fn committing_in_each_database_in_turn_is_caught() {
+    plant(Some(Bug::CommitInTurn));
+    let caught = several(1, 1_000);
+    plant(None);
+    let violation = caught.expect_err("a transaction over two databases is never split");
+    println!("CommitInTurn: caught: {}", violation.0);
+    assert!(violation.0.contains("is split"), "{}", violation.0);
 }

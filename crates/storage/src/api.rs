@@ -1,5 +1,6 @@
 //! Plain types of the public interface.
 
+use crate::coordinator::ResolvedUnit;
 use crate::log::{CommitPoint, DelayedBound};
 use crate::meter::IoStats;
 use daruma_base::{Lsn, PageId, TxnId};
@@ -402,7 +403,7 @@ pub enum DatabaseState {
 }
 
 /// What recovery found and did, for the error log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     pub rolled_forward: u64,
     pub rolled_back: u64,
@@ -419,6 +420,8 @@ pub struct RecoveryReport {
     pub needed: bool,
     /// Newest commit that is there again; zeros when the log shows none.
     pub last_commit: CommitPoint,
+    /// Prepared transactions of several databases, and how they ended.
+    pub resolved: Vec<ResolvedUnit>,
 }
 
 /// Log figures for `dm_db_log_stats`, `SQLPERF(LOGSPACE)` and friends.
@@ -483,4 +486,6 @@ pub struct VersionStats {
 pub struct IoCounters {
     pub logical_reads: u64,
     pub physical_reads: u64,
+    /// Pages that became dirty; changing a dirty page again does not count.
+    pub logical_writes: u64,
 }

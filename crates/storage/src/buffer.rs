@@ -225,25 +225,28 @@ impl PageWrite<'_> {
 
     /// As `prepare`, with the position given (redo knows it).
     pub fn prepare_at(&self, block_start: Lsn) {
-        let _ = self.pin.0.rec_lsn.compare_exchange(
-            0,
-            block_start.0,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+        let clean = 0;
+        let rec_lsn = &self.pin.0.rec_lsn;
+        let made_dirty =
+            rec_lsn.compare_exchange(clean, block_start.0, Ordering::AcqRel, Ordering::Acquire);
+        if made_dirty.is_ok() {
+            LOGICAL_WRITES.set(LOGICAL_WRITES.get() + 1);
+        }
     }
 }
 
 thread_local! {
     static LOGICAL_READS: Cell<u64> = const { Cell::new(0) };
     static PHYSICAL_READS: Cell<u64> = const { Cell::new(0) };
+    static LOGICAL_WRITES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Reads of the calling thread so far.
+/// Reads and writes of the calling thread so far.
 pub fn thread_io() -> crate::api::IoCounters {
     crate::api::IoCounters {
         logical_reads: LOGICAL_READS.get(),
         physical_reads: PHYSICAL_READS.get(),
+        logical_writes: LOGICAL_WRITES.get(),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::status::TxnTable;
 use crate::tree::Tree;
 use crate::txn::{Progress, Txn, TxnState};
 use crate::undo;
+use crate::unit::Decisions;
 use crate::version::{Chunk, Content, VersionStore};
 use checkpoint::CheckpointState;
 use daruma_base::{Clock, DatabaseId, Env, Lsn, PageId, TxnId, reached};
@@ -63,6 +64,8 @@ pub struct Database {
     /// Transactions that ended here, and those of them that had written.
     transactions: AtomicU64,
     write_transactions: AtomicU64,
+    /// Of transactions over several databases that this one coordinates.
+    decisions: Decisions,
 }
 
 /// What recovery and rollback needed of the log when it was last cut.
@@ -106,6 +109,7 @@ impl Database {
             kept_bytes: Arc::default(),
             transactions: AtomicU64::new(0),
             write_transactions: AtomicU64::new(0),
+            decisions: Decisions::default(),
         })
     }
 
@@ -150,6 +154,7 @@ impl Database {
         let db = Database::assemble(engine, id, name, store, log_spec, txns);
         db.format_catalog_root()?;
         db.checkpoint()?;
+        engine.enroll(&db);
         Ok(db)
     }
 
@@ -209,7 +214,7 @@ impl Database {
     ) -> Result<(Arc<Database>, RecoveryReport)> {
         let clock = &engine.env().clock;
         let ms = |from: Duration, to: Duration| to.saturating_sub(from).as_millis() as u64;
-        let mut recovered = recovery::analyse(store)?;
+        let mut recovered = recovery::analyse(store, &|unit| engine.outcome(unit))?;
         let analysis_end = clock.monotonic();
         recovery::redo(engine.pool(), store, &mut recovered)?;
         let redo_end = clock.monotonic();
@@ -236,6 +241,9 @@ impl Database {
             .collect();
         let txns = TxnTable::new(recovered.next_txn, &marked);
         let db = Database::assemble(engine, id, name, store.clone(), log_spec, txns);
+        db.decisions
+            .restore(std::mem::take(&mut recovered.decisions));
+        recovery::log_commits(&db, &recovered.resolved)?;
         let mut report = RecoveryReport {
             rolled_forward: recovered.rolled_forward,
             rolled_back: recovered.losers.iter().filter(|l| !l.is_aborted).count() as u64,
@@ -246,12 +254,14 @@ impl Database {
             is_accelerated: boot.settings.accelerated_recovery,
             needed: !boot.clean,
             last_commit: recovered.last_commit,
+            resolved: recovered.resolved.clone(),
             ..RecoveryReport::default()
         };
         db.take_over(recovered)?;
         report.undo_ms = ms(redo_end, clock.monotonic());
         store.files.write_boot(|b| b.clean = false)?;
         db.checkpoint()?;
+        engine.enroll(&db);
         Ok((db, report))
     }
 
@@ -343,6 +353,16 @@ impl Database {
     }
     pub(crate) fn locks(&self) -> &LockManager {
         self.engine.lock_manager()
+    }
+    /// For those who only want to know how far its log is.
+    pub(crate) fn store_handle(&self) -> &Arc<Store> {
+        &self.store
+    }
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+    pub(crate) fn decisions(&self) -> &Decisions {
+        &self.decisions
     }
     pub(crate) fn txns(&self) -> &TxnTable {
         &self.txns
@@ -940,6 +960,7 @@ impl Database {
         let result = if self.store.log.is_fenced() || !self.durable {
             Ok(())
         } else {
+            self.harden_others();
             let begin = Lsn::MAX;
             let clean = self.active.lock().is_empty();
             self.flush_pages(begin, usize::MAX)

@@ -2,13 +2,15 @@
 
 use crate::api::{FileSpec, IoCounters, LockInfo, RecoveryReport, Settings};
 use crate::buffer::{Pool, thread_io};
+use crate::coordinator::Directory;
 use crate::database::Database;
 use crate::error::Result;
 use crate::lock::{LockManager, Owner};
 use crate::log::{LogShared, LogWriterSignal};
 use daruma_base::{DatabaseId, Disk, Env, WaitRegistry};
-use std::sync::Arc;
+use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Sizes that bound what the engine may use.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,9 @@ pub struct Engine {
     pool: Pool,
     locks: LockManager,
     stores: AtomicU32,
+    /// Databases that were opened, as long as they live.
+    pub(crate) databases: Mutex<Vec<Weak<Database>>>,
+    pub(crate) directory: RwLock<Option<Directory>>,
 }
 
 impl Engine {
@@ -37,6 +42,8 @@ impl Engine {
             pool,
             locks,
             stores: AtomicU32::new(1),
+            databases: Mutex::default(),
+            directory: RwLock::default(),
         })
     }
 
@@ -120,7 +127,7 @@ impl Engine {
         self.locks.blocked_by(owner)
     }
 
-    /// Logical and physical reads of the calling thread so far.
+    /// Reads and writes of pages by the calling thread so far.
     pub fn thread_io(&self) -> IoCounters {
         thread_io()
     }

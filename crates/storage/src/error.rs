@@ -82,6 +82,14 @@ pub enum StorageError {
     /// Files that do not belong together, or were written by a newer release.
     #[error("{path}: {what}")]
     BadFile { path: PathBuf, what: String },
+    /// A transaction is prepared, and the database that decides about it must be recovered first.
+    #[error(
+        "a transaction is in doubt until database {database}, which coordinates it, is online again"
+    )]
+    InDoubt { database: String },
+    /// More databases in one transaction than can commit together.
+    #[error("a transaction cannot write in more than {max} databases")]
+    TooManyDatabases { max: usize },
     /// The database is read-only or not online.
     #[error("the database is {state}")]
     NotOnline { state: &'static str },

@@ -3,6 +3,7 @@
 //! Checksums stop damage long before; what is tried here is what a decoder does when they do not.
 
 use crate::log::block::{self, BLOCK_HEADER_BYTES, Found, OpenBlock, RECORD_BYTES_MAX};
+use crate::log::commit;
 use crate::log::record::{self, Checkpoint, Kind, Ops, Record, Space};
 use crate::page::{CAPACITY_BYTES, Head, PAGE_BYTES, Page, PageType};
 use crate::{bytes::Reader, redo};
@@ -123,7 +124,8 @@ fn decode(record: &Record<'_>, page: &mut Page) {
             page,
         ),
         Kind::Checkpoint => drop(Checkpoint::parse(record.body)),
-        Kind::Commit => drop(record::earlier_ids(record.body).count()),
+        Kind::Commit => drop(commit::parse_commit(record).map(|(_, ids)| ids.count())),
+        Kind::Prepare => drop(commit::parse_prepare(record.body).map(|(_, ids)| ids.count())),
         Kind::Forget => drop(record::parse_forget(record.body)),
         Kind::Owned | Kind::Defer | Kind::ClrSpace | Kind::FreeDone => {
             let _ = Space::read(&mut Reader::new(record.body));

@@ -33,6 +33,8 @@ pub enum Bug {
     ForgetAborted,
     /// Accelerated: the versions of an aborted transaction are dropped before it is reverted.
     DropAbortedVersions,
+    /// A transaction over several databases commits in each in turn, unprepared.
+    CommitInTurn,
 }
 
 #[cfg(feature = "planted-bugs")]

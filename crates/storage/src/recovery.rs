@@ -18,20 +18,24 @@
 //! | its change is redone | its version is rebuilt from the page as it was |
 //! | its change is on disk already | its version is on its pages: they were synced before |
 //! | fewer frames than pages that wait for versions | those pages are put aside until the versions are placed (`aside`) |
+//! | prepared transaction without commit or end | its coordinator is asked (`coordinator`) |
 //! | deferred free of a committed transaction | carried out in the background |
 //! | page damaged outside the doublewrite batch | refused: `BadPage`; the other databases come up |
 
 use crate::buffer::{PageWrite, Pool, Store};
 use crate::bytes::Reader;
+use crate::coordinator::{Outcome, ResolvedUnit};
+use crate::database::Database;
 use crate::error::{Result, StorageError};
-use crate::log::CommitPoint;
 use crate::log::record::{
     self, Abort, Checkpoint, Fact, Kind, LeafOp, Ops, PageAction, Record, Space,
 };
+use crate::log::{AppendKind, CommitPoint, commit};
 use crate::page::{Head, PAGE_BYTES, Page};
 use crate::planted::{Bug, planted};
 use crate::redo;
 use crate::undo::parse_clr_space;
+use crate::unit::{Decision, Unit, UnitKey};
 use crate::work::Work;
 use daruma_base::{Lsn, PageId, TxnId, reached};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +84,13 @@ pub struct Recovered {
     pub rolled_forward: u64,
     pub log_bytes: u64,
     pub last_commit: CommitPoint,
+    /// What this database has decided for others, and they may not have on disk.
+    pub decisions: Vec<Decision>,
+    pub resolved: Vec<ResolvedUnit>,
 }
+
+/// Asks how a prepared transaction ended.
+pub type Ask<'a> = &'a dyn Fn(&Unit) -> Result<Outcome>;
 
 #[derive(Default)]
 struct Analysis {
@@ -101,10 +111,15 @@ struct Analysis {
     next_txn: u64,
     last_commit: CommitPoint,
     saw_checkpoint: bool,
+    decisions: BTreeMap<UnitKey, Decision>,
+    /// Ids that wait for the decision of their coordinator.
+    prepared: BTreeMap<TxnId, Unit>,
+    /// Ids that wrote after they were prepared: they are being rolled back.
+    given_up: BTreeSet<TxnId>,
 }
 
 /// First pass: what the log says about transactions.
-pub fn analyse(store: &Store) -> Result<Recovered> {
+pub fn analyse(store: &Store, ask: Ask<'_>) -> Result<Recovered> {
     let boot = store.files.boot();
     let mut cursor = store.log.cursor(boot.redo_start)?;
     let mut analysis = Analysis {
@@ -129,7 +144,8 @@ pub fn analyse(store: &Store) -> Result<Recovered> {
         ));
     }
     let end = cursor.position();
-    Ok(analysis.finish(end, end.0 - boot.redo_start.0))
+    let resolved = analysis.resolve(ask)?;
+    Ok(analysis.finish(resolved, end, end.0 - boot.redo_start.0))
 }
 
 /// Second pass: repeats history, and rebuilds versions and work lists of accelerated losers.
@@ -208,6 +224,25 @@ pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()>
     Ok(())
 }
 
+/// Logs the commits of prepared transactions, so that nobody has to be asked again.
+pub fn log_commits(db: &Database, resolved: &[ResolvedUnit]) -> Result<()> {
+    let committed = resolved.iter().filter(|r| r.outcome != Outcome::RolledBack);
+    for ResolvedUnit { ids, .. } in committed {
+        let Some((last, earlier)) = ids.split_last() else {
+            continue;
+        };
+        let utc_100ns = db.env().clock.utc_100ns();
+        let mut body = Vec::new();
+        record::start(&mut body, Kind::Commit, *last, Lsn::NONE);
+        commit::write_commit(&mut body, utc_100ns, None, earlier.iter().copied());
+        record::finish(&mut body);
+        let log = &db.store().log;
+        let lsn = log.append(&body, AppendKind::Completion)?;
+        log.set_last_commit(CommitPoint { lsn, utc_100ns });
+    }
+    Ok(())
+}
+
 fn damaged(store: &Store, lsn: Lsn, what: &str) -> StorageError {
     StorageError::DamagedLog {
         path: store.files.path(1),
@@ -217,7 +252,37 @@ fn damaged(store: &Store, lsn: Lsn, what: &str) -> StorageError {
 }
 
 impl Analysis {
-    fn finish(self, end: Lsn, log_bytes: u64) -> Recovered {
+    /// Prepared transactions are committed or lost from here on, as their coordinators say.
+    fn resolve(&mut self, ask: Ask<'_>) -> Result<Vec<ResolvedUnit>> {
+        let mut units: BTreeMap<Unit, Vec<TxnId>> = BTreeMap::new();
+        for (id, unit) in std::mem::take(&mut self.prepared) {
+            if self.active.contains_key(&id) {
+                units.entry(unit).or_default().push(id);
+            }
+        }
+        let mut resolved = Vec::new();
+        for (unit, ids) in units {
+            let outcome = ask(&unit)?;
+            if outcome != Outcome::RolledBack {
+                reached!("recovery.prepared.committed");
+                ids.iter().for_each(|id| self.committed(*id));
+                self.rolled_forward += 1;
+            }
+            resolved.push(ResolvedUnit { unit, ids, outcome });
+        }
+        Ok(resolved)
+    }
+
+    fn committed(&mut self, id: TxnId) {
+        self.end(id);
+        self.committed_ids.insert(id);
+        let freed = self.defers.remove(&id).unwrap_or_default();
+        if !planted(Bug::ForgetPendingFree) {
+            self.pending.extend(freed);
+        }
+    }
+
+    fn finish(self, resolved: Vec<ResolvedUnit>, end: Lsn, log_bytes: u64) -> Recovered {
         let mut losers: Vec<Loser> = self.active.into_values().collect();
         losers.sort_by_key(|l| l.last);
         let chunks = self.chunks.into_iter();
@@ -233,6 +298,8 @@ impl Analysis {
             rolled_forward: self.rolled_forward,
             log_bytes,
             last_commit: self.last_commit,
+            decisions: self.decisions.into_values().collect(),
+            resolved,
         }
     }
 
@@ -247,15 +314,17 @@ impl Analysis {
         match record.kind {
             Kind::Commit => {
                 self.note_commit(lsn, record.body);
-                for id in record::earlier_ids(record.body).chain([record.txn]) {
-                    self.end(id);
-                    self.committed_ids.insert(id);
-                    let freed = self.defers.remove(&id).unwrap_or_default();
-                    if !planted(Bug::ForgetPendingFree) {
-                        self.pending.extend(freed);
-                    }
-                }
+                let (decision, earlier) = commit::parse_commit(record)?;
+                earlier
+                    .chain([record.txn])
+                    .for_each(|id| self.committed(id));
+                self.decisions.extend(decision.map(|d| (d.key(), d)));
                 self.rolled_forward += 1;
+            }
+            Kind::Prepare => {
+                let (unit, earlier) = commit::parse_prepare(record.body)?;
+                let ids = earlier.chain([record.txn]);
+                self.prepared.extend(ids.map(|id| (id, unit)));
             }
             Kind::End => {
                 self.end(record.txn);
@@ -282,6 +351,9 @@ impl Analysis {
             Kind::Forget => self.forget(record)?,
             Kind::System | Kind::Revert => {}
             Kind::Ops | Kind::Clr | Kind::Owned | Kind::Defer | Kind::ClrSpace | Kind::Abort => {
+                if self.prepared.remove(&record.txn).is_some() {
+                    self.given_up.insert(record.txn);
+                }
                 // Its beginning has no time of its own: the last commit before it comes nearest.
                 let begun_utc_100ns = self.last_commit.utc_100ns;
                 let loser = self.active.entry(record.txn).or_insert_with(|| Loser {
@@ -465,6 +537,14 @@ impl Analysis {
                     self.pending.push(space);
                 }
             }
+            Fact::Prepared { id, unit } => {
+                if !self.given_up.contains(&id) {
+                    self.prepared.insert(id, unit);
+                }
+            }
+            Fact::Decision(decision) => {
+                self.decisions.insert(decision.key(), decision);
+            }
             Fact::Versions { chunk, id, pages } => {
                 if !self.freed_chunks.contains(&chunk) {
                     self.chunks.entry(chunk).or_insert((id, pages));
@@ -509,6 +589,7 @@ impl Redo<'_> {
             }
             Kind::Defer
             | Kind::Commit
+            | Kind::Prepare
             | Kind::End
             | Kind::Checkpoint
             | Kind::ClrSpace

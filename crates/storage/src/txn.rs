@@ -19,10 +19,11 @@ use crate::database::Database;
 use crate::error::{Result, StorageError};
 use crate::kept::{Kept, SavepointHold};
 use crate::lock::{LockKey, Owner};
-use crate::log::AppendKind;
 use crate::log::record::{self, Abort, Fact, Kind, Space};
+use crate::log::{AppendKind, Log, commit};
 use crate::planted::{Bug, planted};
 use crate::status::{Snapshot, TxnStatus};
+use crate::unit::{Decision, Unit};
 use crate::version::Segment;
 use crate::work::Work;
 use daruma_base::{Lsn, PageId, TxnId};
@@ -64,6 +65,8 @@ pub struct Progress {
     pub holds: Mutex<Vec<Lsn>>,
     /// Records of the running statement.
     pub kept: Mutex<Kept>,
+    /// Set before its prepare record is appended: from then on a coordinator may decide for it.
+    pub prepared: Mutex<Option<Unit>>,
 }
 
 impl Progress {
@@ -82,6 +85,7 @@ impl Progress {
             work: Mutex::default(),
             holds: Mutex::default(),
             kept: Mutex::default(),
+            prepared: Mutex::default(),
         }
     }
 
@@ -102,6 +106,8 @@ impl Progress {
             aborted,
             abort: self.abort(),
         });
+        let prepared = *self.prepared.lock();
+        facts.extend(prepared.map(|unit| Fact::Prepared { id, unit }));
         facts.extend(defers.iter().map(|s| Fact::Defer { id, space: *s }));
         let owned = self.owned.lock();
         facts.extend(owned.iter().map(|s| Fact::Owned { id, space: *s }));
@@ -172,6 +178,11 @@ impl TxnState {
 
     pub fn id(&self) -> TxnId {
         self.id
+    }
+
+    /// Every id of the transaction, the present one last.
+    fn all(&self) -> impl Iterator<Item = &TxnState> {
+        self.earlier.iter().chain([self])
     }
 
     pub fn last(&self) -> Lsn {
@@ -463,6 +474,50 @@ impl Txn {
     /// Ends the transaction; with `Durability::Full` only after its log is on disk. When that fails the database is
     /// fenced and the outcome is known only after its recovery.
     pub fn commit(&self, durability: Durability) -> Result<()> {
+        let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
+            log.commit(body, now, durability, appended)
+        };
+        self.commit_by(None, append).map(|_| ())
+    }
+
+    /// As `commit`, durably, with a record that decides for other databases.
+    pub(crate) fn commit_deciding(&self, decision: &Decision) -> Result<Lsn> {
+        let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
+            log.commit(body, now, Durability::Full, appended)
+        };
+        self.commit_by(Some(decision), append)
+    }
+
+    /// As `commit` of a prepared transaction, whose coordinator has decided: nobody has to wait for the disk.
+    pub(crate) fn commit_decided(&self) -> Result<Lsn> {
+        let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
+            log.append_commit(body, now, appended)
+        };
+        self.commit_by(None, append)
+    }
+
+    /// Leaves it to the coordinator of `unit` how the transaction ends, once the record is hard. Nothing may be written
+    /// after it.
+    pub(crate) fn prepare(&self, unit: &Unit) -> Result<Lsn> {
+        let db = &self.0.db;
+        let mut state = self.0.state.lock();
+        assert!(!state.ended, "prepare of a transaction that has ended");
+        for progress in state.all().filter_map(|s| s.progress.as_ref()) {
+            *progress.prepared.lock() = Some(*unit);
+        }
+        let mut body = std::mem::take(&mut state.scratch);
+        state.start_record(&mut body, Kind::Prepare);
+        let now = db.env().clock.utc_100ns();
+        commit::write_prepare(&mut body, now, unit, state.earlier.iter().map(|s| s.id));
+        record::finish(&mut body);
+        state.append_as(db, &body, AppendKind::Completion)
+    }
+
+    fn commit_by(
+        &self,
+        decision: Option<&Decision>,
+        append: impl FnOnce(&Log, &[u8], i64, &dyn Fn(Lsn)) -> Result<Lsn>,
+    ) -> Result<Lsn> {
         let db = &self.0.db;
         let mut state = self.0.state.lock();
         *self.0.snapshot.lock() = None;
@@ -470,22 +525,27 @@ impl Txn {
             if !std::mem::replace(&mut state.ended, true) {
                 db.count_transaction(false);
             }
-            return Ok(());
+            return Ok(Lsn::NONE);
         }
         let mut body = std::mem::take(&mut state.scratch);
         state.start_record(&mut body, Kind::Commit);
         let now = db.env().clock.utc_100ns();
-        record::write_commit(&mut body, now, state.earlier.iter().map(|s| s.id));
+        if decision.is_some() {
+            record::mark_deciding(&mut body);
+        }
+        commit::write_commit(&mut body, now, decision, state.earlier.iter().map(|s| s.id));
         record::finish(&mut body);
-        let all = || state.earlier.iter().chain([&*state]);
-        let committed = |_| {
-            for progress in all().filter_map(|s| s.progress.as_ref()) {
+        let appended = |_| {
+            for progress in state.all().filter_map(|s| s.progress.as_ref()) {
                 progress.committed.store(true, Ordering::Release);
             }
+            if let Some(decision) = decision {
+                db.decisions().decide(decision);
+            }
         };
-        let lsn = db.store().log.commit(&body, now, durability, committed)?;
-        all().for_each(|s| s.hand_over_defers(db));
-        let ids: Vec<TxnId> = all().map(|s| s.id).collect();
+        let lsn = append(&db.store().log, &body, now, &appended)?;
+        state.all().for_each(|s| s.hand_over_defers(db));
+        let ids: Vec<TxnId> = state.all().map(|s| s.id).collect();
         let timestamp = db.txns().commit(&ids);
         state.last = lsn;
         db.count_transaction(true);
@@ -494,7 +554,7 @@ impl Txn {
         }
         leave_committed(db, &self.0.owner, &mut state, timestamp);
         db.advance_watermark();
-        Ok(())
+        Ok(lsn)
     }
 
     pub fn rollback(&self) -> Result<()> {
@@ -593,6 +653,9 @@ impl UndoHold {
 /// Ends the transaction by rolling it back, the latest id first.
 fn roll_back_all(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -> Result<()> {
     db.count_transaction(true);
+    for progress in state.all().filter_map(|s| s.progress.as_ref()) {
+        *progress.prepared.lock() = None;
+    }
     let earlier = std::mem::take(&mut state.earlier);
     let mut result = roll_back_one(db, owner, state);
     let mut was_marked = state.was_marked;

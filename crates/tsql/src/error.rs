@@ -138,6 +138,9 @@ impl From<StorageError> for SqlError {
             let culprit = pin.as_deref().map_or(String::new(), culprit);
             return crate::messages::error(12190, &[database, &(bytes_max >> 20), &culprit]);
         }
+        if let StorageError::TooManyDatabases { max } = &error {
+            return crate::messages::error(925, &[max]);
+        }
         let (number, class) = match &error {
             StorageError::DuplicateKey { .. } => (2627, 14),
             StorageError::Deadlock { .. } => (1205, 13),
@@ -156,7 +159,8 @@ impl From<StorageError> for SqlError {
             StorageError::Io { .. } => (823, 24),
             StorageError::EntryTooLarge { .. } => (511, 16),
             StorageError::BadFile { .. } => (5171, 16),
-            StorageError::NotOnline { .. } => (945, 14),
+            StorageError::NotOnline { .. } | StorageError::InDoubt { .. } => (945, 14),
+            StorageError::TooManyDatabases { .. } => (925, 19),
         };
         SqlError {
             damaged: DamagedPage::of(&error).map(Box::new),

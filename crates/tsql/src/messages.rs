@@ -81,13 +81,14 @@ pub fn fill(text: &str, args: &[&dyn Display]) -> String {
 
 /// Length of the placeholder at the start of `spec`, and whether it takes an argument (`%%` takes none).
 fn placeholder(spec: &str) -> (usize, bool) {
-    const FORMS: [&str; 15] = [
+    const FORMS: [&str; 16] = [
         "%#016I64x",
         "%.*ls",
         "%.*s",
         "%I64d",
         "%S_MSG",
         "%S_PGID",
+        "%S_XID",
         "%08x",
         "%03d",
         "%hs",
@@ -122,6 +123,7 @@ pub fn aborts_batch(number: i32) -> bool {
             | 296
             | 529
             | 1205
+            | 3951
             | 3952
             | 3960
             | 3998
@@ -607,6 +609,11 @@ const MESSAGES: &[Message] = &[
         924,
         14,
         "Database '%.*ls' is already open and can only have one user at a time.",
+    ),
+    m(
+        925,
+        19,
+        "Maximum number of databases used for each query has been exceeded. The maximum allowed is %d.",
     ),
     m(
         926,
@@ -1268,6 +1275,11 @@ const MESSAGES: &[Message] = &[
         21,
         "An error occurred during recovery, preventing the database '%.*ls' (%d:%d) from restarting. Diagnose the recovery errors and fix them, or restore from a known good backup. If errors are not corrected or expected, contact Technical Support.",
     ),
+    m(
+        3429,
+        10,
+        "Recovery could not determine the outcome of a cross-database transaction %S_XID, named '%.*ls', in database '%.*ls' (database ID %d:%d). The coordinating database (database ID %d:%d) was unavailable. The transaction was assumed to be committed. If the transaction was not committed, you can retry recovery when the coordinating database is available.",
+    ),
     m(3604, 10, "Duplicate key was ignored."),
     m(
         3609,
@@ -1527,6 +1539,41 @@ const MESSAGES: &[Message] = &[
         "Cannot truncate '%.*ls' because it is not a table.",
     ),
     m(
+        4822,
+        16,
+        "Cannot bulk load. Invalid number of columns in the format file \"%ls\".",
+    ),
+    m(
+        4823,
+        16,
+        "Cannot bulk load. Invalid column number in the format file \"%ls\".",
+    ),
+    m(
+        4824,
+        16,
+        "Cannot bulk load. Invalid data type for column number %d in the format file \"%ls\".",
+    ),
+    m(
+        4825,
+        16,
+        "Cannot bulk load. Invalid prefix for column number %d in the format file \"%ls\".",
+    ),
+    m(
+        4826,
+        16,
+        "Cannot bulk load. Invalid column length for column number %d in the format file \"%ls\".",
+    ),
+    m(
+        4827,
+        16,
+        "Cannot bulk load. Invalid column terminator for column number %d in the format file \"%ls\".",
+    ),
+    m(
+        4828,
+        16,
+        "Cannot bulk load. Invalid destination table column number for source column %d in the format file \"%ls\".",
+    ),
+    m(
         4832,
         16,
         "Bulk load: An unexpected end of file was encountered in the data file.",
@@ -1545,6 +1592,11 @@ const MESSAGES: &[Message] = &[
         4861,
         16,
         "Cannot bulk load because the file \"%ls\" could not be opened. Operating system error code %ls.",
+    ),
+    m(
+        4862,
+        16,
+        "Cannot bulk load because the file \"%ls\" could not be read. Operating system error code %ls.",
     ),
     m(
         4863,
@@ -2084,6 +2136,11 @@ const MESSAGES: &[Message] = &[
         11710,
         16,
         "Argument '%ls' cannot be used in a CREATE SEQUENCE statement.",
+    ),
+    m(
+        11711,
+        16,
+        "Argument '%ls' cannot be used in an ALTER SEQUENCE statement.",
     ),
     m(11726, 16, "Object '%.*ls' is not a sequence object."),
     m(

@@ -97,6 +97,7 @@ impl Database {
                 .values()
                 .for_each(|a| a.progress.facts(true, &mut facts));
         }
+        facts.extend(self.decisions.list().into_iter().map(Fact::Decision));
         let pending = self.pending.lock();
         facts.extend(pending.iter().map(|(_, s)| Fact::Pending(*s)));
         drop(pending);

@@ -205,15 +205,28 @@ impl Writer {
             Kind::Commit => {
                 let time = record.body.get(..8).and_then(|b| b.try_into().ok());
                 base.line.utc_100ns = time.map_or(0, i64::from_le_bytes);
-                let earlier: Vec<String> = earlier_ids(record.body)
-                    .map(|id| id.0.to_string())
-                    .collect();
-                let text = match earlier.len() {
+                let (decision, earlier) = super::commit::parse_commit(&record)?;
+                let earlier: Vec<String> = earlier.map(|id| id.0.to_string()).collect();
+                let mut text = match earlier.len() {
                     0 => "committed".to_string(),
                     1..=16 => format!("committed, with its earlier ids {}", earlier.join(", ")),
                     n => format!("committed, with {n} earlier ids"),
                 };
+                if let Some(decision) = decision {
+                    let others = decision.others.len();
+                    text += &format!("; decides for {others} prepared in other databases");
+                }
                 self.simple(base, "LOP_COMMIT_XACT", text);
+            }
+            Kind::Prepare => {
+                let time = record.body.get(..8).and_then(|b| b.try_into().ok());
+                base.line.utc_100ns = time.map_or(0, i64::from_le_bytes);
+                let (unit, _) = super::commit::parse_prepare(record.body)?;
+                let text = format!(
+                    "prepared: transaction {} of database {} decides",
+                    unit.txn.0, unit.database
+                );
+                self.simple(base, "LOP_PREP_XACT", text);
             }
             Kind::End => {
                 let text = "rolled back: every change was undone from the log";
@@ -509,6 +522,7 @@ fn fact_line(base: &mut Base, fact: &Fact) -> LogLine {
     let operation = match fact {
         Fact::Txn { .. } => "LOP_XACT_CKPT",
         Fact::Versions { .. } => "LOP_VERSIONS_CKPT",
+        Fact::Prepared { .. } | Fact::Decision(_) => "LOP_XACT_CKPT",
         Fact::Defer { .. } | Fact::Owned { .. } | Fact::Work { .. } | Fact::Pending(_) => {
             "LOP_SLOG_CKPT"
         }
@@ -556,6 +570,16 @@ fn fact_line(base: &mut Base, fact: &Fact) -> LogLine {
         Fact::Pending(space) => {
             name_space(&mut line, *space);
             format!("{} waits to be freed", space_text(*space))
+        }
+        Fact::Prepared { id, unit } => {
+            line.txn = *id;
+            let (txn, database) = (unit.txn.0, unit.database);
+            format!("prepared: transaction {txn} of database {database} decides")
+        }
+        Fact::Decision(decision) => {
+            line.txn = decision.txn;
+            let others = decision.others.len();
+            format!("committed; {others} databases may not have it on disk")
         }
         Fact::Versions { chunk, id, pages } => {
             line.txn = *id;

@@ -91,6 +91,23 @@ impl Log {
         Ok(lsn)
     }
 
+    /// Appends a commit record that nobody waits for; otherwise as [`Log::commit`].
+    pub fn append_commit(
+        &self,
+        record: &[u8],
+        utc_100ns: i64,
+        appended: impl FnOnce(Lsn),
+    ) -> Result<Lsn> {
+        if self.is_fenced() {
+            return Err(self.fenced_error());
+        }
+        let mut state = self.state.lock();
+        let lsn = Lsn(state.append(record, AppendKind::Completion, self.hardened().0)?);
+        state.last_commit = CommitPoint { lsn, utc_100ns };
+        appended(lsn);
+        Ok(lsn)
+    }
+
     /// Returns once everything up to and including the record at `lsn` is on disk.
     pub fn harden(&self, lsn: Lsn) -> Result<()> {
         self.harden_timed(lsn).map(|_| ())

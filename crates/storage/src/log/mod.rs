@@ -19,6 +19,7 @@
 //! Read next: `record`, `file`, `docs/format.md`.
 
 pub(crate) mod block;
+pub(crate) mod commit;
 mod delayed;
 mod describe;
 mod file;
@@ -311,6 +312,11 @@ impl Log {
             self.fence(&error.to_string());
         }
         result
+    }
+
+    /// Makes durable what the system holds back of the file.
+    pub fn sync_file(&self) -> Result<()> {
+        self.state.lock().file.handle().sync()
     }
 
     /// Nothing will be written any more: others may open the file.

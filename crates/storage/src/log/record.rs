@@ -9,6 +9,7 @@
 use crate::bytes::*;
 use crate::delta::{self, Delta};
 use crate::page::Head;
+use crate::unit::{Decision, Unit};
 use daruma_base::{Lsn, PageId, TxnId};
 
 pub const RECORD_HEADER_BYTES: usize = 20;
@@ -45,10 +46,14 @@ pub enum Kind {
     Versions = 14,
     /// Chunks of versions are dropped; with the allocation parts.
     VersionsFreed = 15,
+    /// The transaction is part of one over several databases, and ends as the coordinator among them decides.
+    Prepare = 16,
 }
 
 /// Flag of a record: its transaction runs under accelerated recovery, so it is never undone from the log by recovery.
 pub const FLAG_ACCELERATED: u8 = 1;
+/// Flag of a `Commit`: it decides for the prepared transactions of other databases too.
+pub const FLAG_DECIDES: u8 = 2;
 
 impl Kind {
     fn from_u8(v: u8) -> Option<Kind> {
@@ -69,6 +74,7 @@ impl Kind {
             Revert,
             Versions,
             VersionsFreed,
+            Prepare,
         ]
         .into_iter()
         .find(|k| *k as u8 == v)
@@ -80,6 +86,8 @@ impl Kind {
 pub struct Record<'a> {
     pub kind: Kind,
     pub accelerated: bool,
+    /// A commit that decides for other databases.
+    pub decides: bool,
     pub txn: TxnId,
     pub previous: Lsn,
     pub body: &'a [u8],
@@ -90,11 +98,12 @@ impl<'a> Record<'a> {
         let mut r = Reader::new(bytes);
         let len = r.u32()? as usize;
         let kind = Kind::from_u8(r.u8()?)?;
-        let accelerated = r.u8()? & FLAG_ACCELERATED != 0;
+        let flags = r.u8()?;
         let (txn, previous) = (TxnId(r.u48()?), Lsn(r.u64()?));
         Some(Record {
             kind,
-            accelerated,
+            accelerated: flags & FLAG_ACCELERATED != 0,
+            decides: flags & FLAG_DECIDES != 0,
             txn,
             previous,
             body: bytes.get(RECORD_HEADER_BYTES..len)?,
@@ -119,6 +128,11 @@ pub fn start(out: &mut Vec<u8>, kind: Kind, txn: TxnId, previous: Lsn) {
 /// Says that the record's transaction runs under accelerated recovery.
 pub fn mark_accelerated(out: &mut [u8]) {
     out[5] |= FLAG_ACCELERATED;
+}
+
+/// Says that the commit decides for other databases.
+pub fn mark_deciding(out: &mut [u8]) {
+    out[5] |= FLAG_DECIDES;
 }
 
 pub fn finish(out: &mut [u8]) {
@@ -589,6 +603,10 @@ pub enum Fact {
     },
     /// To be freed as soon as possible.
     Pending(Space),
+    /// The transaction is prepared: its coordinator decides.
+    Prepared { id: TxnId, unit: Unit },
+    /// A commit for several databases which some of them may not have on disk yet.
+    Decision(Decision),
     /// A chunk of versions on pages.
     Versions {
         chunk: u32,
@@ -615,6 +633,8 @@ const FACT_OWNED: u8 = 3;
 const FACT_WORK: u8 = 4;
 const FACT_PENDING: u8 = 5;
 const FACT_VERSIONS: u8 = 6;
+const FACT_PREPARED: u8 = 7;
+const FACT_DECISION: u8 = 8;
 
 impl Fact {
     /// Encoded size, or a little more.
@@ -622,6 +642,7 @@ impl Fact {
         match self {
             Fact::Work { low, high, .. } => 20 + low.len() + high.len(),
             Fact::Versions { pages, .. } => 20 + 2 * pages.len(),
+            Fact::Decision(decision) => 20 + 8 * decision.others.len(),
             _ => 34,
         }
     }
@@ -675,6 +696,16 @@ impl Fact {
                 out.put_u48(id.0);
                 write_versions(out, *chunk, pages);
             }
+            Fact::Prepared { id, unit } => {
+                out.put_u8(FACT_PREPARED);
+                out.put_u48(id.0);
+                unit.write(out);
+            }
+            Fact::Decision(decision) => {
+                out.put_u8(FACT_DECISION);
+                out.put_u48(decision.txn.0);
+                decision.write(out);
+            }
         }
     }
 
@@ -714,6 +745,14 @@ impl Fact {
                 let id = TxnId(r.u48()?);
                 let (chunk, pages) = read_versions(r)?;
                 Fact::Versions { chunk, id, pages }
+            }
+            FACT_PREPARED => Fact::Prepared {
+                id: TxnId(r.u48()?),
+                unit: Unit::read(r)?,
+            },
+            FACT_DECISION => {
+                let txn = TxnId(r.u48()?);
+                Fact::Decision(Decision::read(r, txn)?)
             }
             _ => return None,
         })
@@ -772,18 +811,6 @@ impl Abort {
     pub fn parse(body: &[u8]) -> Abort {
         Abort::read(&mut Reader::new(body)).unwrap_or_default()
     }
-}
-
-/// Body of a `Commit` record: the time, and the earlier ids of the transaction.
-pub fn write_commit(out: &mut Vec<u8>, utc_100ns: i64, earlier: impl Iterator<Item = TxnId>) {
-    out.put_u64(utc_100ns as u64);
-    earlier.for_each(|id| out.put_u48(id.0));
-}
-
-/// Earlier ids named by a `Commit` record.
-pub fn earlier_ids(body: &[u8]) -> impl Iterator<Item = TxnId> + '_ {
-    let ids = body.get(8..).unwrap_or_default().chunks_exact(6);
-    ids.map(|id| TxnId(get_u48(id, 0)))
 }
 
 // --- versions -------------------------------------------------------------------------------------------------------
@@ -861,6 +888,7 @@ mod tests {
                 let _ = parse_forget(record.body);
                 let _ = parse_versions(record.body);
                 let _ = parse_versions_freed(record.body);
+                let _ = crate::log::commit::parse_prepare(record.body);
                 parts(record.body).for_each(drop);
                 if let Some(ops) = Ops::parse(record.body) { ops.iter().for_each(drop); }
             }

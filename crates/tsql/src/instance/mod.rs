@@ -128,8 +128,20 @@ impl Instance {
     /// Opens (or, the first time, creates) the server in `data_dir`.
     pub fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Result<Arc<Instance>> {
         let instance = startup::start(env, data_dir, options)?;
+        instance.show_files();
         crate::session::prepare_history(&instance)?;
         Ok(instance)
+    }
+
+    /// Lets the engine find the files of databases that are not open: one that is being recovered may have to know what
+    /// they decided.
+    fn show_files(self: &Arc<Self>) {
+        let me = Arc::downgrade(self);
+        self.engine.set_directory(Arc::new(move || {
+            let databases = me.upgrade().map_or_else(Vec::new, |i| i.databases());
+            let files = |d: &Arc<DatabaseEntry>| (d.id(), d.def().file_specs());
+            databases.iter().map(files).collect()
+        }));
     }
 
     pub fn env(&self) -> &Env {

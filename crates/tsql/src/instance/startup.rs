@@ -4,7 +4,8 @@ use super::database::{DefaultSizes, OpenDatabase, loaded_form, simple_def, store
 use super::*;
 use daruma_catalog::{DatabaseDef, LoginDef};
 use daruma_storage::{
-    DelayedDurability, EngineConfig, RecoveryModel, RecoveryReport, Settings, StorageError,
+    DelayedDurability, EngineConfig, Outcome, RecoveryModel, RecoveryReport, ResolvedUnit,
+    Settings, StorageError,
 };
 use std::io::ErrorKind;
 
@@ -119,8 +120,14 @@ impl Starter<'_> {
             self.bootstrap(&catalog, &master_def)?;
         }
         let mut entries = BTreeMap::new();
-        for def in catalog.databases()? {
-            let def = loaded_form(def, self.data_dir);
+        let defs = catalog.databases()?.into_iter();
+        let defs: Vec<DatabaseDef> = defs.map(|d| loaded_form(d, self.data_dir)).collect();
+        let files: Vec<_> = defs
+            .iter()
+            .map(|d| (DatabaseId(d.id), d.file_specs()))
+            .collect();
+        self.engine.set_directory(Arc::new(move || files.clone()));
+        for def in defs {
             crate::session::finish_interrupted_restore(self.env, &def);
             let entry = DatabaseEntry::new(def.clone());
             match def.id {
@@ -309,8 +316,9 @@ pub(crate) fn recovery_lines(
     settings: &Settings,
     report: &RecoveryReport,
 ) -> Vec<String> {
+    let mut assumed = assumed_lines(name, id, report);
     if !report.needed {
-        return Vec::new();
+        return assumed;
     }
     const NO_ACTION: &str = "This is an informational message only. No user action is required.";
     let seconds = (report.analysis_ms + report.redo_ms + report.undo_ms) / 1_000;
@@ -350,7 +358,20 @@ pub(crate) fn recovery_lines(
         report.analysis_ms, report.redo_ms, report.undo_ms, report.system_undo_ms, u8::from(settings.accelerated_recovery), u8::from(settings.optimized_locking)
     ));
     lines.push(messages::error(49930, &[&"shutdown", &name, &1]).message);
-    lines
+    assumed.extend(lines);
+    assumed
+}
+
+/// Transactions over several databases that were taken for committed because nobody could be asked.
+fn assumed_lines(name: &str, id: u16, report: &RecoveryReport) -> Vec<String> {
+    let resolved = report.resolved.iter();
+    let assumed = resolved.filter(|r| r.outcome == Outcome::Assumed);
+    let line = |resolved: &ResolvedUnit| {
+        let xid = format!("(0:{})", resolved.ids.last().map_or(0, |id| id.0));
+        let coordinator = resolved.unit.database;
+        messages::error(3429, &[&xid, &"", &name, &id, &0, &coordinator, &0]).message
+    };
+    assumed.map(line).collect()
 }
 
 /// Up to which commit the database is there again: with delayed durability later ones may have been reported.

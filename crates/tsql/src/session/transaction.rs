@@ -2,8 +2,8 @@
 //!
 //! Theory: every statement runs in a transaction; without BEGIN TRANSACTION it is one of its own (autocommit). A mark
 //! taken at the start of a statement names a savepoint in each part, so that a failing statement takes back exactly
-//! what it did. Parts commit one after the other, the current database last; definitions become visible right after
-//! the commit of their part and before any lock is released.
+//! what it did. Parts that wrote in several databases commit as one (`commit_together`), the others one after the other,
+//! the current database last; definitions become visible right after the commit and before any lock is released.
 //!
 //! States (trancount, doomed)
 //! | state | entered by | left by |
@@ -15,13 +15,13 @@
 
 use super::SessionState;
 use super::temp::TempUndo;
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::host::IsolationLevel;
 use crate::instance::OpenDatabase;
 use crate::messages;
 use daruma_base::DatabaseId;
 use daruma_catalog::{CatalogDelta, Change, DatabaseCatalog, names_equal};
-use daruma_storage::{DelayedDurability, Durability, Savepoint, Txn};
+use daruma_storage::{DelayedDurability, Durability, Savepoint, Txn, commit_together};
 use std::sync::Arc;
 
 /// The transaction's part in one database.
@@ -90,12 +90,17 @@ impl Transaction {
             .find(|p| p.open.storage.id() == database)
     }
 
-    /// What spans databases must not survive in one and vanish in the other; and a definition must not vanish after
-    /// others have used it.
+    /// A definition must not vanish after others have used it.
     fn may_be_delayed(&self) -> bool {
         let mut lasting = self.parts.iter().filter(|p| !p.is_temporary());
-        let written = lasting.clone().filter(|p| p.txn.has_written()).count();
-        written <= 1 && !lasting.any(Part::has_changed_definitions)
+        !lasting.any(Part::has_changed_definitions)
+    }
+
+    /// What was written in databases that outlive the server.
+    fn written(&self) -> Vec<Txn> {
+        let lasting = self.parts.iter().filter(|p| !p.is_temporary());
+        let written = lasting.filter(|p| p.txn.has_written());
+        written.map(|p| p.txn.clone()).collect()
     }
 
     /// A mark for the statement that begins now.
@@ -197,6 +202,13 @@ impl SessionState {
             .sort_by_key(|p| p.open.storage.id() == current);
         let may_be_delayed = transaction.may_be_delayed();
         let mut failure = None;
+        // Written nothing in more than one: the usual case, and no list is made for it.
+        if transaction.parts.len() > 1 {
+            let written = transaction.written();
+            if written.len() > 1 {
+                failure = commit_together(&written).err().map(SqlError::from);
+            }
+        }
         for part in &transaction.parts {
             let durability = part.durability(may_be_delayed, delayed == Some(true));
             match &failure {
