@@ -233,6 +233,18 @@ pub struct SqlArgs {
     #[arg(short = 'u', long, hide = true)]
     pub unicode: bool,
 
+    /// Accepted for sqlcmd's sake: there are no regional settings
+    #[arg(short = 'R', long, hide = true)]
+    pub regional: bool,
+
+    /// Accepted for sqlcmd's sake: there are no commands of the system
+    #[arg(short = 'X', long, num_args = 0..=1, default_missing_value = "0", hide = true)]
+    pub no_system_commands: Option<u8>,
+
+    /// Not available, and told so
+    #[arg(short = 'E', long, hide = true)]
+    pub trusted_connection: bool,
+
     /// Show this help
     #[arg(long, short = '?', action = ArgAction::HelpShort, help_heading = "Options")]
     pub help: Option<bool>,
@@ -271,11 +283,18 @@ enum Failure {
     Open { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Output(#[from] io::Error),
+    #[error(
+        "Windows authentication (-E) is not available: log in with -U and -P, or SQLCMDUSER and SQLCMDPASSWORD"
+    )]
+    Trusted,
     #[error("the shell cannot use this terminal: {0}")]
     Terminal(#[from] rustyline::error::ReadlineError),
 }
 
 fn start(args: &SqlArgs) -> Result<i32, Failure> {
+    if args.trusted_connection {
+        return Err(Failure::Trusted);
+    }
     let mut options = args.connect.options("daruma sql")?;
     options.database = args.database.clone().unwrap_or_default();
     options.query_timeout = seconds(args.query_timeout);

@@ -167,3 +167,19 @@ fn scripts_may_be_in_utf_16() {
     std::fs::remove_file(&path).expect("removes");
     assert_eq!(text, "<größe>\n");
 }
+
+#[derive(clap::Parser)]
+#[command(disable_help_flag = true)]
+struct Line {
+    #[command(flatten)]
+    sql: super::SqlArgs,
+}
+
+#[test]
+fn flags_of_sqlcmd_without_a_meaning_here_are_taken_or_explained() {
+    let parse = |line: &str| <Line as clap::Parser>::try_parse_from(line.split(' '));
+    assert!(parse("sql -I -R -u -X 1 -f 65001 -Q x").is_ok());
+    let args = parse("sql -E -Q x").map(|line| line.sql).expect("parses");
+    let told = super::start(&args).map_err(|e| e.to_string());
+    assert!(told.is_err_and(|e| e.contains("-U and -P")));
+}
