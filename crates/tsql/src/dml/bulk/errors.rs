@@ -13,6 +13,19 @@ pub fn cannot_read(path: &str, cause: &std::io::Error) -> SqlError {
     error(4861, &[&path, &format!("{code}({cause})")])
 }
 
+/// A format file that says something impossible: 4822 to 4828, the later ones of a field.
+pub fn format(number: i32, path: &str, field: Option<usize>) -> SqlError {
+    match field {
+        Some(field) => error(number, &[&field, &path]),
+        None => error(number, &[&path]),
+    }
+}
+
+/// Neither kind of format file, or one that cannot be read.
+pub fn format_unreadable(path: &str) -> SqlError {
+    error(4862, &[&path, &"13(The data is invalid.)"])
+}
+
 pub fn unexpected_end() -> SqlError {
     error(4832, &[])
 }

@@ -7,6 +7,7 @@
 //!
 //! A row terminator of `\n` ends at LF and drops a CR before it, so files of both kinds load alike.
 
+use super::format::FormatField;
 use std::io::{self, Read};
 
 /// Longest field taken from a file.
@@ -25,6 +26,8 @@ pub struct Layout {
     pub quote: Option<u8>,
     /// UTF-16 little-endian.
     pub wide: bool,
+    /// Of a format file: it cuts each field in its own way, and the rest of the layout says nothing.
+    pub fields: Vec<FormatField>,
 }
 
 /// Why no row came out.
@@ -90,6 +93,11 @@ pub struct FieldReader<'a> {
     position: usize,
     ended: bool,
     at_start: bool,
+    /// Bytes of the source before the buffer.
+    before: u64,
+    /// The row as it stands in the source, if somebody wants it.
+    row: Option<Vec<u8>>,
+    row_offset: u64,
 }
 
 /// What ended a field.
@@ -109,7 +117,20 @@ impl<'a> FieldReader<'a> {
             position: 0,
             ended: false,
             at_start: true,
+            before: 0,
+            row: None,
+            row_offset: 0,
         }
+    }
+
+    /// From here on the rows are kept as they stand in the source.
+    pub fn keep_rows(&mut self) {
+        self.row = Some(Vec::new());
+    }
+
+    /// Where the row that was read last begins in the source, and its bytes if they are kept.
+    pub fn row(&self) -> (u64, &[u8]) {
+        (self.row_offset, self.row.as_deref().unwrap_or_default())
     }
 
     /// Reads the next row. False at the end of the file.
@@ -119,11 +140,84 @@ impl<'a> FieldReader<'a> {
         if !self.want(1)? {
             return Ok(false);
         }
+        self.row_offset = self.before + self.position as u64;
+        if let Some(row) = &mut self.row {
+            row.clear();
+        }
         match self.layout.quote {
+            _ if !self.layout.fields.is_empty() => self.shaped_row(record)?,
             Some(quote) => self.csv_row(record, quote)?,
             None => self.plain_row(record)?,
         }
         Ok(true)
+    }
+
+    /// Steps over bytes of the buffer.
+    fn step(&mut self, bytes: usize) {
+        let end = (self.position + bytes).min(self.buffer.len());
+        if let Some(row) = &mut self.row {
+            row.extend_from_slice(self.buffer.get(self.position..end).unwrap_or_default());
+        }
+        self.position = end;
+    }
+
+    /// A row as a format file describes it.
+    fn shaped_row(&mut self, record: &mut Record) -> Result<(), FieldError> {
+        let fields = std::mem::take(&mut self.layout.fields);
+        let count = fields.len();
+        let result = (1..).zip(&fields).try_for_each(|(column, field)| {
+            let end = match field.prefix {
+                0 if field.terminator.is_empty() => {
+                    self.counted_field(record, field.length, column)?
+                }
+                0 => self.ended_field(record, &field.terminator, field.wide, column)?,
+                _ => {
+                    let length = self.prefix(field.prefix)?;
+                    self.counted_field(record, length, column)?
+                }
+            };
+            record.end_field(false);
+            match end == End::File && column < count {
+                true => Err(FieldError::UnexpectedEnd),
+                false => Ok(()),
+            }
+        });
+        self.layout.fields = fields;
+        result
+    }
+
+    /// The length before a field; all ones stand for NULL, which is read as nothing.
+    fn prefix(&mut self, bytes: usize) -> Result<usize, FieldError> {
+        if !self.want(bytes)? {
+            return Err(FieldError::UnexpectedEnd);
+        }
+        let found = self.buffer.get(self.position..self.position + bytes);
+        let found = found.unwrap_or_default();
+        let is_null = found.iter().all(|b| *b == 0xFF);
+        let length = found.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
+        self.step(bytes);
+        match is_null {
+            true => Ok(0),
+            false => Ok(usize::try_from(length).unwrap_or(usize::MAX)),
+        }
+    }
+
+    fn counted_field(
+        &mut self,
+        record: &mut Record,
+        length: usize,
+        column: usize,
+    ) -> Result<End, FieldError> {
+        if length > FIELD_BYTES_MAX {
+            return Err(FieldError::TooLong { column });
+        }
+        if !self.want(length)? {
+            return Err(FieldError::UnexpectedEnd);
+        }
+        let bytes = self.buffer.get(self.position..self.position + length);
+        record.bytes.extend_from_slice(bytes.unwrap_or_default());
+        self.step(length);
+        Ok(End::Field)
     }
 
     fn skip_byte_order_mark(&mut self) -> Result<(), FieldError> {
@@ -133,7 +227,7 @@ impl<'a> FieldReader<'a> {
         let marks: [&[u8]; 2] = [&[0xFF, 0xFE], &[0xEF, 0xBB, 0xBF]];
         for mark in marks {
             if self.starts_with(mark)? {
-                self.position += mark.len();
+                self.step(mark.len());
                 break;
             }
         }
@@ -166,32 +260,46 @@ impl<'a> FieldReader<'a> {
         } else {
             self.layout.field_end.clone()
         };
-        let step = if self.layout.wide { 2 } else { 1 };
+        let end = self.ended_field(record, &terminator, self.layout.wide, column)?;
+        Ok(if last && end == End::Field {
+            End::Row
+        } else {
+            end
+        })
+    }
+
+    /// A field up to its terminator.
+    fn ended_field(
+        &mut self,
+        record: &mut Record,
+        terminator: &[u8],
+        wide: bool,
+        column: usize,
+    ) -> Result<End, FieldError> {
+        let unit = if wide { 2 } else { 1 };
         let start = record.bytes.len();
         loop {
-            if !self.want(terminator.len().max(step))? {
+            if !self.want(terminator.len().max(unit))? {
                 let rest = self.buffer.get(self.position..).unwrap_or_default();
                 record.bytes.extend_from_slice(rest);
-                self.position = self.buffer.len();
+                self.step(self.buffer.len() - self.position);
                 return Ok(End::File);
             }
             let window = self.buffer.get(self.position..).unwrap_or_default();
-            match find(window, &terminator, step) {
-                Some(at) => {
-                    record
-                        .bytes
-                        .extend_from_slice(window.get(..at).unwrap_or_default());
-                    self.position += at + terminator.len();
-                    return Ok(if last { End::Row } else { End::Field });
-                }
+            let (taken, found) = match find(window, terminator, unit) {
+                Some(at) => (at, true),
                 None => {
-                    let keep = terminator.len() - 1 + (step - 1);
-                    let taken = window.len().saturating_sub(keep).max(step) / step * step;
-                    record
-                        .bytes
-                        .extend_from_slice(window.get(..taken).unwrap_or_default());
-                    self.position += taken;
+                    let keep = terminator.len() - 1 + (unit - 1);
+                    let taken = window.len().saturating_sub(keep).max(unit) / unit * unit;
+                    (taken, false)
                 }
+            };
+            let bytes = window.get(..taken).unwrap_or_default();
+            record.bytes.extend_from_slice(bytes);
+            self.step(taken);
+            if found {
+                self.step(terminator.len());
+                return Ok(End::Field);
             }
             if record.bytes.len() - start > FIELD_BYTES_MAX {
                 return Err(FieldError::TooLong { column });
@@ -246,13 +354,13 @@ impl<'a> FieldReader<'a> {
         column: usize,
     ) -> Result<(), FieldError> {
         let start = record.bytes.len();
-        self.position += mark.len();
+        self.step(mark.len());
         loop {
             if !self.want(1)? {
                 return Err(FieldError::UnexpectedEnd);
             }
             if self.starts_with(mark)? {
-                self.position += mark.len();
+                self.step(mark.len());
                 if !self.starts_with(mark)? {
                     return Ok(());
                 }
@@ -271,7 +379,7 @@ impl<'a> FieldReader<'a> {
         }
         let row_end = self.layout.row_end.clone();
         if self.starts_with(&row_end)? {
-            self.position += row_end.len();
+            self.step(row_end.len());
             if self.layout.trim_cr {
                 trim_cr(record, self.layout.wide);
             }
@@ -279,7 +387,7 @@ impl<'a> FieldReader<'a> {
         }
         let field_end = self.layout.field_end.clone();
         if self.starts_with(&field_end)? {
-            self.position += field_end.len();
+            self.step(field_end.len());
             return Ok(Some(End::Field));
         }
         Ok(None)
@@ -294,12 +402,12 @@ impl<'a> FieldReader<'a> {
     }
 
     fn take_unit(&mut self, record: &mut Record) {
-        let step = if self.layout.wide { 2 } else { 1 };
-        let end = (self.position + step).min(self.buffer.len());
+        let unit = if self.layout.wide { 2 } else { 1 };
+        let end = (self.position + unit).min(self.buffer.len());
         record
             .bytes
             .extend_from_slice(self.buffer.get(self.position..end).unwrap_or_default());
-        self.position = end;
+        self.step(unit);
     }
 
     fn starts_with(&mut self, pattern: &[u8]) -> Result<bool, FieldError> {
@@ -315,6 +423,7 @@ impl<'a> FieldReader<'a> {
     fn want(&mut self, bytes: usize) -> Result<bool, FieldError> {
         while self.buffer.len() - self.position < bytes && !self.ended {
             self.buffer.drain(..self.position);
+            self.before += self.position as u64;
             self.position = 0;
             let filled = self.buffer.len();
             self.buffer.resize(filled + CHUNK_BYTES, 0);
@@ -372,6 +481,7 @@ mod tests {
             trim_cr: row == "\n",
             quote: csv.then_some(b'"'),
             wide: false,
+            fields: Vec::new(),
         }
     }
 
@@ -447,6 +557,7 @@ mod tests {
             trim_cr: true,
             quote: None,
             wide: true,
+            fields: Vec::new(),
         };
         let mut source = text.as_slice();
         let mut reader = FieldReader::new(&mut source, wide);
@@ -455,6 +566,51 @@ mod tests {
         assert_eq!(record.field(0), [b'1', 0]);
         assert_eq!(record.field(1), [0x09, 0x0a]);
         assert!(!reader.next(&mut record).unwrap());
+    }
+
+    fn field(prefix: usize, length: usize, terminator: &[u8]) -> FormatField {
+        FormatField {
+            wide: false,
+            prefix,
+            length,
+            terminator: terminator.to_vec(),
+            column: None,
+        }
+    }
+
+    #[test]
+    fn a_format_file_cuts_each_field_in_its_own_way() {
+        let fields = vec![
+            field(0, 0, b";"),
+            field(0, 3, b""),
+            field(1, 0, b""),
+            field(0, 0, b"\n"),
+        ];
+        let shaped = || Layout {
+            fields: fields.clone(),
+            ..layout(4, ",", "\n", false)
+        };
+        let got = rows(b"a;xyz\x02hi,rest\nb;123\xFF,\n", shaped()).unwrap();
+        assert_eq!(got, [["a", "xyz", "hi", ",rest"], ["b", "123", "", ","]]);
+        for short in [&b"a;xy"[..], b"a", b"a;xyz\x09hi", b"a;xyz"] {
+            assert!(matches!(
+                rows(short, shaped()),
+                Err(FieldError::UnexpectedEnd)
+            ));
+        }
+    }
+
+    #[test]
+    fn rows_are_kept_as_they_stand_in_the_file() {
+        let text = b"\xEF\xBB\xBF1,\"a\"\r\n22,b\n";
+        let mut source = &text[..];
+        let mut reader = FieldReader::new(&mut source, layout(2, ",", "\n", true));
+        reader.keep_rows();
+        let mut record = Record::default();
+        assert!(reader.next(&mut record).unwrap());
+        assert_eq!(reader.row(), (3, &b"1,\"a\"\r\n"[..]));
+        assert!(reader.next(&mut record).unwrap());
+        assert_eq!(reader.row(), (10, &b"22,b\n"[..]));
     }
 
     #[test]

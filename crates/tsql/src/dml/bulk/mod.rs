@@ -3,11 +3,13 @@
 //! Theory: all three feed an `Inserter`. Constraints and triggers are left out unless asked for, and given identity
 //! values may be kept, as the product does.
 //!
-//! Read next: `fields`, `options`, `super::inserter`.
+//! Read next: `fields`, `format`, `options`, `super::inserter`.
 
 mod errors;
 pub mod fields;
+mod format;
 mod options;
+mod rejected;
 
 use super::assign::Assign;
 use super::errors::{Verb, identity_value_missing};
@@ -22,7 +24,9 @@ use daruma_catalog::ColumnDef;
 use daruma_syntax::ast;
 use daruma_value::{DataType, Value};
 use fields::{FieldError, FieldReader, Record};
+use format::FormatField;
 pub use options::BulkOptions;
+use rejected::Rejected;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -191,8 +195,30 @@ pub fn bulk_insert_from(
         Resolved::Table(table) => table,
         _ => return Err(super::errors::invalid_object(&ast.table.dotted())),
     };
-    let load = FileLoad::new(host, &table, &options)?;
+    let format = match &options.format_file {
+        Some(path) => read_format(host, path, table.def.columns.len())?,
+        None => Vec::new(),
+    };
+    let load = FileLoad::new(host, &table, &options, format)?;
     load.run(host, path, file, &options)
+}
+
+/// What a format file says of a data file for a table with so many columns.
+fn read_format(host: &dyn Host, path: &str, columns: usize) -> Result<Vec<FormatField>> {
+    let disk = host.spill()?.disk;
+    if !matches!(disk.exists(Path::new(path)), Ok(true)) {
+        return Err(errors::no_such_file(path));
+    }
+    let unreadable = |_| errors::format_unreadable(path);
+    let file = disk.open(Path::new(path), OpenMode::ReadOnly);
+    let file = file.map_err(unreadable)?;
+    let len = file.len().map_err(unreadable)?;
+    if len > format::FORMAT_BYTES_MAX {
+        return Err(errors::format_unreadable(path));
+    }
+    let mut bytes = vec![0; len as usize];
+    file.read_at(&mut bytes, 0).map_err(unreadable)?;
+    format::parse(path, &String::from_utf8_lossy(&bytes), columns)
 }
 
 /// What each field of the file becomes.
@@ -200,19 +226,26 @@ struct FileLoad {
     shape: InsertShape,
     fields: Vec<FieldTarget>,
     options: InsertOptions,
+    format: Vec<FormatField>,
 }
 
-/// One column of the file, which has all columns of the table in order.
+/// One field of the file. Without a format file it has all columns of the table in order.
 struct FieldTarget {
     name: String,
-    /// `None`: the field is there and is ignored (identity, computed and rowversion columns).
+    wide: bool,
+    /// `None`: the field is there and is ignored (identity, computed and rowversion columns, and those of no column).
     assign: Option<Assign>,
     data_type: DataType,
     nullable: bool,
 }
 
 impl FileLoad {
-    fn new(host: &dyn Host, table: &TableRef, options: &BulkOptions) -> Result<FileLoad> {
+    fn new(
+        host: &dyn Host,
+        table: &TableRef,
+        options: &BulkOptions,
+        format: Vec<FormatField>,
+    ) -> Result<FileLoad> {
         super::options::check(host, &table.def, "INSERT")?;
         let writable = Arc::new(Writable::prepare(host, table)?);
         if options.keep_identity && host.identity_insert(table) && writable.identity.is_none() {
@@ -223,22 +256,30 @@ impl FileLoad {
                 && c.data_type != DataType::RowVersion
                 && (options.keep_identity || !c.is_identity)
         };
-        let columns = table.def.columns.iter();
-        let given = columns
-            .clone()
-            .enumerate()
-            .filter(|(_, c)| takes(c))
-            .map(|(i, _)| i)
-            .collect();
-        let fields = columns.map(|c| FieldTarget {
-            name: c.name.clone(),
-            assign: takes(c).then(|| Assign::from_text(table, c, host)),
-            data_type: c.data_type,
-            nullable: c.nullable || !options.keep_nulls && c.default.is_some(),
+        // Column of each field, and whether the field is in UTF-16.
+        let sources: Vec<(Option<usize>, bool)> = match format.is_empty() {
+            true => (0..table.def.columns.len())
+                .map(|i| (Some(i), options.wide))
+                .collect(),
+            false => format.iter().map(|f| (f.column, f.wide)).collect(),
+        };
+        let column = |source: Option<usize>| source.and_then(|i| table.def.columns.get(i));
+        let given = sources.iter().filter_map(|(source, _)| *source);
+        let given = given.filter(|i| column(Some(*i)).is_some_and(takes));
+        let fields = sources.iter().map(|(source, wide)| match column(*source) {
+            Some(c) => FieldTarget {
+                name: c.name.clone(),
+                wide: *wide,
+                assign: takes(c).then(|| Assign::from_text(table, c, host)),
+                data_type: c.data_type,
+                nullable: c.nullable || !options.keep_nulls && c.default.is_some(),
+            },
+            None => FieldTarget::ignored(),
         });
         Ok(FileLoad {
             fields: fields.collect(),
-            shape: InsertShape::new(writable, given),
+            format,
+            shape: InsertShape::new(writable, given.collect()),
             options: InsertOptions {
                 keep_nulls: options.keep_nulls,
                 check_constraints: options.check_constraints,
@@ -255,7 +296,13 @@ impl FileLoad {
         file: &mut dyn Read,
         options: &BulkOptions,
     ) -> Result<u64> {
-        let mut reader = FieldReader::new(file, options.layout(self.fields.len()));
+        let layout = options.layout(self.fields.len(), self.format.clone());
+        let mut reader = FieldReader::new(file, layout);
+        let mut rejected = None;
+        if let Some(path) = &options.error_file {
+            rejected = Some(Rejected::create(&host.spill()?.disk, path)?);
+            reader.keep_rows();
+        }
         let mut inserter = Inserter::begin(host, &self.shape, self.options, Verb::Insert)?;
         let (mut record, mut given) = (Record::default(), Vec::new());
         let (mut number, mut refused) = (0, 0);
@@ -283,6 +330,10 @@ impl FileLoad {
                 None => inserter.push(&mut given, None)?,
                 Some(error) => {
                     refused += 1;
+                    if let Some(rejected) = &mut rejected {
+                        let (offset, bytes) = reader.row();
+                        rejected.note(number, offset, bytes, &error)?;
+                    }
                     if refused > options.max_errors {
                         host.message(error);
                         return Err(errors::too_many_errors(options.max_errors));
@@ -330,6 +381,17 @@ impl BadField {
 }
 
 impl FieldTarget {
+    /// A field that no column takes.
+    fn ignored() -> FieldTarget {
+        FieldTarget {
+            name: String::new(),
+            wide: false,
+            assign: None,
+            data_type: DataType::Int,
+            nullable: true,
+        }
+    }
+
     fn value(
         &self,
         bytes: &[u8],
@@ -340,7 +402,7 @@ impl FieldTarget {
             let text = quoted && self.data_type.is_character();
             return Ok(if text { Value::str("") } else { Value::Null });
         }
-        let text = options.decode(bytes).ok_or(BadField)?;
+        let text = options.decode(bytes, self.wide).ok_or(BadField)?;
         // One NUL stands for an empty text.
         if text == "\0" && self.data_type.is_character() {
             return Ok(Value::str(""));

@@ -2,6 +2,7 @@
 
 use super::errors;
 use super::fields::Layout;
+use super::format::FormatField;
 use crate::error::{Result, SqlError};
 use daruma_syntax::ast::{Expr, Literal, OptionItem, OptionValue};
 
@@ -22,6 +23,9 @@ pub struct BulkOptions {
     pub max_errors: u64,
     pub check_constraints: bool,
     pub fire_triggers: bool,
+    /// Where refused rows go.
+    pub error_file: Option<String>,
+    pub format_file: Option<String>,
 }
 
 const CODE_PAGE_ANSI: u16 = 1252;
@@ -43,6 +47,8 @@ impl Default for BulkOptions {
             max_errors: 10,
             check_constraints: false,
             fire_triggers: false,
+            error_file: None,
+            format_file: None,
         }
     }
 }
@@ -74,6 +80,8 @@ impl BulkOptions {
                 "widechar" => self.wide = true,
                 _ => return Err(errors::bad_value("DATAFILETYPE")),
             },
+            "ERRORFILE" => self.error_file = Some(text(item)?),
+            "FORMATFILE" => self.format_file = Some(text(item)?),
             "KEEPIDENTITY" => self.keep_identity = item.is_on(),
             "KEEPNULLS" => self.keep_nulls = item.is_on(),
             "CHECK_CONSTRAINTS" => self.check_constraints = item.is_on(),
@@ -85,8 +93,8 @@ impl BulkOptions {
         Ok(())
     }
 
-    /// How a file with this many columns is cut.
-    pub fn layout(&self, columns: usize) -> Layout {
+    /// How a file with this many columns is cut, unless a format file says it for each.
+    pub fn layout(&self, columns: usize, fields: Vec<FormatField>) -> Layout {
         let default_field = if self.csv { "," } else { "\\t" };
         let field = unescape(self.field_terminator.as_deref().unwrap_or(default_field));
         let row = unescape(self.row_terminator.as_deref().unwrap_or("\\n"));
@@ -97,22 +105,20 @@ impl BulkOptions {
             row_end: self.encode(&row),
             quote: self.csv.then_some(self.quote as u8),
             wide: self.wide,
+            fields,
         }
     }
 
     fn encode(&self, terminator: &str) -> Vec<u8> {
-        if self.wide {
-            return terminator
-                .encode_utf16()
-                .flat_map(u16::to_le_bytes)
-                .collect();
+        match self.wide {
+            true => encode_wide(terminator),
+            false => daruma_value::convert::encode_code_page(terminator, self.code_page),
         }
-        daruma_value::convert::encode_code_page(terminator, self.code_page)
     }
 
     /// A field's bytes as text.
-    pub fn decode(&self, bytes: &[u8]) -> Option<String> {
-        if self.wide {
+    pub fn decode(&self, bytes: &[u8], wide: bool) -> Option<String> {
+        if wide {
             let units = bytes.chunks(2).map(|pair| {
                 u16::from_le_bytes([
                     pair.first().copied().unwrap_or(0),
@@ -127,6 +133,19 @@ impl BulkOptions {
             65001 => std::str::from_utf8(bytes).ok().map(str::to_string),
             page => Some(daruma_value::convert::decode_code_page(bytes, page)),
         }
+    }
+}
+
+fn encode_wide(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+/// A terminator as a format file writes it.
+pub fn terminator(text: &str, wide: bool) -> Vec<u8> {
+    let text = unescape(text);
+    match wide {
+        true => encode_wide(&text),
+        false => daruma_value::convert::encode_code_page(&text, CODE_PAGE_ANSI),
     }
 }
 
@@ -211,29 +230,29 @@ mod tests {
             option("ROWTERMINATOR", "&|\\n"),
         ])
         .unwrap();
-        let layout = options.layout(3);
+        let layout = options.layout(3, Vec::new());
         assert_eq!(
             (layout.field_end.as_slice(), layout.row_end.as_slice()),
             (&b"+|"[..], &b"&|\n"[..])
         );
         assert!(!layout.trim_cr);
         let options = BulkOptions::parse(&[option("ROWTERMINATOR", "0x0a")]).unwrap();
-        assert_eq!(options.layout(1).row_end, b"\n");
-        assert_eq!(options.layout(1).field_end, b"\t");
+        assert_eq!(options.layout(1, Vec::new()).row_end, b"\n");
+        assert_eq!(options.layout(1, Vec::new()).field_end, b"\t");
     }
 
     #[test]
     fn csv_has_its_own_defaults() {
         let options =
             BulkOptions::parse(&[option("FORMAT", "CSV"), option("CODEPAGE", "65001")]).unwrap();
-        let layout = options.layout(2);
+        let layout = options.layout(2, Vec::new());
         assert_eq!(
             (layout.field_end.as_slice(), layout.quote),
             (&b","[..], Some(b'"'))
         );
         assert!(layout.trim_cr);
-        assert_eq!(options.decode("ä".as_bytes()).as_deref(), Some("ä"));
-        assert_eq!(options.decode(&[0xFF]), None);
+        assert_eq!(options.decode("ä".as_bytes(), false).as_deref(), Some("ä"));
+        assert_eq!(options.decode(&[0xFF], false), None);
     }
 
     #[test]

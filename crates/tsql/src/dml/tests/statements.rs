@@ -523,3 +523,71 @@ fn files_are_loaded() {
         4832
     );
 }
+
+#[test]
+fn format_files_choose_fields_and_error_files_keep_what_was_refused() {
+    use daruma_base::{Disk, OpenMode};
+    use daruma_syntax::{ParseOptions, ast::StatementKind, parse_batch};
+    use std::path::Path;
+    let host = TestHost::new();
+    TableBuilder::new("t")
+        .column("id", INT, false)
+        .column("name", varchar(5), true)
+        .column("extra", INT, true)
+        .create(&host);
+    let load = |sql: &str| {
+        let batch = parse_batch(sql, &ParseOptions::default()).unwrap();
+        let StatementKind::BulkInsert(ast) = &batch[0].kind else {
+            panic!("no BULK INSERT")
+        };
+        crate::dml::bulk::bulk_insert(ast, &host)
+    };
+    host.disk.create_dir_all(Path::new("/in")).unwrap();
+    let write = |path: &str, content: &[u8]| {
+        let file = host.disk.open(Path::new(path), OpenMode::CreateNew);
+        file.unwrap().write_at(content, 0).unwrap();
+    };
+    let read = |path: &str| {
+        let file = host.disk.open(Path::new(path), OpenMode::ReadOnly).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(&mut bytes, 0).unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    write("/in/a.txt", b"a;skipped;1\nb;skipped;x\nc;skipped;3\n");
+    let format = b"14.0\n3\n1 SQLCHAR 0 9 \";\" 2 name \"\"\n2 SQLCHAR 0 9 \";\" 0 none \"\"\n3 SQLCHAR 0 9 \"\\n\" 1 id \"\"\n";
+    write("/in/a.fmt", format);
+    let with = "with (formatfile = '/in/a.fmt', errorfile = '/in/bad')";
+    let loaded = load(&format!("bulk insert t from '/in/a.txt' {with}"));
+    assert_eq!(loaded.unwrap(), 2);
+    assert_eq!(column(&host, "t", 0), [int(1), int(3)]);
+    assert_eq!(column(&host, "t", 1), [text("a"), text("c")]);
+    assert_eq!(read("/in/bad"), "b;skipped;x\n");
+    let told = read("/in/bad.Error.Txt");
+    assert!(
+        told.starts_with("Row 2 File Offset 12 ErrorFile Offset 0 - HRESULT 0x80020005: "),
+        "{told}"
+    );
+    // The files of an earlier load are not overwritten.
+    let again = load(&format!("bulk insert t from '/in/a.txt' {with}"));
+    assert_eq!(again.unwrap_err().number, 4861);
+    let missing = load("bulk insert t from '/in/a.txt' with (formatfile = '/in/none')");
+    assert_eq!(missing.unwrap_err().number, 4860);
+    let bad = [
+        ("14.0\nmany\n", 4822),
+        ("14.0\n1\n2 SQLCHAR 0 4 \"\" 1 id \"\"\n", 4823),
+        ("14.0\n1\n1 SQLINT 0 4 \"\" 1 id \"\"\n", 4824),
+        ("14.0\n1\n1 SQLCHAR 3 4 \"\" 1 id \"\"\n", 4825),
+        ("14.0\n1\n1 SQLCHAR 0 x \"\" 1 id \"\"\n", 4826),
+        ("14.0\n1\n1 SQLCHAR 0 0 \"\" 1 id \"\"\n", 4827),
+        ("14.0\n1\n1 SQLCHAR 0 4 \"\" 9 id \"\"\n", 4828),
+        ("<BCPFORMAT><RECORD", 4862),
+    ];
+    for (format, number) in bad {
+        let path = format!("/in/{number}.fmt");
+        write(&path, format.as_bytes());
+        let refused = load(&format!(
+            "bulk insert t from '/in/a.txt' with (formatfile = '{path}')"
+        ));
+        assert_eq!(refused.unwrap_err().number, number);
+    }
+}
