@@ -314,6 +314,7 @@ impl Parser<'_> {
         if option.is_reserved() {
             return Err(self.unexpected());
         }
+        let unknown = self.unexpected();
         let name = self.word_upper()?;
         if let Some(option) = bare_database_option(option) {
             return Ok(option);
@@ -342,7 +343,10 @@ impl Parser<'_> {
             }
             _ => {}
         }
-        self.set_option_value(name).map(DatabaseOption::Other)
+        match OTHER_OPTIONS.binary_search(&name.as_str()) {
+            Ok(_) => self.set_option_value(name).map(DatabaseOption::Other),
+            Err(_) => Err(unknown),
+        }
     }
 
     fn database_option_word(&mut self, option: K) -> Parse<DatabaseOption> {
@@ -443,6 +447,63 @@ impl Parser<'_> {
         Ok(OptionItem { name, value })
     }
 }
+
+/// Further options of ALTER DATABASE SET, in order: those of SQL Server 2022, OPTIMIZED_LOCKING, and three of our own
+/// (DELAYED_DURABILITY_KILOBYTES and _MILLISECONDS, PERSISTENT_VERSION_STORE_MAX_SIZE).
+const OTHER_OPTIONS: [&str; 52] = [
+    "ANSI_NULLS",
+    "ANSI_NULL_DEFAULT",
+    "ANSI_PADDING",
+    "ANSI_WARNINGS",
+    "ARITHABORT",
+    "AUTOMATIC_TUNING",
+    "AUTO_CLOSE",
+    "AUTO_CREATE_STATISTICS",
+    "AUTO_SHRINK",
+    "AUTO_UPDATE_STATISTICS",
+    "AUTO_UPDATE_STATISTICS_ASYNC",
+    "CHANGE_TRACKING",
+    "CONCAT_NULL_YIELDS_NULL",
+    "CONTAINMENT",
+    "CURSOR_CLOSE_ON_COMMIT",
+    "CURSOR_DEFAULT",
+    "DATA_RETENTION",
+    "DATE_CORRELATION_OPTIMIZATION",
+    "DB_CHAINING",
+    "DEFAULT_FULLTEXT_LANGUAGE",
+    "DEFAULT_LANGUAGE",
+    "DELAYED_DURABILITY_KILOBYTES",
+    "DELAYED_DURABILITY_MILLISECONDS",
+    "DISABLE_BROKER",
+    "ENABLE_BROKER",
+    "ENCRYPTION",
+    "ERROR_BROKER_CONVERSATIONS",
+    "FILESTREAM",
+    "HONOR_BROKER_PRIORITY",
+    "MEMORY_OPTIMIZED_ELEVATE_TO_SNAPSHOT",
+    "MIXED_PAGE_ALLOCATION",
+    "NESTED_TRIGGERS",
+    "NEW_BROKER",
+    "NUMERIC_ROUNDABORT",
+    "OPTIMIZED_LOCKING",
+    "PARAMETERIZATION",
+    "PARTNER",
+    "PERSISTENT_LOG_BUFFER",
+    "PERSISTENT_VERSION_STORE_MAX_SIZE",
+    "QUERY_STORE",
+    "QUOTED_IDENTIFIER",
+    "RECURSIVE_TRIGGERS",
+    "REMOTE_DATA_ARCHIVE",
+    "SUPPLEMENTAL_LOGGING",
+    "SUSPEND_FOR_SNAPSHOT_BACKUP",
+    "TEMPORAL_HISTORY_RETENTION",
+    "TORN_PAGE_DETECTION",
+    "TRANSFORM_NOISE_WORDS",
+    "TRUSTWORTHY",
+    "TWO_DIGIT_YEAR_CUTOFF",
+    "VARDECIMAL_STORAGE_FORMAT",
+    "WITNESS",
+];
 
 /// Options which are a word without a value.
 fn bare_database_option(option: K) -> Option<DatabaseOption> {

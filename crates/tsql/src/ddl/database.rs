@@ -293,6 +293,7 @@ fn remove_files(ex: &Execution<'_>, entry: &DatabaseEntry) {
     let instance = ex.instance();
     if let Some(open) = entry.take_open() {
         let _ = open.storage.close();
+        instance.engine().forget_database(open.storage.guid());
     }
     let def = entry.def();
     let undo = crate::session::undo_file(&def);
@@ -703,11 +704,32 @@ fn set_option(
         }
         DatabaseOption::Other(item) => {
             let value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
+            if is_refused(&item.name, &value) {
+                return Err(messages::not_supported(&item.name));
+            }
             edit(ex, entry, |def| {
                 drop_value(def.options.insert(item.name.to_uppercase(), value))
             })
         }
     }
+}
+
+/// Options that promise what this server does not do; switching them off is what they are.
+fn is_refused(name: &str, value: &str) -> bool {
+    const REFUSED: [&str; 8] = [
+        "CHANGE_TRACKING",
+        "CONTAINMENT",
+        "ENCRYPTION",
+        "FILESTREAM",
+        "PARTNER",
+        "REMOTE_DATA_ARCHIVE",
+        "SUSPEND_FOR_SNAPSHOT_BACKUP",
+        "WITNESS",
+    ];
+    let is_off = ["OFF", "NONE"]
+        .iter()
+        .any(|o| value.eq_ignore_ascii_case(o));
+    REFUSED.iter().any(|r| name.eq_ignore_ascii_case(r)) && !is_off
 }
 
 /// Options of our own: how much a crash may cost while commits are delayed.

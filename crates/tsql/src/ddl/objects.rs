@@ -137,6 +137,7 @@ pub(super) fn create_sequence(ex: &Execution<'_>, statement: &ast::CreateSequenc
     for option in &statement.options {
         match option {
             SequenceOption::StartWith(expr) => start = Some(integer(expr)?),
+            SequenceOption::Restart(_) => return Err(messages::error(11710, &[&"RESTART"])),
             other => apply(&mut def, other, &statement.name)?,
         }
     }
@@ -171,7 +172,7 @@ pub(super) fn alter_sequence(ex: &Execution<'_>, statement: &ast::AlterSequence)
                 def.start = integer(expr)?;
                 restart = Some(def.start);
             }
-            SequenceOption::StartWith(_) => return Err(messages::error(11710, &[&"START WITH"])),
+            SequenceOption::StartWith(_) => return Err(messages::error(11711, &[&"START WITH"])),
             other => apply(&mut def, other, &statement.name)?,
         }
     }

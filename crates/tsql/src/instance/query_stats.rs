@@ -31,6 +31,7 @@ pub struct QueryFigures {
     pub elapsed_us: Figure,
     pub logical_reads: Figure,
     pub physical_reads: Figure,
+    pub logical_writes: Figure,
     pub rows: Figure,
     measured: u64,
     measured_us: u64,
@@ -45,6 +46,7 @@ pub struct Execution {
     pub worker_us: Option<u64>,
     pub logical_reads: u64,
     pub physical_reads: u64,
+    pub logical_writes: u64,
     pub rows: u64,
 }
 
@@ -95,6 +97,7 @@ impl QueryFigures {
         self.elapsed_us.note(execution.elapsed_us, first);
         self.logical_reads.note(execution.logical_reads, first);
         self.physical_reads.note(execution.physical_reads, first);
+        self.logical_writes.note(execution.logical_writes, first);
         self.rows.note(execution.rows, first);
     }
 }

@@ -4,7 +4,7 @@ use super::SessionState;
 use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
 use super::statistics::TableReads;
-use super::transaction::Mark;
+use super::transaction::{Mark, Transaction};
 use crate::error::{Result, SqlError};
 use crate::host::*;
 use crate::instance::Instance;
@@ -373,11 +373,8 @@ impl<'a> Execution<'a> {
     fn isolation(&self, table: &TableRef, access: Access) -> Result<Isolation> {
         let level = self.state.settings.borrow().isolation;
         let settings = table.database.settings();
-        if level == IsolationLevel::Snapshot
-            && !settings.allow_snapshot
-            && table.kind == TableKind::User
-        {
-            return Err(messages::error(3952, &[&table.database.name()]));
+        if level == IsolationLevel::Snapshot && table.kind == TableKind::User {
+            self.check_snapshot(table, settings.allow_snapshot)?;
         }
         let plain = match level {
             IsolationLevel::ReadUncommitted => Isolation::ReadUncommitted,
@@ -402,6 +399,19 @@ impl<'a> Execution<'a> {
             },
             Access::Read(hints) => hinted(plain, hints)?,
         })
+    }
+
+    /// May the transaction read the table under snapshot isolation?
+    fn check_snapshot(&self, table: &TableRef, is_allowed: bool) -> Result<()> {
+        let transaction = self.state.transaction.borrow();
+        let began_otherwise = |t: &Transaction| t.isolation != IsolationLevel::Snapshot;
+        match () {
+            _ if !is_allowed => Err(messages::error(3952, &[&table.database.name()])),
+            _ if transaction.as_ref().is_some_and(began_otherwise) => {
+                Err(messages::error(3951, &[&table.database.name()]))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn lock_for_read(&self, table: &TableRef, access: Access, isolation: Isolation) -> Result<()> {

@@ -353,6 +353,7 @@ impl SessionState {
         let io = daruma_storage::thread_io();
         activity.logical_reads = io.logical_reads;
         activity.reads = io.physical_reads;
+        activity.writes = io.logical_writes;
         drop(activity);
         if now - self.cpu_read_utc.get() >= CPU_READ_EVERY_100NS {
             self.cpu_read_utc.set(now);

@@ -328,13 +328,10 @@ impl Execution<'_> {
             ast::IsolationLevel::Snapshot => IsolationLevel::Snapshot,
             ast::IsolationLevel::Serializable => IsolationLevel::Serializable,
         };
-        let transaction = self.state.transaction.borrow();
-        let started = transaction.as_ref().filter(|t| !t.parts.is_empty());
-        if level == IsolationLevel::Snapshot
-            && started.is_some_and(|t| t.isolation != IsolationLevel::Snapshot)
-        {
-            let name = self.state.database.borrow().name();
-            return Err(messages::error(3951, &[&name]));
+        let mut transaction = self.state.transaction.borrow_mut();
+        // Nothing was read yet: only now is it known how the transaction starts.
+        if let Some(t) = transaction.as_mut().filter(|t| t.parts.is_empty()) {
+            t.isolation = level;
         }
         self.state.settings.borrow_mut().isolation = level;
         Ok(())

@@ -174,6 +174,7 @@ impl Execution<'_> {
             worker_us: begun.cpu.map(|before| us(clock.thread_cpu(), before)),
             logical_reads: io.logical_reads - begun.io.logical_reads,
             physical_reads: io.physical_reads - begun.io.physical_reads,
+            logical_writes: io.logical_writes - begun.io.logical_writes,
             rows,
         });
     }

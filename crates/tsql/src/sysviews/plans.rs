@@ -218,6 +218,7 @@ fn query_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 ("elapsed_time", figures.elapsed_us),
                 ("logical_reads", figures.logical_reads),
                 ("physical_reads", figures.physical_reads),
+                ("logical_writes", figures.logical_writes),
                 ("rows", figures.rows),
             ] {
                 set_figure(row, name, figure);

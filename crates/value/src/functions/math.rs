@@ -225,10 +225,10 @@ fn power(c: &Call<'_>) -> Result<Value, ValueError> {
         exponent.fract() == 0.0 && (0.0..=64.0).contains(&exponent),
     ) {
         let base = c.int(0)?;
-        let exact = base
-            .checked_pow(exponent as u32)
-            .ok_or_else(|| ValueError::expression_overflow(c.result))?;
-        return c.give_int(exact);
+        let exact = base.checked_pow(exponent as u32);
+        return exact
+            .and_then(|exact| Value::integer(exact, c.result))
+            .ok_or_else(|| power_overflow(c.result, (base as f64).powf(exponent)));
     }
     if let (DataType::Decimal { precision, scale }, true) = (
         c.result,
@@ -242,6 +242,14 @@ fn power(c: &Call<'_>) -> Result<Value, ValueError> {
         return Err(ValueError::divide_by_zero());
     }
     give_number(c, base.powf(exponent))
+}
+
+/// The product calculates in floating point: what does not fit an int is the overflow of a conversion.
+fn power_overflow(result: DataType, power: f64) -> ValueError {
+    match result {
+        DataType::Int => ValueError::new(232, 3, &[&result.name(), &format!("{power:.6}")]),
+        _ => ValueError::expression_overflow(result),
+    }
 }
 
 /// By repeated multiplication while all digits fit.

@@ -164,7 +164,7 @@ fn mathematics() {
         ("ROUND", vec![f(2.345), i(1)], "2.3"),
         ("ROUND", vec![d("748.58"), i(-3)], "Msg 8115"),
         ("POWER", vec![i(2), i(10)], "1024"),
-        ("POWER", vec![i(2), i(31)], "Msg 8115"),
+        ("POWER", vec![i(2), i(31)], "Msg 232"),
         ("POWER", vec![d("1.5"), i(2)], "2.3"),
         ("POWER", vec![f(2.0), f(0.5)], "1.41421"),
         ("SQRT", vec![i(16)], "4"),
