@@ -764,6 +764,7 @@ fn places<'n>(
             }
         };
         match places.get_mut(slot) {
+            None if count == 0 => return Err(messages::error_state(8146, 2, &[&procedure])),
             None => return Err(messages::error_state(8144, 2, &[&procedure])),
             Some(place @ None) => *place = Some(at),
             Some(Some(_)) => {

@@ -517,6 +517,12 @@ fn files_are_loaded() {
             .number,
         4860
     );
+    host.messages.borrow_mut().clear();
+    write("/in/c.csv", b"99999999999,a,\n,b,\n7,\"x\"y,\n8,c,\n");
+    let loaded = load("bulk insert t from '/in/c.csv' with (format = 'CSV')");
+    assert_eq!(loaded.unwrap(), 1);
+    let numbers: Vec<_> = host.messages.borrow().iter().map(|m| m.number).collect();
+    assert_eq!(numbers, [4867, 4869, 4879]);
     write("/in/b.txt", b"1\ta\t\n2\tb");
     assert_eq!(
         load("bulk insert t from '/in/b.txt'").unwrap_err().number,
