@@ -72,6 +72,7 @@ pub fn csv(bytes: &[u8]) {
         trim_cr: choice & 8 != 0,
         quote: (choice & 1 != 0).then_some(b'"'),
         wide,
+        fields: Vec::new(),
     };
     let length = rest.len();
     let mut file = rest;
