@@ -31,6 +31,8 @@ pub struct DamagedPage {
     /// Root of the tree it was read for.
     pub owner: Option<PageId>,
     pub what: String,
+    /// Is it the checksum that is wrong?
+    pub is_checksum: bool,
 }
 
 /// How messages name the tree of all definitions.
@@ -78,6 +80,7 @@ impl DamagedPage {
             path: path.clone(),
             owner: None,
             what,
+            is_checksum: matches!(error, StorageError::BadPage { .. }),
         })
     }
 }

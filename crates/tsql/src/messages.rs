@@ -946,6 +946,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(2536, 10, "DBCC results for '%.*ls'."),
     m(
+        2560,
+        16,
+        "Parameter %d is incorrect for this DBCC statement.",
+    ),
+    m(
         2570,
         16,
         "Page %S_PGID, slot %d in object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type \"%.*ls\"). Column \"%.*ls\" value is out of range for data type \"%.*ls\". Update column to a legal value.",

@@ -235,3 +235,35 @@ fn the_owner_of_a_database_is_its_dbo() {
     assert!(out.contains("dbo"), "{out}");
     assert_eq!(connect_as(&server, "ann", "mine").err(), Some(4060));
 }
+
+#[test]
+fn backup_and_restore_ask_for_rights_on_the_database_they_name() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.run("CREATE DATABASE other");
+    admin.run("USE d GRANT BACKUP DATABASE TO ann");
+    let mut c = connect_as(&server, "ann", "d").expect("a user");
+    let own = c.run("BACKUP DATABASE d TO DISK = '/b/own'");
+    assert!(own.contains("successfully processed"), "{own}");
+    for statement in [
+        "BACKUP DATABASE other TO DISK = '/b/x'",
+        "DECLARE @n sysname = N'other' BACKUP DATABASE @n TO DISK = '/b/x'",
+    ] {
+        let out = c.run(statement);
+        assert!(out.contains("Msg 262") || out.contains("Msg 916"), "{out}");
+    }
+    let said = "User does not have permission to RESTORE database 'other'.";
+    for statement in [
+        "RESTORE DATABASE other FROM DISK = '/b/own'",
+        "DECLARE @n sysname = N'other' RESTORE DATABASE @n FROM DISK = '/b/own'",
+        "RESTORE LOG other FROM DISK = '/b/own'",
+    ] {
+        let out = c.run(statement);
+        assert!(out.contains("Msg 3110") && out.contains(said), "{out}");
+    }
+    let out = c.run("RESTORE HEADERONLY FROM DISK = '/b/own'");
+    assert!(
+        out.contains("CREATE DATABASE permission denied in database 'master'."),
+        "{out}"
+    );
+}

@@ -2,35 +2,14 @@
 
 mod common;
 
+use common::rows::{self, MOVES, content, fill};
 use common::{Client, Server};
 
-fn server_with_rows(rows: usize) -> (Server, Client) {
-    let server = Server::new();
-    let mut client = server.connect();
-    client.run("CREATE DATABASE d");
-    client.run("USE d CREATE TABLE t (id int NOT NULL PRIMARY KEY, name nvarchar(400) NOT NULL, INDEX n (name))");
-    fill(&mut client, 1, rows);
+/// With an index, which is checked and comes back, too.
+fn server_with_rows(count: usize) -> (Server, Client) {
+    let (server, mut client) = rows::server_with_rows(count);
+    client.run("USE d CREATE INDEX n ON t (name)");
     (server, client)
-}
-
-fn fill(client: &mut Client, from: usize, to: usize) {
-    for n in from..=to {
-        client.run(&format!(
-            "INSERT d.dbo.t VALUES ({n}, REPLICATE(N'row {n} ', 20))"
-        ));
-    }
-}
-
-/// Rows and a sum that any lost or doubled row would change, after a check of all structures.
-fn content(client: &mut Client, database: &str) -> String {
-    let check = client.run(&format!("DBCC CHECKDB ({database})"));
-    assert!(
-        check.contains("0 allocation errors and 0 consistency errors"),
-        "{check}"
-    );
-    client.run(&format!(
-        "SELECT COUNT(*), SUM(CAST(id AS bigint)), SUM(LEN(name)) FROM {database}.dbo.t"
-    ))
 }
 
 /// `12 pages ... in 0.001 seconds (1.234 MB/sec)` differs from run to run: numbers become `n`.
@@ -137,9 +116,8 @@ fn the_log_chain_is_checked_and_rolls_forward() {
     let last = content(&mut client, "d");
     client.run("USE master");
 
-    let moves = "MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'";
     client.run(&format!(
-        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {moves}, NORECOVERY"
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {MOVES}, NORECOVERY"
     ));
     assert_eq!(
         client.scalar("SELECT state_desc FROM sys.databases WHERE name = 'e'"),
@@ -162,7 +140,7 @@ fn the_log_chain_is_checked_and_rolls_forward() {
     // The same by way of the differential.
     client.run("DROP DATABASE e");
     client.run(&format!(
-        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {moves}, NORECOVERY"
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {MOVES}, NORECOVERY"
     ));
     let diff = client.run("RESTORE DATABASE e FROM DISK = '/b/d.bak' WITH NORECOVERY");
     assert!(diff.contains("successfully processed"), "{diff}");
@@ -183,9 +161,8 @@ fn stopat_ends_before_the_first_later_commit() {
     fill(&mut client, 21, 30);
     client.run("BACKUP LOG d TO DISK = '/b/l.trn'");
     client.run("USE master");
-    let moves = "MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'";
     client.run(&format!(
-        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {moves}, NORECOVERY"
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {MOVES}, NORECOVERY"
     ));
     let out = client.run(&format!(
         "RESTORE LOG e FROM DISK = '/b/l.trn' WITH STOPAT = '{moment}'"
@@ -196,7 +173,7 @@ fn stopat_ends_before_the_first_later_commit() {
     client.run("BACKUP LOG e TO DISK = '/b/e.trn'");
     client.run("DROP DATABASE e");
     client.run(&format!(
-        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {moves}, NORECOVERY"
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {MOVES}, NORECOVERY"
     ));
     client.run("RESTORE LOG e FROM DISK = '/b/l.trn' WITH NORECOVERY");
     let other = client.run("RESTORE LOG e FROM DISK = '/b/e.trn'");
@@ -259,9 +236,8 @@ fn a_restoring_database_survives_a_restart_and_a_crash() {
     fill(&mut client, 31, 50);
     client.run("BACKUP LOG d TO DISK = '/b/l.trn'");
     let all = content(&mut client, "d");
-    let moves = "MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'";
     client.run(&format!(
-        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {moves}, NORECOVERY"
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {MOVES}, NORECOVERY"
     ));
     let server = server.restart_keeping(client);
     let client = server.connect();
@@ -383,5 +359,41 @@ fn a_credentials_secret_is_encrypted() {
     assert_eq!(
         client.scalar("SELECT credential_identity FROM sys.credentials"),
         "S3 Access Key"
+    );
+}
+
+/// No device is ever made of it.
+struct Unreachable;
+
+impl daruma_backup::UrlDevices for Unreachable {
+    fn device(
+        &self,
+        url: &str,
+        _: Option<&daruma_backup::Credential>,
+    ) -> daruma_backup::Result<std::sync::Arc<dyn daruma_backup::Device>> {
+        panic!("a device for {url} without its secret");
+    }
+}
+
+/// Without the server's key a secret cannot be read, and the server says so instead of using something else.
+#[test]
+fn a_lost_master_key_is_told() {
+    let (server, mut client) = server_with_rows(1);
+    client.run("CREATE CREDENTIAL [s3://h/b] WITH IDENTITY = 'S3 Access Key', SECRET = 'access:GeheimesWort'");
+    let server = server.restart_keeping(client);
+    let key = std::path::Path::new("/data/service_master.key");
+    daruma_base::Disk::remove(server.disk.as_ref(), key).expect("is there");
+    let devices = server
+        .instance
+        .url_devices
+        .set(std::sync::Arc::new(Unreachable));
+    assert!(devices.is_ok());
+    let mut client = server.connect();
+    let out = client.run("BACKUP DATABASE d TO URL = 's3://h/b/x'");
+    assert!(
+        out.contains("Msg 15466")
+            && out.contains("An error occurred during decryption.")
+            && out.contains("Msg 3013"),
+        "{out}"
     );
 }

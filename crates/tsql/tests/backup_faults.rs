@@ -3,28 +3,12 @@
 
 mod common;
 
+use common::rows::{content, fill};
 use common::{Client, Server};
 use daruma_sim::Faults;
 
 /// How many moments of a restore are tried in each way.
 const MOMENTS: u64 = 12;
-
-fn fill(client: &mut Client, from: usize, to: usize) {
-    for n in from..=to {
-        client.run(&format!(
-            "INSERT d.dbo.t VALUES ({n}, REPLICATE('row {n} ', 20))"
-        ));
-    }
-}
-
-fn content(client: &mut Client) -> String {
-    let check = client.run("DBCC CHECKDB (d)");
-    assert!(
-        check.contains("0 allocation errors and 0 consistency errors"),
-        "{check}"
-    );
-    client.run("SELECT COUNT(*), SUM(CAST(id AS bigint)), SUM(LEN(name)) FROM d.dbo.t")
-}
 
 /// A server with a backup and a database that has gone on since; what both hold.
 fn prepared(seed: u64) -> (Server, Client, String, String) {
@@ -34,9 +18,9 @@ fn prepared(seed: u64) -> (Server, Client, String, String) {
     client.run("CREATE TABLE d.dbo.t (id int NOT NULL PRIMARY KEY, name varchar(400) NOT NULL)");
     fill(&mut client, 1, 20);
     client.run("BACKUP DATABASE d TO DISK = '/b/1', DISK = '/b/2'");
-    let restored = content(&mut client);
+    let restored = content(&mut client, "d");
     fill(&mut client, 21, 30);
-    let old = content(&mut client);
+    let old = content(&mut client, "d");
     client.run("USE master");
     (server, client, old, restored)
 }
@@ -49,7 +33,7 @@ fn calls_of_a_restore() -> u64 {
     let out = client.run(RESTORE);
     assert!(out.contains("RESTORE DATABASE successfully"), "{out}");
     let calls = server.disk.ios() - begin;
-    assert_eq!(content(&mut client), restored);
+    assert_eq!(content(&mut client, "d"), restored);
     calls
 }
 
@@ -69,7 +53,7 @@ fn a_stop_leaves_the_old_database_or_the_new_one() {
         drop(client);
         server.disk.set_faults(Faults::default());
         let server = server.crash();
-        let found = content(&mut server.connect());
+        let found = content(&mut server.connect(), "d");
         assert!(
             found == old || found == restored,
             "moment {moment}: {found}"
@@ -98,7 +82,7 @@ fn an_error_leaves_the_old_database_or_the_new_one() {
         // Whatever the error met, a start puts it right.
         drop(client);
         let server = server.crash();
-        let found = content(&mut server.connect());
+        let found = content(&mut server.connect(), "d");
         assert!(
             found == old || found == restored,
             "moment {moment}: {found}\n{out}"

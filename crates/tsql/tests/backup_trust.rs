@@ -2,63 +2,9 @@
 
 mod common;
 
-use common::{Client, Server};
-use daruma_base::{Disk, OpenMode};
+use common::rows::{MOVES, content, fill, find, read_file, server_with_rows, write_file};
+use daruma_base::Disk;
 use std::path::Path;
-
-fn server_with_rows(rows: usize) -> (Server, Client) {
-    let server = Server::new();
-    let mut client = server.connect();
-    client.run("CREATE DATABASE d");
-    client.run("CREATE TABLE d.dbo.t (id int NOT NULL PRIMARY KEY, name nvarchar(400) NOT NULL)");
-    fill(&mut client, 1, rows);
-    (server, client)
-}
-
-fn fill(client: &mut Client, from: usize, to: usize) {
-    for n in from..=to {
-        client.run(&format!(
-            "INSERT d.dbo.t VALUES ({n}, REPLICATE(N'row {n} ', 20))"
-        ));
-    }
-}
-
-fn content(client: &mut Client, database: &str) -> String {
-    let check = client.run(&format!("DBCC CHECKDB ({database})"));
-    assert!(
-        check.contains("0 allocation errors and 0 consistency errors"),
-        "{check}"
-    );
-    client.run(&format!(
-        "SELECT COUNT(*), SUM(CAST(id AS bigint)), SUM(LEN(name)) FROM {database}.dbo.t"
-    ))
-}
-
-fn write_file(server: &Server, path: &str, bytes: &[u8]) {
-    let file = server
-        .disk
-        .open(Path::new(path), OpenMode::CreateNew)
-        .expect("creates");
-    file.write_at(bytes, 0).expect("writes");
-    file.sync_data().expect("syncs");
-}
-
-fn read_file(server: &Server, path: &str) -> Vec<u8> {
-    let file = server
-        .disk
-        .open(Path::new(path), OpenMode::ReadOnly)
-        .expect("opens");
-    let mut bytes = vec![0; file.len().expect("a length") as usize];
-    file.read_at(&mut bytes, 0).expect("reads");
-    bytes
-}
-
-/// Where these bytes are last in a file: a page may be in the doublewrite area, too, which comes first.
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).rposition(|w| w == wanted)
-}
-
-const MOVES: &str = "MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'";
 
 /// Full, differential and log backups in stripes and mirrors, under a key file: listed without it, used with it only.
 #[test]

@@ -2,41 +2,10 @@
 
 mod common;
 
+use common::rows::{MOVES, content, damage, fill, page_with, rows, server_with_rows};
 use common::{Client, Server};
-use daruma_base::{Disk, OpenMode};
+use daruma_base::Disk;
 use std::path::Path;
-
-fn server_with_rows(rows: usize) -> (Server, Client) {
-    let server = Server::new();
-    let mut client = server.connect();
-    client.run("CREATE DATABASE d");
-    client.run("CREATE TABLE d.dbo.t (id int NOT NULL PRIMARY KEY, name nvarchar(400) NOT NULL)");
-    fill(&mut client, 1, rows);
-    (server, client)
-}
-
-fn fill(client: &mut Client, from: usize, to: usize) {
-    for n in from..=to {
-        client.run(&format!(
-            "INSERT d.dbo.t VALUES ({n}, REPLICATE(N'row {n} ', 20))"
-        ));
-    }
-}
-
-fn rows(client: &mut Client, database: &str) -> String {
-    client.run(&format!(
-        "SELECT COUNT(*), SUM(CAST(id AS bigint)), SUM(LEN(name)) FROM {database}.dbo.t"
-    ))
-}
-
-fn content(client: &mut Client, database: &str) -> String {
-    let check = client.run(&format!("DBCC CHECKDB ({database})"));
-    assert!(
-        check.contains("0 allocation errors and 0 consistency errors"),
-        "{check}"
-    );
-    rows(client, database)
-}
 
 fn state(client: &mut Client) -> String {
     client.scalar("SELECT CONCAT(state_desc, ' ', is_in_standby, is_read_only) FROM sys.databases WHERE name = 'e'")
@@ -65,7 +34,6 @@ fn history(server: &Server, client: &mut Client) -> Vec<String> {
     contents
 }
 
-const MOVES: &str = "MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'";
 const STANDBY: &str = "STANDBY = '/x/e.undo'";
 
 #[test]
@@ -163,24 +131,6 @@ fn standby_after_the_tail_and_after_a_failure() {
     assert_ne!(rows(&mut client, "d"), all);
 }
 
-/// Where these bytes are last in a data file: its page.
-fn page_with(server: &Server, path: &str, wanted: &[u8]) -> u64 {
-    let file = server
-        .disk
-        .open(Path::new(path), OpenMode::ReadOnly)
-        .expect("opens");
-    let mut bytes = vec![0; file.len().expect("a length") as usize];
-    file.read_at(&mut bytes, 0).expect("reads");
-    let at = bytes.windows(wanted.len()).rposition(|w| w == wanted);
-    at.expect("the row") as u64 / 8192
-}
-
-fn damage(server: &Server, page: u64) {
-    server
-        .disk
-        .flip(Path::new("/data/d.mdf"), page * 8192 + 5000, 0x55);
-}
-
 #[test]
 fn damaged_pages_are_restored_and_rolled_forward() {
     let (server, mut client) = server_with_rows(300);
@@ -193,8 +143,8 @@ fn damaged_pages_are_restored_and_rolled_forward() {
     let all = content(&mut client, "d");
     let server = server.restart_keeping(client);
     let (one, two) = (
-        page_with(&server, "/data/d.mdf", b"row 40 row 40"),
-        page_with(&server, "/data/d.mdf", b"row 311 row 311"),
+        page_with(&server, b"row 40 row 40"),
+        page_with(&server, b"row 311 row 311"),
     );
     damage(&server, one);
     damage(&server, two);
@@ -262,4 +212,138 @@ fn damaged_pages_are_restored_and_rolled_forward() {
     }
     client.run("RESTORE DATABASE e WITH RECOVERY");
     assert_eq!(content(&mut client, "e"), all);
+}
+
+/// `1:PAGE | event type | errors` of every row.
+fn suspects(client: &mut Client) -> String {
+    client.run(
+        "SELECT CONCAT(d.name, ' ', file_id, ':', page_id, ' ', event_type, ' ', error_count)
+         FROM msdb.dbo.suspect_pages s JOIN sys.databases d ON d.database_id = s.database_id ORDER BY page_id",
+    )
+}
+
+/// A stopped server whose page with row 40 is damaged, started again.
+fn with_damaged_page(server: Server, client: Client) -> (Server, Client, usize) {
+    let server = server.restart_keeping(client);
+    let page = page_with(&server, b"row 40 row 40");
+    damage(&server, page);
+    let client = server.connect();
+    (server, client, page)
+}
+
+const NONE: &str = "(no name)\n(0 rows affected)\n";
+
+#[test]
+fn suspect_pages_are_noted_restored_and_forgotten() {
+    let (server, mut client) = server_with_rows(300);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    assert_eq!(suspects(&mut client), NONE);
+    let (_server, mut client, page) = with_damaged_page(server, client);
+    let one = |event, errors| format!("(no name)\nd 1:{page} {event} {errors}\n(1 row affected)\n");
+
+    let bad = client.run("SELECT name FROM d.dbo.t WHERE id = 40");
+    assert!(bad.contains("Msg 824"), "{bad}");
+    assert_eq!(suspects(&mut client), one(2, 1));
+    let check = client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS");
+    assert!(check.contains("Msg 8928"), "{check}");
+    assert_eq!(suspects(&mut client), one(2, 2));
+    let stopped = client.run("BACKUP DATABASE d TO DISK = '/b/g'");
+    assert!(stopped.contains("Msg 3043"), "{stopped}");
+    assert_eq!(suspects(&mut client), one(2, 3));
+    let kept =
+        client.run("BACKUP DATABASE d TO DISK = '/b/g' WITH CONTINUE_AFTER_ERROR, COPY_ONLY");
+    assert!(kept.contains("Msg 3042"), "{kept}");
+    assert_eq!(suspects(&mut client), one(2, 4));
+
+    let out = client.run(&format!(
+        "RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH RECOVERY"
+    ));
+    assert!(out.contains("successfully processed"), "{out}");
+    assert_eq!(suspects(&mut client), one(4, 4));
+    client.run("DROP DATABASE d");
+    let left = client.scalar("SELECT COUNT(*) FROM msdb.dbo.suspect_pages");
+    assert_eq!(left, "0");
+}
+
+/// Whoever holds a lock on the table does not keep the error from being told.
+#[test]
+fn a_locked_table_of_suspect_pages_delays_no_error() {
+    let (server, client) = server_with_rows(300);
+    let (server, mut client, page) = with_damaged_page(server, client);
+    client.run("BEGIN TRAN SELECT COUNT(*) FROM msdb.dbo.suspect_pages WITH (TABLOCKX, HOLDLOCK)");
+    let bad = client.run("SELECT name FROM d.dbo.t WHERE id = 40");
+    assert!(bad.contains("Msg 824"), "{bad}");
+    client.run("IF @@TRANCOUNT > 0 ROLLBACK");
+    client.session.close();
+    let mut client = server.connect();
+    let log = client.run("EXEC xp_readerrorlog");
+    assert!(
+        log.contains("msdb.dbo.suspect_pages could not be written"),
+        "{log}"
+    );
+    client.run("SELECT name FROM d.dbo.t WHERE id = 40");
+    assert!(suspects(&mut client).contains(&format!("1:{page} 2 1")));
+}
+
+fn files_of_pages(server: &Server) -> Vec<std::path::PathBuf> {
+    let all = server.disk.list(Path::new("/data")).expect("lists");
+    let is_one = |path: &std::path::PathBuf| path.to_string_lossy().contains(".pages");
+    all.into_iter().filter(is_one).collect()
+}
+
+#[test]
+fn a_database_dropped_or_replaced_while_pages_are_restored_leaves_no_file() {
+    let (server, mut client) = server_with_rows(300);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    let before = content(&mut client, "d");
+    let (server, mut client, page) = with_damaged_page(server, client);
+    let begin = format!("RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH NORECOVERY");
+    let bad = client.run("SELECT name FROM d.dbo.t WHERE id = 40");
+    assert!(bad.contains("Msg 824"), "{bad}");
+    client.run(&begin);
+    assert_eq!(files_of_pages(&server).len(), 1);
+    let out = client.run("RESTORE DATABASE d FROM DISK = '/b/f' WITH REPLACE");
+    assert!(out.contains("RESTORE DATABASE successfully"), "{out}");
+    assert_eq!(content(&mut client, "d"), before);
+    assert!(files_of_pages(&server).is_empty());
+    assert!(suspects(&mut client).contains(&format!("d 1:{page} 4 1")));
+
+    client.run(&begin);
+    assert_eq!(files_of_pages(&server).len(), 1);
+    client.run("DROP DATABASE d");
+    assert!(files_of_pages(&server).is_empty());
+}
+
+/// The database's own log begins too late: the log backup in between is asked for, and then it goes on.
+#[test]
+fn pages_want_the_log_that_the_database_no_longer_has() {
+    let (server, mut client) = server_with_rows(300);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    client.run("CREATE TABLE d.dbo.long (a nvarchar(4000))");
+    // The second time the log goes on in what the backup and the checkpoint have freed.
+    for _ in 0..2 {
+        client.run(
+            "SET NOCOUNT ON DECLARE @i int = 0
+             WHILE @i < 3000 BEGIN INSERT d.dbo.long VALUES (REPLICATE(N'x', 3500)) SET @i += 1 END",
+        );
+        client.run("BACKUP LOG d TO DISK = '/b/l'");
+        client.run("USE d CHECKPOINT; USE master");
+    }
+    fill(&mut client, 301, 310);
+    let all = content(&mut client, "d");
+    let (_server, mut client, page) = with_damaged_page(server, client);
+    let out = client.run(&format!(
+        "RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH RECOVERY"
+    ));
+    assert!(
+        out.contains("Msg 4303")
+            && out.contains("roll forward past LSN")
+            && out.contains("Msg 3013"),
+        "{out}"
+    );
+    for log in ["FILE = 1, NORECOVERY", "FILE = 2, RECOVERY"] {
+        let out = client.run(&format!("RESTORE LOG d FROM DISK = '/b/l' WITH {log}"));
+        assert!(out.contains("RESTORE LOG successfully"), "{out}");
+    }
+    assert_eq!(content(&mut client, "d"), all);
 }

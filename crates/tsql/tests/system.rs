@@ -204,3 +204,24 @@ fn a_configured_value_survives_a_restart() {
     let query = "SELECT CAST(value_in_use AS int) FROM sys.configurations WHERE name = 'backup compression default'";
     assert_eq!(client.scalar(query), "1");
 }
+
+#[test]
+fn a_log_that_cannot_shrink_says_so_unless_that_is_not_wanted() {
+    let (server, mut client) = prepared();
+    client.run(
+        "SET NOCOUNT ON CREATE TABLE dbo.long (a nvarchar(4000))
+         BEGIN TRAN DECLARE @i int = 0
+         WHILE @i < 2000 BEGIN INSERT dbo.long VALUES (REPLICATE(N'x', 3500)) SET @i += 1 END",
+    );
+    let mut other = server.connect_to("shop");
+    let loud = other.run("DBCC SHRINKFILE (shop_log, 1)");
+    assert!(
+        loud.contains("Msg 9008") && loud.contains("DBCC execution completed"),
+        "{loud}"
+    );
+    let quiet = other.run("DBCC SHRINKFILE (shop_log, 1) WITH NO_INFOMSGS");
+    assert!(
+        quiet.starts_with("DbId | FileId") && !quiet.contains("Msg") && !quiet.contains("DBCC"),
+        "{quiet}"
+    );
+}

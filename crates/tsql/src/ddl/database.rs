@@ -285,6 +285,7 @@ pub(crate) fn drop(ex: &Execution<'_>, name: &str) -> Result<()> {
     instance.master_catalog()?.delete_database(entry.id().0)?;
     instance.remove_database(entry.id());
     remove_files(ex, &entry);
+    crate::session::forget_suspects(&ex.state.instance, entry.id().0);
     Ok(())
 }
 
@@ -296,8 +297,8 @@ fn remove_files(ex: &Execution<'_>, entry: &DatabaseEntry) {
         instance.engine().forget_database(open.storage.guid());
     }
     let def = entry.def();
-    let undo = crate::session::undo_file(&def);
-    let paths = def.files.iter().map(|f| &f.path).chain(&undo);
+    let beside = crate::session::files_beside(&def);
+    let paths = def.files.iter().map(|f| &f.path).chain(&beside);
     for path in paths {
         if let Err(error) = instance.env().disk.remove(path)
             && error.kind() != std::io::ErrorKind::NotFound

@@ -120,6 +120,8 @@ pub struct Instance {
     pub system_owner: Arc<Owner>,
     /// Makes backup devices of URLs, when the program that runs the server can.
     pub url_devices: std::sync::OnceLock<Arc<dyn daruma_backup::UrlDevices>>,
+    /// Keeps writers of `msdb.dbo.suspect_pages` apart.
+    pub(crate) suspect_pages: crate::session::SuspectPages,
     /// Trace flags that are on for the whole server.
     pub trace_flags: Mutex<Vec<i32>>,
 }

@@ -74,6 +74,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         database_ddl: Mutex::new(()),
         system_owner: system_owner(),
         url_devices: std::sync::OnceLock::new(),
+        suspect_pages: Default::default(),
         trace_flags: Mutex::default(),
     }))
 }

@@ -151,6 +151,7 @@ impl Execution<'_> {
     fn damaged_page(&self, damaged: &DamagedPage) -> SqlError {
         let entry = self.state.instance.database_of_file(&damaged.path);
         let id = entry.as_ref().map_or(0, |e| e.id().0);
+        super::note_suspects(&self.state.instance, id, &[super::SuspectPage::of(damaged)]);
         let open = entry.and_then(|e| e.open().ok());
         let owner = damaged.owner.map(TreeId);
         let name = open.zip(owner).and_then(|(o, tree)| object_of(&o, tree));

@@ -47,7 +47,12 @@ pub use access::may_connect;
 pub(crate) use access::{Securable, check_policy};
 pub(crate) use backup::credentials::all as all_credentials;
 pub(crate) use backup::prepare_history;
-pub(crate) use backup::{RESTORING, STANDBY, finish_interrupted_restore, open_standby, undo_file};
+pub(crate) use backup::{
+    RESTORING, STANDBY, files_beside, finish_interrupted_restore, open_standby,
+};
+pub(crate) use backup::{
+    SuspectPage, SuspectPages, backup_database, forget_suspects, note_suspects,
+};
 pub use bulk::BulkRows;
 pub use check::{Suspect, SuspectKind, suspects};
 pub use execution::Execution;

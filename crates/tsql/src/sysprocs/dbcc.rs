@@ -38,9 +38,14 @@ pub(super) const PROCEDURES: &[Procedure] = &[
     ),
 ];
 
+/// Are messages that are no errors unwanted?
+fn is_quiet(call: &SystemCall<'_, '_>) -> bool {
+    call.options.iter().any(|o| o.is("NO_INFOMSGS"))
+}
+
 /// The last line of a command, unless it is not wanted.
 pub(super) fn completed(call: &SystemCall<'_, '_>) -> Result<i32> {
-    if call.options.iter().any(|o| o.is("NO_INFOMSGS")) {
+    if is_quiet(call) {
         return Ok(0);
     }
     call.message(messages::error(2528, &[]))?;
@@ -176,9 +181,10 @@ fn shrinkfile(call: &SystemCall<'_, '_>) -> Result<i32> {
         let text = format!("Could not locate file '{wanted}' for database '{}' in sys.database_files. The file either does not exist, or was dropped.", entry.name());
         SqlError::new(8985, 16, 1, text)
     })?;
+    let megabytes = target_size(call)?;
     if file.filegroup == 0 {
-        let megabytes = call.text(1).and_then(|t| t.parse::<u64>().ok());
-        if !storage.shrink_log(megabytes.unwrap_or(0) << 20)? {
+        let is_shrunk = storage.shrink_log(megabytes.saturating_mul(1 << 20))?;
+        if !is_shrunk && !is_quiet(call) {
             let text = format!(
                 "Cannot shrink log file {} ({}) because the logical log file located at the end of the file is in use.",
                 file.id, file.logical_name
@@ -200,6 +206,21 @@ fn shrinkfile(call: &SystemCall<'_, '_>) -> Result<i32> {
         Ok(())
     })?;
     completed(call)
+}
+
+/// The second argument: megabytes, or a word in their place. 0 without one.
+fn target_size(call: &SystemCall<'_, '_>) -> Result<u64> {
+    let wrong = || messages::error_state(2560, 9, &[&2]);
+    match call.text(1) {
+        None => Ok(0),
+        Some(word) if is_shrink_word(&word) => Ok(0),
+        Some(number) => number.parse().map_err(|_| wrong()),
+    }
+}
+
+fn is_shrink_word(word: &str) -> bool {
+    let words = ["EMPTYFILE", "NOTRUNCATE", "TRUNCATEONLY"];
+    words.iter().any(|w| w.eq_ignore_ascii_case(word))
 }
 
 /// The oldest transaction that has written and not ended.

@@ -5,6 +5,8 @@
 
 #![allow(dead_code)]
 
+pub mod rows;
+
 use daruma_base::Env;
 use daruma_sim::SimDisk;
 use daruma_tsql::error::{Result, SqlError};

@@ -13,6 +13,7 @@ use super::{ChangedObject, Execution, Securable};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::messages;
+use crate::session::backup_database;
 use daruma_base::DatabaseId;
 use daruma_catalog::{Object, names_equal};
 use daruma_syntax::ast::{
@@ -101,18 +102,15 @@ impl Execution<'_> {
             Backup(s) => {
                 let log = matches!(s.kind, ast::BackupKind::Log);
                 let permission = if log { "BACKUP LOG" } else { "BACKUP DATABASE" };
-                let database = match &s.database {
-                    ast::NameOrVariable::Name(name) => {
-                        self.state.instance.database_named(&name.text)
-                    }
-                    ast::NameOrVariable::Variable(_) => None,
-                };
+                let name = backup_database(self, &s.database)?;
+                let database = self.state.instance.database_named(&name);
                 let database = database.map_or(self.current_database(), |d| d.id());
                 self.needs_in(database, permission)
             }
-            Restore(_) => self
-                .needs_server("CREATE ANY DATABASE")
-                .map_err(|_| messages::error(3110, &[&""])),
+            Restore(s) => match self.needs_server("CREATE ANY DATABASE") {
+                Ok(()) => Ok(()),
+                Err(_) => Err(self.may_not_restore(s)?),
+            },
             Checkpoint(_) => self.needs_database("CHECKPOINT"),
             Kill(_) => self
                 .needs_server("ALTER ANY CONNECTION")
@@ -130,6 +128,14 @@ impl Execution<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// 3110 names the database; what only reads a backup is refused like CREATE DATABASE.
+    fn may_not_restore(&self, statement: &ast::Restore) -> Result<SqlError> {
+        Ok(match &statement.database {
+            Some(name) => messages::error(3110, &[&backup_database(self, name)?]),
+            None => messages::error(262, &[&"CREATE DATABASE", &"master"]),
+        })
     }
 
     /// Error 297 without a permission of the server.

@@ -11,7 +11,18 @@ use daruma_backup::{BackupKind, Destination, Envelope, SetInfo};
 use daruma_value::Value;
 use std::sync::Arc;
 
-const TABLES: &str = "
+/// Each with the table that is made last: where that is, the others are.
+const TABLES: [(&str, &str); 2] = [
+    ("restorehistory", HISTORY),
+    ("suspect_pages", SUSPECT_PAGES),
+];
+
+const SUSPECT_PAGES: &str = "
+CREATE TABLE dbo.suspect_pages (database_id int NOT NULL, file_id int NOT NULL, page_id bigint NOT NULL, event_type int NOT NULL,
+    error_count int NOT NULL, last_update_date datetime NOT NULL DEFAULT GETDATE(), PRIMARY KEY (database_id, file_id, page_id));
+";
+
+const HISTORY: &str = "
 CREATE TABLE dbo.backupmediaset (media_set_id int IDENTITY NOT NULL PRIMARY KEY, media_uuid uniqueidentifier NULL,
     media_family_count tinyint NULL, name nvarchar(128) NULL, description nvarchar(255) NULL, software_name nvarchar(128) NULL,
     software_vendor_id int NULL, MTF_major_version tinyint NULL, mirror_count tinyint NULL, is_password_protected bit NULL,
@@ -50,22 +61,20 @@ CREATE TABLE dbo.restorehistory (restore_history_id int IDENTITY NOT NULL PRIMAR
     stop_at_mark_name nvarchar(128) NULL, stop_before bit NULL);
 ";
 
-/// Creates the tables in msdb on the first start.
+/// Creates the tables in msdb that are not there yet.
 pub(crate) fn prepare(instance: &Arc<Instance>) -> Result<()> {
     let msdb = instance.open_database(MSDB)?;
-    let there = msdb
-        .catalog
-        .current()
-        .objects()
-        .any(|o| o.name == "restorehistory");
-    if there {
-        return Ok(());
+    let there = msdb.catalog.current();
+    for (last, tables) in TABLES {
+        if !there.objects().any(|o| o.name == last) {
+            run(instance, &format!("BEGIN TRANSACTION {tables} COMMIT"))?;
+        }
     }
-    run(instance, &format!("BEGIN TRANSACTION {TABLES} COMMIT"))
+    Ok(())
 }
 
 /// Runs a batch in msdb. The first error is the result.
-fn run(instance: &Arc<Instance>, batch: &str) -> Result<()> {
+pub(super) fn run(instance: &Arc<Instance>, batch: &str) -> Result<()> {
     // The administrator may have another name by now.
     let administrator = instance.logins.administrator();
     let login = LoginInfo {

@@ -12,18 +12,25 @@ mod options;
 mod pages;
 mod restore;
 mod standby;
+mod suspect;
 mod take;
 
 pub(crate) use exchange::finish_interrupted_restore;
 pub(crate) use history::prepare as prepare_history;
-pub(crate) use standby::{open_files as open_standby, undo_file};
+pub(crate) use options::name as backup_database;
+pub(crate) use standby::open_files as open_standby;
+pub(crate) use suspect::{
+    SuspectPage, SuspectPages, forget as forget_suspects, note as note_suspects,
+};
 
 use crate::error::{Result, SqlError};
 use crate::messages;
 use crate::session::Execution;
 use daruma_backup::{BackupError, Cancelled, ChainError, KeyProblem, Progress};
+use daruma_catalog::DatabaseDef;
 use daruma_storage::StorageError;
 use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
 
 /// Options of a database definition under which the state of backups and restores is kept; never shown.
 pub(crate) const RESTORING: &str = "DARUMA RESTORING";
@@ -37,6 +44,12 @@ const PATH: &str = "DARUMA RECOVERY PATH";
 const PAGES: &str = "DARUMA PAGES";
 /// A restore is exchanging the files of the database.
 const EXCHANGE: &str = "DARUMA EXCHANGE";
+
+/// Files that a database has between two restores, beside its own: the undo file, and pages that are being restored.
+pub(crate) fn files_beside(def: &DatabaseDef) -> Vec<PathBuf> {
+    let undo = standby::undo_file(def);
+    undo.into_iter().chain(pages::file_of(def)).collect()
+}
 
 /// TDS `curcmd` of BACKUP and RESTORE.
 const COMMAND: u16 = 0xFD;

@@ -338,7 +338,8 @@ fn variable_text(ex: &Execution<'_>, name: &str) -> Result<String> {
     Ok(crate::session::convert::to_text(&value, from)?.unwrap_or_default())
 }
 
-pub(super) fn name(ex: &Execution<'_>, name: &NameOrVariable) -> Result<String> {
+/// The database that a statement names, in words or by a variable.
+pub(crate) fn name(ex: &Execution<'_>, name: &NameOrVariable) -> Result<String> {
     match name {
         NameOrVariable::Name(ident) => Ok(ident.text.clone()),
         NameOrVariable::Variable(variable) => variable_text(ex, variable),

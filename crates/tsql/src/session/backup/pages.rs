@@ -14,7 +14,7 @@ use super::exchange::{files_of, suffixed};
 use super::options::{self, Ending};
 use super::restore::{Job, open_files, require_exclusive};
 use super::take::path_of;
-use super::{PAGES, RESTORING, Watch, say};
+use super::{PAGES, RESTORING, Watch, say, suspect};
 use crate::error::Result;
 use crate::instance::{DatabaseEntry, close_database};
 use crate::messages;
@@ -51,6 +51,11 @@ impl Progress {
         let path = first.map(|f| f.path.clone()).unwrap_or_default();
         suffixed(&path, &format!("pages{}", self.step))
     }
+}
+
+/// The file with the pages of a restore that is under way.
+pub(super) fn file_of(def: &DatabaseDef) -> Option<PathBuf> {
+    Progress::of(def).map(|progress| progress.file(def))
 }
 
 /// Is the database in the middle of a page restore?
@@ -250,6 +255,7 @@ pub(super) fn recover(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<
         return Err(messages::error(4330, &[]));
     }
     let from = Lsn(state.end_lsn);
+    let pages = roll.ids();
     let mended = instance
         .engine()
         .mend_pages(state.guid, def.file_specs(), roll, from)?;
@@ -266,5 +272,6 @@ pub(super) fn recover(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<
         .iter()
         .for_each(|line| instance.log.write(&source, line));
     let _ = instance.env().disk.remove(&kept);
+    suspect::restored(&ex.state.instance, entry.id().0, Some(&pages));
     Ok(())
 }

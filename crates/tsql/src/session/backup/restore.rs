@@ -8,9 +8,9 @@ use super::exchange::{
     Exchange, RESTORED_AS, files_of, move_file, paths_of, remove_all, suffixed, with_suffix,
 };
 use super::options::{self, Ending, Options};
-use super::standby;
 use super::take::{Base, Path as RecoveryPath, report_files};
-use super::{BASE, EXCHANGE, PATH, RESTORING, Watch, history, say};
+use super::{BASE, EXCHANGE, PATH, RESTORING, Watch, files_beside, history, say};
+use super::{standby, suspect};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::instance::{DatabaseEntry, MASTER, OpenDatabase, close_database, recovery_lines};
@@ -129,10 +129,8 @@ impl Job<'_, '_> {
             return Err(messages::error(4338, &[]));
         }
         let def = self.planned_definition()?;
-        let old_undo = self
-            .entry
-            .as_ref()
-            .and_then(|e| standby::undo_file(&e.def()));
+        let entry = self.entry.as_ref();
+        let beside_old = entry.map_or_else(Vec::new, |e| files_beside(&e.def()));
         let disk = &self.env().disk;
         let beside = with_suffix(&def, RESTORED_AS);
         remove_all(disk, &beside);
@@ -153,9 +151,12 @@ impl Job<'_, '_> {
             remove_all(disk, &beside);
         }
         let mut lines = installed?;
-        if let Some(undo) = old_undo {
+        for path in beside_old {
             // Nobody needs it any more; where it stays, it is only in the way.
-            let _ = disk.remove(&undo);
+            let _ = disk.remove(&path);
+        }
+        if let Some(entry) = entry {
+            suspect::restored(&self.ex.state.instance, entry.id().0, None);
         }
         if let (Ending::Standby(undo), Some(entry)) =
             (&self.ending, self.ex.instance().database_named(&self.name))

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where the undo file of a standby database is.
-pub(crate) fn undo_file(def: &DatabaseDef) -> Option<PathBuf> {
+pub(super) fn undo_file(def: &DatabaseDef) -> Option<PathBuf> {
     def.options.get(STANDBY).map(PathBuf::from)
 }
 

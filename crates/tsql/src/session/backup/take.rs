@@ -2,6 +2,7 @@
 
 use super::options::{self, Ending, Options};
 use super::standby;
+use super::suspect::{self, SuspectPage};
 use super::{BASE, PATH, RESTORING, Watch, history, say};
 use crate::error::{Result, SqlError};
 use crate::instance::{DatabaseEntry, OpenDatabase, TEMPDB, close_database};
@@ -11,7 +12,7 @@ use daruma_backup::{
     self as engine, BackupError, BackupKind, Destination, MediaLabel, Random16, Request, SetInfo,
     Tuning,
 };
-use daruma_base::Lsn;
+use daruma_base::{Lsn, PageId};
 use daruma_catalog::DatabaseDef;
 use daruma_storage::{RecoveryModel, Settings, StorageError};
 use daruma_syntax::ast;
@@ -311,6 +312,12 @@ impl Job<'_, '_> {
 
     /// After CONTINUE_AFTER_ERROR: the pages go into the error log, the warning to the client.
     fn report_damage(&self, info: &SetInfo) -> Result<()> {
+        let each = info.damaged_pages.iter();
+        let suspects = each.map(|(file, page)| SuspectPage {
+            page: PageId::new(*file, *page),
+            checksum: true,
+        });
+        self.note_suspects(&suspects.collect::<Vec<_>>());
         let source = format!("spid{}", self.ex.spid());
         for (file, page) in &info.damaged_pages {
             let path = info.files.iter().find(|f| f.id == *file);
@@ -321,10 +328,18 @@ impl Job<'_, '_> {
         say(self.ex, messages::error(3042, &[]))
     }
 
+    fn note_suspects(&self, pages: &[SuspectPage]) {
+        suspect::note(&self.ex.state.instance, self.entry.id().0, pages);
+    }
+
     /// 3043 names the page that ended a backup.
     fn explain(&self, watch: &Watch<'_, '_>, error: BackupError) -> SqlError {
         match error {
             BackupError::Storage(StorageError::BadPage { page, path, .. }) => {
+                self.note_suspects(&[SuspectPage {
+                    page,
+                    checksum: true,
+                }]);
                 let (name, path) = (self.entry.name(), path.display());
                 messages::error(3043, &[&name, &page.file, &page.page, &path])
             }

@@ -6,8 +6,9 @@ use super::options::Options;
 use crate::error::{Result, SqlError};
 use crate::instance::DatabaseEntry;
 use crate::messages;
-use crate::session::SystemCall;
+use crate::session::{SuspectPage, SystemCall, note_suspects};
 use daruma_base::PageId;
+use daruma_storage::{Finding, FindingKind};
 use std::time::Duration;
 
 /// Results kept for WITH TABLERESULTS.
@@ -51,6 +52,8 @@ pub(super) struct Report<'c, 'e, 'a> {
     /// Of the object at hand.
     own: Counts,
     results: Vec<(SqlError, Place)>,
+    /// Pages that could not be read: noted when everything is told and no lock of the check is held.
+    suspects: Vec<SuspectPage>,
     started: Duration,
 }
 
@@ -69,12 +72,25 @@ impl<'c, 'e, 'a> Report<'c, 'e, 'a> {
             total: Counts::default(),
             own: Counts::default(),
             results: Vec::new(),
+            suspects: Vec::new(),
             started: call.execution.instance().env().clock.monotonic(),
         }
     }
 
     pub fn database_id(&self) -> u16 {
         self.database.0
+    }
+
+    /// A page that cannot be read is a suspect one.
+    pub fn note_suspect(&mut self, finding: &Finding) {
+        if let FindingKind::Unreadable { test, .. } = &finding.kind
+            && self.suspects.len() < RESULTS_MAX
+        {
+            self.suspects.push(SuspectPage {
+                page: finding.page,
+                checksum: test == "checksum",
+            });
+        }
     }
 
     fn say(&mut self, message: SqlError, place: Place) -> Result<()> {
@@ -180,6 +196,11 @@ impl<'c, 'e, 'a> Report<'c, 'e, 'a> {
             }
         }
         self.log(&name);
+        note_suspects(
+            self.call.execution.instance(),
+            self.database.0,
+            &self.suspects,
+        );
         if self.options.tableresults {
             self.send_results()?;
         }

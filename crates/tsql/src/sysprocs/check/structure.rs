@@ -211,6 +211,7 @@ impl<'r, 'c, 'e, 'a> Check<'r, 'c, 'e, 'a> {
     }
 
     fn tell_one(&mut self, finding: &Finding, place: Place) -> Result<()> {
+        self.report.note_suspect(finding);
         let is_allocation = finding.kind.is_allocation();
         if self.scope == Scope::Allocation && !is_allocation {
             return Ok(());
@@ -238,6 +239,7 @@ impl<'r, 'c, 'e, 'a> Check<'r, 'c, 'e, 'a> {
         } = self;
         report.begin_rest();
         for finding in checker.finish().findings {
+            report.note_suspect(&finding);
             let place = Place {
                 page: finding.page,
                 ..Place::default()
