@@ -16,9 +16,9 @@ use common::{Client, Server};
 use daruma_sim::SimRandom;
 
 const SESSIONS: usize = 3;
-const STEPS: u64 = 220;
+const STEPS: u64 = 100;
 /// Histories of a run that nobody asked more of.
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 3;
 /// Rows of the larger table: one statement over them writes more log than a statement keeps in memory for its rollback.
 const ROWS: u64 = 1_500;
 
