@@ -324,7 +324,8 @@ fn pages_want_the_log_that_the_database_no_longer_has() {
     for _ in 0..2 {
         client.run(
             "SET NOCOUNT ON DECLARE @i int = 0
-             WHILE @i < 3000 BEGIN INSERT d.dbo.long VALUES (REPLICATE(N'x', 3500)) SET @i += 1 END",
+             WHILE @i < 3000 BEGIN INSERT d.dbo.long VALUES (REPLICATE(N'x', 3500)) SET @i += 1 END
+             SET NOCOUNT OFF",
         );
         client.run("BACKUP LOG d TO DISK = '/b/l'");
         client.run("USE d CHECKPOINT; USE master");
