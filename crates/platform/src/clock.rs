@@ -61,7 +61,7 @@ impl Clock for RealClock {
 
 /// `getrandom(2)`: cryptographic quality.
 ///
-/// Unique identifiers and seeds (up to [`SMALL_BYTES`]) come from a stock that each thread asks the kernel for: a row may
+/// Unique identifiers and seeds (up to 16 bytes) come from a stock that each thread asks the kernel for: a row may
 /// take a dozen of them, and a call for each costs more than the row. Keys are asked for as they are needed, so that no
 /// copy of one stays in memory.
 #[derive(Debug)]
