@@ -122,7 +122,7 @@ func (e *engine) postgresql(port int) error {
 	e.launch = func() (*process, error) {
 		arguments := []string{"-D", data}
 		for _, setting := range []string{"listen_addresses=127.0.0.1", fmt.Sprintf("port=%d", port), "unix_socket_directories=", "shared_buffers=1GB",
-			"fsync=on", "synchronous_commit=on", "full_page_writes=on", "wal_buffers=16MB", "min_wal_size=1GB", "max_wal_size=8GB",
+			"fsync=on", "full_page_writes=on", "wal_buffers=16MB", "min_wal_size=1GB", "max_wal_size=8GB",
 			"work_mem=64MB", "maintenance_work_mem=256MB", "effective_cache_size=12GB", "random_page_cost=1.1", "max_connections=200"} {
 			arguments = append(arguments, "-c", setting)
 		}

@@ -1,6 +1,7 @@
 //! Compression of frames. Each frame stands alone, so that frames are compressed and read in parallel.
 
 use crate::frame::PAYLOAD_BYTES_MAX;
+use crate::tail::TailAligned;
 
 /// How frames are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,14 +104,14 @@ impl Encoder {
 /// A thread's decompressor.
 pub struct Decoder {
     zstd: Option<zstd::bulk::Decompressor<'static>>,
-    out: Vec<u8>,
+    out: TailAligned,
 }
 
 impl Decoder {
     pub fn new() -> Decoder {
         Decoder {
             zstd: None,
-            out: Vec::new(),
+            out: TailAligned::default(),
         }
     }
 
@@ -124,22 +125,21 @@ impl Decoder {
         if plain_bytes > PAYLOAD_BYTES_MAX {
             return None;
         }
+        if codec == Compression::None {
+            return (stored.len() == plain_bytes).then_some(stored);
+        }
+        let out = self.out.space(plain_bytes);
         let len = match codec {
-            Compression::None => return (stored.len() == plain_bytes).then_some(stored),
-            Compression::Zstd { .. } => {
-                self.out.resize(plain_bytes, 0);
+            Compression::Lz4 => lz4_flex::block::decompress_into(stored, out).ok()?,
+            _ => {
                 if self.zstd.is_none() {
                     self.zstd = Some(zstd::bulk::Decompressor::new().ok()?);
                 }
                 let zstd = self.zstd.as_mut()?;
-                zstd.decompress_to_buffer(stored, &mut self.out[..]).ok()?
-            }
-            Compression::Lz4 => {
-                self.out.resize(plain_bytes, 0);
-                lz4_flex::block::decompress_into(stored, &mut self.out).ok()?
+                zstd.decompress_to_buffer(stored, out).ok()?
             }
         };
-        (len == plain_bytes).then(|| &self.out[..len])
+        (len == plain_bytes).then_some(&*out)
     }
 }
 

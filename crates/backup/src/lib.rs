@@ -32,6 +32,7 @@ mod pump;
 mod queue;
 mod reader;
 mod restore;
+mod tail;
 mod take;
 mod writer;
 

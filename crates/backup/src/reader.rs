@@ -11,6 +11,7 @@ use crate::frame::{FRAME_HEADER_BYTES, Header, IndexEntry, Kind, checksum_of};
 use crate::media::FamilyReader;
 use crate::meta::{DirectoryEntry, SetInfo};
 use crate::pump::{self, Crew, Tick};
+use crate::tail::TailAligned;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -159,13 +160,14 @@ impl SetReader {
         let total = self.stored_bytes();
         pump::run(threads, processors, total, tick, &mut || {}, |crew| {
             let mut decoder = Decoder::new();
-            let mut bytes = Vec::new();
+            let mut buffer = TailAligned::default();
             while !crew.is_stopped() {
                 let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) else {
                     return Ok(());
                 };
-                let stored = self.read_batch(batch, &mut bytes)?;
-                self.decode(batch, &mut bytes, &mut decoder, Some(crew), &apply)?;
+                let bytes = self.read_batch(batch, &mut buffer)?;
+                let stored = bytes.len() as u64;
+                self.decode(batch, bytes, &mut decoder, Some(crew), &apply)?;
                 crew.add_done(stored);
             }
             Ok(())
@@ -196,16 +198,16 @@ impl SetReader {
         }
         order.sort_unstable();
         let mut decoder = Decoder::new();
-        let mut bytes = Vec::new();
+        let mut buffer = TailAligned::default();
         for (_, family, first) in order {
             let batch = Batch {
                 family,
                 first,
                 count: 1,
             };
-            self.read_batch(&batch, &mut bytes)?;
+            let bytes = self.read_batch(&batch, &mut buffer)?;
             let mut go_on = true;
-            self.decode(&batch, &mut bytes, &mut decoder, None, |content| {
+            self.decode(&batch, bytes, &mut decoder, None, |content| {
                 go_on = apply(content)?;
                 Ok(())
             })?;
@@ -217,22 +219,22 @@ impl SetReader {
     }
 
     /// Reads the bytes of a batch from the first copy of the family in which they are intact.
-    fn read_batch(&self, batch: &Batch, bytes: &mut Vec<u8>) -> Result<u64> {
+    fn read_batch<'b>(&self, batch: &Batch, buffer: &'b mut TailAligned) -> Result<&'b mut [u8]> {
         let family = &self.families[batch.family];
         let entries = &family.index[batch.first..batch.first + batch.count];
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
-            return Ok(0);
+            return Ok(&mut []);
         };
         let len = last.offset + frame_bytes(last) - first.offset;
+        let bytes = buffer.space(len as usize);
         let mut failure = None;
         for copy in &family.copies {
-            bytes.resize(len as usize, 0);
             let read = copy.source.read_at(bytes, first.offset);
             let outcome = read
                 .map_err(|e| copy.io(e))
                 .and_then(|()| self.check_batch(family, batch, bytes, copy));
             match outcome {
-                Ok(()) => return Ok(len),
+                Ok(()) => return Ok(bytes),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }

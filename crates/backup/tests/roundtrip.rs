@@ -6,7 +6,7 @@ use common::*;
 use daruma_backup::*;
 use daruma_base::Lsn;
 use daruma_sim::SimRandom;
-use daruma_storage::RecoveryModel;
+use daruma_storage::{Growth, Isolation, RecoveryModel, WriteOutcome};
 
 /// A full backup at a random moment of a running history, restored elsewhere, equals the history at its end.
 #[test]
@@ -188,5 +188,57 @@ fn a_random_position_of_the_log_comes_back() {
             }
             history.check(stop, &recover(&world, &name, &state, history.tree));
         }
+    }
+}
+
+/// A large transaction was open at the end of the log backup: a server with the smallest pool takes it back.
+#[test]
+fn a_restored_database_is_recovered_with_the_fewest_frames() {
+    const FRAMES_MIN: usize = 64;
+    for accelerated in [true, false] {
+        let world = World::new(60, 4_096);
+        let history = History::new(&world, "d", RecoveryModel::Full);
+        history
+            .db
+            .set_settings(settings(RecoveryModel::Full, accelerated))
+            .expect("settings");
+        // No checkpoint has to make room in the log: one would write what the transaction changes.
+        history
+            .db
+            .modify_file(2, 4_096, Growth::Pages(64), None)
+            .expect("a larger log");
+        history.run(&SimRandom::new(60), 20);
+        history.add_rows(4_000);
+        full(&world, &history.db, &["/full"]).expect("full");
+        let open = history.db.begin(&owner(1_000));
+        let tree = history.db.tree(history.tree).expect("the tree");
+        let view = open.view(Isolation::Current);
+        let rows = history.states.lock().last().expect("a state").2.clone();
+        for key in rows.keys() {
+            let entry = tree.get(&view, key).expect("reads").expect("is there");
+            let outcome = tree.update(&open, key, entry.stamp, &[9; 500]);
+            assert_eq!(outcome.expect("updates"), WriteOutcome::Done);
+        }
+        let taken = log(&world, &history.db, &["/log"]).expect("log");
+        let small = World::on(&world.disk, 61, FRAMES_MIN);
+        let set = small.media(&["/full"]).and_then(|m| m.set(1)).expect("set");
+        let mut state =
+            restore_full(&small.env, &set, &files("r"), 2, &mut |_| Ok(())).expect("restores");
+        let set = small.media(&["/log"]).and_then(|m| m.set(1)).expect("set");
+        let to = files("r");
+        restore_log(
+            &small.env,
+            &set,
+            &to,
+            &[],
+            &mut state,
+            None,
+            &mut |_| Ok(()),
+        )
+        .expect("log");
+        let found = recover(&small, "r", &state, history.tree);
+        history.check(Lsn(taken.last_lsn), &found);
+        drop(view);
+        open.rollback().expect("rolls back");
     }
 }

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What memory, length and place of a write are to be multiples of for [`DiskFile::write_direct_at`] to be what it says.
+pub const DIRECT_BYTES: usize = 4096;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// Must exist.
@@ -52,6 +55,14 @@ pub trait DiskFile: Send + Sync {
     fn write_synced_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         self.write_parts_at(parts, offset)?;
         self.sync_data()
+    }
+    /// As `write_at`, past the system's cache where the disk can do that: for bytes that nobody will read soon. It needs
+    /// `buf`, its length and `offset` to be multiples of [`DIRECT_BYTES`]; otherwise it only begins to write at once. Durable
+    /// with the next sync, like any other write.
+    fn write_direct_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(buf, offset)?;
+        self.start_writing(offset, buf.len() as u64);
+        Ok(())
     }
     /// Durable content and length (fdatasync).
     fn sync_data(&self) -> io::Result<()>;

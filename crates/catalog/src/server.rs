@@ -143,6 +143,9 @@ pub struct PermissionDef {
     pub class: u8,
     /// Id of the object, schema or principal; 0 for database and server.
     pub major: i32,
+    /// The column of an object; 0 for the whole of it.
+    #[serde(default)]
+    pub minor: i32,
     /// Upper case: `SELECT`, `VIEW SERVER STATE`.
     pub permission: String,
     pub state: PermissionState,

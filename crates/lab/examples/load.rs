@@ -16,7 +16,7 @@ use clap::{Parser, ValueEnum};
 use daruma_client::client::{Client, Event, Options, message_text};
 use daruma_client::connect::ConnectArgs;
 use daruma_tds::request::{ProcId, RpcCall, RpcRequest, RpcTarget};
-use daruma_value::{DataType, Value};
+use daruma_value::{DataType, Len, Value};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::error::Error;
 use std::process::ExitCode;
@@ -300,7 +300,7 @@ impl Session {
             Workload::Insert => call
                 .with("", DataType::BigInt, Value::BigInt(self.next_key))
                 .with("", DataType::Int, Value::Int(self.number as i32))
-                .with("", DataType::NVARCHAR_MAX, Value::str(FILLER)),
+                .with("", FILLER_TYPE, Value::str(FILLER)),
             _ => call.with("", DataType::Int, Value::Int(self.asked)),
         }
     }
@@ -341,6 +341,8 @@ impl Session {
     }
 }
 
+/// As the parameter is declared: nothing needs to be converted, as with pgbench and sysbench.
+const FILLER_TYPE: DataType = DataType::VarChar(Len(100));
 const FILLER: &str = "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
 
 fn report(micros: &mut [u32], seconds: f64, server_seconds: Option<f64>) {

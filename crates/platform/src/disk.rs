@@ -1,15 +1,16 @@
-//! Files of the operating system: positioned reads and writes, fdatasync, fallocate, advisory locks.
+//! Files of the operating system: positioned reads and writes, direct ones among them, fdatasync, fallocate, advisory locks.
 
-use daruma_base::{Disk, DiskFile, OpenMode};
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, fadvise};
+use daruma_base::{DIRECT_BYTES, Disk, DiskFile, OpenMode};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A page of the system's cache, or a multiple of it.
 const CACHE_PAGE_BYTES: u64 = 4096;
@@ -17,7 +18,11 @@ const CACHE_PAGE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub struct RealDisk;
 
-struct RealFile(File);
+struct RealFile {
+    file: File,
+    /// A handle past the system's cache, opened when it is first needed; `None` where the file system has none.
+    direct: OnceLock<Option<File>>,
+}
 
 impl Disk for RealDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
@@ -39,7 +44,10 @@ impl Disk for RealDisk {
         if mode != OpenMode::ReadOnly {
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         }
-        Ok(Arc::new(RealFile(file)))
+        Ok(Arc::new(RealFile {
+            file,
+            direct: OnceLock::new(),
+        }))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -73,6 +81,17 @@ impl Disk for RealDisk {
 }
 
 impl RealFile {
+    /// The same file by another handle: the lock stays with the first.
+    fn direct(&self) -> Option<&File> {
+        let open = || {
+            let flags = i32::try_from(OFlags::DIRECT.bits()).ok()?;
+            let same = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            let mut options = OpenOptions::new();
+            options.write(true).custom_flags(flags).open(same).ok()
+        };
+        self.direct.get_or_init(open).as_ref()
+    }
+
     /// One call in the usual case; the rest of a write that the system cut short follows with the same flags.
     fn write_vectored(
         &self,
@@ -84,7 +103,7 @@ impl RealFile {
         let mut rest = slices.as_mut_slice();
         let mut at = offset;
         while !rest.is_empty() {
-            match pwritev2(&self.0, rest, at, flags) {
+            match pwritev2(&self.file, rest, at, flags) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
                     at += written as u64;
@@ -100,11 +119,11 @@ impl RealFile {
 
 impl DiskFile for RealFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_exact_at(buf, offset)
+        self.file.read_exact_at(buf, offset)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(buf, offset)
+        self.file.write_all_at(buf, offset)
     }
 
     fn write_parts_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
@@ -116,14 +135,29 @@ impl DiskFile for RealFile {
             // File systems without the flag.
             Err(error) if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
                 self.write_parts_at(parts, offset)?;
-                self.0.sync_data()
+                self.file.sync_data()
             }
             result => result,
         }
     }
 
+    fn write_direct_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        if is_direct(buf, offset)
+            && let Some(direct) = self.direct()
+        {
+            match direct.write_all_at(buf, offset) {
+                // A device of larger sectors.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                result => return result,
+            }
+        }
+        self.file.write_all_at(buf, offset)?;
+        self.start_writing(offset, buf.len() as u64);
+        Ok(())
+    }
+
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     /// On Linux this advice starts the writing of dirty pages without waiting for them, and drops clean ones (`fadvise64(2)`,
@@ -135,16 +169,16 @@ impl DiskFile for RealFile {
         let end = offset.saturating_add(len) / CACHE_PAGE_BYTES * CACHE_PAGE_BYTES;
         if let Some(whole) = NonZeroU64::new(end.saturating_sub(first)) {
             // Advice only: file systems without it write at the sync.
-            let _ = fadvise(&self.0, first, Some(whole), Advice::DontNeed);
+            let _ = fadvise(&self.file, first, Some(whole), Advice::DontNeed);
         }
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
@@ -152,18 +186,24 @@ impl DiskFile for RealFile {
         if len <= now {
             return Ok(());
         }
-        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), now, len - now) {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), now, len - now) {
             Ok(()) => Ok(()),
             // File systems without fallocate: length only; a full disk then shows at the write.
-            Err(rustix::io::Errno::OPNOTSUPP) => self.0.set_len(len),
+            Err(rustix::io::Errno::OPNOTSUPP) => self.file.set_len(len),
             Err(error) => Err(error.into()),
         }
     }
 
     fn release(&self) {
         // A lock that cannot be given up ends with the handle.
-        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
+}
+
+/// Are memory, length and place such that a direct write can take them?
+fn is_direct(buf: &[u8], offset: u64) -> bool {
+    let each = [buf.as_ptr().addr() as u64, buf.len() as u64, offset];
+    each.iter().all(|n| n.is_multiple_of(DIRECT_BYTES as u64))
 }
 
 #[cfg(test)]
@@ -217,6 +257,32 @@ mod tests {
         file.read_at(&mut found, 100).expect("reads");
         assert_eq!(found, bytes);
         file.sync_data().expect("syncs");
+    }
+
+    #[test]
+    fn direct_writes_and_others_see_each_other() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let file = RealDisk
+            .open(&dir.path().join("f"), OpenMode::CreateNew)
+            .expect("creates");
+        let bytes: Vec<u8> = (0..9 * DIRECT_BYTES).map(|n| (n / 7) as u8).collect();
+        let begin = bytes.as_ptr().align_offset(DIRECT_BYTES);
+        let aligned = &bytes[begin..begin + 8 * DIRECT_BYTES];
+        let mut found = vec![0; aligned.len()];
+        file.allocate(aligned.len() as u64).expect("allocates");
+        file.write_at(&found, 0).expect("writes");
+        file.write_direct_at(aligned, 0)
+            .expect("writes past the cache");
+        file.read_at(&mut found, 0).expect("reads");
+        assert_eq!(found, aligned);
+        // Not at a place for direct writes: it is written all the same.
+        file.write_direct_at(&aligned[1..100], 5_000)
+            .expect("writes");
+        file.sync_data().expect("syncs");
+        file.read_at(&mut found, 0).expect("reads");
+        assert_eq!(found[..5_000], aligned[..5_000]);
+        assert_eq!(found[5_000..5_099], aligned[1..100]);
+        assert_eq!(found[5_099..], aligned[5_099..]);
     }
 
     #[test]

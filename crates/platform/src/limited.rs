@@ -141,6 +141,13 @@ impl DiskFile for LimitedFile {
         Ok(())
     }
 
+    fn write_direct_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let begun = Instant::now();
+        self.inner.write_direct_at(buf, offset)?;
+        self.device.wait(begun, buf.len());
+        Ok(())
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.inner.sync_data()
     }

@@ -340,6 +340,7 @@ impl Play {
 fn engine(disk: &Arc<SimDisk>) -> Arc<Engine> {
     let config = EngineConfig {
         buffer_pool_pages: POOL_PAGES,
+        ..EngineConfig::default()
     };
     Engine::new(daruma_sim::env(disk, 1), config)
 }

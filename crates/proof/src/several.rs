@@ -167,6 +167,7 @@ fn specs(which: usize) -> Vec<FileSpec> {
 fn engine(disk: &Arc<SimDisk>) -> Arc<Engine> {
     let config = EngineConfig {
         buffer_pool_pages: POOL_PAGES,
+        ..EngineConfig::default()
     };
     let engine = Engine::new(daruma_sim::env(disk, 1), config);
     engine.set_directory(Arc::new(|| {

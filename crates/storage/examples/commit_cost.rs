@@ -121,6 +121,7 @@ fn main() -> Result<()> {
     let dir = tempfile::tempdir_in(dir).expect("scratch directory");
     let config = EngineConfig {
         buffer_pool_pages: 131_072,
+        ..EngineConfig::default()
     };
     let engine = Engine::new(daruma_platform::env(), config);
     let files = vec![

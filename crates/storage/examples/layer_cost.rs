@@ -37,6 +37,7 @@ fn main() -> Result<()> {
         daruma_platform::env(),
         EngineConfig {
             buffer_pool_pages: 65_536,
+            ..EngineConfig::default()
         },
     );
     let files = vec![

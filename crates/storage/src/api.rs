@@ -318,6 +318,29 @@ pub struct FileSpec {
     pub max_pages: Option<u64>,
 }
 
+/// How files grow of which nothing else was said.
+const GROWTH_PAGES: u32 = 64;
+
+impl FileSpec {
+    /// A data file that may grow without end, named as its file is.
+    pub fn data(id: u16, filegroup: u16, path: &str, size_pages: u64) -> FileSpec {
+        FileSpec {
+            id,
+            filegroup,
+            logical_name: path.trim_start_matches('/').into(),
+            path: path.into(),
+            size_pages,
+            growth: Growth::Pages(GROWTH_PAGES),
+            max_pages: None,
+        }
+    }
+
+    /// The log file.
+    pub fn log(path: &str, size_pages: u64) -> FileSpec {
+        FileSpec::data(2, 0, path, size_pages)
+    }
+}
+
 /// A file as it is now.
 #[derive(Clone, Debug)]
 pub struct FileInfo {

@@ -50,7 +50,6 @@ fn create_first(db: &Database, txn: &Txn, filegroup: u16) -> Result<PageId> {
     let mut content = Page::zeroed();
     content.format(id, PageType::Blob, 0, id);
     let mut body = Vec::new();
-    state.own(Space::Blob(id));
     state.start_record(&mut body, Kind::Owned);
     Space::Blob(id).write(&mut body);
     space.write_parts(&mut body);
@@ -58,7 +57,7 @@ fn create_first(db: &Database, txn: &Txn, filegroup: u16) -> Result<PageId> {
     record::finish(&mut body);
     space.bitmap.prepare(&db.store().log);
     page.prepare(&db.store().log);
-    let lsn = state.append(db, &body)?;
+    let lsn = state.append_owned(db, &body, Space::Blob(id))?;
     db.apply_parts(
         &body[record::RECORD_HEADER_BYTES + record::SPACE_BYTES..],
         lsn,

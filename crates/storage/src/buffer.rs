@@ -35,6 +35,9 @@ use std::sync::{Arc, OnceLock};
 const SHARDS: usize = 64;
 /// How often a thread in need of a frame looks again, a millisecond apart, before it gives up.
 const RELIEF_TRIES: usize = 2_000;
+/// One frame in so many is written when none is clean. To find them takes a look at all frames, so a batch of the
+/// doublewrite area alone would be too few of a large pool.
+const RELIEF_SHARE: usize = 64;
 /// How long a flush waits for a latched page before it leaves it to the next round.
 const FLUSH_LATCH_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
 
@@ -554,7 +557,8 @@ impl Pool {
                 continue;
             }
             if let Some(_one_at_a_time) = store.flush.try_lock() {
-                written += self.flush_locked(&store, Lsn::MAX, DOUBLE_WRITE_PAGES)?;
+                let limit = DOUBLE_WRITE_PAGES.max(self.frames.len() / RELIEF_SHARE);
+                written += self.flush_locked(&store, Lsn::MAX, limit)?;
                 if written == 0 {
                     written += self.put_aside(&store)?;
                 }

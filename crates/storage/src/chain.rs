@@ -66,14 +66,18 @@ impl Database {
         self.store().log.shrink_to(bytes)
     }
 
-    /// Before a write, with no latch held: when the log is nearly full, whoever wants to write makes room first. So the
-    /// log grows, or is refused as full (9002), only because something really holds it.
+    /// Before a write, with no latch held: when the log is nearly full, whoever wants to write makes room first. A small
+    /// log grows: in less than `LOG_BYTES_WANTED` checkpoints cannot keep up with those who write at full speed. A
+    /// larger one is cut, so it grows on, or is refused as full (9002), only because something really holds it.
     pub(crate) fn relieve_log(&self) {
         if !self.store().log.is_tight() {
             return;
         }
         let _one_at_a_time = self.relief().lock();
         let log = &self.store().log;
+        if log.is_tight() && log.grow_towards(self.log_bytes_wanted()) {
+            return;
+        }
         let since = log.end().0.saturating_sub(self.checkpoint_end().0);
         // Whatever held the log at the last checkpoint mostly still does: not again at once.
         if log.is_tight() && !log.is_fenced() && since >= log.size_bytes() / 32 {

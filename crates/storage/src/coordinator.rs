@@ -117,7 +117,7 @@ impl Engine {
 
     /// What the log of a closed database has decided. `None` when it is another one.
     fn read_decisions(&self, guid: u64, files: Vec<FileSpec>) -> Result<Option<Vec<Decision>>> {
-        let (log_spec, data) = crate::database::split_specs(files)?;
+        let (log_spec, data) = crate::database::open::split_specs(files)?;
         let files = FileSet::open(&data, self.env())?;
         if files.guid() != guid {
             return Ok(None);

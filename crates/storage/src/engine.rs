@@ -3,7 +3,7 @@
 use crate::api::{FileSpec, IoCounters, LockInfo, RecoveryReport, Settings};
 use crate::buffer::{Pool, thread_io};
 use crate::coordinator::Directory;
-use crate::database::Database;
+use crate::database::{Database, LOG_BYTES_WANTED};
 use crate::error::Result;
 use crate::lock::{LockManager, Owner};
 use crate::log::{LogShared, LogWriterSignal};
@@ -16,6 +16,17 @@ use std::sync::{Arc, Weak};
 #[derive(Clone, Copy, Debug)]
 pub struct EngineConfig {
     pub buffer_pool_pages: usize,
+    /// A smaller log file grows, if it may, rather than make those who write wait for a checkpoint.
+    pub log_bytes_wanted: u64,
+}
+
+impl Default for EngineConfig {
+    fn default() -> EngineConfig {
+        EngineConfig {
+            buffer_pool_pages: 1024,
+            log_bytes_wanted: LOG_BYTES_WANTED,
+        }
+    }
 }
 
 /// What all databases of a server share.
@@ -23,6 +34,7 @@ pub struct Engine {
     env: Env,
     log_shared: LogShared,
     pool: Pool,
+    pub(crate) log_bytes_wanted: u64,
     locks: LockManager,
     stores: AtomicU32,
     /// Databases that were opened, as long as they live.
@@ -40,6 +52,7 @@ impl Engine {
             env,
             log_shared,
             pool,
+            log_bytes_wanted: config.log_bytes_wanted,
             locks,
             stores: AtomicU32::new(1),
             databases: Mutex::default(),

@@ -65,7 +65,7 @@ pub fn log(bytes: &[u8]) {
     // Bare bytes first: what is found where a block should be.
     let claimed = block::claimed_lsn(bytes).unwrap_or(LSN);
     let _ = block::inspect(bytes, claimed, INCARNATION);
-    let mut open = OpenBlock::new(LSN, 0);
+    let mut open = OpenBlock::new(LSN, 0, Vec::new());
     open.push(&bytes[..bytes.len().min(RECORD_BYTES_MAX)]);
     let sealed = open.seal(INCARNATION, 0);
     let Found::Block { used, .. } = block::inspect(&sealed, LSN, INCARNATION) else {

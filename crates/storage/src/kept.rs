@@ -11,6 +11,7 @@
 
 use crate::txn::Progress;
 use daruma_base::Lsn;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,8 +21,36 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Shares of the buffer pool for one statement, and for all together; beyond that each has the minimum.
 const POOL_SHARE_ONE: u64 = 64;
 const POOL_SHARE_ALL: u64 = 8;
-/// Memory that is not given back between statements.
+/// Memory that a transaction does not give back between statements.
 const CAPACITY_KEPT: usize = 16 << 10;
+/// Memory that waits for the next large statement, so that its pages need not be had from the system and zeroed again.
+const SPARE_BYTES_MAX: usize = 2 * BYTES_MAX as usize;
+
+/// The memory for running statements of a database.
+#[derive(Default)]
+pub struct KeptMemory {
+    /// Records kept, of all transactions together.
+    bytes: AtomicU64,
+    spare: Mutex<Vec<Vec<u8>>>,
+}
+
+impl KeptMemory {
+    /// A buffer for `bytes` or more that a statement before has used.
+    fn take(&self, bytes: usize) -> Option<Vec<u8>> {
+        let mut spare = self.spare.lock();
+        let at = spare.iter().position(|b| b.capacity() >= bytes)?;
+        Some(spare.swap_remove(at))
+    }
+
+    fn give(&self, mut buffer: Vec<u8>) {
+        let mut spare = self.spare.lock();
+        let waiting: usize = spare.iter().map(Vec::capacity).sum();
+        if waiting + buffer.capacity() <= SPARE_BYTES_MAX {
+            buffer.clear();
+            spare.push(buffer);
+        }
+    }
+}
 
 /// Records of one id since the oldest savepoint that is held.
 #[derive(Default)]
@@ -30,17 +59,16 @@ pub struct Kept {
     /// Position of each record, and where it begins in `bytes`.
     records: Vec<(Lsn, usize)>,
     bytes: Vec<u8>,
-    /// Of all transactions of the database together.
-    total: Arc<AtomicU64>,
+    memory: Arc<KeptMemory>,
 }
 
 impl Kept {
-    pub fn new(total: &Arc<AtomicU64>) -> Kept {
+    pub fn new(memory: &Arc<KeptMemory>) -> Kept {
         Kept {
             savepoints: 0,
             records: Vec::new(),
             bytes: Vec::new(),
-            total: total.clone(),
+            memory: memory.clone(),
         }
     }
 
@@ -50,9 +78,21 @@ impl Kept {
 
     pub fn note(&mut self, lsn: Lsn, record: &[u8]) {
         if self.is_needed() {
+            self.make_room(record.len());
             self.records.push((lsn, self.bytes.len()));
             self.bytes.extend_from_slice(record);
-            self.total.fetch_add(record.len() as u64, Ordering::Relaxed);
+            let total = &self.memory.bytes;
+            total.fetch_add(record.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn make_room(&mut self, more: usize) {
+        let wanted = self.bytes.len() + more;
+        if wanted > self.bytes.capacity().max(CAPACITY_KEPT)
+            && let Some(mut larger) = self.memory.take(wanted)
+        {
+            larger.extend_from_slice(&self.bytes);
+            self.bytes = larger;
         }
     }
 
@@ -68,7 +108,8 @@ impl Kept {
 
     /// Has the statement written all that is kept in memory for it?
     pub fn is_full(&self, pool_bytes: u64) -> bool {
-        let is_crowded = self.total.load(Ordering::Relaxed) > pool_bytes / POOL_SHARE_ALL;
+        let total = self.memory.bytes.load(Ordering::Relaxed);
+        let is_crowded = total > pool_bytes / POOL_SHARE_ALL;
         let max = match is_crowded {
             true => BYTES_MIN,
             false => (pool_bytes / POOL_SHARE_ONE).clamp(BYTES_MIN, BYTES_MAX),
@@ -77,12 +118,14 @@ impl Kept {
     }
 
     fn clear(&mut self) {
-        self.total
-            .fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
+        let total = &self.memory.bytes;
+        total.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
         self.records.clear();
-        self.bytes.clear();
         self.records.shrink_to(CAPACITY_KEPT / 16);
-        self.bytes.shrink_to(CAPACITY_KEPT);
+        match self.bytes.capacity() > CAPACITY_KEPT {
+            true => self.memory.give(std::mem::take(&mut self.bytes)),
+            false => self.bytes.clear(),
+        }
     }
 }
 
@@ -141,9 +184,10 @@ mod tests {
 
     #[test]
     fn records_are_kept_from_the_first_savepoint_to_the_end_of_the_last() {
-        let total = Arc::new(AtomicU64::new(0));
+        let memory = Arc::new(KeptMemory::default());
+        let total = || memory.bytes.load(Ordering::Relaxed);
         let progress = Progress {
-            kept: parking_lot::Mutex::new(Kept::new(&total)),
+            kept: Mutex::new(Kept::new(&memory)),
             ..Progress::new(TxnId(1), Lsn(1), true)
         };
         let progress = Arc::new(progress);
@@ -158,21 +202,42 @@ mod tests {
         assert_eq!(find(1), None);
         assert_eq!(find(5).as_deref(), Some(&b"one"[..]));
         assert_eq!(find(9).as_deref(), Some(&b"second"[..]));
-        assert_eq!(total.load(Ordering::Relaxed), 9);
+        assert_eq!(total(), 9);
         drop(outer);
-        assert_eq!((find(5), total.load(Ordering::Relaxed)), (None, 0));
+        assert_eq!((find(5), total()), (None, 0));
     }
 
     #[test]
     fn a_crowd_has_less_memory_each() {
-        let total = Arc::new(AtomicU64::new(0));
-        let mut kept = Kept::new(&total);
+        let memory = Arc::new(KeptMemory::default());
+        let mut kept = Kept::new(&memory);
         kept.savepoints = 1;
         kept.note(Lsn(1), &vec![0; 100_000]);
         let pool_bytes = 256 << 20;
         assert!(!kept.is_full(pool_bytes));
-        total.fetch_add(pool_bytes, Ordering::Relaxed);
+        memory.bytes.fetch_add(pool_bytes, Ordering::Relaxed);
         assert!(kept.is_full(pool_bytes));
-        total.fetch_sub(pool_bytes, Ordering::Relaxed);
+        memory.bytes.fetch_sub(pool_bytes, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_large_statement_uses_the_memory_of_the_one_before() {
+        let memory = Arc::new(KeptMemory::default());
+        let mut kept = Kept::new(&memory);
+        kept.savepoints = 1;
+        for (round, lsns) in [1..200, 200..400].into_iter().enumerate() {
+            for lsn in lsns.clone() {
+                kept.note(Lsn(lsn), &[lsn as u8; 1_000]);
+            }
+            for lsn in lsns {
+                assert_eq!(kept.find(Lsn(lsn)), Some(vec![lsn as u8; 1_000]));
+            }
+            assert!(memory.spare.lock().is_empty(), "round {round}");
+            kept.clear();
+            assert_eq!(memory.spare.lock().len(), 1, "round {round}");
+        }
+        assert_eq!(kept.find(Lsn(1)), None);
+        memory.give(Vec::with_capacity(SPARE_BYTES_MAX));
+        assert_eq!(memory.spare.lock().len(), 1);
     }
 }

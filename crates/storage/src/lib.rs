@@ -41,6 +41,7 @@ mod log;
 mod meter;
 mod overlay;
 mod page;
+mod pause;
 mod pins;
 mod planted;
 mod pressure;

@@ -23,6 +23,8 @@ use std::time::Duration;
 const SHARDS: usize = 32;
 /// Empty queues of objects that a shard keeps, so that every statement need not make them anew.
 const KEPT_QUEUES: usize = 64;
+/// Room for so many locks stays with an owner from one transaction to the next.
+const HELD_KEPT: usize = 64;
 /// How long a waiter sleeps before it looks at its cancel flag again.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// The same while a cycle is suspected.
@@ -476,15 +478,21 @@ impl LockManager {
         for (tree, kind) in std::mem::take(&mut *owner.read_locks.lock()) {
             tree.release_read_lock(owner.id, kind);
         }
-        let held = std::mem::take(&mut *owner.held.lock());
-        for key in held {
-            let mut shard = self.shard(&key).lock();
-            if let Some(queue) = shard.get_mut(&key) {
+        let mut held = std::mem::take(&mut *owner.held.lock());
+        for key in &held {
+            let mut shard = self.shard(key).lock();
+            if let Some(queue) = shard.get_mut(key) {
                 queue.granted.retain(|g| g.owner != owner.id);
                 queue.wake_all();
-                drop_if_empty(&mut shard, &key);
+                drop_if_empty(&mut shard, key);
             }
         }
+        held.clear();
+        let mut slot = owner.held.lock();
+        if slot.is_empty() && held.capacity() <= HELD_KEPT {
+            *slot = held;
+        }
+        drop(slot);
         owner.log_bytes.store(0, Ordering::Relaxed);
     }
 

@@ -117,6 +117,10 @@ impl DiskFile for Metered {
         self.write(length(parts), || self.file.write_synced_at(parts, offset))
     }
 
+    fn write_direct_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.write(buf.len(), || self.file.write_direct_at(buf, offset))
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         let ((), time) = self.timed(|| self.file.sync_data())?;
         self.meter.0.write.add(0, 0, time);

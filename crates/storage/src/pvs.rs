@@ -20,6 +20,7 @@ use crate::error::{Result, StorageError};
 use crate::log::AppendKind;
 use crate::log::record::{self, Kind, PageAction, PartsWriter};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
+use crate::pause::pause;
 use crate::recovery::PlacedChunk;
 use crate::version::{Chunk, Found, Version, parse_version};
 use daruma_base::{Lsn, PageId, TxnId, reached};
@@ -132,16 +133,22 @@ impl Database {
         let filegroup = self.settings().version_store_filegroup;
         let mut space = self.choose_in_filegroup(filegroup, count)?;
         let ids = space.pages.clone();
-        for id in &ids {
-            self.pool().discard(self.store(), *id);
-        }
+        self.discard_all(&ids);
         // What freed these pages must not be undone by a crash: they are overwritten here and now.
         let freed = self.allocator().last_freed();
         self.store().log.harden(freed)?;
         // The pages carry a position that is hard: no record of their next life may look older than that.
         let lsn = Lsn(self.store().log.hardened().0 - 1).max(freed);
         let pages = version_pages(chunk, &chunk.content.read().bytes, &ids, lsn);
+        pause("versions.to_be_written");
         self.store().files.write_unsynced(&pages)?;
+        // Who follows an old link looks at a page before he sees that it is no longer what he wants: what such a one read
+        // while it was being written must not be taken for the versions.
+        self.discard_all(&ids);
+        if self.versions().copies.load(Ordering::SeqCst) > 0 {
+            // Before the pages are taken: what can fail for want of log must not leave them to nobody.
+            self.log_images(&pages)?;
+        }
         let mut body = Vec::new();
         record::start(&mut body, Kind::Versions, chunk.txn, Lsn::NONE);
         record::write_versions(&mut body, chunk.id, &ids);
@@ -151,11 +158,14 @@ impl Database {
         self.versions()
             .placed_lsn
             .fetch_max(lsn.0, Ordering::AcqRel);
-        if self.versions().copies.load(Ordering::SeqCst) > 0 {
-            self.log_images(&pages)?;
-        }
         self.versions().set_pages(chunk, ids);
         Ok(())
+    }
+
+    fn discard_all(&self, ids: &[PageId]) {
+        for id in ids {
+            self.pool().discard(self.store(), *id);
+        }
     }
 
     fn log_images(&self, pages: &[Page]) -> Result<()> {
@@ -200,32 +210,41 @@ impl Database {
     pub(crate) fn free_versions(&self) -> Result<bool> {
         let _one_at_a_time = self.versions().placing.lock();
         let chunks: Vec<Arc<Chunk>> = {
-            let mut dropped = self.versions().dropped.lock();
-            let count = dropped.len().min(FREED_MAX);
-            dropped.drain(..count).collect()
+            let dropped = self.versions().dropped.lock();
+            dropped.iter().take(FREED_MAX).cloned().collect()
         };
         // A chunk's pages share one allocation page, so do those of most chunks freed together.
-        let mut by_map: BTreeMap<PageId, (Vec<u32>, Vec<PageId>)> = BTreeMap::new();
+        let mut by_map: BTreeMap<PageId, Vec<&Arc<Chunk>>> = BTreeMap::new();
         for chunk in &chunks {
-            let pages = chunk.content.read().pages.clone();
-            let Some(first) = pages.first() else { continue };
-            let entry = by_map.entry(crate::alloc::bit_of(*first).0).or_default();
-            entry.0.push(chunk.id);
-            entry.1.extend(pages);
+            if let Some(first) = chunk.content.read().pages.first() {
+                let map = crate::alloc::bit_of(*first).0;
+                by_map.entry(map).or_default().push(chunk);
+            }
         }
-        for (map, (ids, pages)) in by_map {
-            let mut bitmap = self.pool().write(self.store(), map)?;
-            let bits: Vec<u16> = pages.iter().map(|p| crate::alloc::bit_of(*p).1).collect();
-            let mut body = Vec::new();
-            record::start(&mut body, Kind::VersionsFreed, TxnId::NONE, Lsn::NONE);
-            record::write_versions_freed(&mut body, &ids);
-            PartsWriter::new(&mut body).bits(map, false, &bits);
-            record::finish(&mut body);
-            let lsn = self.apply_system(&body, &mut [&mut bitmap], AppendKind::Completion)?;
-            self.versions().add_pages(-(pages.len() as i64));
-            pages.iter().for_each(|p| self.allocator().freed(*p, lsn));
+        for (map, chunks) in by_map {
+            self.free_version_pages(map, &chunks)?;
         }
         Ok(!chunks.is_empty())
+    }
+
+    /// The chunks stay among the dropped ones until it is logged: a failure here must not be the last try.
+    fn free_version_pages(&self, map: PageId, chunks: &[&Arc<Chunk>]) -> Result<()> {
+        let mut bitmap = self.pool().write(self.store(), map)?;
+        let ids: Vec<u32> = chunks.iter().map(|c| c.id).collect();
+        let pages = chunks.iter().map(|c| c.content.read().pages.clone());
+        let pages: Vec<PageId> = pages.flatten().collect();
+        let bits: Vec<u16> = pages.iter().map(|p| crate::alloc::bit_of(*p).1).collect();
+        let mut body = Vec::new();
+        record::start(&mut body, Kind::VersionsFreed, TxnId::NONE, Lsn::NONE);
+        record::write_versions_freed(&mut body, &ids);
+        PartsWriter::new(&mut body).bits(map, false, &bits);
+        record::finish(&mut body);
+        let lsn = self.apply_system(&body, &mut [&mut bitmap], AppendKind::Completion)?;
+        let is_freed = |c: &Arc<Chunk>| chunks.iter().any(|freed| Arc::ptr_eq(c, freed));
+        self.versions().dropped.lock().retain(|c| !is_freed(c));
+        self.versions().add_pages(-(pages.len() as i64));
+        pages.iter().for_each(|p| self.allocator().freed(*p, lsn));
+        Ok(())
     }
 }
 
@@ -360,27 +379,19 @@ mod tests {
     use daruma_base::{DatabaseId, PageId, TxnId};
     use daruma_sim::SimDisk;
 
-    fn spec(id: u16, filegroup: u16, path: &str) -> FileSpec {
-        FileSpec {
-            id,
-            filegroup,
-            logical_name: path.into(),
-            path: path.into(),
-            size_pages: 256,
-            growth: Growth::Pages(64),
-            max_pages: None,
-        }
-    }
-
     /// Its transaction ends between the choice of a chunk and its turn.
     #[test]
     fn a_chunk_that_nobody_needs_any_more_gets_no_pages() {
         let disk = SimDisk::new(1);
         let config = EngineConfig {
             buffer_pool_pages: 64,
+            ..EngineConfig::default()
         };
         let engine = Engine::new(daruma_sim::env(&disk, 1), config);
-        let files = vec![spec(1, 1, "/t.mdf"), spec(2, 0, "/t_log.ldf")];
+        let files = vec![
+            FileSpec::data(1, 1, "/t.mdf", 256),
+            FileSpec::log("/t_log.ldf", 256),
+        ];
         let db = engine
             .create_database(DatabaseId(5), "t", files, Settings::default())
             .expect("creates");

@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// Bytes of a boot page that are kept in a copy.
 pub const BOOT_BYTES: usize = 256;
 
-/// From here on the writing of a run is begun at once; smaller ones are better gathered by the system.
-const EARLY_BYTES: usize = 256 << 10;
+/// From here on a run is written past the system's cache, which would only copy it; smaller ones are better gathered there.
+const DIRECT_RUN_BYTES: usize = 256 << 10;
 
 struct File {
     spec: FileSpec,
@@ -132,13 +132,11 @@ impl Rebuild {
             }
         }
         let at = u64::from(run.first) * PAGE_BYTES as u64;
-        file.file
-            .write_at(bytes, at)
-            .map_err(|e| io_error("write pages of", &file.spec, e))?;
-        if bytes.len() >= EARLY_BYTES {
-            file.file.start_writing(at, bytes.len() as u64);
-        }
-        Ok(())
+        let written = match bytes.len() >= DIRECT_RUN_BYTES {
+            true => file.file.write_direct_at(bytes, at),
+            false => file.file.write_at(bytes, at),
+        };
+        written.map_err(|e| io_error("write pages of", &file.spec, e))
     }
 
     /// Writes a page that is known to be damaged as it is: whoever reads it is told.

@@ -756,3 +756,86 @@ fn refused(store: &Store, page: PageId, what: &str) -> StorageError {
         what: format!("redo: {what}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datafile::FileSet;
+    use crate::*;
+    use daruma_base::DatabaseId;
+    use daruma_sim::SimDisk;
+
+    const FRAMES_MIN: usize = 64;
+
+    fn files() -> (FileSpec, FileSpec) {
+        (
+            FileSpec::data(1, 1, "/t.mdf", 256),
+            FileSpec::log("/t_log.ldf", 4_096),
+        )
+    }
+
+    fn engine(disk: &std::sync::Arc<SimDisk>, frames: usize) -> std::sync::Arc<Engine> {
+        let config = EngineConfig {
+            buffer_pool_pages: frames,
+            ..EngineConfig::default()
+        };
+        Engine::new(daruma_sim::env(disk, 1), config)
+    }
+
+    /// A transaction in flight that has changed rows of so many bytes, none of which is on a page.
+    fn crashed(bytes: usize, rows: u32) -> std::sync::Arc<SimDisk> {
+        let disk = SimDisk::new(1);
+        let (data, log) = files();
+        let settings = Settings {
+            accelerated_recovery: true,
+            ..Settings::default()
+        };
+        let db = engine(&disk, 1_024)
+            .create_database(DatabaseId(5), "t", vec![data, log], settings)
+            .expect("creates");
+        let owner = crate::Owner::new(1, Default::default());
+        let txn = db.begin(&owner);
+        let tree = db.catalog_tree();
+        let tree = db.tree(tree).expect("tree");
+        for row in 0..rows {
+            tree.insert(&txn, &row.to_be_bytes(), &vec![1; bytes])
+                .expect("inserts");
+        }
+        txn.commit(Durability::Full).expect("commits");
+        let txn = db.begin(&owner);
+        let view = txn.view(Isolation::Current);
+        for row in 0..rows {
+            let key = row.to_be_bytes();
+            let entry = tree.get(&view, &key).expect("reads").expect("is there");
+            tree.update(&txn, &key, entry.stamp, &vec![2; bytes])
+                .expect("updates");
+        }
+        db.flush_log().expect("the log is hard");
+        drop(view);
+        std::mem::forget(txn);
+        disk.crash();
+        disk
+    }
+
+    #[test]
+    fn redo_keeps_no_more_versions_in_memory_than_it_may() {
+        let disk = crashed(1_000, 1_000);
+        let engine = engine(&disk, FRAMES_MIN);
+        let (data, log) = files();
+        let env = daruma_sim::env(&disk, 1);
+        let files = FileSet::open(&[data], &env).expect("opens");
+        let log = crate::log::Log::open(&log, files.guid(), &env, engine.log_shared());
+        let store = Store::new(engine.next_store_id(), files, log.expect("opens"));
+        let store = std::sync::Arc::new(store);
+        store.aside.open(&env.disk, "/t.mdf.aside".into());
+        engine.pool().add_store(&store);
+        let mut recovered = analyse(&store, &|_| Ok(Outcome::RolledBack)).expect("reads the log");
+        redo(engine.pool(), &store, &mut recovered).expect("repeats it");
+        assert_eq!(recovered.losers.len(), 1);
+        let memory = store.versions.memory_bytes();
+        assert!(
+            memory > 0 && memory <= (FRAMES_MIN * PAGE_BYTES / 4) as u64,
+            "{memory}"
+        );
+    }
+}

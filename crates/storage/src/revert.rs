@@ -13,6 +13,7 @@
 //! 2. It is forgotten only when no entry carries its id; its versions are dropped and its space is freed after that.
 //! 3. Reverting a leaf is one record, redo only, and needs no transaction: repeating it finds nothing to do.
 
+use crate::alloc;
 use crate::api::{AbortedInfo, TreeId};
 use crate::buffer::PageWrite;
 use crate::database::Database;
@@ -149,8 +150,15 @@ impl Database {
     }
 
     /// Is there (still) a tree of that name? A tree that the transaction or a later one dropped may be gone. A root
-    /// that cannot be read says nothing of the kind.
+    /// that cannot be read says nothing of the kind. What a free page holds says nothing either: versions were to be written
+    /// over it, perhaps, and what it was before is still on disk.
     pub(crate) fn is_tree(&self, tree: TreeId) -> Result<bool> {
+        let (map, bit) = alloc::bit_of(tree.0);
+        let map = self.pool().read(self.store(), map)?;
+        if !alloc::get_bit(&map, bit) {
+            return Ok(false);
+        }
+        drop(map);
         let page = self.pool().read(self.store(), tree.0)?;
         Ok(page.page_type() == Some(PageType::Tree) && page.tree() == tree.0)
     }

@@ -14,7 +14,7 @@ use crate::alloc::INTERVAL_PAGES;
 use crate::api::FileSpec;
 use crate::bytes::*;
 use crate::copy::{LogChunk, is_made_anew, is_whole};
-use crate::database::split_specs;
+use crate::database::open::split_specs;
 use crate::datafile::FileSet;
 use crate::engine::Engine;
 use crate::error::{Result, StorageError};

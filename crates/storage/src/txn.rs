@@ -210,8 +210,16 @@ impl TxnState {
         }
     }
 
+    /// Appends the record by which the transaction comes to own a space. Its pages are latched: a checkpoint that misses the
+    /// space begins before the record.
+    pub fn append_owned(&mut self, db: &Database, record: &[u8], space: Space) -> Result<Lsn> {
+        let lsn = self.append(db, record)?;
+        self.own(space);
+        Ok(lsn)
+    }
+
     /// Remembers what to free once rolled back.
-    pub fn own(&self, space: Space) {
+    fn own(&self, space: Space) {
         if let Some(progress) = self.progress.as_ref().filter(|p| p.is_accelerated) {
             progress.owned.lock().push(space);
             if let Space::Tree(root) = space {
@@ -220,12 +228,15 @@ impl TxnState {
         }
     }
 
-    /// The space was given back by an undo already.
+    /// The space was given back by an undo already. A tree that others make there is theirs.
     pub fn disown(&self, space: Space) {
         if let Some(progress) = &self.progress {
             let mut owned = progress.owned.lock();
             if let Some(at) = owned.iter().rposition(|s| *s == space) {
                 owned.remove(at);
+            }
+            if let Space::Tree(root) = space {
+                progress.work.lock().trees.remove(&TreeId(root));
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::log::record::{
     self, Kind, LeafOp, Ops, OpsWriter, RECORD_HEADER_BYTES, Record, Space, UndoNext,
 };
 use crate::log::{AppendKind, UndoReader};
+use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::redo;
 use crate::txn::TxnState;
@@ -140,7 +141,10 @@ impl Undo<'_> {
             lsn: record.previous,
             remaining: UndoNext::ALL,
         };
+        // No checkpoint may lie behind the record and tell how things were before it.
+        let _no_checkpoint = self.db.no_checkpoint();
         log_space_undo(self.db, state, next, owned, space)?;
+        pause("undo.space.logged");
         if owned {
             state.disown(space);
             self.db.add_pending(TxnId::NONE, vec![space]);

@@ -24,6 +24,7 @@
 
 use crate::bytes::{Put, Reader};
 use crate::page::{Head, Page};
+use crate::pause::pause;
 use daruma_base::{PageId, TxnId};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -341,10 +342,13 @@ impl VersionStore {
         if chunks.is_empty() {
             return;
         }
+        // A checkpoint finds a chunk in one place or the other.
+        let mut dropped = self.dropped.lock();
         let gone: Vec<Arc<Chunk>> = {
             let mut all = self.chunks.write();
             chunks.iter().filter_map(|id| all.remove(id)).collect()
         };
+        pause("versions.discarded");
         for chunk in gone {
             let mut content = chunk.content.write();
             self.memory_bytes
@@ -353,7 +357,7 @@ impl VersionStore {
             let has_pages = !content.pages.is_empty();
             drop(content);
             if has_pages {
-                self.dropped.lock().push(chunk);
+                dropped.push(chunk);
             }
         }
     }
@@ -424,6 +428,14 @@ impl VersionStore {
     /// Chunks in existence, with their transactions.
     pub fn all_chunks(&self) -> Vec<Arc<Chunk>> {
         self.chunks.read().values().cloned().collect()
+    }
+
+    /// Every chunk that may have pages, those included that are only to be freed.
+    pub(crate) fn chunks_with_dropped(&self) -> Vec<Arc<Chunk>> {
+        let dropped = self.dropped.lock();
+        let mut chunks = self.all_chunks();
+        chunks.extend(dropped.iter().cloned());
+        chunks
     }
 
     pub fn set_megabytes_max(&self, megabytes: u32) {

@@ -10,7 +10,7 @@ use daruma_storage::*;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn create(disk: &Arc<SimDisk>, seed: u64, settings: Settings) -> (Arc<Database>, TreeId) {
@@ -297,18 +297,26 @@ fn the_bound_in_bytes_makes_a_commit_wait() {
     assert!((5..60).contains(&waited), "{waited} syncs for 200 commits");
 }
 
-/// A disk whose next sync of the log stops until it is released, after the data is safe.
+/// Switches and observations of a [`StallingDisk`].
+#[derive(Default)]
+struct Stalling {
+    /// Syncs of the log stop while this is set, after the data is safe.
+    stall: AtomicBool,
+    stalled: AtomicBool,
+    /// Syncs of the log under way, and the most that were at once.
+    syncing: AtomicUsize,
+    most: AtomicUsize,
+}
+
 struct StallingDisk {
     inner: Arc<SimDisk>,
-    stall: Arc<AtomicBool>,
-    stalled: Arc<AtomicBool>,
+    stalling: Arc<Stalling>,
 }
 
 struct StallingFile {
     inner: Arc<dyn DiskFile>,
     is_log: bool,
-    stall: Arc<AtomicBool>,
-    stalled: Arc<AtomicBool>,
+    stalling: Arc<Stalling>,
 }
 
 impl Disk for StallingDisk {
@@ -316,8 +324,7 @@ impl Disk for StallingDisk {
         Ok(Arc::new(StallingFile {
             inner: self.inner.open(path, mode)?,
             is_log: path.extension().is_some_and(|e| e == "ldf"),
-            stall: self.stall.clone(),
-            stalled: self.stalled.clone(),
+            stalling: self.stalling.clone(),
         }))
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -348,14 +355,19 @@ impl DiskFile for StallingFile {
         self.inner.write_at(buf, offset)
     }
     fn sync_data(&self) -> io::Result<()> {
-        self.inner.sync_data()?;
-        if self.is_log && self.stall.load(Ordering::SeqCst) {
-            self.stalled.store(true, Ordering::SeqCst);
-            while self.stall.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
+        if !self.is_log {
+            return self.inner.sync_data();
         }
-        Ok(())
+        let stalling = &self.stalling;
+        let at_once = stalling.syncing.fetch_add(1, Ordering::SeqCst) + 1;
+        stalling.most.fetch_max(at_once, Ordering::SeqCst);
+        let result = self.inner.sync_data();
+        while stalling.stall.load(Ordering::SeqCst) {
+            stalling.stalled.store(true, Ordering::SeqCst);
+            std::thread::yield_now();
+        }
+        stalling.syncing.fetch_sub(1, Ordering::SeqCst);
+        result
     }
     fn len(&self) -> io::Result<u64> {
         self.inner.len()
@@ -371,29 +383,78 @@ impl DiskFile for StallingFile {
     }
 }
 
+fn create_stalling(
+    inner: &Arc<SimDisk>,
+    seed: u64,
+) -> (Arc<Database>, Arc<Stalling>, Arc<SimClock>) {
+    let stalling = Arc::new(Stalling::default());
+    let clock = Arc::new(SimClock::default());
+    let env = Env {
+        disk: Arc::new(StallingDisk {
+            inner: inner.clone(),
+            stalling: stalling.clone(),
+        }),
+        clock: clock.clone(),
+        random: Arc::new(SimRandom::new(seed)),
+    };
+    let config = EngineConfig {
+        buffer_pool_pages: 128,
+        ..EngineConfig::default()
+    };
+    let db = Engine::new(env, config)
+        .create_database(DB, "t", specs(), Settings::default())
+        .expect("creates");
+    (db, stalling, clock)
+}
+
+/// The system tells of a lost write once, to whoever syncs next. If that were the one who makes the log longer, the
+/// group of commits that it belongs to would be taken for hard.
+#[test]
+fn a_log_does_not_grow_while_a_group_is_being_synced() {
+    let inner = SimDisk::new(12);
+    let (db, stalling, _) = create_stalling(&inner, 12);
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    txn.commit(Durability::Full).expect("commits");
+    let txn = db.begin(&owner(1));
+    let rows = db.tree(tree).expect("a tree");
+    rows.insert(&txn, b"one", b"value").expect("inserts");
+    stalling.stall.store(true, Ordering::SeqCst);
+    let committer = std::thread::spawn(move || txn.commit(Durability::Full));
+    while !stalling.stalled.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    let before = db.log_stats().growths;
+    let grower = {
+        let db = db.clone();
+        std::thread::spawn(move || {
+            let txn = db.begin(&owner(2));
+            for n in 0..400u32 {
+                let key = n.to_be_bytes();
+                rows.insert(&txn, &key, &[7; 1_500]).expect("inserts");
+            }
+            txn.commit(Durability::Full).expect("commits");
+        })
+    };
+    for _ in 0..200 {
+        if stalling.most.load(Ordering::SeqCst) > 1 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    stalling.stall.store(false, Ordering::SeqCst);
+    committer.join().expect("joins").expect("commits");
+    grower.join().expect("joins");
+    assert!(db.log_stats().growths > before, "the log has grown");
+    assert_eq!(stalling.most.load(Ordering::SeqCst), 1);
+}
+
 /// A checkpoint may begin after a commit record was written and before its transaction has left. Recovery then starts
 /// behind the record, and must not take the transaction for an active one.
 #[test]
 fn a_checkpoint_during_a_commit_does_not_undo_it() {
     let inner = SimDisk::new(11);
-    let (stall, stalled) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-    let disk = StallingDisk {
-        inner: inner.clone(),
-        stall: stall.clone(),
-        stalled: stalled.clone(),
-    };
-    let clock = Arc::new(SimClock::default());
-    let env = Env {
-        disk: Arc::new(disk),
-        clock: clock.clone(),
-        random: Arc::new(SimRandom::new(11)),
-    };
-    let config = EngineConfig {
-        buffer_pool_pages: 128,
-    };
-    let db = Engine::new(env, config)
-        .create_database(DB, "t", specs(), Settings::default())
-        .expect("creates");
+    let (db, stalling, clock) = create_stalling(&inner, 11);
     let txn = db.begin(&owner(1));
     let tree = db.create_tree(&txn, 1).expect("tree");
     let other = db.create_tree(&txn, 1).expect("tree");
@@ -408,9 +469,9 @@ fn a_checkpoint_during_a_commit_does_not_undo_it() {
     let drop_other = db.begin(&owner(2));
     db.drop_tree(&drop_other, other).expect("drops");
     drop_other.commit(Durability::Full).expect("commits");
-    stall.store(true, Ordering::SeqCst);
+    stalling.stall.store(true, Ordering::SeqCst);
     let committer = std::thread::spawn(move || txn.commit(Durability::Full));
-    while !stalled.load(Ordering::SeqCst) {
+    while !stalling.stalled.load(Ordering::SeqCst) {
         std::thread::yield_now();
     }
     // Due by time; some log was written since the last one.
@@ -427,7 +488,7 @@ fn a_checkpoint_during_a_commit_does_not_undo_it() {
         db.log_stats().end_lsn > end,
         "a checkpoint record was written"
     );
-    stall.store(false, Ordering::SeqCst);
+    stalling.stall.store(false, Ordering::SeqCst);
     committer.join().expect("joins").expect("commits");
     background.join().expect("joins").expect("checkpoints");
     drop(db);

@@ -131,6 +131,38 @@ fn a_crash_forgets_neither_the_chain_nor_its_log() {
     assert_eq!(fill(&db, tree, 2_000), Some("LOG_BACKUP"));
 }
 
+/// Checkpoints in the background are enough for work that leaves them time. Whoever is faster makes the log grow instead of
+/// waiting for a checkpoint, up to its limit; at the limit there is a checkpoint rather than error 9002.
+#[test]
+fn a_small_log_grows_when_checkpoints_come_too_late() {
+    let disk = SimDisk::new(4);
+    let mut files = specs();
+    let log = files.iter_mut().find(|f| f.filegroup == 0).expect("a log");
+    log.growth = Growth::Pages(32);
+    log.max_pages = Some(log.size_pages + 3 * 32);
+    let settings = Settings {
+        recovery_model: RecoveryModel::Simple,
+        ..Settings::default()
+    };
+    let db = engine(&disk, 4, 256)
+        .create_database(DB, "t", files, settings)
+        .expect("creates");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    txn.commit(Durability::Full).expect("commits");
+    let first = db.log_stats();
+    assert_eq!(fill(&db, tree, 2_000), None);
+    let slow = db.log_stats();
+    assert_eq!(slow.size_bytes, first.size_bytes);
+    assert!(slow.truncations > first.truncations);
+    for n in 0..2_000 {
+        write(&db, tree, n, 3_000).expect("writes");
+    }
+    let fast = db.log_stats();
+    assert_eq!(fast.growths, slow.growths + 3);
+    assert!(fast.truncations > slow.truncations);
+}
+
 #[test]
 fn a_grown_log_shrinks_when_nothing_holds_its_end() {
     let disk = SimDisk::new(5);

@@ -97,30 +97,66 @@ pub(crate) enum Symbol {
     Stray,
 }
 
-/// Splits `text` into tokens. Unclosed quotes and comments end the work with the errors the product gives.
-pub(crate) fn tokenize(
-    text: &str,
-    quoted_identifier: bool,
-) -> Result<Vec<Token>, Vec<SyntaxError>> {
-    if text.len() > BATCH_BYTES_MAX {
-        return Err(vec![SyntaxError::nested_too_deeply(1)]);
-    }
-    let mut lexer = Lexer {
-        text,
-        bytes: text.as_bytes(),
-        at: 0,
-        line: 1,
-        quoted_identifier,
-    };
-    let mut tokens = Vec::with_capacity((text.len() / 6 + 1).min(TOKENS_MAX));
-    loop {
-        let token = lexer.next_token()?;
-        if tokens.len() == TOKENS_MAX {
-            return Err(vec![SyntaxError::too_many_tokens(token.line)]);
+/// Tokens of a text as far as it can be read.
+#[derive(Default)]
+pub(crate) struct Tokens {
+    pub list: Vec<Token>,
+    /// Why the rest, behind the last token, cannot be read. Unclosed quotes and comments have the errors the product gives.
+    pub errors: Vec<SyntaxError>,
+}
+
+impl Tokens {
+    pub fn of(text: &str, quoted_identifier: bool) -> Tokens {
+        let mut tokens = Tokens::default();
+        if text.len() > BATCH_BYTES_MAX {
+            tokens.errors = vec![SyntaxError::nested_too_deeply(1)];
+            return tokens;
         }
-        tokens.push(token);
-        if token.kind == TokenKind::End {
-            return Ok(tokens);
+        tokens.list.reserve((text.len() / 6 + 1).min(TOKENS_MAX));
+        tokens.read(text, 0, 1, quoted_identifier);
+        tokens
+    }
+
+    /// Reads the text again from the token at `from`, with double quotes meaning something else.
+    pub fn read_again(&mut self, text: &str, from: usize, quoted_identifier: bool) {
+        let Some(first) = self.list.get(from).copied() else {
+            return;
+        };
+        self.list.truncate(from);
+        self.errors.clear();
+        self.read(text, first.start as usize, first.line, quoted_identifier);
+    }
+
+    fn read(&mut self, text: &str, at: usize, line: u32, quoted_identifier: bool) {
+        let mut lexer = Lexer {
+            text,
+            bytes: text.as_bytes(),
+            at,
+            line,
+            quoted_identifier,
+        };
+        loop {
+            let (start, line) = (lexer.at as u32, lexer.line);
+            let token = lexer
+                .next_token()
+                .and_then(|token| match self.list.len() == TOKENS_MAX {
+                    true => Err(vec![SyntaxError::too_many_tokens(token.line)]),
+                    false => Ok(token),
+                });
+            let token = token.unwrap_or_else(|errors| {
+                self.errors = errors;
+                let kind = TokenKind::End;
+                Token {
+                    kind,
+                    start,
+                    end: start,
+                    line,
+                }
+            });
+            self.list.push(token);
+            if token.kind == TokenKind::End {
+                return;
+            }
         }
     }
 }

@@ -275,9 +275,23 @@ pub trait Host {
     ) -> Result<Arc<daruma_catalog::DatabaseCatalog>> {
         self.catalog(database)
     }
+    /// A statement reads this column of a table or view that `resolve` gave.
+    fn note_column(&self, _database: DatabaseId, _object: i32, _column: i32) {}
     /// Names that are resolved from now on stand in the text of this view, until `leave_view`.
     fn enter_view(&self, _database: DatabaseId, _view: &Object) {}
     fn leave_view(&self) {}
+    /// May the session know of a database?
+    fn sees_database(&self, _database: DatabaseId) -> bool {
+        true
+    }
+    /// May the session know of a temporary table?
+    fn sees_temporary(&self, _table: &TableRef) -> bool {
+        true
+    }
+    /// Has the session a permission on a database (`VIEW DATABASE STATE`)?
+    fn has_database_permission(&self, _database: DatabaseId, _permission: &str) -> bool {
+        true
+    }
     /// Has the session a permission of the server (`VIEW SERVER STATE`)?
     fn has_server_permission(&self, _permission: &str) -> bool {
         true

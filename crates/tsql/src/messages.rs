@@ -360,6 +360,11 @@ const MESSAGES: &[Message] = &[
         "The %ls permission was denied on the object '%.*ls', database '%.*ls', schema '%.*ls'.",
     ),
     m(
+        230,
+        14,
+        "The %ls permission was denied on the column '%.*ls' of the object '%.*ls', database '%.*ls', schema '%.*ls'.",
+    ),
+    m(
         239,
         16,
         "Duplicate common table expression name '%.*ls' was specified.",
@@ -658,6 +663,11 @@ const MESSAGES: &[Message] = &[
         "The objects \"%.*ls\" and \"%.*ls\" in the FROM clause have the same exposed names. Use correlation names to distinguish them.",
     ),
     m(
+        1020,
+        15,
+        "Sub-entity lists (such as column or security expressions) cannot be specified for entity-level permissions.",
+    ),
+    m(
         1033,
         15,
         "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and common table expressions, unless TOP, OFFSET or FOR XML is also specified.",
@@ -909,6 +919,11 @@ const MESSAGES: &[Message] = &[
         "Cannot %S_MSG trigger '%.*ls' because its schema is different from the schema of the target table or view.",
     ),
     m(
+        2104,
+        14,
+        "Cannot %S_MSG the trigger '%.*ls', because you do not have permission.",
+    ),
+    m(
         2110,
         15,
         "Cannot alter trigger '%.*ls' on '%.*ls' because this trigger does not belong to this object. Specify the correct trigger name or the correct target object name.",
@@ -945,6 +960,11 @@ const MESSAGES: &[Message] = &[
         "Table error: page %S_PGID allocated to object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls) was not seen. The page may be invalid or may have an incorrect alloc unit ID in its header.",
     ),
     m(2536, 10, "DBCC results for '%.*ls'."),
+    m(
+        2557,
+        14,
+        "User '%.*ls' does not have permission to run DBCC %ls for object '%.*ls'.",
+    ),
     m(
         2560,
         16,
@@ -1513,6 +1533,7 @@ const MESSAGES: &[Message] = &[
         "Granted or revoked privilege %ls is not compatible with object.",
     ),
     m(4613, 16, "Grantor does not have GRANT permission."),
+    m(4615, 16, "Invalid column name '%.*ls'."),
     m(
         4617,
         16,
@@ -1676,6 +1697,11 @@ const MESSAGES: &[Message] = &[
         "Cannot alter column '%.*ls' to be data type %.*ls.",
     ),
     m(4928, 16, "Cannot alter column '%.*ls' because it is '%ls'."),
+    m(
+        4936,
+        16,
+        "Computed column '%.*ls' in table '%.*ls' cannot be persisted because the column is non-deterministic.",
+    ),
     m(5001, 16, "User must be in the master database."),
     m(
         5004,
@@ -2299,6 +2325,7 @@ const MESSAGES: &[Message] = &[
         16,
         "The role has members. It must be empty before it can be dropped.",
     ),
+    m(15150, 16, "Cannot %S_MSG the %S_MSG '%.*ls'."),
     m(
         15151,
         16,
@@ -2308,6 +2335,11 @@ const MESSAGES: &[Message] = &[
         15174,
         16,
         "Login '%.*ls' owns one or more database(s). Change the owner of the database(s) before dropping the login.",
+    ),
+    m(
+        15196,
+        16,
+        "The current security context is non-revertible. The \"Revert\" statement failed.",
     ),
     m(
         15199,
@@ -2341,6 +2373,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(15249, 11, "Error: Explicit @objtype '%s' is unrecognized."),
     m(
+        15284,
+        16,
+        "The database principal has granted or denied permissions to objects in the database and cannot be dropped.",
+    ),
+    m(
         15335,
         11,
         "Error: The new name '%s' is already in use as a %s name and would cause a duplicate that is not permitted.",
@@ -2354,9 +2391,10 @@ const MESSAGES: &[Message] = &[
     m(15409, 11, "'%s' is not a role."),
     m(
         15410,
-        16,
+        11,
         "User or role '%.*ls' does not exist in this database.",
     ),
+    m(15413, 16, "Cannot make a role a member of itself."),
     m(
         15434,
         16,
@@ -2377,6 +2415,21 @@ const MESSAGES: &[Message] = &[
         15517,
         16,
         "Cannot execute as the database principal because the principal \"%.*ls\" does not exist, this type of principal cannot be impersonated, or you do not have permission.",
+    ),
+    m(
+        15533,
+        16,
+        "Invalid data type is supplied in the '%ls' statement.",
+    ),
+    m(
+        15539,
+        16,
+        "User '%.*ls' cannot be dropped, it can only be disabled. The user is already disabled in the current database.",
+    ),
+    m(
+        15591,
+        16,
+        "The current security context cannot be reverted using this statement. A cookie may or may not be needed with 'Revert' statement depending on how the context was set with 'Execute As' statement.",
     ),
     m(
         15600,

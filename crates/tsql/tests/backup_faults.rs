@@ -68,9 +68,11 @@ fn a_stop_leaves_the_old_database_or_the_new_one() {
 fn an_error_leaves_the_old_database_or_the_new_one() {
     let calls = calls_of_a_restore();
     let mut failures = 0;
-    for moment in 0..MOMENTS {
-        let (server, mut client, old, restored) = prepared(100 + moment);
-        let at = server.disk.ios() + calls * (2 * moment + 1) / (2 * MOMENTS);
+    // The files are exchanged in the second half.
+    let moments = (0..calls).filter(|m| *m >= calls / 2 || m % MOMENTS == 0);
+    for moment in moments {
+        let (server, mut client, old, restored) = prepared(100);
+        let at = server.disk.ios() + moment;
         server.disk.set_faults(Faults {
             fail_io_at: Some(at),
             ..Faults::default()

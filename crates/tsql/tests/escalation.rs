@@ -2,9 +2,7 @@
 
 mod common;
 
-use common::{Client, Server};
-use daruma_tsql::instance::LoginInfo;
-use daruma_tsql::session::{RequestEnd, Session};
+use common::{Server, errors};
 
 /// What the cases are about.
 const SETUP: &[&str] = &[
@@ -23,44 +21,14 @@ const SETUP: &[&str] = &[
     "CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS PRINT 'x'",
 ];
 
-fn connect_as(server: &Server, login: &str) -> Client {
-    let info = LoginInfo {
-        login: login.to_string(),
-        database: "d".to_string(),
-        ansi_defaults: true,
-        ..LoginInfo::default()
-    };
-    Client {
-        session: Session::new(&server.instance, info).expect("login"),
-        sink: common::TextSink::default(),
-        ended: RequestEnd::Completed,
-    }
-}
-
 fn prepared() -> Server {
     let server = Server::new();
     let mut admin = server.connect();
     for text in SETUP {
-        done(&mut admin, text);
+        admin.done(text);
     }
     drop(admin);
     server
-}
-
-/// Runs what must succeed.
-fn done(admin: &mut Client, text: &str) {
-    let out = admin.run(text);
-    assert_eq!(errors(&out), [0; 0], "{text}\n{out}");
-}
-
-/// Numbers of the errors in what a client saw.
-fn errors(out: &str) -> Vec<i32> {
-    let number = |line: &str| {
-        let (number, rest) = line.strip_prefix("Msg ")?.split_once(", Level ")?;
-        let level: u8 = rest.split(',').next()?.parse().ok()?;
-        (level > 10).then(|| number.parse().ok()).flatten()
-    };
-    out.lines().filter_map(number).collect()
 }
 
 /// `ann` has the right, says the statements, and still must not read `dbo.t`.
@@ -68,15 +36,15 @@ fn leads_nowhere(give: &[&str], attempts: &[&str]) {
     let server = prepared();
     let mut admin = server.connect_to("d");
     for text in give {
-        done(&mut admin, text);
+        admin.done(text);
     }
-    let mut ann = connect_as(&server, "ann");
+    let mut ann = server.connect_as("ann", "d");
     for text in attempts {
         ann.run(text);
     }
     let out = ann.run("SELECT id FROM dbo.t");
     assert_eq!(errors(&out), [229], "{give:?} {attempts:?}: {out}");
-    let out = connect_as(&server, "ann").run("USE other");
+    let out = server.connect_as("ann", "d").run("USE other");
     assert_eq!(errors(&out), [916], "{give:?} {attempts:?}: {out}");
 }
 
@@ -85,9 +53,9 @@ fn refused(give: &[&str], attempts: &[&str], expected: &[i32]) {
     let server = prepared();
     let mut admin = server.connect_to("d");
     for text in give {
-        done(&mut admin, text);
+        admin.done(text);
     }
-    let mut ann = connect_as(&server, "ann");
+    let mut ann = server.connect_as("ann", "d");
     let last = attempts.iter().fold(String::new(), |_, text| ann.run(text));
     assert_eq!(errors(&last), expected, "{give:?} {attempts:?}: {last}");
 }
@@ -270,20 +238,17 @@ fn who_creates_databases_owns_only_those() {
 fn members_of_db_owner_can_be_denied_but_its_owner_cannot() {
     let server = prepared();
     let mut admin = server.connect_to("d");
-    done(
-        &mut admin,
-        "ALTER ROLE db_owner ADD MEMBER ann; DENY SELECT ON dbo.t TO ann",
-    );
-    let mut ann = connect_as(&server, "ann");
+    admin.done("ALTER ROLE db_owner ADD MEMBER ann; DENY SELECT ON dbo.t TO ann");
+    let mut ann = server.connect_as("ann", "d");
     assert_eq!(errors(&ann.run("SELECT id FROM dbo.t")), [229]);
     assert_eq!(errors(&ann.run("SELECT id FROM dbo.u")), [0; 0]);
     assert_eq!(
         errors(&ann.run("CREATE TABLE dbo.n (id int); DROP TABLE dbo.n")),
         [0; 0]
     );
-    done(&mut admin, "ALTER ROLE db_denydatareader ADD MEMBER ann");
+    admin.done("ALTER ROLE db_denydatareader ADD MEMBER ann");
     assert_eq!(errors(&ann.run("SELECT id FROM dbo.u")), [229]);
-    done(&mut admin, "DENY SELECT ON dbo.t TO public");
+    admin.done("DENY SELECT ON dbo.t TO public");
     assert_eq!(errors(&admin.run("SELECT id FROM dbo.t")), [0; 0]);
 }
 
@@ -291,27 +256,131 @@ fn members_of_db_owner_can_be_denied_but_its_owner_cannot() {
 fn rights_end_with_what_gave_them() {
     let server = prepared();
     let mut admin = server.connect_to("d");
-    done(&mut admin, "GRANT SELECT ON dbo.t TO staff");
-    let mut ann = connect_as(&server, "ann");
+    admin.done("GRANT SELECT ON dbo.t TO staff");
+    let mut ann = server.connect_as("ann", "d");
     let text = "SELECT id FROM dbo.t";
     assert_eq!(errors(&ann.run(text)), [0; 0]);
-    done(&mut admin, "ALTER ROLE staff DROP MEMBER ann");
+    admin.done("ALTER ROLE staff DROP MEMBER ann");
     assert_eq!(errors(&ann.run(text)), [229]);
-    done(&mut admin, "ALTER ROLE staff ADD MEMBER ann");
+    admin.done("ALTER ROLE staff ADD MEMBER ann");
     assert_eq!(errors(&ann.run(text)), [0; 0]);
     // The table of another name, and a new one of the old name.
-    done(
-        &mut admin,
-        "EXEC sp_rename 'dbo.t', 't2'; CREATE TABLE dbo.t (id int)",
-    );
+    admin.done("EXEC sp_rename 'dbo.t', 't2'; CREATE TABLE dbo.t (id int)");
     assert_eq!(errors(&ann.run(text)), [229]);
     assert_eq!(errors(&ann.run("SELECT id FROM dbo.t2")), [0; 0]);
-    done(&mut admin, "DROP USER ben; USE master; DROP LOGIN cat");
-    done(
-        &mut admin,
-        "USE d; DROP TABLE dbo.t2; CREATE TABLE dbo.t2 (id int)",
-    );
+    admin.done("DROP USER ben; USE master; DROP LOGIN cat");
+    admin.done("USE d; DROP TABLE dbo.t2; CREATE TABLE dbo.t2 (id int)");
     assert_eq!(errors(&ann.run("SELECT id FROM dbo.t2")), [229]);
+}
+
+#[test]
+fn a_table_is_not_changed_under_another_name() {
+    let give = &[
+        "GRANT SELECT ON dbo.t TO ann; GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.u TO ann; GRANT SELECT, UPDATE ON dbo.vt TO ann",
+    ];
+    for text in [
+        "UPDATE d SET v = 0 FROM (SELECT id, v FROM dbo.t) AS d",
+        "DELETE d FROM (SELECT id, v FROM dbo.t) AS d",
+        "UPDATE d SET v = 0 FROM dbo.u JOIN (SELECT id, v FROM dbo.t) AS d ON u.id = d.id",
+        "WITH c AS (SELECT id, v FROM dbo.t) UPDATE c SET v = 0",
+        "WITH c AS (SELECT id, v FROM dbo.t) UPDATE x SET v = 0 FROM dbo.u JOIN c AS x ON u.id = x.id",
+        "WITH c AS (SELECT id, v FROM dbo.t) DELETE x FROM dbo.u JOIN c AS x ON u.id = x.id",
+        "WITH c AS (SELECT t.id, t.v FROM dbo.u JOIN dbo.t ON u.id = t.id) UPDATE c SET v = 0",
+        "WITH u AS (SELECT id, v FROM dbo.t) UPDATE u SET v = 0",
+        "UPDATE t SET v = 0 FROM dbo.u JOIN dbo.t ON u.id = t.id",
+        "UPDATE x SET v = 0 FROM dbo.u JOIN dbo.syn AS x ON u.id = x.id",
+        "UPDATE x SET v = 0 FROM dbo.vt JOIN dbo.t AS x ON vt.id = x.id",
+        "UPDATE vt SET v = 0 FROM dbo.vt JOIN dbo.t AS vt2 ON vt.id = vt2.id",
+        "WITH c AS (SELECT id, v FROM dbo.t) INSERT c VALUES (9, 9)",
+        "DELETE d FROM (VALUES (1)) AS d (id) JOIN dbo.t ON t.id = d.id",
+    ] {
+        let server = prepared();
+        let mut admin = server.connect_to("d");
+        give.iter().for_each(|g| drop(admin.done(g)));
+        let before = admin.run("SELECT id, v FROM dbo.t ORDER BY id");
+        let out = server.connect_as("ann", "d").run(text);
+        assert!(!errors(&out).is_empty(), "{text}: {out}");
+        assert_eq!(
+            admin.run("SELECT id, v FROM dbo.t ORDER BY id"),
+            before,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn output_goes_only_where_one_may_insert() {
+    let give =
+        &["GRANT SELECT ON dbo.u TO ann; GRANT INSERT, UPDATE, DELETE, SELECT ON dbo.t TO ann"];
+    for text in [
+        "INSERT dbo.t OUTPUT inserted.id INTO dbo.u VALUES (9, 9)",
+        "UPDATE dbo.t SET v = 0 OUTPUT inserted.id INTO dbo.u",
+        "DELETE dbo.t OUTPUT deleted.id INTO dbo.u",
+        "CREATE TABLE #m (id int); INSERT #m OUTPUT inserted.id INTO dbo.u VALUES (9)",
+    ] {
+        refused(give, &[text], &[229]);
+    }
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    admin.done("GRANT INSERT ON dbo.u TO ann; GRANT INSERT, SELECT ON dbo.t TO ann");
+    let mut ann = server.connect_as("ann", "d");
+    ann.done("INSERT dbo.t OUTPUT inserted.id INTO dbo.u VALUES (9, 9)");
+    assert_eq!(admin.scalar("SELECT COUNT(*) FROM dbo.u WHERE id = 9"), "1");
+}
+
+#[test]
+fn a_column_is_not_changed_under_another_name() {
+    let give = &["GRANT SELECT ON dbo.t TO ann; GRANT UPDATE (id) ON dbo.t TO ann"];
+    for text in [
+        "WITH c AS (SELECT v AS id FROM dbo.t) UPDATE c SET id = 0",
+        "UPDATE d SET id = 0 FROM (SELECT v AS id FROM dbo.t) AS d",
+        "UPDATE x SET id = 0 FROM (SELECT v AS id FROM dbo.t) AS x",
+    ] {
+        refused(give, &[text], &[230]);
+    }
+}
+
+#[test]
+fn text_run_as_somebody_stays_with_him() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    let text = "EXEC ('SELECT id FROM dbo.t') AS USER = 'ann'; SELECT USER_NAME() AS me";
+    let out = admin.run(text);
+    assert_eq!(errors(&out), [229], "{out}");
+    assert!(out.contains("dbo"), "{out}");
+    let out = admin.run("EXEC ('REVERT; SELECT id FROM dbo.t') AS USER = 'ann'");
+    assert_eq!(errors(&out), [229], "{out}");
+    let out = admin.run("EXEC ('SELEC') AS USER = 'ann'");
+    assert_eq!(errors(&out), [2812], "{out}");
+    assert_eq!(admin.scalar("SELECT USER_NAME() AS me"), "dbo");
+    let out = admin.run("EXEC ('EXEC (''SELECT SUSER_SNAME() AS me'')') AS LOGIN = 'ben'");
+    assert!(out.contains("ben"), "{out}");
+}
+
+#[test]
+fn rights_in_ones_own_database_are_none_in_another() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.done("CREATE DATABASE mine; ALTER AUTHORIZATION ON DATABASE::mine TO ann");
+    let mut ann = server.connect_as("ann", "mine");
+    for (text, number) in [
+        ("DBCC CHECKDB (d)", 7983),
+        ("DBCC CHECKDB (other)", 916),
+        ("DBCC LOGINFO (d)", 7983),
+        ("DBCC OPENTRAN (d)", 7983),
+        ("DBCC CHECKTABLE ('d.dbo.t')", 2501),
+        ("DBCC CHECKIDENT ('d.dbo.i', RESEED, 7)", 2501),
+        ("DBCC SHOW_STATISTICS ('d.dbo.t', id)", 2501),
+        ("SELECT * FROM d.sys.dm_db_partition_stats", 262),
+        ("SELECT * FROM sys.dm_db_log_info(DB_ID('d'))", 262),
+        ("SELECT IDENT_CURRENT('d.dbo.i') / 0", 0),
+    ] {
+        let out = ann.run(text);
+        match number {
+            0 => assert!(out.contains("NULL"), "{text}: {out}"),
+            _ => assert_eq!(errors(&out).first(), Some(&number), "{text}: {out}"),
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Messages that no golden file and no test names. Lower it when a test is added.
-const UNTESTED: usize = 94;
+const UNTESTED: usize = 38;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

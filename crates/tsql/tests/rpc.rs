@@ -62,6 +62,15 @@ fn executesql_takes_and_gives_parameters() {
 }
 
 #[test]
+fn what_cannot_be_parsed_is_not_prepared() {
+    let server = Server::new();
+    let mut c = client(&server);
+    let handle = output(arg("", Value::Null, DataType::Int));
+    let out = c.rpc(call(11, vec![handle, text(""), text("SELECT FROM t")]));
+    assert!(out.contains("Msg 156") && out.contains("Msg 8180"), "{out}");
+}
+
+#[test]
 fn prepared_statements_keep_their_handles() {
     let server = Server::new();
     let mut c = client(&server);

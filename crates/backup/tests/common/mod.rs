@@ -7,26 +7,18 @@ use daruma_base::{DatabaseId, Disk, Env, Lsn};
 use daruma_sim::{SimDisk, SimRandom};
 use daruma_storage::*;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub fn specs(name: &str) -> Vec<FileSpec> {
-    let spec = |id, filegroup, suffix: &str, size_pages| FileSpec {
-        id,
-        filegroup,
-        logical_name: format!("{name}{suffix}"),
-        path: PathBuf::from(format!("/{name}{suffix}")),
-        size_pages,
-        growth: Growth::Pages(64),
-        max_pages: None,
-    };
+    let path = |suffix: &str| format!("/{name}{suffix}");
     vec![
-        spec(1, 1, ".mdf", 256),
-        spec(2, 0, "_log.ldf", 130),
-        spec(3, 2, ".ndf", 32),
+        FileSpec::data(1, 1, &path(".mdf"), 256),
+        FileSpec::log(&path("_log.ldf"), 130),
+        FileSpec::data(3, 2, &path(".ndf"), 32),
     ]
 }
 
@@ -55,6 +47,7 @@ impl World {
         let env = daruma_sim::env(disk, seed);
         let config = EngineConfig {
             buffer_pool_pages: pool_pages,
+            ..EngineConfig::default()
         };
         World {
             engine: Engine::new(env.clone(), config),
@@ -157,6 +150,22 @@ impl History {
                 self.db.background_step().expect("background work");
             }
         }
+    }
+
+    /// One more transaction, with so many rows of 400 bytes.
+    pub fn add_rows(&self, count: u32) {
+        let mut model = self.states.lock().last().expect("a state").2.clone();
+        let tree = self.db.tree(self.tree).expect("the tree");
+        let txn = self.db.begin(&owner(1));
+        for n in 0..count {
+            let (key, payload) = (format!("row{n:06}").into_bytes(), vec![n as u8; 400]);
+            tree.insert(&txn, &key, &payload).expect("inserts");
+            model.insert(key, payload);
+        }
+        let before = self.db.log_stats().end_lsn;
+        txn.commit(Durability::Full).expect("commits");
+        let after = self.db.log_stats().end_lsn;
+        self.states.lock().push((before, after, model));
     }
 
     /// The same history after its database was recovered.

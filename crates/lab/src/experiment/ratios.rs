@@ -18,6 +18,11 @@ use daruma_client::client::Client;
 use serde::Serialize;
 use serde_json::json;
 
+/// Rows of Sales.SalesOrderDetail: however often a transaction changed them, each is reverted once.
+const ROWS_OF_PAIRS: f64 = 121_317.0;
+/// Rows a second that one thread of the reverter should manage.
+const REVERT_TARGET: f64 = 200_000.0;
+const REVERT_THREADS_MAX: f64 = 4.0;
 const NAMES: [&str; 2] = ["Ratio_off", "Ratio_on"];
 
 #[derive(Args, Clone, Debug)]
@@ -429,16 +434,18 @@ fn figure(lab: &mut Lab, work: Work, args: &RatiosArgs, time: Option<f64>, on: &
             }
         }
         (None, _) if work == Work::Revert => {
-            let changes = args.pairs().2 as f64 * 2.0 * 121_317.0;
             if let Some(seconds) = median(&on.seconds).filter(|seconds| *seconds > 0.0) {
+                let rate = ROWS_OF_PAIRS / seconds;
                 lab.report.figure(
                     "Background revert",
-                    format!("{} changes/s", figures::grouped(changes / seconds)),
+                    format!("{} rows/s", figures::grouped(rate)),
                     format!(
-                        "{} until nothing is left to revert",
-                        figures::seconds(seconds)
+                        "{} until no row of {} needs reverting, target at least {} rows/s for each thread",
+                        figures::seconds(seconds),
+                        figures::grouped(ROWS_OF_PAIRS),
+                        figures::grouped(REVERT_TARGET),
                     ),
-                    Verdict::Plain,
+                    Verdict::of(rate >= REVERT_TARGET * REVERT_THREADS_MAX),
                 );
             }
         }

@@ -7,7 +7,8 @@
 //! Invariants
 //! 1. The boot page names a checkpoint only when all its records are hard.
 //! 2. What moves from one list to another is in at least one of them, or in a record behind the checkpoint's begin,
-//!    whenever a checkpoint looks.
+//!    whenever a checkpoint looks; and no list tells what a record before the begin has ended. Where no latch of a page or list
+//!    sees to that, the record and the move keep checkpoints out (`no_checkpoint`).
 
 use super::Database;
 use crate::error::Result;
@@ -19,6 +20,9 @@ use std::time::Duration;
 
 /// Redo is kept below this many bytes of log by writing old dirty pages, or less when TARGET_RECOVERY_TIME asks for it.
 const REDO_BYTES_TARGET: u64 = 64 << 20;
+/// A log file that holds the redo aimed at, what is written while the oldest pages are, and the space between two
+/// checkpoint records, with as much again to spare.
+pub(crate) const LOG_BYTES_WANTED: u64 = 4 * REDO_BYTES_TARGET;
 /// Log that recovery repeats in a second at the very least.
 const REDO_BYTES_PER_SECOND: u64 = 16 << 20;
 /// A checkpoint record follows at the latest after so much log.
@@ -103,8 +107,7 @@ impl Database {
         drop(pending);
         // A chunk that is just being given pages, or giving them back, is in its record or here.
         let _settled = self.versions().placing.lock();
-        let dropped = self.versions().dropped.lock().clone();
-        for chunk in self.versions().all_chunks().iter().chain(&dropped) {
+        for chunk in self.versions().chunks_with_dropped() {
             let pages = chunk.content.read().pages.clone();
             if !pages.is_empty() {
                 facts.push(Fact::Versions {

@@ -23,8 +23,8 @@ pub struct OpenBlock {
 }
 
 impl OpenBlock {
-    pub fn new(lsn: u64, offset: u64) -> OpenBlock {
-        let mut bytes = Vec::with_capacity(BLOCK_ALIGN_BYTES);
+    /// `bytes` is an empty buffer, perhaps one that another block has used.
+    pub fn new(lsn: u64, offset: u64, mut bytes: Vec<u8>) -> OpenBlock {
         bytes.resize(BLOCK_HEADER_BYTES, 0);
         OpenBlock { lsn, offset, bytes }
     }
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn any_flipped_byte_is_noticed() {
-        let mut open = OpenBlock::new(8192, 0);
+        let mut open = OpenBlock::new(8192, 0, Vec::new());
         open.push(&[
             40, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
         ]);

@@ -3,10 +3,12 @@
 //! ```text
 //! file header, 4 KiB: magic u32 | checksum u32 | format u32 | reserved u32 | database guid u64
 //! VLF header, 4 KiB:  magic u32 | checksum u32 | size u64 | sequence u64 (0 = never used) | start_lsn u64
-//!                     | incarnation u32
+//!                     | incarnation u32 | unused u32 | offset u64 | unwritten u32
 //! ```
 //! A VLF header lies in one 512-byte sector, so a crash leaves either the old or the new one.
 //! A VLF of sequence n holds the stream from its start_lsn to the start_lsn of sequence n+1.
+//! Space that was never written costs each commit into it a change of the file system's metadata, so VLFs are written with
+//! zeros: when the file grows, or, those that a restore made and left unwritten, when they are put to use.
 
 use super::block::{BLOCK_ALIGN_BYTES, BLOCK_BYTES_MAX};
 use super::hold::Need;
@@ -14,7 +16,8 @@ use crate::api::{FileSpec, Growth};
 use crate::bytes::*;
 use crate::error::{Result, StorageError};
 use crate::meter::{IoStats, Meter, metered};
-use daruma_base::{DiskFile, Env, Lsn, OpenMode, reached};
+use daruma_base::{DIRECT_BYTES, DiskFile, Env, Lsn, OpenMode, reached};
+use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +25,9 @@ const FILE_MAGIC: u32 = 0x474F_4C44; // "DLOG"
 const VLF_MAGIC: u32 = 0x464C_5644; // "DVLF"
 /// Where a VLF header says at which offset it lies.
 const VLF_OFFSET_AT: usize = 40;
+const VLF_UNWRITTEN_AT: usize = 48;
+/// Zeros are written in pieces.
+const ZEROS_BYTES: usize = 1 << 20;
 const SECTOR_BYTES: usize = 512;
 const FORMAT_VERSION: u32 = 1;
 pub const HEADER_BYTES: u64 = BLOCK_ALIGN_BYTES as u64;
@@ -54,6 +60,8 @@ struct Vlf {
     start_lsn: u64,
     incarnation: u32,
     active: bool,
+    /// Its space was allocated, nothing more.
+    unwritten: bool,
 }
 
 impl Vlf {
@@ -69,6 +77,7 @@ impl Vlf {
         put_u64(&mut bytes, 24, self.start_lsn);
         put_u32(&mut bytes, 32, self.incarnation);
         put_u64(&mut bytes, VLF_OFFSET_AT, self.offset);
+        put_u32(&mut bytes, VLF_UNWRITTEN_AT, u32::from(self.unwritten));
         let sum = crc32c::crc32c(&bytes[8..SECTOR_BYTES]);
         put_u32(&mut bytes, 4, sum);
         bytes
@@ -95,6 +104,21 @@ pub fn vlf_header(size: u64, sequence: u64, start_lsn: u64, incarnation: u32) ->
         start_lsn,
         incarnation,
         active: false,
+        unwritten: false,
+    };
+    vlf.header()
+}
+
+/// First 4 KiB of a virtual log file at `offset` that holds nothing and whose space was allocated only.
+pub fn unwritten_header(size: u64, offset: u64) -> Vec<u8> {
+    let vlf = Vlf {
+        offset,
+        size,
+        sequence: 0,
+        start_lsn: 0,
+        incarnation: 0,
+        active: false,
+        unwritten: true,
     };
     vlf.header()
 }
@@ -105,6 +129,7 @@ pub struct Handle {
     file: Arc<dyn DiskFile>,
     path: Arc<PathBuf>,
     meter: Meter,
+    syncing: Arc<Mutex<()>>,
 }
 
 impl Handle {
@@ -128,10 +153,32 @@ impl Handle {
             .map_err(|e| self.error("write log", e))
     }
 
+    /// Writes zeros between two multiples of 4 KiB.
+    fn write_zeros(&self, from: u64, end: u64) -> Result<()> {
+        let zeros = vec![0; ZEROS_BYTES + DIRECT_BYTES];
+        let aligned = zeros.as_ptr().align_offset(DIRECT_BYTES);
+        let zeros = zeros.get(aligned..).unwrap_or_default();
+        let mut at = from;
+        while at < end {
+            let len = (end - at).min(ZEROS_BYTES as u64);
+            let piece = zeros.get(..len as usize).unwrap_or_default();
+            let written = self.file.write_direct_at(piece, at);
+            written.map_err(|e| self.error("write log", e))?;
+            at += len;
+        }
+        Ok(())
+    }
+
     pub fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         self.file
             .read_at(bytes, offset)
             .map_err(|e| self.error("read log", e))
+    }
+
+    /// To be held from a write to the end of the sync that makes it durable. The system tells of a lost write once, to
+    /// whoever syncs next: that must not be somebody who had something else to sync. Taken after the log's state, if both.
+    pub fn alone(&self) -> MutexGuard<'_, ()> {
+        self.syncing.lock()
     }
 
     pub fn sync(&self) -> Result<()> {
@@ -235,7 +282,12 @@ impl LogFile {
             .open(&spec.path, OpenMode::CreateNew)
             .map_err(io("create log"))?;
         let (file, meter) = metered(file, &env.clock);
-        let handle = Handle { file, path, meter };
+        let handle = Handle {
+            file,
+            path,
+            meter,
+            syncing: Arc::default(),
+        };
         let header = file_header(guid);
         let mut log = LogFile {
             handle,
@@ -280,6 +332,7 @@ impl LogFile {
             file,
             path: Arc::new(spec.path.clone()),
             meter,
+            syncing: Arc::default(),
         };
         let mut header = vec![0; HEADER_BYTES as usize];
         if len < HEADER_BYTES {
@@ -348,6 +401,7 @@ impl LogFile {
                 start_lsn,
                 incarnation,
                 active: sequence > 0,
+                unwritten: get_u32(&header, VLF_UNWRITTEN_AT) != 0,
             });
             offset += size;
         }
@@ -376,35 +430,31 @@ impl LogFile {
         let size = (bytes / count / HEADER_BYTES * HEADER_BYTES).max(VLF_BYTES_MIN);
         let count = (bytes / size).max(1);
         let end = start + size * count;
-        let handle = self.handle.clone();
+        let added = (0..count).map(|i| Vlf {
+            offset: start + i * size,
+            size,
+            sequence: 0,
+            start_lsn: 0,
+            incarnation: 0,
+            active: false,
+            unwritten: false,
+        });
+        let handle = &self.handle;
+        let _alone = handle.alone();
         handle
             .file
             .allocate(end)
             .map_err(|e| handle.error("grow log", e))?;
         if durable {
-            let zeros = vec![0u8; 1 << 20];
-            let mut at = start;
-            while at < end {
-                let len = (end - at).min(zeros.len() as u64);
-                handle.write(&zeros[..len as usize], at)?;
-                at += len;
-            }
+            handle.write_zeros(start, end)?;
         }
-        for i in 0..count {
-            let vlf = Vlf {
-                offset: start + i * size,
-                size,
-                sequence: 0,
-                start_lsn: 0,
-                incarnation: 0,
-                active: false,
-            };
+        for vlf in added.clone() {
             handle.write(&vlf.header(), vlf.offset)?;
-            self.vlfs.push(vlf);
         }
         if durable {
             handle.sync()?;
         }
+        self.vlfs.extend(added);
         Ok(())
     }
 
@@ -469,6 +519,7 @@ impl LogFile {
                 });
             }
             if let Some(next) = self.next_free() {
+                self.fill(next)?;
                 return Ok(self.open_vlf(next, lsn));
             }
             if grown {
@@ -529,6 +580,23 @@ impl LogFile {
             offset: vlf.offset + HEADER_BYTES,
             header: Some((vlf.offset, vlf.header())),
         }
+    }
+
+    /// One step of growth, if the file is smaller than `wanted`. False when it is as large or may not grow.
+    pub fn grow_towards(&mut self, wanted: u64) -> bool {
+        self.size_bytes() < wanted && self.grow().is_ok()
+    }
+
+    /// Writes a VLF that was left unwritten. The zeros are durable with the first block at the latest.
+    fn fill(&mut self, index: usize) -> Result<()> {
+        let vlf = &mut self.vlfs[index];
+        if vlf.unwritten {
+            reached!("log.vlf.filled");
+            let (from, end) = (vlf.offset + HEADER_BYTES, vlf.offset + vlf.size);
+            self.handle.write_zeros(from, end)?;
+            vlf.unwritten = false;
+        }
+        Ok(())
     }
 
     fn grow(&mut self) -> Result<()> {
@@ -596,6 +664,7 @@ impl LogFile {
             self.vlfs.pop();
         }
         let end = self.size_bytes();
+        let _alone = self.handle.alone();
         self.handle
             .file
             .set_len(end)

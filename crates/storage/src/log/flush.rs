@@ -163,6 +163,7 @@ impl Log {
             (state.file.handle(), headers, blocks, state.next_block)
         };
         let start = self.env.clock.monotonic();
+        let alone = file.alone();
         for (offset, bytes) in &headers {
             file.write(bytes, *offset)?;
         }
@@ -186,6 +187,7 @@ impl Log {
         if !is_synced {
             file.sync()?;
         }
+        drop(alone);
         let took = self.env.clock.monotonic().saturating_sub(start);
         self.count_flush(&blocks, took.as_nanos() as u64);
         let mut state = self.state.lock();
@@ -236,14 +238,15 @@ impl LogState {
                 return;
             };
             self.sealed_bytes -= block.bytes.len();
-            self.recent_bytes += block.bytes.len();
+            self.recent_bytes += block.bytes.capacity();
             self.recent.push_back(block);
         }
         while self.recent_bytes > super::RECENT_BYTES_MAX {
             let Some(block) = self.recent.pop_front() else {
                 return;
             };
-            self.recent_bytes -= block.bytes.len();
+            self.recent_bytes -= block.bytes.capacity();
+            self.spare.give(block.bytes);
         }
     }
 }

@@ -29,6 +29,7 @@ mod hold;
 mod reader;
 pub mod rebuild;
 pub mod record;
+mod spare;
 
 pub use block::RECORD_BYTES_MAX;
 pub use delayed::{DelayedBound, DelayedStats, LogWriterSignal};
@@ -48,6 +49,7 @@ use flush::FlushCounters;
 use group::Group;
 use hold::Holds;
 use parking_lot::Mutex;
+use spare::SpareBuffers;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -76,7 +78,9 @@ struct LogState {
     /// VLF headers to write before the sealed blocks.
     headers: Vec<(u64, Vec<u8>)>,
     recent: VecDeque<Sealed>,
+    /// Memory that the recent blocks take.
     recent_bytes: usize,
+    spare: SpareBuffers,
     /// Log bytes that rollbacks of active transactions may need.
     undo_reserved: u64,
     /// Delayed commits in the open block.
@@ -139,6 +143,7 @@ impl Log {
                 headers: Vec::new(),
                 recent: VecDeque::new(),
                 recent_bytes: 0,
+                spare: SpareBuffers::default(),
                 undo_reserved: 0,
                 delayed: DelayedCommits::default(),
                 last_commit: CommitPoint::default(),
@@ -246,6 +251,15 @@ impl Log {
         self.tight.load(Ordering::Relaxed)
     }
 
+    /// Grows the file by one step if it is smaller than `wanted` and may grow. True when there is room again.
+    pub fn grow_towards(&self, wanted: u64) -> bool {
+        let mut state = self.state.lock();
+        let has_grown = self.durable && state.file.grow_towards(wanted);
+        let is_tight = state.is_tight();
+        self.tight.store(is_tight, Ordering::Relaxed);
+        has_grown && !is_tight
+    }
+
     pub fn last_commit(&self) -> CommitPoint {
         self.state.lock().last_commit
     }
@@ -316,7 +330,9 @@ impl Log {
 
     /// Makes durable what the system holds back of the file.
     pub fn sync_file(&self) -> Result<()> {
-        self.state.lock().file.handle().sync()
+        let file = self.state.lock().file.handle();
+        let _alone = file.alone();
+        file.sync()
     }
 
     /// Nothing will be written any more: others may open the file.
@@ -421,7 +437,8 @@ impl LogState {
         let reserve = (kind != AppendKind::Completion).then_some(self.undo_reserved + undo);
         let Placement { offset, header } = self.file.place(self.next_block, reserve)?;
         self.headers.extend(header);
-        self.open = Some(OpenBlock::new(self.next_block, offset));
+        let bytes = self.spare.take();
+        self.open = Some(OpenBlock::new(self.next_block, offset, bytes));
         Ok(())
     }
 

@@ -8,7 +8,9 @@
 //! sealed anew with the records before it.
 
 use super::block::{self, BLOCK_ALIGN_BYTES, Found, OpenBlock};
-use super::file::{HEADER_BYTES, LogFile, VLF_BYTES_MIN, file_header, vlf_header};
+use super::file::{
+    HEADER_BYTES, LogFile, VLF_BYTES_MIN, file_header, unwritten_header, vlf_header,
+};
 use super::record::{Kind, Record};
 use crate::api::FileSpec;
 use crate::bytes::*;
@@ -21,7 +23,11 @@ use std::sync::Arc;
 pub const SECTION_BYTES_MAX: u64 = 64 << 20;
 /// Room for what recovery itself writes, beyond the sections.
 const SPARE_BYTES_MIN: u64 = 1 << 20;
-const SPARE_VLFS: u64 = 4;
+/// That room is not written, which can take longer than all else: each VLF is when it is put to use, so it is to be small
+/// enough for that to be no pause.
+const SPARE_VLF_BYTES: u64 = 16 << 20;
+const SPARE_VLFS_MIN: u64 = 4;
+const SPARE_VLFS_MAX: u64 = 512;
 
 /// Adjacent log blocks of one incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,15 +96,13 @@ impl LogRebuild {
         let spare = (spec.size_pages * 8192)
             .saturating_sub(end)
             .max(SPARE_BYTES_MIN);
-        let spare_vlf = (spare / SPARE_VLFS)
-            .next_multiple_of(HEADER_BYTES)
-            .max(VLF_BYTES_MIN);
-        log.allocate(end + SPARE_VLFS * spare_vlf)?;
+        let count = (spare / SPARE_VLF_BYTES).clamp(SPARE_VLFS_MIN, SPARE_VLFS_MAX);
+        let each = (spare / count / HEADER_BYTES * HEADER_BYTES).max(VLF_BYTES_MIN);
+        log.allocate(end + count * each)?;
         log.write(&file_header(guid), 0)?;
-        for n in 0..SPARE_VLFS {
-            let at = end + n * spare_vlf;
-            log.write_zeros(at, spare_vlf)?;
-            log.write(&vlf_header(spare_vlf, 0, 0, 0), at)?;
+        for n in 0..count {
+            let at = end + n * each;
+            log.write(&unwritten_header(each, at), at)?;
         }
         Ok(log)
     }
@@ -184,18 +188,6 @@ impl LogRebuild {
         self.file
             .write_at(bytes, offset)
             .map_err(|e| io_error("write", &self.spec, e))
-    }
-
-    /// As for any log file: so that a commit changes no metadata of the file system.
-    fn write_zeros(&self, from: u64, bytes: u64) -> Result<()> {
-        let zeros = vec![0; (bytes as usize).min(1 << 20)];
-        let mut at = from;
-        while at < from + bytes {
-            let len = (from + bytes - at).min(zeros.len() as u64);
-            self.write(&zeros[..len as usize], at)?;
-            at += len;
-        }
-        Ok(())
     }
 
     fn sync(&self) -> Result<()> {
@@ -315,7 +307,7 @@ impl LogChunk {
             .take_while(|(l, _)| *l < at)
             .peekable();
         if kept.peek().is_some() {
-            let mut open = OpenBlock::new(block.0, 0);
+            let mut open = OpenBlock::new(block.0, 0, Vec::new());
             kept.for_each(|(_, record)| drop_position(open.push(record)));
             let hardened = block::hardened_before(&bytes);
             self.bytes
@@ -343,4 +335,34 @@ pub(crate) fn records(block_lsn: Lsn, bytes: &[u8]) -> impl Iterator<Item = (Lsn
         at += record.len();
         Some((lsn, record))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daruma_sim::SimDisk;
+
+    /// Restores need not wait for zeros, nor need the commits that follow do without.
+    #[test]
+    fn free_space_is_allocated_and_written_when_it_is_put_to_use() {
+        let disk = SimDisk::new(1);
+        let env = daruma_sim::env(&disk, 1);
+        let spec = FileSpec::log("/t.ldf", 10 * SPARE_VLF_BYTES / 8192);
+        let log = LogRebuild::create(&env, &spec, 7, &[]).expect("creates");
+        log.finish().expect("finishes");
+        drop(log);
+        let mut file = LogFile::open(&spec, 7, &env).expect("opens");
+        assert!(file.size_bytes() <= spec.size_pages * 8192);
+        assert_eq!(file.vlfs().len(), 9);
+        let written = |file: &LogFile| file.handle().io_stats().bytes_written;
+        let placed = file.place(4096, None).expect("finds room");
+        let filled = written(&file);
+        assert!(filled >= SPARE_VLF_BYTES - HEADER_BYTES, "{filled}");
+        assert!(placed.header.is_some());
+        file.place(8192, None).expect("the same has room");
+        assert_eq!(written(&file), filled, "it is written once");
+        file.place(4096 + 2 * SPARE_VLF_BYTES, None)
+            .expect("the next");
+        assert!(written(&file) >= 2 * filled);
+    }
 }

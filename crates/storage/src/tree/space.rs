@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::log::AppendKind;
 use crate::log::record::{self, Kind, PartsWriter, Space};
 use crate::page::{Page, PageType};
+use crate::pause::pause;
 use daruma_base::{Lsn, PageId, TxnId, reached};
 use std::collections::BTreeMap;
 
@@ -93,6 +94,8 @@ pub(crate) fn free_last_page(
     space: Space,
     others: &[PageId],
 ) -> Result<()> {
+    // None behind the record may tell that the space is still to be freed.
+    let _no_checkpoint = db.no_checkpoint();
     let mut page = db.pool().write(db.store(), first)?;
     let mut empty = Page::zeroed();
     empty.format(first, PageType::Free, 0, PageId::NONE);
@@ -106,6 +109,8 @@ pub(crate) fn free_last_page(
     let mut pages: Vec<&mut PageWrite<'_>> = maps.iter_mut().collect();
     pages.push(&mut page);
     let lsn = db.apply_system(&body, &mut pages, AppendKind::System)?;
+    pause("pending.freed");
+    db.end_pending(space);
     all.iter().for_each(|p| db.allocator().freed(*p, lsn));
     Ok(())
 }

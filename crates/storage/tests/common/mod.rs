@@ -8,24 +8,14 @@ use daruma_base::DatabaseId;
 use daruma_sim::{SimDisk, SimRandom};
 use daruma_storage::*;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 pub const DB: DatabaseId = DatabaseId(5);
 
 pub fn specs() -> Vec<FileSpec> {
-    let spec = |id, filegroup, name: &str, path: &str, size_pages| FileSpec {
-        id,
-        filegroup,
-        logical_name: name.into(),
-        path: PathBuf::from(path),
-        size_pages,
-        growth: Growth::Pages(64),
-        max_pages: None,
-    };
     vec![
-        spec(1, 1, "t", "/t.mdf", 256),
-        spec(2, 0, "t_log", "/t_log.ldf", 130),
+        FileSpec::data(1, 1, "/t.mdf", 256),
+        FileSpec::log("/t_log.ldf", 130),
     ]
 }
 
@@ -34,6 +24,7 @@ pub fn engine(disk: &Arc<SimDisk>, seed: u64, pages: usize) -> Arc<Engine> {
         daruma_sim::env(disk, seed),
         EngineConfig {
             buffer_pool_pages: pages,
+            ..EngineConfig::default()
         },
     )
 }

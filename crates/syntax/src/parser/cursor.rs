@@ -20,8 +20,9 @@ const END: Token = Token {
 impl<'a> Parser<'a> {
     pub(super) fn token(&self, ahead: usize) -> Token {
         self.tokens
+            .list
             .get(self.at + ahead)
-            .or(self.tokens.last())
+            .or(self.tokens.list.last())
             .copied()
             .unwrap_or(END)
     }
@@ -228,8 +229,8 @@ impl<'a> Parser<'a> {
 
     /// The token before the end of the batch.
     pub(super) fn last_token(&self) -> Token {
-        let last = self.tokens.len().checked_sub(2);
-        last.and_then(|last| self.tokens.get(last))
+        let last = self.tokens.list.len().checked_sub(2);
+        last.and_then(|last| self.tokens.list.get(last))
             .copied()
             .unwrap_or(END)
     }
@@ -274,7 +275,7 @@ impl<'a> Parser<'a> {
     fn last_end(&self) -> usize {
         self.at
             .checked_sub(1)
-            .and_then(|last| self.tokens.get(last))
+            .and_then(|last| self.tokens.list.get(last))
             .map_or(0, |token| token.end as usize)
     }
 

@@ -57,7 +57,7 @@ impl Parser<'_> {
     /// A filter knows AND, comparisons, IN and IS [NOT] NULL only: syntax errors for the rest.
     fn refuse_connectives(&self, start: usize) -> Parse<()> {
         const REFUSED: [K; 5] = [K::OR, K::NOT, K::LIKE, K::BETWEEN, K::EXISTS];
-        let tokens = self.tokens.get(start..self.at).unwrap_or_default();
+        let tokens = self.tokens.list.get(start..self.at).unwrap_or_default();
         let mut before = K::NONE;
         for (i, token) in tokens.iter().enumerate() {
             let TokenKind::Word(word) = token.kind else {

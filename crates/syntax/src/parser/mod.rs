@@ -35,7 +35,7 @@ mod table;
 
 use crate::ast::{Expr, Parameter, Statement, TypeName};
 use crate::error::SyntaxError;
-use crate::lexer::{Token, tokenize};
+use crate::lexer::Tokens;
 
 /// Deepest recursion of the parser: blocks, parentheses, subqueries, CASE and the like.
 pub const NESTING_MAX: u32 = 200;
@@ -101,25 +101,32 @@ fn run<'a, T>(
     options: &ParseOptions,
     parse: impl FnOnce(&mut Parser<'a>) -> Parse<T>,
 ) -> Result<T, Vec<SyntaxError>> {
-    let tokens = tokenize(text, options.quoted_identifier)?;
     let mut parser = Parser {
         text,
-        tokens,
+        tokens: Tokens::of(text, options.quoted_identifier),
+        quoted_identifier: options.quoted_identifier,
+        in_module: false,
         at: 0,
         depth: 0,
         height: 0,
         condition_end: None,
     };
-    parse(&mut parser)
-        .and_then(|tree| parser.expect_end().map(|()| tree))
-        .map_err(|error| vec![error])
+    let tree = parse(&mut parser).and_then(|tree| parser.expect_end().map(|()| tree));
+    match parser.tokens.errors.is_empty() {
+        true => tree.map_err(|error| vec![error]),
+        false => Err(parser.tokens.errors),
+    }
 }
 
 type Parse<T> = Result<T, SyntaxError>;
 
 struct Parser<'a> {
     text: &'a str,
-    tokens: Vec<Token>,
+    tokens: Tokens,
+    /// What double quotes mean from here on.
+    quoted_identifier: bool,
+    /// The text of a module is read under one setting.
+    in_module: bool,
     at: usize,
     depth: u32,
     /// Height of the highest tree built so far on the current level of recursion.

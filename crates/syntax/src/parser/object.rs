@@ -4,6 +4,7 @@ use super::{Parse, Parser};
 use crate::ast::*;
 use crate::keyword::Keyword as K;
 use crate::lexer::{Symbol, TokenKind};
+use crate::printer::Quote;
 
 impl Parser<'_> {
     pub(super) fn create(&mut self) -> Parse<StatementKind> {
@@ -90,6 +91,13 @@ impl Parser<'_> {
     }
 
     fn define_module(&mut self, mode: DefineMode) -> Parse<Option<StatementKind>> {
+        let outside = std::mem::replace(&mut self.in_module, true);
+        let module = self.module(mode);
+        self.in_module = outside;
+        module
+    }
+
+    fn module(&mut self, mode: DefineMode) -> Parse<Option<StatementKind>> {
         match self.keyword() {
             K::VIEW => self.create_view(mode).map(Some),
             K::PROC | K::PROCEDURE => self.create_procedure(mode).map(Some),
@@ -101,11 +109,7 @@ impl Parser<'_> {
 
     /// DDL without a tree of its own: its words, and its text up to what must be another statement.
     pub(super) fn other_ddl(&mut self, verb: &str) -> Parse<StatementKind> {
-        let first = self
-            .tokens
-            .get(self.at.saturating_sub(1))
-            .copied()
-            .unwrap_or(self.mark());
+        let first = self.at.saturating_sub(1);
         if matches!(verb, "CREATE" | "ALTER" | "DROP") && self.keyword() == K::NONE {
             return Err(self.unexpected());
         }
@@ -119,8 +123,27 @@ impl Parser<'_> {
         }
         self.eat_words(&[K::IF, K::EXISTS]);
         self.skip_to_statement()?;
-        let text = self.span_from(first).text(self.text).to_owned();
+        let text = self.text_since(first);
         Ok(StatementKind::OtherDdl(OtherDdl { what, text }))
+    }
+
+    /// The text from a token to here. Strings in double quotes get single ones, so that the text means the same whatever
+    /// QUOTED_IDENTIFIER is when it is read again.
+    fn text_since(&self, first: usize) -> String {
+        let tokens = self.tokens.list.get(first..self.at).unwrap_or(&[]);
+        let mut text = String::new();
+        let mut end = tokens.first().map_or(0, |t| t.start);
+        for token in tokens {
+            let blank = self.text.get(end as usize..token.start as usize);
+            text.push_str(blank.unwrap_or(""));
+            let written = self.text_of(*token);
+            match token.kind == TokenKind::String && written.starts_with('"') {
+                true => text.push_str(&Quote(&self.content_of(*token)).to_string()),
+                false => text.push_str(written),
+            }
+            end = token.end;
+        }
+        text
     }
 
     fn skip_to_statement(&mut self) -> Parse<()> {
@@ -174,6 +197,7 @@ impl Parser<'_> {
         let statement = self.statement()?;
         while self.at.checked_sub(1).is_some_and(|last| {
             self.tokens
+                .list
                 .get(last)
                 .is_some_and(|token| token.kind == TokenKind::Symbol(Symbol::Semicolon))
         }) {

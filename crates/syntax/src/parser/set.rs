@@ -160,10 +160,23 @@ impl Parser<'_> {
             let option = self.word_upper()?;
             options.push(self.known_switch(option, token)?);
         }
-        Ok(SetStatement::Switch {
-            options,
-            on: self.expect_switch()?,
-        })
+        let on = self.expect_switch()?;
+        let quotes =
+            |option: &String| matches!(option.as_str(), "QUOTED_IDENTIFIER" | "ANSI_DEFAULTS");
+        if options.iter().any(quotes) {
+            self.switch_quotes(on);
+        }
+        Ok(SetStatement::Switch { options, on })
+    }
+
+    /// The rest of a batch is read under the new setting, whether the statement will run or not; that of a module is not.
+    fn switch_quotes(&mut self, quoted_identifier: bool) {
+        if self.in_module || self.quoted_identifier == quoted_identifier {
+            return;
+        }
+        self.quoted_identifier = quoted_identifier;
+        self.tokens
+            .read_again(self.text, self.at, quoted_identifier);
     }
 
     fn known_switch(&self, option: String, token: crate::lexer::Token) -> Parse<String> {

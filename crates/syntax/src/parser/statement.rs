@@ -261,7 +261,7 @@ impl Parser<'_> {
         let Some(before) = self
             .at
             .checked_sub(1)
-            .and_then(|before| self.tokens.get(before))
+            .and_then(|before| self.tokens.list.get(before))
         else {
             return true;
         };

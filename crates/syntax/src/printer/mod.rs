@@ -80,7 +80,7 @@ impl Display for Flag<'_> {
 }
 
 /// A string constant.
-struct Quote<'a>(&'a str);
+pub(crate) struct Quote<'a>(pub &'a str);
 
 impl Display for Quote<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

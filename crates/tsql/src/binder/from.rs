@@ -4,7 +4,7 @@
 //! sides exchanged, but names stay in the order written. APPLY is a join whose right side may use columns of its left;
 //! the planner sees that from the column numbers.
 
-use super::scope::{CteEntry, ScopeEntry};
+use super::scope::{CteEntry, ScopeEntry, UsedObject};
 use super::tree::*;
 use super::{Binder, BoundQuery, ColumnInfo, OutColumn, types, unsupported};
 use crate::error::{Result, SqlError};
@@ -44,6 +44,31 @@ impl Binder<'_> {
             return Err(messages::error(106, &[&TABLES_MAX]));
         }
         match source {
+            TableSource::Join(join) => self.join(join),
+            TableSource::Apply { left, right, outer } => self.apply(left, right, *outer),
+            _ => self.with_request(source, |b| b.single_source(source)),
+        }
+    }
+
+    fn apply(&mut self, left: &TableSource, right: &TableSource, outer: bool) -> Result<Rel> {
+        let left = self.source(left)?;
+        let lateral = std::mem::replace(&mut self.lateral, true);
+        let right = self.source(right);
+        self.lateral = lateral;
+        let right = right?;
+        if outer {
+            self.make_nullable(&right);
+        }
+        let kind = match outer {
+            true => JoinKind::Left,
+            false => JoinKind::Inner,
+        };
+        Ok(join(kind, left, right, None, None))
+    }
+
+    /// Anything but joins.
+    fn single_source(&mut self, source: &TableSource) -> Result<Rel> {
+        match source {
             TableSource::Table(table) => self.table(table),
             TableSource::Variable {
                 name, alias, hints, ..
@@ -77,28 +102,7 @@ impl Binder<'_> {
                 let bound = self.hidden(|b| b.values(rows))?;
                 self.named(bound, alias.as_ref(), columns)
             }
-            TableSource::Join(join) => self.join(join),
-            TableSource::Apply { left, right, outer } => {
-                let left = self.source(left)?;
-                let lateral = std::mem::replace(&mut self.lateral, true);
-                let right = self.source(right);
-                self.lateral = lateral;
-                let right = right?;
-                if *outer {
-                    self.make_nullable(&right);
-                }
-                Ok(join(
-                    if *outer {
-                        JoinKind::Left
-                    } else {
-                        JoinKind::Inner
-                    },
-                    left,
-                    right,
-                    None,
-                    None,
-                ))
-            }
+            TableSource::Join(_) | TableSource::Apply { .. } => self.source(source),
             TableSource::Function(function) => self.table_function(function),
             TableSource::Pivot(pivot) => self.pivot(pivot),
             TableSource::Unpivot(unpivot) => self.unpivot(unpivot),
@@ -205,8 +209,7 @@ impl Binder<'_> {
         match self.resolve(&table.name)? {
             Resolved::Table(found) => self.scan(found, &alias, &qualified, schema, &table.hints),
             Resolved::View { database, object } => {
-                let bound = self.view(database, &object)?;
-                self.exposed(bound, &alias, &qualified, schema.flatten())
+                self.exposed_view(database, &object, &alias, &qualified, schema.flatten())
             }
             Resolved::Virtual(found) => {
                 let database = self.database_of(&table.name);
@@ -287,6 +290,7 @@ impl Binder<'_> {
             schema,
             database: None,
             columns: names,
+            used: None,
         })?;
         Ok(Rel::Virtual(Box::new(VirtualScan {
             table,
@@ -488,8 +492,26 @@ impl Binder<'_> {
             schema,
             database: None,
             columns: names,
+            used: None,
         })?;
         Ok(bound.rel)
+    }
+
+    /// A view as a source of FROM.
+    pub(super) fn exposed_view(
+        &mut self,
+        database: DatabaseId,
+        object: &Arc<Object>,
+        alias: &str,
+        qualified: &str,
+        schema: Option<String>,
+    ) -> Result<Rel> {
+        let bound = self.view(database, object)?;
+        let rel = self.exposed(bound, alias, qualified, schema)?;
+        if let Some(entry) = self.scope().tables.last_mut() {
+            entry.used = used_view(database, object);
+        }
+        Ok(rel)
     }
 
     fn view(&mut self, database: DatabaseId, object: &Arc<Object>) -> Result<BoundQuery> {
@@ -544,6 +566,17 @@ pub(super) fn join(
         on: conditions,
         hint,
     }))
+}
+
+fn used_view(database: DatabaseId, object: &Object) -> Option<UsedObject> {
+    let ObjectKind::View(module) = &object.kind else {
+        return None;
+    };
+    Some(UsedObject {
+        database,
+        object: object.id,
+        columns: module.columns.iter().map(|c| c.id).collect(),
+    })
 }
 
 pub(super) fn stored_text(errors: Vec<daruma_syntax::SyntaxError>) -> SqlError {

@@ -200,15 +200,20 @@ impl Binder<'_> {
             PseudoColumn::Identity => column.identity,
             _ => false,
         };
-        let found = self
-            .scopes
-            .last()
-            .into_iter()
-            .flat_map(|s| &s.tables)
-            .flat_map(|t| &t.columns)
-            .find(|(_, id)| wanted(&self.columns[*id as usize]));
+        let tables = self.scopes.last().into_iter().flat_map(|s| &s.tables);
+        let found = tables
+            .flat_map(|t| {
+                t.columns
+                    .iter()
+                    .enumerate()
+                    .map(move |(at, c)| (t, at, c.1))
+            })
+            .find(|(.., id)| wanted(&self.columns[*id as usize]));
         match found {
-            Some((_, id)) => Ok(self.column(*id)),
+            Some((table, at, id)) => {
+                self.note_read(table, at);
+                Ok(self.column(id))
+            }
             None => {
                 let name = match pseudo {
                     PseudoColumn::Action => "$action",

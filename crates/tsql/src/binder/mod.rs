@@ -6,6 +6,7 @@
 //! Read next: `tree` (what comes out), `query`, `from`, `expr`, `function`.
 
 mod cte;
+mod determinism;
 mod expr;
 mod for_xml;
 mod from;

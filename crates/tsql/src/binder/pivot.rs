@@ -22,6 +22,8 @@ impl Binder<'_> {
 
     pub(super) fn pivot(&mut self, pivot: &ast::Pivot) -> Result<Rel> {
         let (rel, entries) = self.inner_source(&pivot.source)?;
+        // What is not pivoted groups.
+        entries.iter().for_each(|e| self.note_all(e));
         self.scopes.push(super::NameScope {
             tables: entries.clone(),
         });
@@ -101,6 +103,7 @@ impl Binder<'_> {
 
     pub(super) fn unpivot(&mut self, unpivot: &ast::Unpivot) -> Result<Rel> {
         let (rel, entries) = self.inner_source(&unpivot.source)?;
+        entries.iter().for_each(|e| self.note_all(e));
         self.scopes.push(super::NameScope {
             tables: entries.clone(),
         });
@@ -174,6 +177,7 @@ impl Binder<'_> {
             schema: None,
             database: None,
             columns,
+            used: None,
         })
     }
 }

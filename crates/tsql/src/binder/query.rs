@@ -148,6 +148,9 @@ impl Binder<'_> {
         };
         self.ctes.truncate(ctes);
         self.query_depth -= 1;
+        if nested && bound.as_ref().is_ok_and(|b| !b.assignments.is_empty()) {
+            return Err(crate::messages::error(102, &[&"="]));
+        }
         match &query.for_clause {
             None | Some(ast::ForClause::Browse) => bound,
             Some(ast::ForClause::Xml {

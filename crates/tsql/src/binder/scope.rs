@@ -6,6 +6,7 @@
 use super::Binder;
 use super::tree::{ColId, Kind, Scalar};
 use crate::error::{Result, SqlError};
+use daruma_base::DatabaseId;
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{self, ColumnRef, ObjectName};
 use std::sync::Arc;
@@ -23,6 +24,16 @@ pub struct ScopeEntry {
     pub schema: Option<String>,
     pub database: Option<String>,
     pub columns: Vec<(String, ColId)>,
+    /// The stored object that the names stand for: who reads which of its columns is told to the host.
+    pub used: Option<UsedObject>,
+}
+
+/// A table or view of a catalog, with the ids of the columns in a scope entry.
+#[derive(Clone, Debug)]
+pub struct UsedObject {
+    pub database: DatabaseId,
+    pub object: i32,
+    pub columns: Vec<i32>,
 }
 
 /// A common table expression in reach.
@@ -48,11 +59,13 @@ impl ScopeEntry {
             && part(&self.database, &qualifier.database)
     }
 
-    fn find(&self, name: &str) -> impl Iterator<Item = ColId> {
+    /// Positions and ids of the columns of a name.
+    fn find(&self, name: &str) -> impl Iterator<Item = (usize, ColId)> {
         self.columns
             .iter()
-            .filter(move |(n, _)| names_equal(n, name))
-            .map(|(_, id)| *id)
+            .enumerate()
+            .filter(move |(_, (n, _))| names_equal(n, name))
+            .map(|(at, (_, id))| (at, *id))
     }
 }
 
@@ -69,7 +82,7 @@ impl Binder<'_> {
     pub(super) fn resolve_column(&self, column: &ColumnRef) -> Result<Scalar> {
         let mut qualifier_known = false;
         for scope in self.scopes.iter().rev() {
-            let mut found: Option<ColId> = None;
+            let mut found: Option<(&ScopeEntry, usize, ColId)> = None;
             for table in &scope.tables {
                 if let Some(qualifier) = &column.table {
                     if !table.matches(qualifier) {
@@ -77,14 +90,15 @@ impl Binder<'_> {
                     }
                     qualifier_known = true;
                 }
-                for id in table.find(&column.name.text) {
+                for (at, id) in table.find(&column.name.text) {
                     if found.is_some() {
                         return Err(ambiguous(&column.name.text));
                     }
-                    found = Some(id);
+                    found = Some((table, at, id));
                 }
             }
-            if let Some(id) = found {
+            if let Some((table, at, id)) = found {
+                self.note_read(table, at);
                 return Ok(self.column(id));
             }
             if qualifier_known {
@@ -123,6 +137,7 @@ impl Binder<'_> {
             ));
         }
         let Some(qualifier) = qualifier else {
+            scope.tables.iter().for_each(|t| self.note_all(t));
             return Ok(scope
                 .tables
                 .iter()
@@ -136,7 +151,10 @@ impl Binder<'_> {
             .flat_map(|s| &s.tables)
             .find(|t| t.matches(qualifier))
         {
-            Some(table) => Ok(table.columns.clone()),
+            Some(table) => {
+                self.note_all(table);
+                Ok(table.columns.clone())
+            }
             None => Err(SqlError::new(
                 107,
                 15,
@@ -147,6 +165,19 @@ impl Binder<'_> {
                 ),
             )),
         }
+    }
+
+    /// Tells the host that a column is read.
+    pub(super) fn note_read(&self, table: &ScopeEntry, position: usize) {
+        if let Some(used) = &table.used
+            && let Some(column) = used.columns.get(position)
+        {
+            self.host.note_column(used.database, used.object, *column);
+        }
+    }
+
+    pub(super) fn note_all(&self, table: &ScopeEntry) {
+        (0..table.columns.len()).for_each(|at| self.note_read(table, at));
     }
 
     pub(super) fn column(&self, id: ColId) -> Scalar {

@@ -1,11 +1,11 @@
 //! Stored tables in FROM: their scan, its hints, the columns computed above it and the filters of its indexes.
 
-use super::scope::{NameScope, ScopeEntry};
+use super::scope::{NameScope, ScopeEntry, UsedObject};
 use super::tree::*;
 use super::{Binder, ColumnInfo, types};
 use crate::access::TableAccess;
 use crate::error::Result;
-use crate::host::{LockHints, TableRef};
+use crate::host::{LockHints, TableKind, TableRef};
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{Ident, TableHint};
 use daruma_syntax::{ParseOptions, parse_condition, parse_expression};
@@ -39,7 +39,7 @@ impl Binder<'_> {
             })?);
         }
         let (locks, forced_index, force_seek) = table_hints(&table, hints)?;
-        let target = self.take_target(&table, alias, &columns)?;
+        let target = self.take_target(&table, &columns)?;
         if target.is_some() && locks.nolock {
             return Err(crate::messages::error(1065, &[]));
         }
@@ -63,10 +63,10 @@ impl Binder<'_> {
                 .map(|(d, id)| (d.name.clone(), *id))
                 .collect::<Vec<_>>()
         };
-        let is_target = scan.target.is_some();
+        let scanned = columns.clone();
         let (rel, columns) = self.add_computed(scan, columns)?;
-        if is_target {
-            self.note_target_columns(&columns);
+        if scanned != columns {
+            self.note_target_columns(&scanned, &columns);
         }
         let database = schema.as_ref().map(|_| table.database.name());
         let schema = schema.map(|s| s.unwrap_or_else(|| table.schema_name.clone()));
@@ -75,6 +75,7 @@ impl Binder<'_> {
             schema,
             database,
             columns: names(&columns),
+            used: used_table(&table),
         })?;
         Ok(rel)
     }
@@ -104,6 +105,7 @@ impl Binder<'_> {
                 schema: None,
                 database: None,
                 columns: inner,
+                used: None,
             };
             let scalar = self.isolated(Vec::new(), |b| {
                 b.scalar_in(
@@ -142,6 +144,7 @@ impl Binder<'_> {
                 schema: None,
                 database: None,
                 columns: names.zip(columns.iter().copied()).collect(),
+                used: None,
             };
             let scope = NameScope {
                 tables: vec![entry],
@@ -213,5 +216,13 @@ fn index_named(table: &TableRef, name: &Ident) -> Result<usize> {
     found.ok_or_else(|| match number {
         Some(number) => crate::messages::error(307, &[&number, &shown]),
         None => crate::messages::error(308, &[&name.text, &shown]),
+    })
+}
+
+fn used_table(table: &TableRef) -> Option<UsedObject> {
+    (table.kind == TableKind::User).then(|| UsedObject {
+        database: table.database.id(),
+        object: table.object_id,
+        columns: table.def.columns.iter().map(|c| c.id).collect(),
     })
 }

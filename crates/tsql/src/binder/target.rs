@@ -1,8 +1,9 @@
 //! Targets of UPDATE and DELETE: a query whose rows also carry the key and stamp of one table's row.
 //!
 //! Theory: the target is a table of FROM when FROM has one by that alias or name, otherwise one more table joined to it.
-//! A common table expression or view may stand for its base table. While FROM is bound, the first scan that fits takes
-//! the request and produces the two extra columns, which flow upwards like any others.
+//! While FROM is bound, the first scan that fits takes the request and produces the two extra columns, which flow upwards
+//! like any others. A common table expression or view may stand for any one of its base tables, each row of which shows
+//! at most once in a row of it: that of the first column that is assigned, known when all of it is bound.
 
 use super::scope::NameScope;
 use super::tree::*;
@@ -10,20 +11,33 @@ use super::{Binder, ColumnInfo, ScopeEntry};
 use crate::error::{Result, SqlError};
 use crate::executor::TargetSpec;
 use crate::host::{Resolved, TableRef, VariableType};
-use daruma_catalog::names_equal;
+use daruma_base::DatabaseId;
+use daruma_catalog::{Object, names_equal};
 use daruma_syntax::ast::{DmlTarget, ObjectName, TableSource};
 use daruma_value::{DataType, Len};
+use std::sync::Arc;
 
 /// What a scan must be to be the target.
 pub(super) struct TargetRequest {
     wanted: Wanted,
+    /// Scans met while any would do.
+    candidates: Vec<Candidate>,
     taken: Option<Taken>,
 }
 
+struct Candidate {
+    table: TableRef,
+    /// What the scan produces.
+    scanned: Vec<ColId>,
+    /// The same with virtual computed columns.
+    columns: Vec<ColId>,
+}
+
 enum Wanted {
-    Alias(String),
+    /// A scan inside the source of FROM that has this name.
+    Inside(String),
     Object(u16, i32),
-    /// The first table met: the base of a view or common table expression.
+    /// A base of a view, common table expression or derived table.
     Any,
 }
 
@@ -32,6 +46,7 @@ struct Taken {
     columns: Vec<ColId>,
     key: ColId,
     stamp: ColId,
+    joined: bool,
 }
 
 /// A bound target query.
@@ -42,10 +57,20 @@ pub struct BoundTarget {
     pub columns: Vec<ColId>,
     pub key: ColId,
     pub stamp: ColId,
+    /// It is joined to other tables, inside a view perhaps: its rows may come more than once, or not at all.
+    pub joined: bool,
     pub items: Vec<ColId>,
     /// Names of the other tables of FROM and their columns.
     pub sources: Vec<ScopeEntry>,
     /// Names that the statement knows the target's columns by, when it is a view or common table expression.
+    pub exposed: Vec<(String, ColId)>,
+}
+
+/// A bound view that rows are inserted through.
+pub struct InsertedView {
+    pub table: TableRef,
+    pub columns: Vec<ColId>,
+    pub joined: bool,
     pub exposed: Vec<(String, ColId)>,
 }
 
@@ -57,11 +82,13 @@ impl Binder<'_> {
         self.add_ctes(spec.with)?;
         self.scopes.push(NameScope::default());
         let (mut rel, alias) = self.target_from(spec)?;
-        let Some(request) = self.target.take() else {
-            return Err(not_updatable(&alias));
-        };
-        let Some(taken) = request.taken else {
-            return Err(not_updatable(&alias));
+        let request = self.target.take();
+        let taken = match request.map(|r| (r.taken, r.candidates)) {
+            Some((Some(taken), _)) => taken,
+            Some((None, candidates)) => {
+                self.choose_base(&mut rel, &alias, spec.sets.first().copied(), candidates)?
+            }
+            None => return Err(not_updatable(&alias)),
         };
         if let Some(filter) = spec.filter {
             let condition = self.condition(filter)?;
@@ -98,6 +125,7 @@ impl Binder<'_> {
             columns: taken.columns,
             key: taken.key,
             stamp: taken.stamp,
+            joined: taken.joined || !spec.from.is_empty(),
             items,
             sources,
             exposed: own
@@ -119,11 +147,7 @@ impl Binder<'_> {
         };
         let exposed = spec.from.iter().find_map(|s| exposes(s, name));
         if let Some(alias) = exposed {
-            self.want(Wanted::Alias(alias.clone()));
-            let base = self.base_is_derived(spec.from, &alias);
-            if base {
-                self.want(Wanted::Any);
-            }
+            self.want(Wanted::Inside(alias.clone()));
             return Ok((self.from(spec.from)?, alias));
         }
         if name.is_bare()
@@ -132,8 +156,7 @@ impl Binder<'_> {
                 .iter()
                 .any(|c| names_equal(&c.cte.name.text, &name.name.text))
         {
-            self.want(Wanted::Any);
-            return self.with_target(name, &[], spec);
+            return self.cte_target(name, spec);
         }
         match self.host.resolve(name)? {
             Resolved::Table(table) => {
@@ -158,9 +181,9 @@ impl Binder<'_> {
                     alias,
                 ))
             }
-            Resolved::View { .. } => {
-                self.want(Wanted::Any);
-                self.with_target(name, hints, spec)
+            Resolved::View { database, object } => {
+                let target = self.wanted_view(database, &object, name)?;
+                self.with_rest(target, name, spec)
             }
             _ => Err(not_updatable(&name.dotted())),
         }
@@ -190,71 +213,160 @@ impl Binder<'_> {
         Ok((rel, name.to_string()))
     }
 
-    /// A view or common table expression as the only target.
-    fn with_target(
-        &mut self,
-        name: &ObjectName,
-        hints: &[daruma_syntax::ast::TableHint],
-        spec: &TargetSpec<'_>,
-    ) -> Result<(Rel, String)> {
+    /// A common table expression as the only target.
+    fn cte_target(&mut self, name: &ObjectName, spec: &TargetSpec<'_>) -> Result<(Rel, String)> {
         let source = TableSource::Table(daruma_syntax::ast::TableRef {
             name: name.clone(),
             alias: None,
-            hints: hints.to_vec(),
+            hints: Vec::new(),
             sample: None,
             system_time: None,
         });
+        self.want(Wanted::Any);
         let target = self.source(&source)?;
+        self.with_rest(target, name, spec)
+    }
+
+    fn with_rest(
+        &mut self,
+        target: Rel,
+        name: &ObjectName,
+        spec: &TargetSpec<'_>,
+    ) -> Result<(Rel, String)> {
         check_updatable(&target, &name.dotted(), spec.deletes)?;
-        let rest = self.from(spec.from)?;
-        let rel = if matches!(rest, Rel::One) {
-            target
-        } else {
-            super::from::join(JoinKind::Inner, target, rest, None, None)
+        let rel = match self.from(spec.from)? {
+            Rel::One => target,
+            rest => super::from::join(JoinKind::Inner, target, rest, None, None),
         };
         Ok((rel, name.name.text.clone()))
+    }
+
+    /// A view, so that its base tables are candidates.
+    fn wanted_view(
+        &mut self,
+        database: DatabaseId,
+        object: &Arc<Object>,
+        name: &ObjectName,
+    ) -> Result<Rel> {
+        self.want(Wanted::Any);
+        let schema = name.schema.as_ref().map(|s| s.text.clone());
+        self.exposed_view(database, object, &name.name.text, &name.dotted(), schema)
+    }
+
+    /// The base table of a view that an INSERT is about; `set` is its first column.
+    pub fn inserted_view(
+        &mut self,
+        database: DatabaseId,
+        object: &Arc<Object>,
+        name: &ObjectName,
+        set: Option<&str>,
+    ) -> Result<InsertedView> {
+        self.scopes.push(NameScope::default());
+        let mut rel = self.wanted_view(database, object, name)?;
+        check_updatable(&rel, &name.dotted(), false)?;
+        let request = self.target.take();
+        let candidates = request.map_or(Vec::new(), |r| r.candidates);
+        let taken = self.choose_base(&mut rel, &name.name.text, set, candidates)?;
+        let mut tables = std::mem::take(&mut self.scope().tables).into_iter();
+        Ok(InsertedView {
+            table: taken.table,
+            columns: taken.columns,
+            joined: taken.joined,
+            exposed: tables.next().map(|t| t.columns).unwrap_or_default(),
+        })
     }
 
     fn want(&mut self, wanted: Wanted) {
         self.target = Some(TargetRequest {
             wanted,
+            candidates: Vec::new(),
             taken: None,
         });
     }
 
-    /// Is the source with this alias a view, derived table or common table expression?
-    fn base_is_derived(&self, from: &[TableSource], alias: &str) -> bool {
-        fn find<'s>(source: &'s TableSource, alias: &str) -> Option<&'s TableSource> {
-            match source {
-                TableSource::Join(join) => {
-                    find(&join.left, alias).or_else(|| find(&join.right, alias))
-                }
-                TableSource::Apply { left, right, .. } => {
-                    find(left, alias).or_else(|| find(right, alias))
-                }
-                TableSource::Table(t) => names_equal(
-                    t.alias.as_ref().map_or(&t.name.name.text, |a| &a.text),
-                    alias,
-                )
-                .then_some(source),
-                TableSource::Derived { alias: Some(a), .. } => {
-                    names_equal(&a.text, alias).then_some(source)
-                }
-                _ => None,
-            }
+    /// Takes the base table that the column `set` of the target belongs to; without one, the first.
+    fn choose_base(
+        &mut self,
+        rel: &mut Rel,
+        alias: &str,
+        set: Option<&str>,
+        candidates: Vec<Candidate>,
+    ) -> Result<Taken> {
+        let own = self.scope().tables.iter();
+        let own = own.filter(|t| names_equal(&t.name, alias));
+        let named = |(name, _): &&(String, ColId)| set.is_some_and(|s| names_equal(name, s));
+        let column = own.flat_map(|t| &t.columns).find(named).map(|(_, id)| *id);
+        let is_base = |scan: &TableScan| candidates.iter().any(|c| c.scanned == scan.columns);
+        let has_it = |scan: &TableScan| {
+            let mut of_scan = candidates.iter().filter(|c| c.scanned == scan.columns);
+            of_scan.any(|c| column.is_some_and(|id| c.columns.contains(&id)))
+        };
+        let (key, stamp) = self.locator()?;
+        let scan = match base_scan(rel, &has_it).is_some() {
+            true => base_scan(rel, &has_it),
+            false => base_scan(rel, &is_base),
+        };
+        let scan = scan.ok_or_else(|| not_updatable(alias))?;
+        if scan.hints.nolock {
+            return Err(crate::messages::error(1065, &[]));
         }
-        match from.iter().find_map(|s| find(s, alias)) {
-            Some(TableSource::Table(t)) => {
-                t.name.is_bare()
-                    && self
-                        .ctes
-                        .iter()
-                        .any(|c| names_equal(&c.cte.name.text, &t.name.name.text))
-                    || matches!(self.host.resolve(&t.name), Ok(Resolved::View { .. }))
-            }
-            Some(TableSource::Derived { .. }) => true,
+        scan.target = Some((key, stamp));
+        let scanned = scan.columns.clone();
+        let chosen = candidates.into_iter().find(|c| c.scanned == scanned);
+        let chosen = chosen.ok_or_else(|| not_updatable(alias))?;
+        Ok(Taken {
+            table: chosen.table,
+            columns: chosen.columns,
+            key,
+            stamp,
+            joined: has_join(rel),
+        })
+    }
+
+    /// Columns for the key and stamp of a row.
+    fn locator(&mut self) -> Result<(ColId, ColId)> {
+        let hidden = |data_type| ColumnInfo {
+            ty: Type::new(data_type, true),
+            name: String::new(),
+            qualified: String::new(),
+            identity: false,
+            computed: true,
+            null_literal: false,
+        };
+        let key = self.new_column(hidden(DataType::VarBinary(Len(1700))))?;
+        let stamp = self.new_column(hidden(DataType::UniqueIdentifier))?;
+        Ok((key, stamp))
+    }
+
+    /// Binds one source of FROM. Only the one that has the target's name may hold the target; inside others the same name
+    /// means something else.
+    pub(super) fn with_request<T>(
+        &mut self,
+        source: &TableSource,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let waits =
+            |r: &&mut TargetRequest| r.taken.is_none() && matches!(r.wanted, Wanted::Inside(_));
+        let Some(request) = self.target.as_mut().filter(waits) else {
+            return bind(self);
+        };
+        let is_named = match &request.wanted {
+            Wanted::Inside(alias) => exposed_name(source).is_some_and(|n| names_equal(n, alias)),
             _ => false,
+        };
+        if !is_named {
+            let held = self.target.take();
+            let bound = bind(self);
+            self.target = held;
+            return bound;
         }
+        let inside = std::mem::replace(&mut request.wanted, Wanted::Any);
+        let bound = bind(self);
+        // It may hold no table at all; no other source does then.
+        if let Some(request) = &mut self.target {
+            request.wanted = inside;
+        }
+        bound
     }
 
     fn alias_of_target(&mut self) -> String {
@@ -275,49 +387,71 @@ impl Binder<'_> {
     pub(super) fn take_target(
         &mut self,
         table: &TableRef,
-        alias: &str,
         columns: &[ColId],
     ) -> Result<Option<(ColId, ColId)>> {
-        let fits = self.target.as_ref().is_some_and(|request| {
-            request.taken.is_none()
-                && match &request.wanted {
-                    Wanted::Alias(wanted) => names_equal(wanted, alias),
-                    Wanted::Object(database, object) => {
-                        table.database.id().0 == *database && table.object_id == *object
-                    }
-                    Wanted::Any => true,
-                }
-        });
-        if !fits {
+        let Some(request) = self.target.as_mut().filter(|r| r.taken.is_none()) else {
             return Ok(None);
-        }
-        let hidden = |data_type| ColumnInfo {
-            ty: Type::new(data_type, true),
-            name: String::new(),
-            qualified: String::new(),
-            identity: false,
-            computed: true,
-            null_literal: false,
         };
-        let key = self.new_column(hidden(DataType::VarBinary(Len(1700))))?;
-        let stamp = self.new_column(hidden(DataType::UniqueIdentifier))?;
+        let object = (table.database.id().0, table.object_id);
+        match request.wanted {
+            Wanted::Object(database, id) if object == (database, id) => {}
+            Wanted::Any => {
+                request.candidates.push(Candidate {
+                    table: table.clone(),
+                    scanned: columns.to_vec(),
+                    columns: columns.to_vec(),
+                });
+                return Ok(None);
+            }
+            _ => return Ok(None),
+        }
+        let (key, stamp) = self.locator()?;
         if let Some(request) = &mut self.target {
             request.taken = Some(Taken {
                 table: table.clone(),
                 columns: columns.to_vec(),
                 key,
                 stamp,
+                joined: false,
             });
         }
         Ok(Some((key, stamp)))
     }
 
-    /// Replaces the target's columns by those with virtual computed columns.
-    pub(super) fn note_target_columns(&mut self, columns: &[ColId]) {
-        if let Some(Some(taken)) = self.target.as_mut().map(|t| t.taken.as_mut()) {
+    /// Replaces a scan's columns by those with virtual computed columns, where it is the target or may be.
+    pub(super) fn note_target_columns(&mut self, scanned: &[ColId], columns: &[ColId]) {
+        let Some(request) = &mut self.target else {
+            return;
+        };
+        if let Some(taken) = request.taken.as_mut().filter(|t| t.columns == scanned) {
             taken.columns = columns.to_vec();
         }
+        let mut candidates = request.candidates.iter_mut();
+        if let Some(candidate) = candidates.find(|c| c.scanned == scanned) {
+            candidate.columns = columns.to_vec();
+        }
     }
+}
+
+/// The first scan that fits and whose rows reach the top as they are.
+fn base_scan<'r>(rel: &'r mut Rel, fits: &dyn Fn(&TableScan) -> bool) -> Option<&'r mut TableScan> {
+    match rel {
+        Rel::Table(scan) => fits(scan).then_some(&mut **scan),
+        Rel::Filter { .. }
+        | Rel::Compute { .. }
+        | Rel::Window { .. }
+        | Rel::Sort { .. }
+        | Rel::Top(_)
+        | Rel::Join(_) => rel
+            .inputs_mut()
+            .into_iter()
+            .find_map(|input| base_scan(input, fits)),
+        _ => None,
+    }
+}
+
+fn has_join(rel: &Rel) -> bool {
+    matches!(rel, Rel::Join(_)) || rel.inputs().into_iter().any(has_join)
 }
 
 /// Does each row of a view or common table expression stand for one row of a table? Errors 4403 and 4405.
@@ -334,6 +468,21 @@ fn check_updatable(rel: &Rel, name: &str, deletes: bool) -> Result<()> {
             Err(crate::messages::error(4403, &[&name]))
         }
         _ => Ok(()),
+    }
+}
+
+/// The name of a source that is no join.
+fn exposed_name(source: &TableSource) -> Option<&str> {
+    match source {
+        TableSource::Table(table) => {
+            let shown = table.alias.as_ref().unwrap_or(&table.name.name);
+            Some(&shown.text)
+        }
+        TableSource::Variable { name, alias, .. } => {
+            Some(alias.as_ref().map_or(name.as_str(), |a| &a.text))
+        }
+        TableSource::Derived { alias, .. } => alias.as_ref().map(|a| a.text.as_str()),
+        _ => None,
     }
 }
 

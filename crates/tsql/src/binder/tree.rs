@@ -743,7 +743,7 @@ impl Rel {
         }
     }
 
-    fn inputs_mut(&mut self) -> Vec<&mut Rel> {
+    pub fn inputs_mut(&mut self) -> Vec<&mut Rel> {
         match self {
             Rel::One
             | Rel::Empty(_)

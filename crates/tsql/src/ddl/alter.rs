@@ -6,7 +6,7 @@
 use super::table::{Builder, could_not_create};
 use super::{foreign, index, put_table};
 use crate::dml;
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::host::{Access, Host, LockHints, TableRef};
 use crate::messages;
 use crate::session::Execution;
@@ -366,6 +366,9 @@ fn alter_property(
         "SPARSE" => column.is_sparse = *add,
         "PERSISTED" => {
             if let Some(computed) = &mut column.computed {
+                if *add && !Builder::of_table(ex, table)?.is_deterministic(computed)? {
+                    return Err(messages::error(4936, &[&column.name, &table.name]));
+                }
                 computed.persisted = *add;
             }
             return index::rebuild(ex, table, def).map(|_| ());
@@ -537,8 +540,23 @@ fn drop_constraint(
             index::remove(ex, table, index.id)
         }
         None if if_exists => Ok(table.clone()),
-        None => Err(messages::error(3728, &[&name.text]).followed(messages::error(3727, &[]))),
+        None => Err(unknown_constraint(ex, table, &name.text)),
     }
+}
+
+/// There is no such constraint, or it is another table's.
+fn unknown_constraint(ex: &Execution<'_>, table: &TableRef, name: &str) -> SqlError {
+    let of_another = ex.catalog(table.database.id()).is_ok_and(|catalog| {
+        let schema = catalog.object(table.object_id).map(|o| o.schema_id);
+        schema.is_some_and(|schema| {
+            catalog.name_in_use(schema, name) && catalog.object_named(schema, name).is_none()
+        })
+    });
+    let first = match of_another {
+        true => messages::error(3733, &[&name, &table.name]),
+        false => messages::error(3728, &[&name]),
+    };
+    first.followed(messages::error(3727, &[]))
 }
 
 fn refuse_referenced(ex: &Execution<'_>, table: &TableRef, index: i32, name: &str) -> Result<()> {

@@ -124,14 +124,6 @@ fn literal_text(literal: &Literal) -> String {
         Literal::Decimal(n) if n.starts_with('.') => format!("(0{n})"),
         Literal::Integer(n) | Literal::Decimal(n) | Literal::Float(n) => format!("({n})"),
         Literal::Money(n) => format!("(${n})"),
-        Literal::String { text, national } => {
-            let quoted = text.replace('\'', "''");
-            if *national {
-                format!("N'{quoted}'")
-            } else {
-                format!("'{quoted}'")
-            }
-        }
         other => Expr::Literal(other.clone()).to_string(),
     }
 }
@@ -335,6 +327,7 @@ mod tests {
         assert_eq!(e("0"), "((0))");
         assert_eq!(e("-1"), "((-1))");
         assert_eq!(e("'it''s'"), "('it''s')");
+        assert_eq!(e("N'a\\\\\n\nb'"), "(N'a\\\\\n\nb')");
         assert_eq!(e("GETDATE()"), "(getdate())");
         assert_eq!(e("a + b*2"), "([a]+[b]*(2))");
         assert_eq!(e("(a + b)*2"), "(([a]+[b])*(2))");

@@ -115,9 +115,9 @@ fn parent(builder: &Builder<'_, '_>, name: &str, references: &References) -> Res
         Ok(Resolved::Table(table)) => {
             // Keys that exist can be learned by referencing them.
             if let Some(object) = catalog.object(table.object_id) {
-                builder
-                    .ex
-                    .check_object(builder.database, object, "REFERENCES")?;
+                let named = |c: &Ident| table.def.column_named(&c.text).map(|c| c.id);
+                let ids = references.columns.iter().map(named).collect();
+                builder.ex.check_references(builder.database, object, ids)?;
             }
             super::lock_object(builder.ex, builder.database, table.object_id)?;
             Ok(Parent {

@@ -183,6 +183,7 @@ impl Builder<'_, '_> {
                     &[name, &self.written],
                 )));
             }
+            self.check_indexable(found).map_err(could_not_create)?;
             made.push(IndexColumn {
                 column_id: found.id,
                 descending: column.descending,
@@ -348,6 +349,7 @@ impl Builder<'_, '_> {
             if ids.contains(&column.id) || index.key.iter().any(|k| k.column_id == column.id) {
                 return Err(messages::error(1909, &[&"index", &name.text]));
             }
+            self.check_indexable(column)?;
             ids.push(column.id);
         }
         Ok(ids)

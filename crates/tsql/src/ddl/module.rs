@@ -29,7 +29,11 @@ pub(super) fn create_view(
 ) -> Result<()> {
     let place = place(ex, &statement.name, statement.mode, "V ")?;
     refuse_order(&statement.query)?;
-    let plan = prepare_select(&statement.query, ex)?;
+    let prepare = || prepare_select(&statement.query, ex);
+    let plan = match statement.options.schema_binding {
+        true => ex.with_references(prepare)?,
+        false => prepare()?,
+    };
     let mut columns: Vec<ColumnDef> = Vec::new();
     if !statement.columns.is_empty() && statement.columns.len() != plan.columns().len() {
         let (number, name) = match statement.columns.len() > plan.columns().len() {

@@ -380,12 +380,7 @@ fn drop_schema(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
         .schema_named(text)
         .ok_or_else(|| messages::error(15151, &[&"drop", &"schema", text]))?;
     if matches!(schema.id, SCHEMA_DBO..=SCHEMA_SYS) {
-        return Err(SqlError::new(
-            15150,
-            16,
-            1,
-            format!("Cannot drop the schema '{text}'."),
-        ));
+        return Err(messages::error(15150, &[&"drop", &"schema", text]));
     }
     if let Some(object) = catalog.objects().find(|o| o.schema_id == schema.id) {
         return Err(messages::error(3729, &[&"drop schema", text, &object.name]));

@@ -19,6 +19,7 @@ use daruma_syntax::ast::{
     self, ColumnConstraintKind, ColumnKind, Condition, CreateTable, Expr, Ident, Literal,
     ObjectName, TableConstraintKind, TableDefinition, UnaryOp,
 };
+use daruma_syntax::{ParseOptions, parse_expression};
 use daruma_value::{CollationId, DataType};
 use std::sync::Arc;
 
@@ -246,8 +247,8 @@ impl<'e, 'a> Builder<'e, 'a> {
             self.def.next_column_id += 1;
         }
         for column in columns {
-            if let ColumnKind::Computed { expr, .. } = &column.kind {
-                self.type_computed(&column.name.text, expr)?;
+            if let ColumnKind::Computed { expr, persisted } = &column.kind {
+                self.type_computed(&column.name.text, expr, *persisted)?;
             }
         }
         Ok(())
@@ -444,8 +445,11 @@ impl<'e, 'a> Builder<'e, 'a> {
     }
 
     /// Type and nullability of a computed column from its expression.
-    fn type_computed(&mut self, name: &str, expr: &Expr) -> Result<()> {
+    fn type_computed(&mut self, name: &str, expr: &Expr, persisted: bool) -> Result<()> {
         let plan = prepare_scalar(expr, &self.scope(), self.ex)?;
+        if persisted && !plan.is_deterministic() {
+            return Err(messages::error(4936, &[&name, &self.written]));
+        }
         let column = plan.column().clone();
         if let Some(made) = self
             .def
@@ -458,6 +462,23 @@ impl<'e, 'a> Builder<'e, 'a> {
             made.nullable = column.nullable;
         }
         Ok(())
+    }
+
+    /// Whether an index may hold the column: what is computed afresh must come out the same each time.
+    pub fn check_indexable(&self, column: &ColumnDef) -> Result<()> {
+        match &column.computed {
+            Some(computed) if !computed.persisted && !self.is_deterministic(computed)? => Err(
+                messages::error(2729, &[&column.name, &"table", &self.written]),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a computed column gives the same value each time.
+    pub fn is_deterministic(&self, computed: &ComputedDef) -> Result<bool> {
+        let expr = parse_expression(&computed.definition, &ParseOptions::default());
+        let expr = crate::instance::parsed(expr)?;
+        Ok(prepare_scalar(&expr, &self.scope(), self.ex)?.is_deterministic())
     }
 
     /// The columns by name, for expressions over rows of the table. Computed columns cannot be named by others.

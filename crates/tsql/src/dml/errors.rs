@@ -95,6 +95,10 @@ pub fn more_values() -> SqlError {
     error(110, &[])
 }
 
+pub fn assigning_source() -> SqlError {
+    error(199, &[])
+}
+
 pub fn fewer_items() -> SqlError {
     error(120, &[])
 }

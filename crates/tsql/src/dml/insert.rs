@@ -48,21 +48,21 @@ enum Cell {
 }
 
 pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
+    let listed = !ast.columns.is_empty();
+    let names = ast.columns.iter().map(|c| c.name.text.as_str());
     let InsertTarget {
         table,
         view,
         written,
-    } = resolve_target(host, &ast.target)?;
+    } = resolve_target(host, &ast.target, names.clone().next())?;
     options::check(host, &table.def, "INSERT")?;
     let writable = Arc::new(Writable::prepare(host, &table)?);
-    let listed = !ast.columns.is_empty();
-    let names = ast.columns.iter().map(|c| c.name.text.as_str());
     let columns = match &view {
         None if listed => named_columns(&writable, names)?,
         None => unlisted_columns(&writable, &ast.source, &written)?,
         Some(view) if listed => distinct_columns(names.map(|n| Ok((n, view.ordinal(n)?))))?,
         Some(view) => {
-            let all = view.columns.iter().map(|c| c.name.as_str());
+            let all = view.column_names()?.into_iter();
             let columns = distinct_columns(all.map(|n| Ok((n, view.ordinal(n)?))))?;
             columns
                 .into_iter()
@@ -77,6 +77,9 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
         InsertSource::Query(query) => {
             let query = with_ctes(query, &ast.with);
             let plan = prepare_select(&query, &watch)?;
+            if plan.is_assignment() {
+                return Err(errors::assigning_source());
+            }
             let (fewer, more) = if listed {
                 (
                     errors::fewer_items as fn() -> _,

@@ -46,6 +46,7 @@ use crate::executor::KeptPlan;
 use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType, check_cancel};
 use crate::instance::query_stats::QueryStats;
 use crate::sink::OutputColumn;
+use daruma_base::DatabaseId;
 use daruma_catalog::IndexKind;
 use daruma_syntax::ast::{self, DmlTarget, ObjectName};
 use daruma_value::Value;
@@ -79,6 +80,15 @@ const _: fn() = || {
 impl DmlPlan {
     pub fn stats(&self) -> &QueryStats {
         &self.stats
+    }
+
+    /// Database and id of the table that it writes to.
+    pub fn written(&self) -> (DatabaseId, i32) {
+        let table = match &self.kind {
+            Kind::Insert(plan) => plan.table(),
+            Kind::Modify(plan) => plan.table(),
+        };
+        (table.database.id(), table.object_id)
     }
 
     fn output(&self) -> Option<&OutputPlan> {
@@ -181,14 +191,18 @@ struct InsertTarget {
     written: String,
 }
 
-fn resolve_target(host: &dyn Host, target: &DmlTarget) -> Result<InsertTarget> {
+fn resolve_target(
+    host: &dyn Host,
+    target: &DmlTarget,
+    first_column: Option<&str>,
+) -> Result<InsertTarget> {
     let written = written_name(target);
     let table = match target {
         DmlTarget::Table { name, .. } => match host.resolve(name)? {
             Resolved::View { database, object } => {
-                let base = ViewBase::find(host, database, &object)?;
+                let base = ViewBase::find(host, (database, &object), name, first_column)?;
                 return Ok(InsertTarget {
-                    table: base.table.clone(),
+                    table: base.table().clone(),
                     view: Some(base),
                     written,
                 });

@@ -13,7 +13,7 @@ use super::apply::{Applier, Change, OldRow};
 use super::assign::Assign;
 use super::effects::{Effects, renew_rowversion};
 use super::entries::EntrySet;
-use super::errors::{self, Verb};
+use super::errors::{self, Verb, ViewProblem};
 use super::expr::Evaluators;
 use super::hot::HotUpdate;
 use super::options;
@@ -24,14 +24,14 @@ use super::{RowCallback, written_name};
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
 use crate::executor::{
-    BATCH_ROWS, ConditionPlan, RowBatch, ScalarPlan, Scope, TargetPlan, TargetSpec, open_target,
-    prepare_condition, prepare_scalar, prepare_target,
+    BATCH_ROWS, ConditionPlan, Exposed, RowBatch, ScalarPlan, Scope, TargetPlan, TargetSpec,
+    open_target, prepare_condition, prepare_scalar, prepare_target,
 };
 use crate::host::{Access, Host, TableRef, TriggerAction};
 use daruma_base::WaitKind;
 use daruma_catalog::names_equal;
 use daruma_storage::{StorageError, Txn};
-use daruma_syntax::ast::{self, AssignOp, Assignment, DmlFilter, Expr, Span};
+use daruma_syntax::ast::{self, AssignOp, Assignment, DmlFilter, DmlTarget, Expr, Span};
 use daruma_value::{DataType, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -116,6 +116,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         } else {
             items.clone()
         },
+        sets: ast.assignments.iter().filter_map(set_column).collect(),
         deletes: false,
         source_columns: assigns_variables || ast.output.is_some(),
     };
@@ -170,6 +171,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         &written_name(&ast.target),
     )?;
     let mut plan = ModifyPlan {
+        repeats: target.is_joined(),
         target,
         table,
         set: Some(set),
@@ -177,7 +179,6 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         together: simple.is_none() || unique_touched,
         simple,
         gather,
-        repeats: !ast.from.is_empty(),
         limited: ast.top.is_some(),
         output,
         hot: None,
@@ -186,6 +187,15 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         plan.hot = HotUpdate::prepare(ast, &plan.table, &plan.hot_facts(), host)?;
     }
     Ok(plan)
+}
+
+fn set_column(assignment: &Assignment) -> Option<&str> {
+    match assignment {
+        Assignment::Column { column, .. } | Assignment::Both { column, .. } => {
+            Some(&column.name.text)
+        }
+        _ => None,
+    }
 }
 
 fn has_hints(target: &ast::DmlTarget) -> bool {
@@ -203,6 +213,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
         top: ast.top.as_ref(),
         options: &ast.options,
         items: Vec::new(),
+        sets: Vec::new(),
         deletes: true,
         source_columns: ast.output.is_some(),
     };
@@ -333,7 +344,11 @@ fn prepare_set(
             Assignment::Method { .. } => (None, None),
         };
         let ordinal = column
-            .map(|c| assignable(table, target.exposed(), &c.name.text, &mut changed))
+            .map(|c| {
+                let name = &c.name.text;
+                let ordinal = named_ordinal(table, target.exposed(), name, &ast.target)?;
+                assignable(table, ordinal, &mut changed)
+            })
             .transpose()?;
         let (source, from) = match (value, ordinal) {
             (Expr::Default, Some(ordinal)) => (StepSource::Default(ordinal), None),
@@ -385,23 +400,30 @@ fn assign_to(
     }
 }
 
-/// Ordinal of a column that UPDATE may assign, once. `exposed` has the names of a view's columns.
-fn assignable(
+/// Ordinal of a column by the name that the statement knows it by: the table's, or that of a view's column in `exposed`.
+fn named_ordinal(
     table: &Writable,
-    exposed: &[(String, usize)],
+    exposed: &[(String, Exposed)],
     name: &str,
-    changed: &mut [bool],
+    target: &DmlTarget,
 ) -> Result<usize> {
+    if exposed.is_empty() {
+        let columns = &table.access.def().columns;
+        let found = columns.iter().position(|c| names_equal(&c.name, name));
+        return found.ok_or_else(|| errors::unknown_column(name));
+    }
+    let refuse = |why| Err(errors::not_updatable(&super::written_name(target), why));
+    match exposed.iter().find(|(shown, _)| names_equal(shown, name)) {
+        Some((_, Exposed::Column(ordinal))) => Ok(*ordinal),
+        Some((_, Exposed::Foreign)) => refuse(ViewProblem::ManyTables),
+        Some((_, Exposed::Computed)) => refuse(ViewProblem::Derived),
+        None => Err(errors::unknown_column(name)),
+    }
+}
+
+/// Whether UPDATE may assign a column; each once.
+fn assignable(table: &Writable, ordinal: usize, changed: &mut [bool]) -> Result<usize> {
     let columns = &table.access.def().columns;
-    let ordinal = if exposed.is_empty() {
-        columns.iter().position(|c| names_equal(&c.name, name))
-    } else {
-        exposed
-            .iter()
-            .find(|(shown, _)| names_equal(shown, name))
-            .map(|(_, ordinal)| *ordinal)
-    };
-    let ordinal = ordinal.ok_or_else(|| errors::unknown_column(name))?;
     let column = columns
         .get(ordinal)
         .ok_or_else(|| damaged("no such column"))?;
@@ -597,7 +619,9 @@ impl<'a> Run<'a> {
         while self.left > 0 && stream.next(&mut batch)? {
             super::check_cancel(self.host)?;
             for row in batch.rows() {
-                let (key, stamp) = self.plan.target.key_and_stamp(row)?;
+                let Some((key, stamp)) = self.plan.target.key_and_stamp(row)? else {
+                    continue;
+                };
                 if self.plan.repeats && !seen.insert(key.to_vec()) {
                     continue;
                 }
@@ -640,7 +664,8 @@ impl<'a> Run<'a> {
 
     fn change_from_stream(&self, row: &[Value]) -> Result<Change> {
         let plan = self.plan;
-        let (key, stamp) = plan.target.key_and_stamp(row)?;
+        let located = plan.target.key_and_stamp(row)?;
+        let (key, stamp) = located.ok_or_else(|| damaged("row without key"))?;
         let values = row
             .get(..plan.table.width())
             .ok_or_else(|| damaged("row too short"))?

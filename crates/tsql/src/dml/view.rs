@@ -1,142 +1,64 @@
-//! Views that INSERT can write through: a plain selection of columns of one table, perhaps over further such views.
+//! Views that rows are inserted through: into one base table, that of the first column in the list of columns.
 //!
-//! Theory: what makes a view writable shows in its text: no grouping, no DISTINCT, no TOP, one source. Then each of its
-//! columns is a column of the table or an expression, and only the former can be given values.
+//! Theory: the view is bound as for an UPDATE; each of its columns is then a column of that table, of another one or an
+//! expression, and only the first can be given a value. Without a list all columns are meant, which of a view over
+//! several tables are never those of one.
 
 use super::errors::{self, ViewProblem};
-use crate::access::damaged;
 use crate::error::Result;
-use crate::host::{Host, Resolved, TableRef};
+use crate::executor::{Exposed, ViewTarget, view_target};
+use crate::host::{Host, TableRef};
 use daruma_base::DatabaseId;
-use daruma_catalog::{Object, ObjectKind, names_equal};
-use daruma_syntax::ast::{Expr, Query, QueryBody, Select, SelectItem, StatementKind, TableSource};
-use daruma_syntax::{ParseOptions, parse_batch};
-
-/// Views may stand on views this deep.
-const DEPTH_MAX: usize = 32;
+use daruma_catalog::{Object, names_equal};
+use daruma_syntax::ast::ObjectName;
+use std::sync::Arc;
 
 /// The table behind a view, and where each column of the view lies in it.
 pub struct ViewBase {
-    pub table: TableRef,
-    pub columns: Vec<ViewColumn>,
-}
-
-pub struct ViewColumn {
-    pub name: String,
-    /// Column of the table; `None` for an expression.
-    pub ordinal: Option<usize>,
+    name: String,
+    target: ViewTarget,
 }
 
 impl ViewBase {
-    pub fn find(host: &dyn Host, database: DatabaseId, object: &Object) -> Result<ViewBase> {
-        find(host, database, object, 0)
+    /// `set` is the first column of the list.
+    pub fn find(
+        host: &dyn Host,
+        view: (DatabaseId, &Arc<Object>),
+        name: &ObjectName,
+        set: Option<&str>,
+    ) -> Result<ViewBase> {
+        Ok(ViewBase {
+            name: name.dotted(),
+            target: view_target(view, name, set, host)?,
+        })
+    }
+
+    pub fn table(&self) -> &TableRef {
+        &self.target.table
+    }
+
+    /// Names of the columns that a list would hold that is not written.
+    pub fn column_names(&self) -> Result<Vec<&str>> {
+        match self.target.joined {
+            true => Err(errors::not_updatable(&self.name, ViewProblem::ManyTables)),
+            false => Ok(self
+                .target
+                .columns
+                .iter()
+                .map(|(n, _)| n.as_str())
+                .collect()),
+        }
     }
 
     /// Column of the table that a column of the view stands for.
     pub fn ordinal(&self, name: &str) -> Result<usize> {
-        let column = self.columns.iter().find(|c| names_equal(&c.name, name));
-        let column = column.ok_or_else(|| errors::unknown_column(name))?;
-        column
-            .ordinal
-            .ok_or_else(|| errors::not_updatable(name, ViewProblem::Derived))
-    }
-}
-
-fn find(host: &dyn Host, database: DatabaseId, object: &Object, depth: usize) -> Result<ViewBase> {
-    let refuse = |why| errors::not_updatable(&object.name, why);
-    if depth > DEPTH_MAX {
-        return Err(errors::too_deep(DEPTH_MAX));
-    }
-    let ObjectKind::View(module) = &object.kind else {
-        return Err(refuse(ViewProblem::Derived));
-    };
-    let options = ParseOptions {
-        quoted_identifier: module.quoted_identifier,
-    };
-    let batch = parse_batch(&module.definition, &options)
-        .map_err(|_| damaged("view text cannot be read"))?;
-    let Some(StatementKind::CreateView(view)) = batch.into_iter().map(|s| s.kind).next() else {
-        return Err(damaged("view text is no view"));
-    };
-    let select = plain_select(&view.query).ok_or_else(|| refuse(ViewProblem::Aggregates))?;
-    let [TableSource::Table(source)] = select.from.as_slice() else {
-        return Err(refuse(ViewProblem::ManyTables));
-    };
-    host.enter_view(database, object);
-    let resolved = host.resolve_in(database, &source.name);
-    host.leave_view();
-    let base = match resolved? {
-        Resolved::Table(table) => {
-            let columns = table.def.columns.iter().enumerate();
-            let columns = columns
-                .map(|(i, c)| ViewColumn {
-                    name: c.name.clone(),
-                    ordinal: Some(i),
-                })
-                .collect();
-            ViewBase { table, columns }
+        let mut columns = self.target.columns.iter();
+        let refuse = |why| Err(errors::not_updatable(&self.name, why));
+        match columns.find(|(shown, _)| names_equal(shown, name)) {
+            Some((_, Exposed::Column(ordinal))) => Ok(*ordinal),
+            Some((_, Exposed::Foreign)) => refuse(ViewProblem::ManyTables),
+            Some((_, Exposed::Computed)) => refuse(ViewProblem::Derived),
+            None => Err(errors::unknown_column(name)),
         }
-        Resolved::View { database, object } => find(host, database, &object, depth + 1)?,
-        _ => return Err(refuse(ViewProblem::Derived)),
-    };
-    let mut columns = Vec::new();
-    for item in &select.items {
-        columns.extend(selected(item, &base)?);
-    }
-    for (column, name) in columns.iter_mut().zip(&view.columns) {
-        column.name.clone_from(&name.text);
-    }
-    Ok(ViewBase {
-        table: base.table,
-        columns,
-    })
-}
-
-/// The SELECT of a view that keeps rows apart.
-fn plain_select(query: &Query) -> Option<&Select> {
-    let QueryBody::Select(select) = &query.body else {
-        return None;
-    };
-    let plain = !select.distinct
-        && select.top.is_none()
-        && select.group_by.is_none()
-        && select.having.is_none()
-        && query.offset.is_none()
-        && query.with.is_empty();
-    plain.then_some(select)
-}
-
-fn selected(item: &SelectItem, base: &ViewBase) -> Result<Vec<ViewColumn>> {
-    match item {
-        SelectItem::Wildcard { .. } => {
-            let copy = |c: &ViewColumn| ViewColumn {
-                name: c.name.clone(),
-                ordinal: c.ordinal,
-            };
-            Ok(base.columns.iter().map(copy).collect())
-        }
-        SelectItem::Expr {
-            expr: Expr::Column(column),
-            alias,
-        } => {
-            let found = base
-                .columns
-                .iter()
-                .find(|c| names_equal(&c.name, &column.name.text));
-            let found = found.ok_or_else(|| errors::unknown_column(&column.name.text))?;
-            let name = alias.as_ref().unwrap_or(&column.name).text.clone();
-            Ok(vec![ViewColumn {
-                name,
-                ordinal: found.ordinal,
-            }])
-        }
-        SelectItem::Expr { alias, .. } => {
-            let name = alias.as_ref().map(|a| a.text.clone()).unwrap_or_default();
-            Ok(vec![ViewColumn {
-                name,
-                ordinal: None,
-            }])
-        }
-        SelectItem::Assign { .. } => Err(damaged("view text is no view")),
     }
 }

@@ -81,11 +81,23 @@ impl Host for Watch<'_> {
     ) -> Result<Arc<daruma_catalog::DatabaseCatalog>> {
         self.inner.visible_catalog(database)
     }
+    fn note_column(&self, database: DatabaseId, object: i32, column: i32) {
+        self.inner.note_column(database, object, column);
+    }
     fn enter_view(&self, database: DatabaseId, view: &daruma_catalog::Object) {
         self.inner.enter_view(database, view);
     }
     fn leave_view(&self) {
         self.inner.leave_view();
+    }
+    fn sees_database(&self, database: DatabaseId) -> bool {
+        self.inner.sees_database(database)
+    }
+    fn sees_temporary(&self, table: &TableRef) -> bool {
+        self.inner.sees_temporary(table)
+    }
+    fn has_database_permission(&self, database: DatabaseId, permission: &str) -> bool {
+        self.inner.has_database_permission(database, permission)
     }
     fn has_server_permission(&self, permission: &str) -> bool {
         self.inner.has_server_permission(permission)

@@ -2,6 +2,7 @@
 
 use super::RowBatch;
 use super::context::Ctx;
+use super::exposed::{Exposed, stand_for};
 use super::expr::{Cond, Expr};
 use super::operator::{Operator, build};
 use super::plan::{Node, Op, Plan};
@@ -85,6 +86,8 @@ pub struct TargetSpec<'a> {
     pub options: &'a [ast::QueryHint],
     /// Further values of each row: right sides of SET. Subqueries are welcome.
     pub items: Vec<&'a ast::Expr>,
+    /// Columns that UPDATE assigns: the first tells which base table of a view is meant.
+    pub sets: Vec<&'a str>,
     /// The statement is DELETE.
     pub deletes: bool,
     /// Also give the columns of the other tables of FROM, for OUTPUT.
@@ -225,6 +228,7 @@ impl<'h> RowStream<'h> {
 /// An expression over the rows of a [`Scope`].
 pub struct ScalarPlan {
     column: OutputColumn,
+    is_deterministic: bool,
     plan: Arc<Plan>,
     expr: Expr,
 }
@@ -241,6 +245,11 @@ impl ScalarPlan {
 
     pub fn data_type(&self) -> DataType {
         self.column.data_type
+    }
+
+    /// Always the same value for the same row.
+    pub fn is_deterministic(&self) -> bool {
+        self.is_deterministic
     }
 
     pub fn eval(&self, row: &[Value], host: &dyn Host) -> Result<Value> {
@@ -318,7 +327,8 @@ pub struct TargetPlan {
     table: TableRef,
     items: Vec<OutputColumn>,
     sources: Scope,
-    exposed: Vec<(String, usize)>,
+    exposed: Vec<(String, Exposed)>,
+    joined: bool,
     plan: Arc<Plan>,
     output: Vec<usize>,
     infos: Vec<ColumnInfo>,
@@ -343,10 +353,14 @@ impl TargetPlan {
         &self.sources
     }
 
-    /// When the target is a view or common table expression: its column names with the ordinals of the table's columns.
-    /// Names of computed columns are left out.
-    pub fn exposed(&self) -> &[(String, usize)] {
+    /// When the target is a view or common table expression: its columns.
+    pub fn exposed(&self) -> &[(String, Exposed)] {
         &self.exposed
+    }
+
+    /// May a row of the table come more than once?
+    pub fn is_joined(&self) -> bool {
+        self.joined
     }
 
     /// Operators as SHOWPLAN_TEXT and SHOWPLAN_ALL show them.
@@ -367,10 +381,13 @@ impl TargetPlan {
         self.item_position(self.items.len())
     }
 
-    /// Key and stamp of a row of the stream.
-    pub fn key_and_stamp<'r>(&self, row: &'r [Value]) -> Result<(&'r [u8], Stamp)> {
+    /// Key and stamp of a row of the stream; `None` where an outer join found no row of the target.
+    pub fn key_and_stamp<'r>(&self, row: &'r [Value]) -> Result<Option<(&'r [u8], Stamp)>> {
         match row.get(self.key_position()..) {
-            Some([Value::Bytes(key), Value::Guid(stamp), ..]) => Ok((key, stamp_from_value(stamp))),
+            Some([Value::Bytes(key), Value::Guid(stamp), ..]) => {
+                Ok(Some((key, stamp_from_value(stamp))))
+            }
+            Some([Value::Null, ..]) => Ok(None),
             _ => Err(crate::access::damaged("row without key")),
         }
     }
@@ -399,7 +416,7 @@ fn stamp_from_value(bytes: &[u8; 16]) -> Stamp {
 }
 
 /// Passes over trees recurse in many small functions; this gives them room once for all. Sessions have it already.
-fn with_room<T>(f: impl FnOnce() -> T) -> T {
+pub(super) fn with_room<T>(f: impl FnOnce() -> T) -> T {
     const LEFT_MIN_BYTES: usize = 4 << 20;
     const SEGMENT_BYTES: usize = 16 << 20;
     stacker::maybe_grow(LEFT_MIN_BYTES, SEGMENT_BYTES, f)
@@ -535,6 +552,7 @@ fn name_scope(binder: &mut Binder<'_>, scope: &Scope) -> Result<NameScope> {
             schema: table.schema.clone(),
             database: None,
             columns,
+            used: None,
         });
     }
     Ok(NameScope { tables })
@@ -550,6 +568,7 @@ fn prepare_scalar_here(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Resu
     let names = name_scope(&mut binder, scope)?;
     let mut scalar = binder.scalar_in(names, expr)?;
     refuse_aggregates(&scalar)?;
+    let is_deterministic = scalar.is_deterministic();
     let infos = std::mem::take(&mut binder.columns);
     let mut planner = Planner::new(&infos, host);
     planner.rewrite_scalar(&mut scalar);
@@ -564,7 +583,12 @@ fn prepare_scalar_here(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Resu
         identity: false,
         computed: true,
     };
-    Ok(ScalarPlan { column, plan, expr })
+    Ok(ScalarPlan {
+        column,
+        is_deterministic,
+        plan,
+        expr,
+    })
 }
 
 /// Binds a condition over the rows of `scope`.
@@ -668,12 +692,7 @@ fn prepare_target_here(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<Tar
             })
         })
         .collect();
-    let ordinal = |id: &ColId| bound.columns.iter().position(|c| c == id);
-    let exposed = bound
-        .exposed
-        .iter()
-        .filter_map(|(name, id)| ordinal(id).map(|o| (name.clone(), o)))
-        .collect();
+    let exposed = stand_for(&bound.exposed, &bound.columns, &binder);
     let infos = std::mem::take(&mut binder.columns);
     let planned = Planner::new(&infos, host).plan(bound.rel, &ids)?;
     Ok(Arc::new(TargetPlan {
@@ -681,6 +700,7 @@ fn prepare_target_here(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<Tar
         items,
         sources,
         exposed,
+        joined: bound.joined,
         plan: Arc::new(planned.plan),
         output: planned.output,
         infos,

@@ -20,6 +20,7 @@ mod batch;
 mod builtin;
 mod columns;
 pub(crate) mod context;
+mod exposed;
 pub(crate) mod expr;
 pub(crate) mod function;
 mod hash_join;
@@ -53,4 +54,5 @@ pub use api::{
 };
 pub use batch::{BATCH_ROWS, RowBatch};
 pub(crate) use builtin::builtin_table;
+pub use exposed::{Exposed, ViewTarget, view_target};
 pub use kept::KeptPlan;

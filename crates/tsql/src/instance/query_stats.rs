@@ -2,14 +2,15 @@
 //!
 //! Theory: the figures live in the plan and go with it, so the bound on cached plans bounds them. An execution takes two
 //! readings of the clock and one short lock. Reading a thread's processor time is a system call, too dear for a point
-//! query: short statements are measured one time in sixteen, and the others count with the mean of those measured.
+//! query or a small change, however long it waits for the disk: statements that need little processor time are measured one
+//! time in sixteen, and the others count with the mean of those measured.
 
 use parking_lot::Mutex;
 use std::time::Duration;
 
 /// Of short statements one execution in so many is measured.
 const MEASURED_EVERY: u64 = 16;
-/// Statements that take longer on the average are measured always.
+/// Statements that need more processor time on the average are measured always.
 const SHORT_US: u64 = 100;
 
 /// Total, last, smallest and largest.
@@ -72,7 +73,7 @@ impl QueryStats {
     pub fn wants_worker_time(&self) -> bool {
         let figures = self.figures.lock();
         figures.executions.is_multiple_of(MEASURED_EVERY)
-            || figures.elapsed_us.total >= SHORT_US * figures.executions
+            || figures.measured_us >= SHORT_US * figures.measured
     }
 
     pub fn note(&self, execution: Execution) {
@@ -139,9 +140,15 @@ mod tests {
         assert_eq!(figures.elapsed_us, elapsed);
         assert_eq!(figures.worker_us.total, 24);
         assert_eq!((figures.rows.min, figures.rows.max), (1, 3));
-        // Long ones are measured each time.
+        // Long waits are no reason to measure each time, long work is.
         stats.note(Execution {
             elapsed_us: 10_000,
+            ..Execution::default()
+        });
+        assert!(!stats.wants_worker_time());
+        stats.note(Execution {
+            elapsed_us: 10_000,
+            worker_us: Some(9_000),
             ..Execution::default()
         });
         assert!(stats.wants_worker_time());

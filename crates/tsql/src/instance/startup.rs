@@ -31,6 +31,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
     );
     let config = EngineConfig {
         buffer_pool_pages: options.buffer_pool_pages,
+        ..EngineConfig::default()
     };
     let engine = Engine::new(env.clone(), config);
     let start = Starter {
@@ -338,7 +339,7 @@ pub(crate) fn recovery_lines(
         ),
     ];
     if settings.accelerated_recovery {
-        lines.push(format!("[DbId:{id}] ADR enabled for the database."));
+        lines.push(messages::error(12123, &[&id]).message);
     }
     if report.torn_pages_restored > 0 {
         lines.push(format!(

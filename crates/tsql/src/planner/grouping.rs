@@ -209,13 +209,7 @@ impl Planner<'_> {
         } else {
             groups.min(input.rows).max(1.0)
         };
-        let cost = input.cost
-            + input.rows
-                * if stream {
-                    cost::STREAM_GROUP
-                } else {
-                    cost::HASH_GROUP
-                };
+        let cost = grouped_cost(&input, stream);
         let order = if stream {
             kept_order(&input.order, &g.keys)
         } else {
@@ -303,13 +297,7 @@ impl Planner<'_> {
         let columns = node.schema.clone();
         let stream = grouped_by(&node.order, &columns);
         let rows = (node.rows * 0.7).max(1.0);
-        let cost = node.cost
-            + node.rows
-                * if stream {
-                    cost::STREAM_GROUP
-                } else {
-                    cost::HASH_GROUP
-                };
+        let cost = grouped_cost(&node, stream);
         let order = if stream {
             node.order.clone()
         } else {
@@ -342,4 +330,13 @@ fn grouped_by(order: &[(ColId, bool)], keys: &[ColId]) -> bool {
             .iter()
             .take(keys.len())
             .all(|(id, _)| keys.contains(id))
+}
+
+/// Cost of a node and of grouping its rows, in their order or by hash.
+fn grouped_cost(input: &Node, stream: bool) -> f64 {
+    let each = match stream {
+        true => cost::STREAM_GROUP,
+        false => cost::HASH_GROUP,
+    };
+    input.cost + input.rows * each
 }

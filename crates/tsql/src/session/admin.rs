@@ -271,6 +271,13 @@ impl Execution<'_> {
         else {
             return Err(messages::error(2501, &[&name]));
         };
+        let about = super::DbccTable {
+            command: "CHECKIDENT",
+            state: 5,
+            named: &name,
+            enough: None,
+        };
+        self.check_table_for_dbcc(&table, &about)?;
         if table.def.identity.is_none() {
             return Err(SqlError::new(
                 7997,

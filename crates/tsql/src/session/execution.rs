@@ -672,7 +672,7 @@ impl Host for Execution<'_> {
         let ObjectKind::Sequence(sequence) = &object.kind else {
             return Err(messages::error(11726, &[&name.dotted()]));
         };
-        if !self.is_unlimited() {
+        if !self.is_unlimited() && !self.is_chained(database, &object)? {
             self.check_object(database, &object, "UPDATE")?;
         }
         let open = self.state.instance.open_database(database)?;
@@ -805,12 +805,28 @@ impl Host for Execution<'_> {
         self.visible(database)
     }
 
+    fn note_column(&self, database: DatabaseId, object: i32, column: i32) {
+        self.note_column_use(database, object, column);
+    }
+
     fn enter_view(&self, database: DatabaseId, view: &Object) {
         self.enter_view_of(database, view);
     }
 
     fn leave_view(&self) {
         self.leave_view_of();
+    }
+
+    fn sees_database(&self, database: DatabaseId) -> bool {
+        self.knows_database(database)
+    }
+
+    fn sees_temporary(&self, table: &TableRef) -> bool {
+        self.knows_temporary(table)
+    }
+
+    fn has_database_permission(&self, database: DatabaseId, permission: &str) -> bool {
+        self.may_on_database(database, permission)
     }
 
     fn has_server_permission(&self, permission: &str) -> bool {

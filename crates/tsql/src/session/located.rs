@@ -1,5 +1,6 @@
 //! What the levels of an extended property name: a database, schema, object, column, index, parameter and the like.
 
+use super::access::Securable;
 use super::execution::Execution;
 use crate::error::{Result, SqlError};
 use crate::host::Host;
@@ -197,7 +198,8 @@ impl Located {
         match &self.object {
             _ if ex.is_unlimited() => Ok(()),
             Some(object) => ex.check_alter(database, object),
-            None => ex.needs_in(database, "ALTER"),
+            None if ex.may(database, "ALTER", Securable::Database) => Ok(()),
+            None => Err(messages::error(15247, &[])),
         }
     }
 }

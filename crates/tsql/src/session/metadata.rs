@@ -71,6 +71,7 @@ impl Execution<'_> {
             None => Value::Int(i32::from(self.current_database().0)),
             Some(_) => {
                 let entry = text(args, 0).and_then(|name| self.state.instance.database_named(name));
+                let entry = entry.filter(|e| self.knows_database(e.id()));
                 entry.map_or(Value::Null, |e| Value::Int(i32::from(e.id().0)))
             }
         }
@@ -82,6 +83,7 @@ impl Execution<'_> {
             Some(_) => database_argument(args, 0),
         };
         let entry = id.and_then(|id| self.state.instance.database(id));
+        let entry = entry.filter(|e| self.knows_database(e.id()));
         entry.map_or(Value::Null, |e| Value::str(e.name()))
     }
 
@@ -160,13 +162,17 @@ impl Execution<'_> {
                 catalog.constraint_name(id).unwrap_or_default(),
             );
         }
-        let temp = self.state.instance.temp_tables.lock().get(&id).cloned();
-        if let Some(table) = temp {
+        if let Some(table) = self.temporary_by_id(id) {
             return read(&catalog, SCHEMA_DBO, &table.name);
         }
         let registry = self.state.instance.registry();
         let found = crate::sysviews::system_object_by_id(registry, id);
         found.map_or(Value::Null, |o| read(&catalog, o.schema_id, &o.name))
+    }
+
+    fn temporary_by_id(&self, id: i32) -> Option<TableRef> {
+        let table = self.state.instance.temp_tables.lock().get(&id).cloned();
+        table.filter(|t| self.knows_temporary(t))
     }
 
     fn object_definition(&self, database: DatabaseId, args: &[Value]) -> Result<Value> {
@@ -182,7 +188,9 @@ impl Execution<'_> {
             return Ok(Value::Null);
         };
         let schema = name.schema.as_ref().map(|s| s.text.as_str());
+        let visible = self.visible(self.current_database())?;
         Ok(match self.resolve_type_name(schema, &name.name.text, &[]) {
+            Ok((_, _, Some(id))) if hides_type(&visible, id) => Value::Null,
             Ok((_, _, Some(id))) => Value::Int(id),
             Ok((data_type, ..)) => Value::Int(user_type_id(data_type)),
             Err(_) => Value::Null,
@@ -207,9 +215,13 @@ impl Execution<'_> {
         let (Some(name), Some(property)) = (text(args, 0), text(args, 1)) else {
             return Ok(Value::Null);
         };
-        let Ok((data_type, nullable, _)) = self.resolve_type_name(None, name, &[]) else {
+        let Ok((data_type, nullable, id)) = self.resolve_type_name(None, name, &[]) else {
             return Ok(Value::Null);
         };
+        let visible = self.visible(self.current_database())?;
+        if id.is_some_and(|id| hides_type(&visible, id)) {
+            return Ok(Value::Null);
+        }
         Ok(match property.to_ascii_lowercase().as_str() {
             "precision" => Value::Int(i32::from(data_type.precision())),
             "scale" => Value::Int(i32::from(data_type.scale())),
@@ -223,7 +235,7 @@ impl Execution<'_> {
         let Some(id) = int(args, 0) else {
             return Ok(Value::Null);
         };
-        if let Some(table) = self.state.instance.temp_tables.lock().get(&id) {
+        if let Some(table) = self.temporary_by_id(id) {
             return Ok(read(&table.def));
         }
         let catalog = self.visible(self.current_database())?;
@@ -392,10 +404,20 @@ impl Execution<'_> {
         else {
             return Ok(Value::Null);
         };
-        match self.resolve(&name) {
-            Ok(crate::host::Resolved::Table(table)) => Ok(identity(read(self, &table))),
-            _ => Ok(Value::Null),
+        let table = self.visible_table(&name)?;
+        Ok(identity(table.and_then(|t| read(self, &t))))
+    }
+
+    /// A table that the session may know of.
+    fn visible_table(&self, name: &ObjectName) -> Result<Option<TableRef>> {
+        if name.is_temporary() {
+            return Ok(self.state.temp_table(&name.name.text));
         }
+        let Some(id) = self.object_id(name, Some("U")) else {
+            return Ok(None);
+        };
+        let database = self.named_database(self.current_database(), name)?;
+        self.table_by_id(database, id).map(Some)
     }
 
     fn current_identity(&self, table: &TableRef) -> Option<i128> {
@@ -476,15 +498,19 @@ impl Execution<'_> {
     }
 }
 
-/// The CREATE statement of a module.
+/// Is it an alias type that the session may not know of?
+fn hides_type(visible: &DatabaseCatalog, id: i32) -> bool {
+    id != super::types::SYSNAME_TYPE_ID && visible.type_by_id(id).is_none()
+}
+
+/// The CREATE statement of a module, unless it is kept back.
 pub fn definition_of(object: &Object) -> Option<&str> {
-    match &object.kind {
-        ObjectKind::View(m) | ObjectKind::Procedure(m) | ObjectKind::Function(m) => {
-            Some(&m.definition)
-        }
-        ObjectKind::Trigger(t) => Some(&t.module.definition),
-        _ => None,
-    }
+    let text = match &object.kind {
+        ObjectKind::View(m) | ObjectKind::Procedure(m) | ObjectKind::Function(m) => &m.definition,
+        ObjectKind::Trigger(t) => &t.module.definition,
+        _ => return None,
+    };
+    (!text.is_empty()).then_some(text)
 }
 
 fn schema_name(catalog: &DatabaseCatalog, id: i32) -> Value {
@@ -572,6 +598,7 @@ fn object_flag(catalog: &DatabaseCatalog, object: &Arc<Object>, property: &str) 
         _ => None,
     };
     let has = |test: fn(&TableDef) -> bool| table.is_some_and(|t| test(t));
+    let module = crate::sysviews::module_of(object);
     let flag = match property {
         "isusertable" | "istable" => table.is_some(),
         "isview" => matches!(kind, ObjectKind::View(_)),
@@ -625,7 +652,8 @@ fn object_flag(catalog: &DatabaseCatalog, object: &Arc<Object>, property: &str) 
                 .any(|c| c.data_type == DataType::RowVersion)
         }),
         "tablehastextimage" => has(|t| t.columns.iter().any(|c| c.data_type.is_large())),
-        "isansinullson" | "execisansinullson" | "isquotedidenton" | "execisquotedidenton" => true,
+        "isansinullson" | "execisansinullson" => module.is_none_or(|m| m.ansi_nulls),
+        "isquotedidenton" | "execisquotedidenton" => module.is_none_or(|m| m.quoted_identifier),
         "isschemabound" => matches!(kind, ObjectKind::View(m) if m.schema_bound),
         "ownerid" => return Some(1),
         "schemaid" => return Some(object.schema_id),

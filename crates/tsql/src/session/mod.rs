@@ -43,8 +43,8 @@ mod transaction;
 mod trigger;
 mod types;
 
-pub use access::may_connect;
-pub(crate) use access::{Securable, check_policy};
+pub(crate) use access::{DbccTable, Securable, check_policy, columns_of};
+pub use access::{ProcedureRule, ViewRule, may_connect, procedure_rule, rule_of};
 pub(crate) use backup::credentials::all as all_credentials;
 pub(crate) use backup::prepare_history;
 pub(crate) use backup::{

@@ -337,6 +337,7 @@ impl Execution<'_> {
                 false => vec![PermissionDef {
                     class: 0,
                     major: 0,
+                    minor: 0,
                     permission: "CONNECT".to_string(),
                     state: PermissionState::Grant,
                     grantor: DBO,
@@ -351,6 +352,9 @@ impl Execution<'_> {
     fn alter_user(&self, name: &str, options: &[ast::OptionItem]) -> Result<()> {
         let database = self.current_database();
         let refused = || messages::error(15151, &[&"alter", &"user", &name]);
+        if names_equal(name, "dbo") && self.may_in_database("ALTER ANY USER") {
+            return Err(messages::error(15150, &[&"alter", &"user", &name]));
+        }
         self.atomic(|| {
             let catalog = self.state.catalog(database)?;
             let user = catalog.principal_named(name).filter(|p| !p.is_role);
@@ -430,15 +434,22 @@ impl Execution<'_> {
             }
             match change {
                 AlterRole::AddMember(member) => {
-                    let member = self.member(&catalog, &member.text)?;
+                    let member = self.member(&catalog, "add", &member.text)?;
+                    if member.id == def.id {
+                        return Err(messages::error(15413, &[]));
+                    }
                     def.members.retain(|m| !names_equal(m, &member.name));
                     def.members.push(member.name.clone());
                 }
                 AlterRole::DropMember(member) => {
-                    self.member(&catalog, &member.text)?;
+                    self.member(&catalog, "drop", &member.text)?;
                     def.members.retain(|m| !names_equal(m, &member.text))
                 }
                 AlterRole::Rename(new_name) => {
+                    let namesake = catalog.principal_named(&new_name.text);
+                    if namesake.is_some_and(|p| p.id != def.id) {
+                        return Err(messages::error(15023, &[&new_name.text]));
+                    }
                     self.rename_member(&catalog, &def.name, &new_name.text)?;
                     def.name = new_name.text.clone();
                 }
@@ -455,11 +466,14 @@ impl Execution<'_> {
         name: &str,
         change: &AlterRole,
     ) -> Result<()> {
-        let member = match change {
-            AlterRole::AddMember(member) | AlterRole::DropMember(member) => &member.text,
-            AlterRole::Rename(_) => return Err(messages::error(15405, &[&name])),
+        let (verb, member) = match change {
+            AlterRole::AddMember(member) => ("add", &member.text),
+            AlterRole::DropMember(member) => ("drop", &member.text),
+            AlterRole::Rename(_) => {
+                return Err(messages::error(15150, &[&"alter", &"role", &name]));
+            }
         };
-        let mut def = (*self.member(catalog, member)?).clone();
+        let mut def = (*self.member(catalog, verb, member)?).clone();
         def.fixed_roles.retain(|id| *id != role);
         if matches!(change, AlterRole::AddMember(_)) {
             def.fixed_roles.push(role);
@@ -468,12 +482,17 @@ impl Execution<'_> {
             .change(self.current_database(), Change::PutPrincipal(Arc::new(def)))
     }
 
-    /// A user or role that roles may have as a member; errors 15405 and 15410.
-    fn member(&self, catalog: &DatabaseCatalog, name: &str) -> Result<Arc<PrincipalDef>> {
+    /// A user or role that roles may have as a member; errors 15405 and 15151.
+    fn member(
+        &self,
+        catalog: &DatabaseCatalog,
+        verb: &str,
+        name: &str,
+    ) -> Result<Arc<PrincipalDef>> {
         match catalog.principal_named(name) {
             Some(found) => Ok(found.clone()),
             None if names_equal(name, "dbo") => Err(messages::error(15405, &[&name])),
-            None => Err(messages::error(15410, &[&name])),
+            None => Err(messages::error(15151, &[&verb, &"principal", &name])),
         }
     }
 
@@ -608,6 +627,9 @@ impl Execution<'_> {
     fn drop_database_principal(&self, name: &str, kind: &str, permission: &str) -> Result<()> {
         let database = self.current_database();
         let refused = || messages::error(15151, &[&"drop", &kind, &name]);
+        if self.may_in_database(permission) {
+            refuse_fixed(name, kind)?;
+        }
         self.atomic(|| {
             let catalog = self.state.catalog(database)?;
             let def = catalog
@@ -625,6 +647,13 @@ impl Execution<'_> {
             if catalog.schemas().any(|s| s.principal_id == def.id) {
                 return Err(messages::error(15138, &[&"schema"]));
             }
+            let granted = |p: &PermissionDef| p.grantor == def.id;
+            if catalog
+                .permissions()
+                .any(|set| set.list.iter().any(granted))
+            {
+                return Err(messages::error(15284, &[]));
+            }
             for role in catalog.principals().filter(|p| p.is_role) {
                 if role.members.iter().any(|m| names_equal(m, &def.name)) {
                     let mut changed = (**role).clone();
@@ -633,15 +662,34 @@ impl Execution<'_> {
                         .change(database, Change::PutPrincipal(Arc::new(changed)))?;
                 }
             }
-            // The id may be given out again: it must not come with permissions.
-            let none = PermissionSet {
-                grantee: def.id,
-                list: Vec::new(),
-            };
-            self.state
-                .change(database, Change::PutPermissions(Arc::new(none)))?;
+            // The id may be given out again: it must not come with permissions, nor with others' permissions on it.
+            let on_it = |p: &PermissionDef| p.class == class::PRINCIPAL && p.major == def.id;
+            for old in catalog.permissions() {
+                let mut set = (**old).clone();
+                set.list.retain(|p| old.grantee != def.id && !on_it(p));
+                if set.list.len() != old.list.len() {
+                    self.state
+                        .change(database, Change::PutPermissions(Arc::new(set)))?;
+                }
+            }
             self.state.change(database, Change::DropPrincipal(def.id))
         })
+    }
+}
+
+/// Errors 15150 and 15539: what every database has stays.
+fn refuse_fixed(name: &str, kind: &str) -> Result<()> {
+    const USERS: &[&str] = &["dbo", "sys", "INFORMATION_SCHEMA"];
+    let fixed = match kind {
+        "role" => names_equal(name, "public") || fixed_role_id(name).is_some(),
+        _ => USERS.iter().any(|n| names_equal(n, name)),
+    };
+    match fixed {
+        true => Err(messages::error(15150, &[&"drop", &kind, &name])),
+        false if kind == "user" && names_equal(name, "guest") => {
+            Err(messages::error(15539, &[&name]))
+        }
+        false => Ok(()),
     }
 }
 

@@ -17,8 +17,8 @@ use crate::sink::{Done, DoneKind, OutputColumn};
 use daruma_base::DatabaseId;
 use daruma_catalog::{ModuleDef, Object, ObjectKind, names_equal};
 use daruma_syntax::ast::{
-    self, ExecuteTarget, Expr, Literal, ModuleBody, ObjectName, Parameter, ParameterType,
-    StatementKind,
+    self, AsPrincipal, ExecuteTarget, Expr, Literal, ModuleBody, ObjectName, Parameter,
+    ParameterType, StatementKind,
 };
 use daruma_syntax::{ParseOptions, parse_object_name, parse_parameter_definitions};
 use daruma_value::{DataType, Value};
@@ -47,11 +47,11 @@ impl Execution<'_> {
     pub(crate) fn run_execute(&self, exec: &ast::Execute) -> Step<()> {
         let outer = self.state.trancount.get();
         match &exec.target {
-            ExecuteTarget::Text { text, at, .. } => {
+            ExecuteTarget::Text { text, as_user, at } => {
                 if let Some(server) = at {
                     return Err(self.fail(messages::error(7202, &[&server.text])));
                 }
-                self.run_text(text)?;
+                self.run_text(text, as_user.as_ref())?;
             }
             ExecuteTarget::Procedure { name, .. } => self.execute_procedure(name, exec)?,
             ExecuteTarget::Variable(variable) => {
@@ -369,15 +369,20 @@ impl Execution<'_> {
         super::convert::assign(value, from, declared, self)
     }
 
-    /// EXEC('text').
-    fn run_text(&self, text: &Expr) -> Step<()> {
+    /// EXEC('text'), EXEC('text') AS USER = 'name'.
+    fn run_text(&self, text: &Expr, as_user: Option<&AsPrincipal>) -> Step<()> {
         let (value, from) = self.evaluate_alone(text).map_err(|e| self.fail(e))?;
         let text = super::convert::to_text(&value, from).map_err(|e| self.fail(e))?;
-        match text {
-            Some(text) => self
-                .run_dynamic(&text, &ParameterList::default(), &[])
-                .map(|_| ()),
-            None => Ok(()),
+        let Some(text) = text else {
+            return Ok(());
+        };
+        let run = || {
+            self.run_dynamic(&text, &ParameterList::default(), &[])
+                .map(|_| ())
+        };
+        match as_user {
+            None => run(),
+            Some(principal) => self.run_inside_as(principal, run),
         }
     }
 

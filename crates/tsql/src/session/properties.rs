@@ -85,7 +85,8 @@ impl Execution<'_> {
     }
 
     fn database_property(&self, database: &str, property: &str) -> Value {
-        let Some(entry) = self.state.instance.database_named(database) else {
+        let entry = self.state.instance.database_named(database);
+        let Some(entry) = entry.filter(|e| self.knows_database(e.id())) else {
             return Value::Null;
         };
         let def = entry.def();

@@ -42,7 +42,7 @@ impl Execution<'_> {
         let database = self.named_database(database, name)?;
         let schema_text = name.schema.as_ref().map(|s| s.text.as_str());
         if let Some(table) = self.virtual_table(schema_text, &name.name.text) {
-            self.check_system_view(&name.name.text)?;
+            self.check_system_view(schema_text.unwrap_or("sys"), table.as_ref(), database)?;
             return Ok(Resolved::Virtual(table));
         }
         let catalog = self.state.catalog(database)?;

@@ -253,8 +253,11 @@ impl Execution<'_> {
         let options = self.parse_options();
         let batch = self.state.instance.plans.batch(text, &options);
         let batch = batch.map_err(|errors| {
-            let first = errors.into_iter().next();
-            first.unwrap_or_else(|| messages::error(8180, &[]))
+            let unprepared = messages::error(8180, &[]);
+            match errors.into_iter().next() {
+                Some(first) => first.followed(unprepared),
+                None => unprepared,
+            }
         })?;
         batch.is_prepared.store(true, Ordering::Relaxed);
         let mut prepared = self.state.prepared.borrow_mut();

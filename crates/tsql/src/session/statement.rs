@@ -4,6 +4,7 @@ use super::execution::Execution;
 use super::fail::{Step, Stop};
 use super::interpreter::Flow;
 use crate::ddl;
+use crate::dml::bulk::FileImport;
 use crate::dml::{self, DmlPlan};
 use crate::error::{Result, SqlError};
 use crate::host::{Showplan, VariableType};
@@ -11,6 +12,7 @@ use crate::messages;
 use crate::sink::EnvChange;
 use daruma_syntax::ast::{self, Statement, StatementKind, TransactionName};
 use daruma_value::Value;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// TDS `curcmd` of statements without rows.
@@ -102,7 +104,13 @@ impl Execution<'_> {
             StatementKind::Grant(grant) => self.simple(|| self.run_grant(grant)),
             StatementKind::Principal(principal) => self.simple(|| self.run_principal(principal)),
             StatementKind::ExecuteAs(execute_as) => self.simple(|| self.run_execute_as(execute_as)),
-            StatementKind::Revert { .. } => self.simple(|| self.run_revert()),
+            // What follows is not run as somebody else than it was meant for.
+            StatementKind::Revert { cookie } => self
+                .simple(|| self.run_revert(cookie.as_deref()))
+                .map_err(|stop| match stop {
+                    Stop::Statement => Stop::Batch,
+                    other => other,
+                }),
             StatementKind::CreateDatabase(_) | StatementKind::AlterDatabase(_) => {
                 self.run_database(statement)
             }
@@ -134,6 +142,7 @@ impl Execution<'_> {
 
     /// SHOWPLAN: nothing runs; queries show their operators, other statements their text.
     fn show_statement(&self, statement: &Statement) -> Step<Flow> {
+        self.needs_database("SHOWPLAN").map_err(|e| self.fail(e))?;
         match &statement.kind {
             StatementKind::Select(query) => self.run_select(query, statement)?,
             StatementKind::If(s) => {
@@ -292,7 +301,10 @@ impl Execution<'_> {
         self.begin_implicit()?;
         let outer = self.changes_rows.replace(true);
         let started = self.start_statistics();
-        let result = self.retry_on_change(|| self.atomic(|| self.change_rows(statement)));
+        let result = match &statement.kind {
+            StatementKind::BulkInsert(s) => self.bulk_insert(s).map(Some),
+            _ => self.retry_on_change(|| self.atomic(|| self.change_rows(statement))),
+        };
         let step = match result {
             Ok(count) => {
                 self.state.last_error.set(0);
@@ -310,10 +322,31 @@ impl Execution<'_> {
         step
     }
 
+    /// Each batch is a transaction of its own, unless there is one already.
+    fn bulk_insert(&self, statement: &ast::BulkInsert) -> Result<u64> {
+        let import = RefCell::new(FileImport::open(statement, self)?);
+        let s = self.state;
+        let alone = s.trancount.get() == 0 && s.transaction.borrow().is_none();
+        let part = || {
+            self.note_planned();
+            let mut import = import.borrow_mut();
+            match alone {
+                true => import.next_batch(self),
+                false => import.run(self),
+            }
+        };
+        let mut count = 0;
+        loop {
+            count += self.retry_on_change(|| self.atomic(part))?;
+            if import.borrow().is_over() {
+                return Ok(count);
+            }
+        }
+    }
+
     fn change_rows(&self, statement: &Statement) -> Result<Option<u64>> {
         self.note_planned();
         match &statement.kind {
-            StatementKind::BulkInsert(s) => dml::bulk::bulk_insert(s, self).map(Some),
             StatementKind::Truncate(s) => ddl::truncate(self, s).map(|()| None),
             _ => self.run_dml(statement).map(Some),
         }
@@ -351,12 +384,14 @@ impl Execution<'_> {
             return Ok(plan);
         }
         self.touched_private.set(false);
-        let plan = self.with_access(Some(&statement.kind), || match &statement.kind {
+        let prepare = || match &statement.kind {
             StatementKind::Insert(s) => dml::prepare_insert(s, self),
             StatementKind::Update(s) => dml::prepare_update(s, self),
             StatementKind::Delete(s) => dml::prepare_delete(s, self),
             other => Err(messages::not_supported(statement_name(other))),
-        })?;
+        };
+        let written = |plan: &Arc<DmlPlan>| Some(plan.written());
+        let plan = self.with_access_to_change(Some(&statement.kind), prepare, written)?;
         if let (Some(batch), true, false) = (batch, sharable, self.touched_private.get()) {
             batch.keep_plan(
                 statement.span.start,

@@ -49,6 +49,11 @@ impl SessionState {
             .map(|t| t.table.clone())
     }
 
+    /// Is it one of this session's own?
+    pub(crate) fn has_temp(&self, id: i32) -> bool {
+        self.temps.borrow().iter().any(|t| t.table.object_id == id)
+    }
+
     /// Was a table of this name created in the frame that runs now?
     pub(crate) fn temp_name_in_use(&self, name: &str) -> bool {
         if name.starts_with("##") {

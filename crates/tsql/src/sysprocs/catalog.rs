@@ -177,22 +177,22 @@ const STATISTICS: &str = "
 SELECT CAST(@db AS sysname) AS TABLE_QUALIFIER, s.name AS TABLE_OWNER, t.name AS TABLE_NAME, CAST(NULL AS smallint) AS NON_UNIQUE,
     CAST(NULL AS sysname) AS INDEX_QUALIFIER, CAST(NULL AS sysname) AS INDEX_NAME, CAST(0 AS smallint) AS TYPE,
     CAST(NULL AS smallint) AS SEQ_IN_INDEX, CAST(NULL AS sysname) AS COLUMN_NAME, CAST(NULL AS char(1)) AS COLLATION,
-    CAST(p.row_count AS int) AS CARDINALITY, CAST(p.used_page_count AS int) AS PAGES, CAST(NULL AS varchar(128)) AS FILTER_CONDITION
+    p.rows AS CARDINALITY, p.used AS PAGES, CAST(NULL AS varchar(128)) AS FILTER_CONDITION
 FROM $.sys.tables t
     JOIN $.sys.schemas s ON s.schema_id = t.schema_id
-    JOIN $.sys.dm_db_partition_stats p ON p.object_id = t.object_id AND p.index_id < 2
+    JOIN $.sys.sysindexes p ON p.id = t.object_id AND p.indid < 2
 WHERE t.name = @table_name AND (@table_owner IS NULL OR s.name = @table_owner)
 UNION ALL
 SELECT CAST(@db AS sysname), s.name, t.name, CAST(CASE WHEN i.is_unique = 1 THEN 0 ELSE 1 END AS smallint), t.name, i.name,
     CAST(CASE WHEN i.type = 1 THEN 1 ELSE 3 END AS smallint), CAST(ic.key_ordinal AS smallint), c.name,
-    CAST(CASE WHEN ic.is_descending_key = 1 THEN 'D' ELSE 'A' END AS char(1)), CAST(p.row_count AS int), CAST(p.used_page_count AS int),
+    CAST(CASE WHEN ic.is_descending_key = 1 THEN 'D' ELSE 'A' END AS char(1)), p.rows, p.used,
     CAST(NULL AS varchar(128))
 FROM $.sys.tables t
     JOIN $.sys.schemas s ON s.schema_id = t.schema_id
     JOIN $.sys.indexes i ON i.object_id = t.object_id AND i.type > 0
     JOIN $.sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id AND ic.key_ordinal > 0
     JOIN $.sys.columns c ON c.object_id = ic.object_id AND c.column_id = ic.column_id
-    JOIN $.sys.dm_db_partition_stats p ON p.object_id = i.object_id AND p.index_id = i.index_id
+    JOIN $.sys.sysindexes p ON p.id = i.object_id AND p.indid = i.index_id
 WHERE t.name = @table_name AND (@table_owner IS NULL OR s.name = @table_owner) AND i.name LIKE @index_name
     AND (@is_unique <> 'Y' OR i.is_unique = 1)
 ORDER BY 4, 7, 6, 8";
@@ -285,19 +285,49 @@ FROM sys.databases d JOIN sys.master_files f ON f.database_id = d.database_id
 GROUP BY d.name
 ORDER BY 1";
 
+/// What the owner of a schema has of its tables and views, as if dbo had granted it, and what was granted.
 const TABLE_PRIVILEGES: &str = "
-SELECT CAST(@db AS sysname) AS TABLE_QUALIFIER, s.name AS TABLE_OWNER, t.name AS TABLE_NAME, CAST('dbo' AS sysname) AS GRANTOR,
-    CAST('dbo' AS sysname) AS GRANTEE, CAST(p.privilege AS varchar(32)) AS PRIVILEGE, CAST('YES' AS varchar(3)) AS IS_GRANTABLE
-FROM $.sys.tables t JOIN $.sys.schemas s ON s.schema_id = t.schema_id
-    CROSS JOIN (VALUES ('DELETE'), ('INSERT'), ('REFERENCES'), ('SELECT'), ('UPDATE')) p (privilege)
-WHERE t.name LIKE @table_name AND (@table_owner IS NULL OR s.name LIKE @table_owner)
-ORDER BY 1, 2, 3, 6";
+SELECT CAST(@db AS sysname) AS TABLE_QUALIFIER, s.name AS TABLE_OWNER, o.name AS TABLE_NAME, p.GRANTOR, p.GRANTEE,
+    CAST(p.privilege AS varchar(32)) AS PRIVILEGE, CAST(p.grantable AS varchar(3)) AS IS_GRANTABLE
+FROM $.sys.all_objects o
+    JOIN $.sys.schemas s ON s.schema_id = o.schema_id
+    CROSS APPLY (
+        SELECT CAST('dbo' AS sysname) AS GRANTOR, u.name AS GRANTEE, k.privilege, 'YES' AS grantable
+        FROM $.sys.database_principals u
+            CROSS JOIN (VALUES ('DELETE'), ('INSERT'), ('REFERENCES'), ('SELECT'), ('UPDATE')) k (privilege)
+        WHERE u.principal_id = s.principal_id
+        UNION
+        SELECT g.name, e.name, d.permission_name, CASE d.state WHEN 'W' THEN 'YES' ELSE 'NO' END
+        FROM $.sys.database_permissions d
+            JOIN $.sys.database_principals g ON g.principal_id = d.grantor_principal_id
+            JOIN $.sys.database_principals e ON e.principal_id = d.grantee_principal_id
+        WHERE d.class = 1 AND d.major_id = o.object_id AND d.state IN ('G', 'W')
+            AND d.permission_name IN ('DELETE', 'INSERT', 'REFERENCES', 'SELECT', 'UPDATE')) p
+WHERE o.type IN ('U', 'V')
+    AND ((@fUsePattern = 1 AND o.name LIKE @table_name) OR o.name = @table_name)
+    AND (@table_owner IS NULL OR (@fUsePattern = 1 AND s.name LIKE @table_owner) OR s.name = @table_owner)
+ORDER BY 2, 3, 6, 5, 4";
 
+/// The same of each column. Permissions that ODBC has no word for count as REFERENCES, as in the product.
 const COLUMN_PRIVILEGES: &str = "
-SELECT CAST(@db AS sysname) AS TABLE_QUALIFIER, s.name AS TABLE_OWNER, t.name AS TABLE_NAME, c.name AS COLUMN_NAME,
-    CAST('dbo' AS sysname) AS GRANTOR, CAST('dbo' AS sysname) AS GRANTEE, CAST(p.privilege AS varchar(32)) AS PRIVILEGE,
-    CAST('YES' AS varchar(3)) AS IS_GRANTABLE
-FROM $.sys.tables t JOIN $.sys.schemas s ON s.schema_id = t.schema_id JOIN $.sys.columns c ON c.object_id = t.object_id
-    CROSS JOIN (VALUES ('INSERT'), ('REFERENCES'), ('SELECT'), ('UPDATE')) p (privilege)
-WHERE t.name = @table_name AND (@table_owner IS NULL OR s.name = @table_owner) AND (@column_name IS NULL OR c.name LIKE @column_name)
-ORDER BY 4, 7";
+SELECT CAST(@db AS sysname) AS TABLE_QUALIFIER, s.name AS TABLE_OWNER, o.name AS TABLE_NAME, c.name AS COLUMN_NAME,
+    p.GRANTOR, p.GRANTEE, CAST(p.privilege AS varchar(32)) AS PRIVILEGE, CAST(p.grantable AS varchar(3)) AS IS_GRANTABLE
+FROM $.sys.all_objects o
+    JOIN $.sys.schemas s ON s.schema_id = o.schema_id
+    JOIN $.sys.all_columns c ON c.object_id = o.object_id
+    CROSS APPLY (
+        SELECT CAST('dbo' AS sysname) AS GRANTOR, u.name AS GRANTEE, k.privilege, 'YES' AS grantable
+        FROM $.sys.database_principals u
+            CROSS JOIN (VALUES ('INSERT'), ('REFERENCES'), ('SELECT'), ('UPDATE')) k (privilege)
+        WHERE u.principal_id = s.principal_id
+        UNION
+        SELECT g.name, e.name,
+            CASE WHEN d.permission_name IN ('DELETE', 'INSERT', 'SELECT', 'UPDATE') THEN d.permission_name ELSE 'REFERENCES' END,
+            CASE d.state WHEN 'W' THEN 'YES' ELSE 'NO' END
+        FROM $.sys.database_permissions d
+            JOIN $.sys.database_principals g ON g.principal_id = d.grantor_principal_id
+            JOIN $.sys.database_principals e ON e.principal_id = d.grantee_principal_id
+        WHERE d.class = 1 AND d.major_id = o.object_id AND d.minor_id IN (0, c.column_id) AND d.state IN ('G', 'W')) p
+WHERE o.type IN ('U', 'V') AND o.name = @table_name AND s.name = ISNULL(@table_owner, N'dbo')
+    AND (@column_name IS NULL OR c.name LIKE @column_name)
+ORDER BY 4, 7, 6, 5";

@@ -52,8 +52,9 @@ pub(super) fn completed(call: &SystemCall<'_, '_>) -> Result<i32> {
     Ok(0)
 }
 
-/// The database that an argument names (by name or id); 0 and NULL mean the current one.
-pub(super) fn database(call: &SystemCall<'_, '_>) -> Result<Arc<DatabaseEntry>> {
+/// The database that an argument names (by name or id); 0 and NULL mean the current one. Error 7983 unless the session
+/// owns it.
+pub(super) fn database(call: &SystemCall<'_, '_>, command: &str) -> Result<Arc<DatabaseEntry>> {
     let instance = call.execution.instance();
     let current = || instance.database(call.host().current_database());
     let named = call.text(0);
@@ -65,7 +66,9 @@ pub(super) fn database(call: &SystemCall<'_, '_>) -> Result<Arc<DatabaseEntry>> 
             Err(_) => instance.database_named(text),
         },
     };
-    entry.ok_or_else(|| messages::error(2520, &[&named.unwrap_or_default()]))
+    let entry = entry.ok_or_else(|| messages::error(2520, &[&named.unwrap_or_default()]))?;
+    call.execution.owns_for_dbcc(entry.id(), command)?;
+    Ok(entry)
 }
 
 fn sqlperf(call: &SystemCall<'_, '_>) -> Result<i32> {
@@ -76,6 +79,8 @@ fn sqlperf(call: &SystemCall<'_, '_>) -> Result<i32> {
     match what.as_str() {
         "logspace" => log_space(call)?,
         "waitstats" | "sys.dm_os_wait_stats" | "dm_os_wait_stats" if clear => {
+            call.execution
+                .needs_for_dbcc("ALTER SERVER STATE", "SQLPERF")?;
             call.execution.instance().engine().waits().clear()
         }
         "waitstats" => wait_statistics(call)?,
@@ -135,7 +140,7 @@ const LOG_INFO: &str = "
     CreateLSN numeric(25,0)";
 
 fn loginfo(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let storage = database(call)?.open()?.storage;
+    let storage = database(call, "LOGINFO")?.open()?.storage;
     let file = storage
         .files()
         .iter()
@@ -225,7 +230,7 @@ fn is_shrink_word(word: &str) -> bool {
 
 /// The oldest transaction that has written and not ended.
 fn opentran(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let entry = database(call)?;
+    let entry = database(call, "OPENTRAN")?;
     let active = entry.open()?.storage.active_transactions();
     let text = match active.iter().min_by_key(|(_, first)| *first) {
         None => "No active open transactions.".to_string(),
@@ -333,6 +338,10 @@ fn inputbuffer(call: &SystemCall<'_, '_>) -> Result<i32> {
     let spid = integer(call, 0)
         .and_then(|id| i32::try_from(id).ok())
         .unwrap_or(0);
+    if spid != call.execution.spid() {
+        call.execution
+            .needs_for_dbcc("VIEW SERVER STATE", "INPUTBUFFER")?;
+    }
     let entry = call.execution.instance().sessions.get(spid);
     let entry = entry
         .ok_or_else(|| SqlError::new(7955, 16, 2, format!("Invalid SPID {spid} specified.")))?;

@@ -50,7 +50,9 @@ fn first_result_set(call: &SystemCall<'_, '_>) -> Result<i32> {
     let columns = match query {
         None => Vec::new(),
         Some(query) => call.with_parameters(&parameters, || {
-            Ok(prepare_select(query, call.host())?.columns().to_vec())
+            call.execution.with_access(None, || {
+                Ok(prepare_select(query, call.host())?.columns().to_vec())
+            })
         })?,
     };
     send(call, RESULT_SET, |_, rows| {
@@ -156,9 +158,10 @@ fn undeclared_parameters(call: &SystemCall<'_, '_>) -> Result<i32> {
         call,
         types: HashMap::new(),
     };
-    statements
-        .iter()
-        .try_for_each(|s| suggestions.statement(s))?;
+    for statement in &statements {
+        call.execution
+            .with_access(Some(&statement.kind), || suggestions.statement(statement))?;
+    }
     let names = variables_in(&call.text(0).unwrap_or_default());
     let names = names.into_iter().filter(|name| !declared.contains(name));
     send(call, UNDECLARED, |_, rows| {

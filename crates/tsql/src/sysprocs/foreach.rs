@@ -1,4 +1,4 @@
-//! sp_MSforeachdb and sp_MSforeachtable: commands with a placeholder, run once for each name.
+//! sp_MSforeachdb and sp_MSforeachtable: commands with a placeholder, run once for each name that the session may know of.
 
 use super::define::{Procedure, quoted};
 use crate::error::Result;
@@ -23,13 +23,13 @@ fn databases(call: &SystemCall<'_, '_>) -> Result<i32> {
         .instance()
         .databases()
         .into_iter()
-        .filter(|d| d.open().is_ok());
+        .filter(|d| d.open().is_ok() && call.execution.state.rights(d.id()).is_ok());
     let names: Vec<String> = online.map(|d| d.name()).collect();
     run_each(call, &names, 4, 5)
 }
 
 fn tables(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let catalog = call.host().catalog(call.database)?;
+    let catalog = call.host().visible_catalog(call.database)?;
     let mut objects: Vec<_> = catalog
         .objects()
         .filter(|o| matches!(o.kind, ObjectKind::Table(_)))

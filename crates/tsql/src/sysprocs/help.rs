@@ -3,7 +3,8 @@
 use super::define::{Procedure, database_name, in_database, send};
 use crate::error::{Result, SqlError};
 use crate::messages;
-use crate::session::SystemCall;
+use crate::session::{SystemCall, definition_of};
+use crate::sysviews::shown_text;
 use daruma_base::DatabaseId;
 use daruma_catalog::{
     DatabaseCatalog, IndexDef, IndexKind, Object, ObjectKind, ReferentialAction, TableDef,
@@ -213,7 +214,7 @@ SELECT c.name AS Column_name, t.name AS Type, CASE WHEN c.is_computed = 1 THEN '
     CASE WHEN c.collation_name IS NULL AND c.is_ansi_padded = 0 THEN '(n/a)' WHEN c.is_ansi_padded = 1 THEN 'no' ELSE 'yes' END AS TrimTrailingBlanks,
     CASE WHEN c.collation_name IS NULL AND c.is_ansi_padded = 0 THEN '(n/a)' WHEN c.is_nullable = 1 THEN 'yes' ELSE 'no' END AS FixedLenNullInSource,
     c.collation_name AS Collation
-FROM $.sys.columns c JOIN $.sys.types t ON t.user_type_id = c.user_type_id
+FROM $.sys.columns c LEFT JOIN $.sys.types t ON t.user_type_id = c.user_type_id
 WHERE c.object_id = @id ORDER BY c.column_id";
 
 const TABLE_PARTS: &str = "
@@ -231,7 +232,7 @@ const PARAMETERS: &str = "
 IF EXISTS (SELECT * FROM $.sys.parameters WHERE object_id = @id)
     SELECT p.name AS Parameter_name, t.name AS Type, p.max_length AS Length, p.precision AS Prec, p.scale AS Scale,
         p.parameter_id AS Param_order, CAST(NULL AS sysname) AS Collation
-    FROM $.sys.parameters p JOIN $.sys.types t ON t.user_type_id = p.user_type_id WHERE p.object_id = @id ORDER BY p.parameter_id";
+    FROM $.sys.parameters p LEFT JOIN $.sys.types t ON t.user_type_id = p.user_type_id WHERE p.object_id = @id ORDER BY p.parameter_id";
 
 const HELP_TRIGGER: &str = "
 SELECT t.name AS trigger_name, N'dbo' AS trigger_owner,
@@ -259,13 +260,7 @@ ELSE
 fn help_text(call: &SystemCall<'_, '_>) -> Result<i32> {
     let text = call.text(0).unwrap_or_default();
     let definition = match find(call, &text)? {
-        Found::Object(_, object) => match &object.kind {
-            ObjectKind::View(m) | ObjectKind::Procedure(m) | ObjectKind::Function(m) => {
-                Some(m.definition.clone())
-            }
-            ObjectKind::Trigger(t) => Some(t.module.definition.clone()),
-            _ => None,
-        },
+        Found::Object(_, object) => definition_of(&object).map(str::to_string),
         Found::Temporary { .. } => None,
     };
     let Some(definition) = definition else {
@@ -420,7 +415,7 @@ fn send_constraints(call: &SystemCall<'_, '_>, found: &Found) -> Result<()> {
         );
         return call.message(SqlError::new(15469, 10, 1, text));
     }
-    let catalog = call.host().catalog(found.database())?;
+    let catalog = call.host().visible_catalog(found.database())?;
     let database = database_name(call, found.database());
     send(call, CONSTRAINT_COLUMNS, |_, rows| {
         for check in &def.checks {
@@ -433,7 +428,7 @@ fn send_constraints(call: &SystemCall<'_, '_>, found: &Found) -> Result<()> {
                 .set("constraint_name", &check.name);
             rows.set("status_enabled", enabled(check.disabled))
                 .set("status_for_replication", "Is_For_Replication");
-            rows.set("constraint_keys", &check.definition);
+            rows.set("constraint_keys", shown_text(&check.definition));
         }
         for column in &def.columns {
             if let Some(default) = &column.default {
@@ -442,7 +437,7 @@ fn send_constraints(call: &SystemCall<'_, '_>, found: &Found) -> Result<()> {
                     format!("DEFAULT on column {}", column.name),
                 );
                 rows.set("constraint_name", &default.name)
-                    .set("constraint_keys", &default.definition);
+                    .set("constraint_keys", shown_text(&default.definition));
             }
         }
         for key in &def.foreign_keys {
@@ -523,7 +518,7 @@ fn send_references(call: &SystemCall<'_, '_>, found: &Found) -> Result<()> {
     let Some((id, name, _)) = found.table() else {
         return Ok(());
     };
-    let catalog = call.host().catalog(found.database())?;
+    let catalog = call.host().visible_catalog(found.database())?;
     let database = database_name(call, found.database());
     let mut lines = Vec::new();
     for object in catalog

@@ -138,7 +138,7 @@ SELECT d.name,
         + CASE WHEN MAX(CAST(d.is_auto_create_stats_on AS int)) = 1 THEN N', IsAutoCreateStatistics' ELSE N'' END
         + CASE WHEN MAX(CAST(d.is_auto_update_stats_on AS int)) = 1 THEN N', IsAutoUpdateStatistics' ELSE N'' END AS nvarchar(600)) AS status,
     MAX(d.compatibility_level) AS compatibility_level
-FROM sys.databases d JOIN sys.master_files m ON m.database_id = d.database_id
+FROM sys.databases d LEFT JOIN sys.master_files m ON m.database_id = d.database_id
 WHERE @dbname IS NULL OR d.name = @dbname
 GROUP BY d.name ORDER BY d.name
 IF @dbname IS NOT NULL

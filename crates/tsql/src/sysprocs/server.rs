@@ -7,6 +7,7 @@ use crate::instance::{LogEntry, OPTIONS, PRODUCT_VERSION};
 use crate::messages;
 use crate::session::SystemCall;
 use daruma_base::DatabaseId;
+use daruma_syntax::{ParseOptions, parse_object_name};
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{DataType, DateTime, Value};
 
@@ -493,11 +494,22 @@ fn alter_role(
 }
 
 fn add_role_member(call: &SystemCall<'_, '_>) -> Result<i32> {
+    known_member(call)?;
     alter_role(call, "", 0, "ADD", 1)
 }
 
 fn drop_role_member(call: &SystemCall<'_, '_>) -> Result<i32> {
+    known_member(call)?;
     alter_role(call, "", 0, "DROP", 1)
+}
+
+/// Error 15410, where ALTER ROLE says 15151.
+fn known_member(call: &SystemCall<'_, '_>) -> Result<()> {
+    let name = call.text(1).unwrap_or_default();
+    match call.execution.database_principal(&name) {
+        Some(_) => Ok(()),
+        None => Err(messages::error(15410, &[&name])),
+    }
 }
 
 fn add_server_role_member(call: &SystemCall<'_, '_>) -> Result<i32> {
@@ -521,13 +533,21 @@ fn recompile(call: &SystemCall<'_, '_>) -> Result<i32> {
     let known = call
         .host()
         .system_function("object_id", &[Value::str(&name)])?;
-    match known.is_null() {
-        true => Err(messages::error(
+    if known.is_null() {
+        return Err(messages::error(
             15009,
             &[&name, &database_name(call, current(call))],
-        )),
-        false => Ok(0),
+        ));
     }
+    let named = parse_object_name(&name, &ParseOptions::default()).ok();
+    let found = named.map(|n| call.execution.find_object(&n)).transpose()?;
+    match found.flatten() {
+        Some((database, object)) if !call.execution.is_unlimited() => {
+            call.execution.check_alter(database, &object)?
+        }
+        _ => {}
+    }
+    Ok(0)
 }
 
 fn current(call: &SystemCall<'_, '_>) -> DatabaseId {

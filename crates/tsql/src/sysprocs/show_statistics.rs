@@ -5,7 +5,7 @@ use crate::access::TableAccess;
 use crate::error::Result;
 use crate::host::{Host, Resolved, TableRef};
 use crate::messages;
-use crate::session::SystemCall;
+use crate::session::{DbccTable, SystemCall};
 use crate::statistics::{Share, define, keep, refresh};
 use daruma_catalog::{StatisticsDef, names_equal};
 use daruma_syntax::{ParseOptions, parse_object_name};
@@ -34,6 +34,13 @@ fn show_statistics(call: &SystemCall<'_, '_>) -> Result<i32> {
     let Ok(Resolved::Table(table)) = call.host().resolve(&name) else {
         return Err(missing());
     };
+    let about = DbccTable {
+        command: "SHOW_STATISTICS",
+        state: 1,
+        named: &text,
+        enough: Some("SELECT"),
+    };
+    call.execution.check_table_for_dbcc(&table, &about)?;
     let found = find(call.host(), &table, &target)?;
     let found = found.ok_or_else(|| messages::error(2767, &[&target]))?;
     show(call, &table, &found)?;

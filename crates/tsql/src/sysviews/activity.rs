@@ -382,9 +382,10 @@ fn input_buffer(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let spid = source
         .integer_argument(0)
         .and_then(|id| i32::try_from(id).ok());
-    let entry = spid.and_then(|spid| source.instance().ok()?.sessions.get(spid));
-    if let Some(entry) = entry {
-        rows.add().set("event_info", &*entry.activity.lock().text);
+    for line in session_lines(source)? {
+        if Some(line.entry.spid) == spid {
+            rows.add().set("event_info", &*line.activity.text);
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Columns, types, identity and computed columns, parameters.
 
 use super::define::{Cell, Rows, View};
-use super::source::{Source, sorted_objects, user_type_id};
+use super::source::{Source, shown_text, sorted_objects, user_type_id};
 use crate::error::Result;
 use crate::sink::OutputColumn;
 use daruma_catalog::{
@@ -201,7 +201,7 @@ fn computed_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     each_column(source, |object, column, _| {
         if let Some(computed) = &column.computed {
             column_row(object, column, rows);
-            rows.set("definition", &computed.definition)
+            rows.set("definition", shown_text(&computed.definition))
                 .set("is_persisted", computed.persisted);
         }
     })

@@ -2,7 +2,7 @@
 
 use super::define::{Rows, View};
 use super::objects::{object_columns, object_row};
-use super::source::{ObjectLine, Source, Table};
+use super::source::{ObjectLine, Source, Table, shown_text};
 use crate::error::Result;
 use daruma_catalog::ReferentialAction;
 
@@ -88,7 +88,7 @@ fn checks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             rows.set("is_disabled", check.disabled)
                 .set("is_not_trusted", check.not_trusted)
                 .set("parent_column_id", check.column_id.unwrap_or(0))
-                .set("definition", &check.definition)
+                .set("definition", shown_text(&check.definition))
                 .set("is_system_named", check.is_system_named);
         }
     }
@@ -103,7 +103,7 @@ fn defaults(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             };
             constraint_row(source, &table, default.id, &default.name, "D ", rows);
             rows.set("parent_column_id", column.id)
-                .set("definition", &default.definition)
+                .set("definition", shown_text(&default.definition))
                 .set("is_system_named", default.is_system_named);
         }
     }

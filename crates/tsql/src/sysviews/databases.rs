@@ -60,7 +60,7 @@ const DATABASES: &str = "
     is_event_stream_enabled bit? = 0; is_optimized_locking_on bit? = 0";
 
 fn databases(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for entry in source.instance()?.databases() {
+    for entry in source.databases()? {
         let def = entry.def();
         rows.add()
             .set("name", &def.name)
@@ -326,8 +326,7 @@ fn database_files(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 fn master_files(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     source
-        .instance()?
-        .databases()
+        .databases_with_files()?
         .iter()
         .for_each(|entry| file_rows(entry, rows));
     Ok(())
@@ -410,7 +409,7 @@ const MIRRORING: &str = "
 
 /// One row for each database with nothing but its id.
 fn per_database(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for entry in source.instance()?.databases() {
+    for entry in source.databases()? {
         rows.add().set("database_id", entry.id().0);
     }
     Ok(())

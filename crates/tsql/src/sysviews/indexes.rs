@@ -1,7 +1,7 @@
 //! Indexes, their columns, and where their rows lie.
 
 use super::define::{Rows, View, nothing};
-use super::source::{Source, Table};
+use super::source::{Source, Table, shown_text};
 use crate::error::Result;
 use daruma_catalog::{IndexDef, IndexKind, StatisticsDef};
 use daruma_storage::{Database, FiguresMode, LevelFigures};
@@ -94,7 +94,7 @@ fn indexes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("fill_factor", index.fill_factor)
             .set("is_disabled", index.disabled)
             .set("has_filter", index.filter.is_some())
-            .set("filter_definition", index.filter.as_ref());
+            .set("filter_definition", filter_text(index));
     })
 }
 
@@ -183,6 +183,10 @@ fn each_statistic(source: &Source<'_>, mut visit: impl FnMut(&Table, &IndexDef))
     })
 }
 
+fn filter_text(index: &IndexDef) -> Option<&str> {
+    index.filter.as_deref().and_then(shown_text)
+}
+
 fn stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     each_statistic(source, |table, index| {
         rows.add()
@@ -190,7 +194,7 @@ fn stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("name", index.name.as_ref())
             .set("stats_id", index.id)
             .set("has_filter", index.filter.is_some())
-            .set("filter_definition", index.filter.as_ref());
+            .set("filter_definition", filter_text(index));
     })?;
     each_of_columns(source, |table, statistics| {
         rows.add()
@@ -295,6 +299,10 @@ fn physical_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for entry in source.databases_of_argument(0)? {
         let Ok(open) = entry.open() else { continue };
         let inside = Source::new(source.host, entry.id(), &[]);
+        // The state of a database may be seen, and the database not entered.
+        if inside.catalog().is_err() {
+            continue;
+        }
         each_index(&inside, |table, index| {
             let other_object = object.is_some_and(|id| id != i64::from(table.id));
             let other_index = wanted_index.is_some_and(|id| id != i64::from(index.id));

@@ -5,7 +5,7 @@ use super::constraints::action;
 use super::define::{Rows, View};
 use super::objects::module_of;
 use super::principals::FIXED_ROLES;
-use super::source::{Source, Table, sorted_objects};
+use super::source::{Source, Table, shown_text, sorted_objects};
 use crate::error::Result;
 use daruma_catalog::{
     ColumnDef, DatabaseCatalog, ForeignKeyDef, ObjectKind, ParameterDef, TypeDef,
@@ -13,7 +13,11 @@ use daruma_catalog::{
 use daruma_value::{CollationId, DataType, Len};
 use std::collections::HashMap;
 
-const fn view(name: &'static str, columns: &'static str, fill: super::define::Fill) -> View {
+pub(super) const fn view(
+    name: &'static str,
+    columns: &'static str,
+    fill: super::define::Fill,
+) -> View {
     View::new("INFORMATION_SCHEMA", name, columns, fill)
 }
 
@@ -44,22 +48,16 @@ pub(super) const VIEWS: &[View] = &[
     view("PARAMETERS", PARAMETERS, parameters),
     view("SEQUENCES", SEQUENCES, sequences),
     view("DOMAINS", DOMAINS, domains),
-    view("TABLE_PRIVILEGES", TABLE_PRIVILEGES, super::define::nothing),
-    view(
-        "COLUMN_PRIVILEGES",
-        COLUMN_PRIVILEGES,
-        super::define::nothing,
-    ),
 ];
 
 /// What every view needs to name things.
-struct Names {
-    catalog: std::sync::Arc<DatabaseCatalog>,
+pub(super) struct Names {
+    pub catalog: std::sync::Arc<DatabaseCatalog>,
     database: String,
 }
 
 impl Names {
-    fn of(source: &Source<'_>) -> Result<Names> {
+    pub fn of(source: &Source<'_>) -> Result<Names> {
         Ok(Names {
             catalog: source.catalog()?,
             database: source.entry()?.name(),
@@ -73,7 +71,7 @@ impl Names {
     }
 
     /// `X_CATALOG`, `X_SCHEMA` and `X_NAME`.
-    fn set(&self, rows: &mut Rows<'_>, prefix: &str, schema_id: i32, name: &str) {
+    pub fn set(&self, rows: &mut Rows<'_>, prefix: &str, schema_id: i32, name: &str) {
         rows.set(&format!("{prefix}_CATALOG"), &self.database)
             .set(&format!("{prefix}_SCHEMA"), self.schema(schema_id))
             .set(&format!("{prefix}_NAME"), name);
@@ -97,6 +95,7 @@ fn schemata(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let names = Names::of(source)?;
     for schema in names.catalog.schemas() {
         let owner = principal_name(&names.catalog, schema.principal_id);
+        let owner = owner.unwrap_or_else(|| "dbo".to_string());
         rows.add()
             .set("CATALOG_NAME", &names.database)
             .set("SCHEMA_NAME", &schema.name)
@@ -105,21 +104,16 @@ fn schemata(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-fn principal_name(catalog: &DatabaseCatalog, id: i32) -> String {
-    let fixed = super::names::fixed_schema_name(id);
-    let role = FIXED_ROLES
-        .iter()
-        .find(|(i, _)| *i == id)
-        .map(|(_, name)| (*name).to_string());
-    let stored = || {
-        catalog
-            .principals()
-            .find(|p| p.id == id)
-            .map(|p| p.name.clone())
-    };
-    match fixed {
-        "" => role.or_else(stored).unwrap_or_else(|| "dbo".to_string()),
-        name => name.to_string(),
+/// `None` for one that must not be known.
+pub(super) fn principal_name(catalog: &DatabaseCatalog, id: i32) -> Option<String> {
+    if id == 0 {
+        return Some("public".to_string());
+    }
+    let role = FIXED_ROLES.iter().find(|(i, _)| *i == id);
+    match (super::names::fixed_schema_name(id), role) {
+        ("", None) => catalog.principal(id).map(|p| p.name.clone()),
+        ("", Some((_, role))) => Some((*role).to_string()),
+        (fixed, _) => Some(fixed.to_string()),
     }
 }
 
@@ -192,7 +186,10 @@ fn column_row(names: &Names, column: &ColumnDef, ordinal: i32, rows: &mut Rows<'
         .set("ORDINAL_POSITION", ordinal)
         .set(
             "COLUMN_DEFAULT",
-            column.default.as_ref().map(|d| &d.definition),
+            column
+                .default
+                .as_ref()
+                .and_then(|d| shown_text(&d.definition)),
         )
         .set("IS_NULLABLE", if column.nullable { "YES" } else { "NO" });
     set_type(column.data_type, column.collation, rows);
@@ -283,6 +280,7 @@ fn views(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 /// Definitions that do not fit the column are NULL in it.
 fn short_definition(definition: &str) -> Option<&str> {
+    let definition = shown_text(definition)?;
     (definition.chars().count() <= 4_000).then_some(definition)
 }
 
@@ -582,10 +580,3 @@ fn domain_row(names: &Names, def: &TypeDef, rows: &mut Rows<'_>) {
     names.set(rows, "DOMAIN", def.schema_id, &def.name);
     set_type(def.data_type, CollationId::DEFAULT, rows);
 }
-
-const TABLE_PRIVILEGES: &str = "
-    GRANTOR nvarchar(128)?; GRANTEE nvarchar(128)?; TABLE_CATALOG nvarchar(128)?; TABLE_SCHEMA sysname; TABLE_NAME sysname;
-    PRIVILEGE_TYPE varchar(10)?; IS_GRANTABLE varchar(3)?";
-const COLUMN_PRIVILEGES: &str = "
-    GRANTOR nvarchar(128)?; GRANTEE nvarchar(128)?; TABLE_CATALOG nvarchar(128)?; TABLE_SCHEMA sysname; TABLE_NAME sysname;
-    COLUMN_NAME sysname?; PRIVILEGE_TYPE varchar(10)?; IS_GRANTABLE varchar(3)?";

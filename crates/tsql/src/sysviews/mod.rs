@@ -6,7 +6,7 @@
 //!
 //! Map: `databases`, `objects`, `columns`, `indexes`, `constraints`, `principals`, `server`, `activity` (sessions,
 //! locks, transactions), `plans` (kept plans, their texts and costs), `log`,
-//! `version_store` (who keeps versions, and the log in words), `information_schema`, `old` (names of SQL Server 2000), `odbc` (types and
+//! `version_store` (who keeps versions, and the log in words), `information_schema` and its `privileges`, `old` (names of SQL Server 2000), `odbc` (types and
 //! columns as the catalogue procedures show them), `base_tables` (the product's hidden tables), `empty` (features that are not
 //! here), `names` (ids of system objects).
 
@@ -27,6 +27,7 @@ mod odbc;
 mod old;
 mod plans;
 mod principals;
+mod privileges;
 mod properties;
 mod server;
 mod source;
@@ -36,8 +37,9 @@ pub(crate) use define::{Cell, Rows, Shape, default_value, parse_type};
 pub(crate) use indexes::partition_id;
 pub(crate) use log::{lsn_text, percent, vlf_parity, vlf_status};
 pub use names::{SystemObject, system_object_by_id, system_object_id, system_objects};
+pub(crate) use objects::module_of;
 pub(crate) use principals::{fixed_role_id, fixed_role_name};
-pub(crate) use source::Source;
+pub(crate) use source::{Source, shown_text};
 
 use crate::instance::Registry;
 use define::{Registered, View};
@@ -58,6 +60,7 @@ const ALL: &[&[View]] = &[
     counters::VIEWS,
     version_store::VIEWS,
     information_schema::VIEWS,
+    privileges::VIEWS,
     odbc::VIEWS,
     old::VIEWS,
     empty::VIEWS,

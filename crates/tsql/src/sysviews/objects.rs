@@ -3,7 +3,8 @@
 use super::define::{Rows, View};
 use super::names::SystemObject;
 use super::source::{
-    ObjectLine, Source, sorted_objects, table_type_object_id, type_description, user_type_id,
+    ObjectLine, Source, shown_text, sorted_objects, table_type_object_id, type_description,
+    user_type_id,
 };
 use crate::error::Result;
 use daruma_catalog::{CounterId, ModuleDef, Object, ObjectKind, SequenceDef, TriggerDef};
@@ -323,7 +324,7 @@ fn modules(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         if let Some(module) = module_of(&object) {
             rows.add()
                 .set("object_id", object.id)
-                .set("definition", &module.definition)
+                .set("definition", shown_text(&module.definition))
                 .set("uses_ansi_nulls", module.ansi_nulls)
                 .set("uses_quoted_identifier", module.quoted_identifier)
                 .set("is_schema_bound", module.schema_bound);

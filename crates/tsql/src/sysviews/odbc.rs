@@ -4,7 +4,7 @@
 
 use super::columns::{BUILT_IN, SYSNAME_ID, each_column};
 use super::define::{Rows, View};
-use super::source::{Source, sorted_objects};
+use super::source::{Source, shown_text, sorted_objects};
 use crate::error::Result;
 use daruma_catalog::{ColumnDef, DatabaseCatalog, ObjectKind, ParameterDef};
 use daruma_value::{DataType, Len};
@@ -237,7 +237,9 @@ fn column_row(catalog: &DatabaseCatalog, column: &ColumnDef, rows: &mut Rows<'_>
         .set("COLUMN_NAME", &column.name)
         .set("TYPE_NAME", name);
     type_columns(column.data_type, column.nullable, rows);
-    rows.set("COLUMN_DEF", column.default.as_ref().map(|d| &d.definition))
+    let default = column.default.as_ref();
+    let default = default.and_then(|d| shown_text(&d.definition));
+    rows.set("COLUMN_DEF", default)
         .set("SS_IS_SPARSE", column.is_sparse)
         .set("SS_IS_COMPUTED", column.computed.is_some())
         .set("SS_IS_IDENTITY", column.is_identity);

@@ -4,8 +4,8 @@ use super::columns::{BUILT_IN, built_in_ids, collation_name, each_column};
 use super::databases::files_of;
 use super::define::{Rows, View};
 use super::objects::module_of;
-use super::principals::FIXED_ROLES;
-use super::source::{Source, sorted_objects, user_type_id};
+use super::principals::{FIXED_ROLES, visible_logins};
+use super::source::{Source, shown_text, sorted_objects, user_type_id};
 use crate::error::Result;
 use crate::instance::OPTIONS;
 use daruma_catalog::ObjectKind;
@@ -148,7 +148,7 @@ const SYSDATABASES: &str = "
     reserved datetime?; category int? = 0; cmptlevel tinyint; filename nvarchar(260)?; version smallint? = 957";
 
 fn sysdatabases(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for entry in source.instance()?.databases() {
+    for entry in source.databases()? {
         let def = entry.def();
         let primary = files_of(&entry).into_iter().find(|f| f.id == 1);
         rows.add()
@@ -311,8 +311,7 @@ fn sysfiles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 fn sysaltfiles(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     source
-        .instance()?
-        .databases()
+        .databases_with_files()?
         .iter()
         .for_each(|entry| file_rows(entry, rows));
     Ok(())
@@ -356,6 +355,9 @@ fn syscomments(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let Some(module) = module_of(&object) else {
             continue;
         };
+        if shown_text(&module.definition).is_none() {
+            rows.add().set("id", object.id).set("colid", 1);
+        }
         let characters: Vec<char> = module.definition.chars().collect();
         for (at, part) in characters.chunks(4_000).enumerate() {
             rows.add()
@@ -378,7 +380,10 @@ fn syscomments(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .map(|c| (c.id, &c.definition))
             .chain(defaults)
         {
-            rows.add().set("id", id).set("colid", 1).set("text", text);
+            rows.add()
+                .set("id", id)
+                .set("colid", 1)
+                .set("text", shown_text(text));
         }
     }
     Ok(())
@@ -425,7 +430,7 @@ const SYSLOGINS: &str = "
     processadmin int? = 0; diskadmin int? = 0; dbcreator int? = 0; bulkadmin int? = 0; loginname nvarchar(128)";
 
 fn syslogins(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for login in source.instance()?.logins.all() {
+    for login in visible_logins(source)? {
         rows.add()
             .set("sid", login.sid.clone())
             .set("createdate", source.time(login.created_utc))

@@ -8,7 +8,6 @@ use super::source::Source;
 use crate::error::Result;
 use crate::instance::query_stats::Figure;
 use crate::instance::{Batch, SessionEntry, ShownPlan};
-use crate::messages;
 use daruma_base::DatabaseId;
 use daruma_syntax::ast::StatementKind;
 use daruma_value::Value;
@@ -78,21 +77,11 @@ fn found(source: &Source<'_>) -> Result<Option<Found>> {
         let entry = spid.and_then(|spid| instance.sessions.get(spid));
         return Ok(entry.map(Found::Session));
     }
-    check_permission(source)?;
     let hash = rest.first_chunk().map(|b| u64::from_be_bytes(*b));
     let known = *kind == TEXT || kind.starts_with(&[6, 0]);
     let batches = instance.plans.all();
     let batch = batches.into_iter().find(|b| known && Some(b.hash) == hash);
     Ok(batch.map(Found::Batch))
-}
-
-/// Texts and costs of others are not for everybody: error 300.
-fn check_permission(source: &Source<'_>) -> Result<()> {
-    const PERMISSION: &str = "VIEW SERVER STATE";
-    match source.host.has_server_permission(PERMISSION) {
-        true => Ok(()),
-        false => Err(messages::error(300, &[&PERMISSION, &"server", &"master"])),
-    }
 }
 
 const SQL_TEXT: &str =

@@ -107,7 +107,7 @@ fn sql_logins(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 /// All logins for whoever administers them; for others sa and their own.
-fn visible_logins(source: &Source<'_>) -> Result<Vec<Arc<LoginDef>>> {
+pub(super) fn visible_logins(source: &Source<'_>) -> Result<Vec<Arc<LoginDef>>> {
     let own = match source.host.system_function("suser_sname", &[])? {
         Value::Str(name) => Some(name.to_string()),
         _ => None,
@@ -173,6 +173,7 @@ fn connects(permission: &str, class: u8) -> PermissionDef {
     PermissionDef {
         class,
         major: 0,
+        minor: 0,
         permission: permission.to_string(),
         state: PermissionState::Grant,
         grantor: 1,
@@ -250,6 +251,7 @@ fn permission_row(grantee: i32, permission: &PermissionDef, rows: &mut Rows<'_>)
         .set("class", permission.class)
         .set("class_desc", class)
         .set("major_id", permission.major)
+        .set("minor_id", permission.minor)
         .set("grantee_principal_id", grantee)
         .set("grantor_principal_id", permission.grantor)
         .set("type", code)
@@ -365,7 +367,11 @@ fn database_permissions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> 
     permission_row(1, &connects("CONNECT", 0), rows);
     for set in catalog.permissions() {
         // Of objects that are gone or hidden nothing is shown.
-        let shown = |p: &&PermissionDef| p.class != 1 || catalog.object(p.major).is_some();
+        let shown = |p: &&PermissionDef| match p.class {
+            1 => catalog.object(p.major).is_some(),
+            4 => p.major < 5 || catalog.principal(p.major).is_some(),
+            _ => true,
+        };
         let known = set.grantee < 5 || catalog.principal(set.grantee).is_some();
         for permission in set.list.iter().filter(shown).filter(|_| known) {
             permission_row(set.grantee, permission, rows);
@@ -404,6 +410,10 @@ fn user_token(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn credentials(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let shown = ["ALTER ANY CREDENTIAL", "VIEW ANY DEFINITION"];
+    if !shown.iter().any(|p| source.host.has_server_permission(p)) {
+        return Ok(());
+    }
     for credential in crate::session::all_credentials(source.instance()?) {
         rows.add()
             .set("credential_id", credential.id)

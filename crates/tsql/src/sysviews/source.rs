@@ -20,6 +20,8 @@ const DAYS_1900_TO_1970: i32 = 25_567;
 /// Hidden tables behind table types have ids from here on.
 const TABLE_TYPE_IDS: i32 = 2_000_000_000;
 
+const DATABASE_STATE: &str = "VIEW DATABASE STATE";
+
 /// Everything a view may look at.
 pub(crate) struct Source<'a> {
     pub host: &'a dyn Host,
@@ -81,18 +83,56 @@ impl<'a> Source<'a> {
         entry.ok_or_else(|| messages::error(2520, &[&self.database.0]))
     }
 
-    /// Databases that an argument names: all when it is absent or NULL, none when there is no such one.
+    /// Databases that the session may know of.
+    pub fn databases(&self) -> Result<Vec<Arc<DatabaseEntry>>> {
+        let mut list = self.instance()?.databases();
+        list.retain(|d| self.host.sees_database(d.id()));
+        Ok(list)
+    }
+
+    /// Databases whose files the session may know of.
+    pub fn databases_with_files(&self) -> Result<Vec<Arc<DatabaseEntry>>> {
+        const EVERY: [&str; 3] = [
+            "CREATE ANY DATABASE",
+            "ALTER ANY DATABASE",
+            "VIEW ANY DEFINITION",
+        ];
+        let every = EVERY.iter().any(|p| self.host.has_server_permission(p));
+        let mut list = self.instance()?.databases();
+        list.retain(|d| every || self.host.has_database_permission(d.id(), "CONTROL"));
+        Ok(list)
+    }
+
+    /// Databases whose state the session may see.
+    pub fn databases_with_state(&self) -> Result<Vec<Arc<DatabaseEntry>>> {
+        let mut list = self.instance()?.databases();
+        list.retain(|d| self.may_see_state(d));
+        Ok(list)
+    }
+
+    fn may_see_state(&self, entry: &DatabaseEntry) -> bool {
+        self.host
+            .has_database_permission(entry.id(), DATABASE_STATE)
+    }
+
+    /// Databases that an argument names and whose state the session may see: all when it is absent or NULL, none when
+    /// there is no such one.
     pub fn databases_of_argument(&self, position: usize) -> Result<Vec<Arc<DatabaseEntry>>> {
-        let wanted = match self.arguments.get(position) {
-            None | Some(Value::Null) => None,
-            Some(_) => Some(self.integer_argument(position)),
-        };
+        if matches!(self.arguments.get(position), None | Some(Value::Null)) {
+            return self.databases_with_state();
+        }
+        let wanted = self.integer_argument(position);
         let all = self.instance()?.databases();
-        let matches = |id: i64| wanted.is_none_or(|w| w == Some(id));
-        Ok(all
+        let named = all
             .into_iter()
-            .filter(|d| matches(i64::from(d.id().0)))
-            .collect())
+            .find(|d| wanted == Some(i64::from(d.id().0)));
+        match named {
+            Some(entry) if !self.may_see_state(&entry) => {
+                let refused = messages::error(262, &[&DATABASE_STATE, &entry.name()]);
+                Err(refused.followed(messages::error(297, &[])))
+            }
+            named => Ok(named.into_iter().collect()),
+        }
     }
 
     pub fn integer_argument(&self, position: usize) -> Option<i64> {
@@ -160,7 +200,11 @@ impl<'a> Source<'a> {
             def: t.def.clone(),
             is_type: false,
         };
-        Ok(tables.values().map(table).collect())
+        Ok(tables
+            .values()
+            .filter(|t| self.host.sees_temporary(t))
+            .map(table)
+            .collect())
     }
 
     /// Lines of `sys.objects`: the database's own objects and their constraints.
@@ -182,6 +226,11 @@ impl<'a> Source<'a> {
     pub fn system_objects(&self) -> Result<Vec<SystemObject>> {
         Ok(system_objects(self.instance()?.registry()))
     }
+}
+
+/// A definition's text, unless it is kept from the session.
+pub(crate) fn shown_text(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
 }
 
 /// Objects by id, so that views have a steady order.

@@ -68,9 +68,9 @@ const PINS: &str = "
     database_id int; pin_type tinyint; pin_type_desc nvarchar(60); transaction_id bigint?; session_id int?;
     session_count int; begin_time datetime2(7)?; snapshot_timestamp bigint?; version_kb bigint; version_pages bigint";
 
-/// Who keeps versions in every database: active transactions, snapshots, aborted transactions; the largest first.
+/// Who keeps versions in every database whose state is seen: active transactions, snapshots, aborted transactions; the largest first.
 fn pins(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for entry in source.instance()?.databases() {
+    for entry in source.databases_with_state()? {
         let Ok(open) = entry.open() else { continue };
         for pin in open.storage.version_pins() {
             let (number, description) = match pin.kind {

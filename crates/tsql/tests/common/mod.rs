@@ -75,6 +75,22 @@ impl Server {
         }
     }
 
+    /// As another login than sa.
+    pub fn connect_as(&self, login: &str, database: &str) -> Client {
+        let info = LoginInfo {
+            login: login.to_string(),
+            host: format!("{login}_host"),
+            database: database.to_string(),
+            ansi_defaults: true,
+            ..LoginInfo::default()
+        };
+        Client {
+            session: Session::new(&self.instance, info).expect("login"),
+            sink: TextSink::default(),
+            ended: RequestEnd::Completed,
+        }
+    }
+
     /// Power failure, then a start over what the disk kept.
     pub fn crash(self) -> Server {
         self.disk.crash();
@@ -152,7 +168,24 @@ pub struct Client {
     pub ended: RequestEnd,
 }
 
+/// Numbers of the errors in what a client saw.
+pub fn errors(out: &str) -> Vec<i32> {
+    let number = |line: &str| {
+        let (number, rest) = line.strip_prefix("Msg ")?.split_once(", Level ")?;
+        let level: u8 = rest.split(',').next()?.parse().ok()?;
+        (level > 10).then(|| number.parse().ok()).flatten()
+    };
+    out.lines().filter_map(number).collect()
+}
+
 impl Client {
+    /// Runs what must succeed.
+    pub fn done(&mut self, text: &str) -> String {
+        let out = self.run(text);
+        assert_eq!(errors(&out), [0; 0], "{text}\n{out}");
+        out
+    }
+
     /// Runs a batch and gives what a client would see.
     pub fn run(&mut self, text: &str) -> String {
         self.ended = self.session.execute_batch(text, &mut self.sink);

@@ -87,7 +87,7 @@ impl Record {
 }
 
 pub struct FieldReader<'a> {
-    source: &'a mut dyn Read,
+    source: Box<dyn Read + 'a>,
     layout: Layout,
     buffer: Vec<u8>,
     position: usize,
@@ -109,9 +109,9 @@ enum End {
 }
 
 impl<'a> FieldReader<'a> {
-    pub fn new(source: &'a mut dyn Read, layout: Layout) -> FieldReader<'a> {
+    pub fn new(source: impl Read + 'a, layout: Layout) -> FieldReader<'a> {
         FieldReader {
-            source,
+            source: Box::new(source),
             layout,
             buffer: Vec::new(),
             position: 0,

@@ -3,11 +3,12 @@
 //! Theory: all three feed an `Inserter`. Constraints and triggers are left out unless asked for, and given identity
 //! values may be kept, as the product does.
 //!
-//! Read next: `fields`, `format`, `options`, `super::inserter`.
+//! Read next: `import` (BULK INSERT, batch by batch), `fields`, `format`, `options`, `super::inserter`.
 
 mod errors;
 pub mod fields;
 mod format;
+mod import;
 mod options;
 mod rejected;
 
@@ -18,17 +19,14 @@ use super::target::Writable;
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
 use crate::executor::RowBatch;
-use crate::host::{Host, Resolved, TableRef};
-use daruma_base::{DiskFile, OpenMode};
+use crate::host::{Host, TableRef};
 use daruma_catalog::ColumnDef;
 use daruma_syntax::ast;
 use daruma_value::{DataType, Value};
-use fields::{FieldError, FieldReader, Record};
+use fields::Record;
 use format::FormatField;
+pub use import::FileImport;
 pub use options::BulkOptions;
-use rejected::Rejected;
-use std::io::Read;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Target of a bulk load by the protocol: made once, then `begin`.
@@ -143,90 +141,11 @@ pub fn insert_stream(host: &dyn Host, table: &TableRef, next: &mut NextRows) -> 
     insert.finish()
 }
 
-/// BULK INSERT from a file of the server's disk.
-pub fn bulk_insert(ast: &ast::BulkInsert, host: &dyn Host) -> Result<u64> {
-    let disk = host.spill()?.disk;
-    let path = Path::new(&ast.file);
-    if !matches!(disk.exists(path), Ok(true)) {
-        return Err(errors::no_such_file(&ast.file));
-    }
-    let file = disk
-        .open(path, OpenMode::ReadOnly)
-        .map_err(|e| errors::cannot_read(&ast.file, &e))?;
-    let left = file.len().map_err(|e| errors::cannot_read(&ast.file, &e))?;
-    bulk_insert_from(
-        ast,
-        host,
-        &mut FileReader {
-            file,
-            offset: 0,
-            left,
-        },
-    )
-}
-
-/// A file read from start to end.
-struct FileReader {
-    file: Arc<dyn DiskFile>,
-    offset: u64,
-    left: u64,
-}
-
-impl Read for FileReader {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let wanted = (buf.len() as u64).min(self.left) as usize;
-        self.file
-            .read_at(buf.get_mut(..wanted).unwrap_or_default(), self.offset)?;
-        self.offset += wanted as u64;
-        self.left -= wanted as u64;
-        Ok(wanted)
-    }
-}
-
-/// BULK INSERT from any source of bytes; the statement's file name only serves messages.
-pub fn bulk_insert_from(
-    ast: &ast::BulkInsert,
-    host: &dyn Host,
-    file: &mut dyn Read,
-) -> Result<u64> {
-    let path = ast.file.as_str();
-    let options = BulkOptions::parse(&ast.options)?;
-    let table = match host.resolve(&ast.table)? {
-        Resolved::Table(table) => table,
-        _ => return Err(super::errors::invalid_object(&ast.table.dotted())),
-    };
-    let format = match &options.format_file {
-        Some(path) => read_format(host, path, table.def.columns.len())?,
-        None => Vec::new(),
-    };
-    let load = FileLoad::new(host, &table, &options, format)?;
-    load.run(host, path, file, &options)
-}
-
-/// What a format file says of a data file for a table with so many columns.
-fn read_format(host: &dyn Host, path: &str, columns: usize) -> Result<Vec<FormatField>> {
-    let disk = host.spill()?.disk;
-    if !matches!(disk.exists(Path::new(path)), Ok(true)) {
-        return Err(errors::no_such_file(path));
-    }
-    let unreadable = |_| errors::format_unreadable(path);
-    let file = disk.open(Path::new(path), OpenMode::ReadOnly);
-    let file = file.map_err(unreadable)?;
-    let len = file.len().map_err(unreadable)?;
-    if len > format::FORMAT_BYTES_MAX {
-        return Err(errors::format_unreadable(path));
-    }
-    let mut bytes = vec![0; len as usize];
-    file.read_at(&mut bytes, 0).map_err(unreadable)?;
-    format::parse(path, &String::from_utf8_lossy(&bytes), columns)
-}
-
 /// What each field of the file becomes.
 struct FileLoad {
     shape: InsertShape,
     fields: Vec<FieldTarget>,
     options: InsertOptions,
-    format: Vec<FormatField>,
 }
 
 /// One field of the file. Without a format file it has all columns of the table in order.
@@ -244,7 +163,7 @@ impl FileLoad {
         host: &dyn Host,
         table: &TableRef,
         options: &BulkOptions,
-        format: Vec<FormatField>,
+        format: &[FormatField],
     ) -> Result<FileLoad> {
         super::options::check(host, &table.def, "INSERT")?;
         let writable = Arc::new(Writable::prepare(host, table)?);
@@ -278,7 +197,6 @@ impl FileLoad {
         });
         Ok(FileLoad {
             fields: fields.collect(),
-            format,
             shape: InsertShape::new(writable, given.collect()),
             options: InsertOptions {
                 keep_nulls: options.keep_nulls,
@@ -287,62 +205,6 @@ impl FileLoad {
                 keep_identity: true,
             },
         })
-    }
-
-    fn run(
-        &self,
-        host: &dyn Host,
-        path: &str,
-        file: &mut dyn Read,
-        options: &BulkOptions,
-    ) -> Result<u64> {
-        let layout = options.layout(self.fields.len(), self.format.clone());
-        let mut reader = FieldReader::new(file, layout);
-        let mut rejected = None;
-        if let Some(path) = &options.error_file {
-            rejected = Some(Rejected::create(&host.spill()?.disk, path)?);
-            reader.keep_rows();
-        }
-        let mut inserter = Inserter::begin(host, &self.shape, self.options, Verb::Insert)?;
-        let (mut record, mut given) = (Record::default(), Vec::new());
-        let (mut number, mut refused) = (0, 0);
-        loop {
-            number += 1;
-            if options.last_row != 0 && number > options.last_row {
-                break;
-            }
-            let wanted = number >= options.first_row;
-            let problem = match reader.next(&mut record) {
-                Ok(false) => break,
-                Ok(true) if !wanted => continue,
-                Ok(true) => self.row(&record, number, options, &mut given).err(),
-                Err(FieldError::Malformed { .. }) if !wanted => continue,
-                Err(FieldError::Malformed { column }) => {
-                    Some(errors::invalid_csv(path, number, column))
-                }
-                Err(FieldError::TooLong { column }) => {
-                    return Err(errors::column_too_long(number, column));
-                }
-                Err(FieldError::UnexpectedEnd) => return Err(errors::unexpected_end()),
-                Err(FieldError::Io(e)) => return Err(errors::cannot_read(path, &e)),
-            };
-            match problem {
-                None => inserter.push(&mut given, None)?,
-                Some(error) => {
-                    refused += 1;
-                    if let Some(rejected) = &mut rejected {
-                        let (offset, bytes) = reader.row();
-                        rejected.note(number, offset, bytes, &error)?;
-                    }
-                    if refused > options.max_errors {
-                        host.message(error);
-                        return Err(errors::too_many_errors(options.max_errors));
-                    }
-                    host.message(error);
-                }
-            }
-        }
-        inserter.finish(None)
     }
 
     fn row(

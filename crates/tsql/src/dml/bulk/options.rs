@@ -13,6 +13,8 @@ pub struct BulkOptions {
     pub row_terminator: Option<String>,
     pub first_row: u64,
     pub last_row: u64,
+    /// Rows of a batch; 0 for all.
+    pub batch_size: u64,
     pub csv: bool,
     pub quote: char,
     /// Windows code page of the file.
@@ -38,6 +40,7 @@ impl Default for BulkOptions {
             row_terminator: None,
             first_row: 1,
             last_row: 0,
+            batch_size: 0,
             csv: false,
             quote: '"',
             code_page: CODE_PAGE_ANSI,
@@ -66,6 +69,7 @@ impl BulkOptions {
             "ROWTERMINATOR" => self.row_terminator = Some(text(item)?),
             "FIRSTROW" => self.first_row = number(item)?.max(1),
             "LASTROW" => self.last_row = number(item)?,
+            "BATCHSIZE" => self.batch_size = number(item)?,
             "MAXERRORS" => self.max_errors = number(item)?,
             "FORMAT" => match text(item)?.to_ascii_uppercase().as_str() {
                 "CSV" => self.csv = true,
@@ -86,8 +90,8 @@ impl BulkOptions {
             "KEEPNULLS" => self.keep_nulls = item.is_on(),
             "CHECK_CONSTRAINTS" => self.check_constraints = item.is_on(),
             "FIRE_TRIGGERS" => self.fire_triggers = item.is_on(),
-            // Hints about locking, batching and order: the load is one batch, and keys are sorted anyway.
-            "TABLOCK" | "BATCHSIZE" | "ROWS_PER_BATCH" | "KILOBYTES_PER_BATCH" | "ORDER" => {}
+            // Hints about locking, sizes and order: keys are sorted anyway.
+            "TABLOCK" | "ROWS_PER_BATCH" | "KILOBYTES_PER_BATCH" | "ORDER" => {}
             other => return Err(errors::bad_option(other)),
         }
         Ok(())

@@ -77,6 +77,7 @@ impl TestHost {
             daruma_sim::env(&disk, 1),
             EngineConfig {
                 buffer_pool_pages: 4096,
+                ..EngineConfig::default()
             },
         );
         let file = |id, filegroup, name: &str, size_pages| FileSpec {

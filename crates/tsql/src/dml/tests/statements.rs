@@ -484,7 +484,7 @@ fn files_are_loaded() {
         let StatementKind::BulkInsert(ast) = &batch[0].kind else {
             panic!("no BULK INSERT")
         };
-        crate::dml::bulk::bulk_insert(ast, &host)
+        crate::dml::bulk::FileImport::open(ast, &host)?.run(&host)
     };
     let write = |path: &str, content: &[u8]| {
         host.disk
@@ -546,7 +546,7 @@ fn format_files_choose_fields_and_error_files_keep_what_was_refused() {
         let StatementKind::BulkInsert(ast) = &batch[0].kind else {
             panic!("no BULK INSERT")
         };
-        crate::dml::bulk::bulk_insert(ast, &host)
+        crate::dml::bulk::FileImport::open(ast, &host)?.run(&host)
     };
     host.disk.create_dir_all(Path::new("/in")).unwrap();
     let write = |path: &str, content: &[u8]| {

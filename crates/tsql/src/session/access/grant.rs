@@ -10,7 +10,9 @@ use crate::host::Host;
 use crate::instance::MASTER;
 use crate::messages;
 use crate::sysviews::fixed_role_id;
-use daruma_catalog::{Change, PermissionDef, PermissionSet, PermissionState, names_equal};
+use daruma_catalog::{
+    Change, DatabaseCatalog, PermissionDef, PermissionSet, PermissionState, names_equal,
+};
 use daruma_syntax::ast::{self, Grant, GrantVerb};
 use std::sync::Arc;
 
@@ -80,6 +82,15 @@ const OBJECT: &[&str] = &[
     "VIEW CHANGE TRACKING",
 ];
 
+/// Permissions that single columns can have.
+const OF_COLUMN: &[&str] = &["SELECT", "UPDATE", "REFERENCES"];
+
+/// A permission, and the columns that it is on; none for the whole object.
+struct Meant {
+    name: String,
+    columns: Vec<i32>,
+}
+
 /// What the permissions are on.
 enum On {
     Server,
@@ -90,19 +101,61 @@ enum On {
 impl Execution<'_> {
     pub(crate) fn run_grant(&self, grant: &Grant) -> Result<()> {
         let on = self.granted_on(grant)?;
-        let names = self.permission_names(grant, &on)?;
+        let wanted = self.permissions_meant(grant, &on)?;
         for principal in &grant.principals {
-            for name in &names {
+            for one in &wanted {
                 match &on {
-                    On::Server => self.grant_on_server(grant, &principal.text, name, 0)?,
-                    On::Login(id) => self.grant_on_server(grant, &principal.text, name, *id)?,
+                    On::Server => self.grant_on_server(grant, &principal.text, &one.name, 0)?,
+                    On::Login(id) => {
+                        self.grant_on_server(grant, &principal.text, &one.name, *id)?
+                    }
                     On::Database(securable, kind) => {
-                        self.grant_in_database(grant, &principal.text, name, *securable, kind)?
+                        self.grant_in_database(grant, &principal.text, one, *securable, kind)?
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Permissions with the columns that they are on.
+    fn permissions_meant(&self, grant: &Grant, on: &On) -> Result<Vec<Meant>> {
+        let after_object = grant.on.as_ref().map_or(&[][..], |s| &s.columns);
+        let mut list = Vec::new();
+        for permission in &grant.permissions {
+            let columns: Vec<&ast::Ident> = permission.columns.iter().chain(after_object).collect();
+            let names = self.permission_names(permission, on, !columns.is_empty())?;
+            let columns = self.column_ids(on, &names, &columns)?;
+            list.extend(names.into_iter().map(|name| Meant {
+                name,
+                columns: columns.clone(),
+            }));
+        }
+        Ok(list)
+    }
+
+    /// Errors 1020 where columns have no permissions of their own, and 4615.
+    fn column_ids(&self, on: &On, names: &[String], columns: &[&ast::Ident]) -> Result<Vec<i32>> {
+        if columns.is_empty() {
+            return Ok(Vec::new());
+        }
+        let catalog = self.state.catalog(self.current_database())?;
+        let object = match on {
+            On::Database(Securable::Object { id, .. }, _) => catalog.object(*id),
+            _ => None,
+        };
+        let known = object.map_or(&[][..], |o| super::columns_of(o));
+        let fits = names.iter().all(|n| OF_COLUMN.contains(&n.as_str()));
+        if known.is_empty() || !fits {
+            return Err(messages::error(1020, &[]));
+        }
+        let id = |column: &&ast::Ident| {
+            let found = known.iter().find(|c| names_equal(&c.name, &column.text));
+            found
+                .map(|c| c.id)
+                .ok_or_else(|| messages::error(4615, &[&column.text]))
+        };
+        columns.iter().map(id).collect()
     }
 
     fn granted_on(&self, grant: &Grant) -> Result<On> {
@@ -113,11 +166,6 @@ impl Execution<'_> {
                 false => On::Database(Securable::Database, "database"),
             });
         };
-        let has_columns = !securable.columns.is_empty()
-            || grant.permissions.iter().any(|p| !p.columns.is_empty());
-        if has_columns {
-            return Err(messages::not_supported("permissions on columns"));
-        }
         let database = self.current_database();
         let catalog = self.state.catalog(database)?;
         let name = &securable.name.name.text;
@@ -159,50 +207,54 @@ impl Execution<'_> {
     }
 
     /// The permissions meant, long names for short ones; errors 102 and 4606.
-    fn permission_names(&self, grant: &Grant, on: &On) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for permission in &grant.permissions {
-            let name = match permission.name.as_str() {
-                "EXEC" => "EXECUTE",
-                "CREATE PROC" => "CREATE PROCEDURE",
-                other => other,
+    fn permission_names(
+        &self,
+        permission: &ast::Permission,
+        on: &On,
+        of_columns: bool,
+    ) -> Result<Vec<String>> {
+        let name = match permission.name.as_str() {
+            "EXEC" => "EXECUTE",
+            "CREATE PROC" => "CREATE PROCEDURE",
+            other => other,
+        };
+        if name == "ALL" || name == "ALL PRIVILEGES" {
+            let all = match of_columns {
+                true => OF_COLUMN,
+                false => self.all_permissions(on),
             };
-            if name == "ALL" || name == "ALL PRIVILEGES" {
-                names.extend(self.all_permissions(on).iter().map(|p| (*p).to_string()));
-                continue;
-            }
-            let known = [SERVER, DATABASE, OBJECT, &["IMPERSONATE"]];
-            if !known.iter().any(|list| list.contains(&name)) {
-                let word = name.split(' ').next().unwrap_or(name);
-                return Err(messages::error(102, &[&word]));
-            }
-            let fits = match on {
-                On::Server => SERVER.contains(&name),
-                On::Login(_) => matches!(
-                    name,
-                    "IMPERSONATE" | "ALTER" | "CONTROL" | "VIEW DEFINITION"
-                ),
-                On::Database(Securable::Database, _) => {
-                    DATABASE.contains(&name) || OBJECT.contains(&name)
-                }
-                On::Database(Securable::Principal(_), _) => matches!(
-                    name,
-                    "IMPERSONATE" | "ALTER" | "CONTROL" | "VIEW DEFINITION" | "TAKE OWNERSHIP"
-                ),
-                On::Database(Securable::Schema(_), _) => OBJECT.contains(&name),
-                On::Database(Securable::Object { id, .. }, _) => {
-                    OBJECT.contains(&name) && self.fits_object(*id, name)?
-                }
-            };
-            match (fits, on) {
-                (true, _) => names.push(name.to_string()),
-                (false, On::Server | On::Login(_)) => {
-                    return Err(messages::error(4606, &[&name]));
-                }
-                (false, _) => return Err(messages::error(4606, &[&name])),
-            }
+            return Ok(all.iter().map(|p| (*p).to_string()).collect());
         }
-        Ok(names)
+        let known = [SERVER, DATABASE, OBJECT, &["IMPERSONATE"]];
+        if !known.iter().any(|list| list.contains(&name)) {
+            let word = name.split(' ').next().unwrap_or(name);
+            return Err(messages::error(102, &[&word]));
+        }
+        match self.fits(on, name)? {
+            true => Ok(vec![name.to_string()]),
+            false => Err(messages::error(4606, &[&name])),
+        }
+    }
+
+    fn fits(&self, on: &On, name: &str) -> Result<bool> {
+        Ok(match on {
+            On::Server => SERVER.contains(&name),
+            On::Login(_) => matches!(
+                name,
+                "IMPERSONATE" | "ALTER" | "CONTROL" | "VIEW DEFINITION"
+            ),
+            On::Database(Securable::Database, _) => {
+                DATABASE.contains(&name) || OBJECT.contains(&name)
+            }
+            On::Database(Securable::Principal(_), _) => matches!(
+                name,
+                "IMPERSONATE" | "ALTER" | "CONTROL" | "VIEW DEFINITION" | "TAKE OWNERSHIP"
+            ),
+            On::Database(Securable::Schema(_), _) => OBJECT.contains(&name),
+            On::Database(Securable::Object { id, .. }, _) => {
+                OBJECT.contains(&name) && self.fits_object(*id, name)?
+            }
+        })
     }
 
     /// A procedure can be executed, not selected from.
@@ -264,7 +316,15 @@ impl Execution<'_> {
         let mut login = (*found).clone();
         let grantor = rights.login.as_ref().map_or(1, |l| l.id);
         let class = if on == 0 { class::SERVER } else { class::LOGIN };
-        put(grant, &mut login.permissions, class, on, name, grantor);
+        let entry = PermissionDef {
+            class,
+            major: on,
+            minor: 0,
+            permission: name.to_string(),
+            state: PermissionState::Grant,
+            grantor,
+        };
+        put(grant, &mut login.permissions, entry);
         logins.put(login)?;
         self.state.instance.bump_catalog_version();
         Ok(())
@@ -274,7 +334,7 @@ impl Execution<'_> {
         &self,
         grant: &Grant,
         to: &str,
-        name: &str,
+        meant: &Meant,
         on: Securable,
         kind: &str,
     ) -> Result<()> {
@@ -301,15 +361,35 @@ impl Execution<'_> {
         };
         self.atomic(|| {
             let catalog = self.state.catalog(database)?;
-            if !rights.may_grant(&catalog, name, on) {
+            let columns = match meant.columns.as_slice() {
+                [] => &[0],
+                listed => listed,
+            };
+            let may = |column: &i32| rights.may_grant(&catalog, &meant.name, on, *column);
+            if !columns.iter().all(may) {
                 return Err(match on {
                     Securable::Database => messages::error(4613, &[]),
                     _ => messages::error(15151, &[&"find", &kind, &shown]),
                 });
             }
+            // Who has the right to hand it on, and no more, is the grantor; else the owner is.
+            let grantor = match rights.may(&catalog, "CONTROL", on) {
+                true => owner_of_securable(&catalog, on),
+                false => rights.user_id,
+            };
             let old = catalog.permissions_of(grantee);
             let mut list = old.map_or(Vec::new(), |set| set.list.clone());
-            put(grant, &mut list, class, major, name, rights.user_id);
+            let entry = |minor: i32| PermissionDef {
+                class,
+                major,
+                minor,
+                permission: meant.name.clone(),
+                state: PermissionState::Grant,
+                grantor,
+            };
+            for column in columns {
+                put(grant, &mut list, entry(*column));
+            }
             let set = PermissionSet { grantee, list };
             self.state
                 .change(database, Change::PutPermissions(Arc::new(set)))
@@ -336,19 +416,26 @@ impl Execution<'_> {
     }
 }
 
-/// Puts an entry in place, or takes it away.
-fn put(
-    grant: &Grant,
-    list: &mut Vec<PermissionDef>,
-    class: u8,
-    major: i32,
-    permission: &str,
-    grantor: i32,
-) {
-    let same =
-        |p: &PermissionDef| p.class == class && p.major == major && p.permission == permission;
+/// A user belongs to itself, a role to dbo.
+fn owner_of_securable(catalog: &DatabaseCatalog, on: Securable) -> i32 {
+    match on {
+        Securable::Database => DBO,
+        Securable::Schema(id) | Securable::Object { schema: id, .. } => {
+            super::owner_of(catalog, id)
+        }
+        Securable::Principal(id) if catalog.principal(id).is_some_and(|p| !p.is_role) => id,
+        Securable::Principal(_) => DBO,
+    }
+}
+
+/// Puts an entry in place, or takes it away. One on the whole object replaces those on its columns.
+fn put(grant: &Grant, list: &mut Vec<PermissionDef>, entry: PermissionDef) {
+    let about = |p: &PermissionDef| {
+        p.class == entry.class && p.major == entry.major && p.permission == entry.permission
+    };
+    let same = |p: &PermissionDef| about(p) && p.minor == entry.minor;
     let old = list.iter().find(|p| same(p)).map(|p| p.state);
-    list.retain(|p| !same(p));
+    list.retain(|p| !(same(p) || about(p) && entry.minor == 0));
     let state = match grant.verb {
         ast::GrantVerb::Grant if grant.with_grant_option => PermissionState::GrantWithOption,
         GrantVerb::Grant if old == Some(PermissionState::GrantWithOption) => {
@@ -359,11 +446,5 @@ fn put(
         GrantVerb::Revoke if grant.grant_option_for && old.is_some() => PermissionState::Grant,
         GrantVerb::Revoke => return,
     };
-    list.push(PermissionDef {
-        class,
-        major,
-        permission: permission.to_string(),
-        state,
-        grantor,
-    });
+    list.push(PermissionDef { state, ..entry });
 }

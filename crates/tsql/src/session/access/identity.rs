@@ -1,16 +1,17 @@
 //! EXECUTE AS and REVERT, and the functions that tell who one is and what one may do.
 
-use super::{DBO, Execution, GUEST, Identity, Impersonation, Rights, Securable};
+use super::{DBO, Ends, Execution, GUEST, Identity, Impersonation, Rights, Securable};
 use crate::error::Result;
-use crate::host::Host;
+use crate::host::{Host, VariableType};
 use crate::messages;
+use crate::session::fail::Step;
 use crate::session::functions::{int, text};
 use crate::sysviews::fixed_role_name;
 use daruma_base::DatabaseId;
-use daruma_catalog::names_equal;
-use daruma_syntax::ast::{ExecuteAs, ExecuteContext};
+use daruma_catalog::{Object, names_equal};
+use daruma_syntax::ast::{AsPrincipal, ExecuteAs, ExecuteContext};
 use daruma_syntax::{ParseOptions, parse_object_name};
-use daruma_value::Value;
+use daruma_value::{DataType, Value};
 
 /// Roles that every server has.
 const SERVER_ROLES: &[&str] = &[
@@ -24,6 +25,8 @@ const SERVER_ROLES: &[&str] = &[
     "dbcreator",
     "public",
 ];
+
+const COOKIE_BYTES: usize = 100;
 
 const FUNCTIONS: &[&str] = &[
     "suser_sname",
@@ -54,8 +57,30 @@ impl Execution<'_> {
             ExecuteContext::SelfUser => return Err(messages::error(102, &[&"SELF"])),
             ExecuteContext::Owner => return Err(messages::error(102, &[&"OWNER"])),
         };
-        self.impersonate(identity, statement.no_revert);
+        let database = self.current_database();
+        let cookie = statement.cookie.as_deref();
+        let cookie = cookie
+            .map(|variable| self.bake_cookie(variable))
+            .transpose()?;
+        let ends = match (&cookie, statement.no_revert) {
+            (None, true) => Ends::Never,
+            _ => Ends::ByRevert { database, cookie },
+        };
+        self.impersonate(identity, ends);
         Ok(())
+    }
+
+    /// Whoever has what is in the variable can take EXECUTE AS back.
+    fn bake_cookie(&self, variable: &str) -> Result<Vec<u8>> {
+        match self.variable_type(variable) {
+            Some(VariableType::Scalar(DataType::VarBinary(len)))
+                if len.is_max() || usize::from(len.0) >= COOKIE_BYTES => {}
+            _ => return Err(messages::error(15533, &[&"Execute As"])),
+        }
+        let mut cookie = vec![0; COOKIE_BYTES];
+        self.random_bytes(&mut cookie);
+        self.set_variable(variable, Value::Bytes(cookie.clone()))?;
+        Ok(cookie)
     }
 
     fn name_of(&self, expr: &daruma_syntax::ast::Expr) -> Result<String> {
@@ -63,12 +88,12 @@ impl Execution<'_> {
         Ok(crate::session::convert::to_text(&value, from)?.unwrap_or_default())
     }
 
-    fn impersonate(&self, identity: Identity, no_revert: bool) {
+    fn impersonate(&self, identity: Identity, ends: Ends) {
         let frames = self.state.frames.borrow().len();
         self.state.access.stack.borrow_mut().push(Impersonation {
             identity,
             frames,
-            no_revert,
+            ends,
         });
         self.state.access.forget();
     }
@@ -172,12 +197,36 @@ impl Execution<'_> {
             }
             Some(_) => return Ok(()),
         };
-        self.impersonate(identity, false);
+        self.impersonate(identity, Ends::WithFrame);
         // It belongs to the frame that is about to be entered.
         if let Some(top) = self.state.access.stack.borrow_mut().last_mut() {
             top.frames += 1;
         }
         Ok(())
+    }
+
+    /// Runs the frame that `work` enters as somebody else, who cannot be left from inside.
+    pub(crate) fn run_inside_as(
+        &self,
+        principal: &AsPrincipal,
+        work: impl FnOnce() -> Step<()>,
+    ) -> Step<()> {
+        let identity = self.name_of(&principal.name).and_then(|name| {
+            if principal.login {
+                self.login_to_be(&name)
+            } else {
+                self.user_to_be(&name)
+            }
+        });
+        let inside = self.state.frames.borrow().len() + 1;
+        self.impersonate(identity.map_err(|e| self.fail(e))?, Ends::WithFrame);
+        if let Some(top) = self.state.access.stack.borrow_mut().last_mut() {
+            top.frames = inside;
+        }
+        let result = work();
+        // The frame was perhaps never entered.
+        self.leave_frame_as(inside);
+        result
     }
 
     /// Ends what a frame began.
@@ -190,19 +239,31 @@ impl Execution<'_> {
         }
     }
 
-    pub(crate) fn run_revert(&self) -> Result<()> {
+    pub(crate) fn run_revert(&self, cookie: Option<&str>) -> Result<()> {
+        let given = match cookie.map(|variable| self.variable(variable)).transpose()? {
+            Some(Value::Bytes(bytes)) => Some(bytes),
+            Some(Value::Null) => return Err(messages::error(15591, &[])),
+            Some(_) => return Err(messages::error(15533, &[&"Revert"])),
+            None => None,
+        };
         let frames = self.state.frames.borrow().len();
         let mut stack = self.state.access.stack.borrow_mut();
-        match stack.last() {
-            Some(top) if top.no_revert => Err(messages::error(15199, &[&"Execute As"])),
-            // A module cannot undo what its caller did.
-            Some(top) if top.frames == frames || frames <= 1 => {
-                stack.pop();
-                self.state.access.forget();
-                Ok(())
+        // A module cannot undo what its caller did.
+        let own = |i: &&Impersonation| i.frames == frames || frames <= 1;
+        match stack.last().filter(own).map(|top| &top.ends) {
+            None | Some(Ends::WithFrame) => return Ok(()),
+            Some(Ends::Never) => return Err(messages::error(15196, &[])),
+            Some(Ends::ByRevert { database, .. }) if *database != self.current_database() => {
+                return Err(messages::error(15199, &[&"Execute As"]));
             }
-            _ => Ok(()),
+            Some(Ends::ByRevert { cookie, .. }) if *cookie != given => {
+                return Err(messages::error(15591, &[]));
+            }
+            Some(Ends::ByRevert { .. }) => {}
         }
+        stack.pop();
+        self.state.access.forget();
+        Ok(())
     }
 
     /// `None`: not a function of this room. A NULL argument where a name or id is needed gives NULL.
@@ -299,8 +360,12 @@ impl Execution<'_> {
 
     fn is_database_role_member(&self, role: &str, user: Option<&str>) -> Value {
         let database = self.current_database();
-        let (Some(id), Ok(catalog)) = (self.database_principal(role), self.state.catalog(database))
-        else {
+        // Of others one is told what one may know of.
+        let catalog = match user {
+            None => self.state.catalog(database),
+            Some(_) => self.visible(database),
+        };
+        let (Some(id), Ok(catalog)) = (self.database_principal(role), catalog) else {
             return Value::Null;
         };
         let is_role = id == 0 || id >= 16_384 || catalog.principal(id).is_some_and(|p| p.is_role);
@@ -324,7 +389,21 @@ impl Execution<'_> {
         rights.map_or(Value::Null, |holds| Value::Int(i32::from(holds)))
     }
 
-    /// HAS_PERMS_BY_NAME(securable, class, permission).
+    fn has_on_column(
+        &self,
+        database: DatabaseId,
+        object: &Object,
+        permission: &str,
+        column: &str,
+    ) -> Option<bool> {
+        let columns = super::columns_of(object);
+        let column = columns.iter().find(|c| names_equal(&c.name, column))?;
+        let catalog = self.state.catalog(database).ok()?;
+        let rights = self.state.rights(database).ok()?;
+        Some(rights.may_column(&catalog, permission, Securable::of(object), column.id))
+    }
+
+    /// HAS_PERMS_BY_NAME(securable, class, permission [, column, 'COLUMN']).
     fn has_permission(&self, args: &[Value]) -> Option<Value> {
         let permission = text(args, 2)?.to_uppercase();
         let securable = text(args, 0);
@@ -347,6 +426,10 @@ impl Execution<'_> {
                 let name = parse_object_name(name, &ParseOptions::default()).ok()?;
                 let (database, object) = self.find_object(&name).ok()??;
                 let on = Securable::of(&object);
+                if let Some(column) = text(args, 3) {
+                    let may = self.has_on_column(database, &object, &permission, column)?;
+                    return Some(Value::Int(i32::from(may)));
+                }
                 match any {
                     true => {
                         let catalog = self.state.catalog(database).ok()?;

@@ -1,38 +1,48 @@
 //! Access: as whom a session acts, and whether it may do what it is about to do.
 //!
 //! Theory: nobody asks twice. A session of sysadmin has principal 0 and passes with one comparison. Anybody else's names
-//! are noted while a statement is planned ([`Execution::with_access`]), the permissions are checked once the plan is
-//! made, and the plan is kept for this principal only (`PlanKey::principal`); changing a permission changes the catalog
-//! version and with it every kept plan. Statements that are not planned are checked before they run (`statement`).
+//! are noted while a statement is planned (`needs`), the permissions are checked once the plan is made, and the plan is
+//! kept for this principal only (`PlanKey::principal`); changing a permission changes the catalog version and with it every
+//! kept plan. Statements that are not planned are checked before they run (`statement`).
 //!
 //! Ownership chains: what a procedure, trigger or view names is not asked for when it belongs to the same owner in the
 //! same database. Dynamic text breaks the chain.
 //!
-//! Map: `rights` (what a principal may do), `statement` (what statements need), `grant` (GRANT, DENY, REVOKE),
-//! `identity` (EXECUTE AS and the functions that tell who one is), `password` (policy).
+//! Map: `rights` (what a principal may do), `needs` (what plans read and change), `statement` (what statements need), `grant` (GRANT, DENY, REVOKE),
+//! `identity` (EXECUTE AS and the functions that tell who one is), `password` (policy), `views`, `procedures` and
+//! `dbcc` (what those of the server ask for), `visible` (definitions without what is hidden).
 //!
 //! Invariants
 //! 1. Rights are never older than the catalog version they were computed under.
 //! 2. A plan is used only by a principal for whom it was checked.
 
+mod dbcc;
 mod grant;
 mod identity;
+mod needs;
 mod password;
+mod procedures;
 mod rights;
 mod statement;
+mod views;
+mod visible;
 
+pub(crate) use dbcc::DbccTable;
+use needs::Need;
+pub(crate) use needs::columns_of;
 pub(crate) use password::check_policy;
+pub use procedures::{ProcedureRule, procedure_rule};
 pub(crate) use rights::{DBO, GUEST, Rights, Securable, ServerRights, class};
+pub use views::{ViewRule, rule_of};
 
 use super::SessionState;
 use super::execution::Execution;
-use super::frame::FrameKind;
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::instance::{MASTER, MSDB, TEMPDB};
 use crate::messages;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Change, DatabaseCatalog, LoginDef, Object, PrincipalDef, names_equal};
+use daruma_catalog::{DatabaseCatalog, LoginDef, PrincipalDef, names_equal};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,24 +65,20 @@ pub(crate) struct Impersonation {
     identity: Identity,
     /// Number of frames when it began.
     frames: usize,
-    no_revert: bool,
+    ends: Ends,
 }
 
-/// An object that the statement being planned reads or changes.
-struct Need {
-    database: DatabaseId,
-    object: Arc<Object>,
-    /// Its owner is that of the module or view that names it.
-    chained: bool,
-}
-
-/// The table or view that a statement changes.
-struct ChangedObject {
-    /// `None`: the first one named is meant (common table expressions).
-    object: Option<(DatabaseId, i32)>,
-    permission: &'static str,
-    /// It is read as well.
-    reads: bool,
+/// How EXECUTE AS is taken back before its frame ends.
+enum Ends {
+    /// By REVERT in this database, with the cookie when there is one.
+    ByRevert {
+        database: DatabaseId,
+        cookie: Option<Vec<u8>>,
+    },
+    /// WITH NO REVERT.
+    Never,
+    /// A module or text that runs as somebody: REVERT is about what it did itself.
+    WithFrame,
 }
 
 #[derive(Default)]
@@ -283,130 +289,6 @@ impl Execution<'_> {
         self.state.is_unlimited()
     }
 
-    /// Plans a statement and checks that it may be run. `changed` names the table that it changes.
-    pub(crate) fn with_access<T>(
-        &self,
-        statement: Option<&daruma_syntax::ast::StatementKind>,
-        prepare: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        if self.is_unlimited() {
-            return prepare();
-        }
-        // The database itself must be open to the session, whatever is read.
-        self.state.rights(self.current_database())?;
-        let outer = self.state.access.needs.take();
-        let planned = prepare();
-        let needs = self.state.access.needs.replace(outer);
-        let planned = planned?;
-        let changed = statement.and_then(|s| self.changed_object(s));
-        self.check_needs(&needs, changed)?;
-        Ok(planned)
-    }
-
-    /// Called for every object that a name resolves to.
-    pub(crate) fn note_use(&self, database: DatabaseId, object: &Arc<Object>) -> Result<()> {
-        if self.is_unlimited() {
-            return Ok(());
-        }
-        let chained = self.is_chained(database, object)?;
-        self.state.access.needs.borrow_mut().push(Need {
-            database,
-            object: object.clone(),
-            chained,
-        });
-        Ok(())
-    }
-
-    /// Does whatever names the object belong to its owner?
-    fn is_chained(&self, database: DatabaseId, object: &Object) -> Result<bool> {
-        let catalog = self.state.catalog(database)?;
-        let outer = match self.state.access.views.borrow().last() {
-            Some(view) => Some(*view),
-            None => self.module_owner()?,
-        };
-        Ok(outer == Some((database, owner_of(&catalog, object.schema_id))))
-    }
-
-    /// Database and owner of the running procedure or trigger.
-    fn module_owner(&self) -> Result<Option<(DatabaseId, i32)>> {
-        let module = {
-            let frames = self.state.frames.borrow();
-            frames
-                .last()
-                .filter(|f| matches!(f.kind, FrameKind::Procedure | FrameKind::Trigger))
-                .map(|f| (f.database, f.schema_id))
-        };
-        let Some((database, schema)) = module else {
-            return Ok(None);
-        };
-        let catalog = self.state.catalog(database)?;
-        Ok(Some((database, owner_of(&catalog, schema))))
-    }
-
-    pub(crate) fn enter_view_of(&self, database: DatabaseId, object: &Object) {
-        let catalog = self.state.catalog(database);
-        let owner = catalog.map_or(DBO, |c| owner_of(&c, object.schema_id));
-        self.state.access.views.borrow_mut().push((database, owner));
-    }
-
-    pub(crate) fn leave_view_of(&self) {
-        self.state.access.views.borrow_mut().pop();
-    }
-
-    fn check_needs(&self, needs: &[Need], changed: Option<ChangedObject>) -> Result<()> {
-        let mut changed = changed;
-        for need in needs {
-            let is_target = changed.as_ref().is_some_and(|c| {
-                c.object
-                    .is_none_or(|o| o == (need.database, need.object.id))
-            });
-            let target = changed.take_if(|_| is_target);
-            let permissions: &[&str] = match &target {
-                None => &["SELECT"],
-                Some(t) if t.reads => &[t.permission, "SELECT"],
-                Some(t) => &[t.permission],
-            };
-            if need.chained {
-                continue;
-            }
-            for permission in permissions {
-                self.check_object(need.database, &need.object, permission)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Error 229 unless the session has the permission on the object.
-    pub(crate) fn check_object(
-        &self,
-        database: DatabaseId,
-        object: &Object,
-        permission: &str,
-    ) -> Result<()> {
-        let rights = self.state.rights(database)?;
-        let catalog = self.state.catalog(database)?;
-        if rights.may(&catalog, permission, Securable::of(object)) {
-            return Ok(());
-        }
-        let name = self.state.instance.database(database);
-        let name = name.map_or(String::new(), |d| d.name());
-        let schema = catalog.schema(object.schema_id);
-        let schema = schema.map_or(String::new(), |s| s.name.clone());
-        Err(messages::error_state(
-            229,
-            5,
-            &[&permission, &object.name, &name, &schema],
-        ))
-    }
-
-    /// Error 229 unless the session may execute the procedure.
-    pub(crate) fn check_execute(&self, database: DatabaseId, object: &Arc<Object>) -> Result<()> {
-        match self.is_unlimited() || self.is_chained(database, object)? {
-            true => Ok(()),
-            false => self.check_object(database, object, "EXECUTE"),
-        }
-    }
-
     /// Id of the user that the session acts as.
     pub(crate) fn own_principal(&self) -> Result<i32> {
         Ok(self.state.rights(self.current_database())?.user_id)
@@ -419,6 +301,13 @@ impl Execution<'_> {
             (Ok(catalog), Ok(rights)) => rights.may(&catalog, permission, on),
             _ => false,
         }
+    }
+
+    /// On the database as a whole; what follows from the server holds whether it may be entered or not.
+    pub(crate) fn may_on_database(&self, database: DatabaseId, permission: &str) -> bool {
+        let server = self.state.server_rights();
+        permission == "VIEW DATABASE STATE" && server.has("VIEW SERVER STATE")
+            || self.may(database, permission, Securable::Database)
     }
 
     /// Definitions that the session may know of.
@@ -437,31 +326,8 @@ impl Execution<'_> {
         {
             return Ok(visible.clone());
         }
-        let visible = Arc::new(without_hidden(&whole, &rights));
+        let visible = Arc::new(visible::visible_to(&whole, &rights));
         kept.insert(database.0, (whole, visible.clone()));
         Ok(visible)
     }
-}
-
-fn without_hidden(whole: &DatabaseCatalog, rights: &Rights) -> DatabaseCatalog {
-    let mut visible = whole.clone();
-    for object in whole.objects() {
-        // A trigger is as visible as its table.
-        let on = match &object.kind {
-            daruma_catalog::ObjectKind::Trigger(trigger) => whole
-                .object(trigger.parent)
-                .map_or(Securable::of(object), |t| Securable::of(t)),
-            _ => Securable::of(object),
-        };
-        if !rights.sees(whole, on) {
-            visible.apply(&Change::DropObject(object.id));
-        }
-    }
-    for user in whole.principals().filter(|p| !p.is_role) {
-        let own = rights.principals.contains(&user.id);
-        if !own && !rights.may(whole, "VIEW DEFINITION", Securable::Principal(user.id)) {
-            visible.apply(&Change::DropPrincipal(user.id));
-        }
-    }
-    visible
 }

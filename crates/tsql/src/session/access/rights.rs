@@ -236,13 +236,52 @@ impl Rights {
     }
 
     /// May it hand the permission on?
-    pub fn may_grant(&self, catalog: &DatabaseCatalog, permission: &str, on: Securable) -> bool {
+    pub fn may_grant(
+        &self,
+        catalog: &DatabaseCatalog,
+        permission: &str,
+        on: Securable,
+        column: i32,
+    ) -> bool {
+        let of_column = |e: &PermissionDef| match on {
+            Securable::Object { id, .. } => is_of_column(e, permission, id, Some(column)),
+            _ => false,
+        };
         self.may(catalog, "CONTROL", on)
             || self.principals.contains(&DB_SECURITYADMIN)
-            || self
-                .entries
-                .iter()
-                .any(|e| e.state == PermissionState::GrantWithOption && covers(e, permission, on))
+            || self.entries.iter().any(|e| {
+                e.state == PermissionState::GrantWithOption
+                    && (covers(e, permission, on) || of_column(e))
+            })
+    }
+
+    /// Does any column of the object have an entry of its own for the permission?
+    pub fn has_column_entries(&self, permission: &str, object: i32) -> bool {
+        self.entries
+            .iter()
+            .any(|e| is_of_column(e, permission, object, None))
+    }
+
+    /// What was given on a column holds even where the whole object was denied; what was denied on it always does.
+    pub fn may_column(
+        &self,
+        catalog: &DatabaseCatalog,
+        permission: &str,
+        on: Securable,
+        column: i32,
+    ) -> bool {
+        let Securable::Object { id, .. } = on else {
+            return false;
+        };
+        if self.user_id == DBO || self.owns(catalog, on) {
+            return true;
+        }
+        let own = |e: &&PermissionDef| is_of_column(e, permission, id, Some(column));
+        let mut states = self.entries.iter().filter(own).map(|e| e.state).peekable();
+        match states.peek() {
+            None => self.may(catalog, permission, on),
+            Some(_) => states.all(|state| state != PermissionState::Deny),
+        }
     }
 
     pub fn owns(&self, catalog: &DatabaseCatalog, on: Securable) -> bool {
@@ -253,6 +292,11 @@ impl Rights {
         catalog
             .schema(schema)
             .is_some_and(|s| self.principals.contains(&s.principal_id))
+    }
+
+    /// Owner, db_owner or db_ddladmin.
+    pub fn administers(&self, catalog: &DatabaseCatalog, on: Securable) -> bool {
+        self.all || self.owns(catalog, on) || self.principals.contains(&DB_DDLADMIN)
     }
 
     /// Is there any permission on the object that makes it visible?
@@ -269,7 +313,27 @@ impl Rights {
             "VIEW DEFINITION",
             "TAKE OWNERSHIP",
         ];
-        self.all || self.owns(catalog, on) || ANY.iter().any(|p| self.is_given(p, on))
+        ANY.iter().any(|p| self.may(catalog, p, on)) || self.sees_columns(on)
+    }
+
+    fn sees_columns(&self, on: Securable) -> bool {
+        let Securable::Object { id, .. } = on else {
+            return false;
+        };
+        self.entries.iter().any(|e| {
+            e.class == class::OBJECT
+                && e.major == id
+                && e.minor != 0
+                && e.state != PermissionState::Deny
+        })
+    }
+
+    /// May it read the text of a definition? Who could change it may, unless that was denied.
+    pub fn reads_text(&self, catalog: &DatabaseCatalog, on: Securable) -> bool {
+        let may = |permission| self.may(catalog, permission, on);
+        may("VIEW DEFINITION")
+            || !self.is_denied("VIEW DEFINITION", on)
+                && ["ALTER", "CONTROL", "TAKE OWNERSHIP"].into_iter().any(may)
     }
 
     fn is_denied(&self, permission: &str, on: Securable) -> bool {
@@ -345,6 +409,15 @@ fn fixed_role_gives(role: i32, permission: &str, on: Securable) -> bool {
     }
 }
 
+/// Is the entry about this column, or about any?
+fn is_of_column(entry: &PermissionDef, permission: &str, object: i32, column: Option<i32>) -> bool {
+    entry.class == class::OBJECT
+        && entry.major == object
+        && entry.minor != 0
+        && column.is_none_or(|c| c == entry.minor)
+        && entry.permission == permission
+}
+
 /// Is `permission` on the securable part of what the entry is about?
 fn covers(entry: &PermissionDef, permission: &str, on: Securable) -> bool {
     let granted = entry.permission.as_str();
@@ -368,7 +441,9 @@ fn covers(entry: &PermissionDef, permission: &str, on: Securable) -> bool {
         (class::SCHEMA, Securable::Schema(id) | Securable::Object { schema: id, .. }) => {
             entry.major == id && same
         }
-        (class::OBJECT, Securable::Object { id, .. }) => entry.major == id && same,
+        (class::OBJECT, Securable::Object { id, .. }) => {
+            entry.major == id && entry.minor == 0 && same
+        }
         (class::PRINCIPAL, Securable::Principal(id)) => entry.major == id && same,
         _ => false,
     }
@@ -382,6 +457,7 @@ mod tests {
         PermissionDef {
             class,
             major,
+            minor: 0,
             permission: permission.to_string(),
             state,
             grantor: DBO,

@@ -3,13 +3,16 @@
 //! | statement | permission | error |
 //! |---|---|---|
 //! | CREATE of an object | CREATE .. on the database, ALTER on the schema | 262, 2760 |
-//! | ALTER, CREATE INDEX, TRUNCATE, triggers | ALTER on the object | 1088, 15151 |
+//! | ALTER of a view, procedure or trigger | ALTER on the object | 3701 |
+//! | CREATE TRIGGER | ALTER on its table | 2104 |
+//! | ALTER of others, CREATE INDEX, TRUNCATE | ALTER on the object | 1088, 15151 |
 //! | DROP | CONTROL on the object or ALTER on its schema | 3701 |
 //! | databases | CREATE ANY DATABASE, ALTER ANY DATABASE, ALTER on it | 262, 5011, 3701 |
 //! | BACKUP, CHECKPOINT | of these names on the database | 262 |
 //! | KILL, SHUTDOWN, RECONFIGURE, DBCC, BULK INSERT | of the server | 6102, 6004, 5812, 2571, 4834 |
 
-use super::{ChangedObject, Execution, Securable};
+use super::needs::{ChangedObject, Reads};
+use super::{Execution, Securable};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::messages;
@@ -21,25 +24,6 @@ use daruma_syntax::ast::{
     TypeKind,
 };
 use std::sync::Arc;
-
-/// Views whose rows need VIEW SERVER STATE. Of the others that show sessions everybody sees his own.
-const SERVER_STATE: &[&str] = &[
-    "dm_exec_cached_plans",
-    "dm_exec_connections",
-    "dm_exec_query_stats",
-    "dm_exec_procedure_stats",
-    "dm_exec_query_memory_grants",
-    "dm_tran_locks",
-    "dm_tran_active_transactions",
-    "dm_tran_database_transactions",
-    "dm_tran_session_transactions",
-    "dm_tran_version_store_space_usage",
-    "dm_tran_persistent_version_store_stats",
-    "dm_tran_aborted_transactions",
-    "dm_tran_delayed_durability",
-    "dm_io_virtual_file_stats",
-    "dm_server_services",
-];
 
 impl Execution<'_> {
     /// Fails unless the session may run a statement that is not planned.
@@ -56,7 +40,7 @@ impl Execution<'_> {
             CreateProcedure(s) => self.may_define(s.mode, &s.name, "CREATE PROCEDURE"),
             CreateFunction(s) => self.may_define(s.mode, &s.name, "CREATE FUNCTION"),
             CreateTrigger(s) => match &s.on {
-                TriggerScope::Object(table) => self.may_alter_table(table),
+                TriggerScope::Object(table) => self.may_define_trigger(s, table),
                 TriggerScope::Database => self.needs_database("ALTER"),
                 TriggerScope::AllServer => self.needs_server("CONTROL SERVER"),
             },
@@ -70,11 +54,11 @@ impl Execution<'_> {
             CreateSynonym(s) => self.may_create(&s.name, "CREATE SYNONYM"),
             CreateSchema(_) => self.needs_database("CREATE SCHEMA"),
             AlterTable(s) => self.may_alter_table(&s.name),
-            CreateIndex(s) => self.may_alter_table(&s.table),
+            CreateIndex(s) => self.may_alter_named(&s.table, 12, &s.table.dotted()),
             AlterIndex(s) => self.may_alter_table(&s.table),
             CreateStatistics(s) => self.may_alter_table(&s.table),
             UpdateStatistics(s) => self.may_alter_table(&s.table),
-            Truncate(s) => self.may_alter_table(&s.table),
+            Truncate(s) => self.may_alter_named(&s.table, 7, &s.table.name.text),
             DropIndex(s) => s.indexes.iter().try_for_each(|i| {
                 self.may_alter_table(&i.table).map_err(|_| {
                     let shown = format!("{}.{}", i.table.dotted(), i.name.text);
@@ -99,18 +83,6 @@ impl Execution<'_> {
                 false => Err(messages::error(262, &[&"CREATE DATABASE", &"master"])),
             },
             AlterDatabase(s) => self.may_alter_database(s.name.as_ref()),
-            Backup(s) => {
-                let log = matches!(s.kind, ast::BackupKind::Log);
-                let permission = if log { "BACKUP LOG" } else { "BACKUP DATABASE" };
-                let name = backup_database(self, &s.database)?;
-                let database = self.state.instance.database_named(&name);
-                let database = database.map_or(self.current_database(), |d| d.id());
-                self.needs_in(database, permission)
-            }
-            Restore(s) => match self.needs_server("CREATE ANY DATABASE") {
-                Ok(()) => Ok(()),
-                Err(_) => Err(self.may_not_restore(s)?),
-            },
             Checkpoint(_) => self.needs_database("CHECKPOINT"),
             Kill(_) => self
                 .needs_server("ALTER ANY CONNECTION")
@@ -122,11 +94,34 @@ impl Execution<'_> {
             Reconfigure { .. } => self
                 .needs_server("ALTER SETTINGS")
                 .map_err(|_| messages::error(5812, &[])),
-            Dbcc(s) => self.may_run_dbcc(s),
+            Dbcc(s) => self.may_run_dbcc(&s.name),
             CreateEndpoint(_) | CreateAvailabilityGroup(_) | AlterAvailabilityGroup(_) => {
                 self.needs_server("CONTROL SERVER")
             }
             _ => Ok(()),
+        }
+    }
+
+    /// BACKUP, which adds to its errors.
+    pub(crate) fn may_back_up(&self, statement: &ast::Backup) -> Result<()> {
+        if self.is_unlimited() {
+            return Ok(());
+        }
+        let permission = match statement.kind {
+            ast::BackupKind::Database => "BACKUP DATABASE",
+            ast::BackupKind::Log => "BACKUP LOG",
+        };
+        let name = backup_database(self, &statement.database)?;
+        let database = self.state.instance.database_named(&name);
+        let database = database.map_or(self.current_database(), |d| d.id());
+        self.needs_in(database, permission)
+    }
+
+    /// RESTORE, which adds to its errors.
+    pub(crate) fn may_restore(&self, statement: &ast::Restore) -> Result<()> {
+        match self.state.server_rights().has("CREATE ANY DATABASE") {
+            true => Ok(()),
+            false => Err(self.may_not_restore(statement)?),
         }
     }
 
@@ -148,6 +143,9 @@ impl Execution<'_> {
 
     /// Error 262 without a permission of the current database.
     pub(crate) fn needs_database(&self, permission: &str) -> Result<()> {
+        if self.is_unlimited() {
+            return Ok(());
+        }
         self.needs_in(self.current_database(), permission)
     }
 
@@ -162,7 +160,7 @@ impl Execution<'_> {
         ))
     }
 
-    fn database_text(&self, database: DatabaseId) -> String {
+    pub(super) fn database_text(&self, database: DatabaseId) -> String {
         let entry = self.state.instance.database(database);
         entry.map_or(String::new(), |d| d.name())
     }
@@ -190,20 +188,45 @@ impl Execution<'_> {
 
     fn may_define(&self, mode: ast::DefineMode, name: &ObjectName, create: &str) -> Result<()> {
         match (mode, self.find_object(name)?) {
-            (ast::DefineMode::Create, _) | (_, None) => self.may_create(name, create),
-            (_, Some((database, object))) => self.alters(database, &object, || {
-                messages::error(15151, &[&"alter", &kind_of(&object), &object.name])
-            }),
+            (ast::DefineMode::Create, _) | (_, None) => {
+                self.may_create(name, create).map_err(|e| match e.number {
+                    262 => SqlError { state: 18, ..e },
+                    _ => e,
+                })
+            }
+            (_, Some((database, object))) => self.may_replace(database, &object),
         }
     }
 
+    fn may_replace(&self, database: DatabaseId, module: &Arc<Object>) -> Result<()> {
+        self.alters(database, module, || SqlError {
+            class: 14,
+            ..messages::error_state(3701, 20, &[&"alter", &kind_of(module), &module.name])
+        })
+    }
+
+    fn may_define_trigger(&self, statement: &ast::CreateTrigger, table: &ObjectName) -> Result<()> {
+        if statement.mode != ast::DefineMode::Create
+            && let Some((database, trigger)) = self.find_object(&statement.name)?
+        {
+            return self.may_replace(database, &trigger);
+        }
+        self.may_alter_table(table)
+            .map_err(|_| messages::error(2104, &[&"create", &statement.name.dotted()]))
+    }
+
     fn may_alter_table(&self, name: &ObjectName) -> Result<()> {
+        self.may_alter_named(name, 13, &name.dotted())
+    }
+
+    /// Error 1088, with the name as the statement at hand shows it.
+    fn may_alter_named(&self, name: &ObjectName, state: u8, shown: &str) -> Result<()> {
         if name.is_temporary() {
             return Ok(());
         }
         match self.find_object(name)? {
             Some((database, object)) => self.alters(database, &object, || {
-                messages::error_state(1088, 13, &[&name.dotted()])
+                messages::error_state(1088, state, &[&shown])
             }),
             // The statement tells what is missing.
             None => Ok(()),
@@ -258,7 +281,10 @@ impl Execution<'_> {
         };
         match self.may(database, "CONTROL", Securable::of(&object)) {
             true => Ok(()),
-            false => Err(messages::error(15151, &[&"find", &"object", &object.name])),
+            false => {
+                let name = &object.name;
+                Err(messages::error(15151, &[&"transfer", &"object", name]))
+            }
         }
     }
 
@@ -274,10 +300,16 @@ impl Execution<'_> {
                 };
                 let may = self.state.server_rights().has("ALTER ANY DATABASE")
                     || self.may(entry.id(), "CONTROL", Securable::Database);
-                if may {
-                    Ok(())
-                } else {
-                    Err(refused("database"))
+                match may {
+                    true => Ok(()),
+                    false => {
+                        let name = &name.name.text;
+                        Err(messages::error_state(
+                            3701,
+                            2,
+                            &[&"drop", &"database", name],
+                        ))
+                    }
                 }
             }
             DropKind::Schema => {
@@ -386,124 +418,26 @@ impl Execution<'_> {
         }
     }
 
-    fn may_run_dbcc(&self, statement: &ast::Dbcc) -> Result<()> {
-        let name = statement.name.as_str();
-        let may = match name {
-            "USEROPTIONS" | "TRACESTATUS" | "HELP" => true,
-            "OPENTRAN" => self.state.rights(self.current_database())?.all,
-            "INPUTBUFFER" | "SQLPERF" => self.state.server_rights().has("VIEW SERVER STATE"),
-            "CHECKDB" | "CHECKTABLE" | "CHECKALLOC" | "CHECKCATALOG" | "CHECKCONSTRAINTS"
-            | "CHECKFILEGROUP" | "SHRINKFILE" | "SHRINKDATABASE" | "UPDATEUSAGE" | "LOGINFO"
-            | "SHOW_STATISTICS" | "CHECKIDENT" => {
-                let rights = self.state.rights(self.current_database())?;
-                if rights.all {
-                    return Ok(());
-                }
-                let database = self.database_text(self.current_database());
-                let user = &rights.user_name;
-                return Err(messages::error(
-                    7983,
-                    &[user, &name.to_ascii_lowercase(), &database],
-                ));
-            }
-            "FREEPROCCACHE" | "DROPCLEANBUFFERS" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" => {
-                self.state.server_rights().has("ALTER SERVER STATE")
-            }
-            _ => false,
-        };
-        match may {
-            true => Ok(()),
-            false => {
-                let user = self
-                    .state
-                    .rights(self.current_database())?
-                    .user_name
-                    .clone();
-                Err(messages::error(2571, &[&user, &name]))
-            }
-        }
-    }
-
-    /// System views that not everybody may read.
-    pub(crate) fn check_system_view(&self, name: &str) -> Result<()> {
-        if self.is_unlimited() {
-            return Ok(());
-        }
-        let name = name.to_ascii_lowercase();
-        let of_server = name.starts_with("dm_os_") || SERVER_STATE.contains(&name.as_str());
-        if of_server && !self.state.server_rights().has("VIEW SERVER STATE") {
-            let first = messages::error(300, &[&"VIEW SERVER STATE", &"server", &"master"]);
-            return Err(first.followed(messages::error(297, &[])));
-        }
-        if name == "fn_dblog" && !self.state.rights(self.current_database())?.all {
-            return Err(messages::error_state(
-                229,
-                5,
-                &[&"SELECT", &name, &"mssqlsystemresource", &"sys"],
-            ));
-        }
-        let of_database = name.starts_with("dm_db_");
-        if of_database {
-            return self
-                .needs_database("VIEW DATABASE STATE")
-                .map_err(|e| e.followed(messages::error(297, &[])));
-        }
-        Ok(())
-    }
-
-    /// System procedures that not everybody may call.
-    pub(crate) fn check_system_procedure(&self, name: &str) -> Result<()> {
-        if self.is_unlimited() {
-            return Ok(());
-        }
-        let name = name.to_ascii_lowercase();
-        let server = self.state.server_rights();
-        let may = match name.as_str() {
-            "xp_readerrorlog" | "sp_readerrorlog" | "xp_enumerrorlogs" | "sp_enumerrorlogs" => {
-                server.has("ALTER ANY LOGIN")
-            }
-            "sp_cycle_errorlog" | "sp_serveroption" => server.all,
-            "sp_renamedb" => server.has("ALTER ANY DATABASE"),
-            "sp_updatestats" => self.state.rights(self.current_database())?.all,
-            "sp_tableoption"
-            | "sp_indexoption"
-            | "sp_autostats"
-            | "sp_createstats"
-            | "sp_settriggerorder"
-            | "sp_addextendedproperty"
-            | "sp_updateextendedproperty"
-            | "sp_dropextendedproperty" => {
-                self.may(self.current_database(), "ALTER", Securable::Database)
-            }
-            _ => true,
-        };
-        match may {
-            true => Ok(()),
-            false if name.starts_with("xp_") => Err(messages::error_state(
-                229,
-                5,
-                &[&"EXECUTE", &name, &"mssqlsystemresource", &"sys"],
-            )),
-            false => Err(messages::error(15247, &[])),
-        }
-    }
-
     /// What a change is about, so that it is asked for INSERT, UPDATE or DELETE and not for SELECT.
     pub(super) fn changed_object(&self, statement: &StatementKind) -> Option<ChangedObject> {
+        let mut sets = Vec::new();
         let (target, from, with, permission, reads) = match statement {
             StatementKind::Insert(s) => {
-                let reads = s.output.is_some();
+                let reads = reads(s.output.is_some(), false);
                 (&s.target, &[][..], &s.with, "INSERT", reads)
             }
             StatementKind::Update(s) => {
-                let reads = s.filter.is_some()
-                    || s.output.is_some()
+                let noted = s.filter.is_some()
                     || !s.from.is_empty()
                     || s.assignments.iter().any(reads_columns);
+                let hidden = s.output.is_some() || s.assignments.iter().any(sets_variable);
+                sets.extend(s.assignments.iter().filter_map(set_column));
+                let reads = reads(hidden, noted);
                 (&s.target, s.from.as_slice(), &s.with, "UPDATE", reads)
             }
             StatementKind::Delete(s) => {
-                let reads = s.filter.is_some() || s.output.is_some() || !s.from.is_empty();
+                let noted = s.filter.is_some() || !s.from.is_empty();
+                let reads = reads(s.output.is_some(), noted);
                 (&s.target, s.from.as_slice(), &s.with, "DELETE", reads)
             }
             _ => return None,
@@ -522,14 +456,14 @@ impl Execution<'_> {
             true => None,
             false => self.find_object(aliased).ok().flatten(),
         };
+        let into = output_table(statement).and_then(|name| self.find_object(name).ok().flatten());
+        let is_view = |o: &Object| matches!(o.kind, daruma_catalog::ObjectKind::View(_));
         Some(ChangedObject {
-            object: match (is_cte, found) {
-                (true, _) => None,
-                // A temporary table: nothing that is named is the target.
-                (false, None) => Some((DatabaseId(0), 0)),
-                (false, Some((database, object))) => Some((database, object.id)),
-            },
+            named_view: found.as_ref().is_some_and(|(_, o)| is_view(o)),
+            named: found.map(|(database, object)| (database, object.id)),
+            into: into.map(|(database, object)| (database, object.id)),
             permission,
+            sets,
             reads,
         })
     }
@@ -548,6 +482,45 @@ fn named_by<'s>(source: &'s TableSource, name: &ObjectName) -> Option<&'s Object
         }
         TableSource::Apply { left, right, .. } => {
             named_by(left, name).or_else(|| named_by(right, name))
+        }
+        _ => None,
+    }
+}
+
+/// The table of OUTPUT INTO.
+fn output_table(statement: &StatementKind) -> Option<&ObjectName> {
+    let output = match statement {
+        StatementKind::Insert(s) => s.output.as_ref(),
+        StatementKind::Update(s) => s.output.as_ref(),
+        StatementKind::Delete(s) => s.output.as_ref(),
+        _ => None,
+    };
+    match &output?.into.as_ref()?.target {
+        ast::OutputTarget::Table(name) => Some(name),
+        ast::OutputTarget::Variable(_) => None,
+    }
+}
+
+fn reads(hidden: bool, noted: bool) -> Reads {
+    match (hidden, noted) {
+        (true, _) => Reads::All,
+        (false, true) => Reads::Noted,
+        (false, false) => Reads::Nothing,
+    }
+}
+
+/// Their values are not bound with the target.
+fn sets_variable(assignment: &ast::Assignment) -> bool {
+    matches!(
+        assignment,
+        ast::Assignment::Variable { .. } | ast::Assignment::Both { .. }
+    )
+}
+
+fn set_column(assignment: &ast::Assignment) -> Option<String> {
+    match assignment {
+        ast::Assignment::Column { column, .. } | ast::Assignment::Both { column, .. } => {
+            Some(column.name.text.clone())
         }
         _ => None,
     }

@@ -66,11 +66,14 @@ pub(crate) fn put(
     name: &str,
     options: &[OptionItem],
 ) -> Result<()> {
-    ex.needs_server("ALTER ANY CREDENTIAL")?;
+    let may = ex.state.server_rights().has("ALTER ANY CREDENTIAL");
     let instance = ex.instance();
     let before = named(instance, name);
     match (&before, alter) {
-        (None, true) => return Err(messages::error(15151, &[&"alter", &"credential", &name])),
+        (_, false) if !may => return Err(messages::error(15247, &[])),
+        (before, true) if before.is_none() || !may => {
+            return Err(messages::error(15151, &[&"alter", &"credential", &name]));
+        }
         (Some(_), false) => return Err(messages::error(15028, &[&name])),
         _ => {}
     }
@@ -90,10 +93,10 @@ pub(crate) fn put(
 }
 
 pub(crate) fn remove(ex: &Execution<'_>, name: &str) -> Result<()> {
-    ex.needs_server("ALTER ANY CREDENTIAL")?;
+    let may = ex.state.server_rights().has("ALTER ANY CREDENTIAL");
     match named(ex.instance(), name) {
-        Some(_) => change(ex.instance(), name, None),
-        None => Err(messages::error(15151, &[&"drop", &"credential", &name])),
+        Some(_) if may => change(ex.instance(), name, None),
+        _ => Err(messages::error(15151, &[&"drop", &"credential", &name])),
     }
 }
 

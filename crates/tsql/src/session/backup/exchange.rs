@@ -3,7 +3,7 @@
 //! | stopped while | found at the next start | done |
 //! |---|---|---|
 //! | writing | `NAME.restoring` | removed by the next restore |
-//! | exchanging | the definition says so | `NAME.replaced` becomes `NAME` again |
+//! | exchanging, or taking an exchange back | the definition says so | `NAME.replaced` becomes `NAME` again |
 //! | done, not yet tidy | `NAME.replaced` beside `NAME` | removed |
 
 use super::EXCHANGE;
@@ -13,6 +13,8 @@ use daruma_backup::Files;
 use daruma_base::{Disk, Env};
 use daruma_catalog::DatabaseDef;
 use daruma_storage::FileSpec;
+use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,13 +96,19 @@ impl Exchange<'_> {
         new.try_for_each(|path| move_file(self.disk, &suffixed(path, RESTORED_AS), path))
     }
 
-    pub fn back(&self) {
+    /// The old files have their names again. On an error a power loss could bring some of the new ones back: the definition is
+    /// to go on saying that files are being exchanged.
+    pub fn back(&self) -> io::Result<()> {
+        let mut outcome = Ok(());
         for path in self.all() {
-            bring_back(self.disk.as_ref(), path);
+            outcome = outcome.and(bring_back(self.disk.as_ref(), path));
             if !self.old.contains(path) && !self.was_there(path) {
                 let _ = self.disk.remove(path);
             }
         }
+        let folders: BTreeSet<&Path> = self.all().filter_map(|path| path.parent()).collect();
+        let mut folders = folders.into_iter();
+        outcome.and_then(|()| folders.try_for_each(|folder| self.disk.sync_dir(folder)))
     }
 
     /// After `bring_back` a file that was there before has taken its place again.
@@ -115,11 +123,11 @@ impl Exchange<'_> {
     }
 }
 
-fn bring_back(disk: &dyn Disk, path: &Path) {
+fn bring_back(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     let replaced = suffixed(path, REPLACED_AS);
-    if disk.exists(&replaced).unwrap_or(false) {
-        let _ = disk.remove(path);
-        let _ = disk.rename(&replaced, path);
+    match disk.exists(&replaced)? {
+        true => disk.rename(&replaced, path),
+        false => Ok(()),
     }
 }
 
@@ -128,7 +136,8 @@ pub(crate) fn finish_interrupted_restore(env: &Env, def: &DatabaseDef) {
     let exchanging = def.options.contains_key(EXCHANGE);
     for path in paths_of(def) {
         if exchanging {
-            bring_back(env.disk.as_ref(), &path);
+            // What goes wrong shows when the database is opened; the next start tries again.
+            let _ = bring_back(env.disk.as_ref(), &path);
         } else if env.disk.exists(&path).unwrap_or(false) {
             let _ = env.disk.remove(&suffixed(&path, REPLACED_AS));
         }

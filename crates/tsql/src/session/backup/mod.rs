@@ -270,7 +270,8 @@ impl Execution<'_> {
             daruma_syntax::ast::BackupKind::Database => "BACKUP DATABASE",
             daruma_syntax::ast::BackupKind::Log => "BACKUP LOG",
         };
-        self.finish_backup_statement(what, take::backup(self, backup))
+        let may = self.may_back_up(backup);
+        self.finish_backup_statement(what, may.and_then(|()| take::backup(self, backup)))
     }
 
     pub(crate) fn run_restore(
@@ -287,10 +288,10 @@ impl Execution<'_> {
             RestoreKind::RewindOnly => "RESTORE REWINDONLY",
             RestoreKind::VerifyOnly => "VERIFY DATABASE",
         };
-        let result = match restore.kind {
+        let result = self.may_restore(restore).and_then(|()| match restore.kind {
             RestoreKind::Database | RestoreKind::Log => restore::restore(self, restore),
             _ => describe::describe(self, restore),
-        };
+        });
         self.finish_backup_statement(what, result)
     }
 

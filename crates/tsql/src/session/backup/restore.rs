@@ -198,6 +198,8 @@ impl Job<'_, '_> {
             .as_ref()
             .map_or_else(|| instance.free_database_id(), |e| e.id().0);
         def.offline = false;
+        // The backup may have been taken of a database that came back from an exchange.
+        def.options.remove(EXCHANGE);
         for (logical, _) in &self.moves {
             if !def
                 .files
@@ -288,9 +290,9 @@ impl Job<'_, '_> {
                 Ok(lines)
             }
             Err(error) => {
-                exchange.back();
+                let is_back = exchange.back().is_ok();
                 if let Some((entry, old_def)) = old {
-                    self.reopen(&entry, &old_def);
+                    self.reopen(&entry, &old_def, is_back);
                 }
                 Err(error)
             }
@@ -334,10 +336,14 @@ impl Job<'_, '_> {
         Ok(lines)
     }
 
-    /// After a failed exchange: the old database as it was.
-    fn reopen(&self, entry: &Arc<DatabaseEntry>, def: &DatabaseDef) {
+    /// After a failed exchange: the old database as it was. While it is not certain that its files have their names for good
+    /// (`is_back`), the definition goes on telling the next start to see to that.
+    fn reopen(&self, entry: &Arc<DatabaseEntry>, def: &DatabaseDef, is_back: bool) {
         let instance = self.ex.instance();
-        let restored = instance.save_database(entry, def.clone());
+        let restored = match is_back {
+            true => instance.save_database(entry, def.clone()),
+            false => Ok(()),
+        };
         if entry.is_standby() {
             let opened = restored.and_then(|()| standby::open_files(instance.engine(), def));
             if let Ok((open, _)) = opened {

@@ -10,7 +10,7 @@ use crate::session::SystemCall;
 use daruma_catalog::{Catalog, DatabaseCatalog, Object, ObjectKind, TableDef};
 
 /// A reference that leads nowhere: what refers, from where, to what, where it should be.
-struct Dangling {
+pub(super) struct Dangling {
     attribute: String,
     row: String,
     view: &'static str,
@@ -47,7 +47,7 @@ pub(super) fn check(
 }
 
 impl Dangling {
-    fn told(&self) -> SqlError {
+    pub(super) fn told(&self) -> SqlError {
         let inner = messages::error(
             3853,
             &[
@@ -62,7 +62,7 @@ impl Dangling {
     }
 }
 
-fn references(
+pub(super) fn references(
     catalog: &DatabaseCatalog,
     object: &Object,
     filegroups: &[u16],

@@ -24,6 +24,8 @@ mod definitions;
 mod options;
 mod report;
 mod structure;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use super::dbcc::{completed, database};
@@ -31,7 +33,7 @@ use super::define::Procedure;
 use crate::error::{Result, SqlError};
 use crate::instance::DatabaseEntry;
 use crate::messages;
-use crate::session::SystemCall;
+use crate::session::{DbccTable, SystemCall};
 use daruma_catalog::{Object, ObjectKind};
 use daruma_syntax::{ParseOptions, parse_object_name};
 use options::Options;
@@ -82,7 +84,7 @@ fn checkalloc(call: &SystemCall<'_, '_>) -> Result<i32> {
 
 fn whole_database(call: &SystemCall<'_, '_>, command: &'static str, scope: Scope) -> Result<i32> {
     let options = Options::new(call, command, call.text(1))?;
-    let entry = database(call)?;
+    let entry = database(call, command)?;
     let name = entry.name();
     if options.estimate_only {
         return estimate(call, &options, &entry, &format!("database {name}"));
@@ -113,7 +115,7 @@ fn tables(entry: &DatabaseEntry) -> Result<Vec<Arc<Object>>> {
 
 fn checkcatalog(call: &SystemCall<'_, '_>) -> Result<i32> {
     let options = Options::new(call, "CHECKCATALOG", None)?;
-    let entry = database(call)?;
+    let entry = database(call, "CHECKCATALOG")?;
     let mut report = Report::new(call, "CHECKCATALOG", options, &entry);
     definitions::check(call, &mut report, &entry)?;
     report.finish(Subject::Nothing)
@@ -155,6 +157,14 @@ fn checktable(call: &SystemCall<'_, '_>) -> Result<i32> {
     let name = parse_object_name(&text, &ParseOptions::default()).map_err(|_| missing())?;
     let found = call.execution.find_object(&name)?;
     let (database, object) = found.ok_or_else(missing)?;
+    let about = DbccTable {
+        command: "checktable",
+        state: 3,
+        named: &text,
+        enough: None,
+    };
+    call.execution
+        .administers_for_dbcc(database, &object, &about)?;
     if !matches!(object.kind, ObjectKind::Table(_)) {
         return Err(messages::error(5239, &[&object.id, &object.name]));
     }

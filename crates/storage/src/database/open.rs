@@ -1,0 +1,295 @@
+//! How a database comes to be and how it ends: created, opened with recovery, closed.
+
+use super::Database;
+use crate::api::*;
+use crate::buffer::Store;
+use crate::datafile::{Boot, CATALOG_ROOT, FileSet};
+use crate::engine::Engine;
+use crate::error::{Result, StorageError};
+use crate::log::record::{self, Kind, PartsWriter};
+use crate::log::{AppendKind, CommitPoint, Log};
+use crate::page::{Page, PageType};
+use crate::planted::{Bug, planted};
+use crate::recovery::{self, Loser, Recovered};
+use crate::status::TxnTable;
+use crate::txn::{Progress, TxnState};
+use crate::undo;
+use crate::version::{Chunk, Content};
+use daruma_base::{DatabaseId, Env, Lsn, TxnId, reached};
+use parking_lot::RwLock;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+impl Database {
+    pub(crate) fn create(
+        engine: &Arc<Engine>,
+        id: DatabaseId,
+        name: &str,
+        files: Vec<FileSpec>,
+        settings: Settings,
+    ) -> Result<Arc<Database>> {
+        let env = engine.env();
+        let (log_spec, data) = split_specs(files)?;
+        if is_temporary(id) {
+            for spec in data.iter().chain([&log_spec]) {
+                if env.disk.exists(&spec.path).unwrap_or(false) {
+                    let remove = env.disk.remove(&spec.path);
+                    remove.map_err(|source| StorageError::Io {
+                        action: "remove",
+                        path: spec.path.clone(),
+                        source,
+                    })?;
+                }
+            }
+        }
+        let durable = !is_temporary(id);
+        let boot = Boot {
+            sequence: 0,
+            guid: env.random.u64(),
+            redo_start: Lsn::NONE,
+            checkpoint: Lsn::NONE,
+            clean: false,
+            settings,
+            collation_version: 0,
+            log_backup: Lsn::NONE,
+            last_commit: CommitPoint::default(),
+        };
+        let log = Log::create(&log_spec, boot.guid, durable, env, engine.log_shared())?;
+        let files = FileSet::create(&data, boot, durable, env)?;
+        let store = Arc::new(Store::new(engine.next_store_id(), files, log));
+        engine.pool().add_store(&store);
+        let txns = TxnTable::new(1, &[]);
+        let db = Database::assemble(engine, id, name, store, log_spec, txns);
+        db.format_catalog_root()?;
+        db.checkpoint()?;
+        engine.enroll(&db);
+        Ok(db)
+    }
+
+    fn format_catalog_root(&self) -> Result<()> {
+        let mut page = self.pool().write_new(&self.store, CATALOG_ROOT)?;
+        let mut root = Page::zeroed();
+        root.format(CATALOG_ROOT, PageType::Tree, 0, CATALOG_ROOT);
+        let mut body = Vec::new();
+        record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
+        PartsWriter::new(&mut body).image(&root);
+        record::finish(&mut body);
+        self.apply_system(&body, &mut [&mut page], AppendKind::System)?;
+        Ok(())
+    }
+
+    pub(crate) fn open(
+        engine: &Arc<Engine>,
+        env: &Env,
+        id: DatabaseId,
+        name: &str,
+        files: Vec<FileSpec>,
+    ) -> Result<(Arc<Database>, RecoveryReport)> {
+        let clock = &env.clock;
+        let (log_spec, data) = split_specs(files)?;
+        let start = clock.monotonic();
+        let files = FileSet::open(&data, env)?;
+        let torn = files.restore_torn()?;
+        let log = Log::open(&log_spec, files.guid(), env, engine.log_shared())?;
+        let store = Arc::new(Store::new(engine.next_store_id(), files, log));
+        let mut scratch = store.files.path(1).into_os_string();
+        scratch.push(".aside");
+        store.aside.open(&env.disk, scratch.into());
+        engine.pool().add_store(&store);
+        let result = Database::recover(engine, id, name, &store, log_spec, start);
+        match result {
+            Ok((db, mut report)) => {
+                report.torn_pages_restored = torn;
+                Ok((db, report))
+            }
+            Err(error) => {
+                store.log.fence("recovery failed");
+                engine.pool().remove_store(&store);
+                // Best effort: the next recovery removes what is left.
+                let _ = store.aside.close();
+                Err(error)
+            }
+        }
+    }
+
+    fn recover(
+        engine: &Arc<Engine>,
+        id: DatabaseId,
+        name: &str,
+        store: &Arc<Store>,
+        log_spec: FileSpec,
+        start: Duration,
+    ) -> Result<(Arc<Database>, RecoveryReport)> {
+        let clock = &engine.env().clock;
+        let ms = |from: Duration, to: Duration| to.saturating_sub(from).as_millis() as u64;
+        let mut recovered = recovery::analyse(store, &|unit| engine.outcome(unit))?;
+        let analysis_end = clock.monotonic();
+        recovery::redo(engine.pool(), store, &mut recovered)?;
+        let redo_end = clock.monotonic();
+        let boot = store.files.boot();
+        let classic = |l: &&Loser| !l.is_accelerated;
+        let keep = recovered
+            .losers
+            .iter()
+            .filter(classic)
+            .map(|l| l.first)
+            .min();
+        let keep = keep.unwrap_or(recovered.end).min(boot.redo_start);
+        let keep = match boot.log_backup {
+            Lsn::NONE => keep,
+            chain => keep.min(chain),
+        };
+        store.log.resume(recovered.end, keep)?;
+        store.log.set_last_commit(recovered.last_commit);
+        let marked: Vec<TxnId> = recovered
+            .losers
+            .iter()
+            .filter(|l| l.is_accelerated && !planted(Bug::ForgetLoser))
+            .map(|l| l.id)
+            .collect();
+        let txns = TxnTable::new(recovered.next_txn, &marked);
+        let db = Database::assemble(engine, id, name, store.clone(), log_spec, txns);
+        db.decisions
+            .restore(std::mem::take(&mut recovered.decisions));
+        recovery::log_commits(&db, &recovered.resolved)?;
+        let mut report = RecoveryReport {
+            rolled_forward: recovered.rolled_forward,
+            rolled_back: recovered.losers.iter().filter(|l| !l.is_aborted).count() as u64,
+            analysis_ms: ms(start, analysis_end),
+            redo_ms: ms(analysis_end, redo_end),
+            log_bytes: recovered.log_bytes,
+            to_revert: marked.len() as u64,
+            is_accelerated: boot.settings.accelerated_recovery,
+            needed: !boot.clean,
+            last_commit: recovered.last_commit,
+            resolved: recovered.resolved.clone(),
+            ..RecoveryReport::default()
+        };
+        db.take_over(recovered)?;
+        report.undo_ms = ms(redo_end, clock.monotonic());
+        store.files.write_boot(|b| b.clean = false)?;
+        db.checkpoint()?;
+        engine.enroll(&db);
+        Ok((db, report))
+    }
+
+    /// Undo: accelerated losers are marked, classic ones rolled back from the log, newest first, as one backward pass
+    /// would meet them.
+    fn take_over(self: &Arc<Self>, recovered: Recovered) -> Result<()> {
+        self.allocator.resume(recovered.end);
+        let pending = recovered.pending.into_iter().map(|s| (TxnId::NONE, s));
+        self.pending.lock().extend(pending);
+        self.take_over_chunks(&recovered.chunks);
+        self.settle_aside()?;
+        for loser in recovered.losers.into_iter().rev() {
+            if planted(Bug::ForgetLoser) {
+                break;
+            }
+            reached!("recovery.loser");
+            if loser.is_accelerated {
+                let progress = Progress {
+                    begun_utc_100ns: loser.abort.begun_utc_100ns,
+                    is_nested: AtomicBool::new(loser.abort.is_nested),
+                    ..Progress::new(loser.id, loser.first, true)
+                };
+                progress.last.store(loser.last.0, Ordering::Release);
+                *progress.owned.lock() = loser.owned;
+                *progress.work.lock() = loser.work;
+                self.add_aborted(Arc::new(progress), loser.chunks);
+            } else {
+                let mut state = TxnState::loser(loser.id, loser.last);
+                undo::roll_back(self, &mut state, Lsn::NONE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Redo is over: versions can get pages now, so pages that had to wait for them, in frames or put aside, need not
+    /// wait any longer.
+    fn settle_aside(&self) -> Result<()> {
+        let aside = &self.store.aside;
+        if aside.is_used() || self.pool().is_full() {
+            let mut chunks = self.versions().all_chunks();
+            chunks.sort_unstable_by_key(|c| c.id);
+            for chunk in chunks {
+                if self.versions().is_unplaced(chunk.id) {
+                    self.place_chunks(std::slice::from_ref(&chunk))?;
+                    self.versions().forget_memory(&chunk);
+                }
+            }
+        }
+        aside.shut();
+        while let Some(page) = aside.next_page() {
+            drop(self.pool().read(&self.store, page)?);
+        }
+        aside.close()
+    }
+
+    /// Chunks of transactions that need no versions any more give their pages back.
+    fn take_over_chunks(&self, chunks: &[recovery::PlacedChunk]) {
+        for chunk in chunks {
+            if self.versions().chunk(chunk.id).is_some() {
+                continue;
+            }
+            self.versions().add_pages(chunk.pages.len() as i64);
+            self.versions().skip_number(chunk.id);
+            let content = Content {
+                is_sealed: true,
+                pages: chunk.pages.clone(),
+                is_dropped: true,
+                ..Content::default()
+            };
+            self.versions().dropped.lock().push(Arc::new(Chunk {
+                id: chunk.id,
+                txn: chunk.txn,
+                guards_pages: AtomicBool::new(false),
+                content: RwLock::new(content),
+            }));
+        }
+    }
+
+    /// Checkpoints and closes the files. No transaction may be open.
+    pub fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let result = if self.store.log.is_fenced() || !self.durable {
+            Ok(())
+        } else {
+            self.harden_others();
+            let begin = Lsn::MAX;
+            let clean = self.active.lock().is_empty();
+            self.flush_pages(begin, usize::MAX)
+                .and_then(|_| self.checkpoint_record(clean))
+        };
+        self.pool().remove_store(&self.store);
+        // Kept plans may hold this database for long.
+        self.store.log.fence("the database is closed");
+        self.store.files.release();
+        self.store.log.release();
+        result
+    }
+}
+
+pub(super) fn is_temporary(id: DatabaseId) -> bool {
+    // tempdb: created anew at each start, so nothing in it needs to survive.
+    id == DatabaseId(2)
+}
+
+pub(crate) fn split_specs(files: Vec<FileSpec>) -> Result<(FileSpec, Vec<FileSpec>)> {
+    let (log, data): (Vec<_>, Vec<_>) = files.into_iter().partition(|f| f.filegroup == 0);
+    let missing = |what: &str| StorageError::BadFile {
+        path: PathBuf::new(),
+        what: what.into(),
+    };
+    let log = log
+        .into_iter()
+        .next()
+        .ok_or_else(|| missing("the database has no log file"))?;
+    if !data.iter().any(|f| f.id == 1) {
+        return Err(missing("the database has no primary data file"));
+    }
+    Ok((log, data))
+}

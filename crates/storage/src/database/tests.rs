@@ -1,0 +1,321 @@
+//! Somebody comes in between two steps of which he may see both or none.
+
+use super::*;
+use crate::check::Checker;
+use crate::engine::EngineConfig;
+use crate::lock::Owner;
+use crate::pause::visit;
+use daruma_sim::{Faults, SimDisk};
+
+fn files() -> Vec<FileSpec> {
+    vec![
+        FileSpec::data(1, 1, "/t.mdf", 256),
+        FileSpec::log("/t_log.ldf", 256),
+    ]
+}
+
+fn engine(disk: &Arc<SimDisk>) -> Arc<Engine> {
+    let config = EngineConfig {
+        buffer_pool_pages: 256,
+        ..EngineConfig::default()
+    };
+    Engine::new(daruma_sim::env(disk, 1), config)
+}
+
+fn create(disk: &Arc<SimDisk>, accelerated_recovery: bool) -> Arc<Database> {
+    let settings = Settings {
+        accelerated_recovery,
+        ..Settings::default()
+    };
+    let db = engine(disk).create_database(DatabaseId(5), "t", files(), settings);
+    db.expect("creates")
+}
+
+fn begin(db: &Arc<Database>) -> Txn {
+    db.begin(&Owner::new(1, Default::default()))
+}
+
+fn insert(db: &Arc<Database>, txn: &Txn, tree: TreeId, key: &[u8]) {
+    let tree = db.tree(tree).expect("a tree");
+    tree.insert(txn, key, &[1; 100]).expect("inserts");
+}
+
+/// A tree with a row, committed.
+fn made(db: &Arc<Database>) -> TreeId {
+    let txn = begin(db);
+    let tree = db.create_tree(&txn, 1).expect("creates");
+    insert(db, &txn, tree, b"kept");
+    txn.commit(Durability::Full).expect("commits");
+    tree
+}
+
+/// Two trees, of which the second was dropped and is still to be freed.
+fn one_dropped(db: &Arc<Database>) -> (TreeId, TreeId) {
+    let (kept, dropped) = (made(db), made(db));
+    let txn = begin(db);
+    db.drop_tree(&txn, dropped).expect("drops");
+    txn.commit(Durability::Full).expect("commits");
+    (kept, dropped)
+}
+
+fn settle(db: &Arc<Database>) {
+    while db.background_step().expect("background") {}
+}
+
+/// At the first pause of that name another thread writes a checkpoint, if nothing keeps it from doing so.
+fn checkpoint_at(db: &Arc<Database>, place: &'static str) {
+    let (db, done) = (Arc::downgrade(db), AtomicBool::new(false));
+    visit(move |name| {
+        let Some(db) = db.upgrade().filter(|_| name == place) else {
+            return;
+        };
+        let is_kept_out =
+            db.checkpointing.try_lock().is_none() || db.versions().dropped.try_lock().is_none();
+        if !done.swap(true, Ordering::Relaxed) && !is_kept_out {
+            db.checkpoint().expect("a checkpoint");
+        }
+    });
+}
+
+/// Every page is used by these trees, or by nobody and free; each tree has its row.
+fn check(db: &Arc<Database>, trees: &[TreeId]) {
+    settle(db);
+    let mut checker = Checker::new(db);
+    checker.tree(db.catalog_tree());
+    for id in trees {
+        checker.tree(*id);
+        let view = begin(db).view(Isolation::ReadCommittedSnapshot);
+        let found = db.tree(*id).and_then(|t| t.get(&view, b"kept"));
+        assert!(found.expect("reads").is_some(), "the row is there");
+    }
+    let report = checker.finish();
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(report.exact && findings.is_empty(), "{findings:?}");
+}
+
+fn check_after_power_loss(disk: &Arc<SimDisk>, db: Arc<Database>, trees: &[TreeId]) {
+    visit(|_| {});
+    db.flush_log().expect("the log is hard");
+    drop(db);
+    disk.crash();
+    let opened = engine(disk).open_database(DatabaseId(5), "t", files());
+    check(&opened.expect("opens").0, trees);
+}
+
+#[test]
+fn a_drop_is_in_the_checkpoint_or_behind_its_begin() {
+    for accelerated in [false, true] {
+        let disk = SimDisk::new(1);
+        let db = create(&disk, accelerated);
+        let (kept, dropped) = (made(&db), made(&db));
+        let txn = begin(&db);
+        checkpoint_at(&db, "defer.logged");
+        db.drop_tree(&txn, dropped).expect("drops");
+        txn.commit(Durability::Full).expect("commits");
+        drop(txn);
+        check_after_power_loss(&disk, db, &[kept]);
+    }
+}
+
+/// A checkpoint comes while a savepoint takes a change of definitions back.
+fn taken_back(change: impl Fn(&Arc<Database>, &Txn, TreeId)) {
+    for accelerated in [false, true] {
+        let disk = SimDisk::new(1);
+        let db = create(&disk, accelerated);
+        let kept = made(&db);
+        let txn = begin(&db);
+        insert(&db, &txn, kept, b"more");
+        let savepoint = txn.savepoint();
+        change(&db, &txn, kept);
+        checkpoint_at(&db, "undo.space.logged");
+        txn.rollback_to(savepoint).expect("rolls back");
+        txn.commit(Durability::Full).expect("commits");
+        drop(txn);
+        check_after_power_loss(&disk, db, &[kept]);
+    }
+}
+
+#[test]
+fn a_drop_taken_back_is_not_in_a_checkpoint_behind_that() {
+    taken_back(|db, txn, kept| db.drop_tree(txn, kept).expect("drops"));
+}
+
+#[test]
+fn a_tree_taken_back_is_to_be_freed_in_a_checkpoint_behind_that() {
+    taken_back(|db, txn, _| {
+        db.create_tree(txn, 1).expect("creates");
+    });
+}
+
+#[test]
+fn what_was_freed_is_not_to_be_freed_in_a_checkpoint_behind_that() {
+    for accelerated in [false, true] {
+        let disk = SimDisk::new(1);
+        let db = create(&disk, accelerated);
+        let (kept, dropped) = one_dropped(&db);
+        checkpoint_at(&db, "pending.freed");
+        settle(&db);
+        let again = made(&db);
+        assert_eq!(again, dropped);
+        check_after_power_loss(&disk, db, &[kept, again]);
+    }
+}
+
+#[test]
+fn versions_that_nobody_needs_any_more_are_in_every_checkpoint_until_they_are_freed() {
+    let disk = SimDisk::new(1);
+    let db = create(&disk, true);
+    let kept = made(&db);
+    let txn = begin(&db);
+    let tree = db.tree(kept).expect("a tree");
+    let view = txn.view(Isolation::Current);
+    let entry = tree.get(&view, b"kept").expect("reads").expect("is there");
+    tree.update(&txn, b"kept", entry.stamp, &[2; 100])
+        .expect("updates");
+    drop(view);
+    db.checkpoint().expect("a checkpoint");
+    assert!(db.version_stats().pages > 0, "versions are on pages");
+    checkpoint_at(&db, "versions.discarded");
+    txn.commit(Durability::Full).expect("commits");
+    drop((txn, tree));
+    check_after_power_loss(&disk, db, &[kept]);
+}
+
+#[test]
+fn two_who_clean_at_once_free_a_tree_once() {
+    let disk = SimDisk::new(1);
+    let db = create(&disk, true);
+    let (kept, dropped) = one_dropped(&db);
+    let (other, done) = (Arc::downgrade(&db), AtomicBool::new(false));
+    visit(move |name| {
+        let other = other.upgrade().filter(|_| name == "pending.chosen");
+        if let Some(db) = other.filter(|_| !done.swap(true, Ordering::Relaxed)) {
+            while db.clean_versions().expect("cleans") {}
+            assert_eq!(made(&db), dropped);
+        }
+    });
+    settle(&db);
+    visit(|_| {});
+    check(&db, &[kept, dropped]);
+}
+
+/// Two handles of one tree would let two change its shape at once.
+#[test]
+fn a_tree_at_the_place_of_a_freed_one_has_one_handle() {
+    let disk = SimDisk::new(1);
+    let db = create(&disk, true);
+    let (kept, dropped) = one_dropped(&db);
+    let handle = Arc::new(Mutex::new(None));
+    let (other, taken) = (Arc::downgrade(&db), handle.clone());
+    visit(move |name| {
+        let other = other.upgrade().filter(|_| name == "tree.freed");
+        if let Some(db) = other {
+            assert_eq!(made(&db), dropped);
+            *taken.lock() = db.tree(dropped).ok();
+        }
+    });
+    settle(&db);
+    visit(|_| {});
+    let (before, now) = (handle.lock().take(), db.tree(dropped));
+    assert!(Arc::ptr_eq(&before.expect("made"), &now.expect("is there")));
+    check(&db, &[kept, dropped]);
+}
+
+/// Many rows of so many bytes, committed.
+fn grow(db: &Arc<Database>, tree: TreeId, rows: u32) {
+    let txn = begin(db);
+    for row in 0..rows {
+        insert(db, &txn, tree, &row.to_be_bytes());
+    }
+    txn.commit(Durability::Full).expect("commits");
+}
+
+/// A transaction that changed a row of a tree which was dropped after it was rolled back, and is still to be reverted.
+fn to_be_reverted_in_a_dropped_tree(db: &Arc<Database>) -> TreeId {
+    let dropped = made(db);
+    grow(db, dropped, 500);
+    db.set_undo_at_once_bytes(0);
+    let txn = begin(db);
+    insert(db, &txn, dropped, b"never");
+    txn.rollback().expect("rolls back");
+    let txn = begin(db);
+    db.drop_tree(&txn, dropped).expect("drops");
+    txn.commit(Durability::Full).expect("commits");
+    db.checkpoint().expect("the old pages are on disk");
+    assert_eq!(db.version_stats().aborted, 1, "nobody has reverted it");
+    dropped
+}
+
+/// A transaction under way whose first row versions want pages.
+fn changes(db: &Arc<Database>, tree: TreeId) -> Txn {
+    let txn = begin(db);
+    let tree = db.tree(tree).expect("a tree");
+    let view = txn.view(Isolation::Current);
+    let entry = tree.get(&view, b"kept").expect("reads").expect("is there");
+    tree.update(&txn, b"kept", entry.stamp, &[2; 100])
+        .expect("updates");
+    drop(view);
+    txn
+}
+
+/// Pages of a dropped tree are free, their old content is on disk. A chunk of versions is to get them, which fails: what
+/// looks like the tree is none.
+#[test]
+fn a_freed_root_is_no_tree_when_the_versions_that_were_to_replace_it_cannot_be_written() {
+    let disk = SimDisk::new(1);
+    let db = create(&disk, true);
+    let kept = made(&db);
+    let dropped = to_be_reverted_in_a_dropped_tree(&db);
+    while db.free_pending().expect("frees") {}
+    let txn = changes(&db, kept);
+    visit({
+        let disk = disk.clone();
+        move |name| {
+            if name == "versions.to_be_written" {
+                disk.set_faults(Faults {
+                    fail_at: Some(disk.calls()),
+                    ..Faults::default()
+                });
+            }
+        }
+    });
+    assert!(db.checkpoint().is_err(), "the versions cannot be written");
+    visit(|_| {});
+    disk.set_faults(Faults::default());
+    // All its leaves' pages are the roots of other trees by now.
+    let mut trees: Vec<TreeId> = (0..30).map(|_| made(&db)).collect();
+    assert!(!trees.contains(&dropped), "its root is free");
+    settle(&db);
+    assert_eq!(db.version_stats().aborted, 0);
+    txn.commit(Durability::Full).expect("commits");
+    trees.push(kept);
+    check(&db, &trees);
+}
+
+/// A scan looks at the page to which its last leaf led before it finds out that it was unlinked.
+#[test]
+fn versions_are_found_although_somebody_looked_at_their_page_before_they_were_there() {
+    let disk = SimDisk::new(1);
+    let db = create(&disk, true);
+    let (kept, dropped) = (made(&db), made(&db));
+    db.checkpoint().expect("the old page is on disk");
+    let txn = begin(&db);
+    db.drop_tree(&txn, dropped).expect("drops");
+    txn.commit(Durability::Full).expect("commits");
+    settle(&db);
+    let txn = changes(&db, kept);
+    let other = Arc::downgrade(&db);
+    visit(move |name| {
+        if let Some(db) = other.upgrade().filter(|_| name == "versions.to_be_written") {
+            drop(db.pool().read(db.store(), dropped.0).expect("reads"));
+        }
+    });
+    db.checkpoint().expect("the versions get pages");
+    visit(|_| {});
+    assert_eq!(db.version_pages(), [dropped.0]);
+    for chunk in db.versions().all_chunks() {
+        db.read_version_pages(&chunk).expect("they are there");
+    }
+    txn.rollback().expect("rolls back");
+    check(&db, &[kept]);
+}

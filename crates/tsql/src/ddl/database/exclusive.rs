@@ -1,0 +1,66 @@
+//! Having a database to oneself, as options need it that no other session may see change.
+
+use crate::error::Result;
+use crate::host::Host;
+use crate::instance::DatabaseEntry;
+use crate::messages;
+use crate::session::Execution;
+use daruma_base::{DatabaseId, cancel::CancelReason};
+use daruma_syntax::ast::Termination;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long WITH ROLLBACK waits for the sessions it ended to leave.
+const EXCLUSIVE_WAIT: Duration = Duration::from_secs(20);
+const EXCLUSIVE_STEP: Duration = Duration::from_millis(5);
+
+/// Waits until this session is the only one in the database; WITH ROLLBACK ends the others.
+pub(super) fn exclusive(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    termination: Option<Termination>,
+) -> Result<()> {
+    let own = i32::from(ex.current_database() == entry.id());
+    let alone = || entry.session_count() <= own;
+    if alone() {
+        return Ok(());
+    }
+    let clock = &ex.instance().env().clock;
+    let start = clock.monotonic();
+    let patience = match termination {
+        Some(Termination::NoWait) => return Err(messages::error(5070, &[&entry.name()])),
+        Some(Termination::RollbackAfter { seconds }) => {
+            Some(Duration::from_secs(u64::from(seconds)))
+        }
+        Some(Termination::RollbackImmediate) => Some(Duration::ZERO),
+        None => None,
+    };
+    let mut ended = false;
+    loop {
+        if alone() {
+            return Ok(());
+        }
+        ex.check_cancel()?;
+        let waited = clock.monotonic().saturating_sub(start);
+        if let Some(patience) = patience
+            && waited >= patience
+            && !ended
+        {
+            end_sessions(ex, entry.id());
+            ended = true;
+        }
+        if patience.is_some_and(|p| waited > p + EXCLUSIVE_WAIT) {
+            return Err(messages::error(5061, &[&entry.name()]));
+        }
+        clock.sleep(EXCLUSIVE_STEP);
+    }
+}
+
+fn end_sessions(ex: &Execution<'_>, database: DatabaseId) {
+    for session in ex.instance().sessions.all() {
+        let there = session.activity.lock().database == Some(database);
+        if there && session.spid != ex.spid() {
+            session.cancel.set(CancelReason::Kill);
+        }
+    }
+}

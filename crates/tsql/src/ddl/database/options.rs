@@ -1,0 +1,394 @@
+//! ALTER DATABASE SET.
+
+use super::exclusive::exclusive;
+use super::{drop_value, edit};
+use crate::error::{Result, SqlError};
+use crate::host::Host;
+use crate::instance::{DatabaseEntry, MASTER, MODEL, OpenDatabase, TEMPDB};
+use crate::messages;
+use crate::session::Execution;
+use daruma_catalog::{Catalog, DatabaseDef, FilegroupDef, UserAccess};
+use daruma_storage as storage;
+use daruma_storage::Settings;
+use daruma_syntax::ast::{self, DatabaseOption, DatabaseState, OptionValue, Termination};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Options of our own: how much a crash may cost while commits are delayed.
+const DELAYED_MILLISECONDS: &str = "DELAYED_DURABILITY_MILLISECONDS";
+const DELAYED_KILOBYTES: &str = "DELAYED_DURABILITY_KILOBYTES";
+
+const OPTIMIZED_LOCKING: &str = "OPTIMIZED_LOCKING";
+/// Of our own as well: where writers of new versions are slowed, and then refused.
+const VERSIONS_MAX: &str = "PERSISTENT_VERSION_STORE_MAX_SIZE";
+
+pub(super) fn set_options(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    options: &[DatabaseOption],
+    termination: Option<Termination>,
+) -> Result<()> {
+    options
+        .iter()
+        .try_for_each(|option| set_option(ex, entry, option, termination))
+}
+
+fn set_option(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    option: &DatabaseOption,
+    termination: Option<Termination>,
+) -> Result<()> {
+    match option {
+        DatabaseOption::AcceleratedDatabaseRecovery {
+            on,
+            version_store_filegroup,
+        } => {
+            let group = version_store_filegroup.as_ref().map(|g| g.text.as_str());
+            accelerated_recovery(ex, entry, *on, group, termination)
+        }
+        DatabaseOption::DelayedDurability(value) => delayed_durability(entry, *value),
+        DatabaseOption::Recovery(model) => recovery_model(entry, *model),
+        DatabaseOption::TargetRecoveryTime { seconds } => {
+            with_settings(entry, |s| s.target_recovery_seconds = *seconds)
+        }
+        DatabaseOption::ReadCommittedSnapshot(on) => {
+            if entry.id() != MODEL {
+                not_of_system(entry, "READ_COMMITTED_SNAPSHOT")?;
+            }
+            exclusive(ex, entry, termination)?;
+            with_settings(entry, |s| s.read_committed_snapshot = *on)
+        }
+        DatabaseOption::AllowSnapshotIsolation(on) => {
+            with_settings(entry, |s| s.allow_snapshot = *on)
+        }
+        DatabaseOption::ReadOnly(on) => {
+            not_of_system(entry, "READ_ONLY")?;
+            exclusive(ex, entry, termination)?;
+            with_settings(entry, |s| s.read_only = *on)
+        }
+        DatabaseOption::CompatibilityLevel(level) => compatibility_level(ex, entry, *level),
+        DatabaseOption::PageVerify(verify) => page_verify(ex, entry, *verify),
+        DatabaseOption::UserAccess(access) => user_access(ex, entry, *access, termination),
+        DatabaseOption::State(state) => set_state(ex, entry, *state, termination),
+        DatabaseOption::Hadr(_) => Err(messages::not_supported("HADR")),
+        DatabaseOption::Other(item) => named_option(ex, entry, item),
+    }
+}
+
+/// Options that are known by their names alone; those without effect are kept and shown.
+fn named_option(ex: &Execution<'_>, entry: &DatabaseEntry, item: &ast::OptionItem) -> Result<()> {
+    let is = |name: &str| item.name.eq_ignore_ascii_case(name);
+    if is(DELAYED_MILLISECONDS) {
+        let value = bound_value(item, 1..=60_000)?;
+        return with_settings(entry, |s| s.delayed_milliseconds = value);
+    }
+    if is(DELAYED_KILOBYTES) {
+        let value = bound_value(item, 64..=65_536)?;
+        return with_settings(entry, |s| s.delayed_kilobytes = value);
+    }
+    if is(VERSIONS_MAX) {
+        let megabytes = version_store_limit(item)?;
+        return with_settings(entry, |s| s.version_store_megabytes = megabytes);
+    }
+    if is(OPTIMIZED_LOCKING) {
+        return optimized_locking(entry, item);
+    }
+    if is_mirroring(&item.name) {
+        return Err(messages::not_supported("database mirroring"));
+    }
+    let value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
+    if is_refused(&item.name, &value) {
+        return Err(messages::not_supported(&item.name));
+    }
+    edit(ex, entry, |def| {
+        drop_value(def.options.insert(item.name.to_uppercase(), value))
+    })
+}
+
+fn delayed_durability(entry: &DatabaseEntry, value: ast::DelayedDurability) -> Result<()> {
+    if matches!(entry.id(), MASTER | TEMPDB) {
+        return Err(not_settable(entry, "DELAYED_DURABILITY"));
+    }
+    with_settings(entry, |s| {
+        s.delayed_durability = match value {
+            ast::DelayedDurability::Disabled => storage::DelayedDurability::Disabled,
+            ast::DelayedDurability::Allowed => storage::DelayedDurability::Allowed,
+            ast::DelayedDurability::Forced => storage::DelayedDurability::Forced,
+        };
+    })
+}
+
+fn recovery_model(entry: &DatabaseEntry, model: ast::RecoveryModel) -> Result<()> {
+    if entry.id() == TEMPDB {
+        return Err(not_settable(entry, "RECOVERY"));
+    }
+    with_settings(entry, |s| {
+        s.recovery_model = match model {
+            ast::RecoveryModel::Full => storage::RecoveryModel::Full,
+            ast::RecoveryModel::BulkLogged => storage::RecoveryModel::BulkLogged,
+            ast::RecoveryModel::Simple => storage::RecoveryModel::Simple,
+        };
+    })
+}
+
+fn compatibility_level(ex: &Execution<'_>, entry: &DatabaseEntry, level: u32) -> Result<()> {
+    match level {
+        100 | 110 | 120 | 130 | 140 | 150 | 160 => {
+            edit(ex, entry, |def| def.compatibility_level = level)
+        }
+        _ => Err(SqlError::new(
+            15048,
+            16,
+            1,
+            "Valid values of the database compatibility level are 100, 110, 120, 130, 140, 150, or 160.",
+        )),
+    }
+}
+
+fn page_verify(ex: &Execution<'_>, entry: &DatabaseEntry, verify: ast::PageVerify) -> Result<()> {
+    let text = match verify {
+        ast::PageVerify::Checksum => "CHECKSUM",
+        ast::PageVerify::TornPageDetection => "TORN_PAGE_DETECTION",
+        ast::PageVerify::None => "NONE",
+    };
+    edit(ex, entry, |def| {
+        drop_value(
+            def.options
+                .insert("PAGE_VERIFY".to_string(), text.to_string()),
+        )
+    })
+}
+
+fn not_of_system(entry: &DatabaseEntry, option: &str) -> Result<()> {
+    match entry.is_system() {
+        true => Err(not_settable(entry, option)),
+        false => Ok(()),
+    }
+}
+
+fn not_settable(entry: &DatabaseEntry, option: &str) -> SqlError {
+    messages::error(5058, &[&option, &entry.name()])
+}
+
+/// Options that promise what this server does not do; switching them off is what they are.
+fn is_refused(name: &str, value: &str) -> bool {
+    const REFUSED: [&str; 8] = [
+        "CHANGE_TRACKING",
+        "CONTAINMENT",
+        "ENCRYPTION",
+        "FILESTREAM",
+        "PARTNER",
+        "REMOTE_DATA_ARCHIVE",
+        "SUSPEND_FOR_SNAPSHOT_BACKUP",
+        "WITNESS",
+    ];
+    let is_off = ["OFF", "NONE"]
+        .iter()
+        .any(|o| value.eq_ignore_ascii_case(o));
+    REFUSED.iter().any(|r| name.eq_ignore_ascii_case(r)) && !is_off
+}
+
+/// `PARTNER`, `PARTNER SAFETY`, `WITNESS`.
+fn is_mirroring(option: &str) -> bool {
+    let first = option.split(' ').next().unwrap_or_default();
+    first.eq_ignore_ascii_case("PARTNER") || first.eq_ignore_ascii_case("WITNESS")
+}
+
+/// Rows are locked through their transaction in any case; the option has the product's conditions.
+fn optimized_locking(entry: &DatabaseEntry, item: &ast::OptionItem) -> Result<()> {
+    let on = match option_value(&item.value).as_deref() {
+        None | Some("ON") => true,
+        Some("OFF") => false,
+        Some(other) => return Err(messages::error(102, &[&other])),
+    };
+    if on && !entry.open()?.storage.settings().accelerated_recovery {
+        return Err(messages::error(12133, &[]));
+    }
+    with_settings(entry, |s| s.optimized_locking = on)
+}
+
+/// Megabytes; 0 for no limit.
+fn version_store_limit(item: &ast::OptionItem) -> Result<u32> {
+    let text = option_value(&item.value).unwrap_or_default();
+    if text.eq_ignore_ascii_case("UNLIMITED") {
+        return Ok(0);
+    }
+    let (amount, unit) = text.split_once(' ').unwrap_or((&text, "MB"));
+    let factor: u32 = match unit.trim().to_ascii_uppercase().as_str() {
+        "MB" => 1,
+        "GB" => 1_024,
+        "TB" => 1_048_576,
+        _ => 0,
+    };
+    let megabytes = amount
+        .parse::<u32>()
+        .ok()
+        .and_then(|n| n.checked_mul(factor));
+    megabytes.filter(|n| *n > 0).ok_or_else(|| {
+        let text = format!(
+            "The value of option {VERSIONS_MAX} must be a size in MB, GB or TB from 1 MB on, or UNLIMITED."
+        );
+        SqlError::new(5057, 16, 1, text)
+    })
+}
+
+fn bound_value(item: &ast::OptionItem, allowed: RangeInclusive<u32>) -> Result<u32> {
+    option_value(&item.value)
+        .and_then(|text| text.parse().ok())
+        .filter(|value| allowed.contains(value))
+        .ok_or_else(|| {
+            let (least, most) = (allowed.start(), allowed.end());
+            let text = format!(
+                "The value of option {} must be a whole number from {least} to {most}.",
+                item.name
+            );
+            SqlError::new(5057, 16, 1, text)
+        })
+}
+
+pub(super) fn option_value(value: &OptionValue) -> Option<String> {
+    Some(match value {
+        OptionValue::None => return None,
+        OptionValue::On => "ON".to_string(),
+        OptionValue::Off => "OFF".to_string(),
+        OptionValue::Word(word) => word.clone(),
+        OptionValue::Name(name) => name.text.clone(),
+        OptionValue::Quantity { amount, unit } => format!("{amount} {unit}"),
+        OptionValue::Expr(expr) => expr.to_string(),
+        OptionValue::List(_) => "ON".to_string(),
+        OptionValue::Qualified(inner, _) => return option_value(inner),
+    })
+}
+
+fn with_settings(entry: &DatabaseEntry, change: impl FnOnce(&mut Settings)) -> Result<()> {
+    let open = entry.open()?;
+    let mut settings = open.storage.settings();
+    change(&mut settings);
+    Ok(open.storage.set_settings(settings)?)
+}
+
+fn accelerated_recovery(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    on: bool,
+    filegroup: Option<&str>,
+    termination: Option<Termination>,
+) -> Result<()> {
+    if entry.is_system() {
+        return Err(messages::error(12122, &[]));
+    }
+    let def = entry.def();
+    let group = match filegroup {
+        None => def.version_store_filegroup,
+        Some(name) => def
+            .filegroup_named(name)
+            .map(|g| g.id)
+            .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?,
+    };
+    if on && !can_hold_versions(&def, group) {
+        return Err(messages::error(12129, &[&entry.name()]));
+    }
+    let settings = entry.open()?.storage.settings();
+    if !on && settings.optimized_locking {
+        return Err(messages::error(12134, &[]));
+    }
+    if on && settings.accelerated_recovery && group != def.version_store_filegroup {
+        return Err(messages::error(12125, &[&entry.name()]));
+    }
+    let storage = entry.open()?.storage;
+    if on && group != def.version_store_filegroup {
+        // What can be drained is: the error is left for versions that somebody still needs.
+        while storage.clean_versions()? {
+            ex.check_cancel()?;
+        }
+    }
+    let store = storage.version_stats();
+    if on && group != def.version_store_filegroup && (store.pages > 0 || store.aborted > 0) {
+        return Err(messages::error(12120, &[&entry.name()]));
+    }
+    if settings.accelerated_recovery != on {
+        // Transactions begun before go on as they began, so nobody has to leave, unless a termination clause says so.
+        if termination.is_some() {
+            exclusive(ex, entry, termination)?;
+        }
+        with_settings(entry, |s| {
+            s.accelerated_recovery = on;
+            s.version_store_filegroup = group;
+        })?;
+        let number = if on { 12123 } else { 12124 };
+        ex.instance().log.write(
+            &format!("spid{}", ex.spid()),
+            &messages::error(number, &[&entry.id().0]).message,
+        );
+    }
+    edit(ex, entry, |def| def.version_store_filegroup = group)
+}
+
+/// The version store needs pages: of a filegroup without files, or one that may not be written, it could get none.
+fn can_hold_versions(def: &DatabaseDef, filegroup: u16) -> bool {
+    let is_read_only = |g: &FilegroupDef| g.id == filegroup && g.read_only;
+    def.files.iter().any(|f| f.filegroup == filegroup) && !def.filegroups.iter().any(is_read_only)
+}
+
+fn user_access(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    access: ast::UserAccess,
+    termination: Option<Termination>,
+) -> Result<()> {
+    not_of_system(entry, "SINGLE_USER")?;
+    let access = match access {
+        ast::UserAccess::Single => UserAccess::Single,
+        ast::UserAccess::Restricted => UserAccess::Restricted,
+        ast::UserAccess::Multi => UserAccess::Multi,
+    };
+    if access != UserAccess::Multi {
+        exclusive(ex, entry, termination)?;
+    }
+    edit(ex, entry, |def| def.user_access = access)
+}
+
+fn set_state(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    state: DatabaseState,
+    termination: Option<Termination>,
+) -> Result<()> {
+    not_of_system(entry, "OFFLINE")?;
+    match state {
+        DatabaseState::Offline => {
+            if ex.current_database() == entry.id() {
+                return Err(messages::error(5070, &[&entry.name()]));
+            }
+            exclusive(ex, entry, termination)?;
+            if let Some(open) = entry.take_open() {
+                open.catalog.save_counters()?;
+                open.storage.close()?;
+            }
+            edit(ex, entry, |def| def.offline = true)
+        }
+        DatabaseState::Online => {
+            if entry.open().is_ok() {
+                return Ok(());
+            }
+            let def = entry.def();
+            let opened =
+                ex.instance()
+                    .engine()
+                    .open_database(entry.id(), &def.name, def.file_specs());
+            let (storage, report) = opened?;
+            for line in
+                crate::instance::recovery_lines(&def.name, def.id, &storage.settings(), &report)
+            {
+                ex.instance()
+                    .log
+                    .write(&format!("spid{}", ex.spid()), &line);
+            }
+            let catalog = Arc::new(Catalog::open(&storage)?);
+            entry.set_open(OpenDatabase { storage, catalog });
+            edit(ex, entry, |def| def.offline = false)
+        }
+        DatabaseState::Emergency => Err(messages::not_supported("EMERGENCY")),
+    }
+}

@@ -1,0 +1,63 @@
+//! Base tables behind views, common table expressions and derived tables that rows are changed through.
+
+use super::api::with_room;
+use crate::binder::Binder;
+use crate::binder::tree::ColId;
+use crate::error::Result;
+use crate::host::{Host, TableRef};
+use daruma_base::DatabaseId;
+use daruma_catalog::Object;
+use daruma_syntax::ast;
+use std::sync::Arc;
+
+/// What a column of a view or common table expression stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposed {
+    /// Column of the target, by its ordinal.
+    Column(usize),
+    /// Column of another table.
+    Foreign,
+    Computed,
+}
+
+/// What the columns of a view stand for, seen from one of its base tables.
+pub(super) fn stand_for(
+    exposed: &[(String, ColId)],
+    base: &[ColId],
+    binder: &Binder<'_>,
+) -> Vec<(String, Exposed)> {
+    let stands_for = |id: ColId| match base.iter().position(|c| *c == id) {
+        Some(ordinal) => Exposed::Column(ordinal),
+        None if binder.columns[id as usize].computed => Exposed::Computed,
+        None => Exposed::Foreign,
+    };
+    let named = |(name, id): &(String, ColId)| (name.clone(), stands_for(*id));
+    exposed.iter().map(named).collect()
+}
+
+/// The base table of a view that an INSERT is about.
+pub struct ViewTarget {
+    pub table: TableRef,
+    /// Columns of the view.
+    pub columns: Vec<(String, Exposed)>,
+    /// The view has other base tables too.
+    pub joined: bool,
+}
+
+/// Binds a view that rows are to be inserted through; `set` is the first column that gets a value.
+pub fn view_target(
+    (database, object): (DatabaseId, &Arc<Object>),
+    name: &ast::ObjectName,
+    set: Option<&str>,
+    host: &dyn Host,
+) -> Result<ViewTarget> {
+    with_room(|| {
+        let mut binder = Binder::new(host);
+        let bound = binder.inserted_view(database, object, name, set)?;
+        Ok(ViewTarget {
+            columns: stand_for(&bound.exposed, &bound.columns, &binder),
+            table: bound.table,
+            joined: bound.joined,
+        })
+    })
+}

@@ -1,0 +1,371 @@
+//! What a statement reads and changes while it is planned, and whether the session may.
+//!
+//! Theory: every object that a name resolves to is noted, with the columns that are read of it. A change is asked for the
+//! right to change of the object that it names and of the table that its plan writes to, so that no other name for a
+//! table (a derived table, a common table expression) avoids it. Columns are looked at only where one has a permission of
+//! its own.
+
+use super::rights::DBO;
+use super::{Execution, Securable, owner_of};
+use crate::error::{Result, SqlError};
+use crate::host::{Host, Showplan};
+use crate::messages;
+use crate::session::frame::FrameKind;
+use daruma_base::DatabaseId;
+use daruma_catalog::{ColumnDef, Object, ObjectKind, names_equal};
+use std::sync::Arc;
+
+/// An object that the statement being planned reads or changes.
+pub(super) struct Need {
+    database: DatabaseId,
+    object: Arc<Object>,
+    /// Its owner is that of the module or view that names it.
+    chained: bool,
+    /// Named by a view, not by the statement.
+    within_view: bool,
+    /// Ids of the columns that are read.
+    columns: Vec<i32>,
+}
+
+/// Which columns of an object a permission is asked for.
+pub(crate) enum Columns {
+    All,
+    /// None of them in particular when the list is empty.
+    Listed(Vec<i32>),
+}
+
+/// Database and id of an object.
+pub(crate) type ObjectKey = (DatabaseId, i32);
+
+impl Need {
+    fn key(&self) -> ObjectKey {
+        (self.database, self.object.id)
+    }
+}
+
+/// What a statement changes.
+pub(super) struct ChangedObject {
+    /// The table or view that it names; `None` for common table expressions, derived and temporary tables.
+    pub(super) named: Option<ObjectKey>,
+    pub(super) named_view: bool,
+    /// The table of OUTPUT INTO.
+    pub(super) into: Option<ObjectKey>,
+    pub(super) permission: &'static str,
+    /// Names of the columns that UPDATE sets.
+    pub(super) sets: Vec<String>,
+    pub(super) reads: Reads,
+}
+
+/// What a statement reads of the table that it changes.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Reads {
+    Nothing,
+    /// The columns noted while it was planned.
+    Noted,
+    /// OUTPUT and assignments to variables are not noted.
+    All,
+}
+
+impl Execution<'_> {
+    /// Plans a statement and checks that it may be run.
+    pub(crate) fn with_access<T>(
+        &self,
+        statement: Option<&daruma_syntax::ast::StatementKind>,
+        prepare: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        self.with_access_to_change(statement, prepare, |_| None)
+    }
+
+    /// The same for a change; `written` tells the table that the plan writes to, whatever the statement calls it.
+    pub(crate) fn with_access_to_change<T>(
+        &self,
+        statement: Option<&daruma_syntax::ast::StatementKind>,
+        prepare: impl FnOnce() -> Result<T>,
+        written: impl FnOnce(&T) -> Option<ObjectKey>,
+    ) -> Result<T> {
+        if self.is_unlimited() {
+            return prepare();
+        }
+        // The database itself must be open to the session, whatever is read.
+        self.state.rights(self.current_database())?;
+        let outer = self.state.access.needs.take();
+        let planned = prepare();
+        let needs = self.state.access.needs.replace(outer);
+        let planned = planned?;
+        let changed = statement.and_then(|s| self.changed_object(s));
+        self.check_needs(&needs, changed.as_ref(), written(&planned))?;
+        Ok(planned)
+    }
+
+    /// Called for every object that a name resolves to.
+    pub(crate) fn note_use(&self, database: DatabaseId, object: &Arc<Object>) -> Result<()> {
+        if self.is_unlimited() {
+            return Ok(());
+        }
+        let chained = self.is_chained(database, object)?;
+        self.state.access.needs.borrow_mut().push(Need {
+            database,
+            object: object.clone(),
+            chained,
+            within_view: !self.state.access.views.borrow().is_empty(),
+            columns: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Called for every column of an object that a name resolves to.
+    pub(crate) fn note_column_use(&self, database: DatabaseId, object: i32, column: i32) {
+        if self.is_unlimited() {
+            return;
+        }
+        let mut needs = self.state.access.needs.borrow_mut();
+        let of_object =
+            |n: &&mut Need| !n.chained && n.database == database && n.object.id == object;
+        for need in needs.iter_mut().filter(of_object) {
+            // What the text of a view of the same owner names is not asked for.
+            let in_chain = self.is_chained(database, &need.object).unwrap_or(false);
+            if !in_chain && !need.columns.contains(&column) {
+                need.columns.push(column);
+            }
+        }
+    }
+
+    /// Does whatever names the object belong to its owner?
+    pub(crate) fn is_chained(&self, database: DatabaseId, object: &Object) -> Result<bool> {
+        let catalog = self.state.catalog(database)?;
+        let outer = match self.state.access.views.borrow().last() {
+            Some(view) => Some(*view),
+            None => self.module_owner()?,
+        };
+        Ok(outer == Some((database, owner_of(&catalog, object.schema_id))))
+    }
+
+    /// Database and owner of the running procedure or trigger.
+    fn module_owner(&self) -> Result<Option<(DatabaseId, i32)>> {
+        let module = {
+            let frames = self.state.frames.borrow();
+            frames
+                .last()
+                .filter(|f| matches!(f.kind, FrameKind::Procedure | FrameKind::Trigger))
+                .map(|f| (f.database, f.schema_id))
+        };
+        let Some((database, schema)) = module else {
+            return Ok(None);
+        };
+        let catalog = self.state.catalog(database)?;
+        Ok(Some((database, owner_of(&catalog, schema))))
+    }
+
+    pub(crate) fn enter_view_of(&self, database: DatabaseId, object: &Object) {
+        let catalog = self.state.catalog(database);
+        let owner = catalog.map_or(DBO, |c| owner_of(&c, object.schema_id));
+        self.state.access.views.borrow_mut().push((database, owner));
+    }
+
+    pub(crate) fn leave_view_of(&self) {
+        self.state.access.views.borrow_mut().pop();
+    }
+
+    fn check_needs(
+        &self,
+        needs: &[Need],
+        changed: Option<&ChangedObject>,
+        written: Option<ObjectKey>,
+    ) -> Result<()> {
+        let shows_plan = self.state.settings.borrow().showplan != Showplan::Off;
+        let mut targets = targets(needs, changed, written);
+        let mut into = changed.and_then(|c| c.into);
+        for need in needs {
+            if shows_plan {
+                self.needs_in(need.database, "SHOWPLAN")?;
+            }
+            if need.chained {
+                continue;
+            }
+            let at = targets.iter().position(|t| *t == need.key());
+            let is_target = at.map(|at| targets.swap_remove(at)).is_some();
+            match changed.filter(|_| is_target) {
+                Some(changed) => self.check_target(need, changed)?,
+                None if into.take_if(|o| *o == need.key()).is_some() => {
+                    self.check_object(need.database, &need.object, "INSERT")?
+                }
+                None => {
+                    let read = Columns::Listed(need.columns.clone());
+                    self.check_columns(need.database, &need.object, "SELECT", read)?
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_target(&self, need: &Need, changed: &ChangedObject) -> Result<()> {
+        let check = |permission, columns| {
+            self.check_columns(need.database, &need.object, permission, columns)
+        };
+        match changed.permission {
+            // Names are the object's own only where the statement names it.
+            "UPDATE" if changed.named == Some(need.key()) => {
+                check("UPDATE", column_ids(&need.object, &changed.sets))?
+            }
+            "UPDATE" => check("UPDATE", Columns::All)?,
+            other => self.check_object(need.database, &need.object, other)?,
+        }
+        match changed.reads {
+            Reads::Nothing => Ok(()),
+            Reads::Noted => check("SELECT", Columns::Listed(need.columns.clone())),
+            Reads::All => check("SELECT", Columns::All),
+        }
+    }
+
+    /// Errors 229 and, where columns have permissions of their own, 230 for each column that is refused.
+    pub(crate) fn check_columns(
+        &self,
+        database: DatabaseId,
+        object: &Object,
+        permission: &str,
+        columns: Columns,
+    ) -> Result<()> {
+        let rights = self.state.rights(database)?;
+        if !rights.has_column_entries(permission, object.id) {
+            return self.check_object(database, object, permission);
+        }
+        let catalog = self.state.catalog(database)?;
+        let on = Securable::of(object);
+        let all = columns_of(object);
+        let may = |id: i32| rights.may_column(&catalog, permission, on, id);
+        let wanted: Vec<&ColumnDef> = match &columns {
+            Columns::Listed(ids) if ids.is_empty() => {
+                return match all.iter().any(|c| may(c.id)) {
+                    true => Ok(()),
+                    false => self.check_object(database, object, permission),
+                };
+            }
+            Columns::Listed(ids) => all.iter().filter(|c| ids.contains(&c.id)).collect(),
+            Columns::All => all.iter().collect(),
+        };
+        let refused = wanted.into_iter().filter(|c| !may(c.id));
+        let errors = refused.map(|c| self.column_refusal(database, object, permission, &c.name));
+        match errors.reduce(SqlError::followed) {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Plans the query of a module that binds what it names: whoever defines it needs REFERENCES on that, whoever owns it.
+    pub(crate) fn with_references<T>(&self, prepare: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.is_unlimited() {
+            return prepare();
+        }
+        let outer = self.state.access.needs.take();
+        let planned = prepare();
+        let needs = self.state.access.needs.replace(outer);
+        let planned = planned?;
+        for need in needs.iter().filter(|n| !n.within_view) {
+            let columns = Columns::Listed(need.columns.clone());
+            self.check_columns(need.database, &need.object, "REFERENCES", columns)
+                .map_err(|e| e.followed(messages::error_state(1088, 18, &[&need.object.name])))?;
+        }
+        Ok(planned)
+    }
+
+    /// For a foreign key; `None`: not all columns are named, or they are not there.
+    pub(crate) fn check_references(
+        &self,
+        database: DatabaseId,
+        object: &Object,
+        columns: Option<Vec<i32>>,
+    ) -> Result<()> {
+        let columns = match columns {
+            Some(ids) if !ids.is_empty() => Columns::Listed(ids),
+            _ => Columns::All,
+        };
+        self.check_columns(database, object, "REFERENCES", columns)
+    }
+
+    fn column_refusal(
+        &self,
+        database: DatabaseId,
+        object: &Object,
+        permission: &str,
+        column: &str,
+    ) -> SqlError {
+        let catalog = self.state.catalog(database).ok();
+        let schema = catalog.and_then(|c| c.schema(object.schema_id).map(|s| s.name.clone()));
+        let schema = schema.unwrap_or_default();
+        let database = self.database_text(database);
+        messages::error(
+            230,
+            &[&permission, &column, &object.name, &database, &schema],
+        )
+    }
+
+    /// Error 229 unless the session has the permission on the object.
+    pub(crate) fn check_object(
+        &self,
+        database: DatabaseId,
+        object: &Object,
+        permission: &str,
+    ) -> Result<()> {
+        let rights = self.state.rights(database)?;
+        let catalog = self.state.catalog(database)?;
+        if rights.may(&catalog, permission, Securable::of(object)) {
+            return Ok(());
+        }
+        let name = self.state.instance.database(database);
+        let name = name.map_or(String::new(), |d| d.name());
+        let schema = catalog.schema(object.schema_id);
+        let schema = schema.map_or(String::new(), |s| s.name.clone());
+        Err(messages::error_state(
+            229,
+            5,
+            &[&permission, &object.name, &name, &schema],
+        ))
+    }
+
+    /// Error 229 unless the session may execute the procedure.
+    pub(crate) fn check_execute(&self, database: DatabaseId, object: &Arc<Object>) -> Result<()> {
+        match self.is_unlimited() || self.is_chained(database, object)? {
+            true => Ok(()),
+            false => self.check_object(database, object, "EXECUTE"),
+        }
+    }
+}
+
+/// What the right to change is asked for: the object named, and the table that is written to. A table below the view that
+/// is named belongs to that view's owner, or is asked for as well.
+fn targets(
+    needs: &[Need],
+    changed: Option<&ChangedObject>,
+    written: Option<ObjectKey>,
+) -> Vec<ObjectKey> {
+    let Some(changed) = changed else {
+        return Vec::new();
+    };
+    let of_owner =
+        |key: &ObjectKey| changed.named_view && needs.iter().any(|n| n.chained && n.key() == *key);
+    let written = written.filter(|key| changed.named != Some(*key) && !of_owner(key));
+    changed.named.into_iter().chain(written).collect()
+}
+
+/// Columns of a table or view.
+pub(crate) fn columns_of(object: &Object) -> &[ColumnDef] {
+    match &object.kind {
+        ObjectKind::Table(def) => &def.columns,
+        ObjectKind::View(module) => &module.columns,
+        _ => &[],
+    }
+}
+
+/// All of them when a name is not the object's own: it is that of a common table expression.
+fn column_ids(object: &Object, names: &[String]) -> Columns {
+    let id = |name: &String| {
+        let column = columns_of(object)
+            .iter()
+            .find(|c| names_equal(&c.name, name));
+        column.map(|c| c.id)
+    };
+    match names.iter().map(id).collect::<Option<Vec<i32>>>() {
+        Some(ids) if !ids.is_empty() => Columns::Listed(ids),
+        _ => Columns::All,
+    }
+}
