@@ -43,6 +43,8 @@ pub enum Act {
     InsertMany,
     DeleteMany,
     UpdateMany,
+    /// Neighbours become long, short or nothing: taking that back needs room.
+    Reshape,
     /// A row with a value outside of it.
     PutBlob,
     Savepoint,
@@ -56,7 +58,7 @@ pub enum Act {
 
 impl Act {
     fn some(random: &SimRandom) -> Act {
-        match random.below(40) {
+        match random.below(43) {
             0..=7 => Act::Transfer,
             8..=17 => Act::Upsert,
             18..=19 => Act::InsertMany,
@@ -68,6 +70,7 @@ impl Act {
             28 => Act::DropTable,
             29 => Act::BuildIndex,
             30 => Act::DropIndex,
+            31..=33 => Act::Reshape,
             _ => Act::Read,
         }
     }
@@ -184,6 +187,7 @@ impl Open {
             Act::InsertMany => self.insert_many(ctx),
             Act::DeleteMany => self.delete_many(ctx),
             Act::UpdateMany => self.update_many(ctx),
+            Act::Reshape => self.reshape(ctx),
             Act::PutBlob => self.put_blob(ctx),
             Act::Savepoint => {
                 self.points.push((self.txn.savepoint(), self.changes.len()));
@@ -474,6 +478,23 @@ impl Open {
         self.enter(ctx, &state, table)?;
         for key in self.some_keys(ctx, &state, table, 300) {
             self.put(ctx, &mut state, table, &key, None)?;
+        }
+        Ok(())
+    }
+
+    fn reshape(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
+        let mut state = self.visible(ctx);
+        let Some(table) = self.free_table(ctx, &state) else {
+            return Ok(());
+        };
+        self.enter(ctx, &state, table)?;
+        for key in self.some_keys(ctx, &state, table, 12) {
+            let new = match ctx.random.below(4) {
+                0 => None,
+                1 => Some(random_row_sized(ctx.random, 3_000)),
+                _ => Some(random_row_sized(ctx.random, 2)),
+            };
+            self.put(ctx, &mut state, table, &key, new)?;
         }
         Ok(())
     }

@@ -29,6 +29,8 @@ pub enum Bug {
     DropVersionsEarly,
     /// A transaction without a commit record is not rolled back; in the accelerated mode not marked as aborted either.
     ForgetLoser,
+    /// What a transaction deleted counts as dead while recovery has still to roll it back.
+    BuryForLosers,
     /// Accelerated: an aborted transaction is forgotten while its changes are still in the trees.
     ForgetAborted,
     /// Accelerated: the versions of an aborted transaction are dropped before it is reverted.
@@ -39,7 +41,7 @@ pub enum Bug {
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
-    pub const ALL: [Bug; 14] = [
+    pub const ALL: [Bug; 15] = [
         Bug::SkipSync,
         Bug::ApplyTwice,
         Bug::PageBeforeLog,
@@ -52,6 +54,7 @@ impl Bug {
         Bug::SeeTheFuture,
         Bug::DropVersionsEarly,
         Bug::ForgetLoser,
+        Bug::BuryForLosers,
         Bug::ForgetAborted,
         Bug::DropAbortedVersions,
     ];
@@ -63,7 +66,10 @@ impl Bug {
 
     /// Can it do harm under accelerated recovery? Rollback there reads no log, and space is kept by other means.
     pub fn is_accelerated(self) -> bool {
-        !matches!(self, Bug::ForgetUndoPosition | Bug::ReuseLogEarly)
+        !matches!(
+            self,
+            Bug::ForgetUndoPosition | Bug::ReuseLogEarly | Bug::BuryForLosers
+        )
     }
 }
 

@@ -77,10 +77,15 @@ pub struct Snapshot {
 }
 
 impl TxnTable {
-    /// All ids below `next` are resolved, those in `reverting` as aborted with entries left behind.
-    pub fn new(next: u64, reverting: &[TxnId]) -> TxnTable {
+    /// Ids below `next` are resolved, those in `reverting` as aborted with entries left behind; all but those in
+    /// `active`, which recovery has still to roll back.
+    pub fn new(next: u64, reverting: &[TxnId], active: &[TxnId]) -> TxnTable {
         let next = next.max(1);
-        let base = reverting.iter().map(|t| t.0).min().unwrap_or(next);
+        let unsettled = || {
+            let reverting = reverting.iter().map(|id| (id.0, REVERTING));
+            reverting.chain(active.iter().map(|id| (id.0, ACTIVE)))
+        };
+        let base = unsettled().map(|(id, _)| id).min().unwrap_or(next);
         let first = base / CHUNK;
         let mut chunks = VecDeque::new();
         if base < next {
@@ -92,10 +97,10 @@ impl TxnTable {
                 *last = Some(chunk);
             }
         }
-        for id in reverting {
-            let chunk: &mut Option<_> = &mut chunks[(id.0 / CHUNK - first) as usize];
+        for (id, state) in unsettled() {
+            let chunk: &mut Option<_> = &mut chunks[(id / CHUNK - first) as usize];
             let chunk = chunk.get_or_insert_with(|| new_chunk(LONG_AGO));
-            chunk[(id.0 % CHUNK) as usize].store(REVERTING, Ordering::Relaxed);
+            chunk[(id % CHUNK) as usize].store(state, Ordering::Relaxed);
         }
         TxnTable {
             next: AtomicU64::new(next),
@@ -293,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_watermark_waits_for_snapshots_and_active_transactions() {
-        let table = TxnTable::new(10, &[]);
+        let table = TxnTable::new(10, &[], &[]);
         let (a, b, c) = (table.start(), table.start(), table.start());
         table.commit(&[b]);
         assert_eq!(table.advance(), a, "a is active");
@@ -311,7 +316,7 @@ mod tests {
 
     #[test]
     fn chunks_are_dropped_behind_the_watermark() {
-        let table = TxnTable::new(1, &[]);
+        let table = TxnTable::new(1, &[], &[]);
         for _ in 0..10 * CHUNK {
             let id = table.start();
             table.commit(&[id]);
@@ -322,7 +327,7 @@ mod tests {
 
     #[test]
     fn one_old_transaction_does_not_keep_the_states_of_all_younger_ones() {
-        let table = TxnTable::new(1, &[]);
+        let table = TxnTable::new(1, &[], &[]);
         let old = table.start();
         let mut ids = Vec::new();
         for _ in 0..20 * CHUNK {
@@ -341,9 +346,10 @@ mod tests {
     }
 
     #[test]
-    fn reverting_transactions_of_before_a_restart_are_known() {
+    fn unsettled_transactions_of_before_a_restart_are_known() {
         let reverting = [TxnId(5), TxnId(3000)];
-        let table = TxnTable::new(4000, &reverting);
+        let active = TxnId(3500);
+        let table = TxnTable::new(4000, &reverting, &[active]);
         assert_eq!(table.base(), TxnId(5));
         for id in [TxnId(4), TxnId(6), TxnId(1500), TxnId(3999)] {
             assert!(table.is_settled(id), "{id:?}");
@@ -353,10 +359,13 @@ mod tests {
                 .iter()
                 .all(|id| table.status(*id) == TxnStatus::Aborted)
         );
+        assert_eq!(table.status(active), TxnStatus::Active);
         let new = table.start();
         assert_eq!((new, table.status(new)), (TxnId(4000), TxnStatus::Active));
         table.commit(&[new]);
         reverting.iter().for_each(|id| table.gone(*id));
+        assert_eq!(table.advance(), active);
+        table.gone(active);
         assert_eq!(table.advance(), TxnId(4001));
     }
 }

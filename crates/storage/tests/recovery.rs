@@ -198,3 +198,57 @@ fn the_header_of_another_virtual_log_file_is_refused() {
         "{refused:?}"
     );
 }
+
+/// Undo may drop dead entries to make room, but none that a transaction still to be rolled back has deleted: neither its
+/// own earlier ones nor those of another loser.
+#[test]
+fn undo_that_makes_room_keeps_what_losers_have_deleted() {
+    let disk = SimDisk::new(7);
+    let (db, tree) = create(&disk, 7, 64, Settings::default());
+    let entries = db.tree(tree).expect("tree");
+    let (first, second, third) = (
+        db.begin(&owner(1)),
+        db.begin(&owner(2)),
+        db.begin(&owner(3)),
+    );
+    let setup = db.begin(&owner(4));
+    entries
+        .insert(&setup, b"large", &[1; 3_000])
+        .expect("inserts");
+    for key in [b"deleted by the first", b"deleted by the other"] {
+        entries.insert(&setup, key, &[2; 700]).expect("inserts");
+    }
+    setup.commit(Durability::Full).expect("commits");
+    let before = dump(&db, tree);
+    let stamp = |txn: &Txn, key: &[u8]| {
+        let entry = entries
+            .get(&txn.view(Isolation::Current), key)
+            .expect("reads");
+        entry.expect("is there").stamp
+    };
+    for (txn, key) in [
+        (&first, b"deleted by the first"),
+        (&second, b"deleted by the other"),
+    ] {
+        let deleted = entries.delete(txn, key, stamp(txn, key));
+        assert_eq!(deleted.expect("deletes"), WriteOutcome::Done);
+    }
+    let shrunk = entries.update(&first, b"large", stamp(&first, b"large"), &[3; 10]);
+    assert_eq!(shrunk.expect("updates"), WriteOutcome::Done);
+    for i in 0..8u8 {
+        entries
+            .insert(&third, &[b'z', i], &[4; 700])
+            .expect("inserts");
+    }
+    third.commit(Durability::Full).expect("commits");
+    std::mem::forget((first, second));
+    drop((entries, db));
+    disk.crash();
+    let (db, report) = open(&disk, 7, 64).expect("opens");
+    assert_eq!(report.rolled_back, 2);
+    let mut after = dump(&db, tree);
+    after.retain(|key, _| key[0] != b'z');
+    assert_eq!(after, before);
+    settle(&db);
+    assert_eq!(dump(&db, tree).len(), before.len() + 8, "and they stay");
+}

@@ -60,7 +60,7 @@ impl Database {
         let files = FileSet::create(&data, boot, durable, env)?;
         let store = Arc::new(Store::new(engine.next_store_id(), files, log));
         engine.pool().add_store(&store);
-        let txns = TxnTable::new(1, &[]);
+        let txns = TxnTable::new(1, &[], &[]);
         let db = Database::assemble(engine, id, name, store, log_spec, txns);
         db.format_catalog_root()?;
         db.checkpoint()?;
@@ -149,7 +149,15 @@ impl Database {
             .filter(|l| l.is_accelerated && !planted(Bug::ForgetLoser))
             .map(|l| l.id)
             .collect();
-        let txns = TxnTable::new(recovered.next_txn, &marked);
+        // Until it is rolled back, nothing that it deleted may count as dead.
+        let active: Vec<TxnId> = recovered
+            .losers
+            .iter()
+            .filter(|l| !l.is_accelerated)
+            .filter(|_| !planted(Bug::ForgetLoser) && !planted(Bug::BuryForLosers))
+            .map(|l| l.id)
+            .collect();
+        let txns = TxnTable::new(recovered.next_txn, &marked, &active);
         let db = Database::assemble(engine, id, name, store.clone(), log_spec, txns);
         db.decisions
             .restore(std::mem::take(&mut recovered.decisions));
@@ -201,6 +209,7 @@ impl Database {
             } else {
                 let mut state = TxnState::loser(loser.id, loser.last);
                 undo::roll_back(self, &mut state, Lsn::NONE)?;
+                self.txns().gone(loser.id);
             }
         }
         Ok(())
