@@ -1,7 +1,7 @@
-//! Data files: reading and writing whole pages, the doublewrite area, the boot page, growth.
+//! Data files: reading and writing whole pages, the doublewrite area, growth.
 //!
 //! ```text
-//! primary file: 0 file header | 1 allocation | 2, 3 boot (written in turn) | 16 catalog root | 31 doublewrite header
+//! primary file: 0 file header | 1 allocation | 2, 3 boot (two copies) | 16 catalog root | 31 doublewrite header
 //!               32..160 doublewrite images | 160.. allocated on demand; another allocation page every 64,000 pages
 //! other files:  0 file header | 1 allocation | 8.. allocated on demand
 //! ```
@@ -10,15 +10,17 @@
 //! images in the log because it costs no log and is written by the background flusher alone
 //! (docs/decisions/2026-11-21-torn-pages.md).
 
-use crate::api::{FileInfo, FileSpec, Growth, Settings};
+mod boot;
+
+pub use boot::{BOOT_PAGES, Boot, decode_boot, encode_boot};
+
+use crate::api::{FileInfo, FileSpec, Growth};
 use crate::bytes::*;
 use crate::error::{Result, StorageError};
-use crate::log::CommitPoint;
 use crate::meter::{Meter, metered};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use crate::planted::{Bug, planted};
-use crate::{DelayedDurability, RecoveryModel};
-use daruma_base::{DiskFile, Env, Lsn, OpenMode, PageId, reached};
+use daruma_base::{DiskFile, Env, OpenMode, PageId, reached};
 use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +28,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
 pub const FORMAT_VERSION: u32 = 1;
-pub const BOOT_PAGES: [u32; 2] = [2, 3];
 pub const CATALOG_ROOT: PageId = PageId::new(1, 16);
 const DOUBLE_WRITE_HEADER: u32 = 31;
 pub const DOUBLE_WRITE_PAGES: usize = 128;
@@ -39,25 +40,6 @@ pub const FIRST_FREE_OTHER: u32 = 8;
 const READ_TRIES: usize = 4;
 /// Smallest primary file: the fixed pages and one extent.
 pub const DATA_FILE_PAGES_MIN: u64 = 256;
-
-/// What recovery must know before it can read anything else.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Boot {
-    pub sequence: u64,
-    pub guid: u64,
-    /// Block at which recovery begins to read.
-    pub redo_start: Lsn,
-    /// Last part of the last checkpoint.
-    pub checkpoint: Lsn,
-    /// The last stop was clean: nothing follows the checkpoint.
-    pub clean: bool,
-    pub settings: Settings,
-    pub collation_version: u32,
-    /// Where the next log backup begins; `Lsn::NONE` without a log chain.
-    pub log_backup: Lsn,
-    /// Newest commit before the last checkpoint.
-    pub last_commit: CommitPoint,
-}
 
 struct DataFile {
     spec: FileSpec,
@@ -77,7 +59,7 @@ pub struct FileSet {
     double_write: Mutex<Vec<u8>>,
     /// Files written by `write_unsynced` since their last sync.
     unsynced: Mutex<Vec<u16>>,
-    boot: Mutex<Boot>,
+    boot: Mutex<boot::BootCopies>,
     grow: Mutex<()>,
 }
 
@@ -124,13 +106,12 @@ impl FileSet {
             durable,
             double_write: Mutex::default(),
             unsynced: Mutex::default(),
-            boot: Mutex::new(boot),
+            boot: Mutex::new(boot::BootCopies::new(boot)),
             grow: Mutex::new(()),
         };
         for spec in specs {
             set.create_file(spec)?;
         }
-        set.write_boot(|_| {})?;
         set.write_boot(|_| {})?;
         Ok(set)
     }
@@ -232,21 +213,10 @@ impl FileSet {
             durable: true,
             double_write: Mutex::default(),
             unsynced: Mutex::default(),
-            boot: Mutex::new(Boot {
-                sequence: 0,
-                guid,
-                redo_start: Lsn::NONE,
-                checkpoint: Lsn::NONE,
-                clean: false,
-                settings: Settings::default(),
-                collation_version: 0,
-                log_backup: Lsn::NONE,
-                last_commit: CommitPoint::default(),
-            }),
+            boot: Mutex::default(),
             grow: Mutex::new(()),
         };
-        let boot = set.read_boot()?;
-        *set.boot.lock() = boot;
+        set.read_boot()?;
         Ok(set)
     }
 
@@ -599,134 +569,5 @@ impl FileSet {
         } else {
             Ok(())
         }
-    }
-
-    // --- boot page ----------------------------------------------------------------------------------------------
-
-    pub fn boot(&self) -> Boot {
-        *self.boot.lock()
-    }
-
-    /// Changes the boot page durably. The two copies are written in turn, so one is always whole.
-    pub fn write_boot(&self, change: impl FnOnce(&mut Boot)) -> Result<()> {
-        let mut boot = self.boot.lock();
-        let mut new = *boot;
-        change(&mut new);
-        new.sequence += 1;
-        let number = BOOT_PAGES[(new.sequence % 2) as usize];
-        let mut page = Page::zeroed();
-        page.format(PageId::new(1, number), PageType::Boot, 0, PageId::NONE);
-        encode_boot(&new, &mut page);
-        page.seal();
-        let primary = self.file(1)?;
-        let at = u64::from(number) * PAGE_BYTES as u64;
-        primary
-            .file
-            .write_at(page.bytes(), at)
-            .map_err(io_error("write boot page of", &primary.spec))?;
-        if self.durable {
-            self.sync_file(1)?;
-        }
-        *boot = new;
-        Ok(())
-    }
-
-    fn read_boot(&self) -> Result<Boot> {
-        let mut best: Option<Boot> = None;
-        let mut failure = None;
-        for number in BOOT_PAGES {
-            let mut page = Page::zeroed();
-            match self.read(PageId::new(1, number), &mut page) {
-                Ok(()) if page.page_type() == Some(PageType::Boot) => {
-                    let boot = decode_boot(&page);
-                    if best.as_ref().is_none_or(|b| b.sequence < boot.sequence) {
-                        best = Some(boot);
-                    }
-                }
-                Ok(()) => {}
-                Err(error) => {
-                    reached!("boot.copy.damaged");
-                    failure = Some(error)
-                }
-            }
-        }
-        let no_boot = || StorageError::BadFile {
-            path: self.path(1),
-            what: "no intact boot page".into(),
-        };
-        best.ok_or_else(|| failure.unwrap_or_else(no_boot))
-    }
-}
-
-pub fn encode_boot(boot: &Boot, page: &mut Page) {
-    let b = &mut page.bytes_mut()[HEADER_BYTES..];
-    put_u64(b, 0, boot.sequence);
-    put_u64(b, 8, boot.guid);
-    put_u64(b, 16, boot.checkpoint.0);
-    b[24] = u8::from(boot.clean);
-    let s = &boot.settings;
-    b[25] = u8::from(s.accelerated_recovery);
-    b[26] = u8::from(s.read_committed_snapshot);
-    b[27] = u8::from(s.allow_snapshot);
-    b[28] = s.delayed_durability as u8;
-    b[29] = s.recovery_model as u8;
-    b[30] = u8::from(s.read_only);
-    b[31] = u8::from(s.optimized_locking);
-    put_u32(b, 32, s.target_recovery_seconds);
-    put_u32(b, 36, boot.collation_version);
-    put_u64(b, 40, boot.redo_start.0);
-    put_u64(b, 48, boot.log_backup.0);
-    put_u32(b, 56, s.delayed_milliseconds);
-    put_u32(b, 60, s.delayed_kilobytes);
-    put_u64(b, 64, boot.last_commit.lsn.0);
-    put_u64(b, 72, boot.last_commit.utc_100ns as u64);
-    put_u16(b, 80, s.version_store_filegroup);
-    put_u32(b, 84, s.version_store_megabytes);
-}
-
-/// Zero is what a boot page has that was written before there was the setting.
-fn or_default(stored: u32, default: u32) -> u32 {
-    if stored == 0 { default } else { stored }
-}
-
-pub fn decode_boot(page: &Page) -> Boot {
-    let b = &page.bytes()[HEADER_BYTES..];
-    Boot {
-        sequence: get_u64(b, 0),
-        guid: get_u64(b, 8),
-        checkpoint: Lsn(get_u64(b, 16)),
-        redo_start: Lsn(get_u64(b, 40)),
-        clean: b[24] != 0,
-        settings: Settings {
-            accelerated_recovery: b[25] != 0,
-            read_committed_snapshot: b[26] != 0,
-            allow_snapshot: b[27] != 0,
-            delayed_durability: match b[28] {
-                1 => DelayedDurability::Allowed,
-                2 => DelayedDurability::Forced,
-                _ => DelayedDurability::Disabled,
-            },
-            recovery_model: match b[29] {
-                0 => RecoveryModel::Full,
-                1 => RecoveryModel::BulkLogged,
-                _ => RecoveryModel::Simple,
-            },
-            read_only: b[30] != 0,
-            target_recovery_seconds: get_u32(b, 32),
-            delayed_milliseconds: or_default(
-                get_u32(b, 56),
-                Settings::default().delayed_milliseconds,
-            ),
-            delayed_kilobytes: or_default(get_u32(b, 60), Settings::default().delayed_kilobytes),
-            version_store_filegroup: get_u16(b, 80).max(1),
-            version_store_megabytes: get_u32(b, 84),
-            optimized_locking: b[31] != 0,
-        },
-        collation_version: get_u32(b, 36),
-        log_backup: Lsn(get_u64(b, 48)),
-        last_commit: CommitPoint {
-            lsn: Lsn(get_u64(b, 64)),
-            utc_100ns: get_u64(b, 72) as i64,
-        },
     }
 }

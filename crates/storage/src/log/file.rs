@@ -326,6 +326,9 @@ impl LogFile {
             source,
         };
         let file = env.disk.open(&spec.path, OpenMode::ReadWrite).map_err(io)?;
+        // A process that died may have left writes that the system still holds back: redo would write pages that are newer
+        // than all of the log that a loss of power leaves.
+        file.sync_data().map_err(io)?;
         let len = file.len().map_err(io)?;
         let (file, meter) = metered(file, &env.clock);
         let handle = Handle {
@@ -785,6 +788,32 @@ impl LogFile {
         match self.kept_by.reason {
             NOTHING => CHECKPOINT,
             reason => reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daruma_sim::SimDisk;
+
+    #[test]
+    fn what_recovery_reads_is_hard() {
+        let spec = FileSpec::log("/t_log.ldf", 256);
+        for seed in 0..20 {
+            let disk = SimDisk::new(seed);
+            let env = daruma_sim::env(&disk, seed);
+            drop(LogFile::create(&spec, 7, &env, true).expect("creates"));
+            let file = env.disk.open(&spec.path, OpenMode::ReadWrite);
+            let file = file.expect("opens");
+            let at = 100 * 4_096;
+            file.write_at(&[7; 4_096], at).expect("writes");
+            drop(file);
+            disk.restart();
+            drop(LogFile::open(&spec, 7, &env).expect("opens"));
+            disk.crash();
+            let content = disk.content_of(&spec.path).expect("is there");
+            assert!(content[at as usize..][..4_096] == [7; 4_096], "seed {seed}");
         }
     }
 }

@@ -1,0 +1,191 @@
+//! The boot page: what recovery must know before it can read anything else.
+//!
+//! Two copies, both written and synced at every change, the one that recovery would not take first. So one of them is whole at
+//! any crash; and when no crash came between, both say the same: losing one to damage loses nothing. An older copy alone would be
+//! worse than none, for recovery from it ends where the log of then ended.
+
+use super::{FileSet, io_error};
+use crate::api::Settings;
+use crate::bytes::*;
+use crate::error::{Result, StorageError};
+use crate::log::CommitPoint;
+use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
+use crate::{DelayedDurability, RecoveryModel};
+use daruma_base::{Lsn, PageId, reached};
+
+pub const BOOT_PAGES: [u32; 2] = [2, 3];
+
+/// What recovery must know before it can read anything else.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Boot {
+    pub sequence: u64,
+    pub guid: u64,
+    /// Block at which recovery begins to read.
+    pub redo_start: Lsn,
+    /// Last part of the last checkpoint.
+    pub checkpoint: Lsn,
+    /// The last stop was clean: nothing follows the checkpoint.
+    pub clean: bool,
+    pub settings: Settings,
+    pub collation_version: u32,
+    /// Where the next log backup begins; `Lsn::NONE` without a log chain.
+    pub log_backup: Lsn,
+    /// Newest commit before the last checkpoint.
+    pub last_commit: CommitPoint,
+}
+
+/// The boot page, and which copy of it is surely whole.
+#[derive(Default)]
+pub(super) struct BootCopies {
+    boot: Boot,
+    whole: usize,
+}
+
+impl BootCopies {
+    pub fn new(boot: Boot) -> BootCopies {
+        BootCopies { boot, whole: 0 }
+    }
+}
+
+impl FileSet {
+    pub fn boot(&self) -> Boot {
+        self.boot.lock().boot
+    }
+
+    /// Changes the boot page durably.
+    pub fn write_boot(&self, change: impl FnOnce(&mut Boot)) -> Result<()> {
+        let mut copies = self.boot.lock();
+        let mut new = copies.boot;
+        change(&mut new);
+        // Also a try that fails has used its number: what it has written may come back.
+        new.sequence = copies.boot.sequence + 1;
+        copies.boot.sequence = new.sequence;
+        let first = 1 - copies.whole;
+        self.write_boot_copy(first, &new)?;
+        *copies = BootCopies {
+            boot: new,
+            whole: first,
+        };
+        self.write_boot_copy(1 - first, &new)
+    }
+
+    fn write_boot_copy(&self, copy: usize, boot: &Boot) -> Result<()> {
+        let number = BOOT_PAGES[copy];
+        let mut page = Page::zeroed();
+        page.format(PageId::new(1, number), PageType::Boot, 0, PageId::NONE);
+        encode_boot(boot, &mut page);
+        page.seal();
+        let primary = self.file(1)?;
+        primary
+            .file
+            .write_at(page.bytes(), u64::from(number) * PAGE_BYTES as u64)
+            .map_err(io_error("write boot page of", &primary.spec))?;
+        if self.durable {
+            self.sync_file(1)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_boot(&self) -> Result<()> {
+        let mut best: Option<BootCopies> = None;
+        let mut failure = None;
+        for (whole, number) in BOOT_PAGES.into_iter().enumerate() {
+            let mut page = Page::zeroed();
+            match self.read(PageId::new(1, number), &mut page) {
+                Ok(()) if page.page_type() == Some(PageType::Boot) => {
+                    let boot = decode_boot(&page);
+                    if best
+                        .as_ref()
+                        .is_none_or(|b| b.boot.sequence < boot.sequence)
+                    {
+                        best = Some(BootCopies { boot, whole });
+                    }
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    reached!("boot.copy.damaged");
+                    failure = Some(error)
+                }
+            }
+        }
+        let no_boot = || StorageError::BadFile {
+            path: self.path(1),
+            what: "no intact boot page".into(),
+        };
+        *self.boot.lock() = best.ok_or_else(|| failure.unwrap_or_else(no_boot))?;
+        Ok(())
+    }
+}
+
+pub fn encode_boot(boot: &Boot, page: &mut Page) {
+    let b = &mut page.bytes_mut()[HEADER_BYTES..];
+    put_u64(b, 0, boot.sequence);
+    put_u64(b, 8, boot.guid);
+    put_u64(b, 16, boot.checkpoint.0);
+    b[24] = u8::from(boot.clean);
+    let s = &boot.settings;
+    b[25] = u8::from(s.accelerated_recovery);
+    b[26] = u8::from(s.read_committed_snapshot);
+    b[27] = u8::from(s.allow_snapshot);
+    b[28] = s.delayed_durability as u8;
+    b[29] = s.recovery_model as u8;
+    b[30] = u8::from(s.read_only);
+    b[31] = u8::from(s.optimized_locking);
+    put_u32(b, 32, s.target_recovery_seconds);
+    put_u32(b, 36, boot.collation_version);
+    put_u64(b, 40, boot.redo_start.0);
+    put_u64(b, 48, boot.log_backup.0);
+    put_u32(b, 56, s.delayed_milliseconds);
+    put_u32(b, 60, s.delayed_kilobytes);
+    put_u64(b, 64, boot.last_commit.lsn.0);
+    put_u64(b, 72, boot.last_commit.utc_100ns as u64);
+    put_u16(b, 80, s.version_store_filegroup);
+    put_u32(b, 84, s.version_store_megabytes);
+}
+
+/// Zero is what a boot page has that was written before there was the setting.
+fn or_default(stored: u32, default: u32) -> u32 {
+    if stored == 0 { default } else { stored }
+}
+
+pub fn decode_boot(page: &Page) -> Boot {
+    let b = &page.bytes()[HEADER_BYTES..];
+    Boot {
+        sequence: get_u64(b, 0),
+        guid: get_u64(b, 8),
+        checkpoint: Lsn(get_u64(b, 16)),
+        redo_start: Lsn(get_u64(b, 40)),
+        clean: b[24] != 0,
+        settings: Settings {
+            accelerated_recovery: b[25] != 0,
+            read_committed_snapshot: b[26] != 0,
+            allow_snapshot: b[27] != 0,
+            delayed_durability: match b[28] {
+                1 => DelayedDurability::Allowed,
+                2 => DelayedDurability::Forced,
+                _ => DelayedDurability::Disabled,
+            },
+            recovery_model: match b[29] {
+                0 => RecoveryModel::Full,
+                1 => RecoveryModel::BulkLogged,
+                _ => RecoveryModel::Simple,
+            },
+            read_only: b[30] != 0,
+            target_recovery_seconds: get_u32(b, 32),
+            delayed_milliseconds: or_default(
+                get_u32(b, 56),
+                Settings::default().delayed_milliseconds,
+            ),
+            delayed_kilobytes: or_default(get_u32(b, 60), Settings::default().delayed_kilobytes),
+            version_store_filegroup: get_u16(b, 80).max(1),
+            version_store_megabytes: get_u32(b, 84),
+            optimized_locking: b[31] != 0,
+        },
+        collation_version: get_u32(b, 36),
+        log_backup: Lsn(get_u64(b, 48)),
+        last_commit: CommitPoint {
+            lsn: Lsn(get_u64(b, 64)),
+            utc_100ns: get_u64(b, 72) as i64,
+        },
+    }
+}
