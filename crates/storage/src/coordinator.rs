@@ -123,8 +123,6 @@ impl Engine {
             return Ok(None);
         }
         let log = Log::open(&log_spec, guid, self.env(), self.log_shared())?;
-        // What a process that died left unsynced must not be believed here and then be lost.
-        log.sync_file()?;
         let store = crate::buffer::Store::new(self.next_store_id(), files, log);
         let read = crate::recovery::analyse(&store, &|_| Ok(Outcome::RolledBack));
         store.files.release();

@@ -59,6 +59,9 @@ pub struct FileSet {
     double_write: Mutex<Vec<u8>>,
     /// Files written by `write_unsynced` since their last sync.
     unsynced: Mutex<Vec<u16>>,
+    /// What the first sync that failed said. The system tells of a lost write once, to whoever syncs next, and that may be
+    /// somebody who only made a file longer: after it no sync of these files means anything.
+    sync_failure: Mutex<Option<String>>,
     boot: Mutex<boot::BootCopies>,
     grow: Mutex<()>,
 }
@@ -106,6 +109,7 @@ impl FileSet {
             durable,
             double_write: Mutex::default(),
             unsynced: Mutex::default(),
+            sync_failure: Mutex::default(),
             boot: Mutex::new(boot::BootCopies::new(boot)),
             grow: Mutex::new(()),
         };
@@ -213,6 +217,7 @@ impl FileSet {
             durable: true,
             double_write: Mutex::default(),
             unsynced: Mutex::default(),
+            sync_failure: Mutex::default(),
             boot: Mutex::default(),
             grow: Mutex::new(()),
         };
@@ -441,8 +446,19 @@ impl FileSet {
     }
 
     fn sync_file(&self, id: u16) -> Result<()> {
-        let file = self.file(id)?;
-        file.file.sync_data().map_err(io_error("sync", &file.spec))
+        self.sync(&*self.file(id)?)
+    }
+
+    fn sync(&self, file: &DataFile) -> Result<()> {
+        let mut failure = self.sync_failure.lock();
+        let result = match &*failure {
+            Some(cause) => Err(std::io::Error::other(cause.clone())),
+            None => file.file.sync_data(),
+        };
+        result.map_err(|error| {
+            failure.get_or_insert_with(|| format!("an earlier sync failed: {error}"));
+            io_error("sync", &file.spec)(error)
+        })
     }
 
     /// Puts back pages that a crash tore in place, from the doublewrite area. Returns how many.
@@ -552,9 +568,7 @@ impl FileSet {
         file.file
             .allocate(pages * PAGE_BYTES as u64)
             .map_err(io_error("grow", &file.spec))?;
-        file.file
-            .sync_data()
-            .map_err(io_error("sync", &file.spec))?;
+        self.sync(file)?;
         file.size_pages.store(pages, Ordering::Release);
         Ok(())
     }
@@ -569,5 +583,38 @@ impl FileSet {
         } else {
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daruma_sim::{Faults, SimDisk};
+
+    fn tree_page(number: u32) -> Page {
+        let mut page = Page::zeroed();
+        let id = PageId::new(1, number);
+        page.format(id, PageType::Tree, 0, id);
+        page.seal();
+        page
+    }
+
+    #[test]
+    fn a_sync_that_failed_for_growth_is_not_forgotten() {
+        let disk = SimDisk::new(1);
+        let env = daruma_sim::env(&disk, 1);
+        let spec = FileSpec::data(1, 1, "/t.mdf", 256);
+        let files = FileSet::create(&[spec], Boot::default(), true, &env).expect("creates");
+        files.write_unsynced(&[tree_page(200)]).expect("writes");
+        let growth_and_its_sync = disk.calls() + 1;
+        disk.set_faults(Faults {
+            fail_at: Some(growth_and_its_sync),
+            ..Faults::default()
+        });
+        assert!(matches!(files.grow(1, 256), Err(StorageError::Io { .. })));
+        disk.set_faults(Faults::default());
+        let written = files.write(&[tree_page(201)]);
+        assert!(written.is_err(), "what was unsynced may be lost");
+        assert!(files.write_boot(|_| {}).is_err());
     }
 }

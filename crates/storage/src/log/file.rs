@@ -326,8 +326,8 @@ impl LogFile {
             source,
         };
         let file = env.disk.open(&spec.path, OpenMode::ReadWrite).map_err(io)?;
-        // A process that died may have left writes that the system still holds back: redo would write pages that are newer
-        // than all of the log that a loss of power leaves.
+        // A process that died may have left writes that the system still holds back: what is believed here could be lost
+        // after all, when pages that follow from it, or decisions of other databases, are on disk.
         file.sync_data().map_err(io)?;
         let len = file.len().map_err(io)?;
         let (file, meter) = metered(file, &env.clock);

@@ -328,13 +328,6 @@ impl Log {
         result
     }
 
-    /// Makes durable what the system holds back of the file.
-    pub fn sync_file(&self) -> Result<()> {
-        let file = self.state.lock().file.handle();
-        let _alone = file.alone();
-        file.sync()
-    }
-
     /// Nothing will be written any more: others may open the file.
     pub fn release(&self) {
         self.state.lock().file.release();
