@@ -104,7 +104,7 @@ impl Allocator {
                 }
             }
             let (file, size) = self.smallest(store, &files, filegroup)?;
-            store.files.grow(file, size)?;
+            store.grow(file, size)?;
         }
     }
 

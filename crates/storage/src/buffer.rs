@@ -15,8 +15,9 @@
 //! Latches: tree pages from the root down, left before right; the allocation page last. A shard lock is held only for
 //! table look-ups, and no latch is waited for under it.
 
+use crate::api::Growth;
 use crate::aside::{Aside, FrameNotes};
-use crate::datafile::{DOUBLE_WRITE_PAGES, FileSet};
+use crate::datafile::{Boot, DOUBLE_WRITE_PAGES, FileSet};
 use crate::error::{Result, StorageError};
 use crate::log::Log;
 use crate::log::record::PageAction;
@@ -64,6 +65,31 @@ impl Store {
             aside: Aside::default(),
             flush: Mutex::new(()),
         }
+    }
+
+    /// Changes the boot page durably.
+    pub fn write_boot(&self, change: impl FnOnce(&mut Boot)) -> Result<()> {
+        self.or_fence(self.files.write_boot(change))
+    }
+
+    /// See [`FileSet::grow`].
+    pub fn grow(&self, file: u16, seen_pages: u64) -> Result<()> {
+        self.or_fence(self.files.grow(file, seen_pages))
+    }
+
+    /// See [`FileSet::modify`].
+    pub fn modify(&self, file: u16, pages: u64, growth: Growth, max: Option<u64>) -> Result<()> {
+        self.or_fence(self.files.modify(file, pages, growth, max))
+    }
+
+    /// After a failed sync nobody knows what is on disk: only recovery can find out.
+    fn or_fence(&self, result: Result<()>) -> Result<()> {
+        if result.is_err()
+            && let Some(cause) = self.files.sync_failure()
+        {
+            self.log.fence(&cause);
+        }
+        result
     }
 }
 

@@ -41,7 +41,7 @@ impl Database {
         if !starts {
             return Ok(());
         }
-        self.store().files.write_boot(|b| b.log_backup = from)
+        self.store().write_boot(|b| b.log_backup = from)
     }
 
     /// Where the next log backup begins; `Lsn::NONE` when there is no chain (error 4214).
@@ -55,7 +55,7 @@ impl Database {
         if boot.log_backup == Lsn::NONE || to <= boot.log_backup {
             return Ok(());
         }
-        self.store().files.write_boot(|b| b.log_backup = to)?;
+        self.store().write_boot(|b| b.log_backup = to)?;
         self.cut_log_again();
         Ok(())
     }

@@ -388,7 +388,7 @@ impl Database {
 
     /// Writes the boot page before it returns.
     pub fn set_settings(&self, settings: Settings) -> Result<()> {
-        self.store.files.write_boot(|b| {
+        self.store.write_boot(|b| {
             b.settings = settings;
             if settings.recovery_model == RecoveryModel::Simple {
                 b.log_backup = Lsn::NONE;

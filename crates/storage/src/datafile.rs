@@ -445,6 +445,11 @@ impl FileSet {
         self.sync_file(1)
     }
 
+    /// Why nothing is written any more.
+    pub fn sync_failure(&self) -> Option<String> {
+        self.sync_failure.lock().clone()
+    }
+
     fn sync_file(&self, id: u16) -> Result<()> {
         self.sync(&*self.file(id)?)
     }

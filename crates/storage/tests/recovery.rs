@@ -286,3 +286,35 @@ fn either_copy_of_the_boot_page_may_be_lost() {
         assert_eq!(dump(&db, tree), before, "without the other");
     }
 }
+
+#[test]
+fn a_failed_sync_of_a_data_file_that_grows_fences_the_database() {
+    let disk = SimDisk::new(9);
+    let (db, _) = create(&disk, 9, 64, Settings::default());
+    let growth_and_its_sync = disk.calls() + 1;
+    disk.set_faults(Faults {
+        fail_at: Some(growth_and_its_sync),
+        ..Faults::default()
+    });
+    let grown = db.modify_file(1, 512, Growth::Pages(64), None);
+    assert!(matches!(grown, Err(StorageError::Io { .. })), "{grown:?}");
+    assert_eq!(db.state(), DatabaseState::Suspect);
+}
+
+/// Its row versions may be on pages, and must not pass for those of another.
+#[test]
+fn the_id_of_a_transaction_that_a_crash_took_is_not_given_again() {
+    let disk = SimDisk::new(10);
+    let (db, tree) = create(&disk, 10, 64, accelerated());
+    let lost = db.begin(&owner(1));
+    fill(&db, &lost, tree, 0..10, 1);
+    let id = lost.id();
+    std::mem::forget(lost);
+    drop(db);
+    disk.crash();
+    let (db, report) = open(&disk, 10, 64).expect("opens");
+    assert_eq!(report.rolled_back, 0, "nothing of it was hard");
+    let next = db.begin(&owner(1));
+    fill(&db, &next, tree, 0..10, 1);
+    assert!(next.id() > id, "{:?} after {id:?}", next.id());
+}

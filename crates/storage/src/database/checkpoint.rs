@@ -65,7 +65,7 @@ impl Database {
         let checkpoint = self.write_checkpoint(redo_start, self.facts())?;
         if self.durable {
             log.harden(checkpoint)?;
-            self.store.files.write_boot(|b| {
+            self.store.write_boot(|b| {
                 b.redo_start = redo_start;
                 b.checkpoint = checkpoint;
                 b.clean = clean;

@@ -52,7 +52,7 @@ impl Database {
         self.check_writable()?;
         let mut log_spec = self.log_spec.lock();
         if id != log_spec.id {
-            return self.store.files.modify(id, size_pages, growth, max_pages);
+            return self.store.modify(id, size_pages, growth, max_pages);
         }
         self.store.log.modify(size_pages, growth, max_pages)?;
         (log_spec.growth, log_spec.max_pages) = (growth, max_pages);

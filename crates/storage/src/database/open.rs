@@ -177,7 +177,7 @@ impl Database {
         };
         db.take_over(recovered)?;
         report.undo_ms = ms(redo_end, clock.monotonic());
-        store.files.write_boot(|b| b.clean = false)?;
+        store.write_boot(|b| b.clean = false)?;
         db.checkpoint()?;
         engine.enroll(&db);
         Ok((db, report))

@@ -55,7 +55,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Sealed and not yet hard: beyond this, appenders flush before they go on.
-const BACKLOG_BYTES_MAX: usize = 16 << 20;
+pub(crate) const BACKLOG_BYTES_MAX: usize = 16 << 20;
 /// Hard blocks kept in memory for rollback.
 const RECENT_BYTES_MAX: usize = 8 << 20;
 
