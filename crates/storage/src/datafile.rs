@@ -50,6 +50,14 @@ struct DataFile {
     limits: Mutex<(Growth, Option<u64>)>,
 }
 
+/// What `write_unsynced` has done.
+#[derive(Default)]
+struct Unsynced {
+    /// Files written since their last sync.
+    files: Vec<u16>,
+    calls: u64,
+}
+
 /// The data files of one database.
 pub struct FileSet {
     env: Env,
@@ -57,8 +65,9 @@ pub struct FileSet {
     guid: u64,
     durable: bool,
     double_write: Mutex<Vec<u8>>,
-    /// Files written by `write_unsynced` since their last sync.
-    unsynced: Mutex<Vec<u16>>,
+    unsynced: Mutex<Unsynced>,
+    /// The newest call of `write_unsynced` whose pages are hard, as are those of all before it.
+    hard_writes: AtomicU64,
     /// What the first sync that failed said. The system tells of a lost write once, to whoever syncs next, and that may be
     /// somebody who only made a file longer: after it no sync of these files means anything.
     sync_failure: Mutex<Option<String>>,
@@ -109,6 +118,7 @@ impl FileSet {
             durable,
             double_write: Mutex::default(),
             unsynced: Mutex::default(),
+            hard_writes: AtomicU64::new(0),
             sync_failure: Mutex::default(),
             boot: Mutex::new(boot::BootCopies::new(boot)),
             grow: Mutex::new(()),
@@ -217,6 +227,7 @@ impl FileSet {
             durable: true,
             double_write: Mutex::default(),
             unsynced: Mutex::default(),
+            hard_writes: AtomicU64::new(0),
             sync_failure: Mutex::default(),
             boot: Mutex::default(),
             grow: Mutex::new(()),
@@ -353,10 +364,14 @@ impl FileSet {
         }
         let mut area = self.double_write.lock();
         if self.durable {
-            let unsynced = std::mem::take(&mut *self.unsynced.lock());
+            let (files, calls) = {
+                let mut unsynced = self.unsynced.lock();
+                (std::mem::take(&mut unsynced.files), unsynced.calls)
+            };
             // Before the doublewrite area is written, for a page may come back from there that was never synced: its
             // place was empty.
-            unsynced.iter().try_for_each(|id| self.sync_file(*id))?;
+            files.iter().try_for_each(|id| self.sync_file(*id))?;
+            self.hard_writes.fetch_max(calls, Ordering::AcqRel);
         }
         if self.durable && !planted(Bug::SkipDoublewrite) {
             self.write_area(&mut area, pages)?;
@@ -380,8 +395,8 @@ impl FileSet {
     }
 
     /// Writes sealed pages to their places without doublewrite and without sync: nothing may refer to them before the
-    /// next [`FileSet::write`], which syncs them first.
-    pub fn write_unsynced(&self, pages: &[Page]) -> Result<()> {
+    /// next [`FileSet::write`], which syncs them first. The number of this call, for [`FileSet::is_hard`].
+    pub fn write_unsynced(&self, pages: &[Page]) -> Result<u64> {
         let mut bytes = Vec::with_capacity(pages.len() * PAGE_BYTES);
         let mut rest = pages;
         while let Some(first) = rest.first() {
@@ -401,11 +416,18 @@ impl FileSet {
                 .write_at(&bytes, u64::from(start.page) * PAGE_BYTES as u64)
                 .map_err(io_error("write page of", &file.spec))?;
             let mut unsynced = self.unsynced.lock();
-            if !unsynced.contains(&start.file) {
-                unsynced.push(start.file);
+            if !unsynced.files.contains(&start.file) {
+                unsynced.files.push(start.file);
             }
         }
-        Ok(())
+        let mut unsynced = self.unsynced.lock();
+        unsynced.calls += 1;
+        Ok(unsynced.calls)
+    }
+
+    /// Have the pages of that call of `write_unsynced` been synced?
+    pub fn is_hard(&self, call: u64) -> bool {
+        call <= self.hard_writes.load(Ordering::Acquire)
     }
 
     fn write_area(&self, area: &mut Vec<u8>, pages: &[Page]) -> Result<()> {

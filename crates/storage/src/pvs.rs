@@ -141,7 +141,7 @@ impl Database {
         let lsn = Lsn(self.store().log.hardened().0 - 1).max(freed);
         let pages = version_pages(chunk, &chunk.content.read().bytes, &ids, lsn);
         pause("versions.to_be_written");
-        self.store().files.write_unsynced(&pages)?;
+        let written_by = self.store().files.write_unsynced(&pages)?;
         // Who follows an old link looks at a page before he sees that it is no longer what he wants: what such a one read
         // while it was being written must not be taken for the versions.
         self.discard_all(&ids);
@@ -158,7 +158,7 @@ impl Database {
         self.versions()
             .placed_lsn
             .fetch_max(lsn.0, Ordering::AcqRel);
-        self.versions().set_pages(chunk, ids);
+        self.versions().set_pages(chunk, ids, written_by);
         Ok(())
     }
 
@@ -279,8 +279,12 @@ fn is_of(page: &Page, chunk: u32, txn: TxnId) -> bool {
         && get_u48(bytes, HEADER_BYTES + 4) == txn.0
 }
 
-/// After a crash: are all pages of the chunk there? If so they hold all of it, for it was sealed.
+/// After a crash: are all pages of the chunk there? If so they hold all of it, for it was sealed. What a checkpoint has told
+/// to be hard is not read: a transaction may have any number of versions.
 pub fn is_whole(pool: &Pool, store: &Store, chunk: &PlacedChunk) -> Result<bool> {
+    if chunk.is_hard {
+        return Ok(true);
+    }
     for id in &chunk.pages {
         if !is_page_whole(pool, store, chunk, *id)? {
             return Ok(false);
@@ -309,14 +313,18 @@ pub fn place_again(pool: &Pool, store: &Store, placed: &PlacedChunk, lsn: Lsn) -
     let Some(chunk) = store.versions.chunk(placed.id) else {
         // Nobody needs it; its pages are freed with the transaction's other chunks.
         let pages = placed.pages.clone();
-        store.versions.restore_chunk(placed.id, placed.txn, pages);
+        store
+            .versions
+            .restore_chunk(placed.id, placed.txn, pages, u64::MAX);
         return Ok(());
     };
     bring_back(store, &chunk)?;
     placed.pages.iter().for_each(|id| pool.discard(store, *id));
     let images = version_pages(&chunk, &chunk.content.read().bytes, &placed.pages, lsn);
-    store.files.write_unsynced(&images)?;
-    chunk.content.write().pages.clone_from(&placed.pages);
+    let written_by = store.files.write_unsynced(&images)?;
+    let mut content = chunk.content.write();
+    content.pages.clone_from(&placed.pages);
+    content.written_by = written_by;
     store.versions.add_pages(placed.pages.len() as i64);
     Ok(())
 }
@@ -409,7 +417,7 @@ mod tests {
         db.place_chunks(&chosen).expect("nothing to place");
         assert_eq!((versions.page_count(), versions.memory_bytes()), (0, 0));
         // And in the other order: the pages come while it is dropped.
-        versions.set_pages(&chosen[0], vec![PageId::new(1, 200)]);
+        versions.set_pages(&chosen[0], vec![PageId::new(1, 200)], 0);
         assert_eq!(
             (versions.page_count(), versions.dropped.lock().len()),
             (1, 1)

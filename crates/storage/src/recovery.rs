@@ -71,6 +71,8 @@ pub struct PlacedChunk {
     pub id: u32,
     pub txn: TxnId,
     pub pages: Vec<PageId>,
+    /// A checkpoint says that they are synced.
+    pub is_hard: bool,
 }
 
 /// A crash may take the end of the log with it, and with it transactions whose row versions are on pages. Their ids are
@@ -114,7 +116,7 @@ struct Analysis {
     done: BTreeSet<Space>,
     /// Spaces named by `Forget` records whose last part is still to come.
     forgetting: BTreeMap<TxnId, Vec<Space>>,
-    chunks: BTreeMap<u32, (TxnId, Vec<PageId>)>,
+    chunks: BTreeMap<u32, PlacedChunk>,
     freed_chunks: BTreeSet<u32>,
     freed: BTreeMap<PageId, Lsn>,
     next_txn: u64,
@@ -186,7 +188,8 @@ pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()>
         }
         if crate::pvs::is_whole(pool, store, chunk)? {
             let pages = chunk.pages.clone();
-            store.versions.restore_chunk(chunk.id, chunk.txn, pages);
+            // The files were synced when they were opened.
+            store.versions.restore_chunk(chunk.id, chunk.txn, pages, 0);
             redo.whole_chunks.insert(chunk.id);
         } else {
             unplaced.push(chunk);
@@ -206,10 +209,12 @@ pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()>
             reached!("versions.from.images");
             let pages = chunk.pages.clone();
             match store.versions.chunk(chunk.id) {
-                None => store.versions.restore_chunk(chunk.id, chunk.txn, pages),
+                None => store
+                    .versions
+                    .restore_chunk(chunk.id, chunk.txn, pages, u64::MAX),
                 Some(rebuilt) => {
                     crate::pvs::bring_back(store, &rebuilt)?;
-                    store.versions.set_pages(&rebuilt, pages);
+                    store.versions.set_pages(&rebuilt, pages, u64::MAX);
                     store.versions.forget_memory(&rebuilt);
                 }
             }
@@ -301,9 +306,7 @@ impl Analysis {
         Recovered {
             losers,
             pending: self.pending,
-            chunks: chunks
-                .map(|(id, (txn, pages))| PlacedChunk { id, txn, pages })
-                .collect(),
+            chunks: chunks.map(|(_, chunk)| chunk).collect(),
             freed: self.freed,
             next_txn: self.next_txn,
             end,
@@ -349,9 +352,15 @@ impl Analysis {
                 self.done.insert(space);
             }
             Kind::Versions => {
-                let (chunk, pages, _) = record::parse_versions(record.body)?;
-                self.freed_chunks.remove(&chunk);
-                self.chunks.insert(chunk, (record.txn, pages));
+                let (id, pages, _) = record::parse_versions(record.body)?;
+                self.freed_chunks.remove(&id);
+                let chunk = PlacedChunk {
+                    id,
+                    txn: record.txn,
+                    pages,
+                    is_hard: false,
+                };
+                self.chunks.insert(id, chunk);
             }
             Kind::VersionsFreed => {
                 let (chunks, _) = record::parse_versions_freed(record.body)?;
@@ -557,11 +566,22 @@ impl Analysis {
             Fact::Decision(decision) => {
                 self.decisions.insert(decision.key(), decision);
             }
-            Fact::Versions { chunk, id, pages } => {
-                if !self.freed_chunks.contains(&chunk) {
-                    self.chunks.entry(chunk).or_insert((id, pages));
-                }
+            Fact::Versions {
+                chunk,
+                id,
+                pages,
+                is_hard,
+            } if !self.freed_chunks.contains(&chunk) => {
+                let new = || PlacedChunk {
+                    id: chunk,
+                    txn: id,
+                    pages: pages.clone(),
+                    is_hard,
+                };
+                let known = self.chunks.entry(chunk).or_insert_with(new);
+                known.is_hard |= is_hard && known.pages == pages;
             }
+            Fact::Versions { .. } => {}
         }
     }
 }

@@ -51,6 +51,9 @@ pub struct Content {
     pub is_sealed: bool,
     /// Its pages in order, once it has some.
     pub pages: Vec<PageId>,
+    /// The call that wrote them (`FileSet::is_hard`); 0 for pages that a restart found. `u64::MAX` for pages that redo brought
+    /// from images: they are written as other pages are.
+    pub written_by: u64,
     /// Chunks of unresolved transactions that versions here lead to, as far as they may be without pages.
     pub below: Vec<u32>,
     /// Nobody needs it any more: pages it still gets are to be freed.
@@ -365,11 +368,12 @@ impl VersionStore {
     // --- restart ------------------------------------------------------------------------------------------------
 
     /// A chunk that a crash left on pages.
-    pub fn restore_chunk(&self, id: u32, txn: TxnId, pages: Vec<PageId>) {
+    pub fn restore_chunk(&self, id: u32, txn: TxnId, pages: Vec<PageId>, written_by: u64) {
         self.add_pages(pages.len() as i64);
         let content = Content {
             is_sealed: true,
             pages,
+            written_by,
             ..Content::default()
         };
         let chunk = Chunk {
@@ -470,10 +474,11 @@ impl VersionStore {
     }
 
     /// The chunk has got its pages, and so have those below it. One that nobody needs any more gives them back.
-    pub(crate) fn set_pages(&self, chunk: &Arc<Chunk>, pages: Vec<PageId>) {
+    pub(crate) fn set_pages(&self, chunk: &Arc<Chunk>, pages: Vec<PageId>, written_by: u64) {
         self.add_pages(pages.len() as i64);
         let mut content = chunk.content.write();
         content.pages = pages;
+        content.written_by = written_by;
         let is_dropped = content.is_dropped;
         drop(content);
         if is_dropped {

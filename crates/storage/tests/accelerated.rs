@@ -583,3 +583,35 @@ fn every_entry_without_room_is_reverted_when_its_leaf_splits() {
     assert_eq!(after[&key(25)[..]].len(), 250, "the last row");
     assert!(after == before && before.len() == 27);
 }
+
+/// Calls of the disk that recovery makes when a transaction has changed so many rows, and all of it is on pages.
+fn calls_of_recovery(rows: u32) -> u64 {
+    let disk = SimDisk::new(3);
+    let (db, tree) = create(&disk, 3, 4_096, accelerated());
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 0..rows, 1);
+    txn.commit(Durability::Full).expect("commits");
+    let open_txn = db.begin(&owner(1));
+    update_all(&db, &open_txn, tree, &[2; 150]);
+    db.checkpoint().expect("checkpoint");
+    // The first one after it knows that the versions are hard.
+    db.checkpoint().expect("checkpoint");
+    assert!(
+        db.version_stats().pages > u64::from(rows) / 100,
+        "versions are on pages"
+    );
+    std::mem::forget(open_txn);
+    drop(db);
+    disk.crash();
+    let (db, _) = open(&disk, 3, 4_096).expect("opens");
+    let calls = disk.ios();
+    assert_eq!(dump(&db, tree).values().next(), Some(&vec![1; 150]));
+    calls
+}
+
+#[test]
+fn recovery_does_not_read_the_versions_of_a_large_transaction() {
+    let (small, large) = (calls_of_recovery(500), calls_of_recovery(30_000));
+    // What may differ is how many pages the last batch of writes had: each is read in the doublewrite area and at home.
+    assert!(large < small + 256, "{small} calls, then {large}");
+}

@@ -108,12 +108,16 @@ impl Database {
         // A chunk that is just being given pages, or giving them back, is in its record or here.
         let _settled = self.versions().placing.lock();
         for chunk in self.versions().chunks_with_dropped() {
-            let pages = chunk.content.read().pages.clone();
+            let (pages, written_by) = {
+                let content = chunk.content.read();
+                (content.pages.clone(), content.written_by)
+            };
             if !pages.is_empty() {
                 facts.push(Fact::Versions {
                     chunk: chunk.id,
                     id: chunk.txn,
                     pages,
+                    is_hard: self.store.files.is_hard(written_by),
                 });
             }
         }

@@ -581,7 +581,9 @@ fn fact_line(base: &mut Base, fact: &Fact) -> LogLine {
             let others = decision.others.len();
             format!("committed; {others} databases may not have it on disk")
         }
-        Fact::Versions { chunk, id, pages } => {
+        Fact::Versions {
+            chunk, id, pages, ..
+        } => {
             line.txn = *id;
             line.page = pages.first().copied().unwrap_or(PageId::NONE);
             format!("chunk {chunk} of versions is on {} pages", pages.len())

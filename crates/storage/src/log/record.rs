@@ -612,6 +612,8 @@ pub enum Fact {
         chunk: u32,
         id: TxnId,
         pages: Vec<PageId>,
+        /// They are synced.
+        is_hard: bool,
     },
 }
 
@@ -635,6 +637,7 @@ const FACT_PENDING: u8 = 5;
 const FACT_VERSIONS: u8 = 6;
 const FACT_PREPARED: u8 = 7;
 const FACT_DECISION: u8 = 8;
+const FACT_HARD_VERSIONS: u8 = 9;
 
 impl Fact {
     /// Encoded size, or a little more.
@@ -691,8 +694,16 @@ impl Fact {
                 out.put_u8(FACT_PENDING);
                 space.write(out);
             }
-            Fact::Versions { chunk, id, pages } => {
-                out.put_u8(FACT_VERSIONS);
+            Fact::Versions {
+                chunk,
+                id,
+                pages,
+                is_hard,
+            } => {
+                out.put_u8(match is_hard {
+                    true => FACT_HARD_VERSIONS,
+                    false => FACT_VERSIONS,
+                });
                 out.put_u48(id.0);
                 write_versions(out, *chunk, pages);
             }
@@ -710,7 +721,8 @@ impl Fact {
     }
 
     fn read(r: &mut Reader<'_>) -> Option<Fact> {
-        Some(match r.u8()? {
+        let code = r.u8()?;
+        Some(match code {
             FACT_TXN => {
                 let (id, first, last) = (TxnId(r.u48()?), Lsn(r.u64()?), Lsn(r.u64()?));
                 let flags = r.u8()?;
@@ -741,10 +753,15 @@ impl Fact {
                 high: r.short()?.to_vec(),
             },
             FACT_PENDING => Fact::Pending(Space::read(r)?),
-            FACT_VERSIONS => {
+            FACT_VERSIONS | FACT_HARD_VERSIONS => {
                 let id = TxnId(r.u48()?);
                 let (chunk, pages) = read_versions(r)?;
-                Fact::Versions { chunk, id, pages }
+                Fact::Versions {
+                    chunk,
+                    id,
+                    pages,
+                    is_hard: code == FACT_HARD_VERSIONS,
+                }
             }
             FACT_PREPARED => Fact::Prepared {
                 id: TxnId(r.u48()?),
