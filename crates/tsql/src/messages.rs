@@ -551,6 +551,11 @@ const MESSAGES: &[Message] = &[
         "The %ls statement conflicted with the %ls constraint \"%.*ls\". The conflict occurred in database \"%.*ls\", table \"%.*ls\"%ls%.*ls%ls.",
     ),
     m(
+        550,
+        16,
+        "The attempted insert or update failed because the target view either specifies WITH CHECK OPTION or spans a view that specifies WITH CHECK OPTION and one or more rows resulting from the operation did not qualify under the CHECK OPTION constraint.",
+    ),
+    m(
         596,
         21,
         "Cannot continue the execution because the session is in the kill state.",
@@ -1521,6 +1526,11 @@ const MESSAGES: &[Message] = &[
         4506,
         16,
         "Column names in each view or function must be unique. Column name '%.*ls' in view or function '%.*ls' is specified more than once.",
+    ),
+    m(
+        4510,
+        16,
+        "Could not perform CREATE VIEW because WITH %ls was specified and the view is not updatable.",
     ),
     m(
         4511,

@@ -11,9 +11,9 @@ use crate::error::{Result, SqlError};
 use crate::host::{Resolved, VariableType, VirtualTable};
 use crate::messages;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Object, ObjectKind, names_equal};
+use daruma_catalog::{ModuleDef, Object, ObjectKind, names_equal};
 use daruma_syntax::ast::{self, Ident, ObjectName, StatementKind, TableSource};
-use daruma_syntax::{ParseOptions, parse_batch};
+use daruma_syntax::{ParseOptions, SyntaxError, parse_batch};
 use std::sync::Arc;
 
 /// Most tables of one FROM: what older versions of the product allowed.
@@ -523,29 +523,34 @@ impl Binder<'_> {
                 format!("Invalid object name '{}'.", object.name),
             ));
         };
-        let options = ParseOptions {
-            quoted_identifier: module.quoted_identifier,
-        };
-        let batch = parse_batch(&module.definition, &options).map_err(stored_text)?;
-        let view = batch.into_iter().find_map(|s| match s.kind {
-            StatementKind::CreateView(view) => Some(view),
-            _ => None,
-        });
-        let Some(view) = view else {
-            return Err(SqlError::new(
-                208,
-                16,
-                1,
-                format!("Invalid object name '{}'.", object.name),
-            ));
-        };
+        let view = defined_view(module).map_err(stored_text)?;
+        let view = view.ok_or_else(|| messages::error(208, &[&object.name]))?;
         let outer = self.database.replace(database);
         self.host.enter_view(database, object);
+        let checked = self.checked_views();
         let bound = self.isolated(Vec::new(), |b| b.query(&view.query, true));
         self.host.leave_view();
         self.database = outer;
-        self.renamed(bound?, &object.name, &view.columns)
+        let bound = bound?;
+        if view.check_option {
+            self.note_checked(checked, &bound.rel);
+        }
+        self.renamed(bound, &object.name, &view.columns)
     }
+}
+
+/// The statement that a view was defined by.
+pub(crate) fn defined_view(
+    module: &ModuleDef,
+) -> std::result::Result<Option<Box<ast::CreateView>>, Vec<SyntaxError>> {
+    let options = ParseOptions {
+        quoted_identifier: module.quoted_identifier,
+    };
+    let batch = parse_batch(&module.definition, &options)?;
+    Ok(batch.into_iter().find_map(|s| match s.kind {
+        StatementKind::CreateView(view) => Some(view),
+        _ => None,
+    }))
 }
 
 pub(super) fn join(

@@ -23,9 +23,10 @@ pub mod tree;
 pub mod types;
 
 pub(crate) use expr::{compare, literal, mirrored, with_stack};
+pub(crate) use from::defined_view;
 pub use query::{Assignment, BoundQuery, OutColumn};
 pub(crate) use scope::{NameScope, ScopeEntry};
-pub use target::BoundTarget;
+pub use target::{BoundTarget, ViewCheck};
 
 use crate::error::{Result, SqlError};
 use crate::host::Host;

@@ -2,7 +2,7 @@
 
 use super::{new_id, new_object, place_for, put_object, reserve_name};
 use crate::error::{Result, SqlError};
-use crate::executor::prepare_select;
+use crate::executor::{is_updatable, prepare_select};
 use crate::host::{Host, Resolved, TableKind, TableRef};
 use crate::messages;
 use crate::session::Execution;
@@ -29,7 +29,13 @@ pub(super) fn create_view(
 ) -> Result<()> {
     let place = place(ex, &statement.name, statement.mode, "V ")?;
     refuse_order(&statement.query)?;
-    let prepare = || prepare_select(&statement.query, ex);
+    let prepare = || {
+        let plan = prepare_select(&statement.query, ex)?;
+        match statement.check_option && !is_updatable(&statement.query, ex)? {
+            true => Err(messages::error(4510, &[&"CHECK OPTION"])),
+            false => Ok(plan),
+        }
+    };
     let plan = match statement.options.schema_binding {
         true => ex.with_references(prepare)?,
         false => prepare()?,

@@ -6,6 +6,7 @@ use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
 use super::options;
 use super::output::{OutputPlan, OutputRun, Sides};
 use super::target::Writable;
+use super::view::ViewBase;
 use super::watch::Watch;
 use super::{InsertTarget, RowCallback, resolve_target};
 use crate::access::damaged;
@@ -137,7 +138,7 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
         &written,
     )?;
     Ok(InsertPlan {
-        shape: InsertShape::new(writable, columns),
+        shape: InsertShape::new(writable, columns).checked_by(view.and_then(ViewBase::into_check)),
         source,
         top,
         output,

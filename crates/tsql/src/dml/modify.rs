@@ -19,6 +19,7 @@ use super::hot::HotUpdate;
 use super::options;
 use super::output::{OutputPlan, OutputRun, Sides};
 use super::target::Writable;
+use super::view::check_view;
 use super::watch::Watch;
 use super::{RowCallback, written_name};
 use crate::access::damaged;
@@ -741,6 +742,7 @@ impl<'a> Run<'a> {
             Verb::Update,
             shown,
         )?;
+        check_view(&self.evaluators, plan.target.check(), &row)?;
         Ok(row)
     }
 

@@ -1,6 +1,6 @@
 //! Base tables behind views, common table expressions and derived tables that rows are changed through.
 
-use super::api::with_room;
+use super::api::{ConditionPlan, view_check, with_room};
 use crate::binder::Binder;
 use crate::binder::tree::ColId;
 use crate::error::Result;
@@ -35,6 +35,11 @@ pub(super) fn stand_for(
     exposed.iter().map(named).collect()
 }
 
+/// Can rows be changed through a view of this query that checks them?
+pub fn is_updatable(query: &ast::Query, host: &dyn Host) -> Result<bool> {
+    with_room(|| Binder::new(host).is_updatable(query))
+}
+
 /// The base table of a view that an INSERT is about.
 pub struct ViewTarget {
     pub table: TableRef,
@@ -42,6 +47,8 @@ pub struct ViewTarget {
     pub columns: Vec<(String, Exposed)>,
     /// The view has other base tables too.
     pub joined: bool,
+    /// What a row must satisfy to be seen through the view, if that is asked.
+    pub check: Option<ConditionPlan>,
 }
 
 /// Binds a view that rows are to be inserted through; `set` is the first column that gets a value.
@@ -54,10 +61,13 @@ pub fn view_target(
     with_room(|| {
         let mut binder = Binder::new(host);
         let bound = binder.inserted_view(database, object, name, set)?;
+        let columns = stand_for(&bound.exposed, &bound.columns, &binder);
+        let check = bound.check.map(|c| view_check(c, &binder.columns, host));
         Ok(ViewTarget {
-            columns: stand_for(&bound.exposed, &bound.columns, &binder),
+            columns,
             table: bound.table,
             joined: bound.joined,
+            check: check.transpose()?,
         })
     })
 }
