@@ -685,6 +685,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(1047, 15, "Conflicting locking hints specified."),
     m(
+        1054,
+        15,
+        "Syntax '%ls' is not allowed in schema-bound objects.",
+    ),
+    m(
         1056,
         15,
         "The number of elements in the select list exceeds the maximum allowed number of %d elements.",
@@ -1031,6 +1036,11 @@ const MESSAGES: &[Message] = &[
         16,
         "The size (%d) given to the %S_MSG '%.*ls' exceeds the maximum allowed (%d).",
     ),
+    m(
+        2720,
+        16,
+        "Cannot schema bind %S_MSG '%.*ls' because it references system object '%.*ls'.",
+    ),
     m(2727, 11, "Cannot find index '%.*ls'."),
     m(
         2729,
@@ -1112,6 +1122,11 @@ const MESSAGES: &[Message] = &[
         "The data type of substitution parameter %d does not match the expected type of the format specification.",
     ),
     m(2787, 16, "Invalid format specification: '%.*ls'."),
+    m(
+        2788,
+        16,
+        "Synonyms are invalid in a schemabound object or a constraint expression.",
+    ),
     m(
         2801,
         16,
@@ -1536,6 +1551,16 @@ const MESSAGES: &[Message] = &[
         4511,
         16,
         "Create View or Function failed because no column name was specified for column %d.",
+    ),
+    m(
+        4512,
+        16,
+        "Cannot schema bind %S_MSG '%.*ls' because name '%.*ls' is invalid for schema binding. Names must be in two-part format and an object cannot reference itself.",
+    ),
+    m(
+        4513,
+        16,
+        "Cannot schema bind %S_MSG '%.*ls'. '%.*ls' is not schema bound.",
     ),
     m(
         4606,
@@ -2392,6 +2417,12 @@ const MESSAGES: &[Message] = &[
         11,
         "Error: The new name '%s' is already in use as a %s name and would cause a duplicate that is not permitted.",
     ),
+    m(
+        15336,
+        16,
+        "Object '%s' cannot be renamed because the object participates in enforced dependencies.",
+    ),
+    m(15348, 16, "Cannot transfer a schemabound object."),
     m(15405, 16, "Cannot use the special principal '%.*ls'."),
     m(
         15406,

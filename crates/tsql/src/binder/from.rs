@@ -514,6 +514,18 @@ impl Binder<'_> {
         Ok(rel)
     }
 
+    /// The query of a view of the database.
+    pub fn bind_query(
+        &mut self,
+        query: &ast::Query,
+        database: DatabaseId,
+        schema_bound: bool,
+    ) -> Result<()> {
+        self.database = Some(database);
+        self.schema_bound = schema_bound;
+        self.statement(query).map(|_| ())
+    }
+
     fn view(&mut self, database: DatabaseId, object: &Arc<Object>) -> Result<BoundQuery> {
         let ObjectKind::View(module) = &object.kind else {
             return Err(SqlError::new(
@@ -526,11 +538,13 @@ impl Binder<'_> {
         let view = defined_view(module).map_err(stored_text)?;
         let view = view.ok_or_else(|| messages::error(208, &[&object.name]))?;
         let outer = self.database.replace(database);
+        let schema_bound = std::mem::replace(&mut self.schema_bound, false);
         self.host.enter_view(database, object);
         let checked = self.checked_views();
         let bound = self.isolated(Vec::new(), |b| b.query(&view.query, true));
         self.host.leave_view();
         self.database = outer;
+        self.schema_bound = schema_bound;
         let bound = bound?;
         if view.check_option {
             self.note_checked(checked, &bound.rel);

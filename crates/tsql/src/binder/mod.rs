@@ -70,6 +70,8 @@ pub struct Binder<'a> {
     max_recursion: u32,
     /// Tables bound now may use columns of tables to their left: right side of APPLY.
     lateral: bool,
+    /// The text is bound to what it names: no `*`.
+    schema_bound: bool,
     target: Option<TargetRequest>,
 }
 
@@ -87,6 +89,7 @@ impl<'a> Binder<'a> {
             query_depth: 0,
             max_recursion: 100,
             lateral: false,
+            schema_bound: false,
             target: None,
         }
     }

@@ -593,6 +593,9 @@ impl Binder<'_> {
         let (mut items, mut assignments) = (Vec::new(), Vec::new());
         for item in list {
             match item {
+                SelectItem::Wildcard { .. } if self.schema_bound => {
+                    return Err(crate::messages::error_state(1054, 6, &[&"*"]));
+                }
                 SelectItem::Wildcard { qualifier, .. } => {
                     for (name, id) in self.expand_wildcard(qualifier.as_ref())? {
                         items.push(Item {

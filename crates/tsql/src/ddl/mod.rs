@@ -7,10 +7,11 @@
 //!
 //! Databases are no part of a transaction: they are created and dropped at once (`database`).
 //!
-//! Map: `table` (shape of a table), `keys` (its keys and indexes), `foreign` (foreign keys), `alter`, `index`, `filter` (of indexes), `module`, `objects` (schemas, types,
+//! Map: `table` (shape of a table), `keys` (its keys and indexes), `foreign` (foreign keys), `alter`, `bound` (schema binding), `index`, `filter` (of indexes), `module`, `objects` (schemas, types,
 //! sequences, synonyms, drops), `properties` (go with what they describe), `database`, `definition` (texts), `names` (generated names), `into` (SELECT INTO).
 
 mod alter;
+mod bound;
 pub(crate) mod database;
 pub(crate) mod definition;
 mod filter;

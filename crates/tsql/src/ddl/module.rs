@@ -36,8 +36,17 @@ pub(super) fn create_view(
             false => Ok(plan),
         }
     };
+    if let Some(old) = &place.existing {
+        let written = statement.name.dotted();
+        super::bound::refuse(ex, place.database, old, ("ALTER", 3), &written)?;
+    }
     let plan = match statement.options.schema_binding {
-        true => ex.with_references(prepare)?,
+        true => {
+            ex.with_references(&prepare)?;
+            super::bound::bind(ex, place.database, statement)?;
+            // Locked now, so that it stays as it is bound.
+            ex.with_references(prepare)?
+        }
         false => prepare()?,
     };
     let mut columns: Vec<ColumnDef> = Vec::new();

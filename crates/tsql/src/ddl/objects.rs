@@ -66,6 +66,7 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
         .catalog_object(&catalog, database, &statement.object)
         .ok_or_else(missing)?;
     super::lock_object(ex, database, object.id)?;
+    super::bound::refuse_transfer(ex, database, &object)?;
     if catalog.name_in_use(target, &object.name) {
         return Err(SqlError::new(
             15530,
@@ -359,6 +360,7 @@ fn remove(
         {
             return Err(messages::error(3726, &[&name.dotted()]));
         }
+        super::bound::refuse(ex, database, object, ("DROP TABLE", 1), &name.dotted())?;
         let triggers: Vec<i32> = catalog.triggers_of(object.id).map(|t| t.id).collect();
         let txn = ex.state.txn_in(database)?;
         drop_trees(&txn, def)?;
@@ -366,6 +368,9 @@ fn remove(
         for trigger in triggers {
             ex.state.change(database, Change::DropObject(trigger))?;
         }
+    }
+    if matches!(object.kind, ObjectKind::View(_)) {
+        super::bound::refuse(ex, database, object, ("DROP VIEW", 1), &name.dotted())?;
     }
     ex.state.change(database, Change::DropObject(object.id))?;
     ex.note_planned();

@@ -55,6 +55,7 @@ use output::OutputPlan;
 use std::any::Any;
 use std::sync::Arc;
 use view::ViewBase;
+pub(crate) use watch::{Named, Watch};
 
 /// Takes one row of OUTPUT for the client.
 pub type RowCallback<'a> = dyn FnMut(&[Value]) -> Result<()> + 'a;

@@ -35,6 +35,16 @@ pub(super) fn stand_for(
     exposed.iter().map(named).collect()
 }
 
+/// Binds the query of a view of a database, to see what it names; without `*` when it is `schema_bound` (1054).
+pub fn bind_query(
+    query: &ast::Query,
+    database: DatabaseId,
+    schema_bound: bool,
+    host: &dyn Host,
+) -> Result<()> {
+    with_room(|| Binder::new(host).bind_query(query, database, schema_bound))
+}
+
 /// Can rows be changed through a view of this query that checks them?
 pub fn is_updatable(query: &ast::Query, host: &dyn Host) -> Result<bool> {
     with_room(|| Binder::new(host).is_updatable(query))

@@ -97,6 +97,14 @@ impl Execution<'_> {
         Ok(planned)
     }
 
+    /// Binds what is not run: nothing is asked for it.
+    pub(crate) fn unasked<T>(&self, bind: impl FnOnce() -> Result<T>) -> Result<T> {
+        let outer = self.state.access.needs.take();
+        let bound = bind();
+        self.state.access.needs.replace(outer);
+        bound
+    }
+
     /// Called for every object that a name resolves to.
     pub(crate) fn note_use(&self, database: DatabaseId, object: &Arc<Object>) -> Result<()> {
         if self.is_unlimited() {
