@@ -75,6 +75,11 @@ impl Execution<'_> {
         statements: &[Statement],
         at_end: &dyn Fn(&Frame),
     ) -> Step<i32> {
+        if let Some(on) = frame.batch.quotes_set
+            && matches!(frame.kind, FrameKind::Batch | FrameKind::Dynamic)
+        {
+            self.state.settings.borrow_mut().quoted_identifier = on;
+        }
         self.state.frames.borrow_mut().push(frame);
         let level = self.state.frames.borrow().len();
         let result = self.run_list(statements);

@@ -54,7 +54,7 @@ pub(crate) use backup::{
     SuspectPage, SuspectPages, backup_database, forget_suspects, note_suspects,
 };
 pub use bulk::BulkRows;
-pub use check::{Suspect, SuspectKind, suspects};
+pub use check::{Suspect, SuspectKind, quotes_set, suspects};
 pub use execution::Execution;
 pub use execution::plain_column;
 pub use functions::version_text;
