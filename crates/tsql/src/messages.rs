@@ -1841,6 +1841,11 @@ const MESSAGES: &[Message] = &[
         16,
         "Unable to process object ID %ld (object '%.*ls') because this DBCC command does not support objects of this type.",
     ),
+    m(
+        5324,
+        15,
+        "In a MERGE statement, a '%S_MSG' clause with a search condition cannot appear after a '%S_MSG' clause with no search condition.",
+    ),
     m(5701, 10, "Changed database context to '%.*ls'."),
     m(5703, 10, "Changed language setting to %.*ls."),
     m(
@@ -2013,6 +2018,11 @@ const MESSAGES: &[Message] = &[
         "The query processor ran out of internal resources and could not produce a query plan. This is a rare event and only expected for extremely complex queries or queries that reference a very large number of tables or partitions. Please simplify the query. If you believe you have received this message in error, contact Customer Support Services for more information.",
     ),
     m(
+        8672,
+        16,
+        "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target row matches more than one source row. A MERGE statement cannot UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to ensure a target row matches at most one source row, or use the GROUP BY clause to group the source rows.",
+    ),
+    m(
         8906,
         16,
         "Page %S_PGID in database ID %d is allocated in the SGAM %S_PGID and PFS %S_PGID, but was not allocated in any IAM. PFS flags '%hs'.",
@@ -2157,6 +2167,16 @@ const MESSAGES: &[Message] = &[
         10709,
         16,
         "The number of columns for each row in a table value constructor must be the same.",
+    ),
+    m(
+        10711,
+        15,
+        "An action of type '%S_MSG' is not allowed in the '%S_MSG' clause of a MERGE statement.",
+    ),
+    m(
+        10714,
+        15,
+        "An action of type '%S_MSG' cannot appear more than once in a '%S_MSG' clause of a MERGE statement.",
     ),
     m(
         10735,

@@ -198,6 +198,8 @@ impl Binder<'_> {
     pub(super) fn pseudo(&mut self, pseudo: PseudoColumn) -> Result<Scalar> {
         let wanted = |column: &super::ColumnInfo| match pseudo {
             PseudoColumn::Identity => column.identity,
+            // Only OUTPUT of a MERGE has it.
+            PseudoColumn::Action => column.name == "$action",
             _ => false,
         };
         let tables = self.scopes.last().into_iter().flat_map(|s| &s.tables);

@@ -77,7 +77,7 @@ pub(super) fn refuse_column(
         return Ok(());
     };
     match binder_of(ex, database, object, Some(column))? {
-        Some(view) => Err(dependent((&"object", &view.name), name, action)),
+        Some(view) => Err(dependent(("object", &view.name), name, action)),
         None => Ok(()),
     }
 }

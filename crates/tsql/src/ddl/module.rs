@@ -42,7 +42,7 @@ pub(super) fn create_view(
     }
     let plan = match statement.options.schema_binding {
         true => {
-            ex.with_references(&prepare)?;
+            ex.with_references(prepare)?;
             super::bound::bind(ex, place.database, statement)?;
             // Locked now, so that it stays as it is bound.
             ex.with_references(prepare)?

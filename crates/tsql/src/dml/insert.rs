@@ -205,7 +205,7 @@ fn distinct_columns<'n>(
     Ok(ordinals)
 }
 
-fn refuse_computed(table: &Writable, columns: &[usize]) -> Result<()> {
+pub(super) fn refuse_computed(table: &Writable, columns: &[usize]) -> Result<()> {
     let computed = columns
         .iter()
         .filter_map(|o| table.access.def().columns.get(*o))
@@ -213,7 +213,7 @@ fn refuse_computed(table: &Writable, columns: &[usize]) -> Result<()> {
     computed.map_or(Ok(()), |c| Err(errors::computed_column(&c.name)))
 }
 
-fn refuse_rowversion(table: &Writable, columns: &[usize]) -> Result<()> {
+pub(super) fn refuse_rowversion(table: &Writable, columns: &[usize]) -> Result<()> {
     match table.rowversion {
         Some(ordinal) if columns.contains(&ordinal) => Err(errors::rowversion_insert()),
         _ => Ok(()),

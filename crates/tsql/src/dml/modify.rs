@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// Rows gathered whole; of further ones a statement that may write in parts keeps the keys only.
 const GATHERED_MAX: usize = 65_536;
 /// Times a statement starts over before it gives up as a deadlock victim.
-const RESTARTS_MAX: usize = 1000;
+pub(super) const RESTARTS_MAX: usize = 1000;
 
 pub struct ModifyPlan {
     target: Arc<TargetPlan>,
@@ -423,7 +423,7 @@ fn named_ordinal(
 }
 
 /// Whether UPDATE may assign a column; each once.
-fn assignable(table: &Writable, ordinal: usize, changed: &mut [bool]) -> Result<usize> {
+pub(super) fn assignable(table: &Writable, ordinal: usize, changed: &mut [bool]) -> Result<usize> {
     let columns = &table.access.def().columns;
     let column = columns
         .get(ordinal)

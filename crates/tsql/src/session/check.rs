@@ -62,7 +62,7 @@ pub fn suspects(text: &str, statements: &[Statement]) -> Vec<Suspect> {
 /// What the last SET QUOTED_IDENTIFIER of the text says, wherever it stands: the session has it when the batch has been
 /// read. In the text of a module it says nothing.
 pub fn quotes_set(statements: &[Statement]) -> Option<bool> {
-    statements.iter().rev().find_map(|s| quotes_set_by(s))
+    statements.iter().rev().find_map(quotes_set_by)
 }
 
 fn quotes_set_by(statement: &Statement) -> Option<bool> {

@@ -24,6 +24,7 @@ mod command {
     pub const BEGIN: u16 = 0xD4;
     pub const COMMIT: u16 = 0xD5;
     pub const BULK_INSERT: u16 = 0xF0;
+    pub const MERGE: u16 = 0x117;
     pub const OTHER: u16 = 0xFD;
 }
 
@@ -60,6 +61,7 @@ impl Execution<'_> {
             StatementKind::Insert(_)
             | StatementKind::Update(_)
             | StatementKind::Delete(_)
+            | StatementKind::Merge(_)
             | StatementKind::BulkInsert(_)
             | StatementKind::Truncate(_) => self.run_change(statement),
             StatementKind::Declare(list) => list.iter().try_for_each(|d| self.run_declare(d)),
@@ -295,6 +297,7 @@ impl Execution<'_> {
             StatementKind::Insert(_) => command::INSERT,
             StatementKind::Update(_) => command::UPDATE,
             StatementKind::Delete(_) => command::DELETE,
+            StatementKind::Merge(_) => command::MERGE,
             StatementKind::BulkInsert(_) => command::BULK_INSERT,
             _ => command::OTHER,
         };
@@ -352,7 +355,7 @@ impl Execution<'_> {
         }
     }
 
-    /// INSERT, UPDATE or DELETE, by the plan kept with the batch if it is still right.
+    /// INSERT, UPDATE, DELETE or MERGE, by the plan kept with the batch if it is still right.
     fn run_dml(&self, statement: &Statement) -> Result<u64> {
         let plan = self.dml_plan(statement)?;
         if self.state.settings.borrow().fmtonly {
@@ -388,6 +391,7 @@ impl Execution<'_> {
             StatementKind::Insert(s) => dml::prepare_insert(s, self),
             StatementKind::Update(s) => dml::prepare_update(s, self),
             StatementKind::Delete(s) => dml::prepare_delete(s, self),
+            StatementKind::Merge(s) => dml::prepare_merge(s, self),
             other => Err(messages::not_supported(statement_name(other))),
         };
         let written = |plan: &Arc<DmlPlan>| Some(plan.written());
@@ -532,7 +536,6 @@ fn is_principal_drop(kind: &ast::DropKind) -> bool {
 
 fn statement_name(kind: &StatementKind) -> &'static str {
     match kind {
-        StatementKind::Merge(_) => "MERGE",
         StatementKind::InsertBulk(_) => "INSERT BULK",
         StatementKind::TextPointer(_) => "READTEXT",
         StatementKind::DeclareCursor(_) | StatementKind::Open(_) | StatementKind::Fetch(_) => {
