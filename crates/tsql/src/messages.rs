@@ -2497,6 +2497,30 @@ const MESSAGES: &[Message] = &[
         15,
         "An invalid parameter or option was specified for procedure '%s'.",
     ),
+    m(16905, 16, "The cursor is already open."),
+    m(
+        16911,
+        16,
+        "%hs: The fetch type %hs cannot be used with forward only cursors.",
+    ),
+    m(16915, 16, "A cursor with the name '%.*ls' already exists."),
+    m(16916, 16, "A cursor with the name '%.*ls' does not exist."),
+    m(16917, 16, "Cursor is not open."),
+    m(
+        16924,
+        16,
+        "Cursorfetch: The number of variables declared in the INTO list must match that of selected columns.",
+    ),
+    m(
+        16925,
+        16,
+        "The fetch type %hs cannot be used with dynamic cursors.",
+    ),
+    m(
+        16950,
+        16,
+        "The variable '%.*ls' does not currently have a cursor allocated to it.",
+    ),
     m(17137, 10, "Starting up database '%.*ls'."),
     m(
         18054,

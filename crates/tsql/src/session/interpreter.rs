@@ -96,6 +96,7 @@ impl Execution<'_> {
                 .map_err(|e| self.fail(e)),
         };
         self.leave_frame_as(level);
+        self.state.cursors.leave(level);
         let mut frame = self.state.frames.borrow_mut().pop();
         if let Some(frame) = &mut frame {
             self.drop_table_variables(frame);

@@ -135,7 +135,9 @@ impl Execution<'_> {
                 self.simple_set(|| self.set_identity_insert(table, *on))
             }
             SetStatement::Offsets { .. } => self.simple_set(|| Ok(())),
-            SetStatement::Cursor { .. } => Err(self.fail(messages::not_supported("CURSOR"))),
+            SetStatement::Cursor { name, definition } => {
+                self.quiet(|| self.set_cursor(name, definition))
+            }
             SetStatement::Method { .. } | SetStatement::Property { .. } => {
                 Err(self.fail(messages::not_supported("methods of XML and CLR variables")))
             }

@@ -68,6 +68,11 @@ impl Execution<'_> {
             StatementKind::DeclareTable(d) => {
                 self.quiet(|| self.declare_table(&d.name, &d.definition))
             }
+            StatementKind::DeclareCursor(declare) => self.run_declare_cursor(declare),
+            StatementKind::Open(cursor) => self.run_open(cursor),
+            StatementKind::Fetch(fetch) => self.run_fetch(fetch),
+            StatementKind::Close(cursor) => self.run_close(cursor),
+            StatementKind::Deallocate(cursor) => self.run_deallocate(cursor),
             StatementKind::Set(set) => self.run_set(set),
             StatementKind::Throw(throw) => Err(self.run_throw(throw.as_ref())),
             StatementKind::RaisError(raise) => self.run_raiserror(raise),
@@ -237,7 +242,9 @@ impl Execution<'_> {
             ast::DeclarationKind::Table(definition) => {
                 self.quiet(|| self.declare_table(&declaration.name, definition))
             }
-            ast::DeclarationKind::Cursor => Err(self.fail(messages::not_supported("CURSOR"))),
+            ast::DeclarationKind::Cursor => {
+                self.quiet(|| self.declare_cursor_variable(&declaration.name))
+            }
         }
     }
 
@@ -538,10 +545,6 @@ fn statement_name(kind: &StatementKind) -> &'static str {
     match kind {
         StatementKind::InsertBulk(_) => "INSERT BULK",
         StatementKind::TextPointer(_) => "READTEXT",
-        StatementKind::DeclareCursor(_) | StatementKind::Open(_) | StatementKind::Fetch(_) => {
-            "CURSOR"
-        }
-        StatementKind::Close(_) | StatementKind::Deallocate(_) => "CURSOR",
         StatementKind::CreateFunction(_) => "CREATE FUNCTION",
         StatementKind::CreateEndpoint(_) => "ENDPOINT",
         StatementKind::CreateAvailabilityGroup(_) | StatementKind::AlterAvailabilityGroup(_) => {
