@@ -435,6 +435,11 @@ const MESSAGES: &[Message] = &[
         "%ls permission was denied on object '%.*ls', database '%.*ls'.",
     ),
     m(
+        302,
+        16,
+        "The newsequentialid() built-in function can only be used in a DEFAULT expression for a column of type 'uniqueidentifier' in a CREATE TABLE or ALTER TABLE statement. It cannot be combined with other operators to form a complex scalar expression.",
+    ),
+    m(
         306,
         16,
         "The text, ntext, and image data types cannot be compared or sorted, except when using IS NULL or LIKE operator.",

@@ -72,6 +72,8 @@ pub struct Binder<'a> {
     lateral: bool,
     /// The text is bound to what it names: no `*`.
     schema_bound: bool,
+    /// A DEFAULT is being bound: NEWSEQUENTIALID stands nowhere else.
+    pub(crate) in_default: bool,
     target: Option<TargetRequest>,
 }
 
@@ -90,6 +92,7 @@ impl<'a> Binder<'a> {
             max_recursion: 100,
             lateral: false,
             schema_bound: false,
+            in_default: false,
             target: None,
         }
     }

@@ -261,6 +261,9 @@ impl Host for Watch<'_> {
     fn random_bytes(&self, buf: &mut [u8]) {
         self.inner.random_bytes(buf);
     }
+    fn sequential_guid(&self) -> Option<[u8; 16]> {
+        self.inner.sequential_guid()
+    }
     fn memory_grant_bytes(&self) -> usize {
         self.inner.memory_grant_bytes()
     }

@@ -568,11 +568,22 @@ fn name_scope(binder: &mut Binder<'_>, scope: &Scope) -> Result<NameScope> {
 
 /// Binds an expression over the rows of `scope`.
 pub fn prepare_scalar(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Result<ScalarPlan> {
-    with_room(|| prepare_scalar_here(expr, scope, host))
+    with_room(|| prepare_scalar_by(Binder::new(host), expr, scope, host))
 }
 
-fn prepare_scalar_here(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Result<ScalarPlan> {
+/// Binds the DEFAULT of a column.
+pub fn prepare_default(expr: &ast::Expr, host: &dyn Host) -> Result<ScalarPlan> {
     let mut binder = Binder::new(host);
+    binder.in_default = true;
+    with_room(|| prepare_scalar_by(binder, expr, &Scope::default(), host))
+}
+
+fn prepare_scalar_by(
+    mut binder: Binder<'_>,
+    expr: &ast::Expr,
+    scope: &Scope,
+    host: &dyn Host,
+) -> Result<ScalarPlan> {
     let names = name_scope(&mut binder, scope)?;
     let mut scalar = binder.scalar_in(names, expr)?;
     refuse_aggregates(&scalar)?;
