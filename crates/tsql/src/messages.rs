@@ -1568,6 +1568,11 @@ const MESSAGES: &[Message] = &[
         "Cannot schema bind %S_MSG '%.*ls'. '%.*ls' is not schema bound.",
     ),
     m(
+        4514,
+        16,
+        "CREATE FUNCTION failed because a column name is not specified for column %d.",
+    ),
+    m(
         4606,
         16,
         "Granted or revoked privilege %ls is not compatible with object.",

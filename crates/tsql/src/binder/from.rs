@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError};
 use crate::host::{Resolved, VariableType, VirtualTable};
 use crate::messages;
 use daruma_base::DatabaseId;
-use daruma_catalog::{ModuleDef, Object, ObjectKind, names_equal};
+use daruma_catalog::{ModuleDef, Object, ObjectKind, ParameterDef, names_equal};
 use daruma_syntax::ast::{self, Ident, ObjectName, StatementKind, TableSource};
 use daruma_syntax::{ParseOptions, SyntaxError, parse_batch};
 use std::sync::Arc;
@@ -303,6 +303,10 @@ impl Binder<'_> {
 
     fn table_function(&mut self, function: &ast::TableFunction) -> Result<Rel> {
         let name = &function.call.name;
+        if let Ok(Resolved::Function { database, object }) = self.resolve(name) {
+            let alias = function.alias.as_ref().unwrap_or(&name.name);
+            return self.inline_function(function, database, &object, &alias.text);
+        }
         let args = function
             .call
             .args
@@ -360,7 +364,7 @@ impl Binder<'_> {
     }
 
     /// Arguments of a table function; DEFAULT and NULL mean the same to system functions.
-    fn table_argument(&mut self, expr: &ast::Expr) -> Result<Scalar> {
+    pub(super) fn table_argument(&mut self, expr: &ast::Expr) -> Result<Scalar> {
         match expr {
             ast::Expr::Default => Ok(Scalar::null(daruma_value::DataType::Int)),
             expr if self.lateral => self.expr(expr),
@@ -518,9 +522,11 @@ impl Binder<'_> {
     pub fn bind_query(
         &mut self,
         query: &ast::Query,
+        parameters: &[ParameterDef],
         database: DatabaseId,
         schema_bound: bool,
     ) -> Result<()> {
+        self.declare_parameters(parameters);
         self.database = Some(database);
         self.schema_bound = schema_bound;
         self.statement(query).map(|_| ())

@@ -12,6 +12,7 @@ mod for_xml;
 mod from;
 mod function;
 mod group;
+mod inline;
 mod pivot;
 mod query;
 mod recursion;
@@ -24,6 +25,7 @@ pub mod types;
 
 pub(crate) use expr::{compare, literal, mirrored, with_stack};
 pub(crate) use from::defined_view;
+pub(crate) use inline::defined_function;
 pub use query::{Assignment, BoundQuery, OutColumn};
 pub(crate) use scope::{NameScope, ScopeEntry};
 pub use target::{BoundTarget, ViewCheck};
@@ -72,6 +74,8 @@ pub struct Binder<'a> {
     lateral: bool,
     /// The text is bound to what it names: no `*`.
     schema_bound: bool,
+    /// What variables mean in the text of a function.
+    parameters: Option<inline::Parameters>,
     /// A DEFAULT is being bound: NEWSEQUENTIALID stands nowhere else.
     pub(crate) in_default: bool,
     target: Option<TargetRequest>,
@@ -92,6 +96,7 @@ impl<'a> Binder<'a> {
             max_recursion: 100,
             lateral: false,
             schema_bound: false,
+            parameters: None,
             in_default: false,
             target: None,
         }

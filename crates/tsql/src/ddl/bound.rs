@@ -1,4 +1,4 @@
-//! Schema binding: what a view WITH SCHEMABINDING names cannot be dropped, moved, renamed or changed beneath it.
+//! Schema binding: what a view or inline function WITH SCHEMABINDING names cannot be dropped, moved, renamed or changed beneath it.
 //!
 //! Theory: nothing is stored of it but the view's text. Whoever changes an object locks it first and then binds the
 //! schema-bound views of the database whose text has its name, to see what they read. A view is created with what it
@@ -7,7 +7,7 @@
 //! Invariant: what a schema-bound view names is a table or a view that is schema-bound itself, of the same database; so
 //! each view needs to be asked only for what its own text names.
 
-use crate::binder::defined_view;
+use crate::binder::{defined_function, defined_view};
 use crate::dml::{Named, Watch};
 use crate::error::{Result, SqlError};
 use crate::executor::bind_query;
@@ -15,28 +15,35 @@ use crate::host::Host;
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Object, ObjectKind, TableDef};
-use daruma_syntax::ast::CreateView;
+use daruma_catalog::{Object, ObjectKind, ParameterDef, TableDef};
+use daruma_syntax::ast::{ObjectName, Query};
 use std::sync::Arc;
 
-/// Checks what a view names that is about to be bound to it, and locks it. Errors 1054, 4512, 4513, 2720, 2788.
-pub(super) fn bind(ex: &Execution<'_>, database: DatabaseId, view: &CreateView) -> Result<()> {
+/// Checks what a view or function names that is about to be bound to it, and locks it. Errors 1054, 4512, 4513, 2720, 2788.
+pub(super) fn bind(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    (kind, name): (&str, &ObjectName),
+    query: (&Query, &[ParameterDef]),
+) -> Result<()> {
     let watch = Watch::new(ex);
-    ex.unasked(|| bind_query(&view.query, database, true, &watch))?;
-    let shown = view.name.dotted();
+    ex.unasked(|| bind_query(query, database, true, &watch))?;
+    let shown = name.dotted();
     for named in watch.named() {
         let name = named.name.dotted();
         if named.name.schema.is_none() || named.name.database.is_some() {
-            return Err(messages::error_state(4512, 3, &[&"view", &shown, &name]));
+            return Err(messages::error_state(4512, 3, &[&kind, &shown, &name]));
         }
         let Some(id) = named.object else {
-            return Err(messages::error(2720, &[&"view", &shown, &name]));
+            return Err(messages::error(2720, &[&kind, &shown, &name]));
         };
         let catalog = ex.catalog(database)?;
         let object = catalog.object(id).filter(|_| named.database == database);
         match object.map(|o| (&o.kind, &o.name)) {
-            Some((ObjectKind::View(module), _)) if !module.schema_bound => {
-                return Err(messages::error_state(4513, 2, &[&"view", &shown, &name]));
+            Some((ObjectKind::View(module) | ObjectKind::Function(module), _))
+                if !module.schema_bound =>
+            {
+                return Err(messages::error_state(4513, 2, &[&kind, &shown, &name]));
             }
             Some((_, found)) if daruma_catalog::names_equal(found, &named.name.name.text) => {
                 super::lock_object(ex, database, id)?;
@@ -156,15 +163,20 @@ fn binder_of(
         .collect();
     views.sort_by_key(|o| o.id);
     for view in views {
-        let ObjectKind::View(module) = &view.kind else {
-            continue;
-        };
-        let Ok(Some(defined)) = defined_view(module) else {
-            continue;
+        let (query, parameters) = match &view.kind {
+            ObjectKind::View(module) => match defined_view(module) {
+                Ok(Some(defined)) => (defined.query, &module.parameters),
+                _ => continue,
+            },
+            ObjectKind::Function(module) => match defined_function(module) {
+                Some((query, _)) => (query, &module.parameters),
+                None => continue,
+            },
+            _ => continue,
         };
         let watch = Watch::new(ex);
         // What it read before it failed counts: a view that no longer binds is bound still.
-        let _ = ex.unasked(|| bind_query(&defined.query, database, false, &watch));
+        let _ = ex.unasked(|| bind_query((&query, parameters), database, false, &watch));
         let names = |n: &Named| n.database == database && n.object == Some(object.id);
         let found = match column {
             None => watch.named().iter().any(names),
@@ -177,9 +189,9 @@ fn binder_of(
     Ok(None)
 }
 
-/// Is it a schema-bound view whose text has the name? Spares binding the others.
+/// Is it a schema-bound view or function whose text has the name? Spares binding the others.
 fn may_name(view: &Object, name: &str) -> bool {
-    let ObjectKind::View(module) = &view.kind else {
+    let (ObjectKind::View(module) | ObjectKind::Function(module)) = &view.kind else {
         return false;
     };
     let is_plain = name.chars().all(|c| c.is_alphanumeric() || c == '_');

@@ -120,7 +120,7 @@ pub(crate) fn execute(ex: &Execution<'_>, kind: &StatementKind, text: &str) -> R
         StatementKind::CreateView(s) => module::create_view(ex, s, text),
         StatementKind::CreateProcedure(s) => module::create_procedure(ex, s, text),
         StatementKind::CreateTrigger(s) => module::create_trigger(ex, s, text),
-        StatementKind::CreateFunction(_) => Err(messages::not_supported("CREATE FUNCTION")),
+        StatementKind::CreateFunction(s) => module::create_function(ex, s, text),
         StatementKind::OtherDdl(other) => Err(messages::not_supported(&other.what)),
         _ => Err(messages::not_supported("definition statement")),
     }

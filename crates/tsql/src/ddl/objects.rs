@@ -317,7 +317,8 @@ fn drop_object(
     let object = ex
         .catalog_object(&catalog, database, name)
         .ok_or_else(absent)?;
-    if object.type_code() != code {
+    let is_function = |code: &str| matches!(code, "FN" | "IF");
+    if object.type_code() != code && !(is_function(code) && is_function(object.type_code())) {
         let kind = object_word(&object);
         let proper = format!("DROP {}", kind.to_uppercase());
         return Err(messages::error(
@@ -371,6 +372,9 @@ fn remove(
     }
     if matches!(object.kind, ObjectKind::View(_)) {
         super::bound::refuse(ex, database, object, ("DROP VIEW", 1), &name.dotted())?;
+    }
+    if matches!(object.kind, ObjectKind::Function(_)) {
+        super::bound::refuse(ex, database, object, ("DROP FUNCTION", 1), &name.dotted())?;
     }
     ex.state.change(database, Change::DropObject(object.id))?;
     ex.note_planned();

@@ -5,8 +5,9 @@ use crate::binder::Binder;
 use crate::binder::tree::ColId;
 use crate::error::Result;
 use crate::host::{Host, TableRef};
+use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
-use daruma_catalog::Object;
+use daruma_catalog::{Object, ParameterDef};
 use daruma_syntax::ast;
 use std::sync::Arc;
 
@@ -35,14 +36,27 @@ pub(super) fn stand_for(
     exposed.iter().map(named).collect()
 }
 
-/// Binds the query of a view of a database, to see what it names; without `*` when it is `schema_bound` (1054).
+/// Binds the query of a view or function of a database, to see what it names; without `*` when it is `schema_bound` (1054).
 pub fn bind_query(
-    query: &ast::Query,
+    (query, parameters): (&ast::Query, &[ParameterDef]),
     database: DatabaseId,
     schema_bound: bool,
     host: &dyn Host,
 ) -> Result<()> {
-    with_room(|| Binder::new(host).bind_query(query, database, schema_bound))
+    with_room(|| Binder::new(host).bind_query(query, parameters, database, schema_bound))
+}
+
+/// The columns that an inline function gives.
+pub fn function_columns(
+    query: &ast::Query,
+    parameters: &[ParameterDef],
+    host: &dyn Host,
+) -> Result<Vec<OutputColumn>> {
+    with_room(|| {
+        let mut binder = Binder::new(host);
+        binder.declare_parameters(parameters);
+        binder.function_columns(query)
+    })
 }
 
 /// Can rows be changed through a view of this query that checks them?

@@ -55,5 +55,5 @@ pub use api::{
 };
 pub use batch::{BATCH_ROWS, RowBatch};
 pub(crate) use builtin::builtin_table;
-pub use exposed::{Exposed, ViewTarget, bind_query, is_updatable, view_target};
+pub use exposed::{Exposed, ViewTarget, bind_query, function_columns, is_updatable, view_target};
 pub use kept::KeptPlan;

@@ -191,7 +191,7 @@ impl Execution<'_> {
                 Some(scroll) => scroll == CursorScroll::Scroll,
                 None => names_kind,
             },
-            is_dynamic: !is_fixed && !insensitive && !(is_scroll && definition.kind.is_none()),
+            is_dynamic: !(is_fixed || insensitive || is_scroll && definition.kind.is_none()),
             opened: None,
         })
     }

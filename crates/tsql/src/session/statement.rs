@@ -545,7 +545,6 @@ fn statement_name(kind: &StatementKind) -> &'static str {
     match kind {
         StatementKind::InsertBulk(_) => "INSERT BULK",
         StatementKind::TextPointer(_) => "READTEXT",
-        StatementKind::CreateFunction(_) => "CREATE FUNCTION",
         StatementKind::CreateEndpoint(_) => "ENDPOINT",
         StatementKind::CreateAvailabilityGroup(_) | StatementKind::AlterAvailabilityGroup(_) => {
             "AVAILABILITY GROUP"
