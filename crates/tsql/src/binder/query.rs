@@ -498,8 +498,12 @@ impl Binder<'_> {
     ) -> Result<BoundQuery> {
         let mut computed: Vec<(ColId, Scalar)> = Vec::new();
         let mut columns = Vec::with_capacity(items.len());
+        // A column of a query around this one is a value here: it has its own name, and none where there is no row.
+        let has_outer = self.scopes.len() > 1 || self.lateral || self.parameters.is_some();
+        let own = has_outer.then(|| rel.produced());
+        let is_own = |id: &ColId| own.as_ref().is_none_or(|own| own.contains(id));
         for item in &items {
-            let id = match item.scalar.as_column() {
+            let id = match item.scalar.as_column().filter(is_own) {
                 Some(id) => id,
                 None => {
                     let id = self.new_computed(&item.name, &item.scalar)?;
@@ -528,7 +532,7 @@ impl Binder<'_> {
                         ));
                     }
                     None if matches!(expr.kind, Kind::Const(_)) => continue,
-                    None => match expr.as_column() {
+                    None => match expr.as_column().filter(is_own) {
                         Some(id) => id,
                         None => {
                             let id = self.new_computed("", &expr)?;
