@@ -111,7 +111,12 @@ impl Binder<'_> {
     }
 
     pub(super) fn query(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {
-        super::with_stack(|| self.query_here(query, nested))
+        let held = self.hold_object();
+        let bound = super::with_stack(|| self.query_here(query, nested));
+        if held.is_some() {
+            self.target = held;
+        }
+        bound
     }
 
     fn query_here(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {

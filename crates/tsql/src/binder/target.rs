@@ -423,6 +423,14 @@ impl Binder<'_> {
             .unwrap_or_default()
     }
 
+    /// The request for a table of FROM that is known by its own name, while a query inside FROM is bound: a table in there is
+    /// another one.
+    pub(super) fn hold_object(&mut self) -> Option<TargetRequest> {
+        let waits =
+            |r: &mut TargetRequest| r.taken.is_none() && matches!(r.wanted, Wanted::Object(..));
+        self.target.take_if(waits)
+    }
+
     /// Called by every scan: the columns for key and stamp when it is the target.
     pub(super) fn take_target(
         &mut self,
