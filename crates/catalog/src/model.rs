@@ -274,6 +274,8 @@ impl Object {
             ObjectKind::Table(_) => "U ",
             ObjectKind::View(_) => "V ",
             ObjectKind::Procedure(_) => "P ",
+            // Only those that give rows have columns.
+            ObjectKind::Function(module) if !module.columns.is_empty() => "IF",
             ObjectKind::Function(_) => "FN",
             ObjectKind::Trigger(_) => "TR",
             ObjectKind::Sequence(_) => "SO",

@@ -251,6 +251,10 @@ pub trait Host {
     /// UTC now in 100 ns since 1970 and local offset in minutes: constant during a statement.
     fn now(&self) -> (i64, i16);
     fn random_bytes(&self, buf: &mut [u8]);
+    /// NEWSEQUENTIALID; nothing where there is no server.
+    fn sequential_guid(&self) -> Option<[u8; 16]> {
+        None
+    }
     /// Bytes that sorts and hashes of this statement may hold in memory before they spill.
     fn memory_grant_bytes(&self) -> usize;
     /// Directory for spill files, on the engine's disk.

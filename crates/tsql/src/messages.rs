@@ -435,6 +435,11 @@ const MESSAGES: &[Message] = &[
         "%ls permission was denied on object '%.*ls', database '%.*ls'.",
     ),
     m(
+        302,
+        16,
+        "The newsequentialid() built-in function can only be used in a DEFAULT expression for a column of type 'uniqueidentifier' in a CREATE TABLE or ALTER TABLE statement. It cannot be combined with other operators to form a complex scalar expression.",
+    ),
+    m(
         306,
         16,
         "The text, ntext, and image data types cannot be compared or sorted, except when using IS NULL or LIKE operator.",
@@ -549,6 +554,11 @@ const MESSAGES: &[Message] = &[
         547,
         16,
         "The %ls statement conflicted with the %ls constraint \"%.*ls\". The conflict occurred in database \"%.*ls\", table \"%.*ls\"%ls%.*ls%ls.",
+    ),
+    m(
+        550,
+        16,
+        "The attempted insert or update failed because the target view either specifies WITH CHECK OPTION or spans a view that specifies WITH CHECK OPTION and one or more rows resulting from the operation did not qualify under the CHECK OPTION constraint.",
     ),
     m(
         596,
@@ -679,6 +689,11 @@ const MESSAGES: &[Message] = &[
         "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a name. For other statements, look for empty alias names. Aliases defined as \"\" or [] are not allowed. Change the alias to a valid name.",
     ),
     m(1047, 15, "Conflicting locking hints specified."),
+    m(
+        1054,
+        15,
+        "Syntax '%ls' is not allowed in schema-bound objects.",
+    ),
     m(
         1056,
         15,
@@ -1026,6 +1041,11 @@ const MESSAGES: &[Message] = &[
         16,
         "The size (%d) given to the %S_MSG '%.*ls' exceeds the maximum allowed (%d).",
     ),
+    m(
+        2720,
+        16,
+        "Cannot schema bind %S_MSG '%.*ls' because it references system object '%.*ls'.",
+    ),
     m(2727, 11, "Cannot find index '%.*ls'."),
     m(
         2729,
@@ -1107,6 +1127,11 @@ const MESSAGES: &[Message] = &[
         "The data type of substitution parameter %d does not match the expected type of the format specification.",
     ),
     m(2787, 16, "Invalid format specification: '%.*ls'."),
+    m(
+        2788,
+        16,
+        "Synonyms are invalid in a schemabound object or a constraint expression.",
+    ),
     m(
         2801,
         16,
@@ -1523,9 +1548,29 @@ const MESSAGES: &[Message] = &[
         "Column names in each view or function must be unique. Column name '%.*ls' in view or function '%.*ls' is specified more than once.",
     ),
     m(
+        4510,
+        16,
+        "Could not perform CREATE VIEW because WITH %ls was specified and the view is not updatable.",
+    ),
+    m(
         4511,
         16,
         "Create View or Function failed because no column name was specified for column %d.",
+    ),
+    m(
+        4512,
+        16,
+        "Cannot schema bind %S_MSG '%.*ls' because name '%.*ls' is invalid for schema binding. Names must be in two-part format and an object cannot reference itself.",
+    ),
+    m(
+        4513,
+        16,
+        "Cannot schema bind %S_MSG '%.*ls'. '%.*ls' is not schema bound.",
+    ),
+    m(
+        4514,
+        16,
+        "CREATE FUNCTION failed because a column name is not specified for column %d.",
     ),
     m(
         4606,
@@ -1806,6 +1851,11 @@ const MESSAGES: &[Message] = &[
         16,
         "Unable to process object ID %ld (object '%.*ls') because this DBCC command does not support objects of this type.",
     ),
+    m(
+        5324,
+        15,
+        "In a MERGE statement, a '%S_MSG' clause with a search condition cannot appear after a '%S_MSG' clause with no search condition.",
+    ),
     m(5701, 10, "Changed database context to '%.*ls'."),
     m(5703, 10, "Changed language setting to %.*ls."),
     m(
@@ -1978,6 +2028,11 @@ const MESSAGES: &[Message] = &[
         "The query processor ran out of internal resources and could not produce a query plan. This is a rare event and only expected for extremely complex queries or queries that reference a very large number of tables or partitions. Please simplify the query. If you believe you have received this message in error, contact Customer Support Services for more information.",
     ),
     m(
+        8672,
+        16,
+        "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target row matches more than one source row. A MERGE statement cannot UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to ensure a target row matches at most one source row, or use the GROUP BY clause to group the source rows.",
+    ),
+    m(
         8906,
         16,
         "Page %S_PGID in database ID %d is allocated in the SGAM %S_PGID and PFS %S_PGID, but was not allocated in any IAM. PFS flags '%hs'.",
@@ -2122,6 +2177,16 @@ const MESSAGES: &[Message] = &[
         10709,
         16,
         "The number of columns for each row in a table value constructor must be the same.",
+    ),
+    m(
+        10711,
+        15,
+        "An action of type '%S_MSG' is not allowed in the '%S_MSG' clause of a MERGE statement.",
+    ),
+    m(
+        10714,
+        15,
+        "An action of type '%S_MSG' cannot appear more than once in a '%S_MSG' clause of a MERGE statement.",
     ),
     m(
         10735,
@@ -2382,6 +2447,12 @@ const MESSAGES: &[Message] = &[
         11,
         "Error: The new name '%s' is already in use as a %s name and would cause a duplicate that is not permitted.",
     ),
+    m(
+        15336,
+        16,
+        "Object '%s' cannot be renamed because the object participates in enforced dependencies.",
+    ),
+    m(15348, 16, "Cannot transfer a schemabound object."),
     m(15405, 16, "Cannot use the special principal '%.*ls'."),
     m(
         15406,
@@ -2435,6 +2506,30 @@ const MESSAGES: &[Message] = &[
         15600,
         15,
         "An invalid parameter or option was specified for procedure '%s'.",
+    ),
+    m(16905, 16, "The cursor is already open."),
+    m(
+        16911,
+        16,
+        "%hs: The fetch type %hs cannot be used with forward only cursors.",
+    ),
+    m(16915, 16, "A cursor with the name '%.*ls' already exists."),
+    m(16916, 16, "A cursor with the name '%.*ls' does not exist."),
+    m(16917, 16, "Cursor is not open."),
+    m(
+        16924,
+        16,
+        "Cursorfetch: The number of variables declared in the INTO list must match that of selected columns.",
+    ),
+    m(
+        16925,
+        16,
+        "The fetch type %hs cannot be used with dynamic cursors.",
+    ),
+    m(
+        16950,
+        16,
+        "The variable '%.*ls' does not currently have a cursor allocated to it.",
     ),
     m(17137, 10, "Starting up database '%.*ls'."),
     m(

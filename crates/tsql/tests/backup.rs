@@ -180,6 +180,50 @@ fn stopat_ends_before_the_first_later_commit() {
     assert!(other.contains("Msg 43"), "{other}");
 }
 
+/// A point in time before what is restored already: the step is refused, and another one is possible.
+#[test]
+fn stopat_before_what_is_there_is_too_early() {
+    let (_server, mut client) = server_with_rows(10);
+    let mut moments = Vec::new();
+    let mut pass = |client: &mut Client| {
+        client.run("WAITFOR DELAY '00:00:05'");
+        moments.push(client.scalar("SELECT CONVERT(varchar(30), SYSDATETIME(), 121)"));
+        client.run("WAITFOR DELAY '00:00:05'");
+    };
+    pass(&mut client);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f.bak'");
+    fill(&mut client, 11, 20);
+    pass(&mut client);
+    fill(&mut client, 21, 30);
+    client.run("BACKUP DATABASE d TO DISK = '/b/d.bak' WITH DIFFERENTIAL");
+    client.run("BACKUP LOG d TO DISK = '/b/l1.trn'");
+    let there = content(&mut client, "d");
+    pass(&mut client);
+    fill(&mut client, 31, 40);
+    client.run("BACKUP LOG d TO DISK = '/b/l2.trn'");
+    client.run("USE master");
+    client.run(&format!(
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {MOVES}, NORECOVERY"
+    ));
+    let mut says = |statement: &str, number: &str| {
+        let out = client.run(statement);
+        assert!(out.contains(number), "{statement}: {out}");
+    };
+    let stop = |kind: &str, file: &str, moment: &str| {
+        format!("RESTORE {kind} e FROM DISK = '/b/{file}' WITH NORECOVERY, STOPAT = '{moment}'")
+    };
+    says(&stop("LOG", "l1.trn", &moments[0]), "Msg 4335");
+    says(&stop("DATABASE", "d.bak", &moments[1]), "Msg 4338");
+    says(
+        "RESTORE LOG e FROM DISK = '/b/l1.trn' WITH NORECOVERY",
+        "successfully",
+    );
+    says(&stop("LOG", "l2.trn", &moments[1]), "Msg 4335");
+    says(&stop("LOG", "l2.trn", &moments[2]), "successfully");
+    says("RESTORE DATABASE e WITH RECOVERY", "successfully");
+    assert_eq!(content(&mut client, "e"), there);
+}
+
 #[test]
 fn the_tail_of_the_log_goes_with_norecovery() {
     let (_server, mut client) = server_with_rows(10);

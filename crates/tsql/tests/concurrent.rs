@@ -55,6 +55,42 @@ fn transfers_keep_the_total() {
     assert_eq!(c.scalar("SELECT SUM(balance) FROM account"), "400");
 }
 
+/// Whether a row is there is decided anew when somebody else changed it meanwhile, and HOLDLOCK keeps others from its key.
+#[test]
+fn merges_of_the_same_rows_lose_nothing() {
+    let server = Server::new();
+    setup(
+        &server,
+        "CREATE TABLE counter (k int PRIMARY KEY, n int NOT NULL)",
+    );
+    let worker = |seed: u32, client: &mut Client| {
+        let mut x = seed;
+        for _ in 0..40 {
+            x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (k, l) = ((x >> 8) % 8, 8 + (x >> 16) % 8);
+            loop {
+                let out = client.run(&format!(
+                    "MERGE counter WITH (HOLDLOCK) AS t USING (VALUES ({k}, 1), ({l}, 1)) AS s (k, n) ON t.k = s.k
+                     WHEN MATCHED THEN UPDATE SET n = t.n + s.n
+                     WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, s.n);"
+                ));
+                if !out.contains("Msg 1205") {
+                    assert!(!out.contains("Msg"), "{out}");
+                    break;
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for seed in 1..=4 {
+            let mut client = server.connect_to("d");
+            scope.spawn(move || worker(seed, &mut client));
+        }
+    });
+    let mut c = server.connect_to("d");
+    assert_eq!(c.scalar("SELECT SUM(n) FROM counter"), "320");
+}
+
 #[test]
 fn identity_values_are_unique() {
     let server = Server::new();

@@ -49,6 +49,16 @@ fn backups_that_do_not_fit() {
                 "BACKUP DATABASE d TO DISK = '/b/diff' WITH DIFFERENTIAL",
                 BACKED_UP,
             ),
+        ],
+    );
+    c.run("WAITFOR DELAY '00:00:05'");
+    let moment = c.scalar("SELECT CONVERT(varchar(30), SYSDATETIME(), 121)");
+    c.run("WAITFOR DELAY '00:00:05'");
+    let stops =
+        format!("RESTORE LOG copy FROM DISK = '/b/log' WITH STOPAT = '{moment}', NORECOVERY");
+    each_says(
+        &mut c,
+        &[
             ("INSERT d.dbo.t VALUES (2)", &[]),
             ("BACKUP LOG d TO DISK = '/b/log'", &[4035, 3014]),
             ("BACKUP LOG d TO DISK = '/b/log2'", &[4035, 3014]),
@@ -75,8 +85,9 @@ fn backups_that_do_not_fit() {
             ("RESTORE DATABASE copy FROM DISK = '/b/diff'", &[3136, 3013]),
             (
                 "RESTORE LOG copy FROM DISK = '/b/log' WITH STOPAT = '1990-01-01', NORECOVERY",
-                &[4035, 3014],
+                &[4335, 3013],
             ),
+            (&stops, &[4035, 3014]),
             ("RESTORE LOG copy FROM DISK = '/b/log2'", &[4335, 3013]),
             (
                 "CREATE DATABASE third ON (NAME = third, FILENAME = '/b/full')",

@@ -139,6 +139,12 @@ impl Binder<'_> {
     }
 
     fn variable(&self, name: &str) -> Result<Scalar> {
+        if let Some(parameters) = &self.parameters {
+            let key = daruma_catalog::name_key(name);
+            let found = parameters.iter().find(|(k, _)| *k == key);
+            let found = found.map(|(_, scalar)| scalar.clone());
+            return found.ok_or_else(|| undeclared(name));
+        }
         match self.host.variable_type(name) {
             Some(VariableType::Scalar(data_type)) => Ok(Scalar::new(
                 Kind::Variable(name.to_lowercase().into()),

@@ -11,9 +11,9 @@ use crate::error::{Result, SqlError};
 use crate::host::{Resolved, VariableType, VirtualTable};
 use crate::messages;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Object, ObjectKind, names_equal};
+use daruma_catalog::{ModuleDef, Object, ObjectKind, ParameterDef, names_equal};
 use daruma_syntax::ast::{self, Ident, ObjectName, StatementKind, TableSource};
-use daruma_syntax::{ParseOptions, parse_batch};
+use daruma_syntax::{ParseOptions, SyntaxError, parse_batch};
 use std::sync::Arc;
 
 /// Most tables of one FROM: what older versions of the product allowed.
@@ -303,6 +303,10 @@ impl Binder<'_> {
 
     fn table_function(&mut self, function: &ast::TableFunction) -> Result<Rel> {
         let name = &function.call.name;
+        if let Ok(Resolved::Function { database, object }) = self.resolve(name) {
+            let alias = function.alias.as_ref().unwrap_or(&name.name);
+            return self.inline_function(function, database, &object, &alias.text);
+        }
         let args = function
             .call
             .args
@@ -360,7 +364,7 @@ impl Binder<'_> {
     }
 
     /// Arguments of a table function; DEFAULT and NULL mean the same to system functions.
-    fn table_argument(&mut self, expr: &ast::Expr) -> Result<Scalar> {
+    pub(super) fn table_argument(&mut self, expr: &ast::Expr) -> Result<Scalar> {
         match expr {
             ast::Expr::Default => Ok(Scalar::null(daruma_value::DataType::Int)),
             expr if self.lateral => self.expr(expr),
@@ -514,6 +518,20 @@ impl Binder<'_> {
         Ok(rel)
     }
 
+    /// The query of a view of the database.
+    pub fn bind_query(
+        &mut self,
+        query: &ast::Query,
+        parameters: &[ParameterDef],
+        database: DatabaseId,
+        schema_bound: bool,
+    ) -> Result<()> {
+        self.declare_parameters(parameters);
+        self.database = Some(database);
+        self.schema_bound = schema_bound;
+        self.statement(query).map(|_| ())
+    }
+
     fn view(&mut self, database: DatabaseId, object: &Arc<Object>) -> Result<BoundQuery> {
         let ObjectKind::View(module) = &object.kind else {
             return Err(SqlError::new(
@@ -523,29 +541,36 @@ impl Binder<'_> {
                 format!("Invalid object name '{}'.", object.name),
             ));
         };
-        let options = ParseOptions {
-            quoted_identifier: module.quoted_identifier,
-        };
-        let batch = parse_batch(&module.definition, &options).map_err(stored_text)?;
-        let view = batch.into_iter().find_map(|s| match s.kind {
-            StatementKind::CreateView(view) => Some(view),
-            _ => None,
-        });
-        let Some(view) = view else {
-            return Err(SqlError::new(
-                208,
-                16,
-                1,
-                format!("Invalid object name '{}'.", object.name),
-            ));
-        };
+        let view = defined_view(module).map_err(stored_text)?;
+        let view = view.ok_or_else(|| messages::error(208, &[&object.name]))?;
         let outer = self.database.replace(database);
+        let schema_bound = std::mem::replace(&mut self.schema_bound, false);
         self.host.enter_view(database, object);
+        let checked = self.checked_views();
         let bound = self.isolated(Vec::new(), |b| b.query(&view.query, true));
         self.host.leave_view();
         self.database = outer;
-        self.renamed(bound?, &object.name, &view.columns)
+        self.schema_bound = schema_bound;
+        let bound = bound?;
+        if view.check_option {
+            self.note_checked(checked, &bound.rel);
+        }
+        self.renamed(bound, &object.name, &view.columns)
     }
+}
+
+/// The statement that a view was defined by.
+pub(crate) fn defined_view(
+    module: &ModuleDef,
+) -> std::result::Result<Option<Box<ast::CreateView>>, Vec<SyntaxError>> {
+    let options = ParseOptions {
+        quoted_identifier: module.quoted_identifier,
+    };
+    let batch = parse_batch(&module.definition, &options)?;
+    Ok(batch.into_iter().find_map(|s| match s.kind {
+        StatementKind::CreateView(view) => Some(view),
+        _ => None,
+    }))
 }
 
 pub(super) fn join(

@@ -100,6 +100,9 @@ impl Binder<'_> {
 
     /// A scalar function of the value room or of the session: error 195.
     pub(super) fn call_by_name(&mut self, name: &str, args: Vec<Scalar>) -> Result<Scalar> {
+        if name.eq_ignore_ascii_case("NEWSEQUENTIALID") && !self.in_default {
+            return Err(crate::messages::error(302, &[]));
+        }
         if let Some(bound) = super::scalar::bind(name, &args) {
             return bound;
         }
@@ -198,6 +201,8 @@ impl Binder<'_> {
     pub(super) fn pseudo(&mut self, pseudo: PseudoColumn) -> Result<Scalar> {
         let wanted = |column: &super::ColumnInfo| match pseudo {
             PseudoColumn::Identity => column.identity,
+            // Only OUTPUT of a MERGE has it.
+            PseudoColumn::Action => column.name == "$action",
             _ => false,
         };
         let tables = self.scopes.last().into_iter().flat_map(|s| &s.tables);

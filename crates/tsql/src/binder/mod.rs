@@ -12,6 +12,7 @@ mod for_xml;
 mod from;
 mod function;
 mod group;
+mod inline;
 mod pivot;
 mod query;
 mod recursion;
@@ -23,9 +24,11 @@ pub mod tree;
 pub mod types;
 
 pub(crate) use expr::{compare, literal, mirrored, with_stack};
+pub(crate) use from::defined_view;
+pub(crate) use inline::defined_function;
 pub use query::{Assignment, BoundQuery, OutColumn};
 pub(crate) use scope::{NameScope, ScopeEntry};
-pub use target::BoundTarget;
+pub use target::{BoundTarget, ViewCheck};
 
 use crate::error::{Result, SqlError};
 use crate::host::Host;
@@ -69,6 +72,12 @@ pub struct Binder<'a> {
     max_recursion: u32,
     /// Tables bound now may use columns of tables to their left: right side of APPLY.
     lateral: bool,
+    /// The text is bound to what it names: no `*`.
+    schema_bound: bool,
+    /// What variables mean in the text of a function.
+    parameters: Option<inline::Parameters>,
+    /// A DEFAULT is being bound: NEWSEQUENTIALID stands nowhere else.
+    pub(crate) in_default: bool,
     target: Option<TargetRequest>,
 }
 
@@ -86,6 +95,9 @@ impl<'a> Binder<'a> {
             query_depth: 0,
             max_recursion: 100,
             lateral: false,
+            schema_bound: false,
+            parameters: None,
+            in_default: false,
             target: None,
         }
     }

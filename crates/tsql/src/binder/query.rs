@@ -111,7 +111,12 @@ impl Binder<'_> {
     }
 
     pub(super) fn query(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {
-        super::with_stack(|| self.query_here(query, nested))
+        let held = self.hold_object();
+        let bound = super::with_stack(|| self.query_here(query, nested));
+        if held.is_some() {
+            self.target = held;
+        }
+        bound
     }
 
     fn query_here(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {
@@ -498,8 +503,12 @@ impl Binder<'_> {
     ) -> Result<BoundQuery> {
         let mut computed: Vec<(ColId, Scalar)> = Vec::new();
         let mut columns = Vec::with_capacity(items.len());
+        // A column of a query around this one is a value here: it has its own name, and none where there is no row.
+        let has_outer = self.scopes.len() > 1 || self.lateral || self.parameters.is_some();
+        let own = has_outer.then(|| rel.produced());
+        let is_own = |id: &ColId| own.as_ref().is_none_or(|own| own.contains(id));
         for item in &items {
-            let id = match item.scalar.as_column() {
+            let id = match item.scalar.as_column().filter(is_own) {
                 Some(id) => id,
                 None => {
                     let id = self.new_computed(&item.name, &item.scalar)?;
@@ -528,7 +537,7 @@ impl Binder<'_> {
                         ));
                     }
                     None if matches!(expr.kind, Kind::Const(_)) => continue,
-                    None => match expr.as_column() {
+                    None => match expr.as_column().filter(is_own) {
                         Some(id) => id,
                         None => {
                             let id = self.new_computed("", &expr)?;
@@ -593,6 +602,9 @@ impl Binder<'_> {
         let (mut items, mut assignments) = (Vec::new(), Vec::new());
         for item in list {
             match item {
+                SelectItem::Wildcard { .. } if self.schema_bound => {
+                    return Err(crate::messages::error_state(1054, 6, &[&"*"]));
+                }
                 SelectItem::Wildcard { qualifier, .. } => {
                     for (name, id) in self.expand_wildcard(qualifier.as_ref())? {
                         items.push(Item {

@@ -22,6 +22,8 @@ pub(super) struct TargetRequest {
     wanted: Wanted,
     /// Scans met while any would do.
     candidates: Vec<Candidate>,
+    /// Views WITH CHECK OPTION met meanwhile, the outermost of those that stand in each other.
+    checked: Vec<Rel>,
     taken: Option<Taken>,
 }
 
@@ -47,6 +49,15 @@ struct Taken {
     key: ColId,
     stamp: ColId,
     joined: bool,
+    check: Option<ViewCheck>,
+}
+
+/// What views WITH CHECK OPTION ask of a changed row.
+pub struct ViewCheck {
+    /// True for rows that the views show.
+    pub condition: Scalar,
+    /// The row: what the scan of the table produces.
+    pub row: Vec<ColId>,
 }
 
 /// A bound target query.
@@ -64,6 +75,7 @@ pub struct BoundTarget {
     pub sources: Vec<ScopeEntry>,
     /// Names that the statement knows the target's columns by, when it is a view or common table expression.
     pub exposed: Vec<(String, ColId)>,
+    pub check: Option<ViewCheck>,
 }
 
 /// A bound view that rows are inserted through.
@@ -72,6 +84,7 @@ pub struct InsertedView {
     pub columns: Vec<ColId>,
     pub joined: bool,
     pub exposed: Vec<(String, ColId)>,
+    pub check: Option<ViewCheck>,
 }
 
 impl Binder<'_> {
@@ -83,12 +96,10 @@ impl Binder<'_> {
         self.scopes.push(NameScope::default());
         let (mut rel, alias) = self.target_from(spec)?;
         let request = self.target.take();
-        let taken = match request.map(|r| (r.taken, r.candidates)) {
-            Some((Some(taken), _)) => taken,
-            Some((None, candidates)) => {
-                self.choose_base(&mut rel, &alias, spec.sets.first().copied(), candidates)?
-            }
-            None => return Err(not_updatable(&alias)),
+        let mut request = request.ok_or_else(|| not_updatable(&alias))?;
+        let taken = match request.taken.take() {
+            Some(taken) => taken,
+            None => self.choose_base(&mut rel, &alias, spec.sets.first().copied(), request)?,
         };
         if let Some(filter) = spec.filter {
             let condition = self.condition(filter)?;
@@ -133,6 +144,7 @@ impl Binder<'_> {
                 .next()
                 .map(|t| t.columns)
                 .unwrap_or_default(),
+            check: taken.check,
         })
     }
 
@@ -265,21 +277,32 @@ impl Binder<'_> {
         let mut rel = self.wanted_view(database, object, name)?;
         check_updatable(&rel, &name.dotted(), false)?;
         let request = self.target.take();
-        let candidates = request.map_or(Vec::new(), |r| r.candidates);
-        let taken = self.choose_base(&mut rel, &name.name.text, set, candidates)?;
+        let request = request.ok_or_else(|| not_updatable(&name.name.text))?;
+        let taken = self.choose_base(&mut rel, &name.name.text, set, request)?;
         let mut tables = std::mem::take(&mut self.scope().tables).into_iter();
         Ok(InsertedView {
             table: taken.table,
             columns: taken.columns,
             joined: taken.joined,
             exposed: tables.next().map(|t| t.columns).unwrap_or_default(),
+            check: taken.check,
         })
+    }
+
+    /// Can rows be changed through this query, were it a view that checks them?
+    pub fn is_updatable(&mut self, query: &daruma_syntax::ast::Query) -> Result<bool> {
+        let mut rel = self.statement(query)?.rel;
+        let is_whole = !any(&rel, &|r| matches!(r, Rel::Top(_)));
+        Ok(is_whole
+            && check_updatable(&rel, "", false).is_ok()
+            && base_scan(&mut rel, &|_| true).is_some())
     }
 
     fn want(&mut self, wanted: Wanted) {
         self.target = Some(TargetRequest {
             wanted,
             candidates: Vec::new(),
+            checked: Vec::new(),
             taken: None,
         });
     }
@@ -290,8 +313,9 @@ impl Binder<'_> {
         rel: &mut Rel,
         alias: &str,
         set: Option<&str>,
-        candidates: Vec<Candidate>,
+        request: TargetRequest,
     ) -> Result<Taken> {
+        let candidates = request.candidates;
         let own = self.scope().tables.iter();
         let own = own.filter(|t| names_equal(&t.name, alias));
         let named = |(name, _): &&(String, ColId)| set.is_some_and(|s| names_equal(name, s));
@@ -320,7 +344,23 @@ impl Binder<'_> {
             key,
             stamp,
             joined: has_join(rel),
+            check: view_check(request.checked, scanned),
         })
+    }
+
+    /// Number of views that have been noted by `note_checked`.
+    pub(super) fn checked_views(&self) -> usize {
+        self.target.as_ref().map_or(0, |t| t.checked.len())
+    }
+
+    /// A view WITH CHECK OPTION was bound. It stands for those noted since `before`, which stand in it.
+    pub(super) fn note_checked(&mut self, before: usize, view: &Rel) {
+        if let Some(request) = &mut self.target
+            && matches!(request.wanted, Wanted::Any)
+        {
+            request.checked.truncate(before);
+            request.checked.push(view.clone());
+        }
     }
 
     /// Columns for the key and stamp of a row.
@@ -383,6 +423,14 @@ impl Binder<'_> {
             .unwrap_or_default()
     }
 
+    /// The request for a table of FROM that is known by its own name, while a query inside FROM is bound: a table in there is
+    /// another one.
+    pub(super) fn hold_object(&mut self) -> Option<TargetRequest> {
+        let waits =
+            |r: &mut TargetRequest| r.taken.is_none() && matches!(r.wanted, Wanted::Object(..));
+        self.target.take_if(waits)
+    }
+
     /// Called by every scan: the columns for key and stamp when it is the target.
     pub(super) fn take_target(
         &mut self,
@@ -413,6 +461,7 @@ impl Binder<'_> {
                 key,
                 stamp,
                 joined: false,
+                check: None,
             });
         }
         Ok(Some((key, stamp)))
@@ -450,8 +499,75 @@ fn base_scan<'r>(rel: &'r mut Rel, fits: &dyn Fn(&TableScan) -> bool) -> Option<
     }
 }
 
+/// That the views show a row of the scan that produces `row`. Views that do not hold the scan say nothing of it.
+fn view_check(views: Vec<Rel>, row: Vec<ColId>) -> Option<ViewCheck> {
+    let mut conditions = Vec::new();
+    for mut view in views {
+        if put_row(&mut view, &row) {
+            match plain_conditions(&view) {
+                Some(plain) => conditions.extend(plain),
+                None => conditions.push(Scalar::condition(Kind::Subquery(Box::new(Subquery {
+                    rel: view,
+                    kind: SubqueryKind::Exists,
+                })))),
+            }
+        }
+    }
+    (!conditions.is_empty()).then(|| ViewCheck {
+        condition: Scalar::condition(Kind::And(conditions)),
+        row,
+    })
+}
+
+/// Puts one given row in the place of a scan; its columns come from outside then. Outer joins give that row or none.
+/// False where the scan is not.
+fn put_row(rel: &mut Rel, row: &[ColId]) -> bool {
+    match rel {
+        Rel::Table(scan) if scan.columns == row => {
+            *rel = Rel::One;
+            true
+        }
+        Rel::Join(join) => {
+            let in_left = put_row(&mut join.left, row);
+            let in_right = !in_left && put_row(&mut join.right, row);
+            join.kind = match join.kind {
+                JoinKind::Left if in_right => JoinKind::Inner,
+                JoinKind::Full if in_left => JoinKind::Left,
+                JoinKind::Full if in_right => {
+                    std::mem::swap(&mut join.left, &mut join.right);
+                    JoinKind::Left
+                }
+                kind => kind,
+            };
+            in_left || in_right
+        }
+        Rel::Filter { .. } | Rel::Compute { .. } | Rel::Window { .. } | Rel::Sort { .. } => {
+            let mut inputs = rel.inputs_mut().into_iter();
+            inputs.any(|input| put_row(input, row))
+        }
+        _ => false,
+    }
+}
+
+/// The conditions of a query over one row that has nothing but conditions.
+fn plain_conditions(rel: &Rel) -> Option<Vec<Scalar>> {
+    match rel {
+        Rel::One => Some(Vec::new()),
+        Rel::Filter { input, condition } => {
+            let mut conditions = plain_conditions(input)?;
+            conditions.push(condition.clone());
+            Some(conditions)
+        }
+        _ => None,
+    }
+}
+
 fn has_join(rel: &Rel) -> bool {
-    matches!(rel, Rel::Join(_)) || rel.inputs().into_iter().any(has_join)
+    any(rel, &|r| matches!(r, Rel::Join(_)))
+}
+
+fn any(rel: &Rel, is: &dyn Fn(&Rel) -> bool) -> bool {
+    is(rel) || rel.inputs().into_iter().any(|input| any(input, is))
 }
 
 /// Does each row of a view or common table expression stand for one row of a table? Errors 4403 and 4405.

@@ -4,10 +4,10 @@
 //! what old rows show. Everything else moves the rows into new trees.
 
 use super::table::{Builder, could_not_create};
-use super::{foreign, index, put_table};
+use super::{bound, foreign, index, put_table};
 use crate::dml;
 use crate::error::{Result, SqlError};
-use crate::host::{Access, Host, LockHints, TableRef};
+use crate::host::{Access, Host, LockHints, TableKind, TableRef};
 use crate::messages;
 use crate::session::Execution;
 use daruma_catalog::{ColumnDef, IndexKind, TableDef, names_equal};
@@ -323,6 +323,7 @@ fn alter_column(ex: &Execution<'_>, table: &TableRef, change: &AlterColumn) -> R
     if !widens {
         refuse_dependents(table, &old, "ALTER TABLE ALTER COLUMN")?;
     }
+    refuse_bound(ex, table, &old, "ALTER TABLE ALTER COLUMN")?;
     let nullable = nullable.or(alias_nullable).unwrap_or(true);
     let mut made = old.clone();
     made.data_type = new_type;
@@ -396,18 +397,27 @@ fn refuse_dependents(table: &TableRef, column: &ColumnDef, action: &str) -> Resu
     let Some((kind, name)) = dependent(&table.def, column, action.ends_with("DROP COLUMN")) else {
         return Ok(());
     };
-    let first = messages::error(5074, &[&kind, &name, &"column", &column.name]);
-    Err(first.followed(messages::error_state(4922, 9, &[&action, &column.name])))
+    Err(bound::dependent((kind, &name), &column.name, action))
+}
+
+fn refuse_bound(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    column: &ColumnDef,
+    action: &str,
+) -> Result<()> {
+    if table.kind != TableKind::User {
+        return Ok(());
+    }
+    let place = (table.database.id(), table.object_id);
+    bound::refuse_column(ex, place, (column.id, &column.name), action)
 }
 
 fn dependent(def: &TableDef, column: &ColumnDef, dropping: bool) -> Option<(&'static str, String)> {
     if let (Some(default), true) = (&column.default, dropping) {
         return Some(("object", default.name.clone()));
     }
-    let names_it = |text: &str| {
-        text.to_lowercase()
-            .contains(&format!("[{}]", column.name.to_lowercase()))
-    };
+    let names_it = |text: &str| bound::names_column(text, &column.name);
     let index = def.indexes.iter().find(|i| {
         i.key.iter().any(|k| k.column_id == column.id)
             || i.included.contains(&column.id)
@@ -471,6 +481,7 @@ fn drop_column(
         };
     };
     refuse_dependents(table, column, "ALTER TABLE DROP COLUMN")?;
+    refuse_bound(ex, table, column, "ALTER TABLE DROP COLUMN")?;
     let data_columns = table
         .def
         .columns
@@ -487,12 +498,11 @@ fn drop_column(
             .get(at)
             .filter(|k| k.referenced_columns.contains(&column.id));
         if let Some(key) = key {
-            let first = messages::error(5074, &[&"object", &key.name, &"column", &column.name]);
-            return Err(first.followed(messages::error_state(
-                4922,
-                9,
-                &[&"ALTER TABLE DROP COLUMN", &column.name],
-            )));
+            return Err(bound::dependent(
+                ("object", &key.name),
+                &column.name,
+                "ALTER TABLE DROP COLUMN",
+            ));
         }
     }
     let mut def = (*table.def).clone();

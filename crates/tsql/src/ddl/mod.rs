@@ -7,10 +7,11 @@
 //!
 //! Databases are no part of a transaction: they are created and dropped at once (`database`).
 //!
-//! Map: `table` (shape of a table), `keys` (its keys and indexes), `foreign` (foreign keys), `alter`, `index`, `filter` (of indexes), `module`, `objects` (schemas, types,
+//! Map: `table` (shape of a table), `keys` (its keys and indexes), `foreign` (foreign keys), `alter`, `bound` (schema binding), `index`, `filter` (of indexes), `module`, `objects` (schemas, types,
 //! sequences, synonyms, drops), `properties` (go with what they describe), `database`, `definition` (texts), `names` (generated names), `into` (SELECT INTO).
 
 mod alter;
+mod bound;
 pub(crate) mod database;
 pub(crate) mod definition;
 mod filter;
@@ -119,7 +120,7 @@ pub(crate) fn execute(ex: &Execution<'_>, kind: &StatementKind, text: &str) -> R
         StatementKind::CreateView(s) => module::create_view(ex, s, text),
         StatementKind::CreateProcedure(s) => module::create_procedure(ex, s, text),
         StatementKind::CreateTrigger(s) => module::create_trigger(ex, s, text),
-        StatementKind::CreateFunction(_) => Err(messages::not_supported("CREATE FUNCTION")),
+        StatementKind::CreateFunction(s) => module::create_function(ex, s, text),
         StatementKind::OtherDdl(other) => Err(messages::not_supported(&other.what)),
         _ => Err(messages::not_supported("definition statement")),
     }

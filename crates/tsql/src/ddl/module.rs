@@ -1,11 +1,12 @@
-//! Views, procedures and triggers: their text is their definition; names inside resolve when they run.
+//! Views, procedures, functions and triggers: their text is their definition; names inside resolve when they run.
 
 use super::{new_id, new_object, place_for, put_object, reserve_name};
 use crate::error::{Result, SqlError};
-use crate::executor::prepare_select;
+use crate::executor::{function_columns, is_updatable, prepare_select};
 use crate::host::{Host, Resolved, TableKind, TableRef};
 use crate::messages;
 use crate::session::Execution;
+use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_catalog::{
     ColumnDef, ModuleDef, Object, ObjectKind, ParameterDef, TriggerDef, names_equal,
@@ -29,9 +30,25 @@ pub(super) fn create_view(
 ) -> Result<()> {
     let place = place(ex, &statement.name, statement.mode, "V ")?;
     refuse_order(&statement.query)?;
-    let prepare = || prepare_select(&statement.query, ex);
+    let prepare = || {
+        let plan = prepare_select(&statement.query, ex)?;
+        match statement.check_option && !is_updatable(&statement.query, ex)? {
+            true => Err(messages::error(4510, &[&"CHECK OPTION"])),
+            false => Ok(plan),
+        }
+    };
+    if let Some(old) = &place.existing {
+        let written = statement.name.dotted();
+        super::bound::refuse(ex, place.database, old, ("ALTER", 3), &written)?;
+    }
     let plan = match statement.options.schema_binding {
-        true => ex.with_references(prepare)?,
+        true => {
+            ex.with_references(prepare)?;
+            let query = (&statement.query, &[][..]);
+            super::bound::bind(ex, place.database, ("view", &statement.name), query)?;
+            // Locked now, so that it stays as it is bound.
+            ex.with_references(prepare)?
+        }
         false => prepare()?,
     };
     let mut columns: Vec<ColumnDef> = Vec::new();
@@ -51,20 +68,7 @@ pub(super) fn create_view(
         if columns.iter().any(|c| names_equal(&c.name, &name)) {
             return Err(messages::error(4506, &[&name, &statement.name.name.text]));
         }
-        columns.push(ColumnDef {
-            id: at as i32 + 1,
-            name,
-            data_type: column.data_type,
-            user_type_id: None,
-            nullable: column.nullable,
-            collation: column.collation,
-            default: None,
-            computed: None,
-            is_identity: false,
-            is_rowguid: false,
-            is_sparse: false,
-            missing_value: None,
-        });
+        columns.push(result_column(at, name, column));
     }
     let module = ModuleDef {
         columns,
@@ -77,6 +81,79 @@ pub(super) fn create_view(
         &statement.name,
         ObjectKind::View(Arc::new(module)),
     )
+}
+
+/// Inline functions alone: a query with parameters.
+pub(super) fn create_function(
+    ex: &Execution<'_>,
+    statement: &ast::CreateFunction,
+    text: &str,
+) -> Result<()> {
+    let ast::FunctionBody::Query(query) = &statement.body else {
+        let what = "CREATE FUNCTION of anything but inline table-valued functions";
+        return Err(messages::not_supported(what));
+    };
+    let place = place(ex, &statement.name, statement.mode, "IF")?;
+    refuse_order(query)?;
+    if let Some(old) = &place.existing {
+        let written = statement.name.dotted();
+        super::bound::refuse(ex, place.database, old, ("ALTER", 3), &written)?;
+    }
+    let parameters = statement
+        .parameters
+        .iter()
+        .map(|p| parameter(ex, p))
+        .collect::<Result<Vec<_>>>()?;
+    let bound = || function_columns(query, &parameters, ex);
+    let found = match statement.options.schema_binding {
+        true => {
+            ex.with_references(bound)?;
+            let name = ("function", &statement.name);
+            super::bound::bind(ex, place.database, name, (query, &parameters))?;
+            ex.with_references(bound)?
+        }
+        false => bound()?,
+    };
+    let mut columns: Vec<ColumnDef> = Vec::new();
+    for (at, column) in found.iter().enumerate() {
+        if column.name.is_empty() {
+            return Err(messages::error(4514, &[&(at + 1)]));
+        }
+        if columns.iter().any(|c| names_equal(&c.name, &column.name)) {
+            let own = &statement.name.name.text;
+            return Err(messages::error(4506, &[&column.name, own]));
+        }
+        columns.push(result_column(at, column.name.clone(), column));
+    }
+    let module = ModuleDef {
+        columns,
+        parameters,
+        schema_bound: statement.options.schema_binding,
+        ..module(ex, text)
+    };
+    define(
+        ex,
+        place,
+        &statement.name,
+        ObjectKind::Function(Arc::new(module)),
+    )
+}
+
+fn result_column(at: usize, name: String, column: &OutputColumn) -> ColumnDef {
+    ColumnDef {
+        id: at as i32 + 1,
+        name,
+        data_type: column.data_type,
+        user_type_id: None,
+        nullable: column.nullable,
+        collation: column.collation,
+        default: None,
+        computed: None,
+        is_identity: false,
+        is_rowguid: false,
+        is_sparse: false,
+        missing_value: None,
+    }
 }
 
 /// 1033: the rows of a view have no order.
@@ -229,6 +306,7 @@ fn place(ex: &Execution<'_>, name: &ObjectName, mode: DefineMode, code: &str) ->
         let what = match code {
             "V " => "CREATE VIEW",
             "TR" => "CREATE TRIGGER",
+            "IF" => "CREATE FUNCTION",
             _ => "CREATE/ALTER PROCEDURE",
         };
         return Err(messages::error(166, &[&what]));

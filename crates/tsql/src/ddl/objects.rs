@@ -66,6 +66,7 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
         .catalog_object(&catalog, database, &statement.object)
         .ok_or_else(missing)?;
     super::lock_object(ex, database, object.id)?;
+    super::bound::refuse_transfer(ex, database, &object)?;
     if catalog.name_in_use(target, &object.name) {
         return Err(SqlError::new(
             15530,
@@ -316,7 +317,8 @@ fn drop_object(
     let object = ex
         .catalog_object(&catalog, database, name)
         .ok_or_else(absent)?;
-    if object.type_code() != code {
+    let is_function = |code: &str| matches!(code, "FN" | "IF");
+    if object.type_code() != code && !(is_function(code) && is_function(object.type_code())) {
         let kind = object_word(&object);
         let proper = format!("DROP {}", kind.to_uppercase());
         return Err(messages::error(
@@ -359,6 +361,7 @@ fn remove(
         {
             return Err(messages::error(3726, &[&name.dotted()]));
         }
+        super::bound::refuse(ex, database, object, ("DROP TABLE", 1), &name.dotted())?;
         let triggers: Vec<i32> = catalog.triggers_of(object.id).map(|t| t.id).collect();
         let txn = ex.state.txn_in(database)?;
         drop_trees(&txn, def)?;
@@ -366,6 +369,12 @@ fn remove(
         for trigger in triggers {
             ex.state.change(database, Change::DropObject(trigger))?;
         }
+    }
+    if matches!(object.kind, ObjectKind::View(_)) {
+        super::bound::refuse(ex, database, object, ("DROP VIEW", 1), &name.dotted())?;
+    }
+    if matches!(object.kind, ObjectKind::Function(_)) {
+        super::bound::refuse(ex, database, object, ("DROP FUNCTION", 1), &name.dotted())?;
     }
     ex.state.change(database, Change::DropObject(object.id))?;
     ex.note_planned();

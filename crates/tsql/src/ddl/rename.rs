@@ -1,6 +1,6 @@
 //! sp_rename for objects, columns, indexes and alias types.
 
-use super::{lock_object, put_object};
+use super::{bound, lock_object, put_object};
 use crate::error::Result;
 use crate::host::Host;
 use crate::messages;
@@ -26,11 +26,13 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
     let kind_upper = kind.map(str::to_ascii_uppercase);
     ex.atomic(|| {
         let done = match kind_upper.as_deref() {
-            None | Some("OBJECT") => rename_object(ex, database, &parsed, new_name)?,
-            Some("COLUMN") => rename_part(ex, database, &parsed, |def, part| {
-                rename_column(def, part, new_name)
+            None | Some("OBJECT") => rename_object(ex, database, &parsed, new_name, name)?,
+            Some("COLUMN") => rename_part(ex, database, &parsed, |object, def, part| {
+                let done = rename_column(def, part, new_name)?;
+                bound::refuse_rename(ex, database, object, Some(part), name)?;
+                Ok(done)
             })?,
-            Some("INDEX") => rename_part(ex, database, &parsed, |def, part| {
+            Some("INDEX") => rename_part(ex, database, &parsed, |_, def, part| {
                 rename_index(def, part, new_name)
             })?,
             Some("USERDATATYPE") => rename_type(ex, database, &parsed, new_name)?,
@@ -45,11 +47,13 @@ fn rename_object(
     database: DatabaseId,
     name: &ObjectName,
     new_name: &str,
+    written: &str,
 ) -> Result<bool> {
     let catalog = ex.catalog(database)?;
     if let Some(object) = ex.catalog_object(&catalog, database, name) {
         ex.check_alter(database, &object)?;
         lock_object(ex, database, object.id)?;
+        bound::refuse_rename(ex, database, &object, None, written)?;
         if catalog.name_in_use(object.schema_id, new_name) && !names_equal(&object.name, new_name) {
             return Err(messages::error(15335, &[&new_name, &"object"]));
         }
@@ -82,7 +86,7 @@ fn rename_constraint(
         return Ok(false);
     };
     let id = found.id;
-    change_table(ex, database, found.table, |def| {
+    change_table(ex, database, found.table, |_, def| {
         for index in def
             .indexes
             .iter_mut()
@@ -111,7 +115,7 @@ fn rename_part(
     ex: &Execution<'_>,
     database: DatabaseId,
     name: &ObjectName,
-    change: impl FnOnce(&mut TableDef, &str) -> Result<bool>,
+    change: impl FnOnce(&Object, &mut TableDef, &str) -> Result<bool>,
 ) -> Result<bool> {
     let Some(table) = &name.schema else {
         return Err(messages::error(15248, &[&"COLUMN"]));
@@ -128,14 +132,16 @@ fn rename_part(
         return Ok(false);
     };
     ex.check_alter(database, &object)?;
-    change_table(ex, database, object.id, |def| change(def, &name.name.text))
+    change_table(ex, database, object.id, |object, def| {
+        change(object, def, &name.name.text)
+    })
 }
 
 fn change_table(
     ex: &Execution<'_>,
     database: DatabaseId,
     id: i32,
-    change: impl FnOnce(&mut TableDef) -> Result<bool>,
+    change: impl FnOnce(&Object, &mut TableDef) -> Result<bool>,
 ) -> Result<bool> {
     lock_object(ex, database, id)?;
     let catalog = ex.catalog(database)?;
@@ -146,7 +152,7 @@ fn change_table(
         return Ok(false);
     };
     let mut def = (**def).clone();
-    if !change(&mut def)? {
+    if !change(object, &mut def)? {
         return Ok(false);
     }
     let changed = Object {

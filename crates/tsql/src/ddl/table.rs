@@ -4,7 +4,9 @@
 
 use super::{definition, foreign, names};
 use crate::error::{Result, SqlError};
-use crate::executor::{Scope, ScopeColumn, ScopeTable, prepare_condition, prepare_scalar};
+use crate::executor::{
+    Scope, ScopeColumn, ScopeTable, prepare_condition, prepare_default, prepare_scalar,
+};
 use crate::host::{Host, TableKind, TableRef};
 use crate::instance::TEMPDB;
 use crate::messages;
@@ -406,11 +408,10 @@ impl<'e, 'a> Builder<'e, 'a> {
         if column.computed.is_some() {
             return Err(messages::error(1752, &[&column.name, &self.written]));
         }
-        let plan =
-            prepare_scalar(expr, &Scope::default(), self.ex).map_err(|e| match e.number {
-                207 | 4104 => column_in_default(expr, e),
-                _ => e,
-            })?;
+        let plan = prepare_default(expr, self.ex).map_err(|e| match e.number {
+            207 | 4104 => column_in_default(expr, e),
+            _ => e,
+        })?;
         if !matches!(expr, Expr::Literal(Literal::Null)) {
             daruma_value::types::check_implicit(plan.data_type(), column.data_type)?;
         }

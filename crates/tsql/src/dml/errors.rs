@@ -15,6 +15,10 @@ pub enum Verb {
     Update,
     Delete,
     AlterTable,
+    Merge,
+    /// A new row of a MERGE.
+    MergeInsert,
+    MergeUpdate,
 }
 
 impl Verb {
@@ -24,6 +28,16 @@ impl Verb {
             Verb::Update => "UPDATE",
             Verb::Delete => "DELETE",
             Verb::AlterTable => "ALTER TABLE",
+            Verb::Merge | Verb::MergeInsert | Verb::MergeUpdate => "MERGE",
+        }
+    }
+
+    /// What becomes of the row, whatever the statement is called.
+    fn action(self) -> &'static str {
+        match self {
+            Verb::MergeInsert => "INSERT",
+            Verb::MergeUpdate => "UPDATE",
+            other => other.as_str(),
         }
     }
 }
@@ -44,7 +58,7 @@ pub fn three_part(table: &TableRef) -> String {
 }
 
 pub fn null_not_allowed(table: &TableRef, column: &str, verb: Verb) -> SqlError {
-    error_state(515, 2, &[&column, &three_part(table), &verb.as_str()])
+    error_state(515, 2, &[&column, &three_part(table), &verb.action()])
 }
 
 pub fn identity_insert_off(table: &TableRef) -> SqlError {

@@ -5,7 +5,7 @@ use super::assign::Assign;
 use crate::error::{Result, SqlError};
 use crate::executor::{
     ConditionEvaluator, ConditionPlan, ScalarEvaluator, ScalarPlan, Scope, prepare_condition,
-    prepare_scalar,
+    prepare_default, prepare_scalar,
 };
 use crate::host::{Host, TableRef};
 use daruma_catalog::ColumnDef;
@@ -27,7 +27,7 @@ pub struct RowScalar {
 impl RowScalar {
     /// DEFAULT of a column: reads no row.
     pub fn default(host: &dyn Host, column: &ColumnDef, definition: &str) -> Result<RowScalar> {
-        RowScalar::prepare(host, &Scope::default(), definition, column)
+        RowScalar::prepare(host, None, definition, column)
     }
 
     /// Computed column.
@@ -39,7 +39,7 @@ impl RowScalar {
     ) -> Result<RowScalar> {
         RowScalar::prepare(
             host,
-            &Scope::of_table(table, &table.name),
+            Some(&Scope::of_table(table, &table.name)),
             definition,
             column,
         )
@@ -47,13 +47,16 @@ impl RowScalar {
 
     fn prepare(
         host: &dyn Host,
-        scope: &Scope,
+        scope: Option<&Scope>,
         definition: &str,
         column: &ColumnDef,
     ) -> Result<RowScalar> {
         let expr = parse_expression(definition, &ParseOptions::default())
             .map_err(|e| unreadable(definition, &e))?;
-        let plan = prepare_scalar(&expr, scope, host)?;
+        let plan = match scope {
+            Some(scope) => prepare_scalar(&expr, scope, host)?,
+            None => prepare_default(&expr, host)?,
+        };
         let assign = Assign::new(plan.data_type(), column, host)?;
         let mut scalar = RowScalar {
             plan,

@@ -6,6 +6,7 @@ use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
 use super::options;
 use super::output::{OutputPlan, OutputRun, Sides};
 use super::target::Writable;
+use super::view::ViewBase;
 use super::watch::Watch;
 use super::{InsertTarget, RowCallback, resolve_target};
 use crate::access::damaged;
@@ -137,7 +138,7 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
         &written,
     )?;
     Ok(InsertPlan {
-        shape: InsertShape::new(writable, columns),
+        shape: InsertShape::new(writable, columns).checked_by(view.and_then(ViewBase::into_check)),
         source,
         top,
         output,
@@ -204,7 +205,7 @@ fn distinct_columns<'n>(
     Ok(ordinals)
 }
 
-fn refuse_computed(table: &Writable, columns: &[usize]) -> Result<()> {
+pub(super) fn refuse_computed(table: &Writable, columns: &[usize]) -> Result<()> {
     let computed = columns
         .iter()
         .filter_map(|o| table.access.def().columns.get(*o))
@@ -212,7 +213,7 @@ fn refuse_computed(table: &Writable, columns: &[usize]) -> Result<()> {
     computed.map_or(Ok(()), |c| Err(errors::computed_column(&c.name)))
 }
 
-fn refuse_rowversion(table: &Writable, columns: &[usize]) -> Result<()> {
+pub(super) fn refuse_rowversion(table: &Writable, columns: &[usize]) -> Result<()> {
     match table.rowversion {
         Some(ordinal) if columns.contains(&ordinal) => Err(errors::rowversion_insert()),
         _ => Ok(()),

@@ -10,8 +10,10 @@ use super::effects::Effects;
 use super::errors::{self, Verb};
 use super::expr::Evaluators;
 use super::target::Writable;
+use super::view::check_view;
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
+use crate::executor::ConditionPlan;
 use crate::host::{Host, TriggerAction};
 use daruma_value::{DataType, Decimal, Value};
 use std::sync::Arc;
@@ -36,6 +38,8 @@ pub struct InsertShape {
     sources: Vec<Source>,
     /// Column of each given value.
     pub given: Vec<usize>,
+    /// Of the views that the rows are inserted through.
+    check: Option<ConditionPlan>,
 }
 
 /// What a bulk load does differently.
@@ -86,7 +90,12 @@ impl InsertShape {
             table,
             sources,
             given: columns,
+            check: None,
         }
+    }
+
+    pub fn checked_by(self, check: Option<ConditionPlan>) -> InsertShape {
+        InsertShape { check, ..self }
     }
 
     /// Columns that an INSERT without a column list gives values for.
@@ -218,6 +227,7 @@ impl<'a> Inserter<'a> {
             table.compute(&self.evaluators, &mut row)?;
             table.check_not_null(&row, None, self.verb)?;
         }
+        check_view(&self.evaluators, shape.check.as_ref(), &row)?;
         Ok(row)
     }
 

@@ -1,4 +1,4 @@
-//! INSERT, UPDATE, DELETE, bulk load and index builds.
+//! INSERT, UPDATE, DELETE, MERGE, bulk load and index builds.
 //!
 //! Theory: `prepare_*` binds a statement once; a [`DmlPlan`] is immutable, shared, and good while
 //! `Host::catalog_version` stays. [`execute`] runs it. Rows to change are found by the query rooms; what a row must
@@ -9,6 +9,7 @@
 //! |---|---|
 //! | INSERT, INSERT .. EXEC | `insert` over `inserter` |
 //! | UPDATE, DELETE | `modify` |
+//! | MERGE | `merge` |
 //! | full-table UPDATE of plain columns | `hot` |
 //! | SELECT INTO, bulk load, BULK INSERT | `bulk` over `inserter` |
 //! | CREATE INDEX, ALTER TABLE .. WITH CHECK | `build` |
@@ -29,6 +30,7 @@ mod hot;
 mod insert;
 mod inserter;
 mod keytext;
+mod merge;
 mod modify;
 pub(crate) mod options;
 mod output;
@@ -55,6 +57,7 @@ use output::OutputPlan;
 use std::any::Any;
 use std::sync::Arc;
 use view::ViewBase;
+pub(crate) use watch::{Named, Watch};
 
 /// Takes one row of OUTPUT for the client.
 pub type RowCallback<'a> = dyn FnMut(&[Value]) -> Result<()> + 'a;
@@ -68,6 +71,7 @@ pub struct DmlPlan {
 enum Kind {
     Insert(insert::InsertPlan),
     Modify(modify::ModifyPlan),
+    Merge(merge::MergePlan),
 }
 
 /// Plans are kept in a cache that all sessions share.
@@ -87,6 +91,7 @@ impl DmlPlan {
         let table = match &self.kind {
             Kind::Insert(plan) => plan.table(),
             Kind::Modify(plan) => plan.table(),
+            Kind::Merge(plan) => plan.table(),
         };
         (table.database.id(), table.object_id)
     }
@@ -95,6 +100,7 @@ impl DmlPlan {
         match &self.kind {
             Kind::Insert(plan) => plan.output.as_ref(),
             Kind::Modify(plan) => plan.output.as_ref(),
+            Kind::Merge(plan) => plan.output.as_ref(),
         }
     }
 
@@ -103,6 +109,7 @@ impl DmlPlan {
         let (table, verb, below) = match &self.kind {
             Kind::Insert(plan) => (plan.table(), "Insert", plan.show_source()),
             Kind::Modify(plan) => (plan.table(), plan.shown_verb(), plan.show_target()),
+            Kind::Merge(plan) => (plan.table(), "Merge", plan.show_target()),
         };
         let own = table.def.primary();
         let (what, index) = match own {
@@ -137,6 +144,7 @@ impl KeptPlan for DmlPlan {
         match &self.kind {
             Kind::Insert(plan) => plan.is_outdated(),
             Kind::Modify(plan) => plan.is_outdated(),
+            Kind::Merge(plan) => plan.is_outdated(),
         }
     }
 
@@ -170,6 +178,10 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<Arc<DmlPlan>
     Ok(plan(Kind::Modify(modify::prepare_delete(ast, host)?), host))
 }
 
+pub fn prepare_merge(ast: &ast::Merge, host: &dyn Host) -> Result<Arc<DmlPlan>> {
+    Ok(plan(Kind::Merge(merge::prepare(ast, host)?), host))
+}
+
 /// Runs a statement and gives the number of rows it changed. On an error the caller rolls back to its savepoint.
 pub fn execute<'a>(
     plan: &'a DmlPlan,
@@ -179,6 +191,7 @@ pub fn execute<'a>(
     match &plan.kind {
         Kind::Insert(plan) => insert::execute(plan, host, output),
         Kind::Modify(plan) => modify::execute(plan, host, output),
+        Kind::Merge(plan) => merge::execute(plan, host, output),
     }
 }
 

@@ -19,6 +19,7 @@ use super::hot::HotUpdate;
 use super::options;
 use super::output::{OutputPlan, OutputRun, Sides};
 use super::target::Writable;
+use super::view::check_view;
 use super::watch::Watch;
 use super::{RowCallback, written_name};
 use crate::access::damaged;
@@ -39,7 +40,7 @@ use std::sync::Arc;
 /// Rows gathered whole; of further ones a statement that may write in parts keeps the keys only.
 const GATHERED_MAX: usize = 65_536;
 /// Times a statement starts over before it gives up as a deadlock victim.
-const RESTARTS_MAX: usize = 1000;
+pub(super) const RESTARTS_MAX: usize = 1000;
 
 pub struct ModifyPlan {
     target: Arc<TargetPlan>,
@@ -422,7 +423,7 @@ fn named_ordinal(
 }
 
 /// Whether UPDATE may assign a column; each once.
-fn assignable(table: &Writable, ordinal: usize, changed: &mut [bool]) -> Result<usize> {
+pub(super) fn assignable(table: &Writable, ordinal: usize, changed: &mut [bool]) -> Result<usize> {
     let columns = &table.access.def().columns;
     let column = columns
         .get(ordinal)
@@ -741,6 +742,7 @@ impl<'a> Run<'a> {
             Verb::Update,
             shown,
         )?;
+        check_view(&self.evaluators, plan.target.check(), &row)?;
         Ok(row)
     }
 

@@ -16,7 +16,8 @@ use crate::executor::{ScalarPlan, Scope, ScopeTable, prepare_scalar};
 use crate::host::{Host, TableRef, VariableType};
 use crate::sink::OutputColumn;
 use daruma_syntax::ast::{
-    ColumnRef, Expr, Ident, ObjectName, Output, OutputInto, OutputTarget, SelectItem, Span,
+    ColumnRef, Expr, Ident, ObjectName, Output, OutputInto, OutputTarget, PseudoColumn, SelectItem,
+    Span,
 };
 use daruma_value::Value;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Sides {
 
 pub struct OutputPlan {
     sides: Sides,
+    /// Columns of the table.
+    width: usize,
     items: Vec<ScalarPlan>,
     columns: Vec<OutputColumn>,
     into: Option<IntoPlan>,
@@ -65,6 +68,7 @@ impl OutputPlan {
             .transpose()?;
         Ok(OutputPlan {
             sides,
+            width: table.def.columns.len(),
             items,
             columns,
             into,
@@ -162,6 +166,8 @@ fn prepare_items(
                     column.name.clone_from(&alias.text);
                 } else if let Expr::Column(c) = expr {
                     column.name.clone_from(&c.name.text);
+                } else if let Expr::Pseudo(PseudoColumn::Action) = expr {
+                    column.name = super::merge::ACTION.to_string();
                 }
                 columns.push(column);
                 plans.push(plan);
@@ -179,7 +185,8 @@ fn prepare_items(
 /// Columns that `inserted.*` or `t.*` stands for.
 fn expand(qualifier: Option<&ObjectName>, scope: &Scope) -> Result<Vec<Expr>> {
     let wanted = |t: &&ScopeTable| {
-        qualifier.is_none_or(|q| daruma_catalog::names_equal(&t.name, &q.name.text))
+        !t.name.is_empty()
+            && qualifier.is_none_or(|q| daruma_catalog::names_equal(&t.name, &q.name.text))
     };
     let mut found = Vec::new();
     for table in scope.tables.iter().filter(wanted) {
@@ -216,11 +223,19 @@ impl<'a> OutputRun<'a> {
     ) -> Result<()> {
         let plan: &'a OutputPlan = self.plan;
         self.row.clear();
-        if plan.sides.inserted {
-            self.row.extend_from_slice(inserted.unwrap_or_default());
-        }
-        if plan.sides.deleted {
-            self.row.extend_from_slice(deleted.unwrap_or_default());
+        let sides = [
+            (plan.sides.inserted, inserted),
+            (plan.sides.deleted, deleted),
+        ];
+        for (_, image) in sides.into_iter().filter(|(is, _)| *is) {
+            match image {
+                Some(values) => self.row.extend_from_slice(values),
+                // A row that MERGE inserted or deleted.
+                None => {
+                    let missing = std::iter::repeat_n(Value::Null, plan.width);
+                    self.row.extend(missing);
+                }
+            }
         }
         self.row.extend_from_slice(sources);
         if let (Some(into), Some(inserter)) = (&plan.into, &mut self.inserter) {

@@ -1,8 +1,10 @@
-//! A host that remembers which tables were resolved while a statement was bound.
+//! A host that remembers what was resolved while a statement was bound.
 //!
 //! Theory: whether a statement reads the table it changes decides whether its rows must be gathered first (Halloween
 //! protection) and whether a row that changed meanwhile can be judged by itself. Every table a statement reads, also
 //! one inside a view, is resolved through the host, so counting there misses none.
+//!
+//! What the text itself names, without what the views in it name, is kept apart: it is what schema binding binds.
 
 use crate::error::{Result, SqlError};
 use crate::host::{
@@ -21,6 +23,20 @@ pub struct Watch<'h> {
     tables: RefCell<Vec<(DatabaseId, i32)>>,
     /// A view, function or virtual table was resolved.
     others: Cell<bool>,
+    /// Views that are being expanded.
+    depth: Cell<usize>,
+    named: RefCell<Vec<Named>>,
+    /// Columns that the text itself reads: database, object, column.
+    columns: RefCell<Vec<(DatabaseId, i32, i32)>>,
+}
+
+/// A name of the text and what it stands for.
+#[derive(Clone)]
+pub(crate) struct Named {
+    pub name: ObjectName,
+    pub database: DatabaseId,
+    /// `None` is an object of the system.
+    pub object: Option<i32>,
 }
 
 impl<'h> Watch<'h> {
@@ -29,6 +45,9 @@ impl<'h> Watch<'h> {
             inner,
             tables: RefCell::default(),
             others: Cell::new(false),
+            depth: Cell::new(0),
+            named: RefCell::default(),
+            columns: RefCell::default(),
         }
     }
 
@@ -44,13 +63,38 @@ impl<'h> Watch<'h> {
         self.others.get() || self.tables.borrow().iter().any(|t| *t != id)
     }
 
+    /// What the text itself names, in order.
+    pub fn named(&self) -> Vec<Named> {
+        self.named.borrow().clone()
+    }
+
+    /// Does the text itself read the column?
+    pub fn reads(&self, database: DatabaseId, object: i32, column: i32) -> bool {
+        let columns = self.columns.borrow();
+        columns.contains(&(database, object, column))
+    }
+
     fn note_table(&self, table: &TableRef) {
         self.tables
             .borrow_mut()
             .push((table.database.id(), table.object_id));
     }
 
-    fn note(&self, resolved: Resolved) -> Resolved {
+    fn note(&self, name: &ObjectName, resolved: Resolved) -> Resolved {
+        if self.depth.get() == 0 {
+            let (database, object) = match &resolved {
+                Resolved::Table(table) => (table.database.id(), Some(table.object_id)),
+                Resolved::View { database, object } | Resolved::Function { database, object } => {
+                    (*database, Some(object.id))
+                }
+                Resolved::Virtual(_) => (self.current_database(), None),
+            };
+            self.named.borrow_mut().push(Named {
+                name: name.clone(),
+                database,
+                object,
+            });
+        }
         match &resolved {
             Resolved::Table(table) => self.note_table(table),
             _ => self.others.set(true),
@@ -70,10 +114,11 @@ impl Host for Watch<'_> {
         self.inner.cancel()
     }
     fn resolve(&self, name: &ObjectName) -> Result<Resolved> {
-        self.inner.resolve(name).map(|r| self.note(r))
+        self.inner.resolve(name).map(|r| self.note(name, r))
     }
     fn resolve_in(&self, database: DatabaseId, name: &ObjectName) -> Result<Resolved> {
-        self.inner.resolve_in(database, name).map(|r| self.note(r))
+        let resolved = self.inner.resolve_in(database, name);
+        resolved.map(|r| self.note(name, r))
     }
     fn visible_catalog(
         &self,
@@ -82,12 +127,18 @@ impl Host for Watch<'_> {
         self.inner.visible_catalog(database)
     }
     fn note_column(&self, database: DatabaseId, object: i32, column: i32) {
+        if self.depth.get() == 0 {
+            let mut columns = self.columns.borrow_mut();
+            columns.push((database, object, column));
+        }
         self.inner.note_column(database, object, column);
     }
     fn enter_view(&self, database: DatabaseId, view: &daruma_catalog::Object) {
+        self.depth.set(self.depth.get() + 1);
         self.inner.enter_view(database, view);
     }
     fn leave_view(&self) {
+        self.depth.set(self.depth.get().saturating_sub(1));
         self.inner.leave_view();
     }
     fn sees_database(&self, database: DatabaseId) -> bool {
@@ -209,6 +260,9 @@ impl Host for Watch<'_> {
     }
     fn random_bytes(&self, buf: &mut [u8]) {
         self.inner.random_bytes(buf);
+    }
+    fn sequential_guid(&self) -> Option<[u8; 16]> {
+        self.inner.sequential_guid()
     }
     fn memory_grant_bytes(&self) -> usize {
         self.inner.memory_grant_bytes()

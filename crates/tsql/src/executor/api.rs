@@ -7,7 +7,9 @@ use super::expr::{Cond, Expr};
 use super::operator::{Operator, build};
 use super::plan::{Node, Op, Plan};
 use crate::binder::tree::{Coercion, ColId, ColSet, Kind, Scalar, Type};
-use crate::binder::{Binder, BoundQuery, ColumnInfo, NameScope, OutColumn, ScopeEntry, literal};
+use crate::binder::{
+    Binder, BoundQuery, ColumnInfo, NameScope, OutColumn, ScopeEntry, ViewCheck, literal,
+};
 use crate::error::{Result, SqlError};
 use crate::host::{Host, TableRef};
 use crate::instance::query_stats::QueryStats;
@@ -329,6 +331,7 @@ pub struct TargetPlan {
     sources: Scope,
     exposed: Vec<(String, Exposed)>,
     joined: bool,
+    check: Option<ConditionPlan>,
     plan: Arc<Plan>,
     output: Vec<usize>,
     infos: Vec<ColumnInfo>,
@@ -356,6 +359,11 @@ impl TargetPlan {
     /// When the target is a view or common table expression: its columns.
     pub fn exposed(&self) -> &[(String, Exposed)] {
         &self.exposed
+    }
+
+    /// What a changed row must satisfy to stay in the views WITH CHECK OPTION that it is changed through.
+    pub fn check(&self) -> Option<&ConditionPlan> {
+        self.check.as_ref()
     }
 
     /// May a row of the table come more than once?
@@ -560,11 +568,22 @@ fn name_scope(binder: &mut Binder<'_>, scope: &Scope) -> Result<NameScope> {
 
 /// Binds an expression over the rows of `scope`.
 pub fn prepare_scalar(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Result<ScalarPlan> {
-    with_room(|| prepare_scalar_here(expr, scope, host))
+    with_room(|| prepare_scalar_by(Binder::new(host), expr, scope, host))
 }
 
-fn prepare_scalar_here(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Result<ScalarPlan> {
+/// Binds the DEFAULT of a column.
+pub fn prepare_default(expr: &ast::Expr, host: &dyn Host) -> Result<ScalarPlan> {
     let mut binder = Binder::new(host);
+    binder.in_default = true;
+    with_room(|| prepare_scalar_by(binder, expr, &Scope::default(), host))
+}
+
+fn prepare_scalar_by(
+    mut binder: Binder<'_>,
+    expr: &ast::Expr,
+    scope: &Scope,
+    host: &dyn Host,
+) -> Result<ScalarPlan> {
     let names = name_scope(&mut binder, scope)?;
     let mut scalar = binder.scalar_in(names, expr)?;
     refuse_aggregates(&scalar)?;
@@ -614,6 +633,22 @@ fn prepare_condition_here(
     planner.rewrite_scalar(&mut scalar);
     let schema: Vec<ColId> = (0..scope.width() as ColId).collect();
     let condition = planner.cond(&scalar, &schema)?;
+    Ok(ConditionPlan {
+        plan: Arc::new(planner.finish(no_rows())),
+        condition,
+    })
+}
+
+/// The condition of views WITH CHECK OPTION over rows of the table that is changed.
+pub(super) fn view_check(
+    check: ViewCheck,
+    infos: &[ColumnInfo],
+    host: &dyn Host,
+) -> Result<ConditionPlan> {
+    let mut planner = Planner::new(infos, host);
+    let mut condition = check.condition;
+    planner.rewrite_scalar(&mut condition);
+    let condition = planner.cond(&condition, &check.row)?;
     Ok(ConditionPlan {
         plan: Arc::new(planner.finish(no_rows())),
         condition,
@@ -694,6 +729,7 @@ fn prepare_target_here(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<Tar
         .collect();
     let exposed = stand_for(&bound.exposed, &bound.columns, &binder);
     let infos = std::mem::take(&mut binder.columns);
+    let check = bound.check.map(|c| view_check(c, &infos, host));
     let planned = Planner::new(&infos, host).plan(bound.rel, &ids)?;
     Ok(Arc::new(TargetPlan {
         table: bound.table,
@@ -701,6 +737,7 @@ fn prepare_target_here(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<Tar
         sources,
         exposed,
         joined: bound.joined,
+        check: check.transpose()?,
         plan: Arc::new(planned.plan),
         output: planned.output,
         infos,

@@ -1,12 +1,13 @@
 //! Base tables behind views, common table expressions and derived tables that rows are changed through.
 
-use super::api::with_room;
+use super::api::{ConditionPlan, view_check, with_room};
 use crate::binder::Binder;
 use crate::binder::tree::ColId;
 use crate::error::Result;
 use crate::host::{Host, TableRef};
+use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
-use daruma_catalog::Object;
+use daruma_catalog::{Object, ParameterDef};
 use daruma_syntax::ast;
 use std::sync::Arc;
 
@@ -35,6 +36,34 @@ pub(super) fn stand_for(
     exposed.iter().map(named).collect()
 }
 
+/// Binds the query of a view or function of a database, to see what it names; without `*` when it is `schema_bound` (1054).
+pub fn bind_query(
+    (query, parameters): (&ast::Query, &[ParameterDef]),
+    database: DatabaseId,
+    schema_bound: bool,
+    host: &dyn Host,
+) -> Result<()> {
+    with_room(|| Binder::new(host).bind_query(query, parameters, database, schema_bound))
+}
+
+/// The columns that an inline function gives.
+pub fn function_columns(
+    query: &ast::Query,
+    parameters: &[ParameterDef],
+    host: &dyn Host,
+) -> Result<Vec<OutputColumn>> {
+    with_room(|| {
+        let mut binder = Binder::new(host);
+        binder.declare_parameters(parameters);
+        binder.function_columns(query)
+    })
+}
+
+/// Can rows be changed through a view of this query that checks them?
+pub fn is_updatable(query: &ast::Query, host: &dyn Host) -> Result<bool> {
+    with_room(|| Binder::new(host).is_updatable(query))
+}
+
 /// The base table of a view that an INSERT is about.
 pub struct ViewTarget {
     pub table: TableRef,
@@ -42,6 +71,8 @@ pub struct ViewTarget {
     pub columns: Vec<(String, Exposed)>,
     /// The view has other base tables too.
     pub joined: bool,
+    /// What a row must satisfy to be seen through the view, if that is asked.
+    pub check: Option<ConditionPlan>,
 }
 
 /// Binds a view that rows are to be inserted through; `set` is the first column that gets a value.
@@ -54,10 +85,13 @@ pub fn view_target(
     with_room(|| {
         let mut binder = Binder::new(host);
         let bound = binder.inserted_view(database, object, name, set)?;
+        let columns = stand_for(&bound.exposed, &bound.columns, &binder);
+        let check = bound.check.map(|c| view_check(c, &binder.columns, host));
         Ok(ViewTarget {
-            columns: stand_for(&bound.exposed, &bound.columns, &binder),
+            columns,
             table: bound.table,
             joined: bound.joined,
+            check: check.transpose()?,
         })
     })
 }

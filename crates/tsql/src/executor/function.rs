@@ -92,6 +92,11 @@ impl EvalHost for Chance<'_, '_> {
         bytes[8] = bytes[8] & 0x3F | 0x80;
         bytes
     }
+
+    fn sequential_guid(&self) -> [u8; 16] {
+        let made = self.0.host.sequential_guid();
+        made.unwrap_or_else(|| self.new_guid())
+    }
 }
 
 /// `value AT TIME ZONE zone`: the value gets the zone's offset, or is moved into it when it has one already.

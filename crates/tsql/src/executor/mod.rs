@@ -50,9 +50,10 @@ pub use crate::planner::show::ShownLine;
 pub use api::{
     ConditionEvaluator, ConditionPlan, RowStream, ScalarEvaluator, ScalarPlan, Scope, ScopeColumn,
     ScopeTable, SelectPlan, TargetPlan, TargetSpec, literal_value, open, open_target,
-    prepare_condition, prepare_scalar, prepare_select, prepare_target, run_assignment,
+    prepare_condition, prepare_default, prepare_scalar, prepare_select, prepare_target,
+    run_assignment,
 };
 pub use batch::{BATCH_ROWS, RowBatch};
 pub(crate) use builtin::builtin_table;
-pub use exposed::{Exposed, ViewTarget, view_target};
+pub use exposed::{Exposed, ViewTarget, bind_query, function_columns, is_updatable, view_target};
 pub use kept::KeptPlan;

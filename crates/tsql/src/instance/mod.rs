@@ -21,6 +21,7 @@ mod master_key;
 mod plan_cache;
 pub mod query_stats;
 mod registry;
+mod sequential;
 mod sessions;
 mod startup;
 
@@ -111,6 +112,7 @@ pub struct Instance {
     pub(crate) temp_counters: Mutex<HashMap<daruma_catalog::CounterId, i128>>,
     catalog_version: AtomicU64,
     next_number: AtomicU64,
+    pub(crate) sequential_ids: sequential::SequentialIds,
     next_temp_id: AtomicI32,
     started_utc: i64,
     shutdown: Mutex<Option<ShutdownRequest>>,

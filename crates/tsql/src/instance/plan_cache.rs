@@ -9,7 +9,7 @@
 
 use crate::error::{Result, SqlError};
 use crate::executor::KeptPlan;
-use crate::session::{Suspect, suspects};
+use crate::session::{Suspect, quotes_set, suspects};
 use daruma_base::{DatabaseId, FastHash};
 use daruma_syntax::ast::{Span, Statement};
 use daruma_syntax::{ParseOptions, parse_batch};
@@ -81,6 +81,8 @@ pub struct Batch {
     pub statements: Vec<Statement>,
     /// Variables that something outside must declare, or that are declared twice.
     pub suspects: Vec<Suspect>,
+    /// QUOTED_IDENTIFIER when the text has been read, if the text sets it.
+    pub quotes_set: Option<bool>,
     plans: RwLock<HashMap<usize, Kept, FastHash>>,
 }
 
@@ -92,6 +94,7 @@ impl Batch {
             is_prepared: AtomicBool::new(false),
             uses: AtomicU64::new(0),
             text,
+            quotes_set: quotes_set(&statements),
             statements,
             suspects,
             plans: RwLock::default(),

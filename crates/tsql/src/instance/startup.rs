@@ -70,6 +70,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         temp_counters: Mutex::default(),
         catalog_version: AtomicU64::new(1),
         next_number: AtomicU64::new(1),
+        sequential_ids: Default::default(),
         next_temp_id: AtomicI32::new(-1_000_000),
         shutdown: Mutex::new(None),
         database_ddl: Mutex::new(()),

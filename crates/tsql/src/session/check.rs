@@ -8,8 +8,8 @@ use crate::error::SqlError;
 use crate::messages;
 use daruma_catalog::name_key;
 use daruma_syntax::ast::{
-    Execute, FunctionBody, FunctionReturns, InsertSource, ModuleBody, Parameter, Statement,
-    StatementKind,
+    Execute, FunctionBody, FunctionReturns, InsertSource, ModuleBody, Parameter, SetStatement,
+    Statement, StatementKind,
 };
 use std::collections::HashSet;
 
@@ -57,6 +57,29 @@ pub fn suspects(text: &str, statements: &[Statement]) -> Vec<Suspect> {
     found.append(&mut names.twice);
     found.sort_by_key(|s| s.line);
     found
+}
+
+/// What the last SET QUOTED_IDENTIFIER of the text says, wherever it stands: the session has it when the batch has been
+/// read. In the text of a module it says nothing.
+pub fn quotes_set(statements: &[Statement]) -> Option<bool> {
+    statements.iter().rev().find_map(quotes_set_by)
+}
+
+fn quotes_set_by(statement: &Statement) -> Option<bool> {
+    match &statement.kind {
+        StatementKind::Set(SetStatement::Switch { options, on }) => {
+            let is_it = |o: &String| matches!(o.as_str(), "QUOTED_IDENTIFIER" | "ANSI_DEFAULTS");
+            options.iter().any(is_it).then_some(*on)
+        }
+        StatementKind::Block(body) => quotes_set(body),
+        StatementKind::If(s) => {
+            let otherwise = s.otherwise.as_ref().and_then(|s| quotes_set_by(s));
+            otherwise.or_else(|| quotes_set_by(&s.then))
+        }
+        StatementKind::While(s) => quotes_set_by(&s.body),
+        StatementKind::TryCatch(s) => quotes_set(&s.handler).or_else(|| quotes_set(&s.body)),
+        _ => None,
+    }
 }
 
 #[derive(Default)]

@@ -771,6 +771,11 @@ impl Host for Execution<'_> {
         self.state.instance.env().random.fill(buf);
     }
 
+    fn sequential_guid(&self) -> Option<[u8; 16]> {
+        let instance = &self.state.instance;
+        Some(instance.sequential_ids.next(instance.env()))
+    }
+
     fn memory_grant_bytes(&self) -> usize {
         MEMORY_GRANT_BYTES
     }

@@ -42,7 +42,7 @@ pub(crate) type Step<T> = std::result::Result<T, Stop>;
 fn terminates_statement(number: i32) -> bool {
     matches!(
         number,
-        220 | 232 | 512 | 515 | 517 | 547 | 550 | 2601 | 2627 | 2628 | 8115 | 8134 | 8152
+        220 | 232 | 512 | 515 | 517 | 547 | 550 | 2601 | 2627 | 2628 | 8115 | 8134 | 8152 | 8672
     )
 }
 

@@ -170,6 +170,32 @@ impl Variables {
         }
     }
 
+    /// All but tables and cursors, by key.
+    pub fn scalars(&self) -> Vec<(Arc<str>, DataType, Value)> {
+        let scalar = |(key, v): &(Arc<str>, Variable)| match v.declared {
+            VariableType::Scalar(declared) => Some((key.clone(), declared, v.value.clone())),
+            _ => None,
+        };
+        self.list.iter().filter_map(scalar).collect()
+    }
+
+    /// These scalars, and the tables of `other`.
+    pub fn beside(scalars: Vec<(Arc<str>, DataType, Value)>, other: &Variables) -> Variables {
+        let mut made = Variables::default();
+        for (key, declared, value) in scalars {
+            let declared = VariableType::Scalar(declared);
+            made.insert(key, Variable { declared, value });
+        }
+        for (key, variable) in &other.list {
+            if let VariableType::Table(table) = &variable.declared {
+                let declared = VariableType::Table(table.clone());
+                let value = Value::Null;
+                made.insert(key.clone(), Variable { declared, value });
+            }
+        }
+        made
+    }
+
     pub fn values(&self) -> impl Iterator<Item = &Variable> {
         self.list.iter().map(|(_, variable)| variable)
     }

@@ -65,6 +65,7 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("context_info", DataType::VarBinary(Len(128))),
     ("current_request_id", DataType::SmallInt),
     ("current_transaction_id", DataType::BigInt),
+    ("cursor_status", DataType::SmallInt),
     ("database_principal_id", INT),
     ("databaseproperty", INT),
     ("databasepropertyex", DataType::Variant),
@@ -184,7 +185,8 @@ impl Execution<'_> {
             "datefirst" => Value::TinyInt(settings.datefirst),
             "dbts" => Value::Bytes(self.database_timestamp().to_be_bytes().to_vec()),
             "error" => Value::Int(s.last_error.get()),
-            "fetch_status" => Value::Int(-1),
+            "fetch_status" => Value::Int(s.cursors.fetch_status.get()),
+            "cursor_rows" => Value::Int(s.cursors.rows.get()),
             "identity" => identity(s.last_identity.get()),
             "langid" => Value::SmallInt(0),
             "language" => Value::str(settings.language),
@@ -210,9 +212,9 @@ impl Execution<'_> {
             "trancount" => Value::Int(s.trancount.get() as i32),
             "version" => Value::str(version_text(&s.instance.options().host_description)),
             "connections" => Value::Int(s.instance.sessions.count() as i32),
-            "cpu_busy" | "idle" | "io_busy" | "cursor_rows" | "def_sortorder_id"
-            | "pack_received" | "pack_sent" | "packet_errors" | "total_errors" | "total_read"
-            | "total_write" | "transtate" => Value::Int(0),
+            "cpu_busy" | "idle" | "io_busy" | "def_sortorder_id" | "pack_received"
+            | "pack_sent" | "packet_errors" | "total_errors" | "total_read" | "total_write"
+            | "transtate" => Value::Int(0),
             _ => return None,
         })
     }
@@ -234,6 +236,12 @@ impl Execution<'_> {
             "context_info" => match s.context_info.borrow().as_slice() {
                 [] => Value::Null,
                 bytes => Value::Bytes(bytes.to_vec()),
+            },
+            "cursor_status" => match args {
+                [Value::Str(scope), Value::Str(name)] => {
+                    Value::SmallInt(self.cursor_status(scope, name) as i16)
+                }
+                _ => Value::SmallInt(-3),
             },
             "session_context" => {
                 let key = text(args, 0)?.to_lowercase();

@@ -75,6 +75,11 @@ impl Execution<'_> {
         statements: &[Statement],
         at_end: &dyn Fn(&Frame),
     ) -> Step<i32> {
+        if let Some(on) = frame.batch.quotes_set
+            && matches!(frame.kind, FrameKind::Batch | FrameKind::Dynamic)
+        {
+            self.state.settings.borrow_mut().quoted_identifier = on;
+        }
         self.state.frames.borrow_mut().push(frame);
         let level = self.state.frames.borrow().len();
         let result = self.run_list(statements);
@@ -91,6 +96,7 @@ impl Execution<'_> {
                 .map_err(|e| self.fail(e)),
         };
         self.leave_frame_as(level);
+        self.state.cursors.leave(level);
         let mut frame = self.state.frames.borrow_mut().pop();
         if let Some(frame) = &mut frame {
             self.drop_table_variables(frame);

@@ -604,14 +604,13 @@ fn object_flag(catalog: &DatabaseCatalog, object: &Arc<Object>, property: &str) 
         "isview" => matches!(kind, ObjectKind::View(_)),
         "isprocedure" => matches!(kind, ObjectKind::Procedure(_)),
         "istrigger" => matches!(kind, ObjectKind::Trigger(_)),
-        "isscalarfunction" => matches!(kind, ObjectKind::Function(_)),
+        "isscalarfunction" => object.type_code() == "FN",
+        "isinlinefunction" | "istablefunction" => object.type_code() == "IF",
         "ismsshipped"
         | "issystemtable"
         | "isconstraint"
         | "isprimarykey"
         | "isencrypted"
-        | "isinlinefunction"
-        | "istablefunction"
         | "isreplproc"
         | "isextendedproc"
         | "isrule"

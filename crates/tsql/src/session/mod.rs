@@ -20,6 +20,7 @@ mod backup;
 mod bulk;
 mod check;
 mod convert;
+mod cursor;
 mod execution;
 mod fail;
 mod frame;
@@ -54,7 +55,7 @@ pub(crate) use backup::{
     SuspectPage, SuspectPages, backup_database, forget_suspects, note_suspects,
 };
 pub use bulk::BulkRows;
-pub use check::{Suspect, SuspectKind, suspects};
+pub use check::{Suspect, SuspectKind, quotes_set, suspects};
 pub use execution::Execution;
 pub use execution::plain_column;
 pub use functions::version_text;
@@ -115,6 +116,7 @@ pub(crate) struct SessionState {
     pub bulk_load: RefCell<Option<daruma_syntax::ast::InsertBulk>>,
     pub identity_insert: RefCell<Option<(DatabaseId, i32)>>,
     pub access: access::AccessState,
+    pub cursors: cursor::Cursors,
     pub context_info: RefCell<Vec<u8>>,
     pub session_context: RefCell<HashMap<String, (Value, bool)>>,
     /// The connection must end after this request.
@@ -195,6 +197,7 @@ impl Session {
                 identity_insert: RefCell::new(None),
                 access: access::AccessState::of_login(login_id),
                 context_info: RefCell::default(),
+                cursors: cursor::Cursors::default(),
                 session_context: RefCell::default(),
                 ended: Cell::new(false),
             },
@@ -283,6 +286,7 @@ impl Session {
         s.bulk_load.replace(None);
         s.access.reset();
         s.context_info.borrow_mut().clear();
+        s.cursors.clear();
         s.session_context.borrow_mut().clear();
         s.last_identity.set(None);
         s.last_error.set(0);

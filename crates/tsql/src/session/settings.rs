@@ -135,7 +135,9 @@ impl Execution<'_> {
                 self.simple_set(|| self.set_identity_insert(table, *on))
             }
             SetStatement::Offsets { .. } => self.simple_set(|| Ok(())),
-            SetStatement::Cursor { .. } => Err(self.fail(messages::not_supported("CURSOR"))),
+            SetStatement::Cursor { name, definition } => {
+                self.quiet(|| self.set_cursor(name, definition))
+            }
             SetStatement::Method { .. } | SetStatement::Property { .. } => {
                 Err(self.fail(messages::not_supported("methods of XML and CLR variables")))
             }
@@ -171,7 +173,8 @@ impl Execution<'_> {
             "ANSI_DEFAULTS" => set_ansi_defaults(&mut settings, on),
             "ARITHABORT" => settings.arithabort = on,
             "CONCAT_NULL_YIELDS_NULL" => settings.concat_null_yields_null = on,
-            "QUOTED_IDENTIFIER" => settings.quoted_identifier = on,
+            // Done when the batch was read, whether this statement runs or not.
+            "QUOTED_IDENTIFIER" => {}
             "NOCOUNT" => settings.nocount = on,
             "XACT_ABORT" => settings.xact_abort = on,
             "IMPLICIT_TRANSACTIONS" => settings.implicit_transactions = on,
@@ -411,12 +414,12 @@ impl Execution<'_> {
     }
 }
 
+/// QUOTED_IDENTIFIER, which belongs to them, was set when the batch was read.
 fn set_ansi_defaults(settings: &mut SessionSettings, on: bool) {
     settings.ansi_nulls = on;
     settings.ansi_padding = on;
     settings.ansi_warnings = on;
     settings.ansi_null_dflt_on = on;
-    settings.quoted_identifier = on;
     settings.implicit_transactions = on;
     settings.cursor_close_on_commit = on;
 }

@@ -24,6 +24,7 @@ mod command {
     pub const BEGIN: u16 = 0xD4;
     pub const COMMIT: u16 = 0xD5;
     pub const BULK_INSERT: u16 = 0xF0;
+    pub const MERGE: u16 = 0x117;
     pub const OTHER: u16 = 0xFD;
 }
 
@@ -60,12 +61,18 @@ impl Execution<'_> {
             StatementKind::Insert(_)
             | StatementKind::Update(_)
             | StatementKind::Delete(_)
+            | StatementKind::Merge(_)
             | StatementKind::BulkInsert(_)
             | StatementKind::Truncate(_) => self.run_change(statement),
             StatementKind::Declare(list) => list.iter().try_for_each(|d| self.run_declare(d)),
             StatementKind::DeclareTable(d) => {
                 self.quiet(|| self.declare_table(&d.name, &d.definition))
             }
+            StatementKind::DeclareCursor(declare) => self.run_declare_cursor(declare),
+            StatementKind::Open(cursor) => self.run_open(cursor),
+            StatementKind::Fetch(fetch) => self.run_fetch(fetch),
+            StatementKind::Close(cursor) => self.run_close(cursor),
+            StatementKind::Deallocate(cursor) => self.run_deallocate(cursor),
             StatementKind::Set(set) => self.run_set(set),
             StatementKind::Throw(throw) => Err(self.run_throw(throw.as_ref())),
             StatementKind::RaisError(raise) => self.run_raiserror(raise),
@@ -235,7 +242,9 @@ impl Execution<'_> {
             ast::DeclarationKind::Table(definition) => {
                 self.quiet(|| self.declare_table(&declaration.name, definition))
             }
-            ast::DeclarationKind::Cursor => Err(self.fail(messages::not_supported("CURSOR"))),
+            ast::DeclarationKind::Cursor => {
+                self.quiet(|| self.declare_cursor_variable(&declaration.name))
+            }
         }
     }
 
@@ -295,6 +304,7 @@ impl Execution<'_> {
             StatementKind::Insert(_) => command::INSERT,
             StatementKind::Update(_) => command::UPDATE,
             StatementKind::Delete(_) => command::DELETE,
+            StatementKind::Merge(_) => command::MERGE,
             StatementKind::BulkInsert(_) => command::BULK_INSERT,
             _ => command::OTHER,
         };
@@ -352,7 +362,7 @@ impl Execution<'_> {
         }
     }
 
-    /// INSERT, UPDATE or DELETE, by the plan kept with the batch if it is still right.
+    /// INSERT, UPDATE, DELETE or MERGE, by the plan kept with the batch if it is still right.
     fn run_dml(&self, statement: &Statement) -> Result<u64> {
         let plan = self.dml_plan(statement)?;
         if self.state.settings.borrow().fmtonly {
@@ -388,6 +398,7 @@ impl Execution<'_> {
             StatementKind::Insert(s) => dml::prepare_insert(s, self),
             StatementKind::Update(s) => dml::prepare_update(s, self),
             StatementKind::Delete(s) => dml::prepare_delete(s, self),
+            StatementKind::Merge(s) => dml::prepare_merge(s, self),
             other => Err(messages::not_supported(statement_name(other))),
         };
         let written = |plan: &Arc<DmlPlan>| Some(plan.written());
@@ -532,14 +543,8 @@ fn is_principal_drop(kind: &ast::DropKind) -> bool {
 
 fn statement_name(kind: &StatementKind) -> &'static str {
     match kind {
-        StatementKind::Merge(_) => "MERGE",
         StatementKind::InsertBulk(_) => "INSERT BULK",
         StatementKind::TextPointer(_) => "READTEXT",
-        StatementKind::DeclareCursor(_) | StatementKind::Open(_) | StatementKind::Fetch(_) => {
-            "CURSOR"
-        }
-        StatementKind::Close(_) | StatementKind::Deallocate(_) => "CURSOR",
-        StatementKind::CreateFunction(_) => "CREATE FUNCTION",
         StatementKind::CreateEndpoint(_) => "ENDPOINT",
         StatementKind::CreateAvailabilityGroup(_) | StatementKind::AlterAvailabilityGroup(_) => {
             "AVAILABILITY GROUP"

@@ -3,7 +3,7 @@
 use super::columns::{collation_name, each_column, typed_number};
 use super::constraints::action;
 use super::define::{Rows, View};
-use super::objects::module_of;
+use super::objects::{checks_rows, module_of};
 use super::principals::FIXED_ROLES;
 use super::source::{Source, Table, shown_text, sorted_objects};
 use crate::error::Result;
@@ -273,6 +273,9 @@ fn views(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             rows.add();
             names.set(rows, "TABLE", object.schema_id, &object.name);
             rows.set("VIEW_DEFINITION", short_definition(&module.definition));
+            if checks_rows(module) {
+                rows.set("CHECK_OPTION", "CASCADE");
+            }
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use super::source::{
     ObjectLine, Source, shown_text, sorted_objects, table_type_object_id, type_description,
     user_type_id,
 };
+use crate::binder::defined_view;
 use crate::error::Result;
 use daruma_catalog::{CounterId, ModuleDef, Object, ObjectKind, SequenceDef, TriggerDef};
 
@@ -151,7 +152,19 @@ const VIEWS_COLUMNS: &str = concat!(
 );
 
 fn views(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    of_type(source, rows, "V ")
+    let catalog = source.catalog()?;
+    for line in source.objects()?.iter().filter(|l| l.type_code == "V ") {
+        object_row(source, line, rows);
+        if let Some(ObjectKind::View(module)) = catalog.object(line.id).map(|o| &o.kind) {
+            rows.set("with_check_option", checks_rows(module));
+        }
+    }
+    Ok(())
+}
+
+/// Was a view defined WITH CHECK OPTION?
+pub(super) fn checks_rows(module: &ModuleDef) -> bool {
+    matches!(defined_view(module), Ok(Some(view)) if view.check_option)
 }
 
 fn all_views(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {

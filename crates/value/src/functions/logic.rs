@@ -32,7 +32,7 @@ pub(super) const FUNCTIONS: &[FunctionDef] = &[
         "NEWSEQUENTIALID",
         0..=0,
         |_| Ok(DataType::UniqueIdentifier),
-        |c| Ok(Value::Guid(c.context.host.new_guid())),
+        |c| Ok(Value::Guid(c.context.host.sequential_guid())),
     )
     .volatile(),
     FunctionDef::new("CHECKSUM", 1..=255, |_| Ok(DataType::Int), checksum).sees_null(),

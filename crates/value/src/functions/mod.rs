@@ -35,6 +35,10 @@ pub trait EvalHost {
     fn random(&self, seed: Option<i32>) -> f64;
     /// NEWID.
     fn new_guid(&self) -> [u8; 16];
+    /// NEWSEQUENTIALID.
+    fn sequential_guid(&self) -> [u8; 16] {
+        self.new_guid()
+    }
 }
 
 /// What evaluation depends on besides its arguments.

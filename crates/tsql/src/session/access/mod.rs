@@ -254,7 +254,8 @@ impl SessionState {
                     user => user.cloned(),
                 }
             }
-            Identity::User { .. } => None,
+            // A user is nobody elsewhere, not even a guest.
+            Identity::User { .. } => return Ok(None),
         };
         Ok(Rights::of_user(&catalog, user.as_deref(), server, guests))
     }

@@ -50,7 +50,8 @@ pub(super) struct ChangedObject {
     pub(super) named_view: bool,
     /// The table of OUTPUT INTO.
     pub(super) into: Option<ObjectKey>,
-    pub(super) permission: &'static str,
+    /// Several of a MERGE.
+    pub(super) permissions: Vec<&'static str>,
     /// Names of the columns that UPDATE sets.
     pub(super) sets: Vec<String>,
     pub(super) reads: Reads,
@@ -95,6 +96,14 @@ impl Execution<'_> {
         let changed = statement.and_then(|s| self.changed_object(s));
         self.check_needs(&needs, changed.as_ref(), written(&planned))?;
         Ok(planned)
+    }
+
+    /// Binds what is not run: nothing is asked for it.
+    pub(crate) fn unasked<T>(&self, bind: impl FnOnce() -> Result<T>) -> Result<T> {
+        let outer = self.state.access.needs.take();
+        let bound = bind();
+        self.state.access.needs.replace(outer);
+        bound
     }
 
     /// Called for every object that a name resolves to.
@@ -202,13 +211,15 @@ impl Execution<'_> {
         let check = |permission, columns| {
             self.check_columns(need.database, &need.object, permission, columns)
         };
-        match changed.permission {
-            // Names are the object's own only where the statement names it.
-            "UPDATE" if changed.named == Some(need.key()) => {
-                check("UPDATE", column_ids(&need.object, &changed.sets))?
+        for permission in &changed.permissions {
+            match *permission {
+                // Names are the object's own only where the statement names it.
+                "UPDATE" if changed.named == Some(need.key()) => {
+                    check("UPDATE", column_ids(&need.object, &changed.sets))?
+                }
+                "UPDATE" => check("UPDATE", Columns::All)?,
+                other => self.check_object(need.database, &need.object, other)?,
             }
-            "UPDATE" => check("UPDATE", Columns::All)?,
-            other => self.check_object(need.database, &need.object, other)?,
         }
         match changed.reads {
             Reads::Nothing => Ok(()),

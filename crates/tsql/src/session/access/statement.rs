@@ -421,10 +421,10 @@ impl Execution<'_> {
     /// What a change is about, so that it is asked for INSERT, UPDATE or DELETE and not for SELECT.
     pub(super) fn changed_object(&self, statement: &StatementKind) -> Option<ChangedObject> {
         let mut sets = Vec::new();
-        let (target, from, with, permission, reads) = match statement {
+        let (target, from, with, permissions, reads) = match statement {
             StatementKind::Insert(s) => {
                 let reads = reads(s.output.is_some(), false);
-                (&s.target, &[][..], &s.with, "INSERT", reads)
+                (&s.target, &[][..], &s.with, vec!["INSERT"], reads)
             }
             StatementKind::Update(s) => {
                 let noted = s.filter.is_some()
@@ -433,12 +433,30 @@ impl Execution<'_> {
                 let hidden = s.output.is_some() || s.assignments.iter().any(sets_variable);
                 sets.extend(s.assignments.iter().filter_map(set_column));
                 let reads = reads(hidden, noted);
-                (&s.target, s.from.as_slice(), &s.with, "UPDATE", reads)
+                (&s.target, s.from.as_slice(), &s.with, vec!["UPDATE"], reads)
             }
             StatementKind::Delete(s) => {
                 let noted = s.filter.is_some() || !s.from.is_empty();
                 let reads = reads(s.output.is_some(), noted);
-                (&s.target, s.from.as_slice(), &s.with, "DELETE", reads)
+                (&s.target, s.from.as_slice(), &s.with, vec!["DELETE"], reads)
+            }
+            StatementKind::Merge(s) => {
+                let mut wanted = Vec::new();
+                for clause in &s.clauses {
+                    let permission = match &clause.action {
+                        ast::MergeAction::Update(list) => {
+                            sets.extend(list.iter().filter_map(set_column));
+                            "UPDATE"
+                        }
+                        ast::MergeAction::Delete => "DELETE",
+                        ast::MergeAction::Insert { .. } => "INSERT",
+                    };
+                    if !wanted.contains(&permission) {
+                        wanted.push(permission);
+                    }
+                }
+                // The clauses are not bound with the target.
+                (&s.target, &[][..], &s.with, wanted, Reads::All)
             }
             _ => return None,
         };
@@ -462,7 +480,7 @@ impl Execution<'_> {
             named_view: found.as_ref().is_some_and(|(_, o)| is_view(o)),
             named: found.map(|(database, object)| (database, object.id)),
             into: into.map(|(database, object)| (database, object.id)),
-            permission,
+            permissions,
             sets,
             reads,
         })
@@ -493,6 +511,7 @@ fn output_table(statement: &StatementKind) -> Option<&ObjectName> {
         StatementKind::Insert(s) => s.output.as_ref(),
         StatementKind::Update(s) => s.output.as_ref(),
         StatementKind::Delete(s) => s.output.as_ref(),
+        StatementKind::Merge(s) => s.output.as_ref(),
         _ => None,
     };
     match &output?.into.as_ref()?.target {

@@ -34,6 +34,8 @@ use std::path::PathBuf;
 
 /// Options of a database definition under which the state of backups and restores is kept; never shown.
 pub(crate) const RESTORING: &str = "DARUMA RESTORING";
+/// Beside it: the moment up to which the database has been rolled forward.
+pub(crate) const ROLLED_TO: &str = "DARUMA ROLLED TO";
 /// Readable between restores; the value is the path of its undo file.
 pub(crate) const STANDBY: &str = "DARUMA STANDBY";
 /// The full backup that the next differential builds on.

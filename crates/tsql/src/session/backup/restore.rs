@@ -9,7 +9,7 @@ use super::exchange::{
 };
 use super::options::{self, Ending, Options};
 use super::take::{Base, Path as RecoveryPath, report_files};
-use super::{BASE, EXCHANGE, PATH, RESTORING, Watch, files_beside, history, say};
+use super::{BASE, EXCHANGE, PATH, RESTORING, ROLLED_TO, Watch, files_beside, history, say};
 use super::{standby, suspect};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
@@ -309,6 +309,7 @@ impl Job<'_, '_> {
             (open, lines) = (Some(opened), told);
         } else {
             remember(&mut def, state);
+            self.note_moment(&mut def);
         }
         let entry = match &self.entry {
             Some(entry) => entry.clone(),
@@ -379,6 +380,7 @@ impl Job<'_, '_> {
         }
         let state = state_of(&entry.def()).ok_or_else(|| messages::error(3117, &[]))?;
         state.check(self.info()).map_err(super::chain_error)?;
+        self.check_moment(&entry.def())?;
         standby::around(self.ex, entry, || step(entry, state))
     }
 
@@ -472,6 +474,7 @@ impl Job<'_, '_> {
         short: bool,
     ) -> Result<Vec<String>> {
         remember(&mut def, state);
+        self.note_moment(&mut def);
         let instance = self.ex.instance();
         instance.save_database(entry, def.clone())?;
         match &self.ending {
@@ -484,6 +487,34 @@ impl Job<'_, '_> {
         entry.set_open(open);
         instance.plans.clear();
         Ok(lines)
+    }
+
+    /// Errors 4335 and 4338: a point in time that lies before what the database holds, or would hold, already.
+    fn check_moment(&self, def: &DatabaseDef) -> Result<()> {
+        let Some(stop) = self.stop_time() else {
+            return Ok(());
+        };
+        let (number, moment) = match self.info().kind {
+            BackupKind::Log => {
+                let rolled_to = def.options.get(ROLLED_TO).and_then(|t| t.parse().ok());
+                (4335, rolled_to.unwrap_or(i64::MIN))
+            }
+            _ => (4338, self.info().finished_utc),
+        };
+        match stop < moment {
+            true => Err(messages::error(number, &[])),
+            false => Ok(()),
+        }
+    }
+
+    /// The log in a backup of the log ends when that begins; pages are of the time when their backup ends.
+    fn note_moment(&self, def: &mut DatabaseDef) {
+        let info = self.info();
+        let moment = match info.kind {
+            BackupKind::Log => info.started_utc,
+            _ => info.finished_utc,
+        };
+        def.options.insert(ROLLED_TO.into(), moment.to_string());
     }
 
     /// STOPAT as an instant.
@@ -597,6 +628,7 @@ fn recover(
         files: data.map(|f| f.id).collect(),
     };
     def.options.remove(RESTORING);
+    def.options.remove(ROLLED_TO);
     let texts = [
         (PATH, serde_json::to_string(&path)),
         (BASE, serde_json::to_string(&base)),

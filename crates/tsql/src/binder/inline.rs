@@ -1,0 +1,113 @@
+//! Inline table-valued functions: the query of the function in the place of the call, its arguments in that of the parameters.
+//!
+//! Theory: a parameter is an expression, bound where the call stands, that the variables of the function's text mean; it
+//! may name columns of tables to the left (APPLY). Otherwise such a function is bound as a view is.
+
+use super::tree::*;
+use super::{Binder, OutColumn, types, unsupported};
+use crate::error::{Result, SqlError};
+use crate::messages;
+use crate::sink::OutputColumn;
+use daruma_base::DatabaseId;
+use daruma_catalog::{ModuleDef, Object, ObjectKind, ParameterDef, name_key};
+use daruma_syntax::ast::{self, Ident, StatementKind};
+use daruma_syntax::{ParseOptions, parse_batch};
+use daruma_value::DataType;
+use std::sync::Arc;
+
+/// Parameters by the key of their names.
+pub(super) type Parameters = Vec<(String, Scalar)>;
+
+/// The query of an inline function, and its parameters as written.
+pub(crate) fn defined_function(module: &ModuleDef) -> Option<(ast::Query, Vec<ast::Parameter>)> {
+    let options = ParseOptions {
+        quoted_identifier: module.quoted_identifier,
+    };
+    let batch = parse_batch(&module.definition, &options).ok()?;
+    batch.into_iter().find_map(|s| match s.kind {
+        StatementKind::CreateFunction(function) => match function.body {
+            ast::FunctionBody::Query(query) => Some((*query, function.parameters)),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+impl Binder<'_> {
+    /// Parameters of which only the types are known: a function that is being defined.
+    pub fn declare_parameters(&mut self, parameters: &[ParameterDef]) {
+        let unknown = |p: &ParameterDef| (name_key(&p.name), unknown(p.data_type));
+        self.parameters = Some(parameters.iter().map(unknown).collect());
+    }
+
+    /// Names and types of what the query of a function gives.
+    pub fn function_columns(&mut self, query: &ast::Query) -> Result<Vec<OutputColumn>> {
+        let bound = self.statement(query)?;
+        if !bound.assignments.is_empty() {
+            return Err(messages::error(199, &[]));
+        }
+        let columns: &[OutColumn] = &bound.columns;
+        Ok(columns.iter().map(|c| self.output_column(c)).collect())
+    }
+
+    pub(super) fn inline_function(
+        &mut self,
+        call: &ast::TableFunction,
+        database: DatabaseId,
+        object: &Arc<Object>,
+        alias: &str,
+    ) -> Result<Rel> {
+        let ObjectKind::Function(module) = &object.kind else {
+            return Err(messages::error(208, &[&object.name]));
+        };
+        let Some((query, parameters)) = defined_function(module) else {
+            return Err(unsupported("A user-defined table-valued function"));
+        };
+        let (given, name) = (&call.call.args, call.call.name.dotted());
+        if given.len() < parameters.len() {
+            let text =
+                "An insufficient number of arguments were supplied for the procedure or function";
+            return Err(SqlError::new(313, 16, 3, format!("{text} {name}.")));
+        }
+        if given.len() > parameters.len() {
+            let text = format!("Procedure or function {name} has too many arguments specified.");
+            return Err(SqlError::new(8144, 16, 3, text));
+        }
+        let mut bound = Vec::with_capacity(given.len());
+        for ((written, def), arg) in parameters.iter().zip(&module.parameters).zip(given) {
+            let scalar = match (arg, &written.default) {
+                (ast::Expr::Default, Some(default)) => {
+                    self.isolated(Vec::new(), |b| b.expr(default))?
+                }
+                (ast::Expr::Default, None) => unknown(def.data_type),
+                (arg, _) => self.table_argument(arg)?,
+            };
+            let scalar = match scalar.is_null_literal() {
+                true => unknown(def.data_type),
+                false => types::convert(scalar, def.data_type)?,
+            };
+            bound.push((name_key(&def.name), scalar));
+        }
+        let outer = self.database.replace(database);
+        let schema_bound = std::mem::replace(&mut self.schema_bound, false);
+        let parameters = self.parameters.replace(bound);
+        self.host.enter_view(database, object);
+        let bound = self.isolated(Vec::new(), |b| b.query(&query, true));
+        self.host.leave_view();
+        self.database = outer;
+        self.schema_bound = schema_bound;
+        self.parameters = parameters;
+        self.named(bound?, Some(&Ident::new(alias)), &call.columns)
+    }
+}
+
+/// A NULL of its type, which says no more of it than a variable does.
+fn unknown(data_type: DataType) -> Scalar {
+    let kind = Kind::Convert {
+        input: Box::new(Scalar::null(data_type)),
+        style: None,
+        is_try: false,
+        implicit: true,
+    };
+    Scalar::new(kind, Type::new(data_type, true))
+}

@@ -1,0 +1,203 @@
+//! Schema binding: what a view or inline function WITH SCHEMABINDING names cannot be dropped, moved, renamed or changed beneath it.
+//!
+//! Theory: nothing is stored of it but the view's text. Whoever changes an object locks it first and then binds the
+//! schema-bound views of the database whose text has its name, to see what they read. A view is created with what it
+//! names locked, so that one of the two sees the other.
+//!
+//! Invariant: what a schema-bound view names is a table or a view that is schema-bound itself, of the same database; so
+//! each view needs to be asked only for what its own text names.
+
+use crate::binder::{defined_function, defined_view};
+use crate::dml::{Named, Watch};
+use crate::error::{Result, SqlError};
+use crate::executor::bind_query;
+use crate::host::Host;
+use crate::messages;
+use crate::session::Execution;
+use daruma_base::DatabaseId;
+use daruma_catalog::{Object, ObjectKind, ParameterDef, TableDef};
+use daruma_syntax::ast::{ObjectName, Query};
+use std::sync::Arc;
+
+/// Checks what a view or function names that is about to be bound to it, and locks it. Errors 1054, 4512, 4513, 2720, 2788.
+pub(super) fn bind(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    (kind, name): (&str, &ObjectName),
+    query: (&Query, &[ParameterDef]),
+) -> Result<()> {
+    let watch = Watch::new(ex);
+    ex.unasked(|| bind_query(query, database, true, &watch))?;
+    let shown = name.dotted();
+    for named in watch.named() {
+        let name = named.name.dotted();
+        if named.name.schema.is_none() || named.name.database.is_some() {
+            return Err(messages::error_state(4512, 3, &[&kind, &shown, &name]));
+        }
+        let Some(id) = named.object else {
+            return Err(messages::error(2720, &[&kind, &shown, &name]));
+        };
+        let catalog = ex.catalog(database)?;
+        let object = catalog.object(id).filter(|_| named.database == database);
+        match object.map(|o| (&o.kind, &o.name)) {
+            Some((ObjectKind::View(module) | ObjectKind::Function(module), _))
+                if !module.schema_bound =>
+            {
+                return Err(messages::error_state(4513, 2, &[&kind, &shown, &name]));
+            }
+            Some((_, found)) if daruma_catalog::names_equal(found, &named.name.name.text) => {
+                super::lock_object(ex, database, id)?;
+            }
+            _ => return Err(messages::error(2788, &[])),
+        }
+    }
+    Ok(())
+}
+
+/// Error 3729 where a schema-bound view names the object. `act` is `DROP TABLE` or `ALTER`.
+pub(super) fn refuse(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    object: &Object,
+    (act, state): (&str, u8),
+    written: &str,
+) -> Result<()> {
+    match binder_of(ex, database, object, None)? {
+        Some(view) => Err(messages::error_state(
+            3729,
+            state,
+            &[&act, &written, &view.name],
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Errors 5074 and 4922 where a schema-bound view reads the column.
+pub(super) fn refuse_column(
+    ex: &Execution<'_>,
+    (database, table): (DatabaseId, i32),
+    (column, name): (i32, &str),
+    action: &str,
+) -> Result<()> {
+    let catalog = ex.catalog(database)?;
+    let Some(object) = catalog.object(table) else {
+        return Ok(());
+    };
+    match binder_of(ex, database, object, Some(column))? {
+        Some(view) => Err(dependent(("object", &view.name), name, action)),
+        None => Ok(()),
+    }
+}
+
+/// 5074 for what hangs on a column, then 4922.
+pub(super) fn dependent((kind, name): (&str, &str), column: &str, action: &str) -> SqlError {
+    let first = messages::error(5074, &[&kind, &name, &"column", &column]);
+    first.followed(messages::error_state(4922, 9, &[&action, &column]))
+}
+
+/// Error 15336 where a schema-bound view names the object or reads its column, by `written`.
+pub(super) fn refuse_rename(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    object: &Object,
+    column: Option<&str>,
+    written: &str,
+) -> Result<()> {
+    let enforced = || Err(messages::error(15336, &[&written]));
+    let id = match (&object.kind, column) {
+        (ObjectKind::Table(def), Some(name)) => {
+            if is_computed_from(def, name) {
+                return enforced();
+            }
+            def.column_named(name).map(|c| c.id)
+        }
+        _ => None,
+    };
+    if column.is_some() && id.is_none() {
+        return Ok(());
+    }
+    match binder_of(ex, database, object, id)? {
+        Some(_) => enforced(),
+        None => Ok(()),
+    }
+}
+
+/// Does an expression of the table name the column? Stored texts have it in brackets.
+pub(super) fn names_column(text: &str, column: &str) -> bool {
+    let quoted = format!("[{}]", column.to_lowercase().replace(']', "]]"));
+    text.to_lowercase().contains(&quoted)
+}
+
+fn is_computed_from(def: &TableDef, column: &str) -> bool {
+    let computed = def.columns.iter().filter_map(|c| c.computed.as_ref());
+    let computed = computed.map(|c| c.definition.as_str());
+    let checks = def.checks.iter().map(|c| c.definition.as_str());
+    let filters = def.indexes.iter().filter_map(|i| i.filter.as_deref());
+    let mut texts = computed.chain(checks).chain(filters);
+    texts.any(|text| names_column(text, column))
+}
+
+/// Error 15348 where a schema-bound view names the object.
+pub(super) fn refuse_transfer(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    object: &Object,
+) -> Result<()> {
+    match binder_of(ex, database, object, None)? {
+        Some(_) => Err(messages::error(15348, &[])),
+        None => Ok(()),
+    }
+}
+
+/// The oldest schema-bound view that names the object, or reads this column of it.
+fn binder_of(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    object: &Object,
+    column: Option<i32>,
+) -> Result<Option<Arc<Object>>> {
+    let catalog = ex.catalog(database)?;
+    let mut views: Vec<&Arc<Object>> = catalog
+        .objects()
+        .filter(|o| o.id != object.id && may_name(o, &object.name))
+        .collect();
+    views.sort_by_key(|o| o.id);
+    for view in views {
+        let (query, parameters) = match &view.kind {
+            ObjectKind::View(module) => match defined_view(module) {
+                Ok(Some(defined)) => (defined.query, &module.parameters),
+                _ => continue,
+            },
+            ObjectKind::Function(module) => match defined_function(module) {
+                Some((query, _)) => (query, &module.parameters),
+                None => continue,
+            },
+            _ => continue,
+        };
+        let watch = Watch::new(ex);
+        // What it read before it failed counts: a view that no longer binds is bound still.
+        let _ = ex.unasked(|| bind_query((&query, parameters), database, false, &watch));
+        let names = |n: &Named| n.database == database && n.object == Some(object.id);
+        let found = match column {
+            None => watch.named().iter().any(names),
+            Some(column) => watch.reads(database, object.id, column),
+        };
+        if found {
+            return Ok(Some(view.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// Is it a schema-bound view or function whose text has the name? Spares binding the others.
+fn may_name(view: &Object, name: &str) -> bool {
+    let (ObjectKind::View(module) | ObjectKind::Function(module)) = &view.kind else {
+        return false;
+    };
+    let is_plain = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let has_it = || {
+        let text = module.definition.to_lowercase();
+        text.contains(&name.to_lowercase())
+    };
+    module.schema_bound && (!is_plain || has_it())
+}

@@ -1,0 +1,443 @@
+//! Cursors: DECLARE, OPEN, FETCH, CLOSE, DEALLOCATE, and cursor variables.
+//!
+//! Theory: every cursor is STATIC, whatever kind is asked for: OPEN runs the query and keeps its rows, FETCH walks over
+//! them. A cursor is the session's (GLOBAL, the default) or its frame's (LOCAL, variables); the frame's are looked for
+//! first, and go when it ends. The query sees the variables as they were when the cursor was declared.
+//!
+//! Invariants
+//! 1. `Opened::at` is from 0 (before the first row) to one past the last.
+//! 2. A cursor of a frame is seen by that frame alone, and is gone before another frame has its level.
+
+use super::Execution;
+use super::fail::Step;
+use super::frame::Variables;
+use crate::error::Result;
+use crate::executor::{RowBatch, open, prepare_select};
+use crate::host::{Host, VariableType};
+use crate::messages;
+use crate::sink::OutputColumn;
+use daruma_base::DatabaseId;
+use daruma_catalog::name_key;
+use daruma_syntax::ast::{
+    CursorDefinition, CursorKind, CursorRef, CursorScope, CursorScroll, DeclareCursor, Fetch,
+    FetchDirection, Query,
+};
+use daruma_value::{DataType, Value};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// What the rows of a session's open cursors may take.
+const OPENED_BYTES_MAX: usize = 256 << 20;
+const COMMAND_OPEN: u16 = 0x20;
+const COMMAND_FETCH: u16 = 0x21;
+const COMMAND_CLOSE: u16 = 0x22;
+const COMMAND_DEALLOCATE: u16 = 0x23;
+
+/// The cursors of a session.
+pub(crate) struct Cursors {
+    list: RefCell<Vec<Cursor>>,
+    /// `@@FETCH_STATUS`.
+    pub fetch_status: Cell<i32>,
+    /// `@@CURSOR_ROWS`.
+    pub rows: Cell<i32>,
+}
+
+impl Default for Cursors {
+    fn default() -> Cursors {
+        Cursors {
+            list: RefCell::default(),
+            fetch_status: Cell::new(-1),
+            rows: Cell::new(0),
+        }
+    }
+}
+
+struct Cursor {
+    /// Variables with their `@`.
+    key: String,
+    /// Of the frame that it belongs to; `None` is the session's.
+    level: Option<usize>,
+    database: DatabaseId,
+    query: Arc<Query>,
+    /// Scalars as they were when it was declared.
+    variables: Vec<(Arc<str>, DataType, Value)>,
+    is_scrollable: bool,
+    /// DYNAMIC, or nothing that fixes the rows: their number is not told.
+    is_dynamic: bool,
+    opened: Option<Opened>,
+}
+
+struct Opened {
+    columns: Vec<OutputColumn>,
+    rows: Vec<Vec<Value>>,
+    bytes: usize,
+    at: usize,
+}
+
+impl Opened {
+    /// Moves to the row; `None` where there is none.
+    fn go_to(&mut self, row: i64) -> Option<Vec<Value>> {
+        let past = self.rows.len() + 1;
+        self.at = usize::try_from(row).unwrap_or(0).min(past);
+        let index = self.at.checked_sub(1)?;
+        self.rows.get(index).cloned()
+    }
+}
+
+impl Cursors {
+    /// Those of frames at this level and above go.
+    pub fn leave(&self, level: usize) {
+        let mut list = self.list.borrow_mut();
+        if !list.is_empty() {
+            list.retain(|c| c.level.is_none_or(|l| l < level));
+        }
+    }
+
+    pub fn clear(&self) {
+        self.list.borrow_mut().clear();
+        self.fetch_status.set(-1);
+        self.rows.set(0);
+    }
+
+    fn bytes(&self) -> usize {
+        let list = self.list.borrow();
+        let opened = list.iter().filter_map(|c| c.opened.as_ref());
+        opened.map(|o| o.bytes).sum()
+    }
+
+    fn position(&self, key: &str, level: Option<usize>) -> Option<usize> {
+        let list = self.list.borrow();
+        list.iter().position(|c| c.key == key && c.level == level)
+    }
+}
+
+impl Execution<'_> {
+    fn cursors(&self) -> &Cursors {
+        &self.state.cursors
+    }
+
+    pub(crate) fn run_declare_cursor(&self, declare: &DeclareCursor) -> Step<()> {
+        self.quiet(|| {
+            let definition = &declare.definition;
+            let level = match definition.scope {
+                Some(CursorScope::Local) => Some(self.state.frames.borrow().len()),
+                _ => None,
+            };
+            let key = name_key(&declare.name.text);
+            if self.cursors().position(&key, level).is_some() {
+                return Err(messages::error(16915, &[&declare.name.text]));
+            }
+            let cursor = self.new_cursor(key, level, definition, declare.insensitive)?;
+            self.cursors().list.borrow_mut().push(cursor);
+            Ok(())
+        })
+    }
+
+    /// `DECLARE @c CURSOR`: a variable that stands for no cursor yet.
+    pub(crate) fn declare_cursor_variable(&self, name: &str) -> Result<()> {
+        let mut frames = self.state.frames.borrow_mut();
+        match frames.last_mut() {
+            Some(frame) if frame.while_depth > 0 && frame.variable(name).is_some() => Ok(()),
+            Some(frame) => frame.declare(name, VariableType::Cursor, Value::Null),
+            None => Ok(()),
+        }
+    }
+
+    /// `SET @c = CURSOR .. FOR ..`.
+    pub(crate) fn set_cursor(&self, name: &str, definition: &CursorDefinition) -> Result<()> {
+        if !matches!(self.variable_type(name), Some(VariableType::Cursor)) {
+            return Err(messages::error_state(137, 1, &[&name]));
+        }
+        let (key, level) = (name_key(name), Some(self.state.frames.borrow().len()));
+        let cursor = self.new_cursor(key.clone(), level, definition, false)?;
+        let mut list = self.cursors().list.borrow_mut();
+        list.retain(|c| c.key != key || c.level != level);
+        list.push(cursor);
+        Ok(())
+    }
+
+    /// The query is bound now, so that what is wrong with it is told now, and once more when the cursor is opened.
+    fn new_cursor(
+        &self,
+        key: String,
+        level: Option<usize>,
+        definition: &CursorDefinition,
+        insensitive: bool,
+    ) -> Result<Cursor> {
+        let query = &definition.query;
+        let plan = self.with_access(None, || prepare_select(query, self))?;
+        if plan.is_assignment() {
+            let (what, place) = ("variable assignment", "a cursor declaration");
+            return Err(messages::error(154, &[&what, &place]));
+        }
+        let frames = self.state.frames.borrow();
+        let variables = frames.last().map(|f| f.variables.scalars());
+        let is_fixed = matches!(
+            definition.kind,
+            Some(CursorKind::Static | CursorKind::Keyset | CursorKind::FastForward)
+        );
+        let names_kind = matches!(
+            definition.kind,
+            Some(CursorKind::Static | CursorKind::Keyset | CursorKind::Dynamic)
+        );
+        let is_scroll = definition.scroll == Some(CursorScroll::Scroll);
+        Ok(Cursor {
+            key,
+            level,
+            database: self.current_database(),
+            query: Arc::new(query.clone()),
+            variables: variables.unwrap_or_default(),
+            is_scrollable: match definition.scroll {
+                Some(scroll) => scroll == CursorScroll::Scroll,
+                None => names_kind,
+            },
+            is_dynamic: !(is_fixed || insensitive || is_scroll && definition.kind.is_none()),
+            opened: None,
+        })
+    }
+
+    /// The cursor that a name stands for; errors 16916 and 16950.
+    fn with_cursor<T>(
+        &self,
+        name: &CursorRef,
+        work: impl FnOnce(&mut Cursor) -> Result<T>,
+    ) -> Result<T> {
+        let at = self.find_cursor(name)?;
+        match self.cursors().list.borrow_mut().get_mut(at) {
+            Some(cursor) => work(cursor),
+            None => Err(missing(name)),
+        }
+    }
+
+    fn find_cursor(&self, name: &CursorRef) -> Result<usize> {
+        let level = Some(self.state.frames.borrow().len());
+        let found = match name {
+            CursorRef::Variable(name) => self.cursors().position(&name_key(name), level),
+            CursorRef::Name { name, global } => {
+                let key = name_key(&name.text);
+                let own = self.cursors().position(&key, level).filter(|_| !global);
+                own.or_else(|| self.cursors().position(&key, None))
+            }
+        };
+        found.ok_or_else(|| missing(name))
+    }
+
+    pub(crate) fn run_open(&self, name: &CursorRef) -> Step<()> {
+        self.begin_implicit()?;
+        match self.retry_on_change(|| self.atomic(|| self.open_cursor(name))) {
+            Ok(()) => self.succeed(COMMAND_OPEN),
+            Err(error) => Err(self.failed(COMMAND_OPEN, error)),
+        }
+    }
+
+    fn open_cursor(&self, name: &CursorRef) -> Result<()> {
+        let (query, variables, database) = self.with_cursor(name, |cursor| {
+            if cursor.opened.is_some() {
+                return Err(messages::error(16905, &[]));
+            }
+            let variables = cursor.variables.clone();
+            Ok((cursor.query.clone(), variables, cursor.database))
+        })?;
+        let opened = self.with_variables(variables, database, || self.read_all(&query))?;
+        let count = i32::try_from(opened.rows.len()).unwrap_or(i32::MAX);
+        self.with_cursor(name, |cursor| {
+            let shown = if cursor.is_dynamic { -1 } else { count };
+            self.cursors().rows.set(shown);
+            cursor.opened = Some(opened);
+            Ok(())
+        })
+    }
+
+    /// Runs `work` where the frame has these scalars, beside its tables, and names mean those of `database`.
+    fn with_variables<T>(
+        &self,
+        scalars: Vec<(Arc<str>, DataType, Value)>,
+        database: DatabaseId,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        if database != self.current_database() {
+            let what = "OPEN in another database than the one of DECLARE CURSOR";
+            return Err(messages::not_supported(what));
+        }
+        let kept = self.state.frames.borrow_mut().last_mut().map(|frame| {
+            let variables = Variables::beside(scalars, &frame.variables);
+            std::mem::replace(&mut frame.variables, variables)
+        });
+        let result = work();
+        if let (Some(kept), Some(frame)) = (kept, self.state.frames.borrow_mut().last_mut()) {
+            frame.variables = kept;
+        }
+        result
+    }
+
+    fn read_all(&self, query: &Query) -> Result<Opened> {
+        self.note_planned();
+        let plan = self.with_access(None, || prepare_select(query, self))?;
+        let mut stream = open(&plan, self)?;
+        let mut batch = RowBatch::new();
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let held = self.cursors().bytes();
+        while stream.next(&mut batch)? {
+            self.state.check_cancel()?;
+            for row in batch.rows() {
+                bytes += row.iter().map(value_bytes).sum::<usize>();
+                rows.push(row.to_vec());
+            }
+            if held + bytes > OPENED_BYTES_MAX {
+                return Err(messages::error(701, &[&"default"]));
+            }
+        }
+        Ok(Opened {
+            columns: plan.columns().to_vec(),
+            rows,
+            bytes,
+            at: 0,
+        })
+    }
+
+    pub(crate) fn run_fetch(&self, fetch: &Fetch) -> Step<()> {
+        match self.fetch(fetch) {
+            Ok(count) => {
+                self.state.last_error.set(0);
+                self.state.row_count.set(count);
+                self.send_pending()?;
+                match fetch.into.is_empty() {
+                    true => self.done(super::query::COMMAND_SELECT, Some(count), false),
+                    false => self.done(COMMAND_FETCH, None, false),
+                }
+            }
+            Err(error) => {
+                self.state.row_count.set(0);
+                Err(self.failed(COMMAND_FETCH, error))
+            }
+        }
+    }
+
+    /// Number of rows: one or none.
+    fn fetch(&self, fetch: &Fetch) -> Result<u64> {
+        let offset = match &fetch.direction {
+            FetchDirection::Absolute(expr) | FetchDirection::Relative(expr) => {
+                let (value, _) = self.evaluate_alone(expr)?;
+                value.as_i64().unwrap_or(0)
+            }
+            _ => 0,
+        };
+        let (columns, row) = self.with_cursor(&fetch.cursor, |cursor| {
+            let scrolls = cursor.is_scrollable;
+            let (is_dynamic, direction) = (cursor.is_dynamic, &fetch.direction);
+            let Some(opened) = &mut cursor.opened else {
+                return Err(messages::error(16917, &[]));
+            };
+            if is_dynamic && matches!(direction, FetchDirection::Absolute(_)) {
+                return Err(messages::error(16925, &[&"Absolute"]));
+            }
+            if !scrolls && !matches!(direction, FetchDirection::Next) {
+                return Err(messages::error(16911, &[&"fetch", &word(direction)]));
+            }
+            if !fetch.into.is_empty() && fetch.into.len() != opened.columns.len() {
+                return Err(messages::error(16924, &[]));
+            }
+            let (at, count) = (opened.at as i64, opened.rows.len() as i64);
+            let row = opened.go_to(match direction {
+                FetchDirection::Next => at + 1,
+                FetchDirection::Prior => at - 1,
+                FetchDirection::First => 1,
+                FetchDirection::Last => count,
+                FetchDirection::Absolute(_) if offset < 0 => count + 1 + offset,
+                FetchDirection::Absolute(_) => offset,
+                FetchDirection::Relative(_) => at.saturating_add(offset),
+            });
+            Ok((opened.columns.clone(), row))
+        })?;
+        self.cursors()
+            .fetch_status
+            .set(if row.is_some() { 0 } else { -1 });
+        if fetch.into.is_empty() {
+            self.send_columns(&columns)?;
+            row.iter().try_for_each(|row| self.send_row(row))?;
+        } else if let Some(row) = &row {
+            for ((name, value), column) in fetch.into.iter().zip(row).zip(&columns) {
+                self.assign_value(name, value.clone(), column.data_type)?;
+            }
+        }
+        Ok(u64::from(row.is_some()))
+    }
+
+    pub(crate) fn run_close(&self, name: &CursorRef) -> Step<()> {
+        let closed = self.with_cursor(name, |cursor| match cursor.opened.take() {
+            Some(_) => Ok(()),
+            None => Err(messages::error(16917, &[])),
+        });
+        match closed {
+            Ok(()) => self.succeed(COMMAND_CLOSE),
+            Err(error) => Err(self.failed(COMMAND_CLOSE, error)),
+        }
+    }
+
+    pub(crate) fn run_deallocate(&self, name: &CursorRef) -> Step<()> {
+        match self.find_cursor(name) {
+            Ok(at) => {
+                self.cursors().list.borrow_mut().remove(at);
+                self.succeed(COMMAND_DEALLOCATE)
+            }
+            Err(error) => Err(self.failed(COMMAND_DEALLOCATE, error)),
+        }
+    }
+
+    /// CURSOR_STATUS('local' | 'global' | 'variable', name).
+    pub(crate) fn cursor_status(&self, scope: &str, name: &str) -> i32 {
+        let key = name_key(name);
+        let own = Some(self.state.frames.borrow().len());
+        let is_variable = scope.eq_ignore_ascii_case("variable");
+        let level = match scope {
+            s if s.eq_ignore_ascii_case("global") => None,
+            s if s.eq_ignore_ascii_case("local") || is_variable => own,
+            _ => return -3,
+        };
+        let found = match key.starts_with('@') == is_variable {
+            true => self.cursors().position(&key, level),
+            false => None,
+        };
+        let Some(at) = found else {
+            let declared =
+                is_variable && matches!(self.variable_type(name), Some(VariableType::Cursor));
+            return if declared { -2 } else { -3 };
+        };
+        match self.cursors().list.borrow().get(at) {
+            Some(Cursor {
+                opened: Some(opened),
+                is_dynamic,
+                ..
+            }) => i32::from(*is_dynamic || !opened.rows.is_empty()),
+            Some(_) => -1,
+            None => -3,
+        }
+    }
+}
+
+fn missing(name: &CursorRef) -> crate::error::SqlError {
+    match name {
+        CursorRef::Name { name, .. } => messages::error(16916, &[&name.text]),
+        CursorRef::Variable(name) => messages::error_state(16950, 2, &[&name]),
+    }
+}
+
+fn word(direction: &FetchDirection) -> &'static str {
+    match direction {
+        FetchDirection::Next => "next",
+        FetchDirection::Prior => "prior",
+        FetchDirection::First => "first",
+        FetchDirection::Last => "last",
+        FetchDirection::Absolute(_) => "absolute",
+        FetchDirection::Relative(_) => "relative",
+    }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::Str(s) => s.len(),
+            Value::Bytes(b) => b.len(),
+            _ => 0,
+        }
+}
