@@ -92,6 +92,25 @@ fn merges_of_the_same_rows_lose_nothing() {
 }
 
 #[test]
+fn a_session_in_waitfor_shows_it() {
+    let server = Server::new();
+    let mut waiting = server.connect();
+    let mut c = server.connect();
+    let shown = "SELECT COUNT(*) FROM sys.dm_exec_requests
+                 WHERE command = 'WAITFOR' AND wait_type = 'WAITFOR' AND status = 'suspended'";
+    thread::scope(|scope| {
+        let wait = scope.spawn(move || waiting.run("WAITFOR DELAY '00:00:00.5'"));
+        while !wait.is_finished() {
+            if c.scalar(shown) == "1" {
+                return;
+            }
+        }
+        panic!("nobody waits");
+    });
+    assert_eq!(c.scalar(shown), "0");
+}
+
+#[test]
 fn identity_values_are_unique() {
     let server = Server::new();
     setup(

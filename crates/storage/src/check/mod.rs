@@ -74,6 +74,9 @@ struct Walk {
 
 impl<'a> Checker<'a> {
     pub fn new(db: &'a Database) -> Checker<'a> {
+        // Reading may evict pages, and writing those would close the open block of the log: that is no activity. A log that
+        // cannot be written has told so to whom it concerns.
+        let _ = db.flush_log();
         let mut checker = Checker {
             db,
             used: PageSet::default(),

@@ -63,6 +63,7 @@ pub(crate) use located::{Level, Located, is_of_kind, locate};
 pub use metadata::{BUILT_IN_TYPES, definition_of, user_type_id};
 pub use procedure::SystemCall;
 pub use properties::state_name;
+pub(crate) use raise::WAITFOR;
 pub use rpc::{Prepared, RpcArgument, RpcProcedure, RpcRequest};
 pub(crate) use temp::drop_trees;
 pub use types::named_type;

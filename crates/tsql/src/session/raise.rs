@@ -4,6 +4,7 @@ use super::execution::Execution;
 use super::fail::{Step, Stop};
 use crate::error::{Result, SqlError};
 use crate::messages;
+use daruma_base::WaitKind;
 use daruma_syntax::ast;
 use daruma_value::{DataType, Value};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use std::time::Duration;
 const ARGUMENTS_MAX: usize = 20;
 /// Number of messages without one.
 const USER_MESSAGE: i32 = 50_000;
+/// The command of a session that waits, and the type of its wait.
+pub(crate) const WAITFOR: &str = WaitKind::WaitFor.name();
 /// WAITFOR looks at the cancel flag this often.
 const WAIT_STEP: Duration = Duration::from_millis(10);
 
@@ -200,7 +203,11 @@ impl Execution<'_> {
 
     fn wait(&self, duration: Duration) -> Step<()> {
         let instance = &self.state.instance;
-        self.state.entry.activity.lock().status = "suspended";
+        let before = {
+            let mut activity = self.state.entry.activity.lock();
+            activity.status = "suspended";
+            std::mem::replace(&mut activity.command, WAITFOR)
+        };
         let clock = &instance.env().clock;
         let start = clock.monotonic();
         let result = loop {
@@ -214,11 +221,11 @@ impl Execution<'_> {
             }
         };
         let waited = clock.monotonic().saturating_sub(start);
-        instance
-            .engine()
-            .waits()
-            .record(daruma_base::WaitKind::WaitFor, waited);
-        self.state.entry.activity.lock().status = "running";
+        instance.engine().waits().record(WaitKind::WaitFor, waited);
+        let mut activity = self.state.entry.activity.lock();
+        activity.status = "running";
+        activity.command = before;
+        drop(activity);
         result
     }
 

@@ -5,6 +5,7 @@ use super::source::Source;
 use crate::error::Result;
 use crate::host::{IsolationLevel, SessionSettings};
 use crate::instance::{Activity, SessionEntry, spid_of_owner};
+use crate::session::WAITFOR;
 use daruma_base::DatabaseId;
 use daruma_storage::{LockDescription, LockInfo, LockResource};
 use std::collections::HashMap;
@@ -307,6 +308,10 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for line in session_lines(source)?.iter().filter(|l| l.is_running()) {
         let activity = &line.activity;
         let wait = waits.get(&line.entry.spid);
+        let wait_type = match wait {
+            Some(wait) => Some(format!("LCK_M_{}", wait.mode)),
+            None => (activity.command == WAITFOR).then(|| WAITFOR.to_string()),
+        };
         rows.add()
             .set("session_id", line.entry.spid)
             .set("start_time", source.time(activity.request_start_utc))
@@ -325,7 +330,7 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("database_id", line.database())
             .set("connection_id", connection_id(&line.entry))
             .set("blocking_session_id", line.blocked_by.unwrap_or(0))
-            .set("wait_type", wait.map(|w| format!("LCK_M_{}", w.mode)))
+            .set("wait_type", wait_type)
             .set(
                 "last_wait_type",
                 wait.map_or("MISCELLANEOUS".to_string(), |w| format!("LCK_M_{}", w.mode)),

@@ -2,11 +2,14 @@
 
 use super::super::context::Crash;
 use super::super::recovery_log::{self, RecoveryTimes};
+use super::{
+    Client, Lab, LabError, Mode, RecoveryArgs, check_nothing_left, fresh, insert_statement, line,
+};
 use super::{Kind, ROWS_PUBLISHED};
-use super::{Lab, LabError, Mode, RecoveryArgs, check_nothing_left, fresh, insert_statement, line};
 use crate::figures;
 use crate::report::chart::{Lines, Unit};
 use crate::report::{Section, Table, Verdict};
+use crate::sql::Ask;
 use serde_json::json;
 use std::time::Instant;
 
@@ -15,11 +18,21 @@ const PUBLISHED_OFF_MS: (f64, f64, f64) = (9.0, 156_000.0, 209_000.0);
 /// As the study's table has it; its text says 364.
 const PUBLISHED_OFF_S: f64 = 365.0;
 const PUBLISHED_ON_S: f64 = 1.0;
+/// Updates have versions outside of their rows, which inserts have not: the study has none, and so many are enough.
+const UPDATED_ROWS_MAX: u64 = 2_000_000;
+
+/// What the lost transaction had done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Inserts,
+    Updates,
+}
 
 struct Measured {
+    work: Work,
     rows: u64,
     mode: Mode,
-    insert_s: f64,
+    statement_s: f64,
     times: Option<RecoveryTimes>,
     /// From the start of the process to the first answer of the database.
     answer_s: f64,
@@ -30,14 +43,63 @@ pub fn run(lab: &mut Lab, args: &RecoveryArgs, modes: &[Mode]) -> Result<(), Lab
         lab.notice("Recovery after a kill is left out: killing a server needs a private one (leave out -S).");
         return Ok(());
     }
-    let mut found = Vec::new();
-    for rows in sizes(args.rows()) {
-        for mode in modes {
-            found.push(one(lab, *mode, rows)?);
+    for (work, rows_max) in [
+        (Work::Inserts, args.rows()),
+        (Work::Updates, args.rows().min(UPDATED_ROWS_MAX)),
+    ] {
+        let mut found = Vec::new();
+        for rows in sizes(rows_max) {
+            for mode in modes {
+                found.push(one(lab, *mode, work, rows)?);
+            }
+        }
+        publish(lab, work, &found);
+    }
+    Ok(())
+}
+
+impl Work {
+    const fn title(self) -> &'static str {
+        match self {
+            Work::Inserts => "inserted",
+            Work::Updates => "updated",
         }
     }
-    publish(lab, &found);
-    Ok(())
+
+    /// What is committed before.
+    fn prepare(self, client: &mut Client, rows: u64) -> Result<(), LabError> {
+        if self == Work::Updates {
+            client.execute("CREATE TABLE u (k int NOT NULL PRIMARY KEY, v int NOT NULL, filler char(100) NOT NULL)")?;
+            client.execute(&format!(
+                "INSERT u SELECT TOP ({rows}) 10000 * a.n + b.n, 0, 'old' FROM n AS a, n AS b"
+            ))?;
+            client.execute("CHECKPOINT")?;
+        }
+        Ok(())
+    }
+
+    fn statement(self, rows: u64) -> String {
+        match self {
+            Work::Inserts => insert_statement(rows),
+            Work::Updates => "UPDATE u SET v = v + 1, filler = REPLICATE('new', 33)".into(),
+        }
+    }
+
+    fn check(self, lab: &mut Lab, mode: Mode, rows: u64) -> Result<(), LabError> {
+        let when = format!("after a kill with {rows} rows {}", self.title());
+        check_nothing_left(lab, mode, &when)?;
+        if self == Work::Updates {
+            let sums = lab.client(mode.database())?.text(
+                "SELECT CONCAT(COUNT_BIG(*), ' / ', SUM(v), ' / ', MIN(RTRIM(filler)), ' / ', MAX(RTRIM(filler))) FROM u",
+            )?;
+            lab.report.check(
+                format!("recovery {}: rows {when}", mode.title()),
+                &format!("{rows} / 0 / old / old"),
+                sums,
+            );
+        }
+        Ok(())
+    }
 }
 
 /// Powers of ten times two thousand, and the largest.
@@ -50,18 +112,20 @@ fn sizes(rows_max: u64) -> Vec<u64> {
     sizes
 }
 
-fn one(lab: &mut Lab, mode: Mode, rows: u64) -> Result<Measured, LabError> {
+fn one(lab: &mut Lab, mode: Mode, work: Work, rows: u64) -> Result<Measured, LabError> {
     lab.check_interrupt()?;
     lab.step(format!(
-        "recovery {}: {} rows inserted and not committed, then kill -9",
+        "recovery {}: {} rows {} and not committed, then kill -9",
         mode.title(),
-        figures::grouped(rows as f64)
+        figures::grouped(rows as f64),
+        work.title()
     ));
     let mut client = fresh(lab, mode, false)?;
+    work.prepare(&mut client, rows)?;
     client.execute("BEGIN TRANSACTION")?;
     let begun = Instant::now();
-    client.execute(&insert_statement(rows))?;
-    let insert_s = begun.elapsed().as_secs_f64();
+    client.execute(&work.statement(rows))?;
+    let statement_s = begun.elapsed().as_secs_f64();
     // Its log has to be hard, or there would be nothing to recover: a commit elsewhere in the database sees to that.
     lab.client(mode.database())?
         .execute("UPDATE kept SET amount = amount WHERE k = 1")?;
@@ -72,27 +136,30 @@ fn one(lab: &mut Lab, mode: Mode, rows: u64) -> Result<Measured, LabError> {
     let answer_s = (ready + begun.elapsed()).as_secs_f64();
     let mut client = lab.client("master")?;
     let times = recovery_log::last(&mut client, mode.database())?;
-    check_nothing_left(lab, mode, &format!("after a kill with {rows} rows open"))?;
+    work.check(lab, mode, rows)?;
     lab.drop_database(mode.database())?;
     Ok(Measured {
+        work,
         rows,
         mode,
-        insert_s,
+        statement_s,
         times,
         answer_s,
     })
 }
 
-fn publish(lab: &mut Lab, found: &[Measured]) {
+fn publish(lab: &mut Lab, work: Work, found: &[Measured]) {
+    let title = work.title();
+    let is_published = work == Work::Inserts;
     let mut section = Section {
-        title: "Recovery after kill -9 with a transaction open".into(),
+        title: format!("Recovery after kill -9 with rows {title} and not committed"),
         ..Section::default()
     };
-    section.text(
-        "Rows are inserted by one statement and not committed; the server process is killed and started again. The phases \
+    section.text(&format!(
+        "Rows are {title} by one statement and not committed; the server process is killed and started again. The phases \
          are those of the error log; the last column counts from the start of the process until the database answered a query.",
-    );
-    section.table(table(found));
+    ));
+    section.table(table(work, found));
     let series = |value: fn(&Measured) -> Option<f64>, mode: Mode| -> Vec<(f64, f64)> {
         let own = found.iter().filter(|m| m.mode == mode);
         own.filter_map(|m| Some((m.rows as f64, value(m)?.max(1e-3))))
@@ -107,50 +174,47 @@ fn publish(lab: &mut Lab, found: &[Measured]) {
         )
     };
     let answer = |m: &Measured| Some(m.answer_s);
-    section.chart(lines(
-        "From the start of the process to the first answer",
-        vec![
+    let both = |value: fn(&Measured) -> Option<f64>| {
+        let of = |mode: Mode| {
             line(
-                "off",
+                mode.title(),
                 Kind::Measured,
-                Mode::Classic.colour(),
-                series(answer, Mode::Classic),
-            ),
-            line(
-                "on",
-                Kind::Measured,
-                Mode::Accelerated.colour(),
-                series(answer, Mode::Accelerated),
-            ),
+                mode.colour(),
+                series(value, mode),
+            )
+        };
+        vec![of(Mode::Classic), of(Mode::Accelerated)]
+    };
+    let mut answers = both(answer);
+    let mut undos = both(|m| m.times.map(|t| t.undo_ms / 1e3));
+    if is_published {
+        answers.extend([
             published("off, published recovery", Mode::Classic, PUBLISHED_OFF_S),
             published("on, published recovery", Mode::Accelerated, PUBLISHED_ON_S),
-        ],
-    ));
-    let undo = |m: &Measured| m.times.map(|t| t.undo_ms / 1e3);
+        ]);
+        undos.push(published(
+            "off, published",
+            Mode::Classic,
+            PUBLISHED_OFF_MS.2 / 1e3,
+        ));
+    }
     section.chart(lines(
-        "Undo phase",
-        vec![
-            line(
-                "off",
-                Kind::Measured,
-                Mode::Classic.colour(),
-                series(undo, Mode::Classic),
-            ),
-            line(
-                "on",
-                Kind::Measured,
-                Mode::Accelerated.colour(),
-                series(undo, Mode::Accelerated),
-            ),
-            published("off, published", Mode::Classic, PUBLISHED_OFF_MS.2 / 1e3),
-        ],
+        "From the start of the process to the first answer",
+        answers,
     ));
-    figures_of(lab, found);
+    section.chart(lines("Undo phase", undos));
+    figures_of(lab, work, found);
     let data: Vec<_> = found
         .iter()
-        .map(|m| json!({"rows": m.rows, "recovery": m.mode.title(), "insert_s": m.insert_s, "times": m.times, "answer_s": m.answer_s}))
+        .map(|m| json!({"rows": m.rows, "recovery": m.mode.title(), "work": m.work.title(), "statement_s": m.statement_s, "times": m.times, "answer_s": m.answer_s}))
         .collect();
-    lab.report.keep("crash", json!(data));
+    lab.report.keep(
+        match work {
+            Work::Inserts => "crash",
+            Work::Updates => "crash_updates",
+        },
+        json!(data),
+    );
     lab.publish(section);
 }
 
@@ -169,13 +233,13 @@ fn lines(title: &str, series: Vec<crate::report::chart::LineSeries>) -> Lines {
     }
 }
 
-fn table(found: &[Measured]) -> Table {
+fn table(work: Work, found: &[Measured]) -> Table {
     let mut table = Table::new(
         "",
         &[
             "Rows",
             "Recovery",
-            "Insert",
+            "Statement",
             "Analysis (ms)",
             "Redo (ms)",
             "Undo (ms)",
@@ -188,12 +252,15 @@ fn table(found: &[Measured]) -> Table {
         table.measured(vec![
             figures::grouped(m.rows as f64),
             m.mode.title().into(),
-            figures::seconds(m.insert_s),
+            figures::seconds(m.statement_s),
             cell(|t| t.analysis_ms),
             cell(|t| t.redo_ms),
             cell(|t| t.undo_ms),
             figures::seconds(m.answer_s),
         ]);
+    }
+    if work == Work::Updates {
+        return table;
     }
     let rows = figures::grouped(ROWS_PUBLISHED as f64);
     let (analysis, redo, undo) = PUBLISHED_OFF_MS;
@@ -218,7 +285,7 @@ fn table(found: &[Measured]) -> Table {
     table
 }
 
-fn figures_of(lab: &mut Lab, found: &[Measured]) {
+fn figures_of(lab: &mut Lab, work: Work, found: &[Measured]) {
     let largest = |mode: Mode| {
         found
             .iter()
@@ -231,18 +298,24 @@ fn figures_of(lab: &mut Lab, found: &[Measured]) {
     let rows = figures::grouped(off.rows as f64);
     let on = largest(Mode::Accelerated);
     lab.report.figure(
-        format!("Restart with {rows} open rows, recovery off"),
+        format!("Restart with {rows} rows {}, recovery off", work.title()),
         figures::seconds(off.answer_s),
-        "published 365 s with 20,000,000 rows",
+        match work {
+            Work::Inserts => "published 365 s with 20,000,000 rows",
+            Work::Updates => "not published",
+        },
         Verdict::Plain,
     );
     let Some(on) = on else {
         return;
     };
     lab.report.figure(
-        format!("Restart with {rows} open rows, recovery on"),
+        format!("Restart with {rows} rows {}, recovery on", work.title()),
         figures::seconds(on.answer_s),
-        "published 1 s; target under 1 s for any size",
+        match work {
+            Work::Inserts => "published 1 s; target under 1 s for any size",
+            Work::Updates => "target under 1 s for any size",
+        },
         Verdict::of(on.answer_s < 1.0),
     );
     let undo: Vec<f64> = found
@@ -252,7 +325,7 @@ fn figures_of(lab: &mut Lab, found: &[Measured]) {
         .collect();
     if let Some((low, high)) = figures::range(&undo) {
         lab.report.figure(
-            "Undo phase over all sizes, recovery on",
+            format!("Undo phase over all sizes {}, recovery on", work.title()),
             format!("{} to {} ms", figures::number(low), figures::number(high)),
             "target: flat",
             Verdict::of(high - low <= 10.0),
