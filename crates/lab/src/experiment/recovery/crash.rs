@@ -94,7 +94,7 @@ impl Work {
             )?;
             lab.report.check(
                 format!("recovery {}: rows {when}", mode.title()),
-                &format!("{rows} / 0 / old / old"),
+                format!("{rows} / 0 / old / old"),
                 sums,
             );
         }
@@ -155,7 +155,7 @@ fn publish(lab: &mut Lab, work: Work, found: &[Measured]) {
         title: format!("Recovery after kill -9 with rows {title} and not committed"),
         ..Section::default()
     };
-    section.text(&format!(
+    section.text(format!(
         "Rows are {title} by one statement and not committed; the server process is killed and started again. The phases \
          are those of the error log; the last column counts from the start of the process until the database answered a query.",
     ));
