@@ -96,18 +96,8 @@ fn define(builder: &mut Builder<'_, '_>, plan: &SelectPlan) -> Result<()> {
             });
         }
         builder.def.columns.push(ColumnDef {
-            id,
-            name: column.name.clone(),
-            data_type: column.data_type,
-            user_type_id: None,
-            nullable: column.nullable,
-            collation: column.collation,
-            default: None,
-            computed: None,
             is_identity: builder.def.identity.is_some_and(|i| i.column_id == id),
-            is_rowguid: false,
-            is_sparse: false,
-            missing_value: None,
+            ..super::result_column(at, column)
         });
         builder.def.next_column_id = id + 1;
     }

@@ -33,7 +33,8 @@ use crate::error::Result;
 use crate::host::{Host, Resolved, TableKind, TableRef};
 use crate::messages;
 use crate::session::Execution;
-use daruma_catalog::{Change, Object, ObjectKind, TableDef};
+use crate::sink::OutputColumn;
+use daruma_catalog::{Change, ColumnDef, Object, ObjectKind, TableDef};
 use daruma_storage::{LockMode, LockResource};
 use daruma_syntax::ast::{self, ObjectName, StatementKind};
 use std::sync::Arc;
@@ -248,5 +249,23 @@ fn refuse_read_only(ex: &Execution<'_>, database: daruma_base::DatabaseId) -> Re
     match open.storage.settings().read_only {
         true => Err(messages::error(3906, &[&open.storage.name()])),
         false => Ok(()),
+    }
+}
+
+/// A column of what a query gives, as the column of a table, view or function.
+fn result_column(at: usize, column: &OutputColumn) -> ColumnDef {
+    ColumnDef {
+        id: at as i32 + 1,
+        name: column.name.clone(),
+        data_type: column.data_type,
+        user_type_id: None,
+        nullable: column.nullable,
+        collation: column.collation,
+        default: None,
+        computed: None,
+        is_identity: false,
+        is_rowguid: false,
+        is_sparse: false,
+        missing_value: None,
     }
 }

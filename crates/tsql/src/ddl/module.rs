@@ -51,7 +51,6 @@ pub(super) fn create_view(
         }
         false => prepare()?,
     };
-    let mut columns: Vec<ColumnDef> = Vec::new();
     if !statement.columns.is_empty() && statement.columns.len() != plan.columns().len() {
         let (number, name) = match statement.columns.len() > plan.columns().len() {
             true => (4502, &statement.name.name.text),
@@ -59,19 +58,9 @@ pub(super) fn create_view(
         };
         return Err(messages::error(number, &[name]));
     }
-    for (at, column) in plan.columns().iter().enumerate() {
-        let written = statement.columns.get(at).map(|c| c.text.clone());
-        let name = written.unwrap_or_else(|| column.name.clone());
-        if name.is_empty() {
-            return Err(messages::error(4511, &[&(at + 1)]));
-        }
-        if columns.iter().any(|c| names_equal(&c.name, &name)) {
-            return Err(messages::error(4506, &[&name, &statement.name.name.text]));
-        }
-        columns.push(result_column(at, name, column));
-    }
+    let own = &statement.name.name.text;
     let module = ModuleDef {
-        columns,
+        columns: result_columns(plan.columns(), &statement.columns, own, 4511)?,
         schema_bound: statement.options.schema_binding,
         ..module(ex, text)
     };
@@ -114,19 +103,9 @@ pub(super) fn create_function(
         }
         false => bound()?,
     };
-    let mut columns: Vec<ColumnDef> = Vec::new();
-    for (at, column) in found.iter().enumerate() {
-        if column.name.is_empty() {
-            return Err(messages::error(4514, &[&(at + 1)]));
-        }
-        if columns.iter().any(|c| names_equal(&c.name, &column.name)) {
-            let own = &statement.name.name.text;
-            return Err(messages::error(4506, &[&column.name, own]));
-        }
-        columns.push(result_column(at, column.name.clone(), column));
-    }
+    let own = &statement.name.name.text;
     let module = ModuleDef {
-        columns,
+        columns: result_columns(&found, &[], own, 4514)?,
         parameters,
         schema_bound: statement.options.schema_binding,
         ..module(ex, text)
@@ -139,21 +118,28 @@ pub(super) fn create_function(
     )
 }
 
-fn result_column(at: usize, name: String, column: &OutputColumn) -> ColumnDef {
-    ColumnDef {
-        id: at as i32 + 1,
-        name,
-        data_type: column.data_type,
-        user_type_id: None,
-        nullable: column.nullable,
-        collation: column.collation,
-        default: None,
-        computed: None,
-        is_identity: false,
-        is_rowguid: false,
-        is_sparse: false,
-        missing_value: None,
+/// Columns of a query under the names that are written, or their own: all have one (else error `nameless`), and each another.
+fn result_columns(
+    found: &[OutputColumn],
+    written: &[ast::Ident],
+    own: &str,
+    nameless: i32,
+) -> Result<Vec<ColumnDef>> {
+    let mut columns: Vec<ColumnDef> = Vec::with_capacity(found.len());
+    for (at, column) in found.iter().enumerate() {
+        let name = written.get(at).map_or(&column.name, |c| &c.text);
+        if name.is_empty() {
+            return Err(messages::error(nameless, &[&(at + 1)]));
+        }
+        if columns.iter().any(|c| names_equal(&c.name, name)) {
+            return Err(messages::error(4506, &[name, &own]));
+        }
+        columns.push(ColumnDef {
+            name: name.clone(),
+            ..super::result_column(at, column)
+        });
     }
+    Ok(columns)
 }
 
 /// 1033: the rows of a view have no order.
