@@ -324,11 +324,7 @@ pub fn execute<'a>(
     host: &'a dyn Host,
     client: Option<&'a mut RowCallback<'a>>,
 ) -> Result<u64> {
-    let limit = match &plan.top {
-        Some(top) => super::top_rows(&top.eval(&[], host)?)?,
-        None => u64::MAX,
-    };
-    let limit = limit.min(super::row_limit(host));
+    let limit = super::rows_max(plan.top.as_ref(), host)?;
     let mut output = plan
         .output
         .as_ref()

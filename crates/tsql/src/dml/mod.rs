@@ -44,7 +44,7 @@ mod watch;
 pub(crate) mod tests;
 
 use crate::error::Result;
-use crate::executor::KeptPlan;
+use crate::executor::{KeptPlan, ScalarPlan};
 use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType, check_cancel};
 use crate::instance::query_stats::QueryStats;
 use crate::sink::OutputColumn;
@@ -279,6 +279,15 @@ fn refuse_output_with_triggers(
 fn top_rows(value: &Value) -> Result<u64> {
     let rows = value.as_i64().ok_or_else(errors::bad_row_count)?;
     u64::try_from(rows).map_err(|_| errors::negative_row_count())
+}
+
+/// What TOP and SET ROWCOUNT allow.
+fn rows_max(top: Option<&ScalarPlan>, host: &dyn Host) -> Result<u64> {
+    let top = match top {
+        Some(top) => top_rows(&top.eval(&[], host)?)?,
+        None => u64::MAX,
+    };
+    Ok(top.min(row_limit(host)))
 }
 
 /// Rows that SET ROWCOUNT lets a statement change.
