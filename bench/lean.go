@@ -80,7 +80,10 @@ func (b *bench) leanTables() error {
 }
 
 func (b *bench) leanTurn(name, kind string, sessions int) error {
-	return b.turns(name, b.o.rounds, func(e *engine, round int) error {
+	if !b.o.selected(name) {
+		return nil
+	}
+	return b.turns(name, b.o.leanRounds, func(e *engine, round int) error {
 		if e.lean == nil {
 			return nil
 		}
@@ -123,7 +126,7 @@ func (b *bench) leanTurn(name, kind string, sessions int) error {
 func (b *bench) runLean(e *engine, kind string, sessions int) (leanRun, error) {
 	var run leanRun
 	measure := func() (err error) {
-		run, err = e.lean(strings.Replace(kind, "delayed", "commits", 1), sessions, len(b.data.lines), b.o.seconds)
+		run, err = e.lean(strings.Replace(kind, "delayed", "commits", 1), sessions, len(b.data.lines), b.o.leanSeconds)
 		return err
 	}
 	var err error

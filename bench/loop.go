@@ -34,7 +34,7 @@ const commitsEachLoop = 500
 
 func (b *bench) loop() error {
 	made := map[string]bool{}
-	return b.turns("loop_commits_1", b.o.rounds, func(e *engine, _ int) error {
+	return b.turns("loop_commits_1", b.o.leanRounds, func(e *engine, _ int) error {
 		loop, known := commitLoops[e.name]
 		if !known {
 			return nil
@@ -70,7 +70,7 @@ func (b *bench) loop() error {
 // runLoop gives the rate of commits, with what they cost, and checks that they are there.
 func (b *bench) runLoop(e *engine, call string) (float64, string, error) {
 	done, before, started := 0, costNow(e), time.Now()
-	for ; time.Since(started) < b.o.seconds; done += commitsEachLoop {
+	for ; time.Since(started) < b.o.leanSeconds; done += commitsEachLoop {
 		if _, err := e.db.Exec(fmt.Sprintf(call, done+1, commitsEachLoop)); err != nil {
 			return 0, "", err
 		}

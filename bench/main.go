@@ -26,6 +26,8 @@ type options struct {
 	quick, keepRunning                           bool
 	rounds, pairs, sessions, iterations          int
 	seconds                                      time.Duration
+	leanRounds                                   int
+	leanSeconds                                  time.Duration
 	cap                                          time.Duration
 }
 
@@ -44,6 +46,8 @@ func parseOptions() options {
 	if o.quick {
 		o.rounds, o.pairs, o.sessions, o.iterations, o.seconds, o.cap = 2, 1, 4, 2, time.Second, 45*time.Second
 	}
+	// Many short turns: what a disk and a shared processor give changes within a minute.
+	o.leanRounds, o.leanSeconds = 3*o.rounds, max(time.Second, o.seconds/2)
 	return o
 }
 

@@ -33,16 +33,17 @@ type engineInfo struct {
 }
 
 type results struct {
-	Date      string       `json:"date"`
-	Machine   string       `json:"machine"`
-	Quick     bool         `json:"quick"`
-	Rounds    int          `json:"rounds"`
-	Engines   []engineInfo `json:"engines"`
-	Workloads []*workload  `json:"workloads"`
+	Date       string       `json:"date"`
+	Machine    string       `json:"machine"`
+	Quick      bool         `json:"quick"`
+	Rounds     int          `json:"rounds"`
+	LeanRounds int          `json:"lean_rounds"`
+	Engines    []engineInfo `json:"engines"`
+	Workloads  []*workload  `json:"workloads"`
 }
 
 func newResults(o options) *results {
-	return &results{Date: time.Now().Format("2006-01-02 15:04"), Machine: machine(), Quick: o.quick, Rounds: o.rounds}
+	return &results{Date: time.Now().Format("2006-01-02 15:04"), Machine: machine(), Quick: o.quick, Rounds: o.rounds, LeanRounds: o.leanRounds}
 }
 
 // machine describes the processor, cores, memory and kernel in a line.
@@ -93,12 +94,17 @@ func (r *results) add(name, engine, unit string, higherIsBetter bool, value floa
 	w.Unit, w.HigherIsBetter = unit, higherIsBetter
 	m := w.measurement(engine)
 	m.Values = append(m.Values, value)
-	sorted := slices.Sorted(slices.Values(m.Values))
-	m.Median = sorted[len(sorted)/2]
-	if len(sorted)%2 == 0 {
-		m.Median = (sorted[len(sorted)/2-1] + sorted[len(sorted)/2]) / 2
-	}
+	m.Median = median(m.Values)
 	m.Note = note
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 0 {
+		return (sorted[middle-1] + sorted[middle]) / 2
+	}
+	return sorted[middle]
 }
 
 func (r *results) fail(name, engine string, err error) {
@@ -109,16 +115,31 @@ func (m *measurement) usable() bool {
 	return m.Failed == "" && len(m.Values) > 0 && !strings.HasPrefix(m.Note, "NOT FINISHED")
 }
 
-// ratio says how many times better Daruma is than a peer.
+// ratio says how many times better Daruma is than a peer: the median over the rounds, so that a machine whose speed changes
+// between rounds does not decide.
 func (w *workload) ratio(peer string) string {
 	own, other := w.measurement("daruma"), w.measurement(peer)
-	if !own.usable() || !other.usable() || own.Median == 0 || other.Median == 0 {
+	if !own.usable() || !other.usable() {
 		return "-"
 	}
-	if w.HigherIsBetter {
-		return fmt.Sprintf("%.2f", own.Median/other.Median)
+	var ratios []float64
+	for round := range min(len(own.Values), len(other.Values)) {
+		better, worse := own.Values[round], other.Values[round]
+		if !w.HigherIsBetter {
+			better, worse = worse, better
+		}
+		if worse > 0 {
+			ratios = append(ratios, better/worse)
+		}
 	}
-	return fmt.Sprintf("%.2f", other.Median/own.Median)
+	if len(ratios) == 0 {
+		return "-"
+	}
+	text := fmt.Sprintf("%.2f", median(ratios))
+	if len(ratios) > 3 {
+		text += fmt.Sprintf(" [%.2f-%.2f]", slices.Min(ratios), slices.Max(ratios))
+	}
+	return text
 }
 
 func figure(value float64) string {
@@ -155,8 +176,8 @@ func (r *results) markdown() string {
 	if r.Quick {
 		mode = "quick"
 	}
-	fmt.Fprintf(&text, "# Benchmark of %s\n\n%s; %s run, %d rounds, the engines taking turns; median [min-max].\n", r.Date, r.Machine, mode, r.Rounds)
-	text.WriteString("Servers over loopback TCP without TLS, SQLite in process. The columns with x say how many times better Daruma is than that peer.\n\n")
+	fmt.Fprintf(&text, "# Benchmark of %s\n\n%s; %s run, %d rounds (lean and loop %d), the engines taking turns; median [min-max].\n", r.Date, r.Machine, mode, r.Rounds, r.LeanRounds)
+	text.WriteString("Servers over loopback TCP without TLS, SQLite in process. The columns with x say how many times better Daruma is than that peer in the same round.\n\n")
 	var peers []string
 	for _, e := range r.Engines {
 		if e.Name != "daruma" {

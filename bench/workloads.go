@@ -41,7 +41,7 @@ func runWorkloads(o options, data *dataset, engines []*engine, results *results)
 		{"update_sessions", b.pairSessions},
 	}
 	for _, step := range steps {
-		if step.name != "" && !o.selected(step.name) {
+		if step.name != "" && !o.selected(step.name) && !(step.name == "lean" && o.selectsLean()) {
 			continue
 		}
 		if err := step.run(); err != nil {
@@ -63,6 +63,11 @@ func (o options) selected(name string) bool {
 	return false
 }
 
+// selectsLean says whether single workloads of the group are named, such as lean_commits_16.
+func (o options) selectsLean() bool {
+	return strings.HasPrefix(o.only, "lean_") || strings.Contains(o.only, ",lean_")
+}
+
 type bench struct {
 	o       options
 	data    *dataset
@@ -70,12 +75,13 @@ type bench struct {
 	results *results
 }
 
-// turns gives every engine its turn in every round. An engine that fails a workload is out of it, and the reason goes into
-// the results.
+// turns gives every engine its turn in every round, each round beginning with another one. An engine that fails a workload is
+// out of it, and the reason goes into the results.
 func (b *bench) turns(workload string, rounds int, measure func(e *engine, round int) error) error {
 	failed := map[string]bool{}
 	for round := range rounds {
-		for _, e := range b.engines {
+		for i := range b.engines {
+			e := b.engines[(round+i)%len(b.engines)]
 			if failed[e.name] {
 				continue
 			}

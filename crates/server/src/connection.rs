@@ -12,6 +12,7 @@
 use crate::bulk::{BulkEnd, BulkSource};
 use crate::error::ConnectionError;
 use crate::handshake::{self, LoggedIn};
+use crate::late::LateReply;
 use crate::listener::Shared;
 use crate::reply::{Reply, ReplyContext, Tail};
 use crate::service::{RequestEnd, ServiceSession};
@@ -44,10 +45,14 @@ pub(crate) fn serve(socket: Arc<TcpStream>, client: SocketAddr, slot: &Slot, sha
 
 fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
     let LoggedIn {
-        session,
+        mut session,
         version,
         info,
     } = logged_in;
+    let late = wire.transport.clear_socket().map(LateReply::new);
+    if late.is_some() {
+        session.take_late_commits();
+    }
     let spid = session.spid();
     slot.set_session(session.cancel_flag(), info.encrypted);
     let context = ReplyContext {
@@ -61,8 +66,10 @@ fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
         slot,
         shared,
         context: &context,
+        late,
     };
     let ended = connection.run();
+    connection.settle();
     if let Some(reason) = ended.err().and_then(|error| end_text(&error)) {
         let text = format!("{reason} [CLIENT: {}]", info.client.ip());
         shared.service.write_log(&format!("spid{spid}"), &text);
@@ -94,6 +101,8 @@ struct Connection<'a> {
     slot: &'a Slot,
     shared: &'a Shared,
     context: &'a ReplyContext<'a>,
+    /// `None` where replies need this thread: under TLS.
+    late: Option<Arc<LateReply>>,
 }
 
 /// Goes the connection on?
@@ -109,10 +118,11 @@ enum Request {
 impl Connection<'_> {
     fn run(&mut self) -> Result<(), ConnectionError> {
         loop {
-            let goes_on = match self.wire.next() {
-                Ok(Incoming::Message(message)) => self.message(message)?,
-                Ok(Incoming::Bulk(first, reset)) => self.bulk(first, reset)?,
-                Err(error) => return Err(error),
+            let incoming = self.wire.next()?;
+            self.settle();
+            let goes_on = match incoming {
+                Incoming::Message(message) => self.message(message)?,
+                Incoming::Bulk(first, reset) => self.bulk(first, reset)?,
             };
             if self.shared.service.shutdown_requested().is_some() {
                 self.shared.wake_for_shutdown();
@@ -121,6 +131,29 @@ impl Connection<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Until the last reply is out, nothing may be written to the client or done in the session.
+    fn settle(&self) {
+        if let Some(late) = &self.late {
+            late.settle();
+        }
+    }
+
+    /// Ends a request: sends its reply, now or when its commit is hard.
+    fn send_reply(&mut self) -> Next {
+        match (self.session.take_late_commit(), &self.late) {
+            (Some(commit), Some(late)) => late.send_after(commit, &mut self.wire.output),
+            (Some(commit), None) => {
+                // Its error has fenced the database, which is in the error log.
+                if commit.wait().is_err() {
+                    return Ok(false);
+                }
+                self.wire.finish_reply()?;
+            }
+            (None, _) => self.wire.finish_reply()?,
+        }
+        Ok(true)
     }
 
     fn version(&self) -> TdsVersion {
@@ -215,13 +248,17 @@ impl Connection<'_> {
                 return self.finish_cancelled(tail);
             }
         }
-        self.wire.finish_reply()?;
-        Ok(true)
+        self.send_reply()
     }
 
     /// The reply ends as it is, and the attention is answered by a message of its own: clients read two, whether the
     /// request was stopped or had just come to its end.
     fn finish_cancelled(&mut self, tail: Tail) -> Next {
+        if let Some(commit) = self.session.take_late_commit()
+            && commit.wait().is_err()
+        {
+            return Ok(false);
+        }
         tail.finish(self.version(), self.wire.output.tokens());
         self.wire.finish_reply()?;
         self.answer(Done::attention())
@@ -266,8 +303,8 @@ impl Connection<'_> {
             }
             BulkEnd::Complete => return self.finish(tail, ended),
         }
-        self.wire.finish_reply()?;
-        Ok(ended != RequestEnd::Disconnect)
+        let goes_on = self.send_reply()?;
+        Ok(goes_on && ended != RequestEnd::Disconnect)
     }
 
     fn answer(&mut self, done: Done) -> Next {

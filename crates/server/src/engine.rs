@@ -2,7 +2,7 @@
 
 use crate::password::Argon2Hasher;
 use crate::service::{
-    BulkRows, ConnectionInfo, Refusal, RequestEnd, Service, ServiceSession, Shutdown,
+    BulkRows, ConnectionInfo, LateCommit, Refusal, RequestEnd, Service, ServiceSession, Shutdown,
 };
 use daruma_base::{CancelFlag, WaitRegistry};
 use daruma_tds::login::Login7;
@@ -292,6 +292,14 @@ impl ServiceSession for EngineSession {
 
     fn bulk(&mut self, rows: &mut dyn BulkRows, sink: &mut dyn Sink) -> RequestEnd {
         request_end(self.session.execute_bulk(rows, sink))
+    }
+
+    fn take_late_commits(&mut self) {
+        self.session.set_late_commits(true);
+    }
+
+    fn take_late_commit(&mut self) -> Option<LateCommit> {
+        self.session.take_late_commit()
     }
 
     fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) -> Result<()> {

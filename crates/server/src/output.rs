@@ -8,7 +8,7 @@ use daruma_tds::packet::{MessageWriter, PACKET_BYTES_DEFAULT, PacketType};
 /// Beyond this much a result is sent while it is still being made.
 const SEND_BYTES: usize = 32 * 1024;
 /// A buffer that grew beyond this for a large value is given back afterwards.
-const KEPT_BYTES: usize = 128 * 1024;
+pub(crate) const KEPT_BYTES: usize = 128 * 1024;
 
 pub(crate) struct Output {
     writer: MessageWriter,
@@ -67,6 +67,13 @@ impl Output {
         self.writer.finish(&mut self.framed);
         self.writer.buffer().shrink_to(KEPT_BYTES);
         self.send(transport)
+    }
+
+    /// Ends the message and gives what is left of it, to be sent by somebody else; `spare` is a buffer for the next one.
+    pub(crate) fn take_finished(&mut self, spare: Vec<u8>) -> Vec<u8> {
+        self.writer.finish(&mut self.framed);
+        self.writer.buffer().shrink_to(KEPT_BYTES);
+        std::mem::replace(&mut self.framed, spare)
     }
 
     fn send(&mut self, transport: &mut Transport) -> Result<(), ConnectionError> {

@@ -281,10 +281,13 @@ impl Background {
 
 /// The thread that syncs delayed commits of all databases when they are due. Apart from the background work, which
 /// may be busy for longer than a delayed commit may stay in memory.
+///
+/// Beside it the one that writes logs on which many commit.
 struct LogWriter {
     instance: Arc<Instance>,
     stopped: Arc<AtomicBool>,
     thread: JoinHandle<()>,
+    flusher: JoinHandle<()>,
 }
 
 impl LogWriter {
@@ -299,17 +302,25 @@ impl LogWriter {
                 }
             })
             .map_err(ServerError::Thread)?;
+        let flusher = instance.engine().log_flusher().clone();
+        let builder = thread::Builder::new().name("log flusher".to_string());
+        let flusher = builder
+            .spawn(move || flusher.serve())
+            .map_err(ServerError::Thread)?;
         Ok(LogWriter {
             instance,
             stopped,
             thread,
+            flusher,
         })
     }
 
     fn stop(self) {
         self.stopped.store(true, Ordering::Release);
         self.instance.engine().log_writer().wake();
+        self.instance.engine().log_flusher().stop();
         let _ = self.thread.join();
+        let _ = self.flusher.join();
     }
 }
 

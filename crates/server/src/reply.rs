@@ -33,7 +33,8 @@ pub(crate) struct ReplyContext<'a> {
 pub(crate) struct Reply<'a> {
     context: &'a ReplyContext<'a>,
     output: &'a mut Output,
-    /// Where full packets go before the end; a bulk load, which reads meanwhile, keeps all of its short reply.
+    /// Where full packets go before the end. Without it all is kept: the short reply to a bulk load, which reads meanwhile,
+    /// and what must wait for a commit.
     transport: Option<&'a mut Transport>,
     tail: Tail,
     rows: Option<Arc<RowEncoder>>,
@@ -255,6 +256,10 @@ impl Sink for Reply<'_> {
     fn flush(&mut self) -> Result<()> {
         self.tokens()?;
         self.send(Output::send_now)
+    }
+
+    fn hold_back(&mut self) {
+        self.transport = None;
     }
 }
 

@@ -6,7 +6,7 @@ use daruma_base::{CancelFlag, WaitRegistry};
 use daruma_tds::login::Login7;
 use daruma_tds::request::{RpcRequest, TransactionRequest};
 use daruma_tsql::error::SqlError;
-pub use daruma_tsql::session::BulkRows;
+pub use daruma_tsql::session::{BulkRows, LateCommit};
 use daruma_tsql::sink::Sink;
 use std::net::SocketAddr;
 
@@ -74,6 +74,12 @@ pub trait ServiceSession {
     fn transaction(&mut self, request: TransactionRequest, sink: &mut dyn Sink) -> RequestEnd;
     /// Loads the rows that follow an `INSERT BULK` batch. After an error the edge skips the rest of them.
     fn bulk(&mut self, rows: &mut dyn BulkRows, sink: &mut dyn Sink) -> RequestEnd;
+    /// From now on a request may end before its last commit is hard; then [`ServiceSession::take_late_commit`] gives it, and
+    /// the reply must wait for it.
+    fn take_late_commits(&mut self) {}
+    fn take_late_commit(&mut self) -> Option<LateCommit> {
+        None
+    }
     /// Back to the state after login.
     fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) -> Result<(), SqlError>;
 }

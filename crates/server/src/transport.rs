@@ -50,6 +50,11 @@ impl Transport {
         self.tls.is_some()
     }
 
+    /// The socket, if bytes go to it as they are.
+    pub(crate) fn clear_socket(&self) -> Option<&Arc<TcpStream>> {
+        self.tls.is_none().then_some(&self.link.socket)
+    }
+
     /// Puts TLS, whose handshake is done, between the socket and what follows.
     pub(crate) fn encrypt(&mut self, tls: ServerConnection) {
         self.tls = Some(Box::new(tls));

@@ -46,7 +46,7 @@ const FLUSH_LATCH_WAIT: std::time::Duration = std::time::Duration::from_millis(1
 pub struct Store {
     pub id: u32,
     pub files: FileSet,
-    pub log: Log,
+    pub log: Arc<Log>,
     /// Decides which pages may be written.
     pub versions: VersionStore,
     /// Where recovery keeps pages that may not, when frames are scarce.
@@ -56,7 +56,7 @@ pub struct Store {
 }
 
 impl Store {
-    pub fn new(id: u32, files: FileSet, log: Log) -> Store {
+    pub fn new(id: u32, files: FileSet, log: Arc<Log>) -> Store {
         Store {
             id,
             files,

@@ -6,7 +6,7 @@ use crate::coordinator::Directory;
 use crate::database::{Database, LOG_BYTES_WANTED};
 use crate::error::Result;
 use crate::lock::{LockManager, Owner};
-use crate::log::{LogShared, LogWriterSignal};
+use crate::log::{LogFlusher, LogShared, LogWriterSignal};
 use daruma_base::{DatabaseId, Disk, Env, WaitRegistry};
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -71,6 +71,11 @@ impl Engine {
     /// Wakes and paces the thread that calls [`Database::flush_due`].
     pub fn log_writer(&self) -> &LogWriterSignal {
         &self.log_shared.signal
+    }
+
+    /// Whose `serve` a thread may run, to write busy logs.
+    pub fn log_flusher(&self) -> &Arc<LogFlusher> {
+        &self.log_shared.flusher
     }
 
     pub(crate) fn log_shared(&self) -> &LogShared {

@@ -71,7 +71,9 @@ pub use engine::{Engine, EngineConfig};
 pub use error::{Result, StorageError};
 pub use lock::Owner;
 pub use log::rebuild::{LogSection, Stop};
-pub use log::{CommitPoint, DelayedStats, LogHold, LogLine, LogListing, LogWriterSignal, VlfInfo};
+pub use log::{
+    CommitPoint, DelayedStats, LogFlusher, LogHold, LogLine, LogListing, LogWriterSignal, VlfInfo,
+};
 pub use meter::IoStats;
 pub use overlay::OverlayDisk;
 pub use pins::{PinKind, SweepTimes, VersionPin};
@@ -83,5 +85,5 @@ pub use sweep::CleanScope;
 pub use together::commit_together;
 pub use tree::figures::{FiguresMode, LevelFigures, TreeFigures};
 pub use tree::{RowLock, Scan, Tree};
-pub use txn::{ReadView, Txn};
+pub use txn::{ReadView, Txn, UnhardCommit};
 pub use unit::Unit;

@@ -30,6 +30,7 @@ use daruma_base::{Lsn, PageId, TxnId};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// An accelerated transaction that wrote no more log than this is undone at once rather than later, if the database is
 /// not told otherwise.
@@ -524,19 +525,50 @@ impl Txn {
         state.append_as(db, &body, AppendKind::Completion)
     }
 
+    /// As `commit` with `Durability::Full`, up to the wait for the disk, which is left to the caller: nothing of it may
+    /// be told to anybody before. `None`: there is nothing to wait for.
+    pub fn commit_unhard(&self) -> Result<Option<UnhardCommit>> {
+        let start = self.0.db.env().clock.monotonic();
+        let mut state = self.0.state.lock();
+        let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
+            log.append_commit(body, now, appended)
+        };
+        let lsn = self.append_commit(&mut state, None, append)?;
+        Ok(lsn.map(|lsn| UnhardCommit {
+            txn: self.clone(),
+            lsn,
+            start,
+            is_over: false,
+        }))
+    }
+
     fn commit_by(
         &self,
         decision: Option<&Decision>,
         append: impl FnOnce(&Log, &[u8], i64, &dyn Fn(Lsn)) -> Result<Lsn>,
     ) -> Result<Lsn> {
-        let db = &self.0.db;
         let mut state = self.0.state.lock();
+        let Some(lsn) = self.append_commit(&mut state, decision, append)? else {
+            return Ok(Lsn::NONE);
+        };
+        self.end_committed(&mut state, lsn);
+        Ok(lsn)
+    }
+
+    /// Appends the commit record of a transaction that has written something.
+    fn append_commit(
+        &self,
+        state: &mut TxnState,
+        decision: Option<&Decision>,
+        append: impl FnOnce(&Log, &[u8], i64, &dyn Fn(Lsn)) -> Result<Lsn>,
+    ) -> Result<Option<Lsn>> {
+        let db = &self.0.db;
         *self.0.snapshot.lock() = None;
         if state.ended || state.id == TxnId::NONE {
             if !std::mem::replace(&mut state.ended, true) {
                 db.count_transaction(false);
             }
-            return Ok(Lsn::NONE);
+            return Ok(None);
         }
         let mut body = std::mem::take(&mut state.scratch);
         state.start_record(&mut body, Kind::Commit);
@@ -554,7 +586,12 @@ impl Txn {
                 db.decisions().decide(decision);
             }
         };
-        let lsn = append(&db.store().log, &body, now, &appended)?;
+        append(&db.store().log, &body, now, &appended).map(Some)
+    }
+
+    /// The commit record at `lsn` is as hard as it has to be: the transaction becomes visible, and others go on.
+    fn end_committed(&self, state: &mut TxnState, lsn: Lsn) {
+        let db = &self.0.db;
         state.all().for_each(|s| s.hand_over_defers(db));
         let ids: Vec<TxnId> = state.all().map(|s| s.id).collect();
         let timestamp = db.txns().commit(&ids);
@@ -563,9 +600,8 @@ impl Txn {
         for mut earlier in std::mem::take(&mut state.earlier) {
             leave_committed(db, &self.0.owner, &mut earlier, timestamp);
         }
-        leave_committed(db, &self.0.owner, &mut state, timestamp);
+        leave_committed(db, &self.0.owner, state, timestamp);
         db.advance_watermark();
-        Ok(lsn)
     }
 
     pub fn rollback(&self) -> Result<()> {
@@ -634,6 +670,56 @@ impl Txn {
             return Ok(());
         }
         crate::undo::roll_back(db, &mut state, savepoint.lsn)
+    }
+}
+
+/// A transaction whose commit record is in the log and not known to be on disk: nobody sees it yet, and its locks stay. To
+/// be ended by [`UnhardCommit::wait`] or [`UnhardCommit::when_hard`].
+/// Dropped, it waits.
+#[must_use]
+pub struct UnhardCommit {
+    txn: Txn,
+    lsn: Lsn,
+    /// Monotonic clock at the commit.
+    start: Duration,
+    is_over: bool,
+}
+
+impl UnhardCommit {
+    /// Ends the transaction when its record is on disk. An error means what it means for [`Txn::commit`].
+    pub fn wait(mut self) -> Result<()> {
+        self.wait_here()
+    }
+
+    /// The same without waiting, where others commit as well: then `then` runs on the thread of one of them. It must not wait
+    /// for anybody who commits.
+    pub fn when_hard(mut self, then: impl FnOnce(Result<()>) + Send + 'static) {
+        let (db, lsn) = (self.txn.0.db.clone(), self.lsn);
+        let log = &db.store().log;
+        log.when_hard(lsn, move |result| then(self.end(result)));
+    }
+
+    fn wait_here(&mut self) -> Result<()> {
+        let result = self.txn.0.db.store().log.wait_for_commit(self.lsn);
+        self.end(result)
+    }
+
+    fn end(&mut self, result: Result<()>) -> Result<()> {
+        self.is_over = true;
+        self.txn.0.db.store().log.count_commit_wait(self.start);
+        result?;
+        let mut state = self.txn.0.state.lock();
+        self.txn.end_committed(&mut state, self.lsn);
+        Ok(())
+    }
+}
+
+impl Drop for UnhardCommit {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Who drops it does not want to know.
+            let _ = self.wait_here();
+        }
     }
 }
 

@@ -67,4 +67,7 @@ pub trait Sink {
     ) -> Result<()>;
     /// Sends what is buffered: RAISERROR .. WITH NOWAIT, WAITFOR.
     fn flush(&mut self) -> Result<()>;
+    /// What is told from now on must not reach the client before the request has ended. Only asked of a caller that takes
+    /// late commits (`Session::set_late_commits`).
+    fn hold_back(&mut self) {}
 }

@@ -146,7 +146,7 @@ impl Log {
             return Ok(());
         }
         let start = self.env.clock.monotonic();
-        let result = self.harden_slow(lsn);
+        let result = self.harden_and_help(lsn, None);
         let waited = self.env.clock.monotonic().saturating_sub(start);
         self.waits.record(WaitKind::LogBuffer, waited);
         result

@@ -7,17 +7,31 @@
 //! Invariant: after a failed write or sync nothing is written any more, and whoever waits gets the error.
 
 use super::block::BLOCK_BYTES_MAX;
-use super::group::Turn;
+use super::group::{Cohort, Finished, Helps, Job, Turn};
 use super::{AppendKind, CommitPoint, Log, LogState, Sealed};
 use crate::api::Durability;
 use crate::error::{Result, StorageError};
 use crate::planted::{Bug, planted};
 use daruma_base::{Lsn, WaitKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Blocks that are written with one call.
 const RUN_BYTES_MAX: usize = 1 << 20;
+/// How often the flusher lets others run before it writes for few.
+const YIELDS_MAX: usize = 10;
 const RUN_BLOCKS_MAX: usize = 4 * RUN_BYTES_MAX / BLOCK_BYTES_MAX;
+
+/// How a turn in the group ended.
+enum Served {
+    /// The job was left to others.
+    Left,
+    /// The jobs of this cohort are due.
+    Cohort(Option<Arc<Cohort>>),
+}
 
 /// What flushing has cost since the log was opened.
 #[derive(Default)]
@@ -80,11 +94,10 @@ impl Log {
         match durability {
             _ if !self.durable => {}
             Durability::Full => {
-                let waited_ns = self.harden_timed(lsn)?;
-                let counters = &self.counters;
-                counters.commit_waits.fetch_add(1, Ordering::Relaxed);
-                let total = &counters.commit_wait_ns;
-                total.fetch_add(waited_ns, Ordering::Relaxed);
+                let start = self.env.clock.monotonic();
+                let result = self.harden_and_help(lsn, None);
+                self.count_commit_wait(start);
+                result?;
             }
             Durability::Delayed => self.keep_bound(lsn, now_ns)?,
         }
@@ -108,20 +121,39 @@ impl Log {
         Ok(lsn)
     }
 
-    /// Returns once everything up to and including the record at `lsn` is on disk.
-    pub fn harden(&self, lsn: Lsn) -> Result<()> {
-        self.harden_timed(lsn).map(|_| ())
+    /// Runs `then` once the commit record at `lsn` is on disk, or will never be: here before this returns, or later on
+    /// another thread that waits for a commit of its own. `then` must not wait for anybody who commits.
+    pub fn when_hard(&self, lsn: Lsn, then: impl FnOnce(Result<()>) + Send + 'static) {
+        let run = Box::new(then);
+        // The job gets the error.
+        let _ = self.harden_and_help(lsn, Some(Job { lsn, run }));
     }
 
-    fn harden_timed(&self, lsn: Lsn) -> Result<u64> {
+    /// Returns once the commit record at `lsn` is on disk. The caller counts the wait.
+    pub fn wait_for_commit(&self, lsn: Lsn) -> Result<()> {
+        self.harden_and_help(lsn, None)
+    }
+
+    /// A commit has waited for the disk since `start` of the monotonic clock.
+    pub fn count_commit_wait(&self, start: Duration) {
+        let waited = self.env.clock.monotonic().saturating_sub(start);
+        self.waits.record(WaitKind::WriteLog, waited);
+        let counters = &self.counters;
+        counters.commit_waits.fetch_add(1, Ordering::Relaxed);
+        let total = &counters.commit_wait_ns;
+        total.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Returns once everything up to and including the record at `lsn` is on disk.
+    pub fn harden(&self, lsn: Lsn) -> Result<()> {
         if self.hardened() > lsn {
-            return Ok(0);
+            return Ok(());
         }
         let start = self.env.clock.monotonic();
         let result = self.harden_slow(lsn);
         let waited = self.env.clock.monotonic().saturating_sub(start);
         self.waits.record(WaitKind::WriteLog, waited);
-        result.map(|()| u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX))
+        result
     }
 
     /// Hardens everything appended so far.
@@ -134,22 +166,90 @@ impl Log {
         }
     }
 
+    /// For those who may hold latches: they run no jobs of others.
     pub(super) fn harden_slow(&self, lsn: Lsn) -> Result<()> {
         while self.hardened() <= lsn {
-            match self.group.join(lsn, || self.hardened() > lsn) {
-                Turn::Over => {}
-                Turn::Failed(cause) => return Err(StorageError::Fenced { cause }),
-                Turn::Lead => {
-                    let failure = self.write_sealed().err();
-                    if failure.is_some() {
-                        self.fenced.store(true, Ordering::Release);
-                    }
-                    let failure = failure.map(|error| error.to_string());
-                    self.group.finish(failure);
-                }
-            }
+            self.take_turn(lsn, Helps::No, &mut None)?;
         }
         Ok(())
+    }
+
+    /// For those who hold nothing that the end of another transaction could need: they run the jobs of others.
+    pub(super) fn harden_and_help(&self, lsn: Lsn, mut job: Option<Job>) -> Result<()> {
+        let mut result = Ok(());
+        while result.is_ok() && self.hardened() <= lsn {
+            match self.take_turn(lsn, Helps::Yes, &mut job) {
+                Ok(Served::Left) => return Ok(()),
+                Ok(Served::Cohort(cohort)) => {
+                    // The own one first: its client has waited as long as the others'.
+                    let is_hard = self.hardened() > lsn;
+                    let own = job.take_if(|_| is_hard);
+                    own.into_iter().for_each(|job| self.run_job(job));
+                    self.run_jobs(cohort.as_deref());
+                }
+                Err(error) => result = Err(error),
+            }
+        }
+        job.into_iter().for_each(|job| self.run_job(job));
+        result
+    }
+
+    /// One turn in the group: waits, or writes for all.
+    fn take_turn(&self, lsn: Lsn, helps: Helps, job: &mut Option<Job>) -> Result<Served> {
+        match self.group.join(lsn, helps, job, || self.hardened() > lsn) {
+            Turn::Over(cohort) => Ok(Served::Cohort(cohort)),
+            Turn::Left => Ok(Served::Left),
+            Turn::Failed(cause) => Err(StorageError::Fenced { cause }),
+            Turn::Lead => {
+                let Finished { flight, heirs } = self.write_and_finish();
+                if let Some(heirs) = heirs {
+                    let is_taken = self
+                        .me
+                        .upgrade()
+                        .is_some_and(|me| self.flusher.take_over(me));
+                    if !is_taken {
+                        heirs.offer_lead();
+                    }
+                }
+                Ok(Served::Cohort(flight))
+            }
+        }
+    }
+
+    /// Leads on, as somebody who has no commit of its own, until nobody waits.
+    pub(super) fn lead_while_awaited(&self) {
+        while self.write_and_finish().heirs.is_some() {
+            // On a busy machine more would soon have come; on an idle one yielding takes no time, and nobody waits longer.
+            let mut yields = 0;
+            while yields < YIELDS_MAX && self.group.is_thin() {
+                thread::yield_now();
+                yields += 1;
+            }
+        }
+    }
+
+    fn write_and_finish(&self) -> Finished {
+        let failure = self.write_sealed().err();
+        if failure.is_some() {
+            self.fenced.store(true, Ordering::Release);
+        }
+        self.group.finish(failure.map(|error| error.to_string()))
+    }
+
+    fn run_jobs(&self, cohort: Option<&Cohort>) {
+        while let Some(job) = cohort.and_then(Cohort::job) {
+            self.run_job(job);
+        }
+    }
+
+    fn run_job(&self, job: Job) {
+        let result = match self.hardened() > job.lsn {
+            true => Ok(()),
+            false => Err(self.fenced_error()),
+        };
+        // Whose job it is must not hurt whose thread it is.
+        let run = AssertUnwindSafe(|| (job.run)(result));
+        let _ = catch_unwind(run);
     }
 
     /// Leader's work: seal the open block, write all sealed blocks in order, sync.

@@ -24,6 +24,7 @@ mod delayed;
 mod describe;
 mod file;
 mod flush;
+mod flusher;
 mod group;
 mod hold;
 mod reader;
@@ -35,6 +36,7 @@ pub use block::RECORD_BYTES_MAX;
 pub use delayed::{DelayedBound, DelayedStats, LogWriterSignal};
 pub use describe::{LogLine, LogListing};
 pub use file::{NOTHING, OLDEST_PAGE, VlfInfo};
+pub use flusher::LogFlusher;
 pub use hold::{LogHold, Need};
 pub use reader::{LogCursor, UndoReader};
 
@@ -51,8 +53,8 @@ use hold::Holds;
 use parking_lot::Mutex;
 use spare::SpareBuffers;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Sealed and not yet hard: beyond this, appenders flush before they go on.
 pub(crate) const BACKLOG_BYTES_MAX: usize = 16 << 20;
@@ -109,6 +111,8 @@ pub struct Log {
     /// Moving average of the time a write and sync take.
     sync_ns_average: AtomicU64,
     signal: Arc<LogWriterSignal>,
+    flusher: Arc<LogFlusher>,
+    me: Weak<Log>,
     env: Env,
     waits: Arc<WaitRegistry>,
 }
@@ -118,6 +122,7 @@ pub struct Log {
 pub struct LogShared {
     pub waits: Arc<WaitRegistry>,
     pub signal: Arc<LogWriterSignal>,
+    pub flusher: Arc<LogFlusher>,
 }
 
 /// What an append is for: decides whether it may use the space reserved for rollback.
@@ -132,8 +137,14 @@ pub enum AppendKind {
 }
 
 impl Log {
-    fn new(file: LogFile, next_block: u64, durable: bool, env: Env, shared: &LogShared) -> Log {
-        Log {
+    fn new(
+        file: LogFile,
+        next_block: u64,
+        durable: bool,
+        env: Env,
+        shared: &LogShared,
+    ) -> Arc<Log> {
+        Arc::new_cyclic(|me| Log {
             state: Mutex::new(LogState {
                 open: None,
                 next_block,
@@ -151,6 +162,8 @@ impl Log {
             delayed: DelayedState::new(),
             sync_ns_average: AtomicU64::new(0),
             signal: shared.signal.clone(),
+            flusher: shared.flusher.clone(),
+            me: me.clone(),
             group: Group::default(),
             hardened: AtomicU64::new(next_block),
             fenced: AtomicBool::new(false),
@@ -160,7 +173,7 @@ impl Log {
             holds: Arc::default(),
             env,
             waits: shared.waits.clone(),
-        }
+        })
     }
 
     /// Creates the log file and starts the stream.
@@ -170,7 +183,7 @@ impl Log {
         durable: bool,
         env: &Env,
         shared: &LogShared,
-    ) -> Result<Log> {
+    ) -> Result<Arc<Log>> {
         let file = LogFile::create(spec, guid, env, durable)?;
         Ok(Log::new(
             file,
@@ -182,7 +195,12 @@ impl Log {
     }
 
     /// Opens the log file for recovery: read it with [`Log::cursor`], then say where it ends with [`Log::resume`].
-    pub fn open(spec: &crate::FileSpec, guid: u64, env: &Env, shared: &LogShared) -> Result<Log> {
+    pub fn open(
+        spec: &crate::FileSpec,
+        guid: u64,
+        env: &Env,
+        shared: &LogShared,
+    ) -> Result<Arc<Log>> {
         let file = LogFile::open(spec, guid, env)?;
         Ok(Log::new(file, u64::MAX, true, env.clone(), shared))
     }

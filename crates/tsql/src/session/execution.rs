@@ -25,7 +25,7 @@ const MEMORY_GRANT_BYTES: usize = 64 << 20;
 /// One request while it runs.
 pub struct Execution<'a> {
     pub(crate) state: &'a SessionState,
-    sink: RefCell<&'a mut dyn Sink>,
+    pub(super) sink: RefCell<&'a mut dyn Sink>,
     /// Rows go here instead of to the client: INSERT .. EXEC.
     pub(crate) captured: RefCell<Option<Vec<Vec<Value>>>>,
     /// Messages of the running statement, sent at its end.
@@ -257,7 +257,7 @@ impl<'a> Execution<'a> {
         self.release_statement();
         // The statement may have begun or ended a transaction itself (a procedure within INSERT .. EXEC).
         if own && self.state.trancount.get() == 0 {
-            self.state.commit_parts(None)?;
+            self.commit_statement()?;
         }
         Ok(())
     }

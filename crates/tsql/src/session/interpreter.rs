@@ -114,9 +114,19 @@ impl Execution<'_> {
     }
 
     pub(crate) fn run_list(&self, list: &[Statement]) -> Step<Flow> {
+        let late = &self.state.late;
+        let is_tail = late.is_tail();
+        let flow = self.run_each(list, is_tail);
+        late.set_tail(is_tail);
+        flow
+    }
+
+    /// `is_tail`: nothing follows the list in its request.
+    fn run_each(&self, list: &[Statement], is_tail: bool) -> Step<Flow> {
         let mut at = 0;
         let mut wanted: Option<String> = None;
         while let Some(statement) = list.get(at) {
+            self.state.late.set_tail(is_tail && at + 1 == list.len());
             let flow = match wanted.take() {
                 None => self.run_one(statement)?,
                 Some(label) => self.enter_at(statement, &label)?,
@@ -185,7 +195,9 @@ impl Execution<'_> {
 
     pub(crate) fn run_while(&self, statement: &ast::While, place: &Statement) -> Step<Flow> {
         self.top_mut(|f| f.while_depth += 1);
+        let is_tail = self.state.late.set_tail(false);
         let result = self.run_loop(statement, place);
+        self.state.late.set_tail(is_tail);
         self.top_mut(|f| f.while_depth -= 1);
         result
     }
@@ -208,7 +220,9 @@ impl Execution<'_> {
     pub(crate) fn run_try(&self, statement: &ast::TryCatch) -> Step<Flow> {
         let frames = self.state.frames.borrow().len();
         self.top_mut(|f| f.tries += 1);
+        let is_tail = self.state.late.set_tail(false);
         let result = self.run_list(&statement.body);
+        self.state.late.set_tail(is_tail);
         self.top_mut(|f| f.tries -= 1);
         let error = match result {
             Err(Stop::Caught(error)) => error,

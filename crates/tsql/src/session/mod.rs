@@ -43,6 +43,7 @@ mod temp;
 mod transaction;
 mod trigger;
 mod types;
+mod unhard;
 
 pub(crate) use access::{DbccTable, Securable, check_policy, columns_of};
 pub use access::{ProcedureRule, ViewRule, may_connect, procedure_rule, rule_of};
@@ -68,6 +69,7 @@ pub use rpc::{Prepared, RpcArgument, RpcProcedure, RpcRequest};
 pub(crate) use temp::drop_trees;
 pub use types::named_type;
 pub(crate) use types::{integer_fits, integer_range as integer_limits};
+pub use unhard::LateCommit;
 
 use crate::error::{Result, SqlError};
 use crate::host::SessionSettings;
@@ -98,6 +100,7 @@ pub(crate) struct SessionState {
     pub login_database: DatabaseId,
     pub transaction: RefCell<Option<Transaction>>,
     pub trancount: Cell<u32>,
+    pub late: unhard::Late,
     /// When the thread's processor time was last read.
     pub cpu_read_utc: Cell<i64>,
     pub frames: RefCell<Vec<Frame>>,
@@ -201,6 +204,7 @@ impl Session {
                 cursors: cursor::Cursors::default(),
                 session_context: RefCell::default(),
                 ended: Cell::new(false),
+                late: unhard::Late::default(),
             },
         };
         match session.state.rights(session.state.login_database) {
@@ -243,6 +247,17 @@ impl Session {
         }
     }
 
+    /// With `wanted` a request may end before its last commit is hard: what it told must not be sent before
+    /// [`Session::take_late_commit`] has been dealt with.
+    pub fn set_late_commits(&mut self, wanted: bool) {
+        self.state.late.set_wanted(wanted);
+    }
+
+    /// The commit that the request which has just ended left to its caller.
+    pub fn take_late_commit(&mut self) -> Option<LateCommit> {
+        self.state.late.take()
+    }
+
     /// Runs a batch. Errors of the batch go to the sink; the result says how it ended.
     pub fn execute_batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd {
         self.request(text, sink, |execution| execution.run_batch(text))
@@ -268,6 +283,7 @@ impl Session {
     /// Back to the state after login (pooled connections). With `keep_transaction` an open transaction stays.
     pub fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) -> Result<()> {
         let s = &self.state;
+        s.settle();
         if !keep_transaction {
             s.rollback_all()?;
         }
@@ -308,6 +324,7 @@ impl Session {
         if s.instance.sessions.get(s.entry.spid).is_none() {
             return;
         }
+        s.settle();
         // A failed rollback is logged by storage and repeated by recovery: the session ends in any case.
         let _ = s.rollback_all();
         let _ = s.drop_temps_above(0);
@@ -324,10 +341,21 @@ impl Session {
         sink: &mut dyn Sink,
         work: impl FnOnce(&Execution<'_>) -> std::result::Result<(), fail::Stop>,
     ) -> RequestEnd {
-        self.state.start_request(text);
-        let execution = Execution::new(&self.state, sink);
+        let s = &self.state;
+        s.settle();
+        s.start_request(text);
+        let execution = Execution::new(s, sink);
+        s.late.set_tail(true);
         let ended = work(&execution);
-        execution.finish_request(ended)
+        s.late.set_tail(false);
+        let ended = execution.finish_request(ended);
+        if ended != RequestEnd::Completed {
+            s.settle();
+        }
+        match s.late.has_failed() {
+            true => RequestEnd::Disconnect,
+            false => ended,
+        }
     }
 }
 

@@ -102,7 +102,8 @@ pub(crate) fn is_core_procedure(name: &str) -> bool {
 
 impl Execution<'_> {
     pub(crate) fn run_rpcs(&self, requests: &[RpcRequest]) -> Step<()> {
-        for request in requests {
+        for (at, request) in requests.iter().enumerate() {
+            self.state.late.set_tail(at + 1 == requests.len());
             self.run_rpc(request)?;
         }
         Ok(())
@@ -374,7 +375,7 @@ impl Execution<'_> {
                 self.begin_from_client(*isolation, name)
             }
             TransactionRequest::Commit { begin, .. } => {
-                match self.state.commit_transaction(None) {
+                match self.commit_transaction(None) {
                     Ok(Some(id)) => {
                         self.to_client(|sink| sink.env_change(EnvChange::CommitTransaction(id)))?
                     }

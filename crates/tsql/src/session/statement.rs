@@ -446,7 +446,7 @@ impl Execution<'_> {
         if self.captured.borrow().is_some() && self.state.trancount.get() <= 1 {
             return Err(self.failed(command::COMMIT, messages::error(3916, &[])));
         }
-        match self.state.commit_transaction(delayed) {
+        match self.commit_transaction(delayed) {
             Ok(None) => self.succeed(command::COMMIT),
             Ok(Some(id)) => {
                 self.to_client(|sink| sink.env_change(EnvChange::CommitTransaction(id)))?;

@@ -15,6 +15,7 @@
 
 use super::SessionState;
 use super::temp::TempUndo;
+use super::unhard::Lateness;
 use crate::error::{Result, SqlError};
 use crate::host::IsolationLevel;
 use crate::instance::OpenDatabase;
@@ -131,6 +132,7 @@ impl SessionState {
     }
 
     fn start_transaction(&self, autocommit: bool, name: Option<String>) {
+        self.settle();
         let id = self.instance.unique_number();
         let begun_utc = self.instance.now_utc();
         let isolation = self.settings.borrow().isolation;
@@ -174,13 +176,17 @@ impl SessionState {
     }
 
     /// COMMIT TRANSACTION: gives the descriptor when the outermost was committed.
-    pub(crate) fn commit_transaction(&self, delayed: Option<bool>) -> Result<Option<u64>> {
+    pub(crate) fn commit_transaction(
+        &self,
+        delayed: Option<bool>,
+        lateness: Lateness,
+    ) -> Result<Option<u64>> {
         match self.trancount.get() {
             0 => Err(messages::error(3902, &[])),
             _ if self.is_doomed() => Err(messages::error(3930, &[])),
             1 => {
                 let id = self.transaction_id();
-                self.commit_parts(delayed)?;
+                self.commit_parts_as(delayed, lateness)?;
                 Ok(id)
             }
             count => {
@@ -192,6 +198,10 @@ impl SessionState {
 
     /// Commits whatever transaction there is.
     pub(crate) fn commit_parts(&self, delayed: Option<bool>) -> Result<()> {
+        self.commit_parts_as(delayed, Lateness::Never)
+    }
+
+    pub(crate) fn commit_parts_as(&self, delayed: Option<bool>, lateness: Lateness) -> Result<()> {
         let Some(mut transaction) = self.transaction.borrow_mut().take() else {
             return Ok(());
         };
@@ -201,6 +211,17 @@ impl SessionState {
             .parts
             .sort_by_key(|p| p.open.storage.id() == current);
         let may_be_delayed = transaction.may_be_delayed();
+        if lateness == Lateness::Allowed
+            && let [part] = transaction.parts.as_slice()
+            && part.durability(may_be_delayed, delayed == Some(true)) == Durability::Full
+            && !part.has_changed_definitions()
+            && transaction.temp_undo.is_empty()
+        {
+            self.statement_locks.borrow_mut().clear();
+            let result = self.commit_late(&part.txn);
+            self.note_end(transaction.autocommit);
+            return result;
+        }
         let mut failure = None;
         // Written nothing in more than one: the usual case, and no list is made for it.
         if transaction.parts.len() > 1 {
@@ -394,7 +415,11 @@ impl SessionState {
     fn end_of_transaction(&self, autocommit: bool) {
         self.statement_locks.borrow_mut().clear();
         self.instance.engine().release_locks(&self.entry.owner);
-        // The registry never hears of the transactions of single statements.
+        self.note_end(autocommit);
+    }
+
+    /// The registry never hears of the transactions of single statements.
+    fn note_end(&self, autocommit: bool) {
         if !autocommit {
             self.note_transaction();
         }
