@@ -540,7 +540,7 @@ func (b *bench) updateAll(ctx context.Context, conn *sql.Conn, text string, dead
 }
 
 func (b *bench) pair() error {
-	return b.turns("update_pair", b.o.rounds, func(e *engine, round int) error {
+	return b.turns("update_pair", b.o.leanRounds, func(e *engine, round int) error {
 		ctx := context.Background()
 		_, err := sessions(e, 1, func(_ int, conn *sql.Conn, _ time.Time) error {
 			var deadlocks atomic.Int64

@@ -1,24 +1,33 @@
 //! Little-endian integers in byte slices. The `get_*` forms are for bytes that were validated before and panic on a
 //! bug of our own; [`Reader`] is for bytes that may say anything.
 
+/// One check of the bounds for all of the bytes.
+#[inline]
+fn array<const N: usize>(b: &[u8], at: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&b[at..at + N]);
+    array
+}
+
 #[inline]
 pub fn get_u16(b: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([b[at], b[at + 1]])
+    u16::from_le_bytes(array(b, at))
 }
 
 #[inline]
 pub fn get_u32(b: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
+    u32::from_le_bytes(array(b, at))
 }
 
 #[inline]
 pub fn get_u48(b: &[u8], at: usize) -> u64 {
-    u64::from(get_u32(b, at)) | (u64::from(get_u16(b, at + 4)) << 32)
+    let [a, b, c, d, e, f] = array(b, at);
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
 #[inline]
 pub fn get_u64(b: &[u8], at: usize) -> u64 {
-    u64::from(get_u32(b, at)) | (u64::from(get_u32(b, at + 4)) << 32)
+    u64::from_le_bytes(array(b, at))
 }
 
 #[inline]

@@ -156,13 +156,23 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 }
 
 fn common_suffix(a: &[u8], b: &[u8]) -> usize {
-    a.iter()
-        .rev()
-        .zip(b.iter().rev())
-        .take_while(|(x, y)| x == y)
-        .count()
+    let len = a.len().min(b.len());
+    let mut done = 0;
+    while done + 8 <= len {
+        let next = done + 8;
+        let (x, y) = (word(a, a.len() - next), word(b, b.len() - next));
+        if x != y {
+            return done + ((x ^ y).leading_zeros() / 8) as usize;
+        }
+        done = next;
+    }
+    while done < len && a[a.len() - 1 - done] == b[b.len() - 1 - done] {
+        done += 1;
+    }
+    done
 }
 
+#[inline]
 fn word(b: &[u8], at: usize) -> u64 {
     crate::bytes::get_u64(b, at)
 }

@@ -199,6 +199,7 @@ impl Page {
         CAPACITY_BYTES - self.free_bytes()
     }
 
+    #[inline]
     fn offset(&self, slot: usize) -> usize {
         usize::from(get_u16(
             &self.bytes[..],
@@ -288,6 +289,7 @@ impl Page {
 
     // --- leaf entries -------------------------------------------------------------------------------------------
 
+    #[inline]
     pub fn head(&self, slot: usize) -> Head {
         let at = self.offset(slot);
         Head {
@@ -308,6 +310,7 @@ impl Page {
         put_u48(&mut self.bytes[..], at + 7, head.version);
     }
 
+    #[inline]
     pub fn leaf(&self, slot: usize) -> LeafEntry<'_> {
         let at = self.offset(slot);
         let key_len = usize::from(get_u16(&self.bytes[..], at + 13));
@@ -320,6 +323,7 @@ impl Page {
         }
     }
 
+    #[inline]
     pub fn key(&self, slot: usize) -> &[u8] {
         let at = self.offset(slot);
         let (len_at, key_at) = if self.is_leaf() {

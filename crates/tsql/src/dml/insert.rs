@@ -76,7 +76,7 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
     let source = match &ast.source {
         InsertSource::Values(rows) => prepare_values(rows, &writable, &columns, listed, host)?,
         InsertSource::Query(query) => {
-            let query = with_ctes(query, &ast.with);
+            let query = in_statement(query, ast);
             let plan = prepare_select(&query, &watch)?;
             if plan.is_assignment() {
                 return Err(errors::assigning_source());
@@ -166,12 +166,13 @@ impl InsertPlan {
     }
 }
 
-/// The CTEs of the statement are visible in its query.
-fn with_ctes(query: &ast::Query, with: &ast::With) -> ast::Query {
+/// The CTEs of the statement are visible in its query, and its hints are the query's.
+fn in_statement(query: &ast::Query, insert: &ast::Insert) -> ast::Query {
     let mut query = query.clone();
     if query.with.is_empty() {
-        query.with = with.clone();
+        query.with = insert.with.clone();
     }
+    query.options.clone_from(&insert.options);
     query
 }
 
