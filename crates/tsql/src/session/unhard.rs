@@ -92,18 +92,17 @@ impl Late {
 impl SessionState {
     /// Commits a part of which nothing has to be told to others; its locks stay until it is hard.
     pub(super) fn commit_late(&self, txn: &Txn) -> Result<()> {
-        match txn.commit_unhard()? {
-            Some(commit) => {
-                let late = LateCommit {
-                    commit,
-                    instance: self.instance.clone(),
-                    owner: self.entry.owner.clone(),
-                };
-                self.late.commit.replace(Some(late));
-            }
-            None => self.instance.engine().release_locks(&self.entry.owner),
+        let result = txn.commit_unhard();
+        if let Ok(Some(commit)) = result {
+            self.late.commit.replace(Some(LateCommit {
+                commit,
+                instance: self.instance.clone(),
+                owner: self.entry.owner.clone(),
+            }));
+            return Ok(());
         }
-        Ok(())
+        self.instance.engine().release_locks(&self.entry.owner);
+        result.map(|_| ()).map_err(SqlError::from)
     }
 
     /// Waits for the late commit, if there is one.
