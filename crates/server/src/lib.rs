@@ -12,6 +12,7 @@
 //! | first byte, PRELOGIN, TLS, LOGIN7, login response | `handshake`, `transport`, `tls` |
 //! | requests, reset, attention, bulk load | `connection` |
 //! | results as tokens | `reply` |
+//! | replies that wait for a commit | `late` |
 //! | cancel, KILL, lost clients | `watcher` |
 //! | credentials, sessions, calls | [`engine`] |
 //! | start and stop of it all | [`program`] |
@@ -29,8 +30,8 @@ mod connection;
 pub mod engine;
 pub mod error;
 mod handshake;
-pub mod late;
-mod listener;
+mod late;
+pub mod listener;
 mod output;
 pub mod password;
 pub mod program;

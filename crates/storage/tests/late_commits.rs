@@ -115,7 +115,7 @@ fn after_power_loss(fixture: Fixture, seed: u64) -> Model {
 #[test]
 fn every_commit_is_told_once_and_survives() {
     for seed in 0..6 {
-        let settings = [Settings::default(), accelerated()][seed as usize % 2].clone();
+        let settings = [Settings::default(), accelerated()][seed as usize % 2];
         let fixture = fixture(seed, settings);
         let engine = fixture.engine.clone();
         let told = with_flusher(&engine, seed >= 2, || many(&fixture));
