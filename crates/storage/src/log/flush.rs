@@ -21,9 +21,10 @@ use std::time::Duration;
 
 /// Blocks that are written with one call.
 const RUN_BYTES_MAX: usize = 1 << 20;
+const RUN_BLOCKS_MAX: usize = 4 * RUN_BYTES_MAX / BLOCK_BYTES_MAX;
+
 /// How often the flusher lets others run before it writes for few.
 const YIELDS_MAX: usize = 10;
-const RUN_BLOCKS_MAX: usize = 4 * RUN_BYTES_MAX / BLOCK_BYTES_MAX;
 
 /// How a turn in the group ended.
 enum Served {
