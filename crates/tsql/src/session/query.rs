@@ -63,7 +63,8 @@ impl Execution<'_> {
             (settings.showplan, settings.fmtonly, settings.rowcount)
         };
         if showplan != Showplan::Off {
-            return self.show_plan(&plan, statement, showplan);
+            self.show_plan(statement, &plan.show_text())?;
+            return Ok(Outcome::Nothing);
         }
         if fmtonly {
             self.send_columns(plan.columns())?;
@@ -148,35 +149,21 @@ impl Execution<'_> {
         Ok(count)
     }
 
-    /// SHOWPLAN_TEXT: the statement, then its operators. SHOWPLAN_ALL has more columns.
-    fn show_plan(
-        &self,
-        plan: &SelectPlan,
-        statement: &Statement,
-        form: Showplan,
-    ) -> Result<Outcome> {
-        let text = self
-            .running_batch()
-            .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
-        match form {
-            Showplan::Text => {
-                self.one_column("StmtText", &[text])?;
-                self.one_column("StmtText", &plan.show_text())?;
-            }
-            _ => self.show_all(&text, &plan.show_text())?,
-        }
-        Ok(Outcome::Nothing)
-    }
-
-    /// SHOWPLAN of a statement that has no operators to show.
-    pub(crate) fn show_text(&self, statement: &Statement) -> Result<()> {
+    /// SHOWPLAN_TEXT: the statement, then its operators, if it has any. SHOWPLAN_ALL has more columns.
+    pub(super) fn show_plan(&self, statement: &Statement, operators: &[String]) -> Result<()> {
         let text = self
             .running_batch()
             .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
         let form = self.state.settings.borrow().showplan;
         match form {
-            Showplan::Text => self.one_column("StmtText", &[text]),
-            _ => self.show_all(&text, &[]),
+            Showplan::Text => {
+                self.one_column("StmtText", &[text])?;
+                match operators {
+                    [] => Ok(()),
+                    _ => self.one_column("StmtText", operators),
+                }
+            }
+            _ => self.show_all(&text, operators),
         }
     }
 

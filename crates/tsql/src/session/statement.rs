@@ -147,7 +147,7 @@ impl Execution<'_> {
         }
     }
 
-    /// SHOWPLAN: nothing runs; queries show their operators, other statements their text.
+    /// SHOWPLAN: nothing runs; queries and changes of rows show their operators, other statements their text.
     fn show_statement(&self, statement: &Statement) -> Step<Flow> {
         self.needs_database("SHOWPLAN").map_err(|e| self.fail(e))?;
         match &statement.kind {
@@ -164,7 +164,14 @@ impl Execution<'_> {
             StatementKind::Declare(_) | StatementKind::DeclareTable(_) => {
                 self.run_plain(statement)?
             }
-            _ => self.show_text(statement).map_err(|e| self.fail(e))?,
+            StatementKind::Insert(_)
+            | StatementKind::Update(_)
+            | StatementKind::Delete(_)
+            | StatementKind::Merge(_) => {
+                let shown = self.retry_on_change(|| self.atomic(|| self.show_change(statement)));
+                shown.map_err(|e| self.fail(e))?
+            }
+            _ => self.show_plan(statement, &[]).map_err(|e| self.fail(e))?,
         }
         Ok(Flow::Next)
     }
@@ -382,6 +389,11 @@ impl Execution<'_> {
         };
         self.measured(&begun, count);
         Ok(count)
+    }
+
+    fn show_change(&self, statement: &Statement) -> Result<()> {
+        let plan = self.dml_plan(statement)?;
+        self.show_plan(statement, &plan.show_text())
     }
 
     fn dml_plan(&self, statement: &Statement) -> Result<Arc<DmlPlan>> {
