@@ -19,6 +19,7 @@ mod common;
 
 use common::{Client, Server};
 use daruma_sim::{Faults, SimDisk, SimRandom};
+use daruma_tsql::session::RequestEnd;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -56,6 +57,8 @@ struct Open {
 struct Seat {
     client: Client,
     open: Option<Open>,
+    /// Its last commits of requests may be late.
+    late: bool,
 }
 
 /// A commit in its order.
@@ -144,7 +147,13 @@ impl World {
             if self.random.below(4) == 0 {
                 client.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT");
             }
-            self.seats.push(Seat { client, open: None });
+            let late = self.random.below(2) == 0;
+            client.session.set_late_commits(late);
+            self.seats.push(Seat {
+                client,
+                open: None,
+                late,
+            });
         }
         self.disk.set_faults(Faults {
             stop_at: Some(self.disk.calls() + 1 + self.random.below(150)),
@@ -250,9 +259,13 @@ impl World {
 
     /// Runs a batch. Nothing when it failed, which only the expected errors and the end of the machine excuse.
     fn ask(&mut self, at: usize, batch: &str) -> Option<String> {
-        let out = self.seats[at].client.run(batch);
-        let Some(error) = error_of(&out) else {
-            return Some(out);
+        let client = &mut self.seats[at].client;
+        let out = client.run(batch);
+        // The commit before it could not be made hard.
+        let is_over = client.ended == RequestEnd::Disconnect;
+        let Some(error) = error_of(&out).filter(|_| !is_over) else {
+            assert!(!is_over || self.stopped(), "{batch}: {out}");
+            return (!is_over).then_some(out);
         };
         if self.stopped() {
             return None;
@@ -364,16 +377,28 @@ impl World {
         } else {
             ""
         };
-        self.seats[at].open = None;
-        let out = self.seats[at].client.run(&format!("COMMIT TRAN{clause}"));
+        let seat = &mut self.seats[at];
+        seat.open = None;
+        let out = seat.client.run(&format!("COMMIT TRAN{clause}"));
+        // A late commit is waited for now, or by the session before it does anything else.
+        let is_left = seat.late && self.random.below(2) == 0;
+        let late = match is_left {
+            true => None,
+            false => seat.client.session.take_late_commit(),
+        };
+        let is_hard = late.is_none_or(|commit| commit.wait().is_ok());
         match error_of(&out) {
-            None => self.committed(number, asked),
-            // Whether it committed is known only after recovery.
-            Some(_) if self.stopped() => self.commits.push(Commit {
+            None if is_hard && !is_left => self.committed(number, asked),
+            None if is_left => self.commits.push(Commit {
                 number,
                 hard: false,
             }),
-            Some(_) => panic!("COMMIT: {out}"),
+            // Whether it committed is known only after recovery.
+            _ if self.stopped() => self.commits.push(Commit {
+                number,
+                hard: false,
+            }),
+            _ => panic!("COMMIT: {out}"),
         }
     }
 

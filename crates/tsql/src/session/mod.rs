@@ -343,6 +343,9 @@ impl Session {
     ) -> RequestEnd {
         let s = &self.state;
         s.settle();
+        if s.late.has_failed() {
+            return RequestEnd::Disconnect;
+        }
         s.start_request(text);
         let execution = Execution::new(s, sink);
         s.late.set_tail(true);
