@@ -7,7 +7,7 @@ use super::table::{Builder, could_not_create};
 use super::{bound, foreign, index, put_table};
 use crate::dml;
 use crate::error::{Result, SqlError};
-use crate::host::{Access, Host, LockHints, TableKind, TableRef};
+use crate::host::{Host, TableKind, TableRef};
 use crate::messages;
 use crate::session::Execution;
 use daruma_catalog::{ColumnDef, IndexKind, TableDef, names_equal};
@@ -136,11 +136,12 @@ fn add_columns(
         match (&column.computed, needs_value, column.default.is_some()) {
             (Some(computed), ..) => moves_rows |= computed.persisted,
             (None, false, _) => {}
-            _ if empty => {}
+            // Kept for an empty table as well: older snapshots may still see rows.
             (None, true, true) => match default_literal {
                 Some(text) if can_be_stored(column, &text) => column.missing_value = Some(text),
                 _ => moves_rows = true,
             },
+            _ if empty => {}
             (None, true, false)
                 if column.is_identity || column.data_type == DataType::RowVersion =>
             {
@@ -192,12 +193,12 @@ fn literal_text(expr: &Expr) -> Option<String> {
     }
 }
 
-/// Has the table no rows (that this transaction could see)?
+/// Has the table no rows now, whatever this transaction's snapshot shows?
 fn is_empty(ex: &Execution<'_>, table: &TableRef) -> Result<bool> {
     let Some(primary) = table.def.primary() else {
         return Ok(true);
     };
-    let view = ex.view(table, Access::Read(LockHints::default()))?;
+    let view = dml::build::newest(ex, table)?;
     let tree = table.database.tree(primary.tree)?;
     let mut scan = tree.scan(&view, ScanSpec::all());
     let mut batch = Batch::new();

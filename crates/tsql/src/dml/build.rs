@@ -184,7 +184,7 @@ fn for_each_row(
 }
 
 /// The table as it is now, locked as for any reading statement. Others cannot write it: its definition is changing.
-fn newest(host: &dyn Host, table: &TableRef) -> Result<ReadView> {
+pub(crate) fn newest(host: &dyn Host, table: &TableRef) -> Result<ReadView> {
     let seen = host.view(table, Access::Target)?;
     match table.kind {
         TableKind::User => Ok(host.txn(&table.database)?.view(Isolation::Current)),
