@@ -51,7 +51,7 @@ fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
     } = logged_in;
     let late = wire.transport.clear_socket().map(LateReply::new);
     if late.is_some() {
-        session.take_late_commits();
+        session.allow_late_commits();
     }
     let spid = session.spid();
     slot.set_session(session.cancel_flag(), info.encrypted);
@@ -142,17 +142,13 @@ impl Connection<'_> {
 
     /// Ends a request: sends its reply, now or when its commit is hard.
     fn send_reply(&mut self) -> Next {
-        match (self.session.take_late_commit(), &self.late) {
-            (Some(commit), Some(late)) => late.send_after(commit, &mut self.wire.output),
-            (Some(commit), None) => {
-                // Its error has fenced the database, which is in the error log.
-                if commit.wait().is_err() {
-                    return Ok(false);
-                }
-                self.wire.finish_reply()?;
-            }
-            (None, _) => self.wire.finish_reply()?,
+        if let Some(late) = &self.late
+            && let Some(commit) = self.session.take_late_commit()
+        {
+            late.send_after(commit, &mut self.wire.output);
+            return Ok(true);
         }
+        self.wire.finish_reply()?;
         Ok(true)
     }
 

@@ -294,7 +294,7 @@ impl ServiceSession for EngineSession {
         request_end(self.session.execute_bulk(rows, sink))
     }
 
-    fn take_late_commits(&mut self) {
+    fn allow_late_commits(&mut self) {
         self.session.set_late_commits(true);
     }
 

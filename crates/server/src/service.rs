@@ -76,7 +76,7 @@ pub trait ServiceSession {
     fn bulk(&mut self, rows: &mut dyn BulkRows, sink: &mut dyn Sink) -> RequestEnd;
     /// From now on a request may end before its last commit is hard; then [`ServiceSession::take_late_commit`] gives it, and
     /// the reply must wait for it.
-    fn take_late_commits(&mut self) {}
+    fn allow_late_commits(&mut self) {}
     fn take_late_commit(&mut self) -> Option<LateCommit> {
         None
     }

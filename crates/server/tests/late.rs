@@ -2,15 +2,14 @@
 
 mod common;
 
-use common::{Client, Mode, login};
+use common::{Client, Mode, PASSWORD, login, program_options};
 use daruma_server::EncryptionPolicy;
-use daruma_server::program::{Program, ProgramOptions};
+use daruma_server::program::Program;
 use daruma_tds::TdsVersion;
 use daruma_value::Value;
 use std::net::SocketAddr;
 use std::thread;
 
-const PASSWORD: &str = "Daruma-1!";
 const CLIENTS: i32 = 16;
 const ROUNDS: i32 = 40;
 
@@ -65,15 +64,7 @@ fn work(address: SocketAddr, number: i32) {
 #[test]
 fn every_client_gets_its_own_answers() {
     let dir = tempfile::tempdir().expect("temporary directory");
-    let options = ProgramOptions {
-        data_dir: dir.path().to_path_buf(),
-        listen: "127.0.0.1:0".into(),
-        sa_password: Some(PASSWORD.into()),
-        memory_bytes: Some(64 << 20),
-        encryption: EncryptionPolicy::On,
-        certificate: None,
-        limits: Vec::new(),
-    };
+    let options = program_options(dir.path(), EncryptionPolicy::On);
     let program = Program::start(&options).expect("starts");
     let address = program.address();
     let mut client = log_in(address, Mode::Plain);

@@ -3,24 +3,14 @@
 
 mod common;
 
-use common::{Answer, Client, Mode, login};
+use common::{Answer, Client, Mode, PASSWORD, login, program_options};
 use daruma_server::EncryptionPolicy;
-use daruma_server::program::{Program, ProgramOptions};
+use daruma_server::program::Program;
 use daruma_tds::TdsVersion;
 use std::path::Path;
 
-const PASSWORD: &str = "Daruma-1!";
-
 fn start(data_dir: &Path) -> Program {
-    let options = ProgramOptions {
-        data_dir: data_dir.to_path_buf(),
-        listen: "127.0.0.1:0".into(),
-        sa_password: Some(PASSWORD.into()),
-        memory_bytes: Some(64 << 20),
-        encryption: EncryptionPolicy::Off,
-        certificate: None,
-        limits: Vec::new(),
-    };
+    let options = program_options(data_dir, EncryptionPolicy::Off);
     Program::start(&options).expect("starts")
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Answer, Client, Mode, login};
+use common::{Answer, Client, Mode, PASSWORD, login, program_options};
 use daruma_server::program::{Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, ServerError};
 use daruma_tds::TdsVersion;
@@ -10,20 +10,11 @@ use daruma_tds::request::{Begin, Isolation, ProcId, RpcCall, RpcTarget, Transact
 use daruma_value::{DataType, Value};
 use std::path::Path;
 
-const PASSWORD: &str = "Daruma-1!";
 /// Declared length of statement texts.
 const TEXT: DataType = DataType::NVARCHAR_MAX;
 
 fn options(data_dir: &Path) -> ProgramOptions {
-    ProgramOptions {
-        data_dir: data_dir.to_path_buf(),
-        listen: "127.0.0.1:0".into(),
-        sa_password: Some(PASSWORD.into()),
-        memory_bytes: Some(64 << 20),
-        encryption: EncryptionPolicy::On,
-        certificate: None,
-        limits: Vec::new(),
-    }
+    program_options(data_dir, EncryptionPolicy::On)
 }
 
 fn start(data_dir: &Path) -> Program {

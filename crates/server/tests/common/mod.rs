@@ -4,6 +4,8 @@
 
 pub mod scripted;
 
+use daruma_server::EncryptionPolicy;
+use daruma_server::program::ProgramOptions;
 use daruma_tds::TdsVersion;
 use daruma_tds::login::{Login7, Secret};
 use daruma_tds::packet::{MessageWriter, PACKET_BYTES_MAX, PacketReader, PacketType, Reset};
@@ -16,6 +18,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 
 /// How a client connects.
@@ -130,6 +133,22 @@ impl Answer {
 
     pub fn last_done(&self) -> Done {
         *self.dones().last().expect("a reply ends with DONE")
+    }
+}
+
+/// Of `sa` in servers with [`program_options`].
+pub const PASSWORD: &str = "Daruma-1!";
+
+/// A small server of its own.
+pub fn program_options(data_dir: &Path, encryption: EncryptionPolicy) -> ProgramOptions {
+    ProgramOptions {
+        data_dir: data_dir.to_path_buf(),
+        listen: "127.0.0.1:0".into(),
+        sa_password: Some(PASSWORD.into()),
+        memory_bytes: Some(64 << 20),
+        encryption,
+        certificate: None,
+        limits: Vec::new(),
     }
 }
 
