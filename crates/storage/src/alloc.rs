@@ -9,8 +9,8 @@ use crate::bytes::*;
 use crate::error::{Result, StorageError};
 use crate::log::record::PartsWriter;
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
+use crate::sync::Mutex;
 use daruma_base::{Lsn, PageId, reached};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -13,9 +13,9 @@
 
 use crate::error::{Result, StorageError};
 use crate::page::{PAGE_BYTES, Page};
+use crate::sync::{Mutex, MutexGuard};
 use crate::version::CHUNK_BYTES;
 use daruma_base::{Disk, DiskFile, OpenMode, PageId, reached};
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;

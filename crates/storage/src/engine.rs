@@ -7,8 +7,8 @@ use crate::database::{Database, LOG_BYTES_WANTED};
 use crate::error::Result;
 use crate::lock::{LockManager, Owner};
 use crate::log::{LogFlusher, LogShared, LogWriterSignal};
+use crate::sync::{Mutex, RwLock};
 use daruma_base::{DatabaseId, Disk, Env, WaitRegistry};
-use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 

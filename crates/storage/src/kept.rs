@@ -9,9 +9,9 @@
 //!
 //! Invariant: all records of an id behind a savepoint that is held are here, or in the log that the savepoint holds.
 
+use crate::sync::Mutex;
 use crate::txn::Progress;
 use daruma_base::Lsn;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

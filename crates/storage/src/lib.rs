@@ -53,6 +53,7 @@ mod revert;
 mod roll;
 mod status;
 mod sweep;
+mod sync;
 mod together;
 mod tree;
 mod txn;

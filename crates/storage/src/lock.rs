@@ -12,8 +12,8 @@
 
 use crate::api::{LockDescription, LockInfo, LockMode, LockResource, TreeId};
 use crate::error::{Result, StorageError};
+use crate::sync::{Condvar, Mutex};
 use daruma_base::{CancelFlag, Clock, DatabaseId, FastHash, TxnId, WaitKind, WaitRegistry};
-use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;

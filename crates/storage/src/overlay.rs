@@ -9,8 +9,8 @@
 //! 1. The files below are opened for reading only. A new file is in the other file altogether, and gone with it.
 //! 2. A block is read from where it was written last.
 
+use crate::sync::{Mutex, RwLock};
 use daruma_base::{Disk, DiskFile, OpenMode};
-use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};

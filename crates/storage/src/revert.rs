@@ -23,11 +23,11 @@ use crate::log::record::{self, Kind, Ops, OpsWriter, RECORD_HEADER_BYTES, Space}
 use crate::page::{Head, Page, PageType};
 use crate::planted::{Bug, planted};
 use crate::status::TxnStatus;
+use crate::sync::Mutex;
 use crate::tree::Tree;
 use crate::txn::Progress;
 use crate::work::Range;
 use daruma_base::{Lsn, TxnId};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

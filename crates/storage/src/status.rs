@@ -12,8 +12,8 @@
 //! 1. `base` passes no active and no reverting transaction, nor one that committed after the oldest snapshot was taken.
 //! 2. A part of the array is let go of only when all its transactions are committed and visible to everyone, or gone.
 
+use crate::sync::{Mutex, RwLock};
 use daruma_base::TxnId;
-use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -23,8 +23,8 @@
 
 use crate::buffer::Store;
 use crate::bytes::*;
+use crate::sync::Mutex;
 use daruma_base::{Lsn, TxnId};
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Weak;
 

@@ -25,8 +25,8 @@
 use crate::bytes::{Put, Reader};
 use crate::page::{Head, Page};
 use crate::pause::pause;
+use crate::sync::{Mutex, RwLock};
 use daruma_base::{PageId, TxnId};
-use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -11,8 +11,8 @@
 
 use super::Log;
 use crate::error::Result;
+use crate::sync::{Condvar, Mutex};
 use daruma_base::{Lsn, WaitKind};
-use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 

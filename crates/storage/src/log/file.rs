@@ -16,8 +16,8 @@ use crate::api::{FileSpec, Growth};
 use crate::bytes::*;
 use crate::error::{Result, StorageError};
 use crate::meter::{IoStats, Meter, metered};
+use crate::sync::{Mutex, MutexGuard};
 use daruma_base::{DIRECT_BYTES, DiskFile, Env, Lsn, OpenMode, reached};
-use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
 use std::sync::Arc;
 

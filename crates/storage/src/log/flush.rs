@@ -12,11 +12,11 @@ use super::{AppendKind, CommitPoint, Log, LogState, Sealed};
 use crate::api::Durability;
 use crate::error::{Result, StorageError};
 use crate::planted::{Bug, planted};
+use crate::sync::yield_now;
 use daruma_base::{Lsn, WaitKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// Blocks that are written with one call.
@@ -223,7 +223,7 @@ impl Log {
             // On a busy machine more would soon have come; on an idle one yielding takes no time, and nobody waits longer.
             let mut yields = 0;
             while yields < YIELDS_MAX && self.group.is_thin() {
-                thread::yield_now();
+                yield_now();
                 yields += 1;
             }
         }

@@ -8,7 +8,7 @@
 //! One thread serves all logs of a server, one at a time; the other ones are led by those who commit.
 
 use super::Log;
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 use std::sync::Arc;
 
 #[derive(Default)]

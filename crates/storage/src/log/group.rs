@@ -20,10 +20,11 @@
 //! 3. A job is left only in a cohort that has a helper, and is run once, whatever happens.
 
 use crate::error::Result;
+use crate::sync::Mutex;
+use crate::sync::plain::{Condvar, Mutex as PlainMutex};
 use daruma_base::Lsn;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex as PlainMutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Jobs that a helper is left with, at most; then the next one who comes waits, and helps.
 const JOBS_FOR_EACH: usize = 8;

@@ -8,8 +8,8 @@
 //! Invariant: a position is held only while the log there still exists, because both taking a hold and cutting happen
 //! under the log's state latch.
 
+use crate::sync::Mutex;
 use daruma_base::Lsn;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

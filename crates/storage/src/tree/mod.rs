@@ -31,9 +31,9 @@ use crate::buffer::{PageRead, PageWrite};
 use crate::database::Database;
 use crate::error::{Result, StorageError};
 use crate::page::{Head, Page, PageType};
+use crate::sync::Mutex;
 use crate::txn::{ReadView, Sight};
 use daruma_base::{PageId, TxnId};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -100,7 +100,7 @@ impl Tree {
     }
 
     /// Keeps the tree from splitting and shrinking: for a check that walks it.
-    pub(crate) fn hold_shape(&self) -> parking_lot::MutexGuard<'_, ()> {
+    pub(crate) fn hold_shape(&self) -> crate::sync::MutexGuard<'_, ()> {
         self.shape.lock()
     }
 
