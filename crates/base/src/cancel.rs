@@ -17,10 +17,12 @@ pub enum CancelReason {
 pub struct CancelFlag(Arc<AtomicU8>);
 
 impl CancelFlag {
+    /// A flag that nobody has set.
     pub fn new() -> CancelFlag {
         CancelFlag::default()
     }
 
+    /// Asks the statement to stop; a kill outranks an attention and is never lowered.
     pub fn set(&self, reason: CancelReason) {
         self.0.fetch_max(reason as u8, Ordering::SeqCst);
     }
@@ -35,6 +37,7 @@ impl CancelFlag {
         );
     }
 
+    /// Why the statement should stop, if it should.
     pub fn get(&self) -> Option<CancelReason> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,

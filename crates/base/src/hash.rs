@@ -6,6 +6,7 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
+/// Builds [`FastHasher`]s: for keys that no stranger chooses.
 pub type FastHash = BuildHasherDefault<FastHasher>;
 
 #[derive(Clone, Copy, Debug, Default)]

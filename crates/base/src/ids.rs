@@ -17,10 +17,12 @@ impl PageId {
     /// "No page": page 0 of file 0 never exists.
     pub const NONE: PageId = PageId { file: 0, page: 0 };
 
+    /// The page at this position of this file.
     pub const fn new(file: u16, page: u32) -> PageId {
         PageId { file, page }
     }
 
+    /// Is this the id that stands for no page?
     pub const fn is_none(self) -> bool {
         self.file == 0
     }
@@ -30,6 +32,7 @@ impl PageId {
         ((self.file as u64) << 32) | self.page as u64
     }
 
+    /// The id that [`PageId::to_u64`] packed.
     pub const fn from_u64(packed: u64) -> PageId {
         PageId {
             file: (packed >> 32) as u16,
@@ -49,9 +52,12 @@ impl fmt::Display for PageId {
 pub struct Lsn(pub u64);
 
 impl Lsn {
+    /// No position; smaller than every other one.
     pub const NONE: Lsn = Lsn(0);
+    /// Larger than every position.
     pub const MAX: Lsn = Lsn(u64::MAX);
 
+    /// Is this the position that stands for none?
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
@@ -68,6 +74,8 @@ impl fmt::Display for Lsn {
 pub struct TxnId(pub u64);
 
 impl TxnId {
+    /// No transaction; smaller than every id.
     pub const NONE: TxnId = TxnId(0);
+    /// The largest id, 48 bits.
     pub const MAX: TxnId = TxnId((1 << 48) - 1);
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 /// What memory, length and place of a write are to be multiples of for [`DiskFile::write_direct_at`] to be what it says.
 pub const DIRECT_BYTES: usize = 4096;
 
+/// How a file is opened, and whether it must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// Must exist.
@@ -80,6 +81,7 @@ pub trait DiskFile: Send + Sync {
     fn release(&self);
 }
 
+/// Time, as the engine sees it. Handed in, so that a simulation can stand in for the machine.
 pub trait Clock: Send + Sync {
     /// Time since an arbitrary start; never goes back.
     fn monotonic(&self) -> Duration;
@@ -96,6 +98,7 @@ pub trait Clock: Send + Sync {
     fn sleep(&self, duration: Duration);
 }
 
+/// Randomness, as the engine sees it: seeded in a simulation, the system's otherwise.
 pub trait Random: Send + Sync {
     fn fill(&self, buf: &mut [u8]);
 

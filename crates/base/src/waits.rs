@@ -12,6 +12,7 @@ macro_rules! wait_kinds {
         pub enum WaitKind { $($variant),+ }
 
         impl WaitKind {
+            /// Every kind, in the order of their numbers.
             pub const ALL: &'static [WaitKind] = &[$(WaitKind::$variant),+];
 
             /// Name in `sys.dm_os_wait_stats`.
@@ -74,6 +75,7 @@ impl Default for WaitRegistry {
 }
 
 impl WaitRegistry {
+    /// Adds one wait of this length.
     pub fn record(&self, kind: WaitKind, waited: Duration) {
         let Some(slot) = self.slots.get(kind as usize) else {
             return;
@@ -84,6 +86,7 @@ impl WaitRegistry {
         slot.max_ns.fetch_max(ns, Ordering::Relaxed);
     }
 
+    /// Count, total and longest wait of each kind so far.
     pub fn stats(&self) -> Vec<WaitStat> {
         let read = |(kind, slot): (&WaitKind, &Slot)| WaitStat {
             kind: *kind,
@@ -94,6 +97,7 @@ impl WaitRegistry {
         WaitKind::ALL.iter().zip(&self.slots).map(read).collect()
     }
 
+    /// Starts counting anew (`DBCC SQLPERF ('sys.dm_os_wait_stats', CLEAR)`).
     pub fn clear(&self) {
         for slot in &self.slots {
             slot.count.store(0, Ordering::Relaxed);

@@ -80,6 +80,7 @@ impl Catalog {
         })
     }
 
+    /// The database whose catalog this is.
     pub fn database(&self) -> &Arc<Database> {
         &self.db
     }
@@ -206,6 +207,7 @@ impl Catalog {
 
 /// Statistics, which no transaction waits for.
 impl Catalog {
+    /// What is known of a table's columns; `None` before anybody asked for it.
     pub fn statistics(&self, table: ObjectId) -> Option<Arc<TableStatistics>> {
         self.statistics.get(table)
     }
@@ -238,29 +240,35 @@ impl Catalog {
 
 /// Server-level rows. Only the catalog of master has them.
 impl Catalog {
+    /// Definitions of all databases (master only).
     pub fn databases(&self) -> Result<Vec<DatabaseDef>> {
         self.read(rows::KIND_DATABASE)
     }
 
+    /// Stores a database's definition in a transaction of its own; it is durable on return.
     pub fn put_database(&self, def: &DatabaseDef) -> Result<()> {
         let key = rows::id_key(rows::KIND_DATABASE, i32::from(def.id));
         self.change(|txn| rows::put(txn, &key, def))
     }
 
+    /// Removes a database's definition in a transaction of its own; it is durable on return.
     pub fn delete_database(&self, id: u16) -> Result<()> {
         let key = rows::id_key(rows::KIND_DATABASE, i32::from(id));
         self.change(|txn| rows::delete(txn, &key))
     }
 
+    /// Definitions of all logins (master only).
     pub fn logins(&self) -> Result<Vec<LoginDef>> {
         self.read(rows::KIND_LOGIN)
     }
 
+    /// Stores a login in a transaction of its own; it is durable on return.
     pub fn put_login(&self, def: &LoginDef) -> Result<()> {
         let key = rows::id_key(rows::KIND_LOGIN, def.id);
         self.change(|txn| rows::put(txn, &key, def))
     }
 
+    /// Removes a login in a transaction of its own; it is durable on return.
     pub fn delete_login(&self, id: i32) -> Result<()> {
         let key = rows::id_key(rows::KIND_LOGIN, id);
         self.change(|txn| rows::delete(txn, &key))
@@ -272,6 +280,7 @@ impl Catalog {
         Ok(rows.into_iter().collect())
     }
 
+    /// Stores a server option's value in a transaction of its own; it is durable on return.
     pub fn put_configuration(&self, name: &str, value: i64) -> Result<()> {
         let key = rows::name_row_key(rows::KIND_CONFIGURATION, name);
         self.change(|txn| rows::put(txn, &key, &(name, value)))
@@ -283,6 +292,7 @@ impl Catalog {
         Ok(marks.iter().any(|m| m == name))
     }
 
+    /// Notes that something was done once for all; it is durable on return.
     pub fn put_mark(&self, name: &str) -> Result<()> {
         let key = rows::name_row_key(rows::KIND_MARK, name);
         self.change(|txn| rows::put(txn, &key, &name))

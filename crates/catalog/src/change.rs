@@ -36,6 +36,7 @@ pub struct CatalogDelta {
 }
 
 impl CatalogDelta {
+    /// No changes yet, over the snapshot that the transaction began with.
     pub fn new(base: Arc<DatabaseCatalog>) -> CatalogDelta {
         CatalogDelta {
             changes: Vec::new(),
@@ -49,6 +50,7 @@ impl CatalogDelta {
         &self.view
     }
 
+    /// The changes so far, in their order.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
@@ -58,6 +60,7 @@ impl CatalogDelta {
         self.changes.len()
     }
 
+    /// Adds a change; the view shows it from now on.
     pub fn push(&mut self, change: Change) {
         Arc::make_mut(&mut self.view).apply(&change);
         self.changes.push(change);

@@ -2,8 +2,10 @@
 
 use daruma_storage::StorageError;
 
+/// A result whose error is a [`CatalogError`].
 pub type Result<T> = std::result::Result<T, CatalogError>;
 
+/// What can go wrong with stored definitions.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     #[error(transparent)]

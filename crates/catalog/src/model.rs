@@ -6,20 +6,27 @@ use daruma_value::{CollationId, DataType};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// Id of an object (`sys.objects.object_id`), unique in its database.
 pub type ObjectId = i32;
+/// Id of a schema (`sys.schemas.schema_id`), unique in its database.
 pub type SchemaId = i32;
 /// 1-based, never reused within a table.
 pub type ColumnId = i32;
 /// 0 heap, 1 clustered, 2.. nonclustered.
 pub type IndexId = i32;
 
+/// Schema `dbo`, which every database has.
 pub const SCHEMA_DBO: SchemaId = 1;
+/// Schema `guest`.
 pub const SCHEMA_GUEST: SchemaId = 2;
+/// Schema `INFORMATION_SCHEMA`, whose views are built in.
 pub const SCHEMA_INFORMATION_SCHEMA: SchemaId = 3;
+/// Schema `sys`, whose views are built in.
 pub const SCHEMA_SYS: SchemaId = 4;
 /// First id given to user objects; smaller ids belong to system objects.
 pub const FIRST_USER_OBJECT_ID: ObjectId = 901_578_250;
 
+/// A schema: a name space that a principal owns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SchemaDef {
     pub id: SchemaId,
@@ -39,6 +46,7 @@ pub struct Object {
     pub kind: ObjectKind,
 }
 
+/// What an object is, with its definition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ObjectKind {
     Table(Arc<TableDef>),
@@ -65,6 +73,7 @@ pub struct TableDef {
     pub ansi_nulls: bool,
 }
 
+/// A column of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ColumnDef {
     pub id: ColumnId,
@@ -83,6 +92,7 @@ pub struct ColumnDef {
     pub missing_value: Option<String>,
 }
 
+/// A DEFAULT constraint of a column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DefaultDef {
     pub id: ObjectId,
@@ -92,12 +102,14 @@ pub struct DefaultDef {
     pub definition: String,
 }
 
+/// The expression of a computed column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComputedDef {
     pub definition: String,
     pub persisted: bool,
 }
 
+/// The IDENTITY property of a column; the value it stands at is a counter elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IdentityDef {
     pub column_id: ColumnId,
@@ -107,6 +119,7 @@ pub struct IdentityDef {
     pub not_for_replication: bool,
 }
 
+/// An index, or the heap or clustered index that holds a table's rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IndexDef {
     pub id: IndexId,
@@ -127,6 +140,7 @@ pub struct IndexDef {
     pub filegroup: u16,
 }
 
+/// How an index is keyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexKind {
     /// A B+tree keyed by a hidden 8-byte row number that only grows.
@@ -136,6 +150,7 @@ pub enum IndexKind {
     Nonclustered,
 }
 
+/// A PRIMARY KEY or UNIQUE constraint, which an index enforces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyConstraintDef {
     pub id: ObjectId,
@@ -143,12 +158,14 @@ pub struct KeyConstraintDef {
     pub is_system_named: bool,
 }
 
+/// A key column of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexColumn {
     pub column_id: ColumnId,
     pub descending: bool,
 }
 
+/// A CHECK constraint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckDef {
     pub id: ObjectId,
@@ -161,6 +178,7 @@ pub struct CheckDef {
     pub not_trusted: bool,
 }
 
+/// A FOREIGN KEY constraint, stored with the table that refers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForeignKeyDef {
     pub id: ObjectId,
@@ -177,6 +195,7 @@ pub struct ForeignKeyDef {
     pub not_trusted: bool,
 }
 
+/// What happens to rows that refer to one which is deleted or whose key changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReferentialAction {
     NoAction,
@@ -198,6 +217,7 @@ pub struct ModuleDef {
     pub schema_bound: bool,
 }
 
+/// A parameter of a procedure or function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParameterDef {
     /// With the leading `@`.
@@ -209,6 +229,7 @@ pub struct ParameterDef {
     pub is_readonly: bool,
 }
 
+/// A trigger and the statements that fire it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriggerDef {
     pub module: ModuleDef,
@@ -220,6 +241,7 @@ pub struct TriggerDef {
     pub disabled: bool,
 }
 
+/// A sequence; the value it stands at is a counter elsewhere.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SequenceDef {
     pub data_type: DataType,
@@ -244,10 +266,12 @@ pub struct TypeDef {
 }
 
 impl TableDef {
+    /// The column with this id.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnDef> {
         self.columns.iter().find(|c| c.id == id)
     }
 
+    /// The column with this name, whatever its case.
     pub fn column_named(&self, name: &str) -> Option<&ColumnDef> {
         self.columns.iter().find(|c| names_equal(&c.name, name))
     }
@@ -262,6 +286,7 @@ impl TableDef {
         self.indexes.first()
     }
 
+    /// The index with this id; 0 and 1 are the table's rows.
     pub fn index(&self, id: IndexId) -> Option<&IndexDef> {
         self.indexes.iter().find(|i| i.id == id)
     }
@@ -309,10 +334,12 @@ mod tree_id {
     use daruma_storage::TreeId;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+    /// Writes a tree's id as the number of its root page.
     pub fn serialize<S: Serializer>(tree: &TreeId, s: S) -> Result<S::Ok, S::Error> {
         tree.0.to_u64().serialize(s)
     }
 
+    /// Reads a tree's id from the number of its root page.
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<TreeId, D::Error> {
         Ok(TreeId(PageId::from_u64(u64::deserialize(d)?)))
     }

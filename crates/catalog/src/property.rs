@@ -32,6 +32,7 @@ impl PropertyClass {
         PropertyClass::Index,
     ];
 
+    /// `sys.extended_properties.class`.
     pub const fn number(self) -> u8 {
         match self {
             PropertyClass::Database => 0,
@@ -46,6 +47,7 @@ impl PropertyClass {
         }
     }
 
+    /// `sys.extended_properties.class_desc`.
     pub const fn description(self) -> &'static str {
         match self {
             PropertyClass::Database => "DATABASE",
@@ -69,6 +71,7 @@ pub struct PropertySet {
     pub list: Vec<PropertyDef>,
 }
 
+/// An extended property of something in the database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PropertyDef {
     pub minor: i32,
@@ -77,6 +80,7 @@ pub struct PropertyDef {
     pub value: Option<PropertyValue>,
 }
 
+/// The value of an extended property: its type and its text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PropertyValue {
     pub data_type: DataType,

@@ -27,6 +27,7 @@ pub struct DatabaseDef {
     pub options: BTreeMap<String, String>,
 }
 
+/// Who may use a database (`sys.databases.user_access`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UserAccess {
     Multi,
@@ -34,6 +35,7 @@ pub enum UserAccess {
     Restricted,
 }
 
+/// A filegroup of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilegroupDef {
     /// 1 = PRIMARY.
@@ -43,6 +45,7 @@ pub struct FilegroupDef {
     pub read_only: bool,
 }
 
+/// A file of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDef {
     /// 1 primary data, 2 log, 3.. others.
@@ -56,6 +59,7 @@ pub struct FileDef {
     pub max_pages: Option<u64>,
 }
 
+/// By how much a file grows when it is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileGrowth {
     Pages(u32),
@@ -63,6 +67,7 @@ pub enum FileGrowth {
 }
 
 impl FileDef {
+    /// What the storage engine needs to open the file.
     pub fn spec(&self) -> FileSpec {
         FileSpec {
             id: self.id,
@@ -80,25 +85,30 @@ impl FileDef {
 }
 
 impl DatabaseDef {
+    /// What the storage engine needs to open all files.
     pub fn file_specs(&self) -> Vec<FileSpec> {
         self.files.iter().map(FileDef::spec).collect()
     }
 
+    /// The filegroup with this name, whatever its case.
     pub fn filegroup_named(&self, name: &str) -> Option<&FilegroupDef> {
         self.filegroups
             .iter()
             .find(|g| crate::names_equal(&g.name, name))
     }
 
+    /// Id of the filegroup where objects go that name none.
     pub fn default_filegroup(&self) -> u16 {
         let default = self.filegroups.iter().find(|g| g.is_default);
         default.map_or(1, |g| g.id)
     }
 
+    /// The text of an option that was set; `None` when it has its default.
     pub fn option(&self, name: &str) -> Option<&str> {
         self.options.get(name).map(String::as_str)
     }
 
+    /// Was the option set to ON?
     pub fn option_is_on(&self, name: &str) -> bool {
         self.option(name) == Some("ON")
     }
@@ -152,6 +162,7 @@ pub struct PermissionDef {
     pub grantor: i32,
 }
 
+/// How a permission was given or taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PermissionState {
     Grant,
@@ -167,6 +178,7 @@ pub struct PermissionSet {
 }
 
 impl LoginDef {
+    /// Is the login `sa` or a member of sysadmin?
     pub fn is_sysadmin(&self) -> bool {
         self.id == 1
             || self

@@ -19,6 +19,7 @@ pub struct ConstraintRef {
     pub kind: ConstraintKind,
 }
 
+/// What a constraint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstraintKind {
     PrimaryKey,
@@ -68,22 +69,27 @@ impl DatabaseCatalog {
         self.version = version;
     }
 
+    /// The schema with this id.
     pub fn schema(&self, id: SchemaId) -> Option<&Arc<SchemaDef>> {
         self.schemas.get(&id)
     }
 
+    /// The schema with this name, whatever its case.
     pub fn schema_named(&self, name: &str) -> Option<&Arc<SchemaDef>> {
         self.schemas.values().find(|s| names_equal(&s.name, name))
     }
 
+    /// All schemas, in the order of their ids.
     pub fn schemas(&self) -> impl Iterator<Item = &Arc<SchemaDef>> {
         self.schemas.values()
     }
 
+    /// The object with this id.
     pub fn object(&self, id: ObjectId) -> Option<&Arc<Object>> {
         self.objects.get(&id)
     }
 
+    /// The object with this name in a schema, whatever its case.
     pub fn object_named(&self, schema: SchemaId, name: &str) -> Option<&Arc<Object>> {
         self.names
             .get(&(schema, name_key(name)))
@@ -95,14 +101,17 @@ impl DatabaseCatalog {
         self.objects.values()
     }
 
+    /// The constraint with this id: its kind and its table.
     pub fn constraint(&self, id: ObjectId) -> Option<ConstraintRef> {
         self.constraints.get(&id).map(|(c, _)| *c)
     }
 
+    /// The name of the constraint with this id.
     pub fn constraint_name(&self, id: ObjectId) -> Option<&str> {
         self.constraints.get(&id).map(|(_, n)| n.as_ref())
     }
 
+    /// The constraint with this name in a schema.
     pub fn constraint_named(&self, schema: SchemaId, name: &str) -> Option<ConstraintRef> {
         let id = self.constraint_names.get(&(schema, name_key(name)))?;
         self.constraint(*id)
@@ -130,24 +139,29 @@ impl DatabaseCatalog {
         self.referencing.get(&table).map_or(&[][..], Vec::as_slice)
     }
 
+    /// The alias type with this id.
     pub fn type_by_id(&self, id: i32) -> Option<&Arc<TypeDef>> {
         self.types.get(&id)
     }
 
+    /// The alias type with this name in a schema, whatever its case.
     pub fn type_named(&self, schema: SchemaId, name: &str) -> Option<&Arc<TypeDef>> {
         self.types
             .values()
             .find(|t| t.schema_id == schema && names_equal(&t.name, name))
     }
 
+    /// All alias types, in the order of their ids.
     pub fn types(&self) -> impl Iterator<Item = &Arc<TypeDef>> {
         self.types.values()
     }
 
+    /// All users and roles, in the order of their ids.
     pub fn principals(&self) -> impl Iterator<Item = &Arc<PrincipalDef>> {
         self.principals.values()
     }
 
+    /// The user or role with this id.
     pub fn principal(&self, id: i32) -> Option<&Arc<PrincipalDef>> {
         self.principals.get(&id)
     }
@@ -157,6 +171,7 @@ impl DatabaseCatalog {
         self.permissions.values()
     }
 
+    /// What was granted or denied to a principal; `None` for nothing.
     pub fn permissions_of(&self, principal: i32) -> Option<&Arc<PermissionSet>> {
         self.permissions.get(&principal)
     }
@@ -166,10 +181,12 @@ impl DatabaseCatalog {
         self.properties.values()
     }
 
+    /// Extended properties of one thing; `None` when it has none.
     pub fn properties_of(&self, class: PropertyClass, major: i32) -> Option<&Arc<PropertySet>> {
         self.properties.get(&(class, major))
     }
 
+    /// The user or role with this name, whatever its case.
     pub fn principal_named(&self, name: &str) -> Option<&Arc<PrincipalDef>> {
         self.principals
             .values()
@@ -181,11 +198,13 @@ impl DatabaseCatalog {
         self.principals.keys().max().map_or(5, |id| (id + 1).max(5))
     }
 
+    /// The id that a new schema gets.
     pub fn next_schema_id(&self) -> SchemaId {
         let user = self.schemas.keys().filter(|id| **id < 16_384);
         user.max().map_or(5, |id| (id + 1).max(5))
     }
 
+    /// The id that a new alias type gets.
     pub fn next_type_id(&self) -> i32 {
         self.types.keys().max().map_or(257, |id| (id + 1).max(257))
     }

@@ -15,12 +15,14 @@ use std::sync::Arc;
 /// Ids of statistics that belong to no index start here; those of indexes are the indexes' own.
 pub const FIRST_STATISTICS_ID: i32 = 1_000;
 
+/// All statistics of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableStatistics {
     pub object_id: ObjectId,
     pub statistics: Vec<StatisticsDef>,
 }
 
+/// Statistics over some columns of a table: how their values are distributed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatisticsDef {
     pub id: i32,
@@ -106,11 +108,13 @@ pub(crate) fn write(txn: &daruma_storage::Txn, table: &TableStatistics) -> Resul
 mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
+    /// Writes bytes as hexadecimal digits.
     pub fn serialize<S: Serializer>(bytes: &[u8], s: S) -> Result<S::Ok, S::Error> {
         let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
         s.serialize_str(&digits)
     }
 
+    /// Reads bytes from hexadecimal digits.
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(d)?;
         let (pairs, rest) = text.as_bytes().as_chunks::<2>();

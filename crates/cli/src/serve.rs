@@ -81,6 +81,7 @@ impl From<Encrypt> for EncryptionPolicy {
     }
 }
 
+/// `daruma serve`: runs the server until it is told to stop.
 pub fn run(args: &ServeArgs) -> ExitCode {
     match serve(args) {
         Ok(()) => ExitCode::SUCCESS,

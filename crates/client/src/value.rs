@@ -124,6 +124,7 @@ fn temporal_text(value: &Value, style: i32) -> String {
     temporal::format(value, Some(style)).unwrap_or_default()
 }
 
+/// Bytes as `0x` and hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(2 + bytes.len() * 2);
     out.push_str("0x");

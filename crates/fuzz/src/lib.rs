@@ -17,6 +17,7 @@ pub mod mutate;
 pub mod values;
 pub mod wire;
 
+/// A decoder of foreign bytes, and what runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     pub name: &'static str,
@@ -27,6 +28,7 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run }
 }
 
+/// Every target, by the name that `cargo xtask fuzz` takes.
 pub const TARGETS: &[Target] = &[
     target("tds_server", wire::server),
     target("tds_client", wire::client),

@@ -22,10 +22,12 @@ const NUMBERS: &[u32] = &[
 ];
 
 impl Chance {
+    /// A generator that repeats itself for the same seed.
     pub const fn new(seed: u64) -> Chance {
         Chance(seed)
     }
 
+    /// The next number (SplitMix64).
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -40,6 +40,7 @@ pub struct ObjectDevices {
 }
 
 impl ObjectDevices {
+    /// Devices whose runtime starts when the first of them is opened.
     pub fn new() -> ObjectDevices {
         ObjectDevices {
             runtime: Mutex::new(None),

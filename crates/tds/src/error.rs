@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+/// A result whose error is a [`TdsError`].
 pub type Result<T, E = TdsError> = std::result::Result<T, E>;
 
 /// Every fault names the element, what was expected and what was found.

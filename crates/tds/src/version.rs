@@ -57,6 +57,7 @@ impl TdsVersion {
         }
     }
 
+    /// The version that a server's LOGINACK names.
     pub fn from_ack(dword: u32) -> Result<TdsVersion> {
         match dword {
             0x0701_0000 => Ok(TdsVersion::V7_1),
@@ -69,14 +70,17 @@ impl TdsVersion {
         self as u8 >= TdsVersion::V7_2 as u8
     }
 
+    /// Does it know date, time, datetime2 and datetimeoffset?
     pub const fn has_new_dates(self) -> bool {
         self as u8 >= TdsVersion::V7_3A as u8
     }
 
+    /// Does it know rows with a bitmap of NULLs?
     pub const fn has_nbc_row(self) -> bool {
         self as u8 >= TdsVersion::V7_3B as u8
     }
 
+    /// Does it know feature extensions?
     pub const fn has_features(self) -> bool {
         self as u8 >= TdsVersion::V7_4 as u8
     }

@@ -34,6 +34,7 @@ pub fn tables_query(pattern: &str) -> String {
     )
 }
 
+/// What `daruma sql --help` ends with.
 pub const EXAMPLES: &str = "\
 Examples:
   daruma sql -S localhost -U sa -P secret -C

@@ -16,6 +16,7 @@ const SAMPLE_BYTES_MAX: usize = 1 << 20;
 /// Values of `max` types are cut here in tables, unless `-y` says otherwise.
 const LARGE_WIDTH_DEFAULT: usize = 256;
 
+/// How result sets are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
 pub enum Format {
     /// Aligned columns, as sqlcmd shows them but as wide as needed
@@ -136,6 +137,7 @@ impl<'a> ResultWriter<'a> {
         Ok(writer)
     }
 
+    /// Adds a row; a table keeps some rows back to find out how wide they are.
     pub fn row(&mut self, row: &[Value], out: &mut dyn Write) -> io::Result<()> {
         match self.layout.format {
             Format::Csv => self.csv_row(row, out)?,

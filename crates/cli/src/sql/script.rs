@@ -22,6 +22,7 @@ enum Place {
     Comment(u32),
 }
 
+/// A command of the shell that is no T-SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// `:r FILE`
@@ -52,6 +53,7 @@ pub enum Command {
     Wrong(String),
 }
 
+/// What a line of a script leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The line has joined the batch.
@@ -79,6 +81,7 @@ pub struct Batcher {
 }
 
 impl Batcher {
+    /// A batcher for scripts whose batches end at `terminator`; `substitute` replaces `$(NAME)`.
     pub fn new(terminator: &str, substitute: bool) -> Batcher {
         let terminator =
             Some(terminator.to_string()).filter(|word| !word.eq_ignore_ascii_case("GO"));
@@ -89,6 +92,7 @@ impl Batcher {
         }
     }
 
+    /// Takes the next line.
     pub fn line(&mut self, line: &str, variables: &Variables) -> Step {
         let line = line.strip_suffix('\n').unwrap_or(line);
         let line = line.strip_suffix('\r').unwrap_or(line);
@@ -123,14 +127,17 @@ impl Batcher {
         std::mem::take(&mut self.text)
     }
 
+    /// The batch so far.
     pub fn text(&self) -> &str {
         &self.text
     }
 
+    /// Is there nothing of a batch yet?
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
+    /// Lines of the batch so far.
     pub fn line_count(&self) -> usize {
         self.text.lines().count()
     }

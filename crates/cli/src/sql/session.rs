@@ -51,6 +51,7 @@ pub struct Manners {
     pub terminator: String,
 }
 
+/// A connection, what is shown of its results, and what the user has set.
 pub struct Session {
     pub client: Option<Client>,
     pub options: Options,
@@ -75,6 +76,7 @@ struct Outcome {
 }
 
 impl Session {
+    /// A session over an open connection.
     pub fn new(
         client: Client,
         options: Options,
@@ -125,6 +127,7 @@ impl Session {
         }
     }
 
+    /// A batcher with the session's terminator.
     pub fn batcher(&self) -> Batcher {
         Batcher::new(&self.manners.terminator, self.manners.substitute)
     }
@@ -161,6 +164,7 @@ impl Session {
         })
     }
 
+    /// Shows an error of the shell's own.
     pub fn complain(&mut self, text: &str) -> io::Result<()> {
         let away = !self.layout.is_for_people() || !self.manners.interactive;
         self.output.message(text, true, away)

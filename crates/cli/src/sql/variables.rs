@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+/// Scripting variables; names do not distinguish case, the environment stands behind them.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     /// By name in upper case.
@@ -11,14 +12,17 @@ pub struct Variables {
 }
 
 impl Variables {
+    /// Gives a variable a value.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.values.insert(name.to_uppercase(), value.into());
     }
 
+    /// Removes a variable; one of the environment shows again.
     pub fn unset(&mut self, name: &str) {
         self.values.remove(&name.to_uppercase());
     }
 
+    /// The value of a variable, the environment's if it was never set.
     pub fn get(&self, name: &str) -> Option<String> {
         let own = self.values.get(&name.to_uppercase()).cloned();
         own.or_else(|| std::env::var(name).ok())

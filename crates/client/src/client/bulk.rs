@@ -23,6 +23,7 @@ impl<'a> BulkLoad<'a> {
         BulkLoad { client, encoder }
     }
 
+    /// Adds a row and sends what has gathered when it fills a packet or more.
     pub fn row(&mut self, row: &[Value]) -> Result<()> {
         let buffer = self.client.writer.buffer();
         self.encoder.row(row, buffer)?;

@@ -6,8 +6,10 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
+/// A result whose error is a [`ClientError`].
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
 
+/// What can go wrong between a client and a server.
 #[derive(Debug, Error)]
 pub enum ClientError {
     #[error("cannot connect to {server}: {source}")]

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::thread;
 
 const VERSION: TdsVersion = TdsVersion::V7_4;
+/// The password that the stand-in server accepts.
 pub const PASSWORD: &str = "right";
 
 /// What a client asked for.
@@ -44,6 +45,7 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Adds a result set.
     pub fn rows(mut self, columns: &[(&str, DataType)], rows: &[Vec<Value>]) -> Answer {
         let columns: Vec<Column> = columns
             .iter()
@@ -62,12 +64,14 @@ impl Answer {
         self
     }
 
+    /// Adds the count of a statement that changed rows.
     pub fn count(mut self, rows: u64) -> Answer {
         Done::counted(DoneKind::Done, done_status::MORE, command::INSERT, rows)
             .encode(VERSION, &mut self.bytes);
         self
     }
 
+    /// Adds a message; of class 11 and above it is an error.
     pub fn message(mut self, number: i32, class: u8, text: &str) -> Answer {
         ServerMessage {
             number,
@@ -82,11 +86,13 @@ impl Answer {
         self
     }
 
+    /// Adds a change of the session's environment.
     pub fn env(mut self, change: &EnvChange) -> Answer {
         change.encode(VERSION, &mut self.bytes);
         self
     }
 
+    /// Leaves the reply without an end, as of a statement that goes on.
     pub fn still_running(mut self) -> Answer {
         self.running = true;
         self

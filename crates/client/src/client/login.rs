@@ -43,6 +43,7 @@ pub struct Options {
 }
 
 impl Options {
+    /// A connection as `sa` to this server, with the defaults of everything else.
     pub fn new(host: impl Into<String>, port: u16) -> Options {
         Options {
             host: host.into(),

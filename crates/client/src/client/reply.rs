@@ -44,6 +44,7 @@ pub(super) struct ReplyState {
 }
 
 impl ReplyState {
+    /// A reply of which nothing has been read; `timeout` counts from now.
     pub fn new(version: TdsVersion, timeout: Option<Duration>) -> ReplyState {
         let deadline = timeout.map(|timeout| (Instant::now() + timeout, timeout));
         ReplyState {

@@ -52,6 +52,7 @@ impl Transport {
         })
     }
 
+    /// Sends all bytes, through TLS when that is on.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         let Some(tls) = &mut self.tls else {
             return self.socket.write_all(bytes).map_err(broken);
@@ -66,6 +67,7 @@ impl Transport {
         Ok(())
     }
 
+    /// The next whole packet among the bytes that have come, if there is one.
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>> {
         Ok(self.packets.next_packet()?)
     }
@@ -196,6 +198,7 @@ pub(super) struct Deadline<'a> {
 }
 
 impl Deadline<'_> {
+    /// Is there still time to log in?
     pub fn check(self) -> Result<()> {
         match self.at {
             Some(at) if Instant::now() >= at => Err(ClientError::LoginTimeout {

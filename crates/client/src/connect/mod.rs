@@ -11,6 +11,7 @@ mod password;
 
 const PORT_DEFAULT: u16 = 1433;
 
+/// The connection flags that all client commands share.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection")]
 pub struct ConnectArgs {
@@ -63,6 +64,7 @@ pub struct ConnectArgs {
     pub login_timeout: u64,
 }
 
+/// Whether the connection is encrypted, in sqlcmd's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EncryptLevel {
     #[value(alias = "o", alias = "no", alias = "false", alias = "disable")]
@@ -109,6 +111,7 @@ impl ConnectArgs {
     }
 }
 
+/// Why the connection flags lead to no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("a password is needed: -P PASSWORD, or SQLCMDPASSWORD in the environment")]

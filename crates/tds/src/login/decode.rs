@@ -15,6 +15,7 @@ struct Slot {
 }
 
 impl Login7 {
+    /// Reads a LOGIN7 message; every offset and length in it is checked.
     pub fn decode(body: &[u8]) -> Result<Login7> {
         let mut fixed = Reader::new(body);
         let length = usize::try_from(fixed.u32("LOGIN7 length")?).unwrap_or(usize::MAX);

@@ -15,6 +15,7 @@ struct Layout {
 }
 
 impl Login7 {
+    /// The bytes of the message; an error when a name is too long for it.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let fixed_bytes = if self.version.has_wide_fields() {
             94

@@ -9,10 +9,12 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
+    /// Keeps a password from being shown by accident.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
+    /// The password itself.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -3,6 +3,7 @@
 use crate::wire::Reader;
 use crate::{Result, TdsError};
 
+/// Bytes of a packet before its payload.
 pub const HEADER_BYTES: usize = 8;
 
 /// Bits of the status byte.
@@ -18,6 +19,7 @@ pub mod status {
     pub const RESET_KEEP_TRANSACTION: u8 = 0x10;
 }
 
+/// What a message is ([MS-TDS] 2.2.3.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PacketType {
@@ -36,6 +38,7 @@ pub enum PacketType {
 }
 
 impl PacketType {
+    /// The type with this number; an error for one that no peer may send.
     pub fn from_byte(byte: u8) -> Result<PacketType> {
         Ok(match byte {
             0x01 => PacketType::Batch,
@@ -60,6 +63,7 @@ impl PacketType {
     }
 }
 
+/// The first eight bytes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub packet_type: PacketType,
@@ -71,6 +75,7 @@ pub struct Header {
 }
 
 impl Header {
+    /// Reads a header; its length is at least its own eight bytes.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header> {
         let mut reader = Reader::new(bytes);
         let packet_type = PacketType::from_byte(reader.u8("packet type")?)?;
@@ -95,6 +100,7 @@ impl Header {
         })
     }
 
+    /// The eight bytes on the wire.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let [length_high, length_low] = self.length.to_be_bytes();
         let [spid_high, spid_low] = self.spid.to_be_bytes();
@@ -111,6 +117,7 @@ impl Header {
         ]
     }
 
+    /// Is it the last packet of its message?
     pub const fn is_last(&self) -> bool {
         self.status & status::EOM != 0
     }

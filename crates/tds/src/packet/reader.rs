@@ -11,6 +11,7 @@ pub struct PacketReader {
     packet_bytes_max: usize,
 }
 
+/// A whole packet, borrowed from what was received.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     pub header: Header,
@@ -27,6 +28,7 @@ impl PacketReader {
         }
     }
 
+    /// Takes in what the socket gave.
     pub fn feed(&mut self, bytes: &[u8]) {
         if self.start == self.bytes.len() {
             self.bytes.clear();
@@ -100,6 +102,7 @@ pub struct MessageAssembler {
 }
 
 impl MessageAssembler {
+    /// An assembler that refuses messages of more than `message_bytes_max` bytes.
     pub fn new(message_bytes_max: usize) -> MessageAssembler {
         MessageAssembler {
             message_bytes_max,
@@ -107,6 +110,7 @@ impl MessageAssembler {
         }
     }
 
+    /// From now on messages may have so many bytes.
     pub fn set_limit(&mut self, message_bytes_max: usize) {
         self.message_bytes_max = message_bytes_max;
     }

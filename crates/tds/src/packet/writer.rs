@@ -18,6 +18,7 @@ pub struct MessageWriter {
 }
 
 impl MessageWriter {
+    /// A writer of messages of this type in packets of this size.
     pub fn new(packet_type: PacketType, packet_bytes: usize, spid: u16) -> MessageWriter {
         let mut writer = MessageWriter {
             packet_type,
@@ -31,10 +32,12 @@ impl MessageWriter {
         writer
     }
 
+    /// Size of the packets to come, within what the protocol allows.
     pub fn set_packet_bytes(&mut self, packet_bytes: usize) {
         self.packet_bytes = packet_bytes.clamp(PACKET_BYTES_MIN, PACKET_BYTES_MAX);
     }
 
+    /// Type of the message to come.
     pub fn set_packet_type(&mut self, packet_type: PacketType) {
         self.packet_type = packet_type;
     }

@@ -4,6 +4,7 @@ use super::Headers;
 use crate::wire::{Reader, text};
 use crate::{Result, TdsVersion};
 
+/// A batch of statements as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqlBatch {
     pub headers: Headers,
@@ -11,6 +12,7 @@ pub struct SqlBatch {
 }
 
 impl SqlBatch {
+    /// A batch in this transaction (0 for none).
     pub fn new(text: impl Into<String>, transaction: u64) -> SqlBatch {
         SqlBatch {
             headers: Headers::new(transaction),
@@ -18,6 +20,7 @@ impl SqlBatch {
         }
     }
 
+    /// Reads the message's payload.
     pub fn decode(body: &[u8], version: TdsVersion) -> Result<SqlBatch> {
         let mut reader = Reader::new(body);
         let headers = Headers::decode(&mut reader, version)?;
@@ -25,6 +28,7 @@ impl SqlBatch {
         Ok(SqlBatch { headers, text })
     }
 
+    /// Appends the message's payload.
     pub fn encode(&self, version: TdsVersion, out: &mut Vec<u8>) {
         self.headers.encode(version, out);
         text::put_utf16(out, &self.text);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 const ROW_BYTES_MAX: usize = (2 << 30) + (64 << 20);
 
+/// What a bulk load brings, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BulkEvent {
     Columns(Arc<[Column]>),
@@ -29,6 +30,7 @@ pub struct BulkDecoder {
 }
 
 impl BulkDecoder {
+    /// A decoder at the beginning of a bulk load.
     pub fn new(version: TdsVersion) -> BulkDecoder {
         BulkDecoder {
             version,
@@ -108,6 +110,7 @@ pub struct BulkEncoder {
 }
 
 impl BulkEncoder {
+    /// Appends the columns, and gives the encoder of their rows.
     pub fn start(columns: &[Column], version: TdsVersion, out: &mut Vec<u8>) -> BulkEncoder {
         put_columns(columns, ColumnLayout::Bulk(version), out);
         BulkEncoder {
@@ -121,6 +124,7 @@ impl BulkEncoder {
         self.rows.encode(row, out)
     }
 
+    /// Appends the end of the load.
     pub fn finish(&self, out: &mut Vec<u8>) {
         Done::new(DoneKind::Done, 0, 0).encode(self.version, out);
     }

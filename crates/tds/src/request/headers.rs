@@ -9,6 +9,7 @@ const TRACE_ACTIVITY: u16 = 3;
 
 const HEADERS_MAX: usize = 16;
 
+/// ALL_HEADERS of a request, as far as they mean something here.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Headers {
     /// 0 for autocommit; otherwise what ENVCHANGE gave at the beginning of the transaction.

@@ -67,6 +67,7 @@ const PROCEDURES: [(ProcId, &str); 15] = [
 ];
 
 impl ProcId {
+    /// The procedure with this number.
     pub fn from_number(number: u16) -> Option<ProcId> {
         PROCEDURES
             .iter()
@@ -82,6 +83,7 @@ impl ProcId {
             .map(|(id, _)| *id)
     }
 
+    /// The procedure's name.
     pub fn name(self) -> &'static str {
         PROCEDURES
             .iter()
@@ -90,6 +92,7 @@ impl ProcId {
     }
 }
 
+/// What an RPC request calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RpcTarget {
     Id(ProcId),
@@ -97,12 +100,14 @@ pub enum RpcTarget {
     Name(String),
 }
 
+/// An RPC request: one call or several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcRequest {
     pub headers: Headers,
     pub calls: Vec<RpcCall>,
 }
 
+/// One call and its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcCall {
     pub target: RpcTarget,
@@ -113,6 +118,7 @@ pub struct RpcCall {
     pub is_no_exec: bool,
 }
 
+/// A parameter of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcParam {
     /// With its `@`; empty for a positional parameter.
@@ -123,6 +129,7 @@ pub struct RpcParam {
     pub value: ParamValue,
 }
 
+/// A parameter's value: one value or a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamValue {
     Scalar { type_info: TypeInfo, value: Value },
@@ -130,6 +137,7 @@ pub enum ParamValue {
 }
 
 impl RpcCall {
+    /// A call without parameters.
     pub fn new(target: RpcTarget) -> RpcCall {
         RpcCall {
             target,
@@ -156,6 +164,7 @@ impl RpcCall {
 }
 
 impl RpcParam {
+    /// A parameter that brings a value in.
     pub fn input(name: &str, data_type: DataType, value: Value) -> RpcParam {
         let type_info = TypeInfo::nullable(data_type, WireCollation::DEFAULT);
         let value = ParamValue::Scalar { type_info, value };
@@ -167,6 +176,7 @@ impl RpcParam {
         }
     }
 
+    /// The table, if the parameter is one.
     pub const fn table(&self) -> Option<&TableValue> {
         match &self.value {
             ParamValue::Table(table) => Some(table),
@@ -174,6 +184,7 @@ impl RpcParam {
         }
     }
 
+    /// The value, if the parameter is no table.
     pub const fn scalar(&self) -> Option<&Value> {
         match &self.value {
             ParamValue::Scalar { value, .. } => Some(value),
@@ -191,6 +202,7 @@ const fn separator(version: TdsVersion) -> u8 {
 }
 
 impl RpcRequest {
+    /// A request of one call in this transaction (0 for none).
     pub fn new(call: RpcCall, transaction: u64) -> RpcRequest {
         RpcRequest {
             headers: Headers::new(transaction),
@@ -198,6 +210,7 @@ impl RpcRequest {
         }
     }
 
+    /// Reads the message's payload.
     pub fn decode(body: &[u8], version: TdsVersion) -> Result<RpcRequest> {
         let mut reader = Reader::new(body);
         let headers = Headers::decode(&mut reader, version)?;

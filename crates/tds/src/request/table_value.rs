@@ -20,6 +20,7 @@ const ROWS_MAX: usize = 16 << 20;
 /// Values that cost their sender nothing (defaults, the NULL type), in all rows together.
 const FREE_VALUES_MAX: usize = 4 << 20;
 
+/// The rows of a table-valued parameter, and what they are.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct TableValue {
     pub database: String,
@@ -34,6 +35,7 @@ pub struct TableValue {
     pub rows: Vec<Vec<Value>>,
 }
 
+/// A column of a table-valued parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableColumn {
     pub name: String,
@@ -42,6 +44,7 @@ pub struct TableColumn {
     pub type_info: TypeInfo,
 }
 
+/// A column that the client says its rows are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortColumn {
     /// From 1.

@@ -27,12 +27,14 @@ pub enum Isolation {
     Snapshot = 5,
 }
 
+/// How a transaction begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begin {
     pub isolation: Isolation,
     pub name: String,
 }
 
+/// A request to the transaction manager ([MS-TDS] 2.2.6.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionRequest {
     Begin(Begin),
@@ -45,6 +47,7 @@ pub enum TransactionRequest {
 }
 
 impl TransactionRequest {
+    /// Reads the message's payload.
     pub fn decode(body: &[u8], version: TdsVersion) -> Result<(Headers, TransactionRequest)> {
         let mut reader = Reader::new(body);
         let headers = Headers::decode(&mut reader, version)?;
@@ -80,6 +83,7 @@ impl TransactionRequest {
         Ok((headers, request))
     }
 
+    /// Appends the message's payload.
     pub fn encode(&self, headers: &Headers, version: TdsVersion, out: &mut Vec<u8>) {
         headers.encode(version, out);
         out.extend_from_slice(&self.number().to_le_bytes());

@@ -26,6 +26,7 @@ pub mod column_flag {
     pub const NULLABILITY_UNKNOWN: u16 = 0x8000;
 }
 
+/// A column of a result set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
@@ -70,6 +71,7 @@ impl Column {
         }
     }
 
+    /// May a value be NULL?
     pub const fn is_nullable(&self) -> bool {
         self.flags & column_flag::NULLABLE != 0
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 /// A row may hold several values of 2 GiB, but no sane one does.
 const TOKEN_BYTES_MAX: usize = (2 << 30) + (64 << 20);
 
+/// What a server's reply consists of.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
     /// The columns of the rows that follow; empty when the server was told to leave them out.
@@ -49,6 +50,7 @@ pub struct TokenDecoder {
 }
 
 impl TokenDecoder {
+    /// A decoder at the beginning of a reply.
     pub fn new(version: TdsVersion) -> TokenDecoder {
         TokenDecoder {
             version,

@@ -53,6 +53,7 @@ pub mod command {
     pub const MERGE: u16 = 0x117;
 }
 
+/// Which of the three tokens ends a statement or reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum DoneKind {
@@ -61,6 +62,7 @@ pub enum DoneKind {
     InProc = token_byte::DONE_IN_PROC,
 }
 
+/// The end of a statement, of a procedure, or of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     pub kind: DoneKind,
@@ -97,14 +99,17 @@ impl Done {
         Done::new(DoneKind::Done, done_status::ATTENTION, command::NONE)
     }
 
+    /// Does something follow in this reply?
     pub const fn has_more(&self) -> bool {
         self.status & done_status::MORE != 0
     }
 
+    /// Did the statement fail?
     pub const fn is_error(&self) -> bool {
         self.status & (done_status::ERROR | done_status::SERVER_ERROR) != 0
     }
 
+    /// Does it answer an attention?
     pub const fn is_attention(&self) -> bool {
         self.status & done_status::ATTENTION != 0
     }
@@ -118,6 +123,7 @@ impl Done {
         }
     }
 
+    /// Appends the token.
     pub fn encode(&self, version: TdsVersion, out: &mut Vec<u8>) {
         out.push(self.kind as u8);
         out.extend_from_slice(&self.status.to_le_bytes());

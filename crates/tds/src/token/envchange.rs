@@ -20,6 +20,7 @@ const RESET_DONE: u8 = 18;
 const USER_INSTANCE: u8 = 19;
 const ROUTING: u8 = 20;
 
+/// A change of the session that the client must know of ([MS-TDS] 2.2.7.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvChange {
     Database {

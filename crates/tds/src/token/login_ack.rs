@@ -7,6 +7,7 @@ use crate::{Result, TdsVersion};
 
 const INTERFACE_TSQL: u8 = 1;
 
+/// The server's yes to a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginAck {
     /// The version both sides speak from now on.
@@ -21,6 +22,7 @@ impl LoginAck {
     /// Clients look for this program name.
     pub const PROGRAM: &'static str = "Microsoft SQL Server";
 
+    /// Appends the token.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(token_byte::LOGIN_ACK);
         let length = start_u16_length(out);

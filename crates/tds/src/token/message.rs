@@ -23,6 +23,7 @@ pub struct ServerMessage {
 }
 
 impl ServerMessage {
+    /// Is it an error and no information?
     pub const fn is_error(&self) -> bool {
         self.class > INFO_CLASS_MAX
     }

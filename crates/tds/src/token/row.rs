@@ -15,6 +15,7 @@ pub struct RowEncoder {
 }
 
 impl RowEncoder {
+    /// An encoder of rows with these columns.
     pub fn new(columns: &[Column], version: TdsVersion) -> RowEncoder {
         let bitmap_bytes = if version.has_nbc_row() {
             columns.len().div_ceil(8)

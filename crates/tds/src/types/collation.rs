@@ -11,6 +11,7 @@ const UTF8_FLAG: u32 = 1 << 26;
 const LCID_MASK: u32 = 0xF_FFFF;
 
 impl WireCollation {
+    /// No collation: of types that are no text.
     pub const NONE: WireCollation = WireCollation([0; 5]);
     /// SQL_Latin1_General_CP1_CI_AS.
     pub const DEFAULT: WireCollation = WireCollation([0x09, 0x04, 0xD0, 0x00, 0x34]);

@@ -80,6 +80,7 @@ pub(super) enum Kind {
 }
 
 impl ValueEncoder {
+    /// An encoder of values of this type, in a row or as a parameter.
     pub fn new(info: &TypeInfo, place: Place) -> ValueEncoder {
         let form = match info.prefix() {
             Prefix::Null => Form::Null,
@@ -188,6 +189,7 @@ impl ValueEncoder {
 }
 
 impl Kind {
+    /// How values of this type are written.
     pub fn of(info: &TypeInfo) -> Kind {
         let pad = usize::try_from(info.max_bytes).unwrap_or(0);
         let page = || info.collation.code_page();

@@ -12,6 +12,7 @@ const VARIANT_BYTES_MAX: u32 = 8009;
 const TEXT_BYTES_MAX: u32 = 0x7FFF_FFFF;
 const NTEXT_BYTES_MAX: u32 = 0x7FFF_FFFE;
 
+/// TYPE_INFO: a type as the wire describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeInfo {
     /// One of `type_token`.
@@ -26,6 +27,7 @@ pub struct TypeInfo {
     pub xml_schema: Option<Box<XmlSchema>>,
 }
 
+/// The name of a CLR type.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct UdtName {
     pub database: String,
@@ -35,6 +37,7 @@ pub struct UdtName {
     pub assembly: String,
 }
 
+/// The schema collection that an xml column is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct XmlSchema {
     pub database: String,
@@ -214,6 +217,7 @@ impl TypeInfo {
         matches!(self.token, t::TEXT | t::NTEXT | t::IMAGE)
     }
 
+    /// Does a collation follow the type's length?
     pub const fn has_collation(&self) -> bool {
         matches!(
             self.token,

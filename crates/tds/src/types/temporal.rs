@@ -24,6 +24,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
+    /// The moment that a date, time or both stand for; an error for any other value.
     pub fn of(value: &Value, expected: &'static str) -> Result<Moment> {
         let (days, ticks, offset_minutes) = match value {
             Value::Date(days) => (*days, 0, 0),
@@ -63,6 +64,7 @@ impl Moment {
         }
     }
 
+    /// The same moment with the offset taken off.
     pub fn utc(self) -> Moment {
         self.shifted(-i64::from(self.offset_minutes))
     }
@@ -78,20 +80,24 @@ impl Moment {
         }
     }
 
+    /// Appends three bytes: days since 0001-01-01.
     pub fn put_date(self, expected: &'static str, out: &mut Vec<u8>) -> Result<()> {
         put_days(self.days, expected, out)
     }
 
+    /// Appends three to five bytes: units of the scale since midnight.
     pub fn put_time(self, scale: u8, out: &mut Vec<u8>) {
         put_units(self.rounded(scale).1, scale, out);
     }
 
+    /// Appends the time, then the date.
     pub fn put_datetime2(self, scale: u8, expected: &'static str, out: &mut Vec<u8>) -> Result<()> {
         let (days, units) = self.rounded(scale);
         put_units(units, scale, out);
         put_days(days, expected, out)
     }
 
+    /// Appends the time, the date in UTC and the offset in minutes.
     pub fn put_datetimeoffset(
         self,
         scale: u8,
@@ -103,6 +109,7 @@ impl Moment {
         Ok(())
     }
 
+    /// Days since 1900-01-01 and 300ths of a second since midnight.
     pub fn datetime(self) -> Result<(i32, u32)> {
         let out_of_range = || TdsError::OutOfRange {
             expected: "datetime",
@@ -117,6 +124,7 @@ impl Moment {
         Ok((days, units))
     }
 
+    /// Days since 1900-01-01 and minutes since midnight.
     pub fn small_datetime(self) -> Result<(u16, u16)> {
         let minutes = (self.ticks + TICKS_PER_MINUTE / 2) / TICKS_PER_MINUTE;
         let carry = i32::from(minutes >= 1440);

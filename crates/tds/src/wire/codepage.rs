@@ -28,6 +28,7 @@ const CP850: &str = "\
     ÓßÔÒõÕµþÞÚÛÙýÝ¯´\u{AD}±‗¾¶§÷¸°¨·¹³²■\u{A0}";
 
 impl CodePage {
+    /// Windows-1252, which unknown pages are read as.
     pub const LATIN1: CodePage = CodePage::Windows(encoding_rs::WINDOWS_1252);
 
     /// The page with this Windows number; unknown ones read as 1252.
@@ -54,6 +55,7 @@ impl CodePage {
         })
     }
 
+    /// The text of bytes in this page; what is no text becomes U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> CompactString {
         if bytes.is_ascii() {
             return CompactString::from_utf8_lossy(bytes);

@@ -19,6 +19,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// Takes in bytes; `last` says that none follow.
     pub fn feed(&mut self, bytes: &[u8], last: bool) {
         if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
@@ -28,6 +29,7 @@ impl Window {
         self.complete = last;
     }
 
+    /// Was everything taken out?
     pub fn is_drained(&self) -> bool {
         self.start == self.bytes.len()
     }
