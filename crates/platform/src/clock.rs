@@ -7,12 +7,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// A tenth of the processor time of a thread that is not in the background, where both want it.
 const BACKGROUND_NICE: i32 = 10;
 
+/// The machine's clock.
 #[derive(Debug)]
 pub struct RealClock {
     start: Instant,
 }
 
 impl RealClock {
+    /// A clock whose monotonic time begins now.
     pub fn new() -> RealClock {
         RealClock {
             start: Instant::now(),

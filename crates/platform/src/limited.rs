@@ -65,6 +65,7 @@ impl Device {
 }
 
 impl LimitedDisk {
+    /// The disk `inner`, whose folders are as slow as `limits` say.
     pub fn new(inner: Arc<dyn Disk>, limits: Vec<FolderLimit>) -> LimitedDisk {
         let device = |limit| {
             Arc::new(Device {

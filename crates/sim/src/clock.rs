@@ -36,10 +36,12 @@ impl Clock for SimClock {
 pub struct SimRandom(Mutex<u64>);
 
 impl SimRandom {
+    /// A generator that repeats itself for the same seed.
     pub fn new(seed: u64) -> SimRandom {
         SimRandom(Mutex::new(seed))
     }
 
+    /// The next number.
     pub fn next(&self) -> u64 {
         let mut state = self.0.lock();
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

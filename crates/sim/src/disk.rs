@@ -58,6 +58,7 @@ pub(crate) struct Shared {
     clock: Mutex<Option<Arc<SimClock>>>,
 }
 
+/// A disk in memory that loses, tears and flips what it is told to.
 pub struct SimDisk {
     names: Mutex<Directory>,
     shared: Arc<Shared>,
@@ -65,6 +66,7 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
+    /// An empty disk whose faults are drawn from `seed`.
     pub fn new(seed: u64) -> Arc<SimDisk> {
         let shared = Shared {
             calls: AtomicU64::new(0),
@@ -106,6 +108,7 @@ impl SimDisk {
         copy
     }
 
+    /// From now on these faults happen.
     pub fn set_faults(&self, faults: Faults) {
         *self.shared.faults.lock() = faults;
     }
@@ -125,10 +128,12 @@ impl SimDisk {
         self.shared.ios.load(Ordering::Relaxed)
     }
 
+    /// Syncs so far.
     pub fn syncs(&self) -> u64 {
         self.shared.syncs.load(Ordering::Relaxed)
     }
 
+    /// Faults so far, by kind.
     pub fn fault_counts(&self) -> &FaultCounts {
         &self.shared.counts
     }
@@ -294,11 +299,13 @@ impl SimDisk {
         names.now.get(path).map(|c| c.lock().now.clone())
     }
 
+    /// Bytes of a file as a process sees it now.
     pub fn len_of(&self, path: &Path) -> Option<u64> {
         let names = self.names.lock();
         names.now.get(path).map(|c| c.lock().now.len() as u64)
     }
 
+    /// Bytes of all files.
     pub fn used_bytes(&self) -> u64 {
         self.shared.used_bytes.load(Ordering::Relaxed)
     }
@@ -365,6 +372,7 @@ impl Shared {
         Ok(rates)
     }
 
+    /// An error once the machine has stopped.
     pub fn alive(&self) -> io::Result<()> {
         if self.stopped.load(Ordering::Relaxed) {
             return Err(io::Error::other("the simulated machine has stopped"));

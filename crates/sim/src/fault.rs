@@ -28,6 +28,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    /// Every kind, in the order of their numbers.
     pub const ALL: [FaultKind; 16] = [
         FaultKind::PowerLoss,
         FaultKind::LostPageWrite,
@@ -47,6 +48,7 @@ impl FaultKind {
         FaultKind::Rot,
     ];
 
+    /// What reports call it.
     pub fn name(self) -> &'static str {
         match self {
             FaultKind::PowerLoss => "power loss",
@@ -109,10 +111,12 @@ impl FaultCounts {
         self.0[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Faults of this kind so far.
     pub fn get(&self, kind: FaultKind) -> u64 {
         self.0[kind as usize].load(Ordering::Relaxed)
     }
 
+    /// Faults of all kinds so far.
     pub fn total(&self) -> u64 {
         FaultKind::ALL.iter().map(|k| self.get(*k)).sum()
     }

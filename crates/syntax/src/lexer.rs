@@ -106,6 +106,7 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
+    /// The tokens of a text; `quoted_identifier` says what double quotes mean.
     pub fn of(text: &str, quoted_identifier: bool) -> Tokens {
         let mut tokens = Tokens::default();
         if text.len() > BATCH_BYTES_MAX {

@@ -121,6 +121,7 @@ impl Value {
         })
     }
 
+    /// The text, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::Str(v) => Some(v),
@@ -128,6 +129,7 @@ impl Value {
         }
     }
 
+    /// The bytes, if it is a binary value.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Bytes(v) => Some(v),

@@ -11,6 +11,7 @@ impl Len {
     /// `(max)`: up to 2^31-1 bytes.
     pub const MAX: Len = Len(u16::MAX);
 
+    /// Is it `max`?
     pub const fn is_max(self) -> bool {
         self.0 == u16::MAX
     }
@@ -70,10 +71,14 @@ pub enum DataType {
 impl DataType {
     /// `sysname`: nvarchar(128).
     pub const SYSNAME: DataType = DataType::NVarChar(Len(128));
+    /// `nvarchar(max)`.
     pub const NVARCHAR_MAX: DataType = DataType::NVarChar(Len::MAX);
+    /// `varchar(max)`.
     pub const VARCHAR_MAX: DataType = DataType::VarChar(Len::MAX);
+    /// `varbinary(max)`.
     pub const VARBINARY_MAX: DataType = DataType::VarBinary(Len::MAX);
 
+    /// Is it a type of texts?
     pub const fn is_character(self) -> bool {
         use DataType::*;
         matches!(
@@ -88,6 +93,7 @@ impl DataType {
         matches!(self, NChar(_) | NVarChar(_) | NText | Xml)
     }
 
+    /// Is it a type of bytes?
     pub const fn is_binary(self) -> bool {
         use DataType::*;
         matches!(
@@ -96,21 +102,25 @@ impl DataType {
         )
     }
 
+    /// Is it a type of whole numbers, bit included?
     pub const fn is_integer(self) -> bool {
         use DataType::*;
         matches!(self, Bit | TinyInt | SmallInt | Int | BigInt)
     }
 
+    /// Is it a type of numbers without rounding, money included?
     pub const fn is_exact_numeric(self) -> bool {
         use DataType::*;
         self.is_integer() || matches!(self, Decimal { .. } | SmallMoney | Money)
     }
 
+    /// Is it a type of numbers?
     pub const fn is_numeric(self) -> bool {
         use DataType::*;
         self.is_exact_numeric() || matches!(self, Real | Float)
     }
 
+    /// Is it a type of dates or times?
     pub const fn is_temporal(self) -> bool {
         use DataType::*;
         matches!(

@@ -12,6 +12,7 @@ use ethnum::I256;
 use std::cmp::Ordering;
 use std::fmt;
 
+/// Digits that a decimal can have.
 pub const PRECISION_MAX: u8 = 38;
 
 /// Least scale that division keeps, and that products keep when the integral part is large.
@@ -124,6 +125,7 @@ fn narrow(value: I256, precision: u8, scale: u8, from: &str) -> Result<Decimal, 
 }
 
 impl Decimal {
+    /// Nothing, with this precision and scale.
     pub const fn zero(precision: u8, scale: u8) -> Decimal {
         Decimal::new(0, precision, scale)
     }
@@ -134,6 +136,7 @@ impl Decimal {
         Decimal::new(i128::from(value), digits, 0)
     }
 
+    /// The type that has its precision and scale.
     pub const fn data_type(self) -> DataType {
         DataType::Decimal {
             precision: self.precision,
@@ -141,6 +144,7 @@ impl Decimal {
         }
     }
 
+    /// Is it nothing?
     pub const fn is_zero(self) -> bool {
         self.hi == 0 && self.lo == 0
     }
@@ -168,10 +172,12 @@ impl Decimal {
         Ok(Decimal::new(result, precision, scale))
     }
 
+    /// The sum, with the precision and scale that T-SQL gives it; 8115 when it does not fit.
     pub fn checked_add(self, other: Decimal) -> Result<Decimal, ValueError> {
         self.sum(other, DecimalOp::Add)
     }
 
+    /// The difference, with the precision and scale that T-SQL gives it; 8115 when it does not fit.
     pub fn checked_sub(self, other: Decimal) -> Result<Decimal, ValueError> {
         self.sum(other, DecimalOp::Subtract)
     }
@@ -190,6 +196,7 @@ impl Decimal {
         narrow(sum, precision, scale, "numeric")
     }
 
+    /// The product, with the precision and scale that T-SQL gives it; 8115 when it does not fit.
     pub fn checked_mul(self, other: Decimal) -> Result<Decimal, ValueError> {
         let (precision, scale) = self.result_type(DecimalOp::Multiply, other);
         let product = I256::from(self.unscaled()) * I256::from(other.unscaled());
@@ -202,6 +209,7 @@ impl Decimal {
         )
     }
 
+    /// The quotient, cut to the scale that T-SQL gives it; 8134 for division by zero.
     pub fn checked_div(self, other: Decimal) -> Result<Decimal, ValueError> {
         if other.is_zero() {
             return Err(ValueError::divide_by_zero());
@@ -232,6 +240,7 @@ impl Decimal {
         )
     }
 
+    /// The remainder, which has the sign of `self`; 8134 for division by zero.
     pub fn checked_rem(self, other: Decimal) -> Result<Decimal, ValueError> {
         if other.is_zero() {
             return Err(ValueError::divide_by_zero());
@@ -250,6 +259,7 @@ impl Decimal {
         )
     }
 
+    /// The same number with the other sign.
     pub const fn negate(self) -> Decimal {
         Decimal::new(-self.unscaled(), self.precision, self.scale)
     }
@@ -297,6 +307,7 @@ impl Decimal {
         self.unscaled() / power_of_ten(self.scale)
     }
 
+    /// The nearest float.
     pub fn to_f64(self) -> f64 {
         let unscaled = self.unscaled();
         const EXACT: u128 = 1 << 53;

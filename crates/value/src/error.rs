@@ -230,18 +230,22 @@ impl ValueError {
         }
     }
 
+    /// Number of the message.
     pub fn number(&self) -> i32 {
         self.number
     }
 
+    /// Severity of the message.
     pub fn level(&self) -> u8 {
         self.level
     }
 
+    /// State of the message.
     pub fn state(&self) -> u8 {
         self.state
     }
 
+    /// What is put into the message's text.
     pub fn args(&self) -> &[CompactString] {
         &self.args
     }

@@ -45,6 +45,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
+    /// The number `unscaled` divided by ten to the power of `scale`.
     pub const fn new(unscaled: i128, precision: u8, scale: u8) -> Decimal {
         Decimal {
             hi: (unscaled >> 64) as i64,
@@ -54,6 +55,7 @@ impl Decimal {
         }
     }
 
+    /// The number without its decimal point.
     pub const fn unscaled(self) -> i128 {
         ((self.hi as i128) << 64) | self.lo as i128
     }
@@ -103,10 +105,12 @@ pub struct VariantValue {
 }
 
 impl Value {
+    /// Is it NULL?
     pub const fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
+    /// A text.
     pub fn str(text: impl AsRef<str>) -> Value {
         Value::Str(CompactString::new(text))
     }

@@ -2,6 +2,7 @@
 
 use super::{Expr, Ident, OptionItem};
 
+/// `KILL session [WITH STATUSONLY]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kill {
     pub target: KillTarget,
@@ -10,6 +11,7 @@ pub struct Kill {
     pub outcome: Option<KillOutcome>,
 }
 
+/// What a KILL ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KillTarget {
     /// A session number (maybe negative) or a unit-of-work string.
@@ -20,6 +22,7 @@ pub enum KillTarget {
     StatsJob(Expr),
 }
 
+/// How a KILL resolves a distributed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillOutcome {
     Commit,
@@ -49,6 +52,7 @@ pub struct CreateEndpoint {
     pub payload: Option<OptionItem>,
 }
 
+/// `CREATE AVAILABILITY GROUP`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateAvailabilityGroup {
     pub name: Ident,
@@ -72,12 +76,14 @@ pub struct ListenerSpec {
     pub options: Vec<OptionItem>,
 }
 
+/// `ALTER AVAILABILITY GROUP`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterAvailabilityGroup {
     pub name: Ident,
     pub action: AvailabilityGroupAction,
 }
 
+/// What an ALTER AVAILABILITY GROUP does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AvailabilityGroupAction {
     Set(Vec<OptionItem>),

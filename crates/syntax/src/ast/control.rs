@@ -5,6 +5,7 @@ use super::{
     TableDefinition, TypeName,
 };
 
+/// `IF condition statement [ELSE statement]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct If {
     pub condition: Condition,
@@ -12,18 +13,21 @@ pub struct If {
     pub otherwise: Option<Box<Statement>>,
 }
 
+/// `WHILE condition statement`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct While {
     pub condition: Condition,
     pub body: Box<Statement>,
 }
 
+/// `BEGIN TRY .. END TRY BEGIN CATCH .. END CATCH`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TryCatch {
     pub body: Vec<Statement>,
     pub handler: Vec<Statement>,
 }
 
+/// `THROW number, message, state`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Throw {
     pub number: Expr,
@@ -44,6 +48,7 @@ pub struct RaisError {
     pub set_error: bool,
 }
 
+/// `WAITFOR`: how long, until when, or for what.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WaitFor {
     Delay(Expr),
@@ -63,6 +68,7 @@ pub struct Execute {
     pub result_sets: Option<ResultSets>,
 }
 
+/// What an EXECUTE runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecuteTarget {
     Procedure {
@@ -86,6 +92,7 @@ pub struct AsPrincipal {
     pub name: Expr,
 }
 
+/// An argument of an EXECUTE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecuteArg {
     /// With its `@`.
@@ -95,6 +102,7 @@ pub struct ExecuteArg {
     pub output: bool,
 }
 
+/// `WITH RESULT SETS` of an EXECUTE.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResultSets {
     Undefined,
@@ -102,6 +110,7 @@ pub enum ResultSets {
     Defined(Vec<ResultSet>),
 }
 
+/// How one result set is described.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResultSet {
     Columns(Vec<ResultColumn>),
@@ -110,6 +119,7 @@ pub enum ResultSet {
     AsForXml,
 }
 
+/// A column of a described result set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResultColumn {
     pub name: Ident,
@@ -126,6 +136,7 @@ pub struct Declaration {
     pub span: Span,
 }
 
+/// What a DECLARE makes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeclarationKind {
     Scalar {
@@ -154,6 +165,7 @@ pub struct DeclareCursor {
     pub definition: CursorDefinition,
 }
 
+/// A cursor: its query and how it behaves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CursorDefinition {
     pub scope: Option<CursorScope>,
@@ -165,18 +177,21 @@ pub struct CursorDefinition {
     pub update: Option<CursorUpdate>,
 }
 
+/// Where a cursor's name is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorScope {
     Local,
     Global,
 }
 
+/// In which directions a cursor is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorScroll {
     ForwardOnly,
     Scroll,
 }
 
+/// What a cursor sees of later changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorKind {
     Static,
@@ -185,6 +200,7 @@ pub enum CursorKind {
     FastForward,
 }
 
+/// How a cursor keeps others from changing its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorConcurrency {
     ReadOnly,
@@ -192,6 +208,7 @@ pub enum CursorConcurrency {
     Optimistic,
 }
 
+/// `FOR READ ONLY` or `FOR UPDATE` of a cursor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CursorUpdate {
     ReadOnly,
@@ -199,6 +216,7 @@ pub enum CursorUpdate {
     Update(Vec<Ident>),
 }
 
+/// `FETCH .. FROM cursor [INTO ..]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetch {
     pub direction: FetchDirection,
@@ -207,6 +225,7 @@ pub struct Fetch {
     pub into: Vec<String>,
 }
 
+/// Which row a FETCH asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FetchDirection {
     Next,
@@ -217,6 +236,7 @@ pub enum FetchDirection {
     Relative(Expr),
 }
 
+/// A SET statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SetStatement {
     /// `SET @v = expr`, `SET @v += expr`.
@@ -270,12 +290,14 @@ pub enum SetStatement {
     },
 }
 
+/// The value that an option is set to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SetValue {
     Expr(Expr),
     Word(Ident),
 }
 
+/// `SET TRANSACTION ISOLATION LEVEL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IsolationLevel {
     ReadUncommitted,
@@ -285,6 +307,7 @@ pub enum IsolationLevel {
     Serializable,
 }
 
+/// `BEGIN TRANSACTION`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BeginTransaction {
     pub distributed: bool,
@@ -293,6 +316,7 @@ pub struct BeginTransaction {
     pub mark: Option<String>,
 }
 
+/// `COMMIT`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commit {
     pub name: Option<TransactionName>,
@@ -300,12 +324,14 @@ pub struct Commit {
     pub delayed_durability: Option<bool>,
 }
 
+/// The name of a transaction or savepoint.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TransactionName {
     Name(Ident),
     Variable(String),
 }
 
+/// `EXECUTE AS` as a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecuteAs {
     pub context: ExecuteContext,
@@ -314,6 +340,7 @@ pub struct ExecuteAs {
     pub cookie: Option<String>,
 }
 
+/// Whose rights EXECUTE AS takes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecuteContext {
     Caller,

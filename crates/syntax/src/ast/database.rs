@@ -2,6 +2,7 @@
 
 use super::{Expr, Ident, OptionItem, OptionValue};
 
+/// `CREATE DATABASE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateDatabase {
     pub name: Ident,
@@ -17,12 +18,14 @@ pub struct CreateDatabase {
     pub snapshot_of: Option<Ident>,
 }
 
+/// `FOR ATTACH` of a CREATE DATABASE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
     Attach,
     RebuildLog,
 }
 
+/// A filegroup and its files, as CREATE DATABASE lists them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilegroupSpec {
     /// `None` is PRIMARY.
@@ -70,6 +73,7 @@ impl FileSize {
     }
 }
 
+/// `ALTER DATABASE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterDatabase {
     /// `None` is `ALTER DATABASE CURRENT`.
@@ -77,6 +81,7 @@ pub struct AlterDatabase {
     pub action: AlterDatabaseAction,
 }
 
+/// What an ALTER DATABASE does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AlterDatabaseAction {
     Set {
@@ -111,6 +116,7 @@ pub enum AlterDatabaseAction {
     Modify(Vec<OptionItem>),
 }
 
+/// What `MODIFY FILEGROUP` changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FilegroupChange {
     Default,
@@ -129,6 +135,7 @@ pub enum Termination {
     NoWait,
 }
 
+/// An option of `ALTER DATABASE .. SET`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DatabaseOption {
     AcceleratedDatabaseRecovery {
@@ -152,6 +159,7 @@ pub enum DatabaseOption {
     Other(OptionItem),
 }
 
+/// `DELAYED_DURABILITY` of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayedDurability {
     Disabled,
@@ -159,6 +167,7 @@ pub enum DelayedDurability {
     Forced,
 }
 
+/// `RECOVERY` of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryModel {
     Full,
@@ -166,6 +175,7 @@ pub enum RecoveryModel {
     Simple,
 }
 
+/// `PAGE_VERIFY` of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageVerify {
     Checksum,
@@ -173,6 +183,7 @@ pub enum PageVerify {
     None,
 }
 
+/// Who may use a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserAccess {
     Single,
@@ -180,6 +191,7 @@ pub enum UserAccess {
     Multi,
 }
 
+/// Whether a database is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseState {
     Online,
@@ -187,6 +199,7 @@ pub enum DatabaseState {
     Emergency,
 }
 
+/// `SET HADR` of a database.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HadrChange {
     Join(Ident),
@@ -202,6 +215,7 @@ pub enum NameOrVariable {
     Variable(String),
 }
 
+/// `BACKUP`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backup {
     pub kind: BackupKind,
@@ -214,12 +228,14 @@ pub struct Backup {
     pub options: Vec<OptionItem>,
 }
 
+/// What a BACKUP takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackupKind {
     Database,
     Log,
 }
 
+/// A part of a database that a BACKUP or RESTORE names.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DatabasePart {
     /// A string, word or variable.
@@ -230,6 +246,7 @@ pub enum DatabasePart {
     Page(OptionValue),
 }
 
+/// Where a backup goes to or comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BackupDevice {
     /// A logical device name or a variable which holds one.
@@ -238,6 +255,7 @@ pub enum BackupDevice {
     Physical { medium: BackupMedium, path: Expr },
 }
 
+/// The kind of a backup device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackupMedium {
     Disk,
@@ -247,6 +265,7 @@ pub enum BackupMedium {
     VirtualDevice,
 }
 
+/// `RESTORE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restore {
     pub kind: RestoreKind,
@@ -259,6 +278,7 @@ pub struct Restore {
     pub options: Vec<OptionItem>,
 }
 
+/// What a RESTORE brings back or shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreKind {
     Database,

@@ -28,6 +28,7 @@ pub enum DmlTarget {
     Rowset(Box<Rowset>),
 }
 
+/// `INSERT`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Insert {
     pub with: With,
@@ -40,6 +41,7 @@ pub struct Insert {
     pub options: Vec<QueryHint>,
 }
 
+/// Where the rows of an INSERT come from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InsertSource {
     Values(Vec<Vec<Expr>>),
@@ -48,6 +50,7 @@ pub enum InsertSource {
     DefaultValues,
 }
 
+/// `UPDATE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     pub with: With,
@@ -60,6 +63,7 @@ pub struct Update {
     pub options: Vec<QueryHint>,
 }
 
+/// One assignment of an UPDATE or MERGE.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Assignment {
     /// `c = expr`, `c += expr`. `value` may be `Expr::Default`.
@@ -89,6 +93,7 @@ pub enum Assignment {
     },
 }
 
+/// Which rows an UPDATE or DELETE takes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DmlFilter {
     Where(Condition),
@@ -102,6 +107,7 @@ pub enum CursorRef {
     Variable(String),
 }
 
+/// `DELETE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delete {
     pub with: With,
@@ -113,6 +119,7 @@ pub struct Delete {
     pub options: Vec<QueryHint>,
 }
 
+/// `MERGE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merge {
     pub with: With,
@@ -126,6 +133,7 @@ pub struct Merge {
     pub options: Vec<QueryHint>,
 }
 
+/// One `WHEN .. THEN ..` of a MERGE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MergeClause {
     pub when: MergeWhen,
@@ -134,6 +142,7 @@ pub struct MergeClause {
     pub action: MergeAction,
 }
 
+/// Which rows a clause of a MERGE is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeWhen {
     Matched,
@@ -141,6 +150,7 @@ pub enum MergeWhen {
     NotMatchedBySource,
 }
 
+/// What a clause of a MERGE does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MergeAction {
     Update(Vec<Assignment>),
@@ -160,6 +170,7 @@ pub struct Output {
     pub items: Vec<SelectItem>,
 }
 
+/// `OUTPUT .. INTO`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputInto {
     pub items: Vec<SelectItem>,
@@ -167,12 +178,14 @@ pub struct OutputInto {
     pub columns: Vec<Ident>,
 }
 
+/// Where `OUTPUT .. INTO` puts its rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OutputTarget {
     Table(ObjectName),
     Variable(String),
 }
 
+/// `TRUNCATE TABLE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Truncate {
     pub table: ObjectName,
@@ -199,6 +212,7 @@ pub struct InsertBulk {
     pub order: Vec<OrderItem>,
 }
 
+/// A column of `INSERT BULK`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InsertBulkColumn {
     pub name: Ident,
@@ -218,6 +232,7 @@ pub struct TextPointer {
     pub hold_lock: bool,
 }
 
+/// READTEXT, WRITETEXT or UPDATETEXT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextVerb {
     Read,

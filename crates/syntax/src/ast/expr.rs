@@ -2,6 +2,7 @@
 
 use super::{Ident, ObjectName, OrderItem, Query, Span, TypeName};
 
+/// An expression that has a value; conditions are [`Condition`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     Literal(Literal),
@@ -134,6 +135,7 @@ pub enum Literal {
     },
 }
 
+/// The kind of an ODBC escape such as `{d '2024-01-31'}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OdbcLiteral {
     Date,
@@ -150,6 +152,7 @@ pub struct ColumnRef {
     pub span: Span,
 }
 
+/// An operator of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnaryOp {
     Plus,
@@ -158,6 +161,7 @@ pub enum UnaryOp {
     BitNot,
 }
 
+/// An operator of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BinaryOp {
     Add,
@@ -194,6 +198,7 @@ pub struct FunctionCall {
     pub span: Span,
 }
 
+/// `IGNORE NULLS` or `RESPECT NULLS` of a window function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullTreatment {
     Ignore,
@@ -209,6 +214,7 @@ pub struct Window {
     pub frame: Option<Frame>,
 }
 
+/// The frame of a window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
     pub unit: FrameUnit,
@@ -217,12 +223,14 @@ pub struct Frame {
     pub end: Option<FrameBound>,
 }
 
+/// What a frame counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameUnit {
     Rows,
     Range,
 }
 
+/// Where a frame begins or ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrameBound {
     UnboundedPreceding,
@@ -232,6 +240,7 @@ pub enum FrameBound {
     UnboundedFollowing,
 }
 
+/// A function that is written without parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Niladic {
     CurrentTimestamp,
@@ -242,6 +251,7 @@ pub enum Niladic {
     User,
 }
 
+/// `CASE .. END`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// `CASE x WHEN ..`; the whens are then `When::Value`.
@@ -250,18 +260,21 @@ pub struct Case {
     pub otherwise: Option<Expr>,
 }
 
+/// One `WHEN .. THEN ..` of a CASE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseWhen {
     pub when: When,
     pub then: Expr,
 }
 
+/// What a WHEN compares or asks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum When {
     Value(Expr),
     Condition(Condition),
 }
 
+/// Which end TRIM takes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimSide {
     Leading,
@@ -269,6 +282,7 @@ pub enum TrimSide {
     Both,
 }
 
+/// A column that is written with a dollar sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PseudoColumn {
     Action,
@@ -278,6 +292,7 @@ pub enum PseudoColumn {
     Cuid,
 }
 
+/// What is true, false or unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
     /// At least two branches; none of them is itself an `And`.
@@ -337,6 +352,7 @@ pub enum Condition {
     Predicate(Box<FunctionCall>),
 }
 
+/// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompareOp {
     Equal,

@@ -40,6 +40,7 @@ pub struct Statement {
     pub kind: StatementKind,
 }
 
+/// Every statement that the parser knows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StatementKind {
     // Queries and changes of rows
@@ -182,6 +183,7 @@ pub struct OptionItem {
     pub value: OptionValue,
 }
 
+/// The value of an option in a list of options.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OptionValue {
     /// A bare name.
@@ -213,6 +215,7 @@ impl OptionValue {
 }
 
 impl OptionItem {
+    /// Is it the option of this name, whatever its case?
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
@@ -231,6 +234,7 @@ pub enum DefineMode {
     Alter,
 }
 
+/// A definition that is parsed only as far as its name, to be refused by it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OtherDdl {
     /// Upper-case words, for example `CREATE FULLTEXT CATALOG`.

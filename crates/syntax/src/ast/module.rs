@@ -5,6 +5,7 @@ use super::{
     TableDefinition, TriggerScope, TypeName,
 };
 
+/// `CREATE` or `ALTER VIEW`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateView {
     pub mode: DefineMode,
@@ -16,6 +17,7 @@ pub struct CreateView {
     pub check_option: bool,
 }
 
+/// `CREATE` or `ALTER PROCEDURE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateProcedure {
     pub mode: DefineMode,
@@ -28,6 +30,7 @@ pub struct CreateProcedure {
     pub body: ModuleBody,
 }
 
+/// What a procedure or trigger does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModuleBody {
     Statements(Vec<Statement>),
@@ -47,6 +50,7 @@ pub struct Parameter {
     pub read_only: bool,
 }
 
+/// The type of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParameterType {
     Named(TypeName),
@@ -72,6 +76,7 @@ pub struct ModuleOptions {
     pub other: Vec<OptionItem>,
 }
 
+/// `CREATE` or `ALTER FUNCTION`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateFunction {
     pub mode: DefineMode,
@@ -82,6 +87,7 @@ pub struct CreateFunction {
     pub body: FunctionBody,
 }
 
+/// What a function returns.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FunctionReturns {
     Scalar(TypeName),
@@ -96,6 +102,7 @@ pub enum FunctionReturns {
     TableDefinition(TableDefinition),
 }
 
+/// What a function does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FunctionBody {
     /// `BEGIN ... END`.
@@ -105,6 +112,7 @@ pub enum FunctionBody {
     External(ObjectName),
 }
 
+/// `CREATE` or `ALTER TRIGGER`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateTrigger {
     pub mode: DefineMode,

@@ -10,6 +10,7 @@ pub struct Ident {
 }
 
 impl Ident {
+    /// A name that was written without quotes.
     pub fn new(text: impl Into<String>) -> Ident {
         Ident {
             text: text.into(),
@@ -34,6 +35,7 @@ pub struct ObjectName {
 }
 
 impl ObjectName {
+    /// A name of one part.
     pub fn bare(name: Ident) -> ObjectName {
         ObjectName {
             server: None,
@@ -44,6 +46,7 @@ impl ObjectName {
         }
     }
 
+    /// Has it one part only?
     pub fn is_bare(&self) -> bool {
         self.server.is_none() && self.database.is_none() && self.schema.is_none()
     }
@@ -80,6 +83,7 @@ pub struct TypeName {
 }
 
 impl TypeName {
+    /// A type of one part, without arguments.
     pub fn bare(name: &str) -> TypeName {
         TypeName {
             database: None,
@@ -91,6 +95,7 @@ impl TypeName {
     }
 }
 
+/// An argument of a type, such as a length.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TypeArg {
     Number(u32),
@@ -102,6 +107,7 @@ pub enum TypeArg {
     },
 }
 
+/// `CONTENT` or `DOCUMENT` of a typed xml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XmlFacet {
     Content,

@@ -26,11 +26,13 @@ pub struct With {
 }
 
 impl With {
+    /// Is there nothing behind WITH?
     pub fn is_empty(&self) -> bool {
         self.ctes.is_empty() && self.xml_namespaces.is_empty()
     }
 }
 
+/// A common table expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cte {
     pub name: Ident,
@@ -46,6 +48,7 @@ pub struct XmlNamespace {
     pub prefix: Option<Ident>,
 }
 
+/// A query without its ORDER BY: one SELECT, or several under set operators.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueryBody {
     Select(Box<Select>),
@@ -56,6 +59,7 @@ pub enum QueryBody {
     },
 }
 
+/// A set operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOp {
     UnionAll,
@@ -64,6 +68,7 @@ pub enum SetOp {
     Intersect,
 }
 
+/// One SELECT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Select {
     pub distinct: bool,
@@ -80,6 +85,7 @@ pub struct Select {
     pub span: Span,
 }
 
+/// `TOP`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Top {
     pub count: Expr,
@@ -87,6 +93,7 @@ pub struct Top {
     pub with_ties: bool,
 }
 
+/// `INTO` of a SELECT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectInto {
     pub table: ObjectName,
@@ -94,6 +101,7 @@ pub struct SelectInto {
     pub filegroup: Option<Ident>,
 }
 
+/// An item of a select list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SelectItem {
     /// `*` or `t.*`.
@@ -118,6 +126,7 @@ pub enum AssignOp {
     Compound(BinaryOp),
 }
 
+/// `GROUP BY`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupBy {
     /// `GROUP BY ALL`, deprecated.
@@ -127,12 +136,14 @@ pub struct GroupBy {
     pub with: Option<GroupByWith>,
 }
 
+/// `WITH ROLLUP` or `WITH CUBE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupByWith {
     Rollup,
     Cube,
 }
 
+/// An element of a GROUP BY list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GroupingElement {
     Expr(Expr),
@@ -143,12 +154,14 @@ pub enum GroupingElement {
     Sets(Vec<GroupingElement>),
 }
 
+/// An item of an ORDER BY list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderItem {
     pub expr: Expr,
     pub descending: bool,
 }
 
+/// `FOR BROWSE`, `FOR XML` or `FOR JSON`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ForClause {
     Browse,
@@ -163,6 +176,7 @@ pub enum ForClause {
     },
 }
 
+/// The mode of FOR XML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForXmlMode {
     Raw,
@@ -171,6 +185,7 @@ pub enum ForXmlMode {
     Path,
 }
 
+/// The mode of FOR JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForJsonMode {
     Auto,
@@ -199,6 +214,7 @@ pub enum QueryHint {
     },
 }
 
+/// What stands in a FROM clause.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TableSource {
     Table(TableRef),
@@ -249,6 +265,7 @@ pub enum TableSource {
     Rowset(Rowset),
 }
 
+/// A table or view by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableRef {
     pub name: ObjectName,
@@ -258,6 +275,7 @@ pub struct TableRef {
     pub system_time: Option<SystemTime>,
 }
 
+/// A table-valued function in a FROM clause.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableFunction {
     pub call: FunctionCall,
@@ -278,6 +296,7 @@ pub struct SchemaColumn {
     pub as_json: bool,
 }
 
+/// A join of two sources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Join {
     pub kind: JoinKind,
@@ -288,6 +307,7 @@ pub struct Join {
     pub on: Option<Condition>,
 }
 
+/// Which rows a join keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinKind {
     Inner,
@@ -297,6 +317,7 @@ pub enum JoinKind {
     Cross,
 }
 
+/// Which join operator a query asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinHint {
     Loop,
@@ -305,6 +326,7 @@ pub enum JoinHint {
     Remote,
 }
 
+/// `PIVOT`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pivot {
     pub source: TableSource,
@@ -314,6 +336,7 @@ pub struct Pivot {
     pub alias: Option<Ident>,
 }
 
+/// `UNPIVOT`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpivot {
     pub source: TableSource,
@@ -326,6 +349,7 @@ pub struct Unpivot {
 /// A column which PIVOT and UNPIVOT name, maybe qualified.
 pub type ColumnPath = super::ColumnRef;
 
+/// `TABLESAMPLE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSample {
     pub system: bool,
@@ -334,12 +358,14 @@ pub struct TableSample {
     pub repeatable: Option<Expr>,
 }
 
+/// What TABLESAMPLE counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleUnit {
     Percent,
     Rows,
 }
 
+/// `FOR SYSTEM_TIME`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SystemTime {
     AsOf(Expr),
@@ -349,6 +375,7 @@ pub enum SystemTime {
     All,
 }
 
+/// A hint behind a table's name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TableHint {
     /// `NOLOCK`, `UPDLOCK`, `HOLDLOCK`, `TABLOCKX`, `READPAST`, upper case.
@@ -361,6 +388,7 @@ pub enum TableHint {
     SpatialWindowMaxCells(u32),
 }
 
+/// A rowset function such as OPENROWSET.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rowset {
     /// `OPENQUERY(server, 'query')`.
@@ -393,6 +421,7 @@ pub enum Rowset {
     },
 }
 
+/// An argument of OPENROWSET.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowsetArg {
     Value(Expr),

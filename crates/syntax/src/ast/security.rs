@@ -17,6 +17,7 @@ pub struct Grant {
     pub as_principal: Option<Ident>,
 }
 
+/// GRANT, DENY or REVOKE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantVerb {
     Grant,
@@ -24,6 +25,7 @@ pub enum GrantVerb {
     Revoke,
 }
 
+/// A permission, with the columns it is for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Permission {
     /// Upper-case words: `SELECT`, `VIEW SERVER STATE`, `ALL`.
@@ -92,6 +94,7 @@ pub enum PrincipalStatement {
     },
 }
 
+/// How a login proves who it is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LoginSource {
     Password(LoginPassword),
@@ -101,6 +104,7 @@ pub enum LoginSource {
     ExternalProvider,
 }
 
+/// A login's password as CREATE or ALTER LOGIN gives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoginPassword {
     pub value: Expr,
@@ -108,6 +112,7 @@ pub struct LoginPassword {
     pub must_change: bool,
 }
 
+/// What an ALTER LOGIN does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AlterLogin {
     Enable,
@@ -123,6 +128,7 @@ pub enum AlterLogin {
     DropCredential(Ident),
 }
 
+/// What a user stands for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UserSource {
     /// No FOR clause: the login of the same name.
@@ -134,6 +140,7 @@ pub enum UserSource {
     ExternalProvider,
 }
 
+/// What an ALTER ROLE does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AlterRole {
     AddMember(Ident),

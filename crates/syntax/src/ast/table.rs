@@ -2,6 +2,7 @@
 
 use super::{Condition, Expr, Ident, ObjectName, OptionItem, Span, Statement, TypeName};
 
+/// `CREATE TABLE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateTable {
     pub name: ObjectName,
@@ -31,6 +32,7 @@ pub struct DataSpace {
     pub column: Option<Ident>,
 }
 
+/// A column as CREATE TABLE defines it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnDefinition {
     pub name: Ident,
@@ -58,6 +60,7 @@ pub struct ColumnDefinition {
     pub span: Span,
 }
 
+/// What a column holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ColumnKind {
     Data(TypeName),
@@ -69,6 +72,7 @@ pub enum ColumnKind {
     },
 }
 
+/// `IDENTITY (seed, increment)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
     /// Literals with sign; both missing means (1, 1).
@@ -77,6 +81,7 @@ pub struct Identity {
     pub not_for_replication: bool,
 }
 
+/// `DEFAULT` of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefaultConstraint {
     pub name: Option<Ident>,
@@ -85,12 +90,14 @@ pub struct DefaultConstraint {
     pub with_values: bool,
 }
 
+/// A constraint behind a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnConstraint {
     pub name: Option<Ident>,
     pub kind: ColumnConstraintKind,
 }
 
+/// What a column's constraint demands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ColumnConstraintKind {
     Key(KeyConstraint),
@@ -101,6 +108,7 @@ pub enum ColumnConstraintKind {
     References(References),
 }
 
+/// A constraint of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableConstraint {
     pub name: Option<Ident>,
@@ -108,6 +116,7 @@ pub struct TableConstraint {
     pub span: Span,
 }
 
+/// What a table's constraint demands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TableConstraintKind {
     Key(KeyConstraint),
@@ -143,6 +152,7 @@ pub struct KeyConstraint {
     pub not_enforced: bool,
 }
 
+/// `REFERENCES` of a foreign key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct References {
     pub table: ObjectName,
@@ -153,6 +163,7 @@ pub struct References {
     pub not_for_replication: bool,
 }
 
+/// `ON DELETE` or `ON UPDATE` of a foreign key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferentialAction {
     NoAction,
@@ -161,6 +172,7 @@ pub enum ReferentialAction {
     SetDefault,
 }
 
+/// A key column of an index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexColumn {
     pub name: Ident,
@@ -183,12 +195,14 @@ pub struct InlineIndex {
     pub storage: Option<DataSpace>,
 }
 
+/// `ALTER TABLE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterTable {
     pub name: ObjectName,
     pub action: AlterTableAction,
 }
 
+/// What an ALTER TABLE does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AlterTableAction {
     /// `[WITH CHECK | NOCHECK] ADD` columns and constraints.
@@ -232,6 +246,7 @@ pub enum AlterTableAction {
     },
 }
 
+/// `ALTER TABLE .. ALTER COLUMN`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterColumn {
     pub name: Ident,
@@ -240,6 +255,7 @@ pub struct AlterColumn {
     pub options: Vec<OptionItem>,
 }
 
+/// What an ALTER COLUMN changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AlterColumnChange {
     Type {
@@ -256,6 +272,7 @@ pub enum AlterColumnChange {
     },
 }
 
+/// What an `ALTER TABLE .. DROP` drops.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AlterTableDrop {
     Column {
@@ -271,6 +288,7 @@ pub enum AlterTableDrop {
     Period,
 }
 
+/// `CREATE INDEX`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateIndex {
     pub name: Ident,
@@ -286,6 +304,7 @@ pub struct CreateIndex {
     pub filestream_on: Option<Ident>,
 }
 
+/// What an index is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IndexKind {
     Rowstore,
@@ -303,6 +322,7 @@ pub enum IndexKind {
     },
 }
 
+/// `ALTER INDEX`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterIndex {
     /// `None` is ALL.
@@ -311,6 +331,7 @@ pub struct AlterIndex {
     pub action: AlterIndexAction,
 }
 
+/// What an ALTER INDEX does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AlterIndexAction {
     Rebuild {
@@ -328,6 +349,7 @@ pub enum AlterIndexAction {
     Abort,
 }
 
+/// `DROP INDEX`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DropIndex {
     pub if_exists: bool,
@@ -342,6 +364,7 @@ pub struct DropIndexItem {
     pub options: Vec<OptionItem>,
 }
 
+/// `CREATE STATISTICS`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateStatistics {
     pub name: Ident,
@@ -351,6 +374,7 @@ pub struct CreateStatistics {
     pub options: Vec<OptionItem>,
 }
 
+/// `UPDATE STATISTICS`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpdateStatistics {
     pub table: ObjectName,
@@ -359,6 +383,7 @@ pub struct UpdateStatistics {
     pub options: Vec<OptionItem>,
 }
 
+/// `ENABLE TRIGGER` or `DISABLE TRIGGER`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchTrigger {
     pub enable: bool,
@@ -367,6 +392,7 @@ pub struct SwitchTrigger {
     pub on: TriggerScope,
 }
 
+/// What a trigger belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TriggerScope {
     Object(ObjectName),
@@ -374,6 +400,7 @@ pub enum TriggerScope {
     AllServer,
 }
 
+/// `CREATE SCHEMA`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateSchema {
     /// `None` for `CREATE SCHEMA AUTHORIZATION owner`.
@@ -391,12 +418,14 @@ pub struct AlterSchema {
     pub object: ObjectName,
 }
 
+/// `CREATE TYPE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateType {
     pub name: ObjectName,
     pub kind: TypeKind,
 }
 
+/// What a type is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TypeKind {
     Alias {
@@ -412,6 +441,7 @@ pub enum TypeKind {
     External(ObjectName),
 }
 
+/// `CREATE SEQUENCE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateSequence {
     pub name: ObjectName,
@@ -419,12 +449,14 @@ pub struct CreateSequence {
     pub options: Vec<SequenceOption>,
 }
 
+/// `ALTER SEQUENCE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlterSequence {
     pub name: ObjectName,
     pub options: Vec<SequenceOption>,
 }
 
+/// An option of a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SequenceOption {
     StartWith(Expr),
@@ -439,6 +471,7 @@ pub enum SequenceOption {
     Cache(SequenceCache),
 }
 
+/// `CACHE` of a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SequenceCache {
     Default,
@@ -446,12 +479,14 @@ pub enum SequenceCache {
     None,
 }
 
+/// `CREATE SYNONYM`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateSynonym {
     pub name: ObjectName,
     pub target: ObjectName,
 }
 
+/// `CREATE` or `ALTER XML SCHEMA COLLECTION`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateXmlSchemaCollection {
     pub name: ObjectName,
@@ -472,6 +507,7 @@ pub struct Drop {
     pub options: Vec<OptionItem>,
 }
 
+/// What a DROP drops.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DropKind {
     Table,

@@ -5,6 +5,7 @@ use icu_casemap::{CaseMapper, CaseMapperBorrowed};
 
 const MAPPER: CaseMapperBorrowed<'static> = CaseMapper::new();
 
+/// The text in upper case, as UPPER gives it.
 pub fn to_upper(text: &str) -> CompactString {
     if text.is_ascii() {
         return CompactString::new(text).to_ascii_uppercase_compact();
@@ -12,6 +13,7 @@ pub fn to_upper(text: &str) -> CompactString {
     text.chars().map(|c| MAPPER.simple_uppercase(c)).collect()
 }
 
+/// The text in lower case, as LOWER gives it.
 pub fn to_lower(text: &str) -> CompactString {
     if text.is_ascii() {
         return CompactString::new(text).to_ascii_lowercase_compact();

@@ -81,6 +81,7 @@ impl LikePattern {
         self.tokens.get(literals..) == Some(&[Token::AnyRun])
     }
 
+    /// Does the whole text fit the pattern?
     pub fn matches(&self, text: &str) -> bool {
         self.match_end(text, true).is_some()
     }

@@ -45,6 +45,7 @@ impl CollationId {
         table::by_name(name)
     }
 
+    /// The product's name, such as `Latin1_General_CI_AS`.
     pub fn name(self) -> &'static str {
         &table::info(self).name
     }
@@ -67,6 +68,7 @@ impl CollationId {
         table::info(self).code_page
     }
 
+    /// The Windows locale that it is for.
     pub fn lcid(self) -> u32 {
         table::info(self).lcid
     }
@@ -76,6 +78,7 @@ impl CollationId {
         table::info(self).sensitivity.binary
     }
 
+    /// Are its `varchar` values UTF-8?
     pub fn is_utf8(self) -> bool {
         self.code_page() == 65001
     }
@@ -85,6 +88,7 @@ impl CollationId {
         table::info(self).supplementary
     }
 
+    /// What it tells apart: case, accents, kana, width.
     pub fn sensitivity(self) -> Sensitivity {
         table::info(self).sensitivity
     }

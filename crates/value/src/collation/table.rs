@@ -729,6 +729,7 @@ impl Info {
         })
     }
 
+    /// The sentence of `sys.fn_helpcollations`.
     pub fn description(&self) -> String {
         let base = self
             .name

@@ -2,6 +2,7 @@
 
 use super::{Class, Numbers, Operand};
 
+/// A comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     Equal,

@@ -21,7 +21,9 @@ pub use part::{DatePart, dateadd, datediff, datename, datepart, datetrunc};
 
 use crate::{DataType, DateTime, DateTime2, DateTimeOffset, SmallDateTime, Time, Value};
 
+/// Ticks are 100 ns.
 pub const TICKS_PER_SECOND: u64 = 10_000_000;
+/// Ticks of a whole day.
 pub const TICKS_PER_DAY: u64 = 86_400 * TICKS_PER_SECOND;
 /// Days from 0001-01-01 to 1900-01-01.
 pub const DAYS_TO_1900: i32 = 693_595;
@@ -56,6 +58,7 @@ impl CivilDate {
         })
     }
 
+    /// The date so many days after 0001-01-01.
     pub fn from_days(days: i32) -> CivilDate {
         // Years start in March here, so that the leap day is the last of its year.
         let shifted = i64::from(days) + 306;
@@ -79,6 +82,7 @@ impl CivilDate {
         }
     }
 
+    /// Days since 0001-01-01.
     pub fn to_days(self) -> i32 {
         let year = i64::from(self.year) - i64::from(self.month <= 2);
         let era = year.div_euclid(400);
@@ -89,6 +93,7 @@ impl CivilDate {
         (era * 146_097 + day_of_era - 306) as i32
     }
 
+    /// From 1.
     pub fn day_of_year(self) -> i32 {
         self.to_days()
             - CivilDate {
@@ -116,6 +121,7 @@ impl CivilDate {
     }
 }
 
+/// 28 to 31.
 pub fn days_in_month(year: i32, month: u8) -> u8 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -140,6 +146,7 @@ pub struct CivilTime {
 }
 
 impl CivilTime {
+    /// The time so many ticks after midnight.
     pub fn from_ticks(ticks: u64) -> CivilTime {
         let seconds = ticks / TICKS_PER_SECOND;
         CivilTime {
@@ -160,6 +167,7 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// The moment at so many ticks of a day counted from 0001-01-01.
     pub const fn new(days: i32, ticks: u64) -> Moment {
         Moment {
             days,
@@ -177,6 +185,7 @@ impl Moment {
             .then_some(Moment::new(days, ticks))
     }
 
+    /// Ticks since 0001-01-01.
     pub fn total_ticks(self) -> i128 {
         i128::from(self.days) * i128::from(TICKS_PER_DAY) + i128::from(self.ticks)
     }
@@ -263,6 +272,7 @@ impl Moment {
     }
 }
 
+/// Is it within what `datetime` can hold?
 pub fn is_valid_datetime(value: DateTime) -> bool {
     (DATETIME_DAY_MIN..=DATETIME_DAY_MAX).contains(&value.days)
         && value.ticks < DATETIME_TICKS_PER_DAY

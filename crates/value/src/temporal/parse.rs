@@ -20,6 +20,7 @@ pub enum DateFormat {
 }
 
 impl DateFormat {
+    /// The order with this name, whatever its case (`SET DATEFORMAT`).
     pub fn parse(name: &str) -> Option<DateFormat> {
         Some(match name.to_ascii_lowercase().as_str() {
             "mdy" => DateFormat::Mdy,
@@ -32,6 +33,7 @@ impl DateFormat {
         })
     }
 
+    /// The order's name, as `SET DATEFORMAT` takes it.
     pub const fn name(self) -> &'static str {
         match self {
             DateFormat::Mdy => "mdy",

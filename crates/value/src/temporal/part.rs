@@ -49,6 +49,7 @@ impl DatePart {
         })
     }
 
+    /// The part's full name, as messages show it.
     pub const fn name(self) -> &'static str {
         use DatePart::*;
         match self {
