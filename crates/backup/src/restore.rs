@@ -54,18 +54,29 @@ pub fn restore_differential(
     state.check(set.info()).map_err(BackupError::Chain)?;
     // These files are all there is of the database: nothing may be written before all of the set was checked.
     verify(set, processors, &mut |_| Ok(()))?;
-    let mut rebuild = Rebuild::new(env, state.guid);
-    for spec in &files.data {
-        match exists(spec) {
-            true => rebuild.open_file(spec)?,
-            false => rebuild.create_file(spec)?,
+    let rebuild = Rebuild::new(env, state.guid);
+    or_remove(rebuild, |rebuild| {
+        for spec in &files.data {
+            match exists(spec) {
+                true => rebuild.open_file(spec)?,
+                false => rebuild.create_file(spec)?,
+            }
         }
-    }
-    rebuild.create_log(&files.log, &sections(set.info()))?;
-    apply_all(set, &rebuild, processors, tick)?;
-    rebuild.finish()?;
+        rebuild.create_log(&files.log, &sections(set.info()))?;
+        apply_all(set, rebuild, processors, tick)?;
+        Ok(rebuild.finish()?)
+    })?;
     state.applied(set.info(), set.info().last_lsn, false);
     Ok(())
+}
+
+/// A try that fails leaves no new data files behind: the next one makes them anew.
+fn or_remove(mut rebuild: Rebuild, work: impl FnOnce(&mut Rebuild) -> Result<()>) -> Result<()> {
+    let result = work(&mut rebuild);
+    if result.is_err() {
+        rebuild.remove_created();
+    }
+    result
 }
 
 /// Adds the log of a log backup, up to `stop` if that comes first. `new_files` are files that the database got since.
@@ -81,22 +92,23 @@ pub fn restore_log(
     state.check(set.info()).map_err(BackupError::Chain)?;
     let total = set.info().last_lsn.saturating_sub(set.info().first_lsn);
     let plan = plan_log(set, Lsn(state.end_lsn), stop)?;
-    let mut rebuild = Rebuild::new(env, state.guid);
-    for spec in new_files {
-        rebuild.create_file(spec)?;
-    }
-    rebuild.append_log(&files.log, &plan.sections)?;
-    let mut done = 0;
-    set.in_order(Kind::Log, |content| {
-        let chunk = plan.trim(log_chunk(content.plain)?)?;
-        done += chunk.bytes.len() as u64;
-        if !chunk.bytes.is_empty() {
-            rebuild.write_log(&chunk)?;
+    or_remove(Rebuild::new(env, state.guid), |rebuild| {
+        for spec in new_files {
+            rebuild.create_file(spec)?;
         }
-        tick(crate::Progress { done, total }).map_err(|_| BackupError::Cancelled)?;
-        Ok(true)
+        rebuild.append_log(&files.log, Lsn(state.end_lsn), &plan.sections)?;
+        let mut done = 0;
+        set.in_order(Kind::Log, |content| {
+            let chunk = plan.trim(log_chunk(content.plain)?)?;
+            done += chunk.bytes.len() as u64;
+            if !chunk.bytes.is_empty() {
+                rebuild.write_log(&chunk)?;
+            }
+            tick(crate::Progress { done, total }).map_err(|_| BackupError::Cancelled)?;
+            Ok(true)
+        })?;
+        Ok(rebuild.finish()?)
     })?;
-    rebuild.finish()?;
     state.applied(set.info(), plan.end.0, plan.stopped);
     Ok(())
 }
@@ -112,6 +124,7 @@ pub fn write_boot(env: &Env, files: &Files, state: &RestoreState) -> Result<()> 
     for spec in files.data.iter().filter(|f| f.id == 1) {
         rebuild.open_file(spec)?;
     }
+    rebuild.end_log(&files.log, Lsn(state.end_lsn))?;
     Ok(rebuild.write_boot(&state.boot, Lsn(state.end_lsn))?)
 }
 

@@ -147,3 +147,135 @@ fn an_error_at_any_call_of_a_restore_is_told() {
     }
     assert!(failures > 5, "{failures} failures");
 }
+
+/// What a cancelled RESTORE LOG has written is no part of the database, whatever comes next: recovery, or another step that
+/// ends earlier.
+#[test]
+fn a_cancelled_log_restore_can_be_followed_by_anything() {
+    let world = World::new(8, 300);
+    let history = History::new(&world, "d", RecoveryModel::Full);
+    let random = SimRandom::new(8);
+    history.run(&random, 40);
+    full(&world, &history.db, &["/full"]).expect("full");
+    let mut logs = Vec::new();
+    for _ in 0..2 {
+        history.run(&random, 60);
+        logs.push(log(&world, &history.db, &["/log"]).expect("log"));
+    }
+    let set = |position| {
+        world
+            .media(&["/log"])
+            .and_then(|m| m.set(position))
+            .expect("a set")
+    };
+    let roll = |name: &str, position, state: &mut RestoreState, stop| {
+        let files = files(name);
+        restore_log(
+            &world.env,
+            &set(position),
+            &files,
+            &[],
+            state,
+            stop,
+            &mut |_| Ok(()),
+        )
+        .expect("restores");
+    };
+    for (name, steps_before) in [("r", 0usize), ("s", 1)] {
+        for (n, then) in ["recovery", "a point in time", "the same"]
+            .iter()
+            .enumerate()
+        {
+            let name = format!("{name}{n}");
+            let full = world
+                .media(&["/full"])
+                .and_then(|m| m.set(1))
+                .expect("a set");
+            let mut state = restore_full(&world.env, &full, &files(&name), 2, &mut |_| Ok(()))
+                .expect("restores");
+            for position in 1..=steps_before as u32 {
+                roll(&name, position, &mut state, None);
+            }
+            let position = steps_before as u32 + 1;
+            let begin = state.end_lsn;
+            // A file that the database got since then is made by the step, and anew by the next.
+            let extra = daruma_storage::FileSpec::data(4, 2, &format!("/{name}_4.ndf"), 32);
+            let set = set(position);
+            let files = files(&name);
+            let cancelled = restore_log(
+                &world.env,
+                &set,
+                &files,
+                std::slice::from_ref(&extra),
+                &mut state,
+                None,
+                &mut |_| Err(Cancelled),
+            );
+            assert!(
+                !world.disk.exists(&extra.path).expect("looks"),
+                "it is gone"
+            );
+            assert!(
+                matches!(cancelled, Err(BackupError::Cancelled)),
+                "{cancelled:?}"
+            );
+            assert_eq!(state.end_lsn, begin);
+            let end = logs[steps_before].last_lsn;
+            match *then {
+                "recovery" => {}
+                "the same" => roll(&name, position, &mut state, None),
+                _ => {
+                    let stop = Some(daruma_storage::Stop::Before(Lsn(begin + (end - begin) / 2)));
+                    roll(&name, position, &mut state, stop);
+                    assert!(state.end_lsn < end && state.end_lsn > begin);
+                }
+            }
+            history.check(
+                Lsn(state.end_lsn),
+                &recover(&world, &name, &state, history.tree),
+            );
+        }
+    }
+}
+
+/// The end that recovery finds must be the end of what was restored.
+#[test]
+fn a_restored_log_that_lost_its_last_block_is_refused() {
+    let world = World::new(9, 300);
+    let history = History::new(&world, "d", RecoveryModel::Simple);
+    history.run(&SimRandom::new(9), 40);
+    full(&world, &history.db, &["/full"]).expect("full");
+    let set = world
+        .media(&["/full"])
+        .and_then(|m| m.set(1))
+        .expect("a set");
+    let files = files("r");
+    let state = restore_full(&world.env, &set, &files, 2, &mut |_| Ok(())).expect("restores");
+    write_boot(&world.env, &files, &state).expect("a boot page");
+    let log = world.disk.content_of(&files.log.path).expect("a log");
+    let field = |block: &[u8]| {
+        block[8..16]
+            .try_into()
+            .map(u64::from_le_bytes)
+            .expect("8 bytes")
+    };
+    let blocks = log
+        .chunks(4_096)
+        .enumerate()
+        .filter(|(_, b)| b.starts_with(b"DBLK"));
+    let last = blocks.map(|(n, b)| (field(b), n)).max().expect("a block").1;
+    world
+        .disk
+        .flip(&files.log.path, last as u64 * 4_096 + 50, 1);
+    let opened = world
+        .engine
+        .open_database(daruma_base::DatabaseId(6), "r", specs("r"));
+    let refused = opened.map(|_| ());
+    assert!(
+        matches!(
+            refused,
+            Err(daruma_storage::StorageError::DamagedLog { .. })
+        ),
+        "{refused:?}"
+    );
+}

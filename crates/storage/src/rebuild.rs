@@ -38,6 +38,8 @@ pub struct Rebuild {
     env: Env,
     guid: u64,
     files: Vec<File>,
+    /// Data files that were not there before.
+    created: Vec<PathBuf>,
     log: Option<LogRebuild>,
 }
 
@@ -47,6 +49,7 @@ impl Rebuild {
             env: env.clone(),
             guid,
             files: Vec::new(),
+            created: Vec::new(),
             log: None,
         }
     }
@@ -57,6 +60,7 @@ impl Rebuild {
         let file = disk
             .open(&spec.path, OpenMode::CreateNew)
             .map_err(|e| io_error("create", spec, e))?;
+        self.created.push(spec.path.clone());
         let size = spec.size_pages.max(if spec.id == 1 {
             DATA_FILE_PAGES_MIN
         } else {
@@ -73,6 +77,15 @@ impl Rebuild {
             file,
         });
         Ok(())
+    }
+
+    /// Removes the data files that were created here, after a failure: they would stand in the way of the next try. What cannot be
+    /// removed is left.
+    pub fn remove_created(&mut self) {
+        self.files.clear();
+        for path in self.created.drain(..) {
+            let _ = self.env.disk.remove(&path);
+        }
     }
 
     /// Opens a data file of an earlier restore to write more pages into it, growing it to the size asked for.
@@ -97,10 +110,21 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Adds sections to the log file of an earlier restore.
-    pub fn append_log(&mut self, spec: &FileSpec, sections: &[LogSection]) -> Result<()> {
-        self.log = Some(LogRebuild::append(&self.env, spec, self.guid, sections)?);
+    /// Adds sections to the log file of an earlier restore, whose log ends at `from`.
+    pub fn append_log(
+        &mut self,
+        spec: &FileSpec,
+        from: Lsn,
+        sections: &[LogSection],
+    ) -> Result<()> {
+        let log = LogRebuild::append(&self.env, spec, self.guid, from, sections)?;
+        self.log = Some(log);
         Ok(())
+    }
+
+    /// Makes the log of a restored database end at `end`.
+    pub fn end_log(&self, spec: &FileSpec, end: Lsn) -> Result<()> {
+        LogRebuild::end_at(&self.env, spec, self.guid, end)
     }
 
     fn file(&self, id: u16) -> Result<&File> {
@@ -178,8 +202,9 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Writes the boot page of a copy. `chain` is where the next log backup begins under FULL and BULK_LOGGED.
-    pub fn write_boot(&self, image: &[u8], chain: Lsn) -> Result<()> {
+    /// Writes the boot page of a copy whose log ends at `end`: recovery must find all of it, and under FULL and BULK_LOGGED the
+    /// next log backup begins there.
+    pub fn write_boot(&self, image: &[u8], end: Lsn) -> Result<()> {
         let file = self.file(1)?;
         let mut page = Page::zeroed();
         let kept = page
@@ -195,12 +220,13 @@ impl Rebuild {
         let boot = decode_boot(&page);
         let log_backup = match boot.settings.recovery_model {
             RecoveryModel::Simple => Lsn::NONE,
-            RecoveryModel::Full | RecoveryModel::BulkLogged => chain,
+            RecoveryModel::Full | RecoveryModel::BulkLogged => end,
         };
         for (number, sequence) in BOOT_PAGES.into_iter().zip(2..) {
             let boot = Boot {
                 sequence,
                 log_backup,
+                hard: end,
                 clean: false,
                 ..boot
             };

@@ -3,10 +3,12 @@
 //! ```text
 //! file header, 4 KiB: magic u32 | checksum u32 | format u32 | reserved u32 | database guid u64
 //! VLF header, 4 KiB:  magic u32 | checksum u32 | size u64 | sequence u64 (0 = never used) | start_lsn u64
-//!                     | incarnation u32 | unused u32 | offset u64 | unwritten u32
+//!                     | incarnation u32 | unused u32 | offset u64 | unwritten u32 | unused u32 | held u64
 //! ```
 //! A VLF header lies in one 512-byte sector, so a crash leaves either the old or the new one.
 //! A VLF of sequence n holds the stream from its start_lsn to the start_lsn of sequence n+1.
+//! One that a restore wrote says in `held` how many bytes of the stream are in it: what lies behind them is of no step that
+//! came to its end.
 //! Space that was never written costs each commit into it a change of the file system's metadata, so VLFs are written with
 //! zeros: when the file grows, or, those that a restore made and left unwritten, when they are put to use.
 
@@ -26,6 +28,7 @@ const VLF_MAGIC: u32 = 0x464C_5644; // "DVLF"
 /// Where a VLF header says at which offset it lies.
 const VLF_OFFSET_AT: usize = 40;
 const VLF_UNWRITTEN_AT: usize = 48;
+const VLF_HELD_AT: usize = 56;
 /// Zeros are written in pieces.
 const ZEROS_BYTES: usize = 1 << 20;
 const SECTOR_BYTES: usize = 512;
@@ -38,7 +41,13 @@ const READ_TRIES: usize = 4;
 pub const VLF_BYTES_MIN: u64 = 256 << 10;
 /// Smallest log file: two VLFs.
 pub const LOG_FILE_BYTES_MIN: u64 = HEADER_BYTES + 2 * VLF_BYTES_MIN;
-const VLFS_MAX: usize = 10_000;
+/// With more VLFs than this the file grows by larger steps than it was told: each of them costs a look whenever a block is
+/// opened, and a read when the file is.
+const VLFS_WANTED_MAX: usize = 10_000;
+/// Then by this part of its size.
+const LARGE_STEP_SHARE: u64 = 16;
+/// A step below this part of the file's size is one VLF.
+const SMALL_STEP_SHARE: u64 = 8;
 pub const NOTHING: &str = "NOTHING";
 const CHECKPOINT: &str = "CHECKPOINT";
 pub const OLDEST_PAGE: &str = "OLDEST_PAGE";
@@ -62,11 +71,35 @@ struct Vlf {
     active: bool,
     /// Its space was allocated, nothing more.
     unwritten: bool,
+    /// Bytes of the stream that a restore put there; 0 when the blocks tell themselves where they end.
+    held: u64,
 }
 
 impl Vlf {
+    /// One in which nothing of the stream is.
+    fn unused(offset: u64, size: u64, unwritten: bool) -> Vlf {
+        Vlf {
+            offset,
+            size,
+            sequence: 0,
+            start_lsn: 0,
+            incarnation: 0,
+            active: false,
+            unwritten,
+            held: 0,
+        }
+    }
+
     fn usable(&self) -> u64 {
         self.size - HEADER_BYTES
+    }
+
+    /// Bytes of it in which the stream may be looked for.
+    fn readable(&self) -> u64 {
+        match self.held {
+            0 => self.usable(),
+            held => held,
+        }
     }
 
     fn header(&self) -> Vec<u8> {
@@ -78,6 +111,7 @@ impl Vlf {
         put_u32(&mut bytes, 32, self.incarnation);
         put_u64(&mut bytes, VLF_OFFSET_AT, self.offset);
         put_u32(&mut bytes, VLF_UNWRITTEN_AT, u32::from(self.unwritten));
+        put_u64(&mut bytes, VLF_HELD_AT, self.held);
         let sum = crc32c::crc32c(&bytes[8..SECTOR_BYTES]);
         put_u32(&mut bytes, 4, sum);
         bytes
@@ -95,32 +129,40 @@ pub fn file_header(guid: u64) -> Vec<u8> {
     header
 }
 
-/// First 4 KiB of a virtual log file of `size` bytes; sequence 0 means that nothing was ever written to it.
-pub fn vlf_header(size: u64, sequence: u64, start_lsn: u64, incarnation: u32) -> Vec<u8> {
-    let vlf = Vlf {
-        offset: 0,
-        size,
-        sequence,
-        start_lsn,
-        incarnation,
-        active: false,
-        unwritten: false,
-    };
-    vlf.header()
+/// A virtual log file that a restore fills.
+#[derive(Clone, Copy, Debug)]
+pub struct Filled {
+    /// In the log file, of its header.
+    pub offset: u64,
+    pub size: u64,
+    pub sequence: u64,
+    pub start_lsn: u64,
+    pub incarnation: u32,
+    /// Bytes of the stream in it.
+    pub held: u64,
+}
+
+impl Filled {
+    pub fn end_lsn(&self) -> u64 {
+        self.start_lsn + self.held
+    }
+
+    /// Its first 4 KiB.
+    pub fn header(&self) -> Vec<u8> {
+        let vlf = Vlf {
+            sequence: self.sequence,
+            start_lsn: self.start_lsn,
+            incarnation: self.incarnation,
+            held: self.held,
+            ..Vlf::unused(self.offset, self.size, false)
+        };
+        vlf.header()
+    }
 }
 
 /// First 4 KiB of a virtual log file at `offset` that holds nothing and whose space was allocated only.
 pub fn unwritten_header(size: u64, offset: u64) -> Vec<u8> {
-    let vlf = Vlf {
-        offset,
-        size,
-        sequence: 0,
-        start_lsn: 0,
-        incarnation: 0,
-        active: false,
-        unwritten: true,
-    };
-    vlf.header()
+    Vlf::unused(offset, size, true).header()
 }
 
 /// Handle for writing outside the log's state lock.
@@ -316,6 +358,31 @@ impl LogFile {
     }
 
     pub fn open(spec: &FileSpec, guid: u64, env: &Env) -> Result<LogFile> {
+        let (mut log, len) = LogFile::open_empty(spec, guid, env)?;
+        log.read_vlfs(len)?;
+        Ok(log)
+    }
+
+    /// The log file of a database that is being restored, of which everything up to `end` is there. What a step that did not
+    /// come to its end has left behind is cut off. With the last VLF of the file, if the stream ends in it.
+    pub fn open_restored(
+        spec: &FileSpec,
+        guid: u64,
+        env: &Env,
+        end: Lsn,
+    ) -> Result<(LogFile, Option<Filled>)> {
+        let (mut log, len) = LogFile::open_empty(spec, guid, env)?;
+        // Behind the last VLF there may be blocks where a header would be. A header that rotted ends the reading as well: then
+        // the end is not reached, and nothing is cut off.
+        let unreadable = log.read_vlfs(len).err();
+        match log.end_at(end.0) {
+            Ok(last) => Ok((log, last)),
+            Err(error) => Err(unreadable.unwrap_or(error)),
+        }
+    }
+
+    /// Without its VLFs; and its length.
+    fn open_empty(spec: &FileSpec, guid: u64, env: &Env) -> Result<(LogFile, u64)> {
         let bad = |what: String| StorageError::BadFile {
             path: spec.path.clone(),
             what,
@@ -355,7 +422,7 @@ impl LogFile {
         if get_u64(&header, 16) != guid {
             return Err(bad("the log belongs to another database".into()));
         }
-        let mut log = LogFile {
+        let log = LogFile {
             handle,
             vlfs: Vec::new(),
             current: None,
@@ -369,14 +436,19 @@ impl LogFile {
             growths: 0,
             truncations: 0,
         };
-        log.read_vlfs(len, &bad)?;
-        Ok(log)
+        Ok((log, len))
     }
 
-    fn read_vlfs(&mut self, len: u64, bad: &dyn Fn(String) -> StorageError) -> Result<()> {
+    fn read_vlfs(&mut self, len: u64) -> Result<()> {
+        let path = self.handle.path().clone();
+        let bad = |what: String| StorageError::BadFile {
+            path: path.clone(),
+            what,
+        };
         let mut offset = HEADER_BYTES;
         let mut header = vec![0; HEADER_BYTES as usize];
-        while offset + VLF_BYTES_MIN <= len && self.vlfs.len() < VLFS_MAX {
+        // All of them, however many: the stream would end early, and without a word, where the reading does.
+        while offset + VLF_BYTES_MIN <= len {
             self.read_vlf_header(&mut header, offset)?;
             if header.iter().all(|b| *b == 0) {
                 reached!("log.growth.interrupted");
@@ -394,6 +466,12 @@ impl LogFile {
                     "virtual log file at {offset} has an impossible size of {size} bytes"
                 )));
             }
+            let held = get_u64(&header, VLF_HELD_AT);
+            if held > size - HEADER_BYTES {
+                return Err(bad(format!(
+                    "virtual log file at {offset} claims to hold {held} of {size} bytes"
+                )));
+            }
             let (sequence, start_lsn) = (get_u64(&header, 16), get_u64(&header, 24));
             let incarnation = get_u32(&header, 32);
             self.incarnation = self.incarnation.max(incarnation);
@@ -405,6 +483,7 @@ impl LogFile {
                 incarnation,
                 active: sequence > 0,
                 unwritten: get_u32(&header, VLF_UNWRITTEN_AT) != 0,
+                held,
             });
             offset += size;
         }
@@ -429,19 +508,15 @@ impl LogFile {
     /// Adds `bytes` of VLFs at the end of the file, zeroed so that later writes change no metadata.
     fn add_vlfs(&mut self, bytes: u64, durable: bool) -> Result<()> {
         let start = self.vlfs.last().map_or(HEADER_BYTES, |v| v.offset + v.size);
-        let count = if bytes <= 64 << 20 { 4 } else { 8 };
+        let count = match bytes {
+            _ if bytes < start / SMALL_STEP_SHARE => 1,
+            _ if bytes <= 64 << 20 => 4,
+            _ => 8,
+        };
         let size = (bytes / count / HEADER_BYTES * HEADER_BYTES).max(VLF_BYTES_MIN);
         let count = (bytes / size).max(1);
         let end = start + size * count;
-        let added = (0..count).map(|i| Vlf {
-            offset: start + i * size,
-            size,
-            sequence: 0,
-            start_lsn: 0,
-            incarnation: 0,
-            active: false,
-            unwritten: false,
-        });
+        let added = (0..count).map(|i| Vlf::unused(start + i * size, size, false));
         let handle = &self.handle;
         let _alone = handle.alone();
         handle
@@ -476,7 +551,7 @@ impl LogFile {
         let extent = |v: &&Vlf| Extent {
             start_lsn: v.start_lsn,
             offset: v.offset + HEADER_BYTES,
-            usable: v.usable(),
+            usable: v.readable(),
             incarnation: v.incarnation,
         };
         let extents = used.iter().map(extent).collect();
@@ -576,6 +651,7 @@ impl LogFile {
         vlf.sequence = sequence;
         vlf.incarnation = incarnation;
         vlf.start_lsn = lsn;
+        vlf.held = 0;
         vlf.active = true;
         self.current = Some(index);
         let vlf = &self.vlfs[index];
@@ -613,9 +689,13 @@ impl LogFile {
             Growth::Pages(p) => u64::from(p) * 8192,
             Growth::Percent(p) => size * u64::from(p) / 100,
         };
-        let step = step.max(VLF_BYTES_MIN);
+        let mut step = step.max(VLF_BYTES_MIN);
+        if self.vlfs.len() >= VLFS_WANTED_MAX {
+            reached!("log.grown.faster");
+            step = step.max(size / LARGE_STEP_SHARE);
+        }
         reached!("log.grown");
-        if self.max_bytes.is_some_and(|max| size + step > max) || self.vlfs.len() + 8 > VLFS_MAX {
+        if self.max_bytes.is_some_and(|max| size + step > max) {
             return Err(StorageError::LogFull {
                 reason: self.full_reason(),
             });
@@ -641,11 +721,6 @@ impl LogFile {
         let missing = (pages * 8192).saturating_sub(self.size_bytes());
         if missing < VLF_BYTES_MIN {
             return Ok(());
-        }
-        if self.vlfs.len() + 8 > VLFS_MAX {
-            return Err(StorageError::LogFull {
-                reason: self.full_reason(),
-            });
         }
         self.add_vlfs(missing, true)
     }
@@ -689,11 +764,8 @@ impl LogFile {
         for vlf in &mut self.vlfs {
             if vlf.sequence > 0 && vlf.start_lsn >= end {
                 reached!("log.vlf.beyond_end");
-                vlf.active = false;
-                vlf.sequence = 0;
-                vlf.start_lsn = 0;
-                let header = vlf.header();
-                self.handle.write(&header, vlf.offset)?;
+                *vlf = Vlf::unused(vlf.offset, vlf.size, vlf.unwritten);
+                self.handle.write(&vlf.header(), vlf.offset)?;
             }
         }
         self.handle.sync()?;
@@ -705,6 +777,63 @@ impl LogFile {
             reason: CHECKPOINT,
         });
         Ok(end)
+    }
+
+    /// Ends the stream at `end`, in its VLF and in the file. The VLF that ends there, if it is the last of the file.
+    fn end_at(&mut self, end: u64) -> Result<Option<Filled>> {
+        let is_beyond = |v: &Vlf| v.sequence > 0 && v.start_lsn >= end;
+        while self.vlfs.last().is_some_and(is_beyond) {
+            reached!("restore.section.left");
+            self.vlfs.pop();
+        }
+        let mut changed: Vec<usize> = Vec::new();
+        for (index, vlf) in self.vlfs.iter_mut().enumerate() {
+            if is_beyond(vlf) {
+                *vlf = Vlf::unused(vlf.offset, vlf.size, vlf.unwritten);
+                changed.push(index);
+            }
+        }
+        let used = self.vlfs.iter().enumerate().filter(|(_, v)| v.sequence > 0);
+        let newest = used.max_by_key(|(_, v)| (v.start_lsn, v.sequence));
+        let Some(newest) = newest.map(|(index, _)| index) else {
+            return Err(self.shorter_than(end));
+        };
+        let vlf = &mut self.vlfs[newest];
+        let held = end - vlf.start_lsn;
+        if held > vlf.readable() {
+            return Err(self.shorter_than(end));
+        }
+        if vlf.held != held {
+            vlf.held = held;
+            changed.push(newest);
+        }
+        for index in changed {
+            let vlf = &self.vlfs[index];
+            self.handle.write(&vlf.header(), vlf.offset)?;
+        }
+        let len = self.size_bytes();
+        let file = &self.handle.file;
+        file.set_len(len)
+            .and_then(|()| file.sync_data())
+            .map_err(|e| self.handle.error("shorten log", e))?;
+        let vlf = &self.vlfs[newest];
+        let is_last = newest + 1 == self.vlfs.len();
+        Ok(is_last.then_some(Filled {
+            offset: vlf.offset,
+            size: vlf.size,
+            sequence: vlf.sequence,
+            start_lsn: vlf.start_lsn,
+            incarnation: vlf.incarnation,
+            held,
+        }))
+    }
+
+    fn shorter_than(&self, end: u64) -> StorageError {
+        StorageError::DamagedLog {
+            path: self.handle.path().clone(),
+            lsn: Lsn(end),
+            what: "the log file does not reach as far as it was restored".into(),
+        }
     }
 
     /// Frees the VLFs below `lowest`, which is remembered as what kept the rest.

@@ -1,16 +1,16 @@
 //! Log files put together from copied blocks: what restore does.
 //!
 //! Theory: the stream is position-independent but for its VLF headers, so copied blocks are laid out again in VLFs of
-//! their own, one for each section: adjacent blocks of one incarnation. Recovery then reads the file like any other.
-//! Headers are written last: a section counts only once all of it is on disk.
+//! their own, one for each section: adjacent blocks of one incarnation. What follows a section without a gap goes into its VLF
+//! as long as that is small, so a chain of many short log backups needs no more VLFs than one of few long ones. Recovery then
+//! reads the file like any other.
+//! Headers are written last, and say how far their VLF is filled: a section counts only once all of it is on disk.
 //!
 //! A restore to a point in time ends the stream before the first commit that is later: the block with that commit is
 //! sealed anew with the records before it.
 
 use super::block::{self, BLOCK_ALIGN_BYTES, Found, OpenBlock};
-use super::file::{
-    HEADER_BYTES, LogFile, VLF_BYTES_MIN, file_header, unwritten_header, vlf_header,
-};
+use super::file::{Filled, HEADER_BYTES, LogFile, VLF_BYTES_MIN, file_header, unwritten_header};
 use super::record::{Kind, Record};
 use crate::api::FileSpec;
 use crate::bytes::*;
@@ -60,19 +60,51 @@ impl LogSection {
         }
     }
 
-    fn vlf_bytes(&self) -> u64 {
-        (HEADER_BYTES + self.bytes)
-            .next_multiple_of(HEADER_BYTES)
-            .max(VLF_BYTES_MIN)
+    /// A VLF of its own.
+    fn vlf(&self, offset: u64, sequence: u64) -> Filled {
+        Filled {
+            offset,
+            size: vlf_bytes(self.bytes),
+            sequence,
+            start_lsn: self.start.0,
+            incarnation: self.incarnation,
+            held: self.bytes,
+        }
     }
+
+    /// The VLF before it with the section added, if it goes on where that ends.
+    fn added_to(&self, vlf: &Filled) -> Option<Filled> {
+        let held = vlf.held + self.bytes;
+        let goes_on = vlf.end_lsn() == self.start.0 && vlf.incarnation == self.incarnation;
+        (goes_on && held <= SECTION_BYTES_MAX).then(|| Filled {
+            held,
+            size: vlf_bytes(held).max(vlf.size),
+            ..*vlf
+        })
+    }
+}
+
+fn vlf_bytes(held: u64) -> u64 {
+    (HEADER_BYTES + held)
+        .next_multiple_of(HEADER_BYTES)
+        .max(VLF_BYTES_MIN)
+}
+
+/// Where a section goes.
+struct Placed {
+    section: LogSection,
+    /// Of its first block in the log file.
+    offset: u64,
 }
 
 /// A log file under construction.
 pub struct LogRebuild {
     file: Arc<dyn DiskFile>,
     spec: FileSpec,
-    /// Sections with the file offset of their VLF and its sequence.
-    placed: Vec<(LogSection, u64, u64)>,
+    /// In order of the stream.
+    placed: Vec<Placed>,
+    /// What the headers are to say once the blocks are there.
+    vlfs: Vec<Filled>,
 }
 
 impl LogRebuild {
@@ -91,6 +123,7 @@ impl LogRebuild {
             file,
             spec: spec.clone(),
             placed: Vec::new(),
+            vlfs: Vec::new(),
         };
         let end = log.place(sections, HEADER_BYTES, 1);
         let spare = (spec.size_pages * 8192)
@@ -107,17 +140,18 @@ impl LogRebuild {
         Ok(log)
     }
 
-    /// Adds sections behind those that a log file of an earlier restore holds.
+    /// Adds sections behind those that a log file of an earlier restore holds, which end at `from`.
     pub fn append(
         env: &Env,
         spec: &FileSpec,
         guid: u64,
+        from: Lsn,
         sections: &[LogSection],
     ) -> Result<LogRebuild> {
-        let (end, sequence) = {
-            let existing = LogFile::open(spec, guid, env)?;
+        let (end, sequence, last) = {
+            let (existing, last) = LogFile::open_restored(spec, guid, env, from)?;
             let sequence = existing.vlfs().iter().map(|v| v.sequence).max();
-            (existing.size_bytes(), sequence.unwrap_or(0) + 1)
+            (existing.size_bytes(), sequence.unwrap_or(0) + 1, last)
         };
         let file = env
             .disk
@@ -127,16 +161,38 @@ impl LogRebuild {
             file,
             spec: spec.clone(),
             placed: Vec::new(),
+            vlfs: Vec::new(),
         };
+        let (mut end, mut sections) = (end, sections);
+        if let (Some(last), [first, rest @ ..]) = (last, sections)
+            && let Some(vlf) = first.added_to(&last)
+        {
+            log.placed.push(Placed {
+                section: *first,
+                offset: last.offset + HEADER_BYTES + last.held,
+            });
+            log.vlfs.push(vlf);
+            (end, sections) = (vlf.offset + vlf.size, rest);
+        }
         let end = log.place(sections, end, sequence);
         log.allocate(end)?;
         Ok(log)
     }
 
+    /// Ends the log of a restored database at `end`: a step that was told to have failed may have come further.
+    pub fn end_at(env: &Env, spec: &FileSpec, guid: u64, end: Lsn) -> Result<()> {
+        LogFile::open_restored(spec, guid, env, end).map(|_| ())
+    }
+
     fn place(&mut self, sections: &[LogSection], mut offset: u64, mut sequence: u64) -> u64 {
         for section in sections {
-            self.placed.push((*section, offset, sequence));
-            offset += section.vlf_bytes();
+            let vlf = section.vlf(offset, sequence);
+            self.placed.push(Placed {
+                section: *section,
+                offset: offset + HEADER_BYTES,
+            });
+            self.vlfs.push(vlf);
+            offset += vlf.size;
             sequence += 1;
         }
         offset
@@ -146,27 +202,24 @@ impl LogRebuild {
     pub fn write_blocks(&self, chunk: &LogChunk) -> Result<()> {
         check_blocks(chunk).map_err(|what| self.bad(what))?;
         let end = chunk.lsn.0 + chunk.bytes.len() as u64;
-        let place = self.placed.iter().find(|(s, ..)| {
-            s.start <= chunk.lsn && end <= s.end().0 && s.incarnation == chunk.incarnation
-        });
-        let Some((section, offset, _)) = place else {
+        let before = self
+            .placed
+            .partition_point(|p| p.section.start <= chunk.lsn);
+        let place = self.placed.get(..before).and_then(<[Placed]>::last);
+        let place = place
+            .filter(|p| end <= p.section.end().0 && p.section.incarnation == chunk.incarnation);
+        let Some(place) = place else {
             return Err(self.bad("log blocks outside the sections of their backup"));
         };
-        let within = chunk.lsn.0 - section.start.0;
-        self.write(&chunk.bytes, offset + HEADER_BYTES + within)
+        let within = chunk.lsn.0 - place.section.start.0;
+        self.write(&chunk.bytes, place.offset + within)
     }
 
     /// Makes the blocks durable, then the headers that say they are there.
     pub fn finish(&self) -> Result<()> {
         self.sync()?;
-        for (section, offset, sequence) in &self.placed {
-            let header = vlf_header(
-                section.vlf_bytes(),
-                *sequence,
-                section.start.0,
-                section.incarnation,
-            );
-            self.write(&header, *offset)?;
+        for vlf in &self.vlfs {
+            self.write(&vlf.header(), vlf.offset)?;
         }
         self.sync()
     }
@@ -364,5 +417,144 @@ mod tests {
         file.place(4096 + 2 * SPARE_VLF_BYTES, None)
             .expect("the next");
         assert!(written(&file) >= 2 * filled);
+    }
+
+    const GUID: u64 = 7;
+
+    /// A chunk of blocks of 4 KiB.
+    fn chunk(start: u64, blocks: u64, incarnation: u32) -> LogChunk {
+        let at = |n: u64| start + n * BLOCK_ALIGN_BYTES as u64;
+        let sealed = |n| {
+            let mut open = OpenBlock::new(at(n), 0, Vec::new());
+            open.push(&[9; 100]);
+            open.seal(incarnation, at(n))
+        };
+        LogChunk {
+            lsn: Lsn(start),
+            incarnation,
+            bytes: (0..blocks).flat_map(sealed).collect(),
+        }
+    }
+
+    fn section(chunk: &LogChunk) -> LogSection {
+        LogSection {
+            start: chunk.lsn,
+            bytes: chunk.bytes.len() as u64,
+            incarnation: chunk.incarnation,
+        }
+    }
+
+    fn end_of(chunk: &LogChunk) -> u64 {
+        section(chunk).end().0
+    }
+
+    /// The log file after a full restore with one block.
+    fn restored(env: &Env, spec: &FileSpec) -> u64 {
+        let first = chunk(4_096, 1, 1);
+        let log = LogRebuild::create(env, spec, GUID, &[section(&first)]).expect("creates");
+        log.write_blocks(&first).expect("writes");
+        log.finish().expect("finishes");
+        end_of(&first)
+    }
+
+    fn append(env: &Env, spec: &FileSpec, from: u64, chunk: &LogChunk) -> LogRebuild {
+        let log = LogRebuild::append(env, spec, GUID, Lsn(from), &[section(chunk)]);
+        let log = log.expect("appends");
+        log.write_blocks(chunk).expect("writes");
+        log
+    }
+
+    /// Where a recovery that begins at the first block finds the end.
+    fn found_end(env: &Env, spec: &FileSpec) -> u64 {
+        let log = super::super::Log::open(spec, GUID, env, &Default::default()).expect("opens");
+        let mut cursor = log.cursor(Lsn(4_096)).expect("a cursor");
+        while cursor.next().expect("no damage").is_some() {}
+        cursor.position().0
+    }
+
+    /// A standby that is fed every few seconds, for days.
+    #[test]
+    fn a_long_chain_of_short_steps_needs_few_vlfs() {
+        let disk = SimDisk::new(1);
+        let env = daruma_sim::env(&disk, 1);
+        let spec = FileSpec::log("/t.ldf", 256);
+        let mut end = restored(&env, &spec);
+        let vlfs = || {
+            LogFile::open(&spec, GUID, &env)
+                .expect("opens")
+                .vlfs()
+                .len()
+        };
+        let before = vlfs();
+        for step in 0..400 {
+            // Each hundredth step the source was restarted.
+            let next = chunk(end, 1 + step % 3, 1 + step as u32 / 100);
+            append(&env, &spec, end, &next).finish().expect("finishes");
+            end = end_of(&next);
+            assert!(step % 50 > 0 || found_end(&env, &spec) == end, "{step}");
+        }
+        assert_eq!(found_end(&env, &spec), end);
+        assert!(vlfs() <= before + 5, "{} after {before}", vlfs());
+    }
+
+    #[test]
+    fn a_step_that_was_cancelled_or_not_told_of_leaves_nothing_behind() {
+        for (is_told, first_is_small) in
+            [(true, true), (true, false), (false, true), (false, false)]
+        {
+            let disk = SimDisk::new(1);
+            let env = daruma_sim::env(&disk, 1);
+            let spec = FileSpec::log("/t.ldf", 256);
+            let mut end = restored(&env, &spec);
+            if !first_is_small {
+                // The next steps go into the VLF of this one.
+                let whole = chunk(end, 3, 1);
+                append(&env, &spec, end, &whole).finish().expect("finishes");
+                end = end_of(&whole);
+            }
+            let long = append(&env, &spec, end, &chunk(end, 300, 1));
+            if !is_told {
+                long.finish().expect("finishes");
+            }
+            drop(long);
+            disk.restart();
+            LogRebuild::end_at(&env, &spec, GUID, Lsn(end)).expect("ends");
+            assert_eq!(found_end(&env, &spec), end, "{is_told} {first_is_small}");
+            let long = append(&env, &spec, end, &chunk(end, 300, 1));
+            drop(long);
+            let short = chunk(end, 2, 1);
+            append(&env, &spec, end, &short).finish().expect("finishes");
+            assert_eq!(
+                found_end(&env, &spec),
+                end_of(&short),
+                "{is_told} {first_is_small}"
+            );
+        }
+    }
+
+    /// Files of older releases have a virtual log file for each step.
+    #[test]
+    fn a_log_of_any_number_of_vlfs_is_read_to_its_end() {
+        const VLFS: u64 = 10_100;
+        // Only what is written takes room here.
+        let below: Arc<dyn daruma_base::Disk> = SimDisk::new(1);
+        let disk = crate::OverlayDisk::create(&below, std::path::Path::new("/changes"));
+        let env = Env {
+            disk: Arc::new(disk.expect("creates")),
+            ..daruma_sim::env(&SimDisk::new(1), 1)
+        };
+        let spec = FileSpec::log("/t.ldf", 256);
+        let chunks = (0..VLFS).map(|n| chunk(4_096 * (1 + n), 1, 1 + n as u32));
+        let sections: Vec<LogSection> = chunks.clone().map(|c| section(&c)).collect();
+        let log = LogRebuild::create(&env, &spec, GUID, &sections).expect("creates");
+        chunks.for_each(|c| log.write_blocks(&c).expect("writes"));
+        log.finish().expect("finishes");
+        drop(log);
+        assert_eq!(found_end(&env, &spec), 4_096 * (1 + VLFS));
+        let file = LogFile::open(&spec, GUID, &env).expect("opens");
+        assert_eq!(
+            file.vlfs().iter().filter(|v| v.sequence > 0).count() as u64,
+            VLFS
+        );
     }
 }
