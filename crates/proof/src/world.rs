@@ -285,6 +285,7 @@ impl World {
             }
             self.step()?;
         }
+        self.read_after_the_fence()?;
         match self.random.below(8) {
             0 if !self.is_down() => self.stop_cleanly()?,
             1 if self.counted(FaultKind::SyncError) == self.sync_errors_before => self.fall(false),
@@ -381,6 +382,24 @@ impl World {
             9 => self.check_under_way(&db),
             10 if self.mode == Mode::Both => self.switch_mode(&db),
             _ => self.session_step(),
+        }
+    }
+
+    /// A database whose log has failed must not answer: what is in memory was perhaps never logged.
+    fn read_after_the_fence(&self) -> Checked {
+        let Some(up) = self
+            .up
+            .as_ref()
+            .filter(|up| up.db.state() == DatabaseState::Suspect)
+        else {
+            return Ok(());
+        };
+        let txn = up.db.begin(&Owner::new(99, Default::default()));
+        let view = txn.view(Isolation::ReadCommittedSnapshot);
+        let tree = up.db.tree(up.db.catalog_tree());
+        match tree.and_then(|tree| tree.scan(&view, ScanSpec::all()).next(&mut Batch::new())) {
+            Ok(_) => broken("a database whose log has failed answers"),
+            Err(_) => Ok(()),
         }
     }
 

@@ -8,9 +8,12 @@ use crate::error::ServerError;
 use crate::listener::{Limits, Listener, Waker};
 use crate::password::Argon2Hasher;
 use crate::tls::{EncryptionPolicy, TlsSettings};
-use daruma_base::Random;
+use daruma_base::{DatabaseId, Random};
 pub use daruma_platform::FolderLimit;
-use daruma_tsql::instance::{Instance, InstanceOptions, REVERTERS_MAX, ShutdownRequest};
+use daruma_storage::Database;
+use daruma_tsql::instance::{
+    DatabaseEntry, Instance, InstanceOptions, REVERTERS_MAX, ShutdownRequest,
+};
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
@@ -352,31 +355,53 @@ enum Role {
     },
 }
 
+/// Writes to the error log what failed in the background, and that a log has failed.
+fn tell_failures(
+    instance: &Instance,
+    entry: &DatabaseEntry,
+    storage: &Database,
+    suspect: &mut Vec<DatabaseId>,
+) {
+    let name = entry.name();
+    for failure in storage.take_failures() {
+        let text = format!("Background work in database '{name}' failed: {failure}.");
+        instance.log.write("Server", &text);
+    }
+    let is_known = suspect.contains(&entry.id());
+    match storage.failure() {
+        Some(cause) if !is_known => {
+            suspect.push(entry.id());
+            let text = format!(
+                "The log for database '{name}' is not available: {cause}. The database is SUSPECT and cannot be used until it has been recovered: \
+                 by a restart of the server, or by ALTER DATABASE .. SET ONLINE."
+            );
+            instance.log.write("Server", &text);
+        }
+        None if is_known => suspect.retain(|id| *id != entry.id()),
+        _ => {}
+    }
+}
+
 fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar), role: Role) {
-    // One line for each failing database, not one for each round.
-    let mut reported = Vec::new();
+    // One line for each database whose log failed, not one for each round.
+    let mut suspect = Vec::new();
     loop {
         let mut is_busy = false;
         for entry in instance.databases() {
-            let Ok(open) = entry.open() else { continue };
+            let Some(storage) = entry.held().map(|open| open.storage) else {
+                continue;
+            };
             let done = match role {
-                Role::Everything => open.storage.background_step(),
+                Role::Everything => storage.background_step(),
                 Role::Reverter { number } if number <= instance.reverters_of(&entry) => {
-                    open.storage.revert_step()
+                    storage.revert_step()
                 }
                 Role::Reverter { .. } => Ok(false),
             };
-            match done {
-                Ok(more) => is_busy |= more,
-                Err(_) if reported.contains(&entry.id()) => {}
-                Err(error) => {
-                    reported.push(entry.id());
-                    let text = format!(
-                        "Background work in database '{}' failed: {error}.",
-                        entry.name()
-                    );
-                    instance.log.write("Server", &text);
-                }
+            // Errors are remembered there, each once.
+            is_busy |= done.unwrap_or(false);
+            if matches!(role, Role::Everything) {
+                tell_failures(instance, &entry, &storage, &mut suspect);
             }
         }
         let mut is_stopped = stopped.0.lock();

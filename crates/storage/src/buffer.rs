@@ -67,9 +67,13 @@ impl Store {
         }
     }
 
-    /// Changes the boot page durably.
+    /// Changes the boot page durably. Each time it says how far the log is on disk.
     pub fn write_boot(&self, change: impl FnOnce(&mut Boot)) -> Result<()> {
-        self.or_fence(self.files.write_boot(change))
+        self.or_fence(self.files.write_boot(|boot| {
+            change(boot);
+            boot.hard = self.log.hardened();
+            assert!(boot.hard < Lsn::MAX, "the end of the log is not known yet");
+        }))
     }
 
     /// See [`FileSet::grow`].
@@ -311,12 +315,20 @@ impl Pool {
 
     /// Forgets a store and its pages, dirty or not.
     pub fn remove_store(&self, store: &Store) {
+        self.forget_pages(store);
+        self.stores.write().remove(&store.id);
+    }
+
+    /// Forgets the pages of a store that nobody uses right now; how many of them were dirty.
+    fn forget_pages(&self, store: &Store) -> usize {
+        let mut dirty = 0;
         for frame in self.live_frames() {
             if frame.store.load(Ordering::Acquire) == store.id {
                 let key = frame.key();
                 let mut shard = self.shards[key.shard()].lock();
                 if frame.key() == key && frame.pins.load(Ordering::Acquire) == 0 {
                     shard.remove(&key);
+                    dirty += usize::from(!frame.is_clean());
                     frame.valid.store(false, Ordering::Release);
                     frame.rec_lsn.store(0, Ordering::Release);
                     frame.flushing_lsn.store(0, Ordering::Release);
@@ -324,7 +336,7 @@ impl Pool {
                 }
             }
         }
-        self.stores.write().remove(&store.id);
+        dirty
     }
 
     fn live_frames(&self) -> impl Iterator<Item = &Frame> {
@@ -397,8 +409,18 @@ impl Pool {
         Some(Pin(frame))
     }
 
-    /// Pins the frame of a page, reading the page first if it is not there.
+    /// Pins the frame of a page. The database is asked whether it may be read when the page is found: what was found before a
+    /// failure of its log is as true as it ever was, and the pages of one that has failed may be gone from memory.
     fn pin(&self, store: &Store, id: PageId, wait: WaitKind) -> Result<Pin<'_>> {
+        let pin = self.find(store, id, wait)?;
+        match planted(Bug::AnswerFenced) {
+            true => Ok(pin),
+            false => store.log.check().map(|()| pin),
+        }
+    }
+
+    /// Pins the frame of a page, reading the page first if it is not there.
+    fn find(&self, store: &Store, id: PageId, wait: WaitKind) -> Result<Pin<'_>> {
         LOGICAL_READS.set(LOGICAL_READS.get() + 1);
         loop {
             if let Some(pin) = self.lookup(store, id) {
@@ -580,6 +602,8 @@ impl Pool {
         let mut written = 0;
         for store in stores {
             if store.log.is_fenced() {
+                // They will never be written, nor read: the other databases need the room.
+                written += self.forget_pages(&store);
                 continue;
             }
             if let Some(_one_at_a_time) = store.flush.try_lock() {

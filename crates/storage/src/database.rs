@@ -2,6 +2,7 @@
 
 mod background;
 mod checkpoint;
+mod failures;
 mod files;
 pub(crate) mod open;
 mod stats;
@@ -31,6 +32,7 @@ use crate::version::VersionStore;
 use checkpoint::CheckpointState;
 pub(crate) use checkpoint::LOG_BYTES_WANTED;
 use daruma_base::{Clock, DatabaseId, Env, Lsn, PageId, TxnId};
+pub(crate) use failures::Task;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,6 +62,7 @@ pub struct Database {
     reclaim: RwLock<()>,
     dead: Mutex<VecDeque<(TreeId, Vec<u8>)>>,
     checkpointing: Mutex<CheckpointState>,
+    quiet: Mutex<checkpoint::QuietLog>,
     engine_needs: EngineNeeds,
     /// Held by who makes room in a log that is nearly full.
     relief: Mutex<()>,
@@ -72,6 +75,7 @@ pub struct Database {
     write_transactions: AtomicU64,
     /// Of transactions over several databases that this one coordinates.
     decisions: Decisions,
+    failures: failures::Failures,
 }
 
 /// What recovery and rollback needed of the log when it was last cut.
@@ -108,6 +112,7 @@ impl Database {
             pending: Mutex::default(),
             dead: Mutex::default(),
             checkpointing: Mutex::default(),
+            quiet: Mutex::default(),
             engine_needs: Mutex::default(),
             relief: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -116,6 +121,7 @@ impl Database {
             transactions: AtomicU64::new(0),
             write_transactions: AtomicU64::new(0),
             decisions: Decisions::default(),
+            failures: failures::Failures::default(),
         })
     }
 
@@ -204,11 +210,7 @@ impl Database {
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.store.log.is_fenced() {
-            return Err(StorageError::Fenced {
-                cause: "an earlier failure of the log".into(),
-            });
-        }
+        self.check_readable()?;
         if self.closed.load(Ordering::Acquire) {
             return Err(StorageError::NotOnline { state: "closed" });
         }
@@ -373,13 +375,24 @@ impl Database {
     }
 
     pub fn state(&self) -> DatabaseState {
-        if self.store.log.is_fenced() {
-            DatabaseState::Suspect
-        } else if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Acquire) {
             DatabaseState::Offline
+        } else if self.store.log.is_fenced() {
+            DatabaseState::Suspect
         } else {
             DatabaseState::Online
         }
+    }
+
+    /// Error when nothing of it may be read any more: its log has failed, or it is closed. What is in memory then may be of
+    /// transactions that could not be taken back, or of commits that are not on disk: only recovery can tell.
+    pub fn check_readable(&self) -> Result<()> {
+        self.store.log.check()
+    }
+
+    /// What has failed, of a database that is suspect.
+    pub fn failure(&self) -> Option<String> {
+        self.store.log.failure()
     }
 
     pub fn settings(&self) -> Settings {

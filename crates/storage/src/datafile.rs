@@ -23,8 +23,8 @@ use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, RwLock};
 use daruma_base::{DiskFile, Env, OpenMode, PageId, reached};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
 pub const FORMAT_VERSION: u32 = 1;
@@ -48,6 +48,8 @@ struct DataFile {
     size_pages: AtomicU64,
     /// Growth step and largest size, which ALTER DATABASE may change; those of `spec` are what the file was opened with.
     limits: Mutex<(Growth, Option<u64>)>,
+    /// Held while it is synced, until the outcome is known to all.
+    syncing: Mutex<()>,
 }
 
 /// What `write_unsynced` has done.
@@ -70,8 +72,8 @@ pub struct FileSet {
     hard_writes: AtomicU64,
     /// What the first sync that failed said. The system tells of a lost write once, to whoever syncs next, and that may be
     /// somebody who only made a file longer: after it no sync of these files means anything.
-    sync_failure: Mutex<Option<String>>,
-    boot: Mutex<boot::BootCopies>,
+    sync_failure: OnceLock<String>,
+    boot: boot::BootPage,
     grow: Mutex<()>,
 }
 
@@ -119,8 +121,8 @@ impl FileSet {
             double_write: Mutex::default(),
             unsynced: Mutex::default(),
             hard_writes: AtomicU64::new(0),
-            sync_failure: Mutex::default(),
-            boot: Mutex::new(boot::BootCopies::new(boot)),
+            sync_failure: OnceLock::new(),
+            boot: boot::BootPage::new(boot),
             grow: Mutex::new(()),
         };
         for spec in specs {
@@ -162,6 +164,7 @@ impl FileSet {
             meter,
             size_pages: AtomicU64::new(size),
             limits: Mutex::new((spec.growth, spec.max_pages)),
+            syncing: Mutex::new(()),
         }));
         Ok(())
     }
@@ -217,6 +220,7 @@ impl FileSet {
                 meter,
                 size_pages,
                 limits: Mutex::new((spec.growth, spec.max_pages)),
+                syncing: Mutex::new(()),
             }));
         }
         let guid = guid.unwrap_or_default();
@@ -228,8 +232,8 @@ impl FileSet {
             double_write: Mutex::default(),
             unsynced: Mutex::default(),
             hard_writes: AtomicU64::new(0),
-            sync_failure: Mutex::default(),
-            boot: Mutex::default(),
+            sync_failure: OnceLock::new(),
+            boot: boot::BootPage::default(),
             grow: Mutex::new(()),
         };
         set.read_boot()?;
@@ -469,21 +473,24 @@ impl FileSet {
 
     /// Why nothing is written any more.
     pub fn sync_failure(&self) -> Option<String> {
-        self.sync_failure.lock().clone()
+        self.sync_failure.get().cloned()
     }
 
     fn sync_file(&self, id: u16) -> Result<()> {
         self.sync(&*self.file(id)?)
     }
 
+    /// One at a time of a file: the system tells of a write that it lost to one of those who sync, and the others must hear
+    /// of that. Of other files it says nothing, so they need not wait.
     fn sync(&self, file: &DataFile) -> Result<()> {
-        let mut failure = self.sync_failure.lock();
-        let result = match &*failure {
+        let _until_it_is_known = file.syncing.lock();
+        let result = match self.sync_failure.get() {
             Some(cause) => Err(std::io::Error::other(cause.clone())),
             None => file.file.sync_data(),
         };
         result.map_err(|error| {
-            failure.get_or_insert_with(|| format!("an earlier sync failed: {error}"));
+            let cause = || format!("an earlier sync failed: {error}");
+            self.sync_failure.get_or_init(cause);
             io_error("sync", &file.spec)(error)
         })
     }

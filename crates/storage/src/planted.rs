@@ -35,13 +35,15 @@ pub enum Bug {
     ForgetAborted,
     /// Accelerated: the versions of an aborted transaction are dropped before it is reverted.
     DropAbortedVersions,
+    /// A database whose log has failed goes on answering.
+    AnswerFenced,
     /// A transaction over several databases commits in each in turn, unprepared.
     CommitInTurn,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
-    pub const ALL: [Bug; 15] = [
+    pub const ALL: [Bug; 16] = [
         Bug::SkipSync,
         Bug::ApplyTwice,
         Bug::PageBeforeLog,
@@ -57,6 +59,7 @@ impl Bug {
         Bug::BuryForLosers,
         Bug::ForgetAborted,
         Bug::DropAbortedVersions,
+        Bug::AnswerFenced,
     ];
 
     /// Can it do harm under classic recovery?

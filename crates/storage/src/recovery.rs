@@ -3,14 +3,15 @@
 //!
 //! Theory: ARIES (Mohan et al., 1992), with logical revert for accelerated transactions (`revert`). Analysis comes
 //! first, so that redo knows for which transactions it has to rebuild versions: only for losers, for no snapshot
-//! survives a restart. Both passes are bounded by the checkpoints, not by the length of any transaction.
+//! survives a restart. Both passes are bounded by the checkpoints, not by the length of any transaction; a restore reads all of
+//! the log that it was given, and remembers of it no more than what ended since the last checkpoint but one.
 //!
 //! | found at start | done |
 //! |---|---|
 //! | torn page in the doublewrite batch | restored from the doublewrite area (`FileSet::restore_torn`) |
 //! | torn boot page | the other copy is used |
 //! | bad last block of the log | ends the log |
-//! | bad block, but a later one proves it was hard | refused: `DamagedLog` |
+//! | bad block, but a later one, or the boot page, proves it was hard | refused: `DamagedLog` |
 //! | record newer than its page | applied |
 //! | record not newer than its page | ignored |
 //! | classic transaction without commit or end | rolled back (`undo`), with compensation records |
@@ -103,30 +104,69 @@ pub struct Recovered {
 /// Asks how a prepared transaction ended.
 pub type Ask<'a> = &'a dyn Fn(&Unit) -> Result<Outcome>;
 
+/// What a checkpoint may list although a record before the checkpoint has ended it: the list was made before the record. No
+/// list tells what was ended before the checkpoint began (`database::checkpoint`, invariant 2), so what was put in before
+/// the last checkpoint but one is let go of, or a restore of a year of log would need memory for all its transactions.
+struct Recent<T> {
+    /// Since the last checkpoint.
+    new: BTreeSet<T>,
+    /// Between the one before and the last.
+    old: BTreeSet<T>,
+}
+
+impl<T: Ord> Default for Recent<T> {
+    fn default() -> Recent<T> {
+        let (new, old) = Default::default();
+        Recent { new, old }
+    }
+}
+
+impl<T: Ord> Recent<T> {
+    fn insert(&mut self, one: T) {
+        self.new.insert(one);
+    }
+
+    fn remove(&mut self, one: &T) {
+        self.new.remove(one);
+        self.old.remove(one);
+    }
+
+    fn contains(&self, one: &T) -> bool {
+        self.new.contains(one) || self.old.contains(one)
+    }
+
+    /// A checkpoint has been read to its end.
+    fn turn(&mut self) {
+        self.old = std::mem::take(&mut self.new);
+    }
+}
+
 #[derive(Default)]
 struct Analysis {
     active: BTreeMap<TxnId, Loser>,
-    ended: BTreeSet<TxnId>,
-    committed_ids: BTreeSet<TxnId>,
+    ended: Recent<TxnId>,
+    committed_ids: Recent<TxnId>,
     rolled_forward: u64,
     defers: BTreeMap<TxnId, Vec<Space>>,
     /// Defers taken back by a rollback to a savepoint.
-    forgotten: BTreeSet<(TxnId, Space)>,
+    forgotten: Recent<(TxnId, Space)>,
     pending: Vec<Space>,
-    done: BTreeSet<Space>,
+    done: Recent<Space>,
     /// Spaces named by `Forget` records whose last part is still to come.
     forgetting: BTreeMap<TxnId, Vec<Space>>,
     chunks: BTreeMap<u32, PlacedChunk>,
-    freed_chunks: BTreeSet<u32>,
+    freed_chunks: Recent<u32>,
     freed: BTreeMap<PageId, Lsn>,
     next_txn: u64,
     last_commit: CommitPoint,
     saw_checkpoint: bool,
-    decisions: BTreeMap<UnitKey, Decision>,
+    /// With the number of checkpoints read when it was last heard of.
+    decisions: BTreeMap<UnitKey, (Decision, u64)>,
+    checkpoints: u64,
     /// Ids that wait for the decision of their coordinator.
     prepared: BTreeMap<TxnId, Unit>,
     /// Ids that wrote after they were prepared: they are being rolled back.
-    given_up: BTreeSet<TxnId>,
+    given_up: Recent<TxnId>,
 }
 
 /// First pass: what the log says about transactions.
@@ -155,6 +195,11 @@ pub fn analyse(store: &Store, ask: Ask<'_>) -> Result<Recovered> {
         ));
     }
     let end = cursor.position();
+    if end < boot.hard {
+        reached!("log.end.before_hard");
+        let what = "the log ends before a position up to which it had been written safely";
+        return Err(damaged(store, end, what));
+    }
     if !boot.clean {
         analysis.next_txn += LOST_TXNS_MAX;
     }
@@ -313,7 +358,7 @@ impl Analysis {
             rolled_forward: self.rolled_forward,
             log_bytes,
             last_commit: self.last_commit,
-            decisions: self.decisions.into_values().collect(),
+            decisions: self.decisions.into_values().map(|(d, _)| d).collect(),
             resolved,
         }
     }
@@ -333,7 +378,7 @@ impl Analysis {
                 earlier
                     .chain([record.txn])
                     .for_each(|id| self.committed(id));
-                self.decisions.extend(decision.map(|d| (d.key(), d)));
+                decision.into_iter().for_each(|d| self.decided(d));
                 self.rolled_forward += 1;
             }
             Kind::Prepare => {
@@ -488,6 +533,7 @@ impl Analysis {
 
     fn end(&mut self, id: TxnId) {
         self.active.remove(&id);
+        self.prepared.remove(&id);
         self.ended.insert(id);
     }
 
@@ -497,6 +543,28 @@ impl Analysis {
         for fact in checkpoint.facts {
             self.fact(fact);
         }
+        if checkpoint.is_last {
+            self.let_go();
+        }
+    }
+
+    /// No later checkpoint can speak of what is let go of here.
+    fn let_go(&mut self) {
+        self.ended.turn();
+        self.committed_ids.turn();
+        self.forgotten.turn();
+        self.done.turn();
+        self.freed_chunks.turn();
+        self.given_up.turn();
+        // What this checkpoint did not list, and no record since the one before made, nobody asks for any more.
+        let now = self.checkpoints;
+        self.decisions.retain(|_, (_, heard)| *heard == now);
+        self.checkpoints += 1;
+    }
+
+    fn decided(&mut self, decision: Decision) {
+        let heard = (decision, self.checkpoints);
+        self.decisions.insert(heard.0.key(), heard);
     }
 
     fn fact(&mut self, fact: Fact) {
@@ -563,9 +631,7 @@ impl Analysis {
                     self.prepared.insert(id, unit);
                 }
             }
-            Fact::Decision(decision) => {
-                self.decisions.insert(decision.key(), decision);
-            }
+            Fact::Decision(decision) => self.decided(decision),
             Fact::Versions {
                 chunk,
                 id,
@@ -869,5 +935,53 @@ mod tests {
             memory > 0 && memory <= (FRAMES_MIN * PAGE_BYTES / 4) as u64,
             "{memory}"
         );
+    }
+
+    /// A restore reads log without end.
+    #[test]
+    fn analysis_remembers_what_ended_since_the_last_checkpoints_only() {
+        let disk = SimDisk::new(1);
+        let (data, log) = files();
+        let engine = engine(&disk, FRAMES_MIN);
+        let db = engine
+            .create_database(DatabaseId(5), "t", vec![data, log], Settings::default())
+            .expect("creates");
+        let owner = crate::Owner::new(1, Default::default());
+        let tree = db.tree(db.catalog_tree()).expect("tree");
+        for n in 0..1_000u32 {
+            let txn = db.begin(&owner);
+            tree.insert(&txn, &n.to_be_bytes(), b"row")
+                .expect("inserts");
+            match n % 3 {
+                0 => txn.rollback().expect("rolls back"),
+                _ => txn.commit(Durability::Delayed).expect("commits"),
+            }
+            if n % 100 == 99 {
+                db.checkpoint().expect("checkpoint");
+            }
+        }
+        let open = db.begin(&owner);
+        tree.insert(&open, b"open", b"row").expect("inserts");
+        db.flush_log().expect("hard");
+        let mut cursor = db
+            .store()
+            .log
+            .cursor(Lsn(4_096))
+            .expect("from the first block");
+        let mut analysis = Analysis::default();
+        let mut most = 0;
+        while let Some(block) = cursor.next().expect("no damage") {
+            for (lsn, bytes) in block.records() {
+                let record = Record::parse(bytes).expect("a record");
+                analysis.note(lsn, block.lsn, &record).expect("a body");
+                let of = |ids: &Recent<TxnId>| ids.new.len() + ids.old.len();
+                most = most.max(of(&analysis.ended));
+                assert!(of(&analysis.committed_ids) <= of(&analysis.ended));
+            }
+        }
+        assert!((100..=220).contains(&most), "{most}");
+        assert_eq!(analysis.rolled_forward, 666);
+        let losers: Vec<TxnId> = analysis.active.into_keys().collect();
+        assert_eq!(losers, [open.id()]);
     }
 }

@@ -16,7 +16,7 @@
 use crate::alloc;
 use crate::api::{AbortedInfo, TreeId};
 use crate::buffer::PageWrite;
-use crate::database::Database;
+use crate::database::{Database, Task};
 use crate::error::Result;
 use crate::log::AppendKind;
 use crate::log::record::{self, Kind, Ops, OpsWriter, RECORD_HEADER_BYTES, Space};
@@ -85,23 +85,29 @@ pub struct AbortedMap {
 
 impl Database {
     /// One round of the reverter; true when there may be more to do. Several threads may call it: each takes a
-    /// transaction of its own.
+    /// transaction of its own. One that failed lets the others go first.
     pub fn revert_step(&self) -> Result<bool> {
         if !self.is_online() {
             return Ok(false);
         }
         let candidates: Vec<Arc<Aborted>> = self.aborted().map.lock().values().cloned().collect();
         for aborted in candidates {
+            let task = Task::Revert(aborted.progress.id);
+            if !self.is_due(task) {
+                continue;
+            }
             let Some(mut position) = aborted.position.try_lock() else {
                 continue;
             };
             if !self.aborted().map.lock().contains_key(&aborted.progress.id) {
                 continue;
             }
-            if self.revert_some(&aborted, &mut position)? {
-                self.forget(&aborted)?;
-            }
-            return Ok(true);
+            return self.attempt(task, || {
+                if self.revert_some(&aborted, &mut position)? {
+                    self.forget(&aborted)?;
+                }
+                Ok(true)
+            });
         }
         Ok(false)
     }

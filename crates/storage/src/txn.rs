@@ -27,7 +27,7 @@ use crate::sync::{Mutex, MutexGuard, RwLock};
 use crate::unit::{Decision, Unit};
 use crate::version::Segment;
 use crate::work::Work;
-use daruma_base::{Lsn, PageId, TxnId};
+use daruma_base::{Lsn, PageId, TxnId, reached};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -153,8 +153,9 @@ pub struct TxnState {
     progress: Option<Arc<Progress>>,
     /// Log space reserved for the rollback.
     undo_bytes: u64,
-    /// Log written under the present id.
+    /// Log written under the present id, and how much of it the owner was told of.
     log_bytes: u64,
+    told_bytes: u64,
     pub versions: Segment,
     /// Record under construction, kept to save allocations.
     pub scratch: Vec<u8>,
@@ -312,6 +313,15 @@ impl TxnState {
                 .is_some_and(|p| p.is_accelerated && p.kept.lock().is_full(pool_bytes))
     }
 
+    /// Between two statements' records rather than at each: what a deadlock costs is an estimate.
+    fn tell_log_bytes(&mut self, owner: &Owner) {
+        let more = self.log_bytes - self.told_bytes;
+        if more > 0 {
+            owner.log_bytes.fetch_add(more, Ordering::Relaxed);
+            self.told_bytes = self.log_bytes;
+        }
+    }
+
     /// Appends a record of this transaction.
     pub fn append_as(&mut self, db: &Database, record: &[u8], kind: AppendKind) -> Result<Lsn> {
         let lsn = db.store().log.append(record, kind)?;
@@ -346,8 +356,14 @@ pub struct Txn(Arc<TxnInner>);
 impl Drop for TxnInner {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        if !state.ended && !state.id.0.eq(&0) {
-            let _ = roll_back_all(&self.db, &self.owner, state);
+        if state.ended || state.id == TxnId::NONE {
+            return;
+        }
+        // Nobody is there to be told. Either the database is fenced, and the error log says why; or all is taken back and only
+        // the record that says so found no room, which recovery does without.
+        if let Err(error) = roll_back_all(&self.db, &self.owner, state) {
+            let is_over = matches!(error, StorageError::LogFull { .. });
+            debug_assert!(is_over || self.db.check_readable().is_err(), "{error}");
         }
     }
 }
@@ -434,6 +450,7 @@ impl Txn {
         let db = &self.0.db;
         db.relieve_log();
         let mut state = self.0.state.lock();
+        state.tell_log_bytes(&self.0.owner);
         if state.is_sealed || state.is_statement_large(db) {
             self.put_aside(&mut state);
         }
@@ -775,11 +792,24 @@ fn roll_back_one(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -
         return abort(db, owner, state);
     };
     let result = crate::undo::roll_back(db, state, Lsn::NONE);
+    if result.is_err() && db.store().log.is_fenced() {
+        leave_unresolved(db, owner, state);
+        return result;
+    }
     db.txns().gone(state.id);
     db.versions().discard(&state.versions.take_chunks());
     leave(db, owner, state);
     db.advance_watermark();
     result
+}
+
+/// The rollback could not be logged: some of what it wrote is still there. Nobody may take it for committed, so it stays
+/// active, with its versions, until recovery has rolled it back. Who waits for it wakes and is refused.
+fn leave_unresolved(db: &Database, owner: &Owner, state: &mut TxnState) {
+    reached!("rollback.unresolved");
+    state.ended = true;
+    db.locks()
+        .release(owner, &LockKey::Txn(db.id(), state.id), LockMode::Exclusive);
 }
 
 fn leave_committed(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState, timestamp: u64) {
@@ -908,11 +938,6 @@ impl ReadView {
         let db = self.database();
         db.locks()
             .wait_for_txn(self.owner(), db.id(), writer, LockMode::Shared)?;
-        match db.state() {
-            crate::api::DatabaseState::Online => Ok(()),
-            _ => Err(StorageError::NotOnline {
-                state: "not online",
-            }),
-        }
+        db.check_readable()
     }
 }

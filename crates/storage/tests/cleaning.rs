@@ -132,3 +132,86 @@ fn a_visit_finds_a_damaged_page_of_versions() {
     let found = chunks.try_for_each(|chunk| db.visit_versions(chunk));
     assert!(found.is_err_and(|e| e.is_damage()));
 }
+
+fn rot(disk: &SimDisk, page: daruma_base::PageId) {
+    let at = u64::from(page.page) * PAGE_BYTES as u64 + 5_000;
+    disk.flip(Path::new("/t.mdf"), at, 0x10);
+}
+
+/// A leaf of a tree that an aborted transaction wrote to, and one of a dropped tree, cannot be read. Other transactions are
+/// reverted, other trees freed, and checkpoints written; what failed is told once, and tried again.
+#[test]
+fn one_unreadable_page_stops_no_other_background_work() {
+    let disk = SimDisk::new(1);
+    let (db, first) = filled(&disk);
+    let [dropped, freed, last] = [(); 3].map(|()| {
+        let txn = db.begin(&owner(1));
+        let tree = db.create_tree(&txn, 1).expect("tree");
+        fill(&db, &txn, tree, 0..ROWS, 1);
+        txn.commit(Durability::Full).expect("commits");
+        tree
+    });
+    db.checkpoint().expect("checkpoint");
+    // Two losers: the older one wrote where a page is going to be damaged.
+    let losers = [first, last].map(|tree| updated(&db, tree, 2));
+    // Many pages through the doublewrite area, so that it holds no copy of those.
+    let txn = db.begin(&owner(3));
+    let other = db.create_tree(&txn, 1).expect("tree");
+    fill(&db, &txn, other, 0..5 * ROWS, 1);
+    txn.commit(Durability::Full).expect("commits");
+    db.checkpoint().expect("checkpoint");
+    let key = 700u32.to_be_bytes();
+    let damaged = [first, dropped].map(|tree| {
+        let tree = db.tree(tree).expect("tree");
+        tree.locate(&key).expect("reads").expect("is there").0
+    });
+    std::mem::forget(losers);
+    drop(db);
+    disk.crash();
+    damaged.iter().for_each(|page| rot(&disk, *page));
+
+    let (db, report) = open(&disk, 1, 1_024).expect("opens");
+    assert_eq!((report.torn_pages_restored, report.to_revert), (0, 2));
+    let txn = db.begin(&owner(1));
+    db.drop_tree(&txn, dropped).expect("drops");
+    db.drop_tree(&txn, freed).expect("drops");
+    txn.commit(Durability::Full).expect("commits");
+    let checkpoint = db.log_stats().checkpoint_lsn;
+    let used = || db.files()[0].used_pages;
+    let before = used();
+    db.clock().sleep(std::time::Duration::from_secs(60));
+    let mut errors = 0;
+    for _ in 0..100 {
+        match db.background_step() {
+            Ok(_) => {}
+            Err(error) => {
+                assert!(error.is_damage(), "{error}");
+                errors += 1;
+            }
+        }
+    }
+    assert_eq!(
+        db.aborted_transactions().len(),
+        1,
+        "the other one is reverted"
+    );
+    assert!(
+        used() + 40 <= before,
+        "the other one is freed: {before}, {}",
+        used()
+    );
+    assert!(
+        db.log_stats().checkpoint_lsn > checkpoint,
+        "checkpoints go on"
+    );
+    let told = db.take_failures();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(errors < 20, "it is not tried at every step: {errors}");
+    db.clock().sleep(std::time::Duration::from_secs(60));
+    assert!(db.background_step().is_err(), "it is tried again");
+    assert_eq!(
+        db.take_failures(),
+        Vec::<String>::new(),
+        "and not told again"
+    );
+}

@@ -163,6 +163,41 @@ fn two_writers_crossing_are_a_deadlock_and_one_survives() {
     engine.release_locks(&two);
 }
 
+/// Of two with the same priority the one that has written less gives way, whoever it is.
+#[test]
+fn a_deadlock_takes_the_one_that_wrote_less() {
+    for writes_more in [11, 12] {
+        let (engine, db, tree) = bank(128);
+        let owners = [owner(11), owner(12)];
+        let txns = [0, 1].map(|n| {
+            let txn = db.begin(&owners[n]);
+            let id = 1 + n as u64;
+            add(&tree, &txn, id, 1, false).expect("the first row");
+            if owners[n].id == writes_more {
+                (10..20).for_each(|id| add(&tree, &txn, id, 1, false).expect("more rows"));
+            }
+            txn
+        });
+        std::thread::scope(|scope| {
+            let crossing = |n: usize| {
+                let (txn, tree) = (txns[n].clone(), &tree);
+                move || {
+                    let result = add(tree, &txn, 2 - n as u64, 1, false);
+                    if result.is_err() {
+                        txn.rollback().expect("rolls back");
+                    }
+                    result.is_ok()
+                }
+            };
+            let threads = [0, 1].map(|n| scope.spawn(crossing(n)));
+            let survived = threads.map(|t| t.join().expect("no panic"));
+            let more = [0, 1].map(|n| owners[n].id == writes_more);
+            assert_eq!(survived, more);
+        });
+        owners.iter().for_each(|o| engine.release_locks(o));
+    }
+}
+
 #[test]
 fn snapshot_isolation_refuses_to_overwrite_what_it_did_not_see() {
     let (_engine, db, tree) = bank(128);

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Client, Server};
 use daruma_catalog::{ObjectKind, TableDef};
-use daruma_sim::SimDisk;
+use daruma_sim::{Faults, SimDisk};
 use daruma_storage::{Batch, Database, Durability, Isolation, Owner, ScanSpec, Txn};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -556,4 +556,55 @@ fn an_index_built_under_an_old_snapshot_has_every_row() {
     a.run("CREATE INDEX late ON h (b)");
     a.run("COMMIT");
     assert_eq!(check(&server), "");
+}
+
+/// The log fails under another session's commit: nobody is shown that commit, nor what could not be taken back; the database can
+/// be left, looked at from outside, and comes back with what was acknowledged.
+#[test]
+fn a_database_whose_log_failed_answers_nobody_until_it_is_recovered() {
+    for recovery in ["ON", "OFF"] {
+        let server = Server::new();
+        let mut c = server.connect();
+        c.run(&format!(
+            "CREATE DATABASE d; ALTER DATABASE d SET ACCELERATED_DATABASE_RECOVERY = {recovery}"
+        ));
+        let [mut reader, mut transfer, mut other] = ["d"; 3].map(|name| server.connect_to(name));
+        reader
+            .run("CREATE TABLE a (id int PRIMARY KEY, v int); INSERT a VALUES (1, 100), (2, 100)");
+        transfer.run("BEGIN TRAN; UPDATE a SET v = v - 50 WHERE id = 1");
+        server.disk.set_faults(Faults {
+            fail_at: Some(server.disk.calls()),
+            ..Faults::default()
+        });
+        let out = other.run("INSERT a VALUES (3, 0)");
+        server.disk.set_faults(Faults::default());
+        assert!(out.contains("Msg 9001"), "{out}");
+        let out = transfer.run("UPDATE a SET v = v + 50 WHERE id = 2");
+        assert!(out.contains("Msg 9"), "{out}");
+        for isolation in [
+            "READ UNCOMMITTED",
+            "READ COMMITTED",
+            "SERIALIZABLE",
+            "SNAPSHOT",
+        ] {
+            let out = reader.run(&format!(
+                "SET TRANSACTION ISOLATION LEVEL {isolation}; SELECT SUM(v) FROM a"
+            ));
+            assert!(out.contains("Msg 926,"), "{isolation}: {out}");
+        }
+        transfer.session.close();
+        other.session.close();
+        let out = reader.run("SELECT * FROM a");
+        assert!(out.contains("Msg 926,"), "{out}");
+        let state = "SELECT state_desc FROM sys.databases WHERE name = 'd'";
+        let out = reader.run("USE master");
+        assert!(out.contains("Msg 5701"), "{out}");
+        assert!(c.run(state).contains("SUSPECT"));
+        assert!(c.run("USE d").contains("Msg 926,"));
+        let out = c.run("ALTER DATABASE d SET ONLINE");
+        assert_eq!(out, "");
+        assert!(c.run(state).contains("ONLINE"));
+        let out = c.run("SELECT SUM(v), COUNT(*) FROM d.dbo.a");
+        assert!(out.contains("200 | 2"), "{out}");
+    }
 }

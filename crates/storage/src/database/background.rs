@@ -1,9 +1,11 @@
 //! Background work: what transactions left behind is cleaned up, redo is kept short, checkpoints are written.
 //!
 //! Theory: whoever runs the engine calls [`Database::background_step`] again and again. Each step is short and may be taken by
-//! several threads at once; what it cleans is looked at again under the latches that decide.
+//! several threads at once; what it cleans is looked at again under the latches that decide. Each part runs whatever came of
+//! the others (`failures`).
 
 use super::Database;
+use super::failures::{Round, Task};
 use crate::api::*;
 use crate::error::Result;
 use crate::log::record::Space;
@@ -11,28 +13,34 @@ use crate::pause::pause;
 use daruma_base::TxnId;
 
 impl Database {
-    /// One round of background work; true when there may be more to do at once.
+    /// One round of background work; true when there may be more to do at once. An error is the first of the round: the
+    /// other parts have run all the same.
     pub fn background_step(&self) -> Result<bool> {
         if !self.is_online() {
             return Ok(false);
         }
-        self.flush_due()?;
-        let mut busy = self.clean_versions()?;
-        busy |= self.clean_dead()?;
-        busy |= self.bound_redo()?;
-        self.checkpoint_if_due()?;
-        Ok(busy)
+        let mut round = Round::default();
+        round.add(self.attempt(Task::DelayedCommits, || self.flush_due().map(|_| false)));
+        round.add(self.clean_versions());
+        round.add(self.clean_dead());
+        round.add(self.attempt(Task::BoundRedo, || self.bound_redo()));
+        round.add(self.attempt(Task::Checkpoint, || {
+            self.checkpoint_if_due().map(|()| false)
+        }));
+        round.add(self.attempt(Task::NoteHardened, || self.note_hardened().map(|()| false)));
+        round.end()
     }
 
     /// One round of reverting aborted transactions and freeing versions and dropped space; true when there may be more
     /// to do at once.
     pub fn clean_versions(&self) -> Result<bool> {
-        let mut busy = self.free_pending()?;
+        let mut round = Round::default();
+        round.add(self.free_pending());
         self.note_sweeps();
-        busy |= self.revert_step()?;
-        busy |= self.free_versions()?;
+        round.add(self.revert_step());
+        round.add(self.attempt(Task::FreeVersions, || self.free_versions()));
         self.note_sweeps();
-        Ok(busy)
+        round.end()
     }
 
     /// Frees what committed transactions dropped, once everyone sees them.
@@ -41,27 +49,34 @@ impl Database {
         let ready: Vec<(TxnId, Space)> = {
             let pending = self.pending.lock();
             let settled = pending.iter().filter(|(id, _)| self.txns.is_settled(*id));
-            settled.take(64).copied().collect()
+            let due = settled.filter(|(_, space)| self.is_due(Task::FreeSpace(*space)));
+            due.take(64).copied().collect()
         };
         pause("pending.chosen");
+        let mut round = Round::default();
         for one in &ready {
-            let _no_revert = self.reclaim.write();
-            // Somebody else who cleans may have been here before, and the page may be another's by now.
-            if !self.pending.lock().contains(one) {
-                continue;
-            }
-            match one.1 {
-                Space::Tree(root) => {
-                    let tree = self.tree(TreeId(root))?;
-                    // Before its last page can be the root of another tree.
-                    self.trees.write().remove(&TreeId(root));
-                    tree.free_all(self)?;
-                    pause("tree.freed");
-                }
-                Space::Blob(first) => crate::blob::free(self, first)?,
-            }
+            round.add(self.attempt(Task::FreeSpace(one.1), || self.free_one(one)));
         }
-        Ok(!ready.is_empty())
+        round.end()
+    }
+
+    fn free_one(&self, one: &(TxnId, Space)) -> Result<bool> {
+        let _no_revert = self.reclaim.write();
+        // Somebody else who cleans may have been here before, and the page may be another's by now.
+        if !self.pending.lock().contains(one) {
+            return Ok(true);
+        }
+        match one.1 {
+            Space::Tree(root) => {
+                let tree = self.tree(TreeId(root))?;
+                // Before its last page can be the root of another tree.
+                self.trees.write().remove(&TreeId(root));
+                tree.free_all(self)?;
+                pause("tree.freed");
+            }
+            Space::Blob(first) => crate::blob::free(self, first)?,
+        }
+        Ok(true)
     }
 
     /// Removes deleted entries that nobody can see any more, and the leaves they leave empty.
@@ -72,15 +87,28 @@ impl Database {
             dead.drain(..count).collect()
         };
         let (full, mut cleaned) = (batch.len() == 256, 0);
+        let mut round = Round::default();
         for (id, key) in batch {
-            let is_tree = self.is_tree(id).unwrap_or(false);
-            if is_tree && !self.tree(id)?.clean(self, &key)? {
-                self.dead.lock().push_back((id, key));
-            } else {
-                cleaned += 1;
+            match self.clean_dead_leaf(id, &key) {
+                Ok(true) => cleaned += 1,
+                Ok(false) => self.dead.lock().push_back((id, key)),
+                Err(error) => {
+                    // Not kept: a split or a scan that can read the leaf will note it again.
+                    self.note_failure(Task::RemoveDead(id), &error);
+                    round.add(Err(error));
+                }
             }
         }
         // What could not be cleaned waits for a snapshot to end: no use in trying again at once.
-        Ok(full && cleaned > 0)
+        round.add(Ok(full && cleaned > 0));
+        round.end()
+    }
+
+    /// False when somebody may still need what is deleted there.
+    fn clean_dead_leaf(&self, id: TreeId, key: &[u8]) -> Result<bool> {
+        match self.is_tree(id).unwrap_or(false) {
+            true => self.tree(id)?.clean(self, key),
+            false => Ok(true),
+        }
     }
 }

@@ -4,6 +4,9 @@
 //! freed space are about; nobody waits for pages. In the background the oldest dirty pages are written, paced by log
 //! volume, so redo is bounded. Afterwards the log behind it is cut.
 //!
+//! Beside that the boot page says how far the log is on disk, each time it is written, and once more when the log has been
+//! quiet for a while: nothing in the log itself can tell a last block that rotted from one that was never written whole.
+//!
 //! Invariants
 //! 1. The boot page names a checkpoint only when all its records are hard.
 //! 2. What moves from one list to another is in at least one of them, or in a record behind the checkpoint's begin,
@@ -15,7 +18,7 @@ use crate::error::Result;
 use crate::log::AppendKind;
 use crate::log::record::{CHECKPOINT_PART_BYTES, Checkpoint, Fact};
 use crate::planted::{Bug, planted};
-use daruma_base::Lsn;
+use daruma_base::{Lsn, reached};
 use std::time::Duration;
 
 /// Redo is kept below this many bytes of log by writing old dirty pages, or less when TARGET_RECOVERY_TIME asks for it.
@@ -28,6 +31,15 @@ const REDO_BYTES_PER_SECOND: u64 = 16 << 20;
 /// A checkpoint record follows at the latest after so much log.
 const CHECKPOINT_LOG_BYTES: u64 = 16 << 20;
 const FLUSH_PAGES_PER_STEP: usize = 1024;
+/// So long nothing is to become hard before the boot page is written for that alone: commits must not wait for it.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// How far the log was on disk at the last look, and since when.
+#[derive(Default)]
+pub(super) struct QuietLog {
+    hardened: Lsn,
+    since: Duration,
+}
 
 #[derive(Default)]
 pub(super) struct CheckpointState {
@@ -180,6 +192,29 @@ impl Database {
     pub(super) fn flush_pages(&self, before: Lsn, limit: usize) -> Result<usize> {
         self.place_for_flush(before, limit)?;
         self.pool().flush(&self.store, before, limit)
+    }
+
+    /// Has the boot page say how far the log is on disk, once nothing was added to it for a while.
+    pub(super) fn note_hardened(&self) -> Result<()> {
+        let hardened = self.store.log.hardened();
+        if !self.durable || hardened <= self.store.files.boot().hard {
+            return Ok(());
+        }
+        let now = self.env().clock.monotonic();
+        {
+            let mut quiet = self.quiet.lock();
+            if quiet.hardened != hardened {
+                *quiet = QuietLog {
+                    hardened,
+                    since: now,
+                };
+            }
+            if now.saturating_sub(quiet.since) < QUIET {
+                return Ok(());
+            }
+        }
+        reached!("log.quiet");
+        self.store.write_boot(|_| {})
     }
 
     pub(super) fn checkpoint_if_due(&self) -> Result<()> {

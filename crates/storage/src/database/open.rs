@@ -55,6 +55,7 @@ impl Database {
             collation_version: 0,
             log_backup: Lsn::NONE,
             last_commit: CommitPoint::default(),
+            hard: Lsn::NONE,
         };
         let log = Log::create(&log_spec, boot.guid, durable, env, engine.log_shared())?;
         let files = FileSet::create(&data, boot, durable, env)?;
@@ -274,8 +275,7 @@ impl Database {
                 .and_then(|_| self.checkpoint_record(clean))
         };
         self.pool().remove_store(&self.store);
-        // Kept plans may hold this database for long.
-        self.store.log.fence("the database is closed");
+        self.store.log.close();
         self.store.files.release();
         self.store.log.release();
         result

@@ -319,3 +319,24 @@ fn versions_are_found_although_somebody_looked_at_their_page_before_they_were_th
     txn.rollback().expect("rolls back");
     check(&db, &[kept]);
 }
+
+/// Below the watermark every writer counts as committed: one whose changes are still there must stay above it.
+#[test]
+fn a_rollback_that_cannot_be_logged_leaves_the_transaction_unresolved() {
+    for (accelerated, is_dropped) in [(false, false), (false, true), (true, false), (true, true)] {
+        let disk = SimDisk::new(1);
+        let db = create(&disk, accelerated);
+        let tree = made(&db);
+        let txn = begin(&db);
+        insert(&db, &txn, tree, b"uncommitted");
+        let id = txn.id();
+        db.store.log.fence("a test");
+        match is_dropped {
+            true => drop(txn),
+            false => assert!(txn.rollback().is_err()),
+        }
+        db.advance_watermark();
+        assert!(db.txns.base() <= id, "{accelerated} {is_dropped}");
+        assert_eq!(db.txns.status(id), crate::status::TxnStatus::Active);
+    }
+}

@@ -10,6 +10,7 @@ use crate::bytes::*;
 use crate::error::{Result, StorageError};
 use crate::log::CommitPoint;
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
+use crate::sync::{Mutex, RwLock};
 use crate::{DelayedDurability, RecoveryModel};
 use daruma_base::{Lsn, PageId, reached};
 
@@ -32,40 +33,58 @@ pub struct Boot {
     pub log_backup: Lsn,
     /// Newest commit before the last checkpoint.
     pub last_commit: CommitPoint,
+    /// The log was on disk up to here when the page was written: one that ends before has lost something that was safe.
+    pub hard: Lsn,
 }
 
-/// The boot page, and which copy of it is surely whole.
+/// The boot page. Every transaction looks at it; who does waits for nobody who writes it.
 #[derive(Default)]
-pub(super) struct BootCopies {
-    boot: Boot,
-    whole: usize,
+pub(super) struct BootPage {
+    /// As one copy at least has it on disk.
+    now: RwLock<Boot>,
+    /// Held while the copies are written.
+    copies: Mutex<Copies>,
 }
 
-impl BootCopies {
-    pub fn new(boot: Boot) -> BootCopies {
-        BootCopies { boot, whole: 0 }
+#[derive(Default)]
+struct Copies {
+    /// The one that is surely whole.
+    whole: usize,
+    /// The last that was used.
+    sequence: u64,
+}
+
+impl BootPage {
+    pub fn new(boot: Boot) -> BootPage {
+        let page = BootPage::default();
+        page.set(boot, 0);
+        page
+    }
+
+    fn set(&self, boot: Boot, whole: usize) {
+        let sequence = boot.sequence;
+        *self.copies.lock() = Copies { whole, sequence };
+        *self.now.write() = boot;
     }
 }
 
 impl FileSet {
     pub fn boot(&self) -> Boot {
-        self.boot.lock().boot
+        *self.boot.now.read()
     }
 
     /// Changes the boot page durably.
     pub fn write_boot(&self, change: impl FnOnce(&mut Boot)) -> Result<()> {
-        let mut copies = self.boot.lock();
-        let mut new = copies.boot;
+        let mut copies = self.boot.copies.lock();
+        let mut new = self.boot();
         change(&mut new);
         // Also a try that fails has used its number: what it has written may come back.
-        new.sequence = copies.boot.sequence + 1;
-        copies.boot.sequence = new.sequence;
+        copies.sequence += 1;
+        new.sequence = copies.sequence;
         let first = 1 - copies.whole;
         self.write_boot_copy(first, &new)?;
-        *copies = BootCopies {
-            boot: new,
-            whole: first,
-        };
+        copies.whole = first;
+        *self.boot.now.write() = new;
         self.write_boot_copy(1 - first, &new)
     }
 
@@ -87,7 +106,7 @@ impl FileSet {
     }
 
     pub(super) fn read_boot(&self) -> Result<()> {
-        let mut best: Option<BootCopies> = None;
+        let mut best: Option<(Boot, usize)> = None;
         let mut failure = None;
         for (whole, number) in BOOT_PAGES.into_iter().enumerate() {
             let mut page = Page::zeroed();
@@ -96,9 +115,9 @@ impl FileSet {
                     let boot = decode_boot(&page);
                     if best
                         .as_ref()
-                        .is_none_or(|b| b.boot.sequence < boot.sequence)
+                        .is_none_or(|(best, _)| best.sequence < boot.sequence)
                     {
-                        best = Some(BootCopies { boot, whole });
+                        best = Some((boot, whole));
                     }
                 }
                 Ok(()) => {}
@@ -112,7 +131,8 @@ impl FileSet {
             path: self.path(1),
             what: "no intact boot page".into(),
         };
-        *self.boot.lock() = best.ok_or_else(|| failure.unwrap_or_else(no_boot))?;
+        let (boot, whole) = best.ok_or_else(|| failure.unwrap_or_else(no_boot))?;
+        self.boot.set(boot, whole);
         Ok(())
     }
 }
@@ -141,6 +161,7 @@ pub fn encode_boot(boot: &Boot, page: &mut Page) {
     put_u64(b, 72, boot.last_commit.utc_100ns as u64);
     put_u16(b, 80, s.version_store_filegroup);
     put_u32(b, 84, s.version_store_megabytes);
+    put_u64(b, 88, boot.hard.0);
 }
 
 /// Zero is what a boot page has that was written before there was the setting.
@@ -187,5 +208,35 @@ pub fn decode_boot(page: &Page) -> Boot {
             lsn: Lsn(get_u64(b, 64)),
             utc_100ns: get_u64(b, 72) as i64,
         },
+        hard: Lsn(get_u64(b, 88)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::FileSpec;
+    use daruma_sim::SimDisk;
+
+    /// Every transaction looks at the settings, and takes new pages.
+    #[test]
+    fn neither_settings_nor_other_files_wait_for_a_sync() {
+        let env = daruma_sim::env(&SimDisk::new(1), 1);
+        let specs = [
+            FileSpec::data(1, 1, "/t.mdf", 256),
+            FileSpec::data(3, 2, "/t.ndf", 32),
+        ];
+        let boot = Boot {
+            guid: 7,
+            ..Boot::default()
+        };
+        let files = FileSet::create(&specs, boot, true, &env).expect("creates");
+        let checkpoint = files.boot.copies.lock();
+        let primary = files.file(1).expect("is there");
+        let flush = primary.syncing.lock();
+        assert_eq!(files.boot().guid, 7);
+        files.grow(3, files.size_pages(3)).expect("grows");
+        assert!(files.sync_failure().is_none());
+        drop((flush, checkpoint));
     }
 }

@@ -49,14 +49,35 @@ pub(super) struct FlushCounters {
 impl Log {
     /// Stops all further logging. The first cause stays.
     pub fn fence(&self, cause: &str) {
-        self.fenced.store(true, Ordering::Release);
+        self.fence.is_up.store(true, Ordering::Release);
         self.group.fail(cause);
     }
 
-    pub(super) fn fenced_error(&self) -> StorageError {
+    /// The same when nothing has failed: kept plans may hold a database for long after it was closed.
+    pub fn close(&self) {
+        self.fence.is_closed.store(true, Ordering::Release);
+        self.fence("the database is closed");
+    }
+
+    /// Why nothing is logged any more, if that is because of a failure.
+    pub fn failure(&self) -> Option<String> {
+        let is_closed = self.fence.is_closed.load(Ordering::Acquire);
+        (self.is_fenced() && !is_closed).then(|| self.cause())
+    }
+
+    fn cause(&self) -> String {
         let cause = self.group.failure();
-        let cause = cause.unwrap_or_else(|| "log failure".into());
-        StorageError::Fenced { cause }
+        cause.unwrap_or_else(|| "log failure".into())
+    }
+
+    #[cold]
+    pub(super) fn fenced_error(&self) -> StorageError {
+        match self.fence.is_closed.load(Ordering::Acquire) {
+            true => StorageError::NotOnline { state: "closed" },
+            false => StorageError::Fenced {
+                cause: self.cause(),
+            },
+        }
     }
 
     /// Appends a commit record, `utc_100ns` being the time in it, and returns its position once it is on disk; with
@@ -69,9 +90,7 @@ impl Log {
         durability: Durability,
         appended: impl FnOnce(Lsn),
     ) -> Result<Lsn> {
-        if self.is_fenced() {
-            return Err(self.fenced_error());
-        }
+        self.check()?;
         let delayed = self.durable && durability == Durability::Delayed;
         let now_ns = match delayed {
             true => self.env.clock.monotonic().as_nanos() as u64,
@@ -112,9 +131,7 @@ impl Log {
         utc_100ns: i64,
         appended: impl FnOnce(Lsn),
     ) -> Result<Lsn> {
-        if self.is_fenced() {
-            return Err(self.fenced_error());
-        }
+        self.check()?;
         let mut state = self.state.lock();
         let lsn = Lsn(state.append(record, AppendKind::Completion, self.hardened().0)?);
         state.last_commit = CommitPoint { lsn, utc_100ns };
@@ -232,7 +249,7 @@ impl Log {
     fn write_and_finish(&self) -> Finished {
         let failure = self.write_sealed().err();
         if failure.is_some() {
-            self.fenced.store(true, Ordering::Release);
+            self.fence.is_up.store(true, Ordering::Release);
         }
         self.group.finish(failure.map(|error| error.to_string()))
     }

@@ -101,7 +101,7 @@ pub struct Log {
     state: Mutex<LogState>,
     group: Group,
     hardened: AtomicU64,
-    fenced: AtomicBool,
+    fence: Fence,
     tight: AtomicBool,
     /// False for tempdb: nothing has to survive.
     durable: bool,
@@ -115,6 +115,16 @@ pub struct Log {
     me: Weak<Log>,
     env: Env,
     waits: Arc<WaitRegistry>,
+}
+
+/// Whether anything may still be logged, or read of what the log describes. In a cache line of its own: every access to a
+/// page looks at it.
+#[derive(Default)]
+#[repr(align(64))]
+struct Fence {
+    is_up: AtomicBool,
+    /// Put up by whoever closed the database, not by a failure.
+    is_closed: AtomicBool,
 }
 
 /// What the logs of all databases of a server share.
@@ -166,7 +176,7 @@ impl Log {
             me: me.clone(),
             group: Group::default(),
             hardened: AtomicU64::new(next_block),
-            fenced: AtomicBool::new(false),
+            fence: Fence::default(),
             tight: AtomicBool::new(false),
             durable,
             counters: FlushCounters::default(),
@@ -236,7 +246,17 @@ impl Log {
     }
 
     pub fn is_fenced(&self) -> bool {
-        self.fenced.load(Ordering::Acquire)
+        self.fence.is_up.load(Ordering::Acquire)
+    }
+
+    /// Refuses all that must not happen to a database any more whose log has failed, or which is closed: what is in memory
+    /// may never have been logged.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        match self.is_fenced() {
+            false => Ok(()),
+            true => Err(self.fenced_error()),
+        }
     }
 
     /// Appends a record and returns its position. The record is hard only after [`Log::harden`].
@@ -246,9 +266,7 @@ impl Log {
             "record of {} bytes",
             record.len()
         );
-        if self.is_fenced() {
-            return Err(self.fenced_error());
-        }
+        self.check()?;
         let mut state = self.state.lock();
         if state.sealed_bytes > BACKLOG_BYTES_MAX {
             drop(state);

@@ -81,12 +81,17 @@ impl DatabaseEntry {
         self.id.0 <= 4
     }
 
-    /// Storage and catalog; the product's error when it is not online.
+    /// Storage and catalog; the product's error when it is not online, or suspect since its log failed.
     pub fn open(&self) -> Result<OpenDatabase> {
         match &*self.open.read() {
-            Some(open) => Ok(open.clone()),
-            None => Err(self.not_online()),
+            Some(open) if open.storage.check_readable().is_ok() => Ok(open.clone()),
+            _ => Err(self.not_online()),
         }
+    }
+
+    /// The same also when it is suspect: for those who ask no more than what it is, or close it.
+    pub fn held(&self) -> Option<OpenDatabase> {
+        self.open.read().clone()
     }
 
     pub fn set_open(&self, open: OpenDatabase) {
@@ -140,7 +145,8 @@ impl DatabaseEntry {
 
     fn not_online(&self) -> crate::error::SqlError {
         let name = self.name();
-        match self.failure.read().is_some() {
+        let is_suspect = self.failure.read().is_some() || self.open.read().is_some();
+        match is_suspect {
             _ if self.is_restoring() => messages::error(927, &[&name]),
             true => messages::error(926, &[&name]),
             false => messages::error(942, &[&name]),

@@ -313,9 +313,11 @@ impl Instance {
     }
 }
 
-/// Saves what is held in memory and closes the files.
+/// Saves what is held in memory and closes the files. Of a suspect database nothing is saved.
 pub(crate) fn close_database(open: &OpenDatabase) -> Result<()> {
-    open.catalog.save_counters()?;
+    if open.storage.check_readable().is_ok() {
+        open.catalog.save_counters()?;
+    }
     open.storage.close()?;
     Ok(())
 }

@@ -389,7 +389,9 @@ fn last_commit_line(
         return None;
     }
     let later = match settings.delayed_durability {
-        DelayedDurability::Disabled => "No later commit was reported to a client.",
+        DelayedDurability::Disabled => {
+            "No later commit was reported to a client, unless the last write of the log was damaged within a second."
+        }
         DelayedDurability::Allowed | DelayedDurability::Forced => {
             "Later commits with delayed durability, if there were any, are lost."
         }

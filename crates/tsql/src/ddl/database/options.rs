@@ -4,7 +4,7 @@ use super::exclusive::exclusive;
 use super::{drop_value, edit};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
-use crate::instance::{DatabaseEntry, MASTER, MODEL, OpenDatabase, TEMPDB};
+use crate::instance::{DatabaseEntry, MASTER, MODEL, OpenDatabase, TEMPDB, close_database};
 use crate::messages;
 use crate::session::Execution;
 use daruma_catalog::{Catalog, DatabaseDef, FilegroupDef, UserAccess};
@@ -363,14 +363,21 @@ fn set_state(
             }
             exclusive(ex, entry, termination)?;
             if let Some(open) = entry.take_open() {
-                open.catalog.save_counters()?;
-                open.storage.close()?;
+                close_database(&open)?;
             }
             edit(ex, entry, |def| def.offline = true)
         }
         DatabaseState::Online => {
             if entry.open().is_ok() {
                 return Ok(());
+            }
+            // One whose log failed is recovered, as a start of the server would do it.
+            if entry.held().is_some() {
+                exclusive(ex, entry, termination)?;
+            }
+            if let Some(suspect) = entry.take_open() {
+                close_database(&suspect)?;
+                entry.set_failed("its log failed".into());
             }
             let def = entry.def();
             let opened =

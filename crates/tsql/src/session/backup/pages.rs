@@ -140,7 +140,7 @@ impl Job<'_, '_> {
         if entry.is_system() || entry.is_restoring() {
             return Err(messages::not_supported("page restore of this database"));
         }
-        let Ok(open) = entry.open() else {
+        let Some(open) = entry.held() else {
             return Ok(());
         };
         if open.storage.guid() != self.info().database_guid {

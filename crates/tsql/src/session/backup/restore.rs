@@ -176,7 +176,7 @@ impl Job<'_, '_> {
         }
         require_exclusive(self.ex, entry)?;
         let has_work = !entry.is_standby() && !self.options.has("REPLACE");
-        let (Ok(open), true) = (entry.open(), has_work) else {
+        let (Some(open), true) = (entry.held(), has_work) else {
             return Ok(());
         };
         if open.storage.guid() != self.info().database_guid {
