@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs the tests: test.sh [unit|build|interop|backup|crash ...]; without arguments all, in this order.
+# Runs the tests: test.sh [unit|build|interop|backup|differential|crash ...]; without arguments all, in this order.
 #
 #   unit     cargo test of the whole workspace
 #   build    the release build that the next ones use
 #   interop  ten unmodified drivers against a private server (tests/interop)
 #   backup   backups to object storage, against emulators of S3 and Azure (tests/backup)
+#   differential  random statements compared with PostgreSQL for a minute (tests/differential; DIFFERENTIAL_MINUTES for longer)
 #   crash    kill -9 under load for a minute, every acknowledged commit checked (tests/crash; CRASH_SECONDS for longer)
 #
 # Installs what is missing (Debian packages, Python, npm, Go and Maven packages). Ends non-zero when anything failed.
@@ -12,7 +13,7 @@ set -uo pipefail
 
 cd "$(dirname "$0")"
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(unit build interop backup crash)
+[ ${#steps[@]} -gt 0 ] || steps=(unit build interop backup differential crash)
 failed=()
 
 step() { # NAME COMMAND...
@@ -28,6 +29,11 @@ step() { # NAME COMMAND...
     fi
 }
 
+# First that a planted fault is noticed, then that there is none.
+compare_with_postgresql() {
+    tests/differential/run.sh --plant --minutes 1 > /dev/null && tests/differential/run.sh --minutes "${DIFFERENTIAL_MINUTES:-1}"
+}
+
 if ! command -v cargo > /dev/null; then
     echo "cargo is missing: install the Rust toolchain that rust-toolchain.toml names" >&2
     exit 1
@@ -39,6 +45,7 @@ for name in "${steps[@]}"; do
         build) step build cargo build --release --locked --quiet ;;
         interop) step interop tests/interop/run.sh ;;
         backup) step backup tests/backup/url.sh ;;
+        differential) step differential compare_with_postgresql ;;
         crash) step crash tests/crash/run.sh --seconds "${CRASH_SECONDS:-60}" ;;
         *) echo "unknown step $name" >&2; exit 2 ;;
     esac

@@ -28,6 +28,7 @@ const RANKS: &[(&str, u32)] = &[
     ("daruma-server", 5),
     ("daruma-lab", 5),
     ("daruma", 6),
+    ("daruma-differential", 6),
 ];
 
 fn main() -> ExitCode {
