@@ -11,7 +11,7 @@ use daruma_catalog::{Object, TableDef};
 use daruma_storage::{Database, ReadView, Txn};
 use daruma_syntax::ast::ObjectName;
 use daruma_value::temporal::DateFormat;
-use daruma_value::{DataType, Value};
+use daruma_value::{CollationId, DataType, Value};
 use std::sync::Arc;
 
 /// A table that rows can be read from and written to, with everything the query rooms need to reach it.
@@ -168,6 +168,10 @@ pub enum Access {
 /// The session as the query rooms see it.
 pub trait Host {
     fn current_database(&self) -> DatabaseId;
+    /// Collation of a database: of literals, variables and results of functions in its texts.
+    fn collation(&self, _database: DatabaseId) -> CollationId {
+        CollationId::DEFAULT
+    }
     fn settings(&self) -> SessionSettings;
     fn cancel(&self) -> &CancelFlag;
 

@@ -47,7 +47,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Runs a file; gives a description of the first difference.
+/// Runs a file; gives a description of the differences.
 fn check(file: &Path, bless: bool) -> Option<String> {
     let text = std::fs::read_to_string(file).expect("read golden file");
     let cases = parse(&text);
@@ -57,17 +57,17 @@ fn check(file: &Path, bless: bool) -> Option<String> {
     assert_eq!(created, "", "create database");
     client.run("USE golden");
     let mut written = Vec::new();
-    let mut failure = None;
+    let mut failures = String::new();
     for case in &cases {
         let actual = client.run(&case.batch);
-        if actual.trim_end() != case.expected.trim_end() && failure.is_none() {
-            failure = Some(format!(
-                "{}:\n{}\n--- expected\n{}\n--- found\n{}",
+        if actual.trim_end() != case.expected.trim_end() {
+            failures += &format!(
+                "{}:\n{}\n--- expected\n{}\n--- found\n{}\n",
                 file.display(),
                 case.batch,
                 case.expected,
                 actual
-            ));
+            );
         }
         written.push(format!("{}{}\n---\n{}", case.comments, case.batch, actual));
     }
@@ -75,7 +75,7 @@ fn check(file: &Path, bless: bool) -> Option<String> {
         std::fs::write(file, written.join("===\n")).expect("write golden file");
         return None;
     }
-    failure
+    (!failures.is_empty()).then_some(failures)
 }
 
 fn parse(text: &str) -> Vec<Case> {

@@ -11,19 +11,24 @@ use crate::host::{VariableType, check_cancel};
 use daruma_syntax::ast::{
     self, CompareOp, Condition, Expr, Literal, OdbcLiteral, Quantifier, UnaryOp, When,
 };
+use daruma_value::convert::{decode_code_page, encode_code_page};
 use daruma_value::types::BinaryOp;
 use daruma_value::{CollationId, DataType, Decimal, Len, Value};
 use std::sync::Arc;
 
 impl Binder<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Result<Scalar> {
-        with_stack(|| self.expr_here(expr))
+        let bound = with_stack(|| self.expr_here(expr))?;
+        Ok(self.collated(bound))
     }
 
     fn expr_here(&mut self, expr: &Expr) -> Result<Scalar> {
         check_cancel(self.host)?;
         match expr {
-            Expr::Literal(found) => literal(found),
+            Expr::Literal(found) => {
+                let bound = literal(found)?;
+                Ok(self.in_code_page(bound))
+            }
             Expr::Column(column) => self.resolve_column(column),
             Expr::Variable { name, .. } => self.variable(name),
             Expr::Global { name, .. } => self.global(name),
@@ -132,6 +137,21 @@ impl Binder<'_> {
                 format!("Invalid object name '{}'.", function.text),
             )),
         }
+    }
+
+    /// A literal without N holds what the code page of its database has, and is as long as its bytes.
+    fn in_code_page(&mut self, scalar: Scalar) -> Scalar {
+        let Kind::Const(Value::Str(text)) = &scalar.kind else {
+            return scalar;
+        };
+        if text.is_ascii() || scalar.ty.data_type.is_unicode() {
+            return scalar;
+        }
+        let page = self.own_collation().code_page();
+        let bytes = encode_code_page(text, page);
+        let data_type = DataType::VarChar(types::literal_len(bytes.len(), 8000));
+        let text = decode_code_page(&bytes, page);
+        Scalar::constant(Value::str(&text), data_type)
     }
 
     pub(super) fn text(&self, text: &str, national: bool) -> Scalar {
@@ -244,7 +264,7 @@ impl Binder<'_> {
             .map(|s| types::convert(s, DataType::Int))
             .transpose()?;
         let mut scalar = types::make_convert(input, to, false);
-        scalar.ty.nullable |= is_try;
+        scalar.ty.nullable |= is_try || style.as_ref().is_some_and(|s| s.ty.nullable);
         if let Kind::Convert {
             style: place,
             is_try: flag,
@@ -259,7 +279,8 @@ impl Binder<'_> {
 
     pub(super) fn collate(&mut self, input: Scalar, name: &str) -> Result<Scalar> {
         let collation = match name.to_ascii_lowercase().as_str() {
-            "database_default" | "catalog_default" => Some(CollationId::DEFAULT),
+            "database_default" => Some(self.own_collation()),
+            "catalog_default" => Some(CollationId::DEFAULT),
             _ => CollationId::from_name(name),
         };
         let Some(collation) = collation else {
@@ -281,6 +302,7 @@ impl Binder<'_> {
                 ),
             ));
         }
+        let input = in_page_of(input, collation);
         let ty = Type {
             collation,
             coercion: Coercion::Explicit,
@@ -530,6 +552,28 @@ pub(crate) fn literal(literal: &Literal) -> Result<Scalar> {
     })
 }
 
+/// Text of a code page becomes text of another one: what that lacks is lost, what takes more bytes there has room.
+fn in_page_of(input: Scalar, collation: CollationId) -> Scalar {
+    let page = collation.code_page();
+    if input.ty.data_type.is_unicode() || input.ty.collation.code_page() == page {
+        return input;
+    }
+    let bytes_per_char = match page {
+        65001 => 3,
+        932 | 936 | 949 | 950 => 2,
+        _ => 1,
+    };
+    let grown = |len: Len| Len((len.0.saturating_mul(bytes_per_char)).min(8000));
+    let to = match input.ty.data_type {
+        DataType::Char(len) => DataType::Char(len),
+        DataType::VarChar(len) if !len.is_max() => DataType::VarChar(grown(len)),
+        _ => DataType::VARCHAR_MAX,
+    };
+    let mut unicode = types::make_convert(input, DataType::NVARCHAR_MAX, true);
+    unicode.ty.collation = collation;
+    types::make_convert(unicode, to, true)
+}
+
 fn text_literal(text: &str, national: bool) -> Scalar {
     let units = text.chars().map(char::len_utf16).sum::<usize>();
     let data_type = if national {
@@ -563,6 +607,7 @@ fn unary(op: UnaryOp, operand: Scalar) -> Result<Scalar> {
             if let Kind::Const(value) = &operand.kind
                 && !value.is_null()
                 && t.is_numeric()
+                && t != DataType::TinyInt
             {
                 return Ok(Scalar::constant(
                     daruma_value::arithmetic::negate(value, t)?,
@@ -572,6 +617,11 @@ fn unary(op: UnaryOp, operand: Scalar) -> Result<Scalar> {
             if !t.is_numeric() || t == DataType::Bit {
                 return wrong("minus");
             }
+            // A tinyint has no sign: its negation is a smallint.
+            let operand = match t {
+                DataType::TinyInt => types::make_convert(operand, DataType::SmallInt, true),
+                _ => operand,
+            };
             let ty = operand.ty;
             Ok(Scalar::new(Kind::Negate(Box::new(operand)), ty))
         }

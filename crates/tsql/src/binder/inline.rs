@@ -88,6 +88,11 @@ impl Binder<'_> {
             };
             bound.push((name_key(&def.name), scalar));
         }
+        let collation = self.host.collation(database);
+        for (_, scalar) in bound.iter_mut().filter(|(_, s)| s.ty.data_type.is_character()) {
+            scalar.ty.collation = collation;
+            scalar.ty.coercion = Coercion::Default;
+        }
         let outer = self.database.replace(database);
         let schema_bound = std::mem::replace(&mut self.schema_bound, false);
         let parameters = self.parameters.replace(bound);

@@ -35,9 +35,10 @@ use crate::host::Host;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_syntax::ast;
+use daruma_value::CollationId;
 use scope::CteEntry;
 use target::TargetRequest;
-use tree::{Coercion, ColId, Scalar, Type};
+use tree::{Coercion, ColId, Kind, Scalar, Type};
 
 /// Views, functions and common table expressions may nest this deep.
 const NESTING_MAX: u32 = 32;
@@ -65,6 +66,8 @@ pub struct Binder<'a> {
     ctes: Vec<CteEntry>,
     /// Where names are looked up: the database of the view being expanded.
     database: Option<DatabaseId>,
+    /// Collation of a database, as last asked.
+    collation: Option<(DatabaseId, CollationId)>,
     windows: Vec<Vec<(ast::Ident, ast::Window)>>,
     next_work: u32,
     nesting: u32,
@@ -89,6 +92,7 @@ impl<'a> Binder<'a> {
             scopes: Vec::new(),
             ctes: Vec::new(),
             database: None,
+            collation: None,
             windows: Vec::new(),
             next_work: 0,
             nesting: 0,
@@ -138,6 +142,31 @@ impl<'a> Binder<'a> {
         }
     }
 
+    /// Collation of texts that are no column's: that of the database whose text is bound.
+    pub(crate) fn own_collation(&mut self) -> CollationId {
+        let database = self.database.unwrap_or(self.host.current_database());
+        match self.collation {
+            Some((known, collation)) if known == database => collation,
+            _ => {
+                let collation = self.host.collation(database);
+                self.collation = Some((database, collation));
+                collation
+            }
+        }
+    }
+
+    /// Text that begins in this expression takes the collation of the database.
+    fn collated(&mut self, mut scalar: Scalar) -> Scalar {
+        let ty = scalar.ty;
+        if ty.data_type.is_character()
+            && ty.coercion == Coercion::Default
+            && begins_text(&scalar.kind)
+        {
+            scalar.ty.collation = self.own_collation();
+        }
+        scalar
+    }
+
     fn deeper(&mut self) -> Result<()> {
         self.nesting += 1;
         if self.nesting > NESTING_MAX {
@@ -164,6 +193,19 @@ impl<'a> Binder<'a> {
     ) -> Result<Scalar> {
         self.scopes.push(scope);
         self.condition(condition)
+    }
+}
+
+/// Text with no text behind it whose collation it could have.
+fn begins_text(kind: &Kind) -> bool {
+    let textual = |s: &Scalar| s.ty.data_type.is_character();
+    match kind {
+        Kind::Const(_) | Kind::Variable(_) | Kind::System { .. } | Kind::UserFunction { .. } => {
+            true
+        }
+        Kind::Convert { input, .. } => !textual(input),
+        Kind::Call { args, .. } => !args.iter().any(textual),
+        _ => false,
     }
 }
 

@@ -15,7 +15,7 @@ use daruma_syntax::ast::{
     self, AssignOp, Expr, Literal, OrderItem, Query, QueryBody, QueryHint, Select, SelectItem,
     SetOp,
 };
-use daruma_value::{DataType, Value};
+use daruma_value::DataType;
 use std::sync::Arc;
 
 const SELECT_COLUMNS_MAX: usize = 4096;
@@ -755,8 +755,7 @@ impl Binder<'_> {
             });
             return failed;
         }
-        let Kind::Window(call) = std::mem::replace(&mut scalar.kind, Kind::Const(Value::Null))
-        else {
+        let Kind::Window(call) = &scalar.kind else {
             return Ok(());
         };
         let inner = |s: &Scalar| s.any(&|n| matches!(n.kind, Kind::Window(_)));
@@ -774,15 +773,15 @@ impl Binder<'_> {
                 "Windowed functions cannot be used in the context of another windowed function or aggregate.",
             ));
         }
-        let id = match calls.iter().find(|(_, known)| *known == *call) {
-            Some((id, _)) => *id,
-            None => {
-                let id = self.new_computed("", scalar)?;
-                calls.push((id, *call));
-                id
-            }
-        };
-        scalar.kind = Kind::Column(id);
+        if let Some((id, _)) = calls.iter().find(|(_, known)| *known == **call) {
+            scalar.kind = Kind::Column(*id);
+            return Ok(());
+        }
+        // The column is made while the call still stands there: what it is made of decides whether it is a bare NULL.
+        let id = self.new_computed("", scalar)?;
+        if let Kind::Window(call) = std::mem::replace(&mut scalar.kind, Kind::Column(id)) {
+            calls.push((id, *call));
+        }
         Ok(())
     }
 }

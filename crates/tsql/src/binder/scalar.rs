@@ -5,7 +5,7 @@ use crate::error::Result;
 use daruma_value::functions;
 use daruma_value::{DataType, Value, VariantValue};
 
-/// Functions that give a value even when an argument is NULL; results of others are NULL then.
+/// Functions that give a value even when an argument is NULL.
 const NEVER_NULL: &[&str] = &[
     "GETDATE",
     "GETUTCDATE",
@@ -20,6 +20,49 @@ const NEVER_NULL: &[&str] = &[
     "BINARY_CHECKSUM",
     "ISNUMERIC",
     "ISDATE",
+];
+
+/// Functions that give NULL for NULL alone. What is in neither list may give NULL for any arguments.
+const TOTAL: &[&str] = &[
+    "LEN",
+    "DATALENGTH",
+    "LEFT",
+    "RIGHT",
+    "CHARINDEX",
+    "PATINDEX",
+    "REPLACE",
+    "REVERSE",
+    "UPPER",
+    "LOWER",
+    "LTRIM",
+    "RTRIM",
+    "TRIM",
+    "TRANSLATE",
+    "CONCAT_WS",
+    "SOUNDEX",
+    "DIFFERENCE",
+    "ABS",
+    "SIGN",
+    "CEILING",
+    "FLOOR",
+    "ROUND",
+    "POWER",
+    "SQRT",
+    "SQUARE",
+    "EXP",
+    "LOG",
+    "LOG10",
+    "DATEADD",
+    "DATEDIFF",
+    "DATEDIFF_BIG",
+    "DAY",
+    "MONTH",
+    "YEAR",
+    "EOMONTH",
+    "GREATEST",
+    "LEAST",
+    "ISNULL",
+    "COALESCE",
 ];
 
 /// The base type of a decimal literal is numeric. Everywhere else the two names mean one type, called decimal.
@@ -80,17 +123,11 @@ fn bind_known(def: &'static functions::FunctionDef, args: &[Scalar]) -> Result<S
         let function = def.name.to_ascii_lowercase();
         return Err(daruma_value::ValueError::new(155, 1, &[&part, &function]).into());
     }
-    let nullable = !NEVER_NULL.contains(&def.name)
-        && (args.is_empty() || args.iter().any(|a| a.ty.nullable))
-        || matches!(
-            def.name,
-            "DATEFROMPARTS"
-                | "SUBSTRING"
-                | "STUFF"
-                | "PARSENAME"
-                | "QUOTENAME"
-                | "SQL_VARIANT_PROPERTY"
-        );
+    let nullable = match def.name {
+        name if NEVER_NULL.contains(&name) => false,
+        name if TOTAL.contains(&name) => args.iter().any(|a| a.ty.nullable),
+        _ => true,
+    };
     // Text keeps the strongest collation among the arguments.
     let mut ty = Type::new(data_type, nullable);
     for arg in args.iter().filter(|a| a.ty.data_type.is_character()) {

@@ -326,14 +326,21 @@ impl<'e, 'a> Builder<'e, 'a> {
     /// Collation of a text column: written, or the database's.
     pub fn collation(&self, written: Option<&Ident>, data_type: DataType) -> Result<CollationId> {
         match written {
-            Some(name) if name.is("database_default") => Ok(CollationId::DEFAULT),
+            Some(name) if name.is("database_default") => {
+                Ok(self.ex.collation(self.ex.current_database()))
+            }
             Some(name) => CollationId::from_name(&name.text)
                 .ok_or_else(|| messages::error(448, &[&name.text])),
-            None if data_type.is_character() => {
-                let entry = self.ex.instance().database(self.ex.current_database());
-                Ok(entry.map_or(CollationId::DEFAULT, |e| e.def().collation))
-            }
+            None if data_type.is_character() => Ok(self.ex.collation(self.home())),
             None => Ok(CollationId::DEFAULT),
+        }
+    }
+
+    /// The database whose collation columns take: temporary tables live in tempdb, table variables where they are declared.
+    fn home(&self) -> DatabaseId {
+        match self.kind {
+            TableKind::Temporary => TEMPDB,
+            TableKind::User | TableKind::Variable => self.ex.current_database(),
         }
     }
 

@@ -124,6 +124,7 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
     let sides = Sides {
         inserted: true,
         deleted: false,
+        may_lack_one: false,
     };
     let output = ast
         .output

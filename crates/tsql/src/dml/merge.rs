@@ -416,6 +416,7 @@ impl MergePlan {
         let sides = Sides {
             inserted: true,
             deleted: true,
+            may_lack_one: true,
         };
         let table = self.table.table();
         let plan = OutputPlan::prepare(host, output, table, sides, &sources)?;

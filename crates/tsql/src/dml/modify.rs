@@ -160,6 +160,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         Sides {
             inserted: true,
             deleted: true,
+            may_lack_one: false,
         },
         host,
     )?;
@@ -237,6 +238,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
         Sides {
             inserted: false,
             deleted: true,
+            may_lack_one: false,
         },
         host,
     )?;

@@ -27,6 +27,19 @@ use std::sync::Arc;
 pub struct Sides {
     pub inserted: bool,
     pub deleted: bool,
+    /// A row may have only one of them.
+    pub may_lack_one: bool,
+}
+
+impl Sides {
+    /// One side as a table. Where some rows lack it (MERGE), every column of it may be NULL.
+    fn side(self, table: &TableRef, name: &str) -> ScopeTable {
+        let mut side = ScopeTable::of_table(table, name);
+        if self.may_lack_one {
+            side.columns.iter_mut().for_each(|c| c.nullable = true);
+        }
+        side
+    }
 }
 
 pub struct OutputPlan {
@@ -54,10 +67,10 @@ impl OutputPlan {
     ) -> Result<OutputPlan> {
         let mut scope = Scope::default();
         if sides.inserted {
-            scope.tables.push(ScopeTable::of_table(table, "inserted"));
+            scope.tables.push(sides.side(table, "inserted"));
         }
         if sides.deleted {
-            scope.tables.push(ScopeTable::of_table(table, "deleted"));
+            scope.tables.push(sides.side(table, "deleted"));
         }
         scope.tables.extend(sources.tables.iter().cloned());
         let (items, columns) = prepare_items(host, &output.items, &scope)?;
@@ -153,9 +166,13 @@ fn prepare_items(
     for item in items {
         match item {
             SelectItem::Wildcard { qualifier, .. } => {
-                for expr in expand(qualifier.as_ref(), scope)? {
-                    let plan = prepare_scalar(&expr, scope, host)?;
-                    columns.push(plan.column().clone());
+                for column in expand(qualifier.as_ref(), scope)? {
+                    let name = column.name.text.clone();
+                    let plan = prepare_scalar(&Expr::Column(column), scope, host)?;
+                    columns.push(OutputColumn {
+                        name,
+                        ..plan.column().clone()
+                    });
                     plans.push(plan);
                 }
             }
@@ -183,7 +200,7 @@ fn prepare_items(
 }
 
 /// Columns that `inserted.*` or `t.*` stands for.
-fn expand(qualifier: Option<&ObjectName>, scope: &Scope) -> Result<Vec<Expr>> {
+fn expand(qualifier: Option<&ObjectName>, scope: &Scope) -> Result<Vec<ColumnRef>> {
     let wanted = |t: &&ScopeTable| {
         !t.name.is_empty()
             && qualifier.is_none_or(|q| daruma_catalog::names_equal(&t.name, &q.name.text))
@@ -191,11 +208,11 @@ fn expand(qualifier: Option<&ObjectName>, scope: &Scope) -> Result<Vec<Expr>> {
     let mut found = Vec::new();
     for table in scope.tables.iter().filter(wanted) {
         for column in &table.columns {
-            found.push(Expr::Column(ColumnRef {
+            found.push(ColumnRef {
                 table: Some(ObjectName::bare(Ident::new(table.name.clone()))),
                 name: Ident::new(column.name.clone()),
                 span: Span::default(),
-            }));
+            });
         }
     }
     match qualifier {

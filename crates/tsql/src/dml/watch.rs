@@ -14,7 +14,7 @@ use crate::host::{
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_storage::{Database, ReadView, Txn};
 use daruma_syntax::ast::{Execute, ObjectName};
-use daruma_value::{DataType, Value};
+use daruma_value::{CollationId, DataType, Value};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -106,6 +106,9 @@ impl<'h> Watch<'h> {
 impl Host for Watch<'_> {
     fn current_database(&self) -> DatabaseId {
         self.inner.current_database()
+    }
+    fn collation(&self, database: DatabaseId) -> CollationId {
+        self.inner.collation(database)
     }
     fn settings(&self) -> SessionSettings {
         self.inner.settings()

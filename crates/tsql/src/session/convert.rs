@@ -7,11 +7,20 @@ use daruma_value::convert::{ConvertContext, convert, convert_owned};
 use daruma_value::types::check_implicit;
 use daruma_value::{CollationId, DataType, Value};
 
-/// Settings that conversions depend on.
-pub(crate) fn context(host: &dyn Host) -> ConvertContext {
+/// Settings that a conversion depends on; the code page is looked up where it matters.
+fn context(value: &Value, to: DataType, host: &dyn Host) -> ConvertContext {
+    let in_code_page = to.is_character() && !to.is_unicode();
+    let plain = match value {
+        Value::Str(text) => text.is_ascii(),
+        Value::Bytes(_) | Value::Variant(_) => false,
+        _ => true,
+    };
     ConvertContext {
         date_format: host.settings().dateformat,
-        collation: CollationId::DEFAULT,
+        collation: match in_code_page && !plain {
+            true => host.collation(host.current_database()),
+            false => CollationId::DEFAULT,
+        },
     }
 }
 
@@ -21,7 +30,8 @@ pub(crate) fn assign(value: Value, from: DataType, to: DataType, host: &dyn Host
         return Ok(Value::Null);
     }
     check_implicit(from, to)?;
-    Ok(convert_owned(value, from, to, None, &context(host))?)
+    let context = context(&value, to, host);
+    Ok(convert_owned(value, from, to, None, &context)?)
 }
 
 /// Passing to a parameter: as `assign`, but whatever cannot be converted is error 8114.
@@ -31,7 +41,8 @@ pub(crate) fn pass(value: Value, from: DataType, to: DataType, host: &dyn Host) 
     }
     check_implicit(from, to)?;
     let error = || messages::error_state(8114, 5, &[&from.name(), &to.name()]);
-    convert_owned(value, from, to, None, &context(host)).map_err(|_| error())
+    let context = context(&value, to, host);
+    convert_owned(value, from, to, None, &context).map_err(|_| error())
 }
 
 /// As text, `None` for NULL.

@@ -483,6 +483,11 @@ impl Host for Execution<'_> {
         }
     }
 
+    fn collation(&self, database: DatabaseId) -> CollationId {
+        let entry = self.state.instance.database(database);
+        entry.map_or(CollationId::DEFAULT, |e| e.def().collation)
+    }
+
     fn settings(&self) -> SessionSettings {
         self.state.settings.borrow().clone()
     }

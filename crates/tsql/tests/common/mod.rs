@@ -15,7 +15,7 @@ use daruma_tsql::instance::{
 };
 use daruma_tsql::session::{RequestEnd, RpcRequest, Session, TransactionRequest};
 use daruma_tsql::sink::{Done, EnvChange, OutputColumn, Sink};
-use daruma_value::convert::{ConvertContext, convert};
+use daruma_value::convert::{ConvertContext, convert, encode_code_page};
 use daruma_value::{DataType, Value};
 use std::path::Path;
 use std::sync::Arc;
@@ -213,7 +213,7 @@ impl Client {
 #[derive(Default)]
 pub struct TextSink {
     text: String,
-    types: Vec<DataType>,
+    columns: Vec<OutputColumn>,
     /// Also write ENVCHANGE tokens and DONEs without counts.
     pub verbose: bool,
 }
@@ -228,6 +228,19 @@ impl TextSink {
         self.text.push('\n');
         Ok(())
     }
+}
+
+/// Can the wire carry the value in a column that was described so?
+fn fits(value: &Value, column: &OutputColumn) -> bool {
+    let units = match (value, column.data_type) {
+        (Value::Null, _) => return column.nullable,
+        (Value::Bytes(bytes), _) => bytes.len(),
+        (Value::Str(text), t) if t.is_unicode() => text.encode_utf16().count(),
+        (Value::Str(text), _) => encode_code_page(text, column.collation.code_page()).len(),
+        _ => return true,
+    };
+    let len = column.data_type.declared_len();
+    len.is_none_or(|len| len.is_max() || units <= usize::from(len.0))
 }
 
 /// A value as the query tools print it.
@@ -266,7 +279,7 @@ fn text_of(value: &Value, data_type: DataType) -> String {
 
 impl Sink for TextSink {
     fn columns(&mut self, columns: &[OutputColumn]) -> Result<()> {
-        self.types = columns.iter().map(|c| c.data_type).collect();
+        self.columns = columns.to_vec();
         let names: Vec<&str> = columns
             .iter()
             .map(|c| {
@@ -281,10 +294,14 @@ impl Sink for TextSink {
     }
 
     fn row(&mut self, values: &[Value]) -> Result<()> {
+        assert_eq!(values.len(), self.columns.len(), "width of a row");
+        for (value, column) in values.iter().zip(&self.columns) {
+            assert!(fits(value, column), "{value:?} is none of {column:?}");
+        }
         let cells: Vec<String> = values
             .iter()
-            .zip(&self.types)
-            .map(|(v, t)| show(v, *t))
+            .zip(&self.columns)
+            .map(|(v, c)| show(v, c.data_type))
             .collect();
         self.line(&cells.join(" | "))
     }
