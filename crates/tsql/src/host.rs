@@ -115,6 +115,8 @@ pub enum Showplan {
     Off,
     Text,
     All,
+    /// Plans as XML do not exist here: statements are refused, and above all not run.
+    Xml,
 }
 
 /// As set by SET TRANSACTION ISOLATION LEVEL; what READ COMMITTED means depends on the database.
@@ -220,6 +222,10 @@ pub trait Host {
     /// Is IDENTITY_INSERT ON for the table?
     fn identity_insert(&self, table: &TableRef) -> bool;
     fn set_last_identity(&self, value: i128);
+    /// Type of a sequence's values: error 208 when there is none of the name.
+    fn sequence_type(&self, _name: &ObjectName) -> Result<DataType> {
+        Ok(DataType::BigInt)
+    }
     fn next_sequence_value(&self, name: &ObjectName) -> Result<Value>;
     /// Next value for a rowversion column of the database.
     fn next_rowversion(&self, database: &Arc<Database>) -> Result<u64>;
@@ -227,7 +233,8 @@ pub trait Host {
     fn next_row_number(&self, table: &TableRef) -> Result<u64>;
 
     /// AFTER triggers of `table` for an action (0 insert, 1 update, 2 delete): run them with these inserted and
-    /// deleted rows (all columns of the table, in order). Called once per statement, even for no rows.
+    /// deleted rows (all columns of the table, in order). Called once per statement, even for no rows. `rows`: how
+    /// many the statement changed, which triggers see as @@ROWCOUNT.
     fn fire_triggers(
         &self,
         table: &TableRef,
@@ -235,6 +242,7 @@ pub trait Host {
         inserted: &[Vec<Value>],
         deleted: &[Vec<Value>],
         updated_columns: &[i32],
+        rows: u64,
     ) -> Result<()>;
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool;
     /// Tables whose foreign keys reference `table`, with the positions of those keys in their definitions.
@@ -307,6 +315,27 @@ pub trait Host {
     /// The session's entry in the registry.
     fn session_entry(&self) -> Option<&Arc<crate::instance::SessionEntry>> {
         None
+    }
+}
+
+/// The culture whose names and forms a language has.
+pub(crate) fn culture_of(language: &str) -> &'static str {
+    match language {
+        "us_english" => "en-US",
+        "British" => "en-GB",
+        "Deutsch" => "de-DE",
+        "Fran\u{e7}ais" => "fr-FR",
+        "Espa\u{f1}ol" => "es-ES",
+        "Italiano" => "it-IT",
+        "Nederlands" => "nl-NL",
+        "Portugu\u{ea}s" => "pt-PT",
+        "Dansk" => "da-DK",
+        "Svenska" => "sv-SE",
+        "Norsk" => "nn-NO",
+        "Suomi" => "fi-FI",
+        "polski" => "pl-PL",
+        "\u{65e5}\u{672c}\u{8a9e}" => "ja-JP",
+        _ => "",
     }
 }
 

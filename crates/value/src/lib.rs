@@ -18,6 +18,7 @@ pub mod functions;
 pub mod keyenc;
 pub mod row;
 pub mod temporal;
+pub mod xml;
 #[cfg(test)]
 mod testing;
 pub mod types;

@@ -49,7 +49,7 @@ impl Parser<'_> {
         let options = self.module_options()?;
         let for_replication = self.eat_words(&[K::FOR, K::REPLICATION]);
         self.expect(K::AS)?;
-        let body = self.module_body()?;
+        let body = self.procedure_body()?;
         let procedure = CreateProcedure {
             mode,
             name,
@@ -76,6 +76,14 @@ impl Parser<'_> {
         } else {
             Ok(Vec::new())
         }
+    }
+
+    /// The statements of a procedure; there may be none.
+    fn procedure_body(&mut self) -> Parse<ModuleBody> {
+        if self.at_end() {
+            return Ok(ModuleBody::Statements(Vec::new()));
+        }
+        self.module_body()
     }
 
     fn module_body(&mut self) -> Parse<ModuleBody> {

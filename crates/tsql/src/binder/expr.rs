@@ -12,6 +12,7 @@ use daruma_syntax::ast::{
     self, CompareOp, Condition, Expr, Literal, OdbcLiteral, Quantifier, UnaryOp, When,
 };
 use daruma_value::convert::{decode_code_page, encode_code_page};
+use daruma_value::functions::is_known_culture;
 use daruma_value::types::BinaryOp;
 use daruma_value::{CollationId, DataType, Decimal, Len, Value};
 use std::sync::Arc;
@@ -62,8 +63,13 @@ impl Binder<'_> {
                 self.cast(input, to, style, *is_try)
             }
             Expr::Parse {
-                expr, to, is_try, ..
+                expr,
+                to,
+                is_try,
+                culture,
+                ..
             } => {
+                self.check_parse_culture(culture.as_deref())?;
                 let input = self.expr(expr)?;
                 self.cast(input, to, None, *is_try)
             }
@@ -111,10 +117,13 @@ impl Binder<'_> {
                 let args = vec![self.expr(expr)?, self.expr(zone)?];
                 self.at_time_zone(args)
             }
-            Expr::NextValueFor { sequence, .. } => Ok(Scalar::new(
-                Kind::NextValue(Arc::new(sequence.clone())),
-                Type::new(DataType::BigInt, false),
-            )),
+            Expr::NextValueFor { sequence, .. } => {
+                let data_type = self.host.sequence_type(sequence)?;
+                Ok(Scalar::new(
+                    Kind::NextValue(Arc::new(sequence.clone())),
+                    Type::new(data_type, false),
+                ))
+            }
             Expr::Trim {
                 side,
                 characters,
@@ -136,6 +145,28 @@ impl Binder<'_> {
                 1,
                 format!("Invalid object name '{}'.", function.text),
             )),
+        }
+    }
+
+    /// PARSE reads the forms of one culture.
+    fn check_parse_culture(&self, culture: Option<&Expr>) -> Result<()> {
+        match culture {
+            None => self.check_language("en-US"),
+            Some(Expr::Literal(Literal::String { text, .. })) if is_known_culture(text) => Ok(()),
+            Some(Expr::Literal(Literal::String { text, .. })) => Err(unknown_culture(text)),
+            Some(_) => Err(super::unsupported(
+                "PARSE with a culture that is no literal",
+            )),
+        }
+    }
+
+    /// Error 9818 where the session's language shows names and forms otherwise than `as_in`, a culture or a language.
+    pub(super) fn check_language(&self, as_in: &str) -> Result<()> {
+        let language = self.host.settings().language;
+        let culture = crate::host::culture_of(language);
+        match culture.starts_with(as_in) {
+            true => Ok(()),
+            false => Err(unknown_culture(culture)),
         }
     }
 
@@ -319,7 +350,7 @@ impl Binder<'_> {
                 (When::Condition(condition), _) => self.condition(condition)?,
                 (When::Value(value), Some(operand)) => {
                     let value = self.expr(value)?;
-                    compare(CompareOp::Equal, operand.clone(), value)?
+                    self.compare(CompareOp::Equal, operand.clone(), value)?
                 }
                 (When::Value(_), None) => {
                     return Err(SqlError::new(102, 15, 1, "Incorrect syntax near 'WHEN'."));
@@ -367,7 +398,7 @@ impl Binder<'_> {
             Condition::Not(inner) => self.condition(inner)?.negate(),
             Condition::Compare { op, left, right } => {
                 let (left, right) = (self.expr(left)?, self.expr(right)?);
-                compare(*op, left, right)?
+                self.compare(*op, left, right)?
             }
             Condition::Quantified {
                 op,
@@ -417,7 +448,11 @@ impl Binder<'_> {
                     .iter()
                     .map(|e| self.expr(e))
                     .collect::<Result<Vec<_>>>()?;
-                negate(*negated, in_list(expr, list)?)
+                let found = match self.ansi_nulls {
+                    true => in_list(expr, list)?,
+                    false => self.in_list_with_nulls(&expr, list)?,
+                };
+                negate(*negated, found)
             }
             Condition::InQuery {
                 expr,
@@ -479,6 +514,27 @@ impl Binder<'_> {
                 )?
             }
         })
+    }
+
+    /// `left op right`. With ANSI_NULLS OFF a NULL that is written, or that a variable holds, equals a NULL.
+    fn compare(&self, op: CompareOp, left: Scalar, right: Scalar) -> Result<Scalar> {
+        let is_given = |s: &Scalar| s.is_null_literal() || matches!(s.kind, Kind::Variable(_));
+        let is_equality = matches!(op, CompareOp::Equal | CompareOp::NotEqual);
+        if self.ansi_nulls || !is_equality || !(is_given(&left) || is_given(&right)) {
+            return compare(op, left, right);
+        }
+        let (left, right) = types::comparable(left, right, compare_name(op))?;
+        let distinct = Scalar::condition(Kind::IsDistinct(Box::new(left), Box::new(right)));
+        Ok(match op {
+            CompareOp::Equal => distinct.negate(),
+            _ => distinct,
+        })
+    }
+
+    fn in_list_with_nulls(&self, expr: &Scalar, list: Vec<Scalar>) -> Result<Scalar> {
+        let equal = |member| self.compare(CompareOp::Equal, expr.clone(), member);
+        let equal = list.into_iter().map(equal).collect::<Result<Vec<_>>>()?;
+        Ok(Scalar::condition(Kind::Or(equal)))
     }
 
     fn any_subquery(&mut self, op: CompareOp, expr: Scalar, query: &ast::Query) -> Result<Scalar> {
@@ -572,6 +628,10 @@ fn in_page_of(input: Scalar, collation: CollationId) -> Scalar {
     let mut unicode = types::make_convert(input, DataType::NVARCHAR_MAX, true);
     unicode.ty.collation = collation;
     types::make_convert(unicode, to, true)
+}
+
+fn unknown_culture(culture: &str) -> SqlError {
+    daruma_value::ValueError::new(9818, 1, &[&culture]).into()
 }
 
 fn text_literal(text: &str, national: bool) -> Scalar {

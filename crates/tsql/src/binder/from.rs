@@ -545,12 +545,14 @@ impl Binder<'_> {
         let view = view.ok_or_else(|| messages::error(208, &[&object.name]))?;
         let outer = self.database.replace(database);
         let schema_bound = std::mem::replace(&mut self.schema_bound, false);
+        let ansi_nulls = std::mem::replace(&mut self.ansi_nulls, module.ansi_nulls);
         self.host.enter_view(database, object);
         let checked = self.checked_views();
         let bound = self.isolated(Vec::new(), |b| b.query(&view.query, true));
         self.host.leave_view();
         self.database = outer;
         self.schema_bound = schema_bound;
+        self.ansi_nulls = ansi_nulls;
         let bound = bound?;
         if view.check_option {
             self.note_checked(checked, &bound.rel);

@@ -10,6 +10,7 @@ use daruma_syntax::ast::{
     self, Expr, Frame, FrameBound, FrameUnit, FunctionCall, Literal, Niladic, ObjectName,
     PseudoColumn,
 };
+use daruma_value::temporal::DatePart;
 use daruma_value::{DataType, Len, Value, ValueError};
 use std::sync::Arc;
 
@@ -73,11 +74,17 @@ impl Binder<'_> {
                     }
                     None => return self.call_by_name(&name, Vec::new()),
                 };
+                if name == "DATENAME" && is_named_part(&part) {
+                    self.check_language("en")?;
+                }
                 let mut args = vec![part];
                 args.extend(self.args(call.args.get(1..).unwrap_or_default())?);
                 self.call_by_name(&name, args)
             }
             _ => {
+                if name == "FORMAT" && call.args.len() == 2 {
+                    self.check_language("en-US")?;
+                }
                 let args = self.args(&call.args)?;
                 self.call_by_name(&name, args)
             }
@@ -679,6 +686,17 @@ impl Binder<'_> {
             assignments: Vec::new(),
         }))
     }
+}
+
+/// Months and days of the week have names.
+fn is_named_part(part: &Scalar) -> bool {
+    let Kind::Const(Value::Str(text)) = &part.kind else {
+        return false;
+    };
+    matches!(
+        DatePart::parse(text),
+        Some(DatePart::Month | DatePart::WeekDay)
+    )
 }
 
 fn constant_subquery(scalar: &Scalar) -> bool {

@@ -89,18 +89,23 @@ impl Binder<'_> {
             bound.push((name_key(&def.name), scalar));
         }
         let collation = self.host.collation(database);
-        for (_, scalar) in bound.iter_mut().filter(|(_, s)| s.ty.data_type.is_character()) {
+        for (_, scalar) in bound
+            .iter_mut()
+            .filter(|(_, s)| s.ty.data_type.is_character())
+        {
             scalar.ty.collation = collation;
             scalar.ty.coercion = Coercion::Default;
         }
         let outer = self.database.replace(database);
         let schema_bound = std::mem::replace(&mut self.schema_bound, false);
+        let ansi_nulls = std::mem::replace(&mut self.ansi_nulls, module.ansi_nulls);
         let parameters = self.parameters.replace(bound);
         self.host.enter_view(database, object);
         let bound = self.isolated(Vec::new(), |b| b.query(&query, true));
         self.host.leave_view();
         self.database = outer;
         self.schema_bound = schema_bound;
+        self.ansi_nulls = ansi_nulls;
         self.parameters = parameters;
         self.named(bound?, Some(&Ident::new(alias)), &call.columns)
     }

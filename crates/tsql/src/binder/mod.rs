@@ -69,12 +69,18 @@ pub struct Binder<'a> {
     /// Collation of a database, as last asked.
     collation: Option<(DatabaseId, CollationId)>,
     windows: Vec<Vec<(ast::Ident, ast::Window)>>,
+    /// WITH XMLNAMESPACES of the statement.
+    xml_namespaces: Vec<ast::XmlNamespace>,
     next_work: u32,
     nesting: u32,
     query_depth: u32,
     max_recursion: u32,
     /// Tables bound now may use columns of tables to their left: right side of APPLY.
     lateral: bool,
+    /// Off: `= NULL` finds NULLs.
+    ansi_nulls: bool,
+    /// The query bound next is only asked whether it has rows.
+    only_existence: bool,
     /// The text is bound to what it names: no `*`.
     schema_bound: bool,
     /// What variables mean in the text of a function.
@@ -94,11 +100,14 @@ impl<'a> Binder<'a> {
             database: None,
             collation: None,
             windows: Vec::new(),
+            xml_namespaces: Vec::new(),
             next_work: 0,
             nesting: 0,
             query_depth: 0,
             max_recursion: 100,
             lateral: false,
+            ansi_nulls: host.settings().ansi_nulls,
+            only_existence: false,
             schema_bound: false,
             parameters: None,
             in_default: false,
@@ -221,10 +230,5 @@ pub(crate) fn too_complex() -> SqlError {
 }
 
 pub(crate) fn unsupported(what: &str) -> SqlError {
-    SqlError::new(
-        40517,
-        16,
-        1,
-        format!("{what} is not supported in this version of Daruma."),
-    )
+    crate::messages::not_supported(what)
 }

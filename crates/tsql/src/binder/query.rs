@@ -107,7 +107,10 @@ impl Binder<'_> {
 
     /// EXISTS: what is selected does not matter, nor its order.
     pub(super) fn exists_subquery(&mut self, query: &Query) -> Result<Rel> {
-        Ok(self.subquery(query)?.rel)
+        self.only_existence = true;
+        let bound = self.subquery(query);
+        self.only_existence = false;
+        Ok(bound?.rel)
     }
 
     pub(super) fn query(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {
@@ -126,6 +129,9 @@ impl Binder<'_> {
         }
         let ctes = self.ctes.len();
         self.add_ctes(&query.with)?;
+        if !query.with.xml_namespaces.is_empty() {
+            self.xml_namespaces.clone_from(&query.with.xml_namespaces);
+        }
         let tail = Tail {
             order_by: &query.order_by,
             offset: query.offset.as_ref(),
@@ -199,6 +205,8 @@ impl Binder<'_> {
     }
 
     fn set_query(&mut self, op: SetOp, branches: &[QueryBody]) -> Result<BoundQuery> {
+        // The branches are compared with each other.
+        self.only_existence = false;
         let bound = branches
             .iter()
             .map(|b| self.body(b))
@@ -432,13 +440,20 @@ impl Binder<'_> {
     }
 
     fn select_inside(&mut self, select: &Select, tail: &Tail<'_>) -> Result<BoundQuery> {
+        let only_existence = std::mem::take(&mut self.only_existence);
+        let grouped = select.group_by.is_some() || select.having.is_some();
         let mut rel = self.from(&select.from)?;
         if let Some(filter) = &select.filter {
             let condition = self.condition(filter)?;
             check_where(&condition)?;
             rel = rel.filter(Some(condition));
         }
-        let (mut items, mut assignments) = self.select_list(&select.items)?;
+        // EXISTS (SELECT * .. GROUP BY ..): the star stands for no columns that would have to be grouped.
+        let list: &[SelectItem] = match only_existence && grouped && is_star(&select.items) {
+            true => &[],
+            false => &select.items,
+        };
+        let (mut items, mut assignments) = self.select_list(list)?;
         let mut having = select
             .having
             .as_ref()
@@ -784,6 +799,16 @@ impl Binder<'_> {
         }
         Ok(())
     }
+}
+
+fn is_star(items: &[SelectItem]) -> bool {
+    matches!(
+        items,
+        [SelectItem::Wildcard {
+            qualifier: None,
+            ..
+        }]
+    )
 }
 
 fn has_top(body: &QueryBody) -> bool {

@@ -39,7 +39,7 @@ pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterTable) -> Result<(
             index::rebuild(ex, &table, (*table.def).clone()).map(|_| ())
         }
         // Lock escalation and the like: nothing here depends on them.
-        AlterTableAction::Set(_) => Ok(()),
+        AlterTableAction::Set(options) => super::table::refuse_table_promises(options),
         AlterTableAction::ChangeTracking { .. } => Err(messages::not_supported("CHANGE_TRACKING")),
         AlterTableAction::Switch { .. } => Err(messages::not_supported("SWITCH")),
         AlterTableAction::AlterIndex { .. } => {
@@ -54,6 +54,7 @@ fn add(
     definition: &TableDefinition,
     check: bool,
 ) -> Result<()> {
+    super::table::refuse_period(definition)?;
     let mut table = table;
     if !definition.columns.is_empty() {
         table = add_columns(ex, &table, definition)?;

@@ -33,6 +33,13 @@ pub(crate) fn create(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Res
     if instance.database_named(name).is_some() {
         return Err(messages::error_state(1801, 3, &[name]));
     }
+    let is_partial = |c: &String| !c.eq_ignore_ascii_case("NONE");
+    if statement.containment.as_ref().is_some_and(is_partial) {
+        return Err(messages::not_supported("CONTAINMENT"));
+    }
+    for option in &statement.options {
+        options::refuse(option)?;
+    }
     let def = definition(ex, statement)?;
     check_files(ex, &def)?;
     let open = create_files(ex, &def)?;

@@ -45,6 +45,7 @@ pub(super) fn create(ex: &Execution<'_>, statement: &CreateTable) -> Result<()> 
     if let Some(kind) = &statement.as_kind {
         return Err(messages::not_supported(kind));
     }
+    refuse_table_promises(&statement.options)?;
     let name = &statement.name;
     if name.is_temporary() {
         let table = create_temporary(
@@ -72,6 +73,44 @@ pub(super) fn create(ex: &Execution<'_>, statement: &CreateTable) -> Result<()> 
         ObjectKind::Table(Arc::new(def)),
     );
     super::put_object(ex, database, object)
+}
+
+/// What would be protected or kept by a column's option that does not exist here must not be taken in as if it were.
+fn refuse_promises(column: &ast::ColumnDefinition) -> Result<()> {
+    let promised = [
+        (column.masked.is_some(), "MASKED WITH"),
+        (!column.encrypted.is_empty(), "ENCRYPTED WITH"),
+        (column.generated.is_some(), "GENERATED ALWAYS"),
+        (column.column_set, "COLUMN_SET"),
+    ];
+    match promised.iter().find(|(is, _)| *is) {
+        Some((_, what)) => Err(messages::not_supported(what)),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn refuse_period(definition: &TableDefinition) -> Result<()> {
+    match definition.period {
+        Some(_) => Err(messages::not_supported("PERIOD FOR SYSTEM_TIME")),
+        None => Ok(()),
+    }
+}
+
+/// The same of a table's options.
+pub(super) fn refuse_table_promises(options: &[ast::OptionItem]) -> Result<()> {
+    const PROMISES: [&str; 4] = [
+        "SYSTEM_VERSIONING",
+        "LEDGER",
+        "DATA_DELETION",
+        "REMOTE_DATA_ARCHIVE",
+    ];
+    let is_promise = |o: &&ast::OptionItem| {
+        PROMISES.iter().any(|p| o.is(p)) && !matches!(o.value, ast::OptionValue::Off)
+    };
+    match options.iter().find(is_promise) {
+        Some(option) => Err(messages::not_supported(&option.name)),
+        None => Ok(()),
+    }
 }
 
 /// DECLARE @t TABLE: lives outside transactions.
@@ -180,6 +219,7 @@ impl<'e, 'a> Builder<'e, 'a> {
 
     /// Takes in everything of a definition; trees apart.
     pub fn define(&mut self, definition: &TableDefinition) -> Result<()> {
+        refuse_period(definition)?;
         self.add_columns(&definition.columns)?;
         if self.def.columns.iter().all(|c| c.computed.is_some()) {
             return Err(SqlError::new(
@@ -257,6 +297,7 @@ impl<'e, 'a> Builder<'e, 'a> {
     }
 
     fn column(&mut self, column: &ast::ColumnDefinition, position: usize) -> Result<ColumnDef> {
+        refuse_promises(column)?;
         let name = column.name.text.clone();
         let id = self.def.next_column_id;
         let (data_type, alias_nullable, user_type_id) = match &column.kind {

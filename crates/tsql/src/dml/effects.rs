@@ -27,6 +27,8 @@ pub struct Effects {
     parents: ParentLookups,
     children: ChildLookups,
     images: Option<Images>,
+    /// Rows of the whole statement, where it does more than this.
+    statement_rows: Option<u64>,
 }
 
 impl Effects {
@@ -57,6 +59,7 @@ impl Effects {
                 .has_triggers(table.table(), action)
                 .then(Images::default),
             changed,
+            statement_rows: None,
         })
     }
 
@@ -70,7 +73,14 @@ impl Effects {
             images: (fire_triggers && host.has_triggers(table.table(), TriggerAction::Insert))
                 .then(Images::default),
             changed: None,
+            statement_rows: None,
         })
+    }
+
+    /// Part of a statement (MERGE) that changes so many rows in all.
+    pub fn of_statement(mut self, rows: u64) -> Effects {
+        self.statement_rows = Some(rows);
+        self
     }
 
     pub fn without_triggers(mut self) -> Effects {
@@ -135,6 +145,7 @@ impl Effects {
             mut parents,
             children,
             images,
+            statement_rows,
         } = self;
         parents.finish(host, table.table(), verb)?;
         for cascade in children.finish(host, table, verb)? {
@@ -155,12 +166,14 @@ impl Effects {
             .filter(|(o, _)| is_changed(*o))
             .map(|(_, c)| c.id)
             .collect();
+        let own = images.inserted.len().max(images.deleted.len()) as u64;
         host.fire_triggers(
             table.table(),
             action,
             &images.inserted,
             &images.deleted,
             &updated,
+            statement_rows.unwrap_or(own),
         )
     }
 }

@@ -176,6 +176,12 @@ impl<'a> Inserter<'a> {
         })
     }
 
+    /// The rows are part of a statement (MERGE) that changes so many in all.
+    pub fn of_statement(mut self, rows: u64) -> Inserter<'a> {
+        self.effects = self.effects.of_statement(rows);
+        self
+    }
+
     /// Rows leave through OUTPUT, with all their columns.
     pub fn show_rows(&mut self) {
         self.shown = true;

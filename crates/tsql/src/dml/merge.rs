@@ -526,8 +526,9 @@ impl<'a> Run<'a> {
                 effects.note(host, table, &done, Verb::Merge)?;
             }
         }
-        self.insert(inserts, output)?;
+        self.insert(inserts, count, output)?;
         for effects in [updates, deletes].into_iter().flatten() {
+            let effects = effects.of_statement(count);
             effects.finish(host, table, Verb::Merge, 0)?;
         }
         Ok(Some(count))
@@ -692,13 +693,20 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn insert(&self, rows: Vec<NewRow>, output: &mut Option<OutputRun<'a>>) -> Result<()> {
+    /// `count`: rows of the statement in all.
+    fn insert(
+        &self,
+        rows: Vec<NewRow>,
+        count: u64,
+        output: &mut Option<OutputRun<'a>>,
+    ) -> Result<()> {
         let plan: &'a MergePlan = self.plan;
         let Some(shape) = &plan.shape else {
             return Ok(());
         };
         let verb = Verb::MergeInsert;
-        let mut inserter = Inserter::begin(self.host, shape, InsertOptions::STATEMENT, verb)?;
+        let inserter = Inserter::begin(self.host, shape, InsertOptions::STATEMENT, verb)?;
+        let mut inserter = inserter.of_statement(count);
         let Some(output) = output else {
             for (mut given, _) in rows {
                 inserter.push(&mut given, None)?;

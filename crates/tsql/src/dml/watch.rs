@@ -219,6 +219,9 @@ impl Host for Watch<'_> {
     fn set_last_identity(&self, value: i128) {
         self.inner.set_last_identity(value);
     }
+    fn sequence_type(&self, name: &ObjectName) -> Result<DataType> {
+        self.inner.sequence_type(name)
+    }
     fn next_sequence_value(&self, name: &ObjectName) -> Result<Value> {
         self.inner.next_sequence_value(name)
     }
@@ -235,9 +238,10 @@ impl Host for Watch<'_> {
         inserted: &[Vec<Value>],
         deleted: &[Vec<Value>],
         updated_columns: &[i32],
+        rows: u64,
     ) -> Result<()> {
         self.inner
-            .fire_triggers(table, action, inserted, deleted, updated_columns)
+            .fire_triggers(table, action, inserted, deleted, updated_columns, rows)
     }
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool {
         self.inner.has_triggers(table, action)

@@ -517,6 +517,7 @@ pub fn run_assignment(plan: &Arc<SelectPlan>, host: &dyn Host) -> Result<u64> {
                     let value = step.value.eval(row, &cx)?;
                     if let Some(slot) = step.slot {
                         cx.set_variable(slot, value.clone());
+                        cx.forget_subqueries();
                     }
                     *last = Some(value);
                 }

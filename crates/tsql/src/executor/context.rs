@@ -95,6 +95,14 @@ impl<'h> Ctx<'h> {
         })
     }
 
+    /// A variable that subqueries may read has another value: what they gave before counts no more.
+    pub fn forget_subqueries(&self) {
+        for state in self.subplans.borrow_mut().iter_mut() {
+            state.memo.clear();
+            state.set = None;
+        }
+    }
+
     #[inline]
     pub fn param(&self, slot: usize) -> Value {
         self.params

@@ -406,6 +406,17 @@ impl RecursiveOp {
     }
 }
 
+fn exhausted(max_recursion: u32) -> SqlError {
+    SqlError::new(
+        530,
+        16,
+        1,
+        format!(
+            "The statement terminated. The maximum recursion {max_recursion} has been exhausted before statement completion."
+        ),
+    )
+}
+
 impl Operator for RecursiveOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         loop {
@@ -415,23 +426,16 @@ impl Operator for RecursiveOp {
                 self.step.next(cx, out)?
             };
             if more {
+                // A round that finds nothing more counts as none.
+                if self.node.max_recursion > 0 && self.rounds > self.node.max_recursion {
+                    return Err(exhausted(self.node.max_recursion));
+                }
                 self.keep(out, cx)?;
                 return Ok(true);
             }
             if self.fresh.is_empty() {
                 out.reset(self.width);
                 return Ok(false);
-            }
-            if self.node.max_recursion > 0 && self.rounds >= self.node.max_recursion {
-                return Err(SqlError::new(
-                    530,
-                    16,
-                    1,
-                    format!(
-                        "The statement terminated. The maximum recursion {} has been exhausted before statement completion.",
-                        self.node.max_recursion
-                    ),
-                ));
             }
             self.rounds += 1;
             self.in_anchor = false;

@@ -354,7 +354,8 @@ impl Rewriter<'_> {
         let left_columns = left.produced();
         let mut conditions = Vec::new();
         on.into_iter().for_each(|c| split(c, &mut conditions));
-        if matches!(kind, JoinKind::Semi | JoinKind::Anti) {
+        // With a condition the rows themselves matter (IN): their TOP stays.
+        if matches!(kind, JoinKind::Semi | JoinKind::Anti) && conditions.is_empty() {
             right = existence(right);
         }
         if kind != JoinKind::Full && !right.outer_columns().is_disjoint(&left_columns) {
@@ -587,11 +588,20 @@ fn existence(rel: Rel) -> Rel {
         Rel::Top(top)
             if top.offset.is_none()
                 && !top.percent
-                && matches!(&top.count, Some(Scalar { kind: Kind::Const(v), .. }) if v.as_i64().is_some_and(|n| n > 0)) =>
+                && top.count.as_ref().is_some_and(is_positive) =>
         {
             existence(top.input)
         }
         other => other,
+    }
+}
+
+/// A count that is a literal above zero, converted or not.
+fn is_positive(count: &Scalar) -> bool {
+    match &count.kind {
+        Kind::Const(value) => value.as_i64().is_some_and(|n| n > 0),
+        Kind::Convert { input, .. } => is_positive(input),
+        _ => false,
     }
 }
 

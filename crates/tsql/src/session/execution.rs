@@ -3,6 +3,7 @@
 use super::SessionState;
 use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
+use super::result_sets::DescribedSets;
 use super::statistics::TableReads;
 use super::transaction::{Mark, Transaction};
 use crate::error::{Result, SqlError};
@@ -50,6 +51,8 @@ pub struct Execution<'a> {
     pub(crate) written: RefCell<Option<String>>,
     /// The columns of a result set were sent, its end was not.
     pub(crate) rows_open: Cell<bool>,
+    /// WITH RESULT SETS of the EXECUTE that runs.
+    pub(super) described: RefCell<Option<DescribedSets>>,
 }
 
 impl<'a> Execution<'a> {
@@ -70,6 +73,7 @@ impl<'a> Execution<'a> {
             last_written: Cell::new(None),
             written: RefCell::new(None),
             rows_open: Cell::new(false),
+            described: RefCell::new(None),
         }
     }
 
@@ -162,9 +166,16 @@ impl<'a> Execution<'a> {
     }
 
     pub(crate) fn send_columns(&self, columns: &[OutputColumn]) -> Result<()> {
-        match self.captured.borrow().is_some() {
-            true => Ok(()),
-            false => {
+        if self.captured.borrow().is_some() {
+            return Ok(());
+        }
+        match self.described.borrow_mut().as_mut() {
+            Some(described) => {
+                let columns = described.begin(columns)?;
+                self.rows_open.set(true);
+                self.sink.borrow_mut().columns(columns)
+            }
+            None => {
                 self.rows_open.set(true);
                 self.sink.borrow_mut().columns(columns)
             }
@@ -176,7 +187,13 @@ impl<'a> Execution<'a> {
             rows.push(row.to_vec());
             return Ok(());
         }
-        self.sink.borrow_mut().row(row)
+        match &*self.described.borrow() {
+            Some(described) => {
+                let row = described.row(row, self)?;
+                self.sink.borrow_mut().row(&row)
+            }
+            None => self.sink.borrow_mut().row(row),
+        }
     }
 
     /// Ends a statement towards the client.
@@ -670,10 +687,16 @@ impl Host for Execution<'_> {
         self.top_mut(|frame| frame.scope_identity = Some(value));
     }
 
+    fn sequence_type(&self, name: &ObjectName) -> Result<DataType> {
+        let (_, object) = self.sequence_named(name)?;
+        match &object.kind {
+            ObjectKind::Sequence(sequence) => Ok(sequence.data_type),
+            _ => Err(messages::error(11726, &[&name.dotted()])),
+        }
+    }
+
     fn next_sequence_value(&self, name: &ObjectName) -> Result<Value> {
-        let (database, object) = self
-            .find_object(name)?
-            .ok_or_else(|| messages::error(208, &[&name.dotted()]))?;
+        let (database, object) = self.sequence_named(name)?;
         let ObjectKind::Sequence(sequence) = &object.kind else {
             return Err(messages::error(11726, &[&name.dotted()]));
         };
@@ -706,8 +729,9 @@ impl Host for Execution<'_> {
         inserted: &[Vec<Value>],
         deleted: &[Vec<Value>],
         updated_columns: &[i32],
+        rows: u64,
     ) -> Result<()> {
-        self.run_triggers(table, action, inserted, deleted, updated_columns)
+        self.run_triggers(table, action, inserted, deleted, updated_columns, rows)
     }
 
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool {
@@ -906,6 +930,13 @@ impl Execution<'_> {
             def: def.clone(),
             kind: TableKind::User,
         }))
+    }
+}
+
+impl Execution<'_> {
+    fn sequence_named(&self, name: &ObjectName) -> Result<(DatabaseId, Arc<Object>)> {
+        let found = self.find_object(name)?;
+        found.ok_or_else(|| messages::error(208, &[&name.dotted()]))
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct TriggerRows {
     pub inserted: Arc<Vec<Vec<Value>>>,
     pub deleted: Arc<Vec<Vec<Value>>>,
     pub updated_columns: Vec<i32>,
+    /// Rows that the statement changed: @@ROWCOUNT when the trigger begins.
+    pub count: u64,
 }
 
 pub(crate) struct Frame {
@@ -45,6 +47,8 @@ pub(crate) struct Frame {
     /// Database whose names are meant.
     pub database: DatabaseId,
     pub schema_id: i32,
+    /// Database in which the module is defined: another one than `database` for the `sp_` procedures of master.
+    pub home: DatabaseId,
     pub variables: Variables,
     pub scope_identity: Option<i128>,
     pub trigger: Option<Arc<TriggerRows>>,
@@ -70,6 +74,7 @@ impl Frame {
             object_id: 0,
             database,
             schema_id: daruma_catalog::SCHEMA_DBO,
+            home: database,
             variables: Variables::default(),
             scope_identity: None,
             trigger: None,

@@ -46,7 +46,8 @@ impl Execution<'_> {
         }
         self.tell_compile_time(started)?;
         let database = self.state.database.borrow().id();
-        let frame = Frame::new(FrameKind::Batch, batch.clone(), database);
+        let mut frame = Frame::new(FrameKind::Batch, batch.clone(), database);
+        frame.scope_identity = self.state.batch_identity.get();
         self.run_frame(frame, &batch.statements).map(|_| ())
     }
 
@@ -99,6 +100,9 @@ impl Execution<'_> {
         self.state.cursors.leave(level);
         let mut frame = self.state.frames.borrow_mut().pop();
         if let Some(frame) = &mut frame {
+            if level == 1 {
+                self.state.batch_identity.set(frame.scope_identity);
+            }
             self.drop_table_variables(frame);
             if let Some(saved) = frame.saved_settings.take() {
                 *self.state.settings.borrow_mut() = saved;

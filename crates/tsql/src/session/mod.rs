@@ -35,6 +35,7 @@ mod properties;
 mod query;
 mod raise;
 mod resolve;
+mod result_sets;
 mod rpc;
 mod settings;
 mod statement;
@@ -110,6 +111,8 @@ pub(crate) struct SessionState {
     pub last_error: Cell<i32>,
     pub row_count: Cell<u64>,
     pub last_identity: Cell<Option<i128>>,
+    /// SCOPE_IDENTITY of the batches themselves, which goes on from one to the next.
+    pub batch_identity: Cell<Option<i128>>,
     /// Errors being handled by CATCH blocks, innermost last.
     pub caught: RefCell<Vec<SqlError>>,
     pub prepared: RefCell<HashMap<i32, Prepared>>,
@@ -193,6 +196,7 @@ impl Session {
                 row_count: Cell::new(0),
                 cpu_read_utc: Cell::new(0),
                 last_identity: Cell::new(None),
+                batch_identity: Cell::new(None),
                 caught: RefCell::default(),
                 prepared: RefCell::default(),
                 definitions: RefCell::default(),
@@ -306,6 +310,7 @@ impl Session {
         s.cursors.clear();
         s.session_context.borrow_mut().clear();
         s.last_identity.set(None);
+        s.batch_identity.set(None);
         s.last_error.set(0);
         s.row_count.set(0);
         if let Some(database) = s.instance.database(s.login_database) {

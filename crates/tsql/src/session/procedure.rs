@@ -6,16 +6,16 @@
 use super::check::Suspect;
 use super::execution::{Execution, plain_column};
 use super::fail::{Step, Stop};
-use super::frame::{Frame, FrameKind, NESTING_MAX};
+use super::frame::{Frame, FrameKind, NESTING_MAX, TriggerRows};
 use super::parameters::{self, ParameterList, ParameterShape};
 use super::rpc;
 use crate::error::{Result, SqlError};
 use crate::host::Host;
-use crate::instance::{Batch, SystemProcedure};
+use crate::instance::{Batch, MASTER, SystemProcedure};
 use crate::messages;
 use crate::sink::{Done, DoneKind, OutputColumn};
 use daruma_base::DatabaseId;
-use daruma_catalog::{ModuleDef, Object, ObjectKind, names_equal};
+use daruma_catalog::{ModuleDef, Object, ObjectKind, SCHEMA_DBO, names_equal};
 use daruma_syntax::ast::{
     self, AsPrincipal, ExecuteTarget, Expr, Literal, ModuleBody, ObjectName, Parameter,
     ParameterType, StatementKind,
@@ -45,6 +45,10 @@ pub(crate) struct CallResult {
 
 impl Execution<'_> {
     pub(crate) fn run_execute(&self, exec: &ast::Execute) -> Step<()> {
+        self.with_result_sets(exec.result_sets.as_ref(), || self.run_target(exec))
+    }
+
+    fn run_target(&self, exec: &ast::Execute) -> Step<()> {
         let outer = self.state.trancount.get();
         match &exec.target {
             ExecuteTarget::Text { text, as_user, at } => {
@@ -170,12 +174,14 @@ impl Execution<'_> {
             .as_ref()
             .is_none_or(|s| s.is("sys") || s.is("dbo"));
         if schema_is_system && rpc::is_core_procedure(text) {
-            return self.call_core(text, args);
+            return self.call_within(name, || self.call_core(text, args));
         }
         let found = self.find_object(name).map_err(|e| self.fail(e))?;
         if let Some((database, object)) = found {
             return match &object.kind {
-                ObjectKind::Procedure(module) => self.call_user(database, &object, module, args),
+                ObjectKind::Procedure(module) => {
+                    self.call_user(database, database, &object, module, args)
+                }
                 _ => {
                     let kind = object_kind_name(&object);
                     Err(self.fail(messages::error(
@@ -188,10 +194,71 @@ impl Execution<'_> {
         let system = schema_is_system
             .then(|| self.state.instance.registry().procedure(text).cloned())
             .flatten();
-        match system {
-            Some(procedure) => self.call_system(procedure.as_ref(), name, args),
+        if let Some(procedure) = system {
+            return self.call_within(name, || self.call_system(procedure.as_ref(), args));
+        }
+        match self.procedure_of_master(name).map_err(|e| self.fail(e))? {
+            Some((database, object)) => match &object.kind {
+                ObjectKind::Procedure(module) => {
+                    self.call_user(database, MASTER, &object, module, args)
+                }
+                _ => Err(self.fail(messages::error_state(2812, 62, &[&name.dotted()]))),
+            },
             None => Err(self.fail(messages::error_state(2812, 62, &[&name.dotted()]))),
         }
+    }
+
+    /// A procedure of master whose name begins with `sp_` is found from every database. It comes with the database that
+    /// its own names mean: the one it is called in.
+    fn procedure_of_master(&self, name: &ObjectName) -> Result<Option<(DatabaseId, Arc<Object>)>> {
+        let text = &name.name.text;
+        let is_shared = text
+            .get(..3)
+            .is_some_and(|prefix| prefix.eq_ignore_ascii_case("sp_"));
+        if !is_shared || name.server.is_some() {
+            return Ok(None);
+        }
+        let database = match self.named_database(self.current_database(), name) {
+            Ok(database) => database,
+            Err(error) if error.number == 208 => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let catalog = self.state.catalog(MASTER)?;
+        let schema = match &name.schema {
+            Some(schema) => catalog.schema_named(&schema.text).map(|s| s.id),
+            None => Some(SCHEMA_DBO),
+        };
+        let found = schema.and_then(|schema| catalog.object_named(schema, text));
+        let found = found.filter(|o| matches!(o.kind, ObjectKind::Procedure(_)));
+        Ok(found.map(|object| (database, object.clone())))
+    }
+
+    /// A system procedure that is named in a database (`master..sp_help`) runs there, with the names and the rights that
+    /// the session has there.
+    fn call_within(
+        &self,
+        name: &ObjectName,
+        call: impl FnOnce() -> Step<CallResult>,
+    ) -> Step<CallResult> {
+        let current = self.current_database();
+        let database = match self.named_database(current, name) {
+            Ok(database) => database,
+            Err(error) if error.number == 208 => {
+                return Err(self.fail(messages::error_state(2812, 62, &[&name.dotted()])));
+            }
+            Err(error) => return Err(self.fail(error)),
+        };
+        if database == current {
+            return call();
+        }
+        self.check_nesting()?;
+        let mut frame = Frame::new(FrameKind::Dynamic, Batch::empty(), database);
+        frame.statement_line = self.top(|f| f.statement_line);
+        frame.trigger = self.running_trigger();
+        self.state.frames.borrow_mut().push(frame);
+        let result = call();
+        self.state.frames.borrow_mut().pop();
+        result
     }
 
     pub(super) fn check_nesting(&self) -> Step<()> {
@@ -202,16 +269,17 @@ impl Execution<'_> {
         .map_err(|()| self.fail(messages::error(217, &[&NESTING_MAX])))
     }
 
+    /// `database`: what the procedure's names mean; `home`: where it is defined.
     fn call_user(
         &self,
         database: DatabaseId,
+        home: DatabaseId,
         object: &Arc<Object>,
         module: &ModuleDef,
         args: &[CallArgument],
     ) -> Step<CallResult> {
         self.check_nesting()?;
-        self.check_execute(database, object)
-            .map_err(|e| self.fail(e))?;
+        self.check_execute(home, object).map_err(|e| self.fail(e))?;
         let batch = self.module_batch(module).map_err(|e| self.fail(e))?;
         let Some(StatementKind::CreateProcedure(create)) =
             batch.statements.first().map(|s| &s.kind)
@@ -225,6 +293,7 @@ impl Execution<'_> {
         frame.module = Some(object.name.clone());
         frame.object_id = object.id;
         frame.schema_id = object.schema_id;
+        frame.home = home;
         frame.saved_settings = Some(self.state.settings.borrow().clone());
         let bound = self
             .bind_parameters(
@@ -236,12 +305,8 @@ impl Execution<'_> {
             )
             .map_err(|e| self.fail(e.of_module(&object.name)))?;
         self.apply_module_settings(module);
-        self.enter_module_as(
-            create.options.execute_as.as_ref(),
-            database,
-            object.schema_id,
-        )
-        .map_err(|e| self.fail(e))?;
+        self.enter_module_as(create.options.execute_as.as_ref(), home, object.schema_id)
+            .map_err(|e| self.fail(e))?;
         self.run_module(frame, body, bound)
     }
 
@@ -403,6 +468,10 @@ impl Execution<'_> {
         batch.map_err(|errors| self.syntax_errors(errors))
     }
 
+    fn running_trigger(&self) -> Option<Arc<TriggerRows>> {
+        self.top(|f| f.trigger.clone())
+    }
+
     pub(super) fn run_dynamic_batch(
         &self,
         batch: &Arc<Batch>,
@@ -411,12 +480,7 @@ impl Execution<'_> {
     ) -> Step<CallResult> {
         let mut frame = Frame::new(FrameKind::Dynamic, batch.clone(), self.current_database());
         frame.saved_settings = Some(self.state.settings.borrow().clone());
-        frame.trigger = self
-            .state
-            .frames
-            .borrow()
-            .last()
-            .and_then(|f| f.trigger.clone());
+        frame.trigger = self.running_trigger();
         let ParameterList { parameters, shape } = parameters;
         let bound = self.bind_parameters(&mut frame, "", parameters, shape, args);
         let bound = bound.map_err(|e| self.fail(missing_parameter(e, &batch.text)))?;
@@ -502,17 +566,12 @@ impl Execution<'_> {
     fn call_system(
         &self,
         procedure: &dyn SystemProcedure,
-        name: &ObjectName,
         args: &[CallArgument],
     ) -> Step<CallResult> {
         self.check_nesting()?;
-        let database = match self.named_database(self.current_database(), name) {
-            Ok(database) => database,
-            Err(error) => return Err(self.fail(error)),
-        };
         self.check_system_procedure(procedure.name())
             .map_err(|e| self.fail(e))?;
-        self.call_in(procedure, database, args, &[])
+        self.call_in(procedure, self.current_database(), args, &[])
     }
 
     /// As a procedure of the current database.

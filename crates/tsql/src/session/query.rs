@@ -121,10 +121,11 @@ impl Execution<'_> {
             .iter()
             .fold(0u64, |bits, flag| (bits << 1) | u64::from(*flag));
         let format = s.dateformat as u64;
+        let language = super::settings::language_number(s.language);
         PlanKey {
             database: self.current_database(),
             catalog_version: self.catalog_version(),
-            settings: (format << 16) | (u64::from(s.datefirst) << 8) | bits,
+            settings: (language << 24) | (format << 16) | (u64::from(s.datefirst) << 8) | bits,
             parameters: self.top(|f| f.signature),
             principal: self.state.principal_key(),
         }

@@ -96,8 +96,17 @@ impl Execution<'_> {
             .iter()
             .map(|a| self.evaluate_alone(a))
             .collect::<Result<Vec<_>>>()?;
-        let class = severity.clamp(0, 25) as u8;
-        let state = state.clamp(0, 255) as u8;
+        let class = match &message {
+            // The message's own.
+            Value::Int(number) if severity < 0 => {
+                messages::find(*number).map_or(16, |m| m.severity)
+            }
+            _ => severity.clamp(0, 25) as u8,
+        };
+        let state = match state {
+            ..0 => 1,
+            state => state.min(255) as u8,
+        };
         let (number, template) = match &message {
             Value::Int(number) if *number >= 13_000 && *number != USER_MESSAGE => {
                 (*number, stored_message(*number, class, state)?)
@@ -154,7 +163,8 @@ impl Execution<'_> {
         let mut error = error.unwrap_or_else(|e| e);
         self.locate(&mut error);
         self.state.last_error.set(error.number);
-        let xact_abort = self.state.settings.borrow().xact_abort;
+        // Triggers run under XACT_ABORT ON.
+        let xact_abort = self.state.settings.borrow().xact_abort || self.in_trigger();
         if self.may_catch() {
             if xact_abort || error.kills_transaction {
                 self.doom();
@@ -167,7 +177,7 @@ impl Execution<'_> {
         if error.class >= 20 {
             return Stop::Connection;
         }
-        let step = match xact_abort || self.in_trigger() {
+        let step = match xact_abort {
             true => self.rollback_and_tell(),
             false => Ok(()),
         };

@@ -7,6 +7,7 @@ use super::fail::{Step, Stop};
 use super::parameters::ParameterList;
 use super::procedure::{CallArgument, CallResult, OutputValue, value_column};
 use crate::error::{Result, SqlError};
+use crate::host::Showplan;
 use crate::instance::Batch;
 use crate::messages;
 use crate::session::TransactionRequest;
@@ -139,6 +140,9 @@ impl Execution<'_> {
         args: &[CallArgument],
         before: u32,
     ) -> Step<CallResult> {
+        if self.state.settings.borrow().showplan == Showplan::Xml {
+            return Err(self.fail(messages::not_supported("SHOWPLAN_XML")));
+        }
         let name = match &request.procedure {
             RpcProcedure::Id(id) => match core_name(*id) {
                 Some(name) => return self.call_core(name, args),

@@ -35,6 +35,10 @@ impl Execution<'_> {
             Mode::ShowPlan if !is_session_statement(&statement.kind) => {
                 return self.show_statement(statement);
             }
+            Mode::Refuse if !is_session_statement(&statement.kind) => {
+                let error = messages::not_supported("SHOWPLAN_XML");
+                return Err(self.failed(command::OTHER, error));
+            }
             _ => {}
         }
         match &statement.kind {
@@ -137,13 +141,11 @@ impl Execution<'_> {
     /// Options that change what running means.
     fn mode(&self) -> Mode {
         let settings = self.state.settings.borrow();
-        match (
-            settings.noexec || settings.parseonly,
-            settings.showplan != Showplan::Off,
-        ) {
+        match (settings.noexec || settings.parseonly, settings.showplan) {
             (true, _) => Mode::Skip,
-            (false, true) => Mode::ShowPlan,
-            (false, false) => Mode::Run,
+            (false, Showplan::Text | Showplan::All) => Mode::ShowPlan,
+            (false, Showplan::Xml) => Mode::Refuse,
+            (false, Showplan::Off) => Mode::Run,
         }
     }
 
@@ -535,6 +537,8 @@ enum Mode {
     /// NOEXEC and PARSEONLY.
     Skip,
     ShowPlan,
+    /// A form of plans that does not exist here was asked for.
+    Refuse,
 }
 
 /// SET statements work under NOEXEC, so that it can be switched off again.

@@ -91,6 +91,7 @@ impl Execution<'_> {
         inserted: &[Vec<Value>],
         deleted: &[Vec<Value>],
         updated_columns: &[i32],
+        count: u64,
     ) -> Result<()> {
         let triggers = self.trigger_objects(table, action)?;
         if triggers.is_empty() {
@@ -101,6 +102,7 @@ impl Execution<'_> {
             inserted: Arc::new(inserted.to_vec()),
             deleted: Arc::new(deleted.to_vec()),
             updated_columns: updated_columns.to_vec(),
+            count,
         });
         // Without BEGIN TRANSACTION the statement's own transaction counts as one inside triggers.
         let autocommit = self.state.trancount.get() == 0;
@@ -147,6 +149,7 @@ impl Execution<'_> {
         frame.trigger = Some(rows.clone());
         frame.saved_settings = Some(self.state.settings.borrow().clone());
         self.apply_module_settings(&trigger.module);
+        self.state.row_count.set(rows.count);
         let changes_rows = self.changes_rows.replace(false);
         let depth = self.depth.get();
         let before = self.state.transaction_id();

@@ -26,7 +26,7 @@ pub use text::{format_float, text_units};
 use crate::collation::CollationId;
 use crate::temporal::DateFormat;
 use crate::types::check_explicit;
-use crate::{DataType, Value, ValueError, VariantValue};
+use crate::{DataType, Value, ValueError, VariantValue, xml};
 
 /// Session settings that conversions depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,9 +174,13 @@ fn leaf(
         | DateTime
         | DateTime2 { .. }
         | DateTimeOffset { .. } => datetime::to_temporal(value, from, to, style, context),
-        Char(_) | VarChar(_) | NChar(_) | NVarChar(_) | Text | NText | Xml => {
+        Char(_) | VarChar(_) | NChar(_) | NVarChar(_) | Text | NText => {
             text::to_text(value, from, to, style, context, fit)
         }
+        Xml => match text::to_text(value, from, to, style, context, fit)? {
+            Value::Str(text) => Ok(Value::str(xml::fragment(&text, from.is_unicode())?)),
+            other => Ok(other),
+        },
         Binary(_) | VarBinary(_) | Image | RowVersion | HierarchyId | Geography | Geometry => {
             binary::to_binary(value, from, to, style, context, fit)
         }

@@ -16,6 +16,8 @@ mod math;
 mod pattern;
 mod string;
 
+pub use pattern::is_known_culture;
+
 #[cfg(test)]
 mod tests;
 

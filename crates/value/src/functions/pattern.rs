@@ -8,14 +8,11 @@ use std::fmt::Write;
 const PATTERN_CHARS_MAX: usize = 4000;
 const DIGITS_MAX: usize = 99;
 
-/// `ll` or `ll-CC` with any script between; all of them show the English form.
-pub(super) fn is_known_culture(culture: &str) -> bool {
-    let mut parts = culture.split('-');
-    let language = parts
-        .next()
-        .is_some_and(|p| (2..=3).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphabetic()));
-    language
-        && parts.all(|p| (2..=8).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphanumeric()))
+/// Whose forms are these? Any other culture is refused: it would show another form than the one asked for.
+pub fn is_known_culture(culture: &str) -> bool {
+    ["en-US", "en"]
+        .iter()
+        .any(|known| culture.eq_ignore_ascii_case(known))
 }
 
 /// A number taken apart: digits of the whole and fractional part at full precision.

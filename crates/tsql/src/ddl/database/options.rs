@@ -97,10 +97,8 @@ fn named_option(ex: &Execution<'_>, entry: &DatabaseEntry, item: &ast::OptionIte
     if is_mirroring(&item.name) {
         return Err(messages::not_supported("database mirroring"));
     }
+    refuse(item)?;
     let value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
-    if is_refused(&item.name, &value) {
-        return Err(messages::not_supported(&item.name));
-    }
     edit(ex, entry, |def| {
         drop_value(def.options.insert(item.name.to_uppercase(), value))
     })
@@ -172,15 +170,26 @@ fn not_settable(entry: &DatabaseEntry, option: &str) -> SqlError {
 }
 
 /// Options that promise what this server does not do; switching them off is what they are.
+pub(super) fn refuse(item: &ast::OptionItem) -> Result<()> {
+    let value = option_value(&item.value);
+    match is_refused(&item.name, value.as_deref().unwrap_or("ON")) {
+        true => Err(messages::not_supported(&item.name)),
+        false => Ok(()),
+    }
+}
+
 fn is_refused(name: &str, value: &str) -> bool {
-    const REFUSED: [&str; 8] = [
+    const REFUSED: [&str; 11] = [
         "CHANGE_TRACKING",
         "CONTAINMENT",
         "ENCRYPTION",
         "FILESTREAM",
+        "LEDGER",
         "PARTNER",
+        "QUERY_STORE",
         "REMOTE_DATA_ARCHIVE",
         "SUSPEND_FOR_SNAPSHOT_BACKUP",
+        "TEMPORAL_HISTORY_RETENTION",
         "WITNESS",
     ];
     let is_off = ["OFF", "NONE"]

@@ -674,6 +674,7 @@ impl Host for TestHost {
         inserted: &[Vec<Value>],
         deleted: &[Vec<Value>],
         updated_columns: &[i32],
+        _rows: u64,
     ) -> Result<()> {
         self.fired.borrow_mut().push(Fired {
             table: table.name.clone(),

@@ -156,7 +156,7 @@ impl Execution<'_> {
             frames
                 .last()
                 .filter(|f| matches!(f.kind, FrameKind::Procedure | FrameKind::Trigger))
-                .map(|f| (f.database, f.schema_id))
+                .map(|f| (f.home, f.schema_id))
         };
         let Some((database, schema)) = module else {
             return Ok(None);
