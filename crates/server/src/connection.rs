@@ -309,17 +309,28 @@ impl Connection<'_> {
         Ok(true)
     }
 
-    /// The client hears what was wrong; after anything but too many parameters the stream cannot be trusted.
+    /// The client hears what was wrong; after anything but too many parameters, or a value that its type does not have, the
+    /// stream cannot be trusted.
     fn undecodable(&mut self, error: TdsError, packet_type: PacketType) -> Next {
-        let is_harmless = matches!(
+        let is_too_many = matches!(
             error,
             TdsError::TooLong {
                 limit: PARAMETERS_MAX,
                 ..
             }
         );
-        let told = match packet_type {
-            _ if is_harmless => SqlError::new(
+        let is_no_value = matches!(error, TdsError::OutOfRange { .. });
+        let is_harmless = is_too_many || is_no_value && packet_type == PacketType::Rpc;
+        let told = match (packet_type, &error) {
+            (PacketType::Rpc, TdsError::OutOfRange { expected }) => SqlError::new(
+                8023,
+                16,
+                1,
+                format!(
+                    "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. The supplied value is not a valid instance of data type {expected}. Check the source data for invalid values. An example of an invalid value is data of numeric type with scale greater than precision."
+                ),
+            ),
+            _ if is_too_many => SqlError::new(
                 8003,
                 16,
                 1,
@@ -327,7 +338,7 @@ impl Connection<'_> {
                     "The incoming request has too many parameters. The server supports a maximum of {PARAMETERS_MAX} parameters. Reduce the number of parameters and resend the request."
                 ),
             ),
-            PacketType::Rpc => SqlError::new(
+            (PacketType::Rpc, _) => SqlError::new(
                 8009,
                 16,
                 1,

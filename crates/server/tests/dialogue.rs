@@ -10,7 +10,9 @@ use daruma_tds::WireCollation;
 use daruma_tds::login::{Feature, feature_id};
 use daruma_tds::packet::{PacketType, Reset};
 use daruma_tds::prelogin::Encryption;
-use daruma_tds::request::{BulkEncoder, ProcId, RpcCall, RpcTarget, TransactionRequest};
+use daruma_tds::request::{
+    BulkEncoder, ProcId, RpcCall, RpcRequest, RpcTarget, TransactionRequest,
+};
 use daruma_tds::token::{Column, EnvChange, Token, done_status};
 use daruma_value::{DataType, Value};
 use std::io::Write;
@@ -476,6 +478,24 @@ fn too_many_parameters_are_an_error_that_spares_the_connection() {
         client.rpc(vec![call]).expect("answers").error_numbers(),
         [8003]
     );
+    assert_eq!(client.batch("rows 1").expect("answers").rows().len(), 1);
+}
+
+#[test]
+fn a_float_that_is_no_number_is_an_error_that_spares_the_connection() {
+    let server = TestServer::start(EncryptionPolicy::Off);
+    let mut client = server.client();
+    let call = RpcCall::new(RpcTarget::Name("p".into()));
+    let call = call.with("", DataType::Float, Value::Float(1.5));
+    let mut body = Vec::new();
+    let request = RpcRequest::new(call, 0);
+    request
+        .encode(TdsVersion::V7_4, &mut body)
+        .expect("encodes");
+    let at = body.len() - 8;
+    body[at..].copy_from_slice(&f64::INFINITY.to_le_bytes());
+    client.send(PacketType::Rpc, &body).expect("sends");
+    assert_eq!(client.receive().expect("answers").error_numbers(), [8023]);
     assert_eq!(client.batch("rows 1").expect("answers").rows().len(), 1);
 }
 

@@ -50,7 +50,12 @@ fn refusal(rule: ViewRule) -> &'static [i32] {
 fn reads(client: &mut Client, list: &[(ViewRule, String)]) {
     for (rule, text) in list {
         let out = client.run(text);
-        assert_eq!(errors(&out), [0; 0], "{rule:?} {text}: {out}");
+        // Uses of indexes are not counted; who may ask for them learns that.
+        let told = match text.contains("dm_db_index_usage_stats") {
+            true => &[40517][..],
+            false => &[],
+        };
+        assert_eq!(errors(&out), told, "{rule:?} {text}: {out}");
     }
 }
 

@@ -50,6 +50,11 @@ fn every_view_answers_from_every_database() {
                 false => String::new(),
             };
             let out = client.run(&format!("SELECT * FROM {database}.{schema}.{name}{call}"));
+            // Nobody counts the uses of indexes, and no rows would say that there were none.
+            if name == "dm_db_index_usage_stats" {
+                assert!(out.contains("Msg 40517, "), "{out}");
+                continue;
+            }
             assert!(
                 !out.lines().any(|line| line.starts_with("Msg ")) && out.contains("affected)"),
                 "{database}.{schema}.{name}: {out}"

@@ -153,8 +153,14 @@ const TEMPLATES: &[(i32, &str)] = &[
         4151,
         "The type of the first argument to NULLIF cannot be the NULL constant because the type of the first argument has to be known.",
     ),
-    (6335, "XML datatype instance has too many levels of nested nodes. Maximum allowed depth is {} levels."),
-    (6359, "Parsing XML with internal subset DTDs not allowed. Use CONVERT with style option 2 to enable limited internal subset DTD support."),
+    (
+        6335,
+        "XML datatype instance has too many levels of nested nodes. Maximum allowed depth is {} levels.",
+    ),
+    (
+        6359,
+        "Parsing XML with internal subset DTDs not allowed. Use CONVERT with style option 2 to enable limited internal subset DTD support.",
+    ),
     (
         6522,
         "A .NET Framework error occurred during execution of user-defined routine or aggregate \"{}\": {}",
@@ -187,27 +193,84 @@ const TEMPLATES: &[(i32, &str)] = &[
         8170,
         "Insufficient result space to convert uniqueidentifier value to char.",
     ),
-    (9400, "XML parsing: line {}, character {}, unexpected end of input"),
-    (9402, "XML parsing: line {}, character {}, unable to switch the encoding"),
-    (9410, "XML parsing: line {}, character {}, whitespace expected"),
-    (9411, "XML parsing: line {}, character {}, semicolon expected"),
+    (
+        9400,
+        "XML parsing: line {}, character {}, unexpected end of input",
+    ),
+    (
+        9402,
+        "XML parsing: line {}, character {}, unable to switch the encoding",
+    ),
+    (
+        9410,
+        "XML parsing: line {}, character {}, whitespace expected",
+    ),
+    (
+        9411,
+        "XML parsing: line {}, character {}, semicolon expected",
+    ),
     (9412, "XML parsing: line {}, character {}, '>' expected"),
-    (9413, "XML parsing: line {}, character {}, A string literal was expected"),
+    (
+        9413,
+        "XML parsing: line {}, character {}, A string literal was expected",
+    ),
     (9414, "XML parsing: line {}, character {}, equal expected"),
-    (9415, "XML parsing: line {}, character {}, well formed check: no '<' in attribute value"),
-    (9416, "XML parsing: line {}, character {}, hexadecimal digit expected"),
-    (9417, "XML parsing: line {}, character {}, decimal digit expected"),
-    (9420, "XML parsing: line {}, character {}, illegal xml character"),
-    (9421, "XML parsing: line {}, character {}, illegal name character"),
-    (9424, "XML parsing: line {}, character {}, incorrect comment syntax"),
-    (9436, "XML parsing: line {}, character {}, end tag does not match start tag"),
-    (9437, "XML parsing: line {}, character {}, duplicate attribute"),
-    (9438, "XML parsing: line {}, character {}, text/xmldecl not at the beginning of input"),
-    (9441, "XML parsing: line {}, character {}, incorrect xml declaration syntax"),
-    (9448, "XML parsing: line {}, character {}, well formed check: undeclared entity"),
-    (9455, "XML parsing: line {}, character {}, illegal qualified name character"),
-    (9456, "XML parsing: line {}, character {}, multiple colons in qualified name"),
-    (9459, "XML parsing: line {}, character {}, undeclared prefix"),
+    (
+        9415,
+        "XML parsing: line {}, character {}, well formed check: no '<' in attribute value",
+    ),
+    (
+        9416,
+        "XML parsing: line {}, character {}, hexadecimal digit expected",
+    ),
+    (
+        9417,
+        "XML parsing: line {}, character {}, decimal digit expected",
+    ),
+    (
+        9420,
+        "XML parsing: line {}, character {}, illegal xml character",
+    ),
+    (
+        9421,
+        "XML parsing: line {}, character {}, illegal name character",
+    ),
+    (
+        9424,
+        "XML parsing: line {}, character {}, incorrect comment syntax",
+    ),
+    (
+        9436,
+        "XML parsing: line {}, character {}, end tag does not match start tag",
+    ),
+    (
+        9437,
+        "XML parsing: line {}, character {}, duplicate attribute",
+    ),
+    (
+        9438,
+        "XML parsing: line {}, character {}, text/xmldecl not at the beginning of input",
+    ),
+    (
+        9441,
+        "XML parsing: line {}, character {}, incorrect xml declaration syntax",
+    ),
+    (
+        9448,
+        "XML parsing: line {}, character {}, well formed check: undeclared entity",
+    ),
+    (
+        9455,
+        "XML parsing: line {}, character {}, illegal qualified name character",
+    ),
+    (
+        9456,
+        "XML parsing: line {}, character {}, multiple colons in qualified name",
+    ),
+    (
+        9459,
+        "XML parsing: line {}, character {}, undeclared prefix",
+    ),
     (
         9807,
         "The input character string does not follow style {}, either change the input character string or use a different style.",

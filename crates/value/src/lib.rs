@@ -18,11 +18,11 @@ pub mod functions;
 pub mod keyenc;
 pub mod row;
 pub mod temporal;
-pub mod xml;
 #[cfg(test)]
 mod testing;
 pub mod types;
 pub mod value;
+pub mod xml;
 
 /// Longest value that an expression builds. The product says 2 GB; a server that others share says less.
 pub const LARGE_BYTES_MAX: usize = 256 << 20;

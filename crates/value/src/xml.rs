@@ -77,7 +77,9 @@ impl<'t> Reader<'t> {
     fn eat(&mut self, wanted: &str) -> bool {
         let found = self.rest.starts_with(wanted);
         if found {
-            wanted.chars().for_each(|_| drop(self.next()));
+            for _ in wanted.chars() {
+                self.next();
+            }
         }
         found
     }
@@ -226,7 +228,9 @@ impl<'t> Reader<'t> {
                 Some(c) if c == quote => break,
                 Some('<') => return Err(self.error_at_next(9415)),
                 Some('&') => self.entity()?,
-                Some(c) if is_allowed(c) => drop(self.next()),
+                Some(c) if is_allowed(c) => {
+                    self.next();
+                }
                 _ => return Err(self.error_at_next(9420)),
             }
         }

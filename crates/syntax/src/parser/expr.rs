@@ -406,6 +406,7 @@ impl Parser<'_> {
         }
         if self.at_symbol(Symbol::LeftParen) {
             let name = self.object_name_of(parts, first)?;
+            self.note_name(&name);
             return self.call(name, first, false);
         }
         self.column_of(parts, first).map(Expr::Column)

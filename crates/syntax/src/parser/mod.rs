@@ -33,7 +33,7 @@ mod source;
 mod statement;
 mod table;
 
-use crate::ast::{Expr, Parameter, Statement, TypeName};
+use crate::ast::{Expr, ObjectName, Parameter, Statement, TypeName};
 use crate::error::SyntaxError;
 use crate::lexer::Tokens;
 
@@ -88,6 +88,17 @@ pub fn parse_parameter_definitions(
     run(text, options, Parser::parameter_definitions)
 }
 
+/// The names of objects in a batch, in the order of the text: of tables and the like, in EXEC, in calls of functions. Names
+/// of types and of columns are not among them. What cannot be read names nothing.
+pub fn named_objects(text: &str, options: &ParseOptions) -> Vec<crate::ast::ObjectName> {
+    let read = |parser: &mut Parser<'_>| {
+        parser.names = Some(Vec::new());
+        parser.batch()?;
+        Ok(parser.names.take().unwrap_or_default())
+    };
+    run(text, options, read).unwrap_or_default()
+}
+
 /// Parses a name of one to four parts, as `OBJECT_ID` and `sp_rename` take it.
 pub fn parse_object_name(
     text: &str,
@@ -110,6 +121,7 @@ fn run<'a, T>(
         depth: 0,
         height: 0,
         condition_end: None,
+        names: None,
     };
     let tree = parse(&mut parser).and_then(|tree| parser.expect_end().map(|()| tree));
     match parser.tokens.errors.is_empty() {
@@ -133,4 +145,6 @@ struct Parser<'a> {
     height: u32,
     /// Where the condition of the last IF or WHILE ended: a statement with common table expressions may begin there.
     condition_end: Option<usize>,
+    /// Names of objects read so far, if somebody asks for them.
+    names: Option<Vec<ObjectName>>,
 }

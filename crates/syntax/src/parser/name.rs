@@ -111,7 +111,15 @@ impl Parser<'_> {
     pub(super) fn object_name(&mut self) -> Parse<ObjectName> {
         let first = self.mark();
         let parts = self.name_parts()?;
-        self.object_name_of(parts, first)
+        let name = self.object_name_of(parts, first)?;
+        self.note_name(&name);
+        Ok(name)
+    }
+
+    pub(super) fn note_name(&mut self, name: &ObjectName) {
+        if let Some(names) = &mut self.names {
+            names.push(name.clone());
+        }
     }
 
     /// Parts separated by dots, missing ones as `None`; the last is always there.

@@ -141,7 +141,9 @@ impl Binder<'_> {
     fn declarations(&self, nil: bool) -> String {
         let mut text = String::new();
         for XmlNamespace { uri, prefix } in &self.xml_namespaces {
-            let name = prefix.as_ref().map_or("xmlns".to_string(), |p| format!("xmlns:{}", p.text));
+            let name = prefix
+                .as_ref()
+                .map_or("xmlns".to_string(), |p| format!("xmlns:{}", p.text));
             text += &format!(" {name}=\"{}\"", escape(uri));
         }
         if nil {
@@ -204,7 +206,8 @@ impl Binder<'_> {
         let rest = match nil && element.has_elements() {
             true => full,
             false => {
-                let columns: Vec<ColId> = element.content.iter().flat_map(Content::columns).collect();
+                let columns: Vec<ColId> =
+                    element.content.iter().flat_map(Content::columns).collect();
                 let empty = self.all_null(&columns);
                 either(empty, literal("/>"), full)
             }
@@ -221,8 +224,17 @@ impl Binder<'_> {
     fn text_of(&mut self, id: ColId) -> Result<Scalar> {
         let data_type = self.columns[id as usize].ty.data_type;
         let text = self.plain(id)?;
-        match data_type.is_character() || data_type == DataType::Variant {
-            true => self.replaced(text, &[("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#x0D;")]),
+        let is_text = data_type.is_character() || data_type == DataType::Variant;
+        match is_text && data_type != DataType::Xml {
+            true => self.replaced(
+                text,
+                &[
+                    ("&", "&amp;"),
+                    ("<", "&lt;"),
+                    (">", "&gt;"),
+                    ("\r", "&#x0D;"),
+                ],
+            ),
             false => Ok(text),
         }
     }
@@ -395,7 +407,11 @@ fn check_name(of: &str, name: &str) -> Result<()> {
 fn encoded(name: &str) -> String {
     let mut out = String::new();
     for (at, c) in name.chars().enumerate() {
-        let fits = if at == 0 { xml::starts_name(c) } else { xml::is_name(c) };
+        let fits = if at == 0 {
+            xml::starts_name(c)
+        } else {
+            xml::is_name(c)
+        };
         match fits {
             true => out.push(c),
             false => out += &format!("_x{:04X}_", c as u32),
@@ -405,7 +421,9 @@ fn encoded(name: &str) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('"', "&quot;")
 }
 
 fn literal(text: &str) -> Scalar {

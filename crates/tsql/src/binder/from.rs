@@ -4,7 +4,7 @@
 //! sides exchanged, but names stay in the order written. APPLY is a join whose right side may use columns of its left;
 //! the planner sees that from the column numbers.
 
-use super::scope::{CteEntry, ScopeEntry, UsedObject};
+use super::scope::{CteEntry, NameScope, ScopeEntry, UsedObject};
 use super::tree::*;
 use super::{Binder, BoundQuery, ColumnInfo, OutColumn, types, unsupported};
 use crate::error::{Result, SqlError};
@@ -389,7 +389,11 @@ impl Binder<'_> {
         }
         let mut bound: Vec<Vec<Scalar>> = Vec::with_capacity(rows.len());
         for row in rows {
-            bound.push(row.iter().map(|e| self.expr(e)).collect::<Result<_>>()?);
+            // Rows of values are a level of their own, which has no columns.
+            self.scopes.push(NameScope::default());
+            let row = row.iter().map(|e| self.expr(e)).collect::<Result<_>>();
+            self.scopes.pop();
+            bound.push(row?);
         }
         let mut columns = Vec::with_capacity(width);
         for position in 0..width {

@@ -38,6 +38,9 @@ impl Binder<'_> {
                     self.windowed(WindowFunction::Aggregate(function), aggregate, window)
                 }
                 None => {
+                    if let Some(column) = self.outer_aggregate(&aggregate)? {
+                        return Ok(column);
+                    }
                     let ty = self.aggregate_type(&aggregate)?;
                     Ok(Scalar::new(Kind::Aggregate(Box::new(aggregate)), ty))
                 }

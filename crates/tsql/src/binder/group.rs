@@ -46,6 +46,11 @@ impl GroupState {
         Ok(state)
     }
 
+    /// Aggregates that are columns already.
+    pub(super) fn add_aggregates(&mut self, aggregates: Vec<(ColId, Aggregate)>) {
+        self.aggregates.extend(aggregates);
+    }
+
     fn add_group_by(&mut self, binder: &mut Binder<'_>, group_by: &GroupBy) -> Result<()> {
         let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
         for item in &group_by.items {

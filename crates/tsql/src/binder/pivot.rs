@@ -24,9 +24,8 @@ impl Binder<'_> {
         let (rel, entries) = self.inner_source(&pivot.source)?;
         // What is not pivoted groups.
         entries.iter().for_each(|e| self.note_all(e));
-        self.scopes.push(super::NameScope {
-            tables: entries.clone(),
-        });
+        self.scopes
+            .push(super::NameScope::of_tables(entries.clone()));
         let bound = self.pivot_parts(pivot);
         self.scopes.pop();
         let (column, aggregate) = bound?;
@@ -104,9 +103,8 @@ impl Binder<'_> {
     pub(super) fn unpivot(&mut self, unpivot: &ast::Unpivot) -> Result<Rel> {
         let (rel, entries) = self.inner_source(&unpivot.source)?;
         entries.iter().for_each(|e| self.note_all(e));
-        self.scopes.push(super::NameScope {
-            tables: entries.clone(),
-        });
+        self.scopes
+            .push(super::NameScope::of_tables(entries.clone()));
         let columns = unpivot
             .columns
             .iter()

@@ -4,7 +4,7 @@
 //! columns, DISTINCT, sort, TOP. Each step reads only column numbers made below it.
 
 use super::group::GroupState;
-use super::scope::{CteEntry, NameScope};
+use super::scope::{Clause, CteEntry, NameScope};
 use super::tree::*;
 use super::{Binder, too_complex, types, unsupported};
 use crate::error::{Result, SqlError};
@@ -442,12 +442,15 @@ impl Binder<'_> {
     fn select_inside(&mut self, select: &Select, tail: &Tail<'_>) -> Result<BoundQuery> {
         let only_existence = std::mem::take(&mut self.only_existence);
         let grouped = select.group_by.is_some() || select.having.is_some();
+        self.scope().clause = Clause::From;
         let mut rel = self.from(&select.from)?;
+        self.scope().clause = Clause::Where;
         if let Some(filter) = &select.filter {
             let condition = self.condition(filter)?;
             check_where(&condition)?;
             rel = rel.filter(Some(condition));
         }
+        self.scope().clause = Clause::Lists;
         // EXISTS (SELECT * .. GROUP BY ..): the star stands for no columns that would have to be grouped.
         let list: &[SelectItem] = match only_existence && grouped && is_star(&select.items) {
             true => &[],
@@ -461,7 +464,9 @@ impl Binder<'_> {
             .transpose()?;
         let mut order = self.order_keys(tail.order_by, &items)?;
         let group_by = select.group_by.as_ref();
-        let aggregated = group_by.is_some()
+        let of_subqueries = std::mem::take(&mut self.scope().aggregates);
+        let aggregated = !of_subqueries.is_empty()
+            || group_by.is_some()
             || having.is_some()
             || items.iter().any(|i| has_aggregate(&i.scalar))
             || assignments.iter().any(|a| has_aggregate(&a.value))
@@ -470,6 +475,7 @@ impl Binder<'_> {
                 .any(|(k, _)| matches!(k, OrderKey::Expr(e) if has_aggregate(e)));
         if aggregated {
             let mut state = GroupState::new(self, rel.produced(), group_by)?;
+            state.add_aggregates(of_subqueries);
             for item in &mut items {
                 state.rewrite(self, &mut item.scalar, "select list", 8120)?;
             }

@@ -4,7 +4,7 @@
 //! it means something decides. Finding it twice on one level is error 209.
 
 use super::Binder;
-use super::tree::{ColId, Kind, Scalar};
+use super::tree::{Aggregate, ColId, Kind, Scalar};
 use crate::error::{Result, SqlError};
 use daruma_base::DatabaseId;
 use daruma_catalog::names_equal;
@@ -15,6 +15,35 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct NameScope {
     pub tables: Vec<ScopeEntry>,
+    pub clause: Clause,
+    /// Aggregates that subqueries take over columns of this level alone: they belong to it.
+    pub aggregates: Vec<(ColId, Aggregate)>,
+}
+
+/// What of a query is being bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clause {
+    /// No SELECT: the expressions of other statements.
+    #[default]
+    Other,
+    From,
+    Where,
+    /// Select list, HAVING, ORDER BY: where aggregates may stand.
+    Lists,
+}
+
+impl NameScope {
+    pub fn of_tables(tables: Vec<ScopeEntry>) -> NameScope {
+        NameScope {
+            tables,
+            ..NameScope::default()
+        }
+    }
+
+    fn has(&self, id: ColId) -> bool {
+        let mut columns = self.tables.iter().flat_map(|t| &t.columns);
+        columns.any(|(_, known)| *known == id)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +147,47 @@ impl Binder<'_> {
                 format!("Invalid column name '{}'.", column.name.text),
             )),
         }
+    }
+
+    /// An aggregate over columns of a query around this one, and of no other, is that query's. It is a column here.
+    pub(super) fn outer_aggregate(&mut self, aggregate: &Aggregate) -> Result<Option<Scalar>> {
+        let mut columns = super::tree::ColSet::new();
+        let order = aggregate.order.iter().map(|(key, _)| key);
+        let parts = aggregate
+            .arg
+            .iter()
+            .chain(&aggregate.separator)
+            .chain(order);
+        parts.for_each(|part| part.columns(&mut columns));
+        let level_of = |id: &ColId| self.scopes.iter().rposition(|s| s.has(*id));
+        let levels: Option<Vec<usize>> = columns.iter().map(level_of).collect();
+        let Some(level) = levels.and_then(|l| l.into_iter().max()) else {
+            return Ok(None);
+        };
+        if level + 1 >= self.scopes.len() {
+            return Ok(None);
+        }
+        match self.scopes[level].clause {
+            Clause::Lists => {}
+            Clause::From => return Err(crate::messages::error(4101, &[])),
+            Clause::Where | Clause::Other => return Err(crate::messages::error(147, &[])),
+        }
+        let ty = self.aggregate_type(aggregate)?;
+        let known = self.scopes[level].aggregates.iter();
+        let known = known
+            .clone()
+            .find(|(_, a)| a == aggregate)
+            .map(|(id, _)| *id);
+        let id = match known {
+            Some(id) => id,
+            None => {
+                let call = Scalar::new(Kind::Aggregate(Box::new(aggregate.clone())), ty);
+                let id = self.new_computed("", &call)?;
+                self.scopes[level].aggregates.push((id, aggregate.clone()));
+                id
+            }
+        };
+        Ok(Some(self.column(id)))
     }
 
     /// Columns of `*` or `t.*`: errors 107, 263.

@@ -108,12 +108,7 @@ impl Binder<'_> {
                 used: None,
             };
             let scalar = self.isolated(Vec::new(), |b| {
-                b.scalar_in(
-                    NameScope {
-                        tables: vec![entry],
-                    },
-                    &expr,
-                )
+                b.scalar_in(NameScope::of_tables(vec![entry]), &expr)
             })?;
             let scalar = types::convert(scalar, column.data_type)?;
             let mut info = self.columns[columns[ordinal] as usize].clone();
@@ -146,9 +141,7 @@ impl Binder<'_> {
                 columns: names.zip(columns.iter().copied()).collect(),
                 used: None,
             };
-            let scope = NameScope {
-                tables: vec![entry],
-            };
+            let scope = NameScope::of_tables(vec![entry]);
             let bound = self.isolated(Vec::new(), |b| b.condition_in(scope, &condition))?;
             let mut parts = Vec::new();
             bound.conjuncts(&mut parts);

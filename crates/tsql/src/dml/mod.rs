@@ -88,12 +88,16 @@ impl DmlPlan {
 
     /// Database and id of the table that it writes to.
     pub fn written(&self) -> (DatabaseId, i32) {
-        let table = match &self.kind {
+        let table = self.table();
+        (table.database.id(), table.object_id)
+    }
+
+    fn table(&self) -> &TableRef {
+        match &self.kind {
             Kind::Insert(plan) => plan.table(),
             Kind::Modify(plan) => plan.table(),
             Kind::Merge(plan) => plan.table(),
-        };
-        (table.database.id(), table.object_id)
+        }
     }
 
     fn output(&self) -> Option<&OutputPlan> {
@@ -127,6 +131,12 @@ impl DmlPlan {
         std::iter::once(first)
             .chain(below.into_iter().map(|line| format!("     {line}")))
             .collect()
+    }
+
+    /// Are there foreign keys, which are looked at when all rows are written?
+    pub fn may_fail_at_end(&self, host: &dyn Host) -> Result<bool> {
+        let table = self.table();
+        Ok(!table.def.foreign_keys.is_empty() || !host.referencing(table)?.is_empty())
     }
 
     /// Does OUTPUT give rows to the client? Then `execute` needs a callback, and `output_columns` describes its rows.

@@ -564,7 +564,7 @@ fn name_scope(binder: &mut Binder<'_>, scope: &Scope) -> Result<NameScope> {
             used: None,
         });
     }
-    Ok(NameScope { tables })
+    Ok(NameScope::of_tables(tables))
 }
 
 /// Binds an expression over the rows of `scope`.

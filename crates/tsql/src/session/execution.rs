@@ -5,6 +5,7 @@ use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
 use super::result_sets::DescribedSets;
 use super::statistics::TableReads;
+use super::text_size::CutColumn;
 use super::transaction::{Mark, Transaction};
 use crate::error::{Result, SqlError};
 use crate::host::*;
@@ -19,6 +20,7 @@ use daruma_syntax::ast::{self, ObjectName};
 use daruma_value::{CollationId, DataType, Value};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Memory that sorts and hashes of a statement may hold before they spill.
 const MEMORY_GRANT_BYTES: usize = 64 << 20;
@@ -51,6 +53,10 @@ pub struct Execution<'a> {
     pub(crate) written: RefCell<Option<String>>,
     /// The columns of a result set were sent, its end was not.
     pub(crate) rows_open: Cell<bool>,
+    /// A table of the statement has the hint NOWAIT: nothing it does waits for locks.
+    nowait: Cell<bool>,
+    /// Columns of the result set at hand that SET TEXTSIZE cuts.
+    pub(super) cut: RefCell<Vec<CutColumn>>,
     /// WITH RESULT SETS of the EXECUTE that runs.
     pub(super) described: RefCell<Option<DescribedSets>>,
 }
@@ -73,6 +79,8 @@ impl<'a> Execution<'a> {
             last_written: Cell::new(None),
             written: RefCell::new(None),
             rows_open: Cell::new(false),
+            nowait: Cell::new(false),
+            cut: RefCell::default(),
             described: RefCell::new(None),
         }
     }
@@ -169,6 +177,7 @@ impl<'a> Execution<'a> {
         if self.captured.borrow().is_some() {
             return Ok(());
         }
+        self.note_cut_columns(columns);
         match self.described.borrow_mut().as_mut() {
             Some(described) => {
                 let columns = described.begin(columns)?;
@@ -187,6 +196,8 @@ impl<'a> Execution<'a> {
             rows.push(row.to_vec());
             return Ok(());
         }
+        let cut = self.cut_row(row);
+        let row = cut.as_deref().unwrap_or(row);
         match &*self.described.borrow() {
             Some(described) => {
                 let row = described.row(row, self)?;
@@ -296,6 +307,9 @@ impl<'a> Execution<'a> {
     pub(crate) fn release_statement(&self) {
         self.views.borrow_mut().clear();
         self.statement_now.set(None);
+        if self.nowait.take() {
+            self.state.apply_lock_settings();
+        }
         for (database, resource, mode) in self.state.statement_locks.borrow_mut().drain(..) {
             database.unlock(&self.state.entry.owner, &resource, mode);
         }
@@ -608,6 +622,13 @@ impl Host for Execution<'_> {
     fn view(&self, table: &TableRef, access: Access) -> Result<ReadView> {
         if table.kind == TableKind::Variable {
             return Ok(self.variable_transaction()?.view(Isolation::Current));
+        }
+        if let Access::Read(hints) | Access::HintedTarget(hints) = access
+            && hints.nowait
+            && !self.nowait.replace(true)
+        {
+            let owner = &self.state.entry.owner;
+            owner.lock_timeout_ms.store(0, Ordering::Relaxed);
         }
         let isolation = self.isolation(table, access)?;
         if table.kind == TableKind::User {

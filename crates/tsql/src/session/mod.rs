@@ -41,6 +41,7 @@ mod settings;
 mod statement;
 mod statistics;
 mod temp;
+mod text_size;
 mod transaction;
 mod trigger;
 mod types;

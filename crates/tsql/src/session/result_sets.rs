@@ -54,7 +54,9 @@ impl Execution<'_> {
         result?;
         let failed = described.as_ref().is_some_and(|d| d.failed.get());
         match described.map_or(0, |d| d.sent) {
-            sent if sent < wanted && !failed => Err(self.fail(messages::error(11_536, &[&wanted, &sent]))),
+            sent if sent < wanted && !failed => {
+                Err(self.fail(messages::error(11_536, &[&wanted, &sent])))
+            }
             _ => Ok(()),
         }
     }

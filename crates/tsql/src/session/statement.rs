@@ -382,11 +382,24 @@ impl Execution<'_> {
         }
         let begun = self.measure(plan.stats());
         let mut row = |row: &[Value]| self.send_row(row);
-        let count = match plan.returns_rows() {
-            false => dml::execute(&plan, self, None)?,
-            true => {
+        let at_end = plan.returns_rows() && plan.may_fail_at_end(self)?;
+        let count = match (plan.returns_rows(), at_end) {
+            (false, _) => dml::execute(&plan, self, None)?,
+            (true, false) => {
                 self.send_columns(plan.output_columns())?;
                 dml::execute(&plan, self, Some(&mut row))?
+            }
+            // A client that has read a row may believe in it.
+            (true, true) => {
+                self.send_columns(plan.output_columns())?;
+                let mut kept = Vec::new();
+                let mut keep = |row: &[Value]| {
+                    kept.push(row.to_vec());
+                    Ok(())
+                };
+                let count = dml::execute(&plan, self, Some(&mut keep))?;
+                kept.iter().try_for_each(|kept| row(kept))?;
+                count
             }
         };
         self.measured(&begun, count);

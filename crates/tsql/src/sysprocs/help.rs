@@ -57,7 +57,7 @@ pub(super) const PROCEDURES: &[Procedure] = &[
         "@objname nvarchar(776); @results nvarchar(5) = STATS",
         HELP_STATS,
     ),
-    Procedure::text("sp_depends", "@objname nvarchar(776)", "RETURN"),
+    Procedure::text("sp_depends", "@objname nvarchar(776)", DEPENDS),
 ];
 
 /// What a name stands for.
@@ -256,6 +256,35 @@ ELSE
     FROM $.sys.stats s
     WHERE s.object_id = OBJECT_ID(@objname) AND (@results = 'ALL' OR s.auto_created = 1 OR s.user_created = 1)
     ORDER BY s.name";
+
+/// Which columns are read or written is not known: the lists are those of the objects.
+const DEPENDS: &str = "
+DECLARE @id int = OBJECT_ID(@objname)
+IF @id IS NULL
+    RAISERROR (15009, 16, 1, @objname, @db)
+ELSE
+BEGIN
+    DECLARE @uses bit = 0, @used bit = 0
+    IF EXISTS (SELECT * FROM $.sys.sql_expression_dependencies d WHERE d.referencing_id = @id AND d.referenced_id IS NOT NULL) SET @uses = 1
+    IF EXISTS (SELECT * FROM $.sys.sql_expression_dependencies d WHERE d.referenced_id = @id) SET @used = 1
+    IF @uses = 1
+    BEGIN
+        RAISERROR (15459, -1, -1)
+        SELECT s.name + N'.' + o.name AS name, LOWER(REPLACE(o.type_desc, N'_', N' ')) AS type
+        FROM $.sys.sql_expression_dependencies d JOIN $.sys.objects o ON o.object_id = d.referenced_id
+            JOIN $.sys.schemas s ON s.schema_id = o.schema_id
+        WHERE d.referencing_id = @id ORDER BY 1
+    END
+    IF @used = 1
+    BEGIN
+        RAISERROR (15460, -1, -1)
+        SELECT s.name + N'.' + o.name AS name, LOWER(REPLACE(o.type_desc, N'_', N' ')) AS type
+        FROM $.sys.sql_expression_dependencies d JOIN $.sys.objects o ON o.object_id = d.referencing_id
+            JOIN $.sys.schemas s ON s.schema_id = o.schema_id
+        WHERE d.referenced_id = @id ORDER BY 1
+    END
+    IF @uses = 0 AND @used = 0 RAISERROR (15461, -1, -1)
+END";
 
 fn help_text(call: &SystemCall<'_, '_>) -> Result<i32> {
     let text = call.text(0).unwrap_or_default();

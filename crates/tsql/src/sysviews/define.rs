@@ -169,7 +169,10 @@ impl Rows<'_> {
             && let Some(column) = self.columns.get(at)
             && let Some(slot) = self.list.last_mut().and_then(|row| row.get_mut(at))
         {
-            *slot = cell.into().into_value(column.data_type);
+            let value = cell.into().into_value(column.data_type);
+            let fits = column.nullable || !value.is_null() || column.data_type == DataType::Variant;
+            debug_assert!(fits, "NULL in {name}");
+            *slot = if fits { value } else { zero(column.data_type) };
             self.hint = at + 1;
         }
         self
@@ -403,6 +406,9 @@ fn described(name: &str, data_type: DataType, nullable: bool, default: Option<&s
 }
 
 pub(crate) fn default_value(text: &str, data_type: DataType) -> Value {
+    if data_type.is_binary() && text == "0x" {
+        return bytes_value(Vec::new(), data_type);
+    }
     match text.parse::<i64>() {
         Ok(n) => Cell::from(n).into_value(data_type),
         Err(_) => Cell::from(text).into_value(data_type),

@@ -225,14 +225,6 @@ pub(super) const VIEWS: &[View] = &[
         "name sysname; service_id int; principal_id int?; service_queue_id int",
     ),
     View::empty(
-        "sql_expression_dependencies",
-        "referencing_id int; referencing_minor_id int; referencing_class tinyint?; referencing_class_desc nvarchar(60)?; is_schema_bound_reference bit; referenced_class tinyint?; referenced_class_desc nvarchar(60)?; referenced_server_name sysname?; referenced_database_name sysname?; referenced_schema_name sysname?; referenced_entity_name sysname?; referenced_id int?; referenced_minor_id int; is_caller_dependent bit; is_ambiguous bit",
-    ),
-    View::empty(
-        "sql_dependencies",
-        "class tinyint; class_desc nvarchar(60)?; object_id int; column_id int; referenced_major_id int; referenced_minor_id int; is_selected bit; is_updated bit; is_select_all bit",
-    ),
-    View::empty(
         "server_triggers",
         "name sysname; object_id int; parent_class tinyint; parent_class_desc nvarchar(60)?; parent_id int; type char(2); type_desc nvarchar(60)?; create_date datetime; modify_date datetime; is_ms_shipped bit; is_disabled bit",
     ),

@@ -3,6 +3,7 @@
 use super::define::{Rows, View, nothing};
 use super::source::{Source, Table, shown_text};
 use crate::error::Result;
+use crate::messages;
 use daruma_catalog::{IndexDef, IndexKind, StatisticsDef};
 use daruma_storage::{Database, FiguresMode, LevelFigures};
 use daruma_value::Value;
@@ -18,7 +19,7 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("stats", STATS, stats),
     View::sys("stats_columns", STATS_COLUMNS, stats_columns),
     View::sys("dm_db_partition_stats", PARTITION_STATS, partition_stats),
-    View::sys("dm_db_index_usage_stats", USAGE_STATS, nothing),
+    View::sys("dm_db_index_usage_stats", USAGE_STATS, usage_stats),
     View::function(
         "dm_db_index_physical_stats",
         (5, 5),
@@ -124,6 +125,11 @@ const FIRST_ID: u64 = 1 << 56;
 
 pub(crate) fn partition_id(index: &IndexDef) -> u64 {
     FIRST_ID | index.tree.0.to_u64()
+}
+
+/// Uses of indexes are not counted: no rows would say that no index is used.
+fn usage_stats(_: &Source<'_>, _: &mut Rows<'_>) -> Result<()> {
+    Err(messages::not_supported("sys.dm_db_index_usage_stats"))
 }
 
 /// Rows and pages of an index; nothing when its tree cannot be opened.

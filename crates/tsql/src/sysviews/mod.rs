@@ -17,6 +17,7 @@ mod constraints;
 mod counters;
 mod databases;
 mod define;
+mod dependencies;
 mod empty;
 mod indexes;
 mod information_schema;
@@ -64,6 +65,7 @@ const ALL: &[&[View]] = &[
     odbc::VIEWS,
     old::VIEWS,
     empty::VIEWS,
+    dependencies::VIEWS,
 ];
 
 /// Adds every view and function to the registry.

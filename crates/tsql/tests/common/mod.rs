@@ -232,12 +232,15 @@ impl TextSink {
 
 /// Can the wire carry the value in a column that was described so?
 fn fits(value: &Value, column: &OutputColumn) -> bool {
+    let natural = value.natural_type();
     let units = match (value, column.data_type) {
         (Value::Null, _) => return column.nullable,
+        (Value::Variant(_), t) => return t == DataType::Variant,
+        (Value::Str(_), t) if !t.is_character() => return t == DataType::Xml,
         (Value::Bytes(bytes), _) => bytes.len(),
         (Value::Str(text), t) if t.is_unicode() => text.encode_utf16().count(),
         (Value::Str(text), _) => encode_code_page(text, column.collation.code_page()).len(),
-        _ => return true,
+        (_, t) => return std::mem::discriminant(&natural) == std::mem::discriminant(&t),
     };
     let len = column.data_type.declared_len();
     len.is_none_or(|len| len.is_max() || units <= usize::from(len.0))
