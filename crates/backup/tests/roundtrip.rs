@@ -61,6 +61,52 @@ fn a_transaction_that_outlives_the_backup_is_taken_back() {
     }
 }
 
+/// An idle database with a forgotten transaction: nothing but its versions goes to pages while the full backup begins, and
+/// the differential has no log of then.
+#[test]
+fn a_differential_has_the_versions_that_were_placed_while_its_base_began() {
+    for seed in 70..74 {
+        let world = World::new(seed, 300);
+        let history = History::new(&world, "d", RecoveryModel::Full);
+        let accelerated = settings(RecoveryModel::Full, true);
+        history.db.set_settings(accelerated).expect("accelerated");
+        history.add_rows(100);
+        let txn = history.db.begin(&owner(1_000));
+        let tree = history.db.tree(history.tree).expect("the tree");
+        for n in 0..60 {
+            let key = format!("row{n:06}").into_bytes();
+            let entry = tree.get(&txn.view(Isolation::Current), &key);
+            let entry = entry.expect("reads").expect("a row");
+            tree.update(&txn, &key, entry.stamp, &[1; 400])
+                .expect("updates");
+        }
+        history.db.flush_log().expect("all is on disk");
+        let base = full(&world, &history.db, &["/full"]).expect("full");
+        let diff = differential(&world, &history.db, &["/diff"], &base).expect("differential");
+        let set = |name: &str| world.media(&[name]).and_then(|m| m.set(1)).expect("a set");
+        let mut state = restore_full(&world.env, &set("/full"), &files("r"), 2, &mut |_| Ok(()))
+            .expect("restores");
+        let mut to = files("r");
+        to.log.path = "/r_log2.ldf".into();
+        restore_differential(
+            &world.env,
+            &set("/diff"),
+            &to,
+            |_| true,
+            &mut state,
+            2,
+            &mut |_| Ok(()),
+        )
+        .expect("restores");
+        use daruma_base::Disk;
+        let (from, to) = ("/r_log2.ldf".as_ref(), "/r_log.ldf".as_ref());
+        world.disk.rename(from, to).expect("renames");
+        let found = recover(&world, "r", &state, history.tree);
+        history.check(Lsn(diff.last_lsn), &found);
+        txn.rollback().expect("rolls back");
+    }
+}
+
 /// Full, differential and log backups of one history, restored in every legal order.
 #[test]
 fn differential_and_log_backups_go_on_from_there() {

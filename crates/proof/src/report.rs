@@ -25,6 +25,9 @@ pub struct Stats {
     pub losers: u64,
     pub clean_stops: u64,
     pub mode_switches: u64,
+    /// Pages written while other dirty pages were not.
+    pub pages_written_singly: u64,
+    pub chunks_placed: u64,
     pub full_checks: u64,
     pub damage_found: u64,
     pub damage_repaired: u64,
@@ -51,7 +54,7 @@ impl Stats {
         for (name, n) in &other.reached {
             *self.reached.entry(name).or_insert(0) += n;
         }
-        let pairs: [(&mut u64, u64); 17] = [
+        let pairs: [(&mut u64, u64); 19] = [
             (&mut self.runs, other.runs),
             (&mut self.steps, other.steps),
             (&mut self.commits, other.commits),
@@ -69,6 +72,8 @@ impl Stats {
             (&mut self.losers, other.losers),
             (&mut self.clean_stops, other.clean_stops),
             (&mut self.mode_switches, other.mode_switches),
+            (&mut self.pages_written_singly, other.pages_written_singly),
+            (&mut self.chunks_placed, other.chunks_placed),
             (&mut self.full_checks, other.full_checks),
             (&mut self.damage_found, other.damage_found),
             (&mut self.damage_repaired, other.damage_repaired),
@@ -99,6 +104,12 @@ impl fmt::Display for Stats {
         writeln!(f, "losers rolled back      {:>12}", self.losers)?;
         writeln!(f, "clean stops             {:>12}", self.clean_stops)?;
         writeln!(f, "mode switches           {:>12}", self.mode_switches)?;
+        writeln!(
+            f,
+            "pages written singly    {:>12}",
+            self.pages_written_singly
+        )?;
+        writeln!(f, "version chunks placed   {:>12}", self.chunks_placed)?;
         writeln!(f, "commits checked         {:>12}", self.commits_checked)?;
         writeln!(f, "reads checked           {:>12}", self.reads_checked)?;
         writeln!(f, "rows checked            {:>12}", self.rows_checked)?;

@@ -381,6 +381,15 @@ impl World {
             }
             9 => self.check_under_way(&db),
             10 if self.mode == Mode::Both => self.switch_mode(&db),
+            11..=13 => self.write_some_pages(&db),
+            14 => self.place_some_versions(&db),
+            15 => {
+                let result = db.fuzzy_checkpoint();
+                if result.is_ok() {
+                    self.history.harden();
+                }
+                self.excused(result)
+            }
             _ => self.session_step(),
         }
     }
@@ -405,6 +414,24 @@ impl World {
 
     fn excused(&self, result: daruma_storage::Result<()>) -> Checked {
         result.or_else(|e| self.excuse(&e))
+    }
+
+    /// A few pages of all that are dirty, as if the others were in use.
+    fn write_some_pages(&mut self, db: &Arc<Database>) -> Checked {
+        let (skip, limit) = (self.random.below(40), 1 + self.random.below(3));
+        let written = db.write_some_pages(skip as usize, limit as usize);
+        self.tell(|| format!("pages from dirty page {skip} on: {written:?} written"));
+        self.stats.pages_written_singly += *written.as_ref().unwrap_or(&0) as u64;
+        self.excused(written.map(|_| ()))
+    }
+
+    /// Versions of some transactions get pages, those of others do not yet.
+    fn place_some_versions(&mut self, db: &Arc<Database>) -> Checked {
+        let (skip, limit) = (self.random.below(8), 1 + self.random.below(3));
+        let placed = db.place_some_versions(skip as usize, limit as usize);
+        self.tell(|| format!("chunks of versions from {skip} on: {placed:?} placed"));
+        self.stats.chunks_placed += *placed.as_ref().unwrap_or(&0) as u64;
+        self.excused(placed.map(|_| ()))
     }
 
     fn check_under_way(&mut self, db: &Arc<Database>) -> Checked {

@@ -10,9 +10,8 @@ use crate::error::{Result, StorageError};
 use crate::log::record::PartsWriter;
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use crate::sync::Mutex;
-use daruma_base::{Lsn, PageId, reached};
+use daruma_base::{PageId, reached};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Pages covered by one allocation page.
 pub const INTERVAL_PAGES: u32 = 64_000;
@@ -83,8 +82,6 @@ impl Allocation<'_> {
 #[derive(Default)]
 pub struct Allocator {
     hints: Mutex<HashMap<u16, u32>>,
-    /// Position of the newest record that freed a page.
-    last_freed: AtomicU64,
 }
 
 impl Allocator {
@@ -186,27 +183,11 @@ impl Allocator {
         }))
     }
 
-    /// A page was freed by the record at `lsn`: look there first next time. The caller still latches its allocation
-    /// page.
-    pub fn freed(&self, page: PageId, lsn: Lsn) {
-        self.last_freed.fetch_max(lsn.0, Ordering::AcqRel);
+    /// A page was freed: look there first next time. The caller still latches its allocation page.
+    pub fn freed(&self, page: PageId) {
         let mut hints = self.hints.lock();
         let hint = hints.entry(page.file).or_insert(page.page);
         *hint = (*hint).min(page.page);
-    }
-}
-
-impl Allocator {
-    /// After a restart: whatever was freed was freed by a record before `end`, which is hard.
-    pub fn resume(&self, end: Lsn) {
-        // A record is named by its first byte.
-        self.last_freed
-            .fetch_max(end.0.saturating_sub(1), Ordering::AcqRel);
-    }
-
-    /// Once the log is hard up to here, every page that is free now stays free after a crash.
-    pub fn last_freed(&self) -> Lsn {
-        Lsn(self.last_freed.load(Ordering::Acquire))
     }
 }
 

@@ -138,16 +138,6 @@ impl Aside {
         Ok(Some(notes))
     }
 
-    /// The page's content counts for nothing any more.
-    pub fn forget_page(&self, id: PageId) {
-        if self.is_used()
-            && let Some(scratch) = self.state.lock().as_mut()
-            && let Some((piece, _)) = scratch.pages.remove(&id.to_u64())
-        {
-            scratch.free_pages.push(piece.at);
-        }
-    }
-
     /// Any page that is here.
     pub fn next_page(&self) -> Option<PageId> {
         let state = self.state.lock();
@@ -349,7 +339,8 @@ mod tests {
         lock.put_page(id, &kept, FrameNotes::default())
             .expect("writes");
         drop(lock);
-        aside.forget_page(id);
+        let taken = aside.take_page(id, &mut Page::zeroed()).expect("reads");
+        assert!(taken.is_some());
         assert_eq!(aside.next_page(), None);
         aside.close().expect("closes");
         assert!(!disk.exists(Path::new(PATH)).expect("looks"));

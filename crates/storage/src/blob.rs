@@ -221,7 +221,7 @@ pub fn free(db: &Database, first: PageId) -> Result<()> {
         record::finish(&mut body);
         let mut latched: Vec<&mut PageWrite<'_>> = maps.iter_mut().collect();
         latched.push(&mut head);
-        let lsn = db.apply_system(&body, &mut latched, AppendKind::System)?;
-        pages.iter().for_each(|p| db.allocator().freed(*p, lsn));
+        db.apply_system(&body, &mut latched, AppendKind::System)?;
+        pages.iter().for_each(|p| db.allocator().freed(*p));
     }
 }

@@ -182,6 +182,16 @@ impl Frame {
         versions.holds_back(page, wanted) || moved
     }
 
+    /// Holds nothing any more. The caller has taken it out of the table, and nobody else changes it.
+    fn forget(&self) {
+        self.valid.store(false, Ordering::Release);
+        self.store.store(0, Ordering::Release);
+        self.page.store(u64::MAX, Ordering::Release);
+        self.rec_lsn.store(0, Ordering::Release);
+        self.flushing_lsn.store(0, Ordering::Release);
+        self.waits_for.lock().clear();
+    }
+
     fn is_clean(&self) -> bool {
         self.rec_lsn.load(Ordering::Acquire) == 0 && self.flushing_lsn.load(Ordering::Acquire) == 0
     }
@@ -239,9 +249,13 @@ impl PageWrite<'_> {
     pub fn keep_back(&self, versions: &VersionStore, action: &PageAction<'_>) {
         let from = match action {
             PageAction::Truncate { count, .. } => *count,
-            PageAction::Image(_) => 0,
+            action if action.is_image() => 0,
             _ => return,
         };
+        if from == 0 && planted(Bug::ForgetWaits) {
+            self.pin.0.waits_for.lock().clear();
+            return;
+        }
         let mut chunks = Vec::new();
         versions.guarding(&self.guard, from, &mut chunks);
         if !chunks.is_empty() {
@@ -313,27 +327,55 @@ impl Pool {
         self.stores.write().insert(store.id, store.clone());
     }
 
-    /// Forgets a store and its pages, dirty or not.
+    /// Forgets a store and its pages, dirty or not. Waits for whoever writes them or latches one: a page that stayed dirty
+    /// would keep its frame for ever. The caller holds no latch, and the store's log is fenced: nobody changes pages.
     pub fn remove_store(&self, store: &Store) {
-        self.forget_pages(store);
+        let _no_flush = store.flush.lock();
         self.stores.write().remove(&store.id);
+        for frame in self.live_frames() {
+            if frame.store.load(Ordering::Acquire) != store.id {
+                continue;
+            }
+            frame.pins.fetch_add(1, Ordering::AcqRel);
+            let pin = Pin(frame);
+            let _alone = pin.0.latch.write();
+            let key = frame.key();
+            let mut shard = self.shards[key.shard()].lock();
+            if key.store == store.id {
+                shard.remove(&key);
+                frame.forget();
+            }
+        }
+    }
+
+    /// Forgets pages of stores that are gone: somebody was about to change them when they went.
+    fn forget_orphans(&self) {
+        let stores = self.stores.read();
+        for frame in self.live_frames().filter(|f| !f.is_clean()) {
+            let key = frame.key();
+            let mut shard = self.shards[key.shard()].lock();
+            let is_orphan = key.store != 0 && !stores.contains_key(&key.store);
+            if is_orphan && frame.key() == key && frame.pins.load(Ordering::Acquire) == 0 {
+                reached!("pool.orphan");
+                shard.remove(&key);
+                frame.forget();
+            }
+        }
     }
 
     /// Forgets the pages of a store that nobody uses right now; how many of them were dirty.
     fn forget_pages(&self, store: &Store) -> usize {
         let mut dirty = 0;
         for frame in self.live_frames() {
-            if frame.store.load(Ordering::Acquire) == store.id {
-                let key = frame.key();
-                let mut shard = self.shards[key.shard()].lock();
-                if frame.key() == key && frame.pins.load(Ordering::Acquire) == 0 {
-                    shard.remove(&key);
-                    dirty += usize::from(!frame.is_clean());
-                    frame.valid.store(false, Ordering::Release);
-                    frame.rec_lsn.store(0, Ordering::Release);
-                    frame.flushing_lsn.store(0, Ordering::Release);
-                    frame.waits_for.lock().clear();
-                }
+            let key = frame.key();
+            if key.store != store.id {
+                continue;
+            }
+            let mut shard = self.shards[key.shard()].lock();
+            if frame.key() == key && frame.pins.load(Ordering::Acquire) == 0 {
+                shard.remove(&key);
+                dirty += usize::from(!frame.is_clean());
+                frame.forget();
             }
         }
         dirty
@@ -493,27 +535,6 @@ impl Pool {
         }
     }
 
-    /// Forgets what is in memory of a page that is about to be written past the pool. Waits for a flush of it.
-    pub fn discard(&self, store: &Store, id: PageId) {
-        while let Some(pin) = self.lookup(store, id) {
-            let guard = pin.0.latch.write();
-            if !is_current(pin.0, store, id) {
-                continue;
-            }
-            if pin.0.flushing_lsn.load(Ordering::Acquire) != 0 {
-                drop(guard);
-                self.clock.sleep(FLUSH_LATCH_WAIT);
-                continue;
-            }
-            pin.0.rec_lsn.store(0, Ordering::Release);
-            pin.0.waits_for.lock().clear();
-            pin.0.valid.store(false, Ordering::Release);
-            self.withdraw(pin.0);
-            return;
-        }
-        store.aside.forget_page(id);
-    }
-
     /// Is every frame in use, so that eviction has begun?
     pub fn is_full(&self) -> bool {
         self.allocated.load(Ordering::Relaxed) >= self.frames.len()
@@ -615,6 +636,7 @@ impl Pool {
             }
         }
         if written == 0 {
+            self.forget_orphans();
             self.clock.sleep(FLUSH_LATCH_WAIT);
         }
         Ok(())
@@ -693,6 +715,18 @@ impl Pool {
         self.flush_locked(store, before, limit)
     }
 
+    /// Writes up to `limit` dirty pages, from the `skip`-th on in the order of their places.
+    pub fn flush_some(&self, store: &Store, skip: usize, limit: usize) -> Result<usize> {
+        let _one_at_a_time = store.flush.lock();
+        let dirty = self.dirty(store, Lsn::MAX, usize::MAX);
+        let chosen = dirty.get(skip..).unwrap_or_default();
+        let mut written = 0;
+        for chunk in chosen[..chosen.len().min(limit)].chunks(DOUBLE_WRITE_PAGES) {
+            written += self.flush_chunk(store, chunk)?;
+        }
+        Ok(written)
+    }
+
     fn flush_locked(&self, store: &Store, before: Lsn, limit: usize) -> Result<usize> {
         let mut written = 0;
         for chunk in self.dirty(store, before, limit).chunks(DOUBLE_WRITE_PAGES) {
@@ -765,8 +799,8 @@ impl Pool {
         if pages.is_empty() {
             return Ok(0);
         }
-        // The records that gave the versions their pages come before the pages that depend on them.
-        high = high.max(Lsn(store.versions.placed_lsn.load(Ordering::Acquire)));
+        // Asked after the pages were judged.
+        high = high.max(store.versions.hard_first());
         let result = store
             .log
             .harden(if planted(Bug::PageBeforeLog) {
@@ -774,7 +808,13 @@ impl Pool {
             } else {
                 high
             })
-            .and_then(|()| store.files.write(&pages));
+            .and_then(|()| {
+                assert!(
+                    store.log.is_hard(high) || high.is_none() || planted(Bug::PageBeforeLog),
+                    "pages that depend on {high} go to disk before it"
+                );
+                store.files.write(&pages)
+            });
         if let Err(error) = &result {
             store.log.fence(&error.to_string());
         } else {
@@ -792,4 +832,54 @@ fn is_current(frame: &Frame, store: &Store, id: PageId) -> bool {
                 store: store.id,
                 page: id.to_u64(),
             }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EngineConfig, FileSpec, Settings};
+    use daruma_base::DatabaseId;
+    use daruma_sim::SimDisk;
+    use std::sync::mpsc::channel;
+
+    /// A frame of a database that is gone would never be written, and so never be free again.
+    #[test]
+    fn a_page_that_is_in_use_when_its_database_goes_leaves_its_frame_all_the_same() {
+        let disk = SimDisk::new(1);
+        let config = EngineConfig {
+            buffer_pool_pages: 64,
+            ..EngineConfig::default()
+        };
+        let engine = crate::Engine::new(daruma_sim::env(&disk, 1), config);
+        let files = vec![
+            FileSpec::data(1, 1, "/t.mdf", 256),
+            FileSpec::log("/t_log.ldf", 256),
+        ];
+        let db = engine
+            .create_database(DatabaseId(5), "t", files, Settings::default())
+            .expect("creates");
+        let (latched, is_latched) = channel();
+        let (go, may_go) = channel::<()>();
+        let user = {
+            let db = db.clone();
+            std::thread::spawn(move || {
+                let page = db.pool().write(db.store(), crate::datafile::CATALOG_ROOT);
+                let page = page.expect("reads");
+                page.prepare_at(Lsn(4096));
+                latched.send(()).expect("waits");
+                let _ = may_go.recv();
+            })
+        };
+        is_latched.recv().expect("latched");
+        let remover = {
+            let db = db.clone();
+            std::thread::spawn(move || db.pool().remove_store(db.store()))
+        };
+        // Whichever of the two comes first.
+        drop(go);
+        user.join().expect("ends");
+        remover.join().expect("ends");
+        let of_store = |f: &&Frame| f.store.load(Ordering::Acquire) == db.store().id;
+        assert_eq!(engine.pool().live_frames().filter(of_store).count(), 0);
+    }
 }

@@ -29,7 +29,6 @@ use crate::error::{Result, StorageError};
 use crate::log::record::{self, PageAction, Record, u16s};
 use crate::log::{LogCursor, LogHold};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
-use crate::pvs::VersionsLogged;
 use daruma_base::{Lsn, PageId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -70,13 +69,11 @@ pub struct DataCopy {
     redo_start: Lsn,
     boot: Boot,
     files: Vec<FileExtents>,
-    _versions: VersionsLogged,
 }
 
 impl Database {
     /// Begins a copy. Writers go on; the log is held from here on.
     pub fn start_copy(self: &Arc<Self>) -> Result<DataCopy> {
-        let versions = self.log_versions();
         let mut hold = self.hold_all_log()?;
         self.flush_log()?;
         let redo_start = self.store().log.block_start();
@@ -95,7 +92,6 @@ impl Database {
             redo_start,
             boot,
             files,
-            _versions: versions,
         })
     }
 

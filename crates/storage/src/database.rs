@@ -6,6 +6,7 @@ mod failures;
 mod files;
 pub(crate) mod open;
 mod stats;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +25,7 @@ use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::revert::{Aborted, AbortedMap};
 use crate::status::TxnTable;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::{Condvar, Mutex, RwLock};
 use crate::tree::Tree;
 use crate::txn::{Progress, Txn, TxnState};
 use crate::unit::Decisions;
@@ -67,6 +68,9 @@ pub struct Database {
     /// Held by who makes room in a log that is nearly full.
     relief: Mutex<()>,
     closed: AtomicBool,
+    /// Steps of background work under way, for which closing waits.
+    steps: Mutex<usize>,
+    step_ended: Condvar,
     undo_at_once_bytes: AtomicU64,
     /// Memory that running statements keep for their rollback.
     kept: Arc<KeptMemory>,
@@ -80,6 +84,16 @@ pub struct Database {
 
 /// What recovery and rollback needed of the log when it was last cut.
 type EngineNeeds = Mutex<Vec<Need>>;
+
+/// A step of background work under way (`Database::stay_open`).
+pub(crate) struct Step<'a>(&'a Database);
+
+impl Drop for Step<'_> {
+    fn drop(&mut self) {
+        *self.0.steps.lock() -= 1;
+        self.0.step_ended.notify_all();
+    }
+}
 
 impl Database {
     fn assemble(
@@ -116,6 +130,8 @@ impl Database {
             engine_needs: Mutex::default(),
             relief: Mutex::default(),
             closed: AtomicBool::new(false),
+            steps: Mutex::default(),
+            step_ended: Condvar::default(),
             undo_at_once_bytes: AtomicU64::new(crate::txn::UNDO_AT_ONCE_BYTES),
             kept: Arc::default(),
             transactions: AtomicU64::new(0),
@@ -209,6 +225,24 @@ impl Database {
         !self.store.log.is_fenced() && !self.closed.load(Ordering::Acquire)
     }
 
+    /// While the guard lives the files stay open, and closing waits. `None`: it has begun, or the database is fenced.
+    pub(crate) fn stay_open(&self) -> Option<Step<'_>> {
+        let mut steps = self.steps.lock();
+        if !self.is_online() {
+            return None;
+        }
+        *steps += 1;
+        Some(Step(self))
+    }
+
+    /// From here on no step begins; returns when those under way are over.
+    fn end_steps(&self) {
+        let mut steps = self.steps.lock();
+        while *steps > 0 {
+            self.step_ended.wait(&mut steps);
+        }
+    }
+
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_readable()?;
         if self.closed.load(Ordering::Acquire) {
@@ -261,8 +295,8 @@ impl Database {
         self.store.log.min_lsn() <= first
     }
 
-    /// Keeps versions from taking too much memory, and pages from waiting for versions when frames are scarce. The
-    /// caller holds no latch.
+    /// Keeps versions from taking too much memory, pages from waiting for versions when frames are scarce, and the log from
+    /// having to take more versions at once than a file that cannot grow has room for. The caller holds no latch.
     pub(crate) fn bound_versions(&self, state: &mut TxnState) -> Result<()> {
         let segment = &mut state.versions;
         let frames = self.pool().frame_count();
@@ -271,7 +305,11 @@ impl Database {
             && (!segment.unplaced.is_empty() || segment.unplaced_versions > frames / 16);
         let memory_max = (frames * crate::page::PAGE_BYTES / 4) as u64;
         let is_large = self.versions().memory_bytes() > memory_max && !segment.unplaced.is_empty();
-        if !is_scarce && !is_large {
+        // A checkpoint that makes room in a full log places all of them first.
+        let is_owing = segment.is_accelerated
+            && !segment.unplaced.is_empty()
+            && self.versions().owed_bytes() > self.store.log.versions_max();
+        if !is_scarce && !is_large && !is_owing {
             return Ok(());
         }
         let chunks = if is_scarce {
@@ -279,7 +317,7 @@ impl Database {
         } else {
             std::mem::take(&mut segment.unplaced)
         };
-        self.place_chunks(&chunks)?;
+        self.place_chunks(&chunks, AppendKind::System)?;
         if is_large {
             chunks.iter().for_each(|c| self.versions().forget_memory(c));
         }

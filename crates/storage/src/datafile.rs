@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
-pub const FORMAT_VERSION: u32 = 1;
+/// 2: the log has versions from where they get pages on.
+pub const FORMAT_VERSION: u32 = 2;
 pub const CATALOG_ROOT: PageId = PageId::new(1, 16);
 const DOUBLE_WRITE_HEADER: u32 = 31;
 pub const DOUBLE_WRITE_PAGES: usize = 128;
@@ -52,14 +53,6 @@ struct DataFile {
     syncing: Mutex<()>,
 }
 
-/// What `write_unsynced` has done.
-#[derive(Default)]
-struct Unsynced {
-    /// Files written since their last sync.
-    files: Vec<u16>,
-    calls: u64,
-}
-
 /// The data files of one database.
 pub struct FileSet {
     env: Env,
@@ -67,9 +60,6 @@ pub struct FileSet {
     guid: u64,
     durable: bool,
     double_write: Mutex<Vec<u8>>,
-    unsynced: Mutex<Unsynced>,
-    /// The newest call of `write_unsynced` whose pages are hard, as are those of all before it.
-    hard_writes: AtomicU64,
     /// What the first sync that failed said. The system tells of a lost write once, to whoever syncs next, and that may be
     /// somebody who only made a file longer: after it no sync of these files means anything.
     sync_failure: OnceLock<String>,
@@ -119,8 +109,6 @@ impl FileSet {
             guid: boot.guid,
             durable,
             double_write: Mutex::default(),
-            unsynced: Mutex::default(),
-            hard_writes: AtomicU64::new(0),
             sync_failure: OnceLock::new(),
             boot: boot::BootPage::new(boot),
             grow: Mutex::new(()),
@@ -230,8 +218,6 @@ impl FileSet {
             guid,
             durable: true,
             double_write: Mutex::default(),
-            unsynced: Mutex::default(),
-            hard_writes: AtomicU64::new(0),
             sync_failure: OnceLock::new(),
             boot: boot::BootPage::default(),
             grow: Mutex::new(()),
@@ -367,16 +353,6 @@ impl FileSet {
             return Ok(());
         }
         let mut area = self.double_write.lock();
-        if self.durable {
-            let (files, calls) = {
-                let mut unsynced = self.unsynced.lock();
-                (std::mem::take(&mut unsynced.files), unsynced.calls)
-            };
-            // Before the doublewrite area is written, for a page may come back from there that was never synced: its
-            // place was empty.
-            files.iter().try_for_each(|id| self.sync_file(*id))?;
-            self.hard_writes.fetch_max(calls, Ordering::AcqRel);
-        }
         if self.durable && !planted(Bug::SkipDoublewrite) {
             self.write_area(&mut area, pages)?;
         }
@@ -396,42 +372,6 @@ impl FileSet {
             touched.iter().try_for_each(|id| self.sync_file(*id))?;
         }
         Ok(())
-    }
-
-    /// Writes sealed pages to their places without doublewrite and without sync: nothing may refer to them before the
-    /// next [`FileSet::write`], which syncs them first. The number of this call, for [`FileSet::is_hard`].
-    pub fn write_unsynced(&self, pages: &[Page]) -> Result<u64> {
-        let mut bytes = Vec::with_capacity(pages.len() * PAGE_BYTES);
-        let mut rest = pages;
-        while let Some(first) = rest.first() {
-            let start = first.id();
-            let run = rest
-                .iter()
-                .zip(start.page..)
-                .take_while(|(p, number)| p.id() == PageId::new(start.file, *number))
-                .count();
-            bytes.clear();
-            rest[..run]
-                .iter()
-                .for_each(|p| bytes.extend_from_slice(p.bytes()));
-            rest = &rest[run..];
-            let file = self.file(start.file)?;
-            file.file
-                .write_at(&bytes, u64::from(start.page) * PAGE_BYTES as u64)
-                .map_err(io_error("write page of", &file.spec))?;
-            let mut unsynced = self.unsynced.lock();
-            if !unsynced.files.contains(&start.file) {
-                unsynced.files.push(start.file);
-            }
-        }
-        let mut unsynced = self.unsynced.lock();
-        unsynced.calls += 1;
-        Ok(unsynced.calls)
-    }
-
-    /// Have the pages of that call of `write_unsynced` been synced?
-    pub fn is_hard(&self, call: u64) -> bool {
-        call <= self.hard_writes.load(Ordering::Acquire)
     }
 
     fn write_area(&self, area: &mut Vec<u8>, pages: &[Page]) -> Result<()> {
@@ -639,7 +579,6 @@ mod tests {
         let env = daruma_sim::env(&disk, 1);
         let spec = FileSpec::data(1, 1, "/t.mdf", 256);
         let files = FileSet::create(&[spec], Boot::default(), true, &env).expect("creates");
-        files.write_unsynced(&[tree_page(200)]).expect("writes");
         let growth_and_its_sync = disk.calls() + 1;
         disk.set_faults(Faults {
             fail_at: Some(growth_and_its_sync),
@@ -648,7 +587,7 @@ mod tests {
         assert!(matches!(files.grow(1, 256), Err(StorageError::Io { .. })));
         disk.set_faults(Faults::default());
         let written = files.write(&[tree_page(201)]);
-        assert!(written.is_err(), "what was unsynced may be lost");
+        assert!(written.is_err(), "what was written may be lost");
         assert!(files.write_boot(|_| {}).is_err());
     }
 }

@@ -37,13 +37,19 @@ pub enum Bug {
     DropAbortedVersions,
     /// A database whose log has failed goes on answering.
     AnswerFenced,
+    /// Accelerated: a page is written before the record is hard that made versions it depended on needless.
+    ReleaseUnhard,
+    /// Accelerated: a page gets new content and no longer waits for versions that only its old content can bring back.
+    ForgetWaits,
+    /// Accelerated: versions get pages, and the log does not have them.
+    PlaceUnlogged,
     /// A transaction over several databases commits in each in turn, unprepared.
     CommitInTurn,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
-    pub const ALL: [Bug; 16] = [
+    pub const ALL: [Bug; 19] = [
         Bug::SkipSync,
         Bug::ApplyTwice,
         Bug::PageBeforeLog,
@@ -60,11 +66,21 @@ impl Bug {
         Bug::ForgetAborted,
         Bug::DropAbortedVersions,
         Bug::AnswerFenced,
+        Bug::ReleaseUnhard,
+        Bug::ForgetWaits,
+        Bug::PlaceUnlogged,
     ];
 
     /// Can it do harm under classic recovery?
     pub fn is_classic(self) -> bool {
-        !matches!(self, Bug::ForgetAborted | Bug::DropAbortedVersions)
+        !matches!(
+            self,
+            Bug::ForgetAborted
+                | Bug::DropAbortedVersions
+                | Bug::ReleaseUnhard
+                | Bug::ForgetWaits
+                | Bug::PlaceUnlogged
+        )
     }
 
     /// Can it do harm under accelerated recovery? Rollback there reads no log, and space is kept by other means.

@@ -1,27 +1,28 @@
 //! Persistent version store: chunks of versions on pages of the database.
 //!
 //! A chunk gets pages when a data page that depends on it is to be written (accelerated recovery), or when versions
-//! would take too much memory. One record allocates the pages; the versions themselves are not logged, and the pages
-//! are written straight to the file: nothing refers to them before they are synced, which happens before the data page
-//! goes to its place (`FileSet::write`).
+//! would take too much memory. One record allocates the pages and has images of them, so from there on they are pages
+//! as all others: redo brings them back, copies of the database and single-page restores have them, and whoever has the
+//! log has the versions. The record is hard before a data page that depends on it is written (`VersionStore::hard_first`).
 //!
-//! A copy of the database (`copy`) sees pages at different times: a data page may be copied with a change whose version
-//! page was copied too early. So while a copy is under way, the log has images of the version pages as well.
+//! Chunks that guard no page (classic transactions) go to pages only to save memory. No recovery needs them, so their pages
+//! are allocated without images; after a crash they are freed unread.
 //!
 //! Page: after the header chunk u32, transaction u48, bytes in use u16, then versions. `next` links a chunk's pages
 //! for whoever looks at the bytes; the records list them.
-//! A version page carries the LSN up to which the log was hard when it was written, so redo of what the page was
-//! before leaves it alone.
+//!
+//! Invariant: a version page is written through the pool. What it was before may have to stay on disk until versions of
+//! entries that were moved away from it are on pages (`PageWrite::keep_back`).
 
-use crate::buffer::{Pool, Store};
+use crate::buffer::{PageWrite, Store};
 use crate::bytes::*;
 use crate::database::Database;
 use crate::error::{Result, StorageError};
-use crate::log::AppendKind;
 use crate::log::record::{self, Kind, PageAction, PartsWriter};
+use crate::log::{AppendKind, RECORD_BYTES_MAX};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use crate::pause::pause;
-use crate::recovery::PlacedChunk;
+use crate::planted::{Bug, planted};
 use crate::version::{Chunk, Found, Version, parse_version};
 use daruma_base::{Lsn, PageId, TxnId, reached};
 use std::collections::BTreeMap;
@@ -33,8 +34,9 @@ const DATA_AT: usize = HEADER_BYTES + 12;
 pub const PAGE_DATA_BYTES: usize = PAGE_BYTES - DATA_AT;
 /// Chunks freed by one record.
 const FREED_MAX: usize = 64;
-/// A page of a chunk is read so often before it counts as never synced.
-const READS_BEFORE_REBUILDING: usize = 8;
+/// Pages of one chunk: images of all of them fit one record.
+pub const CHUNK_PAGES_MAX: usize = 7;
+const _: () = assert!(CHUNK_PAGES_MAX * (PAGE_BYTES + 32) + 1024 <= RECORD_BYTES_MAX);
 
 impl Database {
     /// The version at a locator, `None` when it was dropped.
@@ -105,21 +107,22 @@ impl Database {
 
     // --- placing ------------------------------------------------------------------------------------------------
 
-    /// Puts chunks on pages, and those below them. The caller holds no latch.
-    pub(crate) fn place_chunks(&self, chunks: &[Arc<Chunk>]) -> Result<()> {
+    /// Puts chunks on pages, and those below them. `kind` is `System` for a writer, who may fail in a full log, and `Completion`
+    /// where pages must get to disk so that a full log can be cut. The caller holds no latch.
+    pub(crate) fn place_chunks(&self, chunks: &[Arc<Chunk>], kind: AppendKind) -> Result<()> {
         let _one_at_a_time = self.versions().placing.lock();
         for chunk in chunks {
-            self.place(chunk)?;
+            self.place(chunk, kind)?;
             for below in self.versions().unplaced(chunk.id) {
                 reached!("versions.placed.below");
-                self.place(&below)?;
+                self.place(&below, kind)?;
             }
             chunk.content.write().below.clear();
         }
         Ok(())
     }
 
-    fn place(&self, chunk: &Arc<Chunk>) -> Result<()> {
+    fn place(&self, chunk: &Arc<Chunk>, kind: AppendKind) -> Result<()> {
         bring_back(self.store(), chunk)?;
         let len = {
             let mut content = chunk.content.write();
@@ -129,76 +132,57 @@ impl Database {
             }
             content.bytes.len()
         };
+        // What guards no page now has a commit before this record, or belongs to a classic transaction: no recovery
+        // looks at it.
+        let is_logged = chunk.guards_pages.load(Ordering::Acquire) && !planted(Bug::PlaceUnlogged);
         let count = len.div_ceil(PAGE_DATA_BYTES).max(1);
         let filegroup = self.settings().version_store_filegroup;
         let mut space = self.choose_in_filegroup(filegroup, count)?;
         let ids = space.pages.clone();
-        self.discard_all(&ids);
-        // What freed these pages must not be undone by a crash: they are overwritten here and now.
-        let freed = self.allocator().last_freed();
-        self.store().log.harden(freed)?;
-        // The pages carry a position that is hard: no record of their next life may look older than that.
-        let lsn = Lsn(self.store().log.hardened().0 - 1).max(freed);
-        let pages = version_pages(chunk, &chunk.content.read().bytes, &ids, lsn);
-        pause("versions.to_be_written");
-        let written_by = self.store().files.write_unsynced(&pages)?;
-        // Who follows an old link looks at a page before he sees that it is no longer what he wants: what such a one read
-        // while it was being written must not be taken for the versions.
-        self.discard_all(&ids);
-        if self.versions().copies.load(Ordering::SeqCst) > 0 {
-            // Before the pages are taken: what can fail for want of log must not leave them to nobody.
-            self.log_images(&pages)?;
+        pause("versions.to_be_placed");
+        let mut latched = Vec::with_capacity(count);
+        for id in &ids {
+            latched.push(self.pool().write_new(self.store(), *id)?);
         }
+        let content = version_pages(chunk, &chunk.content.read().bytes, &ids);
         let mut body = Vec::new();
         record::start(&mut body, Kind::Versions, chunk.txn, Lsn::NONE);
         record::write_versions(&mut body, chunk.id, &ids);
         space.write_parts(&mut body);
+        if is_logged {
+            let mut parts = PartsWriter::new(&mut body);
+            content.iter().for_each(|page| parts.packed_image(page));
+        }
         record::finish(&mut body);
-        let lsn = self.apply_system(&body, &mut [&mut space.bitmap], AppendKind::System)?;
-        self.versions()
-            .placed_lsn
-            .fetch_max(lsn.0, Ordering::AcqRel);
-        self.versions().set_pages(chunk, ids, written_by);
+        let mut pages: Vec<&mut PageWrite<'_>> = latched.iter_mut().collect();
+        pages.push(&mut space.bitmap);
+        let lsn = self.apply_system(&body, &mut pages, kind)?;
+        if !is_logged {
+            for (page, content) in latched.iter_mut().zip(content) {
+                page.keep_back(self.versions(), &PageAction::Image(&[]));
+                **page = content;
+                page.set_lsn(lsn);
+            }
+        }
+        self.versions().set_pages(chunk, ids, lsn);
         Ok(())
     }
 
-    fn discard_all(&self, ids: &[PageId]) {
-        for id in ids {
-            self.pool().discard(self.store(), *id);
-        }
-    }
-
-    fn log_images(&self, pages: &[Page]) -> Result<()> {
-        for page in pages {
-            let mut body = Vec::new();
-            record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
-            PartsWriter::new(&mut body).image(page);
-            record::finish(&mut body);
-            let lsn = self.store().log.append(&body, AppendKind::System)?;
-            self.versions()
-                .placed_lsn
-                .fetch_max(lsn.0, Ordering::AcqRel);
-        }
-        Ok(())
-    }
-
-    /// From now on, until the guard is dropped, the log has every version page.
-    pub(crate) fn log_versions(self: &Arc<Self>) -> VersionsLogged {
-        self.versions().copies.fetch_add(1, Ordering::SeqCst);
-        // A chunk that was being placed without that is on its pages before the guard is given out.
-        drop(self.versions().placing.lock());
-        VersionsLogged(self.clone())
-    }
-
-    /// Chunks that keep the pages of the next flush from being written are put on pages, so that they can be.
-    pub(crate) fn place_for_flush(&self, before: Lsn, limit: usize) -> Result<()> {
+    /// Chunks that keep the pages of the next flush from being written are put on pages, so that they can be; not those of
+    /// transactions that are spared.
+    pub(crate) fn place_for_flush(
+        &self,
+        before: Lsn,
+        limit: usize,
+        is_spared: impl Fn(TxnId) -> bool,
+    ) -> Result<()> {
         let mut wanted = self.pool().held_back(self.store(), before, limit);
         wanted.sort_unstable_by_key(|c: &Arc<Chunk>| c.id);
         wanted.dedup_by_key(|c| c.id);
         for chunk in wanted {
             // Its transaction may have committed since: then no page waits for it.
-            if self.versions().is_unplaced(chunk.id) {
-                self.place_chunks(&[chunk])?;
+            if self.versions().is_unplaced(chunk.id) && !is_spared(chunk.txn) {
+                self.place_chunks(&[chunk], AppendKind::Completion)?;
             }
         }
         Ok(())
@@ -239,94 +223,21 @@ impl Database {
         record::write_versions_freed(&mut body, &ids);
         PartsWriter::new(&mut body).bits(map, false, &bits);
         record::finish(&mut body);
-        let lsn = self.apply_system(&body, &mut [&mut bitmap], AppendKind::Completion)?;
+        self.apply_system(&body, &mut [&mut bitmap], AppendKind::Completion)?;
         let is_freed = |c: &Arc<Chunk>| chunks.iter().any(|freed| Arc::ptr_eq(c, freed));
         self.versions().dropped.lock().retain(|c| !is_freed(c));
         self.versions().add_pages(-(pages.len() as i64));
-        pages.iter().for_each(|p| self.allocator().freed(*p, lsn));
+        pages.iter().for_each(|p| self.allocator().freed(*p));
         Ok(())
     }
 }
 
-/// See [`Database::log_versions`].
-pub struct VersionsLogged(Arc<Database>);
-
-impl Drop for VersionsLogged {
-    fn drop(&mut self) {
-        self.0.versions().copies.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Is this the image of a page of that chunk?
-pub fn is_image_of(action: &PageAction<'_>, chunk: u32) -> bool {
-    match action {
-        PageAction::Image(image) => {
-            image.get(4) == Some(&(PageType::Versions as u8))
-                && image.get(HEADER_BYTES..HEADER_BYTES + 4) == Some(&chunk.to_le_bytes()[..])
-        }
-        _ => false,
-    }
-}
-
+/// Is it a page of that chunk?
 fn belongs(chunk: &Chunk, page: &Page) -> bool {
-    is_of(page, chunk.id, chunk.txn)
-}
-
-fn is_of(page: &Page, chunk: u32, txn: TxnId) -> bool {
     let bytes = &page.bytes()[..];
     page.page_type() == Some(PageType::Versions)
-        && get_u32(bytes, HEADER_BYTES) == chunk
-        && get_u48(bytes, HEADER_BYTES + 4) == txn.0
-}
-
-/// After a crash: are all pages of the chunk there? If so they hold all of it, for it was sealed. What a checkpoint has told
-/// to be hard is not read: a transaction may have any number of versions.
-pub fn is_whole(pool: &Pool, store: &Store, chunk: &PlacedChunk) -> Result<bool> {
-    if chunk.is_hard {
-        return Ok(true);
-    }
-    for id in &chunk.pages {
-        if !is_page_whole(pool, store, chunk, *id)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// A page that was not synced is written again with what redo rebuilds, which is less than it held when it was. So damage is
-/// believed late: a bit flipped on the way must not cost versions that are there.
-fn is_page_whole(pool: &Pool, store: &Store, chunk: &PlacedChunk, id: PageId) -> Result<bool> {
-    for _ in 0..READS_BEFORE_REBUILDING {
-        match pool.read(store, id) {
-            Ok(page) => return Ok(is_of(&page, chunk.id, chunk.txn)),
-            Err(error) if error.is_damage() => {
-                reached!("versions.page.damaged");
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(false)
-}
-
-/// After redo: a chunk whose pages were not whole is written to them again, as far as redo has rebuilt it.
-pub fn place_again(pool: &Pool, store: &Store, placed: &PlacedChunk, lsn: Lsn) -> Result<()> {
-    let Some(chunk) = store.versions.chunk(placed.id) else {
-        // Nobody needs it; its pages are freed with the transaction's other chunks.
-        let pages = placed.pages.clone();
-        store
-            .versions
-            .restore_chunk(placed.id, placed.txn, pages, u64::MAX);
-        return Ok(());
-    };
-    bring_back(store, &chunk)?;
-    placed.pages.iter().for_each(|id| pool.discard(store, *id));
-    let images = version_pages(&chunk, &chunk.content.read().bytes, &placed.pages, lsn);
-    let written_by = store.files.write_unsynced(&images)?;
-    let mut content = chunk.content.write();
-    content.pages.clone_from(&placed.pages);
-    content.written_by = written_by;
-    store.versions.add_pages(placed.pages.len() as i64);
-    Ok(())
+        && get_u32(bytes, HEADER_BYTES) == chunk.id
+        && get_u48(bytes, HEADER_BYTES + 4) == chunk.txn.0
 }
 
 /// In recovery: the bytes of a chunk that were put aside are in memory again.
@@ -360,8 +271,8 @@ pub fn bound_memory(store: &Store, bytes_max: u64) -> Result<()> {
     Ok(())
 }
 
-/// The chunk's bytes on pages, linked and sealed.
-fn version_pages(chunk: &Chunk, bytes: &[u8], ids: &[PageId], lsn: Lsn) -> Vec<Page> {
+/// The chunk's bytes on pages, linked.
+fn version_pages(chunk: &Chunk, bytes: &[u8], ids: &[PageId]) -> Vec<Page> {
     let mut pages = Vec::with_capacity(ids.len());
     for (i, id) in ids.iter().enumerate() {
         let from = (i * PAGE_DATA_BYTES).min(bytes.len());
@@ -374,8 +285,6 @@ fn version_pages(chunk: &Chunk, bytes: &[u8], ids: &[PageId], lsn: Lsn) -> Vec<P
         put_u16(b, HEADER_BYTES + 10, part.len() as u16);
         b[DATA_AT..DATA_AT + part.len()].copy_from_slice(part);
         page.set_next(ids.get(i + 1).copied().unwrap_or(PageId::NONE));
-        page.set_lsn(lsn);
-        page.seal();
         pages.push(page);
     }
     pages
@@ -414,10 +323,15 @@ mod tests {
         let chosen = versions.all_chunks();
         let ids = segment.take_chunks();
         versions.discard(&ids);
-        db.place_chunks(&chosen).expect("nothing to place");
+        db.place_chunks(&chosen, crate::log::AppendKind::System)
+            .expect("nothing to place");
         assert_eq!((versions.page_count(), versions.memory_bytes()), (0, 0));
         // And in the other order: the pages come while it is dropped.
-        versions.set_pages(&chosen[0], vec![PageId::new(1, 200)], 0);
+        versions.set_pages(
+            &chosen[0],
+            vec![PageId::new(1, 200)],
+            daruma_base::Lsn::NONE,
+        );
         assert_eq!(
             (versions.page_count(), versions.dropped.lock().len()),
             (1, 1)

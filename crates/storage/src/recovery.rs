@@ -17,22 +17,19 @@
 //! | classic transaction without commit or end | rolled back (`undo`), with compensation records |
 //! | accelerated transaction without commit or end | marked as aborted, reverted in the background (`revert`) |
 //! | its change is redone | its version is rebuilt from the page as it was |
-//! | its change is on disk already | its version is on its pages: they were synced before |
+//! | its change is on disk already | its version is on its pages: the log had them before |
 //! | fewer frames than pages that wait for versions | those pages are put aside until the versions are placed (`aside`) |
 //! | prepared transaction without commit or end | its coordinator is asked (`coordinator`) |
 //! | deferred free of a committed transaction | carried out in the background |
 //! | page damaged outside the doublewrite batch | refused: `BadPage`; the other databases come up |
 
-use crate::buffer::{PageWrite, Pool, Store};
+use crate::buffer::{Pool, Store};
 use crate::bytes::Reader;
 use crate::coordinator::{Outcome, ResolvedUnit};
 use crate::database::Database;
 use crate::error::{Result, StorageError};
-use crate::log::record::{
-    self, Abort, Checkpoint, Fact, Kind, LeafOp, Ops, PageAction, RECORD_HEADER_BYTES, Record,
-    Space,
-};
-use crate::log::{AppendKind, BACKLOG_BYTES_MAX, CommitPoint, RECORD_BYTES_MAX, commit};
+use crate::log::record::{self, Abort, Checkpoint, Fact, Kind, LeafOp, Ops, Record, Space};
+use crate::log::{AppendKind, CommitPoint, commit};
 use crate::page::{Head, PAGE_BYTES, Page};
 use crate::planted::{Bug, planted};
 use crate::redo;
@@ -72,25 +69,13 @@ pub struct PlacedChunk {
     pub id: u32,
     pub txn: TxnId,
     pub pages: Vec<PageId>,
-    /// A checkpoint says that they are synced.
-    pub is_hard: bool,
 }
-
-/// A crash may take the end of the log with it, and with it transactions whose row versions are on pages. Their ids are
-/// not given again, or those pages would pass for versions of later ones. So many transactions have a record in log that is
-/// not hard, at the very most.
-const LOST_TXNS_MAX: u64 = 1 << 20;
-const _: () = assert!(
-    BACKLOG_BYTES_MAX + 4 * RECORD_BYTES_MAX <= LOST_TXNS_MAX as usize * RECORD_HEADER_BYTES
-);
 
 pub struct Recovered {
     /// In order of their last records.
     pub losers: Vec<Loser>,
     pub pending: Vec<Space>,
     pub chunks: Vec<PlacedChunk>,
-    /// Pages freed in the log read, and where last.
-    pub freed: BTreeMap<PageId, Lsn>,
     pub next_txn: u64,
     pub end: Lsn,
     pub rolled_forward: u64,
@@ -156,7 +141,6 @@ struct Analysis {
     forgetting: BTreeMap<TxnId, Vec<Space>>,
     chunks: BTreeMap<u32, PlacedChunk>,
     freed_chunks: Recent<u32>,
-    freed: BTreeMap<PageId, Lsn>,
     next_txn: u64,
     last_commit: CommitPoint,
     saw_checkpoint: bool,
@@ -200,9 +184,6 @@ pub fn analyse(store: &Store, ask: Ask<'_>) -> Result<Recovered> {
         let what = "the log ends before a position up to which it had been written safely";
         return Err(damaged(store, end, what));
     }
-    if !boot.clean {
-        analysis.next_txn += LOST_TXNS_MAX;
-    }
     let resolved = analysis.resolve(ask)?;
     Ok(analysis.finish(resolved, end, end.0 - boot.redo_start.0))
 }
@@ -215,29 +196,15 @@ pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()>
         pool,
         store,
         losers,
-        version_pages: recovered
-            .chunks
-            .iter()
-            .flat_map(|c| c.pages.iter().map(|p| (*p, c.id)))
-            .collect(),
-        freed: std::mem::take(&mut recovered.freed),
-        whole_chunks: BTreeSet::new(),
+        placed: BTreeSet::new(),
         versions_bytes_max: (pool.frame_count() * PAGE_BYTES / 4) as u64,
     };
-    // A chunk whose pages are not whole was not synced: no change that depends on it is on disk, so redo rebuilds it.
-    // Until then it counts as not placed, so that no page is written before it.
-    let mut unplaced = Vec::new();
+    // Their pages are on disk, or redo brings them: what depends on them may be written at once.
     for chunk in &recovered.chunks {
-        if !redo.losers.contains_key(&chunk.txn) {
-            continue;
-        }
-        if crate::pvs::is_whole(pool, store, chunk)? {
+        if redo.losers.contains_key(&chunk.txn) {
             let pages = chunk.pages.clone();
-            // The files were synced when they were opened.
-            store.versions.restore_chunk(chunk.id, chunk.txn, pages, 0);
-            redo.whole_chunks.insert(chunk.id);
-        } else {
-            unplaced.push(chunk);
+            store.versions.restore_chunk(chunk.id, chunk.txn, pages);
+            redo.placed.insert(chunk.id);
         }
     }
     let mut cursor = store.log.cursor(store.files.boot().redo_start)?;
@@ -246,26 +213,6 @@ pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()>
             let record =
                 Record::parse(bytes).ok_or_else(|| damaged(store, lsn, "unreadable record"))?;
             redo.record(block.lsn, lsn, &record)?;
-        }
-    }
-    for chunk in unplaced {
-        // The log of a copy has images of version pages: redo has brought them, whatever else it has rebuilt.
-        if crate::pvs::is_whole(pool, store, chunk)? {
-            reached!("versions.from.images");
-            let pages = chunk.pages.clone();
-            match store.versions.chunk(chunk.id) {
-                None => store
-                    .versions
-                    .restore_chunk(chunk.id, chunk.txn, pages, u64::MAX),
-                Some(rebuilt) => {
-                    crate::pvs::bring_back(store, &rebuilt)?;
-                    store.versions.set_pages(&rebuilt, pages, u64::MAX);
-                    store.versions.forget_memory(&rebuilt);
-                }
-            }
-        } else {
-            crate::pvs::place_again(pool, store, chunk, recovered.end)?;
-            crate::pvs::bound_memory(store, redo.versions_bytes_max)?;
         }
     }
     let mut chunks: BTreeMap<TxnId, Vec<u32>> = BTreeMap::new();
@@ -352,7 +299,6 @@ impl Analysis {
             losers,
             pending: self.pending,
             chunks: chunks.map(|(_, chunk)| chunk).collect(),
-            freed: self.freed,
             next_txn: self.next_txn,
             end,
             rolled_forward: self.rolled_forward,
@@ -367,9 +313,6 @@ impl Analysis {
     fn note(&mut self, lsn: Lsn, block: Lsn, record: &Record<'_>) -> Option<()> {
         if record.txn != TxnId::NONE {
             self.next_txn = self.next_txn.max(record.txn.0 + 1);
-        }
-        if let Some(parts) = record::parts_of(record) {
-            self.note_freed(lsn, parts)?;
         }
         match record.kind {
             Kind::Commit => {
@@ -403,7 +346,6 @@ impl Analysis {
                     id,
                     txn: record.txn,
                     pages,
-                    is_hard: false,
                 };
                 self.chunks.insert(id, chunk);
             }
@@ -452,26 +394,6 @@ impl Analysis {
                 utc_100ns: i64::from_le_bytes(*time),
             };
         }
-    }
-
-    fn note_freed(&mut self, lsn: Lsn, parts: &[u8]) -> Option<()> {
-        for part in record::parts(parts) {
-            if let (
-                map,
-                PageAction::Bits {
-                    set: false,
-                    indexes,
-                },
-            ) = part?
-            {
-                let first = map.page.checked_sub(1)?;
-                for bit in record::u16s(indexes) {
-                    let page = PageId::new(map.file, first + u32::from(bit));
-                    self.freed.insert(page, lsn);
-                }
-            }
-        }
-        Some(())
     }
 
     fn note_space(&mut self, record: &Record<'_>) -> Option<()> {
@@ -632,20 +554,13 @@ impl Analysis {
                 }
             }
             Fact::Decision(decision) => self.decided(decision),
-            Fact::Versions {
-                chunk,
-                id,
-                pages,
-                is_hard,
-            } if !self.freed_chunks.contains(&chunk) => {
+            Fact::Versions { chunk, id, pages } if !self.freed_chunks.contains(&chunk) => {
                 let new = || PlacedChunk {
                     id: chunk,
                     txn: id,
-                    pages: pages.clone(),
-                    is_hard,
+                    pages,
                 };
-                let known = self.chunks.entry(chunk).or_insert_with(new);
-                known.is_hard |= is_hard && known.pages == pages;
+                self.chunks.entry(chunk).or_insert_with(new);
             }
             Fact::Versions { .. } => {}
         }
@@ -657,11 +572,8 @@ struct Redo<'a> {
     store: &'a Store,
     /// Accelerated losers and where they wrote.
     losers: BTreeMap<TxnId, Work>,
-    /// Pages of version chunks: written past the pool, so what the log says of their earlier lives is over.
-    version_pages: BTreeMap<PageId, u32>,
-    freed: BTreeMap<PageId, Lsn>,
-    /// Chunks that are on pages, all of them.
-    whole_chunks: BTreeSet<u32>,
+    /// Chunks that are on pages, or will be when redo is over: they are not rebuilt.
+    placed: BTreeSet<u32>,
     /// Rebuilt versions beyond this are put aside.
     versions_bytes_max: u64,
 }
@@ -696,20 +608,6 @@ impl Redo<'_> {
         }
     }
 
-    /// A page to redo. `None` when it cannot be read, but is freed by a later record: a version chunk was being written
-    /// over it when the crash came.
-    fn page(&self, id: PageId, lsn: Lsn) -> Result<Option<PageWrite<'_>>> {
-        match self.pool.write(self.store, id) {
-            Ok(page) => Ok(Some(page)),
-            Err(StorageError::BadPage { .. } | StorageError::DamagedPage { .. })
-                if self.freed.get(&id).is_some_and(|freed| *freed > lsn) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
     /// Where a loser wrote, also when the page has it already.
     fn note_work(&mut self, lsn: Lsn, record: &Record<'_>) -> Result<()> {
         let unreadable = || damaged(self.store, lsn, "unreadable leaf operations");
@@ -731,13 +629,8 @@ impl Redo<'_> {
         let store = self.store;
         let ops =
             Ops::parse(body).ok_or_else(|| damaged(store, lsn, "unreadable leaf operations"))?;
-        if self.version_pages.contains_key(&ops.page) {
-            return Ok(());
-        }
         store.files.ensure_size(ops.page)?;
-        let Some(mut page) = self.page(ops.page, lsn)? else {
-            return Ok(());
-        };
+        let mut page = self.pool.write(store, ops.page)?;
         if page.lsn() >= lsn && !planted(Bug::ApplyTwice) {
             return Ok(());
         }
@@ -798,7 +691,7 @@ impl Redo<'_> {
     ) -> Result<()> {
         let versions = &self.store.versions;
         let chunk = (version >> 16) as u32;
-        if !self.whole_chunks.contains(&chunk) {
+        if !self.placed.contains(&chunk) {
             if let Some(chunk) = versions.chunk(chunk) {
                 crate::pvs::bring_back(self.store, &chunk)?;
             }
@@ -817,17 +710,11 @@ impl Redo<'_> {
         let mut decided: Vec<(PageId, bool)> = Vec::new();
         for part in record::parts(body) {
             let (id, action) = part.ok_or_else(|| damaged(store, lsn, "unreadable page parts"))?;
-            if let Some(chunk) = self.version_pages.get(&id)
-                && !crate::pvs::is_image_of(&action, *chunk)
-            {
-                continue;
-            }
             store.files.ensure_size(id)?;
-            let page = match action {
-                PageAction::Image(_) => Some(self.pool.write_new(store, id)?),
-                _ => self.page(id, lsn)?,
+            let mut page = match action.is_image() {
+                true => self.pool.write_new(store, id)?,
+                false => self.pool.write(store, id)?,
             };
-            let Some(mut page) = page else { continue };
             let needed = match decided.iter().find(|(page, _)| *page == id) {
                 Some((_, needed)) => *needed,
                 None => {

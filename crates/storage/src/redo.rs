@@ -5,7 +5,7 @@
 
 use crate::alloc;
 use crate::log::record::{LeafOp, Ops, PageAction, u16s};
-use crate::page::{FLAG_DELETED, Head, Page, PageType};
+use crate::page::{FLAG_DELETED, Head, PAGE_BYTES, Page, PageType};
 use daruma_base::{PageId, TxnId};
 
 pub type Applied = std::result::Result<(), &'static str>;
@@ -113,6 +113,14 @@ pub fn apply_part(page: &mut Page, id: PageId, action: &PageAction<'_>) -> Appli
     match action {
         PageAction::Image(image) => {
             if !page.read_image(image) || page.id() != id {
+                return Err("damaged page image");
+            }
+        }
+        PageAction::PackedImage(packed) => {
+            let mut image = [0; PAGE_BYTES];
+            let unpacked = lz4_flex::block::decompress_into(packed, &mut image);
+            let image = unpacked.ok().and_then(|len| image.get(..len));
+            if !image.is_some_and(|image| page.read_image(image)) || page.id() != id {
                 return Err("damaged page image");
             }
         }

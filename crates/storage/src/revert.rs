@@ -87,9 +87,9 @@ impl Database {
     /// One round of the reverter; true when there may be more to do. Several threads may call it: each takes a
     /// transaction of its own. One that failed lets the others go first.
     pub fn revert_step(&self) -> Result<bool> {
-        if !self.is_online() {
+        let Some(_open) = self.stay_open() else {
             return Ok(false);
-        }
+        };
         let candidates: Vec<Arc<Aborted>> = self.aborted().map.lock().values().cloned().collect();
         for aborted in candidates {
             let task = Task::Revert(aborted.progress.id);
@@ -156,8 +156,7 @@ impl Database {
     }
 
     /// Is there (still) a tree of that name? A tree that the transaction or a later one dropped may be gone. A root
-    /// that cannot be read says nothing of the kind. What a free page holds says nothing either: versions were to be written
-    /// over it, perhaps, and what it was before is still on disk.
+    /// that cannot be read says nothing of the kind, nor does what a free page holds.
     pub(crate) fn is_tree(&self, tree: TreeId) -> Result<bool> {
         let (map, bit) = alloc::bit_of(tree.0);
         let map = self.pool().read(self.store(), map)?;
@@ -173,6 +172,7 @@ impl Database {
     fn forget(&self, aborted: &Aborted) -> Result<()> {
         let id = aborted.progress.id;
         let spaces = aborted.progress.owned.lock().clone();
+        let mut forgotten = Lsn::NONE;
         {
             // Not between the parts of a checkpoint, nor a checkpoint between these parts.
             let _no_checkpoint = self.no_checkpoint();
@@ -186,11 +186,12 @@ impl Database {
                 record::start(&mut body, Kind::Forget, id, Lsn::NONE);
                 record::write_forget(&mut body, i == last, piece);
                 record::finish(&mut body);
-                self.store().log.append(&body, AppendKind::Completion)?;
+                forgotten = self.store().log.append(&body, AppendKind::Completion)?;
             }
             self.aborted().map.lock().remove(&id);
             self.add_pending(TxnId::NONE, spaces);
         }
+        self.versions().release(forgotten);
         self.txns().gone(id);
         self.versions().discard(&aborted.chunks);
         self.advance_watermark();

@@ -20,7 +20,7 @@ use crate::engine::Engine;
 use crate::error::{Result, StorageError};
 use crate::log::Log;
 use crate::log::rebuild::{blocks, damaged_chunk, records};
-use crate::log::record::{self, Kind, Ops, PageAction, Record};
+use crate::log::record::{self, Kind, Ops, Record};
 use crate::page::{PAGE_BYTES, Page, PageType};
 use crate::redo;
 use daruma_base::{Lsn, PageId, TxnId};
@@ -129,7 +129,7 @@ impl PageRoll {
             let Some(place) = self.pages.get_mut(&id) else {
                 continue;
             };
-            if place.is_none() && matches!(action, PageAction::Image(_)) {
+            if place.is_none() && action.is_image() {
                 *place = Some(Page::zeroed());
             }
             let Some(page) = place else { continue };

@@ -58,6 +58,8 @@ pub struct Progress {
     pub defers: Mutex<Vec<Space>>,
     /// Its commit record is in the log: a checkpoint from then on must not call it active.
     pub committed: AtomicBool,
+    /// The record is in the log that says that it is rolled back completely: no checkpoint tells of it from then on.
+    pub rolled_back: AtomicBool,
     /// Trees and blobs to free once rolled back. Empty in classic mode: there the log says it.
     pub owned: Mutex<Vec<Space>>,
     /// Where to look for what it wrote. Empty in classic mode.
@@ -82,6 +84,7 @@ impl Progress {
             is_nested: AtomicBool::new(false),
             defers: Mutex::default(),
             committed: AtomicBool::new(false),
+            rolled_back: AtomicBool::new(false),
             owned: Mutex::default(),
             work: Mutex::default(),
             holds: Mutex::default(),
@@ -92,6 +95,9 @@ impl Progress {
 
     /// What a checkpoint records of it.
     pub fn facts(&self, aborted: bool, facts: &mut Vec<Fact>) {
+        if self.rolled_back.load(Ordering::Acquire) {
+            return;
+        }
         let id = self.id;
         let defers = self.defers.lock();
         if self.committed.load(Ordering::Acquire) {
@@ -325,6 +331,31 @@ impl TxnState {
     /// Appends a record of this transaction.
     pub fn append_as(&mut self, db: &Database, record: &[u8], kind: AppendKind) -> Result<Lsn> {
         let lsn = db.store().log.append(record, kind)?;
+        self.note_appended(lsn, record);
+        Ok(lsn)
+    }
+
+    /// Logs that everything was taken back.
+    pub fn append_end(&mut self, db: &Database) -> Result<()> {
+        let mut body = std::mem::take(&mut self.scratch);
+        self.start_record(&mut body, Kind::End);
+        record::finish(&mut body);
+        // Under the latch of the log: a checkpoint that begins behind the record finds it said.
+        let appended = || {
+            if let Some(progress) = &self.progress {
+                progress.rolled_back.store(true, Ordering::Release);
+            }
+        };
+        let log = &db.store().log;
+        let result = log.append_then(&body, AppendKind::Completion, appended);
+        if let Ok(lsn) = &result {
+            self.note_appended(*lsn, &body);
+        }
+        self.scratch = body;
+        result.map(|_| ())
+    }
+
+    fn note_appended(&mut self, lsn: Lsn, record: &[u8]) {
         self.last = lsn;
         self.log_bytes += record.len() as u64;
         if let Some(progress) = &self.progress {
@@ -333,7 +364,6 @@ impl TxnState {
                 progress.kept.lock().note(lsn, record);
             }
         }
-        Ok(lsn)
     }
 }
 
@@ -506,7 +536,8 @@ impl Txn {
         let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
             log.commit(body, now, durability, appended)
         };
-        self.commit_by(None, append).map(|_| ())
+        let is_hard = durability == Durability::Full;
+        self.commit_by(None, is_hard, append).map(|_| ())
     }
 
     /// As `commit`, durably, with a record that decides for other databases.
@@ -514,7 +545,7 @@ impl Txn {
         let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
             log.commit(body, now, Durability::Full, appended)
         };
-        self.commit_by(Some(decision), append)
+        self.commit_by(Some(decision), true, append)
     }
 
     /// As `commit` of a prepared transaction, whose coordinator has decided: nobody has to wait for the disk.
@@ -522,7 +553,7 @@ impl Txn {
         let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
             log.append_commit(body, now, appended)
         };
-        self.commit_by(None, append)
+        self.commit_by(None, false, append)
     }
 
     /// Leaves it to the coordinator of `unit` how the transaction ends, once the record is hard. Nothing may be written
@@ -562,13 +593,14 @@ impl Txn {
     fn commit_by(
         &self,
         decision: Option<&Decision>,
+        is_hard: bool,
         append: impl FnOnce(&Log, &[u8], i64, &dyn Fn(Lsn)) -> Result<Lsn>,
     ) -> Result<Lsn> {
         let mut state = self.0.state.lock();
         let Some(lsn) = self.append_commit(&mut state, decision, append)? else {
             return Ok(Lsn::NONE);
         };
-        self.end_committed(&mut state, lsn);
+        self.end_committed(&mut state, lsn, is_hard);
         Ok(lsn)
     }
 
@@ -607,8 +639,16 @@ impl Txn {
     }
 
     /// The commit record at `lsn` is as hard as it has to be: the transaction becomes visible, and others go on.
-    fn end_committed(&self, state: &mut TxnState, lsn: Lsn) {
+    fn end_committed(&self, state: &mut TxnState, lsn: Lsn, is_hard: bool) {
         let db = &self.0.db;
+        assert!(
+            !is_hard || db.store().log.is_hard(lsn),
+            "a commit at {lsn} is told before it is on disk"
+        );
+        if state.all().any(|s| s.versions.guards_pages()) {
+            // The record may be in memory only: of a delayed commit, or of one that another database has decided.
+            db.versions().release(lsn);
+        }
         state.all().for_each(|s| s.hand_over_defers(db));
         let ids: Vec<TxnId> = state.all().map(|s| s.id).collect();
         let timestamp = db.txns().commit(&ids);
@@ -726,7 +766,7 @@ impl UnhardCommit {
         self.txn.0.db.store().log.count_commit_wait(self.start);
         result?;
         let mut state = self.txn.0.state.lock();
-        self.txn.end_committed(&mut state, self.lsn);
+        self.txn.end_committed(&mut state, self.lsn, true);
         Ok(())
     }
 }
@@ -795,6 +835,9 @@ fn roll_back_one(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -
     if result.is_err() && db.store().log.is_fenced() {
         leave_unresolved(db, owner, state);
         return result;
+    }
+    if state.versions.guards_pages() {
+        db.versions().release(state.last());
     }
     db.txns().gone(state.id);
     db.versions().discard(&state.versions.take_chunks());

@@ -32,12 +32,8 @@ pub fn roll_back(db: &Arc<Database>, state: &mut TxnState, target: Lsn) -> Resul
         return result;
     }
     if target == Lsn::NONE {
-        let mut body = std::mem::take(&mut state.scratch);
-        state.start_record(&mut body, Kind::End);
-        record::finish(&mut body);
-        let result = state.append_as(db, &body, AppendKind::Completion);
-        state.scratch = body;
-        result?;
+        state.append_end(db)?;
+        pause("undo.ended");
     }
     Ok(())
 }

@@ -8,31 +8,39 @@
 //! Version: length u16 | flags u8 | writer u48 | version u48 (the head before) | payload before. The payload is kept
 //! whole, so a transaction that changes a row again needs no second version: nothing here depends on what came later.
 //!
-//! Chunks live in memory and reach pages only when they must (`pvs`): no version is ever logged. Under accelerated
-//! recovery a data page may be written only when the versions its unresolved entries point to are on pages; changes
-//! that the crash took from the page are redone, and redo rebuilds their versions from the page as it was. Either way
-//! the version of every change that survives a crash survives with it.
+//! Chunks live in memory and reach pages only when they must (`pvs`). Under accelerated recovery a data page may be written
+//! only when the versions its unresolved entries point to are on pages, which the log has; changes that the crash took
+//! from the page are redone, and redo rebuilds their versions from the page as it was. Either way the version of every
+//! change that survives a crash survives with it.
+//!
+//! A transaction that is resolved in memory may be unresolved again after a crash: its commit record, or what took its
+//! changes back, may not be on disk. So a guard falls only with the position of that record (`VersionStore::release`), and
+//! the log is hard up to there before another page is written.
 //!
 //! A transaction with lasting savepoints has several ids, and a version made under a later one may lead to a version of
 //! an earlier one: a page waits for both (`Content::below`).
 //!
 //! Invariants
 //! 1. A chunk on pages is sealed: nothing is appended to it any more.
-//! 2. [`VersionStore::holds_back`] is asked before a data page is written.
+//! 2. [`VersionStore::holds_back`] is asked before a data page is written, and the log is hard up to
+//!    [`VersionStore::hard_first`], asked after it.
+//! 3. [`VersionStore::release`] is called before anybody can take the transaction for resolved: before its state changes in
+//!    the transaction table, before its chunks stop guarding or go.
 //!
 //! Read next: `pvs`, `revert`, docs/format.md
 
 use crate::bytes::{Put, Reader};
 use crate::page::{Head, Page};
 use crate::pause::pause;
+use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, RwLock};
-use daruma_base::{PageId, TxnId};
+use daruma_base::{Lsn, PageId, TxnId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// A whole number of version pages (`pvs`), and offsets fit 16 bits.
-pub const CHUNK_BYTES: usize = 8 * crate::pvs::PAGE_DATA_BYTES;
+/// A whole number of version pages (`pvs`); offsets fit 16 bits, and images of the pages one record.
+pub const CHUNK_BYTES: usize = crate::pvs::CHUNK_PAGES_MAX * crate::pvs::PAGE_DATA_BYTES;
 const SMALL_CHUNK_BYTES: usize = 256;
 
 /// Versions of one transaction, side by side.
@@ -51,13 +59,12 @@ pub struct Content {
     pub is_sealed: bool,
     /// Its pages in order, once it has some.
     pub pages: Vec<PageId>,
-    /// The call that wrote them (`FileSet::is_hard`); 0 for pages that a restart found. `u64::MAX` for pages that redo brought
-    /// from images: they are written as other pages are.
-    pub written_by: u64,
     /// Chunks of unresolved transactions that versions here lead to, as far as they may be without pages.
     pub below: Vec<u32>,
     /// Nobody needs it any more: pages it still gets are to be freed.
     pub is_dropped: bool,
+    /// Counted in `VersionStore::owed_bytes`.
+    pub(crate) owed: u64,
 }
 
 impl Content {
@@ -79,15 +86,17 @@ pub struct VersionStore {
     /// Chunks that are no longer needed and have pages to free.
     pub(crate) dropped: Mutex<Vec<Arc<Chunk>>>,
     memory_bytes: AtomicU64,
+    /// Bytes of full chunks that guard pages and have none: should pages be written, the log must take them first.
+    owed_bytes: AtomicU64,
     /// Limit of memory and pages together; 0 for none (`pressure`).
     pub(crate) bytes_max: AtomicU64,
     page_count: AtomicU64,
     /// Writers below need no version any more; a hint, it may lag.
     pub(crate) watermark: AtomicU64,
     /// Position of the newest record that gave pages to a chunk.
-    pub(crate) placed_lsn: AtomicU64,
-    /// Copies of the database under way: until they end, version pages are logged as well.
-    pub(crate) copies: AtomicUsize,
+    placed_lsn: AtomicU64,
+    /// Position of the newest record that resolved a transaction whose versions guarded pages.
+    released_lsn: AtomicU64,
     /// Chunks are placed one at a time.
     pub(crate) placing: Mutex<()>,
 }
@@ -114,6 +123,11 @@ impl Segment {
             has_earlier,
             ..Segment::default()
         }
+    }
+
+    /// Were versions added that pages may have to wait for?
+    pub fn guards_pages(&self) -> bool {
+        self.is_accelerated && !self.chunks.is_empty()
     }
 
     pub fn take_chunks(&mut self) -> Vec<u32> {
@@ -179,6 +193,10 @@ impl VersionStore {
             }
             content.is_sealed = true;
             let is_placed = !content.pages.is_empty();
+            if !is_placed && segment.is_accelerated {
+                content.owed = content.bytes.len() as u64;
+                self.owed_bytes.fetch_add(content.owed, Ordering::Relaxed);
+            }
             drop(content);
             if !is_placed {
                 segment.unplaced.push(chunk);
@@ -308,7 +326,23 @@ impl VersionStore {
         }
     }
 
+    /// What has to be hard before a page is written that [`VersionStore::holds_back`] let go: the records that gave pages to
+    /// versions it depends on, and those that made others needless.
+    pub(crate) fn hard_first(&self) -> Lsn {
+        let placed = self.placed_lsn.load(Ordering::Acquire);
+        let released = match planted(Bug::ReleaseUnhard) {
+            true => 0,
+            false => self.released_lsn.load(Ordering::Acquire),
+        };
+        Lsn(placed.max(released))
+    }
+
     // --- the end of a transaction -------------------------------------------------------------------------------
+
+    /// The record at `lsn` resolves a transaction: pages that waited for its versions may be written once it is hard.
+    pub fn release(&self, lsn: Lsn) {
+        self.released_lsn.fetch_max(lsn.0, Ordering::AcqRel);
+    }
 
     /// The transaction has committed: its versions serve older snapshots only.
     pub fn commit(&self, chunks: Vec<u32>, timestamp: u64) {
@@ -318,6 +352,7 @@ impl VersionStore {
         for id in &chunks {
             if let Some(chunk) = self.chunk(*id) {
                 chunk.guards_pages.store(false, Ordering::Release);
+                self.settle_owed(&mut chunk.content.write());
             }
         }
         self.committed.lock().push_back((timestamp, chunks));
@@ -356,6 +391,7 @@ impl VersionStore {
             let mut content = chunk.content.write();
             self.memory_bytes
                 .fetch_sub(content.bytes.len() as u64, Ordering::Relaxed);
+            self.settle_owed(&mut content);
             content.is_dropped = true;
             let has_pages = !content.pages.is_empty();
             drop(content);
@@ -368,12 +404,11 @@ impl VersionStore {
     // --- restart ------------------------------------------------------------------------------------------------
 
     /// A chunk that a crash left on pages.
-    pub fn restore_chunk(&self, id: u32, txn: TxnId, pages: Vec<PageId>, written_by: u64) {
+    pub fn restore_chunk(&self, id: u32, txn: TxnId, pages: Vec<PageId>) {
         self.add_pages(pages.len() as i64);
         let content = Content {
             is_sealed: true,
             pages,
-            written_by,
             ..Content::default()
         };
         let chunk = Chunk {
@@ -447,6 +482,19 @@ impl VersionStore {
             .store(u64::from(megabytes) << 20, Ordering::Relaxed);
     }
 
+    /// The chunk's bytes will not have to go to the log, or are there.
+    fn settle_owed(&self, content: &mut Content) {
+        let owed = std::mem::take(&mut content.owed);
+        if owed > 0 {
+            self.owed_bytes.fetch_sub(owed, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that the log has to take before all pages may be written, those of the chunks being filled left out.
+    pub(crate) fn owed_bytes(&self) -> u64 {
+        self.owed_bytes.load(Ordering::Relaxed)
+    }
+
     // --- figures ------------------------------------------------------------------------------------------------
 
     /// Bytes of versions in memory.
@@ -473,12 +521,13 @@ impl VersionStore {
         }
     }
 
-    /// The chunk has got its pages, and so have those below it. One that nobody needs any more gives them back.
-    pub(crate) fn set_pages(&self, chunk: &Arc<Chunk>, pages: Vec<PageId>, written_by: u64) {
+    /// The record at `lsn` gave the chunk its pages. One that nobody needs any more gives them back.
+    pub(crate) fn set_pages(&self, chunk: &Arc<Chunk>, pages: Vec<PageId>, lsn: Lsn) {
+        self.placed_lsn.fetch_max(lsn.0, Ordering::AcqRel);
         self.add_pages(pages.len() as i64);
         let mut content = chunk.content.write();
         content.pages = pages;
-        content.written_by = written_by;
+        self.settle_owed(&mut content);
         let is_dropped = content.is_dropped;
         drop(content);
         if is_dropped {

@@ -594,7 +594,7 @@ fn calls_of_recovery(rows: u32) -> u64 {
     let open_txn = db.begin(&owner(1));
     update_all(&db, &open_txn, tree, &[2; 150]);
     db.checkpoint().expect("checkpoint");
-    // The first one after it knows that the versions are hard.
+    // The versions that the first one placed are written by the second.
     db.checkpoint().expect("checkpoint");
     assert!(
         db.version_stats().pages > u64::from(rows) / 100,
@@ -612,6 +612,7 @@ fn calls_of_recovery(rows: u32) -> u64 {
 #[test]
 fn recovery_does_not_read_the_versions_of_a_large_transaction() {
     let (small, large) = (calls_of_recovery(500), calls_of_recovery(30_000));
-    // What may differ is how many pages the last batch of writes had: each is read in the doublewrite area and at home.
-    assert!(large < small + 256, "{small} calls, then {large}");
+    // What may differ is how many pages the last batch of writes had, each of which is read in the doublewrite area and at home,
+    // and how many parts the checkpoint has. Versions are on more than 600 pages.
+    assert!(large < small + 400, "{small} calls, then {large}");
 }

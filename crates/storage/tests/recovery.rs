@@ -373,22 +373,31 @@ fn a_failed_sync_of_a_data_file_that_grows_fences_the_database() {
     assert_eq!(db.state(), DatabaseState::Suspect);
 }
 
-/// Its row versions may be on pages, and must not pass for those of another.
+/// The next transaction has the same id, and its versions the same places.
 #[test]
-fn the_id_of_a_transaction_that_a_crash_took_is_not_given_again() {
-    let disk = SimDisk::new(10);
-    let (db, tree) = create(&disk, 10, 64, accelerated());
-    let lost = db.begin(&owner(1));
-    fill(&db, &lost, tree, 0..10, 1);
-    let id = lost.id();
-    std::mem::forget(lost);
-    drop(db);
-    disk.crash();
-    let (db, report) = open(&disk, 10, 64).expect("opens");
-    assert_eq!(report.rolled_back, 0, "nothing of it was hard");
-    let next = db.begin(&owner(1));
-    fill(&db, &next, tree, 0..10, 1);
-    assert!(next.id() > id, "{:?} after {id:?}", next.id());
+fn versions_of_a_transaction_that_a_crash_took_do_not_pass_for_those_of_the_next() {
+    for written in 0..12 {
+        let disk = SimDisk::new(written as u64);
+        let (db, tree) = create(&disk, 10, 64, accelerated());
+        let txn = db.begin(&owner(1));
+        fill(&db, &txn, tree, 0..20, 1);
+        txn.commit(Durability::Full).expect("commits");
+        let before = dump(&db, tree);
+        let mut db = db;
+        for byte in 2..4 {
+            let lost = db.begin(&owner(1));
+            update_all(&db, &lost, tree, &[byte; 150]);
+            db.place_some_versions(0, 1).expect("places");
+            if byte == 3 {
+                db.write_some_pages(written, 1).expect("writes");
+            }
+            std::mem::forget(lost);
+            drop(db);
+            disk.crash();
+            db = open(&disk, 10, 64).expect("opens").0;
+            assert!(dump(&db, tree) == before, "{written}");
+        }
+    }
 }
 
 /// Flips a bit of the last block of the log.

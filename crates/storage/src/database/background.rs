@@ -16,9 +16,9 @@ impl Database {
     /// One round of background work; true when there may be more to do at once. An error is the first of the round: the
     /// other parts have run all the same.
     pub fn background_step(&self) -> Result<bool> {
-        if !self.is_online() {
+        let Some(_open) = self.stay_open() else {
             return Ok(false);
-        }
+        };
         let mut round = Round::default();
         round.add(self.attempt(Task::DelayedCommits, || self.flush_due().map(|_| false)));
         round.add(self.clean_versions());
@@ -34,6 +34,9 @@ impl Database {
     /// One round of reverting aborted transactions and freeing versions and dropped space; true when there may be more
     /// to do at once.
     pub fn clean_versions(&self) -> Result<bool> {
+        let Some(_open) = self.stay_open() else {
+            return Ok(false);
+        };
         let mut round = Round::default();
         round.add(self.free_pending());
         self.note_sweeps();

@@ -17,8 +17,9 @@ use super::Database;
 use crate::error::Result;
 use crate::log::AppendKind;
 use crate::log::record::{CHECKPOINT_PART_BYTES, Checkpoint, Fact};
+use crate::pause::pause;
 use crate::planted::{Bug, planted};
-use daruma_base::{Lsn, reached};
+use daruma_base::{Lsn, TxnId, reached};
 use std::time::Duration;
 
 /// Redo is kept below this many bytes of log by writing old dirty pages, or less when TARGET_RECOVERY_TIME asks for it.
@@ -41,10 +42,12 @@ pub(super) struct QuietLog {
     since: Duration,
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct CheckpointState {
     at: Duration,
     pub(super) end: Lsn,
+    /// The oldest pages are looked for again when the log is as long as this.
+    look_at: u64,
     /// Redo of no dirty page begins before this. Positions only grow, so what one look over all pages found holds on.
     redo_floor: Lsn,
 }
@@ -52,15 +55,21 @@ pub(super) struct CheckpointState {
 impl Database {
     /// Writes all dirty pages and a checkpoint record, then cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
+        let Some(_open) = self.stay_open() else {
+            return self.check_writable();
+        };
         if self.durable {
             // Seals the open block, so that redo begins behind what is flushed here.
             self.store.log.harden_all()?;
         }
         let begin = self.store.log.block_start();
-        if self.durable {
-            self.flush_pages(begin, usize::MAX)?;
-        }
-        self.checkpoint_record(false)
+        let flushed = match self.durable {
+            true => self.flush_pages(begin, usize::MAX).map(|_| ()),
+            false => Ok(()),
+        };
+        // Also when not all pages could be written: those that were may let some of the log go.
+        self.checkpoint_record(false)?;
+        flushed
     }
 
     /// Fuzzy checkpoint: notes where redo must begin, without writing pages.
@@ -74,6 +83,7 @@ impl Database {
             .filter(|_| !planted(Bug::LateRedoStart))
             .map_or(begin, |l| l.min(begin));
         let last_commit = log.last_commit();
+        pause("checkpoint.begun");
         let checkpoint = self.write_checkpoint(redo_start, self.facts())?;
         if self.durable {
             log.harden(checkpoint)?;
@@ -90,7 +100,7 @@ impl Database {
         *last = CheckpointState {
             at: self.env().clock.monotonic(),
             end: log.end(),
-            redo_floor: last.redo_floor,
+            ..*last
         };
         Ok(())
     }
@@ -120,16 +130,12 @@ impl Database {
         // A chunk that is just being given pages, or giving them back, is in its record or here.
         let _settled = self.versions().placing.lock();
         for chunk in self.versions().chunks_with_dropped() {
-            let (pages, written_by) = {
-                let content = chunk.content.read();
-                (content.pages.clone(), content.written_by)
-            };
+            let pages = chunk.content.read().pages.clone();
             if !pages.is_empty() {
                 facts.push(Fact::Versions {
                     chunk: chunk.id,
                     id: chunk.txn,
                     pages,
-                    is_hard: self.store.files.is_hard(written_by),
                 });
             }
         }
@@ -171,6 +177,9 @@ impl Database {
             return Ok(false);
         }
         let end = self.store.log.end().0;
+        if end < self.checkpointing.lock().look_at {
+            return Ok(false);
+        }
         let target = match u64::from(self.settings().target_recovery_seconds) {
             0 => REDO_BYTES_TARGET,
             seconds => REDO_BYTES_TARGET.min(seconds * REDO_BYTES_PER_SECOND),
@@ -184,14 +193,40 @@ impl Database {
         if end.saturating_sub(oldest.0) < target {
             return Ok(false);
         }
-        let written = self.flush_pages(Lsn(end - target / 2), FLUSH_PAGES_PER_STEP)?;
-        Ok(written == FLUSH_PAGES_PER_STEP)
+        // Most transactions end soon, and their versions need no pages then: pages wait for those that began lately.
+        let before = Lsn(end - target / 2);
+        let written = self.flush_spared(before, FLUSH_PAGES_PER_STEP, before)?;
+        let is_full = written == FLUSH_PAGES_PER_STEP;
+        if !is_full {
+            self.checkpointing.lock().look_at = end + target / 16;
+        }
+        Ok(is_full)
     }
 
     /// Writes dirty pages changed before `before`, and first the versions they depend on.
     pub(super) fn flush_pages(&self, before: Lsn, limit: usize) -> Result<usize> {
-        self.place_for_flush(before, limit)?;
-        self.pool().flush(&self.store, before, limit)
+        self.flush_spared(before, limit, Lsn::MAX)
+    }
+
+    /// As `flush_pages`, but pages that wait for versions of transactions which began after `spared` go on waiting. Where
+    /// versions cannot be placed, for want of log or of free pages, the other pages are written all the same.
+    fn flush_spared(&self, before: Lsn, limit: usize, spared: Lsn) -> Result<usize> {
+        let is_spared = |txn: TxnId| {
+            let active = self.active.lock();
+            active.get(&txn).is_some_and(|p| p.first > spared)
+        };
+        let placed = self.place_for_flush(before, limit, is_spared);
+        let written = self.pool().flush(&self.store, before, limit)?;
+        placed.map(|()| written)
+    }
+
+    /// Whose versions a checkpoint in a nearly full log leaves in memory: nobody's where pages to be written are what keeps
+    /// the log. What a log backup, a copy or a transaction keeps is not let go by placing versions, it only gets more.
+    fn spared_in_full_log(&self) -> Lsn {
+        match self.store.log.lowest_needed() >= self.store.files.boot().redo_start {
+            true => Lsn::MAX,
+            false => Lsn::NONE,
+        }
     }
 
     /// Has the boot page say how far the log is on disk, once nothing was added to it for a while.
@@ -230,10 +265,15 @@ impl Database {
         let tight = self.store.log.used_bytes() * 10 > self.store.log.size_bytes() * 7;
         if log_since >= CHECKPOINT_LOG_BYTES || (log_since > 4096 && (waited >= interval || tight))
         {
-            if tight && self.durable {
-                self.flush_pages(end, usize::MAX)?;
-            }
+            let flushed = match tight && self.durable {
+                true => {
+                    let flushed = self.flush_spared(end, usize::MAX, self.spared_in_full_log());
+                    flushed.map(|_| ())
+                }
+                false => Ok(()),
+            };
             self.checkpoint_record(false)?;
+            return flushed;
         }
         Ok(())
     }

@@ -187,7 +187,6 @@ impl Database {
     /// Undo: accelerated losers are marked, classic ones rolled back from the log, newest first, as one backward pass
     /// would meet them.
     fn take_over(self: &Arc<Self>, recovered: Recovered) -> Result<()> {
-        self.allocator.resume(recovered.end);
         let pending = recovered.pending.into_iter().map(|s| (TxnId::NONE, s));
         self.pending.lock().extend(pending);
         self.take_over_chunks(&recovered.chunks);
@@ -225,7 +224,7 @@ impl Database {
             chunks.sort_unstable_by_key(|c| c.id);
             for chunk in chunks {
                 if self.versions().is_unplaced(chunk.id) {
-                    self.place_chunks(std::slice::from_ref(&chunk))?;
+                    self.place_chunks(std::slice::from_ref(&chunk), AppendKind::Completion)?;
                     self.versions().forget_memory(&chunk);
                 }
             }
@@ -265,6 +264,8 @@ impl Database {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        // Steps under way end first: none writes behind the last checkpoint, nor to files that others have opened.
+        self.end_steps();
         let result = if self.store.log.is_fenced() || !self.durable {
             Ok(())
         } else {
@@ -274,8 +275,8 @@ impl Database {
             self.flush_pages(begin, usize::MAX)
                 .and_then(|_| self.checkpoint_record(clean))
         };
-        self.pool().remove_store(&self.store);
         self.store.log.close();
+        self.pool().remove_store(&self.store);
         self.store.files.release();
         self.store.log.release();
         result

@@ -5,7 +5,8 @@ use crate::check::Checker;
 use crate::engine::EngineConfig;
 use crate::lock::Owner;
 use crate::pause::visit;
-use daruma_sim::{Faults, SimDisk};
+use daruma_sim::SimDisk;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 
 fn files() -> Vec<FileSpec> {
     vec![
@@ -221,31 +222,6 @@ fn a_tree_at_the_place_of_a_freed_one_has_one_handle() {
     check(&db, &[kept, dropped]);
 }
 
-/// Many rows of so many bytes, committed.
-fn grow(db: &Arc<Database>, tree: TreeId, rows: u32) {
-    let txn = begin(db);
-    for row in 0..rows {
-        insert(db, &txn, tree, &row.to_be_bytes());
-    }
-    txn.commit(Durability::Full).expect("commits");
-}
-
-/// A transaction that changed a row of a tree which was dropped after it was rolled back, and is still to be reverted.
-fn to_be_reverted_in_a_dropped_tree(db: &Arc<Database>) -> TreeId {
-    let dropped = made(db);
-    grow(db, dropped, 500);
-    db.set_undo_at_once_bytes(0);
-    let txn = begin(db);
-    insert(db, &txn, dropped, b"never");
-    txn.rollback().expect("rolls back");
-    let txn = begin(db);
-    db.drop_tree(&txn, dropped).expect("drops");
-    txn.commit(Durability::Full).expect("commits");
-    db.checkpoint().expect("the old pages are on disk");
-    assert_eq!(db.version_stats().aborted, 1, "nobody has reverted it");
-    dropped
-}
-
 /// A transaction under way whose first row versions want pages.
 fn changes(db: &Arc<Database>, tree: TreeId) -> Txn {
     let txn = begin(db);
@@ -256,40 +232,6 @@ fn changes(db: &Arc<Database>, tree: TreeId) -> Txn {
         .expect("updates");
     drop(view);
     txn
-}
-
-/// Pages of a dropped tree are free, their old content is on disk. A chunk of versions is to get them, which fails: what
-/// looks like the tree is none.
-#[test]
-fn a_freed_root_is_no_tree_when_the_versions_that_were_to_replace_it_cannot_be_written() {
-    let disk = SimDisk::new(1);
-    let db = create(&disk, true);
-    let kept = made(&db);
-    let dropped = to_be_reverted_in_a_dropped_tree(&db);
-    while db.free_pending().expect("frees") {}
-    let txn = changes(&db, kept);
-    visit({
-        let disk = disk.clone();
-        move |name| {
-            if name == "versions.to_be_written" {
-                disk.set_faults(Faults {
-                    fail_at: Some(disk.calls()),
-                    ..Faults::default()
-                });
-            }
-        }
-    });
-    assert!(db.checkpoint().is_err(), "the versions cannot be written");
-    visit(|_| {});
-    disk.set_faults(Faults::default());
-    // All its leaves' pages are the roots of other trees by now.
-    let mut trees: Vec<TreeId> = (0..30).map(|_| made(&db)).collect();
-    assert!(!trees.contains(&dropped), "its root is free");
-    settle(&db);
-    assert_eq!(db.version_stats().aborted, 0);
-    txn.commit(Durability::Full).expect("commits");
-    trees.push(kept);
-    check(&db, &trees);
 }
 
 /// A scan looks at the page to which its last leaf led before it finds out that it was unlinked.
@@ -306,7 +248,7 @@ fn versions_are_found_although_somebody_looked_at_their_page_before_they_were_th
     let txn = changes(&db, kept);
     let other = Arc::downgrade(&db);
     visit(move |name| {
-        if let Some(db) = other.upgrade().filter(|_| name == "versions.to_be_written") {
+        if let Some(db) = other.upgrade().filter(|_| name == "versions.to_be_placed") {
             drop(db.pool().read(db.store(), dropped.0).expect("reads"));
         }
     });
@@ -338,5 +280,53 @@ fn a_rollback_that_cannot_be_logged_leaves_the_transaction_unresolved() {
         db.advance_watermark();
         assert!(db.txns.base() <= id, "{accelerated} {is_dropped}");
         assert_eq!(db.txns.status(id), crate::status::TxnStatus::Active);
+    }
+}
+
+/// A checkpoint between the last record of a rollback and its end in memory must not tell of an open transaction: a copy of
+/// the database would have no log to undo it with.
+#[test]
+fn a_rollback_that_is_logged_to_its_end_is_over_for_a_checkpoint() {
+    let disk = SimDisk::new(1);
+    let db = create(&disk, false);
+    let kept = made(&db);
+    let txn = changes(&db, kept);
+    checkpoint_at(&db, "undo.ended");
+    txn.rollback().expect("rolls back");
+    visit(|_| {});
+    drop(txn);
+    drop(db);
+    disk.crash();
+    let (db, report) = engine(&disk)
+        .open_database(DatabaseId(5), "t", files())
+        .expect("opens");
+    assert_eq!(report.rolled_back, 0);
+    check(&db, &[kept]);
+}
+
+/// Another opener may have the files once a database is closed: nothing may be written to them from then on.
+#[test]
+fn closing_waits_for_the_step_of_background_work_that_is_under_way() {
+    let disk = SimDisk::new(1);
+    let db = create(&disk, true);
+    made(&db);
+    let (closed, is_closed) = channel();
+    let other = Arc::downgrade(&db);
+    visit(move |name| {
+        let Some(db) = other.upgrade().filter(|_| name == "checkpoint.begun") else {
+            return;
+        };
+        let closed = closed.clone();
+        std::thread::spawn(move || {
+            let result = db.close();
+            let _ = closed.send(result.is_ok());
+        });
+        let waited = is_closed.recv_timeout(Duration::from_millis(200));
+        assert_eq!(waited, Err(RecvTimeoutError::Timeout), "it is being closed");
+    });
+    db.checkpoint().expect("a checkpoint");
+    visit(|_| {});
+    while !db.is_closed() || db.pool().min_rec_lsn(db.store()).is_some() {
+        std::thread::yield_now();
     }
 }

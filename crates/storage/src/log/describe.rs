@@ -463,6 +463,12 @@ fn part_line(base: &mut Base, action: &PageAction<'_>) -> LogLine {
             let text = format!("the page as a whole, {} bytes", image.len());
             ("LOP_FORMAT_PAGE", context.or(Some("LCX_INDEX_PAGE")), text)
         }
+        // Pages of versions only.
+        PageAction::PackedImage(packed) => (
+            "LOP_FORMAT_PAGE",
+            Some("LCX_VERSIONS"),
+            format!("the page as a whole, compressed to {} bytes", packed.len()),
+        ),
         PageAction::Truncate { count, next } => (
             "LOP_DELETE_SPLIT",
             Some("LCX_INDEX_PAGE"),
@@ -581,9 +587,7 @@ fn fact_line(base: &mut Base, fact: &Fact) -> LogLine {
             let others = decision.others.len();
             format!("committed; {others} databases may not have it on disk")
         }
-        Fact::Versions {
-            chunk, id, pages, ..
-        } => {
+        Fact::Versions { chunk, id, pages } => {
             line.txn = *id;
             line.page = pages.first().copied().unwrap_or(PageId::NONE);
             format!("chunk {chunk} of versions is on {} pages", pages.len())

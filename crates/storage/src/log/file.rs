@@ -617,6 +617,19 @@ impl LogFile {
         self.left_in_current(lsn) + self.free_bytes() < reserve + margin
     }
 
+    /// What may wait to be logged when the file is tight and a checkpoint begins: half of the margin. A file that may grow takes
+    /// any amount.
+    pub fn versions_max(&self) -> u64 {
+        let may_grow = !matches!(self.growth, Growth::Pages(0) | Growth::Percent(0))
+            && self
+                .max_bytes
+                .is_none_or(|max| self.size_bytes() * 2 <= max);
+        match may_grow {
+            true => u64::MAX,
+            false => self.size_bytes() / 16,
+        }
+    }
+
     fn left_in_current(&self, lsn: u64) -> u64 {
         self.current.map_or(0, |i| {
             self.vlfs[i]

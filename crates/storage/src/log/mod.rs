@@ -103,6 +103,8 @@ pub struct Log {
     hardened: AtomicU64,
     fence: Fence,
     tight: AtomicBool,
+    /// Bytes of versions that may wait for pages, of which the log must have images first.
+    versions_max: AtomicU64,
     /// False for tempdb: nothing has to survive.
     durable: bool,
     counters: FlushCounters,
@@ -178,6 +180,7 @@ impl Log {
             hardened: AtomicU64::new(next_block),
             fence: Fence::default(),
             tight: AtomicBool::new(false),
+            versions_max: AtomicU64::new(u64::MAX),
             durable,
             counters: FlushCounters::default(),
             holds: Arc::default(),
@@ -245,6 +248,11 @@ impl Log {
         Lsn(self.hardened.load(Ordering::Acquire))
     }
 
+    /// Is the record at `lsn` on disk, if it has to be at all?
+    pub fn is_hard(&self, lsn: Lsn) -> bool {
+        !self.durable || self.hardened() > lsn
+    }
+
     pub fn is_fenced(&self) -> bool {
         self.fence.is_up.load(Ordering::Acquire)
     }
@@ -261,6 +269,16 @@ impl Log {
 
     /// Appends a record and returns its position. The record is hard only after [`Log::harden`].
     pub fn append(&self, record: &[u8], kind: AppendKind) -> Result<Lsn> {
+        self.append_then(record, kind, || {})
+    }
+
+    /// As `append`; `appended` runs before anything can be appended behind the record.
+    pub fn append_then(
+        &self,
+        record: &[u8],
+        kind: AppendKind,
+        appended: impl FnOnce(),
+    ) -> Result<Lsn> {
         assert!(
             record.len() <= RECORD_BYTES_MAX,
             "record of {} bytes",
@@ -275,11 +293,21 @@ impl Log {
         }
         let block = state.next_block;
         let result = state.append(record, kind, self.hardened().0);
+        if result.is_ok() {
+            appended();
+        }
         // Looked at once a block, for it costs a walk over the VLFs.
         if state.next_block != block || state.is_block_new() || result.is_err() {
             self.tight.store(state.is_tight(), Ordering::Relaxed);
+            let versions_max = state.file.versions_max();
+            self.versions_max.store(versions_max, Ordering::Relaxed);
         }
         result.map(Lsn)
+    }
+
+    /// More bytes of versions than this should not wait for pages.
+    pub fn versions_max(&self) -> u64 {
+        self.versions_max.load(Ordering::Relaxed)
     }
 
     /// Is so little room left that a checkpoint should come before more work?
@@ -375,6 +403,11 @@ impl Log {
 
     pub fn used_bytes(&self) -> u64 {
         self.state.lock().file.used_bytes()
+    }
+
+    /// The lowest position that anybody needed when the log was last cut.
+    pub fn lowest_needed(&self) -> Lsn {
+        Lsn(self.state.lock().file.lowest_needed())
     }
 
     pub fn min_lsn(&self) -> Lsn {

@@ -42,8 +42,9 @@ pub enum Kind {
     Forget = 12,
     /// Entries of one leaf put back to their committed state; redo only.
     Revert = 13,
-    /// A chunk of versions gets pages; with the allocation parts.
-    Versions = 14,
+    /// A chunk of versions gets pages; with the allocation parts, and images of them if a recovery may need the versions. 14
+    /// was the same without images.
+    Versions = 17,
     /// Chunks of versions are dropped; with the allocation parts.
     VersionsFreed = 15,
     /// The transaction is part of one over several databases, and ends as the coordinator among them decides.
@@ -395,6 +396,8 @@ pub fn parse_clr(body: &[u8]) -> Option<(UndoNext, &[u8])> {
 #[derive(Clone, Copy, Debug)]
 pub enum PageAction<'a> {
     Image(&'a [u8]),
+    /// An image, compressed.
+    PackedImage(&'a [u8]),
     /// Keep the first `count` entries and set the next page.
     Truncate {
         count: usize,
@@ -428,6 +431,14 @@ const PART_SET_NEXT: u8 = 5;
 const PART_SET_BITS: u8 = 6;
 const PART_CLEAR_BITS: u8 = 7;
 const PART_REMOVE_SLOTS: u8 = 8;
+const PART_PACKED_IMAGE: u8 = 9;
+
+impl PageAction<'_> {
+    /// Does the page get new content altogether, whatever it was?
+    pub fn is_image(&self) -> bool {
+        matches!(self, PageAction::Image(_) | PageAction::PackedImage(_))
+    }
+}
 
 /// Builds the parts of a `System` or `Owned` record.
 pub struct PartsWriter<'a> {
@@ -451,6 +462,18 @@ impl<'a> PartsWriter<'a> {
         page.write_image(self.out);
         let len = self.out.len() - len_at - 2;
         put_u16(self.out, len_at, len as u16);
+    }
+
+    /// As `image`, compressed if that makes it shorter.
+    pub fn packed_image(&mut self, page: &crate::page::Page) {
+        let mut plain = Vec::with_capacity(crate::page::PAGE_BYTES);
+        page.write_image(&mut plain);
+        let packed = lz4_flex::block::compress(&plain);
+        if packed.len() >= plain.len() {
+            return self.image(page);
+        }
+        self.begin(page.id(), PART_PACKED_IMAGE);
+        self.out.put_short(&packed);
     }
 
     pub fn truncate(&mut self, page: PageId, count: usize, next: PageId) {
@@ -510,6 +533,7 @@ fn read_part<'a>(r: &mut Reader<'a>) -> Option<(PageId, PageAction<'a>)> {
     let page = PageId::from_u64(r.u48()?);
     let action = match r.u8()? {
         PART_IMAGE => PageAction::Image(r.short()?),
+        PART_PACKED_IMAGE => PageAction::PackedImage(r.short()?),
         PART_TRUNCATE => PageAction::Truncate {
             count: usize::from(r.u16()?),
             next: PageId::from_u64(r.u48()?),
@@ -612,8 +636,6 @@ pub enum Fact {
         chunk: u32,
         id: TxnId,
         pages: Vec<PageId>,
-        /// They are synced.
-        is_hard: bool,
     },
 }
 
@@ -637,7 +659,6 @@ const FACT_PENDING: u8 = 5;
 const FACT_VERSIONS: u8 = 6;
 const FACT_PREPARED: u8 = 7;
 const FACT_DECISION: u8 = 8;
-const FACT_HARD_VERSIONS: u8 = 9;
 
 impl Fact {
     /// Encoded size, or a little more.
@@ -694,16 +715,8 @@ impl Fact {
                 out.put_u8(FACT_PENDING);
                 space.write(out);
             }
-            Fact::Versions {
-                chunk,
-                id,
-                pages,
-                is_hard,
-            } => {
-                out.put_u8(match is_hard {
-                    true => FACT_HARD_VERSIONS,
-                    false => FACT_VERSIONS,
-                });
+            Fact::Versions { chunk, id, pages } => {
+                out.put_u8(FACT_VERSIONS);
                 out.put_u48(id.0);
                 write_versions(out, *chunk, pages);
             }
@@ -753,15 +766,10 @@ impl Fact {
                 high: r.short()?.to_vec(),
             },
             FACT_PENDING => Fact::Pending(Space::read(r)?),
-            FACT_VERSIONS | FACT_HARD_VERSIONS => {
+            FACT_VERSIONS => {
                 let id = TxnId(r.u48()?);
                 let (chunk, pages) = read_versions(r)?;
-                Fact::Versions {
-                    chunk,
-                    id,
-                    pages,
-                    is_hard: code == FACT_HARD_VERSIONS,
-                }
+                Fact::Versions { chunk, id, pages }
             }
             FACT_PREPARED => Fact::Prepared {
                 id: TxnId(r.u48()?),

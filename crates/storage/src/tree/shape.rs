@@ -207,12 +207,12 @@ impl Tree {
             parts.image(&empty);
             record::finish(&mut body);
             self.unlinks.fetch_add(1, Ordering::SeqCst);
-            let lsn = db.apply_system(
+            db.apply_system(
                 &body,
                 &mut [&mut left, &mut parent, &mut bitmap, &mut page],
                 AppendKind::System,
             )?;
-            db.allocator().freed(page.id(), lsn);
+            db.allocator().freed(page.id());
             self.add_pages(-1);
             return Ok(());
         }

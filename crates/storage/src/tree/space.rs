@@ -61,8 +61,8 @@ impl Tree {
         record::finish(&mut body);
         let mut pages: Vec<&mut PageWrite<'_>> = maps.iter_mut().collect();
         pages.push(&mut page);
-        let lsn = db.apply_system(&body, &mut pages, AppendKind::System)?;
-        children.iter().for_each(|c| db.allocator().freed(*c, lsn));
+        db.apply_system(&body, &mut pages, AppendKind::System)?;
+        children.iter().for_each(|c| db.allocator().freed(*c));
         Ok(())
     }
 }
@@ -108,9 +108,9 @@ pub(crate) fn free_last_page(
     record::finish(&mut body);
     let mut pages: Vec<&mut PageWrite<'_>> = maps.iter_mut().collect();
     pages.push(&mut page);
-    let lsn = db.apply_system(&body, &mut pages, AppendKind::System)?;
+    db.apply_system(&body, &mut pages, AppendKind::System)?;
     pause("pending.freed");
     db.end_pending(space);
-    all.iter().for_each(|p| db.allocator().freed(*p, lsn));
+    all.iter().for_each(|p| db.allocator().freed(*p));
     Ok(())
 }
