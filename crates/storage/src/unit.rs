@@ -19,7 +19,7 @@
 //! 2. A decision is forgotten only when no other database can ask for it any more.
 //!
 //! Latches: the log's state, then this table's; nothing is called under it.
-//! Tests: `crates/storage/tests/several.rs`. Read next: `together`, `coordinator`.
+//! Tests: `crates/proof/src/several.rs`, `crates/tsql/tests/several.rs`. Read next: `together`, `coordinator`.
 
 use crate::buffer::Store;
 use crate::bytes::*;

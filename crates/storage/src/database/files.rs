@@ -50,11 +50,12 @@ impl Database {
         max_pages: Option<u64>,
     ) -> Result<()> {
         self.check_writable()?;
-        let mut log_spec = self.log_spec.lock();
-        if id != log_spec.id {
+        if id != self.log_spec.lock().id {
             return self.store.modify(id, size_pages, growth, max_pages);
         }
+        // Takes as long as the new space takes to write.
         self.store.log.modify(size_pages, growth, max_pages)?;
+        let mut log_spec = self.log_spec.lock();
         (log_spec.growth, log_spec.max_pages) = (growth, max_pages);
         Ok(())
     }

@@ -330,3 +330,40 @@ fn closing_waits_for_the_step_of_background_work_that_is_under_way() {
         std::thread::yield_now();
     }
 }
+
+/// New space of many gigabytes takes minutes to write.
+#[test]
+fn commits_go_on_while_the_log_file_grows() {
+    let disk = SimDisk::new(1);
+    let db = create(&disk, false);
+    let tree = made(&db);
+    let log = db
+        .files()
+        .into_iter()
+        .find(|f| f.spec.filegroup == 0)
+        .expect("a log");
+    let (other, commits) = (Arc::downgrade(&db), Arc::new(AtomicU64::new(0)));
+    let counted = commits.clone();
+    visit(move |name| {
+        let Some(db) = other.upgrade().filter(|_| name == "log.growing") else {
+            return;
+        };
+        let txn = begin(&db);
+        let key = counted.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        insert(&db, &txn, tree, &key);
+        txn.commit(Durability::Full).expect("commits");
+    });
+    let size = log.size_pages + 8_192;
+    db.modify_file(log.spec.id, size, log.spec.growth, None)
+        .expect("grows");
+    assert_eq!(commits.load(Ordering::Relaxed), 1);
+    assert!(db.log_stats().size_bytes >= size * 8_192 - (1 << 20));
+    visit(|_| {});
+    // The new space counts, and outlives a power loss.
+    let size = db.log_stats().size_bytes;
+    db.flush_log().expect("hard");
+    drop(db);
+    disk.crash();
+    let opened = engine(&disk).open_database(DatabaseId(5), "t", files());
+    assert_eq!(opened.expect("opens").0.log_stats().size_bytes, size);
+}

@@ -31,6 +31,8 @@ const VLF_UNWRITTEN_AT: usize = 48;
 const VLF_HELD_AT: usize = 56;
 /// Zeros are written in pieces.
 const ZEROS_BYTES: usize = 1 << 20;
+/// So much new space is synced at once: commits wait for no more.
+const NEW_SPACE_SYNC_BYTES: u64 = 16 << 20;
 const SECTOR_BYTES: usize = 512;
 const FORMAT_VERSION: u32 = 1;
 pub const HEADER_BYTES: u64 = BLOCK_ALIGN_BYTES as u64;
@@ -250,6 +252,61 @@ pub struct Placement {
     pub header: Option<(u64, Vec<u8>)>,
 }
 
+/// What came of looking for room.
+pub enum Room {
+    Found(Placement),
+    /// The file, which has so many bytes, is to grow first; then ask again.
+    Grow {
+        step: u64,
+        seen: u64,
+    },
+}
+
+/// What was done already to make room for a block.
+#[derive(Default)]
+pub struct Tried {
+    growth: bool,
+    growth_past_limit: bool,
+    /// Of the last growth.
+    pub failure: Option<StorageError>,
+}
+
+/// VLFs that are to come behind the last one.
+pub struct Extension {
+    handle: Handle,
+    vlfs: Vec<Vlf>,
+    start: u64,
+    end: u64,
+}
+
+impl Extension {
+    /// Makes room on disk, zeroed so that later writes change no metadata if the log is `durable`. The caller holds nothing
+    /// that a commit needs.
+    pub fn write(&self, durable: bool) -> Result<()> {
+        let handle = &self.handle;
+        let allocated = handle.file.allocate(self.end);
+        allocated.map_err(|e| handle.error("grow log", e))?;
+        let mut at = self.start;
+        while durable && at < self.end {
+            let end = self.end.min(at + NEW_SPACE_SYNC_BYTES);
+            handle.write_zeros(at, end)?;
+            if end < self.end {
+                let _alone = handle.alone();
+                handle.sync()?;
+            }
+            at = end;
+        }
+        let _alone = handle.alone();
+        for vlf in &self.vlfs {
+            handle.write(&vlf.header(), vlf.offset)?;
+        }
+        match durable {
+            true => handle.sync(),
+            false => Ok(()),
+        }
+    }
+}
+
 pub struct LogFile {
     handle: Handle,
     vlfs: Vec<Vlf>,
@@ -347,7 +404,9 @@ impl LogFile {
         };
         log.handle.write(&header, 0)?;
         let size = (spec.size_pages * 8192).max(LOG_FILE_BYTES_MIN) - HEADER_BYTES;
-        log.add_vlfs(size, durable)?;
+        let vlfs = log.extension(size);
+        vlfs.write(durable)?;
+        log.vlfs = vlfs.vlfs;
         // The log may lie in a directory of its own.
         if durable && let Some(directory) = spec.path.parent() {
             env.disk
@@ -505,9 +564,9 @@ impl LogFile {
         Ok(())
     }
 
-    /// Adds `bytes` of VLFs at the end of the file, zeroed so that later writes change no metadata.
-    fn add_vlfs(&mut self, bytes: u64, durable: bool) -> Result<()> {
-        let start = self.vlfs.last().map_or(HEADER_BYTES, |v| v.offset + v.size);
+    /// `bytes` of VLFs behind the last one, to be written and then taken in by [`LogFile::adopt`].
+    fn extension(&self, bytes: u64) -> Extension {
+        let start = self.size_bytes();
         let count = match bytes {
             _ if bytes < start / SMALL_STEP_SHARE => 1,
             _ if bytes <= 64 << 20 => 4,
@@ -515,24 +574,32 @@ impl LogFile {
         };
         let size = (bytes / count / HEADER_BYTES * HEADER_BYTES).max(VLF_BYTES_MIN);
         let count = (bytes / size).max(1);
-        let end = start + size * count;
-        let added = (0..count).map(|i| Vlf::unused(start + i * size, size, false));
-        let handle = &self.handle;
-        let _alone = handle.alone();
-        handle
-            .file
-            .allocate(end)
-            .map_err(|e| handle.error("grow log", e))?;
-        if durable {
-            handle.write_zeros(start, end)?;
+        let vlfs = (0..count).map(|i| Vlf::unused(start + i * size, size, false));
+        Extension {
+            handle: self.handle.clone(),
+            vlfs: vlfs.collect(),
+            start,
+            end: start + size * count,
         }
-        for vlf in added.clone() {
-            handle.write(&vlf.header(), vlf.offset)?;
-        }
-        if durable {
-            handle.sync()?;
-        }
-        self.vlfs.extend(added);
+    }
+
+    /// The new VLFs are on disk, or could not be written. Nothing else has changed the size of the file meanwhile.
+    pub fn adopt(&mut self, extension: Extension, written: Result<()>) -> Result<()> {
+        self.growths += 1;
+        written.map_err(|error| match error {
+            StorageError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                StorageError::LogFull {
+                    reason: self.full_reason(),
+                }
+            }
+            other => other,
+        })?;
+        assert_eq!(
+            extension.start,
+            self.size_bytes(),
+            "two grew the log at once"
+        );
+        self.vlfs.extend(extension.vlfs);
         Ok(())
     }
 
@@ -561,53 +628,59 @@ impl LogFile {
         }
     }
 
-    /// Finds room for the block at `lsn`, leaving at least `reserve` bytes for rollbacks. Without a reserve it is for a
+    /// Looks for room for the block at `lsn`, leaving at least `reserve` bytes for rollbacks. Without a reserve it is for a
     /// rollback or the end of a transaction: then the file grows past its limits rather than fence the database.
-    pub fn place(&mut self, lsn: u64, reserve: Option<u64>) -> Result<Placement> {
-        match (self.place_within(lsn, reserve.unwrap_or(0)), reserve) {
-            (Err(StorageError::LogFull { .. }), None) => {
+    pub fn place(&mut self, lsn: u64, reserve: Option<u64>, tried: &mut Tried) -> Result<Room> {
+        match (self.place_within(lsn, reserve.unwrap_or(0), tried), reserve) {
+            (Err(StorageError::LogFull { .. }), None) if !tried.growth_past_limit => {
                 reached!("log.grown_past_its_limit");
-                self.grow_by(VLF_BYTES_MIN)?;
-                self.place_within(lsn, 0)
+                tried.growth_past_limit = true;
+                Ok(self.grow(VLF_BYTES_MIN))
             }
             (result, _) => result,
         }
     }
 
-    fn place_within(&mut self, lsn: u64, reserve: u64) -> Result<Placement> {
+    fn place_within(&mut self, lsn: u64, reserve: u64, tried: &mut Tried) -> Result<Room> {
         let block = BLOCK_BYTES_MAX as u64 + BLOCK_ALIGN_BYTES as u64;
-        let mut grown = false;
-        loop {
-            let left = self.left_in_current(lsn);
-            if left + self.free_bytes() < reserve + 2 * block && !grown {
-                grown = true;
-                // Growing is best effort as long as the log still has room for what is asked now.
-                if let Err(error) = self.grow()
-                    && (left < block || left + self.free_bytes() < reserve + block)
-                {
-                    return Err(error);
+        let left = self.left_in_current(lsn);
+        let room = left + self.free_bytes();
+        if room < reserve + 2 * block {
+            if !std::mem::replace(&mut tried.growth, true) {
+                match self.step() {
+                    Ok(step) => return Ok(self.grow(step)),
+                    Err(error) => tried.failure = Some(error),
                 }
-                continue;
             }
-            if left >= block {
-                let vlf = &self.vlfs[self.current.unwrap_or(0)];
-                return Ok(Placement {
-                    offset: vlf.offset + HEADER_BYTES + (lsn - vlf.start_lsn),
-                    header: None,
-                });
+            // Growing is best effort as long as the log still has room for what is asked now.
+            if (left < block || room < reserve + block)
+                && let Some(error) = tried.failure.take()
+            {
+                return Err(error);
             }
-            if let Some(next) = self.next_free() {
-                self.fill(next)?;
-                return Ok(self.open_vlf(next, lsn));
-            }
-            if grown {
-                return Err(StorageError::LogFull {
-                    reason: self.full_reason(),
-                });
-            }
-            grown = true;
-            self.grow()?;
         }
+        if left >= block {
+            let vlf = &self.vlfs[self.current.unwrap_or(0)];
+            return Ok(Room::Found(Placement {
+                offset: vlf.offset + HEADER_BYTES + (lsn - vlf.start_lsn),
+                header: None,
+            }));
+        }
+        if let Some(next) = self.next_free() {
+            self.fill(next)?;
+            return Ok(Room::Found(self.open_vlf(next, lsn)));
+        }
+        match std::mem::replace(&mut tried.growth, true) {
+            false => Ok(self.grow(self.step()?)),
+            true => Err(StorageError::LogFull {
+                reason: self.full_reason(),
+            }),
+        }
+    }
+
+    fn grow(&self, step: u64) -> Room {
+        let seen = self.size_bytes();
+        Room::Grow { step, seen }
     }
 
     /// Little room is left besides what rollbacks may need, in the file as it is. Looked at once a block, so the margin
@@ -674,9 +747,16 @@ impl LogFile {
         }
     }
 
-    /// One step of growth, if the file is smaller than `wanted`. False when it is as large or may not grow.
-    pub fn grow_towards(&mut self, wanted: u64) -> bool {
-        self.size_bytes() < wanted && self.grow().is_ok()
+    /// One step of growth, if the file is smaller than `wanted`. `None` when it is as large or may not grow.
+    pub fn towards(&self, wanted: u64) -> Option<Extension> {
+        let is_small = self.size_bytes() < wanted;
+        let step = is_small.then(|| self.step().ok()).flatten()?;
+        Some(self.extension(step))
+    }
+
+    /// Growth by `step` of a file of `seen` bytes. `None` when it has grown meanwhile.
+    pub fn by(&self, step: u64, seen: u64) -> Option<Extension> {
+        (self.size_bytes() <= seen).then(|| self.extension(step))
     }
 
     /// Writes a VLF that was left unwritten. The zeros are durable with the first block at the latest.
@@ -691,14 +771,14 @@ impl LogFile {
         Ok(())
     }
 
-    fn grow(&mut self) -> Result<()> {
+    /// Bytes by which the file may grow and is told to.
+    fn step(&self) -> Result<u64> {
         let size = self.size_bytes();
+        let full = StorageError::LogFull {
+            reason: self.full_reason(),
+        };
         let step = match self.growth {
-            Growth::Pages(0) | Growth::Percent(0) => {
-                return Err(StorageError::LogFull {
-                    reason: self.full_reason(),
-                });
-            }
+            Growth::Pages(0) | Growth::Percent(0) => return Err(full),
             Growth::Pages(p) => u64::from(p) * 8192,
             Growth::Percent(p) => size * u64::from(p) / 100,
         };
@@ -708,34 +788,17 @@ impl LogFile {
             step = step.max(size / LARGE_STEP_SHARE);
         }
         reached!("log.grown");
-        if self.max_bytes.is_some_and(|max| size + step > max) {
-            return Err(StorageError::LogFull {
-                reason: self.full_reason(),
-            });
+        match self.max_bytes.is_some_and(|max| size + step > max) {
+            true => Err(full),
+            false => Ok(step),
         }
-        self.grow_by(step)
     }
 
-    fn grow_by(&mut self, step: u64) -> Result<()> {
-        self.growths += 1;
-        self.add_vlfs(step, true).map_err(|error| match error {
-            StorageError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                StorageError::LogFull {
-                    reason: self.full_reason(),
-                }
-            }
-            other => other,
-        })
-    }
-
-    /// Makes the file at least so large and sets how it may grow from here.
-    pub fn modify(&mut self, pages: u64, growth: Growth, max: Option<u64>) -> Result<()> {
+    /// Sets how the file may grow from here; what it lacks of `pages`.
+    pub fn modify(&mut self, pages: u64, growth: Growth, max: Option<u64>) -> Option<Extension> {
         (self.growth, self.max_bytes) = (growth, max.map(|p| p * 8192));
         let missing = (pages * 8192).saturating_sub(self.size_bytes());
-        if missing < VLF_BYTES_MIN {
-            return Ok(());
-        }
-        self.add_vlfs(missing, true)
+        (missing >= VLF_BYTES_MIN).then(|| self.extension(missing))
     }
 
     /// Gives back VLFs at the end of the file that hold nothing needed, down to `bytes` or two VLFs. False when a VLF

@@ -97,8 +97,9 @@ impl Log {
             false => 0,
         };
         let lsn = {
-            let mut state = self.state.lock();
-            let lsn = Lsn(state.append(record, AppendKind::Completion, self.hardened().0)?);
+            let state = self.state.lock();
+            let (mut state, lsn) = self.append_to(state, record, AppendKind::Completion);
+            let lsn = lsn?;
             state.last_commit = CommitPoint { lsn, utc_100ns };
             appended(lsn);
             if delayed {
@@ -132,8 +133,9 @@ impl Log {
         appended: impl FnOnce(Lsn),
     ) -> Result<Lsn> {
         self.check()?;
-        let mut state = self.state.lock();
-        let lsn = Lsn(state.append(record, AppendKind::Completion, self.hardened().0)?);
+        let state = self.state.lock();
+        let (mut state, lsn) = self.append_to(state, record, AppendKind::Completion);
+        let lsn = lsn?;
         state.last_commit = CommitPoint { lsn, utc_100ns };
         appended(lsn);
         Ok(lsn)

@@ -15,7 +15,8 @@
 //!
 //! After a crash: the first bad block ends the log, unless a later block proves that the bad one had been hard, which
 //! is corruption and stops the database.
-//! Latches: page latch, then `state`, then the latch of `group`, which is taken last.
+//! Latches: page latch, then `growing`, then `state`, then the latch of `group`, which is taken last. The file grows outside of
+//! `state`: whoever finds room goes on meanwhile.
 //! Read next: `record`, `file`, `docs/format.md`.
 
 pub(crate) mod block;
@@ -43,11 +44,12 @@ pub use reader::{LogCursor, UndoReader};
 use crate::api::LogStats;
 use crate::error::Result;
 use crate::meter::IoStats;
-use crate::sync::Mutex;
+use crate::pause::pause;
+use crate::sync::{Mutex, MutexGuard};
 use block::OpenBlock;
 use daruma_base::{Env, Lsn, WaitKind, WaitRegistry, reached};
 use delayed::{DelayedCommits, DelayedState};
-use file::{LogFile, Placement};
+use file::{Extension, LogFile, Placement, Room, Tried};
 use flush::FlushCounters;
 use group::Group;
 use hold::Holds;
@@ -99,6 +101,8 @@ pub struct CommitPoint {
 
 pub struct Log {
     state: Mutex<LogState>,
+    /// Held while the file grows or shrinks.
+    growing: Mutex<()>,
     group: Group,
     hardened: AtomicU64,
     fence: Fence,
@@ -171,6 +175,7 @@ impl Log {
                 delayed: DelayedCommits::default(),
                 last_commit: CommitPoint::default(),
             }),
+            growing: Mutex::default(),
             delayed: DelayedState::new(),
             sync_ns_average: AtomicU64::new(0),
             signal: shared.signal.clone(),
@@ -292,7 +297,7 @@ impl Log {
             state = self.state.lock();
         }
         let block = state.next_block;
-        let result = state.append(record, kind, self.hardened().0);
+        let (state, result) = self.append_to(state, record, kind);
         if result.is_ok() {
             appended();
         }
@@ -302,7 +307,40 @@ impl Log {
             let versions_max = state.file.versions_max();
             self.versions_max.store(versions_max, Ordering::Relaxed);
         }
-        result.map(Lsn)
+        result
+    }
+
+    /// Appends under the latch, which is let go of while the file grows for it.
+    fn append_to<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, LogState>,
+        record: &[u8],
+        kind: AppendKind,
+    ) -> (MutexGuard<'a, LogState>, Result<Lsn>) {
+        let mut tried = Tried::default();
+        loop {
+            match state.append(record, kind, self.hardened().0, &mut tried) {
+                Ok(Appended::At(lsn)) => return (state, Ok(Lsn(lsn))),
+                Err(error) => return (state, Err(error)),
+                Ok(Appended::Grow { step, seen }) => {
+                    drop(state);
+                    tried.failure = self.grow(|file| file.by(step, seen)).err();
+                    state = self.state.lock();
+                }
+            }
+        }
+    }
+
+    /// Grows the file as planned; false when nothing was planned. Commits go on while the space is written.
+    fn grow(&self, plan: impl FnOnce(&mut LogFile) -> Option<Extension>) -> Result<bool> {
+        let _one_at_a_time = self.growing.lock();
+        let Some(extension) = plan(&mut self.state.lock().file) else {
+            return Ok(false);
+        };
+        pause("log.growing");
+        let written = extension.write(self.durable);
+        let mut state = self.state.lock();
+        state.file.adopt(extension, written).map(|()| true)
     }
 
     /// More bytes of versions than this should not wait for pages.
@@ -317,8 +355,8 @@ impl Log {
 
     /// Grows the file by one step if it is smaller than `wanted` and may grow. True when there is room again.
     pub fn grow_towards(&self, wanted: u64) -> bool {
-        let mut state = self.state.lock();
-        let has_grown = self.durable && state.file.grow_towards(wanted);
+        let has_grown = self.durable && self.grow(|file| file.towards(wanted)).unwrap_or(false);
+        let state = self.state.lock();
         let is_tight = state.is_tight();
         self.tight.store(is_tight, Ordering::Relaxed);
         has_grown && !is_tight
@@ -376,7 +414,8 @@ impl Log {
 
     /// Makes the file at least so large and sets how it may grow from here.
     pub fn modify(&self, pages: u64, growth: crate::Growth, max: Option<u64>) -> Result<()> {
-        self.state.lock().file.modify(pages, growth, max)
+        self.grow(|file| file.modify(pages, growth, max))
+            .map(|_| ())
     }
 
     pub fn io_stats(&self) -> IoStats {
@@ -385,6 +424,7 @@ impl Log {
 
     /// Shortens the file to `bytes`, as far as what is at its end is not needed; false when that was not all.
     pub fn shrink_to(&self, bytes: u64) -> Result<bool> {
+        let _no_growth = self.growing.lock();
         let result = self.state.lock().file.shrink_to(bytes);
         if let Err(error) = &result {
             self.fence(&error.to_string());
@@ -394,6 +434,7 @@ impl Log {
 
     /// Nothing will be written any more: others may open the file.
     pub fn release(&self) {
+        let _no_growth = self.growing.lock();
         self.state.lock().file.release();
     }
 
@@ -457,6 +498,16 @@ impl Log {
     }
 }
 
+/// What came of appending a record.
+enum Appended {
+    At(u64),
+    /// The file is to grow first.
+    Grow {
+        step: u64,
+        seen: u64,
+    },
+}
+
 impl LogState {
     /// Does the open block hold no more than one record?
     fn is_block_new(&self) -> bool {
@@ -476,7 +527,13 @@ impl LogState {
             .map_or(self.next_block, |o| o.lsn() + o.len() as u64)
     }
 
-    fn append(&mut self, record: &[u8], kind: AppendKind, hardened: u64) -> Result<u64> {
+    fn append(
+        &mut self,
+        record: &[u8],
+        kind: AppendKind,
+        hardened: u64,
+        tried: &mut Tried,
+    ) -> Result<Appended> {
         if self.open.as_ref().is_some_and(|o| !o.fits(record.len())) {
             self.seal(hardened);
         }
@@ -485,23 +542,34 @@ impl LogState {
         } else {
             0
         };
-        if self.open.is_none() {
-            self.open_block(kind, undo)?;
+        if self.open.is_none()
+            && let Some(grow) = self.open_block(kind, undo, tried)?
+        {
+            return Ok(grow);
         }
         self.undo_reserved += undo;
         let Some(open) = &mut self.open else {
             unreachable!("a block was just opened")
         };
-        Ok(open.push(record))
+        Ok(Appended::At(open.push(record)))
     }
 
-    fn open_block(&mut self, kind: AppendKind, undo: u64) -> Result<()> {
+    fn open_block(
+        &mut self,
+        kind: AppendKind,
+        undo: u64,
+        tried: &mut Tried,
+    ) -> Result<Option<Appended>> {
         let reserve = (kind != AppendKind::Completion).then_some(self.undo_reserved + undo);
-        let Placement { offset, header } = self.file.place(self.next_block, reserve)?;
+        let placement = match self.file.place(self.next_block, reserve, tried)? {
+            Room::Found(placement) => placement,
+            Room::Grow { step, seen } => return Ok(Some(Appended::Grow { step, seen })),
+        };
+        let Placement { offset, header } = placement;
         self.headers.extend(header);
         let bytes = self.spare.take();
         self.open = Some(OpenBlock::new(self.next_block, offset, bytes));
-        Ok(())
+        Ok(None)
     }
 
     /// Closes the open block: pads, checksums and queues it.

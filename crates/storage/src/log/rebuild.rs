@@ -392,6 +392,7 @@ pub(crate) fn records(block_lsn: Lsn, bytes: &[u8]) -> impl Iterator<Item = (Lsn
 
 #[cfg(test)]
 mod tests {
+    use super::super::file::Room;
     use super::*;
     use daruma_sim::SimDisk;
 
@@ -408,14 +409,17 @@ mod tests {
         assert!(file.size_bytes() <= spec.size_pages * 8192);
         assert_eq!(file.vlfs().len(), 9);
         let written = |file: &LogFile| file.handle().io_stats().bytes_written;
-        let placed = file.place(4096, None).expect("finds room");
+        let place = |file: &mut LogFile, lsn| match file.place(lsn, None, &mut Default::default()) {
+            Ok(Room::Found(placement)) => placement,
+            _ => panic!("there is room"),
+        };
+        let placed = place(&mut file, 4096);
         let filled = written(&file);
         assert!(filled >= SPARE_VLF_BYTES - HEADER_BYTES, "{filled}");
         assert!(placed.header.is_some());
-        file.place(8192, None).expect("the same has room");
+        place(&mut file, 8192);
         assert_eq!(written(&file), filled, "it is written once");
-        file.place(4096 + 2 * SPARE_VLF_BYTES, None)
-            .expect("the next");
+        place(&mut file, 4096 + 2 * SPARE_VLF_BYTES);
         assert!(written(&file) >= 2 * filled);
     }
 
