@@ -21,11 +21,14 @@ pub struct TreeId(pub PageId);
 /// A value stored on overflow pages. 16 bytes in the caller's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlobRef {
+    /// Its first page, which names it.
     pub first: PageId,
+    /// Length of the value.
     pub bytes: u64,
 }
 
 impl BlobRef {
+    /// The form kept in a payload: first page, then length, both u64.
     pub fn to_bytes(self) -> [u8; 16] {
         let mut out = [0; 16];
         out[..8].copy_from_slice(&self.first.to_u64().to_le_bytes());
@@ -33,6 +36,7 @@ impl BlobRef {
         out
     }
 
+    /// The reverse of [`BlobRef::to_bytes`]. Any bytes give a reference; whether it leads anywhere is seen when it is read.
     pub fn from_bytes(bytes: [u8; 16]) -> BlobRef {
         let (first, len) = bytes.split_at(8);
         let number = |half: &[u8]| {
@@ -50,7 +54,9 @@ impl BlobRef {
 /// Who wrote the entry that a read saw; handed back with a write to detect changes in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Stamp {
+    /// Transaction that wrote the entry last.
     pub txn: TxnId,
+    /// Where the state before is kept; 0 for none.
     pub version: u64,
 }
 
@@ -84,6 +90,7 @@ pub enum Isolation {
     Current,
 }
 
+/// Order in which a scan gives entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Forward,
@@ -104,12 +111,16 @@ pub enum Bound {
 /// Range and order of a scan.
 #[derive(Clone, Debug)]
 pub struct ScanSpec {
+    /// Where the range begins.
     pub low: Bound,
+    /// Where the range ends.
     pub high: Bound,
+    /// From `low` to `high`, or back.
     pub direction: Direction,
 }
 
 impl ScanSpec {
+    /// Every entry, forward.
     pub fn all() -> ScanSpec {
         ScanSpec {
             low: Bound::Unbounded,
@@ -144,23 +155,28 @@ struct BatchEntry {
 }
 
 impl Batch {
+    /// An empty batch, to be filled by [`crate::Scan::next`].
     pub fn new() -> Batch {
         Batch::default()
     }
 
+    /// Forgets the entries and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
     }
 
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// True without entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
+    /// Adds an entry behind the others.
     pub fn push(&mut self, key: &[u8], payload: &[u8], stamp: Stamp) {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(key);
@@ -181,11 +197,13 @@ impl Batch {
         &self.bytes[e.start as usize..e.payload as usize]
     }
 
+    /// Payload of an entry. Panics behind the end.
     pub fn payload(&self, index: usize) -> &[u8] {
         let e = &self.entries[index];
         &self.bytes[e.payload as usize..e.end as usize]
     }
 
+    /// Who wrote an entry. Panics behind the end.
     pub fn stamp(&self, index: usize) -> Stamp {
         self.entries[index].stamp
     }
@@ -194,7 +212,9 @@ impl Batch {
 /// One entry read by key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// What the caller stored under the key.
     pub payload: Vec<u8>,
+    /// Who wrote it: to be handed back with a change.
     pub stamp: Stamp,
 }
 
@@ -205,26 +225,32 @@ pub struct UpdateBatch {
 }
 
 impl UpdateBatch {
+    /// A batch without changes.
     pub fn new() -> UpdateBatch {
         UpdateBatch::default()
     }
 
+    /// Forgets the changes and keeps the memory.
     pub fn clear(&mut self) {
         self.batch.clear();
     }
 
+    /// Number of changes.
     pub fn len(&self) -> usize {
         self.batch.len()
     }
 
+    /// True without changes.
     pub fn is_empty(&self) -> bool {
         self.batch.is_empty()
     }
 
+    /// Adds a change of the entry with this key, which was read with this stamp.
     pub fn push(&mut self, key: &[u8], stamp: Stamp, new_payload: &[u8]) {
         self.batch.push(key, new_payload, stamp);
     }
 
+    /// Key of a change. Panics behind the end.
     pub fn key(&self, index: usize) -> &[u8] {
         self.batch.key(index)
     }
@@ -259,13 +285,19 @@ pub enum LockResource {
 /// One row of `sys.dm_tran_locks`.
 #[derive(Clone, Debug)]
 pub struct LockInfo {
+    /// Id of the database.
     pub database: u16,
+    /// Id of the owner that holds the lock or waits for it.
     pub owner: u64,
+    /// What is locked.
     pub resource: LockDescription,
+    /// Mode in the product's letters: S, U, X, IS, IX, SIX, Sch-S, Sch-M.
     pub mode: &'static str,
+    /// False while the owner waits.
     pub granted: bool,
 }
 
+/// What a lock is on.
 #[derive(Clone, Debug)]
 pub enum LockDescription {
     Resource(LockResource),
@@ -311,10 +343,15 @@ pub struct FileSpec {
     pub id: u16,
     /// 0 for the log, 1 PRIMARY, 2.. further filegroups.
     pub filegroup: u16,
+    /// Name in ALTER DATABASE and the system views.
     pub logical_name: String,
+    /// Where the file is.
     pub path: PathBuf,
+    /// First size; a file is never made smaller than its format needs.
     pub size_pages: u64,
+    /// Step by which it grows when it is full.
     pub growth: Growth,
+    /// Largest size; `None` for what the disk holds.
     pub max_pages: Option<u64>,
 }
 
@@ -344,25 +381,36 @@ impl FileSpec {
 /// A file as it is now.
 #[derive(Clone, Debug)]
 pub struct FileInfo {
+    /// Names, and how it may grow now.
     pub spec: FileSpec,
+    /// Present size.
     pub size_pages: u64,
     /// Pages in use (data files) or bytes of live log divided by page size (log file).
     pub used_pages: u64,
+    /// Calls and bytes since it was opened.
     pub io: IoStats,
 }
 
 /// Settings kept in the boot page because recovery needs them before any catalog can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// ACCELERATED_DATABASE_RECOVERY: for transactions that begin from now on.
     pub accelerated_recovery: bool,
+    /// READ_COMMITTED_SNAPSHOT; kept here, acted on by the layer above.
     pub read_committed_snapshot: bool,
+    /// ALLOW_SNAPSHOT_ISOLATION; kept here, acted on by the layer above.
     pub allow_snapshot: bool,
+    /// DELAYED_DURABILITY.
     pub delayed_durability: DelayedDurability,
+    /// RECOVERY.
     pub recovery_model: RecoveryModel,
+    /// TARGET_RECOVERY_TIME: redo is kept below what recovery repeats in so many seconds; 0 for the default.
     pub target_recovery_seconds: u32,
+    /// READ_ONLY: no transaction may write.
     pub read_only: bool,
     /// Bound on what a crash may cost when commits are delayed: age of a commit, and log not yet on disk.
     pub delayed_milliseconds: u32,
+    /// See `delayed_milliseconds`.
     pub delayed_kilobytes: u32,
     /// Filegroup of the persistent version store.
     pub version_store_filegroup: u16,
@@ -400,6 +448,7 @@ impl Default for Settings {
     }
 }
 
+/// Whether commits may return before they are on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayedDurability {
     Disabled,
@@ -407,6 +456,7 @@ pub enum DelayedDurability {
     Forced,
 }
 
+/// Until when the log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryModel {
     Full,
@@ -414,6 +464,7 @@ pub enum RecoveryModel {
     Simple,
 }
 
+/// Whether a database may be used, and if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseState {
     Online,
@@ -428,16 +479,25 @@ pub enum DatabaseState {
 /// What recovery found and did, for the error log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
+    /// Transactions with a commit record in the log read.
     pub rolled_forward: u64,
+    /// Transactions without one that were not rolled back before.
     pub rolled_back: u64,
+    /// Reading the log, opening the files included.
     pub analysis_ms: u64,
+    /// Repeating it.
     pub redo_ms: u64,
+    /// Rolling back from the log, or marking.
     pub undo_ms: u64,
+    /// Part of it for system transactions; they are complete in one record, so 0.
     pub system_undo_ms: u64,
+    /// Log read.
     pub log_bytes: u64,
+    /// Pages put back from the doublewrite area.
     pub torn_pages_restored: u64,
     /// Transactions rolled back by a mark, to be reverted in the background.
     pub to_revert: u64,
+    /// Accelerated recovery is on.
     pub is_accelerated: bool,
     /// False when the database was shut down cleanly and nothing had to be done.
     pub needed: bool,
@@ -450,34 +510,48 @@ pub struct RecoveryReport {
 /// Log figures for `dm_db_log_stats`, `SQLPERF(LOGSPACE)` and friends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogStats {
+    /// Of the file.
     pub size_bytes: u64,
     /// From the lowest position that anybody needed at the last cut to the end.
     pub used_bytes: u64,
     /// Virtual log files with something needed in them, whole.
     pub active_bytes: u64,
+    /// Lowest position that is needed, as far as it is still there.
     pub min_lsn: Lsn,
+    /// End of the log in memory.
     pub end_lsn: Lsn,
+    /// Everything before is on disk.
     pub hardened_lsn: Lsn,
+    /// Last part of the last checkpoint.
     pub checkpoint_lsn: Lsn,
     /// Where a restart would begin to read, or a rollback after it end.
     pub recovery_lsn: Lsn,
+    /// Writes of the log since it was opened.
     pub flushes: u64,
+    /// Bytes of them, padding included.
     pub flushed_bytes: u64,
     /// Time of writing and syncing log.
     pub flush_write_ns: u64,
     /// Commits that waited for the disk, and how long in all.
     pub commit_waits: u64,
+    /// See `commit_waits`.
     pub commit_wait_ns: u64,
+    /// Times the file has grown, or has tried to.
     pub growths: u64,
+    /// Cuts that freed something.
     pub truncations: u64,
+    /// What keeps the log from being cut further: `log_reuse_wait_desc`.
     pub reuse_wait: &'static str,
 }
 
 /// An aborted transaction whose changes are not all reverted yet: a row of `sys.dm_tran_aborted_transactions`.
 #[derive(Clone, Debug)]
 pub struct AbortedInfo {
+    /// The transaction.
     pub id: TxnId,
+    /// At or before its first record.
     pub first_lsn: Lsn,
+    /// End of the log when it was marked.
     pub abort_lsn: Lsn,
     /// When it first wrote; 0 when that is not known. For what a crash left it may be the time of the last commit before.
     pub begun_utc_100ns: i64,
@@ -485,29 +559,43 @@ pub struct AbortedInfo {
     pub is_nested: bool,
     /// Trees with something left to revert, as far as known.
     pub trees: Vec<TreeId>,
+    /// Entries put back so far.
     pub reverted_rows: u64,
 }
 
 /// Figures of the version store: `sys.dm_tran_persistent_version_store_stats` and friends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VersionStats {
+    /// Versions in memory.
     pub memory_bytes: u64,
+    /// Pages with versions.
     pub pages: u64,
+    /// Pieces in which versions are kept; each belongs to one transaction.
     pub chunks: u64,
+    /// Filegroup in which they get pages.
     pub filegroup: u16,
+    /// Transactions to be reverted.
     pub aborted: u64,
+    /// Lowest id of an active transaction.
     pub oldest_active: Option<TxnId>,
+    /// Lowest id of one to be reverted.
     pub oldest_aborted: Option<TxnId>,
+    /// Snapshots in use.
     pub snapshots: u64,
+    /// Timestamp of the oldest, in order of commits.
     pub oldest_snapshot: Option<u64>,
+    /// Entries put back since the database was opened.
     pub rows_reverted: u64,
+    /// Pages on which entries were put back.
     pub pages_reverted: u64,
 }
 
 /// Counters of one thread of execution, read before and after a statement for `SET STATISTICS IO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoCounters {
+    /// Pages looked at.
     pub logical_reads: u64,
+    /// Pages that had to be read from a file.
     pub physical_reads: u64,
     /// Pages that became dirty; changing a dirty page again does not count.
     pub logical_writes: u64,

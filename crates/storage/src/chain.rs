@@ -79,7 +79,7 @@ impl Database {
             return;
         }
         let since = log.end().0.saturating_sub(self.checkpoint_end().0);
-        // Whatever held the log at the last checkpoint mostly still does: not again at once.
+        // Little has been logged since the last checkpoint: another one would free no more than that did.
         if log.is_tight() && !log.is_fenced() && since >= log.size_bytes() / 32 {
             reached!("log.relieved");
             // A checkpoint that fails leaves things as they are; the write will say what is wrong.

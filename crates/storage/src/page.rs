@@ -16,9 +16,13 @@ use crate::bytes::*;
 use daruma_base::{Lsn, PageId, TxnId};
 use std::cmp::Ordering;
 
+/// Size of every page.
 pub const PAGE_BYTES: usize = 8192;
+/// Its first bytes, the same in every type.
 pub const HEADER_BYTES: usize = 64;
+/// What a leaf entry has before key and payload: flags, writer, version, two lengths.
 pub const LEAF_HEAD_BYTES: usize = 17;
+/// What an internal entry has before its key: child and length.
 pub const INTERNAL_HEAD_BYTES: usize = 8;
 const SLOT_BYTES: usize = 2;
 /// Usable bytes of a page for entries and slots.
@@ -27,6 +31,7 @@ pub const CAPACITY_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
 /// The entry is deleted; it stays until no reader can need it.
 pub const FLAG_DELETED: u8 = 1;
 
+/// What a page is, as its header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageType {
@@ -41,6 +46,7 @@ pub enum PageType {
 }
 
 impl PageType {
+    /// The type of a stored byte; `None` for one that no release has written.
     pub fn from_u8(v: u8) -> Option<PageType> {
         use PageType::*;
         [
@@ -61,22 +67,29 @@ impl PageType {
 /// Head of a leaf entry: who wrote it, and where its previous version is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Head {
+    /// [`FLAG_DELETED`] or 0.
     pub flags: u8,
+    /// Transaction that wrote the entry last.
     pub writer: TxnId,
     /// 0 = no older version.
     pub version: u64,
 }
 
 impl Head {
+    /// The entry is there for those only who still need what was before.
     pub fn is_deleted(self) -> bool {
         self.flags & FLAG_DELETED != 0
     }
 }
 
+/// An entry of a leaf, as it lies on the page.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafEntry<'a> {
+    /// Who wrote it.
     pub head: Head,
+    /// By which entries are ordered.
     pub key: &'a [u8],
+    /// What the caller stored under the key.
     pub payload: &'a [u8],
 }
 
@@ -87,16 +100,19 @@ pub struct Page {
 }
 
 impl Page {
+    /// A page that was never written.
     pub fn zeroed() -> Page {
         Page {
             bytes: Box::new([0; PAGE_BYTES]),
         }
     }
 
+    /// All of it, as it is on disk.
     pub fn bytes(&self) -> &[u8; PAGE_BYTES] {
         &self.bytes
     }
 
+    /// The same to change. The checksum is wrong until [`Page::seal`].
     pub fn bytes_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
         &mut self.bytes
     }
@@ -112,36 +128,45 @@ impl Page {
         self.set_heap_top(HEADER_BYTES);
     }
 
+    /// As the file system gives what was never written.
     pub fn is_zero(&self) -> bool {
         self.bytes.iter().all(|b| *b == 0)
     }
 
     // --- header -------------------------------------------------------------------------------------------------
 
+    /// `None` for an unknown type.
     pub fn page_type(&self) -> Option<PageType> {
         PageType::from_u8(self.bytes[4])
     }
+    /// Of a tree page: 0 for leaves.
     pub fn level(&self) -> u8 {
         self.bytes[5]
     }
+    /// Of a tree page: it has entries, not children.
     pub fn is_leaf(&self) -> bool {
         self.bytes[5] == 0
     }
+    /// Position of the last record that changed it.
     pub fn lsn(&self) -> Lsn {
         Lsn(get_u64(&self.bytes[..], 8))
     }
+    /// See [`Page::lsn`].
     pub fn set_lsn(&mut self, lsn: Lsn) {
         put_u64(&mut self.bytes[..], 8, lsn.0);
     }
+    /// Where the page says that it belongs.
     pub fn id(&self) -> PageId {
         PageId::new(get_u16(&self.bytes[..], 16), get_u32(&self.bytes[..], 20))
     }
+    /// Number of entries.
     pub fn slots(&self) -> usize {
         usize::from(get_u16(&self.bytes[..], 18))
     }
     fn set_slots(&mut self, n: usize) {
         put_u16(&mut self.bytes[..], 18, n as u16);
     }
+    /// Root of its tree, or first page of its blob.
     pub fn tree(&self) -> PageId {
         PageId::from_u64(get_u48(&self.bytes[..], 24))
     }
@@ -151,9 +176,11 @@ impl Page {
     fn set_heap_top(&mut self, v: usize) {
         put_u16(&mut self.bytes[..], 30, v as u16);
     }
+    /// The page to the right, or the next of a chain; none at the end.
     pub fn next(&self) -> PageId {
         PageId::from_u64(get_u48(&self.bytes[..], 32))
     }
+    /// See [`Page::next`].
     pub fn set_next(&mut self, page: PageId) {
         put_u48(&mut self.bytes[..], 32, page.to_u64());
     }
@@ -164,12 +191,15 @@ impl Page {
         put_u16(&mut self.bytes[..], 38, v as u16);
     }
 
+    /// CRC32C of everything behind the stored one.
     pub fn compute_checksum(&self) -> u32 {
         crc32c::crc32c(&self.bytes[4..])
     }
+    /// What the page says that its checksum is.
     pub fn stored_checksum(&self) -> u32 {
         get_u32(&self.bytes[..], 0)
     }
+    /// Stores the checksum: the last thing before a page is written.
     pub fn seal(&mut self) {
         let sum = self.compute_checksum();
         put_u32(&mut self.bytes[..], 0, sum);
@@ -195,6 +225,7 @@ impl Page {
     pub fn fits_resized(&self, old: usize, new: usize) -> bool {
         new <= old || self.free_bytes() + old >= new
     }
+    /// Bytes of entries and slots.
     pub fn used_bytes(&self) -> usize {
         CAPACITY_BYTES - self.free_bytes()
     }
@@ -289,6 +320,7 @@ impl Page {
 
     // --- leaf entries -------------------------------------------------------------------------------------------
 
+    /// Head of a leaf entry. Panics for a slot that is not there.
     #[inline]
     pub fn head(&self, slot: usize) -> Head {
         let at = self.offset(slot);
@@ -299,6 +331,7 @@ impl Page {
         }
     }
 
+    /// Replaces the head of a leaf entry, which keeps its place.
     pub fn set_head(&mut self, slot: usize, head: Head) {
         let at = self.offset(slot);
         self.write_head(at, head);
@@ -310,6 +343,7 @@ impl Page {
         put_u48(&mut self.bytes[..], at + 7, head.version);
     }
 
+    /// A leaf entry. Panics for a slot that is not there.
     #[inline]
     pub fn leaf(&self, slot: usize) -> LeafEntry<'_> {
         let at = self.offset(slot);
@@ -323,6 +357,7 @@ impl Page {
         }
     }
 
+    /// Key of a leaf entry, or separator of an internal one.
     #[inline]
     pub fn key(&self, slot: usize) -> &[u8] {
         let at = self.offset(slot);
@@ -335,14 +370,17 @@ impl Page {
         &self.bytes[at + key_at..at + key_at + len]
     }
 
+    /// Payload of a leaf entry.
     pub fn payload(&self, slot: usize) -> &[u8] {
         self.leaf(slot).payload
     }
 
+    /// Room that a leaf entry takes, without its slot.
     pub fn leaf_entry_bytes(key: &[u8], payload_len: usize) -> usize {
         LEAF_HEAD_BYTES + key.len() + payload_len
     }
 
+    /// Inserts an entry at `slot`; those from there on move up. It must fit ([`Page::fits`]).
     pub fn insert_leaf(&mut self, slot: usize, head: Head, key: &[u8], payload: &[u8]) {
         let len = Self::leaf_entry_bytes(key, payload.len());
         let at = self.allocate(len, SLOT_BYTES);
@@ -405,10 +443,12 @@ impl Page {
 
     // --- internal entries ---------------------------------------------------------------------------------------
 
+    /// Page below an internal entry.
     pub fn child(&self, slot: usize) -> PageId {
         PageId::from_u64(get_u48(&self.bytes[..], self.offset(slot)))
     }
 
+    /// Inserts an internal entry at `slot`. It must fit ([`Page::fits`]).
     pub fn insert_internal(&mut self, slot: usize, child: PageId, key: &[u8]) {
         let at = self.allocate(INTERNAL_HEAD_BYTES + key.len(), SLOT_BYTES);
         self.open_slot(slot);

@@ -55,7 +55,7 @@ pub struct Loser {
 }
 
 impl Loser {
-    /// What a record or a checkpoint says is surer than what was concluded.
+    /// A value that a record or a checkpoint states replaces one that was concluded from other records.
     fn know(&mut self, abort: Abort) {
         if abort.begun_utc_100ns != 0 {
             self.abort.begun_utc_100ns = abort.begun_utc_100ns;

@@ -774,7 +774,7 @@ impl UnhardCommit {
 impl Drop for UnhardCommit {
     fn drop(&mut self) {
         if !self.is_over {
-            // Who drops it does not want to know.
+            // The caller has dropped the only way to learn the outcome.
             let _ = self.wait_here();
         }
     }

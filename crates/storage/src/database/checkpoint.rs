@@ -94,7 +94,7 @@ impl Database {
                 b.last_commit = last_commit;
             })?;
         }
-        // Up to the redo that a checkpoint aims at, the oldest page keeps nothing that should not be kept.
+        // A redo as long as checkpoints aim at is no reason to name the oldest page as what keeps the log.
         let is_behind = begin.0 - redo_start.0 > REDO_BYTES_TARGET + CHECKPOINT_LOG_BYTES;
         self.cut_log(if self.durable { redo_start } else { begin }, is_behind);
         *last = CheckpointState {

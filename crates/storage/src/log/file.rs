@@ -35,11 +35,13 @@ const ZEROS_BYTES: usize = 1 << 20;
 const NEW_SPACE_SYNC_BYTES: u64 = 16 << 20;
 const SECTOR_BYTES: usize = 512;
 const FORMAT_VERSION: u32 = 1;
+/// Bytes of the file header, and of each VLF header.
 pub const HEADER_BYTES: u64 = BLOCK_ALIGN_BYTES as u64;
 /// The stream starts here; smaller LSNs mean "none".
 pub const FIRST_LSN: u64 = BLOCK_ALIGN_BYTES as u64;
 /// How often bytes that are no header are read before that is believed.
 const READ_TRIES: usize = 4;
+/// Smallest VLF.
 pub const VLF_BYTES_MIN: u64 = 256 << 10;
 /// Smallest log file: two VLFs.
 pub const LOG_FILE_BYTES_MIN: u64 = HEADER_BYTES + 2 * VLF_BYTES_MIN;
@@ -50,17 +52,24 @@ const VLFS_WANTED_MAX: usize = 10_000;
 const LARGE_STEP_SHARE: u64 = 16;
 /// A step below this part of the file's size is one VLF.
 const SMALL_STEP_SHARE: u64 = 8;
+/// `log_reuse_wait_desc` of a log that nothing keeps.
 pub const NOTHING: &str = "NOTHING";
 const CHECKPOINT: &str = "CHECKPOINT";
+/// The same of one that waits for a page to be written.
 pub const OLDEST_PAGE: &str = "OLDEST_PAGE";
 
 /// One VLF as `sys.dm_db_log_info` shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct VlfInfo {
+    /// Of its header in the file.
     pub offset: u64,
+    /// Header included.
     pub size: u64,
+    /// Grows each time that one is put to use; 0: never was.
     pub sequence: u64,
+    /// Stream position of its first block.
     pub start_lsn: u64,
+    /// Something in it is needed.
     pub active: bool,
 }
 
@@ -136,15 +145,20 @@ pub fn file_header(guid: u64) -> Vec<u8> {
 pub struct Filled {
     /// In the log file, of its header.
     pub offset: u64,
+    /// Header included.
     pub size: u64,
+    /// Its place in the order of use.
     pub sequence: u64,
+    /// Stream position of its first block.
     pub start_lsn: u64,
+    /// What its blocks must carry.
     pub incarnation: u32,
     /// Bytes of the stream in it.
     pub held: u64,
 }
 
 impl Filled {
+    /// Stream position behind what it holds.
     pub fn end_lsn(&self) -> u64 {
         self.start_lsn + self.held
     }
@@ -177,6 +191,7 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// Writes bytes; durable after the next sync.
     pub fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.file
             .write_at(bytes, offset)
@@ -213,6 +228,7 @@ impl Handle {
         Ok(())
     }
 
+    /// Fills `bytes` from the file.
     pub fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         self.file
             .read_at(bytes, offset)
@@ -225,14 +241,17 @@ impl Handle {
         self.syncing.lock()
     }
 
+    /// Makes every write so far durable.
     pub fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|e| self.error("sync log", e))
     }
 
+    /// Calls and bytes since the file was opened.
     pub fn io_stats(&self) -> IoStats {
         self.meter.stats()
     }
 
+    /// Of the log file.
     pub fn path(&self) -> &PathBuf {
         &self.path
     }
@@ -248,7 +267,9 @@ impl Handle {
 
 /// Where a block goes, and a VLF header to write first if it opens a new one.
 pub struct Placement {
+    /// Of the block in the file.
     pub offset: u64,
+    /// Where the header of a new VLF goes, and the header.
     pub header: Option<(u64, Vec<u8>)>,
 }
 
@@ -307,6 +328,7 @@ impl Extension {
     }
 }
 
+/// The VLFs of an open log file, and how it may grow. Guarded by the log's state.
 pub struct LogFile {
     handle: Handle,
     vlfs: Vec<Vlf>,
@@ -322,6 +344,7 @@ pub struct LogFile {
 
 /// Where parts of the stream lie in the file, for readers.
 pub struct LogMap {
+    /// To read with.
     pub handle: Handle,
     /// By start_lsn.
     pub extents: Vec<Extent>,
@@ -330,10 +353,13 @@ pub struct LogMap {
 /// One VLF's part of the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
+    /// Stream position of its first block.
     pub start_lsn: u64,
     /// File offset of the first block.
     pub offset: u64,
+    /// Bytes in which the stream may be looked for.
     pub usable: u64,
+    /// What its blocks must carry.
     pub incarnation: u32,
 }
 
@@ -357,7 +383,7 @@ impl LogMap {
 }
 
 /// Is it the intact header of the VLF at `offset`? A read that lost its way finds the header of another one, which is
-/// intact as well. Headers of before they named their place say 0.
+/// intact as well. Headers of older releases do not name their place: they say 0 there.
 fn is_vlf_header(header: &[u8], offset: u64) -> bool {
     let named = get_u64(header, VLF_OFFSET_AT);
     get_u32(header, 0) == VLF_MAGIC
@@ -366,6 +392,7 @@ fn is_vlf_header(header: &[u8], offset: u64) -> bool {
 }
 
 impl LogFile {
+    /// Makes a new file, which must not exist, of the size asked for. With `durable` it and its name survive a power loss.
     pub fn create(spec: &FileSpec, guid: u64, env: &Env, durable: bool) -> Result<LogFile> {
         let path = Arc::new(spec.path.clone());
         let io = |action| {
@@ -416,6 +443,7 @@ impl LogFile {
         Ok(log)
     }
 
+    /// Opens and syncs a file and reads all its VLF headers. An error for a file of another database or with a damaged header.
     pub fn open(spec: &FileSpec, guid: u64, env: &Env) -> Result<LogFile> {
         let (mut log, len) = LogFile::open_empty(spec, guid, env)?;
         log.read_vlfs(len)?;
@@ -603,6 +631,7 @@ impl LogFile {
         Ok(())
     }
 
+    /// For use without the log's state.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -612,6 +641,7 @@ impl LogFile {
         self.handle.file.release();
     }
 
+    /// Where the stream lies now.
     pub fn reader(&self) -> LogMap {
         let mut used: Vec<&Vlf> = self.vlfs.iter().filter(|v| v.sequence > 0).collect();
         used.sort_by_key(|v| (v.start_lsn, v.sequence));
@@ -932,6 +962,7 @@ impl LogFile {
         self.truncations += u64::from(after < before);
     }
 
+    /// Times it has grown, or has tried to.
     pub fn growths(&self) -> u64 {
         self.growths
     }
@@ -941,6 +972,7 @@ impl LogFile {
         self.truncations
     }
 
+    /// For `sys.dm_db_log_info`, by their place in the file.
     pub fn vlfs(&self) -> Vec<VlfInfo> {
         let info = |v: &Vlf| VlfInfo {
             offset: v.offset,
@@ -952,6 +984,7 @@ impl LogFile {
         self.vlfs.iter().map(info).collect()
     }
 
+    /// Up to the end of the last VLF.
     pub fn size_bytes(&self) -> u64 {
         self.vlfs.last().map_or(HEADER_BYTES, |v| v.offset + v.size)
     }
@@ -966,6 +999,7 @@ impl LogFile {
         self.vlfs.iter().filter(|v| v.active).map(|v| v.size).sum()
     }
 
+    /// Stream position of the oldest VLF that is not free.
     pub fn min_lsn(&self) -> u64 {
         self.vlfs
             .iter()
@@ -975,6 +1009,7 @@ impl LogFile {
             .unwrap_or(FIRST_LSN)
     }
 
+    /// What blocks carry that are sealed from now on.
     pub fn incarnation(&self) -> u32 {
         self.incarnation
     }

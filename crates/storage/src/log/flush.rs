@@ -267,7 +267,7 @@ impl Log {
             true => Ok(()),
             false => Err(self.fenced_error()),
         };
-        // Whose job it is must not hurt whose thread it is.
+        // A job that panics must not end the thread of the transaction that runs it.
         let run = AssertUnwindSafe(|| (job.run)(result));
         let _ = catch_unwind(run);
     }

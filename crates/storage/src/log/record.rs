@@ -12,8 +12,10 @@ use crate::page::Head;
 use crate::unit::{Decision, Unit};
 use daruma_base::{Lsn, PageId, TxnId};
 
+/// Length, kind, flags, transaction, previous record.
 pub const RECORD_HEADER_BYTES: usize = 20;
 
+/// What a record says. The numbers are on disk: docs/format.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -27,6 +29,7 @@ pub enum Kind {
     Owned = 4,
     /// Intent to free a tree or blob once the transaction has committed; undo forgets it.
     Defer = 5,
+    /// The transaction has committed, with the time; see `commit`.
     Commit = 6,
     /// Rollback is complete.
     End = 7,
@@ -85,16 +88,22 @@ impl Kind {
 /// Header and body of a record.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
+    /// What it says.
     pub kind: Kind,
+    /// Its transaction runs under accelerated recovery.
     pub accelerated: bool,
     /// A commit that decides for other databases.
     pub decides: bool,
+    /// Whose it is; none for system records.
     pub txn: TxnId,
+    /// Its transaction's record before it; none for the first.
     pub previous: Lsn,
+    /// By its kind.
     pub body: &'a [u8],
 }
 
 impl<'a> Record<'a> {
+    /// `None` for damage.
     pub fn parse(bytes: &'a [u8]) -> Option<Record<'a>> {
         let mut r = Reader::new(bytes);
         let len = r.u32()? as usize;
@@ -136,6 +145,7 @@ pub fn mark_deciding(out: &mut [u8]) {
     out[5] |= FLAG_DECIDES;
 }
 
+/// Fills in the length of a complete record.
 pub fn finish(out: &mut [u8]) {
     let len = out.len() as u32;
     put_u32(out, 0, len);
@@ -240,10 +250,12 @@ impl<'a> OpsWriter<'a> {
         }
     }
 
+    /// Bytes of the record so far.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
+    /// Operations so far.
     pub fn count(&self) -> usize {
         usize::from(self.count)
     }
@@ -254,12 +266,14 @@ impl<'a> OpsWriter<'a> {
         self.out.put_u16(slot as u16);
     }
 
+    /// A new entry.
     pub fn insert(&mut self, slot: usize, key: &[u8], payload: &[u8]) {
         self.begin(OP_INSERT, slot);
         self.out.put_short(key);
         self.out.put_short(payload);
     }
 
+    /// Another payload. `version` is where the state before is kept; 0 when the transaction had changed the entry before.
     pub fn update(
         &mut self,
         slot: usize,
@@ -276,6 +290,7 @@ impl<'a> OpsWriter<'a> {
         delta::write(old, new, self.out);
     }
 
+    /// A mark on the entry; arguments as of [`OpsWriter::update`].
     pub fn delete(&mut self, slot: usize, before: Head, version: u64, key: &[u8]) {
         self.begin(OP_DELETE, slot);
         put_head(self.out, before);
@@ -283,16 +298,19 @@ impl<'a> OpsWriter<'a> {
         self.out.put_short(key);
     }
 
+    /// Takes an insert back.
     pub fn remove(&mut self, slot: usize) {
         self.begin(OP_REMOVE, slot);
     }
 
+    /// Puts head and payload back.
     pub fn restore(&mut self, slot: usize, head: Head, old: &[u8], new: &[u8]) {
         self.begin(OP_RESTORE, slot);
         put_head(self.out, head);
         delta::write(old, new, self.out);
     }
 
+    /// Fills in the count, and the length of the record.
     pub fn finish(self) {
         put_u16(self.out, self.count_at, self.count);
         finish(self.out);
@@ -302,13 +320,16 @@ impl<'a> OpsWriter<'a> {
 /// Parsed body of `Ops`, or of `Clr` after its undo position.
 #[derive(Clone, Copy)]
 pub struct Ops<'a> {
+    /// The leaf that the operations changed.
     pub page: PageId,
+    /// Root of its tree.
     pub tree: PageId,
     count: u16,
     reader: Reader<'a>,
 }
 
 impl<'a> Ops<'a> {
+    /// `None` for damage of the head; that of an operation is met when it is read.
     pub fn parse(body: &'a [u8]) -> Option<Ops<'a>> {
         let mut reader = Reader::new(body);
         let (page, tree) = (
@@ -366,14 +387,17 @@ fn read_op<'a>(r: &mut Reader<'a>) -> Option<LeafOp<'a>> {
 /// Where undo goes on after a `Clr`: at operation `index` (exclusive, counting down) of the record at `lsn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoNext {
+    /// The record; none when nothing is left.
     pub lsn: Lsn,
     /// Operations of that record still to be undone; `u16::MAX` = all of them.
     pub remaining: u16,
 }
 
 impl UndoNext {
+    /// For `remaining`: nothing of the record was undone yet.
     pub const ALL: u16 = u16::MAX;
 
+    /// See [`parse_clr`].
     pub fn write(self, out: &mut Vec<u8>) {
         out.put_u64(self.lsn.0);
         out.put_u16(self.remaining);
@@ -446,6 +470,7 @@ pub struct PartsWriter<'a> {
 }
 
 impl<'a> PartsWriter<'a> {
+    /// Goes on with a record begun with [`start`].
     pub fn new(out: &'a mut Vec<u8>) -> PartsWriter<'a> {
         PartsWriter { out }
     }
@@ -455,6 +480,7 @@ impl<'a> PartsWriter<'a> {
         self.out.put_u8(code);
     }
 
+    /// The whole page, without what is free in the middle of it.
     pub fn image(&mut self, page: &crate::page::Page) {
         self.begin(page.id(), PART_IMAGE);
         let len_at = self.out.len();
@@ -476,12 +502,14 @@ impl<'a> PartsWriter<'a> {
         self.out.put_short(&packed);
     }
 
+    /// The first `count` entries stay; `next` follows the page.
     pub fn truncate(&mut self, page: PageId, count: usize, next: PageId) {
         self.begin(page, PART_TRUNCATE);
         self.out.put_u16(count as u16);
         self.out.put_u48(next.to_u64());
     }
 
+    /// A child with its separator.
     pub fn internal_insert(&mut self, page: PageId, slot: usize, child: PageId, key: &[u8]) {
         self.begin(page, PART_INTERNAL_INSERT);
         self.out.put_u16(slot as u16);
@@ -489,21 +517,25 @@ impl<'a> PartsWriter<'a> {
         self.out.put_short(key);
     }
 
+    /// A child goes.
     pub fn internal_remove(&mut self, page: PageId, slot: usize) {
         self.begin(page, PART_INTERNAL_REMOVE);
         self.out.put_u16(slot as u16);
     }
 
+    /// Another page follows.
     pub fn set_next(&mut self, page: PageId, next: PageId) {
         self.begin(page, PART_SET_NEXT);
         self.out.put_u48(next.to_u64());
     }
 
+    /// Pages of an allocation page are taken (`set`) or freed, by their numbers within it.
     pub fn bits(&mut self, page: PageId, set: bool, indexes: &[u16]) {
         self.begin(page, if set { PART_SET_BITS } else { PART_CLEAR_BITS });
         self.put_u16s(indexes);
     }
 
+    /// Entries of a leaf go, the last first.
     pub fn remove_slots(&mut self, page: PageId, slots: &[u16]) {
         self.begin(page, PART_REMOVE_SLOTS);
         self.put_u16s(slots);
@@ -574,6 +606,7 @@ pub enum Space {
 }
 
 impl Space {
+    /// As [`Space::read`] takes it.
     pub fn write(self, out: &mut Vec<u8>) {
         let (code, page) = match self {
             Space::Tree(p) => (1, p),
@@ -583,6 +616,7 @@ impl Space {
         out.put_u48(page.to_u64());
     }
 
+    /// `None` for damage.
     pub fn read(r: &mut Reader<'_>) -> Option<Space> {
         let code = r.u8()?;
         let page = PageId::from_u64(r.u48()?);
@@ -642,9 +676,13 @@ pub enum Fact {
 /// One part of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
+    /// Block at which recovery begins to read.
     pub redo_start: Lsn,
+    /// The id to be given next.
     pub next_txn: u64,
+    /// With it the checkpoint is complete.
     pub is_last: bool,
+    /// What a restart has to know.
     pub facts: Vec<Fact>,
 }
 
@@ -785,6 +823,7 @@ impl Fact {
 }
 
 impl Checkpoint {
+    /// A whole record.
     pub fn write(&self, out: &mut Vec<u8>) {
         start(out, Kind::Checkpoint, TxnId::NONE, Lsn::NONE);
         out.put_u64(self.redo_start.0);
@@ -795,6 +834,7 @@ impl Checkpoint {
         finish(out);
     }
 
+    /// `None` for damage.
     pub fn parse(body: &[u8]) -> Option<Checkpoint> {
         let mut r = Reader::new(body);
         let mut c = Checkpoint {
@@ -820,6 +860,7 @@ pub struct Abort {
 }
 
 impl Abort {
+    /// What an `Abort` record says; in facts as well.
     pub fn write(self, out: &mut Vec<u8>) {
         out.put_u64(self.begun_utc_100ns as u64);
         out.put_u8(u8::from(self.is_nested));
@@ -890,6 +931,7 @@ pub fn write_forget(out: &mut Vec<u8>, is_last: bool, spaces: &[Space]) {
     spaces.iter().for_each(|s| s.write(out));
 }
 
+/// Is it the last part, and the spaces to free. `None` for damage.
 pub fn parse_forget(body: &[u8]) -> Option<(bool, Vec<Space>)> {
     let mut r = Reader::new(body);
     let is_last = r.u8()? != 0;
