@@ -547,7 +547,13 @@ impl LogFile {
                     "the header of the virtual log file at {offset} is damaged"
                 )));
             }
+            let (sequence, start_lsn) = (get_u64(&header, 16), get_u64(&header, 24));
             let size = get_u64(&header, 8);
+            if sequence == 0 && offset + size > len {
+                reached!("log.growth.torn");
+                // The same, and the header came to the disk before all of its space did.
+                break;
+            }
             if size < VLF_BYTES_MIN || !size.is_multiple_of(HEADER_BYTES) || offset + size > len {
                 return Err(bad(format!(
                     "virtual log file at {offset} has an impossible size of {size} bytes"
@@ -559,7 +565,6 @@ impl LogFile {
                     "virtual log file at {offset} claims to hold {held} of {size} bytes"
                 )));
             }
-            let (sequence, start_lsn) = (get_u64(&header, 16), get_u64(&header, 24));
             let incarnation = get_u32(&header, 32);
             self.incarnation = self.incarnation.max(incarnation);
             self.vlfs.push(Vlf {
@@ -1055,5 +1060,31 @@ mod tests {
             let content = disk.content_of(&spec.path).expect("is there");
             assert!(content[at as usize..][..4_096] == [7; 4_096], "seed {seed}");
         }
+    }
+
+    /// A power loss while the file grows may keep the header of a new VLF and not all of its space.
+    #[test]
+    fn a_vlf_whose_space_was_lost_with_the_power_is_no_part_of_the_log() {
+        let disk = SimDisk::new(1);
+        let env = daruma_sim::env(&disk, 1);
+        let spec = FileSpec::log("/t_log.ldf", 256);
+        let log = LogFile::create(&spec, 7, &env, true).expect("creates");
+        let (end, count) = (log.size_bytes(), log.vlfs().len());
+        drop(log);
+        let file = env
+            .disk
+            .open(&spec.path, OpenMode::ReadWrite)
+            .expect("opens");
+        let header = Vlf::unused(end, 4 * VLF_BYTES_MIN, false).header();
+        file.write_at(&header, end).expect("writes");
+        file.set_len(end + 3 * VLF_BYTES_MIN).expect("grows");
+        drop(file);
+        let log = LogFile::open(&spec, 7, &env).expect("opens");
+        assert_eq!((log.size_bytes(), log.vlfs().len()), (end, count));
+        let growth = log.extension(2 * VLF_BYTES_MIN);
+        growth.write(true).expect("grows again");
+        drop((log, growth));
+        let log = LogFile::open(&spec, 7, &env).expect("opens");
+        assert_eq!(log.size_bytes(), end + 2 * VLF_BYTES_MIN);
     }
 }
