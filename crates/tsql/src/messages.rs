@@ -476,6 +476,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(448, 16, "Invalid collation '%.*ls'."),
     m(
+        451,
+        16,
+        "Cannot resolve collation conflict between \"%ls\" and \"%ls\" in %ls operator occurring in %ls statement column %d.",
+    ),
+    m(
         460,
         16,
         "DISTINCT operator is not allowed in the recursive part of a recursive common table expression '%.*ls'.",

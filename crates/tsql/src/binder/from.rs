@@ -14,6 +14,7 @@ use daruma_base::DatabaseId;
 use daruma_catalog::{ModuleDef, Object, ObjectKind, ParameterDef, names_equal};
 use daruma_syntax::ast::{self, Ident, ObjectName, StatementKind, TableSource};
 use daruma_syntax::{ParseOptions, SyntaxError, parse_batch};
+use daruma_value::DataType;
 use std::sync::Arc;
 
 /// Most tables of one FROM: what older versions of the product allowed.
@@ -218,7 +219,7 @@ impl Binder<'_> {
                     database,
                     &alias,
                     &qualified,
-                    schema.flatten(),
+                    (schema.flatten(), &table.name),
                     Vec::new(),
                 )
             }
@@ -263,17 +264,26 @@ impl Binder<'_> {
         database: DatabaseId,
         alias: &str,
         qualified: &str,
-        schema: Option<String>,
+        (schema, written): (Option<String>, &ObjectName),
         args: Vec<Scalar>,
     ) -> Result<Rel> {
         let mut columns = Vec::new();
         let mut names = Vec::new();
+        // Names in catalog views compare as their database does; dynamic views are the server's.
+        let of_catalog = written.schema.as_ref().is_some_and(|s| {
+            s.is("sys") && !table.name().starts_with("dm_") || s.is("INFORMATION_SCHEMA")
+        });
+        let of_names = of_catalog.then(|| self.host.collation(database));
         for column in table.columns() {
+            let collation = match of_names {
+                Some(collation) if column.data_type == DataType::SYSNAME => collation,
+                _ => column.collation,
+            };
             let id = self.new_column(ColumnInfo {
                 ty: Type {
                     data_type: column.data_type,
                     nullable: column.nullable,
-                    collation: column.collation,
+                    collation,
                     coercion: Coercion::Implicit,
                 },
                 name: column.name.clone(),
@@ -288,7 +298,7 @@ impl Binder<'_> {
         self.add_table(ScopeEntry {
             name: alias.to_string(),
             schema,
-            database: None,
+            database: written.database.as_ref().map(|d| d.text.clone()),
             columns: names,
             used: None,
         })?;
@@ -347,7 +357,7 @@ impl Binder<'_> {
                     ));
                 }
                 let database = self.database_of(name);
-                self.virtual_table(found, database, &alias, &alias, None, args)
+                self.virtual_table(found, database, &alias, &alias, (None, name), args)
             }
             Resolved::Function { .. } => Err(unsupported("A user-defined table-valued function")),
             Resolved::Table(_) | Resolved::View { .. } => Err(SqlError::new(

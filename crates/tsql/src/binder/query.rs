@@ -243,6 +243,12 @@ impl Binder<'_> {
                 .map(|b| self.branch_column(b.columns[position].id))
                 .collect();
             let ty = types::unify(&mut scalars)?;
+            let operator = operator_name(op);
+            if ty.coercion == Coercion::None
+                && let Some(error) = types::branch_conflict(&scalars, operator, position + 1)
+            {
+                return Err(error);
+            }
             if op != SetOp::UnionAll && !daruma_value::types::is_comparable(ty.data_type) {
                 return Err(SqlError::new(
                     421,
@@ -804,6 +810,15 @@ impl Binder<'_> {
             calls.push((id, *call));
         }
         Ok(())
+    }
+}
+
+fn operator_name(op: SetOp) -> &'static str {
+    match op {
+        SetOp::Union => "UNION",
+        SetOp::UnionAll => "UNION ALL",
+        SetOp::Intersect => "INTERSECT",
+        SetOp::Except => "EXCEPT",
     }
 }
 

@@ -126,6 +126,10 @@ pub fn comparable(left: Scalar, right: Scalar, operator: &str) -> Result<(Scalar
         (convert(l, common)?, convert(r, common)?)
     };
     let (collation, coercion) = collate(l.ty, r.ty).map_err(|(x, y)| conflict(x, y, operator))?;
+    // Of two columns with different collations nobody knows which one compares.
+    if coercion == Coercion::None {
+        return Err(conflict(l.ty.collation, r.ty.collation, operator));
+    }
     for side in [&mut l, &mut r] {
         side.ty.collation = collation;
         side.ty.coercion = coercion;
@@ -144,6 +148,22 @@ fn conflict(a: CollationId, b: CollationId, operator: &str) -> SqlError {
             b.name()
         ),
     )
+}
+
+/// The error where branches of a set operation have texts of different collations: 468, 451 for UNION ALL.
+pub fn branch_conflict(scalars: &[Scalar], operator: &str, column: usize) -> Option<SqlError> {
+    let mut texts = scalars
+        .iter()
+        .filter(|s| s.ty.data_type.is_character() && s.ty.coercion != Coercion::Default);
+    let first = texts.next()?.ty.collation;
+    let other = texts.map(|s| s.ty.collation).find(|c| *c != first)?;
+    Some(match operator {
+        "UNION ALL" => crate::messages::error(
+            451,
+            &[&first.name(), &other.name(), &operator, &"SELECT", &column],
+        ),
+        _ => conflict(first, other, operator),
+    })
 }
 
 /// Converts all to their common type, as CASE, COALESCE and VALUES do. NULL literals follow the others.
