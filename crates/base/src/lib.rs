@@ -10,6 +10,7 @@ pub mod cancel;
 pub mod hash;
 pub mod ids;
 pub mod io;
+pub mod memory;
 pub mod probe;
 pub mod waits;
 

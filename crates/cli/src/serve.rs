@@ -36,7 +36,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PORT", env = "MSSQL_TCP_PORT", default_value_t = PORT_DEFAULT, hide = true)]
     port: u16,
 
-    /// Memory for data pages, in bytes or with K, M or G [default: a quarter of the machine's]
+    /// Memory of the server, in bytes or with K, M or G: three quarters for data pages, the rest for everything else (at least
+    /// 32M and 64M) [default: half of the machine's]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
 

@@ -55,6 +55,7 @@ fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
     }
     let spid = session.spid();
     slot.set_session(session.cancel_flag(), info.encrypted);
+    wire.bound_by(shared.service.clone());
     let context = ReplyContext {
         version,
         server_name: shared.service.server_name(),
@@ -159,6 +160,11 @@ impl Connection<'_> {
     fn message(&mut self, message: Message) -> Next {
         if message.ignored {
             return self.answer(Done::new(DoneKind::Done, done_status::ERROR, command::NONE));
+        }
+        // What is made of the body is as large again, and is there beside it.
+        let bytes = message.body.len();
+        if message.dropped || !self.shared.service.has_room(bytes, bytes) {
+            return self.refuse_for_memory();
         }
         let request = match message.packet_type {
             PacketType::Attention => return self.answer(Done::attention()),
@@ -307,6 +313,20 @@ impl Connection<'_> {
         done.encode(self.version(), self.wire.output.tokens());
         self.wire.finish_reply()?;
         Ok(true)
+    }
+
+    /// 701: the request was read, but not kept.
+    fn refuse_for_memory(&mut self) -> Next {
+        let told = SqlError::new(
+            701,
+            17,
+            123,
+            "There is insufficient system memory in resource pool 'default' to run this query.",
+        );
+        let mut reply = Reply::new(self.context, &mut self.wire.output, None);
+        let _ = reply.message(&told);
+        let tail = reply.into_tail();
+        self.finish(tail, RequestEnd::Completed)
     }
 
     /// The client hears what was wrong; after anything but too many parameters, or a value that its type does not have, the

@@ -36,6 +36,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(60);
 const PASSWORD_LETTERS: &[u8; 56] = b"abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const PASSWORD_CHARS: usize = 20;
 const POOL_BYTES_MIN: u64 = 32 << 20;
+/// The least that everything but pages may take.
+const WORK_BYTES_MIN: u64 = 64 << 20;
 
 /// What the command line decides.
 #[derive(Clone, Debug)]
@@ -44,7 +46,8 @@ pub struct ProgramOptions {
     /// `address:port`; port 0 takes a free one.
     pub listen: String,
     pub sa_password: Option<String>,
-    /// Bytes of the buffer pool; `None` takes a quarter of the machine's memory.
+    /// Bound of the server's memory: three quarters are for pages, the rest for everything else. `None` takes half of the
+    /// machine's memory, one half of it for pages.
     pub memory_bytes: Option<u64>,
     pub encryption: EncryptionPolicy,
     /// Certificate chain and key as PEM files; `None` uses the ones in the data folder.
@@ -70,16 +73,15 @@ impl Program {
             [] => daruma_platform::env(),
             limits => daruma_platform::env_with_limits(limits.to_vec()),
         };
-        let pool_bytes = options
-            .memory_bytes
-            .unwrap_or_else(default_pool_bytes)
-            .max(POOL_BYTES_MIN);
+        let memory = MemorySplit::of(options.memory_bytes);
         let host = host_name();
         let mut secret = [0; 32];
         env.random.fill(&mut secret);
         let instance_options = InstanceOptions {
             server_name: host.clone(),
-            buffer_pool_pages: usize::try_from(pool_bytes / PAGE_BYTES).unwrap_or(usize::MAX),
+            buffer_pool_pages: usize::try_from(memory.page_bytes / PAGE_BYTES)
+                .unwrap_or(usize::MAX),
+            work_memory_bytes: Some(memory.work_bytes),
             password_hasher: Arc::new(Argon2Hasher::new(secret)),
             host_description: format!("({})", std::env::consts::ARCH),
         };
@@ -233,9 +235,30 @@ fn make_password(random: &dyn Random) -> String {
     (0..PASSWORD_CHARS).map(letter).collect()
 }
 
-fn default_pool_bytes() -> u64 {
+/// How the server's memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MemorySplit {
+    page_bytes: u64,
+    work_bytes: u64,
+}
+
+impl MemorySplit {
+    /// Of a bound, or of half of the machine's memory.
+    fn of(bound: Option<u64>) -> MemorySplit {
+        let (page_bytes, work_bytes) = match bound {
+            Some(bound) => (bound / 4 * 3, bound / 4),
+            None => (machine_bytes() / 4, machine_bytes() / 4),
+        };
+        MemorySplit {
+            page_bytes: page_bytes.max(POOL_BYTES_MIN),
+            work_bytes: work_bytes.max(WORK_BYTES_MIN),
+        }
+    }
+}
+
+fn machine_bytes() -> u64 {
     let info = rustix::system::sysinfo();
-    info.totalram.saturating_mul(u64::from(info.mem_unit)) / 4
+    info.totalram.saturating_mul(u64::from(info.mem_unit))
 }
 
 fn host_name() -> String {
@@ -411,5 +434,24 @@ fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar), role: Role) {
         if *is_stopped {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_divided_and_never_too_small_to_work() {
+        let gib = 1 << 30;
+        let split = MemorySplit::of(Some(4 * gib));
+        assert_eq!((split.page_bytes, split.work_bytes), (3 * gib, gib));
+        let least = MemorySplit::of(Some(1));
+        assert_eq!(least.page_bytes, POOL_BYTES_MIN);
+        assert_eq!(least.work_bytes, WORK_BYTES_MIN);
+        let own = MemorySplit::of(None);
+        assert!(
+            own.page_bytes + own.work_bytes <= machine_bytes().max(POOL_BYTES_MIN + WORK_BYTES_MIN)
+        );
     }
 }

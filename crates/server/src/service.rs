@@ -61,6 +61,10 @@ pub trait Service: Send + Sync {
     fn connections_max(&self) -> usize;
     fn waits(&self) -> Option<&WaitRegistry>;
     fn shutdown_requested(&self) -> Option<Shutdown>;
+    /// May a connection that has received `held` bytes of a request keep `wanted` more?
+    fn has_room(&self, _held: usize, _wanted: usize) -> bool {
+        true
+    }
 }
 
 /// Session of one connection; lives and dies on its thread.

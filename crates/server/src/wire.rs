@@ -2,6 +2,7 @@
 
 use crate::error::ConnectionError;
 use crate::output::Output;
+use crate::service::Service;
 use crate::transport::Transport;
 use daruma_tds::packet::{
     Header, LOGIN_BYTES_MAX, Message, MessageAssembler, PACKET_BYTES_MAX, Packet, PacketReader,
@@ -43,6 +44,8 @@ pub(crate) struct Input {
     /// A packet that arrived before the one before it was answered.
     ahead: Option<OwnedPacket>,
     buffer: Vec<u8>,
+    /// Says whether there is memory for a long message; nobody before login, where no message is long.
+    service: Option<Arc<dyn Service>>,
 }
 
 impl Input {
@@ -52,6 +55,7 @@ impl Input {
             assembler: MessageAssembler::new(LOGIN_BYTES_MAX),
             ahead: None,
             buffer: vec![0; RECEIVE_BYTES],
+            service: None,
         }
     }
 
@@ -94,6 +98,11 @@ impl Input {
             while let Some(packet) = self.reader.next_packet()? {
                 if packet.header.packet_type == PacketType::Bulk && !self.assembler.is_partial() {
                     return Ok(bulk(&packet.header, packet.payload));
+                }
+                if let Some(service) = &self.service
+                    && !service.has_room(self.assembler.kept_bytes(), packet.payload.len())
+                {
+                    self.assembler.drop_body();
                 }
                 if let Some(message) = self.assembler.push(&packet)? {
                     return Ok(Incoming::Message(message));
@@ -202,6 +211,11 @@ impl Wire {
 
     pub(crate) fn finish_reply(&mut self) -> Result<(), ConnectionError> {
         self.output.finish(&mut self.transport)
+    }
+
+    /// From now on the service's memory bounds what is kept of a message.
+    pub(crate) fn bound_by(&mut self, service: Arc<dyn Service>) {
+        self.input.service = Some(service);
     }
 
     /// From login on messages may be long.

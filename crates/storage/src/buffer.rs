@@ -21,7 +21,7 @@ use crate::datafile::{Boot, DOUBLE_WRITE_PAGES, FileSet};
 use crate::error::{Result, StorageError};
 use crate::log::Log;
 use crate::log::record::PageAction;
-use crate::page::Page;
+use crate::page::{PAGE_BYTES, Page};
 use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::version::{Chunk, VersionStore};
@@ -127,6 +127,9 @@ impl Hasher for FastHasher {
         self.0 = (self.0.rotate_left(5) ^ v).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }
+
+/// Memory of a frame with its page.
+const FRAME_BYTES: usize = size_of::<Frame>() + PAGE_BYTES;
 
 struct Frame {
     index: u32,
@@ -310,6 +313,13 @@ pub struct Pool {
     clock: Arc<dyn Clock>,
 }
 
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let frames = self.live_frames().count();
+        daruma_base::memory::set_pages_apart(-((frames * FRAME_BYTES) as i64));
+    }
+}
+
 impl Pool {
     pub fn new(pages: usize, clock: Arc<dyn Clock>, waits: Arc<WaitRegistry>) -> Pool {
         Pool {
@@ -392,7 +402,11 @@ impl Pool {
     }
 
     fn frame(&self, index: u32) -> &Frame {
-        self.frames[index as usize].get_or_init(|| Box::new(Frame::new(index)))
+        self.frames[index as usize].get_or_init(|| {
+            let frame = Box::new(Frame::new(index));
+            daruma_base::memory::set_pages_apart(FRAME_BYTES as i64);
+            frame
+        })
     }
 
     pub fn read(&self, store: &Store, id: PageId) -> Result<PageRead<'_>> {

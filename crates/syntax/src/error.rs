@@ -73,7 +73,7 @@ impl SyntaxError {
     }
 
     /// The product's words for a query that its memory does not hold.
-    pub(crate) fn too_many_tokens(line: u32) -> SyntaxError {
+    pub(crate) fn insufficient_memory(line: u32) -> SyntaxError {
         let message =
             "There is insufficient system memory in resource pool 'default' to run this query.";
         SyntaxError {

@@ -16,6 +16,8 @@ pub const BATCH_BYTES_MAX: usize = 1 << 30;
 /// Most tokens of a batch. A tree takes about a hundred bytes for each, so that this bounds what a text makes the server hold
 /// (some 500 MB); a script of 20 MB has fewer.
 pub(crate) const TOKENS_MAX: usize = 4_000_000;
+/// Room made for tokens before they are counted.
+const TOKENS_GUESS_MAX: usize = 1 << 16;
 /// Longest identifier in UTF-16 units, as `sysname` holds it.
 const IDENTIFIER_UNITS_MAX: usize = 128;
 
@@ -113,7 +115,10 @@ impl Tokens {
             tokens.errors = vec![SyntaxError::nested_too_deeply(1)];
             return tokens;
         }
-        tokens.list.reserve((text.len() / 6 + 1).min(TOKENS_MAX));
+        // A guess for scripts; a text that is one long literal has few tokens.
+        tokens
+            .list
+            .reserve((text.len() / 6 + 1).min(TOKENS_GUESS_MAX));
         tokens.read(text, 0, 1, quoted_identifier);
         tokens
     }
@@ -141,7 +146,7 @@ impl Tokens {
             let token = lexer
                 .next_token()
                 .and_then(|token| match self.list.len() == TOKENS_MAX {
-                    true => Err(vec![SyntaxError::too_many_tokens(token.line)]),
+                    true => Err(vec![SyntaxError::insufficient_memory(token.line)]),
                     false => Ok(token),
                 });
             let token = token.unwrap_or_else(|errors| {

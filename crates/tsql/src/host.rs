@@ -269,6 +269,18 @@ pub trait Host {
     }
     /// Bytes that sorts and hashes of this statement may hold in memory before they spill.
     fn memory_grant_bytes(&self) -> usize;
+    /// May the statement take `wanted` bytes more? Error 701 when it holds much and the server's memory is used up.
+    fn check_memory(&self, _wanted: usize) -> Result<()> {
+        Ok(())
+    }
+    /// As `check_memory`, for a large value: the bytes count as taken until the promise is dropped.
+    fn promise_memory(&self, _wanted: usize) -> Result<Option<crate::instance::Promise>> {
+        Ok(None)
+    }
+    /// Is the server's memory nearly used up? Then sorts and hashes spill.
+    fn memory_is_short(&self) -> bool {
+        false
+    }
     /// Directory for spill files, on the engine's disk.
     fn spill(&self) -> Result<SpillSpace>;
 
@@ -339,10 +351,11 @@ pub(crate) fn culture_of(language: &str) -> &'static str {
     }
 }
 
-/// Error 3617 as soon as the client has given the request up, 596 once the session was killed. Work whose length the client
-/// decides (planning, reading, changing, checking) asks now and then.
+/// Error 3617 as soon as the client has given the request up, 596 once the session was killed, 701 when the memory that it
+/// holds is too much. Work whose length the client decides (planning, reading, changing, checking) asks now and then.
 pub(crate) fn check_cancel(host: &dyn Host) -> Result<()> {
-    cancelled(host.cancel())
+    cancelled(host.cancel())?;
+    host.check_memory(0)
 }
 
 /// As [`check_cancel`], of a flag.

@@ -29,13 +29,19 @@ const NESTED: &[[&str; 4]] = &[
     ],
 ];
 
+/// Runs a test on the stack that a connection's thread has.
+fn on_connection_stack(work: fn()) {
+    let thread = std::thread::Builder::new().stack_size(8 << 20).spawn(work);
+    assert!(thread.expect("a thread").join().is_ok());
+}
+
 fn text([start, open, core, close]: &[&str; 4], depth: usize) -> String {
     format!("{start}{}{core}{}", open.repeat(depth), close.repeat(depth))
 }
 
 #[test]
 fn nesting_is_answered_at_every_depth() {
-    let work = || {
+    on_connection_stack(|| {
         let server = Server::new();
         let mut client = server.connect();
         for nested in NESTED {
@@ -52,9 +58,7 @@ fn nesting_is_answered_at_every_depth() {
             }
         }
         assert!(client.run("SELECT 1").contains("1 row"));
-    };
-    let thread = std::thread::Builder::new().stack_size(8 << 20).spawn(work);
-    assert!(thread.expect("a thread").join().is_ok());
+    });
 }
 
 #[test]
@@ -66,4 +70,178 @@ fn a_statement_that_holds_too_much_ends_alone() {
     let out = client.run(text);
     assert!(out.contains("Msg 701, Level 17"), "{out}");
     assert!(client.run("SELECT 1").contains("1 row"));
+}
+
+/// What each level of these texts repeats must not double what is made of it: beginning, how a level wraps the one below,
+/// and what stands innermost.
+const GROWING: &[(&str, fn(&str, usize) -> String, &str)] = &[
+    (
+        "BETWEEN",
+        |inner, _| format!("CASE WHEN {inner} + 1 BETWEEN 0 AND 9 THEN 1 ELSE 0 END"),
+        "1",
+    ),
+    (
+        "BETWEEN over a subquery",
+        |inner, _| format!("(SELECT 1 WHERE {inner} BETWEEN 0 AND 1)"),
+        "1",
+    ),
+    (
+        "simple CASE",
+        |inner, _| format!("CASE {inner} + 1 WHEN 7 THEN 2 WHEN 8 THEN 3 ELSE 1 END"),
+        "1",
+    ),
+    (
+        "NULLIF",
+        |inner, n| format!("NULLIF({inner} + 1, -{n})"),
+        "1",
+    ),
+    (
+        "CHOOSE",
+        |inner, _| format!("CHOOSE({inner}, 1, 2, 3)"),
+        "1",
+    ),
+    (
+        "IN a list",
+        |inner, _| format!("CASE WHEN {inner} + 1 IN (1, 2.5, '3', 4) THEN 1 ELSE 0 END"),
+        "1",
+    ),
+    (
+        "NOT IN a subquery",
+        |inner, _| format!("(SELECT 1 WHERE {inner} NOT IN (SELECT 5 UNION ALL SELECT 6))"),
+        "1",
+    ),
+];
+
+#[test]
+fn operands_that_are_looked_at_twice_do_not_double_with_each_level() {
+    on_connection_stack(|| {
+        let server = Server::new();
+        let mut client = server.connect();
+        for (what, wrap, core) in GROWING {
+            let mut text = (*core).to_string();
+            for level in 0..40 {
+                text = wrap(&text, level);
+            }
+            let out = client.run(&format!("SELECT {text} AS a"));
+            assert!(
+                out.contains("1 row"),
+                "{what}: {}",
+                out.chars().take(300).collect::<String>()
+            );
+            let shown = client.run(&format!(
+                "SET SHOWPLAN_TEXT ON\nGO\nSELECT {text} AS a\nGO\nSET SHOWPLAN_TEXT OFF"
+            ));
+            assert!(shown.len() < 200_000, "{what}: {} bytes", shown.len());
+        }
+    });
+}
+
+/// Common table expressions, each over the one before.
+fn chain(levels: usize, first: &str, next: fn(usize) -> String) -> String {
+    let mut text = format!("WITH c1 AS ({first})");
+    for level in 2..=levels {
+        text.push_str(&format!(", c{level} AS ({})", next(level - 1)));
+    }
+    text
+}
+
+#[test]
+fn conditions_do_not_double_on_their_way_down() {
+    on_connection_stack(|| {
+        let server = Server::new();
+        let mut client = server.connect();
+        let objects = "SELECT object_id + object_id AS a FROM sys.objects";
+        let texts = [
+            chain(31, objects, |n| format!("SELECT a + a AS a FROM c{n}"))
+                + " SELECT COUNT(*) FROM c31 WHERE a / 2 > 0 OR a / 3 > 1",
+            chain(31, objects, |n| {
+                format!("SELECT a % 7 + a % 3 + a % 2 AS a FROM c{n}")
+            }) + " SELECT COUNT(*) FROM c31 WHERE a > 0",
+        ];
+        let out = client.run(&texts[1]);
+        assert!(out.contains("1 row"), "{out}");
+        let out = client.run(&texts[0]);
+        assert!(out.contains("1 row") || out.contains("Msg 8115"), "{out}");
+        // The same as a correlated scalar subquery, which becomes a join with a grouped one.
+        let mut nested =
+            "SELECT SUM(c.column_id) AS a FROM sys.columns c WHERE c.object_id = o.object_id"
+                .to_string();
+        for _ in 0..30 {
+            nested = format!("SELECT a % 7 + a % 3 + a % 2 AS a FROM ({nested}) t");
+        }
+        let out = client.run(&format!(
+            "SELECT COUNT(v) FROM (SELECT ({nested}) AS v FROM sys.objects o) t"
+        ));
+        assert!(out.contains("1 row"), "{out}");
+    });
+}
+
+#[test]
+fn arguments_of_nested_inline_functions_do_not_double_without_end() {
+    on_connection_stack(|| {
+        let server = Server::new();
+        let mut client = server.connect();
+        let mut refused = false;
+        client.run("CREATE FUNCTION f1 (@a int) RETURNS TABLE AS RETURN SELECT @a + @a AS a");
+        for n in 2..=30 {
+            let below = n - 1;
+            let out = client.run(&format!(
+            "CREATE FUNCTION f{n} (@a int) RETURNS TABLE AS RETURN SELECT a FROM f{below}(@a % 3 + @a % 2)"
+        ));
+            refused = refused || out.contains("Msg 8623, Level 16");
+        }
+        let out = client.run("SELECT a FROM f10(1)");
+        assert!(out.contains("1 row"), "{out}");
+        assert!(refused);
+    });
+}
+
+#[test]
+fn a_long_list_does_not_copy_what_is_looked_for() {
+    on_connection_stack(|| {
+        let server = Server::new();
+        let mut client = server.connect();
+        let sum = vec!["object_id"; 300].join(" % 7 + ");
+        let members: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+        let members = members.join(",");
+        let text = format!("SELECT COUNT(*) FROM sys.objects WHERE {sum} IN ({members})");
+        assert!(client.run(&text).contains("1 row"));
+        // Members of several types: a chain of comparisons.
+        let text = format!(
+            "SELECT COUNT(*) FROM sys.objects WHERE CAST({sum} AS varchar(20)) IN ({members}, 'x')"
+        );
+        let out = client.run(&text);
+        assert!(
+            out.contains("1 row") || out.contains("Msg 245"),
+            "{}",
+            &out[..out.len().min(300)]
+        );
+    });
+}
+
+#[test]
+fn goto_turns_a_loop_in_blocks_of_any_depth() {
+    on_connection_stack(|| {
+        let server = Server::new();
+        let mut client = server.connect();
+        let text = "DECLARE @i int = 0; GOTO a; BEGIN BEGIN a: SET @i += 1; IF @i < 200000 GOTO a END SET @i += 1000000 END \
+                    SELECT @i AS i";
+        let out = client.run(text);
+        assert!(out.contains("1200000"), "{out}");
+    });
+}
+
+#[test]
+fn blocks_nest_in_modules_that_nest() {
+    on_connection_stack(|| {
+        let server = Server::new();
+        let mut client = server.connect();
+        let (begin, end) = ("BEGIN ".repeat(190), " END".repeat(190));
+        client.run(&format!(
+            "CREATE PROCEDURE p @n int AS {begin} IF @n > 1 BEGIN SET @n -= 1 EXEC p @n END ELSE SELECT 'innermost' AS a {end}"
+        ));
+        let out = client.run("EXEC p 32");
+        assert!(out.contains("innermost"), "{out}");
+        assert!(client.run("EXEC p 33").contains("Msg 217,"));
+    });
 }

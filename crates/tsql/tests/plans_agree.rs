@@ -368,7 +368,24 @@ impl Run {
             self.value(kind),
         );
         let outer = aliases[0];
-        match self.below(14) {
+        match self.below(18) {
+            13 => format!("EXISTS (SELECT 1 FROM @2 AS w WHERE w.d > {})", self.value(4)),
+            14 => format!(
+                "{} {} (SELECT w.j FROM @2 AS w WHERE w.f = {})",
+                self.value(1),
+                self.pick(&["IN", "NOT IN"]),
+                self.below(2)
+            ),
+            15 => format!(
+                "(SELECT MAX(w.j) FROM @2 AS w WHERE w.i = {outer}.i) BETWEEN {} AND {}",
+                self.value(1),
+                self.value(1)
+            ),
+            16 => format!(
+                "CASE ISNULL({outer}.i, 0) + ISNULL({outer}.j, 0) * 2 + CASE WHEN {outer}.s = {outer}.n THEN 1 ELSE 0 END
+                 WHEN 3 THEN 1 WHEN {outer}.j THEN 1 ELSE 0 END = {}",
+                self.below(2)
+            ),
             0 => format!("{column} IS NULL"),
             1 => format!("{column} IS NOT NULL"),
             2 => format!("{column} BETWEEN {value} AND {other}"),
@@ -424,7 +441,26 @@ impl Run {
             "YEAR(p.t), p.j",
         ]);
         let n = 1 + self.below(20);
-        match self.below(12) {
+        match self.below(15) {
+            12 => format!(
+                "SELECT p.id, RANK() OVER (PARTITION BY p.j ORDER BY p.i), DENSE_RANK() OVER (ORDER BY p.t), COUNT(*) OVER (),
+                 SUM(p.i) OVER (PARTITION BY p.j ORDER BY p.id ROWS UNBOUNDED PRECEDING), LAG(p.i) OVER (ORDER BY p.id),
+                 MAX(p.i) OVER (PARTITION BY p.j ORDER BY p.id ROWS BETWEEN {} PRECEDING AND 2 FOLLOWING), NTILE(3) OVER (ORDER BY p.id)
+                 FROM @1 AS p WHERE {c}",
+                self.below(4)
+            ),
+            13 => format!(
+                "DECLARE @n int = {n}; SELECT TOP (@n) p.id, p.s FROM @1 AS p WHERE {c} ORDER BY p.d {}, p.id DESC",
+                self.pick(&["", "DESC"])
+            ),
+            14 => format!(
+                "SELECT x.id, x.a FROM (SELECT p.id, ISNULL(p.i, 0) + ISNULL(p.j, 1) AS a, p.d FROM @1 AS p JOIN @2 AS q ON {}) AS x
+                 WHERE (x.a = {} OR x.a > {} OR x.a + x.id < {n}) AND NOT EXISTS (SELECT 1 FROM @2 AS w WHERE w.id = {})",
+                self.on(),
+                self.below(9),
+                self.below(20),
+                self.below(300)
+            ),
             0 => format!("SELECT p.* FROM @1 AS p WHERE {c}"),
             1 => format!("SELECT {key}, COUNT(*), SUM(p.d), MIN(p.t), MAX(p.i), COUNT(DISTINCT p.j) FROM @1 AS p WHERE {c} GROUP BY {key}"),
             2 => format!("SELECT p.id, q.id, p.i, q.i FROM @1 AS p {} @2 AS q ON {} WHERE {both}", self.join(), self.on()),

@@ -166,6 +166,10 @@ const TEMPLATES: &[(i32, &str)] = &[
         "A .NET Framework error occurred during execution of user-defined routine or aggregate \"{}\": {}",
     ),
     (
+        701,
+        "There is insufficient system memory in resource pool 'default' to run this query.",
+    ),
+    (
         7119,
         "Attempting to grow LOB beyond maximum allowed size of {} bytes.",
     ),
@@ -420,6 +424,11 @@ impl ValueError {
         ValueError::new(7119, 1, &[&LARGE_BYTES_MAX])
     }
 
+    /// 701: the server has no memory for what an expression builds.
+    pub fn no_memory() -> ValueError {
+        ValueError::new(701, 123, &[])
+    }
+
     /// 8152: the value does not fit and nobody knows the column.
     pub fn truncated() -> ValueError {
         ValueError::new(8152, 14, &[])
@@ -432,7 +441,7 @@ impl ValueError {
 
     /// Is this one of the errors that `TRY_CAST`, `TRY_CONVERT` and `TRY_PARSE` turn into NULL?
     pub fn is_try_null(&self) -> bool {
-        !matches!(self.number, 206 | 257 | 529 | 8116 | 281 | 291)
+        !matches!(self.number, 206 | 257 | 529 | 701 | 8116 | 281 | 291)
     }
 }
 

@@ -110,6 +110,18 @@ impl Value {
         matches!(self, Value::Null)
     }
 
+    /// Bytes that the value has allocated, roughly.
+    pub fn outside_bytes(&self) -> usize {
+        /// Texts of no more bytes lie in the value itself.
+        const INLINE_BYTES: usize = 24;
+        match self {
+            Value::Str(text) if text.len() > INLINE_BYTES => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            Value::Variant(variant) => size_of::<VariantValue>() + variant.value.outside_bytes(),
+            _ => 0,
+        }
+    }
+
     /// A text.
     pub fn str(text: impl AsRef<str>) -> Value {
         Value::Str(CompactString::new(text))

@@ -284,6 +284,11 @@ impl<'a> Parser<'a> {
         if self.depth >= NESTING_MAX {
             return Err(SyntaxError::nested_too_deeply(self.token(0).line));
         }
+        self.until_asked -= 1;
+        if self.until_asked == 0 {
+            self.until_asked = super::ASKED_EVERY;
+            self.ask_for_room()?;
+        }
         self.depth += 1;
         let outer = std::mem::take(&mut self.height);
         // Frames differ in size between builds; a thread with little room left goes on in a new stack segment.
@@ -291,6 +296,16 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
         self.height = outer.max(self.height + 1);
         Ok(tree)
+    }
+
+    #[cold]
+    fn ask_for_room(&self) -> Parse<()> {
+        match self.has_room {
+            Some(has_room) if !has_room() => {
+                Err(SyntaxError::insufficient_memory(self.token(0).line))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A left-associative operator puts one more node on top of what stands so far.

@@ -62,6 +62,16 @@ pub fn parse_batch(text: &str, options: &ParseOptions) -> Result<Vec<Statement>,
     run(text, options, Parser::batch)
 }
 
+/// As [`parse_batch`], for texts of any size: `has_room` is asked now and then whether there is memory for more of the tree;
+/// error 701 when there is none.
+pub fn parse_batch_within(
+    text: &str,
+    options: &ParseOptions,
+    has_room: &dyn Fn() -> bool,
+) -> Result<Vec<Statement>, Vec<SyntaxError>> {
+    run_within(text, options, Some(has_room), Parser::batch)
+}
+
 /// Parses a data type alone: `decimal(10, 2)`.
 pub fn parse_type(text: &str, options: &ParseOptions) -> Result<TypeName, Vec<SyntaxError>> {
     run(text, options, Parser::type_name)
@@ -112,6 +122,15 @@ fn run<'a, T>(
     options: &ParseOptions,
     parse: impl FnOnce(&mut Parser<'a>) -> Parse<T>,
 ) -> Result<T, Vec<SyntaxError>> {
+    run_within(text, options, None, parse)
+}
+
+fn run_within<'a, T>(
+    text: &'a str,
+    options: &ParseOptions,
+    has_room: Option<&'a dyn Fn() -> bool>,
+    parse: impl FnOnce(&mut Parser<'a>) -> Parse<T>,
+) -> Result<T, Vec<SyntaxError>> {
     let mut parser = Parser {
         text,
         tokens: Tokens::of(text, options.quoted_identifier),
@@ -122,6 +141,8 @@ fn run<'a, T>(
         height: 0,
         condition_end: None,
         names: None,
+        has_room,
+        until_asked: ASKED_EVERY,
     };
     let tree = parse(&mut parser).and_then(|tree| parser.expect_end().map(|()| tree));
     match parser.tokens.errors.is_empty() {
@@ -147,4 +168,11 @@ struct Parser<'a> {
     condition_end: Option<usize>,
     /// Names of objects read so far, if somebody asks for them.
     names: Option<Vec<ObjectName>>,
+    /// Is there memory for more?
+    has_room: Option<&'a dyn Fn() -> bool>,
+    /// Expressions until it is asked again.
+    until_asked: u32,
 }
+
+/// Expressions from one look at the memory to the next.
+const ASKED_EVERY: u32 = 256;

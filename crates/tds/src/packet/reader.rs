@@ -91,6 +91,9 @@ pub struct Message {
     pub reset: Option<Reset>,
     /// The sender gave the message up; answer with a lone DONE that has the error bit.
     pub ignored: bool,
+    /// The receiver had no room for it: the body was not kept.
+    pub dropped: bool,
+    received: usize,
     pub body: Vec<u8>,
 }
 
@@ -120,6 +123,19 @@ impl MessageAssembler {
         self.current.is_some()
     }
 
+    /// Bytes kept of the message under way.
+    pub fn kept_bytes(&self) -> usize {
+        self.current.as_ref().map_or(0, |m| m.body.len())
+    }
+
+    /// Forgets the message under way: the rest of it is read and not kept.
+    pub fn drop_body(&mut self) {
+        if let Some(message) = &mut self.current {
+            message.dropped = true;
+            message.body = Vec::new();
+        }
+    }
+
     /// Adds a packet; returns the message it ends. An attention cuts off a message under way, which is dropped.
     pub fn push(&mut self, packet: &Packet<'_>) -> Result<Option<Message>> {
         if packet.header.packet_type == PacketType::Attention {
@@ -136,7 +152,7 @@ impl MessageAssembler {
                 found: packet.header.packet_type as u64,
             });
         }
-        let found = message.body.len() + packet.payload.len();
+        let found = message.received + packet.payload.len();
         if found > self.message_bytes_max {
             let limit = self.message_bytes_max;
             return Err(TdsError::TooLong {
@@ -145,7 +161,10 @@ impl MessageAssembler {
                 found,
             });
         }
-        message.body.extend_from_slice(packet.payload);
+        message.received = found;
+        if !message.dropped {
+            message.body.extend_from_slice(packet.payload);
+        }
         if !packet.header.is_last() {
             self.current = Some(message);
             return Ok(None);
@@ -171,6 +190,8 @@ impl Message {
             packet_type: header.packet_type,
             reset,
             ignored: false,
+            dropped: false,
+            received: 0,
             body: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@
 //! expression as nodes; the query that owns the expression takes them out.
 
 use super::Binder;
+use super::operand::{Operand, in_list};
 use super::tree::*;
 use super::types;
 use crate::error::{Result, SqlError};
@@ -101,12 +102,13 @@ impl Binder<'_> {
                     return Err(daruma_value::ValueError::new(4151, 1, &[]).into());
                 }
                 let ty = a.ty.nullable(true);
-                let when = compare(CompareOp::Equal, a.clone(), b)?;
+                let operand = Operand::new(a);
+                let when = compare(CompareOp::Equal, operand.again(), b)?;
                 let kind = Kind::Case {
                     whens: vec![(when, Scalar::null(ty.data_type))],
-                    otherwise: Some(Box::new(a)),
+                    otherwise: Some(Box::new(operand.again())),
                 };
-                Ok(Scalar::new(kind, ty))
+                Ok(operand.around(Scalar::new(kind, ty)))
             }
             Expr::Subquery(query) => self.scalar_subquery(query),
             Expr::Collate { expr, collation } => {
@@ -189,12 +191,14 @@ impl Binder<'_> {
         text_literal(text, national)
     }
 
-    fn variable(&self, name: &str) -> Result<Scalar> {
+    fn variable(&mut self, name: &str) -> Result<Scalar> {
         if let Some(parameters) = &self.parameters {
             let key = daruma_catalog::name_key(name);
             let found = parameters.iter().find(|(k, _)| *k == key);
             let found = found.map(|(_, scalar)| scalar.clone());
-            return found.ok_or_else(|| undeclared(name));
+            let scalar = found.ok_or_else(|| undeclared(name))?;
+            self.note_copy(&scalar)?;
+            return Ok(scalar);
         }
         match self.host.variable_type(name) {
             Some(VariableType::Scalar(data_type)) => Ok(Scalar::new(
@@ -344,13 +348,14 @@ impl Binder<'_> {
 
     fn case(&mut self, case: &ast::Case) -> Result<Scalar> {
         let operand = case.operand.as_ref().map(|e| self.expr(e)).transpose()?;
+        let operand = operand.map(Operand::new);
         let mut whens = Vec::with_capacity(case.whens.len());
         for when in &case.whens {
             let condition = match (&when.when, &operand) {
                 (When::Condition(condition), _) => self.condition(condition)?,
                 (When::Value(value), Some(operand)) => {
                     let value = self.expr(value)?;
-                    self.compare(CompareOp::Equal, operand.clone(), value)?
+                    self.compare(CompareOp::Equal, operand.again(), value)?
                 }
                 (When::Value(_), None) => {
                     return Err(SqlError::new(102, 15, 1, "Incorrect syntax near 'WHEN'."));
@@ -359,7 +364,11 @@ impl Binder<'_> {
             whens.push((condition, self.expr(&when.then)?));
         }
         let otherwise = case.otherwise.as_ref().map(|e| self.expr(e)).transpose()?;
-        case_of(whens, otherwise)
+        let chosen = case_of(whens, otherwise)?;
+        Ok(match operand {
+            Some(operand) => operand.around(chosen),
+            None => chosen,
+        })
     }
 
     fn scalar_subquery(&mut self, query: &ast::Query) -> Result<Scalar> {
@@ -450,7 +459,7 @@ impl Binder<'_> {
                     .collect::<Result<Vec<_>>>()?;
                 let found = match self.ansi_nulls {
                     true => in_list(expr, list)?,
-                    false => self.in_list_with_nulls(&expr, list)?,
+                    false => self.in_list_with_nulls(expr, list)?,
                 };
                 negate(*negated, found)
             }
@@ -468,13 +477,14 @@ impl Binder<'_> {
                 high,
                 negated,
             } => {
-                let expr = self.expr(expr)?;
+                let operand = Operand::new(self.expr(expr)?);
                 let (low, high) = (self.expr(low)?, self.expr(high)?);
                 let both = vec![
-                    compare(CompareOp::GreaterOrEqual, expr.clone(), low)?,
-                    compare(CompareOp::LessOrEqual, expr, high)?,
+                    compare(CompareOp::GreaterOrEqual, operand.again(), low)?,
+                    compare(CompareOp::LessOrEqual, operand.again(), high)?,
                 ];
-                negate(*negated, Scalar::condition(Kind::And(both)))
+                let both = operand.around(Scalar::condition(Kind::And(both)));
+                negate(*negated, both)
             }
             Condition::Exists(query) => {
                 let rel = self.exists_subquery(query)?;
@@ -531,10 +541,11 @@ impl Binder<'_> {
         })
     }
 
-    fn in_list_with_nulls(&self, expr: &Scalar, list: Vec<Scalar>) -> Result<Scalar> {
-        let equal = |member| self.compare(CompareOp::Equal, expr.clone(), member);
+    fn in_list_with_nulls(&self, expr: Scalar, list: Vec<Scalar>) -> Result<Scalar> {
+        let operand = Operand::new(expr);
+        let equal = |member| self.compare(CompareOp::Equal, operand.again(), member);
         let equal = list.into_iter().map(equal).collect::<Result<Vec<_>>>()?;
-        Ok(Scalar::condition(Kind::Or(equal)))
+        Ok(operand.around(Scalar::condition(Kind::Or(equal))))
     }
 
     fn any_subquery(&mut self, op: CompareOp, expr: Scalar, query: &ast::Query) -> Result<Scalar> {
@@ -748,41 +759,6 @@ fn like(expr: Scalar, pattern: Scalar, escape: Option<Scalar>) -> Result<Scalar>
         pattern: Box::new(pattern),
         escape,
     }))
-}
-
-/// A list whose members compare with the expression as it is becomes one node, otherwise a chain of ORs.
-fn in_list(expr: Scalar, list: Vec<Scalar>) -> Result<Scalar> {
-    let mut pairs = Vec::with_capacity(list.len());
-    for member in list {
-        pairs.push(types::comparable(expr.clone(), member, "equal to")?);
-    }
-    if let Some((first, _)) = pairs.first()
-        && first.kind == expr.kind
-        && pairs.len() > 1
-        && pairs.iter().all(|(l, _)| l == first)
-    {
-        let expr = Box::new(first.clone());
-        return Ok(Scalar::condition(Kind::InList {
-            expr,
-            list: pairs.into_iter().map(|(_, r)| r).collect(),
-        }));
-    }
-    let mut equal = pairs
-        .into_iter()
-        .map(|(l, r)| {
-            Scalar::condition(Kind::Compare {
-                op: CompareOp::Equal,
-                left: Box::new(l),
-                right: Box::new(r),
-            })
-        })
-        .collect::<Vec<_>>();
-    if equal.len() == 1
-        && let Some(only) = equal.pop()
-    {
-        return Ok(only);
-    }
-    Ok(Scalar::condition(Kind::Or(equal)))
 }
 
 /// `!<` and `!>` are other ways to write `>=` and `<=`.

@@ -3,6 +3,7 @@
 //! Theory: the name decides, in that order. Scalar functions are the value room's: it knows their argument and result
 //! types. What it does not know is asked of the host.
 
+use super::operand::Operand;
 use super::tree::*;
 use super::{Binder, BoundQuery, OutColumn, types};
 use crate::error::{Result, SqlError};
@@ -178,16 +179,17 @@ impl Binder<'_> {
         if args.len() < 2 {
             return Err(ValueError::new(189, 1, &[&"choose", &"2", &"254"]).into());
         }
-        let index = types::convert(args.remove(0), DataType::Int)?;
+        let index = Operand::new(types::convert(args.remove(0), DataType::Int)?);
         let mut whens = Vec::with_capacity(args.len());
         for (position, value) in args.into_iter().enumerate() {
             let number = Scalar::constant(Value::Int(position as i32 + 1), DataType::Int);
             whens.push((
-                super::compare(ast::CompareOp::Equal, index.clone(), number)?,
+                super::compare(ast::CompareOp::Equal, index.again(), number)?,
                 value,
             ));
         }
-        super::expr::case_of(whens, None)
+        let chosen = super::expr::case_of(whens, None)?;
+        Ok(index.around(chosen))
     }
 
     pub(super) fn trim(

@@ -13,6 +13,7 @@ mod from;
 mod function;
 mod group;
 mod inline;
+mod operand;
 mod pivot;
 mod query;
 mod recursion;
@@ -44,6 +45,8 @@ use tree::{Coercion, ColId, Kind, Scalar, Type};
 const NESTING_MAX: u32 = 32;
 /// More columns than this in one statement are refused.
 const COLUMNS_MAX: usize = 1 << 20;
+/// More nodes than this made by copying alone are refused: copies of copies double with each level of a text.
+pub(crate) const COPIED_NODES_MAX: usize = 1 << 20;
 
 /// What is known of a column besides its number.
 #[derive(Clone, Debug)]
@@ -62,6 +65,8 @@ pub struct ColumnInfo {
 pub struct Binder<'a> {
     pub(crate) host: &'a dyn Host,
     pub columns: Vec<ColumnInfo>,
+    /// Nodes that are copies of others.
+    copied: usize,
     pub(crate) scopes: Vec<NameScope>,
     ctes: Vec<CteEntry>,
     /// Where names are looked up: the database of the view being expanded.
@@ -95,6 +100,7 @@ impl<'a> Binder<'a> {
         Binder {
             host,
             columns: Vec::new(),
+            copied: 0,
             scopes: Vec::new(),
             ctes: Vec::new(),
             database: None,
@@ -121,6 +127,15 @@ impl<'a> Binder<'a> {
         }
         self.columns.push(info);
         Ok((self.columns.len() - 1) as ColId)
+    }
+
+    /// Counts a copy of an expression; error 8623 when there are too many.
+    fn note_copy(&mut self, scalar: &Scalar) -> Result<()> {
+        self.copied += scalar.size(COPIED_NODES_MAX);
+        match self.copied > COPIED_NODES_MAX {
+            true => Err(too_complex()),
+            false => Ok(()),
+        }
     }
 
     /// A column for an expression.

@@ -136,6 +136,14 @@ pub enum Kind {
         list: Vec<Scalar>,
     },
 
+    /// `value` is computed once, and [`Kind::Local`] stands for it in `body`. The binder puts it right around operands that
+    /// are looked at more than once, so a `Local` always means the nearest `Let` around it.
+    Let {
+        value: Box<Scalar>,
+        body: Box<Scalar>,
+    },
+    Local,
+
     Subquery(Box<Subquery>),
     /// Taken out of the expression when its query is put together.
     Aggregate(Box<Aggregate>),
@@ -485,7 +493,11 @@ impl Scalar {
     /// Calls `f` on every direct part, not looking into subqueries.
     pub fn for_each_child<'a>(&'a self, f: &mut dyn FnMut(&'a Scalar)) {
         match &self.kind {
-            Kind::Const(_) | Kind::Column(_) | Kind::Variable(_) | Kind::NextValue(_) => {}
+            Kind::Const(_)
+            | Kind::Column(_)
+            | Kind::Variable(_)
+            | Kind::Local
+            | Kind::NextValue(_) => {}
             Kind::Convert { input, style, .. } => {
                 f(input);
                 if let Some(style) = style {
@@ -495,6 +507,10 @@ impl Scalar {
             Kind::Arith { left, right, .. } | Kind::Compare { left, right, .. } => {
                 f(left);
                 f(right);
+            }
+            Kind::Let { value, body } => {
+                f(value);
+                f(body);
             }
             Kind::Concat(a, b) | Kind::IsNullFn(a, b) | Kind::IsDistinct(a, b) => {
                 f(a);
@@ -552,7 +568,11 @@ impl Scalar {
     /// Mutable form of `for_each_child`; a subquery's own tree is left alone.
     pub fn for_each_child_mut(&mut self, f: &mut dyn FnMut(&mut Scalar)) {
         match &mut self.kind {
-            Kind::Const(_) | Kind::Column(_) | Kind::Variable(_) | Kind::NextValue(_) => {}
+            Kind::Const(_)
+            | Kind::Column(_)
+            | Kind::Variable(_)
+            | Kind::Local
+            | Kind::NextValue(_) => {}
             Kind::Convert { input, style, .. } => {
                 f(input);
                 if let Some(style) = style {
@@ -562,6 +582,10 @@ impl Scalar {
             Kind::Arith { left, right, .. } | Kind::Compare { left, right, .. } => {
                 f(left);
                 f(right);
+            }
+            Kind::Let { value, body } => {
+                f(value);
+                f(body);
             }
             Kind::Concat(a, b) | Kind::IsNullFn(a, b) | Kind::IsDistinct(a, b) => {
                 f(a);
@@ -624,6 +648,40 @@ impl Scalar {
         let mut found = false;
         self.for_each_child(&mut |c| found = found || c.any(test));
         found
+    }
+
+    /// Calls `f` for each place where a column is read, subqueries included.
+    pub fn for_each_column(&self, f: &mut dyn FnMut(ColId)) {
+        if let Kind::Column(id) = &self.kind {
+            f(*id);
+        }
+        self.for_each_child(&mut |c| c.for_each_column(f));
+        if let Kind::Subquery(sub) = &self.kind {
+            sub.rel.for_each_column(f);
+            if let SubqueryKind::Any { value, .. } = &sub.kind {
+                value.for_each_column(f);
+            }
+        }
+    }
+
+    /// Number of nodes, those of subqueries included; no more are counted once there are `enough`.
+    pub fn size(&self, enough: usize) -> usize {
+        let mut nodes = 1;
+        let mut add = |part: &Scalar| {
+            if nodes < enough {
+                nodes += part.size(enough - nodes);
+            }
+        };
+        self.for_each_child(&mut add);
+        if let Kind::Subquery(sub) = &self.kind {
+            if let SubqueryKind::Any { value, .. } = &sub.kind {
+                add(value);
+            }
+            if nodes < enough {
+                nodes += sub.rel.size(enough - nodes);
+            }
+        }
+        nodes
     }
 
     /// Adds every column that the expression reads, those that its subqueries take from outside included.
@@ -788,6 +846,27 @@ impl Rel {
             _ => {}
         }
         out
+    }
+
+    fn for_each_column(&self, f: &mut dyn FnMut(ColId)) {
+        self.own_scalars().iter().for_each(|s| s.for_each_column(f));
+        self.inputs().iter().for_each(|i| i.for_each_column(f));
+    }
+
+    /// Number of operators and nodes of expressions, as far as `enough`.
+    pub fn size(&self, enough: usize) -> usize {
+        let mut nodes = 1;
+        for scalar in self.own_scalars() {
+            if nodes < enough {
+                nodes += scalar.size(enough - nodes);
+            }
+        }
+        for input in self.inputs() {
+            if nodes < enough {
+                nodes += input.size(enough - nodes);
+            }
+        }
+        nodes
     }
 
     /// Every expression of this operator and those below.

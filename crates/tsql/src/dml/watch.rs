@@ -274,6 +274,15 @@ impl Host for Watch<'_> {
     fn memory_grant_bytes(&self) -> usize {
         self.inner.memory_grant_bytes()
     }
+    fn check_memory(&self, wanted: usize) -> Result<()> {
+        self.inner.check_memory(wanted)
+    }
+    fn promise_memory(&self, wanted: usize) -> Result<Option<crate::instance::Promise>> {
+        self.inner.promise_memory(wanted)
+    }
+    fn memory_is_short(&self) -> bool {
+        self.inner.memory_is_short()
+    }
     fn spill(&self) -> Result<SpillSpace> {
         self.inner.spill()
     }

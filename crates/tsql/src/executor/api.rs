@@ -14,7 +14,6 @@ use crate::error::{Result, SqlError};
 use crate::host::{Host, TableRef};
 use crate::instance::query_stats::QueryStats;
 use crate::planner::Planner;
-use crate::planner::rewrite::Rewriter;
 use crate::planner::show::{self, ShownLine};
 use crate::sink::OutputColumn;
 use daruma_base::TxnId;
@@ -459,7 +458,7 @@ fn prepare_select_here(query: &ast::Query, host: &dyn Host) -> Result<Arc<Select
             stats,
         }));
     }
-    let rel = Rewriter { columns: &infos }.rel(rel);
+    let rel = planner.rewritten(rel)?;
     let mut required = ColSet::new();
     assignments
         .iter()
@@ -467,7 +466,7 @@ fn prepare_select_here(query: &ast::Query, host: &dyn Host) -> Result<Arc<Select
     let root = planner.node(&rel, &required)?;
     let mut steps = Vec::with_capacity(assignments.len());
     for mut assignment in assignments {
-        planner.rewrite_scalar(&mut assignment.value);
+        planner.rewrite_scalar(&mut assignment.value)?;
         let value = planner.expr(&assignment.value, &root.schema)?;
         steps.push(AssignStep {
             variable: assignment.variable,
@@ -591,7 +590,7 @@ fn prepare_scalar_by(
     let is_deterministic = scalar.is_deterministic();
     let infos = std::mem::take(&mut binder.columns);
     let mut planner = Planner::new(&infos, host);
-    planner.rewrite_scalar(&mut scalar);
+    planner.rewrite_scalar(&mut scalar)?;
     let schema: Vec<ColId> = (0..scope.width() as ColId).collect();
     let expr = planner.expr(&scalar, &schema)?;
     let plan = Arc::new(planner.finish(no_rows()));
@@ -631,7 +630,7 @@ fn prepare_condition_here(
     refuse_aggregates(&scalar)?;
     let infos = std::mem::take(&mut binder.columns);
     let mut planner = Planner::new(&infos, host);
-    planner.rewrite_scalar(&mut scalar);
+    planner.rewrite_scalar(&mut scalar)?;
     let schema: Vec<ColId> = (0..scope.width() as ColId).collect();
     let condition = planner.cond(&scalar, &schema)?;
     Ok(ConditionPlan {
@@ -648,7 +647,7 @@ pub(super) fn view_check(
 ) -> Result<ConditionPlan> {
     let mut planner = Planner::new(infos, host);
     let mut condition = check.condition;
-    planner.rewrite_scalar(&mut condition);
+    planner.rewrite_scalar(&mut condition)?;
     let condition = planner.cond(&condition, &check.row)?;
     Ok(ConditionPlan {
         plan: Arc::new(planner.finish(no_rows())),

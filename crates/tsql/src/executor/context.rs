@@ -8,6 +8,7 @@ use super::operator::{Operator, build};
 use super::plan::Plan;
 use crate::error::{Result, SqlError};
 use crate::host::{Host, SessionSettings, TableRef, check_cancel};
+use crate::instance::Promise;
 use crate::messages;
 use daruma_storage::IoCounters;
 use daruma_value::Value;
@@ -21,9 +22,15 @@ use std::sync::Arc;
 const CANCEL_ROWS: u32 = 1024;
 /// Subqueries, applied operators and functions may nest this deep at run time.
 const DEPTH_MAX: u32 = 64;
-/// What a statement may hold over its grant where nothing can be spilled: partitions of window functions, text being joined,
-/// values of an IN subquery. Beyond that it ends with error 701.
+/// What a statement may hold over its grant where nothing can be spilled: text being joined, values of an IN subquery. Beyond
+/// that, or when the server has no more memory, it ends with error 701.
 const HELD_BYTES_MAX: i64 = 512 << 20;
+/// Memory taken between two looks at what the server has left.
+const LOOK_BYTES: i64 = 64 << 10;
+/// What a statement may reserve before it spills where the server's memory is nearly used up.
+const SHORT_GRANT_BYTES: i64 = 1 << 20;
+/// Values from this size on are large: memory is asked for before they are built.
+const LARGE_BYTES: usize = 64 << 10;
 
 pub struct Ctx<'h> {
     pub host: &'h dyn Host,
@@ -33,8 +40,14 @@ pub struct Ctx<'h> {
     params: RefCell<Vec<Value>>,
     variables: RefCell<Vec<Value>>,
     subplans: RefCell<Vec<SubplanState>>,
+    /// What [`super::expr::Expr::Local`] stands for.
+    local: RefCell<Value>,
     work: RefCell<HashMap<u32, Rc<Vec<Vec<Value>>>>>,
+    grant_bytes: i64,
     memory_left: Cell<i64>,
+    /// `memory_left` when the server's memory was last looked at, and what was seen.
+    looked_at: Cell<i64>,
+    is_short: Cell<bool>,
     ticks: Cell<u32>,
     depth: Cell<u32>,
     /// Warning 8153 is sent once.
@@ -74,6 +87,7 @@ impl<'h> Ctx<'h> {
             date_format: settings.dateformat,
             ..ConvertContext::default()
         };
+        let grant = i64::try_from(host.memory_grant_bytes()).unwrap_or(i64::MAX);
         Ok(Ctx {
             host,
             settings,
@@ -85,8 +99,12 @@ impl<'h> Ctx<'h> {
                     .map(|_| SubplanState::default())
                     .collect(),
             ),
+            local: RefCell::new(Value::Null),
             work: RefCell::default(),
-            memory_left: Cell::new(i64::try_from(host.memory_grant_bytes()).unwrap_or(i64::MAX)),
+            grant_bytes: grant,
+            memory_left: Cell::new(grant),
+            looked_at: Cell::new(grant),
+            is_short: Cell::new(false),
             ticks: Cell::new(0),
             depth: Cell::new(0),
             null_warned: Cell::new(false),
@@ -134,6 +152,19 @@ impl<'h> Ctx<'h> {
         }
     }
 
+    #[inline]
+    pub fn local(&self) -> Value {
+        self.local.borrow().clone()
+    }
+
+    /// Runs `f` with a value that stands for the operand around it.
+    pub fn with_local<T>(&self, value: Value, f: impl FnOnce() -> T) -> T {
+        let outer = self.local.replace(value);
+        let result = f();
+        self.local.replace(outer);
+        result
+    }
+
     /// To be called for every row, or for a bunch of them with their number.
     #[inline]
     pub fn tick(&self, rows: u32) -> Result<()> {
@@ -164,18 +195,37 @@ impl<'h> Ctx<'h> {
         }
     }
 
-    /// Takes memory from the grant; false when it is used up and the operator should spill.
+    /// Takes memory from the grant; false when it is used up, or the server's memory nearly is, and the operator should spill.
     pub fn reserve(&self, bytes: usize) -> bool {
         let left = self.memory_left.get() - i64::try_from(bytes).unwrap_or(i64::MAX);
         self.memory_left.set(left);
-        left >= 0
+        if (left - self.looked_at.get()).abs() >= LOOK_BYTES {
+            self.looked_at.set(left);
+            self.is_short.set(self.host.memory_is_short());
+        }
+        let taken = self.grant_bytes - left;
+        left >= 0 && !(self.is_short.get() && taken >= SHORT_GRANT_BYTES)
     }
 
     /// Takes memory for what has to stay in memory.
     pub fn hold(&self, bytes: usize) -> Result<()> {
-        match self.reserve(bytes) || self.memory_left.get() >= -HELD_BYTES_MAX {
+        let before = self.looked_at.get();
+        self.reserve(bytes);
+        if self.looked_at.get() != before {
+            self.host.check_memory(0)?;
+        }
+        match self.memory_left.get() >= -HELD_BYTES_MAX {
             true => Ok(()),
             false => Err(messages::error(701, &[&"default"])),
+        }
+    }
+
+    /// To be called before a value of about `bytes` is built; the memory is the caller's until the promise is dropped.
+    #[inline]
+    pub fn promise(&self, bytes: usize) -> Result<Option<Promise>> {
+        match bytes < LARGE_BYTES {
+            true => Ok(None),
+            false => self.host.promise_memory(bytes),
         }
     }
 

@@ -67,6 +67,12 @@ pub enum Expr {
         args: Vec<Expr>,
     },
     NextValue(Arc<ObjectName>),
+    /// The value is computed once; `Local` stands for it in the body.
+    Let {
+        value: Box<Expr>,
+        body: Box<Expr>,
+    },
+    Local,
     Subquery(Box<SubqueryCall>),
     /// A condition as a bit.
     Cond(Box<Cond>),
@@ -125,6 +131,11 @@ pub enum Cond {
         value: Expr,
         collation: CollationId,
     },
+    /// As [`Expr::Let`].
+    Let {
+        value: Expr,
+        body: Box<Cond>,
+    },
 }
 
 impl Expr {
@@ -153,6 +164,7 @@ impl Expr {
                 collation,
             } => {
                 let value = input.get(row, cx)?;
+                let _promise = cx.promise(value.outside_bytes())?;
                 let style = match style {
                     None => None,
                     Some(style) => match style.eval(row, cx)?.as_i64() {
@@ -234,6 +246,11 @@ impl Expr {
                 cx.host.call_function(name, &args)
             }
             Expr::NextValue(name) => cx.host.next_sequence_value(name),
+            Expr::Let { value, body } => {
+                let value = value.eval(row, cx)?;
+                cx.with_local(value, || body.eval(row, cx))
+            }
+            Expr::Local => Ok(cx.local()),
             Expr::Subquery(call) => subplan::scalar(call, row, cx),
             Expr::Cond(cond) => Ok(cond.eval(row, cx)?.map_or(Value::Null, Value::Bit)),
             Expr::Deep(inner) => crate::binder::with_stack(|| inner.eval(row, cx)),
@@ -274,6 +291,7 @@ pub fn arith(
 }
 
 fn concat(left: &Value, right: &Value, result: DataType, cx: &Ctx<'_>) -> Result<Value> {
+    let _promise = cx.promise(left.outside_bytes() + right.outside_bytes())?;
     let joined = match (left.is_null(), right.is_null()) {
         (true, true) => return Ok(Value::Null),
         (true, false) if !cx.settings.concat_null_yields_null => right.clone(),
@@ -441,6 +459,10 @@ impl Cond {
             } => {
                 let left = expr.eval(row, cx)?;
                 subplan::any(call, *op, left, value, *collation, row, cx)
+            }
+            Cond::Let { value, body } => {
+                let value = value.eval(row, cx)?;
+                cx.with_local(value, || body.eval(row, cx))
             }
         }
     }

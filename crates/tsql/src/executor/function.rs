@@ -2,10 +2,12 @@
 
 use super::context::Ctx;
 use crate::error::{Result, SqlError};
+use crate::instance::Promise;
 use daruma_value::compare::hash_bytes;
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::functions::{EvalContext, EvalHost, FunctionDef};
 use daruma_value::{CollationId, DataType, DateTime2, DateTimeOffset, Value};
+use std::cell::Cell;
 
 /// Days from 0001-01-01 to 1970-01-01.
 const UNIX_DAYS: i64 = 719_162;
@@ -42,6 +44,8 @@ impl ScalarFunction {
                 result,
                 collation,
             } => {
+                // Most functions of large values make values as large.
+                let _promise = cx.promise(args.iter().map(Value::outside_bytes).sum())?;
                 let (utc, zone_offset_minutes) = cx.host.now();
                 let context = EvalContext {
                     now: instant(utc),
@@ -51,7 +55,7 @@ impl ScalarFunction {
                         collation: *collation,
                         ..cx.convert
                     },
-                    host: &Chance(cx),
+                    host: &Surroundings(cx, Cell::new(None)),
                 };
                 Ok(def.eval(args, types, *result, &context)?)
             }
@@ -69,9 +73,20 @@ pub fn instant(utc_100ns: i64) -> DateTime2 {
     }
 }
 
-struct Chance<'a, 'h>(&'a Ctx<'h>);
+/// What a function asks for, and the memory promised to it.
+struct Surroundings<'a, 'h>(&'a Ctx<'h>, Cell<Option<Promise>>);
 
-impl EvalHost for Chance<'_, '_> {
+impl EvalHost for Surroundings<'_, '_> {
+    fn may_take(&self, bytes: usize) -> bool {
+        match self.0.promise(bytes) {
+            Ok(promise) => {
+                self.1.set(promise);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
     fn random(&self, seed: Option<i32>) -> f64 {
         let bits = match seed {
             Some(seed) => hash_bytes(&seed.to_le_bytes()),

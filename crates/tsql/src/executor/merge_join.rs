@@ -148,6 +148,7 @@ impl MergeJoinOp {
                 &self.node.right_keys,
             ) == Some(Ordering::Equal)
         {
+            cx.tick(1)?;
             self.group.push_slice(self.right.batch.row(self.right.at));
             self.right.at += 1;
         }
@@ -167,6 +168,7 @@ impl MergeJoinOp {
             if out.is_full() {
                 return Ok(());
             }
+            cx.tick(1)?;
             self.joined.truncate(width);
             self.joined.extend_from_slice(self.group.row(self.group_at));
             self.group_at += 1;

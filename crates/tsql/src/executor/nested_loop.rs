@@ -65,6 +65,7 @@ impl NestedLoopOp {
             let mut kept = Vec::new();
             let mut batch = RowBatch::new();
             while self.inner.next(cx, &mut batch)? {
+                cx.tick(batch.len() as u32)?;
                 kept.push(std::mem::take(&mut batch));
             }
             self.spool = Some(kept);

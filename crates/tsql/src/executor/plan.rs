@@ -252,8 +252,8 @@ pub struct SortColumn {
 pub struct SortNode {
     pub input: Node,
     pub keys: Vec<SortColumn>,
-    /// Only this many first rows are wanted (a constant TOP above).
-    pub limit: Option<Expr>,
+    /// Only as many first rows are wanted as these add up to (a TOP above); empty: all.
+    pub limit: Vec<Expr>,
 }
 
 pub struct TopNode {

@@ -1,7 +1,8 @@
 //! Sort: in memory while it fits, otherwise in sorted runs on disk that are merged.
 //!
 //! Theory: rows stay where they were read; an index of row numbers is sorted. With a limit above (TOP n) only about the
-//! first n rows are kept, by cutting back whenever twice as many have gathered.
+//! first n rows are kept, by cutting back whenever twice as many have gathered; from then on a row that does not come before
+//! the n-th is passed over, so that nearly all rows cost one comparison.
 
 use super::batch::{BATCH_ROWS, RowBatch};
 use super::context::Ctx;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 const LIMIT_MAX: u64 = 100_000;
 /// A run has at least this many rows, however small the grant.
 const RUN_ROWS_MIN: usize = 4096;
+/// More runs are made one before they are read together.
+const RUNS_MAX: usize = 64;
 
 pub struct SortOp {
     node: Arc<SortNode>,
@@ -28,7 +31,11 @@ pub struct SortOp {
     at: usize,
     bytes: usize,
     runs: Vec<Run>,
+    /// Runs that have rows left; the one with the first row is first.
+    heap: Vec<usize>,
     sorted: bool,
+    /// With a limit: the last row that is still among the first.
+    worst: Vec<Value>,
 }
 
 /// A sorted run on disk, with the block that is being read.
@@ -67,18 +74,23 @@ impl SortOp {
             at: 0,
             bytes: 0,
             runs: Vec::new(),
+            heap: Vec::new(),
             sorted: false,
+            worst: Vec::new(),
         })
     }
 
     fn limit(&self, cx: &Ctx<'_>) -> Result<Option<usize>> {
-        let Some(limit) = &self.node.limit else {
-            return Ok(None);
-        };
-        Ok(match limit.eval(&[], cx)?.as_i64() {
-            Some(n) if n >= 0 && (n as u64) <= LIMIT_MAX => Some(n as usize),
-            _ => None,
-        })
+        let mut sum: u64 = 0;
+        for part in &self.node.limit {
+            // What is wrong with a count is the TOP's to say.
+            match part.eval(&[], cx)?.as_i64() {
+                Some(n) if n >= 0 => sum = sum.saturating_add(n.unsigned_abs()),
+                _ => return Ok(None),
+            }
+        }
+        let is_limit = !self.node.limit.is_empty() && sum <= LIMIT_MAX;
+        Ok(is_limit.then_some(sum as usize))
     }
 
     fn sort_order(&mut self) {
@@ -99,9 +111,19 @@ impl SortOp {
         for index in &self.order {
             kept.push_slice(self.rows.row(*index as usize));
         }
-        self.rows = kept;
+        self.worst.clear();
+        if let Some(last) = kept.len().checked_sub(1) {
+            self.worst.extend_from_slice(kept.row(last));
+        }
         cx.release(self.bytes);
-        self.bytes = 0;
+        self.bytes = kept.rows().map(row_bytes).sum();
+        cx.reserve(self.bytes);
+        self.rows = kept;
+    }
+
+    /// With a limit: is the row behind all that are wanted?
+    fn is_behind(&self, row: &[Value]) -> bool {
+        !self.worst.is_empty() && compare_rows(row, &self.worst, &self.node.keys) != Ordering::Less
     }
 
     fn write_run(&mut self, cx: &Ctx<'_>) -> Result<()> {
@@ -112,12 +134,10 @@ impl SortOp {
             file.add(self.rows.row(*index as usize))?;
         }
         file.finish()?;
-        self.runs.push(Run {
-            file,
-            batch: RowBatch::new(),
-            at: 0,
-            done: false,
-        });
+        if self.runs.len() >= RUNS_MAX {
+            self.join_runs(cx)?;
+        }
+        self.runs.push(Run::of(file));
         self.rows.reset(self.width);
         cx.release(self.bytes);
         self.bytes = 0;
@@ -127,21 +147,27 @@ impl SortOp {
     fn run(&mut self, cx: &Ctx<'_>) -> Result<()> {
         self.sorted = true;
         self.rows.reset(self.width);
-        let limit = self.limit(cx)?;
+        self.worst.clear();
+        let mut limit = self.limit(cx)?;
         let mut batch = RowBatch::new();
         while self.input.next(cx, &mut batch)? {
             for row in batch.rows() {
                 cx.tick(1)?;
+                if self.is_behind(row) {
+                    continue;
+                }
                 let bytes = row_bytes(row);
                 self.rows.push_slice(row);
                 self.bytes += bytes;
                 let fits = cx.reserve(bytes);
-                if !fits && self.rows.len() >= RUN_ROWS_MIN && limit.is_none() {
+                if !fits && self.rows.len() >= RUN_ROWS_MIN {
+                    // Even the first rows do not fit: what is behind them already stays away, the rest is sorted on disk.
+                    limit = None;
                     self.write_run(cx)?;
                 }
             }
             if let Some(limit) = limit
-                && self.rows.len() >= 2 * limit.max(BATCH_ROWS)
+                && self.rows.len() >= limit + limit.max(BATCH_ROWS)
             {
                 self.cut(limit, cx);
             }
@@ -156,37 +182,90 @@ impl SortOp {
         if !self.rows.is_empty() {
             self.write_run(cx)?;
         }
+        self.start_merge()
+    }
+
+    /// Starts reading all runs from their beginnings.
+    fn start_merge(&mut self) -> Result<()> {
         for run in &mut self.runs {
             run.fill()?;
+        }
+        let runs = self.runs.iter().enumerate();
+        self.heap = runs.filter(|(_, r)| !r.done).map(|(i, _)| i).collect();
+        for at in (0..self.heap.len() / 2).rev() {
+            self.sink(at);
         }
         Ok(())
     }
 
-    /// Next row of the merged runs.
-    fn merge(&mut self, out: &mut RowBatch) -> Result<bool> {
-        let mut best: Option<usize> = None;
-        for (index, run) in self.runs.iter().enumerate().filter(|(_, r)| !r.done) {
-            let better = match best.and_then(|b| self.runs.get(b)) {
-                None => true,
-                Some(b) => compare_rows(run.row(), b.row(), &self.node.keys) == Ordering::Less,
-            };
-            if better {
-                best = Some(index);
-            }
-        }
-        let Some(run) = best.and_then(|b| self.runs.get_mut(b)) else {
+    /// Gives the next row of the merged runs to `take`; false when there is none.
+    fn merge(&mut self, take: &mut dyn FnMut(&[Value]) -> Result<()>) -> Result<bool> {
+        let Some(run) = self.heap.first().and_then(|r| self.runs.get_mut(*r)) else {
             return Ok(false);
         };
-        out.push_slice(run.row());
+        take(run.row())?;
         run.at += 1;
         if run.at >= run.batch.len() {
             run.fill()?;
         }
+        if run.done {
+            self.heap.swap_remove(0);
+        }
+        self.sink(0);
         Ok(true)
+    }
+
+    /// Is a run's row before another's? Of equal rows that of the earlier run, so that equal rows keep their order.
+    fn is_before(&self, a: usize, b: usize) -> bool {
+        let (Some(x), Some(y)) = (self.runs.get(a), self.runs.get(b)) else {
+            return false;
+        };
+        compare_rows(x.row(), y.row(), &self.node.keys).then(a.cmp(&b)) == Ordering::Less
+    }
+
+    /// Moves a run down the heap to its place: no run is before the one above it.
+    fn sink(&mut self, mut at: usize) {
+        loop {
+            let mut least = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if let (Some(c), Some(l)) = (self.heap.get(child), self.heap.get(least))
+                    && self.is_before(*c, *l)
+                {
+                    least = child;
+                }
+            }
+            if least == at {
+                return;
+            }
+            self.heap.swap(at, least);
+            at = least;
+        }
+    }
+
+    /// Makes one run of all: each run that is read takes memory for a block.
+    fn join_runs(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        self.start_merge()?;
+        let mut file = SpillFile::new(cx, self.width)?;
+        while self.merge(&mut |row| file.add(row))? {
+            cx.tick(1)?;
+        }
+        file.finish()?;
+        self.runs.clear();
+        self.runs.push(Run::of(file));
+        Ok(())
     }
 }
 
 impl Run {
+    fn of(file: SpillFile) -> Run {
+        Run {
+            file,
+            batch: RowBatch::new(),
+            at: 0,
+            done: false,
+        }
+    }
+
     fn fill(&mut self) -> Result<()> {
         self.at = 0;
         self.done = !self.file.read(&mut self.batch)?;
@@ -205,8 +284,15 @@ impl Operator for SortOp {
             self.run(cx)?;
         }
         if !self.runs.is_empty() {
-            while !out.is_full() && self.merge(out)? {
+            while !out.is_full() {
                 cx.tick(1)?;
+                let more = self.merge(&mut |row| {
+                    out.push_slice(row);
+                    Ok(())
+                })?;
+                if !more {
+                    break;
+                }
             }
             return Ok(!out.is_empty());
         }

@@ -39,6 +39,9 @@ pub struct SpillFile {
     block_rows: u32,
     written: u64,
     read: u64,
+    /// Where each block begins, and the number of its first row.
+    blocks: Vec<(u64, usize)>,
+    rows: usize,
 }
 
 impl SpillFile {
@@ -61,6 +64,8 @@ impl SpillFile {
             block_rows: 0,
             written: 0,
             read: 0,
+            blocks: Vec::new(),
+            rows: 0,
         })
     }
 
@@ -86,6 +91,8 @@ impl SpillFile {
         head.extend_from_slice(&self.block_rows.to_le_bytes());
         head.append(&mut self.block);
         self.file.write_at(&head, self.written).map_err(io)?;
+        self.blocks.push((self.written, self.rows));
+        self.rows += self.block_rows as usize;
         self.written += head.len() as u64;
         self.block_rows = 0;
         Ok(())
@@ -101,16 +108,40 @@ impl SpillFile {
         if self.read >= self.written {
             return Ok(false);
         }
+        self.read += self.read_block(self.read, out)?;
+        Ok(true)
+    }
+
+    /// Number of the first row in the block that holds a row.
+    pub fn block_start(&self, row: usize) -> usize {
+        self.block_of(row).map_or(0, |(_, first)| first)
+    }
+
+    fn block_of(&self, row: usize) -> Option<(u64, usize)> {
+        let after = self.blocks.partition_point(|(_, first)| *first <= row);
+        self.blocks.get(after.checked_sub(1)?).copied()
+    }
+
+    /// The rows of the block that holds a row.
+    pub fn read_around(&self, row: usize, out: &mut RowBatch) -> Result<()> {
+        out.reset(self.width);
+        match self.block_of(row) {
+            Some((at, _)) => self.read_block(at, out).map(|_| ()),
+            None => Err(damaged("no block holds the row")),
+        }
+    }
+
+    /// Adds the rows of the block at `at`; gives its length in bytes.
+    fn read_block(&self, at: u64, out: &mut RowBatch) -> Result<u64> {
         let mut head = [0; 8];
-        self.file.read_at(&mut head, self.read).map_err(io)?;
+        self.file.read_at(&mut head, at).map_err(io)?;
         let [a, b, c, d, e, f, g, h] = head;
         let (len, rows) = (
             u32::from_le_bytes([a, b, c, d]),
             u32::from_le_bytes([e, f, g, h]),
         );
         let mut bytes = vec![0; len as usize];
-        self.file.read_at(&mut bytes, self.read + 8).map_err(io)?;
-        self.read += 8 + u64::from(len);
+        self.file.read_at(&mut bytes, at + 8).map_err(io)?;
         let mut rest = bytes.as_slice();
         for _ in 0..rows {
             for _ in 0..self.width {
@@ -118,7 +149,7 @@ impl SpillFile {
             }
             out.finish_row();
         }
-        Ok(true)
+        Ok(8 + u64::from(len))
     }
 }
 

@@ -94,6 +94,7 @@ impl TopOp {
         let mut all = Vec::new();
         let mut batch = RowBatch::new();
         while self.input.next(cx, &mut batch)? {
+            cx.tick(batch.len() as u32)?;
             all.push(std::mem::take(&mut batch));
         }
         let rows: usize = all.iter().map(RowBatch::len).sum();

@@ -369,7 +369,11 @@ pub fn expr_slots(expr: &Expr, out: &mut Vec<usize>) {
                 out.push(*slot);
             }
         }
-        Expr::Const(_) | Expr::Param(_) | Expr::Variable(_) | Expr::NextValue(_) => {}
+        Expr::Const(_) | Expr::Param(_) | Expr::Variable(_) | Expr::Local | Expr::NextValue(_) => {}
+        Expr::Let { value, body } => {
+            expr_slots(value, out);
+            expr_slots(body, out);
+        }
         Expr::Convert { input, style, .. } => {
             expr_slots(input, out);
             style.iter().for_each(|s| expr_slots(s, out));
@@ -428,6 +432,10 @@ pub fn cond_slots(cond: &Cond, out: &mut Vec<usize>) {
         Cond::Any { call, expr, .. } => {
             call_slots(call, out);
             expr_slots(expr, out);
+        }
+        Cond::Let { value, body } => {
+            expr_slots(value, out);
+            cond_slots(body, out);
         }
     }
 }

@@ -1,20 +1,29 @@
-//! Window functions over sorted input: one partition in memory at a time.
+//! Window functions over sorted input.
 //!
-//! Theory: peers are rows equal in the order. Ranking functions need only positions and peers. Aggregates over a frame
-//! that starts at the beginning grow row by row; other frames are summed anew for each row, which is fine for the small
-//! frames they usually are.
+//! Theory: the input comes partition by partition, in order; peers are rows equal in the order. Numbers, ranks and sums from
+//! the first row to the present one need nothing but the row before: where all calls are such, rows stream through and
+//! nothing is kept. Otherwise one partition is kept at a time, on disk when it is large, and each row's results are made
+//! when the row is handed on: the functions look at rows near the present one, at the frame's ends or, once, at all.
+//!
+//! Aggregates over a frame that starts where the frame before did grow row by row; other frames are summed anew for each
+//! row, which is fine for the small frames they usually are.
 
 use super::accumulate::Accumulator;
 use super::batch::RowBatch;
 use super::context::Ctx;
 use super::operator::{Operator, build};
 use super::plan::{AggregateCall, WindowNode, WindowStep};
-use super::spill::row_bytes;
+use super::spill::{SpillFile, row_bytes};
 use crate::binder::tree::{FrameEnd, WindowFrame, WindowFunction as W};
 use crate::error::{Result, SqlError};
 use daruma_value::compare::compare_nulls_first;
 use daruma_value::{CollationId, Value};
 use std::sync::Arc;
+
+/// A partition of fewer rows stays in memory.
+const SPILLED_ROWS_MIN: usize = 1024;
+/// Blocks of a partition on disk that are in memory: the present row's, the frame's ends, and one to come.
+const BLOCKS: usize = 4;
 
 pub struct WindowOp {
     node: Arc<WindowNode>,
@@ -22,185 +31,427 @@ pub struct WindowOp {
     batch: RowBatch,
     at: usize,
     input_done: bool,
-    partition: RowBatch,
-    /// Memory of the partition's rows, taken from the statement.
-    held_bytes: usize,
-    /// Results of the partition, call by call.
-    results: Vec<Vec<Value>>,
+    /// Values that tell the present partition from the next.
+    key: Vec<Value>,
+    /// Values of the order that tell the present peers from the next.
+    peer_key: Vec<Value>,
+    calls: Vec<CallState>,
+    kind: Kind,
+}
+
+enum Kind {
+    /// No row is kept: number of the row in its partition, of the first of its peers, and of its group of peers.
+    Streaming {
+        row: usize,
+        first: usize,
+        group: i64,
+    },
+    Kept(Box<Kept>),
+}
+
+/// A partition that is being handed on.
+#[derive(Default)]
+struct Kept {
+    rows: Rows,
     give: usize,
+    /// First and last peer of the present row, and how many groups of peers there were before and with it.
+    first: usize,
+    last: usize,
+    group: i64,
+}
+
+/// What a call remembers from row to row.
+struct CallState {
+    shape: Option<AggregateCall>,
+    running: Option<Accumulator>,
+    /// Frame and value of the row before.
+    taken: Option<(usize, usize, Value)>,
+    /// NTILE: rows of a small bucket, and how many buckets are larger by one.
+    buckets: Option<(usize, usize)>,
+}
+
+impl CallState {
+    fn new(call: &WindowStep) -> CallState {
+        let shape = match call.function {
+            W::Aggregate(function) => Some(AggregateCall {
+                function,
+                arg: None,
+                arg_type: call.arg_type,
+                collation: call.collation,
+                result: call.result,
+                distinct: false,
+                separator: None,
+                order: Vec::new(),
+            }),
+            _ => None,
+        };
+        CallState {
+            shape,
+            running: None,
+            taken: None,
+            buckets: None,
+        }
+    }
+
+    /// Forgets the partition.
+    fn restart(&mut self) {
+        self.running = None;
+        self.taken = None;
+        self.buckets = None;
+    }
+}
+
+/// Rows of a partition, in memory or on disk.
+#[derive(Default)]
+struct Rows {
+    memory: RowBatch,
+    bytes: usize,
+    file: Option<SpillFile>,
+    /// Blocks read back, each with the number of its first row; the last one read is first.
+    blocks: Vec<(usize, RowBatch)>,
+    len: usize,
+}
+
+impl Rows {
+    fn clear(&mut self, width: usize, cx: &Ctx<'_>) {
+        cx.release(std::mem::take(&mut self.bytes));
+        self.memory.reset(width);
+        self.file = None;
+        self.blocks.clear();
+        self.len = 0;
+    }
+
+    fn add(&mut self, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
+        self.len += 1;
+        if let Some(file) = &mut self.file {
+            return file.add(row);
+        }
+        let bytes = row_bytes(row);
+        self.memory.push_slice(row);
+        self.bytes += bytes;
+        if !cx.reserve(bytes) && self.len >= SPILLED_ROWS_MIN {
+            self.spill(cx)?;
+        }
+        Ok(())
+    }
+
+    fn spill(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        let width = self.memory.width();
+        let mut file = SpillFile::new(cx, width)?;
+        for row in self.memory.rows() {
+            file.add(row)?;
+        }
+        self.file = Some(file);
+        self.memory = RowBatch::new();
+        self.memory.reset(width);
+        cx.release(std::mem::take(&mut self.bytes));
+        Ok(())
+    }
+
+    /// All rows were added.
+    fn finish(&mut self) -> Result<()> {
+        match &mut self.file {
+            Some(file) => file.finish(),
+            None => Ok(()),
+        }
+    }
+
+    fn row(&mut self, index: usize) -> Result<&[Value]> {
+        let Some(file) = &self.file else {
+            return Ok(self.memory.row(index));
+        };
+        let holds =
+            |(first, batch): &(usize, RowBatch)| (*first..*first + batch.len()).contains(&index);
+        match self.blocks.iter().position(holds) {
+            Some(0) => {}
+            Some(at) => self.blocks.swap(0, at),
+            None => {
+                let mut batch = match self.blocks.len() < BLOCKS {
+                    true => RowBatch::new(),
+                    false => self.blocks.pop().map_or_else(RowBatch::new, |(_, b)| b),
+                };
+                file.read_around(index, &mut batch)?;
+                self.blocks.insert(0, (file.block_start(index), batch));
+            }
+        }
+        Ok(self.blocks.first().map_or(&[], |(first, batch)| {
+            batch.row(index.saturating_sub(*first))
+        }))
+    }
 }
 
 impl WindowOp {
     pub fn new(node: Arc<WindowNode>, cx: &Ctx<'_>) -> Result<WindowOp> {
+        let kind = match node.calls.iter().all(streams) {
+            true => Kind::Streaming {
+                row: 0,
+                first: 0,
+                group: 0,
+            },
+            false => Kind::Kept(Box::default()),
+        };
         Ok(WindowOp {
             input: build(&node.input, cx)?,
-            node,
             batch: RowBatch::new(),
             at: 0,
             input_done: false,
-            partition: RowBatch::new(),
-            held_bytes: 0,
-            results: Vec::new(),
-            give: 0,
+            key: Vec::new(),
+            peer_key: Vec::new(),
+            calls: node.calls.iter().map(CallState::new).collect(),
+            kind,
+            node,
         })
     }
 
-    /// Reads the rows of the next partition.
-    fn gather(&mut self, cx: &Ctx<'_>) -> Result<bool> {
-        cx.release(std::mem::take(&mut self.held_bytes));
-        self.partition.reset(self.node.input.schema.len());
-        self.give = 0;
-        loop {
-            if self.at >= self.batch.len() {
-                self.at = 0;
-                if self.input_done || !self.input.next(cx, &mut self.batch)? {
-                    self.input_done = true;
-                    self.batch.reset(0);
-                    return Ok(!self.partition.is_empty());
-                }
+    /// Makes sure that a row of the input is at hand; false at the end.
+    fn ready(&mut self, cx: &Ctx<'_>) -> Result<bool> {
+        while self.at >= self.batch.len() {
+            self.at = 0;
+            if self.input_done || !self.input.next(cx, &mut self.batch)? {
+                self.input_done = true;
+                self.batch.reset(0);
+                return Ok(false);
             }
-            cx.tick(1)?;
-            let row = self.batch.row(self.at);
-            if !self.partition.is_empty() && !same(self.partition.row(0), row, &self.node.partition)
-            {
-                return Ok(true);
-            }
-            let bytes = row_bytes(row);
-            cx.hold(bytes)?;
-            self.held_bytes += bytes;
-            self.partition.push_slice(row);
-            self.at += 1;
         }
+        Ok(true)
     }
 
-    fn compute(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        let peers = Peers::new(&self.partition, &self.node.order);
-        let mut results = Vec::with_capacity(self.node.calls.len());
-        for call in &self.node.calls {
-            results.push(run(
-                call,
-                &self.partition,
-                &peers,
-                !self.node.order.is_empty(),
-                cx,
-            )?);
+    /// Handles the next batch of the input, where no row is kept.
+    fn stream(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        if !self.ready(cx)? {
+            return Ok(false);
         }
-        self.results = results;
+        let Kind::Streaming { row, first, group } = &mut self.kind else {
+            return Ok(false);
+        };
+        let node = &self.node;
+        for index in self.at..self.batch.len() {
+            cx.tick(1)?;
+            let values = self.batch.row(index);
+            let begins = *row == 0 || !is_same(&self.key, values, &node.partition);
+            if begins {
+                keep_key(&mut self.key, values, &node.partition);
+                (*row, *group) = (0, 0);
+                self.calls.iter_mut().for_each(CallState::restart);
+            }
+            if begins || !is_same(&self.peer_key, values, &node.order) {
+                keep_key(&mut self.peer_key, values, &node.order);
+                *first = *row;
+                *group += 1;
+            }
+            *row += 1;
+            for (call, state) in node.calls.iter().zip(&mut self.calls) {
+                out.put(streamed(call, state, values, (*row, *first, *group), cx)?);
+            }
+            // Results come behind the row's own values, which are moved when nobody looks at them any more.
+            let results = out.open_row().len();
+            let own = self.batch.row_mut(index).iter_mut();
+            own.for_each(|v| out.put(std::mem::replace(v, Value::Null)));
+            out.open_row_mut().rotate_left(results);
+            out.finish_row();
+        }
+        self.at = self.batch.len();
+        Ok(true)
+    }
+
+    /// Keeps the rows of the next partition; false when there is none.
+    fn gather(&mut self, cx: &Ctx<'_>) -> Result<bool> {
+        self.calls.iter_mut().for_each(CallState::restart);
+        let width = self.node.input.schema.len();
+        if let Kind::Kept(kept) = &mut self.kind {
+            kept.rows.clear(width, cx);
+            (kept.give, kept.first, kept.last, kept.group) = (0, 0, 0, 0);
+        }
+        let mut begun = false;
+        while self.ready(cx)? {
+            cx.tick(1)?;
+            let row = self.batch.row(self.at);
+            if !begun {
+                keep_key(&mut self.key, row, &self.node.partition);
+                begun = true;
+            } else if !is_same(&self.key, row, &self.node.partition) {
+                break;
+            }
+            if let Kind::Kept(kept) = &mut self.kind {
+                kept.rows.add(row, cx)?;
+            }
+            self.at += 1;
+        }
+        if let Kind::Kept(kept) = &mut self.kind {
+            kept.rows.finish()?;
+        }
+        Ok(begun)
+    }
+
+    /// Hands on rows of the partition at hand.
+    fn give(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<()> {
+        let Kind::Kept(kept) = &mut self.kind else {
+            return Ok(());
+        };
+        while kept.give < kept.rows.len && !out.is_full() {
+            cx.tick(1)?;
+            let index = kept.give;
+            kept.give += 1;
+            kept.find_peers(index, &mut self.peer_key, &self.node.order, cx)?;
+            for value in kept.rows.row(index)? {
+                out.put(value.clone());
+            }
+            for (call, state) in self.node.calls.iter().zip(&mut self.calls) {
+                out.put(kept.result(call, state, index, !self.node.order.is_empty(), cx)?);
+            }
+            out.finish_row();
+        }
         Ok(())
     }
 }
 
-fn same(a: &[Value], b: &[Value], columns: &[(usize, CollationId)]) -> bool {
-    columns
-        .iter()
-        .all(|(at, collation)| match (a.get(*at), b.get(*at)) {
-            (Some(x), Some(y)) => compare_nulls_first(x, y, *collation).is_eq(),
-            _ => false,
-        })
-}
-
-/// First and last row of each row's peers.
-struct Peers {
-    first: Vec<usize>,
-    last: Vec<usize>,
-}
-
-impl Peers {
-    fn new(rows: &RowBatch, order: &[(usize, CollationId)]) -> Peers {
-        let n = rows.len();
-        let mut first = vec![0; n];
-        let mut last = vec![n.saturating_sub(1); n];
-        for i in 1..n {
-            first[i] = if same(rows.row(i - 1), rows.row(i), order) {
-                first[i - 1]
-            } else {
-                i
-            };
-        }
-        for i in (0..n.saturating_sub(1)).rev() {
-            last[i] = if first[i + 1] == first[i] {
-                last[i + 1]
-            } else {
-                i
-            };
-        }
-        Peers { first, last }
+/// Does the function need no row but the present one and what was made of those before?
+fn streams(call: &WindowStep) -> bool {
+    let grows = |frame: &WindowFrame| {
+        frame.rows
+            && frame.start == FrameEnd::UnboundedPreceding
+            && frame.end == FrameEnd::CurrentRow
+    };
+    match call.function {
+        W::RowNumber | W::Rank | W::DenseRank => true,
+        W::Aggregate(_) => call.frame.as_ref().is_some_and(grows),
+        _ => false,
     }
 }
 
-fn run(
+/// Result of such a function; `place`: number of the row, of the first of its peers (from 0) and of its group.
+fn streamed(
     call: &WindowStep,
-    rows: &RowBatch,
-    peers: &Peers,
-    ordered: bool,
+    state: &mut CallState,
+    row: &[Value],
+    place: (usize, usize, i64),
     cx: &Ctx<'_>,
-) -> Result<Vec<Value>> {
-    let n = rows.len();
-    let each = |f: &dyn Fn(usize) -> Value| (0..n).map(f).collect::<Vec<_>>();
-    Ok(match call.function {
-        W::RowNumber => each(&|i| Value::BigInt(i as i64 + 1)),
-        W::Rank => each(&|i| Value::BigInt(peers.first[i] as i64 + 1)),
-        W::DenseRank => {
-            let mut rank = 0;
-            (0..n)
-                .map(|i| {
-                    rank += i64::from(peers.first[i] == i);
-                    Value::BigInt(rank)
-                })
-                .collect()
+) -> Result<Value> {
+    let (number, first, group) = place;
+    Ok(match (call.function, &state.shape) {
+        (W::Rank, _) => Value::BigInt(first as i64 + 1),
+        (W::DenseRank, _) => Value::BigInt(group),
+        (W::Aggregate(_), Some(shape)) => {
+            let value = call.args.first().map(|a| a.eval(row, cx)).transpose()?;
+            let running = state.running.get_or_insert_with(|| Accumulator::new(shape));
+            running.add(shape, value.as_ref(), row, cx)?;
+            running.finish(shape)?
         }
-        W::PercentRank => each(&|i| {
-            Value::Float(if n > 1 {
-                peers.first[i] as f64 / (n - 1) as f64
-            } else {
-                0.0
-            })
-        }),
-        W::CumeDist => each(&|i| Value::Float((peers.last[i] + 1) as f64 / n as f64)),
-        W::NTile => ntile(call, rows, cx)?,
-        W::Lag | W::Lead => shifted(call, rows, cx)?,
-        W::FirstValue | W::LastValue => edge(call, rows, peers, ordered, cx)?,
-        W::Aggregate(_) => aggregate(call, rows, peers, ordered, cx)?,
+        _ => Value::BigInt(number as i64),
     })
 }
 
-fn ntile(call: &WindowStep, rows: &RowBatch, cx: &Ctx<'_>) -> Result<Vec<Value>> {
-    let n = rows.len();
-    let buckets = match call.args.first() {
-        Some(arg) => arg.eval(rows.row(0), cx)?.as_i64().unwrap_or(0),
-        None => 0,
-    };
-    if buckets <= 0 {
-        return Err(SqlError::new(
-            4196,
-            16,
-            1,
-            "The function 'NTILE' takes only a positive int or bigint expression as its input.",
-        ));
-    }
-    let buckets = (buckets as usize).min(n.max(1));
-    let (small, larger) = (n / buckets, n % buckets);
-    let bucket = |i: usize| {
-        let in_larger = larger * (small + 1);
-        if i < in_larger {
-            i / (small + 1)
-        } else {
-            larger + (i - in_larger) / small.max(1)
-        }
-    };
-    Ok((0..n)
-        .map(|i| Value::BigInt(bucket(i) as i64 + 1))
-        .collect())
+/// Has the row these values in the columns?
+fn is_same(key: &[Value], row: &[Value], columns: &[(usize, CollationId)]) -> bool {
+    key.iter()
+        .zip(columns)
+        .all(|(known, (at, collation))| match row.get(*at) {
+            Some(value) => compare_nulls_first(known, value, *collation).is_eq(),
+            None => false,
+        })
 }
 
-fn shifted(call: &WindowStep, rows: &RowBatch, cx: &Ctx<'_>) -> Result<Vec<Value>> {
-    let n = rows.len();
-    let mut out = Vec::with_capacity(n);
-    for i in 0..n {
-        let row = rows.row(i);
+fn keep_key(key: &mut Vec<Value>, row: &[Value], columns: &[(usize, CollationId)]) {
+    key.clear();
+    key.extend(
+        columns
+            .iter()
+            .map(|(at, _)| row.get(*at).cloned().unwrap_or(Value::Null)),
+    );
+}
+
+impl Kept {
+    /// Finds the peers of a row, which follows the one before.
+    fn find_peers(
+        &mut self,
+        index: usize,
+        key: &mut Vec<Value>,
+        order: &[(usize, CollationId)],
+        cx: &Ctx<'_>,
+    ) -> Result<()> {
+        if index > 0 && index <= self.last {
+            return Ok(());
+        }
+        self.first = index;
+        self.group += 1;
+        if order.is_empty() {
+            self.last = self.rows.len.saturating_sub(1);
+            return Ok(());
+        }
+        keep_key(key, self.rows.row(index)?, order);
+        self.last = index;
+        while self.last + 1 < self.rows.len && is_same(key, self.rows.row(self.last + 1)?, order) {
+            cx.tick(1)?;
+            self.last += 1;
+        }
+        Ok(())
+    }
+
+    fn result(
+        &mut self,
+        call: &WindowStep,
+        state: &mut CallState,
+        index: usize,
+        ordered: bool,
+        cx: &Ctx<'_>,
+    ) -> Result<Value> {
+        let n = self.rows.len;
+        Ok(match call.function {
+            W::RowNumber => Value::BigInt(index as i64 + 1),
+            W::Rank => Value::BigInt(self.first as i64 + 1),
+            W::DenseRank => Value::BigInt(self.group),
+            W::PercentRank => Value::Float(match n {
+                0 | 1 => 0.0,
+                n => self.first as f64 / (n - 1) as f64,
+            }),
+            W::CumeDist => Value::Float((self.last + 1) as f64 / n as f64),
+            W::NTile => self.ntile(call, state, index, cx)?,
+            W::Lag | W::Lead => self.shifted(call, index, cx)?,
+            W::FirstValue | W::LastValue => self.edge(call, index, ordered, cx)?,
+            W::Aggregate(_) => self.aggregate(call, state, index, ordered, cx)?,
+        })
+    }
+
+    fn ntile(
+        &mut self,
+        call: &WindowStep,
+        state: &mut CallState,
+        index: usize,
+        cx: &Ctx<'_>,
+    ) -> Result<Value> {
+        let n = self.rows.len;
+        let (small, larger) = match state.buckets {
+            Some(known) => known,
+            None => {
+                let buckets = match call.args.first() {
+                    Some(arg) => arg.eval(self.rows.row(0)?, cx)?.as_i64().unwrap_or(0),
+                    None => 0,
+                };
+                if buckets <= 0 {
+                    return Err(SqlError::new(
+                        4196,
+                        16,
+                        1,
+                        "The function 'NTILE' takes only a positive int or bigint expression as its input.",
+                    ));
+                }
+                let buckets = usize::try_from(buckets).unwrap_or(usize::MAX).min(n.max(1));
+                *state.buckets.insert((n / buckets, n % buckets))
+            }
+        };
+        let in_larger = larger * (small + 1);
+        let bucket = match index < in_larger {
+            true => index / (small + 1),
+            false => larger + (index - in_larger) / small.max(1),
+        };
+        Ok(Value::BigInt(bucket as i64 + 1))
+    }
+
+    fn shifted(&mut self, call: &WindowStep, index: usize, cx: &Ctx<'_>) -> Result<Value> {
+        let n = self.rows.len;
         let offset = match call.args.get(1) {
-            Some(arg) => match arg.eval(row, cx)?.as_i64() {
-                Some(offset) if offset >= 0 => offset as usize,
+            Some(arg) => match arg.eval(self.rows.row(index)?, cx)?.as_i64() {
+                Some(offset) if offset >= 0 => usize::try_from(offset).unwrap_or(usize::MAX),
                 _ => {
                     return Err(SqlError::new(
                         8730,
@@ -212,170 +463,129 @@ fn shifted(call: &WindowStep, rows: &RowBatch, cx: &Ctx<'_>) -> Result<Vec<Value
             },
             None => 1,
         };
-        let target = if call.function == W::Lag {
-            i.checked_sub(offset)
-        } else {
-            i.checked_add(offset).filter(|t| *t < n)
+        let target = match call.function {
+            W::Lag => index.checked_sub(offset),
+            _ => index.checked_add(offset).filter(|t| *t < n),
         };
-        out.push(match (target, call.args.first(), call.args.get(2)) {
-            (Some(target), Some(arg), _) => arg.eval(rows.row(target), cx)?,
-            (None, _, Some(default)) => default.eval(row, cx)?,
-            _ => Value::Null,
-        });
+        match (target, call.args.first(), call.args.get(2)) {
+            (Some(target), Some(arg), _) => arg.eval(self.rows.row(target)?, cx),
+            (None, _, Some(default)) => default.eval(self.rows.row(index)?, cx),
+            _ => Ok(Value::Null),
+        }
     }
-    Ok(out)
-}
 
-/// First and last row (inclusive) of the frame of row `i`; `None` when it is empty.
-fn frame_of(
-    frame: Option<&WindowFrame>,
-    i: usize,
-    n: usize,
-    peers: &Peers,
-    ordered: bool,
-) -> Option<(usize, usize)> {
-    let Some(frame) = frame else {
-        return Some(if ordered {
-            (0, peers.last[i])
-        } else {
-            (0, n - 1)
-        });
-    };
-    let start = match frame.start {
-        FrameEnd::UnboundedPreceding => 0,
-        FrameEnd::Preceding(k) => i.saturating_sub(k as usize),
-        FrameEnd::CurrentRow if frame.rows => i,
-        FrameEnd::CurrentRow => peers.first[i],
-        FrameEnd::Following(k) => i.checked_add(k as usize)?,
-        FrameEnd::UnboundedFollowing => return None,
-    };
-    let end = match frame.end {
-        FrameEnd::UnboundedPreceding => return None,
-        FrameEnd::Preceding(k) => i.checked_sub(k as usize)?,
-        FrameEnd::CurrentRow if frame.rows => i,
-        FrameEnd::CurrentRow => peers.last[i],
-        FrameEnd::Following(k) => i.saturating_add(k as usize).min(n - 1),
-        FrameEnd::UnboundedFollowing => n - 1,
-    };
-    (start <= end && start < n).then_some((start, end))
-}
+    /// First and last row (inclusive) of the frame of a row; `None` when it is empty.
+    fn frame(
+        &self,
+        frame: Option<&WindowFrame>,
+        index: usize,
+        ordered: bool,
+    ) -> Option<(usize, usize)> {
+        let n = self.rows.len;
+        let Some(frame) = frame else {
+            return Some((0, if ordered { self.last } else { n - 1 }));
+        };
+        let start = match frame.start {
+            FrameEnd::UnboundedPreceding => 0,
+            FrameEnd::Preceding(k) => index.saturating_sub(k as usize),
+            FrameEnd::CurrentRow if frame.rows => index,
+            FrameEnd::CurrentRow => self.first,
+            FrameEnd::Following(k) => index.checked_add(k as usize)?,
+            FrameEnd::UnboundedFollowing => return None,
+        };
+        let end = match frame.end {
+            FrameEnd::UnboundedPreceding => return None,
+            FrameEnd::Preceding(k) => index.checked_sub(k as usize)?,
+            FrameEnd::CurrentRow if frame.rows => index,
+            FrameEnd::CurrentRow => self.last,
+            FrameEnd::Following(k) => index.saturating_add(k as usize).min(n - 1),
+            FrameEnd::UnboundedFollowing => n - 1,
+        };
+        (start <= end && start < n).then_some((start, end))
+    }
 
-fn edge(
-    call: &WindowStep,
-    rows: &RowBatch,
-    peers: &Peers,
-    ordered: bool,
-    cx: &Ctx<'_>,
-) -> Result<Vec<Value>> {
-    let n = rows.len();
-    let Some(arg) = call.args.first() else {
-        return Ok(vec![Value::Null; n]);
-    };
-    let mut out = Vec::with_capacity(n);
-    for i in 0..n {
-        let Some((start, end)) = frame_of(call.frame.as_ref(), i, n, peers, ordered) else {
-            out.push(Value::Null);
-            continue;
+    fn edge(
+        &mut self,
+        call: &WindowStep,
+        index: usize,
+        ordered: bool,
+        cx: &Ctx<'_>,
+    ) -> Result<Value> {
+        let frame = self.frame(call.frame.as_ref(), index, ordered);
+        let (Some(arg), Some((start, end))) = (call.args.first(), frame) else {
+            return Ok(Value::Null);
         };
         let mut found = Value::Null;
-        let first = call.function == W::FirstValue;
         for step in 0..=(end - start) {
-            found = arg.eval(rows.row(if first { start + step } else { end - step }), cx)?;
+            cx.tick(1)?;
+            let at = match call.function {
+                W::FirstValue => start + step,
+                _ => end - step,
+            };
+            found = arg.eval(self.rows.row(at)?, cx)?;
             if !call.ignore_nulls || !found.is_null() {
                 break;
             }
         }
-        out.push(found);
+        Ok(found)
     }
-    Ok(out)
-}
 
-fn aggregate(
-    call: &WindowStep,
-    rows: &RowBatch,
-    peers: &Peers,
-    ordered: bool,
-    cx: &Ctx<'_>,
-) -> Result<Vec<Value>> {
-    let W::Aggregate(function) = call.function else {
-        return Ok(Vec::new());
-    };
-    let n = rows.len();
-    let shape = AggregateCall {
-        function,
-        arg: None,
-        arg_type: call.arg_type,
-        collation: call.collation,
-        result: call.result,
-        distinct: false,
-        separator: None,
-        order: Vec::new(),
-    };
-    let mut values: Vec<Option<Value>> = Vec::with_capacity(n);
-    for i in 0..n {
-        values.push(
-            call.args
-                .first()
-                .map(|a| a.eval(rows.row(i), cx))
-                .transpose()?,
-        );
-    }
-    let mut out = Vec::with_capacity(n);
-    let mut running = Accumulator::new(&shape);
-    let mut taken: Option<(usize, usize, Value)> = None;
-    for i in 0..n {
-        let Some((start, end)) = frame_of(call.frame.as_ref(), i, n, peers, ordered) else {
-            out.push(Accumulator::new(&shape).finish(&shape)?);
-            continue;
+    fn aggregate(
+        &mut self,
+        call: &WindowStep,
+        state: &mut CallState,
+        index: usize,
+        ordered: bool,
+        cx: &Ctx<'_>,
+    ) -> Result<Value> {
+        let frame = self.frame(call.frame.as_ref(), index, ordered);
+        let CallState {
+            shape: Some(shape),
+            running,
+            taken,
+            ..
+        } = state
+        else {
+            return Ok(Value::Null);
         };
-        let from = match &taken {
-            Some((s, e, value)) if *s == start && *e == end => {
-                out.push(value.clone());
-                continue;
-            }
+        let Some((start, end)) = frame else {
+            return Accumulator::new(shape).finish(shape);
+        };
+        let from = match &*taken {
+            Some((s, e, value)) if *s == start && *e == end => return Ok(value.clone()),
             Some((s, e, _)) if *s == start && *e < end => e + 1,
             _ => {
-                running = Accumulator::new(&shape);
+                *running = None;
                 start
             }
         };
-        for (j, value) in values.iter().enumerate().take(end + 1).skip(from) {
+        let running = running.get_or_insert_with(|| Accumulator::new(shape));
+        for at in from..=end {
             cx.tick(1)?;
-            running.add(&shape, value.as_ref(), rows.row(j), cx)?;
+            let row = self.rows.row(at)?;
+            let value = call.args.first().map(|a| a.eval(row, cx)).transpose()?;
+            running.add(shape, value.as_ref(), row, cx)?;
         }
-        let value = running.finish(&shape)?;
-        taken = Some((start, end, value.clone()));
-        out.push(value);
+        let value = running.finish(shape)?;
+        *taken = Some((start, end, value.clone()));
+        Ok(value)
     }
-    Ok(out)
 }
 
 impl Operator for WindowOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         out.reset(self.node.input.schema.len() + self.node.calls.len());
+        if matches!(self.kind, Kind::Streaming { .. }) {
+            return self.stream(cx, out);
+        }
         loop {
-            while self.give < self.partition.len() && !out.is_full() {
-                let index = self.give;
-                self.give += 1;
-                for value in self.partition.row(index) {
-                    out.put(value.clone());
-                }
-                for result in &mut self.results {
-                    out.put(
-                        result
-                            .get_mut(index)
-                            .map_or(Value::Null, |v| std::mem::replace(v, Value::Null)),
-                    );
-                }
-                out.finish_row();
-            }
+            self.give(cx, out)?;
             if out.is_full() {
                 return Ok(true);
             }
             if !self.gather(cx)? {
                 return Ok(!out.is_empty());
             }
-            self.compute(cx)?;
         }
     }
 
@@ -383,8 +593,13 @@ impl Operator for WindowOp {
         self.input_done = false;
         self.batch.reset(0);
         self.at = 0;
-        self.partition.reset(0);
-        self.give = 0;
+        match &mut self.kind {
+            Kind::Streaming { row, .. } => *row = 0,
+            Kind::Kept(kept) => {
+                kept.rows.clear(self.node.input.schema.len(), cx);
+                kept.give = 0;
+            }
+        }
         self.input.rewind(cx)
     }
 }

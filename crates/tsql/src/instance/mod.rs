@@ -18,6 +18,7 @@ mod database;
 mod error_log;
 mod logins;
 mod master_key;
+mod memory;
 mod plan_cache;
 pub mod query_stats;
 mod registry;
@@ -37,6 +38,8 @@ pub use database::{
 pub use error_log::{ErrorLog, LogEntry, format_local};
 pub use logins::{LoginRefusal, Logins, PasswordHasher};
 pub(crate) use master_key::MasterKey;
+pub(crate) use memory::SMALL_BYTES;
+pub use memory::{Promise, WorkMemory};
 pub use plan_cache::{
     Batch, PlanCache, PlanKey, ShownPlan, first_syntax_error, parsed, syntax_error,
 };
@@ -72,6 +75,8 @@ pub const PRODUCT_VERSION: &str = "16.0.4100.1";
 pub struct InstanceOptions {
     pub server_name: String,
     pub buffer_pool_pages: usize,
+    /// Bytes that may be allocated besides pages; `None` for no bound.
+    pub work_memory_bytes: Option<u64>,
     pub password_hasher: Arc<dyn PasswordHasher>,
     /// Text after the version in the log: operating system and the like.
     pub host_description: String,
@@ -104,6 +109,7 @@ pub struct Instance {
     pub log: ErrorLog,
     pub logins: Logins,
     pub plans: PlanCache,
+    pub memory: Arc<WorkMemory>,
     registry: Registry,
     pub global_temps: Mutex<HashMap<String, GlobalTemp>>,
     /// Temporary tables of all sessions, for tempdb's views.
@@ -132,6 +138,7 @@ impl Instance {
     /// Opens (or, the first time, creates) the server in `data_dir`.
     pub fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Result<Arc<Instance>> {
         let instance = startup::start(env, data_dir, options)?;
+        instance.apply_max_memory();
         instance.show_files();
         crate::session::prepare_history(&instance)?;
         Ok(instance)
@@ -158,6 +165,15 @@ impl Instance {
 
     pub fn options(&self) -> &InstanceOptions {
         &self.options
+    }
+
+    /// Makes `max server memory` count. Pages keep what the server was started with; the rest gives way.
+    pub fn apply_max_memory(&self) {
+        let pages = self.options.buffer_pool_pages.saturating_mul(8_192);
+        let most = self.configuration.in_use("max server memory (MB)");
+        let most = most.saturating_mul(1 << 20);
+        self.memory
+            .lower_to(most.saturating_sub(i64::try_from(pages).unwrap_or(i64::MAX)));
     }
 
     pub fn data_dir(&self) -> &Path {

@@ -7,23 +7,27 @@
 //! The cache has two generations: when the young one is full it becomes the old one, and what nobody asked for since
 //! then is forgotten.
 
+use super::WorkMemory;
 use crate::error::{Result, SqlError};
 use crate::executor::KeptPlan;
 use crate::session::{Suspect, quotes_set, suspects};
+use daruma_base::memory::thread_bytes;
 use daruma_base::{DatabaseId, FastHash};
 use daruma_syntax::ast::{Span, Statement};
-use daruma_syntax::{ParseOptions, parse_batch};
+use daruma_syntax::{ParseOptions, parse_batch_within};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-/// Bytes of batch text that one generation may hold, and batches.
-const GENERATION_BYTES_MAX: usize = 8 << 20;
+/// Memory of texts, trees and plans that one generation may hold, and batches.
+const GENERATION_BYTES_MAX: usize = 64 << 20;
 const GENERATION_BATCHES_MAX: usize = 4_096;
 /// Longer texts are not worth keeping: they are scripts that run once.
 const CACHED_TEXT_BYTES_MAX: usize = 256 << 10;
+/// A plan takes about as much again as the tree that it is made of, and so do the columns that it is shown with.
+const PLANNED_SIZE: usize = 3;
 
 /// What a plan depends on besides the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +83,8 @@ pub struct Batch {
     pub is_prepared: AtomicBool,
     uses: AtomicU64,
     pub statements: Vec<Statement>,
+    /// Memory of text and tree.
+    bytes: usize,
     /// Variables that something outside must declare, or that are declared twice.
     pub suspects: Vec<Suspect>,
     /// QUOTED_IDENTIFIER when the text has been read, if the text sets it.
@@ -87,12 +93,14 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub fn new(text: Arc<str>, statements: Vec<Statement>) -> Batch {
+    /// `bytes`: memory of the statements.
+    pub fn new(text: Arc<str>, statements: Vec<Statement>, bytes: usize) -> Batch {
         let suspects = suspects(&text, &statements);
         Batch {
             hash: text_hash(&text),
             is_prepared: AtomicBool::new(false),
             uses: AtomicU64::new(0),
+            bytes: bytes + text.len(),
             text,
             quotes_set: quotes_set(&statements),
             statements,
@@ -104,7 +112,7 @@ impl Batch {
     /// A batch without statements, for frames that have no text.
     pub fn empty() -> Arc<Batch> {
         static EMPTY: LazyLock<Arc<Batch>> =
-            LazyLock::new(|| Arc::new(Batch::new(Arc::from(""), Vec::new())));
+            LazyLock::new(|| Arc::new(Batch::new(Arc::from(""), Vec::new(), 0)));
         EMPTY.clone()
     }
 
@@ -162,6 +170,11 @@ impl Batch {
         list
     }
 
+    /// Memory that the batch takes while it is kept, plans included.
+    pub fn kept_bytes(&self) -> usize {
+        self.bytes * PLANNED_SIZE
+    }
+
     /// Times the text was asked for.
     pub fn uses(&self) -> u64 {
         self.uses.load(Ordering::Relaxed)
@@ -172,9 +185,9 @@ impl Batch {
     }
 }
 
-#[derive(Default)]
 pub struct PlanCache {
     generations: RwLock<Generations>,
+    memory: Arc<WorkMemory>,
 }
 
 #[derive(Default)]
@@ -189,6 +202,14 @@ struct Generations {
 struct Texts([HashMap<Arc<str>, Arc<Batch>>; 2]);
 
 impl PlanCache {
+    /// An empty cache; trees are made as far as `memory` has room.
+    pub fn new(memory: Arc<WorkMemory>) -> PlanCache {
+        PlanCache {
+            generations: RwLock::default(),
+            memory,
+        }
+    }
+
     /// The parsed batch; the syntax errors when it cannot be parsed.
     pub fn batch(
         &self,
@@ -204,11 +225,14 @@ impl PlanCache {
             batch.uses.fetch_add(1, Ordering::Relaxed);
             return Ok(batch);
         }
-        let statements = parse_batch(text, options)
+        let before = thread_bytes();
+        let has_room = || self.memory.has_room(thread_bytes() - before, 0);
+        let statements = parse_batch_within(text, options, &has_room)
             .map_err(|errors| errors.iter().map(syntax_error).collect::<Vec<_>>())?;
-        let batch = Arc::new(Batch::new(Arc::from(text), statements));
+        let bytes = usize::try_from(thread_bytes() - before).unwrap_or(0);
+        let batch = Arc::new(Batch::new(Arc::from(text), statements, bytes));
         batch.uses.store(1, Ordering::Relaxed);
-        if text.len() <= CACHED_TEXT_BYTES_MAX {
+        if text.len() <= CACHED_TEXT_BYTES_MAX && batch.kept_bytes() <= GENERATION_BYTES_MAX / 2 {
             self.generations.write().insert(quoted, batch.clone());
         }
         Ok(batch)
@@ -217,6 +241,11 @@ impl PlanCache {
     /// DBCC FREEPROCCACHE.
     pub fn clear(&self) {
         *self.generations.write() = Generations::default();
+    }
+
+    /// Memory of what is kept, roughly.
+    pub fn bytes(&self) -> usize {
+        self.all().iter().map(|batch| batch.kept_bytes()).sum()
     }
 
     /// Every batch that is kept.
@@ -246,7 +275,7 @@ impl Generations {
     }
 
     fn insert(&mut self, quoted: bool, batch: Arc<Batch>) {
-        self.young_bytes += batch.text.len();
+        self.young_bytes += batch.kept_bytes();
         self.young.of(quoted).insert(batch.text.clone(), batch);
         if self.young_bytes > GENERATION_BYTES_MAX || self.young.len() > GENERATION_BATCHES_MAX {
             self.old = std::mem::take(&mut self.young);

@@ -52,6 +52,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
     let mut registry = Registry::default();
     crate::sysviews::register(&mut registry);
     crate::sysprocs::register(&mut registry);
+    let memory = WorkMemory::new(options.work_memory_bytes);
     Ok(Arc::new(Instance {
         started_utc: env.clock.utc_100ns(),
         env,
@@ -63,7 +64,8 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         configuration,
         log,
         logins,
-        plans: PlanCache::default(),
+        plans: PlanCache::new(memory.clone()),
+        memory,
         registry,
         global_temps: Mutex::default(),
         temp_tables: Mutex::default(),

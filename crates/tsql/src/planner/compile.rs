@@ -103,6 +103,11 @@ impl Planner<'_> {
                 args: self.exprs(args, schema)?,
             },
             Kind::NextValue(name) => Expr::NextValue(name.clone()),
+            Kind::Let { value, body } => Expr::Let {
+                value: Box::new(self.expr(value, schema)?),
+                body: Box::new(self.expr(body, schema)?),
+            },
+            Kind::Local => Expr::Local,
             Kind::Subquery(sub) => match &sub.kind {
                 SubqueryKind::Scalar(column) => {
                     Expr::Subquery(Box::new(self.subplan(&sub.rel, &[*column], schema)?))
@@ -183,6 +188,10 @@ impl Planner<'_> {
                 escape,
             } => self.like(expr, pattern, escape.as_deref(), schema)?,
             Kind::InList { expr, list } => self.in_list(expr, list, schema)?,
+            Kind::Let { value, body } => Cond::Let {
+                value: self.expr(value, schema)?,
+                body: Box::new(self.cond(body, schema)?),
+            },
             Kind::Subquery(sub) => match &sub.kind {
                 SubqueryKind::Exists => Cond::Exists(self.subplan(&sub.rel, &[], schema)?),
                 SubqueryKind::Any { op, expr, value } => {

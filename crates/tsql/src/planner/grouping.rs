@@ -92,13 +92,12 @@ impl Planner<'_> {
         };
         let present =
             Scalar::condition(Kind::IsNull(Box::new(Scalar::column(column, info.ty)))).negate();
+        let rewriter = super::rewrite::Rewriter::new(self.columns, self.host);
         let input = match info.ty.nullable && !descending {
-            true => super::rewrite::Rewriter {
-                columns: self.columns,
-            }
-            .push(g.input.clone(), present),
+            true => rewriter.push(g.input.clone(), present),
             false => g.input.clone(),
         };
+        rewriter.end()?;
         let order = [(column, descending)];
         let needed: ColSet = [column].into_iter().collect();
         let node = self.node_for(

@@ -76,9 +76,7 @@ impl Planner<'_> {
 
     /// Gives each leaf the conditions that only look at it.
     fn graph(&self, rels: Vec<Rel>, conditions: Vec<Scalar>, hint: Option<JoinHint>) -> Graph {
-        let rewriter = Rewriter {
-            columns: self.columns,
-        };
+        let rewriter = Rewriter::new(self.columns, self.host);
         let mut leaves: Vec<Leaf> = rels
             .into_iter()
             .map(|rel| Leaf {

@@ -184,12 +184,11 @@ impl Planner<'_> {
         ) {
             return None;
         }
-        let rewriter = Rewriter {
-            columns: self.columns,
-        };
+        let rewriter = Rewriter::new(self.columns, self.host);
         let pushed = on
             .iter()
             .fold(right.clone(), |rel, c| rewriter.push(rel, c.clone()));
+        rewriter.end().ok()?;
         // A condition that stopped on top would only be checked later.
         if matches!(pushed, Rel::Filter { .. }) {
             return None;
@@ -206,13 +205,12 @@ impl Planner<'_> {
         needed: &ColSet,
         required: &ColSet,
     ) -> Result<Node> {
-        let rewriter = Rewriter {
-            columns: self.columns,
-        };
+        let rewriter = Rewriter::new(self.columns, self.host);
         // A condition may be checked inside the right side: it decides about pairs either way.
         let inner_rel = on
             .iter()
             .fold(right.clone(), |rel, c| rewriter.push(rel, c.clone()));
+        rewriter.end()?;
         let outer = inner_rel.outer_columns();
         let inner = self.node(&inner_rel, needed)?;
         let mut bind = Vec::new();
@@ -379,8 +377,8 @@ impl Planner<'_> {
                 };
                 let (l, r) = (side(|e| &e.left), side(|e| &e.right));
                 (
-                    self.sorted(left, &l, None),
-                    self.sorted(right, &r, None),
+                    self.sorted(left, &l, Vec::new()),
+                    self.sorted(right, &r, Vec::new()),
                     used,
                 )
             }

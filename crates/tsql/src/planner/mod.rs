@@ -45,7 +45,12 @@ pub struct Planner<'c> {
     /// Columns of tables, and what is known of those that were asked for.
     base: HashMap<ColId, estimate::BaseColumn>,
     inputs: Vec<growth::Input>,
+    /// Operators planned, alternatives included.
+    planned: u32,
 }
+
+/// Alternatives multiply with each level of a query: beyond this many operators it is refused (8623).
+const PLANNED_MAX: u32 = 1 << 20;
 
 /// A planned query.
 pub struct Planned {
@@ -67,15 +72,13 @@ impl<'c> Planner<'c> {
             join_levels: 0,
             base: HashMap::new(),
             inputs: Vec::new(),
+            planned: 0,
         }
     }
 
     /// Plans `rel` so that its rows hold `outputs`.
     pub fn plan(mut self, rel: Rel, outputs: &[ColId]) -> Result<Planned> {
-        let rel = rewrite::Rewriter {
-            columns: self.columns,
-        }
-        .rel(rel);
+        let rel = self.rewritten(rel)?;
         let required: ColSet = outputs.iter().copied().collect();
         let root = self.node(&rel, &required)?;
         let position = |id: &ColId| {
@@ -108,11 +111,17 @@ impl<'c> Planner<'c> {
         }
     }
 
-    pub(crate) fn rewrite_scalar(&self, scalar: &mut Scalar) {
-        rewrite::Rewriter {
-            columns: self.columns,
-        }
-        .scalar(scalar);
+    /// The tree, rewritten.
+    pub(crate) fn rewritten(&self, rel: Rel) -> Result<Rel> {
+        let rewriter = rewrite::Rewriter::new(self.columns, self.host);
+        let rel = rewriter.rel(rel);
+        rewriter.end().map(|()| rel)
+    }
+
+    pub(crate) fn rewrite_scalar(&self, scalar: &mut Scalar) -> Result<()> {
+        let rewriter = rewrite::Rewriter::new(self.columns, self.host);
+        rewriter.scalar(scalar);
+        rewriter.end()
     }
 
     /// Slot through which an outer column is read.

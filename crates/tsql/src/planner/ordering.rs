@@ -1,13 +1,14 @@
 //! Windows, sorts and TOP made physical: all that depends on the order of rows.
 
 use super::Planner;
+use super::compile::fold;
 use super::cost;
 use super::physical::*;
 use crate::binder::tree::*;
 use crate::error::Result;
 use crate::executor::expr::Expr;
 use crate::executor::plan::*;
-use daruma_value::{DataType, Value};
+use daruma_value::DataType;
 use std::sync::Arc;
 
 impl Planner<'_> {
@@ -54,12 +55,13 @@ impl Planner<'_> {
         shape: &WindowCall,
         calls: &[&(ColId, WindowCall)],
     ) -> Result<Node> {
-        let keys: Vec<(Scalar, bool)> = shape
-            .partition
-            .iter()
-            .map(|s| (s.clone(), false))
-            .chain(shape.order.iter().cloned())
-            .collect();
+        // What is the same for all rows parts and orders nothing: `OVER (ORDER BY (SELECT 1))` needs no sort.
+        let own: ColSet = node.schema.iter().copied().collect();
+        let varies = |s: &Scalar| !s.column_set().is_disjoint(&own) || is_unsteady(s);
+        let partition = shape.partition.iter().filter(|s| varies(s));
+        let mut keys: Vec<(Scalar, bool)> = partition.map(|s| (s.clone(), false)).collect();
+        let parts = keys.len();
+        keys.extend(shape.order.iter().filter(|(s, _)| varies(s)).cloned());
         let (node, columns) = self.with_columns(node, &keys)?;
         let order: Vec<(ColId, bool)> = columns
             .iter()
@@ -69,7 +71,7 @@ impl Planner<'_> {
         let node = if starts_with(&node.order, &order) {
             node
         } else {
-            self.sorted(node, &order, None)
+            self.sorted(node, &order, Vec::new())
         };
         let position = |id: &ColId| {
             node.schema
@@ -82,7 +84,7 @@ impl Planner<'_> {
             .zip(&keys)
             .map(|(id, (s, _))| (position(id), s.ty.collation))
             .collect();
-        let (partition, order_at) = placed.split_at(shape.partition.len().min(placed.len()));
+        let (partition, order_at) = placed.split_at(parts);
         let mut schema = node.schema.clone();
         let mut steps = Vec::with_capacity(calls.len());
         for (id, call) in calls {
@@ -169,7 +171,7 @@ impl Planner<'_> {
         keys: &[SortKey],
         required: &ColSet,
         limit: Option<f64>,
-        exact_limit: Option<&Scalar>,
+        first: &[Scalar],
     ) -> Result<Node> {
         let order: Vec<(ColId, bool)> = keys.iter().map(|k| (k.column, k.descending)).collect();
         let mut needed = required.clone();
@@ -192,16 +194,11 @@ impl Planner<'_> {
         if starts_with(&node.order, &order) {
             return Ok(node);
         }
-        let limit = exact_limit.map(|l| self.expr(l, &[])).transpose()?;
-        Ok(self.sorted(node, &order, limit))
+        let first = self.exprs(first, &[])?;
+        Ok(self.sorted(node, &order, first))
     }
 
-    pub(super) fn sorted(
-        &mut self,
-        node: Node,
-        order: &[(ColId, bool)],
-        limit: Option<Expr>,
-    ) -> Node {
+    pub(super) fn sorted(&mut self, node: Node, order: &[(ColId, bool)], limit: Vec<Expr>) -> Node {
         let position = |id: ColId| {
             node.schema
                 .iter()
@@ -235,13 +232,7 @@ impl Planner<'_> {
     pub(super) fn top(&mut self, top: &Top, required: &ColSet) -> Result<Node> {
         let mut needed = required.clone();
         needed.extend(top.ties.iter().flatten());
-        let constant = |s: &Option<Scalar>| match s {
-            Some(Scalar {
-                kind: Kind::Const(v),
-                ..
-            }) => v.as_i64(),
-            _ => None,
-        };
+        let constant = |s: &Option<Scalar>| s.as_ref().and_then(fold).and_then(|v| v.as_i64());
         let count = constant(&top.count).filter(|_| !top.percent);
         let offset = if top.offset.is_some() {
             constant(&top.offset)
@@ -258,10 +249,7 @@ impl Planner<'_> {
                 .or(top.count.as_ref().filter(|_| !top.percent).map(|_| 100.0));
         let node = match &top.input {
             Rel::Sort { input, keys } => {
-                let exact = limit
-                    .filter(|_| top.ties.is_none())
-                    .map(|n| Scalar::constant(Value::BigInt(n), DataType::BigInt));
-                self.sort(input, keys, &needed, guess, exact.as_ref())?
+                self.sort(input, keys, &needed, guess, &first_rows(top))?
             }
             other => self.node_for(
                 other,
@@ -301,4 +289,20 @@ impl Planner<'_> {
             order,
         })
     }
+}
+
+/// May the expression differ from row to row although it looks at none?
+fn is_unsteady(scalar: &Scalar) -> bool {
+    scalar.is_volatile() || scalar.any(&|s| matches!(s.kind, Kind::UserFunction { .. }))
+}
+
+/// What adds up to the rows that TOP or OFFSET and FETCH look at; nothing when only the rows themselves tell.
+fn first_rows(top: &Top) -> Vec<Scalar> {
+    let known = |s: &Scalar| {
+        !is_unsteady(s) && !s.any(&|n| matches!(n.kind, Kind::Column(_) | Kind::Subquery(_)))
+    };
+    let counts: Vec<Scalar> = top.count.iter().chain(&top.offset).cloned().collect();
+    let is_known =
+        top.count.is_some() && !top.percent && top.ties.is_none() && counts.iter().all(known);
+    if is_known { counts } else { Vec::new() }
 }

@@ -42,6 +42,10 @@ impl Planner<'_> {
         wish: Wish<'_>,
     ) -> Result<Node> {
         check_cancel(self.host)?;
+        self.planned += 1;
+        if self.planned > super::PLANNED_MAX {
+            return Err(crate::binder::too_complex());
+        }
         match rel {
             Rel::One => Ok(leaf(Op::One, Vec::new(), 1.0)),
             Rel::Empty(columns) => Ok(leaf(Op::Empty, columns.clone(), 0.0)),
@@ -63,7 +67,7 @@ impl Planner<'_> {
             Rel::Join(join) => self.join(join, &[], required, wish),
             Rel::Aggregate(g) => self.aggregate(g, required),
             Rel::Window { input, calls } => self.window(input, calls, required),
-            Rel::Sort { input, keys } => self.sort(input, keys, required, wish.limit, None),
+            Rel::Sort { input, keys } => self.sort(input, keys, required, wish.limit, &[]),
             Rel::Top(top) => self.top(top, required),
             Rel::Distinct { input, columns } => self.distinct_node(input, columns, wish),
             Rel::Set(set) => self.set(set),
@@ -99,6 +103,19 @@ impl Planner<'_> {
     ) -> Result<Node> {
         let mut conjuncts = Vec::new();
         condition.clone().conjuncts(&mut conjuncts);
+        let asked_once = |c: &Scalar| {
+            c.column_set().is_empty()
+                && !c.is_volatile()
+                && c.any(&|s| matches!(s.kind, Kind::Subquery(_)))
+        };
+        if !matches!(input, Rel::Table(_)) && conjuncts.iter().any(asked_once) {
+            let (once, rest): (Vec<_>, Vec<_>) = conjuncts.into_iter().partition(asked_once);
+            let node = match Scalar::all(rest) {
+                Some(rest) => self.filter(input, &rest, required, wish)?,
+                None => self.node_for(input, required, wish)?,
+            };
+            return self.filtered(node, &once);
+        }
         match input {
             Rel::Table(scan) => {
                 let own = input.produced();

@@ -6,20 +6,73 @@
 //!   what then looks at the left side no more is an ordinary join.
 //! * A LEFT join whose right side must not be NULL afterwards is an inner join.
 //! * A condition moves below whatever does not change its truth.
+//!
+//! A rule may copy a computed column into a condition, and copies of copies double with each level of a query. So a column
+//! that stands more than once is copied only as long as the condition stays small, and the work as a whole is bounded:
+//! beyond that, or when the client gives up, the tree stays as it is and `end` gives the error.
 
-use crate::binder::ColumnInfo;
 use crate::binder::tree::*;
-use crate::binder::with_stack;
+use crate::binder::{ColumnInfo, too_complex, with_stack};
+use crate::error::{Result, SqlError};
+use crate::host::{Host, check_cancel};
 use daruma_syntax::ast::{CompareOp, SetOp};
 use daruma_value::{DataType, Value};
+use std::cell::{Cell, RefCell};
+
+/// A condition that repeats computed columns may have this many nodes.
+const REPEATING_NODES_MAX: usize = 64;
+/// An expression over the aggregates of a subquery may have this many.
+const UNNESTED_NODES_MAX: usize = 4_096;
+/// Operators visited and conditions moved, for one statement.
+const STEPS_MAX: u32 = 1 << 24;
+/// Steps between two looks at the cancel flag.
+const CANCEL_STEPS: u32 = 1 << 10;
 
 pub struct Rewriter<'c> {
-    pub columns: &'c [ColumnInfo],
+    columns: &'c [ColumnInfo],
+    host: &'c dyn Host,
+    steps: Cell<u32>,
+    /// Why nothing is rewritten any more.
+    stopped: RefCell<Option<SqlError>>,
 }
 
-impl Rewriter<'_> {
+impl<'c> Rewriter<'c> {
+    pub fn new(columns: &'c [ColumnInfo], host: &'c dyn Host) -> Rewriter<'c> {
+        Rewriter {
+            columns,
+            host,
+            steps: Cell::new(0),
+            stopped: RefCell::new(None),
+        }
+    }
+
+    /// Errors 8623 and 3617, when the rewriting was stopped by them.
+    pub fn end(self) -> Result<()> {
+        self.stopped.into_inner().map_or(Ok(()), Err)
+    }
+
+    /// Counts a step; true once the rewriting is stopped.
+    fn is_stopped(&self) -> bool {
+        let steps = self.steps.get() + 1;
+        if steps > STEPS_MAX {
+            self.stopped.borrow_mut().get_or_insert_with(too_complex);
+            return true;
+        }
+        self.steps.set(steps);
+        if steps.is_multiple_of(CANCEL_STEPS)
+            && let Err(error) = check_cancel(self.host)
+        {
+            *self.stopped.borrow_mut() = Some(error);
+            self.steps.set(STEPS_MAX);
+        }
+        false
+    }
+
     pub fn rel(&self, rel: Rel) -> Rel {
-        with_stack(|| self.rel_here(rel))
+        match self.is_stopped() {
+            true => rel,
+            false => with_stack(|| self.rel_here(rel)),
+        }
     }
 
     fn rel_here(&self, rel: Rel) -> Rel {
@@ -112,6 +165,13 @@ impl Rewriter<'_> {
             Kind::Not(inner) => (true, &**inner),
             _ => (false, &condition),
         };
+        if let Kind::Subquery(sub) = &inner.kind
+            && looks_at_nothing(sub)
+        {
+            // Asked once, before any row is read: a join would make all rows first.
+            self.scalar(&mut condition);
+            return rel.filter(Some(condition));
+        }
         if let Kind::Subquery(sub) = &inner.kind
             && !matches!(sub.kind, SubqueryKind::Scalar(_))
         {
@@ -262,6 +322,9 @@ impl Rewriter<'_> {
         let mut value = Scalar::column(column, ty(column)?);
         // Computed columns are computed above the join, where a missing group is NULL, or 0 for a count.
         for _ in 0..=items.len() {
+            if put_together(&value, &items, UNNESTED_NODES_MAX) >= UNNESTED_NODES_MAX {
+                return None;
+            }
             value.replace_columns(&|id| {
                 items.iter().find(|(i, _)| *i == id).map(|(_, s)| s.clone())
             });
@@ -402,7 +465,7 @@ impl Rewriter<'_> {
 
     /// Puts a condition as low as it may go.
     pub fn push(&self, rel: Rel, condition: Scalar) -> Rel {
-        if condition.is_volatile() {
+        if condition.is_volatile() || self.is_stopped() {
             return rel.filter(Some(condition));
         }
         let used = condition.column_set();
@@ -441,7 +504,7 @@ impl Rewriter<'_> {
                             )
                         })
                 });
-                if !simple {
+                if !simple || repeats_much(&condition, &items) {
                     return Rel::Compute { input, items }.filter(Some(condition));
                 }
                 let mut below = condition;
@@ -529,6 +592,42 @@ impl Rewriter<'_> {
         }
         Rel::Join(Box::new(join))
     }
+}
+
+/// EXISTS or ANY whose answer is the same for all rows of a statement.
+fn looks_at_nothing(sub: &Subquery) -> bool {
+    let is_fixed = match &sub.kind {
+        SubqueryKind::Scalar(_) => false,
+        SubqueryKind::Exists => true,
+        SubqueryKind::Any { expr, .. } => expr.column_set().is_empty() && !expr.is_volatile(),
+    };
+    is_fixed && sub.rel.outer_columns().is_empty()
+}
+
+/// Would the condition become large because computed columns stand more than once in it?
+fn repeats_much(condition: &Scalar, items: &[(ColId, Scalar)]) -> bool {
+    let is_leaf =
+        |s: &Scalar| matches!(s.kind, Kind::Column(_) | Kind::Const(_) | Kind::Variable(_));
+    let mut met = ColSet::new();
+    let mut repeats = false;
+    condition.for_each_column(&mut |id| {
+        let computed = items.iter().any(|(i, s)| *i == id && !is_leaf(s));
+        repeats |= computed && !met.insert(id);
+    });
+    repeats && put_together(condition, items, REPEATING_NODES_MAX) >= REPEATING_NODES_MAX
+}
+
+/// Nodes of `scalar` with the items in the place of their columns, as far as `enough`.
+fn put_together(scalar: &Scalar, items: &[(ColId, Scalar)], enough: usize) -> usize {
+    let mut nodes = scalar.size(enough);
+    scalar.for_each_column(&mut |id| {
+        if nodes < enough
+            && let Some((_, item)) = items.iter().find(|(i, _)| *i == id)
+        {
+            nodes += item.size(enough - nodes) - 1;
+        }
+    });
+    nodes
 }
 
 fn collect_children<'s>(scalar: &'s mut Scalar, out: &mut Vec<&'s mut Scalar>) {

@@ -23,6 +23,11 @@ pub struct ShownLine {
     pub parent: Option<usize>,
 }
 
+/// What stands for an operand that an expression looks at more than once.
+const LOCAL: &str = "[Operand]";
+/// Longer texts are not repeated for each member of IN.
+const REPEATED_CHARS_MAX: usize = 256;
+
 pub struct Shower<'p> {
     pub plan: &'p Plan,
     pub columns: &'p [ColumnInfo],
@@ -225,16 +230,21 @@ impl Shower<'_> {
                     .filter_map(|k| s.input.schema.get(k.position).map(|id| (id, k.descending)))
                     .map(|(id, d)| format!("{} {}", self.name(*id), if d { "DESC" } else { "ASC" }))
                     .collect();
-                let logical = if s.limit.is_some() {
-                    "TopN Sort"
-                } else {
-                    "Sort"
-                };
-                let top = s
+                let limit: Vec<String> = s
                     .limit
-                    .as_ref()
-                    .map(|l| format!("TOP {}, ", self.expr(l, &[]).trim_matches(['(', ')'])))
-                    .unwrap_or_default();
+                    .iter()
+                    .map(|l| self.expr(l, &[]))
+                    .map(
+                        |text| match text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) {
+                            Some(number) => number.to_string(),
+                            None => text,
+                        },
+                    )
+                    .collect();
+                let (logical, top) = match limit.as_slice() {
+                    [] => ("Sort", String::new()),
+                    parts => ("TopN Sort", format!("TOP {}, ", parts.join("+"))),
+                };
                 Shown {
                     physical: "Sort",
                     logical: logical.into(),
@@ -550,6 +560,11 @@ impl Shower<'_> {
             Expr::System { name, args } => format!("{name}({})", list(args)),
             Expr::UserFunction { name, args } => format!("{}({})", name.dotted(), list(args)),
             Expr::NextValue(name) => format!("NEXT VALUE FOR {}", name.dotted()),
+            Expr::Let { value, body } => {
+                let value = self.expr_named(value, names);
+                shared(&value, &self.expr_named(body, names))
+            }
+            Expr::Local => LOCAL.into(),
             Expr::Subquery(_) => "[Subquery]".into(),
             Expr::Cond(cond) => self.cond_named(cond, names),
             Expr::Deep(inner) => crate::binder::with_stack(|| self.expr_named(inner, names)),
@@ -564,6 +579,10 @@ impl Shower<'_> {
     }
 
     fn cond_named(&self, cond: &Cond, names: &[String]) -> String {
+        let list_text = |args: &[Expr]| {
+            let each = args.iter().map(|a| self.expr_named(a, names));
+            each.collect::<Vec<_>>().join(",")
+        };
         let join = |parts: &[Cond], word: &str| {
             parts
                 .iter()
@@ -604,8 +623,15 @@ impl Shower<'_> {
                     self.expr_named(pattern, names)
                 )
             }
+            Cond::Let { value, body } => {
+                let value = self.expr_named(value, names);
+                shared(&value, &self.cond_named(body, names))
+            }
             Cond::InList { expr, list, .. } => {
                 let left = self.expr_named(expr, names);
+                if left.len() > REPEATED_CHARS_MAX {
+                    return format!("{left} IN ({})", list_text(list));
+                }
                 let each: Vec<String> = list
                     .iter()
                     .map(|e| format!("{left}={}", self.expr_named(e, names)))
@@ -625,6 +651,11 @@ impl Shower<'_> {
             ),
         }
     }
+}
+
+/// An expression with the operand that it looks at more than once.
+fn shared(value: &str, body: &str) -> String {
+    format!("({body} WITH {LOCAL}={value})")
 }
 
 fn inputs(node: &Node) -> Vec<&Node> {

@@ -9,7 +9,7 @@ use super::text_size::CutColumn;
 use super::transaction::{Mark, Transaction};
 use crate::error::{Result, SqlError};
 use crate::host::*;
-use crate::instance::Instance;
+use crate::instance::{Instance, Promise, SMALL_BYTES, WorkMemory};
 use crate::messages;
 use crate::session::RequestEnd;
 use crate::sink::{Done, EnvChange, OutputColumn, Sink};
@@ -22,8 +22,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Memory that sorts and hashes of a statement may hold before they spill.
-const MEMORY_GRANT_BYTES: usize = 64 << 20;
+/// Values from this size on are large: memory is asked for before they are copied.
+const LARGE_VALUE_BYTES: usize = 64 << 10;
 
 /// One request while it runs.
 pub struct Execution<'a> {
@@ -59,6 +59,8 @@ pub struct Execution<'a> {
     pub(super) cut: RefCell<Vec<CutColumn>>,
     /// WITH RESULT SETS of the EXECUTE that runs.
     pub(super) described: RefCell<Option<DescribedSets>>,
+    /// What the thread held before the request.
+    bytes_before: i64,
 }
 
 impl<'a> Execution<'a> {
@@ -82,6 +84,7 @@ impl<'a> Execution<'a> {
             nowait: Cell::new(false),
             cut: RefCell::default(),
             described: RefCell::new(None),
+            bytes_before: daruma_base::memory::thread_bytes(),
         }
     }
 
@@ -193,6 +196,8 @@ impl<'a> Execution<'a> {
 
     pub(crate) fn send_row(&self, row: &[Value]) -> Result<()> {
         if let Some(rows) = self.captured.borrow_mut().as_mut() {
+            // A copy of each row: what they hold together is looked at as they come.
+            self.check_memory(row.iter().map(Value::outside_bytes).sum())?;
             rows.push(row.to_vec());
             return Ok(());
         }
@@ -599,7 +604,10 @@ impl Host for Execution<'_> {
     fn variable(&self, name: &str) -> Result<Value> {
         let frames = self.state.frames.borrow();
         match frames.last().and_then(|f| f.variable(name)) {
-            Some(variable) => Ok(variable.value.clone()),
+            Some(variable) => {
+                self.check_copy(&variable.value)?;
+                Ok(variable.value.clone())
+            }
             None => Err(messages::error_state(137, 2, &[&name])),
         }
     }
@@ -827,7 +835,30 @@ impl Host for Execution<'_> {
     }
 
     fn memory_grant_bytes(&self) -> usize {
-        MEMORY_GRANT_BYTES
+        let grant = self.state.instance.memory.grant_bytes();
+        usize::try_from(grant).unwrap_or(0)
+    }
+
+    fn check_memory(&self, wanted: usize) -> Result<()> {
+        let (held, wanted) = (self.held_bytes(), as_signed(wanted));
+        // What a small request needs is not worth a look at what others hold.
+        if held.saturating_add(wanted) < SMALL_BYTES {
+            return Ok(());
+        }
+        self.with_room(|memory| memory.has_room(held, wanted).then_some(()))
+    }
+
+    fn promise_memory(&self, wanted: usize) -> Result<Option<Promise>> {
+        let (held, wanted) = (self.held_bytes(), as_signed(wanted));
+        if wanted < SMALL_BYTES {
+            return self.check_memory(0).map(|()| None);
+        }
+        self.with_room(|memory| memory.promise(held, wanted))
+            .map(Some)
+    }
+
+    fn memory_is_short(&self) -> bool {
+        self.state.instance.memory.is_short()
     }
 
     fn spill(&self) -> Result<SpillSpace> {
@@ -893,7 +924,44 @@ impl Host for Execution<'_> {
     }
 }
 
+const fn as_signed(bytes: usize) -> i64 {
+    // Larger sizes than these exist nowhere.
+    if bytes > (i64::MAX as usize) / 2 {
+        i64::MAX / 2
+    } else {
+        bytes as i64
+    }
+}
+
 impl Execution<'_> {
+    /// Bytes that the request has allocated so far and holds.
+    fn held_bytes(&self) -> i64 {
+        daruma_base::memory::thread_bytes() - self.bytes_before
+    }
+
+    /// Asks for memory; where there is none, once more after the plan cache has given back what it holds: error 701.
+    fn with_room<T>(&self, ask: impl Fn(&Arc<WorkMemory>) -> Option<T>) -> Result<T> {
+        let instance = &self.state.instance;
+        if let Some(room) = ask(&instance.memory) {
+            return Ok(room);
+        }
+        if !instance.plans.is_empty() {
+            instance.plans.clear();
+            if let Some(room) = ask(&instance.memory) {
+                return Ok(room);
+            }
+        }
+        Err(messages::error(701, &[&"default"]))
+    }
+
+    /// Memory for a copy of a value.
+    fn check_copy(&self, value: &Value) -> Result<()> {
+        match value.outside_bytes() {
+            bytes if bytes < LARGE_VALUE_BYTES => Ok(()),
+            bytes => self.check_memory(bytes),
+        }
+    }
+
     fn next_counter(
         &self,
         table: &TableRef,

@@ -8,6 +8,7 @@ use super::check::Suspect;
 use super::execution::Execution;
 use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
+use crate::binder::with_stack;
 use crate::error::{Result, SqlError};
 use crate::executor::{KeptPlan, Scope, prepare_condition, prepare_scalar};
 use crate::instance::Batch;
@@ -118,17 +119,27 @@ impl Execution<'_> {
     }
 
     pub(crate) fn run_list(&self, list: &[Statement]) -> Step<Flow> {
+        self.run_list_from(list, 0, None)
+    }
+
+    /// Runs a list from the statement at `at`: with `label`, from that label in it.
+    fn run_list_from(&self, list: &[Statement], at: usize, label: Option<String>) -> Step<Flow> {
         let late = &self.state.late;
         let is_tail = late.is_tail();
-        let flow = self.run_each(list, is_tail);
+        let flow = self.run_each(list, is_tail, at, label);
         late.set_tail(is_tail);
         flow
     }
 
-    /// `is_tail`: nothing follows the list in its request.
-    fn run_each(&self, list: &[Statement], is_tail: bool) -> Step<Flow> {
-        let mut at = 0;
-        let mut wanted: Option<String> = None;
+    /// `is_tail`: nothing follows the list in its request. GOTO to a label in the list is a turn of this loop, wherever it
+    /// came from.
+    fn run_each(
+        &self,
+        list: &[Statement],
+        is_tail: bool,
+        mut at: usize,
+        mut wanted: Option<String>,
+    ) -> Step<Flow> {
         while let Some(statement) = list.get(at) {
             self.state.late.set_tail(is_tail && at + 1 == list.len());
             let flow = match wanted.take() {
@@ -137,7 +148,7 @@ impl Execution<'_> {
             };
             match flow {
                 Flow::Next => at += 1,
-                Flow::Goto(label) => match list.iter().position(|s| contains_label(s, &label)) {
+                Flow::Goto(label) => match label_place(list, &label) {
                     Some(found) => {
                         self.state.check_cancel().map_err(|e| self.fail(e))?;
                         at = found;
@@ -154,34 +165,23 @@ impl Execution<'_> {
     /// Goes into a statement that is, or holds, the label.
     fn enter_at(&self, statement: &Statement, label: &str) -> Step<Flow> {
         match &statement.kind {
-            StatementKind::Block(body) => {
-                let at = body
-                    .iter()
-                    .position(|s| contains_label(s, label))
-                    .unwrap_or(0);
-                let Some(first) = body.get(at) else {
-                    return Ok(Flow::Next);
-                };
-                match self.enter_at(first, label)? {
-                    Flow::Next => self.run_list(body.get(at + 1..).unwrap_or_default()),
-                    Flow::Goto(next) if body.iter().any(|s| contains_label(s, &next)) => {
-                        self.enter_at(statement, &next)
-                    }
-                    other => Ok(other),
-                }
-            }
+            StatementKind::Block(body) => match label_place(body, label) {
+                Some(at) => self.run_list_from(body, at, Some(label.to_string())),
+                None => Ok(Flow::Next),
+            },
             StatementKind::Label(_) => Ok(Flow::Next),
             _ => self.run_one(statement),
         }
     }
 
-    /// Runs a statement; an error that only ends the statement lets the list go on.
+    /// Runs a statement; an error that only ends the statement lets the list go on. Blocks within blocks and modules within
+    /// modules come through here, each bounded alone: together they are deeper than a connection's stack.
     fn run_one(&self, statement: &Statement) -> Step<Flow> {
         self.top_mut(|f| f.statement_line = f.line + statement.span.line as i32);
         if let Err(error) = self.state.check_cancel() {
             return Err(self.fail(error));
         }
-        match self.run_statement(statement) {
+        match with_stack(|| self.run_statement(statement)) {
             Err(Stop::Statement) => Ok(Flow::Next),
             other => other,
         }
@@ -347,6 +347,11 @@ impl Execution<'_> {
             }
         }
     }
+}
+
+/// The statement of a list that is, or holds, the label.
+fn label_place(list: &[Statement], label: &str) -> Option<usize> {
+    list.iter().position(|s| contains_label(s, label))
 }
 
 fn contains_label(statement: &Statement, label: &str) -> bool {

@@ -109,6 +109,7 @@ impl Execution<'_> {
             StatementKind::InsertBulk(load) => self.expect_bulk(load),
             StatementKind::Reconfigure { .. } => self.simple(|| {
                 self.state.instance.configuration.install();
+                self.state.instance.apply_max_memory();
                 Ok(())
             }),
             StatementKind::Dbcc(dbcc) => self.run_dbcc(dbcc),

@@ -57,11 +57,11 @@ impl VirtualTable for TriggerTable {
 
     fn rows(
         &self,
-        _host: &dyn Host,
+        host: &dyn Host,
         _database: DatabaseId,
         _arguments: &[Value],
     ) -> Result<Vec<Vec<Value>>> {
-        Ok((*self.rows).clone())
+        copied(&self.rows, host)
     }
 }
 
@@ -99,8 +99,8 @@ impl Execution<'_> {
         }
         let rows = Arc::new(TriggerRows {
             table: table.clone(),
-            inserted: Arc::new(inserted.to_vec()),
-            deleted: Arc::new(deleted.to_vec()),
+            inserted: Arc::new(copied(inserted, self)?),
+            deleted: Arc::new(copied(deleted, self)?),
             updated_columns: updated_columns.to_vec(),
             count,
         });
@@ -223,6 +223,16 @@ fn ended_by(stop: &Stop) -> SqlError {
         1,
         "The batch was ended inside a trigger.",
     )
+}
+
+/// The rows once more, as far as there is memory.
+fn copied(rows: &[Vec<Value>], host: &dyn Host) -> Result<Vec<Vec<Value>>> {
+    let mut copies = Vec::with_capacity(rows.len());
+    for row in rows {
+        host.check_memory(row.iter().map(Value::outside_bytes).sum())?;
+        copies.push(row.clone());
+    }
+    Ok(copies)
 }
 
 fn is_for(trigger: &TriggerDef, action: TriggerAction) -> bool {

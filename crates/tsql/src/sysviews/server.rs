@@ -3,8 +3,9 @@
 use super::define::{Rows, View, nothing};
 use super::source::Source;
 use crate::error::Result;
-use crate::instance::{OPTIONS, PRODUCT_VERSION};
+use crate::instance::{Instance, OPTIONS, PRODUCT_VERSION};
 use crate::messages;
+use daruma_base::memory;
 use daruma_value::collation::all_names;
 
 pub(super) const VIEWS: &[View] = &[
@@ -32,7 +33,8 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("dm_os_windows_info", WINDOWS, nothing),
     View::sys("dm_server_services", SERVICES, services),
     View::sys("dm_os_schedulers", SCHEDULERS, schedulers),
-    View::sys("dm_os_process_memory", PROCESS_MEMORY, nothing),
+    View::sys("dm_os_process_memory", PROCESS_MEMORY, process_memory),
+    View::sys("dm_os_memory_clerks", MEMORY_CLERKS, memory_clerks),
     View::sys("dm_os_sys_memory", SYS_MEMORY, nothing),
 ];
 
@@ -254,15 +256,16 @@ fn processors() -> usize {
 fn sys_info(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let instance = source.instance()?;
     let running_ms = (instance.now_utc() - instance.started_utc()) / 10_000;
-    let pool_kb = instance.options().buffer_pool_pages * 8;
+    let pool_kb = i64::try_from(instance.options().buffer_pool_pages).unwrap_or(0) * 8;
+    let target_kb = memory_target(instance).map_or(pool_kb, kib);
     rows.add()
         .set("cpu_ticks", running_ms)
         .set("ms_ticks", running_ms)
         .set("cpu_count", processors())
-        .set("physical_memory_kb", pool_kb)
-        .set("committed_kb", pool_kb)
-        .set("committed_target_kb", pool_kb)
-        .set("visible_target_kb", pool_kb)
+        .set("physical_memory_kb", target_kb)
+        .set("committed_kb", kib(memory::total_bytes()))
+        .set("committed_target_kb", target_kb)
+        .set("visible_target_kb", target_kb)
         .set("scheduler_count", processors())
         .set("scheduler_total_count", processors())
         .set("sqlserver_start_time", source.time(instance.started_utc()))
@@ -311,6 +314,51 @@ const PROCESS_MEMORY: &str = "
     virtual_address_space_committed_kb bigint; virtual_address_space_available_kb bigint; page_fault_count bigint;
     memory_utilization_percentage int; available_commit_limit_kb bigint; process_physical_memory_low bit;
     process_virtual_memory_low bit";
+
+fn kib(bytes: i64) -> i64 {
+    bytes.max(0) / 1_024
+}
+
+/// Bytes that pages and everything else may take together; `None` without a bound.
+fn memory_target(instance: &Instance) -> Option<i64> {
+    let pages = i64::try_from(instance.options().buffer_pool_pages * 8_192).ok()?;
+    instance.memory.bound()?.checked_add(pages)
+}
+
+fn process_memory(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let instance = source.instance()?;
+    let total = memory::total_bytes();
+    let used =
+        memory_target(instance).map_or(0, |target| total.saturating_mul(100) / target.max(1));
+    rows.add()
+        .set("physical_memory_in_use_kb", kib(total))
+        .set("virtual_address_space_committed_kb", kib(total))
+        .set("memory_utilization_percentage", used.clamp(0, 100))
+        .set("process_physical_memory_low", instance.memory.is_short());
+    Ok(())
+}
+
+const MEMORY_CLERKS: &str = "
+    memory_clerk_address varbinary(8) = 0x; type nvarchar(60); name nvarchar(256) = Default; memory_node_id smallint;
+    pages_kb bigint; virtual_memory_reserved_kb bigint; virtual_memory_committed_kb bigint; awe_allocated_kb bigint;
+    shared_memory_reserved_kb bigint; shared_memory_committed_kb bigint; page_size_in_bytes bigint = 8192;
+    page_allocator_address varbinary(8) = 0x; host_address varbinary(8) = 0x; parent_memory_broker_type nvarchar(60)?";
+
+/// Together they are all that the process has allocated.
+fn memory_clerks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let instance = source.instance()?;
+    let plans = i64::try_from(instance.plans.bytes()).unwrap_or(i64::MAX);
+    let clerks = [
+        ("MEMORYCLERK_SQLBUFFERPOOL", memory::page_bytes()),
+        ("CACHESTORE_SQLCP", plans),
+        ("MEMORYCLERK_SQLGENERAL", memory::work_bytes() - plans),
+    ];
+    for (name, bytes) in clerks {
+        rows.add().set("type", name).set("pages_kb", kib(bytes));
+    }
+    Ok(())
+}
+
 const SYS_MEMORY: &str = "
     total_physical_memory_kb bigint; available_physical_memory_kb bigint; total_page_file_kb bigint;
     available_page_file_kb bigint; system_cache_kb bigint; kernel_paged_pool_kb bigint; kernel_nonpaged_pool_kb bigint;

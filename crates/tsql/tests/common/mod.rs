@@ -154,6 +154,7 @@ impl Server {
 
 fn start(env: &Env) -> Arc<Instance> {
     let options = InstanceOptions {
+        work_memory_bytes: None,
         server_name: "DARUMA".to_string(),
         buffer_pool_pages: 4_096,
         password_hasher: Arc::new(PlainHasher),

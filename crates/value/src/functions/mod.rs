@@ -25,7 +25,7 @@ use crate::collation::CollationId;
 use crate::convert::{ConvertContext, convert, convert_owned};
 use crate::temporal::DatePart;
 use crate::types::check_implicit;
-use crate::{DataType, DateTime2, Len, Value, ValueError};
+use crate::{DataType, DateTime2, LARGE_BYTES_MAX, Len, Value, ValueError};
 use compact_str::CompactString;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -40,6 +40,10 @@ pub trait EvalHost {
     /// NEWSEQUENTIALID.
     fn sequential_guid(&self) -> [u8; 16] {
         self.new_guid()
+    }
+    /// May a function build a value of so many bytes now?
+    fn may_take(&self, _bytes: usize) -> bool {
+        true
     }
 }
 
@@ -380,6 +384,17 @@ impl<'a> Call<'a> {
         let first = self.value(0);
         DatePart::from_value(first)
             .ok_or_else(|| ValueError::new(1023, 1, &[&1, &self.name.to_ascii_lowercase()]))
+    }
+
+    /// To be called before a value is built that may be much larger than the arguments: errors 7119 and 701.
+    fn take(&self, bytes: usize) -> Result<(), ValueError> {
+        if bytes > LARGE_BYTES_MAX {
+            return Err(ValueError::too_large());
+        }
+        match self.context.host.may_take(bytes) {
+            true => Ok(()),
+            false => Err(ValueError::no_memory()),
+        }
     }
 
     /// Text as the result type.

@@ -264,9 +264,7 @@ fn patindex(c: &Call<'_>) -> Result<Value, ValueError> {
 fn replace(c: &Call<'_>) -> Result<Value, ValueError> {
     let (text, needle, with) = (c.text(0)?, c.text(1)?, c.text(2)?);
     let worst = (text.len() / needle.len().max(1)).saturating_mul(with.len());
-    if worst > LARGE_BYTES_MAX {
-        return Err(ValueError::too_large());
-    }
+    c.take(worst)?;
     c.give_text(collation::replace(&text, &needle, &with, c.collation()))
 }
 
@@ -297,9 +295,7 @@ fn replicate(c: &Call<'_>) -> Result<Value, ValueError> {
     if !c.result.is_large() {
         return c.give_text(text.repeat(count.min(4 * 8000 / length)));
     }
-    if count > LARGE_BYTES_MAX / length {
-        return Err(ValueError::too_large());
-    }
+    c.take(count.saturating_mul(length))?;
     c.give_text(text.repeat(count))
 }
 

@@ -222,6 +222,7 @@ const RULES: &[(ViewRule, &[&str])] = &[
             "dm_hadr_database_replica_cluster_states",
             "dm_hadr_database_replica_states",
             "dm_io_virtual_file_stats",
+            "dm_os_memory_clerks",
             "dm_os_performance_counters",
             "dm_os_process_memory",
             "dm_os_schedulers",

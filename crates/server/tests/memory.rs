@@ -1,0 +1,296 @@
+//! Memory: what one login asks for ends its own statement (701), not the server and not its neighbours.
+//!
+//! The cases run in a child process whose address space is bounded, so that memory which nobody counts shows as a failed
+//! allocation.
+
+mod common;
+
+use common::{Answer, Client, Mode, PASSWORD, login, program_options};
+use daruma_base::memory::work_bytes;
+use daruma_server::EncryptionPolicy;
+use daruma_server::program::Program;
+use daruma_tds::TdsVersion;
+use daruma_value::Value;
+use std::io::Write;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// What everything but pages may take under `--memory 64M`.
+const WORK_BYTES: i64 = 64 << 20;
+/// A value that was asked for when there was room, packets on their way, what each thread has not told yet.
+const SLACK_BYTES: i64 = 48 << 20;
+/// Address space of the child in KiB: program, stacks of threads, pages, the bound above, and arenas of the allocator.
+const ADDRESS_KIB: &str = "3000000";
+
+fn client(program: &Program) -> Client {
+    let login = login("sa", PASSWORD, TdsVersion::V7_4);
+    let logged_in = Client::log_in(program.address(), Mode::Plain, &login);
+    logged_in.expect("logs in").0
+}
+
+/// A server, and the most that its process had allocated besides pages.
+struct Watched {
+    program: Program,
+    most: Arc<AtomicI64>,
+    stopped: Arc<AtomicBool>,
+    _dir: tempfile::TempDir,
+}
+
+impl Watched {
+    fn start() -> Watched {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let options = program_options(dir.path(), EncryptionPolicy::On);
+        let program = Program::start(&options).expect("starts");
+        let (most, stopped) = (
+            Arc::new(AtomicI64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (seen, ends) = (most.clone(), stopped.clone());
+        thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                seen.fetch_max(work_bytes(), Ordering::Relaxed);
+                thread::sleep(Duration::from_micros(500));
+            }
+        });
+        Watched {
+            program,
+            most,
+            stopped,
+            _dir: dir,
+        }
+    }
+
+    /// Runs a text in several sessions at once; each must end with 701 or with its rows, and go on.
+    fn case(&self, what: &str, sessions: usize, text: &str, refused: Refused) {
+        let before = work_bytes();
+        self.most.store(0, Ordering::Relaxed);
+        let run = || {
+            let mut client = client(&self.program);
+            let answer = client.batch(text).expect("answers");
+            let next = client.batch("select 1").expect("the session lives");
+            assert_eq!(next.rows(), [vec![Value::Int(1)]], "{what}");
+            answer
+        };
+        let answers: Vec<Answer> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..sessions).map(|_| scope.spawn(run)).collect();
+            threads
+                .into_iter()
+                .map(|t| t.join().expect("no panic"))
+                .collect()
+        });
+        // The texts that this side sends are in the same process.
+        let most = self.most.load(Ordering::Relaxed) - before;
+        println!("{what}: {} MiB at most beside {}", most >> 20, before >> 20);
+        assert!(
+            most < WORK_BYTES + SLACK_BYTES,
+            "{what}: {} MiB",
+            most >> 20
+        );
+        for answer in &answers {
+            let numbers = answer.error_numbers();
+            match refused {
+                Refused::Yes => assert!(numbers.contains(&701), "{what}: {numbers:?}"),
+                Refused::No => assert_eq!(answer.errors(), [], "{what}"),
+                Refused::Either => assert!(
+                    numbers.iter().all(|n| *n == 701),
+                    "{what}: {:?}",
+                    answer.errors()
+                ),
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Refused {
+    Yes,
+    No,
+    Either,
+}
+
+/// Many rows from nothing.
+const ROWS: &str = "sys.all_columns a cross join sys.all_columns b";
+
+#[test]
+#[ignore = "runs in a child process"]
+fn cases() {
+    let watched = Watched::start();
+    let large = "declare @x varchar(max) = replicate(cast('x' as varchar(max)), 20000000);";
+    let copies: String = (0..40)
+        .map(|n| format!("declare @v{n} varchar(max) = @x + '';"))
+        .collect();
+    use Refused::{Either, No, Yes};
+    watched.case("variables", 1, &format!("{large} {copies} select 1"), Yes);
+    watched.case(
+        "rows of a table variable",
+        1,
+        "declare @t table (a varchar(max)); insert @t select top (100) replicate(cast('x' as varchar(max)), 5000000) \
+         from sys.all_columns; select count(*) from @t",
+        Either,
+    );
+    watched.case(
+        "functions",
+        12,
+        &format!("{large} select len(upper(@x)) + len(reverse(@x))"),
+        Either,
+    );
+    watched.case(
+        "one value",
+        1,
+        "declare @x varchar(max) = replicate(cast('x' as varchar(max)), 250000000); select len(@x)",
+        Yes,
+    );
+    watched.case(
+        "a recursive query that doubles",
+        8,
+        "with r as (select 1 as n union all select n + 1 from r cross join (values (1), (2)) v(x)) \
+         select count(*) from r option (maxrecursion 0)",
+        Yes,
+    );
+    let numbers = format!(
+        "(select row_number() over (order by (select 1)) as n from (select top (1000000) 1 as x from {ROWS}) t) w"
+    );
+    watched.case(
+        "distinct values",
+        1,
+        &format!("select count(distinct n) from {numbers}"),
+        Either,
+    );
+    watched.case(
+        "text joined",
+        1,
+        &format!(
+            "select len(string_agg(cast(replicate('x', 100) as varchar(max)), ',')) from {ROWS}"
+        ),
+        Yes,
+    );
+    watched.case(
+        "a spool",
+        1,
+        &format!(
+            "select count(*) from (select top (10) name from sys.all_objects) x join \
+             (select top (500000) a.name + b.name as n from {ROWS}) y on x.name < y.n and y.n like '%q%z'"
+        ),
+        Either,
+    );
+    watched.case(
+        "captured rows",
+        1,
+        &format!(
+            "create table #t (n nvarchar(300)); insert #t exec ('select top (1000000) a.name + b.name from {ROWS}')"
+        ),
+        Yes,
+    );
+    watched.case(
+        "a window over all rows",
+        1,
+        &format!(
+            "select sum(n) from (select row_number() over (order by (select 1)) as n from (select top (500000) 1 as x from {ROWS}) t) w"
+        ),
+        No,
+    );
+    watched.case(
+        "many rows written, changed and sorted",
+        1,
+        &format!(
+            "create table big (id int primary key, v int, w char(60)); insert big select n, n % 1000, 'w' from {numbers} where n <= 200000; \
+             update big set v = v + 1; create index big_v on big (v, w); \
+             select count(*) from (select top (150000) id from big order by w, v) t; delete big; select 1"
+        ),
+        No,
+    );
+    let terms = format!("select 1{}", ",1".repeat(1_500_000));
+    watched.case("the tree of a long text", 1, &terms, Yes);
+    drop(terms);
+    let literal = format!("select len('{}')", "x".repeat(3_000_000));
+    watched.case("a long literal", 1, &literal, Either);
+    drop(literal);
+    watched.case(
+        "nothing special afterwards",
+        4,
+        "select count(*) from sys.all_objects",
+        No,
+    );
+    watched.stopped.store(true, Ordering::Relaxed);
+    assert!(work_bytes() < WORK_BYTES, "{} MiB stay", work_bytes() >> 20);
+}
+
+#[test]
+#[ignore = "runs in a child process"]
+fn requests_that_arrive() {
+    let watched = Watched::start();
+    let before = work_bytes();
+    let sender = || {
+        let mut client = client(&watched.program);
+        // 40 MB of a batch that nobody keeps on this side.
+        for number in 0..PACKETS {
+            let packet = batch_packet(number, number + 1 == PACKETS);
+            client.raw().write_all(&packet).expect("sends");
+        }
+        let answer = client.receive().expect("answers");
+        let next = client.batch("select 1").expect("the session lives");
+        assert_eq!(next.rows(), [vec![Value::Int(1)]]);
+        answer.error_numbers()
+    };
+    let answers: Vec<Vec<i32>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(sender)).collect();
+        let ended = threads.into_iter().map(|t| t.join().expect("no panic"));
+        ended.collect()
+    });
+    watched.stopped.store(true, Ordering::Relaxed);
+    let most = watched.most.load(Ordering::Relaxed) - before;
+    println!("requests: {} MiB at most", most >> 20);
+    assert!(most < WORK_BYTES + SLACK_BYTES, "{} MiB", most >> 20);
+    assert!(answers.iter().flatten().all(|n| *n == 701), "{answers:?}");
+    assert!(
+        answers.iter().any(|numbers| numbers == &[701]),
+        "{answers:?}"
+    );
+}
+
+const PACKETS: usize = 10_000;
+const PACKET_BYTES: u16 = 4_096;
+
+/// A packet of a batch: `select 1`, and blanks without end.
+fn batch_packet(number: usize, is_last: bool) -> Vec<u8> {
+    let mut packet = vec![1, u8::from(is_last)];
+    packet.extend_from_slice(&PACKET_BYTES.to_be_bytes());
+    packet.extend_from_slice(&[0, 0, number as u8, 0]);
+    if number == 0 {
+        packet.extend_from_slice(&[22, 0, 0, 0, 18, 0, 0, 0, 2, 0]);
+        packet.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+        packet.extend("select 1".encode_utf16().flat_map(u16::to_le_bytes));
+    }
+    while packet.len() < usize::from(PACKET_BYTES) {
+        packet.extend_from_slice(&[b' ', 0]);
+    }
+    packet
+}
+
+/// Runs an ignored test of this program in a process of its own.
+fn in_child(name: &str) {
+    let program = std::env::current_exe().expect("this program");
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg(format!(
+            "ulimit -v {ADDRESS_KIB}; exec \"$0\" --exact {name} --ignored --nocapture"
+        ))
+        .arg(program)
+        .env("MALLOC_ARENA_MAX", "2")
+        .status()
+        .expect("starts");
+    assert!(status.success(), "{name}");
+}
+
+#[test]
+fn statements_that_take_much_end_alone() {
+    in_child("cases");
+}
+
+#[test]
+fn requests_that_are_received_are_bounded_together() {
+    in_child("requests_that_arrive");
+}
