@@ -98,6 +98,12 @@ pub fn medians(runs: usize) -> String {
     }
 }
 
+/// `1 row`, `1,000 rows`: a number with its noun.
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count as f64))
+}
+
 /// `m:ss.ffff`, the form in which SQLQueryStress shows a run's length.
 pub fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -109,7 +115,8 @@ pub fn clock(duration: Duration) -> String {
 pub fn bytes(value: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut at) = (value, 0);
-    while value.abs() >= 1024.0 && at + 1 < units.len() {
+    // From 1,000 on, so that figures beside each other have one unit: 0.980 MiB, not 1,004 KiB.
+    while value.abs() >= 1000.0 && at + 1 < units.len() {
         value /= 1024.0;
         at += 1;
     }
@@ -155,5 +162,13 @@ mod tests {
         assert_eq!(seconds(161.33), "2:41 min");
         assert_eq!(clock(Duration::from_millis(161_334)), "2:41.3340");
         assert_eq!(bytes(1536.0), "1.50 KiB");
+        assert_eq!(bytes(1004.0 * 1024.0), "0.980 MiB");
+    }
+
+    #[test]
+    fn one_is_not_several() {
+        assert_eq!(counted(1, "session"), "1 session");
+        assert_eq!(counted(1000, "row"), "1,000 rows");
+        assert_eq!(medians(1), "One run");
     }
 }

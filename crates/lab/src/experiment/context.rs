@@ -1,6 +1,6 @@
 //! What every experiment has: a server, a report that grows, progress for people, and the files at the end.
 
-use super::{machine, probe};
+use super::{Ending, machine, probe};
 use crate::report::{Report, Section, html, text};
 use crate::sample::{self, SampleError};
 use crate::server::{PrivateServer, ServerError, ServerSpec};
@@ -380,8 +380,8 @@ impl Lab {
             .text("SELECT CAST(SERVERPROPERTY('InstanceDefaultDataPath') AS nvarchar(4000))")?)
     }
 
-    /// Cleans up and writes the report; true if all went well and every check held.
-    pub fn finish(mut self, outcome: Result<(), LabError>) -> Result<bool, LabError> {
+    /// Cleans up and writes the report.
+    pub fn finish(mut self, outcome: Result<(), LabError>) -> Result<Ending, LabError> {
         if let Err(error) = &outcome {
             self.notice(format!("The experiment ended early: {error}"));
         }
@@ -403,11 +403,11 @@ impl Lab {
             crate::figures::seconds(self.begun.elapsed().as_secs_f64()),
         );
         self.progress.finish_and_clear();
-        let passed = outcome.is_ok() && self.report.failed_checks() == 0;
+        let ending = ending(&self.report, outcome.is_ok());
         self.write_files()?;
         print!("{}", text::summary(&self.report));
         println!("Report: {}", self.out.join("report.html").display());
-        Ok(passed)
+        Ok(ending)
     }
 
     fn is_scratch_ours(&self) -> bool {
@@ -421,6 +421,17 @@ impl Lab {
         let json = serde_json::to_string_pretty(&self.report)
             .map_err(|error| LabError::Unexpected(error.to_string()))?;
         fs::write(&results, json).map_err(at(&results))
+    }
+}
+
+fn ending(report: &Report, is_complete: bool) -> Ending {
+    match (
+        is_complete && report.failed_checks() == 0,
+        report.missed().0,
+    ) {
+        (false, _) => Ending::Failed,
+        (true, 0) => Ending::Well,
+        (true, _) => Ending::Missed,
     }
 }
 
@@ -473,6 +484,18 @@ fn product(version: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Verdict;
+
+    #[test]
+    fn a_missed_target_is_an_ending_of_its_own() {
+        let mut report = Report::default();
+        assert_eq!(ending(&report, true), Ending::Well);
+        report.figure("updates", "1.4", "target at most 1.05", Verdict::Bad);
+        assert_eq!(ending(&report, true), Ending::Missed);
+        report.check("rows", "1", "2");
+        assert_eq!(ending(&report, true), Ending::Failed);
+        assert_eq!(ending(&Report::default(), false), Ending::Failed);
+    }
 
     #[test]
     fn a_server_is_called_by_its_own_name() {

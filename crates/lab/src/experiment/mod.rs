@@ -63,10 +63,35 @@ pub enum Experiment {
 const EXAMPLES: &str = "\
 Without -S (and SQLCMDSERVER) a private server is started on a scratch folder and removed at the end.
 With -S the parts that need no control of the server process run against that server.
+Ends with 0 when every check held and every target was met, with 3 when a target was missed, with 1 when a check failed.
 Examples:
   daruma lab adr --quick
   daruma lab recovery --rows 20000000 --out recovery-20m
   daruma lab adr -S db1,1433 -U sa -C";
+
+/// How an experiment ended; worse endings are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// Every check held, every target was met.
+    Well,
+    /// Every check held, a target was missed.
+    Missed,
+    /// A check failed, or the experiment ended early.
+    Failed,
+}
+
+/// The exit code for a missed target; 1 is for failures, 2 for a command line that is not understood.
+const MISSED_CODE: u8 = 3;
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> ExitCode {
+        match ending {
+            Ending::Well => ExitCode::SUCCESS,
+            Ending::Missed => ExitCode::from(MISSED_CODE),
+            Ending::Failed => ExitCode::FAILURE,
+        }
+    }
+}
 
 /// Runs the command; messages have been shown when it returns.
 pub fn run(args: &LabArgs) -> ExitCode {
@@ -80,8 +105,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
         Experiment::Ratios(args) => ratios::run(args),
     };
     match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(ending) => ending.into(),
         Err(error) => {
             eprintln!("daruma: {error}");
             ExitCode::FAILURE

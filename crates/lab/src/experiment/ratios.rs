@@ -7,7 +7,7 @@
 
 use super::context::Crash;
 use super::recovery::{Mode, insert_loop, insert_statement};
-use super::{Lab, LabError, LabOptions, adr, probe, recovery_log};
+use super::{Ending, Lab, LabError, LabOptions, adr, probe, recovery_log};
 use crate::figures::{self, median, ratio};
 use crate::report::chart::{BarSeries, Bars, Kind, Unit};
 use crate::report::{Report, Section, Source, Table, Verdict};
@@ -133,7 +133,7 @@ struct Samples {
     log_bytes: Vec<f64>,
 }
 
-pub fn run(args: &RatiosArgs) -> Result<bool, LabError> {
+pub fn run(args: &RatiosArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "ratios".into(),
         title: "The price of accelerated recovery: on / off".into(),

@@ -54,6 +54,9 @@ pub enum Unit {
 impl Unit {
     /// At an axis: round numbers without the digits that say nothing.
     fn tick(self, value: f64) -> String {
+        if value == 0.0 {
+            return "0".into();
+        }
         if self == Unit::Number && value.abs() >= 10_000.0 {
             let (part, name) = if value.abs() >= 1e6 {
                 (1e6, "M")
@@ -340,14 +343,16 @@ fn bars_svg(bars: &Bars) -> String {
     }
     if let Some((name, value)) = &bars.mark {
         let x = scale.at(*value);
+        // The name stays inside of the picture.
+        let half = text_width(name) / 2.0 + 4.0;
         let _ = write!(
             svg,
-            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\"/><text class=\"marktext\" x=\"{x:.1}\" y=\"12\" text-anchor=\"middle\">{}</text>",
+            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\"/><text class=\"marktext\" x=\"{:.1}\" y=\"12\" text-anchor=\"middle\">{}</text>",
             top - 4.0,
+            x.max(half).min(WIDTH - half),
             escape(name)
         );
     }
-    // Over the mark, which may lie where a bar's number stands.
     svg.push_str(&numbers);
     svg.push_str("</svg>");
     svg
@@ -384,12 +389,26 @@ fn bar(
         escape(&series.name),
         escape(&shown)
     );
+    let mark = bars.mark.as_ref().map(|(_, value)| scale.at(*value));
     let _ = write!(
         numbers,
         "<text class=\"value\" x=\"{:.1}\" y=\"{text_y:.1}\">{}</text>",
-        x + width + 6.0,
+        beside(x + width + 6.0, &shown, mark),
         escape(&shown)
     );
+}
+
+/// Where a number stands that would begin at `x`: right of the mark, if it would lie on it.
+fn beside(x: f64, text: &str, mark: Option<f64>) -> f64 {
+    match mark {
+        Some(mark) if x - 3.0 < mark && mark < x + text_width(text) + 3.0 => mark + 6.0,
+        _ => x,
+    }
+}
+
+/// About as wide as a text of the chart can be, since no font is measured.
+fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * 6.8
 }
 
 fn lines_svg(lines: &Lines) -> String {
@@ -504,6 +523,20 @@ mod tests {
     }
 
     #[test]
+    fn a_number_never_lies_on_the_mark() {
+        assert_eq!(beside(100.0, "0.94 ×", Some(110.0)), 116.0);
+        assert_eq!(beside(100.0, "0.94 ×", Some(300.0)), 100.0);
+        assert_eq!(beside(100.0, "0.94 ×", Some(90.0)), 100.0);
+        assert_eq!(beside(100.0, "0.94 ×", None), 100.0);
+    }
+
+    #[test]
+    fn nothing_has_no_unit_at_an_axis() {
+        assert_eq!(Unit::Seconds.tick(0.0), "0");
+        assert_eq!(Unit::Bytes.tick(0.0), "0");
+    }
+
+    #[test]
     fn ticks_say_no_more_than_they_must() {
         assert_eq!(Unit::Times.tick(0.5), "0.5 ×");
         assert_eq!(Unit::Seconds.tick(1.0), "1 s");
@@ -543,7 +576,7 @@ mod tests {
             .collect();
         assert_eq!(
             ticks,
-            ["0 B", "10 MiB", "20 MiB", "30 MiB", "40 MiB", "50 MiB"]
+            ["0", "10 MiB", "20 MiB", "30 MiB", "40 MiB", "50 MiB"]
         );
     }
 

@@ -29,13 +29,32 @@ pub fn escape(text: &str) -> String {
     out
 }
 
+/// A sentence: harmless, with what stands between backticks as code.
+fn sentence(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let pieces: Vec<&str> = text.split('`').collect();
+    // An odd backtick is a backtick.
+    if pieces.len().is_multiple_of(2) {
+        return escape(text);
+    }
+    for (n, piece) in pieces.into_iter().enumerate() {
+        match n % 2 {
+            0 => out.push_str(&escape(piece)),
+            _ => {
+                let _ = write!(out, "<code>{}</code>", escape(piece));
+            }
+        }
+    }
+    out
+}
+
 pub fn page(report: &Report) -> String {
     let mut out = String::with_capacity(64 << 10);
     let title = escape(&report.title);
     let _ = write!(
         out,
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title}</title><style>{STYLE}</style></head><body><main><header>{DARUMA}<div class=\"words\"><h1>{title}</h1><p class=\"lead\">{}</p></div><button id=\"theme\" type=\"button\">light / dark</button></header>",
-        escape(&report.lead)
+        sentence(&report.lead)
     );
     out.push_str("<ul class=\"facts\">");
     for (name, value) in &report.facts {
@@ -43,12 +62,13 @@ pub fn page(report: &Report) -> String {
     }
     out.push_str("</ul>");
     for notice in &report.notices {
-        let _ = write!(out, "<p class=\"notice\">{}</p>", escape(notice));
+        let _ = write!(out, "<p class=\"notice\">{}</p>", sentence(notice));
     }
     if !report.figures.is_empty() {
         out.push_str("<div class=\"cards\">");
         report.figures.iter().for_each(|f| card(&mut out, f));
         out.push_str("</div>");
+        targets(&mut out, report);
     }
     report.sections.iter().for_each(|s| section(&mut out, s));
     checks(&mut out, &report.checks);
@@ -61,15 +81,26 @@ pub fn page(report: &Report) -> String {
     out
 }
 
+/// How many targets were met, in a sentence.
+fn targets(out: &mut String, report: &Report) {
+    let sentence = match report.missed() {
+        (_, 0) => return,
+        (0, 1) => "The target was met.".to_string(),
+        (0, all) => format!("All {all} targets were met."),
+        (missed, all) => format!("Targets missed: {missed} of {all}."),
+    };
+    let _ = write!(out, "<p class=\"tablenote under\">{sentence}</p>");
+}
+
 fn card(out: &mut String, figure: &Figure) {
-    let class = match figure.verdict {
-        Verdict::Good => " good",
-        Verdict::Bad => " bad",
-        Verdict::Plain => "",
+    let (class, word) = match figure.verdict {
+        Verdict::Good => (" good", ""),
+        Verdict::Bad => (" bad", "<span class=\"word\">missed</span>"),
+        Verdict::Plain => ("", ""),
     };
     let _ = write!(
         out,
-        "<div class=\"card{class}\"><div class=\"name\">{}</div><div class=\"value\">{}</div><div class=\"beside\">{}</div></div>",
+        "<div class=\"card{class}\">{word}<div class=\"name\">{}</div><div class=\"value\">{}</div><div class=\"beside\">{}</div></div>",
         escape(&figure.name),
         escape(&figure.value),
         escape(&figure.beside)
@@ -81,10 +112,10 @@ fn section(out: &mut String, section: &Section) {
     for block in &section.blocks {
         match block {
             Block::Text(text) => {
-                let _ = write!(out, "<p>{}</p>", escape(text));
+                let _ = write!(out, "<p>{}</p>", sentence(text));
             }
             Block::Notice(text) => {
-                let _ = write!(out, "<p class=\"notice\">{}</p>", escape(text));
+                let _ = write!(out, "<p class=\"notice\">{}</p>", sentence(text));
             }
             Block::Table(table) => self::table(out, table),
             Block::Chart(chart) => self::chart(out, chart),
@@ -125,7 +156,7 @@ fn table(out: &mut String, table: &Table) {
     }
     out.push_str("</tbody></table></div>");
     if !table.note.is_empty() {
-        let _ = write!(out, "<p class=\"tablenote\">{}</p>", escape(&table.note));
+        let _ = write!(out, "<p class=\"tablenote\">{}</p>", sentence(&table.note));
     }
 }
 
@@ -137,16 +168,21 @@ fn chart(out: &mut String, chart: &Chart) {
     );
     for (name, colour, kind) in chart.legend() {
         let published = if kind == Kind::Published { " pub" } else { "" };
+        // The shape of what is drawn: a bar, or a point on a line.
+        let shape = match chart {
+            Chart::Bars(_) => "",
+            Chart::Lines(_) => " dot",
+        };
         let _ = write!(
             out,
-            "<span><i class=\"k{}{published}\"></i>{}</span>",
+            "<span><i class=\"k{}{shape}{published}\"></i>{}</span>",
             colour % 6,
             escape(name)
         );
     }
     let _ = write!(out, "</div>{}", chart.svg());
     if !chart.note().is_empty() {
-        let _ = write!(out, "<figcaption>{}</figcaption>", escape(chart.note()));
+        let _ = write!(out, "<figcaption>{}</figcaption>", sentence(chart.note()));
     }
     out.push_str("</figure>");
 }
@@ -157,6 +193,7 @@ fn checks(out: &mut String, checks: &[Check]) {
     }
     let failed = checks.iter().filter(|c| !c.passed).count();
     let (class, verdict) = match failed {
+        0 if checks.len() == 1 => ("good", "the one check holds".to_string()),
         0 => ("good", format!("all {} hold", checks.len())),
         _ => ("bad", format!("{failed} of {} failed", checks.len())),
     };
@@ -242,6 +279,25 @@ mod tests {
     fn the_page_needs_nothing_from_elsewhere() {
         let page = page(&Report::default());
         assert!(!page.contains("http") && !page.contains("src=") && !page.contains("@import"));
+    }
+
+    #[test]
+    fn a_missed_target_is_said_in_words() {
+        let mut report = Report::default();
+        report.figure("a", "2 ×", "target at most 1.05", Verdict::Bad);
+        report.figure("b", "1 ×", "target at most 1.05", Verdict::Good);
+        let page = page(&report);
+        assert_eq!(page.matches(">missed<").count(), 1);
+        assert!(page.contains("Targets missed: 1 of 2."));
+    }
+
+    #[test]
+    fn backticks_become_code() {
+        assert_eq!(
+            sentence("run `daruma lab <x>` first"),
+            "run <code>daruma lab &lt;x&gt;</code> first"
+        );
+        assert_eq!(sentence("one ` only"), "one ` only");
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub struct Figure {
     pub value: String,
     /// The published figure or the target it stands beside.
     pub beside: String,
+    /// Was the target met? Said in words as well as by colour.
     pub verdict: Verdict,
 }
 
@@ -173,6 +174,13 @@ impl Report {
             passed,
         });
         passed
+    }
+
+    /// Targets that were missed, and all that there are.
+    pub fn missed(&self) -> (usize, usize) {
+        let with = |verdict| self.figures.iter().filter(|f| f.verdict == verdict).count();
+        let missed = with(Verdict::Bad);
+        (missed, missed + with(Verdict::Good))
     }
 
     pub fn fact(&mut self, name: impl Into<String>, value: impl Into<String>) {

@@ -34,14 +34,23 @@ pub fn summary(report: &Report) -> String {
             Verdict::Bad => "-",
             Verdict::Plain => " ",
         };
+        let missed = if figure.verdict == Verdict::Bad {
+            "  MISSED"
+        } else {
+            ""
+        };
         let _ = writeln!(
             out,
-            "{sign} {:<width$}  {:>12}  {}",
+            "{sign} {:<width$}  {:>12}  {}{missed}",
             figure.name,
             figure.value,
             figure.beside,
             width = width.unwrap_or(0)
         );
+    }
+    let (missed, targets) = report.missed();
+    if targets > 0 {
+        let _ = writeln!(out, "\nTargets: {} of {targets} met", targets - missed);
     }
     let failed = report.failed_checks();
     let _ = writeln!(
@@ -109,6 +118,16 @@ mod tests {
             table(&t),
             "Times\n  Database     s\n  --------------\n  AW        1.50\n  AW        15.7  published\n"
         );
+    }
+
+    #[test]
+    fn a_missed_target_is_called_so() {
+        let mut report = Report::default();
+        report.figure("updates", "1.36 ×", "target at most 1.05", Verdict::Bad);
+        report.figure("redo", "0.90 ×", "target at most 1.0", Verdict::Good);
+        let text = summary(&report);
+        assert!(text.contains("target at most 1.05  MISSED"), "{text}");
+        assert!(text.contains("Targets: 1 of 2 met"), "{text}");
     }
 
     #[test]

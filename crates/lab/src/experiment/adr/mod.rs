@@ -13,7 +13,7 @@ mod recovery;
 mod rollback;
 mod timing;
 
-use super::{Lab, LabError, LabOptions};
+use super::{Ending, Lab, LabError, LabOptions};
 use crate::report::Report;
 use clap::Args;
 use databases::Variant;
@@ -64,7 +64,7 @@ impl AdrArgs {
     }
 }
 
-pub fn run(args: &AdrArgs) -> Result<bool, LabError> {
+pub fn run(args: &AdrArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "adr".into(),
         title: "Accelerated database recovery: setup and metrics".into(),

@@ -54,14 +54,14 @@ pub fn run(lab: &mut Lab, args: &AdrArgs, set: &Set) -> Result<(), LabError> {
     check_sums(
         lab,
         set,
-        &format!("after the timing runs ({})", set.variant.key()),
+        &format!("after the timing runs ({})", set.variant.title()),
     )?;
     for (database, result) in set.databases.iter().zip(&results) {
         lab.report.check(
             format!(
                 "{}: failed iterations ({})",
                 database.name,
-                set.variant.key()
+                set.variant.title()
             ),
             "0",
             result.failed.to_string(),
@@ -362,8 +362,8 @@ fn figure_growth(
     let grown = data_pages(after, on) as f64 / data_pages(before, on).max(1) as f64;
     lab.report.figure(
         format!(
-            "{on}: growth of data and version store ({})",
-            set.variant.key()
+            "{on}: growth of data and version store; {}",
+            set.variant.title()
         ),
         format!("{grown:.2} ×"),
         "published 4.5, target at most 1.5",

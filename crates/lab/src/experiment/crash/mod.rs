@@ -13,7 +13,7 @@ mod writer;
 use super::context::Crash;
 use super::random::Random;
 use super::recovery::Mode;
-use super::{Lab, LabError, LabOptions, recovery_log};
+use super::{Ending, Lab, LabError, LabOptions, recovery_log};
 use crate::figures::{self, median};
 use crate::report::chart::{Kind, LineSeries, Lines, Unit};
 use crate::report::{Report, Section, Source, Table, Verdict};
@@ -78,7 +78,7 @@ struct Outcome {
     violations: Vec<String>,
 }
 
-pub fn run(args: &CrashArgs) -> Result<bool, LabError> {
+pub fn run(args: &CrashArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "crash".into(),
         title: "Killed under load, again and again".into(),
@@ -132,7 +132,7 @@ fn series(lab: &mut Lab, args: &CrashArgs, mode: Mode, seed: u64) -> Result<Outc
     while outcome.kills < args.kills() && outcome.violations.is_empty() {
         lab.check_interrupt()?;
         lab.step(format!(
-            "recovery {}: kill {} of {}, {} commits checked",
+            "accelerated recovery {}: kill {} of {}, {} commits checked",
             mode.title(),
             outcome.kills + 1,
             args.kills(),
@@ -292,7 +292,7 @@ fn publish(lab: &mut Lab, args: &CrashArgs, outcomes: &[Outcome]) {
     let mut table = Table::new(
         "",
         &[
-            "Recovery",
+            "Accelerated recovery",
             "Kills",
             "Commits checked",
             "Checks",
@@ -334,7 +334,7 @@ fn publish(lab: &mut Lab, args: &CrashArgs, outcomes: &[Outcome]) {
     for o in outcomes {
         let name = o.mode.title();
         lab.report.figure(
-            format!("Kills survived, recovery {name}"),
+            format!("Kills survived, accelerated recovery {name}"),
             o.kills.to_string(),
             format!(
                 "{} commits checked",
@@ -343,13 +343,16 @@ fn publish(lab: &mut Lab, args: &CrashArgs, outcomes: &[Outcome]) {
             Verdict::of(o.violations.is_empty()),
         );
         lab.report.check(
-            format!("recovery {name}: violations"),
+            format!("accelerated recovery {name}: violations"),
             "0",
             o.violations.len().to_string(),
         );
         for violation in o.violations.iter().take(50) {
-            lab.report
-                .check(format!("recovery {name}: {violation}"), "", "violated");
+            lab.report.check(
+                format!("accelerated recovery {name}: {violation}"),
+                "",
+                "violated",
+            );
         }
     }
     let data: Vec<_> = outcomes
@@ -370,7 +373,7 @@ fn publish(lab: &mut Lab, args: &CrashArgs, outcomes: &[Outcome]) {
 
 fn chart(title: &str, outcomes: &[Outcome], value: fn(&Restart) -> Option<f64>) -> Lines {
     let series = |o: &Outcome| LineSeries {
-        name: format!("recovery {}", o.mode.title()),
+        name: format!("accelerated recovery {}", o.mode.title()),
         kind: Kind::Measured,
         colour: o.mode.colour(),
         points: (1u32..)
@@ -381,12 +384,12 @@ fn chart(title: &str, outcomes: &[Outcome], value: fn(&Restart) -> Option<f64>) 
     Lines {
         title: title.into(),
         x_title: "restart".into(),
-        y_title: "seconds".into(),
+        y_title: "time".into(),
         x_unit: Unit::Number,
         y_unit: Unit::Seconds,
         x_log: false,
         y_log: false,
         series: outcomes.iter().map(series).collect(),
-        note: String::new(),
+        note: "A restart that was killed as well has no point: the one after it has.".into(),
     }
 }

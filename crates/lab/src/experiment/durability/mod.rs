@@ -12,7 +12,7 @@ mod purge;
 mod sweep;
 mod waits;
 
-use super::{Lab, LabError, LabOptions};
+use super::{Ending, Lab, LabError, LabOptions};
 use crate::figures::{self, median};
 use crate::report::chart::{BarSeries, Bars, Kind, Unit};
 use crate::report::{Report, Section, Source, Table, Verdict};
@@ -60,7 +60,7 @@ impl DurabilityArgs {
     }
 }
 
-pub fn run(args: &DurabilityArgs) -> Result<bool, LabError> {
+pub fn run(args: &DurabilityArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "durability".into(),
         title: "Delayed durability while purging data".into(),
@@ -196,11 +196,11 @@ fn publish(lab: &mut Lab, args: &DurabilityArgs, durable: &[Measured], delayed: 
     };
     let deleted = of(durable, |m| m.deleted).unwrap_or(f64::NAN);
     section.text(format!(
-        "{} rows deleted in chunks of {}, one session. Medians of {} runs from the same rows, taking turns. Waits are \
+        "{} rows deleted in chunks of {}, one session. {} from the same rows, taking turns. Waits are \
          differences of sys.dm_os_wait_stats, flushes of sys.dm_os_performance_counters.",
         figures::grouped(deleted),
         args.chunk,
-        args.runs()
+        figures::medians(args.runs())
     ));
     let mut table = Table::new("", &["", "Durable", "Delayed", "Saved", "Published saving"]);
     let mut savings = Vec::new();

@@ -9,6 +9,9 @@ use serde_json::json;
 use std::thread;
 use std::time::Instant;
 
+/// A gain worth the name.
+const GAIN: f64 = 1.2;
+
 struct Point {
     chunk: u64,
     sessions: u64,
@@ -179,7 +182,6 @@ fn publish(lab: &mut Lab, points: &[Point]) {
 
 /// What a DBA takes home, from the figures.
 fn advice(points: &[Point]) -> String {
-    let pays = |p: &&Point| p.times_faster().is_some_and(|t| t >= 1.2);
     let Some(best) = points
         .iter()
         .filter(|p| p.times_faster().is_some())
@@ -191,33 +193,60 @@ fn advice(points: &[Point]) -> String {
     else {
         return String::new();
     };
-    let most = points.iter().filter(pays).map(|p| p.chunk).max();
-    let limit = most.map_or_else(
-        || "On this machine no combination gained 20 % or more.".to_string(),
-        |chunk| {
-            format!(
-                "On this machine it gained 20 % or more up to {} rows by transaction.",
-                figures::grouped(chunk as f64)
-            )
-        },
-    );
+    let mut sessions: Vec<u64> = points.iter().map(|p| p.sessions).collect();
+    sessions.dedup();
+    let gains: Vec<String> = sessions.iter().map(|s| gain(points, *s)).collect();
+    let slower = slower(points);
     format!(
-        "It pays most with {} rows by transaction and {} session(s) ({} times faster). {limit} Larger chunks amortise the wait for the \
-         log by themselves: try those first, they cost no durability.",
-        figures::grouped(best.chunk as f64),
-        best.sessions,
-        figures::optional(best.times_faster())
+        "It pays most with {} in a transaction and {}: {} times faster. A gain of 20 % or more: {}.{slower} Larger chunks \
+         amortise the wait for the log by themselves: try those first, they cost no durability.",
+        figures::counted(best.chunk, "row"),
+        figures::counted(best.sessions, "session"),
+        figures::optional(best.times_faster()),
+        gains.join("; ")
     )
+}
+
+/// For so many sessions: up to which chunk it pays.
+fn gain(points: &[Point], sessions: u64) -> String {
+    let own = points.iter().filter(|p| p.sessions == sessions);
+    let pays = own.filter(|p| p.times_faster().is_some_and(|t| t >= GAIN));
+    let with = figures::counted(sessions, "session");
+    match pays.map(|p| p.chunk).max() {
+        None => format!("with {with} nowhere"),
+        Some(chunk) => format!("with {with} up to {}", figures::counted(chunk, "row")),
+    }
+}
+
+/// Where delayed commits were slower by as much.
+fn slower(points: &[Point]) -> String {
+    let list: Vec<String> = points
+        .iter()
+        .filter_map(|p| Some((p, p.times_faster()?)))
+        .filter(|(_, times)| *times <= 1.0 / GAIN)
+        .map(|(p, times)| {
+            format!(
+                "{} and {} ({} times)",
+                figures::counted(p.chunk, "row"),
+                figures::counted(p.sessions, "session"),
+                figures::number(times)
+            )
+        })
+        .collect();
+    match list.is_empty() {
+        true => String::new(),
+        false => format!(" It was slower with {}.", list.join(", ")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn point(chunk: u64, durable: f64, delayed: f64) -> Point {
+    fn point(chunk: u64, sessions: u64, durable: f64, delayed: f64) -> Point {
         Point {
             chunk,
-            sessions: 1,
+            sessions,
             durable: Some(durable),
             delayed: Some(delayed),
         }
@@ -226,15 +255,34 @@ mod tests {
     #[test]
     fn the_advice_follows_the_figures() {
         let text = advice(&[
-            point(1, 100.0, 900.0),
-            point(100, 1000.0, 1300.0),
-            point(1000, 5000.0, 5100.0),
+            point(1, 1, 100.0, 900.0),
+            point(100, 1, 1000.0, 1300.0),
+            point(1000, 1, 5000.0, 5100.0),
         ]);
         assert!(
-            text.contains("most with 1 rows") && text.contains("up to 100 rows"),
+            text.contains("most with 1 row in a transaction and 1 session:")
+                && text.contains("with 1 session up to 100 rows"),
             "{text}"
         );
-        let text = advice(&[point(1, 100.0, 101.0)]);
-        assert!(text.contains("no combination"), "{text}");
+        let text = advice(&[point(1, 1, 100.0, 101.0)]);
+        assert!(text.contains("with 1 session nowhere"), "{text}");
+    }
+
+    #[test]
+    fn the_advice_holds_for_every_number_of_sessions() {
+        let text = advice(&[
+            point(1, 1, 100.0, 900.0),
+            point(100, 1, 1000.0, 1300.0),
+            point(1, 8, 1000.0, 1300.0),
+            point(100, 8, 345_000.0, 208_000.0),
+        ]);
+        assert!(
+            text.contains("with 1 session up to 100 rows; with 8 sessions up to 1 row."),
+            "{text}"
+        );
+        assert!(
+            text.contains("slower with 100 rows and 8 sessions (0.603 times)"),
+            "{text}"
+        );
     }
 }

@@ -27,7 +27,7 @@ mod versions;
 use super::context::Crash;
 use super::random::Random;
 use super::recovery::Mode;
-use super::{Lab, LabError, LabOptions};
+use super::{Ending, Lab, LabError, LabOptions};
 use crate::figures::grouped;
 use crate::report::{Report, Section, Source, Table, Verdict};
 use anomaly::{Anomaly, Level};
@@ -131,7 +131,7 @@ impl Outcomes {
     }
 }
 
-pub fn run(args: &IsolationArgs) -> Result<bool, LabError> {
+pub fn run(args: &IsolationArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "isolation".into(),
         title: "What each isolation level excludes, and what it shows".into(),

@@ -93,7 +93,7 @@ impl Work {
                 "SELECT CONCAT(COUNT_BIG(*), ' / ', SUM(v), ' / ', MIN(RTRIM(filler)), ' / ', MAX(RTRIM(filler))) FROM u",
             )?;
             lab.report.check(
-                format!("recovery {}: rows {when}", mode.title()),
+                format!("accelerated recovery {}: rows {when}", mode.title()),
                 format!("{rows} / 0 / old / old"),
                 sums,
             );
@@ -115,7 +115,7 @@ fn sizes(rows_max: u64) -> Vec<u64> {
 fn one(lab: &mut Lab, mode: Mode, work: Work, rows: u64) -> Result<Measured, LabError> {
     lab.check_interrupt()?;
     lab.step(format!(
-        "recovery {}: {} rows {} and not committed, then kill -9",
+        "accelerated recovery {}: {} rows {} and not committed, then kill -9",
         mode.title(),
         figures::grouped(rows as f64),
         work.title()

@@ -33,7 +33,7 @@ fn one(lab: &mut Lab, mode: Mode, rows_step: u64) -> Result<Vec<Sample>, LabErro
     for step in 0..=STEPS {
         lab.check_interrupt()?;
         lab.step(format!(
-            "recovery {}: log space with a transaction open, {step} of {STEPS}",
+            "accelerated recovery {}: log space with a transaction open, {step} of {STEPS}",
             mode.title()
         ));
         if step > 0 {

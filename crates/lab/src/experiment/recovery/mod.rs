@@ -11,7 +11,7 @@ mod log_space;
 mod rollback;
 mod version_space;
 
-use super::{Lab, LabError, LabOptions};
+use super::{Ending, Lab, LabError, LabOptions};
 use crate::report::chart::{Kind, LineSeries};
 use crate::report::{Report, Source};
 use crate::sql::{Ask, bracketed, quoted};
@@ -62,7 +62,7 @@ impl RecoveryArgs {
     }
 }
 
-pub fn run(args: &RecoveryArgs) -> Result<bool, LabError> {
+pub fn run(args: &RecoveryArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "recovery".into(),
         title: "Recovery and rollback of large transactions".into(),
@@ -214,7 +214,7 @@ fn check_nothing_left(lab: &mut Lab, mode: Mode, when: &str) -> Result<(), LabEr
     let rows = client.text("SELECT COUNT_BIG(*) FROM t11")?;
     lab.report.check(
         format!(
-            "recovery {}: rows of the lost transaction {when}",
+            "accelerated recovery {}: rows of the lost transaction {when}",
             mode.title()
         ),
         "0",
@@ -224,7 +224,10 @@ fn check_nothing_left(lab: &mut Lab, mode: Mode, when: &str) -> Result<(), LabEr
         "SELECT CONCAT(COUNT_BIG(*), ' / ', SUM(CAST(k AS bigint)), ' / ', SUM(CAST(amount AS bigint))) FROM kept",
     )?;
     lab.report.check(
-        format!("recovery {}: sums of committed rows {when}", mode.title()),
+        format!(
+            "accelerated recovery {}: sums of committed rows {when}",
+            mode.title()
+        ),
         "1000 / 499500 / 3496500",
         kept,
     );

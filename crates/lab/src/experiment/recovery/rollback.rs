@@ -59,7 +59,7 @@ pub fn run(lab: &mut Lab, args: &RecoveryArgs, modes: &[Mode]) -> Result<(), Lab
         for case in &mut cases {
             lab.check_interrupt()?;
             lab.step(format!(
-                "recovery {}: {} rows by {} and rollback, run {round} of {}",
+                "accelerated recovery {}: {} rows by {} and rollback, run {round} of {}",
                 case.mode.title(),
                 figures::grouped(args.rollback_rows() as f64),
                 case.way.title(),
