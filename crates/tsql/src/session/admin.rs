@@ -169,7 +169,7 @@ impl Execution<'_> {
             .instance
             .log
             .write(&format!("spid{}", self.spid()), &told.message);
-        self.send_located(SqlError::new(0, 0, 1, "Server shut down request accepted."))?;
+        self.send_located(told)?;
         self.state.instance.request_shutdown(request);
         self.succeed(0xFD)?;
         self.to_client(|sink| sink.flush())?;
