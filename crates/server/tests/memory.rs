@@ -196,9 +196,9 @@ fn cases() {
         "many rows written, changed and sorted",
         1,
         &format!(
-            "create table big (id int primary key, v int, w char(60)); insert big select n, n % 1000, 'w' from {numbers} where n <= 200000; \
+            "create table big (id int primary key, v int, w char(60)); insert big select n, n % 1000, 'w' from {numbers} where n <= 60000; \
              update big set v = v + 1; create index big_v on big (v, w); \
-             select count(*) from (select top (150000) id from big order by w, v) t; delete big; select 1"
+             select count(*) from (select top (40000) id from big order by w, v) t; delete big; select 1"
         ),
         No,
     );
