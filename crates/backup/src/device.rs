@@ -3,7 +3,11 @@
 //! Theory: a backup is written beside its final name and takes that name only when it is whole and on disk, so an
 //! earlier backup of the same name is there until a better one is. Only appending to a media set writes into the file
 //! itself, behind everything that counts; see `frame::Kind::Tail`.
+//!
+//! Whoever makes a device of a path says with a [`Gate`] which files are not for backups. It is asked before a file is
+//! touched, and again before one takes its final name; and only a backup or an empty file is ever replaced.
 
+use crate::frame;
 use daruma_base::{Disk, DiskFile, OpenMode};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,6 +47,10 @@ pub trait Device: Send + Sync {
     fn device_type(&self) -> u8;
     fn exists(&self) -> io::Result<bool>;
     fn source(&self) -> io::Result<Arc<dyn Source>>;
+    /// Is nothing there that a new backup must not replace?
+    fn is_replaceable(&self) -> io::Result<bool> {
+        Ok(true)
+    }
     /// A new file, replacing what is there when it is finished.
     fn create(&self) -> io::Result<Arc<dyn Target>>;
     /// Goes on behind the first `len` bytes of the existing file.
@@ -50,6 +58,10 @@ pub trait Device: Send + Sync {
     /// Smallest piece that is worth a write of its own.
     fn piece_bytes(&self) -> usize {
         1 << 20
+    }
+    /// Of a file of the disk.
+    fn path(&self) -> Option<&Path> {
+        None
     }
     /// Where it is, if writing another file there tells how fast it is.
     fn folder(&self) -> Option<PathBuf> {
@@ -59,6 +71,45 @@ pub trait Device: Send + Sync {
     fn is_nul(&self) -> bool {
         false
     }
+}
+
+/// Fails for a file that must not be written, replaced or removed.
+pub type Gate = Arc<dyn Fn(&Path) -> io::Result<()> + Send + Sync>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    Nothing,
+    /// Whole or not.
+    Backup,
+    Other,
+}
+
+fn content(disk: &dyn Disk, path: &Path) -> io::Result<Content> {
+    if !disk.exists(path)? {
+        return Ok(Content::Nothing);
+    }
+    let file = disk.open(path, OpenMode::ReadOnly)?;
+    Ok(match file.len()? {
+        0 => Content::Nothing,
+        4.. if frame::begins_medium(first_bytes(file.as_ref())?) => Content::Backup,
+        _ => Content::Other,
+    })
+}
+
+/// Is a backup there, whole or damaged?
+pub fn is_backup(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
+    Ok(content(disk, path)? == Content::Backup)
+}
+
+/// May a backup take the place of what is there? Only of another backup, or of nothing.
+fn is_replaceable(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
+    Ok(content(disk, path)? != Content::Other)
+}
+
+fn first_bytes(file: &dyn DiskFile) -> io::Result<[u8; 4]> {
+    let mut bytes = [0; 4];
+    file.read_at(&mut bytes, 0)?;
+    Ok(bytes)
 }
 
 /// Name and secret with which a device is opened.
@@ -82,21 +133,42 @@ pub struct DiskDevice {
     disk: Arc<dyn Disk>,
     name: String,
     path: PathBuf,
+    gate: Gate,
 }
 
 impl DiskDevice {
-    pub fn new(disk: &Arc<dyn Disk>, name: &str, path: &Path) -> DiskDevice {
+    pub fn new(disk: &Arc<dyn Disk>, name: &str, path: &Path, gate: Gate) -> DiskDevice {
         DiskDevice {
             disk: disk.clone(),
             name: name.to_string(),
             path: path.to_path_buf(),
+            gate,
         }
     }
 
-    fn partial(&self) -> PathBuf {
-        let mut name = self.path.as_os_str().to_os_string();
+    /// Where a backup is until it is whole.
+    pub fn partial(path: &Path) -> PathBuf {
+        let mut name = path.as_os_str().to_os_string();
         name.push(".partial");
         PathBuf::from(name)
+    }
+
+    /// Removes what a backup that was killed left. One that still runs holds its lock; anything else is not ours.
+    fn clear(&self, partial: &Path) -> io::Result<()> {
+        if !self.disk.exists(partial)? {
+            return Ok(());
+        }
+        let left = self.disk.open(partial, OpenMode::ReadWrite)?;
+        // The label may not have been written yet.
+        let begins = match left.len()? {
+            0..4 => [0; 4],
+            _ => first_bytes(left.as_ref())?,
+        };
+        if begins != [0; 4] && !frame::begins_medium(begins) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        drop(left);
+        self.disk.remove(partial)
     }
 }
 
@@ -113,6 +185,10 @@ impl Device for DiskDevice {
         self.disk.exists(&self.path)
     }
 
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
     fn folder(&self) -> Option<PathBuf> {
         self.path.parent().map(Path::to_path_buf)
     }
@@ -122,29 +198,34 @@ impl Device for DiskDevice {
         Ok(Arc::new(DiskSource(file)))
     }
 
+    fn is_replaceable(&self) -> io::Result<bool> {
+        is_replaceable(self.disk.as_ref(), &self.path)
+    }
+
     fn create(&self) -> io::Result<Arc<dyn Target>> {
-        let partial = self.partial();
-        if self.disk.exists(&partial)? {
-            // Left by a backup that was killed. One that still runs holds its lock.
-            drop(self.disk.open(&partial, OpenMode::ReadWrite)?);
-            self.disk.remove(&partial)?;
-        }
+        let partial = DiskDevice::partial(&self.path);
+        (self.gate)(&self.path)?;
+        (self.gate)(&partial)?;
+        self.clear(&partial)?;
         let file = self.disk.open(&partial, OpenMode::CreateNew)?;
         Ok(Arc::new(DiskTarget {
             disk: self.disk.clone(),
             file,
             path: self.path.clone(),
+            gate: self.gate.clone(),
             written_as: Some(partial),
             kept: 0,
         }))
     }
 
     fn append(&self, len: u64) -> io::Result<Arc<dyn Target>> {
+        (self.gate)(&self.path)?;
         let file = self.disk.open(&self.path, OpenMode::ReadWrite)?;
         Ok(Arc::new(DiskTarget {
             disk: self.disk.clone(),
             file,
             path: self.path.clone(),
+            gate: self.gate.clone(),
             written_as: None,
             kept: len,
         }))
@@ -167,6 +248,7 @@ struct DiskTarget {
     disk: Arc<dyn Disk>,
     file: Arc<dyn DiskFile>,
     path: PathBuf,
+    gate: Gate,
     /// Name until it is finished; `None` when an existing file grows.
     written_as: Option<PathBuf>,
     /// Bytes that were there before.
@@ -189,6 +271,11 @@ impl Target for DiskTarget {
 
     fn publish(&self) -> io::Result<()> {
         if let Some(partial) = &self.written_as {
+            // Much may have happened since the backup began.
+            (self.gate)(&self.path)?;
+            if !is_replaceable(self.disk.as_ref(), &self.path)? {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
             self.disk.rename(partial, &self.path)?;
             if let Some(dir) = self.path.parent() {
                 self.disk.sync_dir(dir)?;

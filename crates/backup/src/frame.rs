@@ -148,6 +148,11 @@ impl Header {
     }
 }
 
+/// Could these be the first bytes of a media family? One that was damaged or not finished begins so too.
+pub fn begins_medium(bytes: [u8; 4]) -> bool {
+    u32::from_le_bytes(bytes) == MAGIC
+}
+
 /// Checksum of a header, as the index of a set keeps it.
 pub fn checksum_of(header: &[u8; FRAME_HEADER_BYTES]) -> u32 {
     crc32c::crc32c(&header[8..])

@@ -39,7 +39,9 @@ mod writer;
 pub use chain::{ChainError, RestoreState};
 pub use cipher::{Algorithm, Encryption, Envelope, KEY_FILE_BYTES_MAX, KeyProblem, Secret};
 pub use codec::Compression;
-pub use device::{Credential, Device, DiskDevice, NulDevice, Source, Target, UrlDevices};
+pub use device::{
+    Credential, Device, DiskDevice, Gate, NulDevice, Source, Target, UrlDevices, is_backup,
+};
 pub use error::{BackupError, Result};
 pub use media::{MediaSet, open_device};
 pub use meta::{BackupKind, FileMeta, MediaInfo, Random16, SetInfo};

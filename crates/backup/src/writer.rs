@@ -543,6 +543,22 @@ struct Existing {
     directory: Directory,
 }
 
+/// FORMAT makes a new medium of an old one, not of a file of somebody's.
+fn refuse_foreign(device: &dyn Device) -> Result<()> {
+    let replaceable = device.is_replaceable();
+    let replaceable = replaceable.map_err(|source| BackupError::Open {
+        device: device.name().to_string(),
+        source,
+    })?;
+    match replaceable {
+        true => Ok(()),
+        false => Err(BackupError::Malformed {
+            device: device.name().to_string(),
+            what: "it is no backup, and not empty".to_string(),
+        }),
+    }
+}
+
 /// The media set to go on with: its label, the next position, and where each device ends. `None` for a new one.
 fn existing_media(destination: &Destination) -> Result<Option<(MediaInfo, u32, Vec<Existing>)>> {
     let devices = &destination.devices;
@@ -555,6 +571,8 @@ fn existing_media(destination: &Destination) -> Result<Option<(MediaInfo, u32, V
         there.push(exists);
     }
     if destination.format || !there.contains(&true) {
+        let all = devices.iter().chain(destination.mirrors.iter().flatten());
+        all.map(AsRef::as_ref).try_for_each(refuse_foreign)?;
         return Ok(None);
     }
     let count = devices.len() as u16;

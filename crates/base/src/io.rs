@@ -5,8 +5,9 @@
 //! power loss; after it returned an error nothing is known and the file must be fenced, never synced again as if
 //! nothing had happened.
 
+use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,36 @@ pub enum OpenMode {
     CreatePrivate,
 }
 
+/// What tells one file from another, by whatever paths and links they are reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileIdentity {
+    /// Device and inode of a file that is there.
+    There { device: u64, inode: u64 },
+    /// A file that is not there: device and inode of its folder, and its name.
+    Missing {
+        device: u64,
+        inode: u64,
+        name: OsString,
+    },
+    /// On disks without links, and where not even the folder is there: the path without detours.
+    Path(PathBuf),
+}
+
+impl FileIdentity {
+    /// By the path alone.
+    pub fn of_path(path: &Path) -> FileIdentity {
+        let mut plain = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => drop(plain.pop()),
+                part => plain.push(part),
+            }
+        }
+        FileIdentity::Path(plain)
+    }
+}
+
 /// A directory tree of files. Paths are absolute or relative to the working directory of the server.
 pub trait Disk: Send + Sync {
     /// Opens a file. All but `ReadOnly` take an exclusive advisory lock; a second opener gets
@@ -38,6 +69,10 @@ pub trait Disk: Send + Sync {
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
     /// Makes creations, removals and renames in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Which file a path leads to, if it is there or not.
+    fn identity(&self, path: &Path) -> FileIdentity {
+        FileIdentity::of_path(path)
+    }
 }
 
 /// An open file. All calls are positioned, so that threads share one handle.

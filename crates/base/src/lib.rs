@@ -17,5 +17,5 @@ pub mod waits;
 pub use cancel::CancelFlag;
 pub use hash::{FastHash, FastHasher};
 pub use ids::{DatabaseId, Lsn, PageId, TxnId};
-pub use io::{Clock, DIRECT_BYTES, Disk, DiskFile, Env, OpenMode, Random};
+pub use io::{Clock, DIRECT_BYTES, Disk, DiskFile, Env, FileIdentity, OpenMode, Random};
 pub use waits::{WaitKind, WaitRegistry};

@@ -1,6 +1,6 @@
 //! Files of the operating system: positioned reads and writes, direct ones among them, fdatasync, fallocate, advisory locks.
 
-use daruma_base::{DIRECT_BYTES, Disk, DiskFile, OpenMode};
+use daruma_base::{DIRECT_BYTES, Disk, DiskFile, FileIdentity, OpenMode};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use std::fs::{self, File, OpenOptions};
@@ -8,6 +8,7 @@ use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -77,6 +78,27 @@ impl Disk for RealDisk {
             dir
         };
         File::open(dir)?.sync_all()
+    }
+
+    fn identity(&self, path: &Path) -> FileIdentity {
+        if let Ok(there) = fs::metadata(path) {
+            return FileIdentity::There {
+                device: there.dev(),
+                inode: there.ino(),
+            };
+        }
+        let folder = match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Some(Path::new(".")),
+            parent => parent,
+        };
+        match (folder.map(fs::metadata), path.file_name()) {
+            (Some(Ok(folder)), Some(name)) => FileIdentity::Missing {
+                device: folder.dev(),
+                inode: folder.ino(),
+                name: name.to_os_string(),
+            },
+            _ => FileIdentity::of_path(path),
+        }
     }
 }
 
@@ -222,6 +244,29 @@ mod tests {
         assert_eq!(second, Err(io::ErrorKind::WouldBlock));
         drop(first);
         assert!(RealDisk.open(&path, OpenMode::ReadWrite).is_ok());
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_every_path() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("folder")).expect("creates");
+        fs::write(at("folder/file"), "one").expect("writes");
+        fs::write(at("other"), "two").expect("writes");
+        fs::hard_link(at("folder/file"), at("hard")).expect("links");
+        std::os::unix::fs::symlink(at("folder/file"), at("soft")).expect("links");
+        std::os::unix::fs::symlink(at("folder"), at("way")).expect("links");
+        let id = |name: &str| RealDisk.identity(&at(name));
+        let file = id("folder/file");
+        for same in ["hard", "soft", "way/file", "folder/../way/./file"] {
+            assert_eq!(id(same), file, "{same}");
+        }
+        assert_ne!(id("other"), file);
+        let missing = id("folder/none");
+        assert_eq!(id("way/../folder/none"), missing);
+        assert_eq!(id("way/none"), missing);
+        assert_ne!(id("none"), missing);
+        assert_eq!(id("no/such/../folder"), id("no/folder"));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //!
 //! The real transfer happens first; then the caller waits for what the model says is left.
 
-use daruma_base::{Disk, DiskFile, OpenMode};
+use daruma_base::{Disk, DiskFile, FileIdentity, OpenMode};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -119,6 +119,10 @@ impl Disk for LimitedDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.inner.sync_dir(dir)
+    }
+
+    fn identity(&self, path: &Path) -> FileIdentity {
+        self.inner.identity(path)
     }
 }
 

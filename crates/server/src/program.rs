@@ -7,7 +7,7 @@ use crate::engine::EngineService;
 use crate::error::ServerError;
 use crate::listener::{Limits, Listener, Waker};
 use crate::password::Argon2Hasher;
-use crate::tls::{EncryptionPolicy, TlsSettings};
+use crate::tls::{self, EncryptionPolicy, TlsSettings};
 use daruma_base::{DatabaseId, Random};
 pub use daruma_platform::FolderLimit;
 use daruma_storage::Database;
@@ -87,15 +87,23 @@ impl Program {
         };
         let random = env.random.clone();
         let instance = Instance::start(env, &options.data_dir, instance_options)?;
+        instance.keep_file(&options.data_dir.join(LOCK_FILE));
         let url_devices = Arc::new(daruma_object::ObjectDevices::new());
         let _first = instance.url_devices.set(url_devices);
         let made_password =
             set_sa_password(&instance, options.sa_password.as_deref(), random.as_ref())?;
         let tls = match &options.certificate {
             Some((certificate, key)) => {
+                instance.keep_file(certificate);
+                instance.keep_file(key);
                 TlsSettings::from_files(options.encryption, certificate, key)?
             }
-            None => TlsSettings::from_directory(options.encryption, &options.data_dir, &[host])?,
+            None => {
+                for file in [tls::CERTIFICATE_FILE, tls::KEY_FILE] {
+                    instance.keep_file(&options.data_dir.join(file));
+                }
+                TlsSettings::from_directory(options.encryption, &options.data_dir, &[host])?
+            }
         };
         let background = Background::start(instance.clone())?;
         let log_writer = LogWriter::start(instance.clone())?;

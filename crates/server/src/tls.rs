@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const ALPN: &[u8] = b"tds/8.0";
-const CERTIFICATE_FILE: &str = "daruma-cert.pem";
-const KEY_FILE: &str = "daruma-key.pem";
+pub(crate) const CERTIFICATE_FILE: &str = "daruma-cert.pem";
+pub(crate) const KEY_FILE: &str = "daruma-key.pem";
 
 /// How much encryption the server asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -10,7 +10,7 @@
 //! 2. A block is read from where it was written last.
 
 use crate::sync::{Mutex, RwLock};
-use daruma_base::{Disk, DiskFile, OpenMode};
+use daruma_base::{Disk, DiskFile, FileIdentity, OpenMode};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -129,6 +129,10 @@ impl Disk for OverlayDisk {
 
     fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
         Ok(())
+    }
+
+    fn identity(&self, path: &Path) -> FileIdentity {
+        self.below.identity(path)
     }
 }
 

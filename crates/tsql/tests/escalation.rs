@@ -393,3 +393,276 @@ fn dbcc_commands_are_no_procedures() {
         refused(&[], &[text], &[2812]);
     }
 }
+
+#[test]
+fn a_trigger_is_put_on_a_table_by_those_who_may_alter_it() {
+    let give = &[
+        "ALTER AUTHORIZATION ON SCHEMA::app TO ann; ALTER USER ann WITH DEFAULT_SCHEMA = app; CREATE TABLE app.own (id int)",
+    ];
+    // Its name is that of a trigger of her own.
+    let own = "CREATE TRIGGER app.tr2 ON app.own AFTER INSERT AS PRINT 'own'";
+    let text =
+        "TRIGGER tr2 ON dbo.t AFTER INSERT AS EXEC ('ALTER SERVER ROLE sysadmin ADD MEMBER ann')";
+    for mode in ["CREATE OR ALTER", "ALTER"] {
+        let last = format!("{mode} {text}");
+        let server = prepared();
+        let mut admin = server.connect_to("d");
+        give.iter().for_each(|text| drop(admin.done(text)));
+        let mut ann = server.connect_as("ann", "d");
+        ann.done(own);
+        let out = ann.run(&last);
+        assert!(!errors(&out).is_empty(), "{last}: {out}");
+        admin.run("INSERT dbo.t VALUES (7, 7)");
+        let is_admin = ann.scalar("SELECT IS_SRVROLEMEMBER('sysadmin')");
+        assert_eq!(is_admin, "0", "{last}: {out}");
+    }
+}
+
+#[test]
+fn who_may_alter_one_module_may_not_create_another() {
+    // What she may alter is of the name, what she would create is in a schema where she may nothing.
+    for (existing, text) in [
+        (
+            "CREATE PROCEDURE dbo.mine AS SELECT 1 AS one",
+            "CREATE OR ALTER PROCEDURE mine AS SELECT id FROM app.secret",
+        ),
+        (
+            "CREATE VIEW dbo.mine AS SELECT 1 AS one",
+            "CREATE OR ALTER VIEW mine AS SELECT id FROM app.secret",
+        ),
+        (
+            "CREATE FUNCTION dbo.mine() RETURNS TABLE AS RETURN SELECT 1 AS one",
+            "CREATE OR ALTER FUNCTION mine() RETURNS TABLE AS RETURN SELECT id FROM app.secret",
+        ),
+    ] {
+        let server = prepared();
+        let mut admin = server.connect_to("d");
+        admin.done("CREATE TABLE app.secret (id int); ALTER USER ann WITH DEFAULT_SCHEMA = app");
+        admin.done(existing);
+        admin.done("GRANT ALTER ON dbo.mine TO ann");
+        let mut ann = server.connect_as("ann", "d");
+        ann.run(text);
+        assert_eq!(admin.scalar("SELECT COUNT(*) FROM sys.objects WHERE name = 'mine' AND schema_id = SCHEMA_ID('app')"), "0", "{text}");
+    }
+}
+
+/// What the statement names becomes another thing while it waits for its lock.
+#[test]
+fn a_statement_that_waited_is_checked_for_what_it_finds_then() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    admin.done(
+        "ALTER AUTHORIZATION ON SCHEMA::app TO ann; GRANT CREATE SYNONYM, CREATE TABLE TO ann",
+    );
+    for (n, statement) in [
+        "TRUNCATE TABLE app.x",
+        "ALTER TABLE app.x ADD planted int",
+        "CREATE TRIGGER app.planted ON app.x AFTER INSERT AS PRINT 'planted'",
+        "CREATE INDEX planted ON app.x (id)",
+        "DELETE app.x",
+        "UPDATE app.x SET id = 99",
+        "INSERT app.x (id) VALUES (98)",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut ann = server.connect_as("ann", "d");
+        ann.run("DROP SYNONYM app.x");
+        ann.done("CREATE TABLE app.x (id int)");
+        let before = admin.run("SELECT * FROM dbo.t");
+        let mut other = server.connect_as("ann", "d");
+        let spid = other.session.spid();
+        ann.done("BEGIN TRAN; ALTER TABLE app.x ADD swapped int");
+        let out = std::thread::scope(|scope| {
+            let waits = scope.spawn(|| other.run(statement));
+            let blocked = format!(
+                "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_session_id = {spid} AND request_status = 'WAIT'"
+            );
+            while admin.scalar(&blocked) == "0" && !waits.is_finished() {
+                std::thread::yield_now();
+            }
+            ann.done("DROP TABLE app.x; CREATE SYNONYM app.x FOR dbo.t; COMMIT");
+            waits.join().expect("no panic")
+        });
+        assert!(!errors(&out).is_empty(), "{n} {statement}: {out}");
+        assert_eq!(
+            admin.run("SELECT * FROM dbo.t"),
+            before,
+            "{statement}: {out}"
+        );
+        let planted = "SELECT COUNT(*) FROM sys.indexes AS i FULL JOIN sys.triggers AS t ON 1 = 0 WHERE i.name = 'planted' OR t.name = 'planted'";
+        assert_eq!(admin.scalar(planted), "0", "{statement}: {out}");
+    }
+}
+
+#[test]
+fn a_type_is_dropped_by_those_who_may_alter_its_schema() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    admin.done("CREATE TYPE dbo.ty FROM int; ALTER AUTHORIZATION ON SCHEMA::app TO ann; ALTER USER ann WITH DEFAULT_SCHEMA = app");
+    let mut ann = server.connect_as("ann", "d");
+    assert_eq!(errors(&ann.run("DROP TYPE ty")), [3701]);
+    assert_eq!(
+        admin.scalar("SELECT COUNT(*) FROM sys.types WHERE name = 'ty'"),
+        "1"
+    );
+}
+
+#[test]
+fn a_module_keeps_its_database() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    admin.done("CREATE TABLE other.dbo.secret (id int); INSERT other.dbo.secret VALUES (41470099); GRANT CREATE PROCEDURE TO ann; GRANT ALTER, EXECUTE ON SCHEMA::dbo TO ann");
+    admin.done("USE other; CREATE USER ann FOR LOGIN ann");
+    let mut ann = server.connect_as("ann", "d");
+    for text in [
+        "CREATE PROCEDURE dbo.q AS USE other; SELECT id FROM dbo.secret",
+        "CREATE PROCEDURE dbo.q AS EXEC ('USE other; SELECT id FROM dbo.secret')",
+        "CREATE PROCEDURE dbo.q AS EXEC ('USE other'); SELECT id FROM dbo.secret",
+        "CREATE PROCEDURE dbo.q AS SELECT id FROM other.dbo.secret",
+        "CREATE PROCEDURE dbo.q AS EXEC other.sys.sp_executesql N'SELECT id FROM dbo.secret'",
+        "CREATE PROCEDURE dbo.q AS IF 1 = 0 SELECT 1 ELSE USE other; SELECT id FROM secret",
+    ] {
+        ann.run("DROP PROCEDURE IF EXISTS dbo.q");
+        let made = ann.run(text);
+        let out = ann.run("EXEC dbo.q");
+        assert!(!out.contains("41470099"), "{text}: {made} {out}");
+    }
+}
+
+#[test]
+fn opening_a_database_to_others_is_for_sysadmin() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.done("CREATE LOGIN owns WITH PASSWORD = 'Daruma-2026'; ALTER SERVER ROLE dbcreator ADD MEMBER owns");
+    let mut owns = server.connect_as("owns", "master");
+    owns.done("CREATE DATABASE mine");
+    for option in ["TRUSTWORTHY", "DB_CHAINING"] {
+        for value in ["ON", "OFF"] {
+            let out = owns.run(&format!("ALTER DATABASE mine SET {option} {value}"));
+            assert_eq!(errors(&out), [15247, 5069], "{option}: {out}");
+            let out = owns.run(&format!("CREATE DATABASE another WITH {option} {value}"));
+            assert_eq!(errors(&out), [15247], "{option}: {out}");
+        }
+        admin.done(&format!("ALTER DATABASE mine SET {option} ON"));
+    }
+    let shown = "SELECT CONCAT(is_trustworthy_on, is_db_chaining_on) FROM sys.databases WHERE name = 'mine'";
+    assert_eq!(admin.scalar(shown), "11");
+}
+
+/// Names that would be commands if they were put into one as they are.
+#[test]
+fn no_name_is_a_command() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.done("CREATE LOGIN owns WITH PASSWORD = 'Daruma-2026'; ALTER SERVER ROLE dbcreator ADD MEMBER owns");
+    let mut owns = server.connect_as("owns", "master");
+    let attack = "; ALTER SERVER ROLE sysadmin ADD MEMBER owns;--";
+    let names = ["z]", "z'", "z''", "z\"", "master", "*/"].map(|start| format!("{start}{attack}"));
+    for name in &names {
+        owns.done(&format!("CREATE DATABASE [{}]", name.replace(']', "]]")));
+    }
+    let words = "master ALTER SERVER ROLE sysadmin ADD MEMBER owns";
+    owns.done(&format!("CREATE DATABASE [{words}]"));
+    admin.done("USE d");
+    for name in names.iter().map(String::as_str).chain([words]) {
+        admin.done(&format!(
+            "CREATE TABLE dbo.[{}] (id int)",
+            name.replace(']', "]]")
+        ));
+    }
+    for command in [
+        "USE [?]; PRINT ''x''",
+        "USE ?; PRINT ''x''",
+        "PRINT ''?''",
+        "PRINT ''in ? now''",
+        "PRINT N''?''",
+        "/* ? */ PRINT 1",
+        "EXEC (''USE [?]; PRINT 1'')",
+        "EXEC (''USE ?; PRINT 1'')",
+        "EXEC (''PRINT ?'')",
+        "SELECT DB_ID(''?'')",
+        "SELECT COUNT(*) FROM [?].sys.tables",
+        "SELECT COUNT(*) FROM ?.sys.tables",
+    ] {
+        admin.run(&format!("USE master; EXEC sp_MSforeachdb '{command}'"));
+        admin.run(&format!("USE d; EXEC sp_MSforeachtable '{command}'"));
+        let out = admin.run("SELECT IS_SRVROLEMEMBER('sysadmin', 'owns')");
+        assert!(out.contains("\n0\n"), "{command}: {out}");
+    }
+    admin.done("USE master; EXEC sp_MSforeachdb 'USE [?]; IF DB_NAME() <> ''?'' RAISERROR (''%s'', 16, 1, ''?'')'");
+    admin.done("USE d; EXEC sp_MSforeachtable 'IF OBJECT_ID(''?'') IS NULL RAISERROR (''%s'', 16, 1, ''?'')'");
+}
+
+/// Ids and names are given out again; what was somebody's does not become another's with them.
+#[test]
+fn nobody_is_who_came_after_him() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    admin.done("CREATE LOGIN tmp WITH PASSWORD = 'Daruma-2026'; CREATE USER tmp FOR LOGIN tmp; CREATE USER fleeting WITHOUT LOGIN; \
+                GRANT IMPERSONATE ON USER::fleeting TO ann; USE master; GRANT IMPERSONATE ON LOGIN::tmp TO ann");
+    let mut as_login = server.connect_as("ann", "d");
+    as_login.done("EXECUTE AS LOGIN = 'tmp'");
+    let mut as_user = server.connect_as("ann", "d");
+    as_user.done("EXECUTE AS USER = 'fleeting'");
+    admin.done("USE d; DROP USER fleeting; DROP USER tmp; DROP LOGIN tmp");
+    admin.done("CREATE LOGIN after WITH PASSWORD = 'Daruma-2026'; CREATE USER after FOR LOGIN after; CREATE USER later WITHOUT LOGIN; \
+                GRANT SELECT ON dbo.t TO later, after; ALTER SERVER ROLE sysadmin ADD MEMBER after");
+    for client in [&mut as_login, &mut as_user] {
+        let out = client.run("SELECT id FROM dbo.t");
+        assert_eq!(errors(&out), [916], "{out}");
+        assert_ne!(client.scalar("SELECT IS_SRVROLEMEMBER('sysadmin')"), "1");
+    }
+}
+
+#[test]
+fn a_name_that_is_free_again_owns_nothing() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.done("ALTER SERVER ROLE dbcreator ADD MEMBER ben; ALTER SERVER ROLE securityadmin ADD MEMBER cat");
+    server
+        .connect_as("ben", "master")
+        .done("CREATE DATABASE bens");
+    admin.done("USE bens; CREATE TABLE dbo.secret (id int)");
+    let mut cat = server.connect_as("cat", "master");
+    cat.done(
+        "ALTER LOGIN ben WITH NAME = benjamin; CREATE LOGIN ben WITH PASSWORD = 'Daruma-2026'",
+    );
+    admin.done("USE master; ALTER LOGIN sa WITH NAME = root");
+    cat.done("CREATE LOGIN sa WITH PASSWORD = 'Daruma-2026'");
+    for name in ["ben", "sa"] {
+        let mut new = server.connect_as(name, "master");
+        for database in ["bens", "d", "other"] {
+            assert_eq!(
+                errors(&new.run(&format!("USE {database}"))),
+                [916],
+                "{name} {database}"
+            );
+        }
+        assert_eq!(new.scalar("SELECT IS_MEMBER('db_owner')"), "0", "{name}");
+    }
+    assert_eq!(
+        server
+            .connect_as("benjamin", "bens")
+            .scalar("SELECT USER_NAME()"),
+        "dbo"
+    );
+}
+
+#[test]
+fn nobody_is_renamed_to_what_every_database_has() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    for name in ["dbo", "guest", "sys", "public", "db_owner", "DB_DataReader"] {
+        assert_eq!(
+            errors(&admin.run(&format!("ALTER USER ben WITH NAME = [{name}]"))),
+            [15023],
+            "{name}"
+        );
+        assert_eq!(
+            errors(&admin.run(&format!("ALTER ROLE staff WITH NAME = [{name}]"))),
+            [15023],
+            "{name}"
+        );
+    }
+}

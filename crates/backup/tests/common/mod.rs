@@ -59,7 +59,12 @@ impl World {
 
     pub fn device(&self, name: &str) -> Arc<dyn Device> {
         let disk: Arc<dyn Disk> = self.disk.clone();
-        Arc::new(DiskDevice::new(&disk, name, Path::new(name)))
+        Arc::new(DiskDevice::new(
+            &disk,
+            name,
+            Path::new(name),
+            Arc::new(|_| Ok(())),
+        ))
     }
 
     pub fn devices(&self, names: &[&str]) -> Vec<Arc<dyn Device>> {

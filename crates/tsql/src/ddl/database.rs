@@ -9,7 +9,10 @@ mod options;
 
 use crate::error::{Result, SqlError};
 use crate::host::Host;
-use crate::instance::{DatabaseEntry, DefaultSizes, OpenDatabase, absolute, file_stem, simple_def};
+use crate::instance::{
+    DatabaseEntry, DefaultSizes, FileClaim, FileOwner, OpenDatabase, absolute, file_stem,
+    simple_def,
+};
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
@@ -42,6 +45,9 @@ pub(crate) fn create(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Res
     }
     let def = definition(ex, statement)?;
     check_files(ex, &def)?;
+    let paths: Vec<PathBuf> = def.files.iter().map(|f| f.path.clone()).collect();
+    let _claim =
+        claim_files(ex, &paths).map_err(|e| e.followed(messages::error_state(1802, 4, &[])))?;
     let open = create_files(ex, &def)?;
     let entry = Arc::new(DatabaseEntry::new(def.clone()));
     entry.set_open(open);
@@ -68,10 +74,7 @@ fn definition(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<Dat
         DefaultSizes::USER,
         instance.now_utc(),
     );
-    def.owner = instance
-        .sessions
-        .get(ex.spid())
-        .map_or("sa".to_string(), |s| s.login.login.clone());
+    def.owner = ex.state.login_name();
     if let Some(collation) = &statement.collation {
         def.collation = CollationId::from_name(&collation.text)
             .ok_or_else(|| messages::error(448, &[&collation.text]))?;
@@ -229,6 +232,15 @@ fn check_files(ex: &Execution<'_>, def: &DatabaseDef) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Files to be made: 1834 and 5170 for those that are somebody's.
+fn claim_files(ex: &Execution<'_>, paths: &[PathBuf]) -> Result<FileClaim> {
+    let claimed = ex.instance().claim_files(paths, &[]);
+    claimed.map_err(|(path, owner)| match owner {
+        FileOwner::Database(name) => messages::error(1834, &[&path.display(), &name]),
+        FileOwner::Server | FileOwner::Statement => messages::error(5170, &[&path.display()]),
+    })
 }
 
 fn create_files(ex: &Execution<'_>, def: &DatabaseDef) -> Result<OpenDatabase> {

@@ -238,7 +238,7 @@ fn place_for(ex: &Execution<'_>, name: &ObjectName) -> Result<(daruma_base::Data
         .named_database(ex.current_database(), name)
         .map_err(missing)?;
     let catalog = ex.catalog(database)?;
-    let schema = ex.schema_for_creation(&catalog, name)?;
+    let schema = ex.schema_for_creation(&catalog, database, name)?;
     refuse_read_only(ex, database)?;
     Ok((database, schema))
 }

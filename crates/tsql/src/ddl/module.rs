@@ -41,16 +41,16 @@ pub(super) fn create_view(
         let written = statement.name.dotted();
         super::bound::refuse(ex, place.database, old, ("ALTER", 3), &written)?;
     }
-    let plan = match statement.options.schema_binding {
-        true => {
-            ex.with_references(prepare)?;
-            let query = (&statement.query, &[][..]);
-            super::bound::bind(ex, place.database, ("view", &statement.name), query)?;
-            // Locked now, so that it stays as it is bound.
-            ex.with_references(prepare)?
+    let plan = ex.with_text_in(place.database, place.schema_id, || {
+        if !statement.options.schema_binding {
+            return prepare();
         }
-        false => prepare()?,
-    };
+        ex.with_references(prepare)?;
+        let query = (&statement.query, &[][..]);
+        super::bound::bind(ex, place.database, ("view", &statement.name), query)?;
+        // Locked now, so that it stays as it is bound.
+        ex.with_references(prepare)
+    })?;
     if !statement.columns.is_empty() && statement.columns.len() != plan.columns().len() {
         let (number, name) = match statement.columns.len() > plan.columns().len() {
             true => (4502, &statement.name.name.text),
@@ -94,15 +94,15 @@ pub(super) fn create_function(
         .map(|p| parameter(ex, p))
         .collect::<Result<Vec<_>>>()?;
     let bound = || function_columns(query, &parameters, ex);
-    let found = match statement.options.schema_binding {
-        true => {
-            ex.with_references(bound)?;
-            let name = ("function", &statement.name);
-            super::bound::bind(ex, place.database, name, (query, &parameters))?;
-            ex.with_references(bound)?
+    let found = ex.with_text_in(place.database, place.schema_id, || {
+        if !statement.options.schema_binding {
+            return bound();
         }
-        false => bound()?,
-    };
+        ex.with_references(bound)?;
+        let name = ("function", &statement.name);
+        super::bound::bind(ex, place.database, name, (query, &parameters))?;
+        ex.with_references(bound)
+    })?;
     let own = &statement.name.name.text;
     let module = ModuleDef {
         columns: result_columns(&found, &[], own, 4514)?,

@@ -78,7 +78,7 @@ fn rename_constraint(
     new_name: &str,
 ) -> Result<bool> {
     let catalog = ex.catalog(database)?;
-    let path = ex.search_path(&catalog, name);
+    let path = ex.search_path(&catalog, database, name);
     let Some(found) = path
         .iter()
         .find_map(|s| catalog.constraint_named(*s, &name.name.text))

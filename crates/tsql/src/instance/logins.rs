@@ -3,6 +3,10 @@
 //! Theory: the list is small and read often, so it is kept whole and written through to master. Failed logins of those
 //! with CHECK_POLICY are counted in memory; too many in a row lock the login for a while, or until ALTER LOGIN .. UNLOCK.
 //! `sa` is the login with id 1, whatever it is called.
+//!
+//! Invariants
+//! 1. A change is made of what the login is when it is made ([`Logins::change`]), never of a copy from before: whoever was
+//!    taken out of a role is not in it again because a slow change of the password began earlier.
 
 use crate::error::Result;
 use crate::messages;
@@ -41,6 +45,8 @@ pub struct Logins {
     list: RwLock<Vec<Arc<LoginDef>>>,
     /// Failures in a row and the time of the last, by login.
     failures: Mutex<HashMap<i32, (u32, i64)>>,
+    /// Held by whoever changes the list.
+    changing: Mutex<()>,
     catalog: Arc<Catalog>,
     hasher: Arc<dyn PasswordHasher>,
 }
@@ -51,6 +57,7 @@ impl Logins {
         Ok(Logins {
             list: RwLock::new(list),
             failures: Mutex::default(),
+            changing: Mutex::default(),
             catalog,
             hasher,
         })
@@ -128,12 +135,15 @@ impl Logins {
         if login.check_policy && crate::session::check_policy(&login.name, password).is_err() {
             return None;
         }
-        let mut changed = login.clone();
-        changed.password_hash = self.hash(password).ok()?;
-        changed.must_change = false;
-        changed.password_set_utc = now_utc;
-        changed.modified_utc = now_utc;
-        self.put(changed).ok()?;
+        let hash = self.hash(password).ok()?;
+        let changed = self.change(login, |fresh| {
+            fresh.password_hash = hash;
+            fresh.must_change = false;
+            fresh.password_set_utc = now_utc;
+            fresh.modified_utc = now_utc;
+            Ok(())
+        });
+        changed.ok()?;
         self.by_id(login.id)
     }
 
@@ -168,6 +178,7 @@ impl Logins {
 
     /// Creates a login with the id given to `make`; error 15025 when there is one of the name.
     pub fn create(&self, make: impl FnOnce(i32) -> LoginDef) -> Result<()> {
+        let _one = self.changing.lock();
         let id = self.list.read().iter().map(|l| l.id).max();
         let login = make(id.map_or(SA, |id| (id + 1).max(260)));
         if self.get(&login.name).is_some() {
@@ -177,8 +188,28 @@ impl Logins {
     }
 
     pub fn set_password(&self, name: &str, password: &str) -> Result<()> {
-        let mut login = self.existing(name, "alter")?;
-        login.password_hash = self.hasher.hash(password)?;
+        let login = self.existing(name, "alter")?;
+        let hash = self.hasher.hash(password)?;
+        self.change(&login, |fresh| {
+            fresh.password_hash = hash;
+            Ok(())
+        })
+    }
+
+    /// Changes a login that is still the one that was looked at, with the password that it had then; else error 15151.
+    pub fn change(
+        &self,
+        seen: &LoginDef,
+        change: impl FnOnce(&mut LoginDef) -> Result<()>,
+    ) -> Result<()> {
+        let _one = self.changing.lock();
+        let is_same =
+            |l: &Arc<LoginDef>| l.sid == seen.sid && l.password_hash == seen.password_hash;
+        let login = self.by_id(seen.id).filter(is_same);
+        let login =
+            login.ok_or_else(|| messages::error(15151, &[&"alter", &"login", &seen.name]))?;
+        let mut login = (*login).clone();
+        change(&mut login)?;
         self.put(login)
     }
 
@@ -186,7 +217,7 @@ impl Logins {
         self.hasher.verify(password, &login.password_hash)
     }
 
-    /// A copy to change and [`Logins::put`] back; error 15151 when there is none.
+    /// Error 15151 when there is none.
     pub fn existing(&self, name: &str, verb: &str) -> Result<LoginDef> {
         let login = self
             .get(name)
@@ -194,7 +225,7 @@ impl Logins {
         Ok((*login).clone())
     }
 
-    pub fn put(&self, login: LoginDef) -> Result<()> {
+    fn put(&self, login: LoginDef) -> Result<()> {
         self.catalog.put_login(&login)?;
         let mut list = self.list.write();
         list.retain(|l| l.id != login.id);
@@ -204,6 +235,7 @@ impl Logins {
     }
 
     pub fn remove(&self, name: &str) -> Result<()> {
+        let _one = self.changing.lock();
         let login = self.existing(name, "drop")?;
         if login.id == SA {
             return Err(messages::error(15151, &[&"drop", &"login", &name]));

@@ -9,12 +9,18 @@ use crate::messages;
 use daruma_base::{Env, OpenMode, Random};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FILE: &str = "service_master.key";
 const MAGIC: &[u8; 8] = b"DRMSMK01";
 const KEY_BYTES: usize = 32;
 const FILE_BYTES: usize = MAGIC.len() + KEY_BYTES;
+
+/// Where the key is, and where it is made.
+pub(super) fn files(data_dir: &Path) -> [PathBuf; 2] {
+    let path = data_dir.join(FILE);
+    [path.with_extension("new"), path]
+}
 
 pub(crate) struct MasterKey(LessSafeKey);
 

@@ -16,6 +16,7 @@
 mod configuration;
 mod database;
 mod error_log;
+mod files;
 mod logins;
 mod master_key;
 mod memory;
@@ -36,12 +37,13 @@ pub use database::{
     file_stem, primary_filegroup, simple_def, stored_form,
 };
 pub use error_log::{ErrorLog, LogEntry, format_local};
+pub(crate) use files::{FileClaim, FileOwner, IN_USE};
 pub use logins::{LoginRefusal, Logins, PasswordHasher};
 pub(crate) use master_key::MasterKey;
 pub(crate) use memory::SMALL_BYTES;
 pub use memory::{Promise, WorkMemory};
 pub use plan_cache::{
-    Batch, PlanCache, PlanKey, ShownPlan, first_syntax_error, parsed, syntax_error,
+    Batch, NamedObjects, PlanCache, PlanKey, ShownPlan, first_syntax_error, parsed, syntax_error,
 };
 pub use registry::{Registry, SystemParameter, SystemProcedure};
 pub use sessions::{
@@ -130,6 +132,7 @@ pub struct Instance {
     pub url_devices: std::sync::OnceLock<Arc<dyn daruma_backup::UrlDevices>>,
     /// Keeps writers of `msdb.dbo.suspect_pages` apart.
     pub(crate) suspect_pages: crate::session::SuspectPages,
+    pub(crate) files: files::FileGate,
     /// Trace flags that are on for the whole server.
     pub trace_flags: Mutex<Vec<i32>>,
 }

@@ -4,6 +4,12 @@
 //! statement, the last plan made for it with the key under which it is valid. Plans that depend on what only one
 //! session can see (temporary tables, uncommitted definitions) are never stored.
 //!
+//! Invariants
+//! 1. A plan is run only where its text means what it meant when the plan was made: the key holds everything that the
+//!    meaning of a name or a type depends on.
+//! 2. A plan is run only by principals who planned the text themselves and came to the same objects ([`NamedObjects`]), the
+//!    principal that may do everything among them. So a key that lacks something costs time and shows nobody anything.
+//!
 //! The cache has two generations: when the young one is full it becomes the old one, and what nobody asked for since
 //! then is forgotten.
 
@@ -12,12 +18,12 @@ use crate::error::{Result, SqlError};
 use crate::executor::KeptPlan;
 use crate::session::{Suspect, quotes_set, suspects};
 use daruma_base::memory::thread_bytes;
-use daruma_base::{DatabaseId, FastHash};
+use daruma_base::{DatabaseId, FastHash, FastHasher};
 use daruma_syntax::ast::{Span, Statement};
 use daruma_syntax::{ParseOptions, parse_batch_within};
 use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -38,32 +44,69 @@ pub struct PlanKey {
     pub settings: u64,
     /// Types of the parameters, hashed: one text may run with different ones.
     pub parameters: u64,
+    /// What names without a schema mean, packed; [`PlanKey::ANY_NAMES`] of a plan without such names.
+    pub names: u64,
     /// As whom the session acts; 0 may do everything.
     pub principal: u64,
 }
 
 impl PlanKey {
-    /// Everything but the principal: whether the plan itself is right.
-    fn of_plan(self) -> PlanKey {
-        PlanKey {
-            principal: 0,
-            ..self
-        }
+    pub const ANY_NAMES: u64 = u64::MAX;
+
+    /// Is a plan that was kept under `kept` right under this key? For whom it was checked is another question.
+    fn fits(&self, kept: &PlanKey) -> bool {
+        let names = [self.names, PlanKey::ANY_NAMES];
+        self.catalog_version == kept.catalog_version
+            && self.database == kept.database
+            && self.settings == kept.settings
+            && self.parameters == kept.parameters
+            && names.contains(&kept.names)
     }
 }
 
-/// Principals that a plan remembers.
-const CHECKED_MAX: usize = 64;
+/// The objects that the names of a statement came to, hashed in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamedObjects(u64);
 
-/// A plan and those for whom it was checked.
+impl NamedObjects {
+    /// After one more name.
+    #[must_use]
+    pub fn and(self, database: DatabaseId, object: i32) -> NamedObjects {
+        let mut hasher = FastHasher::default();
+        (self.0, database.0, object).hash(&mut hasher);
+        NamedObjects(hasher.finish())
+    }
+}
+
+/// Principals that a plan remembers. One more, and it begins anew.
+const CHECKED_MAX: usize = 1_024;
+
+/// A plan and those who may run it.
 struct Kept {
     key: PlanKey,
+    objects: NamedObjects,
     plan: Arc<dyn KeptPlan>,
+    /// Principals for whom it was checked, in order.
     checked: Vec<u64>,
     /// Place of its statement in the text; `None` for an expression.
     span: Option<Span>,
     /// How often a plan was made for this place.
     generation: u64,
+}
+
+impl Kept {
+    fn is_checked_for(&self, principal: u64) -> bool {
+        self.checked.binary_search(&principal).is_ok()
+    }
+
+    fn join(&mut self, principal: u64) {
+        if self.checked.len() >= CHECKED_MAX {
+            self.checked.clear();
+        }
+        if let Err(at) = self.checked.binary_search(&principal) {
+            self.checked.insert(at, principal);
+        }
+    }
 }
 
 /// A plan as the views of the cache show it.
@@ -121,37 +164,44 @@ impl Batch {
     pub fn plan<P: KeptPlan>(&self, place: usize, key: PlanKey) -> Option<Arc<P>> {
         let plans = self.plans.read();
         let kept = plans.get(&place)?;
-        let allowed = key.principal == 0 || kept.checked.contains(&key.principal);
-        if !allowed || kept.key != key.of_plan() || kept.plan.is_outdated() {
+        let is_right = key.fits(&kept.key) && kept.is_checked_for(key.principal);
+        if !is_right || kept.plan.is_outdated() {
             return None;
         }
         kept.plan.clone().into_any().downcast().ok()
     }
 
-    /// Keeps a plan that was checked for the key's principal.
-    pub fn keep_plan(
+    /// Keeps a plan that was checked for the key's principal, or joins the principal to those of an equal plan that is
+    /// there already. Gives the one that is kept.
+    pub fn keep_plan<P: KeptPlan>(
         &self,
         place: usize,
         key: PlanKey,
+        objects: NamedObjects,
         span: Option<Span>,
-        plan: Arc<dyn KeptPlan>,
-    ) {
+        plan: Arc<P>,
+    ) -> Arc<P> {
         let mut plans = self.plans.write();
-        let old = plans.remove(&place);
-        let generation = old.as_ref().map_or(1, |k| k.generation + 1);
-        let old = old.filter(|k| k.key == key.of_plan());
-        let mut checked = old.map_or(Vec::new(), |k| k.checked);
-        if key.principal != 0 && checked.len() < CHECKED_MAX {
-            checked.push(key.principal);
+        if let Some(kept) = plans.get_mut(&place)
+            && key.fits(&kept.key)
+            && kept.objects == objects
+            && !kept.plan.is_outdated()
+            && let Ok(same) = kept.plan.clone().into_any().downcast()
+        {
+            kept.join(key.principal);
+            return same;
         }
+        let generation = plans.get(&place).map_or(1, |k| k.generation + 1);
         let kept = Kept {
-            key: key.of_plan(),
-            plan,
-            checked,
+            key,
+            objects,
+            plan: plan.clone(),
+            checked: vec![key.principal],
             span,
             generation,
         };
         plans.insert(place, kept);
+        plan
     }
 
     /// Plans of its statements, in their order.

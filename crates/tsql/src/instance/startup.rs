@@ -79,6 +79,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         system_owner: system_owner(),
         url_devices: std::sync::OnceLock::new(),
         suspect_pages: Default::default(),
+        files: Default::default(),
         trace_flags: Mutex::default(),
     }))
 }

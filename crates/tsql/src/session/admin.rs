@@ -1,7 +1,9 @@
 //! USE, KILL, CHECKPOINT, SHUTDOWN, DBCC, and the way to database statements.
 
+use super::check::use_in_module;
 use super::execution::Execution;
 use super::fail::{Step, Stop};
+use super::frame::FrameKind;
 use crate::ddl;
 use crate::error::{Result, SqlError};
 use crate::host::{Host, Resolved, TableKind, TableRef};
@@ -44,6 +46,10 @@ impl Execution<'_> {
             .instance
             .database(self.current_database())
             .map_or(String::new(), |d| d.name());
+        // What a module may do in its database follows from its owner there.
+        if self.top(|f| matches!(f.kind, FrameKind::Procedure | FrameKind::Trigger)) {
+            return Err(self.failed(0xFD, use_in_module()));
+        }
         let entry = match self.enterable(name) {
             Ok(entry) => entry,
             Err(error) => return Err(self.failed(0xFD, error)),

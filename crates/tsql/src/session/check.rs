@@ -1,4 +1,5 @@
-//! What is wrong with a batch before it runs: variables that nobody declared, or that were declared twice, and labels.
+//! What is wrong with a batch before it runs: variables that nobody declared, or that were declared twice, labels, and GOTO
+//! to none.
 //!
 //! The product compiles a whole batch before its first statement runs, so these errors must come before any effect.
 //! References are found in the text (outside of strings, comments and quoted names); declarations and the names of
@@ -29,6 +30,10 @@ pub enum SuspectKind {
     Twice,
     /// A label that stands twice.
     Label,
+    /// GOTO to a label that is not there.
+    Goto,
+    /// USE in a module.
+    Use,
 }
 
 impl Suspect {
@@ -39,10 +44,21 @@ impl Suspect {
             SuspectKind::Table => messages::error_state(1087, 2, &[&name]),
             SuspectKind::Twice => messages::error(134, &[&name]),
             SuspectKind::Label => messages::error(132, &[&name]),
+            SuspectKind::Goto => messages::error(133, &[&name]),
+            SuspectKind::Use => use_in_module(),
         };
         error.line = self.line;
         error
     }
+}
+
+/// The names in a module are those of its database.
+pub(crate) fn use_in_module() -> SqlError {
+    let (what, place) = (
+        "a USE database statement",
+        "a procedure, function or trigger",
+    );
+    messages::error(154, &[&what, &place])
 }
 
 /// All suspects of a batch, in the order of the text.
@@ -55,6 +71,7 @@ pub fn suspects(text: &str, statements: &[Statement]) -> Vec<Suspect> {
         .filter(|s| !known(&name_key(&s.name)))
         .collect();
     found.append(&mut names.twice);
+    found.append(&mut names.nowhere());
     found.sort_by_key(|s| s.line);
     found
 }
@@ -87,6 +104,9 @@ struct Names {
     declared: HashSet<String>,
     arguments: HashSet<String>,
     labels: HashSet<String>,
+    gotos: Vec<(String, u32)>,
+    in_module: bool,
+    /// Wrong in themselves, whatever else the text says.
     twice: Vec<Suspect>,
 }
 
@@ -106,6 +126,19 @@ impl Names {
     fn again(&mut self, name: &str, line: u32, kind: SuspectKind) {
         let (name, line) = (name.to_string(), i32::try_from(line).unwrap_or(i32::MAX));
         self.twice.push(Suspect { name, line, kind });
+    }
+
+    /// What GOTO names and nobody has.
+    fn nowhere(&mut self) -> Vec<Suspect> {
+        let gotos = std::mem::take(&mut self.gotos).into_iter();
+        let missing = gotos.filter(|(name, _)| !self.labels.contains(&name_key(name)));
+        missing
+            .map(|(name, line)| Suspect {
+                name,
+                line: i32::try_from(line).unwrap_or(i32::MAX),
+                kind: SuspectKind::Goto,
+            })
+            .collect()
     }
 
     fn list(&mut self, statements: &[Statement]) {
@@ -128,6 +161,13 @@ impl Names {
             }
             StatementKind::Declare(list) => {
                 list.iter().for_each(|d| self.declare(&d.name, d.span.line));
+            }
+            StatementKind::Goto(name) => {
+                let line = statement.span.line;
+                self.gotos.push((name.text.clone(), line));
+            }
+            StatementKind::Use(name) if self.in_module => {
+                self.again(&name.text, statement.span.line, SuspectKind::Use);
             }
             StatementKind::Label(name) => self.label(&name.text, statement.span.line),
             StatementKind::DeclareTable(d) => self.declare(&d.name, d.span.line),
@@ -157,6 +197,7 @@ impl Names {
 
     fn module(&mut self, body: &ModuleBody) {
         if let ModuleBody::Statements(list) = body {
+            self.in_module = true;
             self.list(list);
         }
     }
@@ -241,7 +282,7 @@ fn leading_word(rest: &str) -> &str {
 }
 
 /// Length of a quoted piece with its quotes; doubled closing quotes stay inside.
-fn quoted_len(rest: &str, close: char) -> usize {
+pub(crate) fn quoted_len(rest: &str, close: char) -> usize {
     let mut chars = rest.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
         if c == close && chars.next_if(|(_, next)| *next == close).is_none() {
@@ -252,7 +293,7 @@ fn quoted_len(rest: &str, close: char) -> usize {
 }
 
 /// Length of a comment; comments nest.
-fn comment_len(rest: &str) -> usize {
+pub(crate) fn comment_len(rest: &str) -> usize {
     let (mut at, mut depth) = (0, 0_u32);
     while let Some(piece) = rest.get(at..).filter(|p| !p.is_empty()) {
         if piece.starts_with("/*") {
@@ -304,6 +345,16 @@ mod tests {
             [("@a".into(), 2)]
         );
         assert_eq!(names("SELECT 'it''s @x', N'a\nb', @q"), [("@q".into(), 2)]);
+    }
+
+    #[test]
+    fn labels_are_there_before_anything_runs() {
+        let text = "GOTO there\nIF 1 = 1 BEGIN Here: GOTO HERE END\nGOTO nowhere\nThere: PRINT 'x'";
+        assert_eq!(names(text), [("nowhere".into(), 3)]);
+        assert_eq!(
+            names("CREATE PROC p AS a: GOTO a; GOTO b"),
+            [("b".into(), 1)]
+        );
     }
 
     #[test]

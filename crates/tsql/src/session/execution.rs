@@ -3,6 +3,7 @@
 use super::SessionState;
 use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
+use super::plans::Planned;
 use super::result_sets::DescribedSets;
 use super::statistics::TableReads;
 use super::text_size::CutColumn;
@@ -41,8 +42,7 @@ pub struct Execution<'a> {
     pub(crate) reads: RefCell<Vec<TableReads>>,
     /// The running statement is INSERT, UPDATE, DELETE or the like: 3621 follows its errors.
     pub(crate) changes_rows: Cell<bool>,
-    /// The plan at hand uses what only this session can see.
-    pub(crate) touched_private: Cell<bool>,
+    pub(super) planned: Planned,
     /// Statements that run inside each other (triggers, functions).
     pub(crate) depth: Cell<u32>,
     /// Catalog version under which the running statement was planned.
@@ -75,7 +75,7 @@ impl<'a> Execution<'a> {
             statement_now: Cell::new(None),
             reads: RefCell::default(),
             changes_rows: Cell::new(false),
-            touched_private: Cell::new(false),
+            planned: Planned::default(),
             depth: Cell::new(0),
             planned_version: Cell::new(0),
             last_written: Cell::new(None),
@@ -596,7 +596,7 @@ impl Host for Execution<'_> {
         let frames = self.state.frames.borrow();
         let declared = frames.last()?.variable(name).map(|v| v.declared.clone());
         if matches!(declared, Some(VariableType::Table(_))) {
-            self.touched_private.set(true);
+            self.note_private();
         }
         declared
     }

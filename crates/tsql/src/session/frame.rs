@@ -9,6 +9,7 @@ use daruma_base::DatabaseId;
 use daruma_catalog::{ObjectId, name_key};
 use daruma_value::{DataType, Value};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Deepest nesting of modules and dynamic text (error 217).
@@ -61,7 +62,7 @@ pub(crate) struct Frame {
     pub tries: u32,
     pub while_depth: u32,
     pub return_status: i32,
-    /// Hash of the parameters' types.
+    /// Hash of the parameters' types, and of those that alias types of other variables stand for.
     pub signature: u64,
 }
 
@@ -102,6 +103,13 @@ impl Frame {
             true => Ok(()),
             false => Err(messages::error(134, &[&name])),
         }
+    }
+
+    /// Plans of what follows are good for this type of the variable.
+    pub fn note_type(&mut self, name: &str, declared: DataType) {
+        let mut hasher = DefaultHasher::new();
+        (self.signature, name_key(name), declared).hash(&mut hasher);
+        self.signature = hasher.finish();
     }
 
     /// Declares a parameter under the key of its name.

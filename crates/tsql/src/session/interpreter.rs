@@ -252,7 +252,7 @@ impl Execution<'_> {
     fn evaluate_condition(&self, condition: &ast::Condition) -> Result<bool> {
         self.note_planned();
         let place = std::ptr::from_ref(condition) as usize;
-        let plan = self.kept_plan(place, || {
+        let plan = self.expression_plan(place, || {
             prepare_condition(condition, &Scope::default(), self)
         })?;
         Ok(plan.eval(&[], self)? == Some(true))
@@ -265,31 +265,20 @@ impl Execution<'_> {
     ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
         self.note_planned();
         let place = std::ptr::from_ref(expr) as usize;
-        let plan = self.kept_plan(place, || prepare_scalar(expr, &Scope::default(), self))?;
+        let plan = self.expression_plan(place, || prepare_scalar(expr, &Scope::default(), self))?;
         Ok((plan.eval(&[], self)?, plan.data_type()))
     }
 
-    /// The plan kept with the batch under `place`, if it is still right. `place` must be the address of a node of the
-    /// running batch; nodes made on the way must not come here.
-    fn kept_plan<P: KeptPlan>(
+    /// The plan of an expression. `place` must be the address of a node of the running batch; nodes made on the way must
+    /// not come here.
+    fn expression_plan<P: KeptPlan>(
         &self,
         place: usize,
         prepare: impl FnOnce() -> Result<P>,
     ) -> Result<Arc<P>> {
-        let key = self.plan_key();
-        let sharable = !self.state.has_private_definitions();
-        let batch = self.running_batch().filter(|_| sharable);
-        if let Some(batch) = &batch
-            && let Some(plan) = batch.plan(place, key)
-        {
-            return Ok(plan);
-        }
-        self.touched_private.set(false);
-        let plan = Arc::new(self.with_access(None, prepare)?);
-        if let (Some(batch), false) = (batch, self.touched_private.get()) {
-            batch.keep_plan(place, key, None, plan.clone());
-        }
-        Ok(plan)
+        self.shared_plan(place, None, || {
+            self.with_access(None, prepare).map(Arc::new)
+        })
     }
 
     /// Value of `made()`, an expression that stands for `node` of the running batch and nothing else.
@@ -303,7 +292,7 @@ impl Execution<'_> {
             // Nodes are aligned, so an odd place is no other node's.
             let place = std::ptr::from_ref(node) as usize | 1;
             let plan =
-                self.kept_plan(place, || prepare_scalar(&made(), &Scope::default(), self))?;
+                self.expression_plan(place, || prepare_scalar(&made(), &Scope::default(), self))?;
             Ok((plan.eval(&[], self)?, plan.data_type()))
         })
     }

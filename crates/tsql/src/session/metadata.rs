@@ -113,7 +113,7 @@ impl Execution<'_> {
         if let Some(object) = self.catalog_object(&catalog, database, name) {
             return fits(object.type_code()).then_some(object.id);
         }
-        let path = self.search_path(&catalog, name);
+        let path = self.search_path(&catalog, database, name);
         let constraint = path
             .iter()
             .find_map(|s| catalog.constraint_named(*s, &name.name.text));

@@ -29,6 +29,7 @@ mod interpreter;
 mod located;
 mod metadata;
 mod parameters;
+mod plans;
 mod principals;
 mod procedure;
 mod properties;
@@ -59,6 +60,7 @@ pub(crate) use backup::{
 };
 pub use bulk::BulkRows;
 pub use check::{Suspect, SuspectKind, quotes_set, suspects};
+pub(crate) use check::{comment_len, quoted_len};
 pub use execution::Execution;
 pub use execution::plain_column;
 pub use functions::version_text;
@@ -107,6 +109,7 @@ pub(crate) struct SessionState {
     pub cpu_read_utc: Cell<i64>,
     pub frames: RefCell<Vec<Frame>>,
     pub temps: RefCell<Vec<TempTable>>,
+    /// Grows with each change of definitions in the open transaction, and when it takes them back.
     pub private_version: Cell<u64>,
     pub statement_locks: RefCell<Vec<(Arc<Database>, LockResource, LockMode)>>,
     pub last_error: Cell<i32>,
@@ -172,7 +175,7 @@ impl Session {
     pub fn new(instance: &Arc<Instance>, login: LoginInfo) -> Result<Session> {
         let database = login_database(instance, &login)?;
         let settings = settings::initial(&login);
-        let login_id = instance.logins.get(&login.login).map_or(0, |l| l.id);
+        let login_def = instance.logins.get(&login.login);
         let entry = instance
             .sessions
             .add(login, instance.now_utc())
@@ -204,7 +207,7 @@ impl Session {
                 next_handle: Cell::new(0),
                 bulk_load: RefCell::new(None),
                 identity_insert: RefCell::new(None),
-                access: access::AccessState::of_login(login_id),
+                access: access::AccessState::of_login(login_def.as_deref()),
                 context_info: RefCell::default(),
                 cursors: cursor::Cursors::default(),
                 session_context: RefCell::default(),
@@ -287,36 +290,8 @@ impl Session {
 
     /// Back to the state after login (pooled connections). With `keep_transaction` an open transaction stays.
     pub fn reset(&mut self, keep_transaction: bool, sink: &mut dyn Sink) -> Result<()> {
-        let s = &self.state;
-        s.settle();
-        if !keep_transaction {
-            s.rollback_all()?;
-        }
-        s.instance.engine().release_locks(&s.entry.session_owner);
-        s.drop_temps_above(0)?;
-        s.drop_own_globals()?;
-        let isolation = s.settings.borrow().isolation;
-        let mut settings = settings::initial(&s.entry.login);
-        if keep_transaction {
-            settings.isolation = isolation;
-        }
-        *s.settings.borrow_mut() = settings;
-        *s.extra.borrow_mut() = settings::ExtraSettings::default();
-        s.apply_lock_settings();
-        s.prepared.borrow_mut().clear();
-        s.identity_insert.replace(None);
-        s.bulk_load.replace(None);
-        s.access.reset();
-        s.context_info.borrow_mut().clear();
-        s.cursors.clear();
-        s.session_context.borrow_mut().clear();
-        s.last_identity.set(None);
-        s.batch_identity.set(None);
-        s.last_error.set(0);
-        s.row_count.set(0);
-        if let Some(database) = s.instance.database(s.login_database) {
-            s.enter_database(database);
-        }
+        self.state.settle();
+        self.state.reset(keep_transaction)?;
         sink.env_change(EnvChange::ResetDone)
     }
 
@@ -375,6 +350,44 @@ impl Drop for Session {
 }
 
 impl SessionState {
+    /// What was since the login is gone. Error 4060 when its database cannot be used any more: the connection is to end.
+    pub(super) fn reset(&self, keep_transaction: bool) -> Result<()> {
+        if !keep_transaction {
+            self.rollback_all()?;
+        }
+        self.instance
+            .engine()
+            .release_locks(&self.entry.session_owner);
+        self.drop_temps_above(0)?;
+        self.drop_own_globals()?;
+        let isolation = self.settings.borrow().isolation;
+        let mut settings = settings::initial(&self.entry.login);
+        if keep_transaction {
+            settings.isolation = isolation;
+        }
+        *self.settings.borrow_mut() = settings;
+        *self.extra.borrow_mut() = settings::ExtraSettings::default();
+        self.apply_lock_settings();
+        self.prepared.borrow_mut().clear();
+        self.identity_insert.replace(None);
+        self.bulk_load.replace(None);
+        self.access.reset();
+        self.context_info.borrow_mut().clear();
+        self.cursors.clear();
+        self.session_context.borrow_mut().clear();
+        self.last_identity.set(None);
+        self.batch_identity.set(None);
+        self.last_error.set(0);
+        self.row_count.set(0);
+        let database = self.instance.database(self.login_database);
+        let usable = |d: &Arc<DatabaseEntry>| d.open().is_ok() && self.rights(d.id()).is_ok();
+        match database.filter(usable) {
+            Some(database) => self.enter_database(database),
+            None => return Err(messages::error(4060, &[&self.entry.login.database])),
+        }
+        Ok(())
+    }
+
     fn start_request(&self, text: &str) {
         let now = self.instance.now_utc();
         let mut activity = self.entry.activity.lock();

@@ -135,22 +135,20 @@ impl Execution<'_> {
         let logins = &self.state.instance.logins;
         let rights = self.state.server_rights();
         let refused = || messages::error(15151, &[&"alter", &"login", &name]);
-        let mut login = (*logins.get(name).ok_or_else(refused)?).clone();
+        let login = logins.get(name).ok_or_else(refused)?;
         let own = rights.login.as_ref().is_some_and(|l| l.id == login.id);
         let may = rights.has("ALTER ANY LOGIN") || rights.has_on_login(login.id, "ALTER");
-        let reaches = rights.reaches(&Arc::new(login.clone()));
+        let reaches = rights.reaches(&login);
         let only_password = matches!(change, AlterLogin::With { password: Some(_), old_password: Some(_), options, .. } if options.is_empty());
         if !(may && reaches || own && only_password) {
             return Err(refused());
         }
-        match change {
-            AlterLogin::Enable => login.disabled = false,
-            AlterLogin::Disable => login.disabled = true,
+        // Hashing is slow on purpose, and nobody waits for it.
+        let new_password = match change {
             AlterLogin::With {
                 password,
                 old_password,
-                unlock,
-                options,
+                ..
             } => {
                 if let Some(old) = old_password {
                     let old = self.password(old)?;
@@ -158,26 +156,45 @@ impl Execution<'_> {
                         return Err(refused());
                     }
                 }
-                self.change_login(&mut login, options)?;
-                if let Some(password) = password {
-                    let text = self.password(&password.value)?;
-                    if login.check_policy {
-                        check_policy(&login.name, &text)?;
-                    }
-                    login.password_hash = logins.hash(&text)?;
-                    login.must_change = password.must_change;
-                    login.password_set_utc = self.state.instance.now_utc();
-                }
-                if *unlock {
-                    logins.unlock(login.id);
-                }
+                let text = password.as_ref().map(|p| self.password(&p.value));
+                let text = text.transpose()?;
+                let hash = text.as_deref().map(|text| logins.hash(text)).transpose()?;
+                text.zip(hash)
             }
+            AlterLogin::Enable | AlterLogin::Disable => None,
             AlterLogin::AddCredential(_) | AlterLogin::DropCredential(_) => {
                 return Err(messages::not_supported("CREDENTIAL"));
             }
+        };
+        let now = self.state.instance.now_utc();
+        logins.change(&login, |fresh| {
+            if !own && !rights.reaches(&Arc::new(fresh.clone())) {
+                return Err(refused());
+            }
+            match change {
+                AlterLogin::Enable => fresh.disabled = false,
+                AlterLogin::Disable => fresh.disabled = true,
+                AlterLogin::With {
+                    password, options, ..
+                } => {
+                    self.change_login(fresh, options)?;
+                    if let (Some(password), Some((text, hash))) = (password, new_password) {
+                        if fresh.check_policy {
+                            check_policy(&fresh.name, &text)?;
+                        }
+                        fresh.password_hash = hash;
+                        fresh.must_change = password.must_change;
+                        fresh.password_set_utc = now;
+                    }
+                }
+                AlterLogin::AddCredential(_) | AlterLogin::DropCredential(_) => {}
+            }
+            fresh.modified_utc = now;
+            Ok(())
+        })?;
+        if matches!(change, AlterLogin::With { unlock: true, .. }) {
+            logins.unlock(login.id);
         }
-        login.modified_utc = self.state.instance.now_utc();
-        logins.put(login)?;
         self.state.instance.bump_catalog_version();
         Ok(())
     }
@@ -200,7 +217,20 @@ impl Execution<'_> {
             if taken.is_some_and(|l| l.id != login.id) {
                 return Err(messages::error(15025, &[&new_name]));
             }
+            self.rename_owner(&login.name, &new_name)?;
             login.name = new_name;
+        }
+        Ok(())
+    }
+
+    /// Databases name their owners, and a name that is free again may be anybody's.
+    fn rename_owner(&self, old: &str, new: &str) -> Result<()> {
+        let instance = &self.state.instance;
+        let databases = instance.databases().into_iter();
+        for entry in databases.filter(|e| names_equal(&e.def().owner, old)) {
+            let mut def = (*entry.def()).clone();
+            def.owner = new.to_string();
+            instance.save_database(&entry, def)?;
         }
         Ok(())
     }
@@ -222,24 +252,21 @@ impl Execution<'_> {
             return Err(refused());
         }
         let logins = &self.state.instance.logins;
-        let changed = match change {
-            AlterRole::AddMember(member) => {
-                let mut login = logins.existing(&member.text, "add")?;
-                login.roles.retain(|r| !names_equal(r, role));
-                login.roles.push(role.to_ascii_lowercase());
-                login
-            }
-            AlterRole::DropMember(member) => {
-                let mut login = logins.existing(&member.text, "drop")?;
-                if login.id == SA {
-                    return Err(messages::error(15405, &[&login.name]));
-                }
-                login.roles.retain(|r| !names_equal(r, role));
-                login
-            }
+        let (login, is_member) = match change {
+            AlterRole::AddMember(member) => (logins.existing(&member.text, "add")?, true),
+            AlterRole::DropMember(member) => (logins.existing(&member.text, "drop")?, false),
             AlterRole::Rename(_) => return Err(messages::not_supported("server roles")),
         };
-        logins.put(changed)?;
+        if login.id == SA && !is_member {
+            return Err(messages::error(15405, &[&login.name]));
+        }
+        logins.change(&login, |fresh| {
+            fresh.roles.retain(|r| !names_equal(r, role));
+            if is_member {
+                fresh.roles.push(role.to_ascii_lowercase());
+            }
+            Ok(())
+        })?;
         self.state.instance.bump_catalog_version();
         Ok(())
     }
@@ -323,9 +350,7 @@ impl Execution<'_> {
         let database = self.current_database();
         self.atomic(|| {
             let catalog = self.state.catalog(database)?;
-            let reserved = RESERVED.iter().any(|n| names_equal(n, name));
-            if reserved || fixed_role_id(name).is_some() || catalog.principal_named(name).is_some()
-            {
+            if is_reserved(name) || catalog.principal_named(name).is_some() {
                 return Err(messages::error(15023, &[&name]));
             }
             let def = make(&catalog, catalog.next_principal_id())?;
@@ -378,10 +403,8 @@ impl Execution<'_> {
             }
             let old_name = def.name.clone();
             if let Some(new_name) = option_text(options, "NAME") {
-                if catalog
-                    .principal_named(&new_name)
-                    .is_some_and(|p| p.id != def.id)
-                {
+                let namesake = catalog.principal_named(&new_name);
+                if is_reserved(&new_name) || namesake.is_some_and(|p| p.id != def.id) {
                     return Err(messages::error(15023, &[&new_name]));
                 }
                 def.name = new_name;
@@ -447,7 +470,8 @@ impl Execution<'_> {
                 }
                 AlterRole::Rename(new_name) => {
                     let namesake = catalog.principal_named(&new_name.text);
-                    if namesake.is_some_and(|p| p.id != def.id) {
+                    let taken = is_reserved(&new_name.text);
+                    if taken || namesake.is_some_and(|p| p.id != def.id) {
                         return Err(messages::error(15023, &[&new_name.text]));
                     }
                     self.rename_member(&catalog, &def.name, &new_name.text)?;
@@ -614,9 +638,10 @@ impl Execution<'_> {
         for other in instance.logins.all() {
             let on_it = |p: &PermissionDef| p.class == class::LOGIN && p.major == login.id;
             if other.permissions.iter().any(on_it) {
-                let mut changed = (*other).clone();
-                changed.permissions.retain(|p| !on_it(p));
-                instance.logins.put(changed)?;
+                instance.logins.change(&other, |fresh| {
+                    fresh.permissions.retain(|p| !on_it(p));
+                    Ok(())
+                })?;
             }
         }
         instance.logins.remove(name)?;
@@ -675,6 +700,11 @@ impl Execution<'_> {
             self.state.change(database, Change::DropPrincipal(def.id))
         })
     }
+}
+
+/// A name of a user or role that every database has.
+fn is_reserved(name: &str) -> bool {
+    RESERVED.iter().any(|n| names_equal(n, name)) || fixed_role_id(name).is_some()
 }
 
 /// Errors 15150 and 15539: what every database has stays.

@@ -5,8 +5,7 @@ use super::fail::Step;
 use crate::ddl;
 use crate::error::{Result, SqlError};
 use crate::executor::{RowBatch, SelectPlan, open, prepare_select, run_assignment};
-use crate::host::{Host, Showplan};
-use crate::instance::PlanKey;
+use crate::host::Showplan;
 use crate::sink::Done;
 use daruma_syntax::ast::{Query, QueryBody, Statement};
 use daruma_value::{DataType, Value};
@@ -85,50 +84,9 @@ impl Execution<'_> {
     /// The statement's plan: the one kept with the batch, if it is still right.
     fn select_plan(&self, query: &Query, statement: &Statement) -> Result<Arc<SelectPlan>> {
         self.note_planned();
-        let batch = self.running_batch();
-        let key = self.plan_key();
-        let sharable = !self.state.has_private_definitions();
-        if let (Some(batch), true) = (&batch, sharable)
-            && let Some(plan) = batch.plan(statement.span.start, key)
-        {
-            return Ok(plan);
-        }
-        self.touched_private.set(false);
-        let plan = self.with_access(Some(&statement.kind), || prepare_select(query, self))?;
-        if let (Some(batch), true, false) = (batch, sharable, self.touched_private.get()) {
-            batch.keep_plan(
-                statement.span.start,
-                key,
-                Some(statement.span),
-                plan.clone(),
-            );
-        }
-        Ok(plan)
-    }
-
-    pub(crate) fn plan_key(&self) -> PlanKey {
-        let s = self.state.settings.borrow();
-        let flags = [
-            s.ansi_nulls,
-            s.ansi_padding,
-            s.ansi_warnings,
-            s.arithabort,
-            s.concat_null_yields_null,
-            s.quoted_identifier,
-            s.numeric_roundabort,
-        ];
-        let bits = flags
-            .iter()
-            .fold(0u64, |bits, flag| (bits << 1) | u64::from(*flag));
-        let format = s.dateformat as u64;
-        let language = super::settings::language_number(s.language);
-        PlanKey {
-            database: self.current_database(),
-            catalog_version: self.catalog_version(),
-            settings: (language << 24) | (format << 16) | (u64::from(s.datefirst) << 8) | bits,
-            parameters: self.top(|f| f.signature),
-            principal: self.state.principal_key(),
-        }
+        self.shared_plan(statement.span.start, Some(statement.span), || {
+            self.with_access(Some(&statement.kind), || prepare_select(query, self))
+        })
     }
 
     /// Sends all rows.

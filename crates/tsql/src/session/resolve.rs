@@ -29,14 +29,14 @@ impl Execution<'_> {
     ) -> Result<Resolved> {
         self.refuse_server(name)?;
         if name.is_temporary() {
-            self.touched_private.set(true);
+            self.note_private();
             let table = self.state.temp_table(&name.name.text);
             return table.map(Resolved::Table).ok_or_else(|| unknown(name));
         }
         if name.is_bare()
             && let Some(table) = self.trigger_table(&name.name.text)
         {
-            self.touched_private.set(true);
+            self.note_private();
             return Ok(Resolved::Virtual(table));
         }
         let database = self.named_database(database, name)?;
@@ -49,6 +49,7 @@ impl Execution<'_> {
         let object = self
             .catalog_object(&catalog, database, name)
             .ok_or_else(|| unknown(name))?;
+        self.note_object(database, object.id);
         if !matches!(object.kind, ObjectKind::Synonym { .. }) {
             self.note_use(database, &object)?;
         }
@@ -115,53 +116,56 @@ impl Execution<'_> {
     pub(crate) fn search_path(
         &self,
         catalog: &DatabaseCatalog,
+        database: DatabaseId,
         name: &ObjectName,
     ) -> Vec<SchemaId> {
-        match &name.schema {
-            Some(schema) => catalog
-                .schema_named(&schema.text)
-                .map(|s| s.id)
-                .into_iter()
-                .collect(),
-            None => {
-                // Modules look in their own schema first.
-                let own = self.top(|f| {
-                    if f.kind == FrameKind::Batch {
-                        0
-                    } else {
-                        f.schema_id
-                    }
-                });
-                let mut path = vec![SCHEMA_DBO];
-                if let Some(default) = self.default_schema(catalog)
-                    && default != SCHEMA_DBO
-                {
-                    path.insert(0, default);
-                }
-                if own != 0 && own != SCHEMA_DBO {
-                    path.insert(0, own);
-                }
-                path
-            }
+        if let Some(schema) = &name.schema {
+            let named = catalog.schema_named(&schema.text);
+            return named.map(|s| s.id).into_iter().collect();
         }
+        let mut path = vec![SCHEMA_DBO];
+        if let Some(first) = self.first_schema(database)
+            && first != SCHEMA_DBO
+        {
+            path.insert(0, first);
+        }
+        path
     }
 
-    /// Schema of the session's user, when it is not simply dbo.
-    fn default_schema(&self, catalog: &DatabaseCatalog) -> Option<SchemaId> {
-        if self.is_unlimited() {
-            return None;
+    /// Where names without a schema are looked for before dbo. In the text of a view or module that is its own schema, so
+    /// that it means the same for everybody; elsewhere the default schema of whoever acts.
+    fn first_schema(&self, database: DatabaseId) -> Option<SchemaId> {
+        let own = match self.state.access.text_in() {
+            Some((of, schema)) => (of == database).then_some(schema),
+            None => self.module_schema(database),
+        };
+        if own.is_some() {
+            return own;
         }
-        let rights = self.state.rights(self.current_database()).ok()?;
-        catalog.schema_named(&rights.default_schema).map(|s| s.id)
+        self.note_default_schema();
+        let schema = self.state.default_schema(database)?;
+        if database != self.current_database() {
+            // Plans are kept by the default schema of the current database.
+            self.note_private();
+        }
+        Some(schema)
+    }
+
+    /// Schema of the running procedure or trigger, if it is of the database.
+    fn module_schema(&self, database: DatabaseId) -> Option<SchemaId> {
+        let frames = self.state.frames.borrow();
+        let frame = frames.last()?;
+        let is_module = matches!(frame.kind, FrameKind::Procedure | FrameKind::Trigger);
+        (is_module && frame.database == database).then_some(frame.schema_id)
     }
 
     pub(crate) fn catalog_object(
         &self,
         catalog: &DatabaseCatalog,
-        _database: DatabaseId,
+        database: DatabaseId,
         name: &ObjectName,
     ) -> Option<Arc<Object>> {
-        let path = self.search_path(catalog, name);
+        let path = self.search_path(catalog, database, name);
         path.iter()
             .find_map(|schema| catalog.object_named(*schema, &name.name.text))
             .cloned()
@@ -207,10 +211,11 @@ impl Execution<'_> {
     pub(crate) fn schema_for_creation(
         &self,
         catalog: &DatabaseCatalog,
+        database: DatabaseId,
         name: &ObjectName,
     ) -> Result<SchemaId> {
         match &name.schema {
-            None => Ok(self.default_schema(catalog).unwrap_or(SCHEMA_DBO)),
+            None => Ok(self.state.default_schema(database).unwrap_or(SCHEMA_DBO)),
             Some(schema) => match catalog.schema_named(&schema.text) {
                 Some(found) if found.id != SCHEMA_SYS => Ok(found.id),
                 _ => Err(messages::error(2760, &[&schema.text])),

@@ -59,6 +59,17 @@ pub struct RpcRequest {
 }
 
 impl RpcRequest {
+    fn is_reset(&self) -> bool {
+        let RpcProcedure::Name(name) = &self.procedure else {
+            return false;
+        };
+        let parsed = parse_object_name(name, &ParseOptions::default());
+        parsed.is_ok_and(|n| {
+            let schema = n.schema.as_ref();
+            n.name.is("sp_reset_connection") && schema.is_none_or(|s| s.is("sys") || s.is("dbo"))
+        })
+    }
+
     /// What activity views show.
     pub fn display_text(&self) -> &str {
         let statement = || {
@@ -91,10 +102,8 @@ fn core_name(id: u16) -> Option<&'static str> {
 
 /// The name as `CORE` has it.
 fn core_of(name: &str) -> Option<&'static str> {
-    let names = CORE.iter().map(|(_, name)| *name);
-    names
-        .chain(["sp_reset_connection"])
-        .find(|known| known.eq_ignore_ascii_case(name))
+    let mut names = CORE.iter().map(|(_, name)| *name);
+    names.find(|known| known.eq_ignore_ascii_case(name))
 }
 
 pub(crate) fn is_core_procedure(name: &str) -> bool {
@@ -111,6 +120,10 @@ impl Execution<'_> {
     }
 
     fn run_rpc(&self, request: &RpcRequest) -> Step<()> {
+        if request.is_reset() {
+            self.reset_connection()?;
+            return self.rpc_done(request, &CallResult::default());
+        }
         self.push_request_frame();
         let before = self.state.trancount.get();
         let result = self.dispatch_rpc(request, &request.args, before);
@@ -123,6 +136,22 @@ impl Execution<'_> {
                 self.rpc_failed()
             }
             Err(stop) => Err(stop),
+        }
+    }
+
+    /// sp_reset_connection: what the bit of that name in a packet's header does before a request, as a call of its own.
+    /// Only clients can call it, between their requests.
+    fn reset_connection(&self) -> Step<()> {
+        self.rollback_and_tell()?;
+        let old = self.state.database.borrow().name();
+        if let Err(error) = self.state.reset(false) {
+            self.send(&error)?;
+            return Err(Stop::Connection);
+        }
+        let new = self.state.database.borrow().name();
+        match old == new {
+            true => Ok(()),
+            false => self.to_client(|sink| sink.env_change(EnvChange::Database { new, old })),
         }
     }
 
@@ -201,7 +230,6 @@ impl Execution<'_> {
             "sp_prepexec" => self.prepexec(args),
             "sp_prepexecrpc" => self.prepexec_rpc(args),
             "sp_unprepare" => self.unprepare(args).map_err(|e| self.fail(e)),
-            "sp_reset_connection" => Ok(CallResult::default()),
             other => Err(self.fail(messages::error_state(2812, 62, &[&other]))),
         }
     }

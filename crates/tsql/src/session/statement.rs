@@ -242,8 +242,12 @@ impl Execution<'_> {
     fn run_declare(&self, declaration: &ast::Declaration) -> Step<()> {
         match &declaration.kind {
             ast::DeclarationKind::Scalar { data_type, value } => self.quiet(|| {
-                let (declared, ..) = self.type_of(data_type)?;
+                let (declared, _, alias) = self.type_of(data_type)?;
                 self.declare(&declaration.name, declared)?;
+                if alias.is_some() {
+                    // It may stand for another type where the batch goes on: after USE.
+                    self.top_mut(|f| f.note_type(&declaration.name, declared));
+                }
                 match value {
                     Some(expr) => self.assign(&declaration.name, expr),
                     None => Ok(()),
@@ -348,6 +352,10 @@ impl Execution<'_> {
         let s = self.state;
         let alone = s.trancount.get() == 0 && s.transaction.borrow().is_none();
         let part = || {
+            // The name may mean another table for each batch.
+            if !self.is_unlimited() {
+                self.may_bulk_insert(&statement.table)?;
+            }
             self.note_planned();
             let mut import = import.borrow_mut();
             match alone {
@@ -367,7 +375,10 @@ impl Execution<'_> {
     fn change_rows(&self, statement: &Statement) -> Result<Option<u64>> {
         self.note_planned();
         match &statement.kind {
-            StatementKind::Truncate(s) => ddl::truncate(self, s).map(|()| None),
+            StatementKind::Truncate(s) => {
+                self.check_statement(&statement.kind)?;
+                ddl::truncate(self, s).map(|()| None)
+            }
             _ => self.run_dml(statement).map(Some),
         }
     }
@@ -413,15 +424,6 @@ impl Execution<'_> {
     }
 
     fn dml_plan(&self, statement: &Statement) -> Result<Arc<DmlPlan>> {
-        let key = self.plan_key();
-        let batch = self.running_batch();
-        let sharable = !self.state.has_private_definitions();
-        if let (Some(batch), true) = (&batch, sharable)
-            && let Some(plan) = batch.plan(statement.span.start, key)
-        {
-            return Ok(plan);
-        }
-        self.touched_private.set(false);
         let prepare = || match &statement.kind {
             StatementKind::Insert(s) => dml::prepare_insert(s, self),
             StatementKind::Update(s) => dml::prepare_update(s, self),
@@ -430,16 +432,9 @@ impl Execution<'_> {
             other => Err(messages::not_supported(statement_name(other))),
         };
         let written = |plan: &Arc<DmlPlan>| Some(plan.written());
-        let plan = self.with_access_to_change(Some(&statement.kind), prepare, written)?;
-        if let (Some(batch), true, false) = (batch, sharable, self.touched_private.get()) {
-            batch.keep_plan(
-                statement.span.start,
-                key,
-                Some(statement.span),
-                plan.clone(),
-            );
-        }
-        Ok(plan)
+        self.shared_plan(statement.span.start, Some(statement.span), || {
+            self.with_access_to_change(Some(&statement.kind), prepare, written)
+        })
     }
 
     /// A definition that changed while the statement waited for it: plan and run once more.
@@ -541,6 +536,8 @@ impl Execution<'_> {
         if self.state.is_doomed() {
             return Err(messages::error(3930, &[]));
         }
+        // Once more: a statement begins anew after it has waited, and what it names may be somebody else's by then.
+        self.check_statement(&statement.kind)?;
         self.note_planned();
         ddl::execute(self, &statement.kind, text)
     }

@@ -88,7 +88,6 @@ impl SessionState {
             self.push_temp_undo(TempUndo::Created(table.object_id));
             self.temps.borrow_mut().push(TempTable { table, level });
         }
-        self.private_version.set(self.private_version.get() + 1);
     }
 
     /// Puts a changed definition in place.
@@ -118,7 +117,6 @@ impl SessionState {
         if let Some(table) = self.instance.temp_tables.lock().get_mut(&id) {
             table.def = def.clone();
         }
-        self.private_version.set(self.private_version.get() + 1);
     }
 
     /// Drops a temporary table as part of the transaction.
@@ -143,7 +141,6 @@ impl SessionState {
                 self.push_temp_undo(TempUndo::Dropped(Box::new(temp)));
             }
         }
-        self.private_version.set(self.private_version.get() + 1);
         Ok(())
     }
 

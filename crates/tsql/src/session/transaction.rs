@@ -222,6 +222,7 @@ impl SessionState {
             self.note_end(transaction.autocommit);
             return result;
         }
+        let autocommit = transaction.autocommit;
         let mut failure = None;
         // Written nothing in more than one: the usual case, and no list is made for it.
         if transaction.parts.len() > 1 {
@@ -239,10 +240,10 @@ impl SessionState {
             }
         }
         match failure {
-            Some(_) => self.undo_temp(transaction.temp_undo),
+            Some(_) => self.undo_definitions(transaction),
             None => self.forget_dropped_temps(&transaction.temp_undo),
         }
-        self.end_of_transaction(transaction.autocommit);
+        self.end_of_transaction(autocommit);
         failure.map_or(Ok(()), Err)
     }
 
@@ -264,10 +265,19 @@ impl SessionState {
         for part in &transaction.parts {
             result = result.and(part.txn.rollback());
         }
-        self.undo_temp(transaction.temp_undo);
-        self.end_of_transaction(transaction.autocommit);
+        let (id, autocommit) = (transaction.id, transaction.autocommit);
+        self.undo_definitions(transaction);
+        self.end_of_transaction(autocommit);
         result?;
-        Ok((!transaction.autocommit).then_some(transaction.id))
+        Ok((!autocommit).then_some(id))
+    }
+
+    /// What the session remembers of the definitions of a transaction that did not commit.
+    fn undo_definitions(&self, transaction: Transaction) {
+        if transaction.parts.iter().any(Part::has_changed_definitions) {
+            self.note_redefined();
+        }
+        self.undo_temp(transaction.temp_undo);
     }
 
     /// ROLLBACK TRANSACTION name: a savepoint, or the outermost transaction's name. `Some(id)` when all was rolled back.
@@ -327,6 +337,7 @@ impl SessionState {
 
     pub(crate) fn rollback_to(&self, mark: &Mark) -> Result<()> {
         let mut undone = Vec::new();
+        let mut redefined = false;
         {
             let mut transaction = self.transaction.borrow_mut();
             let Some(t) = transaction.as_mut() else {
@@ -338,6 +349,7 @@ impl SessionState {
                 let (savepoint, changes) = known.map_or((&part.start, 0), |(_, s, c)| (s, *c));
                 part.txn.rollback_to(savepoint.clone())?;
                 if let Some(delta) = part.delta.as_mut() {
+                    redefined |= delta.position() > changes;
                     delta.rollback_to(changes);
                 }
             }
@@ -346,7 +358,9 @@ impl SessionState {
             }
         }
         self.undo_temp(undone);
-        self.private_version.set(self.private_version.get() + 1);
+        if redefined {
+            self.note_redefined();
+        }
         Ok(())
     }
 
@@ -408,8 +422,13 @@ impl SessionState {
                 .get_or_insert_with(|| CatalogDelta::new(open.catalog.current()));
             delta.push(change);
         }
-        self.private_version.set(self.private_version.get() + 1);
+        self.note_redefined();
         Ok(())
+    }
+
+    /// What this session alone sees of definitions, permissions among them, is not what it was.
+    fn note_redefined(&self) {
+        self.private_version.set(self.private_version.get() + 1);
     }
 
     fn end_of_transaction(&self, autocommit: bool) {

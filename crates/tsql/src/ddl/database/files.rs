@@ -1,6 +1,6 @@
 //! Files and filegroups of a database: added, changed and removed.
 
-use super::{edit, file_def, file_error, growth, next_file_id, pages, unique_files};
+use super::{claim_files, edit, file_def, file_error, growth, next_file_id, pages, unique_files};
 use crate::error::{Result, SqlError};
 use crate::instance::{DatabaseEntry, DefaultSizes};
 use crate::messages;
@@ -34,6 +34,7 @@ pub(super) fn add_files(
         if ex.instance().env().disk.exists(&file.path).unwrap_or(false) {
             return Err(messages::error(5170, &[&file.path.display()]));
         }
+        let _claim = claim_files(ex, std::slice::from_ref(&file.path))?;
         open.storage.add_file(file.spec()).map_err(file_error)?;
         ex.instance().save_database(entry, def)?;
     }

@@ -9,7 +9,10 @@ pub fn no_such_file(path: &str) -> SqlError {
 
 /// 4861 for anything that keeps the file from being opened or read.
 pub fn cannot_read(path: &str, cause: &std::io::Error) -> SqlError {
-    let code = cause.raw_os_error().unwrap_or(0);
+    let code = match cause.kind() {
+        std::io::ErrorKind::ResourceBusy => 32,
+        _ => cause.raw_os_error().unwrap_or(0),
+    };
     error(4861, &[&path, &format!("{code}({cause})")])
 }
 

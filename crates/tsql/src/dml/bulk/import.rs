@@ -107,6 +107,9 @@ impl<'a> FileImport<'a> {
         let mut reader = FieldReader::new(self.file.clone(), layout);
         let mut rejected = None;
         if let Some(path) = &self.options.error_file {
+            [path.clone(), Rejected::told_in(path)]
+                .iter()
+                .try_for_each(|path| refuse_owned(host, path))?;
             rejected = Some(Rejected::create(&host.spill()?.disk, path)?);
             reader.keep_rows();
         }
@@ -207,6 +210,7 @@ impl FileReader {
             return Err(errors::no_such_file(name));
         }
         let unreadable = |e| errors::cannot_read(name, &e);
+        refuse_owned(host, name)?;
         let file = disk.open(path, OpenMode::ReadOnly).map_err(unreadable)?;
         let left = file.len().map_err(unreadable)?;
         Ok(FileReader {
@@ -228,12 +232,23 @@ impl Read for FileReader {
     }
 }
 
+/// Error 4861 for the files of databases and of the server itself: who may load files may not load everything with it.
+fn refuse_owned(host: &dyn Host, path: &str) -> Result<()> {
+    match host.instance() {
+        None => Ok(()),
+        Some(instance) => instance
+            .refuse_owned(Path::new(path))
+            .map_err(|e| errors::cannot_read(path, &e)),
+    }
+}
+
 /// What a format file says of a data file for a table with so many columns.
 fn read_format(host: &dyn Host, path: &str, columns: usize) -> Result<Vec<FormatField>> {
     let disk = host.spill()?.disk;
     if !matches!(disk.exists(Path::new(path)), Ok(true)) {
         return Err(errors::no_such_file(path));
     }
+    refuse_owned(host, path)?;
     let unreadable = |_| errors::format_unreadable(path);
     let file = disk.open(Path::new(path), OpenMode::ReadOnly);
     let file = file.map_err(unreadable)?;

@@ -28,8 +28,13 @@ impl Rejected {
     pub fn create(disk: &Arc<dyn Disk>, path: &str) -> Result<Rejected> {
         Ok(Rejected {
             rows: Written::create(disk, path.to_string())?,
-            told: Written::create(disk, format!("{path}.Error.Txt"))?,
+            told: Written::create(disk, Rejected::told_in(path))?,
         })
+    }
+
+    /// Where it stands why rows were refused.
+    pub fn told_in(path: &str) -> String {
+        format!("{path}.Error.Txt")
     }
 
     /// A row, counted from 1, that began at `offset` of the data file.

@@ -313,7 +313,6 @@ impl Execution<'_> {
             Some(_) => messages::error(4624, &[]),
             None => messages::error(15151, &[&"find", &"login", &to]),
         })?;
-        let mut login = (*found).clone();
         let grantor = rights.login.as_ref().map_or(1, |l| l.id);
         let class = if on == 0 { class::SERVER } else { class::LOGIN };
         let entry = PermissionDef {
@@ -324,8 +323,10 @@ impl Execution<'_> {
             state: PermissionState::Grant,
             grantor,
         };
-        put(grant, &mut login.permissions, entry);
-        logins.put(login)?;
+        logins.change(&found, |fresh| {
+            put(grant, &mut fresh.permissions, entry);
+            Ok(())
+        })?;
         self.state.instance.bump_catalog_version();
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::session::fail::Step;
 use crate::session::functions::{int, text};
 use crate::sysviews::fixed_role_name;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Object, names_equal};
+use daruma_catalog::{DatabaseCatalog, Object, names_equal};
 use daruma_syntax::ast::{AsPrincipal, ExecuteAs, ExecuteContext};
 use daruma_syntax::{ParseOptions, parse_object_name};
 use daruma_value::{DataType, Value};
@@ -45,6 +45,15 @@ const FUNCTIONS: &[&str] = &[
     "pwdcompare",
     "original_db_name",
 ];
+
+fn user_identity(catalog: &DatabaseCatalog, database: DatabaseId, id: i32, name: &str) -> Identity {
+    Identity::User {
+        database,
+        id,
+        created_utc: catalog.principal(id).map_or(0, |p| p.created_utc),
+        name: name.to_string(),
+    }
+}
 
 impl Execution<'_> {
     pub(crate) fn run_execute_as(&self, statement: &ExecuteAs) -> Result<()> {
@@ -107,7 +116,7 @@ impl Execution<'_> {
             || rights.has("IMPERSONATE ANY LOGIN")
             || rights.has_on_login(login.id, "IMPERSONATE");
         match may {
-            true => Ok(Identity::Login(login.id)),
+            true => Ok(Identity::of_login(&login)),
             false => Err(refused()),
         }
     }
@@ -124,11 +133,7 @@ impl Execution<'_> {
         if !is_user || !(own || rights.may(&catalog, "IMPERSONATE", on)) {
             return Err(refused());
         }
-        Ok(Identity::User {
-            database,
-            id,
-            name: name.to_string(),
-        })
+        Ok(user_identity(&catalog, database, id, name))
     }
 
     /// Error 15517 unless the session may act as what the module, to be defined in a schema, shall run as: otherwise
@@ -176,11 +181,7 @@ impl Execution<'_> {
     ) -> Result<()> {
         let catalog = self.state.catalog(database)?;
         let owner = super::owner_of(&catalog, schema);
-        let named = |id: i32, name: &str| Identity::User {
-            database,
-            id,
-            name: name.to_string(),
-        };
+        let named = |id: i32, name: &str| user_identity(&catalog, database, id, name);
         let identity = match context {
             None | Some(ExecuteContext::Caller) => return Ok(()),
             Some(ExecuteContext::Owner | ExecuteContext::SelfUser) => {

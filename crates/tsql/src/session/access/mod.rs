@@ -42,7 +42,7 @@ use crate::host::Host;
 use crate::instance::{MASTER, MSDB, TEMPDB};
 use crate::messages;
 use daruma_base::DatabaseId;
-use daruma_catalog::{DatabaseCatalog, LoginDef, PrincipalDef, names_equal};
+use daruma_catalog::{DatabaseCatalog, LoginDef, PrincipalDef, SCHEMA_DBO, SchemaId, names_equal};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,14 +50,24 @@ use std::sync::Arc;
 /// As whom statements run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Identity {
-    /// By `principal_id` of the server.
-    Login(i32),
-    /// A user of one database: EXECUTE AS USER.
+    /// By `principal_id` of the server, which may be another's once the login was dropped, and the id that never is.
+    Login { id: i32, sid: Vec<u8> },
+    /// A user of one database: EXECUTE AS USER. The id may be another's as well.
     User {
         database: DatabaseId,
         id: i32,
+        created_utc: i64,
         name: String,
     },
+}
+
+impl Identity {
+    fn of_login(login: &LoginDef) -> Identity {
+        Identity::Login {
+            id: login.id,
+            sid: login.sid.clone(),
+        }
+    }
 }
 
 /// EXECUTE AS, until REVERT or the end of the frame it happened in.
@@ -83,7 +93,7 @@ enum Ends {
 
 #[derive(Default)]
 pub(crate) struct AccessState {
-    login: Cell<i32>,
+    login: Option<Identity>,
     stack: RefCell<Vec<Impersonation>>,
     /// Catalog version that the rest was computed under, 0 for never.
     version: Cell<u64>,
@@ -93,14 +103,18 @@ pub(crate) struct AccessState {
     rights: RefCell<HashMap<u16, Option<Arc<Rights>>>>,
     visible: RefCell<HashMap<u16, (Arc<DatabaseCatalog>, Arc<DatabaseCatalog>)>>,
     needs: RefCell<Vec<Need>>,
+    /// Default schema in the database that was asked for last, if it has one.
+    default_schema: Cell<Option<(DatabaseId, Option<SchemaId>)>>,
     /// Owners of the views being bound, innermost last.
     views: RefCell<Vec<(DatabaseId, i32)>>,
+    /// Database and schema of the definitions whose text is being bound, innermost last.
+    texts: RefCell<Vec<(DatabaseId, SchemaId)>>,
 }
 
 impl AccessState {
-    pub fn of_login(login: i32) -> AccessState {
+    pub fn of_login(login: Option<&LoginDef>) -> AccessState {
         AccessState {
-            login: Cell::new(login),
+            login: login.map(Identity::of_login),
             ..AccessState::default()
         }
     }
@@ -115,10 +129,18 @@ impl AccessState {
         self.forget();
     }
 
+    /// Database and schema of the definition whose text is being bound.
+    pub(super) fn text_in(&self) -> Option<(DatabaseId, SchemaId)> {
+        self.texts.borrow().last().copied()
+    }
+
     fn identity(&self) -> Identity {
         match self.stack.borrow().last() {
             Some(top) => top.identity.clone(),
-            None => Identity::Login(self.login.get()),
+            None => self.login.clone().unwrap_or(Identity::Login {
+                id: 0,
+                sid: Vec::new(),
+            }),
         }
     }
 }
@@ -133,20 +155,26 @@ impl SessionState {
         access.version.set(version);
         access.rights.borrow_mut().clear();
         access.visible.borrow_mut().clear();
+        access.default_schema.set(None);
         let identity = access.identity();
         let login = match &identity {
-            Identity::Login(id) => self.instance.logins.by_id(*id),
+            Identity::Login { id, sid } => self.acting_login(*id, sid),
             Identity::User { .. } => None,
         };
         let server = Arc::new(ServerRights::of(login));
         access.principal.set(match &identity {
             _ if server.all => 0,
-            Identity::Login(id) => *id as u64,
+            Identity::Login { id, .. } => *id as u64,
             Identity::User { database, id, .. } => {
                 (1 << 63) | (u64::from(database.0) << 32) | u64::from(*id as u32)
             }
         });
         *access.server.borrow_mut() = server;
+    }
+
+    fn acting_login(&self, id: i32, sid: &[u8]) -> Option<Arc<LoginDef>> {
+        let login = self.instance.logins.by_id(id);
+        login.filter(|l| l.sid == *sid)
     }
 
     /// 0 for whoever may do everything; else a number for as whom the session acts.
@@ -180,6 +208,24 @@ impl SessionState {
         rights.ok_or_else(|| self.no_access(database))
     }
 
+    /// Default schema of whoever acts, in a database; `None` when it is simply dbo.
+    pub(crate) fn default_schema(&self, database: DatabaseId) -> Option<SchemaId> {
+        if self.is_unlimited() {
+            return None;
+        }
+        if let Some((known, schema)) = self.access.default_schema.get()
+            && known == database
+        {
+            return schema;
+        }
+        let rights = self.rights(database).ok()?;
+        let catalog = self.catalog(database).ok()?;
+        let schema = catalog.schema_named(&rights.default_schema);
+        let schema = schema.map(|s| s.id).filter(|id| *id != SCHEMA_DBO);
+        self.access.default_schema.set(Some((database, schema)));
+        schema
+    }
+
     fn no_access(&self, database: DatabaseId) -> SqlError {
         let name = self.instance.database(database);
         let name = name.map_or(String::new(), |d| d.name());
@@ -189,18 +235,16 @@ impl SessionState {
     /// The login acted as; a user without one has a name of its own.
     pub(crate) fn login_name(&self) -> String {
         match self.access.identity() {
-            Identity::Login(id) => self
-                .instance
-                .logins
-                .by_id(id)
+            Identity::Login { id, sid } => self
+                .acting_login(id, &sid)
                 .map_or(self.entry.login.login.clone(), |l| l.name.clone()),
-            Identity::User { database, name, id } => {
+            Identity::User { database, id, .. } => {
                 let entry = self.instance.database(database);
                 if id == DBO {
                     return entry.map_or(String::new(), |e| e.def().owner.clone());
                 }
                 let catalog = self.catalog(database).ok();
-                let user = catalog.and_then(|c| c.principal_named(&name).cloned());
+                let user = catalog.and_then(|c| c.principal(id).cloned());
                 let login = user.and_then(|u| self.login_of(&u));
                 login.map_or_else(
                     || format!("S-1-9-3-{}-{id}", database.0),
@@ -234,8 +278,8 @@ impl SessionState {
         let guests = matches!(database, MASTER | TEMPDB | MSDB);
         let catalog = self.catalog(database)?;
         let user = match self.access.identity() {
-            Identity::Login(id) => {
-                let Some(login) = self.instance.logins.by_id(id) else {
+            Identity::Login { id, sid } => {
+                let Some(login) = self.acting_login(id, &sid) else {
                     return Ok(None);
                 };
                 if names_equal(&entry.def().owner, &login.name) {
@@ -244,14 +288,18 @@ impl SessionState {
                 user_of_login(&catalog, &login)
             }
             Identity::User {
-                database: home, id, ..
+                database: home,
+                id,
+                created_utc,
+                ..
             } if home == database => {
                 if id == DBO {
                     return Ok(Some(Rights::dbo(server)));
                 }
                 match catalog.principal(id) {
-                    None if id != GUEST => return Ok(None),
-                    user => user.cloned(),
+                    None if id == GUEST => None,
+                    Some(user) if user.created_utc == created_utc => Some(user.clone()),
+                    _ => return Ok(None),
                 }
             }
             // A user is nobody elsewhere, not even a guest.

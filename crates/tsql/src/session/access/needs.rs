@@ -12,7 +12,7 @@ use crate::host::{Host, Showplan};
 use crate::messages;
 use crate::session::frame::FrameKind;
 use daruma_base::DatabaseId;
-use daruma_catalog::{ColumnDef, Object, ObjectKind, names_equal};
+use daruma_catalog::{ColumnDef, Object, ObjectKind, SchemaId, names_equal};
 use std::sync::Arc;
 
 /// An object that the statement being planned reads or changes.
@@ -106,6 +106,20 @@ impl Execution<'_> {
         bound
     }
 
+    /// Binds the text of a definition that is to be in this schema.
+    pub(crate) fn with_text_in<T>(
+        &self,
+        database: DatabaseId,
+        schema: SchemaId,
+        bind: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let texts = &self.state.access.texts;
+        texts.borrow_mut().push((database, schema));
+        let bound = bind();
+        texts.borrow_mut().pop();
+        bound
+    }
+
     /// Called for every object that a name resolves to.
     pub(crate) fn note_use(&self, database: DatabaseId, object: &Arc<Object>) -> Result<()> {
         if self.is_unlimited() {
@@ -169,10 +183,13 @@ impl Execution<'_> {
         let catalog = self.state.catalog(database);
         let owner = catalog.map_or(DBO, |c| owner_of(&c, object.schema_id));
         self.state.access.views.borrow_mut().push((database, owner));
+        let text = (database, object.schema_id);
+        self.state.access.texts.borrow_mut().push(text);
     }
 
     pub(crate) fn leave_view_of(&self) {
         self.state.access.views.borrow_mut().pop();
+        self.state.access.texts.borrow_mut().pop();
     }
 
     fn check_needs(

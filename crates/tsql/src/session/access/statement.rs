@@ -18,10 +18,10 @@ use crate::host::Host;
 use crate::messages;
 use crate::session::backup_database;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Object, names_equal};
+use daruma_catalog::{Object, SCHEMA_DBO, names_equal};
 use daruma_syntax::ast::{
-    self, DmlTarget, DropKind, ObjectName, QueryBody, StatementKind, TableSource, TriggerScope,
-    TypeKind,
+    self, AlterDatabaseAction, DatabaseOption, DmlTarget, DropKind, ObjectName, QueryBody,
+    StatementKind, TableSource, TriggerScope, TypeKind,
 };
 use std::sync::Arc;
 
@@ -48,7 +48,8 @@ impl Execution<'_> {
                 TypeKind::Alias { .. } | TypeKind::Table { .. } => {
                     self.may_create(&s.name, "CREATE TYPE")
                 }
-                _ => Ok(()),
+                // Of assemblies: not supported, whoever asks.
+                TypeKind::External(_) => Ok(()),
             },
             CreateSequence(s) => self.may_alter_schema_of(&s.name),
             CreateSynonym(s) => self.may_create(&s.name, "CREATE SYNONYM"),
@@ -78,11 +79,12 @@ impl Execution<'_> {
                 Some((database, object)) => self.check_object(database, &object, "INSERT"),
                 None => Ok(()),
             },
-            CreateDatabase(_) => match self.state.server_rights().has("CREATE ANY DATABASE") {
+            CreateDatabase(s) => match self.state.server_rights().has("CREATE ANY DATABASE") {
+                true if s.options.iter().any(opens_to_others) => Err(messages::error(15247, &[])),
                 true => Ok(()),
                 false => Err(messages::error(262, &[&"CREATE DATABASE", &"master"])),
             },
-            AlterDatabase(s) => self.may_alter_database(s.name.as_ref()),
+            AlterDatabase(s) => self.may_alter_database(s),
             Checkpoint(_) => self.needs_database("CHECKPOINT"),
             Kill(_) => self
                 .needs_server("ALTER ANY CONNECTION")
@@ -98,7 +100,41 @@ impl Execution<'_> {
             CreateEndpoint(_) | CreateAvailabilityGroup(_) | AlterAvailabilityGroup(_) => {
                 self.needs_server("CONTROL SERVER")
             }
-            _ => Ok(()),
+            // They are asked while they are planned.
+            Select(_) | Insert(_) | Update(_) | Delete(_) | Merge(_) => Ok(()),
+            // They ask themselves: what they need depends on what they name.
+            Backup(_) | Restore(_) | Grant(_) | Principal(_) | ExecuteAs(_) | Execute(_)
+            | Use(_) => Ok(()),
+            // They are about the session and its own variables, cursors and transactions.
+            Block(_)
+            | If(_)
+            | While(_)
+            | Break
+            | Continue
+            | Label(_)
+            | Goto(_)
+            | Return(_)
+            | TryCatch(_)
+            | Atomic { .. }
+            | Throw(_)
+            | RaisError(_)
+            | Print(_)
+            | WaitFor(_)
+            | Declare(_)
+            | DeclareTable(_)
+            | DeclareCursor(_)
+            | Set(_)
+            | Open(_)
+            | Fetch(_)
+            | Close(_)
+            | Deallocate(_)
+            | BeginTransaction(_)
+            | Commit(_)
+            | Rollback(_)
+            | SaveTransaction(_)
+            | Revert { .. } => Ok(()),
+            // Not supported, whoever asks.
+            TextPointer(_) | CreateXmlSchemaCollection(_) | OtherDdl(_) => Ok(()),
         }
     }
 
@@ -174,7 +210,7 @@ impl Execution<'_> {
     fn may_alter_schema_of(&self, name: &ObjectName) -> Result<()> {
         let database = self.named_database(self.current_database(), name)?;
         let catalog = self.state.catalog(database)?;
-        let schema = self.schema_for_creation(&catalog, name)?;
+        let schema = self.schema_for_creation(&catalog, database, name)?;
         match self.may(database, "ALTER", Securable::Schema(schema)) {
             true => Ok(()),
             false => {
@@ -187,7 +223,7 @@ impl Execution<'_> {
     }
 
     fn may_define(&self, mode: ast::DefineMode, name: &ObjectName, create: &str) -> Result<()> {
-        match (mode, self.find_object(name)?) {
+        match (mode, self.defined_as(name)?) {
             (ast::DefineMode::Create, _) | (_, None) => {
                 self.may_create(name, create).map_err(|e| match e.number {
                     262 => SqlError { state: 18, ..e },
@@ -198,6 +234,15 @@ impl Execution<'_> {
         }
     }
 
+    /// What is there where a definition of this name goes: nothing that the name would mean elsewhere.
+    fn defined_as(&self, name: &ObjectName) -> Result<Option<(DatabaseId, Arc<Object>)>> {
+        let database = self.named_database(self.current_database(), name)?;
+        let catalog = self.state.catalog(database)?;
+        let schema = self.schema_for_creation(&catalog, database, name)?;
+        let object = catalog.object_named(schema, &name.name.text);
+        Ok(object.map(|o| (database, o.clone())))
+    }
+
     fn may_replace(&self, database: DatabaseId, module: &Arc<Object>) -> Result<()> {
         self.alters(database, module, || SqlError {
             class: 14,
@@ -206,10 +251,13 @@ impl Execution<'_> {
     }
 
     fn may_define_trigger(&self, statement: &ast::CreateTrigger, table: &ObjectName) -> Result<()> {
+        // A trigger is in the schema of its table, whatever its name says.
         if statement.mode != ast::DefineMode::Create
-            && let Some((database, trigger)) = self.find_object(&statement.name)?
+            && let Some((database, parent)) = self.find_object(table)?
+            && let catalog = self.state.catalog(database)?
+            && let Some(trigger) = catalog.object_named(parent.schema_id, &statement.name.name.text)
         {
-            return self.may_replace(database, &trigger);
+            self.may_replace(database, trigger)?;
         }
         self.may_alter_table(table)
             .map_err(|_| messages::error(2104, &[&"create", &statement.name.dotted()]))
@@ -347,8 +395,12 @@ impl Execution<'_> {
             DropKind::Type => {
                 let database = self.current_database();
                 let catalog = self.state.catalog(database)?;
-                let schema = self.schema_for_creation(&catalog, name)?;
-                match self.may(database, "ALTER", Securable::Schema(schema)) {
+                // Without a schema it is one of dbo's, whoever asks.
+                let schema = match &name.schema {
+                    Some(schema) => catalog.schema_named(&schema.text).map(|s| s.id),
+                    None => Some(SCHEMA_DBO),
+                };
+                match schema.is_none_or(|s| self.may(database, "ALTER", Securable::Schema(s))) {
                     true => Ok(()),
                     false => Err(refused("type")),
                 }
@@ -376,7 +428,35 @@ impl Execution<'_> {
                     false => Err(refused(kind_of(&object))),
                 }
             }
-            _ => Ok(()),
+            // Temporary ones.
+            DropKind::Table
+            | DropKind::View
+            | DropKind::Procedure
+            | DropKind::Function
+            | DropKind::Trigger
+            | DropKind::Sequence
+            | DropKind::Synonym => Ok(()),
+            // They ask themselves.
+            DropKind::Login
+            | DropKind::User
+            | DropKind::Role
+            | DropKind::ServerRole
+            | DropKind::ApplicationRole
+            | DropKind::Credential => Ok(()),
+            // Not supported, whoever asks.
+            DropKind::Default
+            | DropKind::Rule
+            | DropKind::Aggregate
+            | DropKind::Assembly
+            | DropKind::XmlSchemaCollection
+            | DropKind::PartitionFunction
+            | DropKind::PartitionScheme
+            | DropKind::Certificate
+            | DropKind::MasterKey
+            | DropKind::SymmetricKey
+            | DropKind::AsymmetricKey
+            | DropKind::Endpoint
+            | DropKind::AvailabilityGroup => Ok(()),
         }
     }
 
@@ -387,7 +467,7 @@ impl Execution<'_> {
         }
     }
 
-    fn may_bulk_insert(&self, table: &ObjectName) -> Result<()> {
+    pub(crate) fn may_bulk_insert(&self, table: &ObjectName) -> Result<()> {
         if !self.state.server_rights().has("ADMINISTER BULK OPERATIONS") {
             return Err(messages::error(4834, &[]));
         }
@@ -397,8 +477,8 @@ impl Execution<'_> {
         }
     }
 
-    fn may_alter_database(&self, name: Option<&ast::Ident>) -> Result<()> {
-        let (id, shown) = match name {
+    fn may_alter_database(&self, statement: &ast::AlterDatabase) -> Result<()> {
+        let (id, shown) = match &statement.name {
             None => {
                 let id = self.current_database();
                 (Some(id), self.database_text(id))
@@ -410,7 +490,15 @@ impl Execution<'_> {
         };
         let may = self.state.server_rights().has("ALTER ANY DATABASE")
             || id.is_some_and(|id| self.may(id, "ALTER", Securable::Database));
+        let opens = match &statement.action {
+            AlterDatabaseAction::Set { options, .. } => options.iter().any(|o| match o {
+                DatabaseOption::Other(item) => opens_to_others(item),
+                _ => false,
+            }),
+            _ => false,
+        };
         match may {
+            true if opens => Err(messages::error(15247, &[]).followed(messages::error(5069, &[]))),
             true => Ok(()),
             false => {
                 Err(messages::error_state(5011, 9, &[&shown]).followed(messages::error(5069, &[])))
@@ -485,6 +573,12 @@ impl Execution<'_> {
             reads,
         })
     }
+}
+
+/// Options that let users of a database act in others: only sysadmin gives them.
+fn opens_to_others(item: &ast::OptionItem) -> bool {
+    let is = |name: &str| item.name.eq_ignore_ascii_case(name);
+    is("TRUSTWORTHY") || is("DB_CHAINING")
 }
 
 /// The table behind an alias of FROM.

@@ -28,6 +28,14 @@ pub(super) fn suffixed(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Where a restored file is before, while and after it takes its place.
+pub(super) fn places_of(path: &Path) -> [PathBuf; 3] {
+    [RESTORED_AS, REPLACED_AS, ""].map(|suffix| match suffix {
+        "" => path.to_path_buf(),
+        suffix => suffixed(path, suffix),
+    })
+}
+
 pub(super) fn with_suffix(def: &DatabaseDef, suffix: &str) -> DatabaseDef {
     let mut def = def.clone();
     def.files

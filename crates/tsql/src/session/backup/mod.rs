@@ -172,6 +172,7 @@ fn say(ex: &Execution<'_>, message: SqlError) -> Result<()> {
 /// Error of a device in the product's form: `2(No such file or directory)`.
 fn system_error(error: &std::io::Error) -> String {
     let number = match (error.raw_os_error(), error.kind()) {
+        (_, std::io::ErrorKind::ResourceBusy) => 32,
         (Some(number), _) => number,
         (None, std::io::ErrorKind::NotFound) => 2,
         (None, std::io::ErrorKind::AlreadyExists) => 17,

@@ -14,7 +14,7 @@ use daruma_syntax::ast::{
 };
 use daruma_value::temporal::Moment;
 use daruma_value::{DataType, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Most devices of a statement.
@@ -381,8 +381,15 @@ fn device(ex: &Execution<'_>, device: &BackupDevice, options: &Options) -> Resul
                 return Ok(Arc::new(NulDevice));
             }
             let path = crate::ddl::database::local_path(ex, &written);
-            let disk = &ex.instance().env().disk;
-            Ok(Arc::new(DiskDevice::new(disk, &written, &path)))
+            let instance = ex.instance().clone();
+            let disk = instance.env().disk.clone();
+            let gate = move |path: &Path| instance.refuse_owned(path);
+            Ok(Arc::new(DiskDevice::new(
+                &disk,
+                &written,
+                &path,
+                Arc::new(gate),
+            )))
         }
         BackupDevice::Physical {
             medium: BackupMedium::Url,

@@ -9,11 +9,15 @@ use super::exchange::{
 };
 use super::options::{self, Ending, Options};
 use super::take::{Base, Path as RecoveryPath, report_files};
-use super::{BASE, EXCHANGE, PATH, RESTORING, ROLLED_TO, Watch, files_beside, history, say};
+use super::{
+    BASE, EXCHANGE, PAGES, PATH, RESTORING, ROLLED_TO, STANDBY, Watch, files_beside, history, say,
+};
 use super::{standby, suspect};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
-use crate::instance::{DatabaseEntry, MASTER, OpenDatabase, close_database, recovery_lines};
+use crate::instance::{
+    DatabaseEntry, FileClaim, FileOwner, MASTER, OpenDatabase, close_database, recovery_lines,
+};
 use crate::messages;
 use crate::session::Execution;
 use daruma_backup::{
@@ -24,6 +28,7 @@ use daruma_catalog::{Catalog, DatabaseDef, FileDef, names_equal};
 use daruma_storage::{FileSpec, RecoveryModel, Stop};
 use daruma_syntax::ast;
 use daruma_value::temporal::{Moment, TICKS_PER_DAY};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// 0001-01-01 to 1970-01-01.
@@ -129,6 +134,8 @@ impl Job<'_, '_> {
             return Err(messages::error(4338, &[]));
         }
         let def = self.planned_definition()?;
+        let _undo = standby::claim_undo(self.ex, self.entry.as_ref(), &self.ending)?;
+        let _files = self.claim(&def.files)?;
         let entry = self.entry.as_ref();
         let beside_old = entry.map_or_else(Vec::new, |e| files_beside(&e.def()));
         let disk = &self.env().disk;
@@ -198,8 +205,10 @@ impl Job<'_, '_> {
             .as_ref()
             .map_or_else(|| instance.free_database_id(), |e| e.id().0);
         def.offline = false;
-        // The backup may have been taken of a database that came back from an exchange.
-        def.options.remove(EXCHANGE);
+        // How far restores of the database that was backed up were, and where their files are, is not for this one.
+        for state in [EXCHANGE, STANDBY, RESTORING, ROLLED_TO, PAGES] {
+            def.options.remove(state);
+        }
         for (logical, _) in &self.moves {
             if !def
                 .files
@@ -246,23 +255,49 @@ impl Job<'_, '_> {
     fn conflict(&self, file: &FileDef) -> Option<SqlError> {
         let path = file.path.display();
         let elsewhere = messages::error(3156, &[&file.logical_name, &path]);
-        for other in self.ex.instance().databases() {
-            let own = self.entry.as_ref().is_some_and(|e| e.id() == other.id());
-            if own {
-                continue;
-            }
-            if other.def().files.iter().any(|f| f.path == file.path) {
-                let used = messages::error(1834, &[&path, &other.name()]);
-                return Some(used.followed(elsewhere));
-            }
+        let disk = self.env().disk.as_ref();
+        let identity = disk.identity(&file.path);
+        if self
+            .own_files()
+            .iter()
+            .any(|p| disk.identity(p) == identity)
+        {
+            return None;
         }
-        let own = self
-            .entry
-            .as_ref()
-            .is_some_and(|e| e.def().files.iter().any(|f| f.path == file.path));
-        let there = self.env().disk.exists(&file.path).unwrap_or(false);
-        (there && !own && !self.options.has("REPLACE"))
-            .then(|| messages::error(5170, &[&path]).followed(elsewhere))
+        let there = || messages::error(5170, &[&path]);
+        let problem = match self.ex.instance().owner_of_file(&file.path) {
+            Some(FileOwner::Database(other)) => Some(messages::error(1834, &[&path, &other])),
+            Some(FileOwner::Server | FileOwner::Statement) => Some(there()),
+            None if !disk.exists(&file.path).unwrap_or(false) => None,
+            None if !self.options.has("REPLACE") => Some(there()),
+            // Nobody means to replace a backup by a database, least of all the one that is being read.
+            None => match engine::is_backup(disk, &file.path) {
+                Ok(false) => None,
+                Ok(true) | Err(_) => Some(there()),
+            },
+        };
+        problem.map(|p| p.followed(elsewhere))
+    }
+
+    /// Files of the database that is there already.
+    fn own_files(&self) -> Vec<PathBuf> {
+        let entry = self.entry.as_ref();
+        entry.map_or_else(Vec::new, |e| super::exchange::paths_of(&e.def()))
+    }
+
+    /// Takes the places of files, and those beside them, for as long as the restore writes there.
+    fn claim(&self, files: &[FileDef]) -> Result<FileClaim> {
+        let places = |f: &FileDef| super::exchange::places_of(&f.path);
+        let places: Vec<PathBuf> = files.iter().flat_map(places).collect();
+        let claimed = self.ex.instance().claim_files(&places, &self.own_files());
+        claimed.map_err(|(path, owner)| {
+            let owner = match owner {
+                FileOwner::Database(name) => name,
+                FileOwner::Server | FileOwner::Statement => self.name.clone(),
+            };
+            let used = messages::error(1834, &[&path.display(), &owner]);
+            used.followed(messages::error(3119, &[]))
+        })
     }
 
     /// Exchanges the files and, with RECOVERY, opens the database. Lines for the error log.
@@ -386,7 +421,8 @@ impl Job<'_, '_> {
 
     fn differential(&self, entry: &Arc<DatabaseEntry>, mut state: RestoreState) -> Result<()> {
         let mut def = (*entry.def()).clone();
-        self.add_new_files(&mut def)?;
+        let _undo = standby::claim_undo(self.ex, Some(entry), &self.ending)?;
+        let _files = self.add_new_files(&mut def)?.1;
         let watch = Watch::new(self.ex, "RESTORE DATABASE", self.options.stats());
         // From the first page on only a complete differential makes sense.
         let mut half = state.clone();
@@ -418,7 +454,8 @@ impl Job<'_, '_> {
 
     fn log(&self, entry: &Arc<DatabaseEntry>, mut state: RestoreState) -> Result<()> {
         let mut def = (*entry.def()).clone();
-        let new_files = self.add_new_files(&mut def)?;
+        let _undo = standby::claim_undo(self.ex, Some(entry), &self.ending)?;
+        let (new_files, _files) = self.add_new_files(&mut def)?;
         let stop = self.stop_time();
         let watch = Watch::new(self.ex, "RESTORE LOG", self.options.stats());
         engine::restore_log(
@@ -441,10 +478,10 @@ impl Job<'_, '_> {
         self.report(&watch, "RESTORE LOG", &lines)
     }
 
-    /// Files that the database got after the backup it was restored from.
-    fn add_new_files(&self, def: &mut DatabaseDef) -> Result<Vec<FileSpec>> {
+    /// Files that the database got after the backup it was restored from, and a claim on them.
+    fn add_new_files(&self, def: &mut DatabaseDef) -> Result<(Vec<FileSpec>, FileClaim)> {
         let backed_up = self.definition()?;
-        let mut added = Vec::new();
+        let mut added: Vec<FileDef> = Vec::new();
         for mut file in backed_up.files {
             if def.files.iter().any(|f| f.id == file.id) {
                 continue;
@@ -453,11 +490,12 @@ impl Job<'_, '_> {
             if let Some(problem) = self.conflict(&file) {
                 return Err(problem.followed(messages::error(3119, &[])));
             }
-            added.push(file.spec());
+            added.push(file.clone());
             def.files.push(file);
         }
         def.filegroups = backed_up.filegroups;
-        Ok(added)
+        let claim = self.claim(&added)?;
+        Ok((added.iter().map(FileDef::spec).collect(), claim))
     }
 
     fn save_state(&self, entry: &Arc<DatabaseEntry>, state: &RestoreState) -> Result<()> {

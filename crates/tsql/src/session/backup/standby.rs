@@ -5,10 +5,13 @@
 //! of the server the recovery is repeated.
 
 use super::exchange::files_of;
+use super::options::Ending;
 use super::restore::{require_exclusive, state_of};
 use super::{STANDBY, system_error};
 use crate::error::Result;
-use crate::instance::{DatabaseEntry, OpenDatabase, close_database, recovery_lines};
+use crate::instance::{
+    DatabaseEntry, FileClaim, IN_USE, OpenDatabase, close_database, recovery_lines,
+};
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::{DatabaseId, Env};
@@ -20,6 +23,33 @@ use std::sync::Arc;
 /// Where the undo file of a standby database is.
 pub(super) fn undo_file(def: &DatabaseDef) -> Option<PathBuf> {
     def.options.get(STANDBY).map(PathBuf::from)
+}
+
+/// The undo file of a database that is to stand by, for as long as the statement runs. What is there is replaced, but for
+/// what is somebody's and for backups.
+pub(super) fn claim_undo(
+    ex: &Execution<'_>,
+    entry: Option<&Arc<DatabaseEntry>>,
+    ending: &Ending,
+) -> Result<Option<FileClaim>> {
+    let Ending::Standby(undo) = ending else {
+        return Ok(None);
+    };
+    let refused = || messages::error(3201, &[&undo.display(), &IN_USE]);
+    let own = entry.and_then(|e| undo_file(&e.def()));
+    let instance = ex.instance();
+    let claim = instance
+        .claim_files(std::slice::from_ref(undo), own.as_slice())
+        .map_err(|_| refused())?;
+    let disk = instance.env().disk.as_ref();
+    match daruma_backup::is_backup(disk, undo) {
+        Ok(false) => Ok(Some(claim)),
+        Ok(true) => Err(refused()),
+        Err(error) => Err(messages::error(
+            3201,
+            &[&undo.display(), &system_error(&error)],
+        )),
+    }
 }
 
 /// Opens the restored files of a standby database read-only. Lines for the error log.

@@ -5,18 +5,19 @@ use super::standby;
 use super::suspect::{self, SuspectPage};
 use super::{BASE, PATH, RESTORING, Watch, history, say};
 use crate::error::{Result, SqlError};
-use crate::instance::{DatabaseEntry, OpenDatabase, TEMPDB, close_database};
+use crate::instance::{DatabaseEntry, FileClaim, IN_USE, OpenDatabase, TEMPDB, close_database};
 use crate::messages;
 use crate::session::Execution;
 use daruma_backup::{
-    self as engine, BackupError, BackupKind, Destination, MediaLabel, Random16, Request, SetInfo,
-    Tuning,
+    self as engine, BackupError, BackupKind, Destination, Device, DiskDevice, MediaLabel, Random16,
+    Request, SetInfo, Tuning,
 };
 use daruma_base::{Lsn, PageId};
 use daruma_catalog::DatabaseDef;
 use daruma_storage::{RecoveryModel, Settings, StorageError};
 use daruma_syntax::ast;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What a differential builds on.
@@ -55,6 +56,7 @@ pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> 
     }
     let open = entry.open()?;
     let destination = destination(ex, statement, &options)?;
+    let _claim = claim_files(ex, &destination)?;
     let tuning = tuning(ex, &options)?;
     let job = Job {
         ex,
@@ -85,6 +87,26 @@ fn destination(
         mirrors: mirrors.collect::<Result<_>>()?,
         overwrite: options.has("INIT") || format,
         format,
+    })
+}
+
+/// The files of a backup, for as long as it takes: nobody else's, and nobody else's meanwhile.
+fn claim_files(ex: &Execution<'_>, destination: &Destination) -> Result<FileClaim> {
+    let devices = || {
+        let mirrors = destination.mirrors.iter().flatten();
+        destination.devices.iter().chain(mirrors)
+    };
+    let paths: Vec<PathBuf> = devices()
+        .filter_map(|d| d.path())
+        .flat_map(|p| [p.to_path_buf(), DiskDevice::partial(p)])
+        .collect();
+    ex.instance().claim_files(&paths, &[]).map_err(|(path, _)| {
+        let is_it = |d: &&Arc<dyn Device>| {
+            d.path()
+                .is_some_and(|p| p == path || DiskDevice::partial(p) == path)
+        };
+        let name = devices().find(is_it).map_or("", |d| d.name());
+        messages::error(3201, &[&name, &IN_USE])
     })
 }
 
@@ -158,6 +180,7 @@ impl Job<'_, '_> {
             return Err(messages::error(4214, &[]));
         }
         let ending = self.options.ending(self.ex)?;
+        let _undo = standby::claim_undo(self.ex, Some(self.entry), &ending)?;
         let tail = ending != Ending::Recovery;
         if tail {
             super::restore::require_exclusive(self.ex, self.entry)?;
