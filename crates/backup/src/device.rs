@@ -19,7 +19,11 @@ pub trait Target: Send + Sync {
     fn write(&self, bytes: &[u8], offset: u64, piece: u32) -> io::Result<()>;
     /// All pieces are written, `len` bytes in all: make them durable.
     fn seal(&self, len: u64) -> io::Result<()>;
-    /// All families are sealed: give this one its name.
+    /// All families are sealed, and none has its name yet: may this one still take its own?
+    fn check(&self) -> io::Result<()> {
+        Ok(())
+    }
+    /// All families are sealed and checked: give this one its name.
     fn publish(&self) -> io::Result<()>;
     /// The backup failed: leave nothing behind that was not there before.
     fn abort(&self);
@@ -269,13 +273,20 @@ impl Target for DiskTarget {
         self.file.sync_data()
     }
 
+    /// Much may have happened since the backup began.
+    fn check(&self) -> io::Result<()> {
+        if self.written_as.is_none() {
+            return Ok(());
+        }
+        (self.gate)(&self.path)?;
+        match is_replaceable(self.disk.as_ref(), &self.path)? {
+            true => Ok(()),
+            false => Err(io::ErrorKind::AlreadyExists.into()),
+        }
+    }
+
     fn publish(&self) -> io::Result<()> {
         if let Some(partial) = &self.written_as {
-            // Much may have happened since the backup began.
-            (self.gate)(&self.path)?;
-            if !is_replaceable(self.disk.as_ref(), &self.path)? {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
             self.disk.rename(partial, &self.path)?;
             if let Some(dir) = self.path.parent() {
                 self.disk.sync_dir(dir)?;

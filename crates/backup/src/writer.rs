@@ -376,6 +376,7 @@ impl MediaWriter {
                     .unwrap_or_else(|_| Err(BackupError::Unusable("a thread panicked".into())))
             })
         })?;
+        self.families.iter().try_for_each(Family::check)?;
         self.published = true;
         self.families.iter().try_for_each(Family::publish)
     }
@@ -523,6 +524,11 @@ impl Family {
         targets
             .try_for_each(|t| t.seal(len))
             .map_err(|e| self.io(e))
+    }
+
+    fn check(&self) -> Result<()> {
+        let mut targets = self.targets.iter();
+        targets.try_for_each(|t| t.check()).map_err(|e| self.io(e))
     }
 
     fn publish(&self) -> Result<()> {

@@ -400,3 +400,19 @@ fn users_to_whom_names_mean_the_same_share_a_plan() {
     let (generation, executions) = generations(&server, &mut one, &mut two);
     assert_eq!((&*generation, &*executions), ("1", "6"));
 }
+
+/// The nodes of EXEC lie in the plan of the INSERT, and such a plan is made for each execution.
+#[test]
+fn arguments_of_insert_exec_are_those_of_the_statement() {
+    let server = prepared();
+    let mut c = server.connect_to("d");
+    c.done("CREATE PROCEDURE dbo.p @n int AS SELECT @n");
+    c.done("CREATE TABLE #n (n int)");
+    let text = "DECLARE @a int = 10, @b int = 20; DELETE #n; \
+                INSERT #n EXEC dbo.p 1; INSERT #n EXEC dbo.p 2; INSERT #n EXEC dbo.p @a; INSERT #n EXEC dbo.p @b; \
+                INSERT #n EXEC ('SELECT 3'); INSERT #n EXEC ('SELECT 4'); SELECT STRING_AGG(n, ' ') WITHIN GROUP (ORDER BY n) FROM #n";
+    for _ in 0..3 {
+        let out = c.run(text);
+        assert!(out.contains("\n1 2 3 4 10 20\n"), "{out}");
+    }
+}

@@ -79,7 +79,7 @@ impl NamedObjects {
 }
 
 /// Principals that a plan remembers. One more, and it begins anew.
-const CHECKED_MAX: usize = 1_024;
+const CHECKED_MAX: usize = 256;
 
 /// A plan and those who may run it.
 struct Kept {

@@ -10,7 +10,7 @@ use super::frame::{Frame, FrameKind};
 use crate::error::Result;
 use crate::executor::KeptPlan;
 use crate::host::{SessionSettings, Showplan};
-use crate::instance::{NamedObjects, PlanKey};
+use crate::instance::{Batch, NamedObjects, PlanKey};
 use daruma_base::DatabaseId;
 use daruma_catalog::SCHEMA_DBO;
 use daruma_syntax::ast::Span;
@@ -30,6 +30,7 @@ pub(crate) struct Planned {
 /// Bits of [`PlanKey::names`] beside the schema in which names are looked for first.
 const IN_MODULE: u64 = 1 << 32;
 const IN_TRIGGER: u64 = 1 << 33;
+const OF_MASTER: u64 = 1 << 34;
 
 impl Execution<'_> {
     /// The plan kept with the running batch under `place`, if it is still right; else a new one, which is kept if others
@@ -62,14 +63,18 @@ impl Execution<'_> {
         };
         let plan = prepare();
         let private = planned.private.replace(outer.private.get());
-        let by_default_schema = (planned.by_default_schema).replace(outer.by_default_schema.get());
+        let by_default_schema = planned
+            .by_default_schema
+            .replace(outer.by_default_schema.get());
         let objects = planned.objects.replace(outer.objects.get());
         let names = match by_default_schema || key.names & IN_MODULE != 0 {
             true => key.names,
             false => PlanKey::ANY_NAMES,
         };
         let key = PlanKey { names, ..key };
-        match self.running_batch().filter(|_| !private) {
+        // Frames without a text share a batch that is never given up.
+        let keeps = |b: &Arc<Batch>| !private && !b.statements.is_empty();
+        match self.running_batch().filter(keeps) {
             Some(batch) => Ok(batch.keep_plan(place, key, objects, span, plan?)),
             None => plan,
         }
@@ -94,7 +99,8 @@ impl Execution<'_> {
         let in_trigger = u64::from(frame.trigger.is_some()) * IN_TRIGGER;
         let first = match frame.kind {
             FrameKind::Procedure | FrameKind::Trigger => {
-                IN_MODULE | u64::from(frame.schema_id as u32)
+                let elsewhere = u64::from(frame.home != frame.database) * OF_MASTER;
+                IN_MODULE | elsewhere | u64::from(frame.schema_id as u32)
             }
             FrameKind::Batch | FrameKind::Dynamic => {
                 let schema = self.state.default_schema(database);

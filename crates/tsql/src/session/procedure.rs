@@ -24,6 +24,9 @@ use daruma_syntax::{ParseOptions, parse_object_name, parse_parameter_definitions
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
 
+/// Gives the value of an expression of a statement.
+pub(super) type Evaluate<'e> = dyn Fn(&Expr) -> Result<(Value, DataType)> + 'e;
+
 /// Parameter definitions that a session keeps parsed.
 const DEFINITIONS_MAX: usize = 256;
 
@@ -45,24 +48,33 @@ pub(crate) struct CallResult {
 
 impl Execution<'_> {
     pub(crate) fn run_execute(&self, exec: &ast::Execute) -> Step<()> {
-        self.with_result_sets(exec.result_sets.as_ref(), || self.run_target(exec))
+        self.run_target(exec, &|expr| self.evaluate_alone(expr))
     }
 
-    fn run_target(&self, exec: &ast::Execute) -> Step<()> {
+    /// `evaluate` gives the values of expressions in the statement.
+    fn run_target(&self, exec: &ast::Execute, evaluate: &Evaluate<'_>) -> Step<()> {
+        self.with_result_sets(exec.result_sets.as_ref(), || {
+            self.execute_by(exec, evaluate)
+        })
+    }
+
+    fn execute_by(&self, exec: &ast::Execute, evaluate: &Evaluate<'_>) -> Step<()> {
         let outer = self.state.trancount.get();
         match &exec.target {
             ExecuteTarget::Text { text, as_user, at } => {
                 if let Some(server) = at {
                     return Err(self.fail(messages::error(7202, &[&server.text])));
                 }
-                self.run_text(text, as_user.as_ref())?;
+                self.run_text(text, as_user.as_ref(), evaluate)?;
             }
-            ExecuteTarget::Procedure { name, .. } => self.execute_procedure(name, exec)?,
+            ExecuteTarget::Procedure { name, .. } => {
+                self.execute_procedure(name, exec, evaluate)?;
+            }
             ExecuteTarget::Variable(variable) => {
                 let name = self
                     .procedure_in_variable(variable)
                     .map_err(|e| self.fail(e))?;
-                self.execute_procedure(&name, exec)?;
+                self.execute_procedure(&name, exec, evaluate)?;
             }
         }
         self.check_trancount(outer)
@@ -85,11 +97,16 @@ impl Execution<'_> {
         }
     }
 
-    fn execute_procedure(&self, name: &ObjectName, exec: &ast::Execute) -> Step<()> {
+    fn execute_procedure(
+        &self,
+        name: &ObjectName,
+        exec: &ast::Execute,
+        evaluate: &Evaluate<'_>,
+    ) -> Step<()> {
         let args = exec
             .args
             .iter()
-            .map(|a| self.argument(a))
+            .map(|a| argument(a, evaluate))
             .collect::<Result<Vec<_>>>();
         let args = args.map_err(|e| self.fail(e))?;
         let result = self.call_procedure(name, &args)?;
@@ -121,27 +138,6 @@ impl Execution<'_> {
                 error: false,
                 in_transaction,
             })
-        })
-    }
-
-    fn argument(&self, arg: &ast::ExecuteArg) -> Result<CallArgument> {
-        let (value, data_type) = match &arg.value {
-            Expr::Default => (None, DataType::Int),
-            // A bare word is a string.
-            Expr::Column(column) if column.table.is_none() => {
-                (Some(Value::str(&column.name.text)), DataType::NVARCHAR_MAX)
-            }
-            Expr::Literal(Literal::Null) => (Some(Value::Null), DataType::Int),
-            expr => {
-                let (value, data_type) = self.evaluate_alone(expr)?;
-                (Some(value), data_type)
-            }
-        };
-        Ok(CallArgument {
-            name: arg.name.clone().unwrap_or_default(),
-            value,
-            data_type,
-            output: arg.output,
         })
     }
 
@@ -304,9 +300,9 @@ impl Execution<'_> {
                 args,
             )
             .map_err(|e| self.fail(e.of_module(&object.name)))?;
-        self.apply_module_settings(module);
         self.enter_module_as(create.options.execute_as.as_ref(), home, object.schema_id)
             .map_err(|e| self.fail(e))?;
+        self.apply_module_settings(module);
         self.run_module(frame, body, bound)
     }
 
@@ -435,8 +431,13 @@ impl Execution<'_> {
     }
 
     /// EXEC('text'), EXEC('text') AS USER = 'name'.
-    fn run_text(&self, text: &Expr, as_user: Option<&AsPrincipal>) -> Step<()> {
-        let (value, from) = self.evaluate_alone(text).map_err(|e| self.fail(e))?;
+    fn run_text(
+        &self,
+        text: &Expr,
+        as_user: Option<&AsPrincipal>,
+        evaluate: &Evaluate<'_>,
+    ) -> Step<()> {
+        let (value, from) = evaluate(text).map_err(|e| self.fail(e))?;
         let text = super::convert::to_text(&value, from).map_err(|e| self.fail(e))?;
         let Some(text) = text else {
             return Ok(());
@@ -447,7 +448,7 @@ impl Execution<'_> {
         };
         match as_user {
             None => run(),
-            Some(principal) => self.run_inside_as(principal, run),
+            Some(principal) => self.run_inside_as(principal, evaluate, run),
         }
     }
 
@@ -533,7 +534,8 @@ impl Execution<'_> {
 
     /// Rows of EXEC for INSERT.
     pub(crate) fn capture_rows(&self, exec: &ast::Execute) -> Result<Vec<Vec<Value>>> {
-        self.capture(|| self.run_execute(exec))
+        // The statement lies in the plan of the INSERT, which may go before the batch does: no plan is kept for its nodes.
+        self.capture(|| self.run_target(exec, &|expr| self.evaluate_made(expr)))
     }
 
     /// Rows that would go to the client.
@@ -662,6 +664,27 @@ impl Execution<'_> {
         }
         Ok(values)
     }
+}
+
+fn argument(arg: &ast::ExecuteArg, evaluate: &Evaluate<'_>) -> Result<CallArgument> {
+    let (value, data_type) = match &arg.value {
+        Expr::Default => (None, DataType::Int),
+        // A bare word is a string.
+        Expr::Column(column) if column.table.is_none() => {
+            (Some(Value::str(&column.name.text)), DataType::NVARCHAR_MAX)
+        }
+        Expr::Literal(Literal::Null) => (Some(Value::Null), DataType::Int),
+        expr => {
+            let (value, data_type) = evaluate(expr)?;
+            (Some(value), data_type)
+        }
+    };
+    Ok(CallArgument {
+        name: arg.name.clone().unwrap_or_default(),
+        value,
+        data_type,
+        output: arg.output,
+    })
 }
 
 /// An output parameter that the caller asked for.

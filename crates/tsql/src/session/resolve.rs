@@ -151,12 +151,17 @@ impl Execution<'_> {
         Some(schema)
     }
 
-    /// Schema of the running procedure or trigger, if it is of the database.
+    /// Where the running procedure or trigger finds what it names in the database, if that is where its names are meant. One
+    /// of master that runs elsewhere has no schema there.
     fn module_schema(&self, database: DatabaseId) -> Option<SchemaId> {
         let frames = self.state.frames.borrow();
         let frame = frames.last()?;
         let is_module = matches!(frame.kind, FrameKind::Procedure | FrameKind::Trigger);
-        (is_module && frame.database == database).then_some(frame.schema_id)
+        let schema = match frame.home == database {
+            true => frame.schema_id,
+            false => SCHEMA_DBO,
+        };
+        (is_module && frame.database == database).then_some(schema)
     }
 
     pub(crate) fn catalog_object(

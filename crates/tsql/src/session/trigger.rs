@@ -148,13 +148,13 @@ impl Execution<'_> {
         frame.schema_id = object.schema_id;
         frame.trigger = Some(rows.clone());
         frame.saved_settings = Some(self.state.settings.borrow().clone());
+        let runs_as = create.options.execute_as.as_ref();
+        self.enter_module_as(runs_as, table.database.id(), object.schema_id)?;
         self.apply_module_settings(&trigger.module);
         self.state.row_count.set(rows.count);
         let changes_rows = self.changes_rows.replace(false);
         let depth = self.depth.get();
         let before = self.state.transaction_id();
-        let runs_as = create.options.execute_as.as_ref();
-        self.enter_module_as(runs_as, table.database.id(), object.schema_id)?;
         let result = self.run_frame(frame, body);
         self.depth.set(depth);
         self.changes_rows.set(changes_rows);

@@ -6,6 +6,7 @@ use crate::host::{Host, VariableType};
 use crate::messages;
 use crate::session::fail::Step;
 use crate::session::functions::{int, text};
+use crate::session::procedure::Evaluate;
 use crate::sysviews::fixed_role_name;
 use daruma_base::DatabaseId;
 use daruma_catalog::{DatabaseCatalog, Object, names_equal};
@@ -46,6 +47,10 @@ const FUNCTIONS: &[&str] = &[
     "original_db_name",
 ];
 
+fn text_of((value, from): (Value, DataType)) -> Result<String> {
+    Ok(crate::session::convert::to_text(&value, from)?.unwrap_or_default())
+}
+
 fn user_identity(catalog: &DatabaseCatalog, database: DatabaseId, id: i32, name: &str) -> Identity {
     Identity::User {
         database,
@@ -59,8 +64,10 @@ impl Execution<'_> {
     pub(crate) fn run_execute_as(&self, statement: &ExecuteAs) -> Result<()> {
         let identity = match &statement.context {
             ExecuteContext::Caller => return Ok(()),
-            ExecuteContext::Login(name) => self.login_to_be(&self.name_of(name)?)?,
-            ExecuteContext::User(name) => self.user_to_be(&self.name_of(name)?)?,
+            ExecuteContext::Login(name) => {
+                self.login_to_be(&text_of(self.evaluate_alone(name)?)?)?
+            }
+            ExecuteContext::User(name) => self.user_to_be(&text_of(self.evaluate_alone(name)?)?)?,
             ExecuteContext::Name(name) => self.user_to_be(name)?,
             // Of modules alone; the parser takes neither as a statement.
             ExecuteContext::SelfUser => return Err(messages::error(102, &[&"SELF"])),
@@ -90,11 +97,6 @@ impl Execution<'_> {
         self.random_bytes(&mut cookie);
         self.set_variable(variable, Value::Bytes(cookie.clone()))?;
         Ok(cookie)
-    }
-
-    fn name_of(&self, expr: &daruma_syntax::ast::Expr) -> Result<String> {
-        let (value, from) = self.evaluate_alone(expr)?;
-        Ok(crate::session::convert::to_text(&value, from)?.unwrap_or_default())
     }
 
     fn impersonate(&self, identity: Identity, ends: Ends) {
@@ -210,9 +212,11 @@ impl Execution<'_> {
     pub(crate) fn run_inside_as(
         &self,
         principal: &AsPrincipal,
+        evaluate: &Evaluate<'_>,
         work: impl FnOnce() -> Step<()>,
     ) -> Step<()> {
-        let identity = self.name_of(&principal.name).and_then(|name| {
+        let name = evaluate(&principal.name).and_then(text_of);
+        let identity = name.and_then(|name| {
             if principal.login {
                 self.login_to_be(&name)
             } else {
