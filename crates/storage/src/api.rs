@@ -85,9 +85,12 @@ pub enum Isolation {
     Serializable,
     /// Sees what was committed when the transaction first read.
     Snapshot,
-    /// Newest committed state of each row without waiting: for finding the target rows of UPDATE and DELETE, whose
-    /// write then waits and checks the stamp. Under `Snapshot` use `Snapshot` instead.
+    /// Newest committed state of each row without waiting: for what is locked otherwise, or passed when it is.
     Current,
+    /// Newest committed state of each row, as one sees it who locks it for update before looking: waits for its writer and
+    /// for update locks on its key, first come, first served. For finding the target rows of UPDATE and DELETE, whose
+    /// write then checks the stamp. Under `Snapshot` use `Snapshot` instead.
+    Update,
 }
 
 /// Order in which a scan gives entries.
@@ -416,7 +419,8 @@ pub struct Settings {
     pub version_store_filegroup: u16,
     /// Limit of the version store, memory and pages together; 0 for none.
     pub version_store_megabytes: u32,
-    /// What the catalog views show; the engine locks the same way with and without.
+    /// Rows to be written are judged by their newest committed state and locked when they qualify. Rows are locked
+    /// through their transaction with and without.
     pub optimized_locking: bool,
 }
 

@@ -485,8 +485,9 @@ impl Database {
         let lsn = state.append_owned(self, &body, Space::Tree(id))?;
         let parts_at = record::RECORD_HEADER_BYTES + record::SPACE_BYTES;
         self.apply_parts(&body[parts_at..], lsn, &mut [&mut space.bitmap, &mut page]);
-        // The page may have belonged to another tree in an earlier life.
-        self.trees.write().remove(&TreeId(id));
+        let tree = Tree::new(TreeId(id), self.me.clone(), state.id());
+        // In the place of another tree that the page may have belonged to in an earlier life.
+        self.trees.write().insert(TreeId(id), Arc::new(tree));
         Ok(TreeId(id))
     }
 
@@ -516,7 +517,7 @@ impl Database {
         let mut trees = self.trees.write();
         Ok(trees
             .entry(id)
-            .or_insert_with(|| Arc::new(Tree::new(id, self.me.clone())))
+            .or_insert_with(|| Arc::new(Tree::new(id, self.me.clone(), TxnId::NONE)))
             .clone())
     }
 

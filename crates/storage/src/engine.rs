@@ -135,6 +135,12 @@ impl Engine {
         self.locks.release_all(owner);
     }
 
+    /// Lets those go on who wait behind `owner` for an entry that it waited for: at the end of its statement. Entries that
+    /// it wrote stay its own.
+    pub fn end_turn(&self, owner: &Owner) {
+        self.locks.end_turn(owner);
+    }
+
     /// All granted and waiting locks, for `sys.dm_tran_locks`.
     pub fn locks(&self) -> Vec<LockInfo> {
         self.locks.list()

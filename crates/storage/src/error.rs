@@ -19,6 +19,9 @@ pub enum StorageError {
     /// Product error 3960: a row written after this snapshot was taken.
     #[error("snapshot update conflict")]
     SnapshotConflict,
+    /// Product error 3961: the tree was made after this snapshot was taken.
+    #[error("the tree is younger than the snapshot")]
+    YoungerThanSnapshot,
     /// The cancel flag of the owner was set while waiting.
     #[error("cancelled while waiting")]
     Cancelled,
@@ -125,6 +128,7 @@ impl StorageError {
             StorageError::Deadlock { .. }
                 | StorageError::LockTimeout
                 | StorageError::SnapshotConflict
+                | StorageError::YoungerThanSnapshot
         )
     }
 }

@@ -8,11 +8,15 @@
 //! Deadlocks are found when a wait begins: the wait-for graph is searched from the newcomer. The victim is the one
 //! with the lowest priority, then with the least log written.
 //!
+//! Queues are served in the order of arrival. Who waits for a row's writer to end queues up at the row first (`Turn`): of
+//! those that one commit wakes, only the head of each queue comes for its row, and newcomers find the queue.
+//!
 //! Latches: shard, then nothing; the graph is taken alone. No page latch is held while waiting here.
 
 use crate::api::{LockDescription, LockInfo, LockMode, LockResource, TreeId};
 use crate::error::{Result, StorageError};
 use crate::sync::{Condvar, Mutex};
+use crate::tree::{CountedKey, Tree};
 use daruma_base::{CancelFlag, Clock, DatabaseId, FastHash, TxnId, WaitKind, WaitRegistry};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -44,8 +48,10 @@ pub struct Owner {
     woken: Mutex<bool>,
     wake: Condvar,
     held: Mutex<Vec<LockKey>>,
+    turn: Mutex<Option<Turn>>,
+    has_turn: AtomicBool,
     /// Trees on which this owner keeps a key lock or range locks.
-    pub(crate) read_locks: Mutex<Vec<(Arc<crate::tree::Tree>, ReadLock)>>,
+    pub(crate) read_locks: Mutex<Vec<(Arc<Tree>, ReadLock)>>,
 }
 
 impl Owner {
@@ -60,6 +66,8 @@ impl Owner {
             woken: Mutex::new(false),
             wake: Condvar::new(),
             held: Mutex::default(),
+            turn: Mutex::default(),
+            has_turn: AtomicBool::new(false),
             read_locks: Mutex::default(),
         })
     }
@@ -78,10 +86,18 @@ impl Owner {
     }
 }
 
+/// The head of the queue at an entry, or a place in it: an update lock on its key, of one who waits for the entry's
+/// writer and will write it then.
+struct Turn {
+    tree: Arc<Tree>,
+    lock: LockKey,
+    counted: CountedKey,
+}
+
 /// Kinds of locks that a tree counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadLock {
-    Key,
+    Key(CountedKey),
     Range,
 }
 
@@ -224,8 +240,26 @@ impl Queue {
         true
     }
 
-    fn wake_all(&self) {
-        self.waiting.iter().for_each(|w| w.owner.wake());
+    /// Wakes those who may go on now, in order.
+    fn wake_next(&self) {
+        let mut ahead: Vec<LockMode> = Vec::new();
+        for w in &self.waiting {
+            let mine = |g: &&Grant| g.owner == w.owner.id;
+            let holds = self.granted.iter().any(|g| mine(&g));
+            let kept_out = self
+                .granted
+                .iter()
+                .any(|g| !mine(&g) && !compatible(w.mode, g.mode));
+            let behind = ahead
+                .iter()
+                .any(|m| !(compatible(w.mode, *m) && compatible(*m, w.mode)));
+            if !kept_out && (holds || !behind) {
+                w.owner.wake();
+            }
+            if !ahead.contains(&w.mode) {
+                ahead.push(w.mode);
+            }
+        }
     }
 }
 
@@ -259,8 +293,22 @@ impl LockManager {
         &self.shards[(FastHash::default().hash_one(key) >> 32) as usize % SHARDS]
     }
 
-    /// Takes a lock, waiting for it if need be. It stays until `release` or `release_all`.
+    /// Takes a lock, waiting for it if need be. It stays until `release` or `release_all`. A turn at another entry is given
+    /// up before the wait: nobody behind it has to wait for that as well.
     pub fn acquire(&self, owner: &Arc<Owner>, key: &LockKey, mode: LockMode) -> Result<()> {
+        if owner.has_turn.load(Ordering::Relaxed) {
+            if self.try_acquire(owner, key, mode) {
+                return Ok(());
+            }
+            if !owner.turn.lock().as_ref().is_some_and(|t| t.lock == *key) {
+                self.end_turn(owner);
+            }
+        }
+        self.acquire_in_turn(owner, key, mode)
+    }
+
+    /// As `acquire`, keeping the turn.
+    fn acquire_in_turn(&self, owner: &Arc<Owner>, key: &LockKey, mode: LockMode) -> Result<()> {
         let ticket = {
             let mut shard = self.shard(key).lock();
             let queue = match shard.get_mut(key) {
@@ -364,7 +412,7 @@ impl LockManager {
         let mut shard = self.shard(key).lock();
         if let Some(queue) = shard.get_mut(key) {
             queue.waiting.retain(|w| w.ticket != ticket);
-            queue.wake_all();
+            queue.wake_next();
             drop_if_empty(&mut shard, key);
         }
     }
@@ -460,7 +508,7 @@ impl LockManager {
             let gone = queue.granted[at].count == 0;
             if gone {
                 queue.granted.swap_remove(at);
-                queue.wake_all();
+                queue.wake_next();
                 drop_if_empty(&mut shard, key);
             }
             gone
@@ -475,6 +523,7 @@ impl LockManager {
 
     /// Gives back everything the owner holds.
     pub fn release_all(&self, owner: &Owner) {
+        self.end_turn(owner);
         for (tree, kind) in std::mem::take(&mut *owner.read_locks.lock()) {
             tree.release_read_lock(owner.id, kind);
         }
@@ -483,7 +532,7 @@ impl LockManager {
             let mut shard = self.shard(key).lock();
             if let Some(queue) = shard.get_mut(key) {
                 queue.granted.retain(|g| g.owner != owner.id);
-                queue.wake_all();
+                queue.wake_next();
                 drop_if_empty(&mut shard, key);
             }
         }
@@ -505,10 +554,62 @@ impl LockManager {
         mode: LockMode,
     ) -> Result<()> {
         let key = LockKey::Txn(database, txn);
-        // Update rather than shared, so that the writers waiting for one transaction go on one after the other.
         self.acquire(owner, &key, mode)?;
         self.release(owner, &key, mode);
         Ok(())
+    }
+
+    /// The same at the head of the queue of an entry that the transaction wrote.
+    pub(crate) fn wait_in_turn(
+        &self,
+        owner: &Arc<Owner>,
+        database: DatabaseId,
+        txn: TxnId,
+    ) -> Result<()> {
+        let key = LockKey::Txn(database, txn);
+        self.acquire_in_turn(owner, &key, LockMode::Update)?;
+        self.release(owner, &key, LockMode::Update);
+        Ok(())
+    }
+
+    /// Queues up for an entry: returns when those who came before have had their turns. Nothing happens if it is the
+    /// owner's turn there already.
+    pub(crate) fn take_turn(
+        &self,
+        owner: &Arc<Owner>,
+        (tree, lock): (&Arc<Tree>, &LockKey),
+        count: impl FnOnce() -> CountedKey,
+        uncount: impl FnOnce(CountedKey),
+    ) -> Result<()> {
+        if owner.turn.lock().as_ref().is_some_and(|t| t.lock == *lock) {
+            return Ok(());
+        }
+        self.end_turn(owner);
+        let counted = count();
+        if let Err(error) = self.acquire_in_turn(owner, lock, LockMode::Update) {
+            uncount(counted);
+            return Err(error);
+        }
+        *owner.turn.lock() = Some(Turn {
+            tree: tree.clone(),
+            lock: lock.clone(),
+            counted,
+        });
+        owner.has_turn.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Lets those go on who queue behind the owner, if it has a turn somewhere: at the end of its statement.
+    pub fn end_turn(&self, owner: &Owner) {
+        if !owner.has_turn.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let turn = owner.turn.lock().take();
+        if let Some(turn) = turn {
+            self.release(owner, &turn.lock, LockMode::Update);
+            let counted = ReadLock::Key(turn.counted);
+            turn.tree.release_read_lock(owner.id, counted);
+        }
     }
 
     /// Does anyone else hold a lock on this key that conflicts with `mode`?

@@ -14,7 +14,7 @@
 //! rolled back by a mark leaves its changes above: an id below it ends by a mark as well, and undo to a savepoint below it
 //! reverts the leaves it comes to first.
 
-use crate::api::{Durability, Isolation, LockMode, Savepoint, TreeId};
+use crate::api::{Durability, Isolation, LockMode, Savepoint, Stamp, TreeId};
 use crate::database::Database;
 use crate::error::{Result, StorageError};
 use crate::kept::{Kept, SavepointHold};
@@ -947,6 +947,35 @@ impl ReadView {
 
     pub(crate) fn owner(&self) -> &Arc<Owner> {
         &self.txn.0.owner
+    }
+
+    /// Writers below are visible without looking further.
+    #[inline]
+    pub(crate) fn horizon(&self) -> TxnId {
+        self.horizon
+    }
+
+    /// Does it read as one who means to write? Then it queues up for entries that others have.
+    #[inline]
+    pub fn is_for_update(&self) -> bool {
+        self.isolation == Isolation::Update || self.lock_mode == LockMode::Update
+    }
+
+    /// The same view, for one who means to write what it finds.
+    pub fn for_update(mut self) -> ReadView {
+        self.lock_mode = LockMode::Update;
+        self
+    }
+
+    /// Was what carries this stamp, and everything else its writer did, committed before the view was opened?
+    #[inline]
+    pub fn knows(&self, stamp: Stamp) -> bool {
+        self.snapshot.is_some() || stamp.txn < self.horizon
+    }
+
+    /// Did the transaction commit after the view's snapshot was taken?
+    pub(crate) fn is_younger(&self, txn: TxnId) -> bool {
+        self.snapshot.is_some() && matches!(self.sees(txn), Sight::No)
     }
 
     pub(crate) fn key_lock_mode(&self) -> LockMode {

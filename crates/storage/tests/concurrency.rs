@@ -306,3 +306,182 @@ fn a_locking_reader_waits_for_the_writer_and_a_versioning_one_does_not() {
         .expect("there");
     assert_eq!(amount(&after.payload), 1000);
 }
+
+/// A serializable scan keeps others out of what it has read, gaps included, and out of nothing else.
+#[test]
+fn the_range_of_a_serializable_scan_grows_with_it() {
+    for direction in [Direction::Forward, Direction::Backward] {
+        let disk = SimDisk::new(1);
+        let engine = engine(&disk, 1, 128);
+        let db = engine
+            .create_database(DB, "t", specs(), Settings::default())
+            .expect("creates");
+        let txn = db.begin(&owner(1));
+        let id = db.create_tree(&txn, 1).expect("tree");
+        let tree = db.tree(id).expect("tree");
+        let spread = |n: u64| key(4 * n);
+        for n in 1..=ACCOUNTS {
+            tree.insert(&txn, &spread(n), &[7; 300]).expect("inserts");
+        }
+        txn.commit(Durability::Full).expect("commits");
+        engine.release_locks(txn.owner());
+
+        let (reader, other) = (owner(2), owner(3));
+        other.lock_timeout_ms.store(0, Ordering::Relaxed);
+        let random = SimRandom::new(7);
+        let txn = db.begin(&reader);
+        let view = txn.view(Isolation::Serializable);
+        let mut scan = tree.scan(
+            &view,
+            ScanSpec {
+                direction,
+                ..ScanSpec::all()
+            },
+        );
+        let (mut seen, mut added) = (Vec::new(), Vec::new());
+        let (mut refused, mut batch) = (0, Batch::new());
+        while scan.next(&mut batch).expect("scan") {
+            seen.extend((0..batch.len()).map(|i| batch.key(i).to_vec()));
+            let last = u64::from_be_bytes(seen.last().expect("rows")[..].try_into().expect("key"));
+            for _ in 0..6 {
+                // Near the place where the scan is, and anywhere.
+                let near = last.saturating_sub(12) + random.below(24);
+                let place = [near, random.below(4 * ACCOUNTS)][random.below(2) as usize];
+                let new = key(place / 4 * 4 + 1 + random.below(3));
+                let txn = db.begin(&other);
+                let is_behind = match direction {
+                    Direction::Forward => new < key(last),
+                    Direction::Backward => new > key(last),
+                };
+                match tree.insert(&txn, &new, &[1]) {
+                    Ok(()) => {
+                        assert!(!is_behind, "a key was put in behind the scan");
+                        txn.commit(Durability::Full).expect("commits");
+                        added.push(new);
+                    }
+                    Err(StorageError::LockTimeout) => refused += 1,
+                    Err(StorageError::DuplicateKey { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                drop(txn);
+                engine.release_locks(&other);
+            }
+        }
+        assert!(added.len() > 5 && refused > 5, "{} {refused}", added.len());
+        added
+            .iter()
+            .for_each(|k| assert!(seen.contains(k), "a phantom"));
+        // All of it is read now.
+        let late = db.begin(&other);
+        for at in [0, 2, 333, 4 * ACCOUNTS + 9] {
+            let refused = tree.insert(&late, &key(at), &[1]);
+            assert!(matches!(refused, Err(StorageError::LockTimeout)), "{at}");
+        }
+        drop(late);
+        engine.release_locks(&other);
+        txn.commit(Durability::Full).expect("commits");
+        engine.release_locks(&reader);
+        let txn = db.begin(&other);
+        tree.insert(&txn, &key(2), &[1]).expect("nobody reads now");
+        txn.commit(Durability::Full).expect("commits");
+        engine.release_locks(&other);
+    }
+}
+
+/// A scan that must wait for an entry keeps its writer from nothing: neither from writing it again nor from what follows.
+#[test]
+fn a_serializable_reader_that_waits_holds_only_what_it_has_read() {
+    let (engine, db, tree) = bank(128);
+    let (writer, reader) = (owner(1), owner(2));
+    for direction in [Direction::Forward, Direction::Backward] {
+        writer.lock_timeout_ms.store(0, Ordering::Relaxed);
+        reader.lock_timeout_ms.store(0, Ordering::Relaxed);
+        let writes = db.begin(&writer);
+        add(&tree, &writes, 100, 1, false).expect("writes");
+        let reads = db.begin(&reader);
+        let view = reads.view(Isolation::Serializable);
+        let spec = ScanSpec {
+            direction,
+            ..ScanSpec::all()
+        };
+        let mut scan = tree.scan(&view, spec);
+        let (mut batch, mut read) = (Batch::new(), 0);
+        let stopped = loop {
+            match scan.next(&mut batch) {
+                Ok(true) => read += batch.len(),
+                other => break other,
+            }
+        };
+        assert!(matches!(stopped, Err(StorageError::LockTimeout)));
+        assert_eq!(
+            read,
+            if direction == Direction::Forward {
+                100
+            } else {
+                99
+            }
+        );
+        assert!(matches!(
+            tree.get(&view, &key(100)),
+            Err(StorageError::LockTimeout)
+        ));
+        add(&tree, &writes, 100, 1, true).expect("its own entry");
+        let (behind, ahead) = match direction {
+            Direction::Forward => (99, 101),
+            Direction::Backward => (101, 99),
+        };
+        add(&tree, &writes, ahead, 1, false).expect("nobody has read it");
+        let refused = add(&tree, &writes, behind, 1, false);
+        assert!(matches!(refused, Err(StorageError::LockTimeout)));
+        drop(scan);
+        drop(reads);
+        engine.release_locks(&reader);
+        add(&tree, &writes, behind, 1, false).expect("nobody reads it now");
+        writes.rollback().expect("rolls back");
+        engine.release_locks(&writer);
+    }
+}
+
+/// The one that waits for an entry's writer has it next, before newcomers.
+#[test]
+fn an_entry_goes_to_the_one_that_waited_for_it() {
+    let (engine, db, tree) = bank(128);
+    let (first, second, third) = (owner(1), owner(2), owner(3));
+    third.lock_timeout_ms.store(0, Ordering::Relaxed);
+    let one = db.begin(&first);
+    add(&tree, &one, 5, 1, false).expect("writes");
+    let two = db.begin(&second);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let view = two.view(Isolation::Update);
+            tree.get(&view, &key(5)).expect("reads").expect("is there")
+        });
+        while !engine.locks().iter().any(|l| !l.granted) {
+            std::thread::yield_now();
+        }
+        one.commit(Durability::Full).expect("commits");
+        engine.release_locks(&first);
+        let entry = waits.join().expect("second");
+        // It has read and not yet written: nobody comes in between.
+        let three = db.begin(&third);
+        for isolation in [Isolation::Update, Isolation::Current] {
+            let view = three.view(isolation);
+            let written = tree
+                .get(&view, &key(5))
+                .and_then(|e| tree.update(&three, &key(5), e.expect("is there").stamp, &[0; 8]));
+            assert!(matches!(written, Err(StorageError::LockTimeout)));
+        }
+        drop(three);
+        engine.release_locks(&third);
+        let done = tree.update(&two, &key(5), entry.stamp, &entry.payload);
+        assert_eq!(done.expect("writes"), WriteOutcome::Done);
+        engine.end_turn(&second);
+        two.commit(Durability::Full).expect("commits");
+        engine.release_locks(&second);
+        let three = db.begin(&third);
+        add(&tree, &three, 5, 1, false).expect("nobody waits");
+        drop(three);
+        engine.release_locks(&third);
+        assert!(engine.locks().is_empty(), "{:?}", engine.locks());
+    });
+}

@@ -15,7 +15,7 @@ pub struct SqlError {
     pub message: String,
     pub procedure: Option<String>,
     pub line: i32,
-    /// Does the error end the batch (and roll back the transaction) whatever XACT_ABORT says: 1205, 3960, kill?
+    /// Does the error end the batch (and roll back the transaction) whatever XACT_ABORT says: 1205, 3960, 3961, kill?
     pub kills_transaction: bool,
     /// Of 824: the page, for whoever can say what it belongs to.
     pub damaged: Option<Box<DamagedPage>>,
@@ -94,7 +94,7 @@ impl SqlError {
             message: message.into(),
             procedure: None,
             line: 0,
-            kills_transaction: matches!(number, 1205 | 3960),
+            kills_transaction: matches!(number, 1205 | 3960 | 3961),
             damaged: None,
             next: None,
         }
@@ -149,6 +149,7 @@ impl From<StorageError> for SqlError {
             StorageError::Deadlock { .. } => (1205, 13),
             StorageError::LockTimeout => (1222, 16),
             StorageError::SnapshotConflict => (3960, 16),
+            StorageError::YoungerThanSnapshot => (3961, 16),
             StorageError::Cancelled => (3617, 16),
             StorageError::BadPage { .. }
             | StorageError::DamagedPage { .. }

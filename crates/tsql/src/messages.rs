@@ -126,6 +126,8 @@ pub fn aborts_batch(number: i32) -> bool {
             | 3951
             | 3952
             | 3960
+            | 3961
+            | 3964
             | 3998
             | 8114
             | 8169
@@ -1449,6 +1451,16 @@ const MESSAGES: &[Message] = &[
         3960,
         16,
         "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot isolation to access table '%.*ls' directly or indirectly in database '%.*ls' to update, delete, or insert the row that has been modified or deleted by another transaction. Retry the transaction or change the isolation level for the update/delete statement.",
+    ),
+    m(
+        3961,
+        16,
+        "Snapshot isolation transaction failed in database '%.*ls' because the object accessed by the statement has been modified by a DDL statement in another concurrent transaction since the start of this transaction.  It is disallowed because the metadata is not versioned. A concurrent update to metadata can lead to inconsistency if mixed with snapshot isolation.",
+    ),
+    m(
+        3964,
+        16,
+        "Transaction failed because this DDL statement is not allowed inside a snapshot isolation transaction. Since metadata is not versioned, a metadata change can lead to inconsistency if mixed within snapshot isolation.",
     ),
     m(
         3998,

@@ -26,8 +26,8 @@ use std::sync::Arc;
 const SESSIONS: u64 = 4;
 const ACCOUNTS: u64 = 30;
 /// Errors of sessions that meet each other or a constraint, or find an object made or gone.
-const EXPECTED: [&str; 9] = [
-    "1222", "1205", "547", "3960", "1913", "2714", "3701", "2705", "3998",
+const EXPECTED: [&str; 11] = [
+    "1222", "1205", "547", "3960", "3961", "3964", "1913", "2714", "3701", "2705", "3998",
 ];
 
 const SCHEMA: [&str; 8] = [

@@ -5,12 +5,11 @@
 //! and gives it back when the entry's writer is still active. A key without an entry can be locked as well.
 
 use super::{Seen, Tree};
-use crate::api::{Entry, Isolation, LockMode, LockResource};
+use crate::api::{Entry, Isolation, LockMode};
 use crate::error::Result;
-use crate::lock::{LockKey, ReadLock};
+use crate::lock::ReadLock;
 use crate::txn::ReadView;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What came of locking an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,11 +31,8 @@ impl Tree {
         wait: bool,
     ) -> Result<RowLock> {
         let db = view.database();
-        let resource = LockResource::Key {
-            tree: self.id,
-            key: key.to_vec(),
-        };
-        let lock = LockKey::Resource(db.id(), resource);
+        self.check_age(view)?;
+        let lock = self.key_lock(db, key);
         let Some(mode) = mode else {
             if !wait && db.locks().conflicts(view.owner(), &lock, LockMode::Shared) {
                 return Ok(RowLock::Busy);
@@ -44,24 +40,23 @@ impl Tree {
             return self.newest(view, key, wait);
         };
         // Counted before the entry is read: a writer that latches the page later will look for the lock.
-        self.key_locks.fetch_add(1, Ordering::SeqCst);
+        let counted = self.key_locks.add(key, mode);
+        let counted = (self.clone(), ReadLock::Key(counted));
         if wait {
-            let counted = (self.clone(), ReadLock::Key);
             view.owner().read_locks.lock().push(counted);
             db.locks().acquire(view.owner(), &lock, mode)?;
             return self.newest(view, key, true);
         }
         if !db.locks().try_acquire(view.owner(), &lock, mode) {
-            self.key_locks.fetch_sub(1, Ordering::SeqCst);
+            self.release_read_lock(view.owner().id, counted.1);
             return Ok(RowLock::Busy);
         }
         let found = self.newest(view, key, false);
         if matches!(found, Ok(RowLock::Locked(_))) {
-            let counted = (self.clone(), ReadLock::Key);
             view.owner().read_locks.lock().push(counted);
         } else {
             db.locks().release(view.owner(), &lock, mode);
-            self.key_locks.fetch_sub(1, Ordering::SeqCst);
+            self.release_read_lock(view.owner().id, counted.1);
         }
         found
     }
@@ -82,9 +77,9 @@ impl Tree {
                 Seen::Invisible => return Ok(RowLock::Locked(None)),
                 Seen::Failed(error) => return Err(error),
                 Seen::Wait(_) if !wait => return Ok(RowLock::Busy),
-                Seen::Wait(txn) => {
+                Seen::Wait(obstacle) => {
                     drop(leaf);
-                    view.wait_for(txn)?;
+                    self.wait_out(&view, key, obstacle)?;
                 }
             }
         }

@@ -11,22 +11,30 @@
 //! 2. Entries below a separator are in the child left of it, the others right of it.
 //! 3. A leaf entry is removed only when no reader can need it, or by the rollback of its own insert.
 //!
-//! Files: `scan` (reading ranges), `lock_row` (reading under a lock), `write` (changing entries), `shape` (splits, purging, unlinking), `space` (freeing a
-//! whole tree).
+//! 4. A snapshot taken before the tree's creator committed reads nothing of it: the rows of a rebuilt index are as of
+//!    its making, not as of the snapshot.
+//!
+//! Files: `scan` (reading ranges), `lock_row` (reading under a lock), `wait` (for entries of others), `ranges` (locks on
+//! them), `key_locks` (their number), `write` (changing entries), `shape` (splits, purging, unlinking), `space` (freeing
+//! a whole tree).
 
 pub mod figures;
+mod key_locks;
 mod lock_row;
+mod ranges;
 mod sample;
 mod scan;
 mod shape;
 mod space;
+mod wait;
 mod write;
 
+pub(crate) use key_locks::CountedKey;
 pub use lock_row::RowLock;
 pub use scan::Scan;
 pub(crate) use space::{clear_bits, free_last_page};
 
-use crate::api::{Bound, Entry, Stamp, TreeId};
+use crate::api::{Entry, Stamp, TreeId};
 use crate::buffer::{PageRead, PageWrite};
 use crate::database::Database;
 use crate::error::{Result, StorageError};
@@ -34,7 +42,9 @@ use crate::page::{Head, Page, PageType};
 use crate::sync::Mutex;
 use crate::txn::{ReadView, Sight};
 use daruma_base::{PageId, TxnId};
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use key_locks::KeyLocks;
+use ranges::Ranges;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Deeper than any tree that fits a database: a longer descent means a damaged tree.
@@ -45,25 +55,18 @@ const COUNTED_LEAVES_MAX: i64 = 20_000;
 /// A missing version is looked for again this often before the entry counts as damaged.
 const VERSION_LOOKS_MAX: usize = 1_000;
 
-/// A range that a serializable transaction has read.
-struct RangeLock {
-    owner: u64,
-    low: Bound,
-    high: Bound,
-}
-
 /// A B+tree.
 pub struct Tree {
     id: TreeId,
     db: Weak<Database>,
+    /// The transaction that made it since the database was opened: no older snapshot is left from before that.
+    creator: TxnId,
     /// Structure changes, one at a time.
     shape: Mutex<()>,
     /// Pages unlinked so far: a reader between pages that finds it changed starts again from its key.
     unlinks: AtomicU64,
-    /// Explicit key locks on this tree: writers look for them only when there are any.
-    key_locks: AtomicU32,
-    range_count: AtomicU32,
-    ranges: Mutex<Vec<RangeLock>>,
+    key_locks: KeyLocks,
+    ranges: Ranges,
     /// Live entries, -1 until first asked for.
     count: AtomicI64,
     pages: AtomicI64,
@@ -74,22 +77,32 @@ enum Seen {
     /// Use this payload; `None` takes the one on the page.
     Visible(Stamp, Option<Vec<u8>>),
     Invisible,
-    /// A transaction that must end first.
-    Wait(TxnId),
+    Wait(Obstacle),
     /// The version that would decide cannot be read.
     Failed(StorageError),
 }
 
+/// What a reader must wait for before it may judge an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    /// A transaction that wrote it and has not ended.
+    Writer(TxnId),
+    /// A lock on its key that keeps an update lock out.
+    KeyLock,
+    /// Another owner's range, read by one who means to write in it.
+    Range(u64),
+}
+
 impl Tree {
-    pub(crate) fn new(id: TreeId, db: Weak<Database>) -> Tree {
+    pub(crate) fn new(id: TreeId, db: Weak<Database>, creator: TxnId) -> Tree {
         Tree {
             id,
             db,
+            creator,
             shape: Mutex::new(()),
             unlinks: AtomicU64::new(0),
-            key_locks: AtomicU32::new(0),
-            range_count: AtomicU32::new(0),
-            ranges: Mutex::default(),
+            key_locks: KeyLocks::new(),
+            ranges: Ranges::default(),
             count: AtomicI64::new(-1),
             pages: AtomicI64::new(-1),
         }
@@ -285,33 +298,57 @@ impl Tree {
     /// The entry with this key, as the view sees it.
     pub fn get(self: &Arc<Self>, view: &ReadView, key: &[u8]) -> Result<Option<Entry>> {
         let db = view.database();
+        self.check_age(view)?;
         self.lock_for_reading(view, key)?;
         loop {
             let leaf = self.leaf_read(db, key)?;
-            let Ok(slot) = leaf.search(key) else {
-                return Ok(None);
+            let seen = match leaf.search(key) {
+                Ok(slot) => (self.judge(view, &leaf, slot), slot),
+                // Nobody has an entry here, and one who means to make it may have read that.
+                Err(slot) => match self.update_range(view, key) {
+                    Some(owner) => (Seen::Wait(Obstacle::Range(owner)), slot),
+                    None => (Seen::Invisible, slot),
+                },
             };
-            match self.judge(view, &leaf, slot) {
-                Seen::Visible(stamp, payload) => {
+            match seen {
+                (Seen::Visible(stamp, payload), slot) => {
+                    self.cover_key(view, key);
                     let payload = payload.unwrap_or_else(|| leaf.payload(slot).to_vec());
                     return Ok(Some(Entry { payload, stamp }));
                 }
-                Seen::Invisible => return Ok(None),
-                Seen::Failed(error) => return Err(error),
-                Seen::Wait(txn) => {
+                (Seen::Invisible, _) => {
+                    self.cover_key(view, key);
+                    return Ok(None);
+                }
+                (Seen::Failed(error), _) => return Err(error),
+                (Seen::Wait(obstacle), _) => {
                     drop(leaf);
-                    view.wait_for(txn)?;
+                    self.wait_out(view, key, obstacle)?;
                 }
             }
+        }
+    }
+
+    /// May the view read this tree? Fails with `YoungerThanSnapshot` when its creator committed behind the snapshot.
+    #[inline]
+    pub fn check_age(&self, view: &ReadView) -> Result<()> {
+        match self.creator < view.horizon() || !view.is_younger(self.creator) {
+            true => Ok(()),
+            false => Err(StorageError::YoungerThanSnapshot),
         }
     }
 
     /// What the view makes of the entry in `slot`.
     fn judge(&self, view: &ReadView, leaf: &Page, slot: usize) -> Seen {
         let head = leaf.head(slot);
+        if view.is_for_update()
+            && let Some(obstacle) = self.kept_by_other(view, head.writer, || leaf.key(slot))
+        {
+            return Seen::Wait(obstacle);
+        }
         match view.sees(head.writer) {
             Sight::Yes => shown(head, None),
-            Sight::Wait => Seen::Wait(head.writer),
+            Sight::Wait => Seen::Wait(Obstacle::Writer(head.writer)),
             Sight::No => self.judge_versions(view, leaf, slot),
         }
     }
@@ -326,7 +363,7 @@ impl Tree {
             loop {
                 match view.sees(head.writer) {
                     Sight::Yes => return shown(head, payload),
-                    Sight::Wait => return Seen::Wait(head.writer),
+                    Sight::Wait => return Seen::Wait(Obstacle::Writer(head.writer)),
                     Sight::No if head.version == 0 => return Seen::Invisible,
                     Sight::No => {}
                 }

@@ -1,11 +1,15 @@
 //! Reading ranges: one leaf at a time, copied out so that no latch is held between steps.
+//!
+//! A serializable scan descends for each leaf instead of following `next`: so it knows where the leaf ends, and can lock
+//! the range up to there while it has the leaf latched (`ranges`).
 
-use super::{RangeLock, Seen, Tree};
-use crate::api::{Batch, Bound, Direction, Isolation, LockMode, LockResource, ScanSpec};
+use super::ranges::{above, below};
+use super::{Obstacle, Seen, Tree};
+use crate::api::{Batch, Bound, Direction, Isolation, ScanSpec};
 use crate::buffer::PageRead;
 use crate::database::Database;
 use crate::error::Result;
-use crate::lock::{LockKey, ReadLock};
+use crate::lock::ReadLock;
 use crate::page::Page;
 use crate::txn::ReadView;
 use daruma_base::PageId;
@@ -23,6 +27,8 @@ enum Position {
     },
     /// Behind this key (forward) or before it (backward).
     Key(Vec<u8>),
+    /// At this key, where a leaf may begin.
+    From(Vec<u8>),
     End,
 }
 
@@ -32,7 +38,15 @@ pub struct Scan {
     view: ReadView,
     spec: ScanSpec,
     position: Position,
-    locked_range: bool,
+    /// Of a serializable scan.
+    range: Option<Range>,
+}
+
+/// What a serializable scan has locked.
+#[derive(Default)]
+struct Range {
+    /// Among the ranges of the tree; none before the first entry.
+    number: Option<u64>,
 }
 
 impl Tree {
@@ -42,19 +56,16 @@ impl Tree {
             view: view.clone(),
             spec,
             position: Position::Start,
-            locked_range: false,
+            range: None,
         }
     }
 
-    /// Takes the lock that keeps a single key as it was read, where the isolation level asks for one.
+    /// Takes the lock that keeps a single key as it was read, where the isolation level asks for one. A serializable
+    /// reader's range follows under the latch (`cover_key`).
     pub(super) fn lock_for_reading(self: &Arc<Self>, view: &ReadView, key: &[u8]) -> Result<()> {
         match view.isolation() {
             Isolation::RepeatableRead => self.lock_key(view, key),
-            Isolation::Serializable => self.lock_range(
-                view,
-                &Bound::Included(key.to_vec()),
-                &Bound::Included(key.to_vec()),
-            ),
+            Isolation::Serializable => self.announce_ranges(view),
             _ => Ok(()),
         }
     }
@@ -62,89 +73,22 @@ impl Tree {
     /// A shared (or stronger, if the view says so) lock on one key until the transaction ends.
     pub(super) fn lock_key(self: &Arc<Self>, view: &ReadView, key: &[u8]) -> Result<()> {
         let db = view.database();
-        // Counted before the entry is read: a writer that latches the page later will look for the lock.
-        self.key_locks.fetch_add(1, Ordering::SeqCst);
+        let mode = view.key_lock_mode();
+        let counted = self.key_locks.add(key, mode);
         view.owner()
             .read_locks
             .lock()
-            .push((self.clone(), ReadLock::Key));
-        let resource = LockResource::Key {
-            tree: self.id,
-            key: key.to_vec(),
-        };
-        db.locks().acquire(
-            view.owner(),
-            &LockKey::Resource(db.id(), resource),
-            view.key_lock_mode(),
-        )
-    }
-
-    fn lock_range(self: &Arc<Self>, view: &ReadView, low: &Bound, high: &Bound) -> Result<()> {
-        let owner = view.owner();
-        view.database().locks().acquire(
-            owner,
-            &LockKey::Ranges(owner.id, self.id),
-            LockMode::Exclusive,
-        )?;
-        self.ranges.lock().push(RangeLock {
-            owner: owner.id,
-            low: low.clone(),
-            high: high.clone(),
-        });
-        self.range_count.fetch_add(1, Ordering::SeqCst);
-        owner
-            .read_locks
-            .lock()
-            .push((self.clone(), ReadLock::Range));
-        Ok(())
+            .push((self.clone(), ReadLock::Key(counted)));
+        db.locks()
+            .acquire(view.owner(), &self.key_lock(db, key), mode)
     }
 
     /// Forgets what an owner whose transaction has ended kept here.
     pub(crate) fn release_read_lock(&self, owner: u64, kind: ReadLock) {
         match kind {
-            ReadLock::Key => {
-                self.key_locks.fetch_sub(1, Ordering::SeqCst);
-            }
-            ReadLock::Range => {
-                let mut ranges = self.ranges.lock();
-                let before = ranges.len();
-                ranges.retain(|r| r.owner != owner);
-                self.range_count
-                    .fetch_sub((before - ranges.len()) as u32, Ordering::SeqCst);
-            }
+            ReadLock::Key(counted) => self.key_locks.remove(counted),
+            ReadLock::Range => self.release_ranges(owner),
         }
-    }
-
-    /// Someone else's serializable transaction that has read a range with this key.
-    pub(super) fn range_conflict(&self, owner: u64, key: &[u8]) -> Option<u64> {
-        if self.range_count.load(Ordering::SeqCst) == 0 {
-            return None;
-        }
-        let ranges = self.ranges.lock();
-        ranges
-            .iter()
-            .find(|r| r.owner != owner && above(key, &r.low) && below(key, &r.high))
-            .map(|r| r.owner)
-    }
-}
-
-/// Is `key` inside the lower bound?
-fn above(key: &[u8], low: &Bound) -> bool {
-    match low {
-        Bound::Unbounded => true,
-        Bound::Included(b) | Bound::PrefixIncluded(b) => key >= b.as_slice(),
-        Bound::Excluded(b) => key > b.as_slice(),
-        Bound::PrefixExcluded(b) => key > b.as_slice() && !key.starts_with(b),
-    }
-}
-
-/// Is `key` inside the upper bound?
-fn below(key: &[u8], high: &Bound) -> bool {
-    match high {
-        Bound::Unbounded => true,
-        Bound::Included(b) => key <= b.as_slice(),
-        Bound::Excluded(b) | Bound::PrefixExcluded(b) => key < b.as_slice(),
-        Bound::PrefixIncluded(b) => key <= b.as_slice() || key.starts_with(b),
     }
 }
 
@@ -175,15 +119,16 @@ impl Scan {
     /// Replaces the content of `batch` with the next entries (usually one page). False at the end.
     pub fn next(&mut self, batch: &mut Batch) -> Result<bool> {
         batch.clear();
-        if self.view.isolation() == Isolation::Serializable && !self.locked_range {
-            self.tree
-                .lock_range(&self.view, &self.spec.low, &self.spec.high)?;
-            self.locked_range = true;
+        self.tree.check_age(&self.view)?;
+        if self.view.isolation() == Isolation::Serializable && self.range.is_none() {
+            self.tree.announce_ranges(&self.view)?;
+            self.range = Some(Range::default());
         }
         while !matches!(self.position, Position::End) {
-            let more = match self.spec.direction {
-                Direction::Forward => self.step_forward(batch)?,
-                Direction::Backward => self.step_backward(batch)?,
+            let more = match (self.spec.direction, self.range.is_some()) {
+                (Direction::Forward, false) => self.step_forward(batch)?,
+                (Direction::Forward, true) => self.step_forward_locking(batch)?,
+                (Direction::Backward, _) => self.step_backward(batch)?,
             };
             if more && !batch.is_empty() {
                 return Ok(true);
@@ -203,19 +148,17 @@ impl Scan {
         let unlinks = tree.unlinks.load(Ordering::SeqCst);
         let (next, beyond) = (page.next(), end < page.slots());
         let last = page.slots().checked_sub(1).map(|s| page.key(s).to_vec());
-        let resume = wait
-            .as_ref()
-            .and_then(|(slot, _)| slot.checked_sub(1))
-            .map(|s| page.key(s).to_vec());
+        let wait = wait.map(|(slot, obstacle)| {
+            let before = (slot > start).then(|| page.key(slot - 1).to_vec());
+            (before, page.key(slot).to_vec(), obstacle)
+        });
         drop(page);
-        if let Some((slot, txn)) = wait {
-            if slot > start
-                && let Some(key) = resume
-            {
-                self.position = Position::Key(key);
+        if let Some((before, key, obstacle)) = wait {
+            if let Some(before) = before {
+                self.position = Position::Key(before);
             }
             if batch.is_empty() {
-                view.wait_for(txn)?;
+                tree.wait_out(&view, &key, obstacle)?;
                 return Ok(false);
             }
         } else if beyond || next.is_none() {
@@ -244,7 +187,67 @@ impl Scan {
         match &self.position {
             Position::Next { after, .. } => Some(after.clone()),
             Position::Key(key) => Some(key.clone()),
-            Position::Start | Position::End => None,
+            Position::Start | Position::From(_) | Position::End => None,
+        }
+    }
+
+    /// As `step_forward`, adding what is read to the scan's range.
+    fn step_forward_locking(&mut self, batch: &mut Batch) -> Result<bool> {
+        let tree = self.tree.clone();
+        let view = self.view.clone();
+        let db = view.database();
+        let low = &self.spec.low;
+        let (page, fence, start) = match &self.position {
+            Position::Key(after) => {
+                let (page, fence) = tree.leaf_with_fence(db, after)?;
+                let start = partition(&page, |key| key <= after.as_slice());
+                (page, fence, start)
+            }
+            Position::From(from) => {
+                let (page, fence) = tree.leaf_with_fence(db, from)?;
+                let start = partition(&page, |key| key < from.as_slice());
+                (page, fence, start)
+            }
+            _ => {
+                let (page, fence) = tree.leaf_with_fence(db, &low_key(low))?;
+                (page, fence, 0)
+            }
+        };
+        let start = start.max(first_slot(&page, low));
+        let end = end_slot(&page, &self.spec.high).max(start);
+        let wait = fill(&tree, &view, &page, start..end, batch)?;
+        let Some((slot, obstacle)) = wait else {
+            let inside = end == page.slots();
+            match fence.filter(|f| inside && below(f, &self.spec.high)) {
+                Some(fence) => {
+                    self.cover(self.spec.low.clone(), Bound::Excluded(fence.clone()));
+                    self.position = Position::From(fence);
+                }
+                None => {
+                    self.cover(self.spec.low.clone(), self.spec.high.clone());
+                    self.position = Position::End;
+                }
+            }
+            return Ok(true);
+        };
+        let key = page.key(slot).to_vec();
+        if slot > start {
+            let before = page.key(slot - 1).to_vec();
+            self.cover(self.spec.low.clone(), Bound::Included(before.clone()));
+            self.position = Position::Key(before);
+        }
+        drop(page);
+        if batch.is_empty() {
+            tree.wait_out(&view, &key, obstacle)?;
+        }
+        Ok(!batch.is_empty())
+    }
+
+    /// Widens the scan's range. A leaf at its new end is latched.
+    fn cover(&mut self, low: Bound, high: Bound) {
+        if let Some(range) = &mut self.range {
+            let number = self.tree.cover(&self.view, range.number, (low, high));
+            range.number = Some(number);
         }
     }
 
@@ -271,7 +274,7 @@ impl Scan {
                 self.page_after(tree, db, after)
             }
             Position::Key(key) => self.page_after(tree, db, key),
-            Position::Start | Position::End => {
+            Position::Start | Position::From(_) | Position::End => {
                 let leaf = tree.leaf_read(db, &low_key(&self.spec.low))?;
                 let start = first_slot(&leaf, &self.spec.low);
                 Ok((leaf, start))
@@ -298,33 +301,48 @@ impl Scan {
             Position::Key(key) => Bound::Excluded(key.clone()),
             _ => self.spec.high.clone(),
         };
-        let Some((page, end)) = tree.leaf_before(db, &limit)? else {
+        let Some((page, end, fence)) = self.leaf_before(&tree, db, limit)? else {
             self.position = Position::End;
             return Ok(true);
         };
         let start = first_slot(&page, &self.spec.low).min(end);
         let wait = fill(&tree, &view, &page, (start..end).rev(), batch)?;
         let first = (start < end).then(|| page.key(start).to_vec());
-        let resume = wait
-            .as_ref()
-            .filter(|(slot, _)| slot + 1 < end)
-            .map(|(slot, _)| page.key(slot + 1).to_vec());
+        let Some((slot, obstacle)) = wait else {
+            let left = fence.filter(|f| start == 0 && above(f, &self.spec.low));
+            self.cover_backward(left.as_ref());
+            self.position = match (&self.range, start) {
+                // Its next leaf is the one left of the fence.
+                (Some(_), _) => left.map_or(Position::End, Position::Key),
+                (None, 0) => first.map_or(Position::End, Position::Key),
+                (None, _) => Position::End,
+            };
+            drop(page);
+            self.lock_batch(batch)?;
+            return Ok(true);
+        };
+        let key = page.key(slot).to_vec();
+        if slot + 1 < end {
+            let behind = page.key(slot + 1).to_vec();
+            self.cover_backward(Some(&behind));
+            self.position = Position::Key(behind);
+        }
         drop(page);
-        if let Some((_, txn)) = wait {
-            if let Some(key) = resume {
-                self.position = Position::Key(key);
-            }
-            if batch.is_empty() {
-                view.wait_for(txn)?;
-                return Ok(false);
-            }
-        } else if start > 0 {
-            self.position = Position::End;
-        } else {
-            self.position = first.map_or(Position::End, Position::Key);
+        if batch.is_empty() {
+            tree.wait_out(&view, &key, obstacle)?;
+            return Ok(false);
         }
         self.lock_batch(batch)?;
         Ok(true)
+    }
+
+    /// Widens the range of a backward scan down to a key, or to its end.
+    fn cover_backward(&mut self, down_to: Option<&Vec<u8>>) {
+        let low = match down_to.filter(|key| above(key, &self.spec.low)) {
+            Some(key) => Bound::Included(key.clone()),
+            None => self.spec.low.clone(),
+        };
+        self.cover(low, self.spec.high.clone());
     }
 
     /// REPEATABLE READ: locks what was found and reads it again under the locks.
@@ -362,7 +380,7 @@ fn fill(
     page: &Page,
     slots: impl Iterator<Item = usize>,
     batch: &mut Batch,
-) -> Result<Option<(usize, daruma_base::TxnId)>> {
+) -> Result<Option<(usize, Obstacle)>> {
     for slot in slots {
         match tree.judge(view, page, slot) {
             Seen::Visible(stamp, None) => {
@@ -371,24 +389,27 @@ fn fill(
             }
             Seen::Visible(stamp, Some(payload)) => batch.push(page.key(slot), &payload, stamp),
             Seen::Invisible => {}
-            Seen::Wait(txn) => return Ok(Some((slot, txn))),
+            Seen::Wait(obstacle) => return Ok(Some((slot, obstacle))),
             Seen::Failed(error) => return Err(error),
         }
     }
     Ok(None)
 }
 
-impl Tree {
-    /// The last leaf with an entry inside the upper bound, and the slot behind that entry.
+/// A leaf, the slot behind its last entry that counts, and the fence at its lower end.
+type LeafBefore<'a> = (PageRead<'a>, usize, Option<Vec<u8>>);
+
+impl Scan {
+    /// The last leaf with an entry inside the upper bound. Empty ones on the way join the range of a serializable scan.
     fn leaf_before<'a>(
-        &self,
+        &mut self,
+        tree: &Tree,
         db: &'a Database,
-        high: &Bound,
-    ) -> Result<Option<(PageRead<'a>, usize)>> {
-        let mut high = high.clone();
+        mut high: Bound,
+    ) -> Result<Option<LeafBefore<'a>>> {
         for _ in 0..1_000_000 {
             let mut fence: Option<Vec<u8>> = None;
-            let mut page = self.read_page(db, self.id.0)?;
+            let mut page = tree.read_page(db, tree.id.0)?;
             for _ in 0..super::DEPTH_MAX {
                 if page.is_leaf() {
                     break;
@@ -397,18 +418,42 @@ impl Tree {
                 if slot > 0 {
                     fence = Some(page.key(slot).to_vec());
                 }
-                page = self.read_page(db, page.child(slot))?;
+                page = tree.read_page(db, page.child(slot))?;
             }
             let end = end_slot(&page, &high);
             if end > 0 {
-                return Ok(Some((page, end)));
+                return Ok(Some((page, end, fence)));
             }
+            self.cover_backward(fence.as_ref());
             // Nothing here: go on left of this page's lower fence.
             match fence {
                 Some(fence) => high = Bound::Excluded(fence),
                 None => return Ok(None),
             }
         }
-        Err(self.damaged(db, self.id.0, "the tree has no end"))
+        Err(tree.damaged(db, tree.id.0, "the tree has no end"))
+    }
+}
+
+impl Tree {
+    /// The leaf that covers `key`, and the lowest key that belongs to the leaf behind it.
+    fn leaf_with_fence<'a>(
+        &self,
+        db: &'a Database,
+        key: &[u8],
+    ) -> Result<(PageRead<'a>, Option<Vec<u8>>)> {
+        let mut page = self.read_page(db, self.id.0)?;
+        let mut fence = None;
+        for _ in 0..super::DEPTH_MAX {
+            if page.is_leaf() {
+                return Ok((page, fence));
+            }
+            let slot = page.child_slot(key);
+            if slot + 1 < page.slots() {
+                fence = Some(page.key(slot + 1).to_vec());
+            }
+            page = self.read_page(db, page.child(slot))?;
+        }
+        Err(self.damaged(db, page.id(), "the tree is too deep"))
     }
 }

@@ -4,12 +4,11 @@
 
 use super::Tree;
 use crate::api::{
-    Batch, ENTRY_BYTES_MAX, KEY_BYTES_MAX, LockMode, LockResource, Stamp, UpdateBatch, WriteOutcome,
+    Batch, ENTRY_BYTES_MAX, KEY_BYTES_MAX, LockMode, Stamp, UpdateBatch, WriteOutcome,
 };
 use crate::buffer::PageWrite;
 use crate::database::Database;
 use crate::error::{Result, StorageError};
-use crate::lock::LockKey;
 use crate::log::record::{OpsWriter, RECORD_HEADER_BYTES};
 use crate::log::{AppendKind, RECORD_BYTES_MAX};
 use crate::page::{Head, LEAF_HEAD_BYTES, Page};
@@ -36,6 +35,8 @@ enum Stop {
     NextLeaf,
     Duplicate,
     Refused(WriteOutcome),
+    /// Another transaction deleted what this one's snapshot shows.
+    Conflict,
 }
 
 /// One requested change.
@@ -177,6 +178,7 @@ impl Tree {
                     refused(at, outcome);
                     at += 1;
                 }
+                Stop::Conflict => return Err(StorageError::SnapshotConflict),
                 Stop::Duplicate => {
                     return Err(StorageError::DuplicateKey {
                         key: change(at).key().to_vec(),
@@ -188,22 +190,17 @@ impl Tree {
                     self.make_room(db, next.key(), needed_bytes(next), AppendKind::System)?
                 }
                 Stop::WaitTxn(other) => {
-                    db.locks()
-                        .wait_for_txn(txn.owner(), db.id(), other, LockMode::Update)?;
+                    self.wait_for_writer(db, txn.owner(), change(at).key(), other)?
                 }
                 Stop::WaitKey => {
-                    let resource = LockResource::Key {
-                        tree: self.id(),
-                        key: change(at).key().to_vec(),
-                    };
-                    let key = LockKey::Resource(db.id(), resource);
-                    db.locks().acquire(txn.owner(), &key, LockMode::Exclusive)?;
+                    // Of several who mean to write it, one waits for its readers, and the others for that one.
+                    let key = change(at).key();
+                    self.take_turn(db, txn.owner(), key)?;
+                    let lock = self.key_lock(db, key);
+                    db.locks()
+                        .acquire(txn.owner(), &lock, LockMode::Exclusive)?;
                 }
-                Stop::WaitRange(owner) => {
-                    let key = LockKey::Ranges(owner, self.id());
-                    db.locks().acquire(txn.owner(), &key, LockMode::Shared)?;
-                    db.locks().release(txn.owner(), &key, LockMode::Shared);
-                }
+                Stop::WaitRange(owner) => self.wait_for_ranges(db, txn.owner(), owner)?,
             }
         }
         Ok(())
@@ -284,16 +281,14 @@ impl Tree {
         change: Change<'_>,
     ) -> std::result::Result<(), Stop> {
         let key = change.key();
-        if let Some(owner) = self.range_conflict(txn.owner().id, key) {
-            return Err(Stop::WaitRange(owner));
-        }
-        if self.key_locked_by_other(db, txn, key) {
-            return Err(Stop::WaitKey);
-        }
         let found = plan.find(key);
         let slot = match found {
             Ok(slot) | Err(slot) => slot,
         };
+        if !self.key_locks.is_empty() || !self.ranges.is_empty() {
+            let writer = found.ok().map(|slot| plan.page.head(slot).writer);
+            self.check_locks(db, txn, writer, key)?;
+        }
         match (change, found) {
             (Change::Insert { key, payload }, Err(_)) => plan.insert(slot, key, payload)?,
             (Change::Insert { key, payload }, Ok(_)) => {
@@ -328,19 +323,30 @@ impl Tree {
         Ok(())
     }
 
-    fn key_locked_by_other(&self, db: &Database, txn: &Txn, key: &[u8]) -> bool {
-        if self.key_locks.load(std::sync::atomic::Ordering::SeqCst) == 0 {
-            return false;
+    /// Do locks of others on the key, or ranges around it, allow a write? An entry that this transaction wrote is its own
+    /// until it ends: whoever has locked the key since is waiting for just that.
+    fn check_locks(
+        &self,
+        db: &Database,
+        txn: &Txn,
+        writer: Option<TxnId>,
+        key: &[u8],
+    ) -> std::result::Result<(), Stop> {
+        if writer.is_some_and(|w| txn.owns(w)) {
+            return Ok(());
         }
-        let resource = LockResource::Key {
-            tree: self.id(),
-            key: key.to_vec(),
-        };
-        db.locks().conflicts(
-            txn.owner(),
-            &LockKey::Resource(db.id(), resource),
-            LockMode::Exclusive,
-        )
+        if let Some(owner) = self.range_conflict(txn.owner().id, key) {
+            return Err(Stop::WaitRange(owner));
+        }
+        let locked = !self.key_locks.is_empty()
+            && self.key_locks.may_have(key)
+            && db
+                .locks()
+                .conflicts(txn.owner(), &self.key_lock(db, key), LockMode::Exclusive);
+        match locked {
+            true => Err(Stop::WaitKey),
+            false => Ok(()),
+        }
     }
 }
 
@@ -381,7 +387,11 @@ impl Plan<'_, '_> {
         let head = self.page.head(slot);
         settled(db, txn, head.writer)?;
         if head.is_deleted() {
-            return Err(Stop::Refused(WriteOutcome::Gone));
+            let is_conflict = txn.is_snapshot() && !txn.owns(head.writer);
+            return Err(match is_conflict {
+                true => Stop::Conflict,
+                false => Stop::Refused(WriteOutcome::Gone),
+            });
         }
         if (Stamp {
             txn: head.writer,

@@ -19,8 +19,8 @@ use crate::access::{EntryBuffers, IndexAccess, damaged};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use daruma_storage::{
-    Batch, Bound, Direction, Isolation, ScanSpec, Stamp, StorageError, Tree, Txn, UpdateBatch,
-    WriteOutcome,
+    Batch, BlobRef, Bound, Direction, Isolation, ScanSpec, Stamp, StorageError, Tree, Txn,
+    UpdateBatch, WriteOutcome,
 };
 use daruma_value::Value;
 use std::sync::Arc;
@@ -62,6 +62,8 @@ pub struct Applier<'a> {
     pub ignored_duplicates: bool,
     batch: Batch,
     entry: EntryBuffers,
+    /// Values moved out of rows that were then refused.
+    unused_blobs: Vec<BlobRef>,
     evaluators: Evaluators<'a>,
 }
 
@@ -80,6 +82,7 @@ impl<'a> Applier<'a> {
             ignored_duplicates: false,
             batch: Batch::new(),
             entry: EntryBuffers::default(),
+            unused_blobs: Vec::new(),
             evaluators: Evaluators::new(host),
         }
     }
@@ -127,6 +130,9 @@ impl<'a> Applier<'a> {
                 .map(|c| self.moved_key(c))
                 .collect::<Result<Vec<_>>>()?;
             let refused = self.try_own_rows(&tree, &pending, &new_keys)?;
+            if !refused.is_empty() {
+                self.free_unused_blobs()?;
+            }
             let mut again = Vec::new();
             for (i, (change, new_key)) in pending.into_iter().zip(new_keys).enumerate() {
                 match refused.binary_search_by_key(&i, |(row, _)| *row) {
@@ -194,18 +200,24 @@ impl<'a> Applier<'a> {
         let mut refused = Vec::new();
         updates.sort();
         let (mut update, mut part) = (UpdateBatch::new(), Vec::new());
+        let mut unused = Vec::new();
         updates.in_batches(&mut self.batch, |batch, first| {
             update.clear();
             (0..batch.len())
                 .for_each(|i| update.push(batch.key(i), batch.stamp(i), batch.payload(i)));
             part.clear();
             tree.update_batch(&self.txn, &update, &mut part)?;
-            refused.extend(
-                part.iter()
-                    .map(|(i, outcome)| (updates.row(first + i), *outcome)),
-            );
+            for (i, outcome) in &part {
+                refused.push((updates.row(first + i), *outcome));
+                if self.table.has_movable_columns {
+                    let access = &self.table.access;
+                    let payload = batch.payload(*i);
+                    unused.extend(access.blobs(access.primary(), payload)?);
+                }
+            }
             Ok(())
         })?;
+        self.unused_blobs = unused;
         deletes.sort();
         deletes.in_batches(&mut self.batch, |batch, first| {
             part.clear();
@@ -218,6 +230,14 @@ impl<'a> Applier<'a> {
         })?;
         refused.sort_by_key(|(row, _)| *row);
         Ok(refused)
+    }
+
+    /// A refused row is computed and stored anew, or not at all: what was moved out of its first version goes.
+    fn free_unused_blobs(&mut self) -> Result<()> {
+        let database = self.table.access.database();
+        self.unused_blobs
+            .drain(..)
+            .try_for_each(|blob| Ok(database.free_blob(&self.txn, blob)?))
     }
 
     /// The new version of a row has blobs of its own.

@@ -78,6 +78,8 @@ impl ScanOp {
         } else {
             access.tree(access.primary())?
         };
+        tree.check_age(&view)?;
+        table.check_age(&view)?;
         Ok(ScanOp {
             view,
             tree,
@@ -346,6 +348,13 @@ impl ScanOp {
         let Some(entry) = self.table.get(&self.view, locator)? else {
             return Ok(false);
         };
+        // The row may have changed since its entry was read. If it has, so has the entry, or the row was changed by a
+        // transaction that has ended now, and its entries with it.
+        let is_certain =
+            self.view.knows(entry.stamp) || self.view.isolation() == Isolation::ReadUncommitted;
+        if !is_certain && !self.still_leads_to(locator)? {
+            return Ok(false);
+        }
         let row = node.access.primary().view(&entry.payload)?;
         let at = out.len();
         for position in &node.looked_up {
@@ -360,6 +369,15 @@ impl ScanOp {
         match &node.lookup_filter {
             Some(filter) => filter.accepts(out.open_row(), cx),
             None => Ok(true),
+        }
+    }
+
+    /// Is the index entry that is being looked up still there, for the same row?
+    fn still_leads_to(&self, locator: &[u8]) -> Result<bool> {
+        let entry = self.tree.get(&self.view, self.batch.key(self.at))?;
+        match entry {
+            Some(entry) => Ok(split_entry(&entry.payload)?.0 == locator),
+            None => Ok(false),
         }
     }
 

@@ -315,6 +315,10 @@ impl<'a> Execution<'a> {
         if self.nowait.take() {
             self.state.apply_lock_settings();
         }
+        self.state
+            .instance
+            .engine()
+            .end_turn(&self.state.entry.owner);
         for (database, resource, mode) in self.state.statement_locks.borrow_mut().drain(..) {
             database.unlock(&self.state.entry.owner, &resource, mode);
         }
@@ -424,14 +428,18 @@ impl<'a> Execution<'a> {
         };
         Ok(match access {
             Access::Constraint => Isolation::RepeatableRead,
-            Access::Target => match level {
-                IsolationLevel::Snapshot => Isolation::Snapshot,
-                IsolationLevel::Serializable => Isolation::Serializable,
-                _ => Isolation::Current,
+            Access::Target => match plain {
+                Isolation::Snapshot | Isolation::Serializable => plain,
+                // Optimized locking judges rows by their newest committed state and locks those that qualify.
+                Isolation::ReadCommittedSnapshot if settings.optimized_locking => {
+                    Isolation::Current
+                }
+                _ => Isolation::Update,
             },
             Access::HintedTarget(hints) => match hinted(plain, hints)? {
                 level @ (Isolation::Snapshot | Isolation::Serializable) => level,
-                _ => Isolation::Current,
+                _ if hints.readpast => Isolation::Current,
+                _ => Isolation::Update,
             },
             Access::Read(hints) => hinted(plain, hints)?,
         })
@@ -467,6 +475,15 @@ impl<'a> Execution<'a> {
     }
 }
 
+/// Does the statement find rows here that it, or a later one, will write?
+fn means_to_write(access: Access) -> bool {
+    match access {
+        Access::Target | Access::HintedTarget(_) => true,
+        Access::Read(hints) => hints.updlock || hints.xlock,
+        Access::Constraint => false,
+    }
+}
+
 /// The table lock that hints ask for.
 fn table_lock(access: Access, isolation: Isolation) -> Option<LockMode> {
     let (hints, is_target) = match access {
@@ -499,7 +516,7 @@ fn hinted(plain: Isolation, hints: LockHints) -> Result<Isolation> {
             Isolation::ReadUncommitted => Isolation::ReadUncommitted,
             _ => Isolation::Current,
         },
-        h if h.by_row => Isolation::ReadCommitted,
+        h if h.by_row => Isolation::Update,
         h if h.repeatableread || h.updlock || h.xlock => Isolation::RepeatableRead,
         h if h.readcommittedlock => Isolation::ReadCommitted,
         _ => plain,
@@ -647,10 +664,19 @@ impl Host for Execution<'_> {
         }
         let id = table.database.id();
         let mut views = self.views.borrow_mut();
-        if let Some((_, _, view)) = views.iter().find(|(d, i, _)| *d == id && *i == isolation) {
+        let for_update = isolation == Isolation::Update
+            || isolation == Isolation::Serializable && means_to_write(access);
+        let same = |(d, i, view): &&(DatabaseId, Isolation, ReadView)| {
+            *d == id && *i == isolation && view.is_for_update() == for_update
+        };
+        if let Some((_, _, view)) = views.iter().find(same) {
             return Ok(view.clone());
         }
         let view = self.state.txn_in(id)?.view(isolation);
+        let view = match for_update {
+            true => view.for_update(),
+            false => view,
+        };
         views.push((id, isolation, view.clone()));
         Ok(view)
     }

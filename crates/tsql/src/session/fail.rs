@@ -120,6 +120,7 @@ impl Execution<'_> {
             1205 => messages::error_state(1205, 51, &[&self.state.entry.spid, &"lock"]),
             1222 => messages::error_state(1222, 51, &[]),
             3960 => messages::error_state(3960, 2, &[&self.current_object(), &database]),
+            3961 => messages::error(3961, &[&database]),
             9002 => {
                 let reason = error
                     .message

@@ -7,7 +7,7 @@ use crate::ddl;
 use crate::dml::bulk::FileImport;
 use crate::dml::{self, DmlPlan};
 use crate::error::{Result, SqlError};
-use crate::host::{Showplan, VariableType};
+use crate::host::{IsolationLevel, Showplan, VariableType};
 use crate::messages;
 use crate::sink::EnvChange;
 use daruma_syntax::ast::{self, Statement, StatementKind, TransactionName};
@@ -444,9 +444,19 @@ impl Execution<'_> {
         loop {
             attempts += 1;
             match work() {
-                Err(error) if error.number == 2801 && attempts < ATTEMPTS_MAX => {}
+                Err(error) if self.is_behind(&error) && attempts < ATTEMPTS_MAX => {}
                 other => return other,
             }
+        }
+    }
+
+    /// Would the statement, begun anew, see what has changed? A snapshot of its own is as new as itself.
+    fn is_behind(&self, error: &SqlError) -> bool {
+        let reads_snapshot = || self.state.settings.borrow().isolation == IsolationLevel::Snapshot;
+        match error.number {
+            2801 => true,
+            3961 => !reads_snapshot(),
+            _ => false,
         }
     }
 
@@ -538,8 +548,27 @@ impl Execution<'_> {
         }
         // Once more: a statement begins anew after it has waited, and what it names may be somebody else's by then.
         self.check_statement(&statement.kind)?;
+        self.check_snapshot_ddl(&statement.kind)?;
         self.note_planned();
         ddl::execute(self, &statement.kind, text)
+    }
+}
+
+impl Execution<'_> {
+    /// 3964: a transaction that reads one snapshot does not change tables and indexes, which have no versions. A statement
+    /// that is its own transaction may.
+    fn check_snapshot_ddl(&self, kind: &StatementKind) -> Result<()> {
+        use StatementKind::*;
+        let changes_table = matches!(
+            kind,
+            AlterTable(_) | CreateIndex(_) | AlterIndex(_) | DropIndex(_)
+        );
+        let s = self.state;
+        let reads_snapshot = s.settings.borrow().isolation == IsolationLevel::Snapshot;
+        match changes_table && reads_snapshot && s.trancount.get() > 0 {
+            true => Err(messages::error(3964, &[])),
+            false => Ok(()),
+        }
     }
 }
 

@@ -204,7 +204,7 @@ fn is_mirroring(option: &str) -> bool {
     first.eq_ignore_ascii_case("PARTNER") || first.eq_ignore_ascii_case("WITNESS")
 }
 
-/// Rows are locked through their transaction in any case; the option has the product's conditions.
+/// Rows are locked through their transaction in any case; with row versions, those alone that qualify.
 fn optimized_locking(entry: &DatabaseEntry, item: &ast::OptionItem) -> Result<()> {
     let on = match option_value(&item.value).as_deref() {
         None | Some("ON") => true,

@@ -631,7 +631,7 @@ impl Host for TestHost {
     fn view(&self, _: &TableRef, access: Access) -> Result<ReadView> {
         let isolation = match access {
             Access::Read(_) => Isolation::ReadCommittedSnapshot,
-            Access::Target | Access::HintedTarget(_) => Isolation::Current,
+            Access::Target | Access::HintedTarget(_) => Isolation::Update,
             Access::Constraint => Isolation::ReadCommitted,
         };
         Ok(self.txn.borrow().view(isolation))
