@@ -6,6 +6,7 @@ use common::{Answer, Client, Mode, PASSWORD, login, program_options};
 use daruma_server::program::{Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, ServerError};
 use daruma_tds::TdsVersion;
+use daruma_tds::packet::Reset;
 use daruma_tds::request::{Begin, Isolation, ProcId, RpcCall, RpcTarget, TransactionRequest};
 use daruma_value::{DataType, Value};
 use std::path::Path;
@@ -229,5 +230,154 @@ fn a_made_password_is_shown_once() {
     )
     .expect("answers");
     assert_eq!(answer.errors(), []);
+    program.stop().expect("stops");
+}
+
+/// What one user of a pooled connection leaves behind, and what the next one would see of it.
+const LEFT: &str = "use d; execute as user = 'ann' with no revert; create table #left (a int); create table ##left (a int); \
+    set transaction isolation level serializable; set language German; set rowcount 1; set nocount on; set lock_timeout 7; \
+    set context_info 0x4142; exec sp_set_session_context 'k', 'v'; declare left_open cursor global for select 1; open left_open; \
+    insert dbo.kept values (2); begin transaction; insert dbo.kept values (3)";
+
+const SEEN: &[(&str, &str)] = &[
+    ("user", "select user_name() + ' ' + suser_sname()"),
+    ("database", "select db_name()"),
+    ("table", "select isnull(object_id('tempdb..#left'), 0)"),
+    (
+        "global table",
+        "select isnull(object_id('tempdb..##left'), 0)",
+    ),
+    (
+        "isolation",
+        "select transaction_isolation_level from sys.dm_exec_sessions where session_id = @@spid",
+    ),
+    ("language", "select @@language"),
+    ("first day", "select @@datefirst"),
+    ("lock timeout", "select @@lock_timeout"),
+    ("options", "select @@options"),
+    ("context", "select context_info()"),
+    ("session context", "select session_context(N'k')"),
+    ("cursor", "select cursor_status('global', 'left_open')"),
+    ("transaction", "select @@trancount"),
+    ("identity", "select @@identity"),
+    ("rows", "select count(*) from (values (1), (2)) as v(a)"),
+];
+
+fn seen(client: &mut Client) -> Vec<String> {
+    let value = |client: &mut Client, text: &str| format!("{:?}", run(client, text).rows());
+    let seen = SEEN.iter();
+    seen.map(|(what, text)| format!("{what}: {}", value(client, text)))
+        .collect()
+}
+
+fn call(client: &mut Client, name: &str) -> Answer {
+    let answer = client.rpc(vec![RpcCall::new(RpcTarget::Name(name.into()))]);
+    answer.expect("answers")
+}
+
+#[test]
+fn a_connection_that_is_reset_by_a_call_is_as_after_the_login() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = start(dir.path());
+    let mut admin = client(&program);
+    run(&mut admin, "create database d");
+    run(
+        &mut admin,
+        "use d; create table dbo.kept (a int); create user ann without login; grant insert on dbo.kept to ann",
+    );
+    let mut other = client(&program);
+    let fresh = seen(&mut other);
+    for name in [
+        "sp_reset_connection",
+        "sys.sp_reset_connection",
+        "[dbo].[SP_RESET_CONNECTION]",
+        "master..sp_reset_connection",
+    ] {
+        let mut c = client(&program);
+        let prepare = RpcCall::new(RpcTarget::Id(ProcId::Prepare))
+            .with_output("@handle", DataType::Int, Value::Null)
+            .with("@params", TEXT, Value::Null)
+            .with("@stmt", TEXT, Value::str("select 1"));
+        let prepared = c.rpc(vec![prepare]).expect("answers");
+        let handle = prepared.return_values()[0].value.clone();
+        run(&mut c, LEFT);
+        assert_ne!(c.transaction, 0);
+        let answer = call(&mut c, name);
+        assert_eq!(answer.errors(), [], "{name}");
+        assert_eq!(c.transaction, 0, "the client was told of the rollback");
+        assert_eq!(seen(&mut c), fresh, "{name}");
+        let execute =
+            RpcCall::new(RpcTarget::Id(ProcId::Execute)).with("@handle", DataType::Int, handle);
+        assert_eq!(
+            c.rpc(vec![execute]).expect("answers").error_numbers(),
+            [8179]
+        );
+        let rows = run(&mut c, "select max(a) from d.dbo.kept").rows();
+        assert_eq!(rows, [vec![Value::Int(2)]], "{name}");
+    }
+    // It is the client's to call, not a statement's: what runs cannot be taken from under itself.
+    let refused = other.batch("exec sp_reset_connection").expect("answers");
+    assert_eq!(refused.error_numbers(), [2812]);
+    program.stop().expect("stops");
+}
+
+#[test]
+fn both_bits_of_the_header_reset_and_one_keeps_the_transaction() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = start(dir.path());
+    let mut admin = client(&program);
+    run(&mut admin, "create database d");
+    run(
+        &mut admin,
+        "use d; create table dbo.kept (a int); create user ann without login; grant insert on dbo.kept to ann",
+    );
+    let fresh = seen(&mut client(&program));
+    let mut c = client(&program);
+    run(&mut c, LEFT);
+    let answer = c
+        .batch_with_reset("select @@trancount", Reset::Full)
+        .expect("answers");
+    assert_eq!(answer.rows(), [vec![Value::Int(0)]]);
+    c.transaction = 0;
+    assert_eq!(seen(&mut c), fresh);
+    let mut c = client(&program);
+    run(&mut c, LEFT);
+    let answer = c
+        .batch_with_reset("select @@trancount", Reset::KeepTransaction)
+        .expect("answers");
+    assert_eq!(answer.rows(), [vec![Value::Int(1)]]);
+    let differs: Vec<String> = seen(&mut c)
+        .into_iter()
+        .filter(|line| !fresh.contains(line))
+        .collect();
+    let about: Vec<&str> = differs.iter().filter_map(|l| l.split(':').next()).collect();
+    assert_eq!(about, ["isolation", "transaction"]);
+    program.stop().expect("stops");
+}
+
+#[test]
+fn a_reset_connection_whose_database_is_closed_to_it_ends() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = start(dir.path());
+    let mut admin = client(&program);
+    run(
+        &mut admin,
+        "create database d; create login ann with password = 'Daruma-2026', default_database = d",
+    );
+    run(&mut admin, "use d; create user ann for login ann");
+    let mut ann = Client::log_in(
+        program.address(),
+        Mode::Plain,
+        &login("ann", "Daruma-2026", TdsVersion::V7_4),
+    )
+    .expect("logs in")
+    .0;
+    assert_eq!(
+        run(&mut ann, "select db_name()").rows(),
+        [vec![Value::str("d")]]
+    );
+    run(&mut admin, "revoke connect from ann");
+    let answer = call(&mut ann, "sp_reset_connection");
+    assert_eq!(answer.error_numbers(), [4060]);
     program.stop().expect("stops");
 }
