@@ -18,6 +18,7 @@
 
 pub mod adr;
 pub mod backup;
+mod beside;
 mod context;
 pub mod crash;
 pub mod durability;

@@ -1,7 +1,8 @@
 //! `daruma lab crash`: the real server under load, killed again and again.
 //!
 //! Writers commit, roll back and transfer over TDS and keep journals; another session changes a whole table and never
-//! commits; sometimes checkpoints run. At a random moment the server gets SIGKILL, sometimes again while it starts. After
+//! commits; sometimes checkpoints run; beside it tables, indexes, backups and databases come and go, and a database in use is
+//! restored (see `beside`). At a random moment the server gets SIGKILL, sometimes again while it starts. After
 //! each restart the database is compared with the journals (see `verify`), and the time to the first answer is noted.
 //! Randomness comes from one seed, which is shown; the moments still differ between runs.
 //!
@@ -10,6 +11,7 @@
 mod verify;
 mod writer;
 
+use super::beside::{self, Beside, Target};
 use super::context::Crash;
 use super::random::Random;
 use super::recovery::Mode;
@@ -21,6 +23,7 @@ use crate::sql::Ask;
 use clap::Args;
 
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,8 +78,22 @@ struct Outcome {
     restarts: Vec<Restart>,
     kills: u64,
     found: Found,
+    /// Work beside the writers, and how much of it was in doubt.
+    beside: BTreeMap<&'static str, beside::Count>,
+    beside_in_doubt: u64,
     violations: Vec<String>,
 }
+
+/// The table whose indexes come and go.
+const INDEXED: Target = Target {
+    table: "dbo.entries",
+    columns: "part, seq",
+    sum: "seq",
+};
+/// What every backup holds, whenever it was taken.
+const UNTOUCHED: &str = "SELECT CONCAT(COUNT(*), ' ', SUM(n)) FROM dbo.untouched";
+/// With so many kills each kind of work beside the writers was done at least once.
+const KILLS_FOR_ALL: u64 = 10;
 
 pub fn run(args: &CrashArgs) -> Result<Ending, LabError> {
     let report = Report {
@@ -122,11 +139,14 @@ fn series(lab: &mut Lab, args: &CrashArgs, mode: Mode, seed: u64) -> Result<Outc
     let mut random = Random::new(seed);
     let mut writers: Vec<Writer> = (0..args.writers).map(|id| Writer::new(id, seed)).collect();
     let mut baseline = vec![BALANCE; usize::try_from(ACCOUNTS).unwrap_or(0)];
+    let mut beside = beside_load(lab, seed)?;
     let mut outcome = Outcome {
         mode,
         restarts: Vec::new(),
         kills: 0,
         found: Found::default(),
+        beside: BTreeMap::new(),
+        beside_in_doubt: 0,
         violations: Vec::new(),
     };
     while outcome.kills < args.kills() && outcome.violations.is_empty() {
@@ -138,7 +158,13 @@ fn series(lab: &mut Lab, args: &CrashArgs, mode: Mode, seed: u64) -> Result<Outc
             args.kills(),
             figures::grouped(outcome.found.acknowledged as f64)
         ));
-        let load = load_and_kill(lab, &mut writers, &mut random, &mut outcome.violations)?;
+        let load = load_and_kill(
+            lab,
+            &mut writers,
+            &mut beside,
+            &mut random,
+            &mut outcome.violations,
+        )?;
         outcome.kills += 1;
         let restart = restart(lab, &mut random, load, &mut outcome.kills)?;
         outcome.restarts.push(restart);
@@ -153,6 +179,7 @@ fn series(lab: &mut Lab, args: &CrashArgs, mode: Mode, seed: u64) -> Result<Outc
         outcome.found.checks += found.checks;
         outcome.found.in_doubt += found.in_doubt;
         outcome.found.in_doubt_present += found.in_doubt_present;
+        verify_beside(lab, &mut beside, &mut outcome.violations)?;
         let server_log = fs::read_to_string(lab.scratch().join("server.log")).unwrap_or_default();
         if let Some(line) = server_log.lines().find(|line| line.contains("panicked at")) {
             outcome
@@ -170,8 +197,36 @@ fn series(lab: &mut Lab, args: &CrashArgs, mode: Mode, seed: u64) -> Result<Outc
         outcome.violations.push(format!("DBCC CHECKDB: {error}"));
     }
     drop(client);
+    outcome.beside = std::mem::take(&mut beside.journal.counts);
+    outcome.beside_in_doubt = beside.journal.in_doubt;
+    beside.clean(&lab.options_for("master"))?;
+    lab.client("master")?
+        .execute(&format!("DROP DATABASE IF EXISTS {}", beside::RESTORED))?;
     lab.drop_database(DATABASE)?;
     Ok(outcome)
+}
+
+fn beside_load(lab: &Lab, seed: u64) -> Result<Beside, LabError> {
+    let folder = lab.scratch().join("beside");
+    let failed = |source| LabError::File {
+        path: folder.clone(),
+        source,
+    };
+    fs::create_dir_all(&folder).map_err(failed)?;
+    let folder = fs::canonicalize(&folder).map_err(failed)?;
+    let mut beside = Beside::new(DATABASE, INDEXED, folder, seed, 0);
+    beside.restores = Some((UNTOUCHED, format!("{UNTOUCHED_ROWS} 0")));
+    Ok(beside)
+}
+
+fn verify_beside(
+    lab: &mut Lab,
+    beside: &mut Beside,
+    violations: &mut Vec<String>,
+) -> Result<(), LabError> {
+    let data = lab.server_mut().map(|server| server.data_folder());
+    let target = lab.options_for("master");
+    beside.verify(&target, data.as_deref(), violations)
 }
 
 fn create(lab: &mut Lab, mode: Mode) -> Result<(), LabError> {
@@ -203,6 +258,7 @@ fn create(lab: &mut Lab, mode: Mode) -> Result<(), LabError> {
 fn load_and_kill(
     lab: &mut Lab,
     writers: &mut [Writer],
+    beside: &mut Beside,
     random: &mut Random,
     violations: &mut Vec<String>,
 ) -> Result<f64, LabError> {
@@ -216,10 +272,20 @@ fn load_and_kill(
         stop: &stop,
         surprises: &surprises,
     };
+    let aside = beside::Round {
+        target: &target,
+        stop: &stop,
+        surprises: &surprises,
+    };
+    let restored = beside.restores.clone();
     let begun = Instant::now();
     thread::scope(|scope| {
         for writer in writers {
             scope.spawn(|| writer.work(&round));
+        }
+        scope.spawn(|| beside.work(&aside));
+        if let Some((query, expected)) = &restored {
+            scope.spawn(|| beside::read_restored(&aside, query, expected));
         }
         scope.spawn(|| writer::never_commits(&round));
         if with_checkpoints {
@@ -286,7 +352,8 @@ fn publish(lab: &mut Lab, args: &CrashArgs, outcomes: &[Outcome]) {
     };
     section.text(format!(
         "{} writing sessions (single rows, several rows in a transaction, transfers, rollbacks), one session that changes a whole \
-         table and never commits, checkpoints in every third round. A quarter of the restarts was killed as well.",
+         table and never commits, checkpoints in every third round; beside them one that makes and drops tables, indexes and \
+         databases, takes backups, and restores a database that another one reads. A quarter of the restarts was killed as well.",
         args.writers
     ));
     let mut table = Table::new(
@@ -320,6 +387,17 @@ fn publish(lab: &mut Lab, args: &CrashArgs, outcomes: &[Outcome]) {
     }
     table.note = "A commit is checked again after every later restart; a transaction is in doubt when the kill came before its answer.".into();
     section.table(table);
+    let mut work = beside::table(outcomes.iter().map(|o| &o.beside));
+    let doubts: u64 = outcomes.iter().map(|o| o.beside_in_doubt).sum();
+    work.note = format!(
+        "After each restart what was acknowledged has to be there, whole, or gone with its files; {} in doubt at a kill.",
+        if doubts == 1 {
+            "1 was".into()
+        } else {
+            format!("{doubts} were")
+        }
+    );
+    section.table(work);
     section.chart(chart(
         "From the start of the process to the first answer",
         outcomes,
@@ -347,6 +425,17 @@ fn publish(lab: &mut Lab, args: &CrashArgs, outcomes: &[Outcome]) {
             "0",
             o.violations.len().to_string(),
         );
+        if o.kills >= KILLS_FOR_ALL && o.violations.is_empty() {
+            let idle: Vec<&str> = beside::NEEDED
+                .into_iter()
+                .filter(|name| o.beside.get(name).is_none_or(|c| c.done == 0))
+                .collect();
+            lab.report.check(
+                format!("accelerated recovery {name}: work beside the load that was never done"),
+                "",
+                idle.join(", "),
+            );
+        }
         for violation in o.violations.iter().take(50) {
             lab.report.check(
                 format!("accelerated recovery {name}: {violation}"),
@@ -364,7 +453,7 @@ fn publish(lab: &mut Lab, args: &CrashArgs, outcomes: &[Outcome]) {
                 .map(|r| json!({"load_s": r.load_s, "answer_s": r.answer_s, "redo_ms": r.redo_ms, "undo_ms": r.undo_ms, "twice": r.twice}))
                 .collect();
             json!({"recovery": o.mode.title(), "kills": o.kills, "acknowledged": o.found.acknowledged, "checks": o.found.checks,
-                   "in_doubt": o.found.in_doubt, "violations": o.violations, "restarts": restarts})
+                   "in_doubt": o.found.in_doubt, "beside": o.beside, "beside_in_doubt": o.beside_in_doubt, "violations": o.violations, "restarts": restarts})
         })
         .collect();
     lab.report.keep("crash", json!(data));

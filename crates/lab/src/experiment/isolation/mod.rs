@@ -1,7 +1,7 @@
 //! `daruma lab isolation`: what concurrent transactions saw, checked against what their isolation level promises.
 //!
 //! Sessions run random transactions over lists, registers and sets, some are rolled back, some become deadlock victims, in
-//! some rounds the server is killed. What they read and wrote makes a graph of who must come before whom; cycles in it are
+//! some rounds the server is killed, and in half of them tables, indexes, backups and databases come and go beside them. What they read and wrote makes a graph of who must come before whom; cycles in it are
 //! anomalies. A level must show none that it excludes, and those that it permits must be found: a check that never finds
 //! anything shows nothing.
 //!
@@ -24,6 +24,7 @@ mod session;
 mod tests;
 mod versions;
 
+use super::beside::{self, Beside, Target};
 use super::context::Crash;
 use super::random::Random;
 use super::recovery::Mode;
@@ -36,7 +37,8 @@ use history::{History, Outcome, Transaction};
 use serde_json::json;
 use session::{Shape, Shared};
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
@@ -45,6 +47,14 @@ const DATABASE: &str = "LabIsolation";
 const MORE_ROUNDS_MAX: u64 = 60;
 /// A round in so many has a kill.
 const KILL_EVERY: u64 = 4;
+/// The table whose indexes come and go.
+const INDEXED: Target = Target {
+    table: "dbo.members",
+    columns: "v",
+    sum: "v",
+};
+/// Names of a round begin with a number of its own.
+const NAMES_OF_A_ROUND: u64 = 1_000_000;
 /// Violations told in full.
 const TOLD_MAX: usize = 20;
 
@@ -79,6 +89,7 @@ struct Outcomes {
     aborted: u64,
     in_doubt: u64,
     refused: u64,
+    beside: BTreeMap<&'static str, beside::Count>,
     anomalies: BTreeMap<Anomaly, u64>,
     examples: BTreeMap<Anomaly, String>,
     violations: Vec<String>,
@@ -94,6 +105,7 @@ impl Outcomes {
             aborted: 0,
             in_doubt: 0,
             refused: 0,
+            beside: BTreeMap::new(),
             anomalies: BTreeMap::new(),
             examples: BTreeMap::new(),
             violations: Vec::new(),
@@ -241,6 +253,7 @@ fn round(
     session::create_tables(&mut lab.client(&name)?, shape)?;
     let shared = Shared::default();
     let mut history = History::default();
+    let mut beside = beside_load(lab, &name, outcomes.rounds, random)?;
     let with_kill = lab.is_private() && outcomes.rounds % KILL_EVERY == KILL_EVERY - 1;
     if with_kill {
         let moment = random.below(args.sessions * args.transactions);
@@ -251,14 +264,34 @@ fn round(
             outcomes.level,
             &shared,
             random,
+            beside.as_mut(),
             Some(moment),
         )?;
         lab.crash(Crash::Kill)?;
         lab.first_answer(&name, "SELECT 1")?;
         outcomes.kills += 1;
         shared.stop.store(false, Ordering::Relaxed);
+        verify_beside(lab, beside.as_mut(), outcomes)?;
     }
-    let rest = leg(lab, args, &name, outcomes.level, &shared, random, None)?;
+    let rest = leg(
+        lab,
+        args,
+        &name,
+        outcomes.level,
+        &shared,
+        random,
+        beside.as_mut(),
+        None,
+    )?;
+    verify_beside(lab, beside.as_mut(), outcomes)?;
+    if let Some(mut beside) = beside {
+        beside.clean(&lab.options_for("master"))?;
+        for (name, count) in beside.journal.counts {
+            let sum = outcomes.beside.entry(name).or_default();
+            sum.done += count.done;
+            sum.not_done += count.not_done;
+        }
+    }
     history.transactions.extend(rest);
     outcomes.refused += shared.refused.load(Ordering::Relaxed);
     outcomes
@@ -270,6 +303,47 @@ fn round(
     Ok(history)
 }
 
+/// In half of the rounds, of either recovery and with and without a kill.
+fn beside_load(
+    lab: &Lab,
+    database: &str,
+    round: u64,
+    random: &mut Random,
+) -> Result<Option<Beside>, LabError> {
+    // Another server need not see our folders.
+    if !lab.is_private() || (round / 2).is_multiple_of(2) {
+        return Ok(None);
+    }
+    let folder = lab.scratch().join("beside");
+    let failed = |source| LabError::File {
+        path: folder.clone(),
+        source,
+    };
+    fs::create_dir_all(&folder).map_err(failed)?;
+    let folder = fs::canonicalize(&folder).map_err(failed)?;
+    let first = (round + 1) * NAMES_OF_A_ROUND;
+    Ok(Some(Beside::new(
+        database,
+        INDEXED,
+        folder,
+        random.next(),
+        first,
+    )))
+}
+
+fn verify_beside(
+    lab: &mut Lab,
+    beside: Option<&mut Beside>,
+    outcomes: &mut Outcomes,
+) -> Result<(), LabError> {
+    let Some(beside) = beside else {
+        return Ok(());
+    };
+    let data = lab.server_mut().map(|server| server.data_folder());
+    let target = lab.options_for("master");
+    beside.verify(&target, data.as_deref(), &mut outcomes.violations)
+}
+
 /// Sessions side by side to their end, or until so many transactions are over and the server is killed.
 fn leg(
     lab: &mut Lab,
@@ -278,11 +352,21 @@ fn leg(
     level: Level,
     shared: &Shared,
     random: &mut Random,
+    beside: Option<&mut Beside>,
     kill_after: Option<u64>,
 ) -> Result<Vec<Transaction>, LabError> {
     let target = lab.options_for(name);
     let (sender, over) = channel();
+    let stop = AtomicBool::new(false);
+    let aside = beside::Round {
+        target: &target,
+        stop: &stop,
+        surprises: &shared.surprises,
+    };
     thread::scope(|scope| {
+        if let Some(beside) = beside {
+            scope.spawn(|| beside.work(&aside));
+        }
         let sessions: Vec<_> = (0..args.sessions)
             .map(|_| {
                 let (seed, sender, target) = (random.next(), sender.clone(), &target);
@@ -307,10 +391,10 @@ fn leg(
             }
         }
         let mut all = Vec::new();
-        for session in sessions {
-            let done = session
-                .join()
-                .map_err(|_| LabError::Unexpected("a session panicked".into()))?;
+        let joined: Vec<_> = sessions.into_iter().map(|s| s.join()).collect();
+        stop.store(true, Ordering::Relaxed);
+        for session in joined {
+            let done = session.map_err(|_| LabError::Unexpected("a session panicked".into()))?;
             match done {
                 Ok(transactions) => all.extend(transactions),
                 // The kill came before the login.
@@ -347,6 +431,7 @@ fn publish(lab: &mut Lab, all: &[Outcomes]) {
     }
     section.table(table);
     section.table(counts(all));
+    section.table(beside::table(all.iter().map(|o| &o.beside)));
     section.text("One of each, as it was found.");
     section.code(examples(all));
     lab.publish(section);
@@ -438,6 +523,6 @@ fn data(o: &Outcomes) -> serde_json::Value {
         .map(|(a, text)| (named(a), text))
         .collect();
     json!({"level": o.level.title(), "rounds": o.rounds, "kills": o.kills, "committed": o.committed, "aborted": o.aborted,
-           "refused": o.refused, "in_doubt": o.in_doubt, "anomalies": counts, "examples": examples,
+           "refused": o.refused, "in_doubt": o.in_doubt, "beside": o.beside, "anomalies": counts, "examples": examples,
            "violations": o.violations})
 }

@@ -85,8 +85,9 @@ impl Shared {
         let Some(message) = error.server_message() else {
             return;
         };
-        // 1205 deadlock victim, 3960 update conflict: the server took the transaction back.
-        if matches!(message.number, 1205 | 3960) {
+        // 1205 deadlock victim, 3960 update conflict, 3961 a definition changed since the snapshot: the server took the
+        // transaction back.
+        if matches!(message.number, 1205 | 3960 | 3961) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return;
         }
