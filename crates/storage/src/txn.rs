@@ -48,6 +48,8 @@ pub struct Progress {
     /// At or before its first record.
     pub first: Lsn,
     pub last: AtomicU64,
+    /// Its first record, 0 before: it may have waited for locks long before that.
+    pub wrote_from: AtomicU64,
     pub is_accelerated: bool,
     /// Who runs it, 0 for what a restart found; and since when, 0 when that is not known.
     pub owner: u64,
@@ -78,6 +80,7 @@ impl Progress {
             id,
             first,
             last: AtomicU64::new(0),
+            wrote_from: AtomicU64::new(0),
             is_accelerated,
             owner: 0,
             begun_utc_100ns: 0,
@@ -359,7 +362,9 @@ impl TxnState {
         self.last = lsn;
         self.log_bytes += record.len() as u64;
         if let Some(progress) = &self.progress {
-            progress.last.store(lsn.0, Ordering::Release);
+            if progress.last.swap(lsn.0, Ordering::AcqRel) == 0 {
+                progress.wrote_from.store(lsn.0, Ordering::Release);
+            }
             if progress.is_accelerated {
                 progress.kept.lock().note(lsn, record);
             }

@@ -19,7 +19,10 @@ use crate::log::AppendKind;
 use crate::log::record::{CHECKPOINT_PART_BYTES, Checkpoint, Fact};
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
+use crate::txn::Progress;
 use daruma_base::{Lsn, TxnId, reached};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Redo is kept below this many bytes of log by writing old dirty pages, or less when TARGET_RECOVERY_TIME asks for it.
@@ -208,12 +211,13 @@ impl Database {
         self.flush_spared(before, limit, Lsn::MAX)
     }
 
-    /// As `flush_pages`, but pages that wait for versions of transactions which began after `spared` go on waiting. Where
+    /// As `flush_pages`, but pages that wait for versions of transactions which first wrote after `spared` go on waiting. Where
     /// versions cannot be placed, for want of log or of free pages, the other pages are written all the same.
     fn flush_spared(&self, before: Lsn, limit: usize, spared: Lsn) -> Result<usize> {
         let is_spared = |txn: TxnId| {
             let active = self.active.lock();
-            active.get(&txn).is_some_and(|p| p.first > spared)
+            let wrote_from = |p: &Arc<Progress>| p.wrote_from.load(Ordering::Acquire);
+            active.get(&txn).is_some_and(|p| wrote_from(p) > spared.0)
         };
         let placed = self.place_for_flush(before, limit, is_spared);
         let written = self.pool().flush(&self.store, before, limit)?;
