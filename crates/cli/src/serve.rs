@@ -3,10 +3,11 @@
 use clap::{Args, ValueEnum};
 use daruma_server::program::{FolderLimit, Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, ServerError};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 
 const LISTEN_DEFAULT: &str = "127.0.0.1";
@@ -96,6 +97,8 @@ pub fn run(args: &ServeArgs) -> ExitCode {
 fn serve(args: &ServeArgs) -> Result<(), ServerError> {
     // Before anything is opened, so that a signal during recovery is not lost.
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(ServerError::Thread)?;
+    // A write beyond the largest file that this process may have is to fail as on a full disk, not to end the process.
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(ServerError::Thread)?;
     let program = Program::start(&options(args))?;
     if let Some(password) = program.made_password() {
         eprintln!("password of sa, shown only now: {password}");

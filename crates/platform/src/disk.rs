@@ -28,7 +28,9 @@ struct RealFile {
 impl Disk for RealDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        options.read(true);
+        // A pipe that nobody writes to would be waited for without end.
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+        options.read(true).custom_flags(flags);
         match mode {
             OpenMode::ReadOnly => {}
             OpenMode::ReadWrite => {
@@ -42,6 +44,12 @@ impl Disk for RealDisk {
             }
         }
         let file = options.open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a regular file",
+            ));
+        }
         if mode != OpenMode::ReadOnly {
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         }
@@ -328,6 +336,25 @@ mod tests {
         assert_eq!(found[..5_000], aligned[..5_000]);
         assert_eq!(found[5_000..5_099], aligned[1..100]);
         assert_eq!(found[5_099..], aligned[5_099..]);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_at_once() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        )
+        .expect("makes a pipe");
+        let socket = dir.path().join("socket");
+        let _bound = std::os::unix::net::UnixListener::bind(&socket).expect("binds");
+        for path in [pipe.as_path(), &socket, Path::new("/dev/zero"), dir.path()] {
+            for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+                assert!(RealDisk.open(path, mode).is_err(), "{}", path.display());
+            }
+        }
     }
 
     #[test]

@@ -5,10 +5,12 @@
 mod clock;
 mod disk;
 mod limited;
+mod memory;
 
 pub use clock::{RealClock, RealRandom};
 pub use disk::RealDisk;
 pub use limited::{FolderLimit, LimitedDisk};
+pub use memory::give_back;
 
 use daruma_base::Env;
 use std::sync::Arc;

@@ -35,8 +35,9 @@ pub(crate) fn serve(socket: Arc<TcpStream>, client: SocketAddr, slot: &Slot, sha
     match handshake::establish(&mut wire, shared, client) {
         Ok(logged_in) => run(&mut wire, logged_in, slot, shared),
         Err(error) => {
-            if let Some(text) = handshake::failure_text(&error, client) {
-                shared.service.write_log("Logon", &text);
+            if let Some((number, text)) = handshake::failure_text(&error, client) {
+                let service = &shared.service;
+                service.write_log_bounded("Logon", number, &[&text]);
             }
         }
     }
@@ -56,6 +57,7 @@ fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
     let spid = session.spid();
     slot.set_session(session.cancel_flag(), info.encrypted);
     wire.bound_by(shared.service.clone());
+    session.watch_client(slot.hang_up());
     let context = ReplyContext {
         version,
         server_name: shared.service.server_name(),

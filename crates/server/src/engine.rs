@@ -168,6 +168,10 @@ impl Service for EngineService {
         self.instance.log.write(source, text);
     }
 
+    fn write_log_bounded(&self, source: &str, error: i32, texts: &[&str]) {
+        self.instance.log.write_bounded(source, error, texts);
+    }
+
     fn log_in(
         &self,
         login: &Login7,
@@ -246,6 +250,10 @@ impl ServiceSession for EngineSession {
 
     fn database(&self) -> String {
         self.session.database_name()
+    }
+
+    fn watch_client(&self, is_gone: Box<dyn Fn() -> bool + Send + Sync>) {
+        self.session.entry().watch_client(is_gone);
     }
 
     fn language(&self) -> String {

@@ -24,6 +24,7 @@ use daruma_tds::token::{
 };
 use daruma_tds::{TdsError, TdsVersion, WireCollation};
 use daruma_tsql::error::SqlError;
+use daruma_tsql::instance::one_line;
 use rustls::{ServerConfig, ServerConnection};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -277,22 +278,14 @@ impl Handshake<'_> {
     fn refuse(&mut self, refusal: &Refusal, version: TdsVersion) -> Result<(), ConnectionError> {
         let service = &self.shared.service;
         if let Some(last) = refusal.messages.last() {
-            service.write_log(
-                "Logon",
-                &format!(
-                    "Error: {}, Severity: {}, State: {}.",
-                    last.number, last.class, refusal.state
-                ),
+            let error = format!(
+                "Error: {}, Severity: {}, State: {}.",
+                last.number, last.class, refusal.state
             );
-            let told = &last.message;
-            service.write_log(
-                "Logon",
-                &format!(
-                    "{told} Reason: {} [CLIENT: {}]",
-                    refusal.reason,
-                    self.client.ip()
-                ),
-            );
+            // Both name what the client sent.
+            let (told, reason) = (one_line(&last.message), one_line(&refusal.reason));
+            let text = format!("{told} Reason: {reason} [CLIENT: {}]", self.client.ip());
+            service.write_log_bounded("Logon", last.number, &[&error, &text]);
         }
         let out = self.wire.output.tokens();
         for message in &refusal.messages {
@@ -329,7 +322,7 @@ fn info(number: i32, state: u8, text: String, server: &str) -> daruma_tds::token
 }
 
 /// The error log's words for a connection that ended before it was one. `None`: not worth a line.
-pub(crate) fn failure_text(error: &ConnectionError, client: SocketAddr) -> Option<String> {
+pub(crate) fn failure_text(error: &ConnectionError, client: SocketAddr) -> Option<(i32, String)> {
     let client = client.ip();
     let (number, state, text) = match error {
         ConnectionError::Closed | ConnectionError::Refused => return None,
@@ -359,7 +352,6 @@ pub(crate) fn failure_text(error: &ConnectionError, client: SocketAddr) -> Optio
             (17830, 102, format!("A network error occurred while establishing a connection; the connection has been closed. {error}."))
         }
     };
-    Some(format!(
-        "Error: {number}, Severity: 20, State: {state}.\n{text} [CLIENT: {client}]"
-    ))
+    let text = format!("Error: {number}, Severity: 20, State: {state}.\n{text} [CLIENT: {client}]");
+    Some((number, text))
 }

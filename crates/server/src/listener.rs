@@ -20,6 +20,8 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// After an `accept` that failed for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Error of connections that fail before anything is read from them.
+const NOT_ACCEPTED: i32 = 17194;
 /// Time for killed sessions to roll back and say farewell.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -183,10 +185,10 @@ fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
             Err(_) if shared.is_stopping.load(Ordering::SeqCst) => return,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                shared.service.write_log(
-                    "Server",
-                    &format!("A connection cannot be accepted: {error}."),
-                );
+                let text = format!("A connection cannot be accepted: {error}.");
+                shared
+                    .service
+                    .write_log_bounded("Server", NOT_ACCEPTED, &[&text]);
                 thread::sleep(ACCEPT_PAUSE);
             }
         }
@@ -201,17 +203,15 @@ fn admit(shared: &Arc<Shared>, socket: TcpStream, client: SocketAddr, number: u6
             "Error: 17809, Severity: 20, State: 3.\nCould not connect because the maximum number of '{limit}' user connections has already been reached. The connection has been closed. [CLIENT: {}]",
             client.ip()
         );
-        shared.service.write_log("Logon", &text);
+        shared.service.write_log_bounded("Logon", 17809, &[&text]);
         return;
     }
     if let Err(error) = tune(&socket) {
-        shared.service.write_log(
-            "Logon",
-            &format!(
-                "A connection cannot be set up: {error}. [CLIENT: {}]",
-                client.ip()
-            ),
-        );
+        let ip = client.ip();
+        let text = format!("A connection cannot be set up: {error}. [CLIENT: {ip}]");
+        shared
+            .service
+            .write_log_bounded("Logon", NOT_ACCEPTED, &[&text]);
         return;
     }
     let socket = Arc::new(socket);

@@ -1,6 +1,7 @@
 //! A whole server: engine, background work and listener, from a data folder to a closed one.
 //!
-//! Start: lock on the folder, engine with recovery, `sa` password, certificate, listener. Stop: the reverse.
+//! Start: lock on the folder, engine and databases of the system, `sa` password, certificate, listener. The other databases are
+//! recovered side by side meanwhile; each can be used when it is ready. Stop: the reverse.
 //! A crash at any point of either is a crash like any other: recovery takes care of it.
 
 use crate::engine::EngineService;
@@ -26,6 +27,13 @@ use std::time::Duration;
 
 const LOCK_FILE: &str = "daruma.lock";
 const PAGE_BYTES: u64 = 8192;
+/// Databases that are recovered at a time: enough that those which wait for the disk, or take long, do not keep the others
+/// waiting; each may keep a quarter of the memory for pages in row versions.
+const RECOVERIES_MIN: usize = 4;
+const RECOVERIES_MAX: usize = 8;
+/// How long a start waits for the databases before it says that it is ready. Most are by then, and clients that wait for that
+/// word meet no database in recovery.
+const READY_WAIT: Duration = Duration::from_millis(250);
 /// Pause of a background thread when nothing is left to do.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 /// What requests under way get when the server is told to stop.
@@ -60,6 +68,7 @@ pub struct ProgramOptions {
 pub struct Program {
     instance: Arc<Instance>,
     listener: Listener,
+    recovery: Recovery,
     background: Background,
     log_writer: LogWriter,
     made_password: Option<String>,
@@ -86,10 +95,12 @@ impl Program {
             host_description: format!("({})", std::env::consts::ARCH),
         };
         let random = env.random.clone();
-        let instance = Instance::start(env, &options.data_dir, instance_options)?;
+        let instance = Instance::begin(env, &options.data_dir, instance_options)?;
         instance.keep_file(&options.data_dir.join(LOCK_FILE));
+        let recovery = Recovery::start(&instance)?;
         let url_devices = Arc::new(daruma_object::ObjectDevices::new());
         let _first = instance.url_devices.set(url_devices);
+        let _first = instance.give_back_memory.set(daruma_platform::give_back);
         let made_password =
             set_sa_password(&instance, options.sa_password.as_deref(), random.as_ref())?;
         let tls = match &options.certificate {
@@ -114,9 +125,11 @@ impl Program {
             &format!("Server is listening on [ {} ].", listener.address()),
         );
         instance.log.write("Server", "SQL Server is now ready for client connections. This is an informational message; no user action is required.");
+        instance.wait_until_recovered(READY_WAIT);
         Ok(Program {
             instance,
             listener,
+            recovery,
             background,
             log_writer,
             made_password,
@@ -169,6 +182,7 @@ impl Program {
                 "Some sessions did not end; their transactions are rolled back at the next start.",
             );
         }
+        self.recovery.stop();
         self.background.stop();
         self.log_writer.stop();
         self.instance
@@ -274,6 +288,38 @@ fn host_name() -> String {
         .nodename()
         .to_string_lossy()
         .to_uppercase()
+}
+
+/// The threads that recover databases. They end when nothing is left to recover.
+struct Recovery {
+    instance: Arc<Instance>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Recovery {
+    fn start(instance: &Arc<Instance>) -> Result<Recovery, ServerError> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let mut recovery = Recovery {
+            instance: instance.clone(),
+            threads: Vec::new(),
+        };
+        for number in 1..=cores.clamp(RECOVERIES_MIN, RECOVERIES_MAX) {
+            let served = instance.clone();
+            let thread = thread::Builder::new()
+                .name(format!("recovery {number}"))
+                .spawn(move || while served.recover_next() {})
+                .map_err(ServerError::Thread)?;
+            recovery.threads.push(thread);
+        }
+        Ok(recovery)
+    }
+
+    fn stop(self) {
+        self.instance.stop_recovery();
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
 }
 
 /// The threads that work behind the sessions' backs: one that checkpoints, cleans and flushes for all databases, and
@@ -434,6 +480,9 @@ fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar), role: Role) {
             if matches!(role, Role::Everything) {
                 tell_failures(instance, &entry, &storage, &mut suspect);
             }
+        }
+        if matches!(role, Role::Everything) {
+            instance.log.write_counts();
         }
         let mut is_stopped = stopped.0.lock();
         if !*is_stopped && !is_busy {

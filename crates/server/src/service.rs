@@ -52,6 +52,11 @@ pub trait Service: Send + Sync {
     fn server_name(&self) -> &str;
     /// Writes to the error log. `source` is `Server`, `Logon` or `spid51`.
     fn write_log(&self, source: &str, text: &str);
+    /// The same for an error that anybody can provoke without a login: by its number it is written now and then only.
+    fn write_log_bounded(&self, source: &str, error: i32, texts: &[&str]) {
+        let _any_number = error;
+        texts.iter().for_each(|text| self.write_log(source, text));
+    }
     /// Checks name and password and opens a session. May take its time; holds no lock while it hashes.
     fn log_in(
         &self,
@@ -76,6 +81,8 @@ pub trait ServiceSession {
     fn batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd;
     fn rpc(&mut self, request: RpcRequest, sink: &mut dyn Sink) -> RequestEnd;
     fn transaction(&mut self, request: TransactionRequest, sink: &mut dyn Sink) -> RequestEnd;
+    /// Says how to find out whether the client has closed the connection.
+    fn watch_client(&self, _is_gone: Box<dyn Fn() -> bool + Send + Sync>) {}
     /// Loads the rows that follow an `INSERT BULK` batch. After an error the edge skips the rest of them.
     fn bulk(&mut self, rows: &mut dyn BulkRows, sink: &mut dyn Sink) -> RequestEnd;
     /// From now on a request may end before its last commit is hard; then [`ServiceSession::take_late_commit`] gives it, and

@@ -54,6 +54,13 @@ impl Slot {
         state.encrypted = encrypted;
     }
 
+    /// Tells whether the client has closed its side of the connection, or there is none any more. Also where it has left
+    /// something unread behind, as TLS does.
+    pub(crate) fn hang_up(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
+        let socket = Arc::downgrade(&self.socket);
+        Box::new(move || socket.upgrade().is_none_or(|s| is_hung_up(&s)))
+    }
+
     /// Stops the session: at once between requests, by its flag during one.
     pub(crate) fn kill(&self) {
         let state = self.state.lock();
@@ -134,6 +141,18 @@ impl Slot {
             let _ = self.socket.shutdown(Shutdown::Both);
         }
         !is_over
+    }
+}
+
+fn is_hung_up(socket: &TcpStream) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut polled, Some(&now)) {
+        Ok(_) => polled.iter().any(|p| !p.revents().is_empty()),
+        Err(_) => false,
     }
 }
 

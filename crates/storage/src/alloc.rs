@@ -93,8 +93,8 @@ impl Allocator {
         filegroup: u16,
         count: usize,
     ) -> Result<Allocation<'a>> {
-        let files = store.files.of_filegroup(filegroup);
         loop {
+            let files = store.files.of_filegroup(filegroup);
             for file in &files {
                 if let Some(found) = self.choose_in(pool, store, *file, count)? {
                     return Ok(found);
@@ -154,6 +154,9 @@ impl Allocator {
         }
         let limit = (size - first).min(INTERVAL_PAGES);
         let mut bitmap = pool.write(store, PageId::new(file, first + 1))?;
+        if store.files.is_closed(file) {
+            return Ok(None);
+        }
         let unformatted = bitmap.is_zero();
         if unformatted {
             reached!("alloc.new_map");

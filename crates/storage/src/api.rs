@@ -480,14 +480,56 @@ pub enum DatabaseState {
     Offline,
 }
 
-/// What recovery found and did, for the error log.
+/// As whom the server knows a database. Its files say so too: files that were exchanged with those of another one, or are a
+/// copy of theirs, do not pass for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registration {
+    pub database: u16,
+    /// When it was created, UTC in 100 ns.
+    pub created_utc: i64,
+}
+
+/// The part of a recovery that is about to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryPhase {
+    Analysis,
+    Redo,
+    Undo,
+}
+
+/// How far a recovery is.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoveryProgress<'a> {
+    pub phase: RecoveryPhase,
+    /// Of the phase.
+    pub percent: u8,
+    /// Of the phase, as far as it can be told by what went by.
+    pub remaining_ms: u64,
+    /// What is known by now.
+    pub report: &'a RecoveryReport,
+}
+
+/// How a database is opened.
+#[derive(Clone, Copy, Default)]
+pub struct Opening<'a> {
+    /// Files of another registration are refused before anything is written; files of none get this one.
+    pub registration: Option<Registration>,
+    /// Told when a phase begins, and now and then during one.
+    pub watch: Option<&'a dyn Fn(RecoveryProgress<'_>)>,
+    /// Once set, redo ends with [`crate::StorageError::Cancelled`]: as after a crash, the next opening begins anew.
+    pub stop: Option<&'a std::sync::atomic::AtomicBool>,
+}
+
+/// What recovery found and did, for the error log. Times add up to what opening took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Transactions with a commit record in the log read.
     pub rolled_forward: u64,
     /// Transactions without one that were not rolled back before.
     pub rolled_back: u64,
-    /// Reading the log, opening the files included.
+    /// Opening files and log, and restoring torn pages.
+    pub files_ms: u64,
+    /// Reading the log.
     pub analysis_ms: u64,
     /// Repeating it.
     pub redo_ms: u64,
@@ -495,6 +537,8 @@ pub struct RecoveryReport {
     pub undo_ms: u64,
     /// Part of it for system transactions; they are complete in one record, so 0.
     pub system_undo_ms: u64,
+    /// Noting durably that all this was done: a checkpoint record, without waiting for pages.
+    pub settle_ms: u64,
     /// Log read.
     pub log_bytes: u64,
     /// Pages put back from the doublewrite area.

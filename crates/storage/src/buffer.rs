@@ -549,6 +549,61 @@ impl Pool {
         }
     }
 
+    /// Forgets what is in memory of a page that belongs to nobody any more. Waits for a flush of it.
+    fn discard(&self, store: &Store, id: PageId) {
+        while let Some(pin) = self.lookup(store, id) {
+            let guard = pin.0.latch.write();
+            if !is_current(pin.0, store, id) {
+                continue;
+            }
+            if pin.0.flushing_lsn.load(Ordering::Acquire) != 0 {
+                drop(guard);
+                self.clock.sleep(FLUSH_LATCH_WAIT);
+                continue;
+            }
+            pin.0.rec_lsn.store(0, Ordering::Release);
+            pin.0.waits_for.lock().clear();
+            pin.0.valid.store(false, Ordering::Release);
+            self.withdraw(pin.0);
+            return;
+        }
+    }
+
+    /// Forgets all pages that nobody uses and that are as they are on disk: they are read again when they are needed.
+    pub fn drop_clean(&self) {
+        for frame in self.live_frames() {
+            if let Some(pin) = self.claim_clean(frame) {
+                frame.referenced.store(false, Ordering::Relaxed);
+                drop(pin);
+            }
+        }
+    }
+
+    /// Takes a clean frame that nobody uses out of the table.
+    fn claim_clean<'a>(&'a self, frame: &'a Frame) -> Option<Pin<'a>> {
+        let key = frame.key();
+        let mut shard = self.shards[key.shard()].lock();
+        if frame.pins.load(Ordering::Acquire) > 0 || !frame.is_clean() || frame.key() != key {
+            return None;
+        }
+        if shard.get(&key) == Some(&frame.index) {
+            shard.remove(&key);
+        }
+        frame.pins.fetch_add(1, Ordering::AcqRel);
+        frame.valid.store(false, Ordering::Release);
+        Some(Pin(frame))
+    }
+
+    /// Forgets what is in memory of a file that is gone.
+    pub fn discard_file(&self, store: &Store, file: u16) {
+        let of_store = self
+            .live_frames()
+            .filter(|f| f.store.load(Ordering::Acquire) == store.id);
+        let pages = of_store.map(|f| PageId::from_u64(f.page.load(Ordering::Acquire)));
+        let pages: Vec<PageId> = pages.filter(|p| p.file == file).collect();
+        pages.iter().for_each(|page| self.discard(store, *page));
+    }
+
     /// Is every frame in use, so that eviction has begun?
     pub fn is_full(&self) -> bool {
         self.allocated.load(Ordering::Relaxed) >= self.frames.len()
@@ -614,17 +669,9 @@ impl Pool {
             if frame.referenced.swap(false, Ordering::Relaxed) {
                 continue;
             }
-            let key = frame.key();
-            let mut shard = self.shards[key.shard()].lock();
-            if frame.pins.load(Ordering::Acquire) > 0 || !frame.is_clean() || frame.key() != key {
-                continue;
+            if let Some(pin) = self.claim_clean(frame) {
+                return Some(pin);
             }
-            if shard.get(&key) == Some(&(index as u32)) {
-                shard.remove(&key);
-            }
-            frame.pins.fetch_add(1, Ordering::AcqRel);
-            frame.valid.store(false, Ordering::Release);
-            return Some(Pin(frame));
         }
         None
     }

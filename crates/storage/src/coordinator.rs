@@ -1,8 +1,14 @@
 //! Who decides for a prepared transaction that a crash left: the databases of the engine, and how they are asked.
 //!
+//! Databases are opened side by side, and those that ask each other must neither wait for each other nor miss each other.
+//! Whoever opens a database, or reads its files to learn what it decided, claims it first. A claim is waited for only while
+//! its holder reads the log, which depends on nobody else's answer: then the decisions are known, whatever recovery does next.
+//!
 //! | the coordinating database is | asked |
 //! |---|---|
 //! | open | its table of decisions |
+//! | being opened, its log is read | what the log has decided |
+//! | being opened, its log is being read | waited for |
 //! | not open, its files are readable | its log, as its own recovery would read it |
 //! | open and fenced, or deciding at this moment | refused: the one that asks cannot be opened yet |
 //! | gone, or its files are unreadable | unknown: taken for committed, for it was prepared, and told so (3429) |
@@ -16,8 +22,10 @@ use crate::datafile::FileSet;
 use crate::engine::Engine;
 use crate::error::{Result, StorageError};
 use crate::log::Log;
+use crate::sync::{Condvar, Mutex};
 use crate::unit::{Answer, Decision, Unit, UnitKey};
 use daruma_base::{DatabaseId, TxnId, reached};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -40,6 +48,79 @@ pub struct ResolvedUnit {
     /// Its ids in the recovered database, ascending.
     pub ids: Vec<TxnId>,
     pub outcome: Outcome,
+}
+
+/// Databases that are being opened, or whose files somebody reads who asks.
+#[derive(Default)]
+pub(crate) struct Claims {
+    claimed: Mutex<BTreeMap<DatabaseId, Claimed>>,
+    changed: Condvar,
+}
+
+enum Claimed {
+    /// Its log is being read.
+    Reading,
+    /// Its recovery has read its log and goes on.
+    Read { guid: u64, decisions: Vec<UnitKey> },
+}
+
+/// Keeps others from opening or reading the files of a database.
+pub(crate) struct Claim<'a> {
+    claims: &'a Claims,
+    id: DatabaseId,
+}
+
+/// What somebody who asks a database that is not open finds.
+enum Found<'a> {
+    Decisions { guid: u64, decisions: Vec<UnitKey> },
+    Unread(Claim<'a>),
+}
+
+impl Claims {
+    /// Waits until nobody else opens the database.
+    pub fn take(&self, id: DatabaseId) -> Claim<'_> {
+        let mut claimed = self.claimed.lock();
+        while claimed.contains_key(&id) {
+            self.changed.wait(&mut claimed);
+        }
+        claimed.insert(id, Claimed::Reading);
+        Claim { claims: self, id }
+    }
+
+    fn look(&self, id: DatabaseId) -> Found<'_> {
+        let mut claimed = self.claimed.lock();
+        loop {
+            match claimed.get(&id) {
+                None => {
+                    claimed.insert(id, Claimed::Reading);
+                    return Found::Unread(Claim { claims: self, id });
+                }
+                Some(Claimed::Read { guid, decisions }) => {
+                    reached!("coordinator.asked.while.opening");
+                    let (guid, decisions) = (*guid, decisions.clone());
+                    return Found::Decisions { guid, decisions };
+                }
+                Some(Claimed::Reading) => self.changed.wait(&mut claimed),
+            }
+        }
+    }
+}
+
+impl Claim<'_> {
+    /// The log is read: whoever asks need not wait any longer.
+    pub fn read(&self, guid: u64, decisions: &[Decision]) {
+        let decisions = decisions.iter().map(Decision::key).collect();
+        let read = Claimed::Read { guid, decisions };
+        self.claims.claimed.lock().insert(self.id, read);
+        self.claims.changed.notify_all();
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.claims.claimed.lock().remove(&self.id);
+        self.claims.changed.notify_all();
+    }
 }
 
 impl Engine {
@@ -75,8 +156,32 @@ impl Engine {
         }
     }
 
-    /// How a prepared transaction has to end.
-    pub(crate) fn outcome(&self, unit: &Unit) -> Result<Outcome> {
+    /// How a prepared transaction of the database `asking`, which is being recovered, has to end.
+    pub(crate) fn outcome(&self, unit: &Unit, asking: DatabaseId) -> Result<Outcome> {
+        let directory = self.directory.read().clone();
+        let known = directory.map_or_else(Vec::new, |list| list());
+        let (first, others): (Vec<_>, Vec<_>) = known
+            .into_iter()
+            .filter(|(id, _)| *id != asking)
+            .partition(|(id, _)| id.0 == unit.database);
+        for (id, files) in first {
+            if let Some(outcome) = self.ask_one(unit, id, files)? {
+                return Ok(outcome);
+            }
+        }
+        if let Some(outcome) = self.ask_open(unit)? {
+            return Ok(outcome);
+        }
+        for (id, files) in others {
+            if let Some(outcome) = self.ask_one(unit, id, files)? {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::Assumed)
+    }
+
+    /// What open databases say, if the coordinator or copies of it are among them.
+    fn ask_open(&self, unit: &Unit) -> Result<Option<Outcome>> {
         let open = self.open_databases();
         let mut asked: Vec<_> = open
             .iter()
@@ -87,32 +192,45 @@ impl Engine {
         }
         let answers = asked.iter().map(|db| answer(db, unit));
         let answers = answers.collect::<Result<Vec<Outcome>>>()?;
-        if answers.contains(&Outcome::Committed) {
-            return Ok(Outcome::Committed);
-        }
-        if !answers.is_empty() {
-            return Ok(Outcome::RolledBack);
-        }
-        Ok(self.read_outcome(unit, &open))
+        Ok(match answers.contains(&Outcome::Committed) {
+            true => Some(Outcome::Committed),
+            false => (!answers.is_empty()).then_some(Outcome::RolledBack),
+        })
     }
 
-    /// Looks into the logs of databases that are not open.
-    fn read_outcome(&self, unit: &Unit, open: &[Arc<Database>]) -> Outcome {
-        let directory = self.directory.read().clone();
-        let mut known = directory.map_or_else(Vec::new, |list| list());
-        known.retain(|(id, _)| open.iter().all(|db| db.id() != *id));
-        known.sort_by_key(|(id, _)| id.0 != unit.database);
-        for (_, files) in known {
-            let Ok(Some(decisions)) = self.read_decisions(unit.coordinator, files) else {
-                continue;
-            };
-            reached!("coordinator.read.from.log");
-            return match decisions.iter().any(|d| d.key() == unit.key()) {
-                true => Outcome::Committed,
-                false => Outcome::RolledBack,
-            };
+    /// What one database says, whether it is open, being opened, or neither. `None` when it is not the coordinator, or its
+    /// files cannot be read.
+    fn ask_one(
+        &self,
+        unit: &Unit,
+        id: DatabaseId,
+        files: Vec<FileSpec>,
+    ) -> Result<Option<Outcome>> {
+        let (guid, decisions) = match self.claims.look(id) {
+            Found::Decisions { guid, decisions } => (guid, decisions),
+            Found::Unread(_claim) => {
+                let open = self.open_databases().into_iter().find(|db| db.id() == id);
+                if let Some(db) = open {
+                    let is_coordinator = db.guid() == unit.coordinator;
+                    return is_coordinator.then(|| answer(&db, unit)).transpose();
+                }
+                let Ok(Some(decisions)) = self.read_decisions(unit.coordinator, files) else {
+                    return Ok(None);
+                };
+                reached!("coordinator.read.from.log");
+                (
+                    unit.coordinator,
+                    decisions.iter().map(Decision::key).collect(),
+                )
+            }
+        };
+        if guid != unit.coordinator {
+            return Ok(None);
         }
-        Outcome::Assumed
+        Ok(Some(match decisions.contains(&unit.key()) {
+            true => Outcome::Committed,
+            false => Outcome::RolledBack,
+        }))
     }
 
     /// What the log of a closed database has decided. `None` when it is another one.
@@ -124,7 +242,7 @@ impl Engine {
         }
         let log = Log::open(&log_spec, guid, self.env(), self.log_shared())?;
         let store = crate::buffer::Store::new(self.next_store_id(), files, log);
-        let read = crate::recovery::analyse(&store, &|_| Ok(Outcome::RolledBack));
+        let read = crate::recovery::analyse(&store, &|_| (), &|_| Ok(Outcome::RolledBack));
         store.files.release();
         store.log.release();
         read.map(|recovered| Some(recovered.decisions))

@@ -22,11 +22,11 @@ use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, RwLock};
 use daruma_base::{DiskFile, Env, OpenMode, PageId, reached};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
+pub const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
 /// 2: the log has versions from where they get pages on.
 pub const FORMAT_VERSION: u32 = 2;
 pub const CATALOG_ROOT: PageId = PageId::new(1, 16);
@@ -37,6 +37,8 @@ pub const DOUBLE_WRITE_PAGES: usize = 128;
 const AREA_SEAL: u32 = 0x5EA1_AAAA;
 pub const FIRST_FREE_PRIMARY: u32 = 160;
 pub const FIRST_FREE_OTHER: u32 = 8;
+/// Space that a file keeps which is made anew in its old place.
+const KEPT_BYTES_MAX: u64 = 64 << 20;
 /// How often a page is read before its damage is believed.
 const READ_TRIES: usize = 4;
 /// Smallest primary file: the fixed pages and one extent.
@@ -51,12 +53,17 @@ struct DataFile {
     limits: Mutex<(Growth, Option<u64>)>,
     /// Held while it is synced, until the outcome is known to all.
     syncing: Mutex<()>,
+    /// No page is allocated in it any more: it is to be emptied or removed.
+    is_closed: AtomicBool,
 }
 
 /// The data files of one database.
 pub struct FileSet {
     env: Env,
     files: RwLock<Vec<Arc<DataFile>>>,
+    /// Files that were here since the database was opened and are gone. A reader that is late may still look at a page that
+    /// was freed in one of them: it finds an empty page, as it would find one that is somebody else's by now.
+    gone: RwLock<Vec<u16>>,
     guid: u64,
     durable: bool,
     double_write: Mutex<Vec<u8>>,
@@ -101,11 +108,36 @@ fn io_error(action: &'static str, spec: &FileSpec) -> impl FnOnce(std::io::Error
     }
 }
 
+/// Creates a file for content that needs not survive. One that is there keeps its space, up to a bound: on a disk that is
+/// full otherwise there may be no other.
+pub fn create_in_place(env: &Env, path: &Path) -> std::io::Result<Arc<dyn DiskFile>> {
+    if !env.disk.exists(path)? {
+        return env.disk.open(path, OpenMode::CreateNew);
+    }
+    let file = env.disk.open(path, OpenMode::ReadWrite)?;
+    let bytes = file.len()?;
+    let kept = bytes.min(KEPT_BYTES_MAX);
+    if kept < bytes {
+        file.set_len(kept)?;
+    }
+    // Pages and blocks of an earlier life are intact, and could be taken for new ones.
+    let zeros = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < kept {
+        let piece = zeros.get(..(kept - at).min(1 << 20) as usize);
+        let piece = piece.unwrap_or_default();
+        file.write_at(piece, at)?;
+        at += piece.len() as u64;
+    }
+    Ok(file)
+}
+
 impl FileSet {
     pub fn create(specs: &[FileSpec], boot: Boot, durable: bool, env: &Env) -> Result<FileSet> {
         let set = FileSet {
             env: env.clone(),
             files: RwLock::default(),
+            gone: RwLock::default(),
             guid: boot.guid,
             durable,
             double_write: Mutex::default(),
@@ -114,18 +146,22 @@ impl FileSet {
             grow: Mutex::new(()),
         };
         for spec in specs {
-            set.create_file(spec)?;
+            set.make_file(spec, !durable)?;
         }
         set.write_boot(|_| {})?;
         Ok(set)
     }
 
     pub fn create_file(&self, spec: &FileSpec) -> Result<()> {
-        let file = self
-            .env
-            .disk
-            .open(&spec.path, OpenMode::CreateNew)
-            .map_err(io_error("create", spec))?;
+        self.make_file(spec, false)
+    }
+
+    fn make_file(&self, spec: &FileSpec, may_be_there: bool) -> Result<()> {
+        let file = match may_be_there {
+            true => create_in_place(&self.env, &spec.path),
+            false => self.env.disk.open(&spec.path, OpenMode::CreateNew),
+        };
+        let file = file.map_err(io_error("create", spec))?;
         let least = if spec.id == 1 {
             DATA_FILE_PAGES_MIN
         } else {
@@ -146,6 +182,7 @@ impl FileSet {
                 .map_err(io_error("sync directory of", spec))?;
         }
         let (file, meter) = metered(file, &self.env.clock);
+        self.gone.write().retain(|id| *id != spec.id);
         self.files.write().push(Arc::new(DataFile {
             spec: spec.clone(),
             file,
@@ -153,6 +190,7 @@ impl FileSet {
             size_pages: AtomicU64::new(size),
             limits: Mutex::new((spec.growth, spec.max_pages)),
             syncing: Mutex::new(()),
+            is_closed: AtomicBool::new(false),
         }));
         Ok(())
     }
@@ -209,12 +247,14 @@ impl FileSet {
                 size_pages,
                 limits: Mutex::new((spec.growth, spec.max_pages)),
                 syncing: Mutex::new(()),
+                is_closed: AtomicBool::new(false),
             }));
         }
         let guid = guid.unwrap_or_default();
         let set = FileSet {
             env: env.clone(),
             files: RwLock::new(files),
+            gone: RwLock::default(),
             guid,
             durable: true,
             double_write: Mutex::default(),
@@ -280,14 +320,41 @@ impl FileSet {
         self.files.read().iter().for_each(|f| f.file.release());
     }
 
-    /// Files of a filegroup, in order of their ids.
+    /// Files of a filegroup in which pages may be allocated.
     pub fn of_filegroup(&self, filegroup: u16) -> Vec<u16> {
         self.files
             .read()
             .iter()
-            .filter(|f| f.spec.filegroup == filegroup)
+            .filter(|f| f.spec.filegroup == filegroup && !f.is_closed.load(Ordering::Acquire))
             .map(|f| f.spec.id)
             .collect()
+    }
+
+    /// May no page be allocated in this file? To be asked again under the latch of the allocation page.
+    pub fn is_closed(&self, id: u16) -> bool {
+        self.file(id)
+            .map_or(true, |f| f.is_closed.load(Ordering::Acquire))
+    }
+
+    /// Ends or allows allocation in a file. What it was before.
+    pub fn set_closed(&self, id: u16, is_closed: bool) -> Result<bool> {
+        Ok(self.file(id)?.is_closed.swap(is_closed, Ordering::AcqRel))
+    }
+
+    /// A file without content leaves the database. Others may open it, or delete it.
+    pub fn forget_file(&self, id: u16) {
+        self.gone.write().push(id);
+        let mut files = self.files.write();
+        files
+            .iter()
+            .filter(|f| f.spec.id == id)
+            .for_each(|f| f.file.release());
+        files.retain(|f| f.spec.id != id);
+    }
+
+    /// Was a file of this id here since the database was opened?
+    pub fn is_gone(&self, id: u16) -> bool {
+        self.gone.read().contains(&id)
     }
 
     pub fn filegroup_of(&self, file: u16) -> u16 {
@@ -318,7 +385,13 @@ impl FileSet {
     }
 
     fn read_once(&self, id: PageId, page: &mut Page) -> Result<()> {
-        let file = self.file(id.file)?;
+        let file = match self.file(id.file) {
+            Err(_) if self.is_gone(id.file) => {
+                page.bytes_mut().fill(0);
+                return Ok(());
+            }
+            file => file?,
+        };
         let at = u64::from(id.page) * PAGE_BYTES as u64;
         file.file
             .read_at(page.bytes_mut(), at)
@@ -435,7 +508,8 @@ impl FileSet {
         })
     }
 
-    /// Puts back pages that a crash tore in place, from the doublewrite area. Returns how many.
+    /// Puts back pages that a crash tore in place, from the doublewrite area. Returns how many. The others of the batch are
+    /// written once more.
     pub fn restore_torn(&self) -> Result<u64> {
         let primary = self.file(1)?;
         let mut header = Page::zeroed();
@@ -466,7 +540,7 @@ impl FileSet {
             return Ok(0);
         }
         let count = usize::from(get_u16(&header.bytes()[..], HEADER_BYTES)).min(DOUBLE_WRITE_PAGES);
-        let mut restored = 0;
+        let (mut restored, mut again) = (0, Vec::new());
         for i in 0..count {
             let id = PageId::from_u64(get_u48(&header.bytes()[..], HEADER_BYTES + 2 + i * 6));
             let mut image = Page::zeroed();
@@ -474,9 +548,25 @@ impl FileSet {
             if image.stored_checksum() != image.compute_checksum() || image.id() != id {
                 continue;
             }
+            if self.file(id.file).is_err() {
+                // Of a file that was removed since. It was empty.
+                reached!("doublewrite.page.of_removed_file");
+                continue;
+            }
             let mut home = Page::zeroed();
             let intact =
                 u64::from(id.page) < self.size_pages(id.file) && self.read(id, &mut home).is_ok();
+            if intact && home.bytes() == image.bytes() {
+                // The sync of its place may have failed and dropped the write, which reads go on to show.
+                let file = self.file(id.file)?;
+                file.file
+                    .write_at(image.bytes(), at(id.page))
+                    .map_err(io_error("write page of", &file.spec))?;
+                if !again.contains(&id.file) {
+                    again.push(id.file);
+                }
+                continue;
+            }
             if intact && !home.is_zero() {
                 continue;
             }
@@ -489,6 +579,7 @@ impl FileSet {
             self.sync_file(id.file)?;
             restored += 1;
         }
+        again.into_iter().try_for_each(|id| self.sync_file(id))?;
         Ok(restored)
     }
 
@@ -520,9 +611,7 @@ impl FileSet {
             return Err(full);
         }
         self.extend(&file, new_size).map_err(|error| match error {
-            StorageError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                full
-            }
+            StorageError::Io { source, .. } if crate::error::is_full(&source) => full,
             other => other,
         })
     }

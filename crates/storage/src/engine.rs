@@ -1,8 +1,8 @@
 //! What all databases of a server share: buffer pool, lock manager, waits.
 
-use crate::api::{FileSpec, IoCounters, LockInfo, RecoveryReport, Settings};
+use crate::api::{FileSpec, IoCounters, LockInfo, Opening, RecoveryReport, Registration, Settings};
 use crate::buffer::{Pool, thread_io};
-use crate::coordinator::Directory;
+use crate::coordinator::{Claims, Directory};
 use crate::database::{Database, LOG_BYTES_WANTED};
 use crate::error::Result;
 use crate::lock::{LockManager, Owner};
@@ -40,6 +40,7 @@ pub struct Engine {
     /// Databases that were opened, as long as they live.
     pub(crate) databases: Mutex<Vec<Weak<Database>>>,
     pub(crate) directory: RwLock<Option<Directory>>,
+    pub(crate) claims: Claims,
 }
 
 impl Engine {
@@ -57,6 +58,7 @@ impl Engine {
             stores: AtomicU32::new(1),
             databases: Mutex::default(),
             directory: RwLock::default(),
+            claims: Claims::default(),
         })
     }
 
@@ -102,7 +104,21 @@ impl Engine {
         files: Vec<FileSpec>,
         settings: Settings,
     ) -> Result<Arc<Database>> {
-        Database::create(self, id, name, files, settings)
+        let guid = self.env.random.u64();
+        self.create_database_as(id, name, files, settings, guid, Registration::default())
+    }
+
+    /// As `create_database`. The files carry `guid`, which no other database may have, and the registration.
+    pub fn create_database_as(
+        self: &Arc<Self>,
+        id: DatabaseId,
+        name: &str,
+        files: Vec<FileSpec>,
+        settings: Settings,
+        guid: u64,
+        registration: Registration,
+    ) -> Result<Arc<Database>> {
+        Database::create(self, id, name, files, settings, guid, registration)
     }
 
     /// Opens the files of a database and recovers it. The report says what recovery did.
@@ -112,7 +128,18 @@ impl Engine {
         name: &str,
         files: Vec<FileSpec>,
     ) -> Result<(Arc<Database>, RecoveryReport)> {
-        Database::open(self, &self.env, id, name, files)
+        self.open_database_as(id, name, files, Opening::default())
+    }
+
+    /// As `open_database`, of files that belong to a registered database, watched.
+    pub fn open_database_as(
+        self: &Arc<Self>,
+        id: DatabaseId,
+        name: &str,
+        files: Vec<FileSpec>,
+        opening: Opening<'_>,
+    ) -> Result<(Arc<Database>, RecoveryReport)> {
+        Database::open(self, &self.env, id, name, files, opening)
     }
 
     /// As `open_database`, with its files on another disk.
@@ -127,7 +154,7 @@ impl Engine {
             disk,
             ..self.env.clone()
         };
-        Database::open(self, &env, id, name, files)
+        Database::open(self, &env, id, name, files, Opening::default())
     }
 
     /// Releases every lock of `owner`: at the end of its transaction.
@@ -149,6 +176,11 @@ impl Engine {
     /// Owner id that `owner` waits for at this moment, for `blocking_session_id`.
     pub fn blocked_by(&self, owner: &Owner) -> Option<u64> {
         self.locks.blocked_by(owner)
+    }
+
+    /// Forgets pages in memory that are as they are on disk. Their frames stay for others.
+    pub fn drop_clean_pages(&self) {
+        self.pool.drop_clean();
     }
 
     /// Reads and writes of pages by the calling thread so far.

@@ -98,6 +98,15 @@ pub enum StorageError {
     NotOnline { state: &'static str },
 }
 
+/// Is there no room for what was to be written: on the disk, in what may be used of it, or in the largest file allowed?
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded
+    )
+}
+
 impl StorageError {
     /// Names the tree or blob that a page was read for, when the error is about a damaged page.
     pub fn within(self, owner: PageId) -> StorageError {

@@ -228,6 +228,8 @@ impl Rebuild {
                 log_backup,
                 hard: end,
                 clean: false,
+                // A copy belongs to whoever opens it first.
+                registered: Default::default(),
                 ..boot
             };
             let mut page = Page::zeroed();

@@ -11,6 +11,7 @@
 //! | torn page in the doublewrite batch | restored from the doublewrite area (`FileSet::restore_torn`) |
 //! | torn boot page | the other copy is used |
 //! | bad last block of the log | ends the log |
+//! | blocks of which no later one says that they are hard | written once more and synced (`Log::write_again`) |
 //! | bad block, but a later one, or the boot page, proves it was hard | refused: `DamagedLog` |
 //! | record newer than its page | applied |
 //! | record not newer than its page | ignored |
@@ -153,15 +154,18 @@ struct Analysis {
     given_up: Recent<TxnId>,
 }
 
-/// First pass: what the log says about transactions.
-pub fn analyse(store: &Store, ask: Ask<'_>) -> Result<Recovered> {
+/// First pass: what the log says about transactions. `decided` is told what this database has decided for others before
+/// anybody is asked: those who ask each other at the same time need not wait for each other's answers.
+pub fn analyse(store: &Store, decided: &dyn Fn(Vec<Decision>), ask: Ask<'_>) -> Result<Recovered> {
     let boot = store.files.boot();
     let mut cursor = store.log.cursor(boot.redo_start)?;
     let mut analysis = Analysis {
         last_commit: boot.last_commit,
         ..Analysis::default()
     };
+    let mut hard = boot.redo_start;
     while let Some(block) = cursor.next()? {
+        hard = hard.max(block.hardened_before());
         for (lsn, bytes) in block.records() {
             let record =
                 Record::parse(bytes).ok_or_else(|| damaged(store, lsn, "unreadable record"))?;
@@ -184,12 +188,23 @@ pub fn analyse(store: &Store, ask: Ask<'_>) -> Result<Recovered> {
         let what = "the log ends before a position up to which it had been written safely";
         return Err(damaged(store, end, what));
     }
+    if !boot.clean && hard < end {
+        store.log.write_again(hard)?;
+    }
+    let decisions = analysis.decisions.values();
+    decided(decisions.map(|(decision, _)| decision.clone()).collect());
     let resolved = analysis.resolve(ask)?;
     Ok(analysis.finish(resolved, end, end.0 - boot.redo_start.0))
 }
 
-/// Second pass: repeats history, and rebuilds versions and work lists of accelerated losers.
-pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()> {
+/// Second pass: repeats history, and rebuilds versions and work lists of accelerated losers. `at_block` is told of each
+/// block of the log; what it refuses ends the recovery.
+pub fn redo(
+    pool: &Pool,
+    store: &Store,
+    recovered: &mut Recovered,
+    at_block: &dyn Fn(Lsn) -> Result<()>,
+) -> Result<()> {
     let accelerated = recovered.losers.iter().filter(|l| l.is_accelerated);
     let losers: BTreeMap<TxnId, Work> = accelerated.map(|l| (l.id, l.work.clone())).collect();
     let mut redo = Redo {
@@ -209,6 +224,7 @@ pub fn redo(pool: &Pool, store: &Store, recovered: &mut Recovered) -> Result<()>
     }
     let mut cursor = store.log.cursor(store.files.boot().redo_start)?;
     while let Some(block) = cursor.next()? {
+        at_block(block.lsn)?;
         for (lsn, bytes) in block.records() {
             let record =
                 Record::parse(bytes).ok_or_else(|| damaged(store, lsn, "unreadable record"))?;
@@ -814,8 +830,9 @@ mod tests {
         let store = std::sync::Arc::new(store);
         store.aside.open(&env.disk, "/t.mdf.aside".into());
         engine.pool().add_store(&store);
-        let mut recovered = analyse(&store, &|_| Ok(Outcome::RolledBack)).expect("reads the log");
-        redo(engine.pool(), &store, &mut recovered).expect("repeats it");
+        let ask = |_: &Unit| Ok(Outcome::RolledBack);
+        let mut recovered = analyse(&store, &|_| (), &ask).expect("reads the log");
+        redo(engine.pool(), &store, &mut recovered, &|_| Ok(())).expect("repeats it");
         assert_eq!(recovered.losers.len(), 1);
         let memory = store.versions.memory_bytes();
         assert!(

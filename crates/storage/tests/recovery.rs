@@ -426,6 +426,7 @@ fn last_block_lost(quiet: std::time::Duration) -> Result<Model> {
     txn.commit(Durability::Full).expect("commits");
     settle(&db);
     db.clock().sleep(quiet);
+    settle(&db);
     let (calls, rounds) = (disk.calls(), 10);
     (0..rounds).for_each(|_| settle(&db));
     assert!(

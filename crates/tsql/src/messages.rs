@@ -628,6 +628,11 @@ const MESSAGES: &[Message] = &[
         "The server principal \"%.*ls\" is not able to access the database \"%.*ls\" under the current security context.",
     ),
     m(
+        922,
+        14,
+        "Database '%.*ls' is being recovered. Waiting until recovery is finished.",
+    ),
+    m(
         924,
         14,
         "Database '%.*ls' is already open and can only have one user at a time.",
@@ -982,6 +987,16 @@ const MESSAGES: &[Message] = &[
         "Table error: page %S_PGID allocated to object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls) was not seen. The page may be invalid or may have an incorrect alloc unit ID in its header.",
     ),
     m(2536, 10, "DBCC results for '%.*ls'."),
+    m(
+        2555,
+        16,
+        "Cannot move all contents of file \"%.*ls\" to other places to complete the emptyfile operation.",
+    ),
+    m(
+        2556,
+        16,
+        "There is insufficient space in the filegroup to complete the emptyfile operation.",
+    ),
     m(
         2557,
         14,

@@ -208,8 +208,14 @@ fn a_failed_sync_of_the_decision_leaves_nobody_with_a_guess() {
         let before = (!states.contains("SUSPECT")).then(|| found(&mut client));
         assert!(before.is_none_or(|f| f == "00000"), "call {call}");
         drop(client);
-        let found = found(&mut server.crash().connect());
-        assert!(found == "11111" || found == "00000", "call {call}: {found}");
+        let server = server.crash();
+        let mut client = server.connect();
+        let found = found(&mut client);
+        let log = error_log(&mut client);
+        assert!(
+            found == "11111" || found == "00000",
+            "call {call}: {found}\n{log}"
+        );
     }
     assert!(unknown > 0);
 }

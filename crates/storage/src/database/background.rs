@@ -24,9 +24,8 @@ impl Database {
         round.add(self.clean_versions());
         round.add(self.clean_dead());
         round.add(self.attempt(Task::BoundRedo, || self.bound_redo()));
-        round.add(self.attempt(Task::Checkpoint, || {
-            self.checkpoint_if_due().map(|()| false)
-        }));
+        round.add(self.attempt(Task::Rest, || self.use_quiet()));
+        round.add(self.attempt(Task::Checkpoint, || self.checkpoint_if_due()));
         round.add(self.attempt(Task::NoteHardened, || self.note_hardened().map(|()| false)));
         round.end()
     }

@@ -4,6 +4,9 @@
 //! freed space are about; nobody waits for pages. In the background the oldest dirty pages are written, paced by log
 //! volume, so redo is bounded. Afterwards the log behind it is cut.
 //!
+//! What the log's volume never asks for is written as well: pages that have been dirty since the checkpoint before the last,
+//! when one is due by time, and all of them while nobody writes. So a database that rests has nothing to redo.
+//!
 //! Beside that the boot page says how far the log is on disk, each time it is written, and once more when the log has been
 //! quiet for a while: nothing in the log itself can tell a last block that rotted from one that was never written whole.
 //!
@@ -35,8 +38,11 @@ const REDO_BYTES_PER_SECOND: u64 = 16 << 20;
 /// A checkpoint record follows at the latest after so much log.
 const CHECKPOINT_LOG_BYTES: u64 = 16 << 20;
 const FLUSH_PAGES_PER_STEP: usize = 1024;
-/// So long nothing is to become hard before the boot page is written for that alone: commits must not wait for it.
+/// So long nothing is to become hard before the boot page is written for that alone: commits must not wait for it. A database
+/// whose log has not grown for so long rests.
 const QUIET: Duration = Duration::from_secs(1);
+/// Log that is not worth a checkpoint record of its own.
+const CHECKPOINT_LOG_BYTES_MIN: u64 = 4096;
 
 /// How far the log was on disk at the last look, and since when.
 #[derive(Default)]
@@ -53,6 +59,12 @@ pub(super) struct CheckpointState {
     look_at: u64,
     /// Redo of no dirty page begins before this. Positions only grow, so what one look over all pages found holds on.
     redo_floor: Lsn,
+    /// Where the log ended at the last look, and when it was first seen to end there.
+    seen: (Lsn, Duration),
+    /// All pages changed before this were written while the database rested.
+    rested: Lsn,
+    /// Pages changed before this are to be written before the checkpoint that is due by time.
+    aged: Option<Lsn>,
 }
 
 impl Database {
@@ -73,6 +85,24 @@ impl Database {
         // Also when not all pages could be written: those that were may let some of the log go.
         self.checkpoint_record(false)?;
         flushed
+    }
+
+    /// As [`Database::checkpoint`], some pages at a time: nobody waits for long to write a page of his own. True when it was
+    /// written; `goes_on` may end it between two steps.
+    pub fn checkpoint_in_steps(&self, goes_on: &dyn Fn() -> bool) -> Result<bool> {
+        if !self.durable {
+            return Ok(true);
+        }
+        self.store.log.harden_all()?;
+        let begin = self.store.log.block_start();
+        while self.flush_pages(begin, FLUSH_PAGES_PER_STEP)? == FLUSH_PAGES_PER_STEP {
+            if !self.is_online() || !goes_on() {
+                return Ok(false);
+            }
+        }
+        // Also those that others had latched.
+        self.flush_pages(begin, usize::MAX)?;
+        self.checkpoint_record(false).map(|()| true)
     }
 
     /// Fuzzy checkpoint: notes where redo must begin, without writing pages.
@@ -103,6 +133,7 @@ impl Database {
         *last = CheckpointState {
             at: self.env().clock.monotonic(),
             end: log.end(),
+            aged: None,
             ..*last
         };
         Ok(())
@@ -256,29 +287,63 @@ impl Database {
         self.store.write_boot(|_| {})
     }
 
-    pub(super) fn checkpoint_if_due(&self) -> Result<()> {
-        let (at, checkpoint_end) = {
-            let last = self.checkpointing.lock();
-            (last.at, last.end)
-        };
+    /// Writes what is dirty while nobody writes anything else. True when there is more.
+    pub(super) fn use_quiet(&self) -> Result<bool> {
+        if !self.durable {
+            return Ok(false);
+        }
         let end = self.store.log.end();
-        let log_since = end.0.saturating_sub(checkpoint_end.0);
+        let now = self.env().clock.monotonic();
+        let checkpoint_end = {
+            let mut last = self.checkpointing.lock();
+            if last.seen.0 != end {
+                last.seen = (end, now);
+            }
+            if last.rested == end || now.saturating_sub(last.seen.1) < QUIET {
+                return Ok(false);
+            }
+            last.end
+        };
+        let written = self.flush_pages(Lsn(end.0 + 1), FLUSH_PAGES_PER_STEP)?;
+        if written == FLUSH_PAGES_PER_STEP {
+            return Ok(true);
+        }
+        let redo_bytes = end.0.saturating_sub(self.store.files.boot().redo_start.0);
+        let is_behind = end > checkpoint_end && redo_bytes > CHECKPOINT_LOG_BYTES_MIN;
+        if written > 0 || is_behind {
+            // The next look, at the record behind which nothing follows, finds nothing to write.
+            return self.checkpoint_record(false).map(|()| false);
+        }
+        self.checkpointing.lock().rested = end;
+        Ok(false)
+    }
+
+    /// True when there is more to write before the checkpoint that is due.
+    pub(super) fn checkpoint_if_due(&self) -> Result<bool> {
+        let last = *self.checkpointing.lock();
+        let end = self.store.log.end();
+        let log_since = end.0.saturating_sub(last.end.0);
         let interval =
             Duration::from_secs(u64::from(self.settings().target_recovery_seconds.max(10)));
-        let waited = self.env().clock.monotonic().saturating_sub(at);
+        let waited = self.env().clock.monotonic().saturating_sub(last.at);
         let tight = self.store.log.used_bytes() * 10 > self.store.log.size_bytes() * 7;
-        if log_since >= CHECKPOINT_LOG_BYTES || (log_since > 4096 && (waited >= interval || tight))
-        {
-            let flushed = match tight && self.durable {
-                true => {
-                    let flushed = self.flush_spared(end, usize::MAX, self.spared_in_full_log());
-                    flushed.map(|_| ())
-                }
-                false => Ok(()),
-            };
-            self.checkpoint_record(false)?;
-            return flushed;
+        let is_worth_it = log_since > CHECKPOINT_LOG_BYTES_MIN;
+        if log_since < CHECKPOINT_LOG_BYTES && !(is_worth_it && (waited >= interval || tight)) {
+            return Ok(false);
         }
-        Ok(())
+        if tight && self.durable {
+            let flushed = self.flush_spared(end, usize::MAX, self.spared_in_full_log());
+            // Also when not all pages could be written: those that were may let some of the log go.
+            self.checkpoint_record(false)?;
+            return flushed.map(|_| false);
+        } else if waited >= interval && self.durable {
+            let aged = last.aged.unwrap_or(last.end);
+            self.checkpointing.lock().aged = Some(aged);
+            if self.flush_pages(aged, FLUSH_PAGES_PER_STEP)? == FLUSH_PAGES_PER_STEP {
+                return Ok(true);
+            }
+        }
+        self.checkpoint_record(false)?;
+        Ok(false)
     }
 }

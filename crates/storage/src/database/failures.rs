@@ -30,6 +30,7 @@ pub(crate) enum Task {
     FreeVersions,
     RemoveDead(TreeId),
     BoundRedo,
+    Rest,
     Checkpoint,
     NoteHardened,
 }
@@ -41,6 +42,7 @@ impl Task {
             Task::DelayedCommits
             | Task::FreeVersions
             | Task::BoundRedo
+            | Task::Rest
             | Task::Checkpoint
             | Task::NoteHardened => PAUSE_MAX_VITAL,
         }

@@ -2,8 +2,9 @@
 
 use super::Database;
 use crate::api::*;
-use crate::error::Result;
-use daruma_base::PageId;
+use crate::error::{Result, StorageError};
+use crate::log::record::{self, Kind, Ops, Record};
+use daruma_base::{Lsn, PageId};
 
 impl Database {
     pub fn files(&self) -> Vec<FileInfo> {
@@ -36,11 +37,98 @@ impl Database {
         Ok(used)
     }
 
-    /// Adds a data file (and its filegroup, when new).
+    /// Adds a data file (and its filegroup, when new). Its id is none that [`Database::is_file_gone`] knows.
     pub fn add_file(&self, spec: FileSpec) -> Result<()> {
+        assert!(
+            !self.is_file_gone(spec.id),
+            "file {} was another one a while ago",
+            spec.id
+        );
         self.check_writable()?;
         self.store.files.create_file(&spec)
     }
+
+    /// Was a file of this id removed since the database was opened? Pages of it may still be in memory.
+    pub fn is_file_gone(&self, id: u16) -> bool {
+        self.store.files.is_gone(id)
+    }
+
+    /// From now on no page is allocated in a data file (`is_closed`), or again. What it was before.
+    pub fn close_file(&self, id: u16, is_closed: bool) -> Result<bool> {
+        self.check_writable()?;
+        self.store.files.set_closed(id, is_closed)
+    }
+
+    /// Has the filegroup of a file another one in which pages can be allocated?
+    pub fn has_room_beside(&self, id: u16) -> bool {
+        let group = self.store.files.filegroup_of(id);
+        self.store
+            .files
+            .of_filegroup(group)
+            .iter()
+            .any(|f| *f != id)
+    }
+
+    /// Pages of a file that hold something of the database's, beside those that every file has.
+    pub fn content_pages(&self, id: u16) -> Result<u64> {
+        let size = self.store.files.size_pages(id) as u32;
+        let mut content = 0;
+        for first in (0..size).step_by(crate::alloc::INTERVAL_PAGES as usize) {
+            if first + 1 >= size {
+                break;
+            }
+            // Whoever has chosen a page before the file was closed has logged it when this latch is had.
+            let map = self.pool().write(&self.store, PageId::new(id, first + 1))?;
+            let fixed = match (first, id) {
+                (0, 1) => crate::datafile::FIRST_FREE_PRIMARY,
+                (0, _) => crate::datafile::FIRST_FREE_OTHER,
+                _ => 2,
+            };
+            let covered = (size - first).min(crate::alloc::INTERVAL_PAGES);
+            let used = crate::alloc::count_set(&map, covered);
+            content += used.saturating_sub(u64::from(fixed));
+        }
+        Ok(content)
+    }
+
+    /// Can a closed file without content go: does nothing speak of it that a restart or the next log backup would read? False
+    /// when a log backup has to come first, or a page is in use by somebody at this moment.
+    pub fn is_file_settled(&self, id: u16) -> Result<bool> {
+        self.checkpoint()?;
+        let boot = self.store.files.boot();
+        let from = match boot.log_backup {
+            Lsn::NONE => boot.redo_start,
+            chain => chain.min(boot.redo_start),
+        };
+        let Some(hold) = self.store.log.hold(from, "OTHER_TRANSIENT") else {
+            return Ok(false);
+        };
+        let mut cursor = self.store.log.cursor(hold.from())?;
+        while let Some(block) = cursor.next()? {
+            for (lsn, bytes) in block.records() {
+                match Record::parse(bytes).and_then(|r| touches(&r, id)) {
+                    Some(false) => {}
+                    Some(true) => return Ok(false),
+                    None => {
+                        return Err(StorageError::DamagedLog {
+                            path: self.log_path(),
+                            lsn,
+                            what: "unreadable record".into(),
+                        });
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The file, closed and settled, leaves the database. It is not deleted.
+    pub fn forget_file(&self, id: u16) {
+        assert!(id != 1, "the primary file stays");
+        self.store.files.forget_file(id);
+        self.pool().discard_file(&self.store, id);
+    }
+
     /// Makes a data or log file at least so large and sets how it may grow from here. Files never shrink here.
     pub fn modify_file(
         &self,
@@ -59,4 +147,22 @@ impl Database {
         (log_spec.growth, log_spec.max_pages) = (growth, max_pages);
         Ok(())
     }
+}
+
+/// Does a record change a page of the file? `None` when it cannot be read.
+fn touches(record: &Record<'_>, file: u16) -> Option<bool> {
+    let body = match record.kind {
+        Kind::Ops | Kind::Revert => record.body,
+        Kind::Clr => record::parse_clr(record.body)?.1,
+        _ => {
+            let parts = record::parts_of(record).unwrap_or_default();
+            for part in record::parts(parts) {
+                if part?.0.file == file {
+                    return Some(true);
+                }
+            }
+            return Some(false);
+        }
+    };
+    Some(Ops::parse(body)?.page.file == file)
 }

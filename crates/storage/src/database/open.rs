@@ -1,8 +1,12 @@
 //! How a database comes to be and how it ends: created, opened with recovery, closed.
+//!
+//! Recovery ends with a fuzzy checkpoint, which writes no page: redo of a restart after it would begin where this one began.
+//! The pages are written when the database is in use again ([`Database::checkpoint_in_steps`]).
 
 use super::Database;
 use crate::api::*;
 use crate::buffer::Store;
+use crate::coordinator::Claim;
 use crate::datafile::{Boot, CATALOG_ROOT, FileSet};
 use crate::engine::Engine;
 use crate::error::{Result, StorageError};
@@ -10,17 +14,24 @@ use crate::log::record::{self, Kind, PartsWriter};
 use crate::log::{AppendKind, CommitPoint, Log};
 use crate::page::{Page, PageType};
 use crate::planted::{Bug, planted};
-use crate::recovery::{self, Loser, Recovered};
+use crate::recovery::{self, Recovered};
 use crate::status::TxnTable;
 use crate::sync::RwLock;
 use crate::txn::{Progress, TxnState};
 use crate::undo;
+use crate::unit::{Decision, Unit};
 use crate::version::{Chunk, Content};
 use daruma_base::{DatabaseId, Env, Lsn, TxnId, reached};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Between two reports of a redo under way.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// Blocks of log between two looks at the clock.
+const BLOCKS_PER_LOOK: u32 = 16;
 
 impl Database {
     pub(crate) fn create(
@@ -29,25 +40,15 @@ impl Database {
         name: &str,
         files: Vec<FileSpec>,
         settings: Settings,
+        guid: u64,
+        registered: Registration,
     ) -> Result<Arc<Database>> {
         let env = engine.env();
         let (log_spec, data) = split_specs(files)?;
-        if is_temporary(id) {
-            for spec in data.iter().chain([&log_spec]) {
-                if env.disk.exists(&spec.path).unwrap_or(false) {
-                    let remove = env.disk.remove(&spec.path);
-                    remove.map_err(|source| StorageError::Io {
-                        action: "remove",
-                        path: spec.path.clone(),
-                        source,
-                    })?;
-                }
-            }
-        }
         let durable = !is_temporary(id);
         let boot = Boot {
             sequence: 0,
-            guid: env.random.u64(),
+            guid,
             redo_start: Lsn::NONE,
             checkpoint: Lsn::NONE,
             clean: false,
@@ -56,6 +57,7 @@ impl Database {
             log_backup: Lsn::NONE,
             last_commit: CommitPoint::default(),
             hard: Lsn::NONE,
+            registered,
         };
         let log = Log::create(&log_spec, boot.guid, durable, env, engine.log_shared())?;
         let files = FileSet::create(&data, boot, durable, env)?;
@@ -63,8 +65,13 @@ impl Database {
         engine.pool().add_store(&store);
         let txns = TxnTable::new(1, &[], &[]);
         let db = Database::assemble(engine, id, name, store, log_spec, txns);
-        db.format_catalog_root()?;
-        db.checkpoint()?;
+        let made = db.format_catalog_root().and_then(|()| db.checkpoint());
+        if let Err(error) = made {
+            // Its files are about to be deleted: nobody writes to them any more.
+            db.store.log.fence("the database could not be created");
+            engine.pool().remove_store(&db.store);
+            return Err(error);
+        }
         engine.enroll(&db);
         Ok(db)
     }
@@ -87,11 +94,15 @@ impl Database {
         id: DatabaseId,
         name: &str,
         files: Vec<FileSpec>,
+        opening: Opening<'_>,
     ) -> Result<(Arc<Database>, RecoveryReport)> {
         let clock = &env.clock;
         let (log_spec, data) = split_specs(files)?;
+        // Given up when the database is open, and can be asked as such.
+        let claim = engine.claims.take(id);
         let start = clock.monotonic();
         let files = FileSet::open(&data, env)?;
+        check_registration(&files, opening.registration)?;
         let torn = files.restore_torn()?;
         let log = Log::open(&log_spec, files.guid(), env, engine.log_shared())?;
         let store = Arc::new(Store::new(engine.next_store_id(), files, log));
@@ -99,12 +110,21 @@ impl Database {
         scratch.push(".aside");
         store.aside.open(&env.disk, scratch.into());
         engine.pool().add_store(&store);
-        let result = Database::recover(engine, id, name, &store, log_spec, start);
+        let report = RecoveryReport {
+            torn_pages_restored: torn,
+            files_ms: ms(start, clock.monotonic()),
+            ..RecoveryReport::default()
+        };
+        let recovery = Recovery {
+            engine,
+            id,
+            store: &store,
+            opening,
+            claim: &claim,
+        };
+        let result = recovery.run(name, log_spec, report);
         match result {
-            Ok((db, mut report)) => {
-                report.torn_pages_restored = torn;
-                Ok((db, report))
-            }
+            Ok(opened) => Ok(opened),
             Err(error) => {
                 store.log.fence("recovery failed");
                 engine.pool().remove_store(&store);
@@ -113,75 +133,6 @@ impl Database {
                 Err(error)
             }
         }
-    }
-
-    fn recover(
-        engine: &Arc<Engine>,
-        id: DatabaseId,
-        name: &str,
-        store: &Arc<Store>,
-        log_spec: FileSpec,
-        start: Duration,
-    ) -> Result<(Arc<Database>, RecoveryReport)> {
-        let clock = &engine.env().clock;
-        let ms = |from: Duration, to: Duration| to.saturating_sub(from).as_millis() as u64;
-        let mut recovered = recovery::analyse(store, &|unit| engine.outcome(unit))?;
-        let analysis_end = clock.monotonic();
-        recovery::redo(engine.pool(), store, &mut recovered)?;
-        let redo_end = clock.monotonic();
-        let boot = store.files.boot();
-        let classic = |l: &&Loser| !l.is_accelerated;
-        let keep = recovered
-            .losers
-            .iter()
-            .filter(classic)
-            .map(|l| l.first)
-            .min();
-        let keep = keep.unwrap_or(recovered.end).min(boot.redo_start);
-        let keep = match boot.log_backup {
-            Lsn::NONE => keep,
-            chain => keep.min(chain),
-        };
-        store.log.resume(recovered.end, keep)?;
-        store.log.set_last_commit(recovered.last_commit);
-        let marked: Vec<TxnId> = recovered
-            .losers
-            .iter()
-            .filter(|l| l.is_accelerated && !planted(Bug::ForgetLoser))
-            .map(|l| l.id)
-            .collect();
-        // Until it is rolled back, nothing that it deleted may count as dead.
-        let active: Vec<TxnId> = recovered
-            .losers
-            .iter()
-            .filter(|l| !l.is_accelerated)
-            .filter(|_| !planted(Bug::ForgetLoser) && !planted(Bug::BuryForLosers))
-            .map(|l| l.id)
-            .collect();
-        let txns = TxnTable::new(recovered.next_txn, &marked, &active);
-        let db = Database::assemble(engine, id, name, store.clone(), log_spec, txns);
-        db.decisions
-            .restore(std::mem::take(&mut recovered.decisions));
-        recovery::log_commits(&db, &recovered.resolved)?;
-        let mut report = RecoveryReport {
-            rolled_forward: recovered.rolled_forward,
-            rolled_back: recovered.losers.iter().filter(|l| !l.is_aborted).count() as u64,
-            analysis_ms: ms(start, analysis_end),
-            redo_ms: ms(analysis_end, redo_end),
-            log_bytes: recovered.log_bytes,
-            to_revert: marked.len() as u64,
-            is_accelerated: boot.settings.accelerated_recovery,
-            needed: !boot.clean,
-            last_commit: recovered.last_commit,
-            resolved: recovered.resolved.clone(),
-            ..RecoveryReport::default()
-        };
-        db.take_over(recovered)?;
-        report.undo_ms = ms(redo_end, clock.monotonic());
-        store.write_boot(|b| b.clean = false)?;
-        db.checkpoint()?;
-        engine.enroll(&db);
-        Ok((db, report))
     }
 
     /// Undo: accelerated losers are marked, classic ones rolled back from the log, newest first, as one backward pass
@@ -280,6 +231,161 @@ impl Database {
         self.store.files.release();
         self.store.log.release();
         result
+    }
+}
+
+/// Files of another database are refused before anything is written to them.
+fn check_registration(files: &FileSet, wanted: Option<Registration>) -> Result<()> {
+    let found = files.boot().registered;
+    match wanted {
+        Some(wanted) if found != Registration::default() && found != wanted => {
+            Err(StorageError::BadFile {
+                path: files.path(1),
+                what: format!(
+                    "the files belong to another database, which had ID {}: they were exchanged, or copied to this place",
+                    found.database
+                ),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn ms(from: Duration, to: Duration) -> u64 {
+    to.saturating_sub(from).as_millis() as u64
+}
+
+/// A recovery under way.
+struct Recovery<'a> {
+    engine: &'a Arc<Engine>,
+    id: DatabaseId,
+    store: &'a Arc<Store>,
+    opening: Opening<'a>,
+    claim: &'a Claim<'a>,
+}
+
+impl Recovery<'_> {
+    fn run(
+        self,
+        name: &str,
+        log_spec: FileSpec,
+        mut report: RecoveryReport,
+    ) -> Result<(Arc<Database>, RecoveryReport)> {
+        let (engine, store) = (self.engine, self.store);
+        let clock = &engine.env().clock;
+        let boot = store.files.boot();
+        report.is_accelerated = boot.settings.accelerated_recovery;
+        report.needed = !boot.clean;
+        self.tell(RecoveryPhase::Analysis, 0, 0, &report);
+        let begin = clock.monotonic();
+        let decided = |decisions: Vec<Decision>| self.claim.read(boot.guid, &decisions);
+        let ask = |unit: &Unit| engine.outcome(unit, self.id);
+        let mut recovered = recovery::analyse(store, &decided, &ask)?;
+        let analysis_end = clock.monotonic();
+        report.analysis_ms = ms(begin, analysis_end);
+        report.log_bytes = recovered.log_bytes;
+        report.rolled_forward = recovered.rolled_forward;
+        report.rolled_back = recovered.losers.iter().filter(|l| !l.is_aborted).count() as u64;
+        report.last_commit = recovered.last_commit;
+        report.resolved.clone_from(&recovered.resolved);
+        self.tell(RecoveryPhase::Redo, 0, 0, &report);
+        self.redo(&mut recovered, &report)?;
+        let redo_end = clock.monotonic();
+        report.redo_ms = ms(analysis_end, redo_end);
+        self.tell(RecoveryPhase::Undo, 0, 0, &report);
+        let db = self.assemble(name, log_spec, &mut recovered)?;
+        report.to_revert = recovered.losers.iter().filter(|l| l.is_accelerated).count() as u64;
+        db.take_over(recovered)?;
+        let undo_end = clock.monotonic();
+        report.undo_ms = ms(redo_end, undo_end);
+        store.write_boot(|b| {
+            b.clean = false;
+            b.registered = self.opening.registration.unwrap_or(b.registered);
+        })?;
+        db.checkpoint_record(false)?;
+        engine.enroll(&db);
+        report.settle_ms = ms(undo_end, clock.monotonic());
+        Ok((db, report))
+    }
+
+    fn tell(&self, phase: RecoveryPhase, percent: u8, remaining_ms: u64, report: &RecoveryReport) {
+        if let Some(watch) = self.opening.watch {
+            watch(RecoveryProgress {
+                phase,
+                percent,
+                remaining_ms,
+                report,
+            });
+        }
+    }
+
+    /// Tells how far it is, once in a while.
+    fn redo(&self, recovered: &mut Recovered, report: &RecoveryReport) -> Result<()> {
+        let clock = &self.engine.env().clock;
+        let start = clock.monotonic();
+        let first = self.store.files.boot().redo_start.0;
+        let bytes = recovered.log_bytes.max(1);
+        let (blocks, told) = (Cell::new(0_u32), Cell::new(start));
+        let at_block = |lsn: Lsn| {
+            if self.opening.stop.is_some_and(|s| s.load(Ordering::Acquire)) {
+                return Err(StorageError::Cancelled);
+            }
+            blocks.set(blocks.get().wrapping_add(1));
+            if self.opening.watch.is_none() || !blocks.get().is_multiple_of(BLOCKS_PER_LOOK) {
+                return Ok(());
+            }
+            let now = clock.monotonic();
+            if now.saturating_sub(told.get()) < TOLD_EVERY {
+                return Ok(());
+            }
+            told.set(now);
+            let done = lsn.0.saturating_sub(first).clamp(1, bytes);
+            let remaining = ms(start, now).saturating_mul(bytes - done) / done;
+            let percent = u8::try_from(done * 100 / bytes).unwrap_or(100);
+            self.tell(RecoveryPhase::Redo, percent, remaining, report);
+            Ok(())
+        };
+        recovery::redo(self.engine.pool(), self.store, recovered, &at_block)
+    }
+
+    /// The database over files to which redo has brought all there is.
+    fn assemble(
+        &self,
+        name: &str,
+        log_spec: FileSpec,
+        recovered: &mut Recovered,
+    ) -> Result<Arc<Database>> {
+        let store = self.store;
+        let boot = store.files.boot();
+        let classic = recovered.losers.iter().filter(|l| !l.is_accelerated);
+        let keep = classic.map(|l| l.first).min();
+        let keep = keep.unwrap_or(recovered.end).min(boot.redo_start);
+        let keep = match boot.log_backup {
+            Lsn::NONE => keep,
+            chain => keep.min(chain),
+        };
+        store.log.resume(recovered.end, keep)?;
+        store.log.set_last_commit(recovered.last_commit);
+        let marked: Vec<TxnId> = recovered
+            .losers
+            .iter()
+            .filter(|l| l.is_accelerated && !planted(Bug::ForgetLoser))
+            .map(|l| l.id)
+            .collect();
+        // Until it is rolled back, nothing that it deleted may count as dead.
+        let active: Vec<TxnId> = recovered
+            .losers
+            .iter()
+            .filter(|l| !l.is_accelerated)
+            .filter(|_| !planted(Bug::ForgetLoser) && !planted(Bug::BuryForLosers))
+            .map(|l| l.id)
+            .collect();
+        let txns = TxnTable::new(recovered.next_txn, &marked, &active);
+        let db = Database::assemble(self.engine, self.id, name, store.clone(), log_spec, txns);
+        db.decisions
+            .restore(std::mem::take(&mut recovered.decisions));
+        recovery::log_commits(&db, &recovered.resolved)?;
+        Ok(db)
     }
 }
 

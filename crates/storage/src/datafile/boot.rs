@@ -5,7 +5,7 @@
 //! worse than none, for recovery from it ends where the log of then ended.
 
 use super::{FileSet, io_error};
-use crate::api::Settings;
+use crate::api::{Registration, Settings};
 use crate::bytes::*;
 use crate::error::{Result, StorageError};
 use crate::log::CommitPoint;
@@ -35,6 +35,8 @@ pub struct Boot {
     pub last_commit: CommitPoint,
     /// The log was on disk up to here when the page was written: one that ends before has lost something that was safe.
     pub hard: Lsn,
+    /// As whom the server knows the database; zeros before it was first opened under a registration.
+    pub registered: Registration,
 }
 
 /// The boot page. Every transaction looks at it; who does waits for nobody who writes it.
@@ -162,6 +164,8 @@ pub fn encode_boot(boot: &Boot, page: &mut Page) {
     put_u16(b, 80, s.version_store_filegroup);
     put_u32(b, 84, s.version_store_megabytes);
     put_u64(b, 88, boot.hard.0);
+    put_u64(b, 96, boot.registered.created_utc as u64);
+    put_u16(b, 104, boot.registered.database);
 }
 
 /// Zero is what a boot page has that was written before there was the setting.
@@ -209,6 +213,10 @@ pub fn decode_boot(page: &Page) -> Boot {
             utc_100ns: get_u64(b, 72) as i64,
         },
         hard: Lsn(get_u64(b, 88)),
+        registered: Registration {
+            created_utc: get_u64(b, 96) as i64,
+            database: get_u16(b, 104),
+        },
     }
 }
 

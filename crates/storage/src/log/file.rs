@@ -23,7 +23,7 @@ use daruma_base::{DIRECT_BYTES, DiskFile, Env, Lsn, OpenMode, reached};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const FILE_MAGIC: u32 = 0x474F_4C44; // "DLOG"
+pub const FILE_MAGIC: u32 = 0x474F_4C44; // "DLOG"
 const VLF_MAGIC: u32 = 0x464C_5644; // "DVLF"
 /// Where a VLF header says at which offset it lies.
 const VLF_OFFSET_AT: usize = 40;
@@ -403,10 +403,11 @@ impl LogFile {
                 source,
             }
         };
-        let file = env
-            .disk
-            .open(&spec.path, OpenMode::CreateNew)
-            .map_err(io("create log"))?;
+        let file = match durable {
+            true => env.disk.open(&spec.path, OpenMode::CreateNew),
+            false => crate::datafile::create_in_place(env, &spec.path),
+        };
+        let file = file.map_err(io("create log"))?;
         let (file, meter) = metered(file, &env.clock);
         let handle = Handle {
             file,
@@ -620,7 +621,7 @@ impl LogFile {
     pub fn adopt(&mut self, extension: Extension, written: Result<()>) -> Result<()> {
         self.growths += 1;
         written.map_err(|error| match error {
-            StorageError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+            StorageError::Io { source, .. } if crate::error::is_full(&source) => {
                 StorageError::LogFull {
                     reason: self.full_reason(),
                 }

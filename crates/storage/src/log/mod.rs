@@ -36,7 +36,7 @@ mod spare;
 pub use block::RECORD_BYTES_MAX;
 pub use delayed::{DelayedBound, DelayedStats, LogWriterSignal};
 pub use describe::{LogLine, LogListing};
-pub use file::{NOTHING, OLDEST_PAGE, VlfInfo};
+pub use file::{FILE_MAGIC as LOG_MAGIC, NOTHING, OLDEST_PAGE, VlfInfo};
 pub use flusher::LogFlusher;
 pub use hold::{LogHold, Need};
 pub use reader::{LogCursor, UndoReader};
@@ -227,6 +227,21 @@ impl Log {
     pub fn cursor(&self, start: Lsn) -> Result<LogCursor> {
         let state = self.state.lock();
         LogCursor::new(state.file.reader(), start)
+    }
+
+    /// Before recovery relies on it: writes the blocks from `from` (a block boundary) on once more, as they are, and syncs them.
+    /// A sync that failed may have dropped writes which reads go on to show, and that a later sync passes over.
+    pub fn write_again(&self, from: Lsn) -> Result<()> {
+        let map = self.state.lock().file.reader();
+        let handle = map.handle.clone();
+        let mut cursor = self.cursor(from)?;
+        while let Some(block) = cursor.next()? {
+            if let Some((offset, _, _)) = map.locate(block.lsn.0) {
+                handle.write(&block.bytes, offset)?;
+            }
+        }
+        let _alone = handle.alone();
+        handle.sync()
     }
 
     /// Continues the stream after the last good block, keeping everything from `keep_from` on.

@@ -21,6 +21,11 @@ pub struct Block {
 }
 
 impl Block {
+    /// Up to where the log was known to be hard when the block was written.
+    pub fn hardened_before(&self) -> Lsn {
+        Lsn(block::hardened_before(&self.bytes))
+    }
+
     /// Records with their positions. A length that leads out of the block ends it (the checksum was right, so that
     /// would be a bug of ours, which the caller reports as damage).
     pub fn records(&self) -> impl Iterator<Item = (Lsn, &[u8])> {

@@ -1,23 +1,29 @@
 //! CREATE, ALTER and DROP DATABASE. Not part of any transaction: done at once and recorded in master.
 //!
-//! Order of a creation: files, then master's row. Whatever stops it before the row leaves files that the statement
-//! itself removes again (or that a later CREATE reports as existing, error 5170).
+//! Order of a creation: master's row with a mark, files, master's row as it stays; of a drop: the mark, no files, no row. Who
+//! finds a mark at a start ends what was begun (`instance::left_behind`).
 
 mod exclusive;
 mod files;
 mod options;
 
+pub(crate) use exclusive::is_in_use;
+pub(crate) use files::empty_file;
+
 use crate::error::{Result, SqlError};
 use crate::host::Host;
+use crate::instance::left_behind::{
+    Cleaner, marked_creating, marked_dropping, registration, sync_directories,
+};
 use crate::instance::{
     DatabaseEntry, DefaultSizes, FileClaim, FileOwner, OpenDatabase, absolute, file_stem,
-    simple_def,
+    simple_def, stored_form,
 };
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
 use daruma_catalog::{Catalog, DatabaseDef, FileDef, FileGrowth, FilegroupDef, names_equal};
-use daruma_storage::{Settings, StorageError};
+use daruma_storage::{FileTrace, Settings, StorageError};
 use daruma_syntax::ast::{self, AlterDatabaseAction, FileSize, FileSpec};
 use daruma_value::CollationId;
 use std::path::PathBuf;
@@ -48,20 +54,41 @@ pub(crate) fn create(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Res
     let paths: Vec<PathBuf> = def.files.iter().map(|f| f.path.clone()).collect();
     let _claim =
         claim_files(ex, &paths).map_err(|e| e.followed(messages::error_state(1802, 4, &[])))?;
-    let open = create_files(ex, &def)?;
+    let guid = instance.env().random.u64();
+    let master = instance.master_catalog()?;
+    master.put_database(&stored_form(
+        &marked_creating(&def, guid),
+        instance.data_dir(),
+    ))?;
+    let open = create_files(ex, &def, guid).inspect_err(|_| undo_creation(ex, &def, guid))?;
     let entry = Arc::new(DatabaseEntry::new(def.clone()));
     entry.set_open(open);
-    instance.insert_database(entry.clone());
     if let Err(error) = instance.save_database(&entry, def.clone()) {
-        instance.remove_database(entry.id());
         remove_files(ex, &entry);
         return Err(error);
     }
+    instance.insert_database(entry.clone());
     instance.log.write(
         &format!("spid{}", ex.spid()),
         &messages::error(17137, &[name]).message,
     );
     Ok(())
+}
+
+/// Takes back what a creation has made before it failed. What cannot be taken back now is at the next start.
+fn undo_creation(ex: &Execution<'_>, def: &DatabaseDef, guid: u64) {
+    let instance = ex.instance();
+    let source = format!("spid{}", ex.spid());
+    let cleaner = Cleaner {
+        env: instance.env(),
+        log: &instance.log,
+        source: &source,
+    };
+    if cleaner.remove_files(def, Some(guid))
+        && let Ok(master) = instance.master_catalog()
+    {
+        let _ = master.delete_database(def.id);
+    }
 }
 
 fn definition(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<DatabaseDef> {
@@ -243,7 +270,7 @@ fn claim_files(ex: &Execution<'_>, paths: &[PathBuf]) -> Result<FileClaim> {
     })
 }
 
-fn create_files(ex: &Execution<'_>, def: &DatabaseDef) -> Result<OpenDatabase> {
+fn create_files(ex: &Execution<'_>, def: &DatabaseDef, guid: u64) -> Result<OpenDatabase> {
     let instance = ex.instance();
     let model = instance
         .open_database(crate::instance::MODEL)?
@@ -253,11 +280,13 @@ fn create_files(ex: &Execution<'_>, def: &DatabaseDef) -> Result<OpenDatabase> {
         recovery_model: model.recovery_model,
         ..Settings::default()
     };
-    let created = instance.engine().create_database(
+    let created = instance.engine().create_database_as(
         DatabaseId(def.id),
         &def.name,
         def.file_specs(),
         settings,
+        guid,
+        registration(def),
     );
     let storage = created.map_err(creation_error)?;
     let catalog = Catalog::create(&storage).map(Arc::new);
@@ -294,14 +323,33 @@ pub(crate) fn drop(ex: &Execution<'_>, name: &str) -> Result<()> {
             &[&"drop", &"database", &name, &"database"],
         ));
     }
-    if ex.current_database() == entry.id() || entry.session_count() > 0 {
+    entry.check_recovered()?;
+    if ex.current_database() == entry.id() || exclusive::is_in_use(ex, &entry)? {
         return Err(messages::error_state(3702, 3, &[&name]));
     }
-    instance.master_catalog()?.delete_database(entry.id().0)?;
+    let master = instance.master_catalog()?;
+    let def = entry.def();
+    let marked = marked_dropping(&def, guid_of(ex, &entry));
+    master.put_database(&stored_form(&marked, instance.data_dir()))?;
     instance.remove_database(entry.id());
     remove_files(ex, &entry);
+    master.delete_database(entry.id().0)?;
     crate::session::forget_suspects(&ex.state.instance, entry.id().0);
     Ok(())
+}
+
+/// By which the files of a database show that they are its own.
+fn guid_of(ex: &Execution<'_>, entry: &DatabaseEntry) -> Option<u64> {
+    if let Some(open) = entry.held() {
+        return Some(open.storage.guid());
+    }
+    let def = entry.def();
+    let primary = def.files.iter().find(|f| f.id == 1)?;
+    let disk = &ex.instance().env().disk;
+    match FileTrace::read(disk.as_ref(), &primary.path) {
+        Ok(FileTrace::Of { guid }) => Some(guid),
+        _ => None,
+    }
 }
 
 /// Closes and deletes the files; what cannot be deleted is logged and left.
@@ -324,6 +372,8 @@ fn remove_files(ex: &Execution<'_>, entry: &DatabaseEntry) {
             );
         }
     }
+    // Before the row that names them goes. A directory that cannot be synced leaves the rest to the next start.
+    let _ = sync_directories(instance.env(), def.files.iter().map(|f| &f.path));
 }
 
 pub(crate) fn alter(ex: &Execution<'_>, statement: &ast::AlterDatabase) -> Result<()> {
@@ -346,6 +396,7 @@ pub(crate) fn alter(ex: &Execution<'_>, statement: &ast::AlterDatabase) -> Resul
     if entry.is_standby() {
         return Err(failed(messages::error(5004, &[])));
     }
+    entry.check_recovered().map_err(failed)?;
     change(ex, &entry, &statement.action).map_err(failed)
 }
 
@@ -372,7 +423,7 @@ fn change(
             filegroup.as_ref().map(|g| g.text.as_str()),
         ),
         AlterDatabaseAction::AddLogFile(_) => Err(messages::not_supported("several log files")),
-        AlterDatabaseAction::RemoveFile(name) => files::remove_file(entry, &name.text),
+        AlterDatabaseAction::RemoveFile(name) => files::remove_file(ex, entry, &name.text),
         AlterDatabaseAction::ModifyFile(spec) => files::modify_file(ex, entry, spec),
         AlterDatabaseAction::AddFilegroup { name, contains } => match contains {
             Some(what) => Err(messages::not_supported(what)),

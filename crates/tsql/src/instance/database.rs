@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 
 /// Compatibility level of SQL Server 2022.
 pub const COMPATIBILITY_LEVEL: u32 = 160;
@@ -29,6 +29,8 @@ pub struct DatabaseEntry {
     open: RwLock<Option<OpenDatabase>>,
     /// Why it could not be opened.
     failure: RwLock<Option<String>>,
+    /// It waits for its recovery after the start of the server, or is in the middle of it.
+    is_recovering: AtomicBool,
     /// Sessions that have it as current database.
     sessions: AtomicI32,
     /// One backup of the data, or change of the files, at a time; one backup of the log.
@@ -54,6 +56,7 @@ impl DatabaseEntry {
             def: RwLock::new(Arc::new(def)),
             open: RwLock::new(None),
             failure: RwLock::new(None),
+            is_recovering: AtomicBool::new(false),
             sessions: AtomicI32::new(0),
             backup: Mutex::new(()),
             log_backup: Mutex::new(()),
@@ -97,10 +100,29 @@ impl DatabaseEntry {
     pub fn set_open(&self, open: OpenDatabase) {
         *self.failure.write() = None;
         *self.open.write() = Some(open);
+        self.set_recovering(false);
     }
 
     pub fn set_failed(&self, why: String) {
         *self.failure.write() = Some(why);
+        self.set_recovering(false);
+    }
+
+    pub fn set_recovering(&self, is_recovering: bool) {
+        self.is_recovering.store(is_recovering, Ordering::Release);
+    }
+
+    /// Will it be opened, or found to be unusable, without anybody's doing?
+    pub fn is_recovering(&self) -> bool {
+        self.is_recovering.load(Ordering::Acquire)
+    }
+
+    /// Error 922 while nothing can be done with the database but wait.
+    pub fn check_recovered(&self) -> Result<()> {
+        match self.is_recovering() {
+            true => Err(messages::error(922, &[&self.name()])),
+            false => Ok(()),
+        }
     }
 
     /// Takes it out of service.
@@ -111,6 +133,7 @@ impl DatabaseEntry {
     pub fn state(&self) -> DatabaseState {
         match &*self.open.read() {
             Some(open) => open.storage.state(),
+            None if self.is_recovering() => DatabaseState::Recovering,
             None if self.is_restoring() => DatabaseState::Restoring,
             None if self.failure.read().is_some() => DatabaseState::Suspect,
             None => DatabaseState::Offline,
@@ -147,6 +170,7 @@ impl DatabaseEntry {
         let name = self.name();
         let is_suspect = self.failure.read().is_some() || self.open.read().is_some();
         match is_suspect {
+            _ if self.is_recovering() => messages::error(922, &[&name]),
             _ if self.is_restoring() => messages::error(927, &[&name]),
             true => messages::error(926, &[&name]),
             false => messages::error(942, &[&name]),

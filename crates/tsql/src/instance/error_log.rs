@@ -5,19 +5,30 @@
 //! refused connections) cannot fill the disk. Lines that cannot be written (disk full) are dropped: the log must never
 //! stop the server.
 //!
-//! Invariant: only what `write` begins looks like the beginning of an entry. Texts hold names that clients chose.
+//! What anybody can provoke without a login is written a number of times a minute, and counted beyond that: otherwise old logs,
+//! and what stands in them, could be pushed out by noise.
+//!
+//! Invariant: only what `write` begins stands at the beginning of a line. Texts hold names that clients chose: their further
+//! lines are indented, and characters that a terminal would obey are written as escapes.
 
 use daruma_base::{DiskFile, Env, OpenMode};
 use parking_lot::Mutex;
-use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Archived logs kept besides the current one.
 pub const ARCHIVES: u32 = 6;
 /// Size of a log at which the next one begins, and so the longest that is read back.
 const BYTES_MAX: u64 = 64 << 20;
+/// Before each line of an entry but the first.
+const INDENT: &str = "    ";
+/// How often what anybody can provoke is written, for each kind, within `BOUND_TIME`.
+const BOUND: u32 = 60;
+const BOUND_TIME: Duration = Duration::from_secs(60);
 
 /// One line (or several, when the text has line ends).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +43,18 @@ pub struct ErrorLog {
     env: Env,
     dir: PathBuf,
     file: Mutex<Option<OpenLog>>,
+    /// By error number.
+    bounded: Mutex<BTreeMap<i32, Window>>,
     /// Size at which a new log begins.
     bytes_max: u64,
+}
+
+/// What was written of a kind within a time, and what was not.
+struct Window {
+    begin: Duration,
+    source: String,
+    written: u32,
+    kept_back: u64,
 }
 
 struct OpenLog {
@@ -49,6 +70,7 @@ impl ErrorLog {
             env: env.clone(),
             dir: dir.to_path_buf(),
             file: Mutex::new(None),
+            bounded: Mutex::default(),
             bytes_max: BYTES_MAX,
         };
         log.cycle()?;
@@ -95,6 +117,45 @@ impl ErrorLog {
             && open.file.write_at(line.as_bytes(), open.end).is_ok()
         {
             open.end += line.len() as u64;
+        }
+    }
+
+    /// Appends entries about an error that anybody can provoke, unless there were many of its number of late.
+    pub fn write_bounded(&self, source: &str, error: i32, texts: &[&str]) {
+        self.write_counts();
+        let now = self.env.clock.monotonic();
+        let mut bounded = self.bounded.lock();
+        let window = bounded.entry(error).or_insert_with(|| Window {
+            begin: now,
+            source: source.to_string(),
+            written: 0,
+            kept_back: 0,
+        });
+        if window.written >= BOUND {
+            window.kept_back += 1;
+            return;
+        }
+        window.written += 1;
+        drop(bounded);
+        texts.iter().for_each(|text| self.write(source, text));
+    }
+
+    /// Tells how much was not written in times that are over. Called now and then.
+    pub fn write_counts(&self) {
+        let now = self.env.clock.monotonic();
+        let mut bounded = self.bounded.lock();
+        if bounded.is_empty() {
+            return;
+        }
+        let is_over = |w: &Window| now.saturating_sub(w.begin) >= BOUND_TIME;
+        let over: Vec<(i32, Window)> = bounded.extract_if(.., |_, w| is_over(w)).collect();
+        drop(bounded);
+        for (error, window) in over.iter().filter(|(_, w)| w.kept_back > 0) {
+            let text = format!(
+                "{} more like error {error} were not written.",
+                window.kept_back
+            );
+            self.write(&window.source, &text);
         }
     }
 
@@ -145,25 +206,45 @@ pub fn format_local(utc_100ns: i64, offset_minutes: i16) -> String {
     }
 }
 
-/// The text with a blank before every further line that would pass for the beginning of an entry.
-fn continued(text: &str) -> Cow<'_, str> {
-    let text = match text.contains('\r') {
-        true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
-        false => Cow::Borrowed(text),
-    };
-    if !text.lines().skip(1).any(|line| entry(line).is_some()) {
-        return text;
-    }
-    let mut lines = text.lines();
-    let mut safe = lines.next().unwrap_or_default().to_string();
-    for line in lines {
-        safe.push('\n');
-        if entry(line).is_some() {
-            safe.push(' ');
+/// The text as lines of one entry.
+fn continued(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for (at, line) in text.split('\n').enumerate() {
+        if at > 0 {
+            safe.push('\n');
+            safe.push_str(INDENT);
         }
-        safe.push_str(line);
+        escape(line.strip_suffix('\r').unwrap_or(line), &mut safe);
     }
-    Cow::Owned(safe)
+    safe
+}
+
+/// Text that somebody else chose, on one line.
+pub fn one_line(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    escape(text, &mut safe);
+    safe
+}
+
+fn escape(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '\t' => out.push(c),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            c if is_obeyed(c) => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+}
+
+/// Does a terminal do something with the character other than show it: control characters, line ends, directions of writing?
+fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn read_whole(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
@@ -181,7 +262,8 @@ fn parse(text: &str) -> Vec<LogEntry> {
             (Some(entry), _) => entries.push(entry),
             (None, Some(last)) => {
                 last.text.push('\n');
-                last.text.push_str(line);
+                last.text
+                    .push_str(line.strip_prefix(INDENT).unwrap_or(line));
             }
             (None, None) => {}
         }
@@ -219,13 +301,45 @@ mod tests {
 
     #[test]
     fn a_text_cannot_forge_an_entry() {
-        let (log, _disk) = log();
+        let (log, disk) = log();
         let date = "2026-11-21 21:00:00.00";
         let name = format!("x\n{date} Server      all is well\r{date} Logon       ann is in");
         log.write("Logon", &format!("Login failed for user '{name}'."));
         let entries = log.read(0).expect("reads");
         assert_eq!(entries.len(), 1, "{entries:?}");
         assert!(entries[0].text.ends_with("ann is in'."), "{entries:?}");
+        // Nor for whoever reads the file in a terminal.
+        log.write("Logon", "Login failed for user 'x\u{1b}[2K\u{202e}'.");
+        let entries = log.read(0).expect("reads");
+        assert!(
+            entries[1].text.contains(r"'x\u{1b}[2K\u{202e}'"),
+            "{entries:?}"
+        );
+        let bytes = disk
+            .content_of(Path::new("/log/errorlog"))
+            .expect("is there");
+        let text = String::from_utf8(bytes).expect("text");
+        assert!(!text.contains('\r') && !text.contains('\u{1b}'), "{text}");
+        let begins = text.lines().filter(|l| !l.starts_with(INDENT)).count();
+        assert_eq!(begins, 2, "{text}");
+        assert_eq!(one_line("a\r\nb"), r"a\r\nb");
+    }
+
+    #[test]
+    fn what_anybody_can_provoke_does_not_fill_the_log() {
+        let (log, _disk) = log();
+        for n in 0..10_000 {
+            log.write_bounded("Logon", 17828, &[&format!("bad stream {n}")]);
+        }
+        log.write_bounded("Logon", 18456, &["another kind"]);
+        assert_eq!(log.read(0).expect("reads").len(), BOUND as usize + 1);
+        log.env.clock.sleep(BOUND_TIME);
+        log.write_counts();
+        let last = log.read(0).expect("reads").pop().expect("an entry");
+        assert_eq!(last.text, "9940 more like error 17828 were not written.");
+        log.write_bounded("Logon", 17828, &["again"]);
+        let last = log.read(0).expect("reads").pop().expect("an entry");
+        assert_eq!(last.text, "again");
     }
 
     #[test]

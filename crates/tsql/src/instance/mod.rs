@@ -9,19 +9,24 @@
 //! |---|---|
 //! | no master file | a fresh server: the four system databases are created |
 //! | master without the mark of complete creation | creation was cut short: the files are removed and made again |
-//! | a database that cannot be opened | logged, shown as suspect; the server starts without it |
+//! | a database that cannot be opened, also msdb | logged, shown as suspect; the server starts without it |
+//! | files that were being made or deleted | put in order (`left_behind`) |
 //!
-//! Read next: `startup`, `database`, `sessions`.
+//! The server is ready when the databases of the system are; the others are recovered meanwhile (`recovery`).
+//!
+//! Read next: `startup`, `recovery`, `database`, `sessions`.
 
 mod configuration;
 mod database;
 mod error_log;
 mod files;
+pub(crate) mod left_behind;
 mod logins;
 mod master_key;
 mod memory;
 mod plan_cache;
 pub mod query_stats;
+mod recovery;
 mod registry;
 mod sequential;
 mod sessions;
@@ -36,7 +41,7 @@ pub use database::{
     COMPATIBILITY_LEVEL, DatabaseEntry, DefaultSizes, OpenDatabase, absolute, default_options,
     file_stem, primary_filegroup, simple_def, stored_form,
 };
-pub use error_log::{ErrorLog, LogEntry, format_local};
+pub use error_log::{ErrorLog, LogEntry, format_local, one_line};
 pub(crate) use files::{FileClaim, FileOwner, IN_USE};
 pub use logins::{LoginRefusal, Logins, PasswordHasher};
 pub(crate) use master_key::MasterKey;
@@ -50,7 +55,7 @@ pub use sessions::{
     Activity, FIRST_USER_SPID, LoginInfo, SessionEntry, SessionRegistry, spid_of_owner,
 };
 
-pub(crate) use startup::recovery_lines;
+pub(crate) use recovery::recovery_lines;
 
 use crate::error::{Result, SqlError};
 use crate::host::TableRef;
@@ -106,6 +111,7 @@ pub struct Instance {
     options: InstanceOptions,
     data_dir: PathBuf,
     databases: RwLock<BTreeMap<u16, Arc<DatabaseEntry>>>,
+    recovery: recovery::RecoveryQueue,
     pub sessions: SessionRegistry,
     pub configuration: Configuration,
     pub log: ErrorLog,
@@ -133,17 +139,30 @@ pub struct Instance {
     /// Keeps writers of `msdb.dbo.suspect_pages` apart.
     pub(crate) suspect_pages: crate::session::SuspectPages,
     pub(crate) files: files::FileGate,
+    /// Gives memory that was freed back to the system, when the program that runs the server can.
+    pub give_back_memory: std::sync::OnceLock<fn()>,
     /// Trace flags that are on for the whole server.
     pub trace_flags: Mutex<Vec<i32>>,
 }
 
 impl Instance {
-    /// Opens (or, the first time, creates) the server in `data_dir`.
+    /// Opens (or, the first time, creates) the server in `data_dir`, and recovers its databases one after the other.
     pub fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Result<Arc<Instance>> {
+        let instance = Instance::begin(env, data_dir, options)?;
+        while instance.recover_next() {}
+        Ok(instance)
+    }
+
+    /// Opens (or, the first time, creates) the server in `data_dir` with the databases of the system. The others wait for
+    /// [`Instance::recover_next`].
+    pub fn begin(env: Env, data_dir: &Path, options: InstanceOptions) -> Result<Arc<Instance>> {
         let instance = startup::start(env, data_dir, options)?;
         instance.apply_max_memory();
         instance.show_files();
-        crate::session::prepare_history(&instance)?;
+        if let Err(error) = crate::session::prepare_history(&instance) {
+            let text = format!("The tables of the backup history in msdb are not there: {error}");
+            instance.log.write("Server", &text);
+        }
         Ok(instance)
     }
 
@@ -296,6 +315,13 @@ impl Instance {
         match id < -1 {
             true => id,
             false => -2,
+        }
+    }
+
+    /// Memory that was freed goes back to the system, as far as the allocator can.
+    pub(crate) fn give_back_memory(&self) {
+        if let Some(give_back) = self.give_back_memory.get() {
+            give_back();
         }
     }
 

@@ -5,8 +5,8 @@ use daruma_base::{CancelFlag, DatabaseId};
 use daruma_storage::Owner;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Session ids up to here belong to the server itself.
 pub const FIRST_USER_SPID: i32 = 51;
@@ -75,6 +75,20 @@ pub struct SessionEntry {
     pub session_owner: Arc<Owner>,
     pub activity: Mutex<Activity>,
     pub cpu_us: AtomicU64,
+    /// Tells whether the client has closed the connection, where there is one.
+    client_gone: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+}
+
+impl SessionEntry {
+    /// Says how to find out whether the client has closed the connection. Once.
+    pub fn watch_client(&self, is_gone: impl Fn() -> bool + Send + Sync + 'static) {
+        let _is_first = self.client_gone.set(Box::new(is_gone));
+    }
+
+    /// Has the client closed the connection, so that the session is about to end?
+    pub fn is_client_gone(&self) -> bool {
+        self.client_gone.get().is_some_and(|is_gone| is_gone())
+    }
 }
 
 #[derive(Default)]
@@ -106,6 +120,7 @@ impl SessionRegistry {
             session_owner,
             activity: Mutex::new(activity),
             cpu_us: AtomicU64::new(0),
+            client_gone: OnceLock::new(),
         };
         let entry = Arc::new(entry);
         map.insert(spid, entry.clone());

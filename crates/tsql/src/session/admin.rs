@@ -235,10 +235,19 @@ impl Execution<'_> {
         match dbcc.name.as_str() {
             "FREEPROCCACHE" => {
                 self.state.instance.plans.clear();
+                self.state.instance.give_back_memory();
                 Ok(())
             }
-            "DROPCLEANBUFFERS" | "FREESYSTEMCACHE" | "FREESESSIONCACHE" | "UPDATEUSAGE"
-            | "SHRINKDATABASE" => Ok(()),
+            "DROPCLEANBUFFERS" => {
+                self.state.instance.engine().drop_clean_pages();
+                self.state.instance.give_back_memory();
+                Ok(())
+            }
+            "FREESYSTEMCACHE" | "FREESESSIONCACHE" => {
+                self.state.instance.give_back_memory();
+                Ok(())
+            }
+            "UPDATEUSAGE" | "SHRINKDATABASE" => Ok(()),
             "TRACEON" | "TRACEOFF" => {
                 let flags = dbcc
                     .args

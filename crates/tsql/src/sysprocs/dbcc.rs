@@ -166,8 +166,8 @@ fn loginfo(call: &SystemCall<'_, '_>) -> Result<i32> {
 const SHRUNK: &str = "
     DbId smallint; FileId int; CurrentSize int; MinimumSize int; UsedPages int; EstimatedPages int";
 
-/// `SHRINKFILE (name or id [, megabytes] [, TRUNCATEONLY])`: the log gives back what is free at its end. Data files keep
-/// their size; their free pages are used again.
+/// `SHRINKFILE (name or id [, megabytes] [, TRUNCATEONLY | EMPTYFILE])`: the log gives back what is free at its end. Data files
+/// keep their size; their free pages are used again, unless the file is to be emptied.
 fn shrinkfile(call: &SystemCall<'_, '_>) -> Result<i32> {
     let instance = call.execution.instance();
     let current = call.host().current_database();
@@ -187,6 +187,9 @@ fn shrinkfile(call: &SystemCall<'_, '_>) -> Result<i32> {
         SqlError::new(8985, 16, 1, text)
     })?;
     let megabytes = target_size(call)?;
+    if file.filegroup != 0 && empties(call) {
+        crate::ddl::database::empty_file(call.execution, &entry, &file)?;
+    }
     if file.filegroup == 0 {
         let is_shrunk = storage.shrink_log(megabytes.saturating_mul(1 << 20))?;
         if !is_shrunk && !is_quiet(call) {
@@ -221,6 +224,14 @@ fn target_size(call: &SystemCall<'_, '_>) -> Result<u64> {
         Some(word) if is_shrink_word(&word) => Ok(0),
         Some(number) => number.parse().map_err(|_| wrong()),
     }
+}
+
+/// Is EMPTYFILE among the arguments?
+fn empties(call: &SystemCall<'_, '_>) -> bool {
+    (1..3).any(|at| {
+        call.text(at)
+            .is_some_and(|w| w.eq_ignore_ascii_case("EMPTYFILE"))
+    })
 }
 
 fn is_shrink_word(word: &str) -> bool {

@@ -132,6 +132,17 @@ impl Server {
         }
     }
 
+    /// A server over what a disk holds, whose databases wait for their recovery.
+    pub fn begun_over(disk: Arc<SimDisk>) -> Server {
+        let env = daruma_sim::env(&disk, 1);
+        let instance = Instance::begin(env, Path::new("/data"), options()).expect("start");
+        Server {
+            disk,
+            instance,
+            seed: 1,
+        }
+    }
+
     /// Clean stop and start.
     pub fn restart(self) -> Server {
         self.instance
@@ -152,15 +163,18 @@ impl Server {
     }
 }
 
-fn start(env: &Env) -> Arc<Instance> {
-    let options = InstanceOptions {
+fn options() -> InstanceOptions {
+    InstanceOptions {
         work_memory_bytes: None,
         server_name: "DARUMA".to_string(),
         buffer_pool_pages: 4_096,
         password_hasher: Arc::new(PlainHasher),
         host_description: "test".to_string(),
-    };
-    Instance::start(env.clone(), Path::new("/data"), options).expect("start")
+    }
+}
+
+fn start(env: &Env) -> Arc<Instance> {
+    Instance::start(env.clone(), Path::new("/data"), options()).expect("start")
 }
 
 pub struct Client {

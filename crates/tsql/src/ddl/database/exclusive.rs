@@ -13,6 +13,30 @@ use std::time::Duration;
 /// How long WITH ROLLBACK waits for the sessions it ended to leave.
 const EXCLUSIVE_WAIT: Duration = Duration::from_secs(20);
 const EXCLUSIVE_STEP: Duration = Duration::from_millis(5);
+/// How long sessions whose clients have gone may take to end: their work is rolled back.
+const FAREWELL_WAIT: Duration = Duration::from_secs(5);
+const FAREWELL_STEP: Duration = Duration::from_millis(1);
+
+/// Does another session use the database? One whose client has closed the connection is waited for: whoever closed it
+/// rightly thinks that nobody is there any more.
+pub(crate) fn is_in_use(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<bool> {
+    let own = i32::from(ex.current_database() == entry.id());
+    let clock = &ex.instance().env().clock;
+    let start = clock.monotonic();
+    while entry.session_count() > own {
+        let all = ex.instance().sessions.all();
+        let mut others = all
+            .iter()
+            .filter(|s| s.spid != ex.spid() && s.activity.lock().database == Some(entry.id()));
+        let waited = clock.monotonic().saturating_sub(start);
+        if others.any(|s| !s.is_client_gone()) || waited > FAREWELL_WAIT {
+            return Ok(true);
+        }
+        ex.check_cancel()?;
+        clock.sleep(FAREWELL_STEP);
+    }
+    Ok(false)
+}
 
 /// Waits until this session is the only one in the database; WITH ROLLBACK ends the others.
 pub(super) fn exclusive(

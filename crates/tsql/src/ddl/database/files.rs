@@ -2,10 +2,11 @@
 
 use super::{claim_files, edit, file_def, file_error, growth, next_file_id, pages, unique_files};
 use crate::error::{Result, SqlError};
-use crate::instance::{DatabaseEntry, DefaultSizes};
+use crate::instance::left_behind::{Cleaner, marked_adding, marked_removing, sync_directories};
+use crate::instance::{DatabaseEntry, DefaultSizes, OpenDatabase, stored_form};
 use crate::messages;
 use crate::session::Execution;
-use daruma_catalog::{FilegroupDef, names_equal};
+use daruma_catalog::{DatabaseDef, FileDef, FilegroupDef, names_equal};
 use daruma_syntax::ast::{FileSize, FileSpec, FilegroupChange};
 
 pub(super) fn add_files(
@@ -20,37 +21,161 @@ pub(super) fn add_files(
         .try_lock()
         .ok_or_else(|| messages::error(3023, &[]))?;
     for spec in files {
-        let mut def = (*entry.def()).clone();
-        let group = match filegroup {
-            None => 1,
-            Some(name) => def
-                .filegroup_named(name)
-                .map(|g| g.id)
-                .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?,
-        };
-        let file = file_def(ex, &def.name, spec, next_file_id(&def), group, "ndf")?;
-        def.files.push(file.clone());
-        unique_files(&def)?;
-        if ex.instance().env().disk.exists(&file.path).unwrap_or(false) {
-            return Err(messages::error(5170, &[&file.path.display()]));
-        }
-        let _claim = claim_files(ex, std::slice::from_ref(&file.path))?;
-        open.storage.add_file(file.spec()).map_err(file_error)?;
-        ex.instance().save_database(entry, def)?;
+        add_file(ex, entry, &open, spec, filegroup)?;
     }
     Ok(())
 }
 
-pub(super) fn remove_file(entry: &DatabaseEntry, name: &str) -> Result<()> {
-    let def = entry.def();
-    let file = def
-        .files
+/// Pages of the file may be in use before the definition of the database is stored with it: what a start finds of it then is
+/// kept, if it is whole.
+fn add_file(
+    ex: &Execution<'_>,
+    entry: &DatabaseEntry,
+    open: &OpenDatabase,
+    spec: &FileSpec,
+    filegroup: Option<&str>,
+) -> Result<()> {
+    let instance = ex.instance();
+    let before = entry.def();
+    let mut def = (*before).clone();
+    let group = match filegroup {
+        None => 1,
+        Some(name) => def
+            .filegroup_named(name)
+            .map(|g| g.id)
+            .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?,
+    };
+    let id = free_file_id(&def, open);
+    let file = file_def(ex, &def.name, spec, id, group, "ndf")?;
+    def.files.push(file.clone());
+    unique_files(&def)?;
+    if instance.env().disk.exists(&file.path).unwrap_or(false) {
+        return Err(messages::error(5170, &[&file.path.display()]));
+    }
+    let _claim = claim_files(ex, std::slice::from_ref(&file.path))?;
+    let guid = open.storage.guid();
+    let master = instance.master_catalog()?;
+    let marked = marked_adding(&def, id, guid);
+    master.put_database(&stored_form(&marked, instance.data_dir()))?;
+    if let Err(error) = open.storage.add_file(file.spec()) {
+        let source = format!("spid{}", ex.spid());
+        let cleaner = Cleaner {
+            env: instance.env(),
+            log: &instance.log,
+            source: &source,
+        };
+        if cleaner.remove(&file, Some(guid)) {
+            instance.save_database(entry, (*before).clone())?;
+        }
+        return Err(file_error(error));
+    }
+    instance.save_database(entry, def)
+}
+
+/// Not that of a file which is gone, as long as pages of that may be in memory.
+fn free_file_id(def: &DatabaseDef, open: &OpenDatabase) -> u16 {
+    let mut id = next_file_id(def);
+    while open.storage.is_file_gone(id) {
+        id += 1;
+    }
+    id
+}
+
+fn file_named<'a>(def: &'a DatabaseDef, name: &str) -> Result<&'a FileDef> {
+    def.files
         .iter()
         .find(|f| names_equal(&f.logical_name, name))
-        .ok_or_else(|| messages::error(5009, &[]))?;
-    match file.id {
-        1 | 2 => Err(messages::error(5020, &[])),
-        _ => Err(messages::error(5042, &[&"file", &name])),
+        .ok_or_else(|| messages::error(5009, &[]))
+}
+
+/// REMOVE FILE: no page of it holds anything, and neither a restart nor a restore of the log will meet one that did.
+pub(super) fn remove_file(ex: &Execution<'_>, entry: &DatabaseEntry, name: &str) -> Result<()> {
+    let def = entry.def();
+    let file = file_named(&def, name)?;
+    if file.id <= 2 {
+        return Err(messages::error(5020, &[]));
+    }
+    let open = entry.open()?;
+    let _no_backup = entry
+        .backup
+        .try_lock()
+        .ok_or_else(|| messages::error(3023, &[]))?;
+    let was_closed = open.storage.close_file(file.id, true)?;
+    let removed = remove_closed(ex, entry, &open, file);
+    if removed.is_err() && !open.storage.is_file_gone(file.id) {
+        open.storage.close_file(file.id, was_closed)?;
+    }
+    removed
+}
+
+fn remove_closed(
+    ex: &Execution<'_>,
+    entry: &DatabaseEntry,
+    open: &OpenDatabase,
+    file: &FileDef,
+) -> Result<()> {
+    let instance = ex.instance();
+    let not_empty = || messages::error(5042, &[&"file", &file.logical_name]);
+    let def = entry.def();
+    let holds_versions = def.version_store_filegroup == file.filegroup
+        && open.storage.settings().accelerated_recovery;
+    if holds_versions && !open.storage.has_room_beside(file.id) {
+        return Err(not_empty());
+    }
+    clean(ex, open)?;
+    if open.storage.content_pages(file.id)? > 0 || !open.storage.is_file_settled(file.id)? {
+        return Err(not_empty());
+    }
+    let (guid, master) = (open.storage.guid(), instance.master_catalog()?);
+    let marked = marked_removing(&def, file.id, guid);
+    master.put_database(&stored_form(&marked, instance.data_dir()))?;
+    open.storage.forget_file(file.id);
+    let source = format!("spid{}", ex.spid());
+    let cleaner = Cleaner {
+        env: instance.env(),
+        log: &instance.log,
+        source: &source,
+    };
+    cleaner.remove(file, Some(guid));
+    let _ = sync_directories(instance.env(), [&file.path].into_iter());
+    edit(ex, entry, |def| {
+        def.files.retain(|f| f.id != file.id);
+        // A differential backup says nothing of files that are gone since its base.
+        crate::session::forget_differential_base(def);
+    })
+}
+
+/// What was dropped gives its pages back, as far as nobody needs them.
+fn clean(ex: &Execution<'_>, open: &OpenDatabase) -> Result<()> {
+    while open.storage.clean_versions()? {
+        ex.check_cancel()?;
+    }
+    Ok(())
+}
+
+/// DBCC SHRINKFILE EMPTYFILE: from here to the next start no page is allocated in the file. Pages that are in use stay where
+/// they are until what they belong to is written anew (ALTER INDEX REBUILD) or dropped.
+pub(crate) fn empty_file(ex: &Execution<'_>, entry: &DatabaseEntry, file: &FileDef) -> Result<()> {
+    let open = entry.open()?;
+    let _no_backup = entry
+        .backup
+        .try_lock()
+        .ok_or_else(|| messages::error(3023, &[]))?;
+    let not_all = || messages::error(2555, &[&file.logical_name]);
+    if file.id <= 2 {
+        return Err(not_all());
+    }
+    let was_closed = open.storage.close_file(file.id, true)?;
+    clean(ex, &open)?;
+    if open.storage.content_pages(file.id)? == 0 {
+        return Ok(());
+    }
+    match open.storage.has_room_beside(file.id) {
+        true => Err(not_all()),
+        false => {
+            open.storage.close_file(file.id, was_closed)?;
+            Err(messages::error(2556, &[]))
+        }
     }
 }
 

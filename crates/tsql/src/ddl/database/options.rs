@@ -4,10 +4,10 @@ use super::exclusive::exclusive;
 use super::{drop_value, edit};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
-use crate::instance::{DatabaseEntry, MASTER, MODEL, OpenDatabase, TEMPDB, close_database};
+use crate::instance::{DatabaseEntry, MASTER, MODEL, TEMPDB, close_database};
 use crate::messages;
 use crate::session::Execution;
-use daruma_catalog::{Catalog, DatabaseDef, FilegroupDef, UserAccess};
+use daruma_catalog::{DatabaseDef, FilegroupDef, UserAccess};
 use daruma_storage as storage;
 use daruma_storage::Settings;
 use daruma_syntax::ast::{self, DatabaseOption, DatabaseState, OptionValue, Termination};
@@ -389,20 +389,8 @@ fn set_state(
                 entry.set_failed("its log failed".into());
             }
             let def = entry.def();
-            let opened =
-                ex.instance()
-                    .engine()
-                    .open_database(entry.id(), &def.name, def.file_specs());
-            let (storage, report) = opened?;
-            for line in
-                crate::instance::recovery_lines(&def.name, def.id, &storage.settings(), &report)
-            {
-                ex.instance()
-                    .log
-                    .write(&format!("spid{}", ex.spid()), &line);
-            }
-            let catalog = Arc::new(Catalog::open(&storage)?);
-            entry.set_open(OpenDatabase { storage, catalog });
+            let (open, _) = ex.instance().open_watched(&def, None)?;
+            entry.set_open(open);
             edit(ex, entry, |def| def.offline = false)
         }
         DatabaseState::Emergency => Err(messages::not_supported("EMERGENCY")),

@@ -40,6 +40,12 @@ pub(crate) const ROLLED_TO: &str = "DARUMA ROLLED TO";
 pub(crate) const STANDBY: &str = "DARUMA STANDBY";
 /// The full backup that the next differential builds on.
 const BASE: &str = "DARUMA DIFFERENTIAL BASE";
+
+/// The next differential backup needs another full one first.
+pub(crate) fn forget_differential_base(def: &mut daruma_catalog::DatabaseDef) {
+    def.options.remove(BASE);
+}
+
 /// The recovery path, changed by each restore that recovers.
 const PATH: &str = "DARUMA RECOVERY PATH";
 /// How far a restore of single pages is.

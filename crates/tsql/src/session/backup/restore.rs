@@ -15,6 +15,7 @@ use super::{
 use super::{standby, suspect};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
+use crate::instance::left_behind::registration;
 use crate::instance::{
     DatabaseEntry, FileClaim, FileOwner, MASTER, OpenDatabase, close_database, recovery_lines,
 };
@@ -25,7 +26,7 @@ use daruma_backup::{
 };
 use daruma_base::{DatabaseId, Env};
 use daruma_catalog::{Catalog, DatabaseDef, FileDef, names_equal};
-use daruma_storage::{FileSpec, RecoveryModel, Stop};
+use daruma_storage::{FileSpec, Opening, RecoveryModel, Stop};
 use daruma_syntax::ast;
 use daruma_value::temporal::{Moment, TICKS_PER_DAY};
 use std::path::PathBuf;
@@ -88,7 +89,8 @@ pub(super) fn require_exclusive(ex: &Execution<'_>, entry: &DatabaseEntry) -> Re
     if ex.current_database() == entry.id() {
         return Err(messages::error(3102, &[&entry.name()]));
     }
-    match entry.session_count() > 0 {
+    entry.check_recovered()?;
+    match crate::ddl::database::is_in_use(ex, entry)? {
         true => Err(messages::error(3101, &[])),
         false => Ok(()),
     }
@@ -682,8 +684,12 @@ pub(super) fn open_files(
     def: &DatabaseDef,
 ) -> Result<(OpenDatabase, Vec<String>)> {
     let engine = ex.instance().engine();
+    let opening = Opening {
+        registration: Some(registration(def)),
+        ..Opening::default()
+    };
     let (storage, report) =
-        engine.open_database(DatabaseId(def.id), &def.name, def.file_specs())?;
+        engine.open_database_as(DatabaseId(def.id), &def.name, def.file_specs(), opening)?;
     let lines = recovery_lines(&def.name, def.id, &storage.settings(), &report);
     match Catalog::open(&storage) {
         Ok(catalog) => {

@@ -1,0 +1,129 @@
+//! The whole server over loopback: what it does when databases, files and clients are not as they should be.
+
+mod common;
+
+use common::{Answer, Client, Mode, PASSWORD, login, program_options};
+use daruma_server::EncryptionPolicy;
+use daruma_server::program::Program;
+use daruma_tds::TdsVersion;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+fn start(data_dir: &Path) -> Program {
+    Program::start(&program_options(data_dir, EncryptionPolicy::On)).expect("starts")
+}
+
+fn client_in(program: &Program, mode: Mode, database: &str) -> Client {
+    let mut login = login("sa", PASSWORD, TdsVersion::V7_4);
+    login.database = database.into();
+    Client::log_in(program.address(), mode, &login)
+        .expect("logs in")
+        .0
+}
+
+fn run(client: &mut Client, text: &str) -> Answer {
+    let answer = client.batch(text).expect("answers");
+    assert_eq!(answer.errors(), [], "{text}");
+    answer
+}
+
+/// Test suites create, use and drop databases, each with a connection of its own that they have just closed.
+#[test]
+fn a_database_can_be_dropped_as_soon_as_its_clients_are_gone() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = start(dir.path());
+    let mut admin = client_in(&program, Mode::Plain, "master");
+    for round in 0..20 {
+        run(
+            &mut admin,
+            "create database d; create table d.dbo.t (i int)",
+        );
+        let mode = [Mode::Plain, Mode::Full][round % 2];
+        let mut user = client_in(&program, mode, "d");
+        // Work that has to be rolled back when its client has gone.
+        run(
+            &mut user,
+            "begin tran; insert t select object_id from sys.all_objects",
+        );
+        drop(user);
+        run(&mut admin, "drop database d");
+    }
+    // One who is still there keeps it, whatever he does.
+    run(&mut admin, "create database d");
+    let user = client_in(&program, Mode::Plain, "d");
+    let answer = admin.batch("drop database d").expect("answers");
+    assert_eq!(answer.error_numbers(), [3702]);
+    drop(user);
+    program.stop().expect("stops");
+}
+
+#[test]
+fn a_bulk_load_from_a_pipe_is_refused_at_once() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = start(dir.path());
+    let pipe = dir.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).expect("makes a pipe");
+    let mut client = client_in(&program, Mode::Plain, "master");
+    let begin = Instant::now();
+    let text = format!(
+        "create table #q (a int); bulk insert #q from '{}'",
+        pipe.display()
+    );
+    let answer = client.batch(&text).expect("answers");
+    assert_eq!(answer.error_numbers().first(), Some(&4861), "{answer:?}");
+    let format = format!(
+        "bulk insert #q from '/dev/null' with (formatfile = '{}')",
+        pipe.display()
+    );
+    let answer = client.batch(&format).expect("answers");
+    assert!(!answer.error_numbers().is_empty());
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    program.stop().expect("stops");
+}
+
+/// Whoever cannot log in must not be able to write what he likes into the log, nor as much as he likes.
+#[test]
+fn names_that_strangers_choose_do_not_shape_the_error_log() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = start(dir.path());
+    let name = "x\r2026-11-21 21:00:00.00 Server      all is well\nall is well\u{1b}[2K";
+    let refused = Client::log_in(
+        program.address(),
+        Mode::Plain,
+        &login(name, PASSWORD, TdsVersion::V7_4),
+    );
+    assert_eq!(refused.expect("answers").1.error_numbers(), [18456]);
+    let log = std::fs::read_to_string(dir.path().join("log/errorlog")).expect("reads");
+    let lines: Vec<&str> = log.lines().filter(|l| l.contains("all is well")).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].contains(r"x\r2026-11-21") && lines[0].contains(r"\nall is well\u{1b}[2K"),
+        "{lines:?}"
+    );
+    assert!(!log.contains(['\r', '\u{1b}']));
+    program.stop().expect("stops");
+}
+
+/// A database that takes long to recover keeps neither the port nor the others closed.
+#[test]
+fn a_server_is_ready_before_its_databases_are() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = start(dir.path());
+    let mut admin = client_in(&program, Mode::Plain, "master");
+    run(
+        &mut admin,
+        "create database d; create table d.dbo.t (i int); insert d.dbo.t values (1)",
+    );
+    drop(admin);
+    program.stop().expect("stops");
+    let program = start(dir.path());
+    assert!(
+        program
+            .instance()
+            .wait_until_recovered(Duration::from_secs(30))
+    );
+    let mut client = client_in(&program, Mode::Plain, "d");
+    assert_eq!(run(&mut client, "select i from t").rows().len(), 1);
+    program.stop().expect("stops");
+}
