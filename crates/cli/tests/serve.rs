@@ -1,0 +1,84 @@
+//! The server as a process: what the system may do to it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+const DARUMA: &str = env!("CARGO_BIN_EXE_daruma");
+const PASSWORD: &str = "Serve-as-a-process-1";
+
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A server whose files may have so many kilobytes.
+fn limited(data: &Path, kilobytes: u32) -> Server {
+    let script =
+        format!("ulimit -f {kilobytes}; exec \"$0\" serve --data \"$1\" --listen 127.0.0.1:0");
+    let mut process = Command::new("bash")
+        .args(["-c", &script, DARUMA])
+        .arg(data)
+        .env("MSSQL_SA_PASSWORD", PASSWORD)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let output = process.stderr.take().expect("its output");
+    let line = BufReader::new(output).lines().map_while(Result::ok);
+    let ready = line.into_iter().find(|l| l.starts_with("ready "));
+    let address = ready.as_deref().and_then(|l| l.split(' ').nth(1));
+    Server {
+        address: address.expect("an address").replace(':', ","),
+        process,
+    }
+}
+
+fn sql(server: &Server, text: &str) -> Output {
+    Command::new(DARUMA)
+        .args([
+            "sql",
+            "-C",
+            "-S",
+            &server.address,
+            "-U",
+            "sa",
+            "-b",
+            "-Q",
+            text,
+        ])
+        .env("SQLCMDPASSWORD", PASSWORD)
+        .output()
+        .expect("the program runs")
+}
+
+#[test]
+fn a_file_that_may_grow_no_further_refuses_statements_and_ends_nothing() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let server = limited(dir.path(), 9_000);
+    let made = sql(
+        &server,
+        "create database d; create table d.dbo.t (v char(2000)); insert d.dbo.t values ('kept')",
+    );
+    assert!(made.status.success(), "{made:?}");
+    let fill = "set nocount on; declare @n int = 0; while @n < 100 begin
+        insert d.dbo.t select top 100 'x' from sys.all_columns; set @n += 1 end";
+    let refused = sql(&server, fill);
+    let text = String::from_utf8_lossy(&refused.stdout) + String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success(), "{text}");
+    assert!(
+        text.contains("Msg 1105") || text.contains("Msg 9002"),
+        "{text}"
+    );
+    let alive = sql(
+        &server,
+        "select count(*) from d.dbo.t where v = 'kept'; create table master.dbo.t (i int)",
+    );
+    assert!(alive.status.success(), "{alive:?}");
+}
