@@ -73,7 +73,7 @@ fn a_stop_in_create_database_leaves_the_name_free_or_a_whole_database() {
         if client.scalar("SELECT COUNT(*) FROM sys.databases WHERE name = 'd'") == "1" {
             client.done("CREATE TABLE d.dbo.t (i int); DROP TABLE d.dbo.t; DROP DATABASE d");
         }
-        assert_eq!(files_of_d(&server.disk), [PathBuf::new(); 0], "{write}");
+        assert_eq!(files_of_d(&server.disk), Vec::<PathBuf>::new(), "{write}");
         client.done("CREATE DATABASE d; CREATE TABLE d.dbo.t (i int)");
         assert_eq!(client.scalar("SELECT COUNT(*) FROM other.dbo.t"), "1");
     });
@@ -93,7 +93,7 @@ fn a_stop_in_drop_database_leaves_the_database_or_nothing_of_it() {
         if client.scalar("SELECT COUNT(*) FROM sys.databases WHERE name = 'd'") == "1" {
             client.done("CREATE TABLE d.dbo.t (i int); DROP DATABASE d");
         }
-        assert_eq!(files_of_d(&server.disk), [PathBuf::new(); 0], "{write}");
+        assert_eq!(files_of_d(&server.disk), Vec::<PathBuf>::new(), "{write}");
         client.done("CREATE DATABASE d");
     });
 }
@@ -110,7 +110,7 @@ fn a_disk_that_is_full_in_create_database_leaves_no_file() {
     let out = client.run("CREATE DATABASE d");
     assert!(!errors(&out).is_empty(), "{out}");
     server.disk.set_faults(Faults::default());
-    assert_eq!(files_of_d(&server.disk), [PathBuf::new(); 0]);
+    assert_eq!(files_of_d(&server.disk), Vec::<PathBuf>::new());
     let server = server.restart_keeping(client);
     server.connect().done("CREATE DATABASE d");
 }
@@ -141,7 +141,7 @@ fn a_write_that_fails_in_create_database_leaves_no_file() {
         if client.scalar("SELECT COUNT(*) FROM sys.databases WHERE name = 'd'") == "1" {
             client.done("DROP DATABASE d");
         }
-        assert_eq!(files_of_d(&server.disk), [PathBuf::new(); 0], "{write}");
+        assert_eq!(files_of_d(&server.disk), Vec::<PathBuf>::new(), "{write}");
         client.done("CREATE DATABASE d");
     }
     panic!("never created");
