@@ -10,7 +10,9 @@ use daruma_tds::TdsVersion;
 use std::path::Path;
 
 fn start(data_dir: &Path) -> Program {
-    let options = program_options(data_dir, EncryptionPolicy::Off);
+    let mut options = program_options(data_dir, EncryptionPolicy::Off);
+    // The clients' memory, and that of the tests beside, counts as the server's here.
+    options.memory_bytes = Some(4 << 30);
     Program::start(&options).expect("starts")
 }
 

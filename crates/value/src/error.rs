@@ -135,6 +135,10 @@ const TEMPLATES: &[(i32, &str)] = &[
         537,
         "Invalid length parameter passed to the LEFT or SUBSTRING function.",
     ),
+    (
+        701,
+        "There is insufficient system memory in resource pool 'default' to run this query.",
+    ),
     (1023, "Invalid parameter {} specified for {}."),
     (
         2628,
@@ -164,10 +168,6 @@ const TEMPLATES: &[(i32, &str)] = &[
     (
         6522,
         "A .NET Framework error occurred during execution of user-defined routine or aggregate \"{}\": {}",
-    ),
-    (
-        701,
-        "There is insufficient system memory in resource pool 'default' to run this query.",
     ),
     (
         7119,
