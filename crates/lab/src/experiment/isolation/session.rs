@@ -102,6 +102,8 @@ pub struct Session<'a> {
     random: Random,
     shared: &'a Shared,
     recorded: Vec<Transaction>,
+    /// The write of a statement that has not ended well.
+    attempted: Option<Access>,
 }
 
 /// Runs `count` transactions, or as many as the connection stands; each is announced when it is over.
@@ -124,6 +126,7 @@ pub fn work(
         random,
         shared,
         recorded: Vec::new(),
+        attempted: None,
     };
     for _ in 0..count {
         if shared.stop.load(Ordering::Relaxed) || session.transaction().is_err() {
@@ -163,6 +166,8 @@ impl Session<'_> {
                 Ok(statement) => statements.push(statement),
                 Err(error) => {
                     self.shared.note(&error);
+                    // It may have shown its write to READ UNCOMMITTED before it failed.
+                    statements.extend(self.attempted.take().map(|write| vec![write]));
                     return self.take_back().map_err(aborted);
                 }
             }
@@ -209,13 +214,12 @@ impl Session<'_> {
                 format!("INSERT dbo.members VALUES ({number}, {place}, {value})")
             }
         };
-        let replaced = self.client.text(&text)?;
         let key = Key { kind, number };
-        Ok(vec![Access::Write {
-            key,
-            value,
-            before: replaced.parse().ok(),
-        }])
+        let write = |before| Access::Write { key, value, before };
+        self.attempted = Some(write(None));
+        let replaced = self.client.text(&text)?;
+        self.attempted = None;
+        Ok(vec![write(replaced.parse().ok())])
     }
 
     fn read_one(&mut self, kind: Kind) -> Result<Statement, ClientError> {
