@@ -31,7 +31,9 @@ step() { # NAME COMMAND...
 
 # First that a planted fault is noticed, then that there is none.
 compare_with_postgresql() {
-    tests/differential/run.sh --plant --minutes 1 > /dev/null && tests/differential/run.sh --minutes "${DIFFERENTIAL_MINUTES:-1}"
+    local seed="${DIFFERENTIAL_SEED:-5000}"
+    tests/differential/run.sh --plant --minutes 1 --seed "$seed" > /dev/null \
+        && tests/differential/run.sh --minutes "${DIFFERENTIAL_MINUTES:-1}" --seed "$seed"
 }
 
 if ! command -v cargo > /dev/null; then

@@ -63,8 +63,8 @@ scratch=$(mktemp -d)
 postgres_pid=
 cleanup() {
     if [ -n "$postgres_pid" ]; then
-        # SIGINT: a fast shutdown, without waiting for sessions.
-        kill -INT "$postgres_pid" 2> /dev/null || true
+        # SIGINT: a fast shutdown, without waiting for sessions. To the server itself: the shell that started it ignores it.
+        kill -INT "$(head -n 1 "$scratch/postgres/data/postmaster.pid")" 2> /dev/null || true
         wait "$postgres_pid" 2> /dev/null || true
     fi
     rm -rf "$scratch"
