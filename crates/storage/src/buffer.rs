@@ -557,6 +557,10 @@ impl Pool {
                 continue;
             }
             if pin.0.flushing_lsn.load(Ordering::Acquire) != 0 {
+                if store.log.is_fenced() {
+                    // A flush that failed never ends, and nobody reads the page any more.
+                    return;
+                }
                 drop(guard);
                 self.clock.sleep(FLUSH_LATCH_WAIT);
                 continue;
