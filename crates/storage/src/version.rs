@@ -393,6 +393,7 @@ impl VersionStore {
                 .fetch_sub(content.bytes.len() as u64, Ordering::Relaxed);
             self.settle_owed(&mut content);
             content.is_dropped = true;
+            content.bytes = Vec::new();
             let has_pages = !content.pages.is_empty();
             drop(content);
             if has_pages {

@@ -367,3 +367,45 @@ fn commits_go_on_while_the_log_file_grows() {
     let opened = engine(&disk).open_database(DatabaseId(5), "t", files());
     assert_eq!(opened.expect("opens").0.log_stats().size_bytes, size);
 }
+
+/// A reader without a snapshot follows a version of an open transaction to its pages. Before it has read them the transaction
+/// commits, nobody needs the version any more, and its pages hold versions of somebody else.
+#[test]
+fn a_version_whose_pages_went_while_it_was_looked_for_is_no_damage() {
+    let disk = SimDisk::new(1);
+    let db = create(&disk, true);
+    let (read, other) = (made(&db), made(&db));
+    let change = |db: &Arc<Database>, tree: TreeId| {
+        let txn = begin(db);
+        let rows = db.tree(tree).expect("a tree");
+        let entry = rows.get(&txn.view(Isolation::Current), b"kept");
+        let stamp = entry.expect("reads").expect("is there").stamp;
+        let changed = rows.update(&txn, b"kept", stamp, &[2; 100]);
+        assert_eq!(changed.expect("updates"), WriteOutcome::Done);
+        assert_eq!(db.place_some_versions(0, 9).expect("places"), 1);
+        txn
+    };
+    let txn = change(&db, read);
+    let chunks = db.versions().all_chunks();
+    chunks.iter().for_each(|c| db.versions().forget_memory(c));
+    let first = db.version_pages();
+    let view = begin(&db).view(Isolation::Current);
+    let visited = Arc::new(AtomicBool::new(false));
+    let (was_visited, db_there) = (visited.clone(), db.clone());
+    visit(move |name| {
+        if name != "version.on_pages" || visited.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        txn.commit(Durability::Full).expect("commits");
+        while db_there.clean_versions().expect("cleans") {}
+        assert_eq!(db_there.version_pages(), []);
+        let txn = change(&db_there, other);
+        assert_eq!(db_there.version_pages(), first, "the same pages");
+        txn.commit(Durability::Full).expect("commits");
+    });
+    let rows = db.tree(read).expect("a tree");
+    let entry = rows.get(&view, b"kept").expect("reads");
+    assert_eq!(entry.expect("is there").payload, [2; 100]);
+    assert!(was_visited.load(Ordering::Relaxed));
+    visit(|_| {});
+}
