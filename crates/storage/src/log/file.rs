@@ -39,6 +39,8 @@ const FORMAT_VERSION: u32 = 1;
 pub const HEADER_BYTES: u64 = BLOCK_ALIGN_BYTES as u64;
 /// The stream starts here; smaller LSNs mean "none".
 pub const FIRST_LSN: u64 = BLOCK_ALIGN_BYTES as u64;
+/// The stream never comes here, nor does the number of a VLF: at 100 GB a second it would take most of a year.
+pub const LSN_END: u64 = 1 << 61;
 /// How often bytes that are no header are read before that is believed.
 const READ_TRIES: usize = 4;
 /// Smallest VLF.
@@ -391,6 +393,14 @@ fn is_vlf_header(header: &[u8], offset: u64) -> bool {
         && (named == offset || named == 0)
 }
 
+/// Can the log have come so far? What it has not is somebody's invention, and what is counted on from there would overflow.
+fn is_place_in_stream(sequence: u64, start_lsn: u64, incarnation: u32) -> bool {
+    let is_start = start_lsn.is_multiple_of(HEADER_BYTES) && start_lsn < LSN_END;
+    (sequence == 0 || is_start && start_lsn >= FIRST_LSN)
+        && sequence < LSN_END
+        && incarnation < u32::MAX / 2
+}
+
 impl LogFile {
     /// Makes a new file, which must not exist, of the size asked for. With `durable` it and its name survive a power loss.
     pub fn create(spec: &FileSpec, guid: u64, env: &Env, durable: bool) -> Result<LogFile> {
@@ -550,12 +560,13 @@ impl LogFile {
             }
             let (sequence, start_lsn) = (get_u64(&header, 16), get_u64(&header, 24));
             let size = get_u64(&header, 8);
-            if sequence == 0 && offset + size > len {
+            let fits = offset.checked_add(size).is_some_and(|end| end <= len);
+            if sequence == 0 && !fits {
                 reached!("log.growth.torn");
                 // The same, and the header came to the disk before all of its space did.
                 break;
             }
-            if size < VLF_BYTES_MIN || !size.is_multiple_of(HEADER_BYTES) || offset + size > len {
+            if size < VLF_BYTES_MIN || !size.is_multiple_of(HEADER_BYTES) || !fits {
                 return Err(bad(format!(
                     "virtual log file at {offset} has an impossible size of {size} bytes"
                 )));
@@ -567,6 +578,11 @@ impl LogFile {
                 )));
             }
             let incarnation = get_u32(&header, 32);
+            if !is_place_in_stream(sequence, start_lsn, incarnation) {
+                return Err(bad(format!(
+                    "virtual log file at {offset} claims an impossible place in the log"
+                )));
+            }
             self.incarnation = self.incarnation.max(incarnation);
             self.vlfs.push(Vlf {
                 offset,
@@ -1087,5 +1103,75 @@ mod tests {
         drop((log, growth));
         let log = LogFile::open(&spec, 7, &env).expect("opens");
         assert_eq!(log.size_bytes(), end + 2 * VLF_BYTES_MIN);
+    }
+
+    /// Headers with a right checksum that no release has written: somebody made the file.
+    #[test]
+    fn impossible_headers_are_refused() {
+        let disk = SimDisk::new(1);
+        let env = daruma_sim::env(&disk, 1);
+        let spec = FileSpec::log("/t_log.ldf", 256);
+        let log = LogFile::create(&spec, 7, &env, true).expect("creates");
+        let VlfInfo {
+            offset: last, size, ..
+        } = *log.vlfs().last().expect("there are some");
+        drop(log);
+        let good = || Vlf {
+            sequence: 1,
+            start_lsn: FIRST_LSN,
+            incarnation: 1,
+            ..Vlf::unused(last, size, false)
+        };
+        let wrapped = |by: u64| (last - by).wrapping_neg();
+        let sized = |size| Vlf { size, ..good() };
+        let bad = [
+            // The next header would be this one again, the first, or behind the largest position.
+            sized(0_u64.wrapping_sub(HEADER_BYTES)),
+            sized(wrapped(HEADER_BYTES)),
+            sized(wrapped(0)),
+            Vlf {
+                start_lsn: u64::MAX - HEADER_BYTES + 1,
+                ..good()
+            },
+            Vlf {
+                start_lsn: FIRST_LSN + 1,
+                ..good()
+            },
+            Vlf {
+                start_lsn: 0,
+                ..good()
+            },
+            Vlf {
+                sequence: u64::MAX,
+                ..good()
+            },
+            Vlf {
+                incarnation: u32::MAX,
+                ..good()
+            },
+            Vlf {
+                held: size,
+                ..good()
+            },
+            Vlf {
+                held: u64::MAX,
+                ..good()
+            },
+        ];
+        let opens = |vlf: &Vlf| {
+            let file = env.disk.open(&spec.path, OpenMode::ReadWrite);
+            let file = file.expect("opens");
+            file.write_at(&vlf.header(), last).expect("writes");
+            drop(file);
+            LogFile::open(&spec, 7, &env).map(|_| ())
+        };
+        opens(&good()).expect("a good one");
+        for (n, vlf) in bad.iter().enumerate() {
+            let opened = opens(vlf);
+            assert!(
+                matches!(opened, Err(StorageError::BadFile { .. })),
+                "{n}: {opened:?}"
+            );
+        }
     }
 }

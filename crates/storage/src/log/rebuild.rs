@@ -10,7 +10,9 @@
 //! sealed anew with the records before it.
 
 use super::block::{self, BLOCK_ALIGN_BYTES, Found, OpenBlock};
-use super::file::{Filled, HEADER_BYTES, LogFile, VLF_BYTES_MIN, file_header, unwritten_header};
+use super::file::{
+    FIRST_LSN, Filled, HEADER_BYTES, LSN_END, LogFile, VLF_BYTES_MIN, file_header, unwritten_header,
+};
 use super::record::{Kind, Record};
 use crate::api::FileSpec;
 use crate::bytes::*;
@@ -57,6 +59,19 @@ impl LogSection {
                 bytes,
                 incarnation,
             }),
+        }
+    }
+
+    /// What a description of a copy says is not to be believed before it is seen to be possible.
+    fn check(&self) -> Result<()> {
+        let is_whole = |n: u64| n.is_multiple_of(BLOCK_ALIGN_BYTES as u64);
+        let is_possible = is_whole(self.start.0)
+            && is_whole(self.bytes)
+            && (FIRST_LSN..LSN_END).contains(&self.start.0)
+            && (1..=SECTION_BYTES_MAX).contains(&self.bytes);
+        match is_possible {
+            true => Ok(()),
+            false => Err(damaged_chunk("a copy claims an impossible part of the log")),
         }
     }
 
@@ -115,6 +130,7 @@ impl LogRebuild {
         guid: u64,
         sections: &[LogSection],
     ) -> Result<LogRebuild> {
+        sections.iter().try_for_each(LogSection::check)?;
         let file = env
             .disk
             .open(&spec.path, OpenMode::CreateNew)
@@ -148,6 +164,7 @@ impl LogRebuild {
         from: Lsn,
         sections: &[LogSection],
     ) -> Result<LogRebuild> {
+        sections.iter().try_for_each(LogSection::check)?;
         let (end, sequence, last) = {
             let (existing, last) = LogFile::open_restored(spec, guid, env, from)?;
             let sequence = existing.vlfs().iter().map(|v| v.sequence).max();
@@ -533,6 +550,35 @@ mod tests {
                 end_of(&short),
                 "{is_told} {first_is_small}"
             );
+        }
+    }
+
+    /// The description of a backup set is somebody's text.
+    #[test]
+    fn impossible_sections_are_refused() {
+        let disk = SimDisk::new(1);
+        let env = daruma_sim::env(&disk, 1);
+        let spec = FileSpec::log("/t.ldf", 256);
+        let good = section(&chunk(4_096, 1, 1));
+        let from = |start| LogSection {
+            start: Lsn(start),
+            ..good
+        };
+        let long = |bytes| LogSection { bytes, ..good };
+        let bad = [
+            from(0),
+            from(4_097),
+            from(u64::MAX - 4_095),
+            long(0),
+            long(100),
+        ];
+        for section in bad
+            .into_iter()
+            .chain([long(1 << 40), long(u64::MAX - 4_095)])
+        {
+            let made = LogRebuild::create(&env, &spec, GUID, &[section]);
+            assert!(made.is_err(), "{section:?}");
+            assert!(!env.disk.exists(&spec.path).expect("looks"), "{section:?}");
         }
     }
 
