@@ -221,3 +221,42 @@ fn one_unreadable_page_stops_no_other_background_work() {
         "and not told again"
     );
 }
+
+/// Versions of an open transaction find no room on pages: what can be written is, and checkpoints tell of it.
+#[test]
+fn checkpoints_go_on_while_versions_find_no_room() {
+    let disk = SimDisk::new(1);
+    let mut files = specs();
+    files[0].growth = Growth::Pages(0);
+    // Not so small that it is nearly full.
+    files[1].size_pages = 4_096;
+    let db = engine(&disk, 1, 1_024)
+        .create_database(DB, "t", files, accelerated())
+        .expect("creates");
+    let txn = db.begin(&owner(1));
+    let [held, other] = [(); 2].map(|()| {
+        let tree = db.create_tree(&txn, 1).expect("tree");
+        fill(&db, &txn, tree, 0..200, 1);
+        tree
+    });
+    while db.put_blob(&txn, &[7; 2_000]).is_ok() {}
+    txn.commit(Durability::Full).expect("commits");
+    let open = db.begin(&owner(2));
+    update_all(&db, &open, held, &[3; 150]);
+    for round in 0..4 {
+        let before = db.log_stats().checkpoint_lsn;
+        let txn = db.begin(&owner(1));
+        update_all(&db, &txn, other, &[round; 150]);
+        txn.commit(Durability::Full).expect("commits");
+        for _ in 0..10 {
+            db.clock().sleep(std::time::Duration::from_secs(10));
+            if let Err(error) = db.background_step() {
+                let is_full = matches!(error, StorageError::FilegroupFull { .. });
+                assert!(is_full, "{error}");
+            }
+        }
+        assert!(db.log_stats().checkpoint_lsn > before, "round {round}");
+    }
+    assert!(!db.take_failures().is_empty(), "it is told");
+    open.rollback().expect("rolls back");
+}

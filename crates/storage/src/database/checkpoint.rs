@@ -95,11 +95,18 @@ impl Database {
         }
         self.store.log.harden_all()?;
         let begin = self.store.log.block_start();
-        while self.flush_pages(begin, FLUSH_PAGES_PER_STEP)? == FLUSH_PAGES_PER_STEP {
-            if !self.is_online() || !goes_on() {
+        loop {
+            // Closing waits for one step, not for all of them.
+            let Some(_open) = self.stay_open().filter(|_| goes_on()) else {
                 return Ok(false);
+            };
+            if self.flush_pages(begin, FLUSH_PAGES_PER_STEP)? < FLUSH_PAGES_PER_STEP {
+                break;
             }
         }
+        let Some(_open) = self.stay_open() else {
+            return Ok(false);
+        };
         // Also those that others had latched.
         self.flush_pages(begin, usize::MAX)?;
         self.checkpoint_record(false).map(|()| true)
@@ -339,9 +346,13 @@ impl Database {
         } else if waited >= interval && self.durable {
             let aged = last.aged.unwrap_or(last.end);
             self.checkpointing.lock().aged = Some(aged);
-            if self.flush_pages(aged, FLUSH_PAGES_PER_STEP)? == FLUSH_PAGES_PER_STEP {
+            let flushed = self.flush_pages(aged, FLUSH_PAGES_PER_STEP);
+            if matches!(flushed, Ok(FLUSH_PAGES_PER_STEP)) {
                 return Ok(true);
             }
+            // As above: where versions find no room, the others must not be repeated without end.
+            self.checkpoint_record(false)?;
+            return flushed.map(|_| false);
         }
         self.checkpoint_record(false)?;
         Ok(false)
