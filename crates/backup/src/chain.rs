@@ -66,6 +66,7 @@ impl RestoreState {
         }
     }
 
+    /// May this set be restored next? Every reason against it is an error of its own.
     pub fn check(&self, set: &SetInfo) -> Result<(), ChainError> {
         if set.database_guid != self.guid {
             return Err(ChainError::OtherDatabase);

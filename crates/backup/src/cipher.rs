@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 /// A key file holds at least as much; it should come from a source of randomness.
 pub const KEY_FILE_BYTES_MIN: usize = 32;
+/// A key file holds at most as much; a longer one is some other file, named by mistake.
 pub const KEY_FILE_BYTES_MAX: usize = 4096;
 const SALT_BYTES: usize = 16;
 const THUMBPRINT_BYTES: usize = 20;
@@ -54,6 +55,7 @@ impl Algorithm {
         }
     }
 
+    /// The algorithm that ALGORITHM = `name` means, in any case.
     pub fn named(name: &str) -> Option<Algorithm> {
         let mut all = [Algorithm::Aes128, Algorithm::Aes256].into_iter();
         all.find(|a| a.name().eq_ignore_ascii_case(name))
@@ -231,6 +233,7 @@ impl Cipher {
         Ok(seal)
     }
 
+    /// Was this description sealed with this key and not changed since?
     pub fn vouches_for(&self, description: &[u8], seal: &[u8; SEAL_BYTES]) -> bool {
         let nonce = nonce(0, DESCRIPTION_NUMBER);
         let aad = Aad::from(description);

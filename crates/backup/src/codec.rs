@@ -15,6 +15,7 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// What BACKUP uses by default until it finds time for a higher level.
     pub const ZSTD_FAST: Compression = Compression::Zstd { level: 1 };
 
     pub(crate) fn code(self) -> u8 {
@@ -52,6 +53,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
+    /// Takes the working memory that this compression needs; fails when there is none.
     pub fn new(compression: Compression) -> std::io::Result<Encoder> {
         let zstd = match compression {
             Compression::Zstd { level } => Some(zstd::bulk::Compressor::new(level)?),
@@ -108,6 +110,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
+    /// Takes its working memory with the first frame that needs it.
     pub fn new() -> Decoder {
         Decoder {
             zstd: None,

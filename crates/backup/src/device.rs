@@ -31,6 +31,7 @@ pub trait Target: Send + Sync {
 
 /// One family being read.
 pub trait Source: Send + Sync {
+    /// Bytes of the family, including what lies behind its last tail.
     fn len(&self) -> io::Result<u64>;
     /// Fills `buf` or fails.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
@@ -38,6 +39,7 @@ pub trait Source: Send + Sync {
     fn piece_bytes(&self) -> u64 {
         1 << 20
     }
+    /// Is there no byte at all?
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -49,7 +51,9 @@ pub trait Device: Send + Sync {
     fn name(&self) -> &str;
     /// 2 disk, 9 URL, as `backupmediafamily.device_type`.
     fn device_type(&self) -> u8;
+    /// Is there anything under this name?
     fn exists(&self) -> io::Result<bool>;
+    /// Opens the family for reading.
     fn source(&self) -> io::Result<Arc<dyn Source>>;
     /// Is nothing there that a new backup must not replace?
     fn is_replaceable(&self) -> io::Result<bool> {
@@ -125,6 +129,7 @@ pub struct Credential {
 
 /// Makes devices of URLs; the program that runs the server provides it.
 pub trait UrlDevices: Send + Sync {
+    /// The device at this URL. A URL of a kind that is not known, or one without a needed credential, is an error.
     fn device(
         &self,
         url: &str,
@@ -141,6 +146,7 @@ pub struct DiskDevice {
 }
 
 impl DiskDevice {
+    /// `name` as the statement spells it, for messages; `gate` decides whether `path` may be written or read.
     pub fn new(disk: &Arc<dyn Disk>, name: &str, path: &Path, gate: Gate) -> DiskDevice {
         DiskDevice {
             disk: disk.clone(),

@@ -5,8 +5,10 @@ use crate::cipher::KeyProblem;
 use daruma_storage::StorageError;
 use std::io;
 
+/// A result whose error is a [`BackupError`].
 pub type Result<T> = std::result::Result<T, BackupError>;
 
+/// What ended a backup or restore. Variants name the product's error where there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error(transparent)]

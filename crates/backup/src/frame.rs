@@ -10,6 +10,7 @@
 
 use crate::codec::Compression;
 
+/// Bytes of a frame before its payload.
 pub const FRAME_HEADER_BYTES: usize = 64;
 /// Authentication tag of an encrypted payload, or of the description of an encrypted set; otherwise zero.
 pub const SEAL_BYTES: usize = 16;
@@ -17,6 +18,7 @@ const MAGIC: u32 = 0x314B_4244; // "DBK1"
 /// Longest payload, plain or stored: a bound for what a damaged length can make us read.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
+/// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -91,6 +93,7 @@ impl Header {
         plain.encode()
     }
 
+    /// The header's bytes with their checksum.
     pub fn encode(&self) -> [u8; FRAME_HEADER_BYTES] {
         let mut out = [0; FRAME_HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -171,9 +174,11 @@ pub struct IndexEntry {
     pub last: u64,
 }
 
+/// Bytes of an [`IndexEntry`] in the payload of an index frame.
 pub const INDEX_ENTRY_BYTES: usize = 40;
 
 impl IndexEntry {
+    /// Appends the entry's bytes.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.offset.to_le_bytes());
         out.extend_from_slice(&self.stored_bytes.to_le_bytes());
@@ -184,6 +189,7 @@ impl IndexEntry {
         out.extend_from_slice(&self.last.to_le_bytes());
     }
 
+    /// All entries of an index frame's payload; `None` when it is not made of whole, known ones.
     pub fn read_all(bytes: &[u8]) -> Option<Vec<IndexEntry>> {
         let entries = bytes.chunks(INDEX_ENTRY_BYTES).map(|chunk| {
             let u32_at = |at: usize| {

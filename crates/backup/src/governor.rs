@@ -32,6 +32,7 @@ impl Load {
     }
 }
 
+/// Chooses the number of lanes from how long log flushes take beside the backup.
 pub struct Governor {
     lanes: usize,
     lanes_max: usize,

@@ -26,6 +26,7 @@ pub struct FamilyReader {
 }
 
 impl FamilyReader {
+    /// A failed read of this family as an error.
     pub fn io(&self, source: std::io::Error) -> BackupError {
         BackupError::Io {
             action: "read",
@@ -34,6 +35,7 @@ impl FamilyReader {
         }
     }
 
+    /// An error: what was read is no backup.
     pub fn malformed(&self, what: &str) -> BackupError {
         BackupError::Malformed {
             device: self.device.clone(),
@@ -41,6 +43,7 @@ impl FamilyReader {
         }
     }
 
+    /// An error: what was read was a backup once.
     pub fn damaged(&self, what: impl Into<String>) -> BackupError {
         BackupError::Damaged {
             device: self.device.clone(),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Random16(pub [u8; 16]);
 
 impl Random16 {
+    /// 16 random bytes.
     pub fn new(random: &dyn Random) -> Random16 {
         let mut bytes = [0; 16];
         random.fill(&mut bytes);
@@ -41,6 +42,7 @@ pub struct MediaInfo {
     pub software: String,
 }
 
+/// What a set holds of its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BackupKind {
     Full,

@@ -38,10 +38,12 @@ pub struct Crew {
 pub type Pace<'a> = &'a mut dyn FnMut();
 
 impl Crew {
+    /// Has one of the threads failed, or was the work cancelled? Then the others end too.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
+    /// Adds to the bytes that progress is told in.
     pub fn add_done(&self, amount: u64) {
         self.done.fetch_add(amount, Ordering::Relaxed);
     }

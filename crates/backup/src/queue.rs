@@ -101,6 +101,7 @@ impl WriteQueue {
         }
     }
 
+    /// Most writes that may ever be under way at once.
     pub fn lanes(&self) -> usize {
         self.lanes
     }
@@ -159,6 +160,7 @@ impl WriteQueue {
         self.shared.work.notify_all();
     }
 
+    /// What was written so far, and whether anybody had to wait since the last look.
     pub fn look(&self) -> Look {
         let mut state = self.shared.state.lock();
         Look {
@@ -167,6 +169,7 @@ impl WriteQueue {
         }
     }
 
+    /// Has a write failed? The error comes from `close`.
     pub fn has_failed(&self) -> bool {
         self.shared.state.lock().failed
     }

@@ -96,10 +96,12 @@ impl SetReader {
         })
     }
 
+    /// The set's description.
     pub fn info(&self) -> &SetInfo {
         &self.info
     }
 
+    /// Media families that the set is striped over.
     pub fn families(&self) -> usize {
         self.families.len()
     }

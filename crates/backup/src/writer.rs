@@ -69,6 +69,7 @@ pub struct Tuning {
 }
 
 impl Tuning {
+    /// The defaults of BACKUP on a machine with so many processors: ZSTD at its fastest, 1 MiB at once.
     pub fn new(processors: usize) -> Tuning {
         Tuning {
             compression: Compression::ZSTD_FAST,
@@ -221,10 +222,12 @@ impl MediaWriter {
         &self.queue
     }
 
+    /// Position of the set in its media, from 1.
     pub fn position(&self) -> u32 {
         self.position
     }
 
+    /// The set's identifier.
     pub fn set(&self) -> Random16 {
         self.set
     }

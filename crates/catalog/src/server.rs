@@ -27,7 +27,7 @@ pub struct DatabaseDef {
     pub options: BTreeMap<String, String>,
 }
 
-/// Who may use a database (`sys.databases.user_access`).
+/// Users that a database admits (`sys.databases.user_access`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UserAccess {
     Multi,

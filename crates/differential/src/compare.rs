@@ -16,6 +16,7 @@ pub struct Variant {
     pub hint: &'static str,
 }
 
+/// How the values of a statement reach the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     Literals,
@@ -26,6 +27,7 @@ pub enum Mode {
 }
 
 impl Variant {
+    /// The set of values that the answer is compared for.
     pub fn set(&self) -> usize {
         match &self.mode {
             Mode::Params(sets) => sets.last().copied().unwrap_or(0),
@@ -33,6 +35,7 @@ impl Variant {
         }
     }
 
+    /// As the summary counts it.
     pub fn name(&self) -> &'static str {
         match (&self.mode, self.hint) {
             (Mode::Literals, "") => "literals",
@@ -109,6 +112,7 @@ impl Difference {
     }
 }
 
+/// What one comparison came to.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Agree {
@@ -139,6 +143,7 @@ pub struct Expected {
 /// A fault planted in what Daruma is asked, to see that it is noticed.
 pub type Planted = fn(String) -> String;
 
+/// The servers that are asked: Daruma once for each layout.
 pub struct Pair {
     pub daruma: Vec<Daruma>,
     pub postgres: Postgres,
@@ -146,6 +151,8 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Asks Daruma in this variant and compares with what PostgreSQL says, which is asked once for each set of
+    /// values.
     pub fn compare(
         &mut self,
         tables: &Tables,

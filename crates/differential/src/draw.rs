@@ -13,10 +13,12 @@
 pub struct Random(u64);
 
 impl Random {
+    /// The sequence that belongs to `seed` (SplitMix64).
     pub const fn new(seed: u64) -> Random {
         Random(seed)
     }
 
+    /// 64 evenly distributed bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mixed(self.0)
@@ -39,6 +41,7 @@ pub const fn seed_of(seed: u64, n: u64) -> u64 {
     mixed(seed.wrapping_add(mixed(n.wrapping_add(0x9E37_79B9_7F4A_7C15))))
 }
 
+/// A number that was drawn, or a part with choices of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     Value(u32),
@@ -62,6 +65,7 @@ pub struct Draw {
 }
 
 impl Draw {
+    /// Draws by chance, and keeps what it drew.
     pub fn fresh(seed: u64) -> Draw {
         Draw {
             random: Some(Random::new(seed)),
@@ -70,6 +74,7 @@ impl Draw {
         }
     }
 
+    /// Draws what the tree says, so that a reduced tree gives a reduced statement.
     pub fn again(tree: Part) -> Draw {
         Draw {
             random: None,
@@ -107,6 +112,7 @@ impl Draw {
         }
     }
 
+    /// Begins a part that can be reduced as one.
     pub fn open(&mut self, label: &'static str) {
         if self.random.is_none() {
             let next = self.next_part(label);
@@ -131,6 +137,7 @@ impl Draw {
         }
     }
 
+    /// Ends the innermost part.
     pub fn close(&mut self) {
         if self.random.is_none() {
             self.input.pop();

@@ -44,6 +44,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
+    /// A connection with a schema of its own, over the socket in this folder.
     pub fn connect(sockets: &Path, worker: usize) -> Result<Postgres, postgres::Error> {
         let mut config = postgres::Config::new();
         config
@@ -58,12 +59,14 @@ impl Postgres {
         Ok(Postgres { client })
     }
 
+    /// Runs a script that has to succeed; the program ends otherwise.
     pub fn must(&mut self, text: &str) {
         if let Err(error) = self.client.batch_execute(text) {
             panic!("{text}\n{error:?}");
         }
     }
 
+    /// Runs a text and gives its results, or why there are none.
     pub fn ask(&mut self, text: &str) -> Result<Answer, Refusal> {
         let begun = Instant::now();
         let messages = self.client.simple_query(text).map_err(refused)?;
@@ -105,6 +108,7 @@ pub struct Daruma {
 }
 
 impl Daruma {
+    /// Connects with the first statement, and again after each lost connection.
     pub fn new(options: &Options, database: &str) -> Daruma {
         Daruma {
             options: Options {
@@ -116,12 +120,14 @@ impl Daruma {
         }
     }
 
+    /// Runs a script that has to succeed; the program ends otherwise.
     pub fn must(&mut self, text: &str) {
         if let Err(refusal) = self.ask(text) {
             panic!("{text}\n{refusal:?}");
         }
     }
 
+    /// Runs a text and gives its results, or why there are none.
     pub fn ask(&mut self, text: &str) -> Result<Answer, Refusal> {
         let begun = Instant::now();
         let results = self.results(text);

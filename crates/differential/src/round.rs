@@ -35,6 +35,7 @@ pub struct Counts {
     pub slow: Vec<Slow>,
 }
 
+/// A statement that took Daruma far longer than PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct Slow {
     pub seed: u64,
@@ -46,6 +47,7 @@ pub struct Slow {
 }
 
 impl Counts {
+    /// Adds the counts of another round.
     pub fn add(&mut self, more: Counts) {
         self.statements += more.statements;
         self.results += more.results;
@@ -63,6 +65,7 @@ impl Counts {
     }
 }
 
+/// One set of tables and the statements asked over it.
 pub struct Round<'a> {
     pub seed: u64,
     tables: Tables,
@@ -248,7 +251,7 @@ impl<'a> Round<'a> {
         tree
     }
 
-    /// The same over other tables, which stay if it does; otherwise those of before are laid again.
+    /// The same over other tables, which stay if it does; otherwise the old ones are laid again.
     fn differs_over(
         &mut self,
         tables: Tables,

@@ -8,6 +8,7 @@ use crate::draw::{Random, seed_of};
 use crate::generate::{TableShape, Ty, Width};
 use crate::text::{Literal, ms_bare, pg_bare};
 
+/// A column in both dialects, with what its values may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub name: &'static str,
@@ -36,6 +37,7 @@ const fn column(
     }
 }
 
+/// The columns that every table has.
 pub const COLUMNS: [Column; 13] = [
     column(
         "id",
@@ -82,6 +84,7 @@ pub const FILTERS: [&str; 5] = [
     "n1 IS NOT NULL AND i1 > 3",
 ];
 
+/// An index of one table in one layout.
 #[derive(Clone, Debug)]
 pub struct Index {
     /// `{t}` in it stands for the table.
@@ -91,11 +94,13 @@ pub struct Index {
 }
 
 impl Index {
+    /// Its name for the table with this number.
     pub fn name(&self, table: usize) -> String {
         self.name.replace("{t}", &format!("t{table}"))
     }
 }
 
+/// A table's rows, and its indexes in each layout.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub rows: Vec<Vec<Literal>>,
@@ -103,6 +108,7 @@ pub struct Table {
     pub indexes: [Vec<Index>; LAYOUTS.len()],
 }
 
+/// Names of the databases that hold the same rows in other ways.
 pub const LAYOUTS: [&str; 3] = ["indexed", "heaps", "other"];
 
 /// All tables of one round.
@@ -130,6 +136,7 @@ impl Tables {
         }
     }
 
+    /// What the generator needs to know of the tables.
     pub fn shapes(&self) -> Vec<TableShape> {
         self.list
             .iter()
@@ -157,6 +164,7 @@ impl Tables {
         out
     }
 
+    /// Statements that make and fill the tables in PostgreSQL.
     pub fn pg_script(&self) -> Vec<String> {
         let mut out = Vec::new();
         for (n, table) in self.list.iter().enumerate() {

@@ -16,10 +16,12 @@ pub struct Text {
 }
 
 impl Text {
+    /// A text that both dialects write alike.
     pub fn same(text: &str) -> Text {
         Text::two(text, text)
     }
 
+    /// A text as each dialect writes it.
     pub fn two(ms: &str, pg: &str) -> Text {
         Text {
             ms: ms.into(),
@@ -37,6 +39,7 @@ impl Text {
         Text::two(&format!("{TABLE}{n}{TABLE}"), "")
     }
 
+    /// Adds more to both.
     pub fn push(&mut self, more: &Text) {
         self.ms.push_str(&more.ms);
         self.pg.push_str(&more.pg);
@@ -70,6 +73,7 @@ fn filled(pattern: &str, parts: &[&Text], side: impl Fn(&Text) -> &str) -> Strin
     out
 }
 
+/// The parts with `between` between them.
 pub fn joined(parts: &[Text], between: &str) -> Text {
     let mut out = Text::default();
     for (n, part) in parts.iter().enumerate() {
@@ -189,6 +193,7 @@ pub fn ms_literals(
     replaced(&text, TABLE, hint)
 }
 
+/// PostgreSQL's text with the values of one set in place of the parameters.
 pub fn pg_literals(pg: &str, params: &[Param], set: usize) -> String {
     replaced(pg, VALUE, |n| params[n].pg(set))
 }

@@ -54,6 +54,7 @@ pub fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// The number, or a dash for one that was not measured.
 pub fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), number)
 }

@@ -25,6 +25,7 @@ const READY_LIMIT: Duration = Duration::from_secs(3600);
 const STOP_LIMIT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(2);
 
+/// Why a private server could not be started, reached or stopped.
 #[derive(Debug, Error)]
 pub enum ServerError {
     #[error("cannot start a server ({}): {source}", path.display())]
@@ -39,17 +40,20 @@ pub enum ServerError {
     Client(#[from] ClientError),
 }
 
+/// What a private server is started with.
 #[derive(Clone, Debug)]
 pub struct ServerSpec {
     /// The program to run, normally this one.
     pub program: PathBuf,
     /// Folder of its data and its output.
     pub folder: PathBuf,
+    /// `--memory` of `serve`: what data pages and work may take together.
     pub memory_bytes: u64,
     /// More arguments of `serve`.
     pub arguments: Vec<String>,
 }
 
+/// A server process of the lab's own on a port that it chose itself. It ends with this value, killed if it must be.
 pub struct PrivateServer {
     spec: ServerSpec,
     child: Option<Child>,
@@ -57,6 +61,7 @@ pub struct PrivateServer {
 }
 
 impl PrivateServer {
+    /// Starts the process and waits, for up to an hour, until it says `ready`.
     pub fn start(spec: ServerSpec) -> Result<PrivateServer, ServerError> {
         let mut server = PrivateServer {
             spec,
@@ -67,14 +72,17 @@ impl PrivateServer {
         Ok(server)
     }
 
+    /// `--data` of the process.
     pub fn data_folder(&self) -> PathBuf {
         self.spec.folder.join("data")
     }
 
+    /// Id of the running process; `None` between a kill and the next launch.
     pub fn process_id(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
+    /// How to log in: as `sa`, without encryption, so that no experiment measures TLS.
     pub fn options(&self) -> Options {
         Options {
             user: "sa".into(),
@@ -207,6 +215,7 @@ impl PrivateServer {
         })
     }
 
+    /// A new connection to the database master.
     pub fn connect(&self) -> Result<Client, ServerError> {
         Ok(Client::connect(&self.options())?)
     }

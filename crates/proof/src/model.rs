@@ -4,14 +4,18 @@ use daruma_storage::{BlobRef, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// A key of a tree.
 pub type Key = Vec<u8>;
+/// A payload of a tree, shared between states.
 pub type Row = Arc<Vec<u8>>;
 
 /// Table with the accounts whose sum never changes.
 pub const ACCOUNTS: u32 = 0;
 /// Each transaction that writes leaves one row here: which of them survived is read from it.
 pub const JOURNAL: u32 = 1;
+/// Table with rows of all sizes, inserted, changed and deleted.
 pub const ITEMS: u32 = 2;
+/// Tables from here on are created and dropped.
 pub const FIRST_FREE: u32 = 3;
 
 /// Trees of a table, as its catalog row tells them.
@@ -22,20 +26,24 @@ pub struct Def {
 }
 
 impl Def {
+    /// The table's row in the catalog tree.
     pub fn encode(&self) -> Vec<u8> {
         let trees = std::iter::once(&self.primary).chain(&self.indexes);
         trees.flat_map(|t| t.0.to_u64().to_le_bytes()).collect()
     }
 
+    /// The primary tree and then the indexes.
     pub fn trees(&self) -> impl Iterator<Item = TreeId> {
         std::iter::once(self.primary).chain(self.indexes.clone())
     }
 }
 
+/// Key of the table's row in the catalog tree.
 pub fn catalog_key(table: u32) -> Key {
     [b"t".as_slice(), &table.to_be_bytes()].concat()
 }
 
+/// A table's trees and the rows that its primary tree must hold.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub def: Def,
@@ -48,6 +56,7 @@ pub struct State {
     pub tables: BTreeMap<u32, Arc<Table>>,
 }
 
+/// One change of a state, as a committed transaction made it.
 #[derive(Clone, Debug)]
 pub enum Change {
     Put(u32, Key, Row),
@@ -57,6 +66,7 @@ pub enum Change {
 }
 
 impl State {
+    /// Makes the change; one of a table that is not there does nothing.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Put(table, key, row) => {
@@ -84,12 +94,14 @@ impl State {
         }
     }
 
+    /// A copy with the changes made.
     pub fn with(&self, changes: &[Change]) -> State {
         let mut state = self.clone();
         changes.iter().for_each(|c| state.apply(c));
         state
     }
 
+    /// The row with this key, if the table and the row are there.
     pub fn row(&self, table: u32, key: &[u8]) -> Option<&Row> {
         self.tables.get(&table)?.rows.get(key)
     }
@@ -113,6 +125,7 @@ pub struct History {
 }
 
 impl History {
+    /// The state after the last commit.
     pub fn now(&self) -> &State {
         &self.now
     }
@@ -184,10 +197,12 @@ impl History {
     }
 }
 
+/// Key of a transaction's row in the journal.
 pub fn journal_key(number: u64) -> Key {
     number.to_be_bytes().to_vec()
 }
 
+/// The transaction whose row in the journal has this key.
 pub fn journal_number(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.try_into().ok()?))
 }
@@ -202,6 +217,7 @@ pub struct Fields {
 
 const ROW_HEAD_BYTES: usize = 34;
 
+/// A row of these fields, `filler` at its end.
 pub fn encode_row(fields: Fields, filler: &[u8]) -> Vec<u8> {
     let mut row = Vec::with_capacity(ROW_HEAD_BYTES + filler.len());
     row.push(fields.tag);
@@ -216,6 +232,7 @@ pub fn encode_row(fields: Fields, filler: &[u8]) -> Vec<u8> {
     row
 }
 
+/// The fields of a row; `None` for bytes that no session wrote.
 pub fn decode_row(row: &[u8]) -> Option<Fields> {
     let amount = i64::from_le_bytes(row.get(1..9)?.try_into().ok()?);
     let reference: [u8; 16] = row.get(10..26)?.try_into().ok()?;

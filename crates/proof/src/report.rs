@@ -37,16 +37,19 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Adds what a run's disk did wrong on purpose.
     pub fn take_faults(&mut self, counts: &FaultCounts) {
         for kind in FaultKind::ALL {
             *self.faults.entry(kind).or_insert(0) += counts.get(kind);
         }
     }
 
+    /// Faults of all kinds.
     pub fn faults_total(&self) -> u64 {
         self.faults.values().sum()
     }
 
+    /// Adds up two runs, or two groups of runs.
     pub fn add(&mut self, other: &Stats) {
         for (kind, n) in &other.faults {
             *self.faults.entry(*kind).or_insert(0) += n;

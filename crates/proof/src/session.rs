@@ -29,6 +29,7 @@ impl From<StorageError> for Failure {
     }
 }
 
+/// What a step came to; the error says whether it may happen or is a violation.
 pub type Outcome<T = ()> = std::result::Result<T, Failure>;
 
 fn wrong<T>(what: String) -> Outcome<T> {
@@ -93,6 +94,7 @@ pub struct Paused {
     found: Vec<(Key, Row)>,
 }
 
+/// A session's open transaction beside what it must see and leave.
 pub struct Open {
     pub txn: Txn,
     pub number: u64,
@@ -107,6 +109,7 @@ pub struct Open {
 }
 
 impl Open {
+    /// Begins a transaction, one in four at SNAPSHOT.
     pub fn new(ctx: &mut Ctx<'_>, owner: &Arc<Owner>, number: u64) -> Open {
         let txn = ctx.db.begin(owner);
         let snapshot = (ctx.random.below(4) == 0).then(|| {
@@ -560,6 +563,7 @@ impl Open {
         Ok(())
     }
 
+    /// A table with so many indexes, defined in the catalog tree.
     pub fn create_table_with(&mut self, ctx: &mut Ctx<'_>, table: u32, indexes: usize) -> Outcome {
         let primary = ctx.db.create_tree(&self.txn, 1)?;
         let mut def = Def {
@@ -572,6 +576,7 @@ impl Open {
         self.define(ctx, table, None, def)
     }
 
+    /// The accounts whose sum never changes, each with 1,000.
     pub fn fill_accounts(&mut self, ctx: &mut Ctx<'_>, count: u64) -> Outcome {
         let mut state = self.visible(ctx);
         for n in 0..count {
@@ -792,6 +797,7 @@ pub fn key_text(key: &[u8]) -> String {
     text.trim_end_matches('.').escape_default().to_string()
 }
 
+/// The first bytes of a payload and its length, for messages.
 pub fn short(bytes: &[u8]) -> String {
     let shown = &bytes[..bytes.len().min(24)];
     format!("{} bytes {shown:02x?}", bytes.len())
@@ -827,6 +833,7 @@ fn moved(random: &SimRandom, row: &[u8], by: i64) -> Row {
     Arc::new(encode_row(fields, &vec![b'm'; len]))
 }
 
+/// A random row with less than `filler` bytes at its end.
 pub fn random_row_sized(random: &SimRandom, filler: u64) -> Row {
     let fields = Fields {
         tag: random.below(5) as u8,

@@ -24,6 +24,7 @@ const DATA: &str = "/t.mdf";
 const LOG: &str = "/t_log.ldf";
 pub(crate) const DB: DatabaseId = DatabaseId(5);
 const ACCOUNT_COUNT: u64 = 40;
+/// What the accounts add up to in every committed state.
 pub const ACCOUNTS_SUM: i64 = 40 * 1000;
 const SESSIONS_MAX: u64 = 7;
 const PAGE_BYTES: usize = 8192;

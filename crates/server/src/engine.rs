@@ -32,12 +32,14 @@ impl PasswordHasher for Argon2Hasher {
     }
 }
 
+/// The real [`Service`]: sessions of a [`daruma_tsql::instance::Instance`].
 pub struct EngineService {
     instance: Arc<Instance>,
     server_name: String,
 }
 
 impl EngineService {
+    /// Serves this instance under the name that its options give.
     pub fn new(instance: Arc<Instance>) -> EngineService {
         let server_name = instance.options().server_name.clone();
         EngineService {

@@ -78,6 +78,7 @@ pub struct Listener {
 pub struct Waker(Arc<Shared>);
 
 impl Waker {
+    /// Lets [`Listener::wait`] return, from any thread; nothing else happens to the server.
     pub fn wake(&self) {
         self.0.wake_for_shutdown();
     }
@@ -123,10 +124,12 @@ impl Listener {
         self.address
     }
 
+    /// Connections that are open now, logged in or not.
     pub fn connections(&self) -> usize {
         self.shared.watcher.count()
     }
 
+    /// A handle to end [`Listener::wait`] with; it may outlive the listener.
     pub fn waker(&self) -> Waker {
         Waker(self.shared.clone())
     }

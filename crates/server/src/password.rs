@@ -29,6 +29,7 @@ const REMEMBERED_MAX: usize = 1_024;
 
 type Digest32 = [u8; 32];
 
+/// Hashes passwords with Argon2id: 7 MiB, five passes, one lane, at most four at a time.
 pub struct Argon2Hasher {
     argon2: Argon2<'static>,
     running: Mutex<usize>,
@@ -97,6 +98,7 @@ impl Argon2Hasher {
         done
     }
 
+    /// A hash in PHC form with a salt of its own. More than 128 characters are error 103.
     pub fn hash_password(&self, password: &str) -> Result<String> {
         if password.chars().count() > PASSWORD_CHARS_MAX {
             return Err(SqlError::new(

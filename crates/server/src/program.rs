@@ -76,6 +76,8 @@ pub struct Program {
 }
 
 impl Program {
+    /// Recovers the databases of the system, then accepts connections; the other databases are waited for as well,
+    /// but not for long.
     pub fn start(options: &ProgramOptions) -> Result<Program, ServerError> {
         let lock = lock_folder(&options.data_dir)?;
         let env = match options.limits.as_slice() {
@@ -137,6 +139,7 @@ impl Program {
         })
     }
 
+    /// Where it listens: the real port, also where port 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
@@ -146,6 +149,7 @@ impl Program {
         self.made_password.as_deref()
     }
 
+    /// What runs behind the listener, for the program's own messages and for tests.
     pub fn instance(&self) -> &Arc<Instance> {
         &self.instance
     }

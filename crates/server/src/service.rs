@@ -48,7 +48,9 @@ pub enum RequestEnd {
     Disconnect,
 }
 
+/// What the edge needs of a server: logins, limits, the error log.
 pub trait Service: Send + Sync {
+    /// @@SERVERNAME, as messages to clients carry it.
     fn server_name(&self) -> &str;
     /// Writes to the error log. `source` is `Server`, `Logon` or `spid51`.
     fn write_log(&self, source: &str, text: &str);
@@ -63,8 +65,11 @@ pub trait Service: Send + Sync {
         login: &Login7,
         connection: &ConnectionInfo,
     ) -> Result<Box<dyn ServiceSession>, Refusal>;
+    /// How many connections may be open at a time; the next one is turned away.
     fn connections_max(&self) -> usize;
+    /// Where waits for clients are counted, if they are.
     fn waits(&self) -> Option<&WaitRegistry>;
+    /// How a session has asked the server to stop, if one has.
     fn shutdown_requested(&self) -> Option<Shutdown>;
     /// May a connection that has received `held` bytes of a request keep `wanted` more?
     fn has_room(&self, _held: usize, _wanted: usize) -> bool {
@@ -74,12 +79,19 @@ pub trait Service: Send + Sync {
 
 /// Session of one connection; lives and dies on its thread.
 pub trait ServiceSession {
+    /// @@SPID, which packets of the reply carry.
     fn spid(&self) -> i32;
+    /// Set by the watcher when an attention comes or the client is gone.
     fn cancel_flag(&self) -> CancelFlag;
+    /// The database the session begins in, for ENVCHANGE at login.
     fn database(&self) -> String;
+    /// The language the session begins with, for ENVCHANGE at login.
     fn language(&self) -> String;
+    /// Runs SQL text; results, messages and errors go to `sink`.
     fn batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd;
+    /// Runs the calls of one request in order.
     fn rpc(&mut self, request: RpcRequest, sink: &mut dyn Sink) -> RequestEnd;
+    /// Begins, ends or saves a transaction without a statement.
     fn transaction(&mut self, request: TransactionRequest, sink: &mut dyn Sink) -> RequestEnd;
     /// Says how to find out whether the client has closed the connection.
     fn watch_client(&self, _is_gone: Box<dyn Fn() -> bool + Send + Sync>) {}
@@ -88,6 +100,7 @@ pub trait ServiceSession {
     /// From now on a request may end before its last commit is hard; then [`ServiceSession::take_late_commit`] gives it, and
     /// the reply must wait for it.
     fn allow_late_commits(&mut self) {}
+    /// The commit that the last request left late, once.
     fn take_late_commit(&mut self) -> Option<LateCommit> {
         None
     }

@@ -136,7 +136,7 @@ impl Transport {
     /// Ends the connection in good order, as far as the client still listens.
     pub(crate) fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
-            // Whoever reads nothing does not hear it either.
+            // A client that reads nothing does not hear it either.
             let _ = self.link.socket.set_write_timeout(Some(FAREWELL));
             tls.send_close_notify();
             let _ = write_records(tls, &mut self.link);

@@ -82,7 +82,7 @@ fn a_bulk_load_from_a_pipe_is_refused_at_once() {
     program.stop().expect("stops");
 }
 
-/// Whoever cannot log in must not be able to write what he likes into the log, nor as much as he likes.
+/// A client that cannot log in decides neither what is written into the log nor how much.
 #[test]
 fn names_that_strangers_choose_do_not_shape_the_error_log() {
     let dir = tempfile::tempdir().expect("temporary directory");

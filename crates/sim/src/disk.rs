@@ -168,7 +168,7 @@ impl SimDisk {
         self.resume();
     }
 
-    /// The process died, the machine lives on: what was written is still there, synced or not. All handles of before
+    /// The process died, the machine lives on: what was written is still there, synced or not. All older handles
     /// must be dropped. Clears faults and counters of calls.
     pub fn restart(&self) {
         let names = self.names.lock();

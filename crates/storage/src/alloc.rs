@@ -36,16 +36,19 @@ pub fn new_bitmap(id: PageId, reserved: u32) -> Page {
     page
 }
 
+/// Sets or clears a bit of an allocation page; the caller has logged that.
 pub fn set_bit(page: &mut Page, bit: u16, on: bool) {
     let byte = &mut page.bytes_mut()[HEADER_BYTES + usize::from(bit) / 8];
     let mask = 1 << (bit % 8);
     if on { *byte |= mask } else { *byte &= !mask }
 }
 
+/// Is the page that belongs to this bit in use?
 pub fn get_bit(page: &Page, bit: u16) -> bool {
     page.bytes()[HEADER_BYTES + usize::from(bit) / 8] & (1 << (bit % 8)) != 0
 }
 
+/// Bits that are set among the first `limit`.
 pub fn count_set(page: &Page, limit: u32) -> u64 {
     let bytes = &page.bytes()[HEADER_BYTES..];
     let whole: u64 = bytes[..limit as usize / 8]

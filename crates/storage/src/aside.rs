@@ -82,10 +82,12 @@ impl Aside {
         self.is_open.store(true, Ordering::Release);
     }
 
+    /// Does recovery run, so that pages may be put aside?
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)
     }
 
+    /// Is anything in the scratch file?
     pub fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Acquire)
     }
@@ -198,6 +200,7 @@ pub struct AsideLock<'a> {
 }
 
 impl AsideLock<'_> {
+    /// Keeps a changed page in the scratch file, with the notes of its frame.
     pub fn put_page(&mut self, id: PageId, page: &Page, notes: FrameNotes) -> Result<()> {
         let Some(scratch) = self.state.as_mut() else {
             return Ok(());

@@ -19,11 +19,13 @@ use crate::tree::{clear_bits, free_last_page};
 use crate::txn::Txn;
 use daruma_base::{Lsn, PageId, TxnId, reached};
 
+/// Bytes of a value on one of its pages.
 pub const DATA_BYTES: usize = PAGE_BYTES - HEADER_BYTES - 2;
 const INDEX_ENTRIES: usize = (PAGE_BYTES - HEADER_BYTES - 2) / 6;
 /// Data pages logged in one record together with the index page.
 const PAGES_PER_RECORD: usize = 5;
 
+/// Writes a value outside of its row, five pages with each record; the transaction owns its pages until it ends.
 pub fn put(db: &Database, txn: &Txn, filegroup: u16, bytes: &[u8]) -> Result<BlobRef> {
     let first = create_first(db, txn, filegroup)?;
     let mut index = first;
@@ -130,6 +132,7 @@ fn list(index: &mut Page, id: PageId) {
     put_u16(b, 0, count as u16 + 1);
 }
 
+/// Pages that an index page of a value names.
 pub fn listed(index: &Page) -> Vec<PageId> {
     let b = &index.bytes()[HEADER_BYTES..];
     let count = usize::from(get_u16(b, 0)).min(INDEX_ENTRIES);

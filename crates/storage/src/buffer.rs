@@ -56,6 +56,7 @@ pub struct Store {
 }
 
 impl Store {
+    /// Files and log of a database under the number that its frames carry.
     pub fn new(id: u32, files: FileSet, log: Arc<Log>) -> Store {
         Store {
             id,
@@ -302,6 +303,7 @@ pub fn thread_io() -> crate::api::IoCounters {
 
 type Shard = Mutex<HashMap<Key, u32, BuildHasherDefault<FastHasher>>>;
 
+/// The buffer pool: frames of 8 KiB pages, shared by all databases.
 pub struct Pool {
     frames: Vec<OnceLock<Box<Frame>>>,
     /// Frames in existence; grows to the limit as they are needed, so an idle server stays small.
@@ -321,6 +323,7 @@ impl Drop for Pool {
 }
 
 impl Pool {
+    /// A pool of at most `pages` frames, and no less than 64; they are allocated when they are first needed.
     pub fn new(pages: usize, clock: Arc<dyn Clock>, waits: Arc<WaitRegistry>) -> Pool {
         Pool {
             frames: (0..pages.max(64)).map(|_| OnceLock::new()).collect(),
@@ -333,6 +336,7 @@ impl Pool {
         }
     }
 
+    /// Pages of this database can be read from now on.
     pub fn add_store(&self, store: &Arc<Store>) {
         self.stores.write().insert(store.id, store.clone());
     }
@@ -409,6 +413,7 @@ impl Pool {
         })
     }
 
+    /// The page under a shared latch. It waits for a read that is under way; it never waits for a lock.
     pub fn read(&self, store: &Store, id: PageId) -> Result<PageRead<'_>> {
         loop {
             let pin = self.pin(store, id, WaitKind::PageIoLatchSh)?;
@@ -419,6 +424,7 @@ impl Pool {
         }
     }
 
+    /// The page under an exclusive latch.
     pub fn write(&self, store: &Store, id: PageId) -> Result<PageWrite<'_>> {
         loop {
             let pin = self.pin(store, id, WaitKind::PageIoLatchEx)?;
@@ -613,6 +619,7 @@ impl Pool {
         self.allocated.load(Ordering::Relaxed) >= self.frames.len()
     }
 
+    /// Most frames that there can be.
     pub fn frame_count(&self) -> usize {
         self.frames.len()
     }

@@ -9,43 +9,51 @@ fn array<const N: usize>(b: &[u8], at: usize) -> [u8; N] {
     array
 }
 
+/// Little-endian, as everything on disk; the caller has checked that there are enough bytes.
 #[inline]
 pub fn get_u16(b: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(array(b, at))
 }
 
+/// As [`get_u16`], four bytes.
 #[inline]
 pub fn get_u32(b: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(array(b, at))
 }
 
+/// As [`get_u16`], six bytes.
 #[inline]
 pub fn get_u48(b: &[u8], at: usize) -> u64 {
     let [a, b, c, d, e, f] = array(b, at);
     u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
+/// As [`get_u16`], eight bytes.
 #[inline]
 pub fn get_u64(b: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(array(b, at))
 }
 
+/// Little-endian; the caller has checked that there is room.
 #[inline]
 pub fn put_u16(b: &mut [u8], at: usize, v: u16) {
     b[at..at + 2].copy_from_slice(&v.to_le_bytes());
 }
 
+/// As [`put_u16`], four bytes.
 #[inline]
 pub fn put_u32(b: &mut [u8], at: usize, v: u32) {
     b[at..at + 4].copy_from_slice(&v.to_le_bytes());
 }
 
+/// As [`put_u16`], six bytes; `v` must fit them.
 #[inline]
 pub fn put_u48(b: &mut [u8], at: usize, v: u64) {
     debug_assert!(v < 1 << 48);
     b[at..at + 6].copy_from_slice(&v.to_le_bytes()[..6]);
 }
 
+/// As [`put_u16`], eight bytes.
 #[inline]
 pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
     b[at..at + 8].copy_from_slice(&v.to_le_bytes());
@@ -98,6 +106,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// A reader at the first byte.
     pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes }
     }
@@ -106,10 +115,12 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// The bytes that were not read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
+    /// The next `len` bytes; `None` when there are fewer, as with all that follow.
     pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.rest.split_at_checked(len)?;
         self.rest = tail;
@@ -136,6 +147,7 @@ impl<'a> Reader<'a> {
         self.take(8).map(|b| get_u64(b, 0))
     }
 
+    /// A two-byte length and as many bytes.
     pub fn short(&mut self) -> Option<&'a [u8]> {
         let len = self.u16()?;
         self.take(usize::from(len))

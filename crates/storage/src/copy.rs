@@ -232,10 +232,12 @@ fn freed_pages(store: &Store, from: Lsn, to: Lsn) -> Result<Vec<PageId>> {
 }
 
 impl DataCopy {
+    /// The database that is copied.
     pub fn database(&self) -> &Arc<Database> {
         &self.db
     }
 
+    /// The files with the runs of pages that the copy takes.
     pub fn files(&self) -> &[FileExtents] {
         &self.files
     }
@@ -255,6 +257,7 @@ impl DataCopy {
         self.boot.checkpoint
     }
 
+    /// Identity of the database, which a restored copy keeps.
     pub fn guid(&self) -> u64 {
         self.boot.guid
     }

@@ -395,6 +395,7 @@ impl Database {
 
     // --- public: identity and state -----------------------------------------------------------------------------
 
+    /// `database_id`, by which locks and waits name it.
     pub fn id(&self) -> DatabaseId {
         self.id
     }
@@ -404,14 +405,17 @@ impl Database {
         &self.env().clock
     }
 
+    /// The name that messages show.
     pub fn name(&self) -> String {
         self.name.lock().clone()
     }
 
+    /// Changes the name that messages show; nothing is stored here.
     pub fn rename(&self, name: &str) {
         *self.name.lock() = name.to_string();
     }
 
+    /// Offline once closed, suspect once fenced, otherwise online.
     pub fn state(&self) -> DatabaseState {
         if self.closed.load(Ordering::Acquire) {
             DatabaseState::Offline
@@ -433,6 +437,7 @@ impl Database {
         self.store.log.failure()
     }
 
+    /// The settings in the boot page, as they are now.
     pub fn settings(&self) -> Settings {
         self.store.files.boot().settings
     }
@@ -510,6 +515,7 @@ impl Database {
         Ok(())
     }
 
+    /// The tree with this root. Whether there is one shows at the first access.
     pub fn tree(&self, id: TreeId) -> Result<Arc<Tree>> {
         if let Some(tree) = self.trees.read().get(&id) {
             return Ok(tree.clone());
@@ -526,6 +532,7 @@ impl Database {
         crate::blob::put(self, txn, 1, bytes)
     }
 
+    /// A whole value that lies outside of its row.
     pub fn get_blob(&self, blob: BlobRef) -> Result<Vec<u8>> {
         crate::blob::read(self, blob, 0, usize::MAX)
     }
@@ -546,6 +553,7 @@ impl Database {
             .acquire(owner, &LockKey::Resource(self.id, resource), mode)
     }
 
+    /// Releases a lock before the transaction ends. One that was taken several times goes with the last release.
     pub fn unlock(&self, owner: &Arc<Owner>, resource: &LockResource, mode: LockMode) {
         self.locks()
             .release(owner, &LockKey::Resource(self.id, resource.clone()), mode);

@@ -26,16 +26,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// First bytes of a data file's header page.
 pub const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
 /// 2: the log has versions from where they get pages on.
 pub const FORMAT_VERSION: u32 = 2;
+/// Root of the tree that definitions are in: the same page in every database.
 pub const CATALOG_ROOT: PageId = PageId::new(1, 16);
 const DOUBLE_WRITE_HEADER: u32 = 31;
+/// Pages of the doublewrite area, the most that are written between two syncs of it.
 pub const DOUBLE_WRITE_PAGES: usize = 128;
 /// Images in the doublewrite area have their checksum changed by this: old ones stay there, and a read that lands on
 /// one by mistake must not take it for the page.
 const AREA_SEAL: u32 = 0x5EA1_AAAA;
+/// First page of file 1 that is not at a fixed place.
 pub const FIRST_FREE_PRIMARY: u32 = 160;
+/// First page of any other file that is not at a fixed place.
 pub const FIRST_FREE_OTHER: u32 = 8;
 /// Space that a file keeps which is made anew in its old place.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
@@ -133,6 +138,7 @@ pub fn create_in_place(env: &Env, path: &Path) -> std::io::Result<Arc<dyn DiskFi
 }
 
 impl FileSet {
+    /// Makes the files of a new database. `durable` is false for tempdb, whose files are never synced.
     pub fn create(specs: &[FileSpec], boot: Boot, durable: bool, env: &Env) -> Result<FileSet> {
         let set = FileSet {
             env: env.clone(),
@@ -152,6 +158,7 @@ impl FileSet {
         Ok(set)
     }
 
+    /// Makes one more file for a database in use.
     pub fn create_file(&self, spec: &FileSpec) -> Result<()> {
         self.make_file(spec, false)
     }
@@ -195,6 +202,8 @@ impl FileSet {
         Ok(())
     }
 
+    /// Opens the files and syncs them: a process that died may have left writes that are not on disk yet. A file of
+    /// another database, or of another format, is an error.
     pub fn open(specs: &[FileSpec], env: &Env) -> Result<FileSet> {
         let mut files: Vec<Arc<DataFile>> = Vec::new();
         let mut guid = None;
@@ -266,6 +275,7 @@ impl FileSet {
         Ok(set)
     }
 
+    /// Identity that every file's header names.
     pub fn guid(&self) -> u64 {
         self.guid
     }
@@ -291,12 +301,14 @@ impl FileSet {
         Ok(self.file(id)?.file.clone())
     }
 
+    /// Where the file lies; empty for a file that does not exist.
     pub fn path(&self, id: u16) -> PathBuf {
         self.file(id)
             .map(|f| f.spec.path.clone())
             .unwrap_or_default()
     }
 
+    /// The data files as they are now; the pages in use are counted elsewhere.
     pub fn infos(&self) -> Vec<FileInfo> {
         let files = self.files.read();
         let info = |f: &Arc<DataFile>| {
@@ -357,10 +369,12 @@ impl FileSet {
         self.gone.read().contains(&id)
     }
 
+    /// Filegroup of a file, 1 for one that does not exist.
     pub fn filegroup_of(&self, file: u16) -> u16 {
         self.file(file).map_or(1, |f| f.spec.filegroup)
     }
 
+    /// Size of a file, 0 for one that does not exist.
     pub fn size_pages(&self, file: u16) -> u64 {
         self.file(file)
             .map_or(0, |f| f.size_pages.load(Ordering::Acquire))

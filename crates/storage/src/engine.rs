@@ -44,6 +44,7 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// An engine without a database.
     pub fn new(env: Env, config: EngineConfig) -> Arc<Engine> {
         let log_shared = LogShared::default();
         let waits = &log_shared.waits;
@@ -62,10 +63,12 @@ impl Engine {
         })
     }
 
+    /// Disk, clock and randomness as the program handed them in.
     pub fn env(&self) -> &Env {
         &self.env
     }
 
+    /// Where waits of all databases are counted.
     pub fn waits(&self) -> &WaitRegistry {
         &self.log_shared.waits
     }

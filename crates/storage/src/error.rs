@@ -3,8 +3,10 @@
 use daruma_base::{Lsn, PageId, WaitKind};
 use std::path::PathBuf;
 
+/// A result whose error is a [`StorageError`].
 pub type Result<T> = std::result::Result<T, StorageError>;
 
+/// Why storage could not do what it was asked for. Nothing was changed, unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// Product error 2601/2627. The key found.

@@ -63,6 +63,7 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// Keeps nothing until a savepoint needs it.
     pub fn new(memory: &Arc<KeptMemory>) -> Kept {
         Kept {
             savepoints: 0,
@@ -72,10 +73,12 @@ impl Kept {
         }
     }
 
+    /// Does a savepoint need the records?
     pub fn is_needed(&self) -> bool {
         self.savepoints > 0
     }
 
+    /// Keeps a record, if a savepoint needs it.
     pub fn note(&mut self, lsn: Lsn, record: &[u8]) {
         if self.is_needed() {
             self.make_room(record.len());
@@ -96,6 +99,7 @@ impl Kept {
         }
     }
 
+    /// The record at this position, if it was kept.
     pub fn find(&self, lsn: Lsn) -> Option<Vec<u8>> {
         let index = self.records.binary_search_by_key(&lsn, |r| r.0).ok()?;
         let (_, from) = *self.records.get(index)?;
@@ -142,6 +146,7 @@ pub struct SavepointHold {
 }
 
 impl SavepointHold {
+    /// A savepoint whose records are kept in memory.
     pub fn in_memory(progress: &Arc<Progress>) -> SavepointHold {
         progress.kept.lock().savepoints += 1;
         SavepointHold {

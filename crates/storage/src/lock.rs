@@ -55,6 +55,7 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// An owner without locks. `id` is the session's number, `cancel` ends its waits.
     pub fn new(id: u64, cancel: CancelFlag) -> Arc<Owner> {
         Arc::new(Owner {
             id,
@@ -152,6 +153,7 @@ struct Edge {
     ticket: u64,
 }
 
+/// Locks of all databases, with detection of deadlocks.
 pub struct LockManager {
     shards: Vec<Mutex<Shard>>,
     graph: Mutex<Graph>,
@@ -277,6 +279,7 @@ fn drop_if_empty(shard: &mut Shard, key: &LockKey) {
 }
 
 impl LockManager {
+    /// A manager without locks.
     pub fn new(clock: Arc<dyn Clock>, waits: Arc<WaitRegistry>) -> LockManager {
         LockManager {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -632,6 +635,8 @@ impl LockManager {
             .and_then(|edge| edge.blockers.first().copied())
     }
 
+    /// Locks granted and waited for, for sys.dm_tran_locks. Not one moment's picture: shards are read one after the
+    /// other.
     pub fn list(&self) -> Vec<LockInfo> {
         let mut out = Vec::new();
         for shard in &self.shards {

@@ -48,6 +48,7 @@ struct Counters {
 pub struct Meter(Arc<Counters>);
 
 impl Meter {
+    /// Counts and times since the file was opened.
     pub fn stats(&self) -> IoStats {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { read, write } = &*self.0;

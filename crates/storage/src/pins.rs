@@ -13,6 +13,7 @@ use daruma_base::TxnId;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+/// Kind of a keeper of versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinKind {
     ActiveTransaction,
@@ -41,6 +42,7 @@ pub struct VersionPin {
 }
 
 impl VersionPin {
+    /// Bytes of versions kept, in memory and on pages.
     pub fn bytes(&self) -> u64 {
         self.memory_bytes + self.pages * PAGE_BYTES as u64
     }
@@ -53,6 +55,7 @@ pub struct SweepTimes {
     pub ended_utc_100ns: i64,
 }
 
+/// When the last cleaning began and ended.
 #[derive(Default)]
 pub struct Sweep {
     begun: AtomicI64,
@@ -72,6 +75,7 @@ impl Sweep {
         }
     }
 
+    /// Both times; 0 for never.
     pub fn times(&self) -> SweepTimes {
         SweepTimes {
             begun_utc_100ns: self.begun.load(Ordering::Relaxed),

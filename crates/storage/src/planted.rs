@@ -49,6 +49,7 @@ pub enum Bug {
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
+    /// Every bug that can be planted.
     pub const ALL: [Bug; 19] = [
         Bug::SkipSync,
         Bug::ApplyTwice,
@@ -106,6 +107,7 @@ mod switch {
         PLANTED.set(bug);
     }
 
+    /// Is this the bug that was planted?
     pub fn planted(bug: Bug) -> bool {
         PLANTED.get() == Some(bug)
     }

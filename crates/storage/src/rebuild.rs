@@ -44,6 +44,7 @@ pub struct Rebuild {
 }
 
 impl Rebuild {
+    /// Files to be written for a database with this identity; nothing is created yet.
     pub fn new(env: &Env, guid: u64) -> Rebuild {
         Rebuild {
             env: env.clone(),
@@ -172,6 +173,7 @@ impl Rebuild {
             .map_err(|e| io_error("write pages of", &file.spec, e))
     }
 
+    /// Writes blocks of log where they were in the original; an error without a log file.
     pub fn write_log(&self, chunk: &LogChunk) -> Result<()> {
         match &self.log {
             Some(log) => log.write_blocks(chunk),

@@ -72,6 +72,7 @@ pub struct PlacedChunk {
     pub pages: Vec<PageId>,
 }
 
+/// Outcome of analysis and redo, which the open database goes on with.
 pub struct Recovered {
     /// In order of their last records.
     pub losers: Vec<Loser>,

@@ -8,6 +8,7 @@ use crate::log::record::{LeafOp, Ops, PageAction, u16s};
 use crate::page::{FLAG_DELETED, Head, PAGE_BYTES, Page, PageType};
 use daruma_base::{PageId, TxnId};
 
+/// A record that does not fit its page is damage: the text says how.
 pub type Applied = std::result::Result<(), &'static str>;
 
 /// Applies the operations of an `Ops` or `Clr` record of transaction `txn` to its leaf.

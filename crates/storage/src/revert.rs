@@ -55,6 +55,7 @@ struct Position {
 }
 
 impl Aborted {
+    /// An aborted transaction with every key range it wrote still to be reverted.
     pub fn new(progress: Arc<Progress>, abort_lsn: Lsn, chunks: Vec<u32>) -> Aborted {
         let left = {
             let work = progress.work.lock();

@@ -36,12 +36,14 @@ pub struct PageRoll {
 const ENTRY_BYTES: usize = 7 + PAGE_BYTES;
 
 impl PageRoll {
+    /// The pages, none of which has its content yet.
     pub fn new(pages: impl IntoIterator<Item = PageId>) -> PageRoll {
         PageRoll {
             pages: pages.into_iter().map(|id| (id, None)).collect(),
         }
     }
 
+    /// The pages, in order.
     pub fn ids(&self) -> Vec<PageId> {
         self.pages.keys().copied().collect()
     }

@@ -27,6 +27,7 @@ const REVERTING: u64 = u64::MAX - 1;
 /// Committed before this server started, or so long ago that nobody asks when.
 const LONG_AGO: u64 = 1;
 
+/// State of the transaction whose id an entry carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxnStatus {
     Active,
@@ -49,6 +50,7 @@ fn new_chunk(state: u64) -> Arc<Vec<AtomicU64>> {
     Arc::new((0..CHUNK).map(|_| AtomicU64::new(state)).collect())
 }
 
+/// States of the transactions from the watermark on, and the snapshots in use.
 pub struct TxnTable {
     next: AtomicU64,
     base: AtomicU64,
@@ -117,10 +119,12 @@ impl TxnTable {
         }
     }
 
+    /// The id that the next writing transaction gets.
     pub fn next_id(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }
 
+    /// The watermark: every transaction below it has committed and is visible to everyone.
     pub fn base(&self) -> TxnId {
         TxnId(self.base.load(Ordering::Acquire))
     }
@@ -169,6 +173,7 @@ impl TxnTable {
         }
     }
 
+    /// State of a transaction, one comparison for most.
     pub fn status(&self, id: TxnId) -> TxnStatus {
         if id < self.base() {
             return TxnStatus::Committed(0);
@@ -213,6 +218,7 @@ impl TxnTable {
         self.with_slot(id, |s| s.store(REVERTING, Ordering::Release));
     }
 
+    /// A snapshot of everything committed, which cleaning respects until it is released.
     pub fn snapshot(&self, owner: u64) -> Snapshot {
         let mut snapshots = self.snapshots.lock();
         let timestamp = self.last_commit.load(Ordering::Acquire);
@@ -223,6 +229,7 @@ impl TxnTable {
         Snapshot { timestamp, horizon }
     }
 
+    /// Gives a snapshot back; `owner` is the one it was taken for.
     pub fn release(&self, snapshot: Snapshot, owner: u64) {
         let mut snapshots = self.snapshots.lock();
         if let Some(users) = snapshots.get_mut(&snapshot.timestamp) {

@@ -31,6 +31,7 @@ pub enum FileTrace {
 }
 
 impl FileTrace {
+    /// Reads the file's first sector; a file that is not there is no error.
     pub fn read(disk: &dyn Disk, path: &Path) -> io::Result<FileTrace> {
         if !disk.exists(path)? {
             return Ok(FileTrace::Absent);

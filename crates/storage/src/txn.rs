@@ -75,6 +75,7 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// A transaction that has begun with the record at `first`.
     pub fn new(id: TxnId, first: Lsn, is_accelerated: bool) -> Progress {
         Progress {
             id,
@@ -187,6 +188,7 @@ impl TxnState {
         }
     }
 
+    /// Its id, [`TxnId::NONE`] before the first write.
     pub fn id(&self) -> TxnId {
         self.id
     }
@@ -196,14 +198,17 @@ impl TxnState {
         self.earlier.iter().chain([self])
     }
 
+    /// Position of its last record.
     pub fn last(&self) -> Lsn {
         self.last
     }
 
+    /// Did it begin to write under accelerated recovery? It stays so to its end.
     pub fn is_accelerated(&self) -> bool {
         self.progress.as_ref().is_some_and(|p| p.is_accelerated)
     }
 
+    /// Begins a record of this transaction, behind its last one.
     pub fn start_record(&self, out: &mut Vec<u8>, kind: Kind) {
         record::start(out, kind, self.id, self.last);
         if self.is_accelerated() {
@@ -416,10 +421,12 @@ impl Txn {
         }))
     }
 
+    /// The database that it is in; a transaction over several has one part in each.
     pub fn database(&self) -> &Arc<Database> {
         &self.0.db
     }
 
+    /// The session that its locks belong to.
     pub fn owner(&self) -> &Arc<Owner> {
         &self.0.owner
     }
@@ -436,6 +443,7 @@ impl Txn {
                 && self.0.earlier.read().binary_search(&writer).is_ok())
     }
 
+    /// Has it an id, so that its end needs a record?
     pub fn has_written(&self) -> bool {
         self.id() != TxnId::NONE
     }
@@ -666,6 +674,8 @@ impl Txn {
         db.advance_watermark();
     }
 
+    /// Takes back everything: by one record under accelerated recovery, by undoing each record otherwise. Twice does
+    /// nothing. An error means that its log is lost; the database is fenced then.
     pub fn rollback(&self) -> Result<()> {
         let mut state = self.0.state.lock();
         *self.0.snapshot.lock() = None;
@@ -938,10 +948,12 @@ pub(crate) enum Sight {
 }
 
 impl ReadView {
+    /// The transaction that reads.
     pub fn txn(&self) -> &Txn {
         &self.txn
     }
 
+    /// The level that the view was taken for.
     pub fn isolation(&self) -> Isolation {
         self.isolation
     }

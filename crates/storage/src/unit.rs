@@ -173,6 +173,7 @@ impl Decisions {
         self.table.lock().decided.extend(entries);
     }
 
+    /// Notes that this database will decide for the unit.
     pub fn begin(&self, unit: &Unit) {
         self.table.lock().open.insert(unit.key(), Phase::Preparing);
     }

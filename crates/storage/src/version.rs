@@ -52,6 +52,7 @@ pub struct Chunk {
     pub(crate) content: RwLock<Content>,
 }
 
+/// Versions of a chunk and what is known of their pages.
 #[derive(Default)]
 pub struct Content {
     /// Empty when the chunk is on pages only. After a restart a length of zero means: look on the pages.
@@ -117,6 +118,7 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// No chunk yet; `has_earlier`: the transaction has written under earlier ids.
     pub fn new(is_accelerated: bool, has_earlier: bool) -> Segment {
         Segment {
             is_accelerated,
@@ -130,6 +132,7 @@ impl Segment {
         self.is_accelerated && !self.chunks.is_empty()
     }
 
+    /// Gives all chunks away, at the transaction's end.
     pub fn take_chunks(&mut self) -> Vec<u32> {
         self.current = None;
         self.unplaced.clear();
@@ -235,6 +238,7 @@ impl VersionStore {
         chunk
     }
 
+    /// The chunk with this number, if it is there.
     pub fn chunk(&self, id: u32) -> Option<Arc<Chunk>> {
         self.chunks.read().get(&id).cloned()
     }
@@ -478,6 +482,7 @@ impl VersionStore {
         chunks
     }
 
+    /// Bound on versions in memory and on pages, in MiB; 0 is none.
     pub fn set_megabytes_max(&self, megabytes: u32) {
         self.bytes_max
             .store(u64::from(megabytes) << 20, Ordering::Relaxed);

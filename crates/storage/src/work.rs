@@ -10,12 +10,14 @@ use std::collections::BTreeMap;
 /// Ranges kept for one tree before they are joined to one.
 const RANGES_MAX: usize = 256;
 
+/// Keys from `low` to `high`, both included, in which a transaction wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     pub low: Vec<u8>,
     pub high: Vec<u8>,
 }
 
+/// Writes of a transaction in one tree.
 #[derive(Clone, Debug, Default)]
 pub struct TreeWork {
     pub ranges: Vec<Range>,
@@ -70,6 +72,7 @@ impl Work {
         }
     }
 
+    /// The transaction made this tree.
     pub fn own(&mut self, tree: TreeId) {
         let work = self.trees.entry(tree).or_default();
         work.is_owned = true;

@@ -1,7 +1,7 @@
 //! The TDS protocol as pure code: bytes to events and back. No sockets, no threads, no TLS, no SQL.
 //!
 //! Theory: a connection is a sequence of messages framed in packets. This crate cuts bytes into messages, decodes each
-//! kind into a structure, and writes the structures of the other side. Whoever owns the socket decides what to do with
+//! kind into a structure, and writes the structures of the other side. The owner of the socket decides what to do with
 //! them. Both sides are here, since the shell, the load tools and the tests are clients.
 //!
 //! # A server's connection

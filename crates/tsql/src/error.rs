@@ -4,6 +4,7 @@ use daruma_base::PageId;
 use daruma_storage::{PinKind, StorageError, VersionPin};
 use std::path::PathBuf;
 
+/// A result whose error is a [`SqlError`].
 pub type Result<T> = std::result::Result<T, SqlError>;
 
 /// An ERROR (class 11 and up) or INFO message. `procedure` and `line` are filled in by the session.
@@ -86,6 +87,7 @@ impl DamagedPage {
 }
 
 impl SqlError {
+    /// An error that stands on no line yet. 1205, 3960 and 3961 end the transaction.
     pub fn new(number: i32, class: u8, state: u8, message: impl Into<String>) -> SqlError {
         SqlError {
             number,
@@ -173,7 +175,7 @@ impl From<StorageError> for SqlError {
     }
 }
 
-/// Who keeps the versions that fill a version store, in a sentence.
+/// Keeper of the versions that fill a version store, in a sentence.
 fn culprit(pin: &VersionPin) -> String {
     let session = match pin.owner {
         0 => format!("{} sessions", pin.owners),

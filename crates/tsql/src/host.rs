@@ -1,4 +1,4 @@
-//! What a statement can reach while it is bound, planned and run. Implemented by the session; tests bring their own.
+//! Surroundings that a statement can reach while it is bound, planned and run. Implemented by the session; tests bring their own.
 //!
 //! All methods take `&self`: a session is used by one thread at a time and keeps its state in cells.
 
@@ -26,6 +26,7 @@ pub struct TableRef {
     pub kind: TableKind,
 }
 
+/// Where a table lives, and whether transactions are about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKind {
     User,
@@ -55,7 +56,9 @@ pub enum Resolved {
 
 /// A table whose rows are computed: system views and table-valued system functions.
 pub trait VirtualTable: Send + Sync {
+    /// As catalog views and error texts show it.
     fn name(&self) -> &str;
+    /// The columns of its rows, in order.
     fn columns(&self) -> &[OutputColumn];
     /// Number of arguments a function takes; 0..=0 for a view.
     fn arguments(&self) -> std::ops::RangeInclusive<usize> {
@@ -78,7 +81,7 @@ pub enum VariableType {
     Cursor,
 }
 
-/// SET options that change how statements run. Statements take copies: no field may be dear to clone.
+/// SET options that change how statements run. Statements take copies: no field may be expensive to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSettings {
     pub ansi_nulls: bool,
@@ -110,6 +113,7 @@ pub struct SessionSettings {
     pub isolation: IsolationLevel,
 }
 
+/// What SET SHOWPLAN_* asks for in place of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Showplan {
     Off,
@@ -169,12 +173,15 @@ pub enum Access {
 
 /// The session as the query rooms see it.
 pub trait Host {
+    /// The session's database, which names without one mean.
     fn current_database(&self) -> DatabaseId;
     /// Collation of a database: of literals, variables and results of functions in its texts.
     fn collation(&self, _database: DatabaseId) -> CollationId {
         CollationId::DEFAULT
     }
+    /// The SET options as they are when the statement begins.
     fn settings(&self) -> SessionSettings;
+    /// Set by an attention or KILL; long work looks at it.
     fn cancel(&self) -> &CancelFlag;
 
     /// Meaning of a table, view or function name at this moment, in this session and transaction. Takes the schema
@@ -198,13 +205,18 @@ pub trait Host {
     /// Metadata and session functions that need the catalog or the session (OBJECT_ID, DB_NAME, SERVERPROPERTY,
     /// SUSER_SNAME, SCOPE_IDENTITY, @@ROWCOUNT as "@@rowcount", ...): result type, or `None` if unknown.
     fn system_function_type(&self, name: &str) -> Option<DataType>;
+    /// The value of a function that depends on the session, such as SUSER_NAME.
     fn system_function(&self, name: &str, arguments: &[Value]) -> Result<Value>;
     /// Calls a user scalar function.
     fn call_function(&self, name: &ObjectName, arguments: &[Value]) -> Result<Value>;
+    /// Result type of a scalar user function; they are refused, so this is an error.
     fn function_type(&self, name: &ObjectName) -> Result<DataType>;
 
+    /// Type of a local variable, `None` for one that is not declared.
     fn variable_type(&self, name: &str) -> Option<VariableType>;
+    /// Value of a local variable.
     fn variable(&self, name: &str) -> Result<Value>;
+    /// Assigns a local variable; the value is converted before.
     fn set_variable(&self, name: &str, value: Value) -> Result<()>;
 
     /// The session's transaction in `database`, begun if there is none yet.
@@ -221,11 +233,13 @@ pub trait Host {
     fn note_identity(&self, table: &TableRef, value: i128) -> Result<()>;
     /// Is IDENTITY_INSERT ON for the table?
     fn identity_insert(&self, table: &TableRef) -> bool;
+    /// What SCOPE_IDENTITY and @@IDENTITY give from now on.
     fn set_last_identity(&self, value: i128);
     /// Type of a sequence's values: error 208 when there is none of the name.
     fn sequence_type(&self, _name: &ObjectName) -> Result<DataType> {
         Ok(DataType::BigInt)
     }
+    /// Draws NEXT VALUE FOR; the sequence's cache is not undone by ROLLBACK.
     fn next_sequence_value(&self, name: &ObjectName) -> Result<Value>;
     /// Next value for a rowversion column of the database.
     fn next_rowversion(&self, database: &Arc<Database>) -> Result<u64>;
@@ -244,6 +258,7 @@ pub trait Host {
         updated_columns: &[i32],
         rows: u64,
     ) -> Result<()>;
+    /// Must the rows of this action be gathered for AFTER triggers?
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool;
     /// Tables whose foreign keys reference `table`, with the positions of those keys in their definitions.
     fn referencing(&self, table: &TableRef) -> Result<Vec<(TableRef, usize)>>;
@@ -262,6 +277,7 @@ pub trait Host {
 
     /// UTC now in 100 ns since 1970 and local offset in minutes: constant during a statement.
     fn now(&self) -> (i64, i16);
+    /// Chance for NEWID, RAND and CRYPT_GEN_RANDOM, seeded in the simulation.
     fn random_bytes(&self, buf: &mut [u8]);
     /// NEWSEQUENTIALID; nothing where there is no server.
     fn sequential_guid(&self) -> Option<[u8; 16]> {
@@ -307,6 +323,7 @@ pub trait Host {
     fn note_column(&self, _database: DatabaseId, _object: i32, _column: i32) {}
     /// Names that are resolved from now on stand in the text of this view, until `leave_view`.
     fn enter_view(&self, _database: DatabaseId, _view: &Object) {}
+    /// Ends the innermost `enter_view`.
     fn leave_view(&self) {}
     /// May the session know of a database?
     fn sees_database(&self, _database: DatabaseId) -> bool {

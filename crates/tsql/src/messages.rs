@@ -32,6 +32,7 @@ pub fn all() -> &'static [Message] {
     MESSAGES
 }
 
+/// The message with this number, if the table has it.
 pub fn find(number: i32) -> Option<&'static Message> {
     let at = MESSAGES.binary_search_by_key(&number, |m| m.number).ok()?;
     MESSAGES.get(at)
@@ -42,6 +43,7 @@ pub fn error(number: i32, args: &[&dyn Display]) -> SqlError {
     error_state(number, 1, args)
 }
 
+/// The message with its arguments filled in, in another state than 1.
 pub fn error_state(number: i32, state: u8, args: &[&dyn Display]) -> SqlError {
     match find(number) {
         Some(message) => SqlError::new(number, message.severity, state, fill(message.text, args)),

@@ -51,13 +51,19 @@ pub enum EnvChange {
 
 /// Receiver of results. An error means that the client is gone; the session then stops.
 pub trait Sink {
+    /// A result begins. It ends with [`Sink::done`].
     fn columns(&mut self, columns: &[OutputColumn]) -> Result<()>;
+    /// A row of the result, one value for each column.
     fn row(&mut self, values: &[Value]) -> Result<()>;
+    /// A statement or procedure ends.
     fn done(&mut self, done: Done) -> Result<()>;
     /// An ERROR (class > 10) or INFO (class <= 10) message, PRINT included (number 0).
     fn message(&mut self, message: &SqlError) -> Result<()>;
+    /// The session has changed in a way clients follow.
     fn env_change(&mut self, change: EnvChange) -> Result<()>;
+    /// The integer of RETURN, before the procedure's end.
     fn return_status(&mut self, status: i32) -> Result<()>;
+    /// The value of an output parameter; `ordinal` counts parameters from 0.
     fn return_value(
         &mut self,
         ordinal: u16,
@@ -67,7 +73,7 @@ pub trait Sink {
     ) -> Result<()>;
     /// Sends what is buffered: RAISERROR .. WITH NOWAIT, WAITFOR.
     fn flush(&mut self) -> Result<()>;
-    /// What is told from now on must not reach the client before the request has ended. Only asked of a caller that takes
+    /// Tokens from now on must not reach the client before the request has ended. Only asked of a caller that takes
     /// late commits (`Session::set_late_commits`).
     fn hold_back(&mut self) {}
 }

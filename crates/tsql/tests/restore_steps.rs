@@ -265,7 +265,7 @@ fn suspect_pages_are_noted_restored_and_forgotten() {
     assert_eq!(left, "0");
 }
 
-/// Whoever holds a lock on the table does not keep the error from being told.
+/// A lock on the table does not keep the error from being told.
 #[test]
 fn a_locked_table_of_suspect_pages_delays_no_error() {
     let (server, client) = server_with_rows(300);

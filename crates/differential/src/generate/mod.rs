@@ -42,6 +42,7 @@ pub enum Ty {
     Stamp,
 }
 
+/// The types that values and columns have.
 pub const TYPES: [Ty; 6] = [Ty::Int, Ty::Str, Ty::Dec, Ty::Date, Ty::Float, Ty::Stamp];
 
 /// What an integer is declared as, which decides what T-SQL lets one do with it.
@@ -69,6 +70,7 @@ pub struct Expr {
 }
 
 impl Expr {
+    /// An expression of a type, with the least that can be said of it.
     pub fn new(ty: Ty, text: Text) -> Expr {
         Expr {
             text,
@@ -80,6 +82,7 @@ impl Expr {
         }
     }
 
+    /// An integer of at most `most`.
     pub fn int(text: Text, most: u64) -> Expr {
         Expr {
             most,
@@ -87,6 +90,7 @@ impl Expr {
         }
     }
 
+    /// A decimal of at most `most`, with precision and scale.
     pub fn dec(text: Text, most: u64, digits: (u32, u32)) -> Expr {
         Expr {
             most,
@@ -217,6 +221,7 @@ pub enum Kind {
     },
 }
 
+/// What is compared after the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     None,
@@ -225,6 +230,7 @@ pub enum Output {
     OneSided,
 }
 
+/// A statement in both dialects, and the draws that made it.
 #[derive(Clone, Debug)]
 pub struct Statement {
     pub text: Text,
@@ -242,6 +248,7 @@ pub struct TableShape {
 /// Rows that a FROM may give by estimate.
 const ROWS_MAX: u64 = 12_000;
 
+/// Makes one statement from draws.
 pub struct Gen<'a> {
     pub draw: Draw,
     params: Vec<Param>,

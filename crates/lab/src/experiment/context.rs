@@ -21,6 +21,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(2);
 /// How long a database may recover after the server is up.
 const OPEN_LIMIT: Duration = Duration::from_secs(3600);
 
+/// Options that every experiment has.
 #[derive(Args, Clone, Debug)]
 pub struct LabOptions {
     #[command(flatten)]
@@ -51,6 +52,7 @@ pub struct LabOptions {
     pub keep: bool,
 }
 
+/// What ends an experiment early. What was found until then is reported all the same.
 #[derive(Debug, Error)]
 pub enum LabError {
     #[error(transparent)]
@@ -75,6 +77,7 @@ pub enum LabError {
     Unexpected(String),
 }
 
+/// The server under test, the databases made on it, and the report.
 pub struct Lab {
     pub quick: bool,
     pub report: Report,
@@ -205,10 +208,12 @@ impl Lab {
         self.report.notices.push(notice);
     }
 
+    /// How to reach the server under test.
     pub fn target(&self) -> &Options {
         &self.target
     }
 
+    /// The same, for this database.
     pub fn options_for(&self, database: &str) -> Options {
         Options {
             database: database.into(),
@@ -216,14 +221,17 @@ impl Lab {
         }
     }
 
+    /// A new connection to this database.
     pub fn client(&self, database: &str) -> Result<Client, LabError> {
         Ok(connect_to(&self.target, database)?)
     }
 
+    /// Is the server ours, so that it may be killed?
     pub fn is_private(&self) -> bool {
         self.server.is_some()
     }
 
+    /// Folder for files of the experiment, removed at the end unless `--keep` was given.
     pub fn scratch(&self) -> &Path {
         &self.scratch
     }
@@ -298,10 +306,11 @@ impl Lab {
         self.drop_database(name)
     }
 
+    /// Drops a database of the experiment, whoever is in it.
     pub fn drop_database(&mut self, name: &str) -> Result<(), LabError> {
         let mut client = self.client("master")?;
         let name_quoted = bracketed(name);
-        // Whoever is still in it is thrown out; if that is refused, DROP says why it cannot be done.
+        // Sessions that are still in it are thrown out; if that is refused, DROP says why it cannot be done.
         let _ = client.execute(&format!(
             "ALTER DATABASE {name_quoted} SET SINGLE_USER WITH ROLLBACK IMMEDIATE"
         ));

@@ -43,6 +43,7 @@ pub struct LabArgs {
     pub experiment: Experiment,
 }
 
+/// The experiments; each has a page of its own in `--help`.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Experiment {
     /// Accelerated recovery on AdventureWorks: file sizes, 10 x 10 updates, rollback, crash recovery, on and off

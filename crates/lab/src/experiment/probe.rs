@@ -22,7 +22,7 @@ pub fn accelerated_recovery(client: &mut Client) -> Result<bool, ClientError> {
 }
 
 /// How long the background work needs until no aborted transaction is left to revert; `None` if it is not done in time.
-/// Whoever measures something else waits for it, or that is measured as well.
+/// A measurement of something else waits for it, or it would be measured as well.
 pub fn until_reverted(client: &mut Client, database: &str) -> Result<Option<f64>, ClientError> {
     let query = format!(
         "SELECT current_aborted_transaction_count FROM sys.dm_tran_persistent_version_store_stats WHERE database_id = DB_ID({})",

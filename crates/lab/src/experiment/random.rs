@@ -1,13 +1,16 @@
 //! Chance from a seed (SplitMix64, Steele, Lea and Flood 2014): the same seed asks for the same work.
 
+/// State of the generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
+    /// The sequence that belongs to `seed`.
     pub const fn new(seed: u64) -> Random {
         Random(seed)
     }
 
+    /// 64 evenly distributed bits.
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -25,6 +25,7 @@ const REVERT_TARGET: f64 = 200_000.0;
 const REVERT_THREADS_MAX: f64 = 4.0;
 const NAMES: [&str; 2] = ["Ratio_off", "Ratio_on"];
 
+/// Options of `daruma lab ratios`.
 #[derive(Args, Clone, Debug)]
 pub struct RatiosArgs {
     #[command(flatten)]
@@ -133,6 +134,7 @@ struct Samples {
     log_bytes: Vec<f64>,
 }
 
+/// Measures, writes the report, and tells whether the targets were met.
 pub fn run(args: &RatiosArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "ratios".into(),
@@ -188,7 +190,7 @@ fn steps(lab: &mut Lab, args: &RatiosArgs) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Who goes first alternates.
+/// The two take turns at going first.
 fn order(round: u64) -> [usize; 2] {
     if round.is_multiple_of(2) {
         [0, 1]

@@ -17,6 +17,7 @@ pub struct RecoveryTimes {
 }
 
 impl RecoveryTimes {
+    /// Analysis, redo and undo together, in seconds.
     pub fn sum_s(&self) -> f64 {
         (self.analysis_ms + self.redo_ms + self.undo_ms) / 1e3
     }

@@ -21,6 +21,7 @@ const LINE_HEIGHT: f64 = 300.0;
 /// More marks than this say nothing more.
 const POINTS_MAX: usize = 5000;
 
+/// What [`super::Block::Chart`] holds; drawn as SVG on the page and left out on the terminal.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Chart {
@@ -88,6 +89,7 @@ impl Unit {
         nice_step(span / base) * base
     }
 
+    /// The number with its unit, as it stands at the end of a bar.
     pub fn write(self, value: f64) -> String {
         match self {
             Unit::Seconds => figures::seconds(value),
@@ -99,6 +101,7 @@ impl Unit {
     }
 }
 
+/// Where a series comes from; published ones are drawn pale with a dashed edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -119,6 +122,7 @@ pub struct Bars {
     pub note: String,
 }
 
+/// One bar in each group.
 #[derive(Clone, Debug, Serialize)]
 pub struct BarSeries {
     pub name: String,
@@ -129,6 +133,7 @@ pub struct BarSeries {
 }
 
 impl BarSeries {
+    /// `values` in the order of [`Bars::names`]; `None` leaves the bar out.
     pub fn new(name: &str, kind: Kind, colour: usize, values: Vec<Option<f64>>) -> BarSeries {
         BarSeries {
             name: name.into(),
@@ -139,6 +144,7 @@ impl BarSeries {
     }
 }
 
+/// Series over a common horizontal axis, each a line through its points.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lines {
     pub title: String,
@@ -152,6 +158,7 @@ pub struct Lines {
     pub note: String,
 }
 
+/// One line; points in the order of their x.
 #[derive(Clone, Debug, Serialize)]
 pub struct LineSeries {
     pub name: String,
@@ -161,6 +168,7 @@ pub struct LineSeries {
 }
 
 impl Chart {
+    /// Heading of the chart.
     pub fn title(&self) -> &str {
         match self {
             Chart::Bars(bars) => &bars.title,
@@ -168,6 +176,7 @@ impl Chart {
         }
     }
 
+    /// Sentence under the chart; may be empty.
     pub fn note(&self) -> &str {
         match self {
             Chart::Bars(bars) => &bars.note,
@@ -191,6 +200,7 @@ impl Chart {
         }
     }
 
+    /// An `<svg>` element 720 units wide; its colours are names of the page's style sheet.
     pub fn svg(&self) -> String {
         match self {
             Chart::Bars(bars) => bars_svg(bars),

@@ -48,6 +48,7 @@ fn sentence(text: &str) -> String {
     out
 }
 
+/// The whole page, style, script and charts included: it loads nothing.
 pub fn page(report: &Report) -> String {
     let mut out = String::with_capacity(64 << 10);
     let title = escape(&report.title);

@@ -16,6 +16,8 @@ use chart::Chart;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// Everything an experiment found. It grows while the experiment runs and is written at its end, also at an early
+/// one.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     pub experiment: String,
@@ -53,6 +55,7 @@ pub struct Figure {
     pub verdict: Verdict,
 }
 
+/// Whether a figure met its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -63,17 +66,20 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// `Good` for a target that was met.
     pub const fn of(good: bool) -> Verdict {
         if good { Verdict::Good } else { Verdict::Bad }
     }
 }
 
+/// A heading with what stands under it, in order.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Section {
     pub title: String,
     pub blocks: Vec<Block>,
 }
 
+/// One piece of a section.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
@@ -85,6 +91,7 @@ pub enum Block {
     Code(String),
 }
 
+/// Cells as text; the caller writes the numbers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Table {
     pub title: String,
@@ -94,6 +101,7 @@ pub struct Table {
     pub note: String,
 }
 
+/// One line of a table, with as many cells as it has columns.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     pub cells: Vec<String>,
@@ -102,6 +110,7 @@ pub struct Row {
 }
 
 impl Table {
+    /// A table without rows.
     pub fn new(title: impl Into<String>, columns: &[&str]) -> Table {
         Table {
             title: title.into(),
@@ -110,6 +119,7 @@ impl Table {
         }
     }
 
+    /// Adds a row of what was measured here.
     pub fn measured(&mut self, cells: Vec<String>) {
         self.rows.push(Row {
             cells,
@@ -117,6 +127,7 @@ impl Table {
         });
     }
 
+    /// Adds a row of the source's figures, which is shown as such.
     pub fn published(&mut self, cells: &[&str]) {
         self.rows.push(Row {
             cells: cells.iter().map(|c| (*c).to_string()).collect(),
@@ -135,6 +146,7 @@ pub struct Check {
 }
 
 impl Report {
+    /// Begins a section; what is added to it stands after everything before.
     pub fn section(&mut self, title: impl Into<String>) -> &mut Section {
         self.sections.push(Section {
             title: title.into(),
@@ -144,6 +156,7 @@ impl Report {
         &mut self.sections[last]
     }
 
+    /// Adds a key figure. Those with a verdict are the targets that the exit code speaks of.
     pub fn figure(
         &mut self,
         name: impl Into<String>,
@@ -159,6 +172,7 @@ impl Report {
         });
     }
 
+    /// Adds a check, which passes when both texts are equal; tells whether it did.
     pub fn check(
         &mut self,
         what: impl Into<String>,
@@ -183,36 +197,44 @@ impl Report {
         (missed, missed + with(Verdict::Good))
     }
 
+    /// Adds a fact about the run, such as the server's version.
     pub fn fact(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.facts.push((name.into(), value.into()));
     }
 
+    /// Checks whose texts differ. One is enough for exit code 1.
     pub fn failed_checks(&self) -> usize {
         self.checks.iter().filter(|check| !check.passed).count()
     }
 
+    /// Keeps a value for `results.json`; one of the same name is replaced.
     pub fn keep(&mut self, name: impl Into<String>, value: serde_json::Value) {
         self.data.insert(name.into(), value);
     }
 }
 
 impl Section {
+    /// Adds a paragraph.
     pub fn text(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Text(text.into()));
     }
 
+    /// Adds a paragraph that tells what could not be measured.
     pub fn notice(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Notice(text.into()));
     }
 
+    /// Adds a table.
     pub fn table(&mut self, table: Table) {
         self.blocks.push(Block::Table(table));
     }
 
+    /// Adds a chart.
     pub fn chart(&mut self, chart: impl Into<Chart>) {
         self.blocks.push(Block::Chart(chart.into()));
     }
 
+    /// Adds statements, as they were run.
     pub fn code(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Code(text.into()));
     }

@@ -69,6 +69,7 @@ pub fn summary(report: &Report) -> String {
     out
 }
 
+/// The table with columns as wide as their longest cell, in characters.
 pub fn table(table: &Table) -> String {
     let mut widths: Vec<usize> = table.columns.iter().map(|c| c.chars().count()).collect();
     for row in &table.rows {

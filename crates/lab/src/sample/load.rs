@@ -13,6 +13,7 @@ const BULK_ROWS: usize = 50_000;
 /// SQL Server takes at most 1,000 rows in VALUES; fewer keep the statement short.
 const INSERT_ROWS: usize = 250;
 
+/// Why a table was not loaded; each names the table.
 #[derive(Debug, Error)]
 pub enum LoadError {
     #[error("{table}: {source}")]
@@ -43,12 +44,14 @@ struct FileColumn {
     data_type: DataType,
 }
 
+/// Loads tables over one connection.
 pub struct Loader<'a> {
     client: &'a mut Client,
     pub method: Method,
 }
 
 impl<'a> Loader<'a> {
+    /// Uses the connection's current database.
     pub fn new(client: &'a mut Client, method: Method) -> Loader<'a> {
         Loader { client, method }
     }

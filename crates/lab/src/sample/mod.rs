@@ -30,6 +30,7 @@ pub struct SampleArgs {
     pub sample: Sample,
 }
 
+/// The sample databases there are.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Sample {
     /// Microsoft's bicycle maker: 59 tables, 700,861 rows, orders from 2011 to 2014
@@ -37,6 +38,7 @@ pub enum Sample {
     AdventureWorks(AdventureWorksArgs),
 }
 
+/// Options of `daruma sample adventureworks`.
 #[derive(Args, Clone, Debug)]
 pub struct AdventureWorksArgs {
     #[command(flatten)]
@@ -73,6 +75,7 @@ Examples:
 Then:
   daruma sql -C -d AdventureWorks2019 -Q \"SELECT TOP (5) * FROM Sales.vSalesPerson\"";
 
+/// Why the sample was not made, or not made whole.
 #[derive(Debug, Error)]
 pub enum SampleError {
     #[error(transparent)]

@@ -4,6 +4,7 @@ use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{DataType, Value, ValueError};
 use thiserror::Error;
 
+/// A field of a file that is no value of its column.
 #[derive(Debug, Error)]
 pub enum FieldError {
     #[error("{field:?} is not 0x and pairs of hexadecimal digits")]

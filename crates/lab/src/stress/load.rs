@@ -20,6 +20,7 @@ const ERROR_KINDS_MAX: usize = 20;
 /// Longest time that the histogram tells apart.
 const HOUR_US: u64 = 3_600_000_000;
 
+/// What each session runs, and how often.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
     pub text: String,
@@ -33,6 +34,7 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
+    /// `threads` sessions (1 to [`THREADS_MAX`]) without pauses, with statistics.
     pub fn new(text: impl Into<String>, threads: usize, iterations: u64) -> LoadPlan {
         LoadPlan {
             text: text.into(),
@@ -92,6 +94,7 @@ impl LoadResult {
         self.per_told(self.elapsed_ms as f64 / 1e3)
     }
 
+    /// Mean of an iteration, in pages; `None` if the server does not tell.
     pub fn logical_reads(&self) -> Option<f64> {
         self.per_told(self.logical_reads as f64)
     }
@@ -110,10 +113,12 @@ impl LoadResult {
         self.latency_us.value_at_percentile(percent) as f64 / 1e6
     }
 
+    /// The slowest iteration as a client measured it, in seconds.
     pub fn max_s(&self) -> f64 {
         self.latency_us.max() as f64 / 1e6
     }
 
+    /// Completed iterations of all sessions in a second.
     pub fn per_second(&self) -> f64 {
         self.completed as f64 / self.total.as_secs_f64().max(1e-9)
     }

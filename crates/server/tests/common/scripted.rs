@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub const PASSWORD: &str = "Right-1";
 
-/// Runs tiny scripts: `rows N`, `wait`, `error`, `panic`, `stop`, `bad`. Whoever logs in as `fault` makes it panic.
+/// Runs tiny scripts: `rows N`, `wait`, `error`, `panic`, `stop`, `bad`. A login as `fault` makes it panic.
 pub struct Scripted {
     log: Mutex<Vec<String>>,
     spids: AtomicI32,

@@ -73,6 +73,7 @@ struct Walk {
 }
 
 impl<'a> Checker<'a> {
+    /// A check that has looked at nothing. The log is flushed first, so that its own reads write none.
     pub fn new(db: &'a Database) -> Checker<'a> {
         // Reading may evict pages, and writing those would close the open block of the log: that is no activity. A log that
         // cannot be written has told so to whom it concerns.
@@ -92,6 +93,7 @@ impl<'a> Checker<'a> {
         checker
     }
 
+    /// Reports to `watch`, which may end the check.
     pub fn watched(mut self, watch: &'a dyn CheckWatch) -> Checker<'a> {
         self.watch = Some(watch);
         self
@@ -153,6 +155,7 @@ impl<'a> Checker<'a> {
 
     // --- trees --------------------------------------------------------------------------------------------------
 
+    /// Checks one tree, reads every page of it, and notes them as used.
     pub fn tree(&mut self, id: TreeId) -> TreeSummary {
         let mut walk = Walk {
             root: id.0,
@@ -330,6 +333,7 @@ impl<'a> Checker<'a> {
 
     // --- blobs --------------------------------------------------------------------------------------------------
 
+    /// Checks a value that a row refers to, and notes its pages as used.
     pub fn blob(&mut self, blob: BlobRef) {
         let owner = Some(blob.first);
         let mut index = blob.first;

@@ -3,6 +3,7 @@
 use daruma_base::PageId;
 use std::collections::BTreeMap;
 
+/// Pages of a database, a bit each.
 #[derive(Debug, Default)]
 pub struct PageSet {
     files: BTreeMap<u16, Vec<u64>>,
@@ -26,12 +27,14 @@ impl PageSet {
         is_new
     }
 
+    /// Is the page in the set?
     pub fn contains(&self, page: PageId) -> bool {
         let (at, mask) = place(page);
         let word = self.files.get(&page.file).and_then(|words| words.get(at));
         word.is_some_and(|word| word & mask != 0)
     }
 
+    /// Pages in the set.
     pub fn len(&self) -> u64 {
         self.count
     }

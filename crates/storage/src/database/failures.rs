@@ -141,6 +141,7 @@ pub(super) struct Round {
 }
 
 impl Round {
+    /// Notes how one piece of work ended; the first error is the one told.
     pub fn add(&mut self, result: Result<bool>) {
         match result {
             Ok(is_busy) => self.is_busy |= is_busy,

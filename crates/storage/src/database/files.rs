@@ -7,6 +7,7 @@ use crate::log::record::{self, Kind, Ops, Record};
 use daruma_base::{Lsn, PageId};
 
 impl Database {
+    /// All files with their sizes and pages in use; the log is the last. It reads the allocation pages.
     pub fn files(&self) -> Vec<FileInfo> {
         let mut infos = self.store.files.infos();
         for info in &mut infos {

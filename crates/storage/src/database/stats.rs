@@ -32,10 +32,12 @@ impl Database {
         self.store.log.delayed_stats()
     }
 
+    /// Position and time of the last commit.
     pub fn last_commit(&self) -> CommitPoint {
         self.store.log.last_commit()
     }
 
+    /// Positions and sizes for sys.dm_db_log_stats.
     pub fn log_stats(&self) -> LogStats {
         let boot = self.store.files.boot();
         let mut recovery_lsn = boot.redo_start;
@@ -59,6 +61,7 @@ impl Database {
         self.versions().memory_bytes()
     }
 
+    /// Figures of the version store for its views.
     pub fn version_stats(&self) -> VersionStats {
         // Not under the other latch: who aborts takes the active ones first.
         let oldest_active = self.active.lock().keys().min().copied();

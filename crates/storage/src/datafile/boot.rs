@@ -14,6 +14,7 @@ use crate::sync::{Mutex, RwLock};
 use crate::{DelayedDurability, RecoveryModel};
 use daruma_base::{Lsn, PageId, reached};
 
+/// The pages of file 1 that hold the two copies.
 pub const BOOT_PAGES: [u32; 2] = [2, 3];
 
 /// What recovery must know before it can read anything else.
@@ -57,6 +58,7 @@ struct Copies {
 }
 
 impl BootPage {
+    /// The content of a new database's boot page.
     pub fn new(boot: Boot) -> BootPage {
         let page = BootPage::default();
         page.set(boot, 0);
@@ -71,6 +73,7 @@ impl BootPage {
 }
 
 impl FileSet {
+    /// The content as last written.
     pub fn boot(&self) -> Boot {
         *self.boot.now.read()
     }
@@ -139,6 +142,7 @@ impl FileSet {
     }
 }
 
+/// Writes the content into a page; docs/format.md has the layout.
 pub fn encode_boot(boot: &Boot, page: &mut Page) {
     let b = &mut page.bytes_mut()[HEADER_BYTES..];
     put_u64(b, 0, boot.sequence);
@@ -173,6 +177,7 @@ fn or_default(stored: u32, default: u32) -> u32 {
     if stored == 0 { default } else { stored }
 }
 
+/// Reads a page whose checksum is right.
 pub fn decode_boot(page: &Page) -> Boot {
     let b = &page.bytes()[HEADER_BYTES..];
     Boot {

@@ -10,12 +10,16 @@
 use crate::bytes::*;
 
 const MAGIC: u32 = 0x4B4C_4244; // "DBLK"
+/// Bytes of a block before its records.
 pub const BLOCK_HEADER_BYTES: usize = 32;
 /// Blocks start and end at multiples of this, so a hard byte is never rewritten (also on 4 KiB sectors).
 pub const BLOCK_ALIGN_BYTES: usize = 4096;
+/// Longest block: one write and, with others, one sync.
 pub const BLOCK_BYTES_MAX: usize = 60 << 10;
+/// Longest record; larger changes take several.
 pub const RECORD_BYTES_MAX: usize = BLOCK_BYTES_MAX - BLOCK_HEADER_BYTES;
 
+/// The block that records are being appended to.
 pub struct OpenBlock {
     lsn: u64,
     offset: u64,
@@ -29,18 +33,23 @@ impl OpenBlock {
         OpenBlock { lsn, offset, bytes }
     }
 
+    /// Position of its first byte in the log.
     pub fn lsn(&self) -> u64 {
         self.lsn
     }
+    /// Where it will lie in the file.
     pub fn offset(&self) -> u64 {
         self.offset
     }
+    /// Bytes so far, header included.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
+    /// Header, not filled in yet, and records.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
+    /// Has it room for a record of this length?
     pub fn fits(&self, record_bytes: usize) -> bool {
         self.bytes.len() + record_bytes <= BLOCK_BYTES_MAX
     }
@@ -52,6 +61,7 @@ impl OpenBlock {
         lsn
     }
 
+    /// The block with length, checksum and padding: it never changes again.
     pub fn seal(mut self, incarnation: u32, hardened: u64) -> Vec<u8> {
         let len = self.bytes.len();
         self.bytes

@@ -25,6 +25,7 @@ pub(super) struct DelayedCommits {
 }
 
 impl DelayedCommits {
+    /// Counts a commit that was acknowledged before it is hard; the first one's time counts.
     pub fn add(&mut self, now_ns: u64) {
         if self.count == 0 {
             self.since_ns = now_ns;
@@ -51,6 +52,7 @@ pub(super) struct DelayedState {
 }
 
 impl DelayedState {
+    /// The default bound: 10 ms, 1 MiB.
     pub fn new() -> DelayedState {
         DelayedState {
             age_ns: AtomicU64::new(10_000_000),
@@ -111,6 +113,7 @@ impl LogWriterSignal {
         fence(Ordering::SeqCst);
     }
 
+    /// Lets the log writer look again at once.
     pub fn wake(&self) {
         *self.woken.lock() = true;
         self.condvar.notify_one();
@@ -125,6 +128,7 @@ impl LogWriterSignal {
 }
 
 impl Log {
+    /// Sets how old and how much acknowledged log may be that is not on disk.
     pub fn set_delayed_bound(&self, bound: DelayedBound) {
         let ns = u64::try_from(bound.age.as_nanos()).unwrap_or(u64::MAX);
         self.delayed.age_ns.store(ns, Ordering::Relaxed);
@@ -183,6 +187,7 @@ impl Log {
         bound - (2 * sync).clamp(bound / 16, bound / 2)
     }
 
+    /// Commits acknowledged and not on disk at this moment.
     pub fn delayed_stats(&self) -> DelayedStats {
         let now = self.env.clock.monotonic().as_nanos() as u64;
         let state = self.state.lock();

@@ -23,6 +23,7 @@ use daruma_base::{DIRECT_BYTES, DiskFile, Env, Lsn, OpenMode, reached};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// First bytes of a log file.
 pub const FILE_MAGIC: u32 = 0x474F_4C44; // "DLOG"
 const VLF_MAGIC: u32 = 0x464C_5644; // "DVLF"
 /// Where a VLF header says at which offset it lies.

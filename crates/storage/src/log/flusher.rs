@@ -11,6 +11,7 @@ use super::Log;
 use crate::sync::{Condvar, Mutex};
 use std::sync::Arc;
 
+/// Where busy logs ask for a thread that goes on writing; the program's thread runs `LogFlusher::serve`.
 #[derive(Default)]
 pub struct LogFlusher {
     desk: Mutex<Desk>,

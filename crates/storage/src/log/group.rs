@@ -127,6 +127,7 @@ impl Cohort {
         self.jobs.lock().pop_front()
     }
 
+    /// The first that waits leads the next cohort.
     pub fn offer_lead(&self) {
         let told = self.told.lock();
         told.unwrap_or_else(PoisonError::into_inner).offers_lead = true;
@@ -236,6 +237,7 @@ impl Group {
         state.failed.get_or_insert_with(|| cause.to_string());
     }
 
+    /// What failed, once the log is fenced.
     pub fn failure(&self) -> Option<String> {
         self.state.lock().failed.clone()
     }

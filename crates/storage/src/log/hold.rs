@@ -64,6 +64,7 @@ pub struct LogHold {
 }
 
 impl LogHold {
+    /// Oldest position that is held.
     pub fn from(&self) -> Lsn {
         self.from
     }

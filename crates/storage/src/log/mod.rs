@@ -99,6 +99,7 @@ pub struct CommitPoint {
     pub utc_100ns: i64,
 }
 
+/// The log of one database: the open block, sealed ones on their way to disk, and the file.
 pub struct Log {
     state: Mutex<LogState>,
     /// Held while the file grows or shrinks.
@@ -264,6 +265,7 @@ impl Log {
         Lsn(state.end())
     }
 
+    /// Everything below is on disk.
     pub fn hardened(&self) -> Lsn {
         Lsn(self.hardened.load(Ordering::Acquire))
     }
@@ -273,6 +275,7 @@ impl Log {
         !self.durable || self.hardened() > lsn
     }
 
+    /// Has a write or sync failed? Nothing is written any more then.
     pub fn is_fenced(&self) -> bool {
         self.fence.is_up.load(Ordering::Acquire)
     }
@@ -377,10 +380,12 @@ impl Log {
         has_grown && !is_tight
     }
 
+    /// Position and time of the last commit record.
     pub fn last_commit(&self) -> CommitPoint {
         self.state.lock().last_commit
     }
 
+    /// Takes over what recovery found.
     pub fn set_last_commit(&self, commit: CommitPoint) {
         self.state.lock().last_commit = commit;
     }
@@ -423,6 +428,7 @@ impl Log {
         (from.0 >= state.file.min_lsn()).then(|| self.holds.take(from, reason))
     }
 
+    /// The virtual log files in the order of the file.
     pub fn vlfs(&self) -> Vec<VlfInfo> {
         self.state.lock().file.vlfs()
     }
@@ -433,6 +439,7 @@ impl Log {
             .map(|_| ())
     }
 
+    /// Reads and writes of the log file.
     pub fn io_stats(&self) -> IoStats {
         self.state.lock().file.handle().io_stats()
     }
@@ -453,10 +460,12 @@ impl Log {
         self.state.lock().file.release();
     }
 
+    /// Size of the file.
     pub fn size_bytes(&self) -> u64 {
         self.state.lock().file.size_bytes()
     }
 
+    /// Bytes of virtual log files in use.
     pub fn used_bytes(&self) -> u64 {
         self.state.lock().file.used_bytes()
     }
@@ -466,6 +475,7 @@ impl Log {
         Lsn(self.state.lock().file.lowest_needed())
     }
 
+    /// Oldest position that is still in the file.
     pub fn min_lsn(&self) -> Lsn {
         Lsn(self.state.lock().file.min_lsn())
     }

@@ -197,6 +197,7 @@ pub struct UndoReader<'a> {
 const WINDOW_BYTES: u64 = 256 << 10;
 
 impl<'a> UndoReader<'a> {
+    /// Reads records backwards for a rollback; it keeps a window of the file.
     pub fn new(log: &'a Log) -> UndoReader<'a> {
         UndoReader {
             log,
@@ -207,6 +208,8 @@ impl<'a> UndoReader<'a> {
         }
     }
 
+    /// The record at this position, from memory if it is there. A block that does not check is read again before it
+    /// is an error.
     pub fn read(&mut self, lsn: Lsn) -> Result<Vec<u8>> {
         if let Some(record) = self.log.record_in_memory(lsn) {
             return Ok(record);

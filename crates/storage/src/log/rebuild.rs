@@ -40,6 +40,7 @@ pub struct LogSection {
 }
 
 impl LogSection {
+    /// Position behind the section.
     pub fn end(&self) -> Lsn {
         Lsn(self.start.0 + self.bytes)
     }

@@ -72,6 +72,7 @@ struct Walk {
 }
 
 impl Tree {
+    /// Counts pages, entries and versions of the tree: of all pages, of those above the leaves, or of a sample.
     pub fn figures(&self, mode: FiguresMode) -> Result<TreeFigures> {
         let db = self.database()?;
         if mode != FiguresMode::Sampled {

@@ -28,6 +28,7 @@ pub(crate) struct CountedKey {
 }
 
 impl KeyLocks {
+    /// No key locked.
     pub fn new() -> KeyLocks {
         KeyLocks {
             all: AtomicU32::new(0),
@@ -36,6 +37,7 @@ impl KeyLocks {
         }
     }
 
+    /// Counts a lock on a key; what comes back must be given to `remove`.
     pub fn add(&self, key: &[u8], mode: LockMode) -> CountedKey {
         let counted = CountedKey {
             bucket: bucket_of(key) as u8,
@@ -49,6 +51,7 @@ impl KeyLocks {
         counted
     }
 
+    /// The lock is gone.
     pub fn remove(&self, counted: CountedKey) {
         self.buckets[usize::from(counted.bucket)].fetch_sub(1, Ordering::SeqCst);
         if counted.is_update {
@@ -57,6 +60,7 @@ impl KeyLocks {
         self.all.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Is no key of the tree locked?
     pub fn is_empty(&self) -> bool {
         self.all.load(Ordering::SeqCst) == 0
     }

@@ -108,6 +108,7 @@ impl Tree {
         }
     }
 
+    /// Its root page, which never moves.
     pub fn id(&self) -> TreeId {
         self.id
     }

@@ -90,10 +90,12 @@ impl Ranges {
         list.ranges.iter().find(holds).map(|r| r.owner)
     }
 
+    /// Has no serializable scan locked a range?
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::SeqCst) == 0
     }
 
+    /// Has no scan that means to write locked a range?
     pub fn has_no_update(&self) -> bool {
         self.updates.load(Ordering::SeqCst) == 0
     }

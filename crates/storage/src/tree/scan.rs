@@ -50,6 +50,7 @@ struct Range {
 }
 
 impl Tree {
+    /// A scan of the entries that `view` sees, leaf by leaf. Nothing is read before its first `next`.
     pub fn scan(self: &Arc<Self>, view: &ReadView, spec: ScanSpec) -> Scan {
         Scan {
             tree: self.clone(),

@@ -97,6 +97,8 @@ impl Tree {
         self.change_all(txn, rows.len(), change, &mut |_, _| {})
     }
 
+    /// Gives the entry a new payload, if it is still as `stamp` says; otherwise the outcome says what to wait for or
+    /// that it changed.
     pub fn update(
         self: &Arc<Self>,
         txn: &Txn,
@@ -134,6 +136,7 @@ impl Tree {
         self.change_all(txn, rows.len(), change, &mut |i, o| refused.push((i, o)))
     }
 
+    /// Marks the entry as deleted, if it is still as `stamp` says.
     pub fn delete(self: &Arc<Self>, txn: &Txn, key: &[u8], stamp: Stamp) -> Result<WriteOutcome> {
         let mut outcome = WriteOutcome::Done;
         self.change_all(txn, 1, |_| Change::Delete { key, stamp }, &mut |_, o| {

@@ -340,7 +340,7 @@ pub struct ExecuteAs {
     pub cookie: Option<String>,
 }
 
-/// Whose rights EXECUTE AS takes.
+/// Principal whose rights EXECUTE AS takes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecuteContext {
     Caller,

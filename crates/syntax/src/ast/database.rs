@@ -183,7 +183,7 @@ pub enum PageVerify {
     None,
 }
 
-/// Who may use a database.
+/// Users that a database admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserAccess {
     Single,

@@ -8,6 +8,7 @@ pub const HEADER_BYTES: usize = 8;
 
 /// Bits of the status byte.
 pub mod status {
+    /// More packets of the message follow.
     pub const NORMAL: u8 = 0;
     /// Last packet of the message.
     pub const EOM: u8 = 0x01;
@@ -23,15 +24,23 @@ pub mod status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PacketType {
+    /// SQL text.
     Batch = 0x01,
+    /// Calls of procedures with typed parameters.
     Rpc = 0x03,
     /// Everything a server sends.
     Reply = 0x04,
+    /// Cancels the request under way; a message without body.
     Attention = 0x06,
+    /// COLMETADATA, rows and DONE of a bulk load.
     Bulk = 0x07,
+    /// A token of federated authentication.
     FedAuthToken = 0x08,
+    /// Begin, commit, roll back, save.
     TransactionManager = 0x0E,
+    /// LOGIN7.
     Login = 0x10,
+    /// A step of integrated authentication.
     Sspi = 0x11,
     /// PRELOGIN, and TLS handshake records wrapped in packets.
     Prelogin = 0x12,
@@ -66,11 +75,15 @@ impl PacketType {
 /// The first eight bytes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// The same in all packets of a message.
     pub packet_type: PacketType,
+    /// `status` bits.
     pub status: u8,
     /// Of the whole packet, these eight bytes included.
     pub length: u16,
+    /// Session id of the server's side; clients send 0.
     pub spid: u16,
+    /// Counts packets modulo 256; nobody checks it.
     pub packet_id: u8,
 }
 

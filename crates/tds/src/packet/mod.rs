@@ -17,7 +17,9 @@ pub use writer::MessageWriter;
 
 /// Size of packets until login is answered, and when the client leaves the choice to the server.
 pub const PACKET_BYTES_DEFAULT: usize = 4096;
+/// Least size that a client may ask for, header included.
 pub const PACKET_BYTES_MIN: usize = 512;
+/// Greatest size that a client may ask for, header included.
 pub const PACKET_BYTES_MAX: usize = 32_767;
 /// The product's bound on a LOGIN7 message.
 pub const LOGIN_BYTES_MAX: usize = 128 * 1024 - 1;

@@ -14,7 +14,9 @@ pub struct PacketReader {
 /// A whole packet, borrowed from what was received.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
+    /// Checked: its length is that of the packet.
     pub header: Header,
+    /// The bytes after the header.
     pub payload: &'a [u8],
 }
 
@@ -80,20 +82,25 @@ impl PacketReader {
 /// What the first packet of a request asks to do with the session beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
+    /// Reset of everything, an open transaction is rolled back.
     Full,
+    /// Reset of everything but the open transaction.
     KeepTransaction,
 }
 
 /// A whole message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message {
+    /// What the body holds.
     pub packet_type: PacketType,
+    /// Of the first packet; to be done before the request.
     pub reset: Option<Reset>,
     /// The sender gave the message up; answer with a lone DONE that has the error bit.
     pub ignored: bool,
     /// The receiver had no room for it: the body was not kept.
     pub dropped: bool,
     received: usize,
+    /// Payloads of all packets, joined.
     pub body: Vec<u8>,
 }
 

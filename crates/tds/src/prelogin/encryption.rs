@@ -1,4 +1,4 @@
-//! Who encrypts what: the client's wish against the server's policy.
+//! Extent of encryption: the client's wish against the server's policy.
 
 use crate::{Result, TdsError};
 
@@ -8,8 +8,11 @@ use crate::{Result, TdsError};
 pub enum Encryption {
     /// Login only.
     Off = 0,
+    /// The whole connection.
     On = 1,
+    /// The sender cannot encrypt.
     NotSupported = 2,
+    /// The whole connection, or none at all.
     Required = 3,
     /// Sent inside the TLS of TDS 8.0, where the option means nothing.
     Strict = 4,
@@ -39,17 +42,22 @@ impl Encryption {
 /// What a server is able and told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEncryption {
+    /// TLS cannot be offered.
     NoCertificate,
+    /// Encrypts what the client wishes.
     Optional,
+    /// Clients that cannot encrypt are turned away.
     Forced,
 }
 
 /// What both sides do after the PRELOGIN reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncryptionPlan {
+    /// No TLS at all.
     Plain,
     /// TLS for exactly the LOGIN7 message.
     LoginOnly,
+    /// TLS from the login on.
     Full,
     /// The wishes do not meet: the client will leave; a server that waits for it may close.
     Refused,

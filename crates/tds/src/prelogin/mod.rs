@@ -29,27 +29,40 @@ const OPTIONS_MAX: usize = 32;
 /// Product version as PRELOGIN carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ProductVersion {
+    /// Major version.
     pub major: u8,
+    /// Minor version.
     pub minor: u8,
+    /// Build; big-endian on the wire.
     pub build: u16,
+    /// Revision of the build; little-endian on the wire, unlike the rest.
     pub sub_build: u16,
 }
 
+/// PRELOGIN of either side; an option that was not sent is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Prelogin {
+    /// Of the sender: the client's library, or the server.
     pub version: ProductVersion,
+    /// What the client wishes, or the server decided. A message without it means "not supported".
     pub encryption: Option<Encryption>,
     /// Client: the instance's name. Server: empty for "this is it".
     pub instance: Option<Vec<u8>>,
     /// Clients send four bytes, servers none.
     pub thread_id: Option<Option<u32>>,
+    /// The client wishes several requests at a time on the connection; this server answers no.
     pub mars: Option<bool>,
+    /// Connection and activity id (36 bytes) by which a client finds its login in traces.
     pub trace_id: Option<Vec<u8>>,
+    /// 1: a client that can shall authenticate by token.
     pub fed_auth_required: Option<u8>,
+    /// Signed by a federated client to prove its token.
     pub nonce: Option<[u8; 32]>,
 }
 
 impl Prelogin {
+    /// Reads a message's body. Unknown options are passed over; more than 32, or one that points outside the body, is
+    /// an error.
     pub fn decode(body: &[u8]) -> Result<Prelogin> {
         let mut prelogin = Prelogin::default();
         let mut options = Reader::new(body);
@@ -107,6 +120,7 @@ impl Prelogin {
         }
     }
 
+    /// The body of a PRELOGIN message.
     pub fn encode(&self) -> Vec<u8> {
         let options = self.options();
         let mut offset = options.len() * 5 + 1;

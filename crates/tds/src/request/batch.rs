@@ -7,7 +7,9 @@ use crate::{Result, TdsVersion};
 /// A batch of statements as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqlBatch {
+    /// The transaction that the batch runs in.
     pub headers: Headers,
+    /// SQL, one batch.
     pub text: String,
 }
 

@@ -14,9 +14,11 @@ const HEADERS_MAX: usize = 16;
 pub struct Headers {
     /// 0 for autocommit; otherwise what ENVCHANGE gave at the beginning of the transaction.
     pub transaction: u64,
+    /// Requests of the connection that are not answered, this one counted: 1 without MARS.
     pub outstanding_requests: u32,
     /// Activity id (16 bytes) and sequence.
     pub trace_activity: Option<Vec<u8>>,
+    /// The request to be told of changes, undecoded.
     pub query_notification: Option<Vec<u8>>,
 }
 

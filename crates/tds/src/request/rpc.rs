@@ -22,8 +22,11 @@ const ENCRYPTED: u8 = 0x08;
 
 /// Bits of `RpcCall::options`.
 pub mod rpc_option {
+    /// The plan is made anew for this call.
     pub const RECOMPILE: u16 = 0x1;
+    /// The client keeps the columns of an earlier run and wants none sent.
     pub const NO_METADATA: u16 = 0x2;
+    /// The client says that the columns are those of an earlier run.
     pub const REUSE_METADATA: u16 = 0x4;
 }
 
@@ -95,6 +98,7 @@ impl ProcId {
 /// What an RPC request calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RpcTarget {
+    /// By number: names need not be sent or resolved.
     Id(ProcId),
     /// As the client wrote it: possibly qualified and quoted.
     Name(String),
@@ -103,16 +107,20 @@ pub enum RpcTarget {
 /// An RPC request: one call or several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcRequest {
+    /// The transaction that all calls run in.
     pub headers: Headers,
+    /// In the order sent; each ends with its own DONEPROC.
     pub calls: Vec<RpcCall>,
 }
 
 /// One call and its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcCall {
+    /// What is called.
     pub target: RpcTarget,
     /// `rpc_option` bits.
     pub options: u16,
+    /// At most [`PARAMETERS_MAX`].
     pub params: Vec<RpcParam>,
     /// The client wants the call checked but not run.
     pub is_no_exec: bool,
@@ -123,9 +131,11 @@ pub struct RpcCall {
 pub struct RpcParam {
     /// With its `@`; empty for a positional parameter.
     pub name: String,
+    /// The client wants the value back as RETURNVALUE.
     pub is_output: bool,
     /// The client leaves the value to the procedure's default.
     pub is_default: bool,
+    /// For an output parameter, what goes in.
     pub value: ParamValue,
 }
 

@@ -28,10 +28,13 @@ pub struct TableValue {
     pub type_name: String,
     /// No table was sent: the parameter takes its default.
     pub is_null: bool,
+    /// In the order of the type, unless `column_order` says otherwise.
     pub columns: Vec<TableColumn>,
+    /// What the client promises about the order of the rows, and their uniqueness.
     pub sort: Vec<SortColumn>,
     /// Order of the columns in each row, if not that of the type (from 1).
     pub column_order: Vec<u16>,
+    /// In memory: the message that holds them was bounded when it was gathered.
     pub rows: Vec<Vec<Value>>,
 }
 
@@ -40,6 +43,7 @@ pub struct TableValue {
 pub struct TableColumn {
     pub name: String,
     pub user_type: u32,
+    /// Bits of the wire; see [`TableColumn::is_default`].
     pub flags: u16,
     pub type_info: TypeInfo,
 }
@@ -49,7 +53,9 @@ pub struct TableColumn {
 pub struct SortColumn {
     /// From 1.
     pub column: u16,
+    /// The rows are ordered from the greatest value down.
     pub is_descending: bool,
+    /// No two rows agree in the columns up to this one.
     pub is_unique: bool,
 }
 

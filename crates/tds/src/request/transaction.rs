@@ -30,19 +30,28 @@ pub enum Isolation {
 /// How a transaction begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begin {
+    /// The level that the transaction sets for the session.
     pub isolation: Isolation,
+    /// Empty if the client gave none.
     pub name: String,
 }
 
 /// A request to the transaction manager ([MS-TDS] 2.2.6.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionRequest {
+    /// BEGIN TRANSACTION.
     Begin(Begin),
+    /// COMMIT, and at once another transaction if `next` is given.
     Commit { name: String, next: Option<Begin> },
+    /// ROLLBACK: to the savepoint `name` if there is one, whole otherwise.
     Rollback { name: String, next: Option<Begin> },
+    /// SAVE TRANSACTION.
     Save { name: String },
+    /// Asks for the address of the distributed transaction coordinator.
     GetDtcAddress { data: Vec<u8> },
+    /// Joins a distributed transaction.
     Propagate { data: Vec<u8> },
+    /// Makes the local transaction a distributed one.
     Promote,
 }
 

@@ -13,26 +13,38 @@ const TABLE_PARTS_MAX: usize = 4;
 
 /// Bits of `Column::flags`.
 pub mod column_flag {
+    /// The column may hold NULL.
     pub const NULLABLE: u16 = 0x0001;
+    /// Comparisons of the column tell `a` from `A`.
     pub const CASE_SENSITIVE: u16 = 0x0002;
+    /// The column can be changed through the result's source.
     pub const UPDATABLE: u16 = 0x0004;
+    /// Whether the column can be changed was not found out.
     pub const UPDATABLE_UNKNOWN: u16 = 0x0008;
+    /// The column has the IDENTITY property.
     pub const IDENTITY: u16 = 0x0010;
     /// A computed column or an expression.
     pub const COMPUTED: u16 = 0x0020;
+    /// Always Encrypted: crypto metadata follows, which only clients that asked for the feature can read.
     pub const ENCRYPTED: u16 = 0x0800;
+    /// A key column that browse mode added to the query's own.
     pub const HIDDEN: u16 = 0x2000;
+    /// Part of the table's unique key in browse mode.
     pub const KEY: u16 = 0x4000;
+    /// Whether the column may hold NULL was not found out.
     pub const NULLABILITY_UNKNOWN: u16 = 0x8000;
 }
 
 /// A column of a result set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
+    /// As the result calls it; at most 255 UTF-16 units are sent.
     pub name: String,
+    /// 0 but for `rowversion` (80) and alias types. Versions before 7.2 carry 16 bits of it.
     pub user_type: u32,
     /// `column_flag` bits.
     pub flags: u16,
+    /// How values of the column are encoded.
     pub type_info: TypeInfo,
     /// Name parts of the table a text, ntext or image column comes from.
     pub table: Vec<String>,

@@ -23,18 +23,22 @@ const ROUTING: u8 = 20;
 /// A change of the session that the client must know of ([MS-TDS] 2.2.7.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvChange {
+    /// USE, or the database of the login.
     Database {
         new: String,
         old: String,
     },
+    /// SET LANGUAGE, or the language of the login.
     Language {
         new: String,
         old: String,
     },
+    /// What the server granted of the size asked in LOGIN7, in bytes.
     PacketSize {
         new: u32,
         old: u32,
     },
+    /// Collation of the current database, by which `varchar` parameters are encoded.
     Collation {
         new: WireCollation,
         old: Option<WireCollation>,
@@ -43,22 +47,29 @@ pub enum EnvChange {
     BeginTransaction {
         descriptor: u64,
     },
+    /// The transaction ended by COMMIT; requests carry descriptor 0 again.
     CommitTransaction {
         descriptor: u64,
     },
+    /// The transaction ended by ROLLBACK or by an error.
     RollbackTransaction {
         descriptor: u64,
     },
+    /// A transaction of another connection, joined here, ended.
     TransactionEnded {
         descriptor: u64,
     },
+    /// Where to log in when this server does not answer.
     MirrorPartner {
         server: String,
     },
+    /// Name of the user's own instance, which was started for the login.
     UserInstance {
         name: String,
     },
+    /// The session was reset as the request's first packet asked.
     ResetDone,
+    /// The client must log in elsewhere: read-only routing.
     Routing(Routing),
     /// A kind that has no meaning here; kept for clients to show.
     Other {
@@ -70,7 +81,9 @@ pub enum EnvChange {
 /// Where the client should log in instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routing {
+    /// TCP port.
     pub port: u16,
+    /// Name or address.
     pub server: String,
 }
 

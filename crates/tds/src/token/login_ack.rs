@@ -12,9 +12,13 @@ const INTERFACE_TSQL: u8 = 1;
 pub struct LoginAck {
     /// The version both sides speak from now on.
     pub version: TdsVersion,
+    /// Clients look for [`LoginAck::PROGRAM`] and refuse others.
     pub program: String,
+    /// Major version of the product, which decides what SQL clients dare to send.
     pub major: u8,
+    /// Minor version of the product.
     pub minor: u8,
+    /// Build of the product; high byte first on the wire.
     pub build: u16,
 }
 

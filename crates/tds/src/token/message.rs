@@ -12,13 +12,19 @@ const INFO_CLASS_MAX: u8 = 10;
 /// A message of either kind; the class decides which.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ServerMessage {
+    /// The product's number; 50000 and above are a user's.
     pub number: i32,
+    /// Tells apart the places that raise the same number.
     pub state: u8,
+    /// The severity, 0 to 25: up to 10 information, from 20 on the connection ends.
     pub class: u8,
+    /// Longer texts are cut at 16,000 UTF-16 units.
     pub text: String,
+    /// Name of the server that raised it.
     pub server: String,
     /// Empty at batch level.
     pub procedure: String,
+    /// Line in the batch or the module, from 1. Versions before 7.2 carry 16 bits of it.
     pub line: u32,
 }
 

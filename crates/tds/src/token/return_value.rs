@@ -9,7 +9,9 @@ use daruma_value::Value;
 
 /// Values of `ReturnValue::status`.
 pub mod return_status_flag {
+    /// The value of a parameter marked OUTPUT.
     pub const OUTPUT_PARAMETER: u8 = 1;
+    /// The value of a scalar function that was called by RPC.
     pub const FUNCTION_RESULT: u8 = 2;
 }
 
@@ -22,14 +24,19 @@ pub fn put_return_status(status: i32, out: &mut Vec<u8>) {
 /// The value of an output parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReturnValue {
+    /// Position of the parameter in the call, from 0.
     pub ordinal: u16,
     /// As the client wrote it; empty for a positional parameter.
     pub name: String,
     /// One of `return_status_flag`.
     pub status: u8,
+    /// As in [`super::Column`].
     pub user_type: u32,
+    /// `column_flag` bits.
     pub flags: u16,
+    /// How the value is encoded.
     pub type_info: TypeInfo,
+    /// NULL fits every type.
     pub value: Value,
 }
 

@@ -8,9 +8,13 @@ const PARTS_MAX: usize = 4;
 
 /// Bits of `ColInfo::status`.
 pub mod col_info_status {
+    /// Not a column of a table.
     pub const EXPRESSION: u8 = 0x04;
+    /// Part of its table's unique key.
     pub const KEY: u8 = 0x08;
+    /// Added for the key; not in the query's list.
     pub const HIDDEN: u8 = 0x10;
+    /// `base_name` follows: the result calls the column otherwise.
     pub const DIFFERENT_NAME: u8 = 0x20;
 }
 
@@ -21,6 +25,7 @@ pub struct ColInfo {
     pub column: u8,
     /// From 1 in the order of TABNAME; 0 for an expression.
     pub table: u8,
+    /// `col_info_status` bits.
     pub status: u8,
     /// The column's name in its table, where the result calls it otherwise.
     pub base_name: Option<String>,

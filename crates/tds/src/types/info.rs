@@ -19,11 +19,15 @@ pub struct TypeInfo {
     pub token: u8,
     /// Bytes of the longest value, 0xFFFF for `max` types.
     pub max_bytes: u32,
+    /// Digits of decimal and numeric, 1 to 38; 0 for other types.
     pub precision: u8,
+    /// Decimals of decimal, numeric and the fractional times; 0 for other types.
     pub scale: u8,
     /// Of character types, and of the character data inside a variant.
     pub collation: WireCollation,
+    /// The name of a CLR type; for the token `UDT` alone.
     pub udt: Option<Box<UdtName>>,
+    /// The schema collection of an xml column that has one.
     pub xml_schema: Option<Box<XmlSchema>>,
 }
 

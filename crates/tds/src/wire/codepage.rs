@@ -9,7 +9,9 @@ use encoding_rs::{EncoderResult, Encoding};
 /// How `char`, `varchar` and `text` bytes are to be read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CodePage {
+    /// Collations named `_UTF8`.
     Utf8,
+    /// A page that `encoding_rs` knows.
     Windows(&'static Encoding),
     /// The upper 128 characters.
     Dos(&'static str),

@@ -87,6 +87,7 @@ pub struct EntryBuffers {
 }
 
 impl TableAccess {
+    /// Reads the layouts of the table's rows off its definition.
     pub fn new(table: &TableRef) -> Result<TableAccess> {
         Ok(TableAccess {
             table: table.clone(),
@@ -94,10 +95,12 @@ impl TableAccess {
         })
     }
 
+    /// The stored definition.
     pub fn def(&self) -> &TableDef {
         &self.table.def
     }
 
+    /// The open database that the table is in.
     pub fn database(&self) -> &Arc<Database> {
         &self.table.database
     }
@@ -117,6 +120,7 @@ impl TableAccess {
             .filter(|(_, i)| !i.def.disabled)
     }
 
+    /// An index by its position in the definition; 0 is the table itself.
     pub fn index(&self, position: usize) -> Result<&IndexAccess> {
         self.layouts
             .indexes
@@ -124,6 +128,7 @@ impl TableAccess {
             .ok_or_else(|| damaged("no such index"))
     }
 
+    /// An index by `index_id`.
     pub fn index_by_id(&self, id: IndexId) -> Result<&IndexAccess> {
         self.layouts
             .indexes
@@ -132,6 +137,7 @@ impl TableAccess {
             .ok_or_else(|| damaged("no such index"))
     }
 
+    /// The B+tree of an index of this table.
     pub fn tree(&self, index: &IndexAccess) -> Result<Arc<Tree>> {
         Ok(self.table.database.tree(index.def.tree)?)
     }
@@ -299,6 +305,7 @@ impl TableAccess {
 }
 
 impl IndexAccess {
+    /// Does it hold the rows themselves: a heap or clustered index?
     pub fn is_primary(&self) -> bool {
         self.def.kind != IndexKind::Nonclustered
     }
@@ -317,6 +324,7 @@ impl IndexAccess {
         self.positions.get(ordinal).copied().flatten()
     }
 
+    /// How rows of the index are encoded.
     pub fn layout(&self) -> &RowLayout {
         &self.layout
     }
@@ -416,6 +424,7 @@ impl IndexAccess {
 }
 
 impl KeyColumn {
+    /// Appends the value's key bytes, which compare as the values do.
     pub fn encode(&self, value: &Value, out: &mut Vec<u8>) {
         keyenc::encode_key(value, self.data_type, self.collation, self.descending, out);
     }

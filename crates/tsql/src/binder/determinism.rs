@@ -11,6 +11,8 @@ use daruma_value::{DataType, Value, functions};
 const SETTING_DEPENDENT: &[&str] = &["DATENAME", "FORMAT", "ISDATE", "PARSE", "TRY_PARSE"];
 
 impl Scalar {
+    /// Does it give the same value for the same row, always? Variables, subqueries and calls of user functions never
+    /// count as such.
     pub fn is_deterministic(&self) -> bool {
         !self.any(&|s| match &s.kind {
             Kind::System { .. }

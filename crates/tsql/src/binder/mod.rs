@@ -62,6 +62,7 @@ pub struct ColumnInfo {
     pub null_literal: bool,
 }
 
+/// Turns one statement's syntax into a [`tree::Rel`]: names become numbers, every node gets a type.
 pub struct Binder<'a> {
     pub(crate) host: &'a dyn Host,
     pub columns: Vec<ColumnInfo>,
@@ -96,6 +97,7 @@ pub struct Binder<'a> {
 }
 
 impl<'a> Binder<'a> {
+    /// Binds names as `host` resolves them. One binder serves one statement: column numbers are its own.
     pub fn new(host: &'a dyn Host) -> Binder<'a> {
         Binder {
             host,

@@ -62,7 +62,7 @@ fn is_short(scalar: &Scalar) -> bool {
 
 /// `expr IN (list)`: one node when the members compare with the expression as it is, otherwise a chain of ORs.
 pub(super) fn in_list(expr: Scalar, list: Vec<Scalar>) -> Result<Scalar> {
-    // What the comparisons convert is found out with a stand-in, so that the expression is not copied for each member.
+    // The conversions of the comparisons are found out with a stand-in, so that the expression is not copied for each member.
     let stand_in = match expr.is_null_literal() {
         true => expr.clone(),
         false => Scalar::new(Kind::Local, expr.ty),

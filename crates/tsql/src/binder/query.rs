@@ -31,12 +31,14 @@ pub struct BoundQuery {
     pub assignments: Vec<Assignment>,
 }
 
+/// A column that a query gives its reader.
 #[derive(Clone, Debug)]
 pub struct OutColumn {
     pub name: String,
     pub id: ColId,
 }
 
+/// `SELECT @v = value`: evaluated row by row, in order.
 #[derive(Clone, Debug)]
 pub struct Assignment {
     pub variable: String,

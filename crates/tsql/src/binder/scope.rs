@@ -20,7 +20,7 @@ pub struct NameScope {
     pub aggregates: Vec<(ColId, Aggregate)>,
 }
 
-/// What of a query is being bound.
+/// Clause of a query that is being bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clause {
     /// No SELECT: the expressions of other statements.
@@ -33,6 +33,7 @@ pub enum Clause {
 }
 
 impl NameScope {
+    /// A scope with these tables and nothing else.
     pub fn of_tables(tables: Vec<ScopeEntry>) -> NameScope {
         NameScope {
             tables,
@@ -46,6 +47,7 @@ impl NameScope {
     }
 }
 
+/// One alias or table name, and the columns it stands for.
 #[derive(Clone, Debug)]
 pub struct ScopeEntry {
     /// Alias, or the table's own name.

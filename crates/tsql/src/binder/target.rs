@@ -17,7 +17,7 @@ use daruma_syntax::ast::{DmlTarget, ObjectName, TableSource};
 use daruma_value::{DataType, Len};
 use std::sync::Arc;
 
-/// What a scan must be to be the target.
+/// Conditions for a scan to be the target.
 pub(super) struct TargetRequest {
     wanted: Wanted,
     /// Scans met while any would do.
@@ -88,6 +88,8 @@ pub struct InsertedView {
 }
 
 impl Binder<'_> {
+    /// The table that a data change is about, with the query that gives its rows. A view that cannot be changed
+    /// through is error 4405 or one of its neighbours.
     pub fn target(&mut self, spec: &TargetSpec<'_>) -> Result<BoundTarget> {
         for hint in spec.options {
             self.hint(hint)?;

@@ -39,6 +39,7 @@ pub enum Coercion {
 }
 
 impl Type {
+    /// A type with the database's default collation.
     pub const fn new(data_type: DataType, nullable: bool) -> Type {
         Type {
             data_type,
@@ -53,10 +54,12 @@ impl Type {
         Type::new(DataType::Bit, true)
     }
 
+    /// The same nullability and collation, another type.
     pub const fn with(self, data_type: DataType) -> Type {
         Type { data_type, ..self }
     }
 
+    /// The same type, NULL or not.
     pub const fn nullable(self, nullable: bool) -> Type {
         Type { nullable, ..self }
     }
@@ -69,6 +72,7 @@ pub struct Scalar {
     pub ty: Type,
 }
 
+/// Operation of a scalar expression; conditions are scalars of the type `condition`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     Const(Value),
@@ -153,12 +157,14 @@ pub enum Kind {
     Grouping(Vec<Scalar>),
 }
 
+/// A query inside an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subquery {
     pub rel: Rel,
     pub kind: SubqueryKind,
 }
 
+/// How the rows of a subquery become a value or a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SubqueryKind {
     /// Value of the column in the only row, NULL without rows, error 512 with more.
@@ -173,6 +179,7 @@ pub enum SubqueryKind {
     },
 }
 
+/// One call of an aggregate in a grouping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
     pub function: AggregateFunction,
@@ -185,6 +192,7 @@ pub struct Aggregate {
     pub order: Vec<(Scalar, bool)>,
 }
 
+/// The aggregates that there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateFunction {
     Count,
@@ -204,6 +212,7 @@ pub enum AggregateFunction {
     Any,
 }
 
+/// One call with OVER.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowCall {
     pub function: WindowFunction,
@@ -215,6 +224,7 @@ pub struct WindowCall {
     pub ignore_nulls: bool,
 }
 
+/// Functions that OVER may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowFunction {
     RowNumber,
@@ -230,6 +240,7 @@ pub enum WindowFunction {
     Aggregate(AggregateFunction),
 }
 
+/// ROWS or RANGE BETWEEN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowFrame {
     pub rows: bool,
@@ -237,6 +248,7 @@ pub struct WindowFrame {
     pub end: FrameEnd,
 }
 
+/// Where a frame begins or ends; numbers count rows, and RANGE has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameEnd {
     UnboundedPreceding,
@@ -294,6 +306,7 @@ pub enum Rel {
     },
 }
 
+/// A stored table in FROM.
 #[derive(Clone)]
 pub struct TableScan {
     pub access: TableAccess,
@@ -310,6 +323,7 @@ pub struct TableScan {
     pub target: Option<(ColId, ColId)>,
 }
 
+/// A system view or function in FROM, which makes its rows itself.
 #[derive(Clone)]
 pub struct VirtualScan {
     pub table: Arc<dyn VirtualTable>,
@@ -319,6 +333,7 @@ pub struct VirtualScan {
     pub alias: String,
 }
 
+/// Which rows a join keeps; RIGHT is Left with the sides exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinKind {
     Inner,
@@ -330,6 +345,7 @@ pub enum JoinKind {
     Anti,
 }
 
+/// Two inputs whose rows do not depend on each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Join {
     pub kind: JoinKind,
@@ -339,6 +355,7 @@ pub struct Join {
     pub hint: Option<JoinHint>,
 }
 
+/// GROUP BY, and aggregates without it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grouping {
     pub input: Rel,
@@ -351,12 +368,14 @@ pub struct Grouping {
     pub scalar: bool,
 }
 
+/// A column to order by; NULL stands first, and last when descending.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SortKey {
     pub column: ColId,
     pub descending: bool,
 }
 
+/// TOP, OFFSET and FETCH.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Top {
     pub input: Rel,
@@ -367,6 +386,7 @@ pub struct Top {
     pub offset: Option<Scalar>,
 }
 
+/// UNION, INTERSECT, EXCEPT; UNION ALL is one of its operators.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetRel {
     pub op: ast::SetOp,
@@ -375,6 +395,7 @@ pub struct SetRel {
     pub columns: Vec<ColId>,
 }
 
+/// A recursive common table expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recursive {
     pub id: u32,
@@ -425,10 +446,12 @@ impl PartialEq for VirtualScan {
 }
 
 impl Scalar {
+    /// A node of this type.
     pub fn new(kind: Kind, ty: Type) -> Scalar {
         Scalar { kind, ty }
     }
 
+    /// A literal; its type allows NULL only if it is NULL.
     pub fn constant(value: Value, data_type: DataType) -> Scalar {
         let nullable = value.is_null();
         Scalar {
@@ -437,10 +460,12 @@ impl Scalar {
         }
     }
 
+    /// NULL of a type.
     pub fn null(data_type: DataType) -> Scalar {
         Scalar::constant(Value::Null, data_type)
     }
 
+    /// A column of the row at hand, or of an outer one.
     pub fn column(id: ColId, ty: Type) -> Scalar {
         Scalar {
             kind: Kind::Column(id),
@@ -448,6 +473,7 @@ impl Scalar {
         }
     }
 
+    /// A node whose value is true, false or unknown.
     pub fn condition(kind: Kind) -> Scalar {
         Scalar {
             kind,
@@ -464,6 +490,7 @@ impl Scalar {
         }
     }
 
+    /// NOT, without piling up a second one.
     pub fn negate(self) -> Scalar {
         match self.kind {
             Kind::Not(inner) => *inner,
@@ -471,10 +498,12 @@ impl Scalar {
         }
     }
 
+    /// Is it the word NULL, converted to nothing?
     pub fn is_null_literal(&self) -> bool {
         matches!(self.kind, Kind::Const(Value::Null))
     }
 
+    /// The column that it is, if it is nothing but one.
     pub fn as_column(&self) -> Option<ColId> {
         match self.kind {
             Kind::Column(id) => Some(id),
@@ -705,6 +734,7 @@ impl Scalar {
         }
     }
 
+    /// All columns it reads, those inside subqueries included.
     pub fn column_set(&self) -> ColSet {
         let mut set = ColSet::default();
         self.columns(&mut set);
@@ -742,12 +772,14 @@ impl Scalar {
 }
 
 impl Aggregate {
+    /// The expressions directly below, in order.
     pub fn for_each<'a>(&'a self, f: &mut dyn FnMut(&'a Scalar)) {
         self.arg.iter().for_each(&mut *f);
         self.separator.iter().for_each(&mut *f);
         self.order.iter().for_each(|(e, _)| f(e));
     }
 
+    /// The expressions directly below, to be changed.
     pub fn for_each_mut(&mut self, f: &mut dyn FnMut(&mut Scalar)) {
         self.arg.iter_mut().for_each(&mut *f);
         self.separator.iter_mut().for_each(&mut *f);
@@ -759,6 +791,7 @@ impl Aggregate {
 pub type ColSet = std::collections::BTreeSet<ColId>;
 
 impl Rel {
+    /// The rows for which the condition is true; all of them for `None`.
     pub fn filter(self, condition: Option<Scalar>) -> Rel {
         match condition {
             None => self,
@@ -769,6 +802,7 @@ impl Rel {
         }
     }
 
+    /// The rows with further columns.
     pub fn compute(self, items: Vec<(ColId, Scalar)>) -> Rel {
         if items.is_empty() {
             self
@@ -780,6 +814,7 @@ impl Rel {
         }
     }
 
+    /// The relations directly below, not those inside expressions.
     pub fn inputs(&self) -> Vec<&Rel> {
         match self {
             Rel::One
@@ -801,6 +836,7 @@ impl Rel {
         }
     }
 
+    /// The relations directly below, to be changed.
     pub fn inputs_mut(&mut self) -> Vec<&mut Rel> {
         match self {
             Rel::One

@@ -91,6 +91,7 @@ pub fn convert(scalar: Scalar, to: DataType) -> Result<Scalar> {
     Ok(make_convert(scalar, to, true))
 }
 
+/// A conversion that fails at run time with the product's numbers; `implicit` chooses among them.
 pub fn make_convert(scalar: Scalar, to: DataType, implicit: bool) -> Scalar {
     let mut ty = scalar.ty.with(to);
     if !scalar.ty.data_type.is_character() {

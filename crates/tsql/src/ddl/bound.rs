@@ -1,6 +1,6 @@
 //! Schema binding: what a view or inline function WITH SCHEMABINDING names cannot be dropped, moved, renamed or changed beneath it.
 //!
-//! Theory: nothing is stored of it but the view's text. Whoever changes an object locks it first and then binds the
+//! Theory: nothing is stored of it but the view's text. A change of an object locks it first and then binds the
 //! schema-bound views of the database whose text has its name, to see what they read. A view is created with what it
 //! names locked, so that one of the two sees the other.
 //!
@@ -175,7 +175,7 @@ fn binder_of(
             _ => continue,
         };
         let watch = Watch::new(ex);
-        // What it read before it failed counts: a view that no longer binds is bound still.
+        // Names read before the failure count: a view that no longer binds still protects them.
         let _ = ex.unasked(|| bind_query((&query, parameters), database, false, &watch));
         let names = |n: &Named| n.database == database && n.object == Some(object.id);
         let found = match column {

@@ -119,7 +119,7 @@ fn type_text(name: &TypeName) -> String {
 fn literal_text(literal: &Literal) -> String {
     match literal {
         Literal::Null => "NULL".to_string(),
-        // What is no int is numeric, and shown with a point.
+        // A number that is no int is numeric, and shown with a point.
         Literal::Integer(n) if n.parse::<i32>().is_err() => format!("({n}.)"),
         Literal::Decimal(n) if n.starts_with('.') => format!("(0{n})"),
         Literal::Integer(n) | Literal::Decimal(n) | Literal::Float(n) => format!("({n})"),

@@ -143,6 +143,8 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
+    /// Key columns as the definition keeps them: at most 32 (1904), each known, once, and of a type that can be a
+    /// key.
     pub fn key_columns(
         &self,
         columns: &[ast::IndexColumn],
@@ -272,6 +274,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
+    /// A table's rows without a clustered index; its id is 0.
     pub fn heap(&self) -> IndexDef {
         IndexDef {
             id: 0,
@@ -292,6 +295,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
+    /// INDEX inside CREATE TABLE; gives the index's id.
     pub fn add_inline_index(
         &mut self,
         inline: &ast::InlineIndex,
@@ -336,6 +340,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
+    /// INCLUDE columns: known, once, and not of the key.
     pub fn included(&self, names: &[Ident], index: &IndexDef) -> Result<Vec<i32>> {
         if !names.is_empty() && index.kind == IndexKind::Clustered {
             return Err(messages::error(10601, &[]));

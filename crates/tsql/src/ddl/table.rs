@@ -75,7 +75,7 @@ pub(super) fn create(ex: &Execution<'_>, statement: &CreateTable) -> Result<()> 
     super::put_object(ex, database, object)
 }
 
-/// What would be protected or kept by a column's option that does not exist here must not be taken in as if it were.
+/// A column option that does not exist here is refused: the data it should protect or keep would not be.
 fn refuse_promises(column: &ast::ColumnDefinition) -> Result<()> {
     let promised = [
         (column.masked.is_some(), "MASKED WITH"),
@@ -163,6 +163,7 @@ pub(super) fn filegroup(
 }
 
 impl<'e, 'a> Builder<'e, 'a> {
+    /// A table that has no columns yet.
     pub fn new(
         ex: &'e Execution<'a>,
         database: DatabaseId,
@@ -210,6 +211,7 @@ impl<'e, 'a> Builder<'e, 'a> {
         })
     }
 
+    /// A free object id; temporary tables count in their own range.
     pub fn new_id(&self) -> Result<i32> {
         match self.kind {
             TableKind::User => super::new_id(self.ex, self.database),
@@ -270,6 +272,7 @@ impl<'e, 'a> Builder<'e, 'a> {
 
     // --- Columns
 
+    /// Adds columns with their constraints; more than 1,024 are error 1702.
     pub fn add_columns(&mut self, columns: &[ast::ColumnDefinition]) -> Result<()> {
         let room = COLUMNS_MAX.saturating_sub(self.def.columns.len());
         if let Some(column) = columns.get(room) {

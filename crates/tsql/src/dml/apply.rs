@@ -52,6 +52,7 @@ const ENTRY_ATTEMPTS: usize = 100;
 /// Fewer index entries than this are looked up one by one.
 const SCANNED_ENTRIES_MIN: usize = 16;
 
+/// Writes rows into all indexes of a table, a batch at a time, each index in the order of its keys.
 pub struct Applier<'a> {
     pub host: &'a dyn Host,
     pub table: &'a Writable,
@@ -68,6 +69,7 @@ pub struct Applier<'a> {
 }
 
 impl<'a> Applier<'a> {
+    /// Writes under this transaction; `touched` names the indexes that an update can touch.
     pub fn new(
         host: &'a dyn Host,
         table: &'a Writable,

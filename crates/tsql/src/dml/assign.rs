@@ -10,6 +10,7 @@ use daruma_catalog::ColumnDef;
 use daruma_value::convert::{ColumnName, ConvertContext, fit_to_column};
 use daruma_value::{DataType, Value, types};
 
+/// Converts values to a column's type as an assignment does: what is too long is error 2628.
 pub struct Assign {
     from: DataType,
     to: DataType,
@@ -86,6 +87,7 @@ impl Assign {
         }
     }
 
+    /// The value as the column stores it.
     #[inline]
     pub fn convert(&self, value: Value) -> Result<Value> {
         match &value {

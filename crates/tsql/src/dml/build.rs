@@ -93,7 +93,7 @@ pub fn rebuild_rows(host: &dyn Host, from: &TableRef, to: &TableRef) -> Result<u
     Ok(count)
 }
 
-/// What old rows get in a column that was just added and has no default: numbers where the column makes its own.
+/// Value of old rows in a column that was just added and has no default: numbers where the column makes its own.
 fn new_value(host: &dyn Host, table: &TableRef, ordinal: usize) -> Result<Value> {
     let Some(column) = table.def.columns.get(ordinal) else {
         return Ok(Value::Null);

@@ -21,6 +21,7 @@ struct Images {
     deleted: Vec<Vec<Value>>,
 }
 
+/// Consequences of a change of rows: parents that must be there, children to follow, rows for triggers.
 pub struct Effects {
     action: TriggerAction,
     changed: Option<Vec<bool>>,
@@ -83,6 +84,7 @@ impl Effects {
         self
     }
 
+    /// Leaves the triggers out, for BULK INSERT without FIRE_TRIGGERS.
     pub fn without_triggers(mut self) -> Effects {
         self.images = None;
         self
@@ -98,6 +100,7 @@ impl Effects {
         self.parents.is_empty() && self.children.is_empty() && self.images.is_none()
     }
 
+    /// Notes rows that were inserted: their parents are looked for, triggers see them.
     pub fn note_inserted(
         &mut self,
         host: &dyn Host,
@@ -115,6 +118,7 @@ impl Effects {
         Ok(())
     }
 
+    /// Notes rows that were changed or deleted, with what they were.
     pub fn note(
         &mut self,
         host: &dyn Host,

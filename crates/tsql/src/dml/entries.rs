@@ -19,6 +19,7 @@ struct Slot {
     row: usize,
 }
 
+/// Index entries side by side in one buffer, sorted by key when asked.
 #[derive(Debug, Default)]
 pub struct EntrySet {
     bytes: Vec<u8>,
@@ -27,28 +28,34 @@ pub struct EntrySet {
 }
 
 impl EntrySet {
+    /// An empty set without memory.
     pub fn new() -> EntrySet {
         EntrySet::default()
     }
 
+    /// Forgets all entries and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.slots.clear();
         self.unsorted = false;
     }
 
+    /// Entries.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
+    /// Has it no entry?
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
+    /// Memory that the entries take, for the grant.
     pub fn bytes(&self) -> usize {
         self.bytes.len() + self.slots.len() * size_of::<Slot>()
     }
 
+    /// Adds an entry; `row` is the row of the batch that it belongs to.
     pub fn push(&mut self, key: &[u8], payload: &[u8], stamp: Stamp, row: usize) {
         if let Some(last) = self.slots.last()
             && !self.unsorted
@@ -83,19 +90,23 @@ impl EntrySet {
         &self.bytes[slot.start..slot.payload]
     }
 
+    /// Key of the entry at a position; the position must be below `len`.
     pub fn key(&self, index: usize) -> &[u8] {
         self.key_of(&self.slots[index])
     }
 
+    /// Payload of the entry at a position.
     pub fn payload(&self, index: usize) -> &[u8] {
         let slot = &self.slots[index];
         &self.bytes[slot.payload..slot.end]
     }
 
+    /// Which state of the row the entry was read in.
     pub fn stamp(&self, index: usize) -> Stamp {
         self.slots[index].stamp
     }
 
+    /// The row of the batch that the entry belongs to.
     pub fn row(&self, index: usize) -> usize {
         self.slots[index].row
     }

@@ -22,6 +22,7 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// As constraint errors name the statement.
     pub fn as_str(self) -> &'static str {
         match self {
             Verb::Insert => "INSERT",
@@ -32,7 +33,7 @@ impl Verb {
         }
     }
 
-    /// What becomes of the row, whatever the statement is called.
+    /// Action on the row, whatever the statement is called.
     fn action(self) -> &'static str {
         match self {
             Verb::MergeInsert => "INSERT",
@@ -57,106 +58,132 @@ pub fn three_part(table: &TableRef) -> String {
     )
 }
 
+/// 515: a NULL for a column that does not allow it.
 pub fn null_not_allowed(table: &TableRef, column: &str, verb: Verb) -> SqlError {
     error_state(515, 2, &[&column, &three_part(table), &verb.action()])
 }
 
+/// 544: a value for an identity column while IDENTITY_INSERT is OFF.
 pub fn identity_insert_off(table: &TableRef) -> SqlError {
     error(544, &[&table.name])
 }
 
+/// 545: no value for an identity column while IDENTITY_INSERT is ON.
 pub fn identity_value_missing(table: &TableRef) -> SqlError {
     error(545, &[&table.name])
 }
 
+/// 8101: IDENTITY_INSERT is ON and the column is not listed.
 pub fn identity_needs_column_list(written: &str) -> SqlError {
     error(8101, &[&written])
 }
 
+/// 339: DEFAULT or NULL as an identity value.
 pub fn identity_default() -> SqlError {
     error(339, &[])
 }
 
+/// 8102: SET of an identity column.
 pub fn identity_update(column: &str) -> SqlError {
     error(8102, &[&column])
 }
 
+/// 8115: the next identity value does not fit the column's type.
 pub fn identity_overflow(data_type: &str) -> SqlError {
     error(8115, &[&"IDENTITY", &data_type])
 }
 
+/// 271: a value for a computed column.
 pub fn computed_column(column: &str) -> SqlError {
     error(271, &[&column])
 }
 
+/// 272: SET of a rowversion column.
 pub fn rowversion_update() -> SqlError {
     error(272, &[])
 }
 
+/// 273: a value for a rowversion column.
 pub fn rowversion_insert() -> SqlError {
     error(273, &[])
 }
 
+/// 213: as many values as columns are needed, and no columns are listed.
 pub fn value_count_mismatch() -> SqlError {
     error(213, &[])
 }
 
+/// 109: more columns are listed than there are values.
 pub fn fewer_values() -> SqlError {
     error(109, &[])
 }
 
+/// 110: fewer columns are listed than there are values.
 pub fn more_values() -> SqlError {
     error(110, &[])
 }
 
+/// 199: the SELECT of an INSERT assigns variables.
 pub fn assigning_source() -> SqlError {
     error(199, &[])
 }
 
+/// 120: the SELECT has fewer items than columns are listed.
 pub fn fewer_items() -> SqlError {
     error(120, &[])
 }
 
+/// 121: the SELECT has more items than columns are listed.
 pub fn more_items() -> SqlError {
     error(121, &[])
 }
 
+/// 10709: rows of VALUES differ in length.
 pub fn uneven_values() -> SqlError {
     error(10709, &[])
 }
 
+/// 264: a column is assigned twice.
 pub fn column_twice(column: &str) -> SqlError {
     error(264, &[&column])
 }
 
+/// 207: there is no column of this name.
 pub fn unknown_column(column: &str) -> SqlError {
     error(207, &[&column])
 }
 
+/// 107: `prefix.*` names no table of the statement.
 pub fn unknown_prefix(prefix: &str) -> SqlError {
     error(107, &[&prefix])
 }
 
+/// 208: there is no object of this name, or it may not be seen.
 pub fn invalid_object(name: &str) -> SqlError {
     error(208, &[&name])
 }
 
+/// 259: a system view is the target.
 pub fn system_catalog() -> SqlError {
     error(259, &[])
 }
 
+/// 1087: there is no table variable of this name.
 pub fn undeclared_table_variable(name: &str) -> SqlError {
     error_state(1087, 2, &[&name])
 }
 
+/// 1060: TOP is no integer.
 pub fn bad_row_count() -> SqlError {
     error(1060, &[])
 }
 
+/// 127: TOP is below 0.
 pub fn negative_row_count() -> SqlError {
     error(127, &[])
 }
 
+/// 40517: SET column.WRITE.
 pub fn write_not_supported() -> SqlError {
     not_supported("UPDATE .. SET column.WRITE (..)")
 }
@@ -169,6 +196,7 @@ pub enum ViewProblem {
     Derived,
 }
 
+/// 4405, 4403 or 4406: a view or derived table that rows cannot be changed through.
 pub fn not_updatable(name: &str, why: ViewProblem) -> SqlError {
     let number = match why {
         ViewProblem::ManyTables => 4405,
@@ -178,6 +206,7 @@ pub fn not_updatable(name: &str, why: ViewProblem) -> SqlError {
     error(number, &[&name])
 }
 
+/// 334: OUTPUT without INTO into a table with triggers for the action.
 pub fn output_with_triggers(target: &str) -> SqlError {
     error(334, &[&target])
 }
@@ -216,6 +245,7 @@ pub fn duplicate_ignored() -> SqlError {
     error(3604, &[])
 }
 
+/// 547: a row that a check constraint refuses.
 pub fn check_violation(table: &TableRef, check: &CheckDef, verb: Verb) -> SqlError {
     let column = check
         .column_id

@@ -74,6 +74,7 @@ impl RowScalar {
         Ok(scalar)
     }
 
+    /// The value as its column stores it, over a row of the table and of the statement's source.
     pub fn eval<'a>(&'a self, evaluators: &Evaluators<'a>, row: &[Value]) -> Result<Value> {
         match &self.constant {
             Some(value) => Ok(value.clone()),
@@ -97,6 +98,7 @@ pub struct RowCondition {
 }
 
 impl RowCondition {
+    /// Reads a stored condition (check, filter) over the columns of its table.
     pub fn over_table(host: &dyn Host, table: &TableRef, definition: &str) -> Result<RowCondition> {
         let condition = parse_condition(definition, &ParseOptions::default())
             .map_err(|e| unreadable(definition, &e))?;
@@ -121,6 +123,7 @@ pub struct Evaluators<'a> {
 }
 
 impl<'a> Evaluators<'a> {
+    /// No evaluator yet: each is made when its plan is first evaluated.
     pub fn new(host: &'a dyn Host) -> Evaluators<'a> {
         Evaluators {
             host,
@@ -129,6 +132,7 @@ impl<'a> Evaluators<'a> {
         }
     }
 
+    /// The value of a plan over a row.
     pub fn eval(&self, plan: &'a ScalarPlan, row: &[Value]) -> Result<Value> {
         let address = std::ptr::from_ref(plan);
         let known = self
@@ -148,6 +152,7 @@ impl<'a> Evaluators<'a> {
         evaluator.eval(row)
     }
 
+    /// True, false, or `None` for unknown.
     pub fn test(&self, plan: &'a ConditionPlan, row: &[Value]) -> Result<Option<bool>> {
         let address = std::ptr::from_ref(plan);
         let known = self

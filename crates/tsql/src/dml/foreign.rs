@@ -84,10 +84,12 @@ impl ParentLookups {
         })
     }
 
+    /// Is there no foreign key that this statement must look after?
     pub fn is_empty(&self) -> bool {
         self.lookups.is_empty()
     }
 
+    /// Notes the values of a row whose parents must be there.
     pub fn note(&mut self, values: &[Value]) -> Result<()> {
         self.lookups
             .iter_mut()
@@ -225,7 +227,7 @@ fn key_exists(tree: &Arc<Tree>, view: &ReadView, index: &IndexAccess, key: &[u8]
         .next(&mut Batch::new())?)
 }
 
-/// What a foreign key of another table (or this one) does when a key of this table goes away.
+/// Action of a foreign key of another table (or this one) when a key of this table goes away.
 struct ChildLookup {
     child: TableRef,
     /// Position in the child's `foreign_keys`.
@@ -260,6 +262,7 @@ pub struct Cascade {
     pub ordinals: Vec<usize>,
 }
 
+/// Fate of the rows that refer to a row which goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CascadeAction {
     Delete,
@@ -315,6 +318,7 @@ impl ChildLookups {
         Ok(ChildLookups { lookups })
     }
 
+    /// Does no table refer to this one?
     pub fn is_empty(&self) -> bool {
         self.lookups.is_empty()
     }
@@ -495,6 +499,7 @@ fn fk_ordinals(child: &TableRef, key: &ForeignKeyDef) -> Result<Vec<usize>> {
 /// Called with the number of the key and the child row (its key, stamp and payload); false ends the search.
 pub type ChildRow<'a> = dyn FnMut(usize, FoundRow<'_>) -> Result<bool> + 'a;
 
+/// A row as its index holds it.
 pub struct FoundRow<'a> {
     pub key: &'a [u8],
     pub stamp: Stamp,

@@ -28,6 +28,8 @@ use daruma_value::row::{Cell, RowView};
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
 
+/// An UPDATE of all rows that changes fixed places of the encoded row, in place: no keys, no triggers, no foreign
+/// keys.
 pub struct HotUpdate {
     items: Vec<Item>,
     /// Columns to decode: what expressions and checks read.
@@ -154,6 +156,7 @@ impl HotUpdate {
         }))
     }
 
+    /// Updates every row; gives their number.
     pub fn run(&self, table: &Writable, host: &dyn Host, txn: &Txn) -> Result<u64> {
         let tree = table.access.tree(table.access.primary())?;
         let view = host.view(table.table(), Access::Target)?;

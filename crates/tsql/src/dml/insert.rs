@@ -24,6 +24,7 @@ use std::sync::Arc;
 /// Rows of one VALUES.
 const VALUE_ROWS_MAX: usize = 1000;
 
+/// A prepared INSERT, of whatever source.
 pub struct InsertPlan {
     shape: InsertShape,
     source: Source,
@@ -48,6 +49,7 @@ enum Cell {
     Value(ScalarPlan, Assign),
 }
 
+/// Resolves the target, binds columns and source. Nothing is written.
 pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
     let listed = !ast.columns.is_empty();
     let names = ast.columns.iter().map(|c| c.name.text.as_str());
@@ -147,6 +149,7 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
 }
 
 impl InsertPlan {
+    /// The base table that rows go to.
     pub fn table(&self) -> &TableRef {
         self.shape.table.table()
     }
@@ -159,6 +162,7 @@ impl InsertPlan {
         }
     }
 
+    /// The source's plan as lines of SHOWPLAN_TEXT.
     pub fn show_source(&self) -> Vec<String> {
         match &self.source {
             Source::Select { plan, .. } => plan.show_text(),
@@ -321,6 +325,7 @@ fn assigns(
     Ok(assigns)
 }
 
+/// Inserts the rows of the source; gives their number. Rows of OUTPUT go to `client`.
 pub fn execute<'a>(
     plan: &'a InsertPlan,
     host: &'a dyn Host,

@@ -33,6 +33,7 @@ enum Source {
     Computed,
 }
 
+/// How given values become a row of a table: which columns they are for, and what the others get.
 pub struct InsertShape {
     pub table: Arc<Writable>,
     sources: Vec<Source>,
@@ -42,7 +43,7 @@ pub struct InsertShape {
     check: Option<ConditionPlan>,
 }
 
-/// What a bulk load does differently.
+/// Differences between a bulk load and a statement.
 #[derive(Clone, Copy, Debug)]
 pub struct InsertOptions {
     /// A given NULL stays NULL where the column has a default. Only bulk loads ever replace it.
@@ -54,6 +55,7 @@ pub struct InsertOptions {
 }
 
 impl InsertOptions {
+    /// Choices of an INSERT statement, as opposed to bulk loads.
     pub const STATEMENT: InsertOptions = InsertOptions {
         keep_nulls: true,
         check_constraints: true,
@@ -94,6 +96,7 @@ impl InsertShape {
         }
     }
 
+    /// Rows must fulfil this condition of the views they are inserted through (550).
     pub fn checked_by(self, check: Option<ConditionPlan>) -> InsertShape {
         InsertShape { check, ..self }
     }
@@ -107,6 +110,7 @@ impl InsertShape {
             .collect()
     }
 
+    /// Does the statement give the identity column's value itself?
     pub fn gives_identity(&self) -> bool {
         self.table
             .identity
@@ -117,6 +121,7 @@ impl InsertShape {
 /// Receives each written row, for OUTPUT.
 pub type Written<'a> = dyn FnMut(&[Value]) -> Result<()> + 'a;
 
+/// Takes rows one by one and writes them in batches.
 pub struct Inserter<'a> {
     host: &'a dyn Host,
     shape: &'a InsertShape,
@@ -134,6 +139,7 @@ pub struct Inserter<'a> {
 }
 
 impl<'a> Inserter<'a> {
+    /// Begins to insert under the statement's transaction; IDENTITY_INSERT is looked at here.
     pub fn begin(
         host: &'a dyn Host,
         shape: &'a InsertShape,

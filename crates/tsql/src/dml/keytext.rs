@@ -7,6 +7,7 @@ use daruma_value::{DataType, Value};
 /// Longest list shown.
 const TEXT_CHARS_MAX: usize = 900;
 
+/// The key as duplicate errors show it: `(1, abc, <NULL>)`.
 pub fn key_text(access: &TableAccess, index: &IndexAccess, values: &[Value]) -> String {
     let mut text = String::from("(");
     for (i, column) in index.key.iter().enumerate() {

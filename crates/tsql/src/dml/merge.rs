@@ -45,6 +45,7 @@ const MARKER: &str = "$source";
 pub(super) const ACTION: &str = "$action";
 const ACTION_CHARS: u16 = 10;
 
+/// A prepared MERGE.
 pub struct MergePlan {
     target: Arc<TargetPlan>,
     table: Arc<Writable>,
@@ -77,6 +78,7 @@ enum Action {
 
 type Cell = (ScalarPlan, Assign);
 
+/// Binds the join of target and source, and each clause. Nothing is written.
 pub fn prepare(ast: &ast::Merge, host: &dyn Host) -> Result<MergePlan> {
     check_clauses(&ast.clauses)?;
     let has = |when| ast.clauses.iter().any(|c| c.when == when);
@@ -437,20 +439,24 @@ impl MergePlan {
         wanted.map(|(_, action)| action).collect()
     }
 
+    /// The target.
     pub fn table(&self) -> &TableRef {
         self.table.table()
     }
 
+    /// Have the tables grown or shrunk so much that another plan may be better?
     pub fn is_outdated(&self) -> bool {
         self.target.is_outdated()
     }
 
+    /// The join's plan as lines of SHOWPLAN_TEXT.
     pub fn show_target(&self) -> Vec<String> {
         let lines = self.target.show();
         lines.into_iter().map(|line| line.text).collect()
     }
 }
 
+/// Changes the target; gives the number of rows changed. Rows of OUTPUT go to `client`.
 pub fn execute<'a>(
     plan: &'a MergePlan,
     host: &'a dyn Host,

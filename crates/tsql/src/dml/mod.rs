@@ -82,6 +82,7 @@ const _: fn() = || {
 };
 
 impl DmlPlan {
+    /// Cost of the executions of the plan.
     pub fn stats(&self) -> &QueryStats {
         &self.stats
     }
@@ -144,6 +145,7 @@ impl DmlPlan {
         self.output().is_some_and(OutputPlan::returns_rows)
     }
 
+    /// Columns of the rows that OUTPUT sends; none without OUTPUT.
     pub fn output_columns(&self) -> &[OutputColumn] {
         self.output().map(OutputPlan::columns).unwrap_or_default()
     }
@@ -176,18 +178,22 @@ fn plan(kind: Kind, host: &dyn Host) -> Arc<DmlPlan> {
     Arc::new(DmlPlan { kind, stats })
 }
 
+/// A plan for an INSERT, which may be kept and run by many sessions.
 pub fn prepare_insert(ast: &ast::Insert, host: &dyn Host) -> Result<Arc<DmlPlan>> {
     Ok(plan(Kind::Insert(insert::prepare(ast, host)?), host))
 }
 
+/// A plan for an UPDATE.
 pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<Arc<DmlPlan>> {
     Ok(plan(Kind::Modify(modify::prepare_update(ast, host)?), host))
 }
 
+/// A plan for a DELETE.
 pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<Arc<DmlPlan>> {
     Ok(plan(Kind::Modify(modify::prepare_delete(ast, host)?), host))
 }
 
+/// A plan for a MERGE.
 pub fn prepare_merge(ast: &ast::Merge, host: &dyn Host) -> Result<Arc<DmlPlan>> {
     Ok(plan(Kind::Merge(merge::prepare(ast, host)?), host))
 }

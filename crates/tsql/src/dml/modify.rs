@@ -42,6 +42,7 @@ const GATHERED_MAX: usize = 65_536;
 /// Times a statement starts over before it gives up as a deadlock victim.
 pub(super) const RESTARTS_MAX: usize = 1000;
 
+/// A prepared UPDATE or DELETE.
 pub struct ModifyPlan {
     target: Arc<TargetPlan>,
     table: Arc<Writable>,
@@ -89,6 +90,7 @@ struct Simple {
     items: Vec<ScalarPlan>,
 }
 
+/// Binds target, condition and assignments. Nothing is written.
 pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> {
     let filter = plain_filter(ast.filter.as_ref())?;
     let assigns_variables = ast
@@ -204,6 +206,7 @@ fn has_hints(target: &ast::DmlTarget) -> bool {
     matches!(target, ast::DmlTarget::Table { hints, .. } if !hints.is_empty())
 }
 
+/// Binds target and condition. Nothing is written.
 pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> {
     let filter = plain_filter(ast.filter.as_ref())?;
     let watch = Watch::new(host);
@@ -299,6 +302,7 @@ fn assigned_value(assignment: &Assignment) -> Result<Expr> {
     })
 }
 
+/// `left op value` of `left op= value`; the value itself for a plain `=`.
 pub fn compound(op: &AssignOp, left: Expr, value: &Expr) -> Expr {
     match op {
         AssignOp::Set => value.clone(),
@@ -483,7 +487,7 @@ fn prepare_output(
         .transpose()
 }
 
-/// What decides whether the quick way is open.
+/// Conditions of the quick way.
 pub struct HotFacts {
     pub simple: bool,
     pub gather: bool,
@@ -502,14 +506,17 @@ impl ModifyPlan {
         }
     }
 
+    /// The base table whose rows are changed.
     pub fn table(&self) -> &TableRef {
         self.table.table()
     }
 
+    /// Have the tables grown or shrunk so much that another plan may be better?
     pub fn is_outdated(&self) -> bool {
         self.target.is_outdated()
     }
 
+    /// The operator's name in SHOWPLAN.
     pub fn shown_verb(&self) -> &'static str {
         if self.set.is_some() {
             "Update"
@@ -518,6 +525,7 @@ impl ModifyPlan {
         }
     }
 
+    /// The plan that finds the rows, as lines of SHOWPLAN_TEXT.
     pub fn show_target(&self) -> Vec<String> {
         self.target
             .show()
@@ -554,6 +562,7 @@ impl ModifyPlan {
     }
 }
 
+/// Changes or deletes the rows; gives their number. Rows of OUTPUT go to `client`.
 pub fn execute<'a>(
     plan: &'a ModifyPlan,
     host: &'a dyn Host,

@@ -42,6 +42,7 @@ impl Sides {
     }
 }
 
+/// A prepared OUTPUT clause.
 pub struct OutputPlan {
     sides: Sides,
     /// Columns of the table.
@@ -58,6 +59,7 @@ struct IntoPlan {
 }
 
 impl OutputPlan {
+    /// Binds the items over `inserted`, `deleted` and the statement's sources.
     pub fn prepare(
         host: &dyn Host,
         output: &Output,
@@ -93,10 +95,12 @@ impl OutputPlan {
         &self.columns
     }
 
+    /// Are there items for the client, or only INTO?
     pub fn returns_rows(&self) -> bool {
         !self.items.is_empty()
     }
 
+    /// Begins to give rows, to the client or into the table.
     pub fn begin<'a>(
         &'a self,
         host: &'a dyn Host,
@@ -277,6 +281,7 @@ impl<'a> OutputRun<'a> {
         Ok(())
     }
 
+    /// Writes the last rows of INTO.
     pub fn finish(self) -> Result<()> {
         match self.inserter {
             Some(inserter) => inserter.finish(None).map(|_| ()),

@@ -39,7 +39,7 @@ pub(crate) enum RowFinding {
     UnexpectedNull { row: Vec<u8>, column: usize },
 }
 
-/// Who is told what a check meets.
+/// Receiver of what a check finds.
 pub(crate) trait RowSink {
     /// A value outside of its row, before it is read.
     fn blob(&mut self, index: usize, blob: BlobRef) -> Result<()>;
@@ -74,6 +74,7 @@ pub(crate) struct RowCheck<'h> {
 }
 
 impl<'h> RowCheck<'h> {
+    /// Checks rows of the table as they are in `view`; `sound` tells which indexes can be relied on.
     pub fn new(
         host: &'h dyn Host,
         table: &TableRef,

@@ -20,6 +20,7 @@ const READ_BYTES: usize = 64 << 10;
 const WRITE_BYTES: usize = 256 << 10;
 const GRANT_BYTES_MIN: usize = 64 << 10;
 
+/// Sorts index entries by key, on disk when they exceed the memory grant.
 pub struct Sorter<'h> {
     host: &'h dyn Host,
     grant_bytes: usize,
@@ -39,6 +40,7 @@ struct Run {
 }
 
 impl<'h> Sorter<'h> {
+    /// Empty, with the statement's memory grant.
     pub fn new(host: &'h dyn Host) -> Result<Sorter<'h>> {
         let grant_bytes = host.memory_grant_bytes().max(GRANT_BYTES_MIN);
         Ok(Sorter {
@@ -49,6 +51,7 @@ impl<'h> Sorter<'h> {
         })
     }
 
+    /// Adds an entry.
     pub fn push(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
         self.set.push(key, payload, Stamp::default(), 0);
         if self.set.bytes() > self.grant_bytes {

@@ -198,6 +198,7 @@ impl Rules {
 }
 
 impl Writable {
+    /// The table with its rules, which are kept as long as its definition does not change.
     pub fn prepare(host: &dyn Host, table: &TableRef) -> Result<Writable> {
         Ok(Writable {
             access: TableAccess::new(table)?,
@@ -205,10 +206,12 @@ impl Writable {
         })
     }
 
+    /// The table itself.
     pub fn table(&self) -> &TableRef {
         &self.access.table
     }
 
+    /// Columns of a row, computed ones included.
     pub fn width(&self) -> usize {
         self.access.def().columns.len()
     }
@@ -319,6 +322,7 @@ impl Writable {
         Ok(())
     }
 
+    /// 515 for a NULL that its column does not allow; `changed` leaves out the columns that were not written.
     pub fn check_not_null(
         &self,
         values: &[Value],
@@ -335,6 +339,7 @@ impl Writable {
         Ok(())
     }
 
+    /// 547 for a row that a check constraint refuses; only those that read a changed column are asked.
     pub fn check_conditions<'a>(
         &'a self,
         evaluators: &Evaluators<'a>,
@@ -352,6 +357,7 @@ impl Writable {
         Ok(())
     }
 
+    /// The error 547 that names the check.
     pub fn violation(&self, check: &Check, verb: Verb) -> SqlError {
         match self.access.def().checks.get(check.position) {
             Some(def) => errors::check_violation(self.table(), def, verb),
@@ -360,6 +366,7 @@ impl Writable {
     }
 }
 
+/// Do both have a column in common?
 pub fn overlap(a: &[bool], b: &[bool]) -> bool {
     a.iter().zip(b).any(|(a, b)| *a && *b)
 }

@@ -39,11 +39,12 @@ impl ViewBase {
         })
     }
 
+    /// The base table behind the view.
     pub fn table(&self) -> &TableRef {
         &self.target.table
     }
 
-    /// What a new row must satisfy.
+    /// Condition that a new row must satisfy.
     pub fn into_check(self) -> Option<ConditionPlan> {
         self.target.check
     }

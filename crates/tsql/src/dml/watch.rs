@@ -4,7 +4,7 @@
 //! protection) and whether a row that changed meanwhile can be judged by itself. Every table a statement reads, also
 //! one inside a view, is resolved through the host, so counting there misses none.
 //!
-//! What the text itself names, without what the views in it name, is kept apart: it is what schema binding binds.
+//! Names in the text itself are kept apart from those in the views it names: schema binding binds the former alone.
 
 use crate::error::{Result, SqlError};
 use crate::host::{
@@ -18,6 +18,7 @@ use daruma_value::{CollationId, DataType, Value};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+/// A host that notes which tables a statement reads, so that it is known whether it reads its own target.
 pub struct Watch<'h> {
     inner: &'h dyn Host,
     tables: RefCell<Vec<(DatabaseId, i32)>>,
@@ -40,6 +41,7 @@ pub(crate) struct Named {
 }
 
 impl<'h> Watch<'h> {
+    /// Passes everything on to `inner`.
     pub fn new(inner: &'h dyn Host) -> Watch<'h> {
         Watch {
             inner,

@@ -17,6 +17,7 @@ use std::collections::HashSet;
 /// Longest text that STRING_AGG builds without a `max` type: error 9829.
 const TEXT_BYTES_MAX: usize = 8000;
 
+/// The state of one aggregate in one group.
 pub struct Accumulator {
     state: State,
     seen: Option<HashSet<Vec<u8>>>,
@@ -57,6 +58,7 @@ pub enum Sum {
 }
 
 impl Sum {
+    /// How SUM and AVG of this argument are added up.
     pub fn of(call: &AggregateCall) -> Sum {
         match call.arg_type {
             DataType::Float | DataType::Real => Sum::Float,
@@ -82,6 +84,7 @@ impl Accumulator {
         Accumulator::holding(State::Exact { sum, count, scale })
     }
 
+    /// A sum that was added up column by column.
     pub fn float(sum: f64, count: i64) -> Accumulator {
         Accumulator::holding(State::Float { sum, count })
     }
@@ -93,6 +96,7 @@ impl Accumulator {
         made
     }
 
+    /// The state before the first row.
     pub fn new(call: &AggregateCall) -> Accumulator {
         let state = match call.function {
             F::Count | F::CountBig => State::Count(0),
@@ -216,6 +220,7 @@ impl Accumulator {
         Ok(())
     }
 
+    /// The aggregate's value; a sum or count that its type cannot hold is error 8115.
     pub fn finish(&mut self, call: &AggregateCall) -> Result<Value> {
         let overflow = || ValueError::expression_overflow(call.result);
         Ok(match &mut self.state {

@@ -25,6 +25,7 @@ const PARTITIONS: usize = 16;
 /// Groups kept in memory at least, however small the grant.
 const GROUPS_MIN: usize = 1024;
 
+/// Hash aggregation: groups in memory, and in partitions on disk when the grant is used up.
 pub struct AggregateOp {
     node: Arc<AggregateNode>,
     input: Box<dyn Operator>,
@@ -318,6 +319,7 @@ fn same(column: &Column, a: usize, b: usize, collation: daruma_value::CollationI
 }
 
 impl AggregateOp {
+    /// The operator before its first row.
     pub fn new(node: Arc<AggregateNode>, cx: &Ctx<'_>) -> Result<AggregateOp> {
         Ok(AggregateOp {
             input: build(&node.input, cx)?,

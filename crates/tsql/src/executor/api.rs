@@ -30,6 +30,7 @@ pub struct Scope {
     pub tables: Vec<ScopeTable>,
 }
 
+/// A table whose columns an expression may name, outside of any query: checks, defaults, computed columns.
 #[derive(Clone, Debug)]
 pub struct ScopeTable {
     /// Alias or name that qualifies the columns; empty when they can only be named alone.
@@ -38,6 +39,7 @@ pub struct ScopeTable {
     pub columns: Vec<ScopeColumn>,
 }
 
+/// A column of such a table; its value stands at the same place in the row given to `eval`.
 #[derive(Clone, Debug)]
 pub struct ScopeColumn {
     pub name: String,
@@ -61,6 +63,7 @@ impl Scope {
 }
 
 impl ScopeTable {
+    /// The columns of a stored table under this name.
     pub fn of_table(table: &TableRef, name: &str) -> ScopeTable {
         let column = |c: &daruma_catalog::ColumnDef| ScopeColumn {
             name: c.name.clone(),
@@ -118,10 +121,12 @@ impl SelectPlan {
         &self.plan
     }
 
+    /// Cost of the executions of the plan.
     pub fn stats(&self) -> &QueryStats {
         &self.stats
     }
 
+    /// The columns of the result, for its metadata.
     pub fn columns(&self) -> &[OutputColumn] {
         &self.columns
     }
@@ -244,6 +249,7 @@ impl ScalarPlan {
         &self.column
     }
 
+    /// Type of the value that `eval` gives.
     pub fn data_type(&self) -> DataType {
         self.column.data_type
     }
@@ -253,6 +259,7 @@ impl ScalarPlan {
         self.is_deterministic
     }
 
+    /// The value over a row of the scope's columns. For one evaluation: a loop prepares a [`ScalarEvaluator`].
     pub fn eval(&self, row: &[Value], host: &dyn Host) -> Result<Value> {
         match &self.expr {
             Expr::Const(value) => Ok(value.clone()),
@@ -274,12 +281,14 @@ impl ScalarPlan {
     }
 }
 
+/// An expression ready to be evaluated row by row in one statement.
 pub struct ScalarEvaluator<'h> {
     expr: &'h Expr,
     cx: Ctx<'h>,
 }
 
 impl ScalarEvaluator<'_> {
+    /// The value over this row.
     pub fn eval(&self, row: &[Value]) -> Result<Value> {
         self.expr.eval(row, &self.cx)
     }
@@ -311,12 +320,14 @@ impl ConditionPlan {
     }
 }
 
+/// A condition ready to be evaluated row by row in one statement.
 pub struct ConditionEvaluator<'h> {
     condition: &'h Cond,
     cx: Ctx<'h>,
 }
 
 impl ConditionEvaluator<'_> {
+    /// True, false, or `None` for unknown, over this row.
     pub fn eval(&self, row: &[Value]) -> Result<Option<bool>> {
         self.condition.eval(row, &self.cx)
     }
@@ -342,10 +353,12 @@ impl TargetPlan {
         self.plan.is_outdated()
     }
 
+    /// The table whose rows are given.
     pub fn table(&self) -> &TableRef {
         &self.table
     }
 
+    /// What each row carries besides its key.
     pub fn items(&self) -> &[OutputColumn] {
         &self.items
     }
@@ -360,7 +373,7 @@ impl TargetPlan {
         &self.exposed
     }
 
-    /// What a changed row must satisfy to stay in the views WITH CHECK OPTION that it is changed through.
+    /// Condition for a changed row to stay in the views WITH CHECK OPTION that it is changed through.
     pub fn check(&self) -> Option<&ConditionPlan> {
         self.check.as_ref()
     }
@@ -380,10 +393,12 @@ impl TargetPlan {
         self.table.def.columns.len()
     }
 
+    /// Where the value of an item stands in a row.
     pub fn item_position(&self, item: usize) -> usize {
         self.key_position() + 2 + item
     }
 
+    /// Where the columns of the statement's source begin in a row.
     pub fn source_position(&self) -> usize {
         self.item_position(self.items.len())
     }

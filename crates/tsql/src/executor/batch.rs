@@ -17,6 +17,7 @@ pub struct RowBatch {
 }
 
 impl RowBatch {
+    /// A batch without rows and columns; it keeps its memory when it is filled anew.
     pub fn new() -> RowBatch {
         RowBatch::default()
     }
@@ -28,18 +29,22 @@ impl RowBatch {
         self.values.clear();
     }
 
+    /// Rows.
     pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Has it no row?
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// Values of each row.
     pub fn width(&self) -> usize {
         self.width
     }
 
+    /// Has it [`BATCH_ROWS`]? Operators give it on then.
     pub fn is_full(&self) -> bool {
         self.len >= BATCH_ROWS
     }
@@ -53,6 +58,7 @@ impl RowBatch {
             .unwrap_or_default()
     }
 
+    /// The row at `index`, to be changed; empty behind the last.
     pub fn row_mut(&mut self, index: usize) -> &mut [Value] {
         let start = index * self.width;
         self.values
@@ -60,6 +66,7 @@ impl RowBatch {
             .unwrap_or_default()
     }
 
+    /// The rows in order.
     pub fn rows(&self) -> impl Iterator<Item = &[Value]> {
         (0..self.len).map(|i| self.row(i))
     }
@@ -71,6 +78,7 @@ impl RowBatch {
         self.finish_row();
     }
 
+    /// Adds a row of exactly `width` values.
     #[inline]
     pub fn push_slice(&mut self, row: &[Value]) {
         self.values.extend_from_slice(row);
@@ -83,6 +91,7 @@ impl RowBatch {
         self.values.push(value);
     }
 
+    /// Ends a row whose `width` values were pushed one by one.
     #[inline]
     pub fn finish_row(&mut self) {
         self.len += 1;
@@ -95,6 +104,7 @@ impl RowBatch {
         self.values.get(self.len * self.width..).unwrap_or_default()
     }
 
+    /// The values of the row that is not finished yet.
     #[inline]
     pub fn open_row_mut(&mut self) -> &mut [Value] {
         self.values

@@ -24,26 +24,32 @@ impl ColumnBatch {
         self.columns.iter_mut().for_each(Column::clear);
     }
 
+    /// Rows.
     pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Has it no row?
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// Columns.
     pub fn width(&self) -> usize {
         self.columns.len()
     }
 
+    /// The column at a position.
     pub fn column(&self, position: usize) -> Option<&Column> {
         self.columns.get(position)
     }
 
+    /// All columns; each has `len` values.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
+    /// The column at a position, to be filled.
     pub fn column_mut(&mut self, position: usize) -> Option<&mut Column> {
         self.columns.get_mut(position)
     }
@@ -57,6 +63,7 @@ impl ColumnBatch {
         self.len = len;
     }
 
+    /// One value; NULL where there is no such column.
     pub fn value(&self, position: usize, row: usize) -> Value {
         self.columns
             .get(position)
@@ -96,6 +103,7 @@ impl ColumnBatch {
         }
     }
 
+    /// Adds the rows of another batch with the same columns.
     pub fn append(&mut self, other: &ColumnBatch) {
         if self.columns.len() < other.columns.len() {
             self.columns

@@ -27,11 +27,12 @@ const DEPTH_MAX: u32 = 64;
 const HELD_BYTES_MAX: i64 = 512 << 20;
 /// Memory taken between two looks at what the server has left.
 const LOOK_BYTES: i64 = 64 << 10;
-/// What a statement may reserve before it spills where the server's memory is nearly used up.
+/// Bytes that a statement may reserve before it spills where the server's memory is nearly used up.
 const SHORT_GRANT_BYTES: i64 = 1 << 20;
 /// Values from this size on are large: memory is asked for before they are built.
 const LARGE_BYTES: usize = 64 << 10;
 
+/// State that the operators of one execution share: parameters, variables, memory, time to check for a cancel.
 pub struct Ctx<'h> {
     pub host: &'h dyn Host,
     pub plan: Arc<Plan>,
@@ -77,6 +78,7 @@ pub struct ValueSet {
 }
 
 impl<'h> Ctx<'h> {
+    /// Reads the variables that the plan names, once, at the statement's start.
     pub fn new(plan: Arc<Plan>, host: &'h dyn Host) -> Result<Ctx<'h>> {
         let settings = host.settings();
         let mut variables = Vec::with_capacity(plan.variables.len());
@@ -121,6 +123,7 @@ impl<'h> Ctx<'h> {
         }
     }
 
+    /// Value of a slot that an outer row set; NULL before.
     #[inline]
     pub fn param(&self, slot: usize) -> Value {
         self.params
@@ -130,6 +133,7 @@ impl<'h> Ctx<'h> {
             .unwrap_or(Value::Null)
     }
 
+    /// Sets a slot before the inner side starts again.
     #[inline]
     pub fn set_param(&self, slot: usize, value: Value) {
         if let Some(place) = self.params.borrow_mut().get_mut(slot) {
@@ -137,6 +141,7 @@ impl<'h> Ctx<'h> {
         }
     }
 
+    /// Value of a variable as this execution sees it.
     #[inline]
     pub fn variable(&self, slot: usize) -> Value {
         self.variables
@@ -146,12 +151,14 @@ impl<'h> Ctx<'h> {
             .unwrap_or(Value::Null)
     }
 
+    /// What `SELECT @v = ..` does row by row; the session's variable follows at the end.
     pub fn set_variable(&self, slot: usize, value: Value) {
         if let Some(place) = self.variables.borrow_mut().get_mut(slot) {
             *place = value;
         }
     }
 
+    /// The value that a node keeps for its own expression.
     #[inline]
     pub fn local(&self) -> Value {
         self.local.borrow().clone()
@@ -187,6 +194,7 @@ impl<'h> Ctx<'h> {
         reads.len() - 1
     }
 
+    /// Adds the pages that a scan read.
     #[inline]
     pub fn count_reads(&self, scan: usize, reads: IoCounters) {
         if let Some((_, sum)) = self.reads.borrow_mut().get_mut(scan) {
@@ -229,6 +237,7 @@ impl<'h> Ctx<'h> {
         }
     }
 
+    /// Gives memory of the grant back, in bytes.
     pub fn release(&self, bytes: usize) {
         self.memory_left
             .set(self.memory_left.get() + i64::try_from(bytes).unwrap_or(0));
@@ -246,10 +255,12 @@ impl<'h> Ctx<'h> {
         }
     }
 
+    /// Rows of the last round of a recursive query.
     pub fn work_rows(&self, id: u32) -> Rc<Vec<Vec<Value>>> {
         self.work.borrow().get(&id).cloned().unwrap_or_default()
     }
 
+    /// Puts the rows of the next round; the last ones are given back.
     pub fn set_work_rows(&self, id: u32, rows: Vec<Vec<Value>>) -> Option<Rc<Vec<Vec<Value>>>> {
         self.work.borrow_mut().insert(id, Rc::new(rows))
     }

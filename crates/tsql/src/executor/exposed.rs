@@ -11,7 +11,7 @@ use daruma_catalog::{Object, ParameterDef};
 use daruma_syntax::ast;
 use std::sync::Arc;
 
-/// What a column of a view or common table expression stands for.
+/// Meaning of a column of a view or common table expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposed {
     /// Column of the target, by its ordinal.
@@ -71,7 +71,7 @@ pub struct ViewTarget {
     pub columns: Vec<(String, Exposed)>,
     /// The view has other base tables too.
     pub joined: bool,
-    /// What a row must satisfy to be seen through the view, if that is asked.
+    /// Condition for a row to be seen through the view, if that is asked.
     pub check: Option<ConditionPlan>,
 }
 

@@ -23,6 +23,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// A compiled scalar: columns are positions of the input row.
 pub enum Expr {
     Const(Value),
     Slot(usize),
@@ -88,6 +89,7 @@ pub struct SubqueryCall {
     pub column: usize,
 }
 
+/// A compiled condition.
 pub enum Cond {
     Const(Option<bool>),
     Compare {
@@ -149,6 +151,7 @@ impl Expr {
         }
     }
 
+    /// The value over a row. Errors are the product's: 8134 for a division by zero, 8115, 245 and so on.
     pub fn eval(&self, row: &[Value], cx: &Ctx<'_>) -> Result<Value> {
         match self {
             Expr::Const(value) => Ok(value.clone()),
@@ -318,6 +321,7 @@ fn concat(left: &Value, right: &Value, result: DataType, cx: &Ctx<'_>) -> Result
     }
 }
 
+/// Does the comparison hold for operands in this order?
 #[inline]
 pub fn holds(op: CompareOp, order: Ordering) -> bool {
     match op {
@@ -337,6 +341,7 @@ impl Cond {
         Ok(self.eval(row, cx)? == Some(true))
     }
 
+    /// True, false, or `None` for unknown.
     pub fn eval(&self, row: &[Value], cx: &Ctx<'_>) -> Result<Option<bool>> {
         match self {
             Cond::Const(value) => Ok(*value),

@@ -29,6 +29,7 @@ pub enum ScalarFunction {
 }
 
 impl ScalarFunction {
+    /// As SHOWPLAN writes it.
     pub fn name(&self) -> String {
         match self {
             ScalarFunction::Value { def, .. } => def.name.to_ascii_lowercase(),
@@ -36,6 +37,7 @@ impl ScalarFunction {
         }
     }
 
+    /// The value for these arguments, already converted.
     pub fn call(&self, args: &[Value], cx: &Ctx<'_>) -> Result<Value> {
         match self {
             ScalarFunction::Value {

@@ -29,6 +29,7 @@ const PARTITIONS: usize = 16;
 /// Build rows kept in memory at least, however small the grant.
 const ROWS_MIN: usize = 1024;
 
+/// Hash join: the build side in memory, both in partitions on disk when it does not fit.
 pub struct HashJoinOp {
     node: Arc<HashJoinNode>,
     probe: Box<dyn Operator>,
@@ -160,6 +161,7 @@ fn deal_out(
 }
 
 impl HashJoinOp {
+    /// The operator before its first row.
     pub fn new(node: Arc<HashJoinNode>, cx: &Ctx<'_>) -> Result<HashJoinOp> {
         let mut residual_slots = Vec::new();
         node.residual

@@ -5,11 +5,12 @@ use crate::instance::query_stats::QueryStats;
 use std::any::Any;
 use std::sync::Arc;
 
+/// A plan in the cache: of a query, of a data change, or of an expression.
 pub trait KeptPlan: Any + Send + Sync {
     /// The tables have grown or shrunk so much that another plan may be better.
     fn is_outdated(&self) -> bool;
 
-    /// What executions have cost; statements count them, expressions do not.
+    /// Cost of the executions; statements count them, expressions do not.
     fn stats(&self) -> Option<&QueryStats> {
         None
     }
@@ -19,6 +20,7 @@ pub trait KeptPlan: Any + Send + Sync {
         Vec::new()
     }
 
+    /// For the cache's reader, who knows which kind it put there.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 

@@ -7,6 +7,7 @@ use daruma_value::compare::hash_bytes;
 
 const NONE: u32 = u32::MAX;
 
+/// A hash table of byte strings, each with the number of its arrival.
 #[derive(Default)]
 pub struct KeyTable {
     /// Heads of chains; a power of two of them.
@@ -22,14 +23,17 @@ struct Entry {
 }
 
 impl KeyTable {
+    /// An empty table without memory.
     pub fn new() -> KeyTable {
         KeyTable::default()
     }
 
+    /// Keys.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Forgets all keys and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.clear();
         self.entries.clear();
@@ -61,6 +65,7 @@ impl KeyTable {
         None
     }
 
+    /// Number of a key that is there.
     pub fn find(&self, key: &[u8]) -> Option<u32> {
         self.find_hashed(key, hash_bytes(key))
     }

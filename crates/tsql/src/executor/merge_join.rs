@@ -13,6 +13,7 @@ use daruma_value::compare::compare;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+/// Join of two inputs that are ordered by the keys.
 pub struct MergeJoinOp {
     node: Arc<MergeJoinNode>,
     left: Side,
@@ -57,6 +58,7 @@ impl Side {
 }
 
 impl MergeJoinOp {
+    /// The operator before its first row.
     pub fn new(node: Arc<MergeJoinNode>, cx: &Ctx<'_>) -> Result<MergeJoinOp> {
         let side = |node| -> Result<Side> {
             Ok(Side {

@@ -11,6 +11,7 @@ use crate::error::Result;
 use daruma_value::Value;
 use std::sync::Arc;
 
+/// For each outer row the inner side, which may depend on it.
 pub struct NestedLoopOp {
     node: Arc<NestedLoopNode>,
     outer: Box<dyn Operator>,
@@ -29,6 +30,7 @@ pub struct NestedLoopOp {
 }
 
 impl NestedLoopOp {
+    /// The operator before its first row.
     pub fn new(node: Arc<NestedLoopNode>, cx: &Ctx<'_>) -> Result<NestedLoopOp> {
         Ok(NestedLoopOp {
             outer: build(&node.outer, cx)?,

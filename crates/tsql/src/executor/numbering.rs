@@ -24,6 +24,7 @@ pub enum Nulls {
     Nobody,
 }
 
+/// Gives equal keys equal numbers, in order of arrival: the dictionary of grouping and joining.
 pub struct Numbering {
     keys: Keys,
     nulls: Nulls,
@@ -45,6 +46,7 @@ enum Keys {
 }
 
 impl Numbering {
+    /// `collations` has one entry for each key column.
     pub fn new(collations: &[CollationId], nulls: Nulls) -> Numbering {
         Numbering {
             keys: Keys::Unknown,
@@ -54,6 +56,7 @@ impl Numbering {
         }
     }
 
+    /// Different keys so far.
     pub fn len(&self) -> usize {
         match &self.keys {
             Keys::Unknown => 0,

@@ -25,6 +25,7 @@ use daruma_value::Value;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// One node at work: pulled batch by batch, and started again by `reset`.
 pub trait Operator {
     /// Replaces the content of `out` with the next rows; false at the end, with `out` empty.
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool>;
@@ -40,6 +41,7 @@ pub trait Operator {
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()>;
 }
 
+/// The operators of a node and of everything below it.
 pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
     let width = node.schema.len();
     Ok(match &node.op {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 pub use crate::binder::tree::JoinKind;
 use crate::planner::growth::Input;
 
+/// An immutable plan, shared by all sessions that run the statement.
 pub struct Plan {
     pub root: Node,
     pub parameters: usize,
@@ -41,6 +42,7 @@ pub struct Subplan {
     pub reads: Vec<usize>,
 }
 
+/// An operator with the columns of its rows.
 #[derive(Clone)]
 pub struct Node {
     pub op: Op,
@@ -52,6 +54,7 @@ pub struct Node {
     pub order: Vec<(ColId, bool)>,
 }
 
+/// The operators that SHOWPLAN names.
 #[derive(Clone)]
 pub enum Op {
     One,
@@ -75,6 +78,7 @@ pub enum Op {
     WorkTable(u32),
 }
 
+/// A scan or seek of one index, with what is evaluated on the encoded row.
 pub struct ScanNode {
     pub access: TableAccess,
     /// Position in the definition's indexes.
@@ -111,6 +115,7 @@ pub struct RowLocking {
     pub skip: bool,
 }
 
+/// Where a value of the output row comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanOutput {
     /// Position in the index's row.
@@ -135,6 +140,7 @@ impl Seek {
     }
 }
 
+/// Value or values that one key column must be equal to.
 pub enum SeekKey {
     One(Expr),
     /// IN: each value is a seek of its own.
@@ -143,6 +149,7 @@ pub enum SeekKey {
     Null,
 }
 
+/// An end of the range that the first column after the equal ones is in.
 pub struct SeekBound {
     pub value: Expr,
     pub inclusive: bool,
@@ -157,6 +164,7 @@ pub struct LeafCond {
     pub money: bool,
 }
 
+/// A system view or function.
 pub struct VirtualNode {
     pub table: Arc<dyn VirtualTable>,
     pub database: DatabaseId,
@@ -165,6 +173,7 @@ pub struct VirtualNode {
     pub columns: Vec<usize>,
 }
 
+/// Rows for which a condition is true.
 pub struct FilterNode {
     pub input: Node,
     pub condition: Cond,
@@ -179,6 +188,7 @@ pub struct ComputeNode {
     pub items: Vec<Expr>,
 }
 
+/// See [`super::nested_loop`].
 pub struct NestedLoopNode {
     pub kind: JoinKind,
     pub outer: Node,
@@ -193,6 +203,7 @@ pub struct NestedLoopNode {
     pub output: Vec<usize>,
 }
 
+/// See [`super::hash_join`].
 pub struct HashJoinNode {
     pub kind: JoinKind,
     /// Streamed side; its unmatched rows are kept by Left, Full and Anti.
@@ -207,6 +218,7 @@ pub struct HashJoinNode {
     pub output: Vec<usize>,
 }
 
+/// See [`super::merge_join`].
 pub struct MergeJoinNode {
     pub kind: JoinKind,
     pub left: Node,
@@ -218,6 +230,7 @@ pub struct MergeJoinNode {
     pub output: Vec<usize>,
 }
 
+/// Groups and their aggregates.
 pub struct AggregateNode {
     pub input: Node,
     pub keys: Vec<usize>,
@@ -231,6 +244,7 @@ pub struct AggregateNode {
     pub distinct: bool,
 }
 
+/// One aggregate, compiled.
 pub struct AggregateCall {
     pub function: AggregateFunction,
     pub arg: Option<Expr>,
@@ -242,6 +256,7 @@ pub struct AggregateCall {
     pub order: Vec<(Expr, bool, CollationId)>,
 }
 
+/// A position to sort by; NULL is less than every value.
 #[derive(Clone, Debug)]
 pub struct SortColumn {
     pub position: usize,
@@ -249,6 +264,7 @@ pub struct SortColumn {
     pub collation: CollationId,
 }
 
+/// Rows in the order of the keys.
 pub struct SortNode {
     pub input: Node,
     pub keys: Vec<SortColumn>,
@@ -256,6 +272,7 @@ pub struct SortNode {
     pub limit: Vec<Expr>,
 }
 
+/// TOP, OFFSET and FETCH.
 pub struct TopNode {
     pub input: Node,
     pub count: Option<Expr>,
@@ -272,6 +289,7 @@ pub struct WindowNode {
     pub calls: Vec<WindowStep>,
 }
 
+/// One window function, compiled; partition and order are those of its node.
 pub struct WindowStep {
     pub function: WindowFunction,
     pub args: Vec<Expr>,
@@ -282,6 +300,7 @@ pub struct WindowStep {
     pub ignore_nulls: bool,
 }
 
+/// INTERSECT, or EXCEPT.
 pub struct SetHashNode {
     pub left: Node,
     pub right: Node,
@@ -289,6 +308,7 @@ pub struct SetHashNode {
     pub collations: Vec<CollationId>,
 }
 
+/// The anchor's rows, then those of the step over the last round's until it gives none.
 pub struct RecursiveNode {
     pub id: u32,
     pub anchor: Node,

@@ -29,6 +29,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Reads an index, in ranges when the plan seeks.
 pub struct ScanOp {
     node: Arc<ScanNode>,
     view: ReadView,
@@ -69,6 +70,7 @@ enum LeafBound {
 }
 
 impl ScanOp {
+    /// The operator before its first row; its view is taken here.
     pub fn new(node: Arc<ScanNode>, cx: &Ctx<'_>) -> Result<ScanOp> {
         let access = &node.access;
         let view = cx.host.view(&access.table, node.view)?;
@@ -558,7 +560,7 @@ fn units(value: &Value) -> Option<i64> {
     }
 }
 
-/// What a comparand is to the key column.
+/// Relation of a comparand to the key column.
 enum KeyValue {
     Exact(Value),
     /// The column's nearest value, and how the comparand compares to it.

@@ -10,6 +10,7 @@ use daruma_value::compare::write_key;
 use daruma_value::{CollationId, Value};
 use std::sync::Arc;
 
+/// Keeps the right side's rows as keys, and each row of the left that is given, once.
 pub struct SetHashOp {
     node: Arc<SetHashNode>,
     left: Box<dyn Operator>,
@@ -22,6 +23,7 @@ pub struct SetHashOp {
 }
 
 impl SetHashOp {
+    /// The operator before its first row.
     pub fn new(node: Arc<SetHashNode>, cx: &Ctx<'_>) -> Result<SetHashOp> {
         Ok(SetHashOp {
             left: build(&node.left, cx)?,

@@ -22,6 +22,7 @@ const RUN_ROWS_MIN: usize = 4096;
 /// More runs are made one before they are read together.
 const RUNS_MAX: usize = 64;
 
+/// Sorts in memory, and in runs on disk when the grant is used up.
 pub struct SortOp {
     node: Arc<SortNode>,
     input: Box<dyn Operator>,
@@ -46,6 +47,7 @@ struct Run {
     done: bool,
 }
 
+/// The order of two rows by the keys; equal keys are equal.
 pub fn compare_rows(a: &[Value], b: &[Value], keys: &[SortColumn]) -> Ordering {
     for key in keys {
         let (Some(x), Some(y)) = (a.get(key.position), b.get(key.position)) else {
@@ -64,6 +66,7 @@ pub fn compare_rows(a: &[Value], b: &[Value], keys: &[SortColumn]) -> Ordering {
 }
 
 impl SortOp {
+    /// The operator before its first row; `width` is that of its rows.
     pub fn new(node: Arc<SortNode>, width: usize, cx: &Ctx<'_>) -> Result<SortOp> {
         Ok(SortOp {
             input: build(&node.input, cx)?,
@@ -83,7 +86,7 @@ impl SortOp {
     fn limit(&self, cx: &Ctx<'_>) -> Result<Option<usize>> {
         let mut sum: u64 = 0;
         for part in &self.node.limit {
-            // What is wrong with a count is the TOP's to say.
+            // A wrong count is the TOP's to report.
             match part.eval(&[], cx)?.as_i64() {
                 Some(n) if n >= 0 => sum = sum.saturating_add(n.unsigned_abs()),
                 _ => return Ok(None),

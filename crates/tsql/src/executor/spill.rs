@@ -45,6 +45,7 @@ pub struct SpillFile {
 }
 
 impl SpillFile {
+    /// An empty file in the spill folder; it is removed when it is dropped.
     pub fn new(cx: &Ctx<'_>, width: usize) -> Result<SpillFile> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let space = cx.host.spill()?;
@@ -69,6 +70,7 @@ impl SpillFile {
         })
     }
 
+    /// Adds a row; blocks are written when they are full.
     pub fn add(&mut self, row: &[Value]) -> Result<()> {
         for value in row {
             put(value, &mut self.block)?;
@@ -98,6 +100,7 @@ impl SpillFile {
         Ok(())
     }
 
+    /// Writes what is left; the file can be read then.
     pub fn finish(&mut self) -> Result<()> {
         self.flush()
     }
@@ -155,7 +158,7 @@ impl SpillFile {
 
 impl Drop for SpillFile {
     fn drop(&mut self) {
-        // What cannot be removed now is removed when the server starts again.
+        // A file that cannot be removed now is removed when the server starts again.
         let _ = self.disk.remove(&self.path);
     }
 }
@@ -166,6 +169,7 @@ pub struct Partitions {
 }
 
 impl Partitions {
+    /// So many empty files for rows of this width.
     pub fn new(cx: &Ctx<'_>, count: usize, width: usize) -> Result<Partitions> {
         Ok(Partitions {
             files: (0..count)
@@ -174,6 +178,7 @@ impl Partitions {
         })
     }
 
+    /// Adds a row to one of the files.
     pub fn add(&mut self, partition: usize, row: &[Value]) -> Result<()> {
         match self.files.get_mut(partition) {
             Some(file) => file.add(row),
@@ -181,10 +186,12 @@ impl Partitions {
         }
     }
 
+    /// Writes what is left of all files.
     pub fn finish(&mut self) -> Result<()> {
         self.files.iter_mut().try_for_each(SpillFile::finish)
     }
 
+    /// The next rows of one file; false at its end.
     pub fn read(&mut self, partition: usize, out: &mut RowBatch) -> Result<bool> {
         match self.files.get_mut(partition) {
             Some(file) => file.read(out),

@@ -52,6 +52,7 @@ fn remembered(
     })
 }
 
+/// The one value of a subquery, NULL without a row; more than one row is error 512.
 pub fn scalar(call: &SubqueryCall, row: &[Value], cx: &Ctx<'_>) -> Result<Value> {
     bind(call, row, cx)?;
     remembered(call, None, CollationId::BIN2, cx, |state| {
@@ -69,6 +70,7 @@ pub fn scalar(call: &SubqueryCall, row: &[Value], cx: &Ctx<'_>) -> Result<Value>
     })
 }
 
+/// Has the subquery a row?
 pub fn exists(call: &SubqueryCall, row: &[Value], cx: &Ctx<'_>) -> Result<bool> {
     bind(call, row, cx)?;
     let found = remembered(call, None, CollationId::BIN2, cx, |state| {

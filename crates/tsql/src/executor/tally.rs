@@ -32,6 +32,7 @@ impl Places<'_> {
     }
 }
 
+/// The states of one aggregate in all groups, side by side.
 pub enum Tally {
     Count(Vec<i64>),
     Exact {
@@ -53,6 +54,7 @@ pub enum Tally {
 }
 
 impl Tally {
+    /// Without a group.
     pub fn new(call: &AggregateCall) -> Tally {
         if call.distinct {
             return Tally::Each(Vec::new());
@@ -366,6 +368,7 @@ impl Tally {
         }
     }
 
+    /// The aggregate's value in a group.
     pub fn finish(&mut self, group: usize, call: &AggregateCall) -> Result<Value> {
         match self {
             Tally::Count(counts) => {

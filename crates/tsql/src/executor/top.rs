@@ -9,6 +9,7 @@ use daruma_value::Value;
 use daruma_value::compare::compare_nulls_first;
 use std::sync::Arc;
 
+/// Passes over the offset and gives the wanted number of rows.
 pub struct TopOp {
     node: Arc<TopNode>,
     input: Box<dyn Operator>,
@@ -28,6 +29,7 @@ struct Limits {
 }
 
 impl TopOp {
+    /// The operator before its first row; its counts are evaluated with that.
     pub fn new(node: Arc<TopNode>, cx: &Ctx<'_>) -> Result<TopOp> {
         Ok(TopOp {
             input: build(&node.input, cx)?,

@@ -26,6 +26,7 @@ pub enum Vector<'a> {
 }
 
 impl Vector<'_> {
+    /// The values as an operand of a kernel.
     pub fn operand(&self) -> Operand<'_> {
         match self {
             Vector::Lent(column) => Operand::Column(column),
@@ -34,6 +35,7 @@ impl Vector<'_> {
         }
     }
 
+    /// One value.
     pub fn value(&self, row: usize) -> Value {
         match self {
             Vector::Lent(column) => column.value(row),
@@ -59,6 +61,7 @@ impl Vector<'_> {
         }
     }
 
+    /// The values as a column of `len` rows.
     pub fn into_column(self, len: usize) -> Column {
         match self {
             Vector::Lent(column) => column.clone(),
@@ -404,6 +407,7 @@ fn call_slots(call: &SubqueryCall, out: &mut Vec<usize>) {
     call.bind.iter().for_each(|(e, _)| expr_slots(e, out));
 }
 
+/// Adds the positions that a condition reads.
 pub fn cond_slots(cond: &Cond, out: &mut Vec<usize>) {
     match cond {
         Cond::Const(_) => {}

@@ -25,6 +25,7 @@ const SPILLED_ROWS_MIN: usize = 1024;
 /// Blocks of a partition on disk that are in memory: the present row's, the frame's ends, and one to come.
 const BLOCKS: usize = 4;
 
+/// Window functions over input that is sorted by partition and order; most stream, the others keep a partition.
 pub struct WindowOp {
     node: Arc<WindowNode>,
     input: Box<dyn Operator>,
@@ -181,6 +182,7 @@ impl Rows {
 }
 
 impl WindowOp {
+    /// The operator before its first row.
     pub fn new(node: Arc<WindowNode>, cx: &Ctx<'_>) -> Result<WindowOp> {
         let kind = match node.calls.iter().all(streams) {
             true => Kind::Streaming {

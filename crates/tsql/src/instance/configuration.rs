@@ -220,6 +220,7 @@ pub struct ConfigurationValue {
     pub value_in_use: i64,
 }
 
+/// The options of sp_configure; values are in `master` and here, both changed by RECONFIGURE.
 #[derive(Debug)]
 pub struct Configuration {
     values: RwLock<BTreeMap<&'static str, ConfigurationValue>>,
@@ -243,6 +244,7 @@ impl Configuration {
         }
     }
 
+    /// Value of an option, by its name in any case.
     pub fn get(&self, name: &str) -> Option<ConfigurationValue> {
         self.values.read().get(find(name)?.name).copied()
     }

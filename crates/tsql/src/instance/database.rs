@@ -46,10 +46,12 @@ impl DatabaseEntry {
         self.last_log_backup.load(Ordering::Relaxed)
     }
 
+    /// A log backup has ended at this time (100 ns since 1970, UTC).
     pub fn note_log_backup(&self, utc_100ns: i64) {
         self.last_log_backup.store(utc_100ns, Ordering::Relaxed);
     }
 
+    /// A database that is known and not open.
     pub fn new(def: DatabaseDef) -> DatabaseEntry {
         DatabaseEntry {
             id: DatabaseId(def.id),
@@ -64,22 +66,27 @@ impl DatabaseEntry {
         }
     }
 
+    /// `database_id`; it stays for the life of the database.
     pub fn id(&self) -> DatabaseId {
         self.id
     }
 
+    /// The name it has now.
     pub fn name(&self) -> String {
         self.def.read().name.clone()
     }
 
+    /// The stored definition as it is now.
     pub fn def(&self) -> Arc<DatabaseDef> {
         self.def.read().clone()
     }
 
+    /// Replaces the definition in memory; the caller has stored it.
     pub fn set_def(&self, def: DatabaseDef) {
         *self.def.write() = Arc::new(def);
     }
 
+    /// Is it master, tempdb, model or msdb?
     pub fn is_system(&self) -> bool {
         self.id.0 <= 4
     }
@@ -97,17 +104,20 @@ impl DatabaseEntry {
         self.open.read().clone()
     }
 
+    /// The database can be used from now on.
     pub fn set_open(&self, open: OpenDatabase) {
         *self.failure.write() = None;
         *self.open.write() = Some(open);
         self.set_recovering(false);
     }
 
+    /// The database could not be recovered; `why` is for the error log and for 926.
     pub fn set_failed(&self, why: String) {
         *self.failure.write() = Some(why);
         self.set_recovering(false);
     }
 
+    /// Marks the time between begin and end of recovery, in which logins get 4060.
     pub fn set_recovering(&self, is_recovering: bool) {
         self.is_recovering.store(is_recovering, Ordering::Release);
     }
@@ -130,6 +140,7 @@ impl DatabaseEntry {
         self.open.write().take()
     }
 
+    /// `state_desc`, from what is open and what has failed.
     pub fn state(&self) -> DatabaseState {
         match &*self.open.read() {
             Some(open) => open.storage.state(),
@@ -154,14 +165,17 @@ impl DatabaseEntry {
         def.options.contains_key(crate::session::STANDBY)
     }
 
+    /// Sessions whose current database it is.
     pub fn session_count(&self) -> i32 {
         self.sessions.load(Ordering::Relaxed)
     }
 
+    /// A session makes it its current database.
     pub fn enter(&self) {
         self.sessions.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A session left it.
     pub fn leave(&self) {
         self.sessions.fetch_sub(1, Ordering::Relaxed);
     }
@@ -187,11 +201,13 @@ pub struct DefaultSizes {
 }
 
 impl DefaultSizes {
+    /// 2 MiB of data and of log, growing by 16 MiB.
     pub const SYSTEM: DefaultSizes = DefaultSizes {
         data_pages: 256,
         log_pages: 256,
         growth_pages: 2_048,
     };
+    /// 8 MiB of data and of log, growing by 64 MiB, as the product's model.
     pub const USER: DefaultSizes = DefaultSizes {
         data_pages: 1_024,
         log_pages: 1_024,
@@ -243,6 +259,7 @@ pub fn simple_def(id: u16, name: &str, dir: &Path, sizes: DefaultSizes, now: i64
     }
 }
 
+/// The filegroup that every database has.
 pub fn primary_filegroup() -> FilegroupDef {
     FilegroupDef {
         id: 1,
@@ -252,6 +269,7 @@ pub fn primary_filegroup() -> FilegroupDef {
     }
 }
 
+/// Options of a new database that differ from OFF.
 pub fn default_options() -> BTreeMap<String, String> {
     let defaults = [
         ("AUTO_CREATE_STATISTICS", "ON"),
@@ -290,6 +308,7 @@ pub fn loaded_form(mut def: DatabaseDef, data_dir: &Path) -> DatabaseDef {
     def
 }
 
+/// The path, below the data folder if it is relative.
 pub fn absolute(path: &Path, data_dir: &Path) -> PathBuf {
     match path.is_absolute() {
         true => path.to_path_buf(),

@@ -5,7 +5,7 @@
 //! refused connections) cannot fill the disk. Lines that cannot be written (disk full) are dropped: the log must never
 //! stop the server.
 //!
-//! What anybody can provoke without a login is written a number of times a minute, and counted beyond that: otherwise old logs,
+//! A line that anybody can provoke without a login is written a number of times a minute, and counted beyond that: otherwise old logs,
 //! and what stands in them, could be pushed out by noise.
 //!
 //! Invariant: only what `write` begins stands at the beginning of a line. Texts hold names that clients chose: their further
@@ -39,6 +39,7 @@ pub struct LogEntry {
     pub text: String,
 }
 
+/// The error log's files: the current one and six older ones.
 pub struct ErrorLog {
     env: Env,
     dir: PathBuf,
@@ -49,7 +50,7 @@ pub struct ErrorLog {
     bytes_max: u64,
 }
 
-/// What was written of a kind within a time, and what was not.
+/// Lines of a kind within a time, written and left out.
 struct Window {
     begin: Duration,
     source: String,
@@ -83,7 +84,7 @@ impl ErrorLog {
         self.begin_next(&mut file)
     }
 
-    /// The log of before stays in use when this fails.
+    /// The old log stays in use when this fails.
     fn begin_next(&self, file: &mut Option<OpenLog>) -> io::Result<()> {
         let disk = &self.env.disk;
         if disk.exists(&self.path(ARCHIVES))? {
@@ -110,7 +111,7 @@ impl ErrorLog {
         let line = format!("{} {source:<11} {}\n", self.now(), continued(text));
         let mut file = self.file.lock();
         if file.as_ref().is_some_and(|open| open.end >= self.bytes_max) {
-            // What fails now is tried again at the next line.
+            // A failure here is tried again at the next line.
             let _ = self.begin_next(&mut file);
         }
         if let Some(open) = file.as_mut()
@@ -179,6 +180,7 @@ impl ErrorLog {
         (0..=ARCHIVES).filter(exists).collect()
     }
 
+    /// File of a log by number: 0 is the current one, 1 the one before it.
     pub fn path(&self, number: u32) -> PathBuf {
         match number {
             0 => self.dir.join("errorlog"),

@@ -1,4 +1,4 @@
-//! Whose a file is: the gate for everything that statements let the server write, replace or remove.
+//! Owners of files: the gate for everything that statements let the server write, replace or remove.
 //!
 //! Theory: a statement names files by paths, and a path says little: `..`, links and other mounts lead to the same file.
 //! So files are told apart by [`FileIdentity`]. A file belongs to a database, whatever state that is in; to the server
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Folders of the data directory in which no statement has any business.
 const FOLDERS: [&str; 2] = ["log", "spill"];
 
-/// What the operating system of the product says of a file that somebody has open.
+/// Error of the product's operating system for a file that another has open.
 pub(crate) const IN_USE: &str =
     "32(The process cannot access the file because it is being used by another process.)";
 const BUSY: &str =

@@ -88,7 +88,7 @@ pub(crate) struct Cleaner<'a> {
 }
 
 impl Cleaner<'_> {
-    /// What the start makes of a definition before its database is opened. `None`: there is no such database.
+    /// Decision of the start about a definition before its database is opened. `None`: there is no such database.
     pub fn settle(
         &self,
         catalog: &Catalog,

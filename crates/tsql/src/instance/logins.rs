@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 /// Slow, salted hashing of passwords.
 pub trait PasswordHasher: Send + Sync {
+    /// A salted hash that can be stored; a password that is too long is an error.
     fn hash(&self, password: &str) -> Result<String>;
+    /// Does the stored hash belong to this password?
     fn verify(&self, password: &str, hash: &str) -> bool;
 }
 
@@ -41,6 +43,7 @@ pub enum LoginRefusal {
     Expired,
 }
 
+/// The logins of the server, read without a lock on the catalog.
 pub struct Logins {
     list: RwLock<Vec<Arc<LoginDef>>>,
     /// Failures in a row and the time of the last, by login.
@@ -52,6 +55,7 @@ pub struct Logins {
 }
 
 impl Logins {
+    /// Reads them from `master`.
     pub fn load(catalog: Arc<Catalog>, hasher: Arc<dyn PasswordHasher>) -> Result<Logins> {
         let list = catalog.logins()?.into_iter().map(Arc::new).collect();
         Ok(Logins {
@@ -63,10 +67,12 @@ impl Logins {
         })
     }
 
+    /// All logins, in the order of their ids.
     pub fn all(&self) -> Vec<Arc<LoginDef>> {
         self.list.read().clone()
     }
 
+    /// The login of this name, in any case.
     pub fn get(&self, name: &str) -> Option<Arc<LoginDef>> {
         self.list
             .read()
@@ -75,6 +81,7 @@ impl Logins {
             .cloned()
     }
 
+    /// The login with this `principal_id`.
     pub fn by_id(&self, id: i32) -> Option<Arc<LoginDef>> {
         self.list.read().iter().find(|l| l.id == id).cloned()
     }
@@ -168,10 +175,12 @@ impl Logins {
         self.failures.lock().remove(&id);
     }
 
+    /// A hash for CREATE LOGIN.
     pub fn hash(&self, password: &str) -> Result<String> {
         self.hasher.hash(password)
     }
 
+    /// Can it log in with a password? A fresh `sa` cannot.
     pub fn has_password(&self, name: &str) -> bool {
         self.get(name).is_some_and(|l| !l.password_hash.is_empty())
     }
@@ -187,6 +196,7 @@ impl Logins {
         self.put(login)
     }
 
+    /// Sets the password without a check of policy, for the start of the server.
     pub fn set_password(&self, name: &str, password: &str) -> Result<()> {
         let login = self.existing(name, "alter")?;
         let hash = self.hasher.hash(password)?;
@@ -213,6 +223,7 @@ impl Logins {
         self.put(login)
     }
 
+    /// Compares passwords. It takes as long for a wrong one, some 10 ms: call it without locks.
     pub fn verify(&self, login: &LoginDef, password: &str) -> bool {
         self.hasher.verify(password, &login.password_hash)
     }
@@ -234,6 +245,7 @@ impl Logins {
         Ok(())
     }
 
+    /// DROP LOGIN; `sa` stays (15151).
     pub fn remove(&self, name: &str) -> Result<()> {
         let _one = self.changing.lock();
         let login = self.existing(name, "drop")?;

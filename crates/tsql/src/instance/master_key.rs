@@ -2,7 +2,7 @@
 //!
 //! Theory: master goes into backups and may be copied; the key does not. It lies in a file of the data directory that only the
 //! server's own user may read, made with the first secret. A secret is AES-256-GCM ciphertext that opens only for the row it was
-//! written for. Who loses the file loses the secrets, and nothing else: they are given again with ALTER CREDENTIAL.
+//! written for. A lost file costs the secrets, and nothing else: they are given again with ALTER CREDENTIAL.
 
 use crate::error::Result;
 use crate::messages;
@@ -55,6 +55,7 @@ impl MasterKey {
         Ok(all.map(|b| format!("{b:02X}")).collect())
     }
 
+    /// The secret that was sealed for `owner`; one of another owner, or damaged, is an error.
     pub fn open(&self, owner: &str, sealed: &str) -> Result<String> {
         let plain = from_hex(sealed).and_then(|bytes| {
             let (nonce, rest) = bytes.split_first_chunk::<NONCE_LEN>()?;

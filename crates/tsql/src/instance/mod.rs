@@ -69,9 +69,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
+/// Logins, configuration, and definitions of databases.
 pub const MASTER: DatabaseId = DatabaseId(1);
+/// Made anew at each start; it has no log worth hardening.
 pub const TEMPDB: DatabaseId = DatabaseId(2);
+/// What new databases begin as.
 pub const MODEL: DatabaseId = DatabaseId(3);
+/// History of backups and restores, suspect pages.
 pub const MSDB: DatabaseId = DatabaseId(4);
 
 /// Version as clients compare it: SQL Server 2022.
@@ -105,6 +109,7 @@ pub struct GlobalTemp {
     pub creator: i32,
 }
 
+/// One running server: its databases, sessions, plans and log. Everything in it may be used from any thread.
 pub struct Instance {
     env: Env,
     engine: Arc<Engine>,
@@ -177,14 +182,17 @@ impl Instance {
         }));
     }
 
+    /// Disk, clock and randomness as the program handed them in.
     pub fn env(&self) -> &Env {
         &self.env
     }
 
+    /// The storage engine that all databases share.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
+    /// What the program chose at the start.
     pub fn options(&self) -> &InstanceOptions {
         &self.options
     }
@@ -198,18 +206,22 @@ impl Instance {
             .lower_to(most.saturating_sub(i64::try_from(pages).unwrap_or(i64::MAX)));
     }
 
+    /// The folder of the system databases; relative paths of files begin here.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }
 
+    /// System views and procedures by name.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
+    /// When the server started, in 100 ns since 1970.
     pub fn started_utc(&self) -> i64 {
         self.started_utc
     }
 
+    /// Now, in 100 ns since 1970.
     pub fn now_utc(&self) -> i64 {
         self.env.clock.utc_100ns()
     }
@@ -230,10 +242,12 @@ impl Instance {
         self.databases.read().values().cloned().collect()
     }
 
+    /// The database with this id, in whatever state it is.
     pub fn database(&self, id: DatabaseId) -> Option<Arc<DatabaseEntry>> {
         self.databases.read().get(&id.0).cloned()
     }
 
+    /// The database of this name, in any case and in whatever state.
     pub fn database_named(&self, name: &str) -> Option<Arc<DatabaseEntry>> {
         self.databases
             .read()
@@ -256,6 +270,7 @@ impl Instance {
         }
     }
 
+    /// The catalog of `master`.
     pub fn master_catalog(&self) -> Result<Arc<Catalog>> {
         Ok(self.open_database(MASTER)?.catalog)
     }
@@ -292,6 +307,7 @@ impl Instance {
         self.catalog_version.load(Ordering::Acquire)
     }
 
+    /// Definitions, logins or rights have changed: no plan is taken from the cache without being looked at again.
     pub fn bump_catalog_version(&self) {
         self.catalog_version.fetch_add(1, Ordering::AcqRel);
     }
@@ -330,6 +346,7 @@ impl Instance {
         *self.shutdown.lock() = Some(request);
     }
 
+    /// What SHUTDOWN asked for, if somebody did.
     pub fn shutdown_requested(&self) -> Option<ShutdownRequest> {
         *self.shutdown.lock()
     }

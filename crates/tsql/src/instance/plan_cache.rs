@@ -51,6 +51,7 @@ pub struct PlanKey {
 }
 
 impl PlanKey {
+    /// Of a plan in which no name depends on who resolves it.
     pub const ANY_NAMES: u64 = u64::MAX;
 
     /// Is a plan that was kept under `kept` right under this key? For whom it was checked is another question.
@@ -230,11 +231,13 @@ impl Batch {
         self.uses.load(Ordering::Relaxed)
     }
 
+    /// The next execution makes its plan anew.
     pub fn forget_plans(&self) {
         self.plans.write().clear();
     }
 }
 
+/// Batches by text, with their plans: two generations, the older of which is dropped when the younger is full.
 pub struct PlanCache {
     generations: RwLock<Generations>,
     memory: Arc<WorkMemory>,
@@ -306,11 +309,13 @@ impl PlanCache {
         maps.flat_map(HashMap::values).cloned().collect()
     }
 
+    /// Batches kept.
     pub fn len(&self) -> usize {
         let generations = self.generations.read();
         generations.young.len() + generations.old.len()
     }
 
+    /// Is none kept?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

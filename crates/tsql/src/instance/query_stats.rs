@@ -1,7 +1,7 @@
-//! What the executions of a kept plan have cost: `sys.dm_exec_query_stats`.
+//! Cost of the executions of a kept plan: `sys.dm_exec_query_stats`.
 //!
 //! Theory: the figures live in the plan and go with it, so the bound on cached plans bounds them. An execution takes two
-//! readings of the clock and one short lock. Reading a thread's processor time is a system call, too dear for a point
+//! readings of the clock and one short lock. Reading a thread's processor time is a system call, too expensive for a point
 //! query or a small change, however long it waits for the disk: statements that need little processor time are measured one
 //! time in sixteen, and the others count with the mean of those measured.
 
@@ -38,7 +38,7 @@ pub struct QueryFigures {
     measured_us: u64,
 }
 
-/// What one execution has cost.
+/// Cost of one execution.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Execution {
     pub start: Duration,
@@ -51,6 +51,7 @@ pub struct Execution {
     pub rows: u64,
 }
 
+/// Cost of all executions of one statement, shared by the sessions that run it.
 #[derive(Debug)]
 pub struct QueryStats {
     pub created_utc: i64,
@@ -58,6 +59,7 @@ pub struct QueryStats {
 }
 
 impl QueryStats {
+    /// Without an execution; `created_utc` is `creation_time` of the view.
     pub fn new(created_utc: i64) -> QueryStats {
         QueryStats {
             created_utc,
@@ -65,6 +67,7 @@ impl QueryStats {
         }
     }
 
+    /// Sums, extremes and last values up to now.
     pub fn figures(&self) -> QueryFigures {
         *self.figures.lock()
     }
@@ -76,6 +79,7 @@ impl QueryStats {
             || figures.measured_us >= SHORT_US * figures.measured
     }
 
+    /// Adds one execution.
     pub fn note(&self, execution: Execution) {
         self.figures.lock().note(execution);
     }

@@ -5,7 +5,7 @@
 //! restart short. A database is in use before its checkpoint. Databases that ask each other how a transaction ended see to it
 //! themselves that nobody waits in a circle (`daruma_storage`, `coordinator`).
 //!
-//! What is done is told in the error log when it is done.
+//! Each phase is told in the error log when it is done.
 
 use super::left_behind::{Cleaner, is_dropping, registration};
 use super::startup::{SOURCE, open_error};
@@ -170,7 +170,7 @@ impl Instance {
             log: &self.log,
             source: SOURCE,
         };
-        // What is left now is tried again at the next start.
+        // The rest is tried again at the next start.
         if cleaner.finish_drop(&def)
             && let Ok(master) = self.master_catalog()
         {
@@ -239,6 +239,8 @@ pub(super) struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
+    /// Recovers one database and opens it, telling the phases to the error log. A stop that is asked for meanwhile is
+    /// an error.
     pub fn open(
         &self,
         def: &DatabaseDef,
@@ -364,7 +366,7 @@ fn forward_line(name: &str, id: u16, report: &RecoveryReport) -> String {
     )
 }
 
-/// What is known when the database is there.
+/// Messages of the error log about a database that has been recovered.
 fn end_lines(
     name: &str,
     id: u16,
@@ -392,7 +394,7 @@ fn end_lines(
     ));
     lines.push(complete_line(name, id, 100, 0, 3));
     lines.extend(last_commit_line(name, id, settings, report));
-    // What has no figure of its own in this message is part of the phase that it belongs to: they add up.
+    // Work without a figure of its own in this message counts in its phase, so that the figures add up.
     let analysis = report.files_ms + report.analysis_ms;
     let undo = times.total_ms.saturating_sub(analysis + report.redo_ms);
     let regular = undo.saturating_sub(report.system_undo_ms);

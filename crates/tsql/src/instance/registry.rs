@@ -23,11 +23,13 @@ pub struct SystemParameter {
 pub trait SystemProcedure: Send + Sync {
     /// Without schema: `sp_who`.
     fn name(&self) -> &str;
+    /// Its parameters in order, by which the arguments of a call are bound.
     fn parameters(&self) -> &[SystemParameter];
     /// Runs it; the result is its return status.
     fn run(&self, call: &SystemCall<'_, '_>) -> Result<i32>;
 }
 
+/// Every system view, function and procedure, by lower-case schema and name.
 #[derive(Default)]
 pub struct Registry {
     tables: BTreeMap<(String, String), Arc<dyn VirtualTable>>,
@@ -41,11 +43,13 @@ impl Registry {
         self.tables.insert(key, table);
     }
 
+    /// Adds a procedure; one of the same name is replaced.
     pub fn add_procedure(&mut self, procedure: Arc<dyn SystemProcedure>) {
         self.procedures
             .insert(name_key(procedure.name()), procedure);
     }
 
+    /// The view or function of this name, in any case.
     pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<dyn VirtualTable>> {
         self.tables.get(&(name_key(schema), name_key(name)))
     }
@@ -57,7 +61,7 @@ impl Registry {
             .map(|((schema, _), table)| (schema.as_str(), table))
     }
 
-    /// What EXEC reaches. A name in brackets may be anything, also that of a DBCC command, whose rights are others.
+    /// Procedures that EXEC reaches. A name in brackets may be anything, also that of a DBCC command, whose rights are others.
     pub fn procedure(&self, name: &str) -> Option<&Arc<dyn SystemProcedure>> {
         let found = self.procedures.get(&name_key(name))?;
         (!is_command(found.name())).then_some(found)

@@ -16,6 +16,7 @@ struct Sequence {
 }
 
 impl SequentialIds {
+    /// 16 bytes that are greater, as uniqueidentifiers compare, than those before since the start.
     pub fn next(&self, env: &Env) -> [u8; 16] {
         let sequence = self.0.get_or_init(|| {
             let mut node = [0; 8];

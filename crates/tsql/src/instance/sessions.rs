@@ -13,7 +13,7 @@ pub const FIRST_USER_SPID: i32 = 51;
 /// Highest session id.
 const SPID_MAX: i32 = 32_767;
 
-/// Who connected and from where, as login and network say.
+/// Client of a session, as its login and the network describe it.
 #[derive(Clone, Debug, Default)]
 pub struct LoginInfo {
     pub login: String,
@@ -34,7 +34,7 @@ pub struct LoginInfo {
     pub ansi_defaults: bool,
 }
 
-/// What a session does at this moment.
+/// Request that a session runs at this moment.
 #[derive(Clone, Debug, Default)]
 pub struct Activity {
     /// `running`, `sleeping`, `suspended`, `dormant`.
@@ -91,6 +91,7 @@ impl SessionEntry {
     }
 }
 
+/// The sessions there are, by @@SPID; user sessions count from 51.
 #[derive(Default)]
 pub struct SessionRegistry {
     map: RwLock<BTreeMap<i32, Arc<SessionEntry>>>,
@@ -127,18 +128,22 @@ impl SessionRegistry {
         Some(entry)
     }
 
+    /// The session has ended; its number may be given again.
     pub fn remove(&self, spid: i32) {
         self.map.write().remove(&spid);
     }
 
+    /// The session with this number.
     pub fn get(&self, spid: i32) -> Option<Arc<SessionEntry>> {
         self.map.read().get(&spid).cloned()
     }
 
+    /// All sessions, by number.
     pub fn all(&self) -> Vec<Arc<SessionEntry>> {
         self.map.read().values().cloned().collect()
     }
 
+    /// How many there are.
     pub fn count(&self) -> usize {
         self.map.read().len()
     }

@@ -121,6 +121,7 @@ impl Planner<'_> {
         })
     }
 
+    /// Compiles each over rows with the columns of `schema`.
     pub fn exprs(&mut self, list: &[Scalar], schema: &[ColId]) -> Result<Vec<Expr>> {
         list.iter().map(|s| self.expr(s, schema)).collect()
     }
@@ -149,6 +150,7 @@ impl Planner<'_> {
         })
     }
 
+    /// Compiles a condition; comparisons of constants are decided here.
     pub fn cond(&mut self, scalar: &Scalar, schema: &[ColId]) -> Result<Cond> {
         Ok(match &scalar.kind {
             Kind::Compare { op, left, right } => {

@@ -30,6 +30,7 @@ use crate::host::Host;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Turns a bound tree into a [`Plan`]; one for each statement.
 pub struct Planner<'c> {
     pub columns: &'c [ColumnInfo],
     host: &'c dyn Host,
@@ -60,6 +61,7 @@ pub struct Planned {
 }
 
 impl<'c> Planner<'c> {
+    /// `columns` is the binder's list, by column number.
     pub fn new(columns: &'c [ColumnInfo], host: &'c dyn Host) -> Planner<'c> {
         Planner {
             columns,
@@ -94,6 +96,7 @@ impl<'c> Planner<'c> {
         })
     }
 
+    /// The plan with this root, and the subplans and parameters that were found on the way.
     pub fn finish(self, root: Node) -> Plan {
         let mut parameter_columns = vec![0; self.parameters.len()];
         for (id, slot) in &self.parameters {

@@ -28,6 +28,7 @@ const STEPS_MAX: u32 = 1 << 24;
 /// Steps between two looks at the cancel flag.
 const CANCEL_STEPS: u32 = 1 << 10;
 
+/// Rules that need no statistics: pushes conditions down, unnests subqueries, drops what is not read.
 pub struct Rewriter<'c> {
     columns: &'c [ColumnInfo],
     host: &'c dyn Host,
@@ -37,6 +38,7 @@ pub struct Rewriter<'c> {
 }
 
 impl<'c> Rewriter<'c> {
+    /// `columns` is the binder's list, by column number.
     pub fn new(columns: &'c [ColumnInfo], host: &'c dyn Host) -> Rewriter<'c> {
         Rewriter {
             columns,
@@ -68,6 +70,7 @@ impl<'c> Rewriter<'c> {
         false
     }
 
+    /// The rewritten tree. Past its bound of steps, or after a cancel, the rest stays as it is and the error is kept.
     pub fn rel(&self, rel: Rel) -> Rel {
         match self.is_stopped() {
             true => rel,
@@ -645,6 +648,7 @@ fn collect_children<'s>(scalar: &'s mut Scalar, out: &mut Vec<&'s mut Scalar>) {
     }
 }
 
+/// A condition that is true: 1 = 1, since there is no literal for it.
 pub fn always() -> Scalar {
     let one = || Box::new(Scalar::constant(Value::Int(1), DataType::Int));
     Scalar::condition(Kind::Compare {
@@ -680,7 +684,7 @@ fn split(condition: Scalar, out: &mut Vec<Scalar>) {
     }
 }
 
-/// What only matters by having rows: order, distinctness and computed columns are dropped, TOP n too.
+/// A relation that only matters by having rows: order, distinctness and computed columns are dropped, TOP n too.
 fn existence(rel: Rel) -> Rel {
     match rel {
         Rel::Sort { input, .. } => existence(*input),

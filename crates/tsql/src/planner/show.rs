@@ -28,12 +28,14 @@ const LOCAL: &str = "[Operand]";
 /// Longer texts are not repeated for each member of IN.
 const REPEATED_CHARS_MAX: usize = 256;
 
+/// Writes a plan as the lines of SHOWPLAN.
 pub struct Shower<'p> {
     pub plan: &'p Plan,
     pub columns: &'p [ColumnInfo],
     lines: Vec<ShownLine>,
 }
 
+/// The lines of the plan and of its subplans, from the root.
 pub fn lines(plan: &Plan, columns: &[ColumnInfo]) -> Vec<ShownLine> {
     let mut shower = Shower {
         plan,

@@ -31,7 +31,7 @@ impl Execution<'_> {
         &self.state.entry.owner
     }
 
-    /// What other sessions are shown of this one.
+    /// Figures of this session that others are shown.
     pub(crate) fn session_activity(&self) -> &parking_lot::Mutex<crate::instance::Activity> {
         &self.state.entry.activity
     }

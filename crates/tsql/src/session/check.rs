@@ -22,6 +22,7 @@ pub struct Suspect {
     pub kind: SuspectKind,
 }
 
+/// What is wrong with a name or a statement before anything runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuspectKind {
     Scalar,
@@ -37,6 +38,7 @@ pub enum SuspectKind {
 }
 
 impl Suspect {
+    /// The error with the line it stands on.
     pub fn error(&self) -> SqlError {
         let name: &str = &self.name;
         let mut error = match self.kind {
@@ -76,7 +78,7 @@ pub fn suspects(text: &str, statements: &[Statement]) -> Vec<Suspect> {
     found
 }
 
-/// What the last SET QUOTED_IDENTIFIER of the text says, wherever it stands: the session has it when the batch has been
+/// Value of the last SET QUOTED_IDENTIFIER of the text, wherever it stands: the session has it when the batch has been
 /// read. In the text of a module it says nothing.
 pub fn quotes_set(statements: &[Statement]) -> Option<bool> {
     statements.iter().rev().find_map(quotes_set_by)
@@ -128,7 +130,7 @@ impl Names {
         self.twice.push(Suspect { name, line, kind });
     }
 
-    /// What GOTO names and nobody has.
+    /// A label that GOTO names and that is nowhere.
     fn nowhere(&mut self) -> Vec<Suspect> {
         let gotos = std::mem::take(&mut self.gotos).into_iter();
         let missing = gotos.filter(|(name, _)| !self.labels.contains(&name_key(name)));

@@ -93,6 +93,7 @@ impl Cursors {
         }
     }
 
+    /// Closes and forgets all cursors, as the end of the session or its reset does.
     pub fn clear(&self) {
         self.list.borrow_mut().clear();
         self.fetch_status.set(-1);

@@ -88,6 +88,7 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// The server that the session belongs to.
     pub fn instance(&self) -> &Arc<Instance> {
         &self.state.instance
     }
@@ -867,7 +868,7 @@ impl Host for Execution<'_> {
 
     fn check_memory(&self, wanted: usize) -> Result<()> {
         let (held, wanted) = (self.held_bytes(), as_signed(wanted));
-        // What a small request needs is not worth a look at what others hold.
+        // A small request is not worth a look at what others hold.
         if held.saturating_add(wanted) < SMALL_BYTES {
             return Ok(());
         }
@@ -1027,7 +1028,7 @@ impl Execution<'_> {
         };
         let open = self.state.instance.open_database(database)?;
         self.lock_for_statement(&open.storage, object.id, LockMode::SchS)?;
-        // Whoever held the lock before may have changed the definition.
+        // The last holder of the lock may have changed the definition.
         let current = self.state.catalog(database)?;
         let object = current
             .object(object.id)

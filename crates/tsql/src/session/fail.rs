@@ -1,4 +1,4 @@
-//! What an error does: ends its statement, its scope, the batch, or the connection; dooms or rolls back.
+//! Effects of an error: it ends its statement, its scope, the batch, or the connection; dooms or rolls back.
 //!
 //! | error | outside TRY | inside TRY |
 //! |---|---|---|

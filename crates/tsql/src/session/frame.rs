@@ -67,6 +67,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// A frame at the start of its batch, without variables.
     pub fn new(kind: FrameKind, batch: Arc<Batch>, database: DatabaseId) -> Frame {
         Frame {
             kind,
@@ -89,6 +90,7 @@ impl Frame {
         }
     }
 
+    /// Which token ends a statement that runs in this frame.
     pub fn done_kind(&self) -> DoneKind {
         match self.kind {
             FrameKind::Batch => DoneKind::Statement,
@@ -128,11 +130,13 @@ impl Frame {
         }
     }
 
+    /// The variable of this name (with `@`), in any case.
     pub fn variable(&self, name: &str) -> Option<&Variable> {
         let at = self.variables.find(name)?;
         self.variables.list.get(at).map(|(_, v)| v)
     }
 
+    /// The variable of this name, to be assigned.
     pub fn variable_mut(&mut self, name: &str) -> Option<&mut Variable> {
         let at = self.variables.find(name)?;
         self.variables.list.get_mut(at).map(|(_, v)| v)
@@ -209,6 +213,7 @@ impl Variables {
         made
     }
 
+    /// The variables in the order of their declaration.
     pub fn values(&self) -> impl Iterator<Item = &Variable> {
         self.list.iter().map(|(_, variable)| variable)
     }

@@ -222,14 +222,17 @@ impl Session {
         }
     }
 
+    /// @@SPID.
     pub fn spid(&self) -> i32 {
         self.state.entry.spid
     }
 
+    /// The server that the session belongs to.
     pub fn instance(&self) -> &Arc<Instance> {
         &self.state.instance
     }
 
+    /// What other sessions see of this one.
     pub fn entry(&self) -> &Arc<SessionEntry> {
         &self.state.entry
     }
@@ -244,6 +247,7 @@ impl Session {
         self.state.entry.cancel.clone()
     }
 
+    /// Is @@TRANCOUNT above 0?
     pub fn in_transaction(&self) -> bool {
         self.state.trancount.get() > 0
     }
@@ -351,7 +355,7 @@ impl Drop for Session {
 }
 
 impl SessionState {
-    /// What was since the login is gone. Error 4060 when its database cannot be used any more: the connection is to end.
+    /// Sets the session back to its login. Error 4060 when its database cannot be used any more: the connection is to end.
     pub(super) fn reset(&self, keep_transaction: bool) -> Result<()> {
         if !keep_transaction {
             self.rollback_all()?;

@@ -29,6 +29,7 @@ pub(crate) struct ParameterShape {
 }
 
 impl ParameterList {
+    /// The list with its shape, by which plans are found.
     pub fn new(parameters: Vec<Parameter>) -> ParameterList {
         let shape = ParameterShape::of(&parameters);
         ParameterList { parameters, shape }
@@ -36,6 +37,7 @@ impl ParameterList {
 }
 
 impl ParameterShape {
+    /// Names and types of the parameters; those of user types make plans that are kept for nobody else.
     pub fn of(parameters: &[Parameter]) -> ParameterShape {
         let keys: Vec<Arc<str>> = parameters
             .iter()

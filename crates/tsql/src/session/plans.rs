@@ -17,7 +17,7 @@ use daruma_syntax::ast::Span;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// What was found out about a plan while it was made.
+/// Dependencies of a plan, found while it was made.
 #[derive(Default)]
 pub(crate) struct Planned {
     /// It uses what only this session can see.

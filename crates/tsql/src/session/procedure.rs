@@ -707,6 +707,7 @@ pub struct SystemCall<'e, 'a> {
 }
 
 impl SystemCall<'_, '_> {
+    /// The session as queries see it.
     pub fn host(&self) -> &dyn Host {
         self.execution
     }
@@ -724,6 +725,7 @@ impl SystemCall<'_, '_> {
         }
     }
 
+    /// The value that the output parameter at `index` has after the call.
     pub fn set_output(&self, index: usize, value: Value) {
         self.outputs.borrow_mut().push((index, value));
     }

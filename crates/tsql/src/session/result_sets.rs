@@ -112,6 +112,7 @@ impl DescribedSets {
         Ok(described)
     }
 
+    /// The row converted to the result set it belongs to; a NULL where WITH RESULT SETS says NOT NULL is error 11553.
     pub fn row(&self, row: &[Value], ex: &Execution<'_>) -> Result<Vec<Value>> {
         let columns = self.sent.checked_sub(1).and_then(|at| self.sets.get(at));
         let columns = columns.map_or(&[][..], Vec::as_slice);

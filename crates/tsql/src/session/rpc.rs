@@ -50,6 +50,7 @@ pub struct RpcArgument {
     pub output: bool,
 }
 
+/// A call as the connection got it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcRequest {
     pub procedure: RpcProcedure,

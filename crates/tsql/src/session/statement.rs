@@ -17,14 +17,23 @@ use std::sync::Arc;
 
 /// TDS `curcmd` of statements without rows.
 mod command {
+    /// INSERT; clients take their update count from this, UPDATE, DELETE and MERGE.
     pub const INSERT: u16 = 0xC3;
+    /// DELETE.
     pub const DELETE: u16 = 0xC4;
+    /// UPDATE.
     pub const UPDATE: u16 = 0xC5;
+    /// ROLLBACK of any kind.
     pub const ROLLBACK: u16 = 0xD2;
+    /// BEGIN TRANSACTION and SAVE TRANSACTION.
     pub const BEGIN: u16 = 0xD4;
+    /// COMMIT.
     pub const COMMIT: u16 = 0xD5;
+    /// BULK INSERT and the rows of INSERT BULK.
     pub const BULK_INSERT: u16 = 0xF0;
+    /// MERGE.
     pub const MERGE: u16 = 0x117;
+    /// Every statement that clients do not tell apart.
     pub const OTHER: u16 = 0xFD;
 }
 
@@ -116,7 +125,7 @@ impl Execution<'_> {
             StatementKind::Grant(grant) => self.simple(|| self.run_grant(grant)),
             StatementKind::Principal(principal) => self.simple(|| self.run_principal(principal)),
             StatementKind::ExecuteAs(execute_as) => self.simple(|| self.run_execute_as(execute_as)),
-            // What follows is not run as somebody else than it was meant for.
+            // The statements that follow must not run as another principal than they were meant for.
             StatementKind::Revert { cookie } => self
                 .simple(|| self.run_revert(cookie.as_deref()))
                 .map_err(|stop| match stop {

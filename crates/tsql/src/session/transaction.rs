@@ -81,6 +81,7 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
+    /// The part of the transaction in one database, if it has touched it.
     pub fn part(&self, database: DatabaseId) -> Option<&Part> {
         self.parts.iter().find(|p| p.open.storage.id() == database)
     }
@@ -426,7 +427,7 @@ impl SessionState {
         Ok(())
     }
 
-    /// What this session alone sees of definitions, permissions among them, is not what it was.
+    /// Definitions or permissions that this session alone sees have changed.
     fn note_redefined(&self) {
         self.private_version.set(self.private_version.get() + 1);
     }

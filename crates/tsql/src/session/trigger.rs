@@ -24,6 +24,7 @@ pub(crate) struct TriggerTable {
 }
 
 impl TriggerTable {
+    /// The table `inserted` or `deleted` with these rows; `None` for another name.
     pub fn named(rows: &TriggerRows, name: &str) -> Option<TriggerTable> {
         let (name, rows_of) = match name {
             n if n.eq_ignore_ascii_case("inserted") => ("inserted", &rows.inserted),
@@ -183,7 +184,7 @@ impl Execution<'_> {
         Ok(direct && !entry.is_some_and(|e| e.def().option_is_on("RECURSIVE_TRIGGERS")))
     }
 
-    /// What a failed change means after its triggers ran: errors that are already told only end the batch.
+    /// Error of a change whose triggers ran: one that is already told only ends the batch.
     pub(crate) fn after_trigger(&self, command: u16, error: SqlError) -> Stop {
         match error.number {
             TRIGGER_ENDED => match error.class {

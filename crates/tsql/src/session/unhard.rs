@@ -67,6 +67,7 @@ pub(crate) struct Late {
 }
 
 impl Late {
+    /// May commits of this request be left to others?
     pub fn set_wanted(&self, wanted: bool) {
         self.is_wanted.set(wanted);
     }
@@ -76,14 +77,17 @@ impl Late {
         self.is_tail.replace(tail)
     }
 
+    /// Does nothing follow in the request, so that its commit may be late?
     pub fn is_tail(&self) -> bool {
         self.is_tail.get()
     }
 
+    /// The commit that was left late, once.
     pub fn take(&self) -> Option<LateCommit> {
         self.commit.take()
     }
 
+    /// Did the wait for a late commit fail? Then the session ends.
     pub fn has_failed(&self) -> bool {
         self.has_failed.get()
     }

@@ -26,7 +26,7 @@ use daruma_catalog::{FIRST_STATISTICS_ID, StatisticsDef, TableStatistics};
 /// Smaller tables need no statistics: every plan over them is quick.
 const ROWS_MIN: u64 = 200;
 
-/// What is known of a column's values; `None` when nothing is and nothing can be found out.
+/// Knowledge of a column's values; `None` when there is none and none can be had.
 pub(crate) fn facts(host: &dyn Host, access: &TableAccess, ordinal: usize) -> Option<Facts> {
     let table = &access.table;
     if table.kind != TableKind::User {

@@ -285,7 +285,7 @@ FROM sys.databases d JOIN sys.master_files f ON f.database_id = d.database_id
 GROUP BY d.name
 ORDER BY 1";
 
-/// What the owner of a schema has of its tables and views, as if dbo had granted it, and what was granted.
+/// Rights of a schema's owner on its tables and views, as if dbo had granted them, and the rights that were granted.
 const TABLE_PRIVILEGES: &str = "
 SELECT CAST(@db AS sysname) AS TABLE_QUALIFIER, s.name AS TABLE_OWNER, o.name AS TABLE_NAME, p.GRANTOR, p.GRANTEE,
     CAST(p.privilege AS varchar(32)) AS PRIVILEGE, CAST(p.grantable AS varchar(3)) AS IS_GRANTABLE

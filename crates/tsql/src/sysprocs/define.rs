@@ -27,6 +27,7 @@ pub(crate) enum Body {
 }
 
 impl Procedure {
+    /// A procedure whose body is T-SQL.
     pub const fn text(
         name: &'static str,
         parameters: &'static str,
@@ -39,6 +40,7 @@ impl Procedure {
         }
     }
 
+    /// A procedure whose body is a function; it returns the status.
     pub const fn native(
         name: &'static str,
         parameters: &'static str,
@@ -59,6 +61,7 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
+    /// The procedure, its line of parameters not read yet.
     pub fn new(procedure: &'static Procedure) -> Registered {
         Registered {
             procedure,

@@ -88,7 +88,7 @@ struct Name {
     code: String,
 }
 
-/// What a part of a command is.
+/// Kind of a part of a command.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Code,
@@ -196,7 +196,7 @@ fn parts(command: &str) -> Vec<(Part, &str)> {
     list
 }
 
-/// What begins here, unless it is code.
+/// Comment or literal that begins here, unless it is code.
 fn beginning(text: &str) -> Option<Part> {
     match text.chars().next()? {
         '[' => Some(Part::Quoted(']')),

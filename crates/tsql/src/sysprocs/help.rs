@@ -60,7 +60,7 @@ pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::text("sp_depends", "@objname nvarchar(776)", DEPENDS),
 ];
 
-/// What a name stands for.
+/// Object that a name stands for.
 enum Found {
     Object(DatabaseId, Arc<Object>),
     Temporary {

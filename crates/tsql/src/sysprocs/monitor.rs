@@ -1,4 +1,4 @@
-//! Who is there, what is locked, how much space is used, which databases and files there are.
+//! Procedures that show sessions, locks, space used, databases and files.
 
 use super::define::Procedure;
 use crate::error::{Result, SqlError};

@@ -256,6 +256,7 @@ pub(super) struct FileLine {
 }
 
 impl FileLine {
+    /// Is it the log file?
     pub fn is_log(&self) -> bool {
         self.filegroup == 0
     }

@@ -32,10 +32,12 @@ pub(crate) struct View {
 pub(crate) type Fill = fn(&Source<'_>, &mut Rows<'_>) -> Result<()>;
 
 impl View {
+    /// A view of the schema `sys`.
     pub const fn sys(name: &'static str, columns: &'static str, fill: Fill) -> View {
         View::new("sys", name, columns, fill)
     }
 
+    /// A view: its columns as a line of text, its rows by a function.
     pub const fn new(
         schema: &'static str,
         name: &'static str,
@@ -51,6 +53,7 @@ impl View {
         }
     }
 
+    /// A table-valued function of `sys` with so many arguments, least and most.
     pub const fn function(
         name: &'static str,
         arguments: (usize, usize),
@@ -90,11 +93,13 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// Reads the line of text that describes columns and their defaults.
     pub fn new(description: &'static str) -> Shape {
         let (columns, template) = parse(description).map(|c| (c.column, c.default)).unzip();
         Shape { columns, template }
     }
 
+    /// The rows that `fill` adds, each cell it does not set at its default.
     pub fn fill(&self, fill: impl FnOnce(&mut Rows<'_>) -> Result<()>) -> Result<Vec<Vec<Value>>> {
         let mut rows = Rows {
             columns: &self.columns,
@@ -108,6 +113,7 @@ impl Shape {
 }
 
 impl Registered {
+    /// The view, its line of text not read yet.
     pub fn new(view: &'static View) -> Registered {
         Registered {
             view,
@@ -162,6 +168,7 @@ impl Rows<'_> {
         self
     }
 
+    /// Sets a cell of the last row by the column's name.
     pub fn set(&mut self, name: &str, cell: impl Into<Cell>) -> &mut Self {
         let at = self.position(name);
         debug_assert!(at.is_some(), "no column {name}");

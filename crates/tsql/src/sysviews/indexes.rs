@@ -354,7 +354,7 @@ fn figures_mode(argument: Option<&Value>) -> FiguresMode {
     }
 }
 
-/// What was counted on a level; of a sample, scaled up. Versions are those off the row: there are no others.
+/// Counts of a level; of a sample, scaled up. Versions are those off the row: there are no others.
 fn level_columns(level: &LevelFigures, number: usize, rows: &mut Rows<'_>) {
     let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
     let breaks = level.fragments.saturating_sub(1);

@@ -50,13 +50,14 @@ pub(super) const VIEWS: &[View] = &[
     view("DOMAINS", DOMAINS, domains),
 ];
 
-/// What every view needs to name things.
+/// Database and catalog that every view names things by.
 pub(super) struct Names {
     pub catalog: std::sync::Arc<DatabaseCatalog>,
     database: String,
 }
 
 impl Names {
+    /// Those of the database that the view is read in.
     pub fn of(source: &Source<'_>) -> Result<Names> {
         Ok(Names {
             catalog: source.catalog()?,

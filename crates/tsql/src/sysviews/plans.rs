@@ -58,7 +58,7 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
     handle
 }
 
-/// What a handle stands for.
+/// Batch or plan that a handle stands for.
 enum Found {
     Session(Arc<SessionEntry>),
     Batch(Arc<Batch>),

@@ -83,7 +83,7 @@ fn listed(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What the levels name: one thing, or all of a kind where the last name is left out.
+/// Target that the levels name: one thing, or all of a kind where the last name is left out.
 fn targets(
     source: &Source<'_>,
     catalog: &DatabaseCatalog,

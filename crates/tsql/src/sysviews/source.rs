@@ -1,4 +1,4 @@
-//! What views are made from: the host, the database they are seen from, and lists that several views share.
+//! Sources of the views: the host, the database they are seen from, and lists that several views share.
 
 use super::define::Cell;
 use super::names::{SystemObject, system_objects};
@@ -54,6 +54,7 @@ pub(crate) struct ObjectLine {
 }
 
 impl<'a> Source<'a> {
+    /// For one reading of a view, in one database, with these arguments.
     pub fn new(host: &'a dyn Host, database: DatabaseId, arguments: &'a [Value]) -> Source<'a> {
         Source {
             host,
@@ -63,6 +64,7 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// The server; an error where there is none, as in tests of the binder alone.
     pub fn instance(&self) -> Result<&'a Arc<Instance>> {
         self.host
             .instance()
@@ -74,10 +76,12 @@ impl<'a> Source<'a> {
         self.host.visible_catalog(self.database)
     }
 
+    /// The database the view is read in, open.
     pub fn open(&self) -> Result<OpenDatabase> {
         self.instance()?.open_database(self.database)
     }
 
+    /// The same, in whatever state it is.
     pub fn entry(&self) -> Result<Arc<DatabaseEntry>> {
         let entry = self.instance()?.database(self.database);
         entry.ok_or_else(|| messages::error(2520, &[&self.database.0]))
@@ -135,6 +139,7 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// An argument as a number, from text too, as the product converts it.
     pub fn integer_argument(&self, position: usize) -> Option<i64> {
         match self.arguments.get(position)? {
             Value::Bit(b) => Some(i64::from(*b)),

@@ -68,7 +68,7 @@ const PINS: &str = "
     database_id int; pin_type tinyint; pin_type_desc nvarchar(60); transaction_id bigint?; session_id int?;
     session_count int; begin_time datetime2(7)?; snapshot_timestamp bigint?; version_kb bigint; version_pages bigint";
 
-/// Who keeps versions in every database whose state is seen: active transactions, snapshots, aborted transactions; the largest first.
+/// Keepers of versions in every database whose state is seen: active transactions, snapshots, aborted transactions; the largest first.
 fn pins(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for entry in source.databases_with_state()? {
         let Ok(open) = entry.open() else { continue };
@@ -106,7 +106,7 @@ const DBLOG: &str = "
     Num~Elements smallint?; RowLog~Contents~0 varbinary(8000)?; RowLog~Contents~1 varbinary(8000)?;
     RowLog~Contents~2 varbinary(8000)?; End~Time datetime?; Description nvarchar(4000)";
 
-/// What a tree is called, and whether it is a nonclustered index.
+/// Name of a tree, and whether it is a nonclustered index.
 struct TreeName {
     name: String,
     context: &'static str,

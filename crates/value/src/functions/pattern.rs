@@ -8,7 +8,7 @@ use std::fmt::Write;
 const PATTERN_CHARS_MAX: usize = 4000;
 const DIGITS_MAX: usize = 99;
 
-/// Whose forms are these? Any other culture is refused: it would show another form than the one asked for.
+/// The culture that the forms belong to. Any other is refused, since its forms are not known here.
 pub fn is_known_culture(culture: &str) -> bool {
     ["en-US", "en"]
         .iter()

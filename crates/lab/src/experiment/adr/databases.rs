@@ -23,6 +23,7 @@ pub enum Variant {
 }
 
 impl Variant {
+    /// As reports name it.
     pub const fn title(self) -> &'static str {
         match self {
             Variant::NoFilegroup => "no version store filegroup",
@@ -31,6 +32,7 @@ impl Variant {
         }
     }
 
+    /// As `results.json` names it.
     pub const fn key(self) -> &'static str {
         match self {
             Variant::NoFilegroup => "no_filegroup",
@@ -40,6 +42,7 @@ impl Variant {
     }
 }
 
+/// One of the four databases.
 #[derive(Clone, Debug)]
 pub struct Database {
     pub name: &'static str,
@@ -48,6 +51,7 @@ pub struct Database {
     pub sums: String,
 }
 
+/// The four databases of one variant.
 #[derive(Clone, Debug)]
 pub struct Set {
     pub variant: Variant,
@@ -189,6 +193,7 @@ pub struct FileSize {
     pub pages: u64,
 }
 
+/// Sizes in pages of all files of the set, database by database, in the order of their ids.
 pub fn file_sizes(client: &mut Client, set: &Set) -> Result<Vec<FileSize>, LabError> {
     let mut sizes = Vec::new();
     for database in &set.databases {
@@ -211,6 +216,7 @@ pub fn file_sizes(client: &mut Client, set: &Set) -> Result<Vec<FileSize>, LabEr
     Ok(sizes)
 }
 
+/// A number of pages with commas between thousands.
 pub fn pages(count: u64) -> String {
     figures::grouped(count as f64)
 }

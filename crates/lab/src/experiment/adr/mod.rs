@@ -20,6 +20,7 @@ use databases::Variant;
 pub use databases::sums;
 pub use timing::pair;
 
+/// Options of `daruma lab adr`.
 #[derive(Args, Clone, Debug)]
 pub struct AdrArgs {
     #[command(flatten)]
@@ -64,6 +65,7 @@ impl AdrArgs {
     }
 }
 
+/// Runs the article's steps on the four databases and writes the report beside its figures.
 pub fn run(args: &AdrArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "adr".into(),

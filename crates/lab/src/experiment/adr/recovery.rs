@@ -12,6 +12,8 @@ use crate::report::{Section, Table, Verdict};
 use serde_json::json;
 use std::time::Instant;
 
+/// Stops the server in the middle of a transaction over all databases, and reads the times of recovery from the error
+/// log.
 pub fn run(lab: &mut Lab, args: &AdrArgs, set: &Set) -> Result<(), LabError> {
     if !lab.is_private() {
         lab.notice(

@@ -14,6 +14,7 @@ use serde_json::json;
 const ROLLBACK_TARGET_S: f64 = 0.010;
 const RATIO_TARGET: f64 = 1.05;
 
+/// Times 50 pairs of updates in one transaction and its ROLLBACK.
 pub fn run(lab: &mut Lab, args: &AdrArgs, set: &Set) -> Result<(), LabError> {
     let mut work = vec![Vec::new(); set.databases.len()];
     let mut back = vec![Vec::new(); set.databases.len()];

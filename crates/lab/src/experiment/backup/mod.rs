@@ -25,6 +25,7 @@ const RESTORED: &str = "LabBackupRestored";
 /// Bytes of a row in its page, near enough to choose a number of rows.
 const ROW_BYTES: u64 = 470;
 
+/// Options of `daruma lab backup`.
 #[derive(Args, Clone, Debug)]
 pub struct BackupArgs {
     #[command(flatten)]
@@ -55,6 +56,7 @@ struct Disk {
     limit: Option<f64>,
 }
 
+/// Takes the backups onto disks slowed to the article's figures and writes the report.
 pub fn run(args: &BackupArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "backup".into(),

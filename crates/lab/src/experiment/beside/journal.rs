@@ -3,6 +3,7 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// Kinds of things that are made and dropped beside the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Table,
@@ -29,6 +30,7 @@ impl Kind {
     }
 }
 
+/// Whether a thing must be there after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Present,
@@ -37,6 +39,7 @@ pub enum State {
     Unknown,
 }
 
+/// What is known of one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     pub state: State,
@@ -52,6 +55,7 @@ pub struct Count {
     pub not_done: u64,
 }
 
+/// What must be there, what must not, and what may be either.
 #[derive(Debug, Default)]
 pub struct Journal {
     pub known: BTreeMap<(Kind, String), Known>,
@@ -79,6 +83,7 @@ impl Journal {
         }
     }
 
+    /// The server answered, or a look after the restart did.
     pub fn settle(&mut self, kind: Kind, name: &str, state: State) {
         if let Some(known) = self.known.get_mut(&(kind, name.to_string())) {
             known.state = state;
@@ -115,6 +120,7 @@ impl Journal {
         self.known.retain(|(k, _), _| *k != kind);
     }
 
+    /// Counts one piece of work under the name of its kind.
     pub fn count(&mut self, name: &'static str, done: bool) {
         let count = self.counts.entry(name).or_default();
         match done {

@@ -48,6 +48,7 @@ const PREFIX: &str = "LabBeside";
 /// Restored over and over, when `restores` is set.
 pub const RESTORED: &str = "LabBeside_restored";
 
+/// Definitions, backups and databases that come and go beside an experiment's load.
 #[derive(Debug)]
 pub struct Beside {
     database: String,

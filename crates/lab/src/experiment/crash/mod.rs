@@ -39,6 +39,7 @@ const UNTOUCHED_ROWS: u64 = 2000;
 /// Journals longer than this begin anew.
 const JOURNAL_MAX: usize = 100_000;
 
+/// Options of `daruma lab crash`.
 #[derive(Args, Clone, Debug)]
 pub struct CrashArgs {
     #[command(flatten)]
@@ -95,6 +96,7 @@ const UNTOUCHED: &str = "SELECT CONCAT(COUNT(*), ' ', SUM(n)) FROM dbo.untouched
 /// With so many kills each kind of work beside the writers was done at least once.
 const KILLS_FOR_ALL: u64 = 10;
 
+/// Runs load, kills and checks in turn, and writes the report. A lost or half-done transaction is a failed check.
 pub fn run(args: &CrashArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "crash".into(),

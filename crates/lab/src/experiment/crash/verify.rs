@@ -16,6 +16,7 @@ use crate::sql::Ask;
 use daruma_client::client::Client;
 use std::collections::HashMap;
 
+/// What one comparison of the journals with the database counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
     /// Acknowledged commits seen for the first time, and checks of commits in all.

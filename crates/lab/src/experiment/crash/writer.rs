@@ -7,6 +7,7 @@ use daruma_client::client::{Client, ClientError, Options};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What must be true of an operation after the restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Asked for, and no answer came.
@@ -15,6 +16,7 @@ pub enum Outcome {
     Absent,
 }
 
+/// What an operation asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Rows in one transaction; one row is a transaction without BEGIN.
@@ -28,6 +30,7 @@ pub enum Work {
     },
 }
 
+/// One transaction of a writer.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
     pub work: Work,
@@ -46,6 +49,7 @@ impl Operation {
     }
 }
 
+/// One session's journal, which outlives its connections and the server.
 #[derive(Debug)]
 pub struct Writer {
     pub id: u64,
@@ -64,6 +68,7 @@ pub struct Round<'a> {
 }
 
 impl Round<'_> {
+    /// Has the round's end been called?
     pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -89,6 +94,7 @@ fn is_refusal(error: &ClientError) -> bool {
 }
 
 impl Writer {
+    /// A writer with an empty journal; `seed` decides what it will ask for.
     pub const fn new(id: u64, seed: u64) -> Writer {
         Writer {
             id,
@@ -196,6 +202,7 @@ pub fn never_commits(round: &Round) {
     }
 }
 
+/// Runs CHECKPOINT every 50 ms until the round is over.
 pub fn checkpoints(round: &Round) {
     let Ok(mut client) = connect_to(round.target, DATABASE) else {
         return;

@@ -21,6 +21,7 @@ struct Outcome {
     first_answer_s: f64,
 }
 
+/// Kills the server in the middle of the purge, and compares the chunks that are there with those acknowledged.
 pub fn run(lab: &mut Lab, args: &DurabilityArgs) -> Result<(), LabError> {
     if !lab.is_private() {
         lab.notice("The kill in the middle of the purge is left out: it needs a private server (leave out -S).");

@@ -29,6 +29,7 @@ const DATABASE: &str = "LabPurge";
 /// Savings in per cent: duration, disk waits, log waits, log flushes per second.
 const PUBLISHED: [f64; 4] = [26.0, 25.0, 48.0, 48.0];
 
+/// Options of `daruma lab durability`.
 #[derive(Args, Clone, Debug)]
 pub struct DurabilityArgs {
     #[command(flatten)]
@@ -60,6 +61,7 @@ impl DurabilityArgs {
     }
 }
 
+/// Runs the purge both ways, the kill and the sweep, and writes the report.
 pub fn run(args: &DurabilityArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "durability".into(),

@@ -9,7 +9,9 @@ use super::super::LabError;
 use crate::sql::Ask;
 use daruma_client::client::Client;
 
+/// Counters that measurements are spread over; the purge goes through them one by one.
 pub const COUNTERS: u64 = 20;
+/// Categories that events are spread over.
 pub const CATEGORIES: u64 = 8;
 
 /// Rows of each table, before the purge; half of them are old.
@@ -110,6 +112,7 @@ pub fn sums(client: &mut Client) -> Result<String, LabError> {
     Ok(parts.join(" "))
 }
 
+/// One call of the purge's procedure, which deletes `chunk` old rows in each transaction.
 pub fn call(delayed: bool, volume: Volume, chunk: u64) -> String {
     let name = if delayed {
         "PurgeDelayed"

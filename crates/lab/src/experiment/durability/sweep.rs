@@ -25,6 +25,7 @@ impl Point {
     }
 }
 
+/// Purges in chunks of several sizes from several sessions, delayed and not.
 pub fn run(lab: &mut Lab, args: &DurabilityArgs) -> Result<(), LabError> {
     let (chunks, sessions): (&[u64], &[u64]) = if args.options.quick {
         (&[1, 100], &[1, 8])

@@ -17,6 +17,7 @@ const DISK: [&str; 6] = [
 ];
 const LOG: [&str; 2] = ["WRITELOG", "LOGBUFFER"];
 
+/// Counters of waits and flushes at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Reading {
     /// Milliseconds by wait type.
@@ -27,6 +28,7 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Asks the server for them; flushes are those of this database.
     pub fn take(client: &mut Client, database: &str) -> Result<Reading, LabError> {
         let mut reading = Reading::default();
         let rows = client.table(
@@ -64,10 +66,12 @@ impl Reading {
         }
     }
 
+    /// Time that sessions waited for the log, in ms.
     pub fn log_ms(&self) -> f64 {
         LOG.iter().filter_map(|name| self.waits_ms.get(*name)).sum()
     }
 
+    /// Time that anything waited for a disk, in ms.
     pub fn disk_ms(&self) -> f64 {
         let is_disk = |name: &str| DISK.contains(&name) || name.starts_with("PAGEIOLATCH");
         self.waits_ms
@@ -77,6 +81,7 @@ impl Reading {
             .sum()
     }
 
+    /// How many times a session waited for the log.
     pub fn log_waits(&self) -> f64 {
         LOG.iter().filter_map(|name| self.counts.get(*name)).sum()
     }

@@ -5,6 +5,7 @@
 //! (SIGMOD 1995) for the lost update P4; A. Cerone and others, "A Framework for Transactional Consistency Models with Atomic
 //! Visibility" (CONCUR 2015) for snapshot isolation as: no cycle without two adjacent anti-dependencies.
 
+/// The anomalies that histories are searched for, worst cycles first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Anomaly {
     /// Writes interleaved: a cycle of ww.
@@ -46,6 +47,7 @@ pub enum Anomaly {
 use Anomaly as A;
 
 impl Anomaly {
+    /// In the order in which reports list them.
     pub const ALL: [Anomaly; 17] = [
         A::G0,
         A::G1a,
@@ -66,6 +68,7 @@ impl Anomaly {
         A::StaleRead,
     ];
 
+    /// As reports name it, with its letter in Adya's thesis where it has one.
     pub const fn title(self) -> &'static str {
         match self {
             A::G0 => "G0 dirty write",
@@ -89,6 +92,7 @@ impl Anomaly {
     }
 }
 
+/// Isolation levels; READ COMMITTED counts twice, for READ_COMMITTED_SNAPSHOT off and on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     ReadUncommitted,
@@ -111,6 +115,7 @@ const NEVER: &[Anomaly] = &[
 ];
 
 impl Level {
+    /// From the weakest.
     pub const ALL: [Level; 6] = [
         Level::ReadUncommitted,
         Level::ReadCommittedLocks,
@@ -120,6 +125,7 @@ impl Level {
         Level::Serializable,
     ];
 
+    /// As reports name it.
     pub const fn title(self) -> &'static str {
         match self {
             Level::ReadUncommitted => "READ UNCOMMITTED",
@@ -142,6 +148,7 @@ impl Level {
         }
     }
 
+    /// Does the level promise that this is never seen?
     pub fn excludes(self, anomaly: Anomaly) -> bool {
         NEVER.contains(&anomaly) || self.excluded().contains(&anomaly)
     }

@@ -4,6 +4,7 @@ use super::history::History;
 use super::versions::{self, Finding, Versions};
 use super::{cycles, graph};
 
+/// Every anomaly in the history, whether its level excludes it or not.
 pub fn check(history: &History) -> Vec<Finding> {
     let mut findings = Vec::new();
     let versions = Versions::of(history, &mut findings);

@@ -14,6 +14,7 @@ use super::versions::{Finding, Versions};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
+/// Why one transaction comes before another: the dependency, its key, and the value that shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     Ww(Key, Value),
@@ -24,6 +25,7 @@ pub enum Why {
 }
 
 impl Why {
+    /// Is it an anti-dependency: a read of a version that the other transaction replaced?
     pub const fn is_anti(self) -> bool {
         matches!(self, Why::Rw(..) | Why::RwPredicate(..))
     }
@@ -41,6 +43,7 @@ impl fmt::Display for Why {
     }
 }
 
+/// `from` comes before `to`; both are numbers of transactions in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
     pub from: usize,
@@ -48,6 +51,7 @@ pub struct Edge {
     pub why: Why,
 }
 
+/// The direct serialization graph of a history.
 #[derive(Debug, Default)]
 pub struct Graph {
     pub nodes: usize,
@@ -70,10 +74,12 @@ impl Graph {
         }
     }
 
+    /// All edges, sorted by their start.
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
+    /// The edges that start at a transaction.
     pub fn from(&self, node: usize) -> &[Edge] {
         let range = self.ranges.get(node).copied().unwrap_or_default();
         self.edges.get(range.0..range.1).unwrap_or_default()
@@ -195,7 +201,7 @@ fn read_edges(reader: usize, access: &Access, versions: &Versions, edges: &mut V
     }));
 }
 
-/// Who ended before whom began; of these the ones that do not follow from others.
+/// Pairs of which one ended before the other began, without those that follow from others.
 fn real_time(history: &History, versions: &Versions) -> Vec<Edge> {
     let mut moments = BTreeMap::new();
     for (number, transaction) in committed(history, versions) {

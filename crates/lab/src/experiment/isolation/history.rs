@@ -8,6 +8,7 @@ use std::fmt;
 /// A written value; 0 is what a register holds at first.
 pub type Value = u64;
 
+/// What a key is made of; each shows other anomalies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// One row that grows at its end. A read tells all versions so far, in order.
@@ -18,6 +19,7 @@ pub enum Kind {
     Set,
 }
 
+/// One thing that transactions read and write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub kind: Kind,
@@ -48,8 +50,10 @@ pub enum Access {
     Read { key: Key, values: Vec<Value> },
 }
 
+/// What one statement did, in order.
 pub type Statement = Vec<Access>;
 
+/// How a transaction ended, as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Committed,
@@ -58,6 +62,7 @@ pub enum Outcome {
     InDoubt,
 }
 
+/// What one transaction did, as its client saw it.
 #[derive(Clone, Debug)]
 pub struct Transaction {
     /// Stamps of one clock: before BEGIN was sent, after the answer to COMMIT or ROLLBACK had come.
@@ -68,6 +73,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    /// Its accesses, of all statements in order.
     pub fn accesses(&self) -> impl Iterator<Item = &Access> {
         self.statements.iter().flatten()
     }
@@ -81,6 +87,7 @@ impl Transaction {
     }
 }
 
+/// Everything that a check needs: no server is asked any more.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     pub transactions: Vec<Transaction>,

@@ -58,6 +58,7 @@ const NAMES_OF_A_ROUND: u64 = 1_000_000;
 /// Violations told in full.
 const TOLD_MAX: usize = 20;
 
+/// Options of `daruma lab isolation`.
 #[derive(Args, Clone, Debug)]
 pub struct IsolationArgs {
     #[command(flatten)]
@@ -143,6 +144,8 @@ impl Outcomes {
     }
 }
 
+/// Runs the load at each level, checks its histories, and writes the report. A finding that the level excludes is a
+/// failed check.
 pub fn run(args: &IsolationArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "isolation".into(),

@@ -24,6 +24,7 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// The shapes of tables that runs take turns with.
     pub const ALL: [Shape; 3] = [Shape::Clustered, Shape::HeapWithIndex, Shape::Heap];
 
     fn key(self, columns: &str) -> String {
@@ -97,6 +98,7 @@ impl Shared {
     }
 }
 
+/// One connection with the transactions it has run.
 pub struct Session<'a> {
     client: Client,
     random: Random,

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// An anomaly, with what was seen.
 pub type Finding = (Anomaly, String);
 
+/// The order in which the versions of each key replaced each other, and who wrote them.
 #[derive(Debug, Default)]
 pub struct Versions {
     /// Of lists and registers, oldest first, without the initial version.
@@ -20,6 +21,7 @@ pub struct Versions {
 }
 
 impl Versions {
+    /// Finds the order from what was read; what contradicts itself goes to `findings`.
     pub fn of(history: &History, findings: &mut Vec<Finding>) -> Versions {
         let mut versions = Versions::default();
         let mut before = HashMap::new();
@@ -56,10 +58,12 @@ impl Versions {
         versions
     }
 
+    /// Did this transaction commit, as its client or its writes tell?
     pub fn is_committed(&self, transaction: usize) -> bool {
         self.committed.get(transaction).copied().unwrap_or(false)
     }
 
+    /// Number of the transaction that wrote the value.
     pub fn writer(&self, key: Key, value: Value) -> Option<usize> {
         self.writer.get(&(key, value)).copied()
     }
@@ -71,6 +75,7 @@ impl Versions {
             .map(|(key, order)| (*key, order.as_slice()))
     }
 
+    /// The versions of a key, oldest first, without the initial one.
     pub fn all(&self, key: Key) -> &[Value] {
         self.order.get(&key).map_or(&[], Vec::as_slice)
     }
@@ -83,7 +88,7 @@ impl Versions {
         }
     }
 
-    /// Who committed, and whether exactly their writes are there.
+    /// Transactions that committed, and whether exactly their writes are there.
     fn settle(&mut self, history: &History, findings: &mut Vec<Finding>) {
         for (number, transaction) in history.transactions.iter().enumerate() {
             let (mut there, mut gone) = (Vec::new(), Vec::new());

@@ -38,6 +38,7 @@ struct Measured {
     answer_s: f64,
 }
 
+/// Crashes the server with an open transaction of growing size, and times the restart and the first answer.
 pub fn run(lab: &mut Lab, args: &RecoveryArgs, modes: &[Mode]) -> Result<(), LabError> {
     if !lab.is_private() {
         lab.notice("Recovery after a kill is left out: killing a server needs a private one (leave out -S).");

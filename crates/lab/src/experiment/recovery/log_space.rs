@@ -16,6 +16,7 @@ struct Sample {
     wait: String,
 }
 
+/// Measures the log that an open transaction holds while others commit.
 pub fn run(lab: &mut Lab, args: &RecoveryArgs, modes: &[Mode]) -> Result<(), LabError> {
     let mut found = Vec::new();
     for mode in modes {

@@ -24,6 +24,7 @@ const ROWS_FULL: u64 = 2_000_000;
 /// What the study inserted.
 const ROWS_PUBLISHED: u64 = 20_000_000;
 
+/// Options of `daruma lab recovery`.
 #[derive(Args, Clone, Debug)]
 pub struct RecoveryArgs {
     #[command(flatten)]
@@ -62,6 +63,7 @@ impl RecoveryArgs {
     }
 }
 
+/// Runs each part in the modes there are and writes the report.
 pub fn run(args: &RecoveryArgs) -> Result<Ending, LabError> {
     let report = Report {
         experiment: "recovery".into(),
@@ -104,6 +106,7 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// As reports name the mode.
     pub const fn title(self) -> &'static str {
         match self {
             Mode::Classic => "off",

@@ -42,6 +42,7 @@ struct Case {
     statement: Option<Measured>,
 }
 
+/// Times ROLLBACK of two million rows, written by many statements and by one.
 pub fn run(lab: &mut Lab, args: &RecoveryArgs, modes: &[Mode]) -> Result<(), LabError> {
     let mut cases: Vec<Case> = Vec::new();
     for way in [Way::Small, Way::One] {

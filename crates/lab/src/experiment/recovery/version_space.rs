@@ -8,6 +8,7 @@ use serde_json::json;
 
 const PAGE_BYTES: f64 = 8192.0;
 
+/// Measures the pages that versions of inserts, updates and deletes take while their transaction is open.
 pub fn run(lab: &mut Lab, args: &RecoveryArgs) -> Result<(), LabError> {
     let mode = Mode::Accelerated;
     let rows = args.rows();

@@ -145,7 +145,7 @@ fn remove_closed(
     })
 }
 
-/// What was dropped gives its pages back, as far as nobody needs them.
+/// Dropped trees give their pages back, as far as nobody needs them.
 fn clean(ex: &Execution<'_>, open: &OpenDatabase) -> Result<()> {
     while open.storage.clean_versions()? {
         ex.check_cancel()?;

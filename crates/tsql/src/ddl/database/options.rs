@@ -307,7 +307,7 @@ fn accelerated_recovery(
     }
     let storage = entry.open()?.storage;
     if on && group != def.version_store_filegroup {
-        // What can be drained is: the error is left for versions that somebody still needs.
+        // Versions that can be cleaned are cleaned first, so that the error is left for those still needed.
         while storage.clean_versions()? {
             ex.check_cancel()?;
         }

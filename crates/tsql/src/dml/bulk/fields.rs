@@ -55,10 +55,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// Fields of the row.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
+    /// Bytes of a field, from 0; empty behind the last.
     pub fn field(&self, index: usize) -> &[u8] {
         let start = index
             .checked_sub(1)
@@ -86,6 +88,7 @@ impl Record {
     }
 }
 
+/// Cuts a file into rows and fields by their terminators, with a bound on the length of a field.
 pub struct FieldReader<'a> {
     source: Box<dyn Read + 'a>,
     layout: Layout,
@@ -109,6 +112,7 @@ enum End {
 }
 
 impl<'a> FieldReader<'a> {
+    /// Reads from the start of `source`.
     pub fn new(source: impl Read + 'a, layout: Layout) -> FieldReader<'a> {
         FieldReader {
             source: Box::new(source),

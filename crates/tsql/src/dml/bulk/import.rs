@@ -38,6 +38,7 @@ struct Place {
 }
 
 impl<'a> FileImport<'a> {
+    /// Opens the file of BULK INSERT and reads its options.
     pub fn open(ast: &'a ast::BulkInsert, host: &dyn Host) -> Result<FileImport<'a>> {
         Ok(FileImport {
             file: FileReader::open(&ast.file, host)?,

@@ -67,6 +67,7 @@ impl BulkTarget {
         })
     }
 
+    /// Begins a batch of rows; it ends with the transaction that it is in.
     pub fn begin<'a>(&'a self, host: &'a dyn Host) -> Result<BulkInsert<'a>> {
         let inserter = Inserter::begin(host, &self.shape, self.options, Verb::Insert)?;
         Ok(BulkInsert {

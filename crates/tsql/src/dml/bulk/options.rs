@@ -57,6 +57,7 @@ impl Default for BulkOptions {
 }
 
 impl BulkOptions {
+    /// Reads WITH; an option that is not known is error 155.
     pub fn parse(items: &[OptionItem]) -> Result<BulkOptions> {
         let mut options = BulkOptions::default();
         items.iter().try_for_each(|item| options.take(item))?;

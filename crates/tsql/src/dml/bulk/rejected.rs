@@ -25,6 +25,7 @@ struct Written {
 }
 
 impl Rejected {
+    /// Makes the files of ERRORFILE; one that is there already is an error.
     pub fn create(disk: &Arc<dyn Disk>, path: &str) -> Result<Rejected> {
         Ok(Rejected {
             rows: Written::create(disk, path.to_string())?,

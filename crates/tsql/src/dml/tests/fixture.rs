@@ -31,6 +31,7 @@ pub struct Fired {
     pub updated: Vec<i32>,
 }
 
+/// A host over a database in memory, without a session.
 pub struct TestHost {
     pub engine: Arc<Engine>,
     pub disk: Arc<daruma_sim::SimDisk>,

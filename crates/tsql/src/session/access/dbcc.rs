@@ -1,4 +1,4 @@
-//! Who may run which DBCC command: one table, and the checks of those that are told in time what they are about.
+//! Rights that each DBCC command asks for: one table, and the checks of those that are told in time what they are about.
 //!
 //! Theory: an argument may be an expression, so a command that names a database or a table is checked when it has found it,
 //! not before it runs.

@@ -91,7 +91,7 @@ struct Meant {
     columns: Vec<i32>,
 }
 
-/// What the permissions are on.
+/// Securable that the permissions are on.
 enum On {
     Server,
     Login(i32),
@@ -373,7 +373,7 @@ impl Execution<'_> {
                     _ => messages::error(15151, &[&"find", &kind, &shown]),
                 });
             }
-            // Who has the right to hand it on, and no more, is the grantor; else the owner is.
+            // The grantor is the one who may hand it on and no more than that; otherwise the owner.
             let grantor = match rights.may(&catalog, "CONTROL", on) {
                 true => owner_of_securable(&catalog, on),
                 false => rights.user_id,

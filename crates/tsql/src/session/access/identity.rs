@@ -86,7 +86,7 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Whoever has what is in the variable can take EXECUTE AS back.
+    /// REVERT with the value of this variable takes EXECUTE AS back.
     fn bake_cookie(&self, variable: &str) -> Result<Vec<u8>> {
         match self.variable_type(variable) {
             Some(VariableType::Scalar(DataType::VarBinary(len)))

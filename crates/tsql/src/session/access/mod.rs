@@ -112,6 +112,7 @@ pub(crate) struct AccessState {
 }
 
 impl AccessState {
+    /// A session that has just begun as this login; one without a login has no rights.
     pub fn of_login(login: Option<&LoginDef>) -> AccessState {
         AccessState {
             login: login.map(Identity::of_login),

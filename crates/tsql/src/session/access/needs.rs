@@ -1,4 +1,4 @@
-//! What a statement reads and changes while it is planned, and whether the session may.
+//! Objects that a statement reads and changes, gathered while it is planned, and whether the session may.
 //!
 //! Theory: every object that a name resolves to is noted, with the columns that are read of it. A change is asked for the
 //! right to change of the object that it names and of the table that its plan writes to, so that no other name for a
@@ -145,7 +145,7 @@ impl Execution<'_> {
         let of_object =
             |n: &&mut Need| !n.chained && n.database == database && n.object.id == object;
         for need in needs.iter_mut().filter(of_object) {
-            // What the text of a view of the same owner names is not asked for.
+            // No right is asked for on names in the text of a view of the same owner.
             let in_chain = self.is_chained(database, &need.object).unwrap_or(false);
             if !in_chain && !need.columns.contains(&column) {
                 need.columns.push(column);
@@ -359,7 +359,7 @@ impl Execution<'_> {
     }
 }
 
-/// What the right to change is asked for: the object named, and the table that is written to. A table below the view that
+/// Objects for which the right to change is asked: the one named, and the table that is written to. A table below the view that
 /// is named belongs to that view's owner, or is asked for as well.
 fn targets(
     needs: &[Need],

@@ -14,11 +14,17 @@ use daruma_catalog::{
 use std::sync::Arc;
 
 pub(crate) mod class {
+    /// Class of sys.database_permissions: the database.
     pub const DATABASE: u8 = 0;
+    /// An object, or a column of one.
     pub const OBJECT: u8 = 1;
+    /// A schema and everything in it.
     pub const SCHEMA: u8 = 3;
+    /// A user or role.
     pub const PRINCIPAL: u8 = 4;
+    /// Class of sys.server_permissions: the server.
     pub const SERVER: u8 = 100;
+    /// A login.
     pub const LOGIN: u8 = 101;
 }
 
@@ -49,6 +55,7 @@ pub(crate) enum Securable {
 }
 
 impl Securable {
+    /// The securable that an object is, with the schema that contains it.
     pub fn of(object: &Object) -> Securable {
         Securable::Object {
             id: object.id,
@@ -66,6 +73,7 @@ pub(crate) struct ServerRights {
 }
 
 impl ServerRights {
+    /// What a login may on the server; `None` may nothing but see databases.
     pub fn of(login: Option<Arc<LoginDef>>) -> ServerRights {
         let mut rights = ServerRights { all: false, login };
         rights.all = rights
@@ -75,6 +83,7 @@ impl ServerRights {
         rights
     }
 
+    /// Was the permission given to the login, by a role too, and not denied?
     pub fn has(&self, permission: &str) -> bool {
         if self.all {
             return true;
@@ -140,7 +149,7 @@ fn covers_server(granted: &str, wanted: &str) -> bool {
         }
 }
 
-/// What the fixed server roles are given.
+/// Permissions of the fixed server roles.
 fn role_gives(role: &str, permission: &str) -> bool {
     let list: &[&str] = match role.to_ascii_lowercase().as_str() {
         "serveradmin" => &[
@@ -180,6 +189,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
+    /// What the owner of a database may: everything in it.
     pub fn dbo(server: Arc<ServerRights>) -> Rights {
         Rights {
             all: true,
@@ -227,6 +237,7 @@ impl Rights {
         (rights.all || connects).then_some(rights)
     }
 
+    /// Is the permission given on this securable or on what contains it, and denied on neither?
     pub fn may(&self, catalog: &DatabaseCatalog, permission: &str, on: Securable) -> bool {
         if self.user_id == DBO || self.owns(catalog, on) {
             return true;
@@ -262,7 +273,7 @@ impl Rights {
             .any(|e| is_of_column(e, permission, object, None))
     }
 
-    /// What was given on a column holds even where the whole object was denied; what was denied on it always does.
+    /// A GRANT on a column holds even where the whole object was denied; a DENY on it always does.
     pub fn may_column(
         &self,
         catalog: &DatabaseCatalog,
@@ -284,6 +295,7 @@ impl Rights {
         }
     }
 
+    /// Does the schema, and so what is in it, belong to the user or to one of the roles?
     pub fn owns(&self, catalog: &DatabaseCatalog, on: Securable) -> bool {
         let schema = match on {
             Securable::Schema(id) | Securable::Object { schema: id, .. } => id,
@@ -328,7 +340,7 @@ impl Rights {
         })
     }
 
-    /// May it read the text of a definition? Who could change it may, unless that was denied.
+    /// May it read the text of a definition? A principal that could change it may, unless that was denied.
     pub fn reads_text(&self, catalog: &DatabaseCatalog, on: Securable) -> bool {
         let may = |permission| self.may(catalog, permission, on);
         may("VIEW DEFINITION")

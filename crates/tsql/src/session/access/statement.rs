@@ -1,4 +1,4 @@
-//! What statements need that no plan shows: definitions, databases, the server; and which table a change is about.
+//! Rights for statements that no plan shows: definitions, databases, the server; and which table a change is about.
 //!
 //! | statement | permission | error |
 //! |---|---|---|
@@ -234,7 +234,7 @@ impl Execution<'_> {
         }
     }
 
-    /// What is there where a definition of this name goes: nothing that the name would mean elsewhere.
+    /// The object that stands where a definition of this name goes, and nothing that the name would mean elsewhere.
     fn defined_as(&self, name: &ObjectName) -> Result<Option<(DatabaseId, Arc<Object>)>> {
         let database = self.named_database(self.current_database(), name)?;
         let catalog = self.state.catalog(database)?;
@@ -506,7 +506,7 @@ impl Execution<'_> {
         }
     }
 
-    /// What a change is about, so that it is asked for INSERT, UPDATE or DELETE and not for SELECT.
+    /// Target of a change, of which INSERT, UPDATE or DELETE is asked and not SELECT.
     pub(super) fn changed_object(&self, statement: &StatementKind) -> Option<ChangedObject> {
         let mut sets = Vec::new();
         let (target, from, with, permissions, reads) = match statement {

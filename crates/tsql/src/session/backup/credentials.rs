@@ -107,7 +107,7 @@ pub(super) fn for_url(
     name: Option<&str>,
 ) -> Result<Option<Credential>> {
     let found = match name {
-        // What it is for says its name. Sent elsewhere it may be told to whoever listens there.
+        // Its name says which URLs it is for. Sent elsewhere it would be given away.
         Some(name)
             if !is_prefix(name, url) && !ex.state.server_rights().has("ALTER ANY CREDENTIAL") =>
         {

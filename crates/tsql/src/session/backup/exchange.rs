@@ -68,7 +68,7 @@ pub(super) fn files_of(def: &DatabaseDef) -> Files {
 
 pub(super) fn remove_all(disk: &Arc<dyn Disk>, def: &DatabaseDef) {
     for file in &def.files {
-        // What is not there needs no removing.
+        // A file that is not there needs no removing.
         let _ = disk.remove(&file.path);
     }
 }
@@ -94,6 +94,7 @@ impl Exchange<'_> {
         self.old.iter().chain(only_new)
     }
 
+    /// Puts the restored files in the place of the old ones. A crash in between is ended at the next start.
     pub fn forward(&self) -> Result<()> {
         for path in self.all() {
             if self.disk.exists(path).unwrap_or(false) {
@@ -124,6 +125,7 @@ impl Exchange<'_> {
         self.disk.exists(path).unwrap_or(false) && !self.new.iter().any(|p| p == path)
     }
 
+    /// Removes what was replaced; a file that stays is removed at the next start.
     pub fn tidy(&self) {
         for path in self.all() {
             let _ = self.disk.remove(&suffixed(path, REPLACED_AS));
@@ -144,7 +146,7 @@ pub(crate) fn finish_interrupted_restore(env: &Env, def: &DatabaseDef) {
     let exchanging = def.options.contains_key(EXCHANGE);
     for path in paths_of(def) {
         if exchanging {
-            // What goes wrong shows when the database is opened; the next start tries again.
+            // A failure shows when the database is opened; the next start tries again.
             let _ = bring_back(env.disk.as_ref(), &path);
         } else if env.disk.exists(&path).unwrap_or(false) {
             let _ = env.disk.remove(&suffixed(&path, REPLACED_AS));

@@ -32,7 +32,7 @@ enum Setting {
     List(Vec<(String, String)>),
 }
 
-/// What a database is after a step of a restore.
+/// State of a database after a step of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Recovery,
@@ -86,6 +86,7 @@ const KNOWN: &[&str] = &[
 ];
 
 impl Options {
+    /// Reads WITH; an option that is not known here is refused.
     pub fn evaluate(ex: &Execution<'_>, items: &[OptionItem]) -> Result<Options> {
         let mut options = Options { items: Vec::new() };
         for item in items {
@@ -110,10 +111,12 @@ impl Options {
         self.items.iter().find(|(n, _)| n == name).map(|(_, s)| s)
     }
 
+    /// Was the option given, with a value or without?
     pub fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
+    /// The option's value as text, when it was given with one.
     pub fn text(&self, name: &str) -> Option<String> {
         match self.find(name)? {
             Setting::Text(text) => Some(text.clone()),
@@ -121,10 +124,12 @@ impl Options {
         }
     }
 
+    /// The option's value as a whole number, when it is one.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.trim().parse().ok()
     }
 
+    /// The point in time or in the log that STOPAT and its relatives name.
     pub fn moment(&self, name: &str) -> Option<Moment> {
         match self.find(name)? {
             Setting::Moment(moment) => Some(*moment),
@@ -229,6 +234,7 @@ impl Options {
         self.has("CONTINUE_AFTER_ERROR")
     }
 
+    /// The set, read on over damaged pages when CONTINUE_AFTER_ERROR says so.
     pub fn with_damage(&self, set: SetReader) -> SetReader {
         match self.goes_on() {
             true => set.take_damage(),
@@ -266,6 +272,7 @@ impl Options {
         }
     }
 
+    /// BUFFERCOUNT, at most 1,024; 0 is an error.
     pub fn buffers(&self) -> Result<Option<usize>> {
         match self.number("BUFFERCOUNT") {
             None => Ok(None),

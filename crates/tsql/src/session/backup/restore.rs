@@ -108,6 +108,7 @@ pub(super) struct Job<'e, 'a> {
 }
 
 impl Job<'_, '_> {
+    /// The description of the chosen set.
     pub fn info(&self) -> &SetInfo {
         self.set.info()
     }
@@ -311,7 +312,7 @@ impl Job<'_, '_> {
             marked.options.insert(EXCHANGE.into(), String::new());
             instance.save_database(entry, marked)?;
             if let Some(open) = entry.take_open() {
-                // What cannot be written any more is about to be replaced; it is there again if the restore fails.
+                // A database that cannot be written any more is about to be replaced; it is there again if the restore fails.
                 let _ = close_database(&open);
             }
         }
@@ -401,6 +402,7 @@ impl Job<'_, '_> {
 
     // --- differential and log
 
+    /// The database to go on with; 3118 when there is none.
     pub fn existing(&self) -> Result<Arc<DatabaseEntry>> {
         let entry = self.entry.clone();
         entry.ok_or_else(|| messages::error(3118, &[&self.name]))

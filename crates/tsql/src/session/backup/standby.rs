@@ -110,7 +110,7 @@ pub(super) fn leave(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<Op
     def.options.remove(STANDBY);
     ex.instance().save_database(entry, def)?;
     if let Some(open) = entry.take_open() {
-        // What it writes is about to be forgotten.
+        // Its writes are about to be forgotten.
         let _ = close_database(&open);
     }
     ex.instance().plans.clear();

@@ -35,6 +35,7 @@ pub(crate) struct SuspectPage {
 }
 
 impl SuspectPage {
+    /// The row of `suspect_pages` that a damaged page becomes.
     pub fn of(damaged: &DamagedPage) -> SuspectPage {
         SuspectPage {
             page: damaged.page,

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Results kept for WITH TABLERESULTS.
 const RESULTS_MAX: usize = 10_000;
 
-/// What an error is about.
+/// Place that an error is about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub object: i32,
@@ -58,6 +58,7 @@ pub(super) struct Report<'c, 'e, 'a> {
 }
 
 impl<'c, 'e, 'a> Report<'c, 'e, 'a> {
+    /// The messages of one run of a check command over one database.
     pub fn new(
         call: &'c SystemCall<'e, 'a>,
         command: &'static str,
@@ -77,6 +78,7 @@ impl<'c, 'e, 'a> Report<'c, 'e, 'a> {
         }
     }
 
+    /// Id of the database that is checked.
     pub fn database_id(&self) -> u16 {
         self.database.0
     }
@@ -174,6 +176,7 @@ impl<'c, 'e, 'a> Report<'c, 'e, 'a> {
         self.own = Counts::default();
     }
 
+    /// Ends the errors that belong to no object (8954).
     pub fn end_rest(&mut self) -> Result<()> {
         if self.own.total() == 0 {
             return Ok(());

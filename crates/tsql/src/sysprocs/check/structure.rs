@@ -87,6 +87,7 @@ pub(super) struct Check<'r, 'c, 'e, 'a> {
 }
 
 impl<'r, 'c, 'e, 'a> Check<'r, 'c, 'e, 'a> {
+    /// A check of this scope that tells what it finds to `report`.
     pub fn new(
         progress: &'r Progress<'c, 'e, 'a>,
         report: &'r mut Report<'c, 'e, 'a>,
@@ -127,7 +128,7 @@ impl<'r, 'c, 'e, 'a> Check<'r, 'c, 'e, 'a> {
     /// One table with its indexes.
     pub fn table(&mut self, object: &Arc<Object>) -> Result<()> {
         let _stable = Stable::new(self.call, &self.open.storage, object.id)?;
-        // Whoever held the lock before may have changed or dropped it.
+        // The last holder of the lock may have changed or dropped it.
         let catalog = self.open.catalog.current();
         let Some(object) = catalog.object(object.id) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What is found by storage, rows and definitions comes out with the product's numbers.
+//! Findings in storage, rows and definitions come out with the product's numbers.
 
 use super::definitions::references;
 use super::report::Place;
