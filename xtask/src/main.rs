@@ -2,8 +2,11 @@
 //! simulation (crates/proof). `cargo xtask fuzz TARGET [--minutes N]`: coverage-guided fuzzing (fuzz/, docs/fuzzing.md).
 //!
 //! * every Rust file begins with a header that says what it is;
+//! * every public item of a crate has a sentence of documentation (`documented`);
 //! * crates depend on each other only downwards, along the arrows of ARCHITECTURE.md;
 //! * links between Markdown files lead somewhere.
+
+mod documented;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -183,6 +186,12 @@ fn tidy(root: &Path) -> Vec<String> {
         match file.extension().and_then(|e| e.to_str()) {
             Some("rs") if !text.starts_with("//!") => {
                 problems.push(format!("{name}: no header (//! ...)"));
+            }
+            Some("rs") if documented::applies(file.strip_prefix(root).unwrap_or(file)) => {
+                let lines = documented::undocumented(&text);
+                problems.extend(lines.iter().map(|(line, item)| {
+                    format!("{name}:{line}: public, without documentation: {item}")
+                }));
             }
             Some("md") => problems.extend(dead_links(file, &text)),
             _ if file.ends_with("Cargo.toml") => problems.extend(upward_arrows(&text)),

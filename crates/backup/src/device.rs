@@ -4,7 +4,7 @@
 //! earlier backup of the same name is there until a better one is. Only appending to a media set writes into the file
 //! itself, behind everything that counts; see `frame::Kind::Tail`.
 //!
-//! Whoever makes a device of a path says with a [`Gate`] which files are not for backups. It is asked before a file is
+//! The maker of a device of a path says with a [`Gate`] which files are not for backups. It is asked before a file is
 //! touched, and again before one takes its final name; and only a backup or an empty file is ever replaced.
 
 use crate::frame;

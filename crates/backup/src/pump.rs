@@ -5,7 +5,7 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often whoever waits is told how far the work is.
+/// Interval at which the caller is told how far the work is.
 const TICK: Duration = Duration::from_millis(50);
 const THREADS_MAX: usize = 128;
 

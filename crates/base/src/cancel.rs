@@ -12,7 +12,7 @@ pub enum CancelReason {
     Kill = 2,
 }
 
-/// Shared by the session that runs and whoever may stop it.
+/// Shared by the session that runs and the threads that may stop it.
 #[derive(Clone, Debug, Default)]
 pub struct CancelFlag(Arc<AtomicU8>);
 

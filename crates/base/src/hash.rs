@@ -9,6 +9,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Builds [`FastHasher`]s: for keys that no stranger chooses.
 pub type FastHash = BuildHasherDefault<FastHasher>;
 
+/// Folds each word into a product of 128 bits. A stranger who chooses keys can make them collide.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FastHasher(u64);
 

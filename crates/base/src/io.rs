@@ -62,10 +62,15 @@ pub trait Disk: Send + Sync {
     /// Opens a file. All but `ReadOnly` take an exclusive advisory lock; a second opener gets
     /// `ErrorKind::WouldBlock`.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
+    /// Deletes a file; not durable before `sync_dir`. A file that is not there is `NotFound`.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file another name, replacing what has it; at once for everybody, durable after `sync_dir`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Is there a file or folder of this name?
     fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Makes the folder and those above it; one that is there is no error.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// Paths of everything in the folder, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
     /// Makes creations, removals and renames in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
@@ -79,6 +84,7 @@ pub trait Disk: Send + Sync {
 pub trait DiskFile: Send + Sync {
     /// Fills `buf` or fails; reading past the end is `UnexpectedEof`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all of `buf` or fails; the file grows if it must. Durable with the next sync.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
     /// Writes adjacent parts, as one write of them all.
     fn write_parts_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
@@ -105,10 +111,13 @@ pub trait DiskFile: Send + Sync {
     /// Says that these bytes will be synced and not written again soon: a disk that gathers writes may begin with them, so
     /// that a later sync finds little to do. No promise; what goes wrong shows at the sync.
     fn start_writing(&self, _offset: u64, _len: u64) {}
+    /// Length in bytes, as other handles see it too.
     fn len(&self) -> io::Result<u64>;
+    /// Is the length 0?
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+    /// Cuts the file off, or lengthens it by zeroes for which no space is reserved.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Grows the file to `len` with space really reserved (ENOSPC now rather than later). New bytes read as zero.
     fn allocate(&self, len: u64) -> io::Result<()>;
@@ -130,13 +139,16 @@ pub trait Clock: Send + Sync {
     fn utc_100ns(&self) -> i64;
     /// Offset of local time from UTC in minutes at this moment.
     fn local_offset_minutes(&self) -> i16;
+    /// Lets the calling thread rest; simulated clocks go on instead.
     fn sleep(&self, duration: Duration);
 }
 
 /// Randomness, as the engine sees it: seeded in a simulation, the system's otherwise.
 pub trait Random: Send + Sync {
+    /// Fills `buf` with evenly distributed bytes; the system's are fit for keys.
     fn fill(&self, buf: &mut [u8]);
 
+    /// 64 bits of the same.
     fn u64(&self) -> u64 {
         let mut buf = [0; 8];
         self.fill(&mut buf);

@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //! 1. A snapshot never changes; versions only grow.
-//! 2. Whoever changes an object holds its schema modification lock until the change is published.
+//! 2. A transaction that changes an object holds its schema modification lock until the change is published.
 //! 3. A counter value is never given out twice: its mark hardens before anything that uses it.
 //!
 //! This room knows storage and types; it knows no SQL text except as opaque definitions.

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 /// A page of the system's cache, or a multiple of it.
 const CACHE_PAGE_BYTES: u64 = 4096;
 
+/// The operating system's files; `O_DIRECT` is used where a write asks for it.
 #[derive(Debug)]
 pub struct RealDisk;
 

@@ -1,6 +1,6 @@
 //! Memory that was freed, given back to the system.
 //!
-//! The allocator keeps what is freed for the next who asks. glibc gives back whole pages of it when it is told to
+//! The allocator keeps what is freed for the next request. glibc gives back whole pages of it when it is told to
 //! (`malloc_trim(3)`); what lies between blocks that are in use stays, less than a page for each.
 
 /// Gives back what the allocator can. Takes milliseconds for each 100 MB, during which others may wait for memory.

@@ -73,7 +73,7 @@ pub struct Listener {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Wakes whoever waits in [`Listener::wait`].
+/// Wakes the thread in [`Listener::wait`].
 #[derive(Clone)]
 pub struct Waker(Arc<Shared>);
 

@@ -141,7 +141,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Waits here are the client's, who does not read fast enough.
+    /// Waits here are for a client that does not read fast enough.
     fn send(
         &mut self,
         send: fn(&mut Output, &mut Transport) -> std::result::Result<(), ConnectionError>,

@@ -1,6 +1,6 @@
 //! Page allocation: one bit per page in allocation pages, one such page for every 64,000 pages of a file.
 //!
-//! Allocation and release are parts of the system record of whoever needs them (a split, a blob, a drop): the caller
+//! Allocation and release are parts of the system record of the operation that needs them (a split, a blob, a drop): the caller
 //! gets the latched allocation page and the chosen bits, logs, and applies. So no page is ever allocated by a record
 //! that does not also use it.
 

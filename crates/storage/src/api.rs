@@ -51,7 +51,7 @@ impl BlobRef {
     }
 }
 
-/// Who wrote the entry that a read saw; handed back with a write to detect changes in between.
+/// Writer of the entry that a read saw; handed back with a write to detect changes in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Stamp {
     /// Transaction that wrote the entry last.
@@ -206,7 +206,7 @@ impl Batch {
         &self.bytes[e.payload as usize..e.end as usize]
     }
 
-    /// Who wrote an entry. Panics behind the end.
+    /// Writer of an entry. Panics behind the end.
     pub fn stamp(&self, index: usize) -> Stamp {
         self.entries[index].stamp
     }
@@ -217,7 +217,7 @@ impl Batch {
 pub struct Entry {
     /// What the caller stored under the key.
     pub payload: Vec<u8>,
-    /// Who wrote it: to be handed back with a change.
+    /// Writer of it: to be handed back with a change.
     pub stamp: Stamp,
 }
 
@@ -272,7 +272,7 @@ pub enum LockMode {
     Exclusive,
 }
 
-/// What a lock is on. `object` is the caller's object id within the database.
+/// Resource of a lock. `object` is the caller's object id within the database.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LockResource {
     Database,
@@ -300,7 +300,7 @@ pub struct LockInfo {
     pub granted: bool,
 }
 
-/// What a lock is on.
+/// Resource of a lock, as sys.dm_tran_locks describes it.
 #[derive(Clone, Debug)]
 pub enum LockDescription {
     Resource(LockResource),

@@ -36,8 +36,8 @@ use std::sync::{Arc, OnceLock};
 const SHARDS: usize = 64;
 /// How often a thread in need of a frame looks again, a millisecond apart, before it gives up.
 const RELIEF_TRIES: usize = 2_000;
-/// One frame in so many is written when none is clean. To find them takes a look at all frames, so a batch of the
-/// doublewrite area alone would be too few of a large pool.
+/// One frame in so many is written when none is clean. All frames are looked at to find them, which would cost too much
+/// for one batch of the doublewrite area in a large pool.
 const RELIEF_SHARE: usize = 64;
 /// How long a flush waits for a latched page before it leaves it to the next round.
 const FLUSH_LATCH_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
@@ -341,7 +341,7 @@ impl Pool {
         self.stores.write().insert(store.id, store.clone());
     }
 
-    /// Forgets a store and its pages, dirty or not. Waits for whoever writes them or latches one: a page that stayed dirty
+    /// Forgets a store and its pages, dirty or not. Waits for threads that write or latch them: a page that stayed dirty
     /// would keep its frame for ever. The caller holds no latch, and the store's log is fenced: nobody changes pages.
     pub fn remove_store(&self, store: &Store) {
         let _no_flush = store.flush.lock();

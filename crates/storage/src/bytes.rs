@@ -61,10 +61,15 @@ pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
 
 /// Appends integers to a growing buffer.
 pub trait Put {
+    /// Appends one byte.
     fn put_u8(&mut self, v: u8);
+    /// Appends two bytes, little-endian.
     fn put_u16(&mut self, v: u16);
+    /// Appends four bytes, little-endian.
     fn put_u32(&mut self, v: u32);
+    /// Appends six bytes, little-endian; `v` must fit them.
     fn put_u48(&mut self, v: u64);
+    /// Appends eight bytes, little-endian.
     fn put_u64(&mut self, v: u64);
     /// u16 length, then the bytes. Callers bound the length.
     fn put_short(&mut self, bytes: &[u8]);
@@ -111,6 +116,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes }
     }
 
+    /// Is nothing left to read?
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -127,22 +133,27 @@ impl<'a> Reader<'a> {
         Some(head)
     }
 
+    /// The next byte.
     pub fn u8(&mut self) -> Option<u8> {
         self.take(1).map(|b| b[0])
     }
 
+    /// The next two bytes.
     pub fn u16(&mut self) -> Option<u16> {
         self.take(2).map(|b| get_u16(b, 0))
     }
 
+    /// The next four bytes.
     pub fn u32(&mut self) -> Option<u32> {
         self.take(4).map(|b| get_u32(b, 0))
     }
 
+    /// The next six bytes.
     pub fn u48(&mut self) -> Option<u64> {
         self.take(6).map(|b| get_u48(b, 0))
     }
 
+    /// The next eight bytes.
     pub fn u64(&mut self) -> Option<u64> {
         self.take(8).map(|b| get_u64(b, 0))
     }

@@ -66,7 +66,7 @@ impl Database {
         self.store().log.shrink_to(bytes)
     }
 
-    /// Before a write, with no latch held: when the log is nearly full, whoever wants to write makes room first. A small
+    /// Before a write, with no latch held: when the log is nearly full, a writer makes room first. A small
     /// log grows: in less than `LOG_BYTES_WANTED` checkpoints cannot keep up with those who write at full speed. A
     /// larger one is cut, so it grows on, or is refused as full (9002), only because something really holds it.
     pub(crate) fn relieve_log(&self) {

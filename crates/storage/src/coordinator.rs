@@ -1,8 +1,9 @@
-//! Who decides for a prepared transaction that a crash left: the databases of the engine, and how they are asked.
+//! Coordinators of prepared transactions that a crash left: the databases of the engine, and how they are asked.
 //!
-//! Databases are opened side by side, and those that ask each other must neither wait for each other nor miss each other.
-//! Whoever opens a database, or reads its files to learn what it decided, claims it first. A claim is waited for only while
-//! its holder reads the log, which depends on nobody else's answer: then the decisions are known, whatever recovery does next.
+//! Databases are opened side by side, and those that ask each other must neither wait for each other nor miss each other. A
+//! thread that opens a database, or reads its files to learn what it decided, claims it first. A claim is waited for only
+//! while its holder reads the log, which depends on nobody else's answer: then the decisions are known, whatever recovery
+//! does next.
 //!
 //! | the coordinating database is | asked |
 //! |---|---|
@@ -50,7 +51,7 @@ pub struct ResolvedUnit {
     pub outcome: Outcome,
 }
 
-/// Databases that are being opened, or whose files somebody reads who asks.
+/// Databases that are being opened, or whose files are read for an answer.
 #[derive(Default)]
 pub(crate) struct Claims {
     claimed: Mutex<BTreeMap<DatabaseId, Claimed>>,
@@ -70,7 +71,7 @@ pub(crate) struct Claim<'a> {
     id: DatabaseId,
 }
 
-/// What somebody who asks a database that is not open finds.
+/// Answer to a question about a database that is not open.
 enum Found<'a> {
     Decisions { guid: u64, decisions: Vec<UnitKey> },
     Unread(Claim<'a>),
@@ -107,7 +108,7 @@ impl Claims {
 }
 
 impl Claim<'_> {
-    /// The log is read: whoever asks need not wait any longer.
+    /// The log is read: sessions that ask need not wait any longer.
     pub fn read(&self, guid: u64, decisions: &[Decision]) {
         let decisions = decisions.iter().map(Decision::key).collect();
         let read = Claimed::Read { guid, decisions };
@@ -180,7 +181,7 @@ impl Engine {
         Ok(Outcome::Assumed)
     }
 
-    /// What open databases say, if the coordinator or copies of it are among them.
+    /// Answer of the open databases, if the coordinator or copies of it are among them.
     fn ask_open(&self, unit: &Unit) -> Result<Option<Outcome>> {
         let open = self.open_databases();
         let mut asked: Vec<_> = open
@@ -198,7 +199,7 @@ impl Engine {
         })
     }
 
-    /// What one database says, whether it is open, being opened, or neither. `None` when it is not the coordinator, or its
+    /// Answer of one database, whether it is open, being opened, or neither. `None` when it is not the coordinator, or its
     /// files cannot be read.
     fn ask_one(
         &self,
@@ -233,7 +234,7 @@ impl Engine {
         }))
     }
 
-    /// What the log of a closed database has decided. `None` when it is another one.
+    /// Decision in the log of a closed database. `None` when it is another one.
     fn read_decisions(&self, guid: u64, files: Vec<FileSpec>) -> Result<Option<Vec<Decision>>> {
         let (log_spec, data) = crate::database::open::split_specs(files)?;
         let files = FileSet::open(&data, self.env())?;
@@ -259,7 +260,7 @@ impl Database {
         units.map(|u| u.key()).collect()
     }
 
-    /// What is decided here gets to disk where it was decided for: nobody will be asked while this one is closed. One
+    /// Brings the decisions of this database to the disks of those they are for: nobody can ask it while it is closed. One
     /// that fails at that is fenced, and its recovery asks.
     pub(crate) fn harden_others(&self) {
         for (store, lsn) in self.decisions().unhardened() {

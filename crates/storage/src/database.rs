@@ -82,7 +82,7 @@ pub struct Database {
     failures: failures::Failures,
 }
 
-/// What recovery and rollback needed of the log when it was last cut.
+/// Log that recovery and rollback needed when it was last cut.
 type EngineNeeds = Mutex<Vec<Need>>;
 
 /// A step of background work under way (`Database::stay_open`).
@@ -432,7 +432,7 @@ impl Database {
         self.store.log.check()
     }
 
-    /// What has failed, of a database that is suspect.
+    /// Failure that made a database suspect.
     pub fn failure(&self) -> Option<String> {
         self.store.log.failure()
     }

@@ -528,7 +528,7 @@ impl FileSet {
         let primary = self.file(1)?;
         let mut header = Page::zeroed();
         let at = |page: u32| u64::from(page) * PAGE_BYTES as u64;
-        // What fails its checksum is read again: a passing error here would leave a torn page torn for good.
+        // A page that fails its checksum is read again: a passing error here would leave a torn page torn for good.
         let read = |page: &mut Page, n: u32| {
             for _ in 0..READ_TRIES {
                 primary

@@ -78,7 +78,7 @@ impl Engine {
         &self.log_shared.signal
     }
 
-    /// Whose `serve` a thread may run, to write busy logs.
+    /// Flusher whose `serve` a thread may run, to write busy logs.
     pub fn log_flusher(&self) -> &Arc<LogFlusher> {
         &self.log_shared.flusher
     }

@@ -1,4 +1,4 @@
-//! What can go wrong in storage. Product error numbers are given by the layers above.
+//! Errors of storage. Product error numbers are given by the layers above.
 
 use daruma_base::{Lsn, PageId, WaitKind};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// A result whose error is a [`StorageError`].
 pub type Result<T> = std::result::Result<T, StorageError>;
 
-/// Why storage could not do what it was asked for. Nothing was changed, unless the variant says otherwise.
+/// Reason why storage could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// Product error 2601/2627. The key found.

@@ -7,7 +7,7 @@
 //!
 //! How to use it, bottom up:
 //! * [`Engine`] owns what all databases share (buffer pool, lock manager, waits). [`Database`] is one set of files.
-//! * [`Owner`] is whoever holds locks and may be chosen as a deadlock victim: one per session transaction.
+//! * [`Owner`] holds locks and may be chosen as a deadlock victim: one per session transaction.
 //! * [`Database::begin`] gives a [`Txn`] (cheap handle, clone freely). It gets an id at its first write.
 //! * [`Database::tree`] gives a [`Tree`]; [`Tree::get`], [`Tree::scan`] read under a [`ReadView`]; [`Tree::insert`],
 //!   [`Tree::update`], [`Tree::delete`] write under a `Txn`.

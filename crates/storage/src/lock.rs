@@ -1,6 +1,6 @@
 //! Locks between transactions: tables, keys, names; and waits for a transaction to end.
 //!
-//! Theory: a row that a transaction wrote needs no lock of its own, for it carries the writer's id; whoever needs it
+//! Theory: a row that a transaction wrote needs no lock of its own, for it carries the writer's id; a transaction that needs it
 //! waits for that id, which its transaction holds exclusively from its first write to its end. So a statement that
 //! changes a million rows holds one lock. Explicit key locks exist for readers that must keep what they read
 //! (REPEATABLE READ, foreign keys), range locks for SERIALIZABLE.
@@ -8,8 +8,8 @@
 //! Deadlocks are found when a wait begins: the wait-for graph is searched from the newcomer. The victim is the one
 //! with the lowest priority, then with the least log written.
 //!
-//! Queues are served in the order of arrival. Who waits for a row's writer to end queues up at the row first (`Turn`): of
-//! those that one commit wakes, only the head of each queue comes for its row, and newcomers find the queue.
+//! Queues are served in the order of arrival. A session that waits for a row's writer to end queues up at the row first
+//! (`Turn`): of those that one commit wakes, only the head of each queue comes for its row, and newcomers find the queue.
 //!
 //! Latches: shard, then nothing; the graph is taken alone. No page latch is held while waiting here.
 
@@ -102,7 +102,7 @@ pub(crate) enum ReadLock {
     Range,
 }
 
-/// What a lock is on.
+/// Resource of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LockKey {
     Resource(DatabaseId, LockResource),
@@ -214,7 +214,7 @@ impl Queue {
             .iter()
             .filter(|g| g.owner != owner && !compatible(mode, g.mode))
             .map(|g| g.owner);
-        // Whoever holds something here already does not queue behind newcomers (conversion).
+        // An owner that holds something here already does not queue behind newcomers (conversion).
         let ahead = self.waiting.iter().filter(|w| {
             !holds
                 && w.ticket < ticket

@@ -20,9 +20,9 @@ use std::cmp::Ordering;
 pub const PAGE_BYTES: usize = 8192;
 /// Its first bytes, the same in every type.
 pub const HEADER_BYTES: usize = 64;
-/// What a leaf entry has before key and payload: flags, writer, version, two lengths.
+/// Bytes of a leaf entry before key and payload: flags, writer, version, two lengths.
 pub const LEAF_HEAD_BYTES: usize = 17;
-/// What an internal entry has before its key: child and length.
+/// Bytes of an internal entry before its key: child and length.
 pub const INTERNAL_HEAD_BYTES: usize = 8;
 const SLOT_BYTES: usize = 2;
 /// Usable bytes of a page for entries and slots.
@@ -31,7 +31,7 @@ pub const CAPACITY_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
 /// The entry is deleted; it stays until no reader can need it.
 pub const FLAG_DELETED: u8 = 1;
 
-/// What a page is, as its header says.
+/// Kind of a page, as its header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageType {
@@ -85,7 +85,7 @@ impl Head {
 /// An entry of a leaf, as it lies on the page.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafEntry<'a> {
-    /// Who wrote it.
+    /// Transaction that wrote it.
     pub head: Head,
     /// By which entries are ordered.
     pub key: &'a [u8],
@@ -195,7 +195,7 @@ impl Page {
     pub fn compute_checksum(&self) -> u32 {
         crc32c::crc32c(&self.bytes[4..])
     }
-    /// What the page says that its checksum is.
+    /// Checksum in the page's header.
     pub fn stored_checksum(&self) -> u32 {
         get_u32(&self.bytes[..], 0)
     }

@@ -2,6 +2,7 @@
 //!
 //! Outside of the tests of this crate, [`pause`] is nothing.
 
+/// Nothing outside of tests; there, a place at which another thread may be let in.
 #[cfg(not(test))]
 #[inline(always)]
 pub const fn pause(_: &str) {}

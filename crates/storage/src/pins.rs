@@ -1,4 +1,4 @@
-//! Who keeps row versions, and what cleaning has done about it.
+//! Keepers of row versions, and what cleaning has done about it.
 //!
 //! Theory: a version lives until nobody can ask for it. An active transaction keeps those it made itself, for its
 //! rollback; a snapshot keeps those of every transaction that committed after it was taken; an aborted transaction
@@ -94,7 +94,7 @@ pub struct Sweeps {
 }
 
 impl Database {
-    /// Who keeps versions, those who keep most first.
+    /// Keepers of versions, those that keep most first.
     pub fn version_pins(&self) -> Vec<VersionPin> {
         let mut sizes: HashMap<TxnId, (u64, u64)> = HashMap::new();
         for chunk in self.versions().all_chunks() {
@@ -107,7 +107,7 @@ impl Database {
         for pin in &mut pins {
             (pin.memory_bytes, pin.pages) = sizes.remove(&pin.txn).unwrap_or_default();
         }
-        // What is left is of committed transactions: it waits for the oldest snapshot.
+        // The rest is of committed transactions: it waits for the oldest snapshot.
         let left = sizes
             .values()
             .fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));

@@ -29,7 +29,7 @@ pub enum Bug {
     DropVersionsEarly,
     /// A transaction without a commit record is not rolled back; in the accelerated mode not marked as aborted either.
     ForgetLoser,
-    /// What a transaction deleted counts as dead while recovery has still to roll it back.
+    /// Entries that a transaction deleted count as dead while recovery has still to roll it back.
     BuryForLosers,
     /// Accelerated: an aborted transaction is forgotten while its changes are still in the trees.
     ForgetAborted,
@@ -116,6 +116,7 @@ mod switch {
 #[cfg(feature = "planted-bugs")]
 pub use switch::{plant, planted};
 
+/// No bug is planted in an ordinary build, and the optimizer knows it.
 #[cfg(not(feature = "planted-bugs"))]
 #[inline(always)]
 pub const fn planted(_: Bug) -> bool {

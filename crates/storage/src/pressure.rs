@@ -58,7 +58,7 @@ impl Database {
         let until = clock.monotonic() + WAIT_MAX;
         loop {
             self.check_writable()?;
-            // What cannot be cleaned is told by the background; a writer of something else need not fail for it.
+            // The background tells what it cannot clean; a writer of something else need not fail for it.
             let busy = self.clean_versions().unwrap_or(false);
             if self.version_store_bytes() < limit {
                 return Ok(());
@@ -70,7 +70,7 @@ impl Database {
                 continue;
             }
             let pins = self.version_pins();
-            // What the transaction itself keeps does not go away by waiting.
+            // Versions that the transaction itself keeps do not go away by waiting.
             let is_own =
                 |p: &VersionPin| p.kind != PinKind::AbortedTransaction && p.owner == owner.id;
             let others = pins.iter().any(|p| p.bytes() > 0 && !is_own(p));

@@ -139,7 +139,7 @@ impl Database {
             }
             content.bytes.len()
         };
-        // What guards no page now has a commit before this record, or belongs to a classic transaction: no recovery
+        // A chunk that guards no page now has a commit before this record, or belongs to a classic transaction: no recovery
         // looks at it.
         let is_logged = chunk.guards_pages.load(Ordering::Acquire) && !planted(Bug::PlaceUnlogged);
         let count = len.div_ceil(PAGE_DATA_BYTES).max(1);

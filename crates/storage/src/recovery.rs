@@ -83,7 +83,7 @@ pub struct Recovered {
     pub rolled_forward: u64,
     pub log_bytes: u64,
     pub last_commit: CommitPoint,
-    /// What this database has decided for others, and they may not have on disk.
+    /// Decisions of this database for others, which these may not have on disk.
     pub decisions: Vec<Decision>,
     pub resolved: Vec<ResolvedUnit>,
 }
@@ -91,9 +91,10 @@ pub struct Recovered {
 /// Asks how a prepared transaction ended.
 pub type Ask<'a> = &'a dyn Fn(&Unit) -> Result<Outcome>;
 
-/// What a checkpoint may list although a record before the checkpoint has ended it: the list was made before the record. No
-/// list tells what was ended before the checkpoint began (`database::checkpoint`, invariant 2), so what was put in before
-/// the last checkpoint but one is let go of, or a restore of a year of log would need memory for all its transactions.
+/// Transactions that a checkpoint may list although a record before the checkpoint has ended them: the list was made before
+/// the record. No list tells what was ended before the checkpoint began (`database::checkpoint`, invariant 2), so what was
+/// put in before the last checkpoint but one is let go of, or a restore of a year of log would need memory for all its
+/// transactions.
 struct Recent<T> {
     /// Since the last checkpoint.
     new: BTreeSet<T>,

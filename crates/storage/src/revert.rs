@@ -219,7 +219,7 @@ impl Database {
     }
 }
 
-/// What an aborted entry is to become.
+/// Committed state that an aborted entry goes back to.
 enum Before {
     Absent,
     Entry(Head, Vec<u8>),

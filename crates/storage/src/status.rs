@@ -57,13 +57,13 @@ pub struct TxnTable {
     chunks: RwLock<Chunks>,
     commit: Mutex<()>,
     last_commit: AtomicU64,
-    /// What `oldest` gave last: commits up to it are visible to every snapshot, also to future ones.
+    /// Last answer of `oldest`: commits up to it are visible to every snapshot, also to future ones.
     settled: AtomicU64,
     /// Timestamps in use, with their users.
     snapshots: Mutex<BTreeMap<u64, Users>>,
 }
 
-/// Who uses a timestamp: how many, and their owners' ids joined by XOR, which is the id when there is one.
+/// Users of a timestamp: how many, and their owners' ids joined by XOR, which is the id when there is one.
 #[derive(Default)]
 struct Users {
     count: usize,

@@ -74,7 +74,7 @@ impl Database {
     }
 }
 
-/// What a leaf needs, and the first key behind it.
+/// Work that a leaf needs, and the first key behind it.
 struct Visited {
     has_aborted: bool,
     has_dead: bool,

@@ -34,9 +34,11 @@ mod model {
     use std::sync::{PoisonError, TryLockError};
     use std::time::Duration;
 
+    /// The model checker's mutex in the form of parking_lot's: without poisoning.
     #[derive(Debug, Default)]
     pub struct Mutex<T>(sync::Mutex<T>);
 
+    /// Unlocks when it is dropped.
     pub struct MutexGuard<'a, T> {
         mutex: &'a sync::Mutex<T>,
         /// Empty only while a condition waits.
@@ -44,14 +46,17 @@ mod model {
     }
 
     impl<T> Mutex<T> {
+        /// An unlocked mutex.
         pub fn new(value: T) -> Mutex<T> {
             Mutex(sync::Mutex::new(value))
         }
 
+        /// Waits for the mutex; the model checker decides which thread goes on.
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.held(self.0.lock().unwrap_or_else(PoisonError::into_inner))
         }
 
+        /// The guard, if the mutex is free.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             match self.0.try_lock() {
                 Ok(guard) => Some(self.held(guard)),
@@ -67,6 +72,7 @@ mod model {
             }
         }
 
+        /// The value, which nobody else can have borrowed.
         pub fn get_mut(&mut self) -> &mut T {
             self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
         }
@@ -92,14 +98,17 @@ mod model {
         }
     }
 
+    /// The model checker's condition variable, for guards of this module.
     #[derive(Debug, Default)]
     pub struct Condvar(sync::Condvar);
 
     impl Condvar {
+        /// A condition that no thread waits for.
         pub fn new() -> Condvar {
             Condvar(sync::Condvar::new())
         }
 
+        /// Unlocks, waits for a notification, and locks again.
         pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
             let held = guard.held.take().expect("no other condition waits");
             let held = self.0.wait(held);
@@ -114,15 +123,18 @@ mod model {
             guard.held = Some(held.unwrap_or_else(PoisonError::into_inner));
         }
 
+        /// Wakes one waiting thread, if there is one.
         pub fn notify_one(&self) {
             self.0.notify_one();
         }
 
+        /// Wakes all waiting threads.
         pub fn notify_all(&self) {
             self.0.notify_all();
         }
     }
 
+    /// The model checker's reader-writer lock, without poisoning.
     #[derive(Debug, Default)]
     pub struct RwLock<T>(sync::RwLock<T>);
 
@@ -130,18 +142,22 @@ mod model {
     const TRIES: usize = 3;
 
     impl<T> RwLock<T> {
+        /// An unlocked lock.
         pub fn new(value: T) -> RwLock<T> {
             RwLock(sync::RwLock::new(value))
         }
 
+        /// Waits until no thread writes.
         pub fn read(&self) -> sync::RwLockReadGuard<'_, T> {
             self.0.read().unwrap_or_else(PoisonError::into_inner)
         }
 
+        /// Waits until no thread reads or writes.
         pub fn write(&self) -> sync::RwLockWriteGuard<'_, T> {
             self.0.write().unwrap_or_else(PoisonError::into_inner)
         }
 
+        /// Tries a fixed number of times in place of a time, of which the model checker knows nothing.
         pub fn try_read_for(&self, _: Duration) -> Option<sync::RwLockReadGuard<'_, T>> {
             for _ in 0..TRIES {
                 match self.0.try_read() {

@@ -12,7 +12,7 @@
 //! | a commit record after the decision | committed | fenced by its own failure: recovery asks, and commits |
 //!
 //! The coordinator is the database with the lowest id: databases are opened in that order when the server starts, master
-//! first, so whoever must ask usually finds it open.
+//! first, so a database that must ask usually finds it open.
 
 use crate::api::Durability;
 use crate::database::Database;

@@ -1,4 +1,4 @@
-//! What proves that a file was made for a database: the creation of one can be cut short, and what it left may be deleted
+//! Proof that a file was made for a database: the creation of one can be cut short, and what it left may be deleted
 //! only if it cannot be anything else.
 //!
 //! A new file is empty, or zeros as far as its space was allocated, until its first sector is there, which names the guid of
@@ -14,7 +14,7 @@ use std::path::Path;
 
 const SECTOR_BYTES: usize = 512;
 
-/// What a file is, by its first sector.
+/// Kind of a file, by its first sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileTrace {
     Absent,

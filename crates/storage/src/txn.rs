@@ -42,7 +42,7 @@ const IDS_MAX: usize = 4_000;
 /// The same for statements.
 const IDS_MAX_STATEMENTS: usize = 6_000;
 
-/// What checkpoints have to know of a transaction.
+/// Descriptor of a transaction, as checkpoints need it.
 pub struct Progress {
     pub id: TxnId,
     /// At or before its first record.
@@ -51,7 +51,7 @@ pub struct Progress {
     /// Its first record, 0 before: it may have waited for locks long before that.
     pub wrote_from: AtomicU64,
     pub is_accelerated: bool,
-    /// Who runs it, 0 for what a restart found; and since when, 0 when that is not known.
+    /// Session that runs it, 0 for one that a restart found; and since when, 0 when that is not known.
     pub owner: u64,
     pub begun_utc_100ns: i64,
     /// Rolled back as a part of a transaction that went on.
@@ -862,7 +862,7 @@ fn roll_back_one(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -
 }
 
 /// The rollback could not be logged: some of what it wrote is still there. Nobody may take it for committed, so it stays
-/// active, with its versions, until recovery has rolled it back. Who waits for it wakes and is refused.
+/// active, with its versions, until recovery has rolled it back. A session that waits for it wakes and is refused.
 fn leave_unresolved(db: &Database, owner: &Owner, state: &mut TxnState) {
     reached!("rollback.unresolved");
     state.ended = true;
@@ -894,7 +894,7 @@ fn abort(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -> Result
     result.map(|_| ())
 }
 
-/// Common end of commit and rollback: leave the active ones, wake who waits.
+/// Common end of commit and rollback: leaves the active ones and wakes those that wait.
 fn leave(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) {
     state.ended = true;
     db.leave(state.id);

@@ -227,7 +227,7 @@ impl Decisions {
         }
     }
 
-    /// Whoever is told that a unit is rolled back may rely on it.
+    /// A database that is told that a unit is rolled back may rely on it.
     pub fn ask(&self, unit: &Unit) -> Answer {
         let mut table = self.table.lock();
         match table.open.get(&unit.key()) {
@@ -243,7 +243,7 @@ impl Decisions {
         }
     }
 
-    /// What a restart must know.
+    /// Decisions that a restart must know.
     pub fn list(&self) -> Vec<Decision> {
         let mut table = self.table.lock();
         table.decided.retain_mut(|entry| !entry.settle());

@@ -330,8 +330,8 @@ impl VersionStore {
         }
     }
 
-    /// What has to be hard before a page is written that [`VersionStore::holds_back`] let go: the records that gave pages to
-    /// versions it depends on, and those that made others needless.
+    /// Position that has to be hard before a page is written that [`VersionStore::holds_back`] let go: the records that gave
+    /// pages to versions it depends on, and those that made others needless.
     pub(crate) fn hard_first(&self) -> Lsn {
         let placed = self.placed_lsn.load(Ordering::Acquire);
         let released = match planted(Bug::ReleaseUnhard) {

@@ -24,7 +24,7 @@ const PAIRS: u64 = 2;
 const ROUNDS: u64 = 4;
 const STACK_BYTES: usize = 1 << 20;
 
-/// Whoever sleeps lets the others run.
+/// A thread that sleeps lets the others run.
 #[derive(Default)]
 struct ModelClock(SimClock);
 

@@ -129,7 +129,7 @@ fn every_commit_is_told_once_and_survives() {
     }
 }
 
-/// Whoever is told of success is there after recovery; whoever is told of a failure, or nothing because the fence came
+/// A commit told as a success is there after recovery; one told as a failure, or not at all because the fence came
 /// first, may be there or not.
 #[test]
 fn after_a_failed_sync_nobody_is_told_of_success_who_is_not_on_disk() {

@@ -131,7 +131,7 @@ fn a_crash_forgets_neither_the_chain_nor_its_log() {
     assert_eq!(fill(&db, tree, 2_000), Some("LOG_BACKUP"));
 }
 
-/// Checkpoints in the background are enough for work that leaves them time. Whoever is faster makes the log grow instead of
+/// Checkpoints in the background are enough for work that leaves them time. Faster work makes the log grow instead of
 /// waiting for a checkpoint, up to its limit; at the limit there is a checkpoint rather than error 9002.
 #[test]
 fn a_small_log_grows_when_checkpoints_come_too_late() {

@@ -18,7 +18,7 @@ pub struct SqlError {
     pub line: i32,
     /// Does the error end the batch (and roll back the transaction) whatever XACT_ABORT says: 1205, 3960, 3961, kill?
     pub kills_transaction: bool,
-    /// Of 824: the page, for whoever can say what it belongs to.
+    /// Of 824: the page, for the layer that knows what it belongs to.
     pub damaged: Option<Box<DamagedPage>>,
     /// Said right after this one: 1750 after the reason why a constraint could not be made. It is what CATCH sees.
     pub next: Option<Box<SqlError>>,
@@ -131,7 +131,7 @@ impl std::fmt::Display for SqlError {
 impl std::error::Error for SqlError {}
 
 /// Storage errors that need no more context than they carry. `DuplicateKey` and the like are turned into 2627/2601
-/// with names by whoever knows the index.
+/// with names by the layer that knows the index.
 impl From<StorageError> for SqlError {
     fn from(error: StorageError) -> SqlError {
         if let StorageError::VersionStoreFull {

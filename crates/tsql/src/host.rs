@@ -146,7 +146,7 @@ pub struct LockHints {
     pub readpast: bool,
     pub readcommittedlock: bool,
     pub nowait: bool,
-    /// Not written by anyone: the scan locks its rows one by one (set when UPDLOCK, XLOCK or READPAST is planned).
+    /// Set by the planner, not by a hint: the scan locks its rows one by one (for UPDLOCK, XLOCK or READPAST).
     pub by_row: bool,
     /// The scan looks for whole keys, so locking a key also keeps one from being inserted under it.
     pub by_key: bool,

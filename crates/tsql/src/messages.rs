@@ -1,7 +1,7 @@
 //! The one table of product messages: number, severity and text, as `sys.messages` shows them.
 //!
-//! Theory: texts keep the product's placeholders (`%.*ls`, `%d`, `%I64d`); [`error`] fills them in order. Whoever
-//! raises an error names only the number and its arguments, so wording can be checked in one place.
+//! Theory: texts keep the product's placeholders (`%.*ls`, `%d`, `%I64d`); [`error`] fills them in order. Code
+//! that raises an error names only the number and its arguments, so wording can be checked in one place.
 //!
 //! Invariant: numbers grow from line to line (test), so look-up is a binary search.
 

@@ -13,6 +13,7 @@ pub enum Sink {
 }
 
 impl Sink {
+    /// Standard output, through a buffer.
     pub fn stdout() -> Sink {
         Sink::Stdout(BufWriter::with_capacity(64 * 1024, io::stdout()))
     }

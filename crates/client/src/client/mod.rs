@@ -40,6 +40,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use transport::Transport;
 
+/// A connection, logged in. One request at a time: each call waits for the whole reply, or gives its rows one by one.
 pub struct Client {
     transport: Transport,
     writer: MessageWriter,
@@ -123,6 +124,7 @@ impl Client {
         self.cancel = flag;
     }
 
+    /// Longest wait for a request, after which it is cancelled; `None` waits for ever.
     pub fn set_query_timeout(&mut self, timeout: Option<Duration>) {
         self.query_timeout = timeout;
     }
@@ -132,6 +134,7 @@ impl Client {
         &self.database
     }
 
+    /// Has the server told of a transaction that is open?
     pub const fn is_in_transaction(&self) -> bool {
         self.transaction != 0
     }
@@ -151,10 +154,12 @@ impl Client {
         &self.login_messages
     }
 
+    /// Size of packets as agreed at login.
     pub const fn packet_bytes(&self) -> usize {
         self.packet_bytes
     }
 
+    /// The protocol version as agreed at login.
     pub const fn version(&self) -> TdsVersion {
         self.version
     }

@@ -5,7 +5,7 @@
 //! with the allocation maps finds pages used twice, used but marked free, and marked but used by nobody. A page that
 //! cannot be read is one finding and costs only what hangs on it.
 //!
-//! It runs while others work: readers and writers go on, and only who would split or free a page of a tree waits until
+//! It runs while others work: readers and writers go on, and only a writer that would split or free a page of a tree waits until
 //! that tree is walked. What only a database at rest can answer (pages marked but unused) is answered only when nothing
 //! was logged between the beginning and the end. It needs one bit for each page and one page for each level of a tree.
 //!
@@ -197,7 +197,7 @@ impl<'a> Checker<'a> {
         walk.summary.pages += 1;
         let page = self.read(id, Some(walk.root));
         let Some(page) = page.filter(|page| self.belongs(walk, page, id, level, depth)) else {
-            // What its chain says is unknown: the next leaf is not held against it.
+            // Its chain is unknown: the next leaf is not held against it.
             walk.last_leaf = None;
             return;
         };

@@ -4,8 +4,8 @@
 //! freed space are about; nobody waits for pages. In the background the oldest dirty pages are written, paced by log
 //! volume, so redo is bounded. Afterwards the log behind it is cut.
 //!
-//! What the log's volume never asks for is written as well: pages that have been dirty since the checkpoint before the last,
-//! when one is due by time, and all of them while nobody writes. So a database that rests has nothing to redo.
+//! Pages that the log's volume never asks for are written as well: those that have been dirty since the checkpoint before
+//! the last, when one is due by time, and all of them while nobody writes. So a database that rests has nothing to redo.
 //!
 //! Beside that the boot page says how far the log is on disk, each time it is written, and once more when the log has been
 //! quiet for a while: nothing in the log itself can tell a last block that rotted from one that was never written whole.
@@ -153,7 +153,7 @@ impl Database {
         cut(active.values().filter_map(|p| p.log_needed()).min());
     }
 
-    /// What a restart has to know beyond the log.
+    /// Facts that a restart has to know beyond the log.
     fn facts(&self) -> Vec<Fact> {
         let mut facts = Vec::new();
         {
@@ -225,7 +225,7 @@ impl Database {
             0 => REDO_BYTES_TARGET,
             seconds => REDO_BYTES_TARGET.min(seconds * REDO_BYTES_PER_SECOND),
         };
-        // The look over all pages is dear with a large pool, and there is one step every few milliseconds.
+        // The look over all pages is expensive with a large pool, and there is one step every few milliseconds.
         if end.saturating_sub(self.checkpointing.lock().redo_floor.0) < target {
             return Ok(false);
         }
@@ -262,8 +262,9 @@ impl Database {
         placed.map(|()| written)
     }
 
-    /// Whose versions a checkpoint in a nearly full log leaves in memory: nobody's where pages to be written are what keeps
-    /// the log. What a log backup, a copy or a transaction keeps is not let go by placing versions, it only gets more.
+    /// Transactions from here on keep their versions in memory during a checkpoint in a nearly full log: none do where pages
+    /// to be written hold the log. Log held by a backup, a copy or a transaction is not freed by placing versions, it only
+    /// grows.
     fn spared_in_full_log(&self) -> Lsn {
         match self.store.log.lowest_needed() >= self.store.files.boot().redo_start {
             true => Lsn::MAX,

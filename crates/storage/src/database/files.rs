@@ -78,7 +78,7 @@ impl Database {
             if first + 1 >= size {
                 break;
             }
-            // Whoever has chosen a page before the file was closed has logged it when this latch is had.
+            // A writer that chose a page before the file was closed has logged it once this latch is held.
             let map = self.pool().write(&self.store, PageId::new(id, first + 1))?;
             let fixed = match (first, id) {
                 (0, 1) => crate::datafile::FIRST_FREE_PRIMARY,

@@ -17,7 +17,7 @@ use daruma_base::{Lsn, PageId, reached};
 /// The pages of file 1 that hold the two copies.
 pub const BOOT_PAGES: [u32; 2] = [2, 3];
 
-/// What recovery must know before it can read anything else.
+/// Facts that recovery must know before it can read anything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Boot {
     pub sequence: u64,

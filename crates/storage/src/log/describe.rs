@@ -1,10 +1,10 @@
-//! The log in words: one line for each operation of a record, for whoever wants to see what the engine writes.
+//! The log in words: one line for each operation of a record, to see what the engine writes.
 //!
 //! Theory: a record is physiological. It names pages, and within them entries by their slot; one record may hold many
 //! operations of one page, or parts for several pages, or facts of a checkpoint. So a record gives several lines, which
 //! share its position and are numbered. Operations have the product's names where it has such an operation.
 //!
-//! Whoever reads holds the log meanwhile. A record that cannot be read is an error that says where; the listing is
+//! The reader holds the log meanwhile. A record that cannot be read is an error that says where; the listing is
 //! bounded, and says where it ended.
 //!
 //! Read next: `record`, which has the layout.
@@ -18,7 +18,7 @@ use crate::error::{Result, StorageError};
 use crate::page::{Head, PageType};
 use daruma_base::{Lsn, PageId, TxnId};
 
-/// What `log_reuse_wait_desc` shows while the log is listed.
+/// Reason in `log_reuse_wait_desc` while the log is listed.
 const REASON: &str = "LOG_SCAN";
 
 /// One operation of a record.

@@ -154,7 +154,7 @@ pub struct Filled {
     pub sequence: u64,
     /// Stream position of its first block.
     pub start_lsn: u64,
-    /// What its blocks must carry.
+    /// Incarnation that its blocks must carry.
     pub incarnation: u32,
     /// Bytes of the stream in it.
     pub held: u64,
@@ -362,7 +362,7 @@ pub struct Extent {
     pub offset: u64,
     /// Bytes in which the stream may be looked for.
     pub usable: u64,
-    /// What its blocks must carry.
+    /// Incarnation that its blocks must carry.
     pub incarnation: u32,
 }
 
@@ -743,8 +743,8 @@ impl LogFile {
         self.left_in_current(lsn) + self.free_bytes() < reserve + margin
     }
 
-    /// What may wait to be logged when the file is tight and a checkpoint begins: half of the margin. A file that may grow takes
-    /// any amount.
+    /// Bytes that may wait to be logged when the file is tight and a checkpoint begins: half of the margin. A file that may
+    /// grow takes any amount.
     pub fn versions_max(&self) -> u64 {
         let may_grow = !matches!(self.growth, Growth::Pages(0) | Growth::Percent(0))
             && self
@@ -1032,7 +1032,7 @@ impl LogFile {
             .unwrap_or(FIRST_LSN)
     }
 
-    /// What blocks carry that are sealed from now on.
+    /// Incarnation of blocks that are sealed from now on.
     pub fn incarnation(&self) -> u32 {
         self.incarnation
     }

@@ -1,10 +1,10 @@
 //! Making the log durable: commits that wait for the disk, and the leader's work for all of them.
 //!
-//! Theory: who leads and who waits is `group`'s business. The leader seals the open block, writes all sealed blocks and
+//! Theory: `group` decides which thread leads and which wait. The leader seals the open block, writes all sealed blocks and
 //! syncs, usually with one system call. Nobody waits for company: while one group is synced the next one gathers, which
 //! adapts to the load by itself (docs/decisions/2026-11-22-group-commit.md).
 //!
-//! Invariant: after a failed write or sync nothing is written any more, and whoever waits gets the error.
+//! Invariant: after a failed write or sync nothing is written any more, and every waiting thread gets the error.
 
 use super::block::BLOCK_BYTES_MAX;
 use super::group::{Cohort, Finished, Helps, Job, Turn};
@@ -34,7 +34,7 @@ enum Served {
     Cohort(Option<Arc<Cohort>>),
 }
 
-/// What flushing has cost since the log was opened.
+/// Cost of flushing since the log was opened.
 #[derive(Default)]
 pub(super) struct FlushCounters {
     pub flushes: AtomicU64,

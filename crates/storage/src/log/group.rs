@@ -1,12 +1,12 @@
-//! Group commit: who writes the log, and who waits for it.
+//! Group commit: one thread writes the log, and others wait for it.
 //!
-//! Theory: the first who needs a position hard becomes the leader and writes for all. Whoever comes meanwhile joins a
+//! Theory: the first thread that needs a position hard becomes the leader and writes for all. One that comes meanwhile joins a
 //! cohort: the one that the write under way covers, or the next. When the leader is done, its whole cohort wakes by one
 //! call, then the lead goes to one of the next. So nobody wakes to find that it must go on waiting, and no lock is passed
 //! from one sleeper to the next. A lone committer switches no thread.
 //!
-//! Who has nothing else to do leaves a job instead of waiting. The helpers of its cohort run it, its leader or those who
-//! wait, when their own commit is hard: so a cohort costs few thread switches, however large it is.
+//! A committer with nothing else to do leaves a job instead of waiting. The helpers of its cohort run it, its leader or
+//! those who wait, when their own commit is hard: so a cohort costs few thread switches, however large it is.
 //!
 //! States of a cohort
 //! | state | entered by | left by |
@@ -16,7 +16,7 @@
 //!
 //! Invariants
 //! 1. While someone waits, someone leads.
-//! 2. Whoever joined before the seal has appended before it, so the write covers the whole cohort.
+//! 2. A thread that joined before the seal has appended before it, so the write covers the whole cohort.
 //! 3. A job is left only in a cohort that has a helper, and is run once, whatever happens.
 
 use crate::error::Result;
@@ -29,7 +29,7 @@ use std::sync::{Arc, PoisonError};
 /// Jobs that a helper is left with, at most; then the next one who comes waits, and helps.
 const JOBS_FOR_EACH: usize = 8;
 
-/// What somebody does for others when a cohort is through.
+/// Work that one thread does for others when a cohort is through.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Helps {
     Yes,
@@ -81,7 +81,7 @@ struct Told {
     offers_lead: bool,
 }
 
-/// What to do about a position that is not hard yet.
+/// Role of a thread that needs a position which is not hard yet.
 pub(super) enum Turn {
     /// Write the log: call [`Group::seal`] when it is known how far, then [`Group::finish`].
     Lead,
@@ -186,7 +186,7 @@ impl Group {
         cohort.wait()
     }
 
-    /// The leader writes everything below `end`: who waits until now is covered. To be called before anything can be
+    /// The leader writes everything below `end`: threads that wait until now are covered. To be called before anything can be
     /// appended behind `end`.
     pub fn seal(&self, end: Lsn) {
         let mut state = self.state.lock();

@@ -1,4 +1,4 @@
-//! Who keeps log: guards that a reader takes, and the engine's own needs as of the last cut.
+//! Keepers of log: guards that a reader takes, and the engine's own needs as of the last cut.
 //!
 //! Theory: the log is cut at the lowest position that anybody needs. The engine's needs (redo, active transactions,
 //! the next log backup) are told anew with every cut; a reader outside (backup, shipping) takes a [`LogHold`] and

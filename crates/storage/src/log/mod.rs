@@ -3,7 +3,7 @@
 //! Theory: records gather in the open block, are sealed into checksummed blocks of up to 60 KiB, and harden when the
 //! block is synced. An [`Lsn`] is a byte position in the endless stream of blocks; blocks start at multiples of 4 KiB
 //! so that no byte once hard is ever written again. The stream is laid over virtual log files (VLFs) of one
-//! preallocated file, reused in a circle. Whoever needs a position hard first becomes the leader, writes and syncs
+//! preallocated file, reused in a circle. The thread that first needs a position hard becomes the leader, writes and syncs
 //! everything sealed so far, and wakes all who waited for it: one sync serves them all, and a lone committer pays no
 //! thread switch.
 //!
@@ -16,7 +16,7 @@
 //! After a crash: the first bad block ends the log, unless a later block proves that the bad one had been hard, which
 //! is corruption and stops the database.
 //! Latches: page latch, then `growing`, then `state`, then the latch of `group`, which is taken last. The file grows outside of
-//! `state`: whoever finds room goes on meanwhile.
+//! `state`: a writer that finds room goes on meanwhile.
 //! Read next: `record`, `file`, `docs/format.md`.
 
 pub(crate) mod block;
@@ -142,7 +142,7 @@ pub struct LogShared {
     pub flusher: Arc<LogFlusher>,
 }
 
-/// What an append is for: decides whether it may use the space reserved for rollback.
+/// Purpose of an append: decides whether it may use the space reserved for rollback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendKind {
     /// New work: leaves the reserve alone and adds to it what its own undo may need.

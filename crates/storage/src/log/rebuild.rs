@@ -119,7 +119,7 @@ pub struct LogRebuild {
     spec: FileSpec,
     /// In order of the stream.
     placed: Vec<Placed>,
-    /// What the headers are to say once the blocks are there.
+    /// Content of the headers once the blocks are there.
     vlfs: Vec<Filled>,
 }
 

@@ -15,7 +15,7 @@ use daruma_base::{Lsn, PageId, TxnId};
 /// Length, kind, flags, transaction, previous record.
 pub const RECORD_HEADER_BYTES: usize = 20;
 
-/// What a record says. The numbers are on disk: docs/format.md.
+/// Kind of a record. The numbers are on disk: docs/format.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -94,7 +94,7 @@ pub struct Record<'a> {
     pub accelerated: bool,
     /// A commit that decides for other databases.
     pub decides: bool,
-    /// Whose it is; none for system records.
+    /// Transaction of the record; none for system records.
     pub txn: TxnId,
     /// Its transaction's record before it; none for the first.
     pub previous: Lsn,
@@ -682,7 +682,7 @@ pub struct Checkpoint {
     pub next_txn: u64,
     /// With it the checkpoint is complete.
     pub is_last: bool,
-    /// What a restart has to know.
+    /// State that a restart has to know.
     pub facts: Vec<Fact>,
 }
 
@@ -850,7 +850,7 @@ impl Checkpoint {
     }
 }
 
-/// What is known of a transaction that was, or may be, rolled back by a mark: the body of an `Abort` record.
+/// Facts about a transaction that was, or may be, rolled back by a mark: the body of an `Abort` record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abort {
     /// When it began, 0 when that is not known.

@@ -82,7 +82,7 @@ enum Seen {
     Failed(StorageError),
 }
 
-/// What a reader must wait for before it may judge an entry.
+/// Transaction or lock that a reader must wait for before it may judge an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
     /// A transaction that wrote it and has not ended.
@@ -385,7 +385,7 @@ impl Tree {
 fn live_entries(db: &Database, leaf: &Page) -> i64 {
     let live = |slot: &usize| {
         let head = leaf.head(*slot);
-        // What an aborted transaction inserted is not there; what it deleted or changed was there before.
+        // An entry that an aborted transaction inserted is not there; one that it deleted or changed is there as before.
         match db.is_reverting(head.writer) {
             true => head.version != 0,
             false => !head.is_deleted(),

@@ -1,11 +1,11 @@
-//! Locks on key ranges: what serializable transactions have read and others must not write into.
+//! Locks on key ranges, which serializable transactions have read and others must not write into.
 //!
-//! Theory: a range grows with the scan, in key order. What lies in a leaf is added under that leaf's latch together with
+//! Theory: a range grows with the scan, in key order. The part in a leaf is added under that leaf's latch together with
 //! its reading, up to the fence between this leaf and the next; so no writer comes between, and rows that the scan has
-//! not come to are nobody's yet. A scan that must wait for an entry holds the range before it and no more: whoever keeps
-//! it waiting may write that entry, and what lies behind it, again.
+//! not come to are nobody's yet. A scan that must wait for an entry holds the range before it and no more: the
+//! transaction it waits for may write that entry, and those behind it, again.
 //!
-//! Who means to write (UPDATE, DELETE, MERGE, HOLDLOCK with UPDLOCK) waits for others' ranges of that kind: of two, one
+//! A scan that means to write (UPDATE, DELETE, MERGE, HOLDLOCK with UPDLOCK) waits for others' ranges of that kind: of two, one
 //! would have to give way later.
 
 use super::Tree;

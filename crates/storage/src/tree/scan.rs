@@ -42,7 +42,7 @@ pub struct Scan {
     range: Option<Range>,
 }
 
-/// What a serializable scan has locked.
+/// Ranges that a serializable scan has locked.
 #[derive(Default)]
 struct Range {
     /// Among the ranges of the tree; none before the first entry.

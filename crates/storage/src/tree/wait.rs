@@ -1,6 +1,6 @@
 //! Waiting for entries of others, first come, first served.
 //!
-//! Theory: an entry's writer is waited for by its transaction id, which says nothing of order: whoever is quickest after
+//! Theory: an entry's writer is waited for by its transaction id, which says nothing of order: the quickest after
 //! the writer's end has the entry. So a session that means to write an entry and has to wait takes its *turn* first: an
 //! update lock on the key, as long as it waits and until it has written the entry. Those that come later queue behind it,
 //! also when the writer has ended and its successor has not yet run. A session has one turn at a time, gives it up before
@@ -25,7 +25,7 @@ impl Tree {
         LockKey::Resource(db.id(), resource)
     }
 
-    /// A lock of somebody else on the entry, or a range around it, that keeps out who means to write it. Whoever wrote it
+    /// A lock of somebody else on the entry, or a range around it, that keeps a writer out. The transaction that wrote it
     /// and has not ended needs none.
     pub(super) fn kept_by_other<'k>(
         &self,

@@ -327,7 +327,7 @@ impl Tree {
     }
 
     /// Do locks of others on the key, or ranges around it, allow a write? An entry that this transaction wrote is its own
-    /// until it ends: whoever has locked the key since is waiting for just that.
+    /// until it ends: a transaction that has locked the key since is waiting for just that.
     fn check_locks(
         &self,
         db: &Database,

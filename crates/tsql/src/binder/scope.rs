@@ -55,7 +55,7 @@ pub struct ScopeEntry {
     pub schema: Option<String>,
     pub database: Option<String>,
     pub columns: Vec<(String, ColId)>,
-    /// The stored object that the names stand for: who reads which of its columns is told to the host.
+    /// The stored object that the names stand for: its columns that are read are told to the host.
     pub used: Option<UsedObject>,
 }
 

@@ -1,7 +1,7 @@
 //! CREATE, ALTER and DROP DATABASE. Not part of any transaction: done at once and recorded in master.
 //!
-//! Order of a creation: master's row with a mark, files, master's row as it stays; of a drop: the mark, no files, no row. Who
-//! finds a mark at a start ends what was begun (`instance::left_behind`).
+//! Order of a creation: master's row with a mark, files, master's row as it stays; of a drop: the mark, no files, no row. A
+//! start that finds a mark ends what was begun (`instance::left_behind`).
 
 mod exclusive;
 mod files;

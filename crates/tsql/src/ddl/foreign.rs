@@ -276,7 +276,7 @@ fn check_paths(builder: &Builder<'_, '_>, key: &ForeignKeyDef) -> Result<()> {
     if below.contains(&key.referenced_table) {
         return Err(refuse());
     }
-    // Everything that reaches the parent must not reach the child's side by another way already.
+    // No table from which cascades reach the parent may reach the child by another way already.
     let above = reach(&catalog, key.referenced_table, &parents);
     let own_parents: Vec<i32> = builder
         .def

@@ -1,7 +1,7 @@
 //! Foreign keys: do the keys that rows name exist, and what happens to rows whose key goes away.
 //!
-//! Theory: both directions look after they wrote, at the newest committed state, waiting for writers in between. Who
-//! inserts a child and who deletes its parent at the same time therefore cannot miss each other: one of them waits.
+//! Theory: both directions look after they wrote, at the newest committed state, waiting for writers in between. An
+//! insert of a child and a delete of its parent at the same time therefore cannot miss each other: one of them waits.
 //! Keys are gathered during the statement and looked up at its end, each once, so a statement may delete a parent and
 //! its children, or insert rows that name each other.
 //!

@@ -222,7 +222,7 @@ impl<'h> RowCheck<'h> {
             image.clear();
             match self.carried(index, payload) {
                 Ok(values) => index.image(&values, &mut image)?,
-                // It counts as an entry that no row explains.
+                // The entry has no row: it counts as one too many.
                 Err(error) if is_bad_value(&error) || error.number == 824 => {}
                 Err(error) => return Err(error),
             }

@@ -20,7 +20,7 @@ pub trait KeptPlan: Any + Send + Sync {
         Vec::new()
     }
 
-    /// For the cache's reader, who knows which kind it put there.
+    /// For the cache's reader, which knows the kind that it put there.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 

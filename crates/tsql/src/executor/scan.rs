@@ -485,7 +485,7 @@ impl Operator for ScanOp {
         if !self.started {
             self.start(cx)?;
         }
-        // The first page goes out at once: whoever reads may need no more.
+        // The first page goes out at once: the reader may need no more.
         let enough = if self.gave { BATCH_ROWS } else { 1 };
         while out.len() < enough {
             cx.tick(16)?;

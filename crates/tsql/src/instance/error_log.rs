@@ -310,7 +310,7 @@ mod tests {
         let entries = log.read(0).expect("reads");
         assert_eq!(entries.len(), 1, "{entries:?}");
         assert!(entries[0].text.ends_with("ann is in'."), "{entries:?}");
-        // Nor for whoever reads the file in a terminal.
+        // Nor for a reader of the file in a terminal.
         log.write("Logon", "Login failed for user 'x\u{1b}[2K\u{202e}'.");
         let entries = log.read(0).expect("reads");
         assert!(

@@ -706,7 +706,7 @@ fn node_order(
         return Vec::new();
     }
     let mut order = Vec::new();
-    // Columns that the seek fixes order nothing; whoever asks leaves them out as well (`constants`).
+    // Columns that the seek fixes order nothing; callers leave them out as well (`constants`).
     for key in order_key(scan, access).into_iter().skip(path.parts.len()) {
         match scan.columns.get(key.ordinal).copied() {
             Some(id) if schema.contains(&id) => order.push((id, key.descending != path.backward)),

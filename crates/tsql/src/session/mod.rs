@@ -7,7 +7,7 @@
 //!
 //! Map: `frame` (variables and scope), `transaction`, `temp`, `execution` (the host), `resolve` (names), `interpreter`
 //! (control flow), `statement` (dispatch), `fail` (error classes), `settings` (SET), `procedure` and `rpc` (calls),
-//! `trigger`, `access` (who may do what), `raise` (RAISERROR, THROW), `functions` and `properties` (system functions), `statistics`.
+//! `trigger`, `access` (rights), `raise` (RAISERROR, THROW), `functions` and `properties` (system functions), `statistics`.
 //!
 //! Invariants
 //! 1. Outside a request there is no autocommit transaction, no statement lock and no frame.

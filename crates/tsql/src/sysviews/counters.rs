@@ -1,6 +1,6 @@
 //! `sys.dm_os_wait_stats` and `sys.dm_os_performance_counters`: totals since the start, under the product's names.
 //!
-//! A counter of type "per second" is a running total: who reads it takes differences. Averages come with their base.
+//! A counter of type "per second" is a running total: a reader takes differences. Averages come with their base.
 
 use super::databases::files_of;
 use super::define::{Rows, View};

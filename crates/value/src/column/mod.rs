@@ -32,6 +32,7 @@ pub const NO_ROW: u32 = u32::MAX;
 const DIGITS_IN_64: u8 = 18;
 const TICK_BITS: u32 = 40;
 
+/// The values of a column; numbers lie bare.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
     Int(Vec<i64>),
@@ -50,6 +51,7 @@ pub enum Form {
 }
 
 impl Form {
+    /// The form of a type's values: integers of 64 bits wherever they fit.
     pub const fn of(data_type: DataType) -> Form {
         use DataType::*;
         match data_type {
@@ -87,6 +89,7 @@ pub enum Class {
 }
 
 impl Class {
+    /// The class whose numbers compare and add as they are; `None` for types that are no numbers.
     pub const fn of(data_type: DataType) -> Option<Class> {
         use DataType::*;
         Some(match data_type {
@@ -174,6 +177,7 @@ impl Column {
         }
     }
 
+    /// Forgets the values and keeps type and memory.
     pub fn clear(&mut self) {
         self.nulls.clear();
         match &mut self.data {
@@ -184,6 +188,7 @@ impl Column {
         }
     }
 
+    /// Values, NULLs included.
     pub fn len(&self) -> usize {
         match &self.data {
             Data::Int(data) => data.len(),
@@ -193,14 +198,17 @@ impl Column {
         }
     }
 
+    /// Has it no value?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// Type of all values.
     pub fn data_type(&self) -> DataType {
         self.data_type
     }
 
+    /// The values as they lie; a NULL has any number.
     pub fn data(&self) -> &Data {
         &self.data
     }
@@ -218,6 +226,7 @@ impl Column {
         }
     }
 
+    /// Is the value NULL? In a column of values one behind the last is.
     #[inline]
     pub fn is_null(&self, index: usize) -> bool {
         match &self.data {
@@ -280,6 +289,7 @@ impl Column {
         }
     }
 
+    /// Adds a NULL.
     pub fn push_null(&mut self) {
         if let Data::Any(data) = &mut self.data {
             data.push(Value::Null);
@@ -422,6 +432,7 @@ impl Number {
         }))
     }
 
+    /// The number as a value of this type, which must be the one it was taken from.
     pub fn value(self, data_type: DataType) -> Value {
         use DataType as T;
         match (self, data_type) {

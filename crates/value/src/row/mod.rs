@@ -49,6 +49,7 @@ pub struct ColumnSpec {
 }
 
 impl ColumnSpec {
+    /// A column whose missing values are NULL.
     pub const fn new(data_type: DataType) -> ColumnSpec {
         ColumnSpec {
             data_type,
@@ -202,10 +203,12 @@ impl RowLayout {
         }
     }
 
+    /// Columns of the layout.
     pub fn column_count(&self) -> usize {
         self.slots.len()
     }
 
+    /// Type of a column; `None` behind the last.
     pub fn data_type(&self, column: usize) -> Option<DataType> {
         self.slots.get(column).map(|s| s.data_type)
     }
@@ -487,10 +490,12 @@ impl<'a> RowView<'a> {
         })
     }
 
+    /// The layout that the row is read by.
     pub fn layout(&self) -> &'a RowLayout {
         self.layout
     }
 
+    /// The encoded row.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -510,6 +515,7 @@ impl<'a> RowView<'a> {
                 .is_some_and(|byte| byte & (1 << (column % 8)) != 0)
     }
 
+    /// Was the row written before the column existed?
     pub fn is_missing(&self, column: usize) -> bool {
         column >= self.column_count
     }
@@ -519,6 +525,7 @@ impl<'a> RowView<'a> {
         matches!(self.variable(column), Some((_, true)))
     }
 
+    /// The column's value; bytes that are no value of its type are [`RowError::Corrupt`].
     #[inline]
     pub fn value(&self, column: usize) -> Result<Column, RowError> {
         if column >= self.column_count {

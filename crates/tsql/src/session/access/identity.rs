@@ -139,7 +139,7 @@ impl Execution<'_> {
     }
 
     /// Error 15517 unless the session may act as what the module, to be defined in a schema, shall run as: otherwise
-    /// whoever may define a procedure could do everything.
+    /// a user that may define a procedure could do everything.
     pub(crate) fn may_define_as(
         &self,
         context: Option<&ExecuteContext>,

@@ -178,7 +178,7 @@ impl SessionState {
         login.filter(|l| l.sid == *sid)
     }
 
-    /// 0 for whoever may do everything; else a number for as whom the session acts.
+    /// 0 for a principal that may do everything; else a number for the one that the session acts as.
     pub(crate) fn principal_key(&self) -> u64 {
         self.refresh_access();
         self.access.principal.get()
@@ -303,7 +303,7 @@ impl SessionState {
                     _ => return Ok(None),
                 }
             }
-            // A user is nobody elsewhere, not even a guest.
+            // A user of one database has no rights in another, not even a guest's.
             Identity::User { .. } => return Ok(None),
         };
         Ok(Rights::of_user(&catalog, user.as_deref(), server, guests))

@@ -1,6 +1,6 @@
 //! Definitions as a principal may know them: without what is hidden from it, and without texts that it may not read.
 //!
-//! Theory: who has any permission on something sees it; its text (of modules, constraints, defaults, computed columns,
+//! Theory: a principal with any permission on something sees it; its text (of modules, constraints, defaults, computed columns,
 //! filters) is for those who could change it or were given VIEW DEFINITION. A part is as visible as what it belongs to.
 //! The result is a catalog like any other, with empty texts in the place of those that are kept back, so that views and
 //! functions about definitions cannot tell more than it holds.

@@ -94,8 +94,8 @@ pub(crate) fn forget(instance: &Arc<Instance>, database: u16) {
     );
 }
 
-/// Changes the table. Whoever keeps it locked is not waited for: an error is waiting to be told, and it may be this session
-/// that has the lock.
+/// Changes the table. A session that keeps it locked is not waited for: an error is waiting to be told, and it may be this
+/// session that has the lock.
 fn write(instance: &Arc<Instance>, changes: &str) {
     let busy = instance.suspect_pages.lock();
     if busy.replace(true) {
