@@ -5,7 +5,15 @@
 use std::path::Path;
 
 const ITEMS: [&str; 9] = [
-    "fn ", "const fn ", "unsafe fn ", "struct ", "enum ", "trait ", "const ", "static ", "type ",
+    "fn ",
+    "const fn ",
+    "unsafe fn ",
+    "struct ",
+    "enum ",
+    "trait ",
+    "const ",
+    "static ",
+    "type ",
 ];
 
 /// Is the file one whose public items are read by others: in `crates/*/src`, and no test?

@@ -24,58 +24,34 @@ const ROUTING: u8 = 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvChange {
     /// USE, or the database of the login.
-    Database {
-        new: String,
-        old: String,
-    },
+    Database { new: String, old: String },
     /// SET LANGUAGE, or the language of the login.
-    Language {
-        new: String,
-        old: String,
-    },
+    Language { new: String, old: String },
     /// What the server granted of the size asked in LOGIN7, in bytes.
-    PacketSize {
-        new: u32,
-        old: u32,
-    },
+    PacketSize { new: u32, old: u32 },
     /// Collation of the current database, by which `varchar` parameters are encoded.
     Collation {
         new: WireCollation,
         old: Option<WireCollation>,
     },
     /// Descriptors are never 0 for an open transaction; the client repeats them in its requests.
-    BeginTransaction {
-        descriptor: u64,
-    },
+    BeginTransaction { descriptor: u64 },
     /// The transaction ended by COMMIT; requests carry descriptor 0 again.
-    CommitTransaction {
-        descriptor: u64,
-    },
+    CommitTransaction { descriptor: u64 },
     /// The transaction ended by ROLLBACK or by an error.
-    RollbackTransaction {
-        descriptor: u64,
-    },
+    RollbackTransaction { descriptor: u64 },
     /// A transaction of another connection, joined here, ended.
-    TransactionEnded {
-        descriptor: u64,
-    },
+    TransactionEnded { descriptor: u64 },
     /// Where to log in when this server does not answer.
-    MirrorPartner {
-        server: String,
-    },
+    MirrorPartner { server: String },
     /// Name of the user's own instance, which was started for the login.
-    UserInstance {
-        name: String,
-    },
+    UserInstance { name: String },
     /// The session was reset as the request's first packet asked.
     ResetDone,
     /// The client must log in elsewhere: read-only routing.
     Routing(Routing),
     /// A kind that has no meaning here; kept for clients to show.
-    Other {
-        kind: u8,
-        data: Vec<u8>,
-    },
+    Other { kind: u8, data: Vec<u8> },
 }
 
 /// Where the client should log in instead.
