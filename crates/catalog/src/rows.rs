@@ -93,6 +93,8 @@ pub(crate) fn delete(txn: &Txn, key: &[u8]) -> Result<()> {
 pub(crate) fn read_all<T: DeserializeOwned>(txn: &Txn, kind: u8) -> Result<Vec<(Vec<u8>, T)>> {
     let db = txn.database();
     let tree = db.tree(db.catalog_tree())?;
+    // What is moved out of a row is read after the row: as long as the snapshot lives, nobody frees it.
+    let _kept = txn.view(Isolation::ReadCommittedSnapshot);
     let mut scan = tree.scan(&txn.view(Isolation::Current), ScanSpec::prefix(vec![kind]));
     let mut batch = Batch::new();
     let mut rows = Vec::new();

@@ -8,6 +8,7 @@ use super::result_sets::DescribedSets;
 use super::statistics::TableReads;
 use super::text_size::CutColumn;
 use super::transaction::{Mark, Transaction};
+use crate::access::has_movable_columns;
 use crate::error::{Result, SqlError};
 use crate::host::*;
 use crate::instance::{Instance, Promise, SMALL_BYTES, WorkMemory};
@@ -459,6 +460,23 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// A row is looked into some time after it was read, and long values of it are pages of their own: whoever replaces them
+    /// meanwhile must not see them freed. A snapshot sees to that, so a statement that reads without one holds one.
+    fn keep_long_values(&self, table: &TableRef, isolation: Isolation) -> Result<()> {
+        let is_snapshot =
+            |i: Isolation| matches!(i, Isolation::ReadCommittedSnapshot | Isolation::Snapshot);
+        if is_snapshot(isolation) || !has_movable_columns(&table.def) {
+            return Ok(());
+        }
+        let id = table.database.id();
+        let mut views = self.views.borrow_mut();
+        if !views.iter().any(|(d, i, _)| *d == id && is_snapshot(*i)) {
+            let kept = Isolation::ReadCommittedSnapshot;
+            views.push((id, kept, self.state.txn_in(id)?.view(kept)));
+        }
+        Ok(())
+    }
+
     fn lock_for_read(&self, table: &TableRef, access: Access, isolation: Isolation) -> Result<()> {
         let object = LockResource::Object(table.object_id);
         if let Some(mode) = table_lock(access, isolation) {
@@ -663,6 +681,7 @@ impl Host for Execution<'_> {
                 self.check_definition(table)?;
             }
         }
+        self.keep_long_values(table, isolation)?;
         let id = table.database.id();
         let mut views = self.views.borrow_mut();
         let for_update = isolation == Isolation::Update
