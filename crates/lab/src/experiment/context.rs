@@ -39,7 +39,7 @@ pub struct LabOptions {
     #[arg(help_heading = "Experiment", long)]
     pub private: bool,
 
-    /// Memory for data pages of the private server, in MiB
+    /// Memory of the private server in MiB, three quarters of it for data pages
     #[arg(help_heading = "Experiment", long, value_name = "MIB", default_value_t = MEMORY_MIB_DEFAULT)]
     pub memory: u64,
 
@@ -159,7 +159,7 @@ impl Lab {
         };
         self.report.fact("Where", place);
         if self.server.is_some() {
-            let memory = format!("{} MiB for data pages", self.options.memory);
+            let memory = format!("{} MiB, three quarters of it for data pages", self.options.memory);
             self.report.fact("Memory", memory);
         }
         self.report.fact("Machine of the lab", machine::describe());

@@ -30,7 +30,7 @@ use crate::host::Host;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Turns a bound tree into a [`Plan`]; one for each statement.
+/// Turns a bound tree into a plan; one for each statement.
 pub struct Planner<'c> {
     pub columns: &'c [ColumnInfo],
     host: &'c dyn Host,
