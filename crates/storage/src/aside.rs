@@ -193,6 +193,29 @@ impl Aside {
     }
 }
 
+impl Aside {
+    /// Bytes of versions that are here.
+    #[cfg(test)]
+    pub fn chunk_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        let chunks = state.iter().flat_map(|s| s.chunks.values());
+        chunks.map(|piece| piece.len as u64).sum()
+    }
+
+    /// The bytes of a chunk, if they are here, are of no use any more.
+    pub fn forget_chunk(&self, id: u32) {
+        if !self.is_used() {
+            return;
+        }
+        let mut state = self.state.lock();
+        if let Some(scratch) = state.as_mut()
+            && let Some(piece) = scratch.chunks.remove(&id)
+        {
+            scratch.free_chunks.push(piece.at);
+        }
+    }
+}
+
 /// See [`Aside::lock`].
 pub struct AsideLock<'a> {
     aside: &'a Aside,

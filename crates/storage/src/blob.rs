@@ -84,14 +84,13 @@ fn chain_index(db: &Database, filegroup: u16, index: PageId) -> Result<PageId> {
     let mut content = Page::zeroed();
     content.format(id, PageType::Blob, 0, last.tree());
     let mut body = system_record();
+    PartsWriter::new(&mut body).set_next(index, id);
     space.write_parts(&mut body);
-    let mut parts = PartsWriter::new(&mut body);
-    parts.image(&content);
-    parts.set_next(index, id);
+    PartsWriter::new(&mut body).image(&content);
     record::finish(&mut body);
     db.apply_system(
         &body,
-        &mut [&mut space.bitmap, &mut page, &mut last],
+        &mut [&mut last, &mut space.bitmap, &mut page],
         AppendKind::System,
     )?;
     Ok(id)
@@ -102,9 +101,11 @@ fn append_data(db: &Database, filegroup: u16, index: PageId, chunk: &[u8]) -> Re
     let mut last = db.pool().write(db.store(), index)?;
     let count = chunk.len().div_ceil(DATA_BYTES);
     let mut space = db.choose_in_filegroup(filegroup, count)?;
-    let mut body = system_record();
-    space.write_parts(&mut body);
     let mut new_index = last.clone();
+    space.pages.iter().for_each(|id| list(&mut new_index, *id));
+    let mut body = system_record();
+    PartsWriter::new(&mut body).image(&new_index);
+    space.write_parts(&mut body);
     let mut latched: Vec<PageWrite<'_>> = Vec::with_capacity(count);
     for (id, bytes) in space.pages.iter().zip(chunk.chunks(DATA_BYTES)) {
         let mut content = Page::zeroed();
@@ -114,9 +115,7 @@ fn append_data(db: &Database, filegroup: u16, index: PageId, chunk: &[u8]) -> Re
         b[2..2 + bytes.len()].copy_from_slice(bytes);
         PartsWriter::new(&mut body).image(&content);
         latched.push(db.pool().write_new(db.store(), *id)?);
-        list(&mut new_index, *id);
     }
-    PartsWriter::new(&mut body).image(&new_index);
     record::finish(&mut body);
     let mut pages: Vec<&mut PageWrite<'_>> = latched.iter_mut().collect();
     pages.push(&mut space.bitmap);

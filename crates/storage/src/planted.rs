@@ -43,6 +43,8 @@ pub enum Bug {
     ForgetWaits,
     /// Accelerated: versions get pages, and the log does not have them.
     PlaceUnlogged,
+    /// Accelerated: replay lets go of the versions of a transaction that was marked as aborted and not reverted yet.
+    LetGoAtAbort,
     /// A transaction over several databases commits in each in turn, unprepared.
     CommitInTurn,
 }
@@ -50,7 +52,7 @@ pub enum Bug {
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug that can be planted.
-    pub const ALL: [Bug; 19] = [
+    pub const ALL: [Bug; 20] = [
         Bug::SkipSync,
         Bug::ApplyTwice,
         Bug::PageBeforeLog,
@@ -70,6 +72,7 @@ impl Bug {
         Bug::ReleaseUnhard,
         Bug::ForgetWaits,
         Bug::PlaceUnlogged,
+        Bug::LetGoAtAbort,
     ];
 
     /// Can it do harm under classic recovery?
@@ -81,6 +84,7 @@ impl Bug {
                 | Bug::ReleaseUnhard
                 | Bug::ForgetWaits
                 | Bug::PlaceUnlogged
+                | Bug::LetGoAtAbort
         )
     }
 

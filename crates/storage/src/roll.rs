@@ -8,7 +8,7 @@
 //! 1. Nothing is written before the pages have come to the end of the database's own log.
 //! 2. Header, boot, doublewrite and allocation pages are not restored singly: what they say is not all in the log.
 //!
-//! Tests: `crates/backup/tests/pages.rs`. Read next: `redo`, `recovery`.
+//! Tests: `crates/backup/tests/pages.rs`. Read next: `redo`, `replay`.
 
 use crate::alloc::INTERVAL_PAGES;
 use crate::api::FileSpec;

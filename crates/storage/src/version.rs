@@ -408,22 +408,41 @@ impl VersionStore {
 
     // --- restart ------------------------------------------------------------------------------------------------
 
-    /// A chunk that a crash left on pages.
+    /// A chunk that the log has given pages: they have its versions, also those that redo has rebuilt.
     pub fn restore_chunk(&self, id: u32, txn: TxnId, pages: Vec<PageId>) {
+        let chunk = self.chunk(id).unwrap_or_else(|| self.restored(id, txn));
         self.add_pages(pages.len() as i64);
-        let content = Content {
-            is_sealed: true,
-            pages,
-            ..Content::default()
-        };
-        let chunk = Chunk {
+        chunk.content.write().pages = pages;
+        self.forget_memory(&chunk);
+    }
+
+    /// A chunk of before the crash, empty as yet.
+    fn restored(&self, id: u32, txn: TxnId) -> Arc<Chunk> {
+        let chunk = Arc::new(Chunk {
             id,
             txn,
             guards_pages: AtomicBool::new(true),
-            content: RwLock::new(content),
-        };
-        self.chunks.write().insert(id, Arc::new(chunk));
+            content: RwLock::new(Content {
+                is_sealed: true,
+                ..Content::default()
+            }),
+        });
+        self.chunks.write().insert(id, chunk.clone());
         self.skip_number(id);
+        chunk
+    }
+
+    /// In replay: the transactions of these chunks have ended, as the log says. What pages they had, the log frees.
+    pub fn forget_chunks(&self, ids: &[u32]) {
+        let gone: Vec<Arc<Chunk>> = {
+            let mut chunks = self.chunks.write();
+            ids.iter().filter_map(|id| chunks.remove(id)).collect()
+        };
+        for chunk in gone {
+            let pages = chunk.content.read().pages.len();
+            self.add_pages(-(pages as i64));
+            self.forget_memory(&chunk);
+        }
     }
 
     /// A chunk of this number waits for its pages to be freed: the record that frees them must mean no other.
@@ -438,33 +457,30 @@ impl VersionStore {
         }
     }
 
-    /// A version that redo met again. Its chunk is not aside.
-    pub fn restore(&self, txn: TxnId, locator: u64, head: Head, payload: &[u8]) {
+    /// A version that redo met again. Its chunk, `known` if there is one already, is not aside.
+    pub fn restore(
+        &self,
+        known: Option<Arc<Chunk>>,
+        txn: TxnId,
+        locator: u64,
+        head: Head,
+        payload: &[u8],
+    ) {
         let (id, offset) = ((locator >> 16) as u32, (locator & 0xFFFF) as usize);
-        let chunk = {
-            let mut chunks = self.chunks.write();
-            let new = || {
-                Arc::new(Chunk {
-                    id,
-                    txn,
-                    guards_pages: AtomicBool::new(true),
-                    content: RwLock::new(Content {
-                        is_sealed: true,
-                        ..Content::default()
-                    }),
-                })
-            };
-            chunks.entry(id).or_insert_with(new).clone()
-        };
-        self.next.fetch_max(id.wrapping_add(1), Ordering::Relaxed);
-        let mut bytes = Vec::new();
-        write_version(&mut bytes, head, payload);
+        let chunk = known.unwrap_or_else(|| self.restored(id, txn));
         let mut content = chunk.content.write();
         let before = content.bytes.len();
-        if before < offset + bytes.len() {
-            content.bytes.resize(offset + bytes.len(), 0);
+        if before == offset {
+            write_version(&mut content.bytes, head, payload);
+        } else {
+            let mut bytes = Vec::new();
+            write_version(&mut bytes, head, payload);
+            let end = offset + bytes.len();
+            if before < end {
+                content.bytes.resize(end, 0);
+            }
+            content.bytes[offset..end].copy_from_slice(&bytes);
         }
-        content.bytes[offset..offset + bytes.len()].copy_from_slice(&bytes);
         let grown = content.bytes.len() - before;
         self.memory_bytes.fetch_add(grown as u64, Ordering::Relaxed);
     }
@@ -636,8 +652,8 @@ mod tests {
             version: 0,
         };
         let at = |offset: u64| (7 << 16) | offset;
-        store.restore(TxnId(10), at(400), head, b"later");
-        store.restore(TxnId(10), at(0), head, b"first");
+        store.restore(None, TxnId(10), at(400), head, b"later");
+        store.restore(store.chunk(7), TxnId(10), at(0), head, b"first");
         assert_eq!(read(&store, at(0)).expect("there").payload, b"first");
         assert_eq!(read(&store, at(400)).expect("there").payload, b"later");
         assert!(read(&store, at(100)).is_none(), "a gap holds no version");

@@ -14,7 +14,7 @@ use crate::log::record::{self, Kind, PartsWriter};
 use crate::log::{AppendKind, CommitPoint, Log};
 use crate::page::{Page, PageType};
 use crate::planted::{Bug, planted};
-use crate::recovery::{self, Recovered};
+use crate::replay::{self, Recovered};
 use crate::status::TxnTable;
 use crate::sync::RwLock;
 use crate::txn::{Progress, TxnState};
@@ -188,7 +188,7 @@ impl Database {
     }
 
     /// Chunks of transactions that need no versions any more give their pages back.
-    fn take_over_chunks(&self, chunks: &[recovery::PlacedChunk]) {
+    fn take_over_chunks(&self, chunks: &[replay::PlacedChunk]) {
         for chunk in chunks {
             if self.versions().chunk(chunk.id).is_some() {
                 continue;
@@ -278,18 +278,16 @@ impl Recovery<'_> {
         report.needed = !boot.clean;
         self.tell(RecoveryPhase::Analysis, 0, 0, &report);
         let begin = clock.monotonic();
-        let decided = |decisions: Vec<Decision>| self.claim.read(boot.guid, &decisions);
-        let ask = |unit: &Unit| engine.outcome(unit, self.id);
-        let mut recovered = recovery::analyse(store, &decided, &ask)?;
+        let end = replay::find_end(store)?;
         let analysis_end = clock.monotonic();
         report.analysis_ms = ms(begin, analysis_end);
-        report.log_bytes = recovered.log_bytes;
+        report.log_bytes = end.0 - boot.redo_start.0;
+        self.tell(RecoveryPhase::Redo, 0, 0, &report);
+        let mut recovered = self.replay(end, &report)?;
         report.rolled_forward = recovered.rolled_forward;
         report.rolled_back = recovered.losers.iter().filter(|l| !l.is_aborted).count() as u64;
         report.last_commit = recovered.last_commit;
         report.resolved.clone_from(&recovered.resolved);
-        self.tell(RecoveryPhase::Redo, 0, 0, &report);
-        self.redo(&mut recovered, &report)?;
         let redo_end = clock.monotonic();
         report.redo_ms = ms(analysis_end, redo_end);
         self.tell(RecoveryPhase::Undo, 0, 0, &report);
@@ -320,11 +318,12 @@ impl Recovery<'_> {
     }
 
     /// Tells how far it is, once in a while.
-    fn redo(&self, recovered: &mut Recovered, report: &RecoveryReport) -> Result<()> {
+    fn replay(&self, end: Lsn, report: &RecoveryReport) -> Result<Recovered> {
         let clock = &self.engine.env().clock;
         let start = clock.monotonic();
-        let first = self.store.files.boot().redo_start.0;
-        let bytes = recovered.log_bytes.max(1);
+        let boot = self.store.files.boot();
+        let first = boot.redo_start.0;
+        let bytes = report.log_bytes.max(1);
         let (blocks, told) = (Cell::new(0_u32), Cell::new(start));
         let at_block = |lsn: Lsn| {
             if self.opening.stop.is_some_and(|s| s.load(Ordering::Acquire)) {
@@ -345,7 +344,10 @@ impl Recovery<'_> {
             self.tell(RecoveryPhase::Redo, percent, remaining, report);
             Ok(())
         };
-        recovery::redo(self.engine.pool(), self.store, recovered, &at_block)
+        let decided = |decisions: Vec<Decision>| self.claim.read(boot.guid, &decisions);
+        let ask = |unit: &Unit| self.engine.outcome(unit, self.id);
+        let pool = self.engine.pool();
+        replay::recover(pool, self.store, end, &at_block, &decided, &ask)
     }
 
     /// The database over files to which redo has brought all there is.
@@ -384,7 +386,7 @@ impl Recovery<'_> {
         let db = Database::assemble(self.engine, self.id, name, store.clone(), log_spec, txns);
         db.decisions
             .restore(std::mem::take(&mut recovered.decisions));
-        recovery::log_commits(&db, &recovered.resolved)?;
+        replay::log_commits(&db, &recovered.resolved)?;
         Ok(db)
     }
 }

@@ -39,7 +39,7 @@ pub use describe::{LogLine, LogListing};
 pub use file::{FILE_MAGIC as LOG_MAGIC, NOTHING, OLDEST_PAGE, VlfInfo};
 pub use flusher::LogFlusher;
 pub use hold::{LogHold, Need};
-pub use reader::{LogCursor, UndoReader};
+pub use reader::{Block, LogCursor, UndoReader};
 
 use crate::api::LogStats;
 use crate::error::Result;

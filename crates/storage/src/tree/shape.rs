@@ -1,7 +1,8 @@
 //! Changing the shape of a tree: splits, purging of dead entries, unlinking of empty leaves.
 //!
 //! Each change is one log record over all pages it touches, so a crash leaves it done or not begun. The tree's `shape`
-//! latch admits one at a time; pages are latched from the root down, the allocation page last.
+//! latch admits one at a time; pages are latched from the root down, the allocation page last, but for pages that are new. The parts
+//! of a record stand in this order, in which whoever repeats it latches them.
 
 use super::{DEPTH_MAX, Tree};
 use crate::alloc::bit_of;
@@ -82,12 +83,11 @@ impl Tree {
         new_root.insert_internal(0, id, &[]);
         let mut body = Vec::new();
         record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
+        PartsWriter::new(&mut body).image(&new_root);
         space.write_parts(&mut body);
-        let mut parts = PartsWriter::new(&mut body);
-        parts.image(&moved);
-        parts.image(&new_root);
+        PartsWriter::new(&mut body).image(&moved);
         record::finish(&mut body);
-        db.apply_system(&body, &mut [&mut space.bitmap, &mut child, &mut root], kind)?;
+        db.apply_system(&body, &mut [&mut root, &mut space.bitmap, &mut child], kind)?;
         self.add_pages(1);
         Ok(root)
     }
@@ -113,19 +113,19 @@ impl Tree {
         let content = right_half(page, id, at);
         let mut body = Vec::new();
         record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
-        space.write_parts(&mut body);
         let mut parts = PartsWriter::new(&mut body);
-        parts.image(&content);
+        parts.internal_insert(parent.id(), slot + 1, id, &separator);
         parts.truncate(
             page.id(),
             at,
             if page.is_leaf() { id } else { PageId::NONE },
         );
-        parts.internal_insert(parent.id(), slot + 1, id, &separator);
+        space.write_parts(&mut body);
+        PartsWriter::new(&mut body).image(&content);
         record::finish(&mut body);
         db.apply_system(
             &body,
-            &mut [&mut space.bitmap, &mut right, page, parent],
+            &mut [parent, page, &mut space.bitmap, &mut right],
             kind,
         )?;
         self.add_pages(1);
@@ -198,18 +198,18 @@ impl Tree {
             let mut body = Vec::new();
             record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
             let mut parts = PartsWriter::new(&mut body);
-            parts.set_next(left.id(), page.next());
             parts.internal_remove(parent.id(), slot);
-            parts.bits(map, false, &[bit]);
+            parts.set_next(left.id(), page.next());
             // Nobody may take it for a leaf of this tree again.
             let mut empty = Page::zeroed();
             empty.format(page.id(), PageType::Free, 0, PageId::NONE);
             parts.image(&empty);
+            parts.bits(map, false, &[bit]);
             record::finish(&mut body);
             self.unlinks.fetch_add(1, Ordering::SeqCst);
             db.apply_system(
                 &body,
-                &mut [&mut left, &mut parent, &mut bitmap, &mut page],
+                &mut [&mut parent, &mut left, &mut page, &mut bitmap],
                 AppendKind::System,
             )?;
             db.allocator().freed(page.id());
