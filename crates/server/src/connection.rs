@@ -163,7 +163,7 @@ impl Connection<'_> {
         if message.ignored {
             return self.answer(Done::new(DoneKind::Done, done_status::ERROR, command::NONE));
         }
-        // What is made of the body is as large again, and is there beside it.
+        // The decoded body is as large again, and is there beside it.
         let bytes = message.body.len();
         if message.dropped || !self.shared.service.has_room(bytes, bytes) {
             return self.refuse_for_memory();

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Most connections when `user connections` is 0.
 const CONNECTIONS_MAX: usize = 32_767;
-/// What clients may learn of a failed login.
+/// State of a failed login that clients may learn.
 const STATE_TOLD: u8 = 1;
 
 impl PasswordHasher for Argon2Hasher {
@@ -88,7 +88,7 @@ impl EngineService {
     }
 }
 
-/// What the client is told, and what the log.
+/// Refusal with the text for the client and the one for the log.
 fn refused(name: &str, refusal: LoginRefusal) -> Refusal {
     let told = |number: i32, text: &str| {
         SqlError::new(

@@ -1,4 +1,4 @@
-//! What can go wrong at the edge: while the server starts, and on one connection.
+//! Errors of the edge: while the server starts, and on one connection.
 
 use daruma_tds::TdsError;
 use std::io;

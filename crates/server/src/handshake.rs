@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const TLS_CLIENT_HELLO: u8 = 0x16;
-/// What clients compare: SQL Server 2022.
+/// Version that clients compare: SQL Server 2022.
 const PRODUCT: ProductVersion = ProductVersion {
     major: 16,
     minor: 0,

@@ -46,7 +46,7 @@ impl Default for Limits {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub(crate) struct Shared {
     pub service: Arc<dyn Service>,
     pub tls: TlsSettings,

@@ -36,7 +36,7 @@ const RECOVERIES_MAX: usize = 8;
 const READY_WAIT: Duration = Duration::from_millis(250);
 /// Pause of a background thread when nothing is left to do.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
-/// What requests under way get when the server is told to stop.
+/// Time that requests under way get when the server is told to stop.
 const SIGNAL_GRACE: Duration = Duration::from_secs(2);
 /// The same for SHUTDOWN, which waits for running statements.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ const POOL_BYTES_MIN: u64 = 32 << 20;
 /// The least that everything but pages may take.
 const WORK_BYTES_MIN: u64 = 64 << 20;
 
-/// What the command line decides.
+/// Choices of the command line.
 #[derive(Clone, Debug)]
 pub struct ProgramOptions {
     pub data_dir: PathBuf,
@@ -149,7 +149,7 @@ impl Program {
         self.made_password.as_deref()
     }
 
-    /// What runs behind the listener, for the program's own messages and for tests.
+    /// The instance behind the listener, for the program's own messages and for tests.
     pub fn instance(&self) -> &Arc<Instance> {
         &self.instance
     }
@@ -426,7 +426,7 @@ fn write_log(instance: &Instance) {
     signal.set_idle(false);
 }
 
-/// What a background thread does.
+/// Work of a background thread.
 #[derive(Clone, Copy)]
 enum Role {
     Everything,

@@ -23,7 +23,7 @@ use std::time::Instant;
 /// Severity of status information.
 const STATUS_CLASS: u8 = 10;
 
-/// What all replies of a connection share.
+/// State that all replies of a connection share.
 pub(crate) struct ReplyContext<'a> {
     pub version: TdsVersion,
     pub server_name: &'a str,
@@ -93,7 +93,7 @@ impl ResultShapes {
     }
 }
 
-/// What is left to say when a request has ended.
+/// Tokens left to send when a request has ended.
 #[derive(Default)]
 pub(crate) struct Tail {
     held: Option<token::Done>,

@@ -1,4 +1,4 @@
-//! What runs behind the edge: logins, sessions and requests, without sockets.
+//! Interface of the server behind the edge: logins, sessions and requests, without sockets.
 //!
 //! The edge knows this interface alone, so that tests of the dialogue bring a scripted service of their own.
 
@@ -22,11 +22,11 @@ pub struct ConnectionInfo {
 /// A login that was turned down.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// What the client is told, in this order.
+    /// Messages to the client, in this order.
     pub messages: Vec<SqlError>,
     /// State of the last message in the error log; clients always get 1.
     pub state: u8,
-    /// What the client must not learn.
+    /// Reason for the error log, which the client must not learn.
     pub reason: String,
 }
 
@@ -48,7 +48,7 @@ pub enum RequestEnd {
     Disconnect,
 }
 
-/// What the edge needs of a server: logins, limits, the error log.
+/// Server as the edge needs it: logins, limits, the error log.
 pub trait Service: Send + Sync {
     /// @@SERVERNAME, as messages to clients carry it.
     fn server_name(&self) -> &str;

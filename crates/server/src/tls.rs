@@ -35,7 +35,7 @@ pub enum EncryptionPolicy {
     Strict,
 }
 
-/// What the edge needs to speak TLS.
+/// Certificate and policy with which the edge speaks TLS.
 #[derive(Clone)]
 pub struct TlsSettings {
     pub policy: EncryptionPolicy,

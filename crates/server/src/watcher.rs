@@ -41,7 +41,7 @@ struct SlotState {
     encrypted: bool,
     /// Tick in which the request began; `None` between requests.
     running_since: Option<u64>,
-    /// What is readable was found not to be an attention.
+    /// The readable bytes were found not to be an attention.
     is_settled: bool,
     killed_at: Option<u64>,
 }
@@ -288,7 +288,7 @@ impl Watcher {
 pub(crate) struct RunningRequest<'a>(&'a Slot);
 
 impl RunningRequest<'_> {
-    /// What is readable belongs to the request itself (a bulk load): do not look at it.
+    /// The readable bytes belong to the request itself (a bulk load): they are not looked at.
     pub(crate) fn reads_socket(&self) {
         self.0.state.lock().is_settled = true;
     }

@@ -30,7 +30,7 @@ impl OwnedPacket {
     }
 }
 
-/// What a client sent.
+/// Request of a client.
 pub(crate) enum Incoming {
     Message(Message),
     /// First packet of a bulk load, which is read packet by packet.
@@ -114,7 +114,7 @@ impl Input {
         }
     }
 
-    /// What the end of the stream means here.
+    /// Meaning of the end of the stream here.
     fn ended(&self) -> ConnectionError {
         match self.assembler.is_partial() || self.reader.has_unread() {
             true => ConnectionError::Cut,

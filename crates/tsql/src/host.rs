@@ -36,7 +36,7 @@ pub enum TableKind {
     Variable,
 }
 
-/// What a name in FROM means.
+/// Meaning of a name in FROM.
 #[derive(Clone)]
 pub enum Resolved {
     Table(TableRef),
@@ -113,7 +113,7 @@ pub struct SessionSettings {
     pub isolation: IsolationLevel,
 }
 
-/// What SET SHOWPLAN_* asks for in place of results.
+/// Form of plan that SET SHOWPLAN_* asks for in place of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Showplan {
     Off,
@@ -233,7 +233,7 @@ pub trait Host {
     fn note_identity(&self, table: &TableRef, value: i128) -> Result<()>;
     /// Is IDENTITY_INSERT ON for the table?
     fn identity_insert(&self, table: &TableRef) -> bool;
-    /// What SCOPE_IDENTITY and @@IDENTITY give from now on.
+    /// Sets the value of SCOPE_IDENTITY and @@IDENTITY.
     fn set_last_identity(&self, value: i128);
     /// Type of a sequence's values: error 208 when there is none of the name.
     fn sequence_type(&self, _name: &ObjectName) -> Result<DataType> {

@@ -4,7 +4,7 @@
 //! `planner` (access paths and join order) and `executor` (operators over batches of rows); definitions go through
 //! `ddl`. The query rooms know a session only as a [`host::Host`]; results leave through a [`sink::Sink`].
 //!
-//! What each room must not know: `binder`, `planner`, `executor` and `dml` know no sessions, sockets or batches;
+//! Limits of each room: `binder`, `planner`, `executor` and `dml` know no sessions, sockets or batches;
 //! `session` knows no operators; nothing here knows TDS.
 //!
 //! Read next: `host`, `sink`, `error`.

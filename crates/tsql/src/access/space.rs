@@ -26,7 +26,7 @@ fn column_bytes(column: &ColumnDef) -> usize {
     }
 }
 
-/// What an entry can hold besides its columns: its key, and in an index the row's key as locator, perhaps in the key too.
+/// Bytes that an entry may hold besides its columns: its key, and in an index the row's key as locator, perhaps in the key too.
 fn longest_keys(def: &TableDef) -> usize {
     let key_bytes = |index: &IndexDef| {
         let columns = index.key.iter().filter_map(|k| def.column(k.column_id));

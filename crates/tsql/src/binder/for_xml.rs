@@ -20,7 +20,7 @@ use daruma_value::{DataType, Value, xml};
 const COLUMN: &str = "XML_F52E2B61-18A1-11d1-B105-00805F49916B";
 const NIL_NAMESPACE: &str = " xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"";
 
-/// What the directives behind the mode ask for.
+/// Directives behind the mode.
 #[derive(Default)]
 struct Directives {
     root: Option<String>,

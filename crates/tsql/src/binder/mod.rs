@@ -48,7 +48,7 @@ const COLUMNS_MAX: usize = 1 << 20;
 /// More nodes than this made by copying alone are refused: copies of copies double with each level of a text.
 pub(crate) const COPIED_NODES_MAX: usize = 1 << 20;
 
-/// What is known of a column besides its number.
+/// Facts about a column besides its number.
 #[derive(Clone, Debug)]
 pub struct ColumnInfo {
     pub ty: Type,
@@ -89,7 +89,7 @@ pub struct Binder<'a> {
     only_existence: bool,
     /// The text is bound to what it names: no `*`.
     schema_bound: bool,
-    /// What variables mean in the text of a function.
+    /// Meaning of variables in the text of a function.
     parameters: Option<inline::Parameters>,
     /// A DEFAULT is being bound: NEWSEQUENTIALID stands nowhere else.
     pub(crate) in_default: bool,

@@ -22,7 +22,7 @@ impl Binder<'_> {
 
     pub(super) fn pivot(&mut self, pivot: &ast::Pivot) -> Result<Rel> {
         let (rel, entries) = self.inner_source(&pivot.source)?;
-        // What is not pivoted groups.
+        // Columns that are not pivoted group.
         entries.iter().for_each(|e| self.note_all(e));
         self.scopes
             .push(super::NameScope::of_tables(entries.clone()));

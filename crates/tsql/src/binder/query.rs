@@ -45,7 +45,7 @@ pub struct Assignment {
     pub value: Scalar,
 }
 
-/// What follows a query body.
+/// Clauses that follow a query body.
 struct Tail<'q> {
     order_by: &'q [OrderItem],
     offset: Option<&'q Expr>,

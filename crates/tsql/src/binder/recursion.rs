@@ -1,4 +1,4 @@
-//! What the recursive part of a common table expression may not hold: errors 253, 460 to 467.
+//! Constructs that the recursive part of a common table expression may not hold: errors 253, 460 to 467.
 //!
 //! Each of these would make a step depend on more than the rows that the step before produced.
 

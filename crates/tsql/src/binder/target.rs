@@ -29,7 +29,7 @@ pub(super) struct TargetRequest {
 
 struct Candidate {
     table: TableRef,
-    /// What the scan produces.
+    /// Columns that the scan produces.
     scanned: Vec<ColId>,
     /// The same with virtual computed columns.
     columns: Vec<ColId>,
@@ -52,7 +52,7 @@ struct Taken {
     check: Option<ViewCheck>,
 }
 
-/// What views WITH CHECK OPTION ask of a changed row.
+/// Condition of the views WITH CHECK OPTION on a changed row.
 pub struct ViewCheck {
     /// True for rows that the views show.
     pub condition: Scalar,

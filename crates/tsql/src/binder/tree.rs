@@ -407,7 +407,7 @@ pub struct Recursive {
 }
 
 impl TableScan {
-    /// What holds for every entry of an index: its filter's parts.
+    /// Conditions that hold for every entry of an index: its filter's parts.
     pub fn filter_of(&self, index: usize) -> &[Scalar] {
         self.filters
             .iter()

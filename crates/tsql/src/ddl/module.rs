@@ -16,7 +16,7 @@ use daruma_syntax::ast::{
 };
 use std::sync::Arc;
 
-/// What is being defined.
+/// Name and place of the module that is being defined.
 struct Place {
     database: DatabaseId,
     schema_id: i32,

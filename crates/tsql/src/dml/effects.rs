@@ -1,4 +1,4 @@
-//! What follows from changed rows: foreign keys in both directions, cascades, triggers.
+//! Consequences of changed rows: foreign keys in both directions, cascades, triggers.
 //!
 //! Theory: each table that a statement touches, directly or by cascade, gathers its effects while rows are written and
 //! finishes once: parents of new keys, children of removed keys, then cascades, deepest first, and its triggers last.

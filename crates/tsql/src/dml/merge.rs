@@ -395,7 +395,7 @@ impl MergePlan {
         Ok(Some((plan, assign)))
     }
 
-    /// What was done to a row is one more column beside those of the source.
+    /// The action on a row is one more column beside those of the source.
     fn prepare_output(
         &self,
         ast: &ast::Merge,

@@ -211,7 +211,7 @@ pub fn execute<'a>(
     }
 }
 
-/// What an INSERT names.
+/// Target that an INSERT names.
 struct InsertTarget {
     table: TableRef,
     /// Set when the name is a view's.
@@ -297,7 +297,7 @@ fn top_rows(value: &Value) -> Result<u64> {
     u64::try_from(rows).map_err(|_| errors::negative_row_count())
 }
 
-/// What TOP and SET ROWCOUNT allow.
+/// Rows that TOP and SET ROWCOUNT allow.
 fn rows_max(top: Option<&ScalarPlan>, host: &dyn Host) -> Result<u64> {
     let top = match top {
         Some(top) => top_rows(&top.eval(&[], host)?)?,

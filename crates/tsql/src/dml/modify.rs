@@ -63,7 +63,7 @@ pub struct ModifyPlan {
     hot: Option<HotUpdate>,
 }
 
-/// What UPDATE assigns.
+/// Assignments of an UPDATE.
 struct SetPlan {
     steps: Vec<Step>,
     changed: Vec<bool>,

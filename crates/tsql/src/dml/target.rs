@@ -57,7 +57,7 @@ struct Filter {
     reads: Vec<bool>,
 }
 
-/// What the definition says about rows. Made once for each definition.
+/// Rules of the definition for rows. Made once for each definition.
 pub struct Rules {
     pub defaults: Vec<Option<RowScalar>>,
     pub computed: Vec<Computed>,

@@ -65,7 +65,7 @@ impl<'h> Watch<'h> {
         self.others.get() || self.tables.borrow().iter().any(|t| *t != id)
     }
 
-    /// What the text itself names, in order.
+    /// Names in the text itself, in order.
     pub fn named(&self) -> Vec<Named> {
         self.named.borrow().clone()
     }

@@ -49,7 +49,7 @@ enum State {
     Checksum(Option<i32>),
 }
 
-/// What a SUM or AVG adds up.
+/// Kind of number that a SUM or AVG adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
     /// Units of 10^-scale.

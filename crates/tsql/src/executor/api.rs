@@ -24,7 +24,7 @@ use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{CollationId, DataType, Value};
 use std::sync::Arc;
 
-/// What a row given to a [`ScalarPlan`] holds: tables one after the other, each with its columns.
+/// Layout of the row given to a [`ScalarPlan`]: tables one after the other, each with its columns.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub tables: Vec<ScopeTable>,
@@ -358,7 +358,7 @@ impl TargetPlan {
         &self.table
     }
 
-    /// What each row carries besides its key.
+    /// Values that each row carries besides its key.
     pub fn items(&self) -> &[OutputColumn] {
         &self.items
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 const CANCEL_ROWS: u32 = 1024;
 /// Subqueries, applied operators and functions may nest this deep at run time.
 const DEPTH_MAX: u32 = 64;
-/// What a statement may hold over its grant where nothing can be spilled: text being joined, values of an IN subquery. Beyond
+/// Bytes that a statement may hold over its grant where nothing can be spilled: text being joined, values of an IN subquery. Beyond
 /// that, or when the server has no more memory, it ends with error 701.
 const HELD_BYTES_MAX: i64 = 512 << 20;
 /// Memory taken between two looks at what the server has left.
@@ -41,7 +41,7 @@ pub struct Ctx<'h> {
     params: RefCell<Vec<Value>>,
     variables: RefCell<Vec<Value>>,
     subplans: RefCell<Vec<SubplanState>>,
-    /// What [`super::expr::Expr::Local`] stands for.
+    /// Value of [`super::expr::Expr::Local`].
     local: RefCell<Value>,
     work: RefCell<HashMap<u32, Rc<Vec<Vec<Value>>>>>,
     grant_bytes: i64,
@@ -151,7 +151,7 @@ impl<'h> Ctx<'h> {
             .unwrap_or(Value::Null)
     }
 
-    /// What `SELECT @v = ..` does row by row; the session's variable follows at the end.
+    /// Assigns as `SELECT @v = ..` does row by row; the session's variable follows at the end.
     pub fn set_variable(&self, slot: usize, value: Value) {
         if let Some(place) = self.variables.borrow_mut().get_mut(slot) {
             *place = value;

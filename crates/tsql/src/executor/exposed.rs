@@ -21,7 +21,7 @@ pub enum Exposed {
     Computed,
 }
 
-/// What the columns of a view stand for, seen from one of its base tables.
+/// Meaning of the columns of a view, seen from one of its base tables.
 pub(super) fn stand_for(
     exposed: &[(String, ColId)],
     base: &[ColId],

@@ -75,7 +75,7 @@ pub fn instant(utc_100ns: i64) -> DateTime2 {
     }
 }
 
-/// What a function asks for, and the memory promised to it.
+/// Host of a function's evaluation, and the memory promised to it.
 struct Surroundings<'a, 'h>(&'a Ctx<'h>, Cell<Option<Promise>>);
 
 impl EvalHost for Surroundings<'_, '_> {

@@ -15,7 +15,7 @@ use daruma_value::column::{Class, Column, Data, NO_ROW, Number};
 use daruma_value::compare::write_key;
 use daruma_value::{CollationId, DataType, Value};
 
-/// What NULL in a key means.
+/// Treatment of NULL in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
     /// Equal to itself: grouping.

@@ -454,7 +454,7 @@ impl Operator for ScanOp {
                     Some(locking) => self.emit_locked(locking, cx, out)?,
                 }
                 self.at += 1;
-                // What is above may need no more rows, and then no more locks.
+                // The operators above may need no more rows, and then no more locks.
                 if self.node.row_locking.is_some() && !out.is_empty() {
                     return Ok(true);
                 }

@@ -61,7 +61,7 @@ struct Kept {
     group: i64,
 }
 
-/// What a call remembers from row to row.
+/// State of a call from row to row.
 struct CallState {
     shape: Option<AggregateCall>,
     running: Option<Accumulator>,

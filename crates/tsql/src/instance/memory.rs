@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 pub const SMALL_BYTES: i64 = 1 << 20;
 /// Where the bound is near, sorts and hashes spill: part of it in percent.
 const SHORT_PERCENT: i64 = 75;
-/// What one request may hold: part of the bound in percent.
+/// Share of the bound that one request may hold, in percent.
 const REQUEST_PERCENT: i64 = 75;
 /// Memory that sorts and hashes of a statement may hold before they spill: at most, and as a part of the bound.
 const GRANT_BYTES_MAX: i64 = 64 << 20;

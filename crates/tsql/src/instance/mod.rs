@@ -73,7 +73,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 pub const MASTER: DatabaseId = DatabaseId(1);
 /// Made anew at each start; it has no log worth hardening.
 pub const TEMPDB: DatabaseId = DatabaseId(2);
-/// What new databases begin as.
+/// Template of new databases.
 pub const MODEL: DatabaseId = DatabaseId(3);
 /// History of backups and restores, suspect pages.
 pub const MSDB: DatabaseId = DatabaseId(4);
@@ -81,7 +81,7 @@ pub const MSDB: DatabaseId = DatabaseId(4);
 /// Version as clients compare it: SQL Server 2022.
 pub const PRODUCT_VERSION: &str = "16.0.4100.1";
 
-/// What the program that runs the server decides.
+/// Choices of the program that runs the server.
 #[derive(Clone)]
 pub struct InstanceOptions {
     pub server_name: String,
@@ -192,7 +192,7 @@ impl Instance {
         &self.engine
     }
 
-    /// What the program chose at the start.
+    /// Choices of the program at the start.
     pub fn options(&self) -> &InstanceOptions {
         &self.options
     }
@@ -346,7 +346,7 @@ impl Instance {
         *self.shutdown.lock() = Some(request);
     }
 
-    /// What SHUTDOWN asked for, if somebody did.
+    /// The stop that SHUTDOWN asked for, if a session did.
     pub fn shutdown_requested(&self) -> Option<ShutdownRequest> {
         *self.shutdown.lock()
     }

@@ -35,7 +35,7 @@ const CACHED_TEXT_BYTES_MAX: usize = 256 << 10;
 /// A plan takes about as much again as the tree that it is made of, and so do the columns that it is shown with.
 const PLANNED_SIZE: usize = 3;
 
-/// What a plan depends on besides the statement.
+/// Everything that a plan depends on besides the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanKey {
     pub database: DatabaseId,
@@ -44,7 +44,7 @@ pub struct PlanKey {
     pub settings: u64,
     /// Types of the parameters, hashed: one text may run with different ones.
     pub parameters: u64,
-    /// What names without a schema mean, packed; [`PlanKey::ANY_NAMES`] of a plan without such names.
+    /// Meaning of names without a schema, packed; [`PlanKey::ANY_NAMES`] of a plan without such names.
     pub names: u64,
     /// As whom the session acts; 0 may do everything.
     pub principal: u64,

@@ -25,7 +25,7 @@ const SILENT_MS: u64 = 1_000;
 /// Bytes of log that recovery repeats in a millisecond, about: for the first estimate.
 const REDO_BYTES_PER_MS: u64 = 64 << 10;
 
-/// What is left to do after the start.
+/// Databases that are recovered after the start.
 #[derive(Default)]
 pub(crate) struct RecoveryQueue {
     work: Mutex<Work>,
@@ -323,7 +323,7 @@ fn with_catalog(def: &DatabaseDef, storage: Arc<Database>) -> Result<OpenDatabas
     }
 }
 
-/// What somebody who waits for a database waits for beside its recovery, in milliseconds.
+/// Parts of the wait for a database beside its recovery, in milliseconds.
 #[derive(Default)]
 struct Times {
     catalog_ms: u64,

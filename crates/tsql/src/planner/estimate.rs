@@ -127,7 +127,7 @@ impl Planner<'_> {
         while let Some((id, side, one)) = bounds.pop() {
             let other = bounds.iter().position(|(i, s, _)| *i == id && *s != side);
             part *= match other.map(|at| bounds.swap_remove(at)) {
-                // What both leave of the rows that have a value at all.
+                // The share that both leave of the rows that have a value at all.
                 Some((_, _, other)) => (one + other - self.present(id)).max(1e-6),
                 None => one,
             };

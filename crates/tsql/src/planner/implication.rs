@@ -42,7 +42,7 @@ fn implies(known: &Scalar, wanted: &Scalar) -> bool {
     }
 }
 
-/// What a condition says of a column.
+/// Restriction of a column by a condition.
 struct Fact {
     column: ColId,
     collation: CollationId,

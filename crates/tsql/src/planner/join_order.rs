@@ -249,7 +249,7 @@ impl Planner<'_> {
                     on.push(condition.clone());
                 }
             }
-            // What later steps and the caller still need.
+            // Columns that later steps and the caller still need.
             let mut keep = required.clone();
             for (condition, used) in graph.conditions.iter().zip(&used) {
                 if !used {

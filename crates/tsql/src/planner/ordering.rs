@@ -55,7 +55,7 @@ impl Planner<'_> {
         shape: &WindowCall,
         calls: &[&(ColId, WindowCall)],
     ) -> Result<Node> {
-        // What is the same for all rows parts and orders nothing: `OVER (ORDER BY (SELECT 1))` needs no sort.
+        // A key that is the same for all rows parts and orders nothing: `OVER (ORDER BY (SELECT 1))` needs no sort.
         let own: ColSet = node.schema.iter().copied().collect();
         let varies = |s: &Scalar| !s.column_set().is_disjoint(&own) || is_unsteady(s);
         let partition = shape.partition.iter().filter(|s| varies(s));
@@ -296,7 +296,7 @@ fn is_unsteady(scalar: &Scalar) -> bool {
     scalar.is_volatile() || scalar.any(&|s| matches!(s.kind, Kind::UserFunction { .. }))
 }
 
-/// What adds up to the rows that TOP or OFFSET and FETCH look at; nothing when only the rows themselves tell.
+/// Expressions that add up to the rows that TOP or OFFSET and FETCH look at; nothing when only the rows themselves tell.
 fn first_rows(top: &Top) -> Vec<Scalar> {
     let known = |s: &Scalar| {
         !is_unsteady(s) && !s.any(&|n| matches!(n.kind, Kind::Column(_) | Kind::Subquery(_)))

@@ -11,7 +11,7 @@ use crate::executor::plan::*;
 use crate::host::check_cancel;
 use std::sync::Arc;
 
-/// What the caller would like besides the rows.
+/// Wishes of the caller besides the rows.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Wish<'w> {
     /// Order that would save a sort.

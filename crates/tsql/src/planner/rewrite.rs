@@ -479,7 +479,7 @@ impl<'c> Rewriter<'c> {
             } => match self.push(*input, condition) {
                 // It stayed right here: one filter for both.
                 Rel::Filter { input, condition } => {
-                    // What came before was split when it came: thousands of conditions are joined one by one.
+                    // Earlier conditions were split when they came: thousands of them are joined one by one.
                     let mut all = match old.kind {
                         Kind::And(parts) => parts,
                         _ => vec![old],

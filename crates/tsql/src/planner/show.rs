@@ -23,7 +23,7 @@ pub struct ShownLine {
     pub parent: Option<usize>,
 }
 
-/// What stands for an operand that an expression looks at more than once.
+/// Placeholder of an operand that an expression looks at more than once.
 const LOCAL: &str = "[Operand]";
 /// Longer texts are not repeated for each member of IN.
 const REPEATED_CHARS_MAX: usize = 256;

@@ -46,7 +46,7 @@ impl Execution<'_> {
             .instance
             .database(self.current_database())
             .map_or(String::new(), |d| d.name());
-        // What a module may do in its database follows from its owner there.
+        // The rights of a module in its database follow from its owner there.
         if self.top(|f| matches!(f.kind, FrameKind::Procedure | FrameKind::Trigger)) {
             return Err(self.failed(0xFD, use_in_module()));
         }

@@ -1,4 +1,4 @@
-//! What is wrong with a batch before it runs: variables that nobody declared, or that were declared twice, labels, and GOTO
+//! Faults of a batch that are found before it runs: variables that nobody declared, or that were declared twice, labels, and GOTO
 //! to none.
 //!
 //! The product compiles a whole batch before its first statement runs, so these errors must come before any effect.
@@ -22,7 +22,7 @@ pub struct Suspect {
     pub kind: SuspectKind,
 }
 
-/// What is wrong with a name or a statement before anything runs.
+/// Fault of a name or a statement, found before anything runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuspectKind {
     Scalar,

@@ -26,7 +26,7 @@ use daruma_value::{DataType, Value};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// What the rows of a session's open cursors may take.
+/// Bytes that the rows of a session's open cursors may take.
 const OPENED_BYTES_MAX: usize = 256 << 20;
 const COMMAND_OPEN: u16 = 0x20;
 const COMMAND_FETCH: u16 = 0x21;

@@ -1,4 +1,4 @@
-//! What the levels of an extended property name: a database, schema, object, column, index, parameter and the like.
+//! Target of an extended property, named by levels: a database, schema, object, column, index, parameter and the like.
 
 use super::access::Securable;
 use super::execution::Execution;

@@ -232,7 +232,7 @@ impl Session {
         &self.state.instance
     }
 
-    /// What other sessions see of this one.
+    /// Entry in the registry, which other sessions see.
     pub fn entry(&self) -> &Arc<SessionEntry> {
         &self.state.entry
     }

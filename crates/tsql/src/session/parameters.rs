@@ -17,7 +17,7 @@ pub(crate) struct ParameterList {
     pub shape: ParameterShape,
 }
 
-/// What calls need of parameters, in their order.
+/// Facts about parameters that calls need, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct ParameterShape {
     /// Keys of the names.
@@ -54,7 +54,7 @@ impl ParameterShape {
     }
 }
 
-/// What plans depend on: one text may run with parameters of different types.
+/// Facts that plans depend on: one text may run with parameters of different types.
 pub(crate) fn signature<'a>(parameters: impl Iterator<Item = (&'a Arc<str>, DataType)>) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut count = 0u64;

@@ -578,7 +578,7 @@ impl Execution<'_> {
             if !self.may(database, "TAKE OWNERSHIP", Securable::Schema(found.id)) {
                 return Err(refused());
             }
-            // What its modules may do follows from the owner.
+            // The rights of its modules follow from the owner.
             if !self.may_stand_for(database, id) {
                 return Err(messages::error(15151, &[&"find", &"principal", &owner]));
             }

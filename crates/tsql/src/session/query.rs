@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) const COMMAND_SELECT: u16 = 0xC1;
 const COMMAND_SELECT_INTO: u16 = 0xC2;
 
-/// What a SELECT did.
+/// Outcome of a SELECT.
 enum Outcome {
     Rows(u64),
     Assigned(u64),

@@ -1,4 +1,4 @@
-//! What a name in FROM, EXEC or a DDL statement means.
+//! Meaning of a name in FROM, EXEC or a DDL statement.
 
 use super::execution::Execution;
 use super::frame::FrameKind;

@@ -71,7 +71,7 @@ impl RpcRequest {
         })
     }
 
-    /// What activity views show.
+    /// Text that activity views show.
     pub fn display_text(&self) -> &str {
         let statement = || {
             self.args.iter().find_map(|a| match &a.value {

@@ -98,7 +98,7 @@ impl Transaction {
         !lasting.any(Part::has_changed_definitions)
     }
 
-    /// What was written in databases that outlive the server.
+    /// Writes in databases that outlive the server.
     fn written(&self) -> Vec<Txn> {
         let lasting = self.parts.iter().filter(|p| !p.is_temporary());
         let written = lasting.filter(|p| p.txn.has_written());
@@ -273,7 +273,7 @@ impl SessionState {
         Ok((!autocommit).then_some(id))
     }
 
-    /// What the session remembers of the definitions of a transaction that did not commit.
+    /// Forgets the definitions of a transaction that did not commit.
     fn undo_definitions(&self, transaction: Transaction) {
         if transaction.parts.iter().any(Part::has_changed_definitions) {
             self.note_redefined();

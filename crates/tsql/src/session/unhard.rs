@@ -54,7 +54,7 @@ pub(crate) enum Lateness {
     Never,
 }
 
-/// What a session knows of its late commit.
+/// State of a session's late commit.
 #[derive(Default)]
 pub(crate) struct Late {
     /// The caller takes late commits.

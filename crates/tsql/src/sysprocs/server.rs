@@ -189,7 +189,7 @@ fn configure(call: &SystemCall<'_, '_>) -> Result<i32> {
     Ok(0)
 }
 
-/// What `xp_readerrorlog` selects from a log.
+/// Selection of `xp_readerrorlog` from a log.
 struct LogFilter {
     words: Vec<String>,
     from: Option<DateTime>,

@@ -1,4 +1,4 @@
-//! What modules name: `sys.sql_expression_dependencies`, `sys.sql_dependencies`.
+//! Objects that modules name: `sys.sql_expression_dependencies`, `sys.sql_dependencies`.
 //!
 //! Theory: nothing is stored of it. A module's text is read again, and what it names where an object stands (FROM, the
 //! targets of changes, EXEC, calls of functions, sequences) is looked up as the module would. A name of several parts

@@ -103,7 +103,7 @@ pub struct FieldReader<'a> {
     row_offset: u64,
 }
 
-/// What ended a field.
+/// Terminator that ended a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Field,

@@ -125,7 +125,7 @@ impl<'a> FileImport<'a> {
     }
 }
 
-/// What the rows of one batch go through.
+/// One batch of rows on its way from the file into the table.
 struct Batch<'b> {
     host: &'b dyn Host,
     path: &'b str,
@@ -171,7 +171,7 @@ impl Batch<'_> {
         }
     }
 
-    /// What is wrong with a row; an error when the rest cannot be read.
+    /// The fault of a row; an error when the rest cannot be read.
     fn misread(&self, error: FieldError, row: u64) -> Result<SqlError> {
         match error {
             FieldError::Malformed { column } => Ok(errors::invalid_csv(self.path, row, column)),
@@ -243,7 +243,7 @@ fn refuse_owned(host: &dyn Host, path: &str) -> Result<()> {
     }
 }
 
-/// What a format file says of a data file for a table with so many columns.
+/// Layout of a data file after its format file, for a table with so many columns.
 fn read_format(host: &dyn Host, path: &str, columns: usize) -> Result<Vec<FormatField>> {
     let disk = host.spill()?.disk;
     if !matches!(disk.exists(Path::new(path)), Ok(true)) {

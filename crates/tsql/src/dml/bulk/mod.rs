@@ -142,7 +142,7 @@ pub fn insert_stream(host: &dyn Host, table: &TableRef, next: &mut NextRows) -> 
     insert.finish()
 }
 
-/// What each field of the file becomes.
+/// Column that each field of the file is for.
 struct FileLoad {
     shape: InsertShape,
     fields: Vec<FieldTarget>,

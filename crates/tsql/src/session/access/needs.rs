@@ -43,7 +43,7 @@ impl Need {
     }
 }
 
-/// What a statement changes.
+/// Object that a statement changes.
 pub(super) struct ChangedObject {
     /// The table or view that it names; `None` for common table expressions, derived and temporary tables.
     pub(super) named: Option<ObjectKey>,
@@ -57,7 +57,7 @@ pub(super) struct ChangedObject {
     pub(super) reads: Reads,
 }
 
-/// What a statement reads of the table that it changes.
+/// Extent of a statement's reading of the table that it changes.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Reads {
     Nothing,

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::messages;
 
-/// What a procedure asks for.
+/// Right that a procedure asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcedureRule {
     /// Nothing here: it shows what the session may know of, or asks once it knows what it is about.

@@ -1,4 +1,4 @@
-//! What a principal may do: permissions given and kept, roles, owners.
+//! Rights of a principal: permissions given and denied, roles, owners.
 //!
 //! Theory: a permission is given on a securable or on one that holds it (object, schema, database, server). A wider
 //! permission covers narrower ones: CONTROL everything, ALTER on a schema ALTER on its objects. Somebody may do what any
@@ -64,7 +64,7 @@ impl Securable {
     }
 }
 
-/// What a login may do on the server.
+/// Rights of a login on the server.
 #[derive(Default)]
 pub(crate) struct ServerRights {
     /// sysadmin, or CONTROL SERVER.
@@ -73,7 +73,7 @@ pub(crate) struct ServerRights {
 }
 
 impl ServerRights {
-    /// What a login may on the server; `None` may nothing but see databases.
+    /// Rights of a login; `None` may nothing but see databases.
     pub fn of(login: Option<Arc<LoginDef>>) -> ServerRights {
         let mut rights = ServerRights { all: false, login };
         rights.all = rights
@@ -175,7 +175,7 @@ fn role_gives(role: &str, permission: &str) -> bool {
     list.contains(&permission)
 }
 
-/// What a principal may do in one database.
+/// Rights of a principal in one database.
 pub(crate) struct Rights {
     /// dbo, of whom nothing is asked, and members of db_owner, who have all that they were not denied.
     pub all: bool,
@@ -189,7 +189,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// What the owner of a database may: everything in it.
+    /// Rights of the owner of a database: everything in it.
     pub fn dbo(server: Arc<ServerRights>) -> Rights {
         Rights {
             all: true,

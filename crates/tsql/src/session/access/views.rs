@@ -10,7 +10,7 @@ use crate::host::VirtualTable;
 use crate::messages;
 use daruma_base::DatabaseId;
 
-/// What a view asks for.
+/// Right that a view asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewRule {
     /// Nothing: it tells nothing that could be hidden.

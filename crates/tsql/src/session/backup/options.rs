@@ -195,7 +195,7 @@ impl Options {
         Ok(Some(Encryption { algorithm, secret }))
     }
 
-    /// What opens a backup: the same option, where the algorithm need not be named.
+    /// Secret that opens a backup: the same option, where the algorithm need not be named.
     pub fn secret(&self, ex: &Execution<'_>) -> Result<Option<Secret>> {
         if !self.has("ENCRYPTION") {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What stands behind WITH, and the second argument.
+//! Options behind WITH, and the second argument.
 
 use crate::error::Result;
 use crate::messages;

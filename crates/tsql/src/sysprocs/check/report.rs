@@ -1,4 +1,4 @@
-//! What a check says: messages or one table of results, counts for each object and for the whole.
+//! Report of a check: messages or one table of results, counts for each object and for the whole.
 
 use super::super::dbcc::completed;
 use super::super::define::send;
@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub slot: usize,
 }
 
-/// What the last line counts errors of.
+/// Scope whose errors the last line counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     Database,
@@ -171,7 +171,7 @@ impl<'c, 'e, 'a> Report<'c, 'e, 'a> {
         self.say(told, place)
     }
 
-    /// What belongs to no object begins.
+    /// Begins the part that belongs to no object.
     pub fn begin_rest(&mut self) {
         self.own = Counts::default();
     }

@@ -253,7 +253,7 @@ impl<'r, 'c, 'e, 'a> Check<'r, 'c, 'e, 'a> {
     }
 }
 
-/// What the rows of a table say, and the values that they refer to.
+/// Takes findings in the rows of a table, and checks the values that they refer to.
 struct RowFindings<'s, 'r, 'c, 'e, 'a, 't> {
     check: &'s mut Check<'r, 'c, 'e, 'a>,
     table: &'t TableRef,

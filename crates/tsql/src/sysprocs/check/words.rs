@@ -1,4 +1,4 @@
-//! What storage and rows found, in the product's words and numbers.
+//! Findings of storage and rows in the product's words and numbers.
 
 use super::report::Place;
 use crate::error::SqlError;
