@@ -76,7 +76,7 @@ impl Algorithm {
     }
 }
 
-/// What opens a backup.
+/// Secret that opens a backup.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     Password(String),

@@ -1,4 +1,4 @@
-//! What can go wrong in a backup or restore. Product error numbers are given by the layers above.
+//! Errors of backups and restores. Product error numbers are given by the layers above.
 
 use crate::chain::ChainError;
 use crate::cipher::KeyProblem;
@@ -8,7 +8,7 @@ use std::io;
 /// A result whose error is a [`BackupError`].
 pub type Result<T> = std::result::Result<T, BackupError>;
 
-/// What ended a backup or restore. Variants name the product's error where there is one.
+/// Reason why a backup or restore ended. Variants name the product's error where there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error(transparent)]

@@ -18,7 +18,7 @@ const MAGIC: u32 = 0x314B_4244; // "DBK1"
 /// Longest payload, plain or stored: a bound for what a damaged length can make us read.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
-/// What a frame holds.
+/// Content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -83,7 +83,7 @@ impl Header {
         }
     }
 
-    /// What an encrypted payload is authenticated with: all but what depends on the encryption itself.
+    /// Bytes that an encrypted payload is authenticated with: all but those that depend on the encryption itself.
     pub fn sealed_part(&self) -> [u8; FRAME_HEADER_BYTES] {
         let plain = Header {
             payload_checksum: 0,

@@ -37,7 +37,7 @@ pub struct Governor {
     lanes: usize,
     lanes_max: usize,
     last: Load,
-    /// What a flush takes when nobody disturbs it.
+    /// Time of a flush when nothing disturbs it.
     quiet: Option<Duration>,
 }
 

@@ -25,7 +25,7 @@ const WEIGHT: f64 = 0.25;
 const WINDOW: Duration = Duration::from_millis(200);
 const WINDOW_BYTES: u64 = 8 << 20;
 
-/// What a level does to this database on one thread.
+/// Effect of a level on this database, on one thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     trials: u32,
@@ -69,7 +69,7 @@ impl Levels {
         LEVELS[untried.or(trial).unwrap_or(self.current)]
     }
 
-    /// What became of a frame.
+    /// Notes how long a frame took at a level, and what it became.
     pub fn record(&mut self, level: i32, plain_bytes: usize, stored_bytes: usize, time: Duration) {
         let Some(at) = LEVELS.iter().position(|l| *l == level) else {
             return;
@@ -84,7 +84,7 @@ impl Levels {
         self.choose();
     }
 
-    /// What the queue of writes shows, now and then.
+    /// Takes a look at the queue of writes, now and then.
     pub fn observe(&mut self, now: Duration, look: Look) {
         self.device.observe(now, look);
         self.choose();
@@ -110,7 +110,7 @@ fn mix(mean: &mut f64, new: f64, weight: f64) {
     *mean += (new - *mean) * weight;
 }
 
-/// What the devices take, known when they have been the slower part for a while.
+/// Rate of the devices, known when they have been the slower part for a while.
 #[derive(Debug, Default)]
 struct DeviceRate {
     /// Since when they have been, and what was written then.

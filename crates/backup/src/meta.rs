@@ -42,7 +42,7 @@ pub struct MediaInfo {
     pub software: String,
 }
 
-/// What a set holds of its database.
+/// Extent of a set: the whole database, its changes, or its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BackupKind {
     Full,
@@ -91,7 +91,7 @@ impl From<&SectionMeta> for LogSection {
     }
 }
 
-/// What a family holds of a set.
+/// Part of a set that a family holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FamilyManifest {
     pub frames: u64,
@@ -143,7 +143,7 @@ pub struct SetInfo {
     pub sections: Vec<SectionMeta>,
     /// The boot page to begin with.
     pub boot: Vec<u8>,
-    /// What the layers above need to know about the database; opaque here.
+    /// Facts about the database that the layers above need; opaque here.
     pub definition: String,
     pub plain_bytes: u64,
     pub stored_bytes: u64,

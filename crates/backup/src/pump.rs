@@ -23,7 +23,7 @@ pub struct Cancelled;
 /// Told now and then on the calling thread; may cancel the work.
 pub type Tick<'a> = &'a mut dyn FnMut(Progress) -> std::result::Result<(), Cancelled>;
 
-/// What the threads share.
+/// State that the threads share.
 pub struct Crew {
     done: AtomicU64,
     stop: AtomicBool,

@@ -27,7 +27,7 @@ pub struct Piece {
     pub number: u32,
 }
 
-/// What the queue did so far.
+/// Figures of the queue so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Bytes written since the beginning.

@@ -34,7 +34,7 @@ const PAGES_PER_FRAME_MAX: u32 = 512;
 /// A database with more damaged pages than this is not backed up, whatever is asked.
 const DAMAGED_PAGES_MAX: usize = 1_000;
 
-/// What to back up and where to. `info` holds what the layers above know; this fills in the rest.
+/// Request for a backup: its source and destination. `info` holds what the layers above know; this fills in the rest.
 pub struct Request<'a> {
     pub env: &'a Env,
     pub database: &'a Arc<Database>,
@@ -44,7 +44,7 @@ pub struct Request<'a> {
     pub info: SetInfo,
 }
 
-/// What was taken.
+/// Result of a backup.
 pub struct Taken {
     pub info: SetInfo,
     /// Keeps the log until the caller has noted the backup.

@@ -42,7 +42,7 @@ pub struct Destination {
     pub format: bool,
 }
 
-/// What the label of a new media set says.
+/// Label of a new media set.
 #[derive(Clone, Debug, Default)]
 pub struct MediaLabel {
     pub name: Option<String>,
@@ -232,7 +232,7 @@ impl MediaWriter {
         self.set
     }
 
-    /// What the description has to say about the key.
+    /// Envelope of the key, for the description.
     pub fn envelope(&self) -> Option<&Envelope> {
         self.cipher.as_ref().map(|(_, envelope)| envelope)
     }

@@ -207,7 +207,7 @@ impl Catalog {
 
 /// Statistics, which no transaction waits for.
 impl Catalog {
-    /// What is known of a table's columns; `None` before anybody asked for it.
+    /// Statistics of a table's columns; `None` before anybody asked for them.
     pub fn statistics(&self, table: ObjectId) -> Option<Arc<TableStatistics>> {
         self.statistics.get(table)
     }

@@ -45,7 +45,7 @@ impl CatalogDelta {
         }
     }
 
-    /// What the transaction sees.
+    /// Definitions as the transaction sees them.
     pub fn view(&self) -> &Arc<DatabaseCatalog> {
         &self.view
     }

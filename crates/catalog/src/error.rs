@@ -1,11 +1,11 @@
-//! What can go wrong in the catalog.
+//! Errors of the catalog.
 
 use daruma_storage::StorageError;
 
 /// A result whose error is a [`CatalogError`].
 pub type Result<T> = std::result::Result<T, CatalogError>;
 
-/// What can go wrong with stored definitions.
+/// Fault of stored definitions.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     #[error(transparent)]

@@ -46,7 +46,7 @@ pub struct Object {
     pub kind: ObjectKind,
 }
 
-/// What an object is, with its definition.
+/// Kind of an object, with its definition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ObjectKind {
     Table(Arc<TableDef>),
@@ -195,7 +195,7 @@ pub struct ForeignKeyDef {
     pub not_trusted: bool,
 }
 
-/// What happens to rows that refer to one which is deleted or whose key changes.
+/// Action on rows that refer to one which is deleted or whose key changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReferentialAction {
     NoAction,

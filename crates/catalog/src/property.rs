@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use daruma_value::DataType;
 
-/// What has properties, as `sys.extended_properties.class` counts.
+/// Class of a thing that has properties, as `sys.extended_properties.class` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PropertyClass {
     Database,

@@ -67,7 +67,7 @@ pub enum FileGrowth {
 }
 
 impl FileDef {
-    /// What the storage engine needs to open the file.
+    /// Specification with which the storage engine opens the file.
     pub fn spec(&self) -> FileSpec {
         FileSpec {
             id: self.id,
@@ -85,7 +85,7 @@ impl FileDef {
 }
 
 impl DatabaseDef {
-    /// What the storage engine needs to open all files.
+    /// Specifications with which the storage engine opens all files.
     pub fn file_specs(&self) -> Vec<FileSpec> {
         self.files.iter().map(FileDef::spec).collect()
     }
@@ -149,7 +149,7 @@ pub struct LoginDef {
 /// A permission given to or kept from a principal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionDef {
-    /// What it is on, by the product's numbers: 0 database, 1 object, 3 schema, 4 user or role, 100 server, 101 login.
+    /// Class of the securable, by the product's numbers: 0 database, 1 object, 3 schema, 4 user or role, 100 server, 101 login.
     pub class: u8,
     /// Id of the object, schema or principal; 0 for database and server.
     pub major: i32,

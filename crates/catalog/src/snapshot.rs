@@ -19,7 +19,7 @@ pub struct ConstraintRef {
     pub kind: ConstraintKind,
 }
 
-/// What a constraint is.
+/// Kind of a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstraintKind {
     PrimaryKey,
@@ -171,7 +171,7 @@ impl DatabaseCatalog {
         self.permissions.values()
     }
 
-    /// What was granted or denied to a principal; `None` for nothing.
+    /// Permissions granted or denied to a principal; `None` for none.
     pub fn permissions_of(&self, principal: i32) -> Option<&Arc<PermissionSet>> {
         self.permissions.get(&principal)
     }

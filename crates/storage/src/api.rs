@@ -60,7 +60,7 @@ pub struct Stamp {
     pub version: u64,
 }
 
-/// What came of an update or delete of an entry read before.
+/// Result of an update or delete of an entry read before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     Done,
@@ -215,7 +215,7 @@ impl Batch {
 /// One entry read by key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What the caller stored under the key.
+    /// Payload that the caller stored under the key.
     pub payload: Vec<u8>,
     /// Writer of it: to be handed back with a change.
     pub stamp: Stamp,
@@ -292,7 +292,7 @@ pub struct LockInfo {
     pub database: u16,
     /// Id of the owner that holds the lock or waits for it.
     pub owner: u64,
-    /// What is locked.
+    /// Resource that is locked.
     pub resource: LockDescription,
     /// Mode in the product's letters: S, U, X, IS, IX, SIX, Sch-S, Sch-M.
     pub mode: &'static str,
@@ -505,7 +505,7 @@ pub struct RecoveryProgress<'a> {
     pub percent: u8,
     /// Of the phase, as far as it can be told by what went by.
     pub remaining_ms: u64,
-    /// What is known by now.
+    /// Figures known by now.
     pub report: &'a RecoveryReport,
 }
 
@@ -520,7 +520,7 @@ pub struct Opening<'a> {
     pub stop: Option<&'a std::sync::atomic::AtomicBool>,
 }
 
-/// What recovery found and did, for the error log. Times add up to what opening took.
+/// Report of a recovery, for the error log. Times add up to what opening took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Transactions with a commit record in the log read.
@@ -588,7 +588,7 @@ pub struct LogStats {
     pub growths: u64,
     /// Cuts that freed something.
     pub truncations: u64,
-    /// What keeps the log from being cut further: `log_reuse_wait_desc`.
+    /// Reason why the log is not cut further: `log_reuse_wait_desc`.
     pub reuse_wait: &'static str,
 }
 

@@ -37,7 +37,7 @@ pub struct Aside {
     state: Mutex<Option<Scratch>>,
 }
 
-/// What a page's frame knew besides the page.
+/// Notes of a page's frame besides the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameNotes {
     pub rec_lsn: u64,

@@ -271,7 +271,7 @@ impl Database {
     }
 }
 
-/// What an open coordinator says.
+/// Answer of an open coordinator.
 fn answer(db: &Database, unit: &Unit) -> Result<Outcome> {
     let undecided = || StorageError::InDoubt {
         database: db.name(),

@@ -34,7 +34,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What `log_reuse_wait_desc` shows while a copy holds the log.
+/// Reason in `log_reuse_wait_desc` while a copy holds the log.
 const REASON: &str = "ACTIVE_BACKUP_OR_RESTORE";
 /// A page that stays latched is left out by a flush; so often, a few milliseconds apart, it is tried again.
 const CHECKPOINT_TRIES: usize = 2_000;

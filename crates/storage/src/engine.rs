@@ -1,4 +1,4 @@
-//! What all databases of a server share: buffer pool, lock manager, waits.
+//! State that all databases of a server share: buffer pool, lock manager, waits.
 
 use crate::api::{FileSpec, IoCounters, LockInfo, Opening, RecoveryReport, Registration, Settings};
 use crate::buffer::{Pool, thread_io};
@@ -29,7 +29,7 @@ impl Default for EngineConfig {
     }
 }
 
-/// What all databases of a server share.
+/// State that all databases of a server share.
 pub struct Engine {
     env: Env,
     log_shared: LogShared,

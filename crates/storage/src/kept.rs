@@ -1,4 +1,4 @@
-//! What it takes to undo the running statement of an accelerated transaction: its log records, kept in memory.
+//! Undo of the running statement of an accelerated transaction: its log records, kept in memory.
 //!
 //! Theory: an accelerated transaction keeps no log, so what a failed statement wrote cannot be read from there. While a
 //! savepoint is held, every record is copied here as it is appended. A statement that writes more than is kept goes on

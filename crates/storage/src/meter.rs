@@ -1,4 +1,4 @@
-//! What each file's input and output costs, counted where it happens, for `sys.dm_io_virtual_file_stats`.
+//! Cost of each file's input and output, counted where it happens, for `sys.dm_io_virtual_file_stats`.
 //!
 //! A wrapper around a file: two clock reads and three relaxed additions for each call. A sync counts as time of writing,
 //! for that is where buffered writes are waited for.

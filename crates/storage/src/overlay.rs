@@ -153,7 +153,7 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, u64, std::ops::
 }
 
 impl OverlayFile {
-    /// What the file below holds; zeros behind its end.
+    /// Bytes of the file below; zeros behind its end.
     fn read_below(&self, state: &State, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let there = state.below_len.saturating_sub(offset).min(buf.len() as u64);
         let (old, new) = buf.split_at_mut(there as usize);

@@ -89,7 +89,7 @@ pub struct LeafEntry<'a> {
     pub head: Head,
     /// By which entries are ordered.
     pub key: &'a [u8],
-    /// What the caller stored under the key.
+    /// Payload that the caller stored under the key.
     pub payload: &'a [u8],
 }
 

@@ -97,7 +97,7 @@ impl Progress {
         }
     }
 
-    /// What a checkpoint records of it.
+    /// Facts that a checkpoint records of it.
     pub fn facts(&self, aborted: bool, facts: &mut Vec<Fact>) {
         if self.rolled_back.load(Ordering::Acquire) {
             return;
@@ -132,7 +132,7 @@ impl Progress {
         }
     }
 
-    /// What an `Abort` record says of it.
+    /// Body of an `Abort` record about it.
     fn abort(&self) -> Abort {
         Abort {
             begun_utc_100ns: self.begun_utc_100ns,
@@ -155,7 +155,7 @@ impl Progress {
     }
 }
 
-/// What only the transaction's own thread changes.
+/// State that only the transaction's own thread changes.
 #[derive(Default)]
 pub struct TxnState {
     id: TxnId,
@@ -512,7 +512,7 @@ impl Txn {
         Ok(state)
     }
 
-    /// What is written from now on can be rolled back on its own: the present id joins the earlier ones.
+    /// Writes from now on can be rolled back on their own: the present id joins the earlier ones.
     fn put_aside(&self, state: &mut TxnState) {
         let earlier = std::mem::take(&mut state.earlier);
         let next = TxnState {
@@ -928,7 +928,7 @@ impl Drop for HeldSnapshot {
     }
 }
 
-/// What a reader may see.
+/// View of a reader: which writers' entries it sees.
 #[derive(Clone)]
 pub struct ReadView {
     txn: Txn,

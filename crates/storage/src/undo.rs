@@ -169,7 +169,7 @@ fn log_space_undo(
     result.map(|_| ())
 }
 
-/// What a `ClrSpace` record says after its undo position: was the space owned (free it) or deferred (keep it)?
+/// Body of a `ClrSpace` record after its undo position: was the space owned (free it) or deferred (keep it)?
 pub fn parse_clr_space(rest: &[u8]) -> Option<(bool, Space)> {
     let mut reader = crate::bytes::Reader::new(rest);
     let owned = reader.u8()? != 0;

@@ -102,7 +102,7 @@ impl Decision {
     }
 }
 
-/// What an open coordinator says of a unit.
+/// Answer of an open coordinator about a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Committed,
@@ -117,7 +117,7 @@ enum Phase {
     Deciding,
 }
 
-/// What is known of one of the other databases after the decision.
+/// State of one of the other databases after the decision.
 enum Other {
     /// It is about to append its commit record.
     Committing,

@@ -1,4 +1,4 @@
-//! What accelerated recovery adds to the log, as a ratio of the same work with and without it.
+//! Log that accelerated recovery adds, as a ratio of the same work with and without it.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What a restart has to do after a while of rest, or of light work: little, whatever was written before.
+//! Work of a restart after a while of rest, or of light work: little, whatever was written before.
 
 mod common;
 

@@ -1,10 +1,10 @@
-//! What a check can find, and its report.
+//! Findings of a check, and its report.
 
 use crate::error::StorageError;
 use daruma_base::PageId;
 use std::fmt;
 
-/// What is wrong with a page.
+/// Fault of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FindingKind {
     /// It cannot be read: checksum, identity or inner structure.
@@ -123,7 +123,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a tree holds.
+/// Figures of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeSummary {
     pub pages: u64,
@@ -132,7 +132,7 @@ pub struct TreeSummary {
     pub entries: u64,
 }
 
-/// What a whole check found.
+/// Result of a whole check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Findings that were not taken before.

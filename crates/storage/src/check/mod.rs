@@ -104,7 +104,7 @@ impl<'a> Checker<'a> {
         self.stopped
     }
 
-    /// What was found since the last call.
+    /// Findings since the last call.
     pub fn take_findings(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.findings)
     }

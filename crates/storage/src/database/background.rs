@@ -101,7 +101,7 @@ impl Database {
                 }
             }
         }
-        // What could not be cleaned waits for a snapshot to end: no use in trying again at once.
+        // The rest waits for a snapshot to end: no use in trying again at once.
         round.add(Ok(full && cleaned > 0));
         round.end()
     }

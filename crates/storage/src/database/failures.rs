@@ -1,4 +1,4 @@
-//! What failed in the background: told once, and tried again after a while.
+//! Failures in the background: told once, and tried again after a while.
 //!
 //! Theory: one page that cannot be read must not keep the rest of the database from being looked after. So each piece of work
 //! fails on its own, waits twice as long after each failure, and lets the others go before it. What a step returns is the first
@@ -127,13 +127,13 @@ impl Database {
             .store(list.failed.len(), Ordering::Release);
     }
 
-    /// What failed in the background since the last call, for the error log.
+    /// Failures in the background since the last call, for the error log.
     pub fn take_failures(&self) -> Vec<String> {
         std::mem::take(&mut self.failures.list.lock().untold)
     }
 }
 
-/// What came of the parts of a step, each of which runs whatever the others said.
+/// Results of the parts of a step, each of which runs however the others ended.
 #[derive(Default)]
 pub(super) struct Round {
     is_busy: bool,

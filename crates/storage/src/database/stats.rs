@@ -1,4 +1,4 @@
-//! What a database tells about its transactions, its log and its versions.
+//! Figures of a database about its transactions, its log and its versions.
 
 use super::Database;
 use crate::api::*;
@@ -27,7 +27,7 @@ impl Database {
             .collect()
     }
 
-    /// What a crash at this moment would cost.
+    /// Loss if the machine stopped at this moment.
     pub fn delayed_stats(&self) -> DelayedStats {
         self.store.log.delayed_stats()
     }

@@ -77,7 +77,7 @@ impl OpenBlock {
     }
 }
 
-/// What the bytes at a block's place turned out to be.
+/// Finding about the bytes at a block's place.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     /// Length with and without padding.

@@ -39,7 +39,7 @@ pub fn write_prepare(
     earlier.for_each(|id| out.put_u48(id.0));
 }
 
-/// What a `Commit` record decides for other databases, and the transaction's earlier ids. `None` for damage.
+/// Decision of a `Commit` record for other databases, and the transaction's earlier ids. `None` for damage.
 pub fn parse_commit<'a>(
     record: &Record<'a>,
 ) -> Option<(Option<Decision>, impl Iterator<Item = TxnId> + use<'a>)> {

@@ -70,7 +70,7 @@ impl DelayedState {
     }
 }
 
-/// What a crash at this moment would cost.
+/// Loss if the machine stopped at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayedStats {
     /// Commits that were reported and are not on disk.

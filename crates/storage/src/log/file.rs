@@ -276,7 +276,7 @@ pub struct Placement {
     pub header: Option<(u64, Vec<u8>)>,
 }
 
-/// What came of looking for room.
+/// Result of looking for room.
 pub enum Room {
     Found(Placement),
     /// The file, which has so many bytes, is to grow first; then ask again.
@@ -286,7 +286,7 @@ pub enum Room {
     },
 }
 
-/// What was done already to make room for a block.
+/// Attempts made already to get room for a block.
 #[derive(Default)]
 pub struct Tried {
     growth: bool,
@@ -339,7 +339,7 @@ pub struct LogFile {
     incarnation: u32,
     growth: Growth,
     max_bytes: Option<u64>,
-    /// What kept the last cut from going further.
+    /// Reason why the last cut went no further.
     kept_by: Need,
     growths: u64,
     truncations: u64,

@@ -37,7 +37,7 @@ pub(super) enum Helps {
     No,
 }
 
-/// What is to be done once the record at `lsn` is hard, or will never be.
+/// Job to be done once the record at `lsn` is hard, or will never be.
 pub(super) struct Job {
     pub lsn: Lsn,
     pub run: Box<dyn FnOnce(Result<()>) + Send>,
@@ -92,7 +92,7 @@ pub(super) enum Turn {
     Failed(String),
 }
 
-/// What a leader leaves behind.
+/// End of a flight: the cohort whose jobs are to be run, and the next to lead.
 pub(super) struct Finished {
     /// Its jobs are to be run.
     pub flight: Option<Arc<Cohort>>,
@@ -237,7 +237,7 @@ impl Group {
         state.failed.get_or_insert_with(|| cause.to_string());
     }
 
-    /// What failed, once the log is fenced.
+    /// The failure, once the log is fenced.
     pub fn failure(&self) -> Option<String> {
         self.state.lock().failed.clone()
     }

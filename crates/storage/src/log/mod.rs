@@ -134,7 +134,7 @@ struct Fence {
     is_closed: AtomicBool,
 }
 
-/// What the logs of all databases of a server share.
+/// State that the logs of all databases of a server share.
 #[derive(Clone, Default)]
 pub struct LogShared {
     pub waits: Arc<WaitRegistry>,
@@ -523,7 +523,7 @@ impl Log {
     }
 }
 
-/// What came of appending a record.
+/// Result of appending a record.
 enum Appended {
     At(u64),
     /// The file is to grow first.

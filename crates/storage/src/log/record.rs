@@ -88,7 +88,7 @@ impl Kind {
 /// Header and body of a record.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// What it says.
+    /// Content of the record.
     pub kind: Kind,
     /// Its transaction runs under accelerated recovery.
     pub accelerated: bool,
@@ -598,7 +598,7 @@ pub fn u16s(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
     bytes.chunks_exact(2).map(|c| get_u16(c, 0))
 }
 
-/// What an `Owned` or `Defer` record owns or frees.
+/// Space that an `Owned` or `Defer` record owns or frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Space {
     Tree(PageId),
@@ -860,7 +860,7 @@ pub struct Abort {
 }
 
 impl Abort {
-    /// What an `Abort` record says; in facts as well.
+    /// Body of an `Abort` record; in facts as well.
     pub fn write(self, out: &mut Vec<u8>) {
         out.put_u64(self.begun_utc_100ns as u64);
         out.put_u8(u8::from(self.is_nested));

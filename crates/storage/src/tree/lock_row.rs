@@ -11,7 +11,7 @@ use crate::lock::ReadLock;
 use crate::txn::ReadView;
 use std::sync::Arc;
 
-/// What came of locking an entry.
+/// Result of locking an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RowLock {
     /// The newest state, which stays as it is; `None` when there is no such entry.

@@ -72,7 +72,7 @@ pub struct Tree {
     pages: AtomicI64,
 }
 
-/// What a reader makes of an entry.
+/// Judgement of a reader about an entry.
 enum Seen {
     /// Use this payload; `None` takes the one on the page.
     Visible(Stamp, Option<Vec<u8>>),
@@ -339,7 +339,7 @@ impl Tree {
         }
     }
 
-    /// What the view makes of the entry in `slot`.
+    /// Judgement of the view about the entry in `slot`.
     fn judge(&self, view: &ReadView, leaf: &Page, slot: usize) -> Seen {
         let head = leaf.head(slot);
         if view.is_for_update()
