@@ -15,6 +15,7 @@ use std::process::ExitCode;
 /// Rooms from the bottom up. A crate may depend on rooms of lower rank only.
 const RANKS: &[(&str, u32)] = &[
     ("daruma-base", 0),
+    ("daruma-quorum", 0),
     ("daruma-value", 0),
     ("daruma-syntax", 0),
     ("daruma-platform", 1),
