@@ -30,13 +30,18 @@ pub enum Message {
     },
     /// The answer, with the configuration of the member if it is newer (and whether it has settled).
     Vote {
+        /// The ballot of the question.
         ballot: Ballot,
+        /// Whether the candidate has the vote.
         granted: bool,
+        /// A newer configuration, and whether it has settled.
         newer: Option<(Configuration, bool)>,
     },
     /// A leader writes.
     Put {
+        /// What is written, under the leader's ballot.
         configuration: Configuration,
+        /// Whether it has settled already.
         settled: bool,
     },
     /// The write is on disk.

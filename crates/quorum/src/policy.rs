@@ -102,7 +102,7 @@ fn voting_nodes(s: &Situation) -> Members {
 
 /// P1's end and P2: an odd number of votes.
 fn balance(s: &Situation, nodes: Members) -> Members {
-    let even = nodes.count() % 2 == 0;
+    let even = nodes.count().is_multiple_of(2);
     match (even, s.witness) {
         (false, _) => nodes,
         (true, Witness::Usable) if !nodes.is_empty() => nodes.with(WITNESS),
