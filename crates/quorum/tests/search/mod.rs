@@ -206,17 +206,11 @@ impl World {
         }
     }
 
-    /// Drops messages that can change nothing any more, so that worlds that differ in them only are one. Registers never go back,
-    /// unless a harm makes them.
-    fn without_stale(mut self, scope: &Scope) -> World {
-        if scope.harm != Harm::ReplyBeforeFlush {
-            let goes_back = |to: MemberId| to == WITNESS && scope.harm != Harm::None;
-            let sent = std::mem::take(&mut self.sent);
-            self.sent = sent
-                .into_iter()
-                .filter(|s| goes_back(s.1.1) || !self.is_stale(s))
-                .collect();
-        }
+    /// Drops messages that can change nothing any more, so that worlds that differ in them only are one. With a harm registers
+    /// go back and such a message could matter again: then the search leaves worlds out, and what it finds is a find all the same.
+    fn without_stale(mut self) -> World {
+        let sent = std::mem::take(&mut self.sent);
+        self.sent = sent.into_iter().filter(|s| !self.is_stale(s)).collect();
         self
     }
 
@@ -335,9 +329,7 @@ pub fn visit_all(scope: &Scope) -> Result<usize, String> {
     let mut open = vec![start];
     while let Some(world) = open.pop() {
         for (told, next) in world.next(scope) {
-            let next = next
-                .map_err(|e| format!("{told}: {e}"))?
-                .without_stale(scope);
+            let next = next.map_err(|e| format!("{told}: {e}"))?.without_stale();
             if seen.insert(hash_of(&next)) {
                 open.push(next);
             }
@@ -363,7 +355,7 @@ pub fn find(scope: &Scope, states_max: usize) -> Option<Vec<String>> {
                     format!("{told}: {}", next.err().unwrap_or_default()),
                 ));
             };
-            let next = next.without_stale(scope);
+            let next = next.without_stale();
             let there = hash_of(&next);
             if seen.len() < states_max && seen.insert(there) {
                 came.insert(there, (here, told));
