@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Some("fuzz") => fuzz(),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M] [--every-io] | fuzz TARGET [--minutes N]"
+                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M] [--threads T] [--every-io] | fuzz TARGET [--minutes N]"
             );
             ExitCode::from(2)
         }

@@ -408,13 +408,8 @@ impl<'a> PageFrames<'a> {
 
     /// Was the page ever written and, in a differential, changed since the base?
     fn is_wanted(&self, file: u16, page: &[u8]) -> bool {
-        let lsn = page.get(8..16).and_then(|b| b.try_into().ok());
-        let lsn = Lsn(lsn.map_or(0, u64::from_le_bytes));
-        let written = lsn != Lsn::NONE || page.iter().any(|b| *b != 0);
-        match self.since {
-            Some((base, files)) if files.contains(&file) => written && lsn >= base,
-            _ => written,
-        }
+        let base = self.since.filter(|(_, files)| files.contains(&file));
+        daruma_storage::is_changed(page, base.map(|(lsn, _)| lsn))
     }
 }
 

@@ -6,11 +6,12 @@
 //! under faults, and compared: it must hold exactly the effects of the first k commits, with k at least the last one
 //! that was acknowledged as durable. The idea is FoundationDB's and TigerBeetle's; the faults on every I/O are SQLite's.
 //!
-//! Files: `model` (what must be there), `session` (what transactions do), `world` (scheduling, faults, stops), `every_io`
+//! Files: `backups` (taken at work, restored elsewhere), `model` (what must be there), `session` (what transactions do), `world` (scheduling, faults, stops), `every_io`
 //! (one scenario, each of its calls failing in turn), `several` (the same over two databases), `verify` (the checkers), `report` (counting). Run it: `cargo xtask sim --runs 1000`.
 //!
 //! Invariant: nothing here reads a clock, an address or a hash map's order: the same seed gives the same run.
 
+mod backups;
 mod every_io;
 mod model;
 mod report;

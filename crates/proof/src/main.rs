@@ -1,7 +1,9 @@
 //! `cargo xtask sim`: many seeds, one report; a failing seed is told with the command that repeats it.
 
-use daruma_proof::{Mode, Stats, every_io, run, several};
+use daruma_proof::{Mode, Stats, Violation, every_io, run, several};
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 struct Arguments {
@@ -14,9 +16,10 @@ struct Arguments {
     /// Instead of random runs: each call of one scenario goes wrong.
     every_io: bool,
     stride: u64,
+    threads: u64,
 }
 
-const USAGE: &str = "usage: sim [--runs N] [--seed S] [--mode classic|accelerated|both] [--minutes M] [--keep-going] [--trace]
+const USAGE: &str = "usage: sim [--runs N] [--seed S] [--mode classic|accelerated|both] [--minutes M] [--threads T] [--keep-going] [--trace]
        sim --every-io [--stride N] [--seed S] [--mode classic|accelerated|both]";
 
 fn arguments() -> Option<Arguments> {
@@ -29,6 +32,7 @@ fn arguments() -> Option<Arguments> {
         trace: false,
         every_io: false,
         stride: 1,
+        threads: 1,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -39,6 +43,7 @@ fn arguments() -> Option<Arguments> {
             "--trace" => parsed.trace = true,
             "--every-io" => parsed.every_io = true,
             "--stride" => parsed.stride = words.next()?.parse().ok()?,
+            "--threads" => parsed.threads = words.next()?.parse().ok()?,
             "--keep-going" => parsed.keep_going = true,
             "--mode" => {
                 parsed.mode = match words.next()?.as_str() {
@@ -129,48 +134,112 @@ fn main() -> ExitCode {
     if arguments.every_io {
         return each_call(&arguments);
     }
-    let first = arguments.seed.unwrap_or_else(fresh);
-    let started = Instant::now();
-    let limit = arguments.minutes.map(|m| Duration::from_secs(60 * m));
+    let campaign = Campaign {
+        first: arguments.seed.unwrap_or_else(fresh),
+        runs: AtomicU64::new(0),
+        started: Instant::now(),
+        found: Mutex::default(),
+        arguments,
+    };
     println!(
-        "simulating from seed {first}, mode {}",
-        mode_name(arguments.mode)
+        "simulating from seed {}, mode {}",
+        campaign.first,
+        mode_name(campaign.arguments.mode)
     );
-    let (mut total, mut violations, mut told) = (Stats::default(), 0u64, started);
-    let mut seed = first;
-    while limit.map_or(seed - first < arguments.runs, |l| started.elapsed() < l) {
-        let (stats, result) = run(seed, arguments.mode, arguments.trace.then_some(tell));
-        total.add(&stats);
+    std::thread::scope(|scope| {
+        for _ in 0..campaign.arguments.threads.max(1) {
+            scope.spawn(|| campaign.work());
+        }
+    });
+    campaign.conclude()
+}
+
+/// Seeds one after the other, dealt out to threads. A run is one thread, whichever.
+struct Campaign {
+    arguments: Arguments,
+    first: u64,
+    /// Runs given out.
+    runs: AtomicU64,
+    started: Instant,
+    found: Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    total: Stats,
+    violations: u64,
+    /// When the counts were told last, since the start.
+    told: Duration,
+}
+
+impl Campaign {
+    fn work(&self) {
+        while let Some(seed) = self.next() {
+            let trace = self.arguments.trace.then_some(tell as fn(&str));
+            let (stats, result) = run(seed, self.arguments.mode, trace);
+            self.take(seed, &stats, result);
+        }
+    }
+
+    fn next(&self) -> Option<u64> {
+        let is_over = {
+            let found = self.found();
+            found.violations > 0 && !self.arguments.keep_going
+        };
+        let number = self.runs.load(Ordering::Relaxed);
+        let limit = self.arguments.minutes.map(|m| Duration::from_secs(60 * m));
+        let goes_on = limit.map_or(number < self.arguments.runs, |l| self.started.elapsed() < l);
+        if is_over || !goes_on {
+            return None;
+        }
+        let number = self.runs.fetch_add(1, Ordering::Relaxed);
+        (limit.is_some() || number < self.arguments.runs).then_some(self.first + number)
+    }
+
+    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn take(&self, seed: u64, stats: &Stats, result: Result<(), Violation>) {
+        let mut found = self.found();
+        found.total.add(stats);
         if let Err(violation) = result {
-            violations += 1;
+            found.violations += 1;
             println!("VIOLATION, seed {seed}: {}", violation.0);
             println!(
                 "  repeat it: cargo xtask sim --runs 1 --seed {seed} --mode {}",
-                mode_name(arguments.mode)
+                mode_name(self.arguments.mode)
             );
-            if !arguments.keep_going {
-                break;
-            }
         }
-        seed += 1;
-        if told.elapsed() > Duration::from_secs(30) {
-            told = Instant::now();
+        let elapsed = self.started.elapsed();
+        if elapsed > found.told + Duration::from_secs(30) {
+            found.told = elapsed;
             println!(
-                "{} runs, {} faults, {violations} violations",
-                total.runs,
-                total.faults_total()
+                "{} runs, {} stops on pictures, {} faults, {} violations",
+                found.total.runs,
+                found.total.pictures,
+                found.total.faults_total(),
+                found.violations
             );
         }
     }
-    println!("{total}violations              {violations:>12}");
-    println!(
-        "seeds {first} to {}, {} s",
-        seed.max(first + 1) - 1,
-        started.elapsed().as_secs()
-    );
-    if violations == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+
+    fn conclude(&self) -> ExitCode {
+        let found = self.found();
+        let runs = found.total.runs;
+        println!(
+            "{}violations              {:>12}",
+            found.total, found.violations
+        );
+        println!(
+            "seeds {} to {}, {} s",
+            self.first,
+            self.first + runs.max(1) - 1,
+            self.started.elapsed().as_secs()
+        );
+        match found.violations {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        }
     }
 }

@@ -62,6 +62,8 @@ pub enum Change {
     Put(u32, Key, Row),
     Delete(u32, Key),
     Define(u32, Def),
+    /// All rows go.
+    Clear(u32),
     Drop(u32),
 }
 
@@ -77,6 +79,11 @@ impl State {
             Change::Delete(table, key) => {
                 if let Some(table) = self.tables.get_mut(table) {
                     Arc::make_mut(table).rows.remove(key);
+                }
+            }
+            Change::Clear(table) => {
+                if let Some(table) = self.tables.get_mut(table) {
+                    Arc::make_mut(table).rows.clear();
                 }
             }
             Change::Define(number, def) => {
@@ -111,7 +118,7 @@ impl State {
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub number: u64,
-    pub changes: Vec<Change>,
+    pub changes: Arc<Vec<Change>>,
     /// Acknowledged as durable, or known to be so since.
     pub hard: bool,
 }
@@ -130,12 +137,38 @@ impl History {
         &self.now
     }
 
+    /// A history that begins with this state, all of which must be there.
+    pub fn from(state: State) -> History {
+        History {
+            base: state.clone(),
+            commits: Vec::new(),
+            now: state,
+        }
+    }
+
+    /// Commits since the last recovery.
+    pub fn commit_count(&self) -> usize {
+        self.commits.len()
+    }
+
+    /// How many commits are known to be hard.
+    pub fn hard(&self) -> usize {
+        self.commits.iter().filter(|c| c.hard).count()
+    }
+
+    /// The same history when only the first `hard` commits were known to be hard: whether the others had begun is not known.
+    pub fn as_of(&self, hard: usize) -> History {
+        let mut past = self.clone();
+        past.commits[hard..].iter_mut().for_each(|c| c.hard = false);
+        past
+    }
+
     /// Notes a commit. `hard` makes all before it hard as well: the log is one stream.
     pub fn commit(&mut self, number: u64, changes: Vec<Change>, hard: bool) {
         changes.iter().for_each(|c| self.now.apply(c));
         self.commits.push(Commit {
             number,
-            changes,
+            changes: Arc::new(changes),
             hard,
         });
         if hard {
@@ -170,30 +203,25 @@ impl History {
                 hole.number
             ));
         }
-        let before = self.journal(&self.base.clone());
+        let before = self.base.tables.get(&JOURNAL);
         let ours: BTreeSet<u64> = self.commits[..kept].iter().map(|c| c.number).collect();
-        if let Some(extra) = found
-            .iter()
-            .find(|n| !ours.contains(n) && !before.contains(n))
-        {
+        let is_known = |n: u64| {
+            ours.contains(&n) || before.is_some_and(|t| t.rows.contains_key(&journal_key(n)))
+        };
+        if let Some(extra) = found.iter().find(|n| !is_known(**n)) {
             return Err(format!(
                 "transaction {extra} never committed but is there after recovery"
             ));
         }
-        for commit in self.commits.drain(..kept) {
-            commit.changes.iter().for_each(|c| self.base.apply(c));
+        if kept == self.commits.len() {
+            self.base = self.now.clone();
+        } else {
+            let changes = self.commits[..kept].iter().flat_map(|c| c.changes.iter());
+            changes.for_each(|c| self.base.apply(c));
+            self.now = self.base.clone();
         }
         self.commits.clear();
-        self.now = self.base.clone();
         Ok(kept)
-    }
-
-    fn journal(&self, state: &State) -> BTreeSet<u64> {
-        let rows = state.tables.get(&JOURNAL).map(|t| t.rows.keys());
-        rows.into_iter()
-            .flatten()
-            .filter_map(|k| journal_number(k))
-            .collect()
     }
 }
 
@@ -251,6 +279,17 @@ pub fn blob_bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     daruma_base::Random::fill(&random, &mut bytes);
     bytes
+}
+
+/// Are these the bytes of that blob?
+pub fn is_blob(seed: u64, len: usize, bytes: &[u8]) -> bool {
+    let random = daruma_sim::SimRandom::new(seed);
+    let mut made = [0; 4096];
+    bytes.len() == len
+        && bytes.chunks(made.len()).all(|chunk| {
+            daruma_base::Random::fill(&random, &mut made[..chunk.len()]);
+            made[..chunk.len()] == *chunk
+        })
 }
 
 /// Entry of index number `index` for a row: by tag, by amount, by length.

@@ -10,6 +10,11 @@ use daruma_storage::*;
 use std::ops::Bound as Edge;
 use std::sync::Arc;
 
+/// Rows of this length get no longer.
+const ALTERED_BYTES_MAX: usize = 6_500;
+/// Longer values are read after recoveries only.
+const BLOB_READ_BYTES_MAX: u64 = 80_000;
+
 /// Why a statement did not end well.
 #[derive(Debug)]
 pub enum Failure {
@@ -54,12 +59,19 @@ pub enum Act {
     DropTable,
     BuildIndex,
     DropIndex,
+    /// The rows move into new trees as they are.
+    Rebuild,
+    Truncate,
+    /// The rows move into new trees, each of them longer.
+    AlterColumn,
     Read,
+    /// A snapshot looks at trees that were made after it.
+    ReadYounger,
 }
 
 impl Act {
     fn some(random: &SimRandom) -> Act {
-        match random.below(43) {
+        match random.below(49) {
             0..=7 => Act::Transfer,
             8..=17 => Act::Upsert,
             18..=19 => Act::InsertMany,
@@ -72,6 +84,10 @@ impl Act {
             29 => Act::BuildIndex,
             30 => Act::DropIndex,
             31..=33 => Act::Reshape,
+            34 => Act::Rebuild,
+            35 => Act::Truncate,
+            36 => Act::AlterColumn,
+            37..=39 => Act::ReadYounger,
             _ => Act::Read,
         }
     }
@@ -89,6 +105,8 @@ pub struct Ctx<'a> {
 /// A scan that goes on while others write.
 pub struct Paused {
     scan: Scan,
+    /// What it has found stays readable, values outside of rows as well.
+    has_snapshot: bool,
     table: u32,
     expected: Vec<(Key, Row)>,
     found: Vec<(Key, Row)>,
@@ -201,7 +219,11 @@ impl Open {
             Act::DropTable => self.drop_table(ctx),
             Act::BuildIndex => self.build_index(ctx),
             Act::DropIndex => self.drop_index(ctx),
+            Act::Rebuild => self.rebuild(ctx),
+            Act::Truncate => self.truncate(ctx),
+            Act::AlterColumn => self.alter_column(ctx),
             Act::Read => self.begin_reading(ctx),
+            Act::ReadYounger => self.read_younger(ctx),
         }
     }
 
@@ -629,13 +651,7 @@ impl Open {
         if number < FIRST_FREE {
             return Ok(());
         }
-        for blob in table
-            .rows
-            .values()
-            .filter_map(|r| Some(decode_row(r)?.blob?.0))
-        {
-            ctx.db.free_blob(&self.txn, blob)?;
-        }
+        self.free_blobs(ctx, &table)?;
         for tree in table.def.trees() {
             ctx.db.drop_tree(&self.txn, tree)?;
         }
@@ -655,25 +671,99 @@ impl Open {
         }
         let tree = ctx.db.create_tree(&self.txn, 1)?;
         let at = table.def.indexes.len();
-        let view = self.txn.view(Isolation::Current);
-        let mut entries = Vec::new();
-        let mut scan = ctx.db.tree(table.def.primary)?.scan(&view, ScanSpec::all());
-        let mut batch = Batch::new();
-        while scan.next(&mut batch)? {
-            entries
-                .extend((0..batch.len()).map(|i| index_entry(at, batch.key(i), batch.payload(i))));
-        }
-        if entries.len() != table.rows.len() {
-            return wrong(format!(
-                "an index build read {} rows of {}",
-                entries.len(),
-                table.rows.len()
-            ));
-        }
+        let rows = self.rows_now(ctx, &table)?;
+        let entries = rows.iter().map(|(k, r)| index_entry(at, k, r)).collect();
         self.insert_sorted(ctx, tree, entries)?;
         let mut def = table.def.clone();
         def.indexes.push(tree);
         self.define(ctx, number, Some(table.def.clone()), def)
+    }
+
+    /// All rows of a table that nobody else may change, as whoever moves them reads them.
+    fn rows_now(&self, ctx: &Ctx<'_>, table: &Table) -> Outcome<Vec<(Key, Row)>> {
+        let view = self.txn.view(Isolation::Current);
+        let mut scan = ctx.db.tree(table.def.primary)?.scan(&view, ScanSpec::all());
+        let (mut batch, mut rows) = (Batch::new(), Vec::new());
+        while scan.next(&mut batch)? {
+            rows.extend(entries_of(&batch));
+        }
+        let expected: Vec<(Key, Row)> = owned(table.rows.iter());
+        if rows != expected {
+            return wrong(format!(
+                "a reader of all rows to move {}",
+                first_difference(&rows, &expected)
+            ));
+        }
+        Ok(rows)
+    }
+
+    /// New trees with these rows take the place of the table's own.
+    fn remake(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u32,
+        table: &Table,
+        rows: &[(Key, Row)],
+    ) -> Outcome {
+        let mut def = Def {
+            primary: ctx.db.create_tree(&self.txn, 1)?,
+            indexes: Vec::new(),
+        };
+        let entries = rows.iter().map(|(k, r)| (k.clone(), r.to_vec()));
+        self.insert_sorted(ctx, def.primary, entries.collect())?;
+        for i in 0..table.def.indexes.len() {
+            let index = ctx.db.create_tree(&self.txn, 1)?;
+            let entries = rows.iter().map(|(k, r)| index_entry(i, k, r)).collect();
+            self.insert_sorted(ctx, index, entries)?;
+            def.indexes.push(index);
+        }
+        for tree in table.def.trees() {
+            ctx.db.drop_tree(&self.txn, tree)?;
+        }
+        self.define(ctx, number, Some(table.def.clone()), def)
+    }
+
+    fn rebuild(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
+        let Some((number, table)) = self.exclusive(ctx, LockMode::SchM)? else {
+            return Ok(());
+        };
+        let rows = self.rows_now(ctx, &table)?;
+        self.remake(ctx, number, &table, &rows)
+    }
+
+    fn truncate(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
+        let Some((number, table)) = self.exclusive(ctx, LockMode::SchM)? else {
+            return Ok(());
+        };
+        self.free_blobs(ctx, &table)?;
+        self.remake(ctx, number, &table, &[])?;
+        self.changes.push(Change::Clear(number));
+        Ok(())
+    }
+
+    fn alter_column(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
+        let Some((number, table)) = self.exclusive(ctx, LockMode::SchM)? else {
+            return Ok(());
+        };
+        let by = 1 + ctx.random.below(12) as usize;
+        let mut rows = self.rows_now(ctx, &table)?;
+        for (_, row) in rows.iter_mut().filter(|(_, r)| r.len() < ALTERED_BYTES_MAX) {
+            let mut longer = row.to_vec();
+            longer.resize(row.len() + by, b'n');
+            *row = Arc::new(longer);
+        }
+        self.remake(ctx, number, &table, &rows)?;
+        let changes = rows.into_iter().map(|(k, r)| Change::Put(number, k, r));
+        self.changes.extend(changes);
+        Ok(())
+    }
+
+    fn free_blobs(&self, ctx: &Ctx<'_>, table: &Table) -> Outcome {
+        let rows = table.rows.values();
+        for blob in rows.filter_map(|r| Some(decode_row(r)?.blob?.0)) {
+            ctx.db.free_blob(&self.txn, blob)?;
+        }
+        Ok(())
     }
 
     fn drop_index(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
@@ -721,11 +811,7 @@ impl Open {
             };
             (spec, (Edge::Included(low), Edge::Excluded(high)))
         };
-        let mut expected: Vec<(Key, Row)> = table
-            .rows
-            .range(edges)
-            .map(|(k, r)| (k.clone(), r.clone()))
-            .collect();
+        let mut expected = owned(table.rows.range(edges));
         let spec = ScanSpec { direction, ..spec };
         if direction == Direction::Backward {
             expected.reverse();
@@ -734,6 +820,10 @@ impl Open {
         let scan = ctx.db.tree(table.def.primary)?.scan(&view, spec);
         self.paused = Some(Paused {
             scan,
+            has_snapshot: matches!(
+                isolation,
+                Isolation::Snapshot | Isolation::ReadCommittedSnapshot
+            ),
             table: **number,
             expected,
             found: Vec::new(),
@@ -755,9 +845,7 @@ impl Open {
         };
         let mut batch = Batch::new();
         if paused.scan.next(&mut batch)? {
-            let rows = (0..batch.len())
-                .map(|i| (batch.key(i).to_vec(), Arc::new(batch.payload(i).to_vec())));
-            paused.found.extend(rows);
+            paused.found.extend(entries_of(&batch));
             self.paused = Some(paused);
             return Ok(());
         }
@@ -769,6 +857,53 @@ impl Open {
                 paused.table,
                 first_difference(&paused.found, &paused.expected)
             ));
+        }
+        self.read_blobs(ctx, &paused)
+    }
+
+    /// Some values of rows that a snapshot has found, whoever has freed them since.
+    fn read_blobs(&self, ctx: &Ctx<'_>, paused: &Paused) -> Outcome {
+        let fields = paused.found.iter().filter_map(|(_, r)| decode_row(r)?.blob);
+        let small = fields.filter(|(blob, _)| blob.bytes < BLOB_READ_BYTES_MAX);
+        for (blob, seed) in small.take(if paused.has_snapshot { 2 } else { 0 }) {
+            let bytes = ctx.db.get_blob(blob)?;
+            if !is_blob(seed, blob.bytes as usize, &bytes) {
+                return wrong(format!(
+                    "transaction {} read another value outside of a row of table {}",
+                    self.number, paused.table
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Trees of before a snapshot hold what it sees; of those made since it must be told that they are younger.
+    fn read_younger(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
+        let Some(snapshot) = &self.snapshot else {
+            return Ok(());
+        };
+        let known: Vec<TreeId> = snapshot
+            .tables
+            .values()
+            .flat_map(|t| t.def.trees())
+            .collect();
+        let now = ctx.history.now().tables.values();
+        let younger = now
+            .flat_map(|t| t.def.trees())
+            .filter(|t| !known.contains(t));
+        let view = self.txn.view(Isolation::Snapshot);
+        for tree in younger {
+            let mut scan = ctx.db.tree(tree)?.scan(&view, ScanSpec::all());
+            match scan.next(&mut Batch::new()) {
+                Err(StorageError::YoungerThanSnapshot) => ctx.stats.younger_refused += 1,
+                Err(error) => return Err(error.into()),
+                Ok(_) => {
+                    return wrong(format!(
+                        "transaction {} read tree {tree:?}, which is younger than its snapshot",
+                        self.number
+                    ));
+                }
+            }
         }
         Ok(())
     }
@@ -789,6 +924,14 @@ impl Open {
         }
         result
     }
+}
+
+fn owned<'r>(rows: impl Iterator<Item = (&'r Key, &'r Row)>) -> Vec<(Key, Row)> {
+    rows.map(|(k, r)| (k.clone(), r.clone())).collect()
+}
+
+fn entries_of(batch: &Batch) -> impl Iterator<Item = (Key, Row)> {
+    (0..batch.len()).map(|i| (batch.key(i).to_vec(), Arc::new(batch.payload(i).to_vec())))
 }
 
 /// A key as text, without its padding.

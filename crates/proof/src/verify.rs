@@ -5,7 +5,7 @@ use crate::report::Stats;
 use crate::session::{first_difference, short};
 use daruma_base::PageId;
 use daruma_storage::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 type Checked<T = ()> = std::result::Result<T, String>;
@@ -38,16 +38,57 @@ fn read_all(
 
 fn dump(db: &Arc<Database>, tree: TreeId) -> Checked<Vec<(Key, Row)>> {
     let told = |e: StorageError| format!("tree {:?} cannot be read: {e}", tree);
-    let rows = read_all(db, tree, Direction::Forward).map_err(told)?;
+    read_all(db, tree, Direction::Forward).map_err(told)
+}
+
+/// What a tree must hold, in the order of its keys.
+type Expected<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+/// Is the tree what it must be, read in both directions?
+fn is_equal(db: &Arc<Database>, tree: TreeId, expected: &Expected<'_>) -> Checked<bool> {
+    let told = |e: StorageError| format!("tree {:?} cannot be read: {e}", tree);
+    let txn = db.begin(&Owner::new(READER, Default::default()));
+    let view = txn.view(Isolation::ReadCommittedSnapshot);
+    let mut batch = Batch::new();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let spec = ScanSpec {
+            direction,
+            ..ScanSpec::all()
+        };
+        let mut scan = db.tree(tree).map_err(told)?.scan(&view, spec);
+        let mut at = 0;
+        while scan.next(&mut batch).map_err(told)? {
+            for i in 0..batch.len() {
+                let wanted = match direction {
+                    Direction::Forward => expected.get(at),
+                    Direction::Backward => expected.iter().nth_back(at),
+                };
+                if wanted != Some(&(batch.key(i), batch.payload(i))) {
+                    return Ok(false);
+                }
+                at += 1;
+            }
+        }
+        if at != expected.len() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Says where the tree is not what it must be.
+fn check(db: &Arc<Database>, what: &str, tree: TreeId, expected: &Expected<'_>) -> Checked {
+    if is_equal(db, tree, expected)? {
+        return Ok(());
+    }
+    let owned = |(k, r): &(&[u8], &[u8])| (k.to_vec(), Arc::new(r.to_vec()));
+    let expected: Vec<(Key, Row)> = expected.iter().map(owned).collect();
+    compare(what, &dump(db, tree)?, &expected)?;
+    let told = |e: StorageError| format!("tree {:?} cannot be read: {e}", tree);
     let mut backward = read_all(db, tree, Direction::Backward).map_err(told)?;
     backward.reverse();
-    if rows != backward {
-        return Err(format!(
-            "forward and backward scans of tree {tree:?} differ: {}",
-            first_difference(&backward, &rows)
-        ));
-    }
-    Ok(rows)
+    compare(&format!("{what}, backwards"), &backward, &expected)?;
+    Err(format!("{what} differed, and does not any more"))
 }
 
 fn compare(what: &str, found: &[(Key, Row)], expected: &[(Key, Row)]) -> Checked {
@@ -73,12 +114,12 @@ pub fn survivors(db: &Arc<Database>) -> Checked<BTreeSet<u64>> {
 
 /// Everything in the database against the model.
 pub fn content(db: &Arc<Database>, state: &State, stats: &mut Stats) -> Checked {
-    let expected: Vec<(Key, Row)> = state
+    let defs: Vec<(Key, Vec<u8>)> = state
         .tables
         .iter()
-        .map(|(n, t)| (catalog_key(*n), Arc::new(t.def.encode())))
+        .map(|(n, t)| (catalog_key(*n), t.def.encode()))
         .collect();
-    compare("the catalog", &dump(db, db.catalog_tree())?, &expected)?;
+    check(db, "the catalog", db.catalog_tree(), &slices(&defs))?;
     for (number, table) in &state.tables {
         table_content(db, *number, table, stats)?;
     }
@@ -94,24 +135,21 @@ pub fn content(db: &Arc<Database>, state: &State, stats: &mut Stats) -> Checked 
     Ok(())
 }
 
+fn slices(entries: &[(Key, Vec<u8>)]) -> Expected<'_> {
+    entries.iter().map(|(k, v)| (&k[..], &v[..])).collect()
+}
+
 fn table_content(db: &Arc<Database>, number: u32, table: &Table, stats: &mut Stats) -> Checked {
-    let expected: Vec<(Key, Row)> = table
-        .rows
-        .iter()
-        .map(|(k, r)| (k.clone(), r.clone()))
-        .collect();
-    let found = dump(db, table.def.primary)?;
-    stats.rows_checked += found.len() as u64;
-    compare(&format!("table {number}"), &found, &expected)?;
+    let expected: Expected<'_> = table.rows.iter().map(|(k, r)| (&k[..], &r[..])).collect();
+    stats.rows_checked += expected.len() as u64;
+    let primary = table.def.primary;
+    check(db, &format!("table {number}"), primary, &expected)?;
     for (i, index) in table.def.indexes.iter().enumerate() {
-        let entries: BTreeMap<Key, Row> = expected
-            .iter()
-            .map(|(k, r)| index_entry(i, k, r))
-            .map(|(k, v)| (k, Arc::new(v)))
-            .collect();
-        let entries: Vec<(Key, Row)> = entries.into_iter().collect();
-        let found = dump(db, *index)?;
-        compare(&format!("index {i} of table {number}"), &found, &entries)?;
+        let mut entries: Vec<(Key, Vec<u8>)> =
+            expected.iter().map(|(k, r)| index_entry(i, k, r)).collect();
+        entries.sort_unstable();
+        let what = format!("index {i} of table {number}");
+        check(db, &what, *index, &slices(&entries))?;
     }
     for (key, row) in &expected {
         let Some((blob, seed)) = decode_row(row).and_then(|f| f.blob) else {
@@ -120,7 +158,7 @@ fn table_content(db: &Arc<Database>, number: u32, table: &Table, stats: &mut Sta
         let bytes = db
             .get_blob(blob)
             .map_err(|e| format!("blob of {} in table {number}: {e}", short(key)))?;
-        if bytes != blob_bytes(seed, blob.bytes as usize) {
+        if !is_blob(seed, blob.bytes as usize, &bytes) {
             return Err(format!("blob of {} in table {number} differs", short(key)));
         }
     }
@@ -222,7 +260,7 @@ fn row_or_damage(db: &Arc<Database>, number: u32, table: &Table, key: &[u8], row
     };
     match db.get_blob(blob) {
         Err(error) if error.is_damage() => Ok(()),
-        Ok(bytes) if bytes == blob_bytes(seed, blob.bytes as usize) => Ok(()),
+        Ok(bytes) if is_blob(seed, blob.bytes as usize, &bytes) => Ok(()),
         _ => Err(format!(
             "a blob of table {number} is wrong beside a damaged page"
         )),

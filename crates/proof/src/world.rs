@@ -7,27 +7,36 @@
 //! | a clean stop | everything; recovery must find nothing to do |
 //!
 //! Recovery itself meets faults and stops, up to three times; the last attempt has none and must succeed.
+//!
+//! Beside the stops of an epoch its disk is photographed before many of its calls. The power fails on each picture (or the
+//! process dies), its database is recovered like any other, and must hold what the history had promised until then; the
+//! epoch goes on as if nothing had been. So one rich state is left by many stops, and each is checked.
 
+use crate::backups::{Backup, Chain, Copying};
 use crate::model::*;
 use crate::report::Stats;
-use crate::session::{Ctx, Failure, Open};
+use crate::session::{Ctx, Failure, Open, Outcome};
 use crate::verify;
 use daruma_base::{DatabaseId, PageId, probe};
-use daruma_sim::{FaultKind, Faults, Rates, SimDisk, SimRandom};
+use daruma_sim::{FaultKind, Faults, Image, Rates, SimDisk, SimRandom};
 use daruma_storage::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-const DATA: &str = "/t.mdf";
-const LOG: &str = "/t_log.ldf";
+pub(crate) const DATA: &str = "/t.mdf";
+pub(crate) const LOG: &str = "/t_log.ldf";
 pub(crate) const DB: DatabaseId = DatabaseId(5);
 const ACCOUNT_COUNT: u64 = 40;
 /// What the accounts add up to in every committed state.
 pub const ACCOUNTS_SUM: i64 = 40 * 1000;
 const SESSIONS_MAX: u64 = 7;
 const PAGE_BYTES: usize = 8192;
+/// Of so many calls that write, one is preceded by a picture; drawn for each epoch.
+const PICTURES_ONE_IN: [u64; 4] = [2, 4, 8, 16];
+/// Log backups behind one backup.
+const LOG_BACKUPS_MAX: usize = 6;
 /// A transaction that met others so often gives up.
 const STUCK_MAX: u32 = 4;
 
@@ -60,6 +69,9 @@ struct Up {
     engine: Arc<Engine>,
     db: Arc<Database>,
     sessions: Vec<Session>,
+    /// A backup under way, or one that log backups may follow.
+    copying: Option<Copying>,
+    chain: Option<Chain>,
 }
 
 /// A database with its first rows, closed.
@@ -108,6 +120,12 @@ struct World {
     sync_errors_before: u64,
     /// The disk may be full in this epoch.
     tight: bool,
+    /// Draws when pictures are taken and what becomes of them: whether they are must not change the history.
+    lens: SimRandom,
+    /// A world that began with a picture of another.
+    is_picture: bool,
+    /// The last full backup, for differentials.
+    full: Option<Arc<Backup>>,
     trace: Option<fn(&str)>,
 }
 
@@ -129,7 +147,7 @@ pub fn run(seed: u64, mode: Mode, trace: Option<fn(&str)>) -> (Stats, Checked) {
     stats.runs = 1;
     stats.take_faults(world.disk.fault_counts());
     stats.reached = probe::take();
-    stats.trace = world.disk.trace();
+    stats.trace ^= world.disk.trace();
     (stats, result)
 }
 
@@ -164,6 +182,9 @@ impl World {
             faults_before: 0,
             sync_errors_before: 0,
             tight: false,
+            lens: SimRandom::new(seed ^ 0x1E45),
+            is_picture: false,
+            full: None,
             trace: None,
         }
     }
@@ -178,8 +199,11 @@ impl World {
         self.create()?;
         for epoch in 0..3 + self.random.below(6) {
             let at = |Violation(what)| Violation(format!("epoch {epoch}: {what}"));
+            let one_in = PICTURES_ONE_IN[self.lens.below(PICTURES_ONE_IN.len() as u64) as usize];
+            self.disk.take_images(one_in, self.lens.next());
             self.epoch().map_err(at)?;
         }
+        self.disk.take_images(0, 0);
         self.last_damage()
     }
 
@@ -224,6 +248,8 @@ impl World {
             engine,
             db,
             sessions,
+            copying: None,
+            chain: None,
         });
     }
 
@@ -284,16 +310,48 @@ impl World {
             if self.is_down() {
                 break;
             }
-            self.step()?;
+            self.pictured(World::step)?;
         }
         self.read_after_the_fence()?;
         match self.random.below(8) {
-            0 if !self.is_down() => self.stop_cleanly()?,
+            0 if !self.is_down() => self.pictured(World::stop_cleanly)?,
             1 if self.counted(FaultKind::SyncError) == self.sync_errors_before => self.fall(false),
             _ => self.fall(true),
         }
-        self.recover()?;
-        self.verify()
+        self.pictured(World::recover)?;
+        self.pictured(World::verify)
+    }
+
+    /// Does something, and recovers every picture that was taken meanwhile.
+    fn pictured(&mut self, act: fn(&mut World) -> Checked) -> Checked {
+        let hard = self.history.hard();
+        act(self)?;
+        let images = self.disk.images();
+        if images.is_empty() {
+            return Ok(());
+        }
+        // What a recovery has brought back is hard, and the rest never comes back.
+        let past = self.history.as_of(hard.min(self.history.commit_count()));
+        for image in images {
+            let call = image.call;
+            let at = |Violation(what)| Violation(format!("stopped before call {call}: {what}"));
+            self.recover_picture(image, past.clone()).map_err(at)?;
+        }
+        Ok(())
+    }
+
+    /// The machine stops as in the picture, and is recovered.
+    fn recover_picture(&mut self, image: Image, history: History) -> Checked {
+        let seed = self.lens.next();
+        let mut world = World::new(seed, self.mode);
+        world.disk = image.into_disk(seed);
+        (world.history, world.is_picture, world.trace) = (history, true, self.trace);
+        let is_synced = self.counted(FaultKind::SyncError) == self.sync_errors_before;
+        world.fall(!is_synced || world.random.below(6) > 0);
+        let result = world.recover().and_then(|()| world.verify());
+        world.stats.pictures = 1;
+        self.take_in(world);
+        result
     }
 
     fn counted(&self, kind: FaultKind) -> u64 {
@@ -364,6 +422,9 @@ impl World {
         self.stats.steps += 1;
         let Some(up) = &self.up else { return Ok(()) };
         let db = up.db.clone();
+        if up.copying.is_some() && self.random.below(5) == 0 {
+            return self.back_up(&db);
+        }
         match self.random.below(100) {
             0..=6 => self.excused(db.background_step().map(|_| ())),
             7 => {
@@ -391,6 +452,7 @@ impl World {
                 }
                 self.excused(result)
             }
+            16 => self.back_up(&db),
             _ => self.session_step(),
         }
     }
@@ -433,6 +495,102 @@ impl World {
         self.tell(|| format!("chunks of versions from {skip} on: {placed:?} placed"));
         self.stats.chunks_placed += *placed.as_ref().unwrap_or(&0) as u64;
         self.excused(placed.map(|_| ()))
+    }
+
+    /// One step of a backup: it begins, copies some pages, or ends; or the log is backed up behind it.
+    fn back_up(&mut self, db: &Arc<Database>) -> Checked {
+        let Some(up) = &mut self.up else {
+            return Ok(());
+        };
+        let (copying, chain) = (up.copying.take(), up.chain.take());
+        let result = match (copying, chain) {
+            (None, Some(chain)) => self.back_up_log(db, chain),
+            (None, None) => self.begin_backup(db),
+            (Some(copying), _) if copying.is_done() => self.end_backup(copying),
+            (Some(mut copying), _) => {
+                let copied = copying.go_on(&self.random).map_err(Failure::Storage);
+                if let (Some(up), true) = (&mut self.up, copied.is_ok()) {
+                    up.copying = Some(copying);
+                }
+                copied
+            }
+        };
+        match result {
+            Ok(()) => Ok(()),
+            Err(Failure::Storage(error)) => self.excuse(&error),
+            Err(Failure::Wrong(what)) => broken(what),
+            Err(Failure::Conflict) => broken("a backup met a lock"),
+        }
+    }
+
+    fn begin_backup(&mut self, db: &Arc<Database>) -> Outcome {
+        let base = self.full.clone().filter(|_| self.random.below(3) > 0);
+        self.tell(|| format!("a backup begins, differential: {}", base.is_some()));
+        let copying = Copying::begin(db, base).map_err(Failure::Storage)?;
+        self.history.harden();
+        if let Some(up) = &mut self.up {
+            up.copying = Some(copying);
+        }
+        Ok(())
+    }
+
+    fn end_backup(&mut self, copying: Copying) -> Outcome {
+        let ended = copying.end(self.history.now());
+        self.tell(|| format!("a backup ends: {:?}", ended.as_ref().err()));
+        let chain = ended.map_err(Failure::Storage)?;
+        self.history.harden();
+        self.restore(&chain, "a backup")?;
+        match chain.backup.base {
+            None => {
+                self.full = Some(chain.backup.clone());
+                self.stats.full_backups += 1;
+            }
+            Some(_) => self.stats.differentials += 1,
+        }
+        if let Some(up) = &mut self.up {
+            up.chain = Some(chain);
+        }
+        Ok(())
+    }
+
+    fn back_up_log(&mut self, db: &Arc<Database>, mut chain: Chain) -> Outcome {
+        let backed_up = chain.back_up_log(db, self.history.now());
+        self.tell(|| format!("the log is backed up: {backed_up:?}"));
+        backed_up.map_err(Failure::Storage)?;
+        self.history.harden();
+        self.stats.log_backups += 1;
+        self.restore(&chain, "a backup and log behind it")?;
+        // Its hold of the log goes with it.
+        let goes_on = chain.logs.len() < LOG_BACKUPS_MAX && self.random.below(3) > 0;
+        if let (Some(up), true) = (&mut self.up, goes_on) {
+            up.chain = Some(chain);
+        }
+        Ok(())
+    }
+
+    /// What was backed up comes back on another disk, whatever happens to its recovery.
+    fn restore(&mut self, chain: &Chain, what: &str) -> Outcome {
+        let seed = self.lens.next();
+        let restored = chain.restore(seed);
+        let (disk, cancelled) =
+            restored.map_err(|e| Failure::Wrong(format!("{what} cannot be restored: {e}")))?;
+        self.stats.restores_cancelled += cancelled;
+        let mut world = World::new(seed, self.mode);
+        (world.disk, world.trace) = (disk, self.trace);
+        (world.history, world.is_picture) = (History::from(chain.state.clone()), true);
+        world.disk.restart();
+        let result = world.recover().and_then(|()| world.verify());
+        self.take_in(world);
+        result.map_err(|Violation(found)| Failure::Wrong(format!("restored from {what}: {found}")))
+    }
+
+    /// Counts what happened to another world.
+    fn take_in(&mut self, mut world: World) {
+        world.stop_machine();
+        world.stats.take_faults(world.disk.fault_counts());
+        let trace = self.stats.trace.rotate_left(1) ^ world.disk.trace();
+        self.stats.add(&world.stats);
+        self.stats.trace = trace;
     }
 
     fn check_under_way(&mut self, db: &Arc<Database>) -> Checked {
@@ -602,7 +760,7 @@ impl World {
         if power {
             self.disk.crash();
         } else {
-            self.disk.restart();
+            self.disk.kill();
         }
     }
 
@@ -611,7 +769,8 @@ impl World {
         for at in 0..self.up.as_ref().map_or(0, |up| up.sessions.len()) {
             self.finish(at, true)?;
         }
-        if let Some(up) = self.up.take() {
+        if let Some(mut up) = self.up.take() {
+            (up.copying, up.chain) = (None, None);
             let closed = up.db.close();
             closed.map_err(|e| Violation(format!("closing without faults: {e}")))?;
         }
@@ -690,7 +849,8 @@ impl World {
         self.stats.commits_checked += kept as u64;
         verify::content(&db, self.history.now(), &mut self.stats).map_err(Violation)?;
         // Not always: what is left to do must also survive the next stop.
-        if self.random.below(3) > 0 {
+        let (times, of) = if self.is_picture { (1, 4) } else { (2, 3) };
+        if self.random.below(of) < times {
             verify::structure(&db, self.history.now(), &mut self.stats)
                 .map_err(|what| Violation(format!("{what}{}", self.headers_of(&what))))?;
         }
@@ -719,9 +879,10 @@ impl World {
     /// The disk's last lies, behind the engine's back: a byte rots, a write loses its way. Each must be noticed, and hurt only
     /// the page that it hit.
     fn last_damage(&mut self) -> Checked {
-        let Some(up) = self.up.take() else {
+        let Some(mut up) = self.up.take() else {
             return Ok(());
         };
+        (up.copying, up.chain) = (None, None);
         let state = self.history.now().clone();
         let pages = verify::structure(&up.db, &state, &mut self.stats).map_err(Violation)?;
         verify::content(&up.db, &state, &mut self.stats).map_err(Violation)?;

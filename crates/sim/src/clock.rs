@@ -43,12 +43,7 @@ impl SimRandom {
 
     /// The next number.
     pub fn next(&self) -> u64 {
-        let mut state = self.0.lock();
-        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = *state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        step(&mut self.0.lock())
     }
 
     /// Below `bound` (which is not 0).
@@ -57,10 +52,19 @@ impl SimRandom {
     }
 }
 
+fn step(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
 impl Random for SimRandom {
     fn fill(&self, buf: &mut [u8]) {
+        let mut state = self.0.lock();
         for chunk in buf.chunks_mut(8) {
-            let bytes = self.next().to_le_bytes();
+            let bytes = step(&mut state).to_le_bytes();
             chunk.copy_from_slice(&bytes[..chunk.len()]);
         }
     }

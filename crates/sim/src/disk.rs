@@ -4,8 +4,10 @@
 //! power loss keeps every durable byte, any subset of the 512-byte sectors written since, and for every name changed
 //! since its directory was synced either state. Which subset, and which calls go wrong, is drawn from the seed.
 
+use crate::bytes::Bytes;
 use crate::fault::{FaultCounts, FaultKind, Faults, Rates};
 use crate::file::SimFile;
+use crate::image::{Images, Photographer};
 use crate::{SimClock, SimRandom};
 use daruma_base::{Clock, Disk, DiskFile, OpenMode};
 use parking_lot::Mutex;
@@ -18,30 +20,36 @@ use std::time::Duration;
 
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-#[derive(Default)]
+/// Offset and bytes.
+pub(crate) type Write = (u64, Arc<[u8]>);
+
+#[derive(Clone, Default)]
 pub(crate) struct Content {
     /// Number of the file, for the trace.
     id: u64,
     /// What reads see: everything written.
-    pub now: Vec<u8>,
+    pub now: Bytes,
     /// What a power loss leaves for certain.
-    pub durable: Vec<u8>,
-    /// Writes since the last sync: offset and bytes.
-    pub pending: Vec<(u64, Vec<u8>)>,
+    pub durable: Bytes,
+    /// Writes since the last sync.
+    pub pending: Vec<Write>,
+    /// A failed sync has dropped writes that reads still show.
+    pub has_dropped: bool,
     /// The write during which the machine stopped: in part there after a power loss, never begun otherwise.
-    pub in_flight: Option<(u64, Vec<u8>)>,
+    pub in_flight: Option<Write>,
     pub locked: bool,
     /// Reads at this place that will still come out flipped.
     pub sticky_flips: u32,
     pub sticky_at: u64,
 }
 
-type Names = BTreeMap<PathBuf, Arc<Mutex<Content>>>;
+pub(crate) type Names = BTreeMap<PathBuf, Arc<Mutex<Content>>>;
 
+/// Names as a process sees them, and as a power loss leaves them for certain.
 #[derive(Default)]
-struct Directory {
-    now: Names,
-    durable: Names,
+pub(crate) struct Directory {
+    pub now: Names,
+    pub durable: Names,
 }
 
 pub(crate) struct Shared {
@@ -56,12 +64,13 @@ pub(crate) struct Shared {
     trace: AtomicU64,
     pub random: SimRandom,
     clock: Mutex<Option<Arc<SimClock>>>,
+    pub names: Mutex<Directory>,
+    pub photographer: Photographer,
 }
 
 /// A disk in memory that loses, tears and flips what it is told to.
 pub struct SimDisk {
-    names: Mutex<Directory>,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     files: AtomicU64,
 }
 
@@ -79,9 +88,10 @@ impl SimDisk {
             trace: AtomicU64::new(seed),
             random: SimRandom::new(seed),
             clock: Mutex::default(),
+            names: Mutex::default(),
+            photographer: Photographer::default(),
         };
         Arc::new(SimDisk {
-            names: Mutex::default(),
             shared: Arc::new(shared),
             files: AtomicU64::new(1),
         })
@@ -90,8 +100,8 @@ impl SimDisk {
     /// A disk of its own with the same files, everything on it durable. All handles on this one must be dropped.
     pub fn fork(&self, seed: u64) -> Arc<SimDisk> {
         let copy = SimDisk::new(seed);
-        let mut names = copy.names.lock();
-        for (path, content) in &self.names.lock().now {
+        let mut names = copy.shared.names.lock();
+        for (path, content) in &self.shared.names.lock().now {
             let content = content.lock();
             let copied = Content {
                 id: copy.files.fetch_add(1, Ordering::Relaxed),
@@ -116,6 +126,16 @@ impl SimDisk {
     /// The clock that slow calls move.
     pub fn set_clock(&self, clock: &Arc<SimClock>) {
         *self.shared.clock.lock() = Some(clock.clone());
+    }
+
+    /// From now on every `one_in`th write-side call, as `seed` draws them, is preceded by an image (0: none any more).
+    pub fn take_images(&self, one_in: u64, seed: u64) {
+        self.shared.photographer.set(one_in, seed);
+    }
+
+    /// The images taken since the last call of this.
+    pub fn images(&self) -> Images {
+        self.shared.photographer.images()
     }
 
     /// Write-side calls since the start or the last crash.
@@ -156,7 +176,7 @@ impl SimDisk {
     /// Power loss: each file keeps its durable bytes and any subset of the sectors written since. All handles of
     /// before must be dropped. Clears faults and counters of calls.
     pub fn crash(&self) {
-        let mut names = self.names.lock();
+        let mut names = self.shared.names.lock();
         self.shared.counts.add(FaultKind::PowerLoss);
         self.forget_names(&mut names);
         for (path, content) in &names.now {
@@ -171,13 +191,19 @@ impl SimDisk {
     /// The process died, the machine lives on: what was written is still there, synced or not. All older handles
     /// must be dropped. Clears faults and counters of calls.
     pub fn restart(&self) {
-        let names = self.names.lock();
+        let names = self.shared.names.lock();
         for content in names.now.values() {
             let mut content = content.lock();
             content.locked = false;
             content.in_flight = None;
         }
         self.resume();
+    }
+
+    /// As `restart`, counted as a fault.
+    pub fn kill(&self) {
+        self.shared.counts.add(FaultKind::Death);
+        self.restart();
     }
 
     fn resume(&self) {
@@ -221,6 +247,7 @@ impl SimDisk {
         let mut pending = std::mem::take(&mut content.pending);
         pending.extend(content.in_flight.take());
         let mut durable = std::mem::take(&mut content.durable);
+        content.has_dropped = false;
         for (offset, bytes) in pending {
             match self.keep_some(&mut durable, offset as usize, &bytes) {
                 0 => self.shared.counts.add(lost),
@@ -228,27 +255,27 @@ impl SimDisk {
                 _ => {}
             }
         }
-        content.now.clone_from(&durable);
+        content.now = durable.clone();
         content.durable = durable;
         content.locked = false;
         content.sticky_flips = 0;
     }
 
     /// Applies none, all, or a random subset of the sectors of one write. How many bytes arrived.
-    fn keep_some(&self, durable: &mut Vec<u8>, offset: usize, bytes: &[u8]) -> usize {
+    fn keep_some(&self, durable: &mut Bytes, offset: usize, bytes: &[u8]) -> usize {
         let mode = self.shared.random.below(3);
         if mode == 0 {
             return 0;
         }
+        if mode == 1 {
+            durable.write(offset, bytes);
+            return bytes.len();
+        }
         let (mut at, mut kept) = (0, 0);
         while at < bytes.len() {
             let len = (SECTOR_BYTES - (offset + at) % SECTOR_BYTES).min(bytes.len() - at);
-            if mode == 1 || self.shared.random.below(2) == 0 {
-                let end = offset + at + len;
-                if durable.len() < end {
-                    durable.resize(end, 0);
-                }
-                durable[offset + at..end].copy_from_slice(&bytes[at..at + len]);
+            if self.shared.random.below(2) == 0 {
+                durable.write(offset + at, &bytes[at..at + len]);
                 kept += len;
             }
             at += len;
@@ -258,13 +285,11 @@ impl SimDisk {
 
     /// Flips bits of the durable and visible content.
     pub fn flip(&self, path: &Path, offset: u64, mask: u8) {
-        if let Some(content) = self.names.lock().now.get(path) {
+        if let Some(content) = self.shared.names.lock().now.get(path) {
             self.shared.counts.add(FaultKind::Rot);
             let content = &mut *content.lock();
             for bytes in [&mut content.now, &mut content.durable] {
-                if let Some(byte) = bytes.get_mut(offset as usize) {
-                    *byte ^= mask;
-                }
+                bytes.flip(offset as usize, mask);
             }
         }
     }
@@ -272,21 +297,19 @@ impl SimDisk {
     /// A write that lost its way, at rest: `len` bytes of one place lie, durable, at another one of the same or another file.
     /// False when either place is not there.
     pub fn misdirect(&self, from: (&Path, u64), to: (&Path, u64), len: usize) -> bool {
-        let names = self.names.lock();
-        let place = |offset: u64| offset as usize..offset as usize + len;
-        let bytes = names
-            .now
-            .get(from.0)
-            .and_then(|c| Some(c.lock().now.get(place(from.1))?.to_vec()));
-        let (Some(bytes), Some(target)) = (bytes, names.now.get(to.0)) else {
+        let names = self.shared.names.lock();
+        let mut bytes = vec![0; len];
+        let source = names.now.get(from.0);
+        let is_read = source.is_some_and(|c| c.lock().now.read(from.1 as usize, &mut bytes));
+        let (true, Some(target)) = (is_read, names.now.get(to.0)) else {
             return false;
         };
         let target = &mut *target.lock();
         let mut is_there = true;
         for content in [&mut target.now, &mut target.durable] {
-            match content.get_mut(place(to.1)) {
-                Some(found) => found.copy_from_slice(&bytes),
-                None => is_there = false,
+            match to.1 as usize + len <= content.len() {
+                true => content.write(to.1 as usize, &bytes),
+                false => is_there = false,
             }
         }
         self.shared.counts.add(FaultKind::MisdirectedWrite);
@@ -295,13 +318,13 @@ impl SimDisk {
 
     /// What reads would see of a file.
     pub fn content_of(&self, path: &Path) -> Option<Vec<u8>> {
-        let names = self.names.lock();
-        names.now.get(path).map(|c| c.lock().now.clone())
+        let names = self.shared.names.lock();
+        names.now.get(path).map(|c| c.lock().now.to_vec())
     }
 
     /// Bytes of a file as a process sees it now.
     pub fn len_of(&self, path: &Path) -> Option<u64> {
-        let names = self.names.lock();
+        let names = self.shared.names.lock();
         names.now.get(path).map(|c| c.lock().now.len() as u64)
     }
 
@@ -316,6 +339,11 @@ fn is_log(path: &Path) -> bool {
 }
 
 impl Shared {
+    /// Number of the next write-side call.
+    pub fn call(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
     /// Counts a write-side call and decides whether it fails.
     pub fn admit(&self, kind: FaultKind) -> io::Result<Rates> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
@@ -407,7 +435,7 @@ impl Shared {
 impl Disk for SimDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         self.shared.alive()?;
-        let mut names = self.names.lock();
+        let mut names = self.shared.names.lock();
         let content = match (names.now.get(path), mode) {
             (Some(_), OpenMode::CreateNew | OpenMode::CreatePrivate) => {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -443,7 +471,7 @@ impl Disk for SimDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.shared.alive()?;
-        let gone = self.names.lock().now.remove(path);
+        let gone = self.shared.names.lock().now.remove(path);
         let gone = gone.ok_or(io::ErrorKind::NotFound)?;
         let bytes = gone.lock().now.len() as u64;
         self.shared.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -452,7 +480,7 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.shared.alive()?;
-        let mut names = self.names.lock();
+        let mut names = self.shared.names.lock();
         let content = names.now.remove(from).ok_or(io::ErrorKind::NotFound)?;
         if let Some(replaced) = names.now.insert(to.to_path_buf(), content) {
             let bytes = replaced.lock().now.len() as u64;
@@ -462,7 +490,7 @@ impl Disk for SimDisk {
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        Ok(self.names.lock().now.contains_key(path))
+        Ok(self.shared.names.lock().now.contains_key(path))
     }
 
     fn create_dir_all(&self, _path: &Path) -> io::Result<()> {
@@ -470,14 +498,14 @@ impl Disk for SimDisk {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        let names = self.names.lock();
+        let names = self.shared.names.lock();
         let here = names.now.keys().filter(|p| p.parent() == Some(dir));
         Ok(here.cloned().collect())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.shared.alive()?;
-        let names = &mut *self.names.lock();
+        let names = &mut *self.shared.names.lock();
         names.durable.retain(|p, _| p.parent() != Some(dir));
         let here = names.now.iter().filter(|(p, _)| p.parent() == Some(dir));
         names
@@ -541,6 +569,45 @@ mod tests {
             }
         }
         assert!(lost > 0 && kept > 0, "lost {lost}, kept {kept}");
+    }
+
+    /// The history goes on, and the power fails at each of its calls.
+    #[test]
+    fn an_image_is_the_disk_before_a_call() {
+        let (mut lost, mut kept) = (0, 0);
+        for seed in 0..64 {
+            let disk = SimDisk::new(seed);
+            let file = create(&disk, "/f");
+            file.write_at(&[1; 512], 0).expect("writes");
+            file.sync_data().expect("syncs");
+            disk.take_images(1, seed);
+            file.write_at(&[2; 512], 0).expect("writes");
+            file.sync_data().expect("syncs");
+            file.write_at(&[3; 512], 512).expect("writes");
+            disk.take_images(0, 0);
+            let images = disk.images();
+            let calls: Vec<u64> = images.iter().map(|i| i.call).collect();
+            assert_eq!(calls, [2, 3, 4]);
+            for (at, image) in images.iter().enumerate() {
+                let fallen = image.again().into_disk(seed + 100);
+                fallen.crash();
+                let found = fallen.content_of(Path::new("/f")).expect("is there");
+                match (at, found[0], found.len()) {
+                    (0 | 1, 1, 512) => lost += 1,
+                    (0 | 1, 2, 512) | (2, 2, 1024) => kept += 1,
+                    (2, 2, 512) => lost += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            let whole = images.into_iter().next_back().expect("three").into_disk(1);
+            whole.restart();
+            let found = whole.content_of(Path::new("/f")).expect("is there");
+            assert_eq!(
+                found, [2; 512],
+                "a process that died had not begun the call"
+            );
+        }
+        assert!(lost > 20 && kept > 20, "lost {lost}, kept {kept}");
     }
 
     #[test]

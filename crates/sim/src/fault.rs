@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum FaultKind {
     /// The machine stopped in the middle of a call.
     PowerLoss,
+    /// The process died there, and the machine went on.
+    Death,
     LostPageWrite,
     TornPageWrite,
     LostLogWrite,
@@ -29,8 +31,9 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [FaultKind; 16] = [
+    pub const ALL: [FaultKind; 17] = [
         FaultKind::PowerLoss,
+        FaultKind::Death,
         FaultKind::LostPageWrite,
         FaultKind::TornPageWrite,
         FaultKind::LostLogWrite,
@@ -52,6 +55,7 @@ impl FaultKind {
     pub fn name(self) -> &'static str {
         match self {
             FaultKind::PowerLoss => "power loss",
+            FaultKind::Death => "death of the process",
             FaultKind::LostPageWrite => "page write lost",
             FaultKind::TornPageWrite => "page write torn",
             FaultKind::LostLogWrite => "log write lost",

@@ -79,18 +79,16 @@ impl DiskFile for SimFile {
             self.shared.counts.add(FaultKind::MisdirectedRead);
             start = place;
         }
-        let start = start as usize;
-        let bytes = content
-            .now
-            .get(start..start + buf.len())
-            .ok_or(io::ErrorKind::UnexpectedEof)?;
-        buf.copy_from_slice(bytes);
+        if !content.now.read(start as usize, buf) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         self.flip(&mut content, buf, offset);
         Ok(())
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.shared.alive()?;
+        self.shared.photograph(&self.content, Some((offset, buf)));
         let verdict = self.shared.admit(FaultKind::WriteError);
         let mut content = self.content.lock();
         self.shared.note(2, &content, offset, buf.len() as u64);
@@ -98,7 +96,7 @@ impl DiskFile for SimFile {
         if verdict.is_err() {
             // What was under way may have arrived in part.
             if self.shared.alive().is_err() {
-                content.in_flight = Some((offset, buf.to_vec()));
+                content.in_flight = Some((offset, buf.into()));
             } else {
                 content.half_written(&self.shared.random, offset, buf);
             }
@@ -106,7 +104,7 @@ impl DiskFile for SimFile {
         let rates = verdict?;
         self.reserve(&content, end)?;
         if content.now.len() < end {
-            content.now.resize(end, 0);
+            content.now.resize(end);
         }
         let mut at = offset;
         if self.shared.happens(rates.misdirected_write)
@@ -115,19 +113,21 @@ impl DiskFile for SimFile {
             self.shared.counts.add(FaultKind::MisdirectedWrite);
             at = place;
         }
-        content.now[at as usize..at as usize + buf.len()].copy_from_slice(buf);
-        content.pending.push((at, buf.to_vec()));
+        content.now.write(at as usize, buf);
+        content.pending.push((at, buf.into()));
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
         self.shared.alive()?;
+        self.shared.photograph(&self.content, None);
         let verdict = self.shared.admit(FaultKind::SyncError);
         let content = &mut *self.content.lock();
         self.shared.note(3, content, 0, 0);
         if verdict.is_err() && self.shared.alive().is_ok() {
             // A failed sync may have dropped any of the writes while reads still show them.
             content.pending.retain(|_| self.shared.random.below(2) == 0);
+            content.has_dropped = true;
         }
         verdict?;
         self.shared.syncs.fetch_add(1, Ordering::Relaxed);
@@ -141,13 +141,15 @@ impl DiskFile for SimFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.shared.alive()?;
+        self.shared.photograph(&self.content, None);
         self.shared.admit(FaultKind::GrowError)?;
         let mut content = self.content.lock();
         self.shared.note(4, &content, len, 0);
         self.reserve(&content, len as usize)?;
         let cut = (content.now.len() as u64).saturating_sub(len);
         self.shared.used_bytes.fetch_sub(cut, Ordering::Relaxed);
-        content.now.resize(len as usize, 0);
+        content.now.resize(len as usize);
         Ok(())
     }
 
@@ -171,24 +173,23 @@ impl Content {
     fn half_written(&mut self, random: &crate::SimRandom, offset: u64, bytes: &[u8]) {
         for (i, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
             let at = offset as usize + i * SECTOR_BYTES;
-            if random.below(2) == 0
-                && let Some(place) = self.now.get_mut(at..at + sector.len())
-            {
-                place.copy_from_slice(sector);
-                self.pending.push((at as u64, sector.to_vec()));
+            if random.below(2) == 0 && at + sector.len() <= self.now.len() {
+                self.now.write(at, sector);
+                self.pending.push((at as u64, sector.into()));
             }
         }
     }
 
     /// Everything written so far survives from now on.
     fn harden(&mut self) {
+        let len = self.now.len();
+        self.durable.resize(self.durable.len().max(len));
         for (offset, bytes) in self.pending.drain(..) {
-            let end = offset as usize + bytes.len();
-            if self.durable.len() < end {
-                self.durable.resize(end, 0);
+            match self.has_dropped {
+                true => self.durable.write(offset as usize, &bytes),
+                false => self.durable.share(&self.now, offset as usize, bytes.len()),
             }
-            self.durable[offset as usize..end].copy_from_slice(&bytes);
         }
-        self.durable.resize(self.now.len(), 0);
+        self.durable.resize(len);
     }
 }

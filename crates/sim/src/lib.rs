@@ -3,16 +3,20 @@
 //! Theory: the disk keeps, per file, what is durable and the writes since the last sync. A crash keeps every durable
 //! byte and any subset of the 512-byte sectors of the pending writes, in any order. Faults (errors, slowness, flipped
 //! and misdirected reads, a full disk, a stop at the n-th call) are planned by [`Faults`] and counted by kind. The
-//! same seed gives the same run.
+//! same seed gives the same run. A disk can be photographed before calls of its own choice ([`Image`]): each picture becomes a
+//! disk on which the power fails there, while the history on the first one goes on.
 
+mod bytes;
 mod clock;
 mod disk;
 mod fault;
 mod file;
+mod image;
 
 pub use clock::{SimClock, SimRandom};
 pub use disk::SimDisk;
 pub use fault::{FaultCounts, FaultKind, Faults, Rates};
+pub use image::{Image, Images};
 
 use daruma_base::Env;
 use std::sync::Arc;

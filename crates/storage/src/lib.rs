@@ -67,7 +67,7 @@ pub use api::*;
 pub use buffer::thread_io;
 pub use check::{CheckReport, CheckWatch, Checker, Finding, FindingKind, TreeSummary};
 pub use coordinator::{Directory, Outcome, ResolvedUnit};
-pub use copy::{DataCopy, FileExtents, LogChunk, LogSource, PageRun, check_pages};
+pub use copy::{DataCopy, FileExtents, LogChunk, LogSource, PageRun, check_pages, is_changed};
 pub use database::Database;
 pub use engine::{Engine, EngineConfig};
 pub use error::{Result, StorageError};

@@ -45,6 +45,16 @@ pub enum Bug {
     PlaceUnlogged,
     /// Accelerated: replay lets go of the versions of a transaction that was marked as aborted and not reverted yet.
     LetGoAtAbort,
+    /// What could not be rolled back counts as rolled back.
+    PassUnresolved,
+    /// Space that a committed transaction dropped is freed while snapshots may read it.
+    FreeUnsettled,
+    /// A snapshot reads trees that were made after it.
+    ReadYounger,
+    /// A copy begins although pages that changed before it are in memory only.
+    CopyUnwritten,
+    /// Accelerated: version pages look older than the record that allocated them.
+    PlaceOld,
     /// A transaction over several databases commits in each in turn, unprepared.
     CommitInTurn,
 }
@@ -52,7 +62,7 @@ pub enum Bug {
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug that can be planted.
-    pub const ALL: [Bug; 20] = [
+    pub const ALL: [Bug; 25] = [
         Bug::SkipSync,
         Bug::ApplyTwice,
         Bug::PageBeforeLog,
@@ -73,6 +83,11 @@ impl Bug {
         Bug::ForgetWaits,
         Bug::PlaceUnlogged,
         Bug::LetGoAtAbort,
+        Bug::PassUnresolved,
+        Bug::FreeUnsettled,
+        Bug::ReadYounger,
+        Bug::CopyUnwritten,
+        Bug::PlaceOld,
     ];
 
     /// Can it do harm under classic recovery?
@@ -85,6 +100,7 @@ impl Bug {
                 | Bug::ForgetWaits
                 | Bug::PlaceUnlogged
                 | Bug::LetGoAtAbort
+                | Bug::PlaceOld
         )
     }
 

@@ -171,6 +171,10 @@ impl Database {
                 page.set_lsn(lsn);
             }
         }
+        if planted(Bug::PlaceOld) {
+            let before = Lsn(self.hardened_lsn().0.saturating_sub(1));
+            latched.iter_mut().for_each(|page| page.set_lsn(before));
+        }
         self.versions().set_pages(chunk, ids, lsn);
         Ok(())
     }

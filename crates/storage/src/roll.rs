@@ -223,6 +223,9 @@ impl Engine {
                 roll.apply_record(lsn, record)?;
             }
         }
+        if cursor.position() < files.boot().hard {
+            return Err(cursor.gap());
+        }
         roll.write(&files).map(Some)
     }
 }

@@ -10,7 +10,8 @@
 //!
 //! Invariants
 //! 1. `base` passes no active and no reverting transaction, nor one that committed after the oldest snapshot was taken.
-//! 2. A part of the array is let go of only when all its transactions are committed and visible to everyone, or gone.
+//! 2. `base` passes no transaction whose rollback failed: its changes are still there, and recovery has to take them back.
+//! 3. A part of the array is let go of only when all its transactions are committed and visible to everyone, or gone.
 
 use crate::sync::{Mutex, RwLock};
 use daruma_base::TxnId;
@@ -59,6 +60,8 @@ pub struct TxnTable {
     last_commit: AtomicU64,
     /// Last answer of `oldest`: commits up to it are visible to every snapshot, also to future ones.
     settled: AtomicU64,
+    /// Oldest transaction whose rollback failed; `u64::MAX` for none.
+    unresolved: AtomicU64,
     /// Timestamps in use, with their users.
     snapshots: Mutex<BTreeMap<u64, Users>>,
 }
@@ -115,6 +118,7 @@ impl TxnTable {
             commit: Mutex::new(()),
             last_commit: AtomicU64::new(LONG_AGO),
             settled: AtomicU64::new(LONG_AGO),
+            unresolved: AtomicU64::new(u64::MAX),
             snapshots: Mutex::default(),
         }
     }
@@ -218,6 +222,11 @@ impl TxnTable {
         self.with_slot(id, |s| s.store(REVERTING, Ordering::Release));
     }
 
+    /// The transaction could not be rolled back: only recovery resolves it.
+    pub fn unresolved(&self, id: TxnId) {
+        self.unresolved.fetch_min(id.0, Ordering::AcqRel);
+    }
+
     /// A snapshot of everything committed, which cleaning respects until it is released.
     pub fn snapshot(&self, owner: u64) -> Snapshot {
         let mut snapshots = self.snapshots.lock();
@@ -290,6 +299,15 @@ impl TxnTable {
                 },
             }
         }
+        let unresolved = self.unresolved.load(Ordering::Acquire);
+        if base > unresolved && std::thread::panicking() {
+            // This has been told; transactions that end while the thread unwinds must not end the process.
+            return self.base();
+        }
+        assert!(
+            base <= unresolved,
+            "the watermark moves to {base}, past transaction {unresolved}, which could not be rolled back"
+        );
         self.base.store(base, Ordering::Release);
         while chunks.first < base / CHUNK && !chunks.chunks.is_empty() {
             chunks.chunks.pop_front();
@@ -330,6 +348,18 @@ mod tests {
             table.advance();
         }
         assert!(table.chunks.read().chunks.len() <= 2);
+    }
+
+    /// Below the watermark everything counts as committed.
+    #[test]
+    #[should_panic(expected = "which could not be rolled back")]
+    fn the_watermark_never_passes_what_could_not_be_rolled_back() {
+        let table = TxnTable::new(1, &[], &[]);
+        let id = table.start();
+        table.unresolved(id);
+        assert_eq!(table.advance(), id);
+        table.gone(id);
+        table.advance();
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub fn roll_back(db: &Arc<Database>, state: &mut TxnState, target: Lsn) -> Resul
     let result = undo.walk(state, target);
     if let Err(error) = &result {
         // Half taken back and unable to go on: only recovery can put this right.
+        db.txns().unresolved(state.id());
         db.store().log.fence(&format!("rollback failed: {error}"));
         return result;
     }

@@ -104,8 +104,9 @@ impl Database {
         let Some(hold) = self.store.log.hold(from, "OTHER_TRANSIENT") else {
             return Ok(false);
         };
+        let end = self.hardened_lsn();
         let mut cursor = self.store.log.cursor(hold.from())?;
-        while let Some(block) = cursor.next()? {
+        while let Some(block) = cursor.next_before(end)? {
             for (lsn, bytes) in block.records() {
                 match Record::parse(bytes).and_then(|r| touches(&r, id)) {
                     Some(false) => {}

@@ -74,9 +74,8 @@ impl Database {
             return Ok(listing);
         }
         let mut cursor = self.store().log.cursor(hold.from())?;
-        while cursor.position() < end
-            && cursor.position() <= last
-            && let Some(block) = cursor.next()?
+        while cursor.position() <= last
+            && let Some(block) = cursor.next_before(end)?
         {
             let wanted = |lsn: &Lsn| *lsn >= start && *lsn <= last;
             for (lsn, bytes) in block.records().filter(|(lsn, _)| wanted(lsn)) {

@@ -232,11 +232,11 @@ impl Log {
 
     /// Before recovery relies on it: writes the blocks from `from` (a block boundary) on once more, as they are, and syncs them.
     /// A sync that failed may have dropped writes which reads go on to show, and that a later sync passes over.
-    pub fn write_again(&self, from: Lsn) -> Result<()> {
+    pub fn write_again(&self, from: Lsn, end: Lsn) -> Result<()> {
         let map = self.state.lock().file.reader();
         let handle = map.handle.clone();
         let mut cursor = self.cursor(from)?;
-        while let Some(block) = cursor.next()? {
+        while let Some(block) = cursor.next_before(end)? {
             if let Some((offset, _, _)) = map.locate(block.lsn.0) {
                 handle.write(&block.bytes, offset)?;
             }

@@ -7,7 +7,10 @@ use crate::error::{Result, StorageError};
 use daruma_base::{Lsn, reached};
 use std::sync::Arc;
 
-/// How often bytes that are no block are read before the log is taken to end there.
+/// How often bytes that are no block are read before the log is taken to end there: what is believed then is that nothing was
+/// ever committed behind.
+const END_TRIES: usize = 16;
+/// How often a record is looked for where it must be.
 const READ_TRIES: usize = 4;
 const READ_AHEAD_BYTES: usize = 1 << 20;
 /// How far behind a bad block to look for proof that it had been hard. Covers all that can be unsynced at once.
@@ -82,17 +85,7 @@ impl LogCursor {
         };
         let lsn = self.lsn;
         let want = (BLOCK_BYTES_MAX + BLOCK_ALIGN_BYTES).min(left as usize);
-        let mut found = block::inspect(self.bytes(offset, want, left)?, lsn, incarnation);
-        for _ in 1..READ_TRIES {
-            if matches!(found, Found::Block { .. }) {
-                break;
-            }
-            // The end of the log is believed only when several readings agree: a passing error of the disk must not
-            // cut off commits.
-            self.buffer.clear();
-            found = block::inspect(self.bytes(offset, want, left)?, lsn, incarnation);
-        }
-        match found {
+        match self.inspect(offset, want, left, incarnation)? {
             Found::Block { padded, used } => {
                 let bytes = self.bytes(offset, used, left)?[..used].to_vec();
                 self.lsn += padded as u64;
@@ -101,7 +94,7 @@ impl LogCursor {
                     bytes,
                 }))
             }
-            Found::Nothing | Found::Torn => {
+            found @ (Found::Nothing | Found::Torn) => {
                 if found == Found::Torn {
                     reached!("log.end.torn");
                 }
@@ -115,14 +108,43 @@ impl LogCursor {
         }
     }
 
+    /// The next block of a log that is known to be good up to `end`; `None` there. A second reading must find what the first
+    /// has found: were it to end early, what is behind would be taken for done.
+    pub fn next_before(&mut self, end: Lsn) -> Result<Option<Block>> {
+        if self.position() >= end {
+            return Ok(None);
+        }
+        match self.next()? {
+            Some(block) => Ok(Some(block)),
+            None => {
+                reached!("log.shorter_than_known");
+                Err(self.gap())
+            }
+        }
+    }
+
+    /// What lies at the cursor. The end of the log is believed only when many readings agree: a passing error of the disk must
+    /// not cut off commits.
+    fn inspect(&mut self, offset: u64, want: usize, left: u64, incarnation: u32) -> Result<Found> {
+        let lsn = self.lsn;
+        let mut found = block::inspect(self.bytes(offset, want, left)?, lsn, incarnation);
+        for _ in 1..END_TRIES {
+            if matches!(found, Found::Block { .. }) {
+                break;
+            }
+            self.read(offset, want)?;
+            found = block::inspect(&self.buffer, lsn, incarnation);
+        }
+        Ok(found)
+    }
+
     /// Incarnation and padded length of the next block, if there is one.
     pub fn peek(&mut self) -> Result<Option<(u32, usize)>> {
         let Some((offset, left, incarnation)) = self.map.locate(self.lsn) else {
             return Ok(None);
         };
-        let lsn = self.lsn;
         let want = (BLOCK_BYTES_MAX + BLOCK_ALIGN_BYTES).min(left as usize);
-        match block::inspect(self.bytes(offset, want, left)?, lsn, incarnation) {
+        match self.inspect(offset, want, left, incarnation)? {
             Found::Block { padded, .. } => Ok(Some((incarnation, padded))),
             Found::Nothing | Found::Torn => Ok(None),
         }
@@ -138,14 +160,20 @@ impl LogCursor {
 
     /// At least `want` bytes of the file at `offset` (fewer only at the end of the VLF).
     fn bytes(&mut self, offset: u64, want: usize, left: u64) -> Result<&[u8]> {
-        let have = self.buffer_offset + self.buffer.len() as u64;
+        let have = self.buffer_offset.saturating_add(self.buffer.len() as u64);
         if offset < self.buffer_offset || offset + want as u64 > have {
-            let len = READ_AHEAD_BYTES.max(want).min(left as usize);
-            self.buffer.resize(len, 0);
-            self.map.handle.read(&mut self.buffer, offset)?;
-            self.buffer_offset = offset;
+            self.read(offset, READ_AHEAD_BYTES.max(want).min(left as usize))?;
         }
         Ok(&self.buffer[(offset - self.buffer_offset) as usize..])
+    }
+
+    fn read(&mut self, offset: u64, len: usize) -> Result<()> {
+        // Nothing is in it should the read fail.
+        self.buffer_offset = u64::MAX;
+        self.buffer.resize(len, 0);
+        self.map.handle.read(&mut self.buffer, offset)?;
+        self.buffer_offset = offset;
+        Ok(())
     }
 
     /// Does a later, intact block say that position `lsn` was hard before it was written?

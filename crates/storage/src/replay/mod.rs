@@ -73,7 +73,7 @@ pub fn find_end(store: &Store) -> Result<Lsn> {
     }
     let end = cursor.position();
     if !boot.clean && hard < end {
-        store.log.write_again(hard)?;
+        store.log.write_again(hard, end)?;
     }
     Ok(end)
 }

@@ -73,9 +73,8 @@ fn crashed(bytes: usize, rows: u32, others: u32) -> Arc<SimDisk> {
     disk
 }
 
-/// What a replay with few frames leaves.
-fn replayed(disk: &Arc<SimDisk>) -> (Arc<Store>, Recovered) {
-    let engine = engine(disk, FRAMES_MIN);
+/// A store over what is on disk.
+fn opened(disk: &Arc<SimDisk>, engine: &Arc<Engine>) -> Arc<Store> {
     let (data, log) = files();
     let env = daruma_sim::env(disk, 1);
     let files = FileSet::open(&[data], &env).expect("opens");
@@ -84,10 +83,46 @@ fn replayed(disk: &Arc<SimDisk>) -> (Arc<Store>, Recovered) {
     let store = Arc::new(store);
     store.aside.open(&env.disk, "/t.mdf.aside".into());
     engine.pool().add_store(&store);
+    store
+}
+
+/// What a replay with few frames leaves.
+fn replayed(disk: &Arc<SimDisk>) -> (Arc<Store>, Recovered) {
+    let engine = engine(disk, FRAMES_MIN);
+    let store = opened(disk, &engine);
     let end = find_end(&store).expect("reads the log");
     let ask = |_: &Unit| Ok(Outcome::RolledBack);
     let recovered = recover(engine.pool(), &store, end, &|_| Ok(()), &|_| (), &ask);
     (store, recovered.expect("repeats it"))
+}
+
+/// What has been found to be committed is repeated to the last record, or not at all.
+#[test]
+fn a_log_that_ends_earlier_than_it_was_found_to_end_is_refused() {
+    let disk = crashed(1_000, 100, 0);
+    let engine = engine(&disk, FRAMES_MIN);
+    let store = opened(&disk, &engine);
+    let end = find_end(&store).expect("reads the log");
+    let mut cursor = store
+        .log
+        .cursor(store.files.boot().redo_start)
+        .expect("opens");
+    let mut last = Lsn::NONE;
+    while let Some(block) = cursor.next().expect("reads") {
+        last = block.lsn;
+    }
+    // The last block names its position.
+    let path = std::path::Path::new("/t_log.ldf");
+    let content = disk.content_of(path).expect("the log");
+    let named = |at: &usize| {
+        let head = &content[*at..*at + 64];
+        head.windows(8).any(|w| w == last.0.to_le_bytes())
+    };
+    let at = (0..content.len()).step_by(512).find(named);
+    disk.flip(path, at.expect("its place") as u64 + 100, 1);
+    let ask = |_: &Unit| Ok(Outcome::RolledBack);
+    let repeated = recover(engine.pool(), &store, end, &|_| Ok(()), &|_| (), &ask);
+    assert!(matches!(repeated, Err(StorageError::DamagedLog { .. })));
 }
 
 #[test]
