@@ -38,7 +38,7 @@ pub struct ServeArgs {
     port: u16,
 
     /// Memory of the server, in bytes or with K, M or G: three quarters for data pages, the rest for everything else (at least
-    /// 32M and 64M) [default: half of the machine's]
+    /// 32M and 64M) [default: half of the machine's, in equal parts]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Answer, Client, Mode, PASSWORD, login, program_options};
+use common::{Client, Mode, PASSWORD, client, login, program_options, run};
 use daruma_server::EncryptionPolicy;
 use daruma_server::program::Program;
 use daruma_tds::TdsVersion;
@@ -14,18 +14,6 @@ fn start(data_dir: &Path) -> Program {
     // The clients' memory, and that of the tests beside, counts as the server's here.
     options.memory_bytes = Some(4 << 30);
     Program::start(&options).expect("starts")
-}
-
-fn client(program: &Program) -> Client {
-    let login = login("sa", PASSWORD, TdsVersion::V7_4);
-    let (client, _) = Client::log_in(program.address(), Mode::Plain, &login).expect("logs in");
-    client
-}
-
-fn run(client: &mut Client, text: &str) -> Answer {
-    let answer = client.batch(text).expect("answers");
-    assert_eq!(answer.errors(), [], "{text}");
-    answer
 }
 
 fn numbers(client: &mut Client, text: &str) -> Vec<i32> {

@@ -5,11 +5,10 @@
 
 mod common;
 
-use common::{Answer, Client, Mode, PASSWORD, login, program_options};
+use common::{Answer, client, program_options};
 use daruma_base::memory::work_bytes;
 use daruma_server::EncryptionPolicy;
 use daruma_server::program::Program;
-use daruma_tds::TdsVersion;
 use daruma_value::Value;
 use std::io::Write;
 use std::process::Command;
@@ -24,12 +23,6 @@ const WORK_BYTES: i64 = 64 << 20;
 const SLACK_BYTES: i64 = 48 << 20;
 /// Address space of the child in KiB: program, stacks of threads, pages, the bound above, and arenas of the allocator.
 const ADDRESS_KIB: &str = "3000000";
-
-fn client(program: &Program) -> Client {
-    let login = login("sa", PASSWORD, TdsVersion::V7_4);
-    let logged_in = Client::log_in(program.address(), Mode::Plain, &login);
-    logged_in.expect("logs in").0
-}
 
 /// A server, and the most that its process had allocated besides pages.
 struct Watched {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Answer, Client, Mode, PASSWORD, login, program_options};
+use common::{Client, Mode, PASSWORD, client, login, program_options, run, start};
 use daruma_server::program::{Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, ServerError};
 use daruma_tds::TdsVersion;
@@ -16,27 +16,6 @@ const TEXT: DataType = DataType::NVARCHAR_MAX;
 
 fn options(data_dir: &Path) -> ProgramOptions {
     program_options(data_dir, EncryptionPolicy::On)
-}
-
-fn start(data_dir: &Path) -> Program {
-    Program::start(&options(data_dir)).expect("starts")
-}
-
-fn client(program: &Program) -> Client {
-    Client::log_in(
-        program.address(),
-        Mode::Plain,
-        &login("sa", PASSWORD, TdsVersion::V7_4),
-    )
-    .expect("logs in")
-    .0
-}
-
-/// Runs a batch that must not fail.
-fn run(client: &mut Client, text: &str) -> Answer {
-    let answer = client.batch(text).expect("answers");
-    assert_eq!(answer.errors(), [], "{text}");
-    answer
 }
 
 #[test]

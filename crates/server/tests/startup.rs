@@ -2,30 +2,9 @@
 
 mod common;
 
-use common::{Answer, Client, Mode, PASSWORD, login, program_options};
-use daruma_server::EncryptionPolicy;
-use daruma_server::program::Program;
+use common::{Client, Mode, PASSWORD, client_in, login, run, start};
 use daruma_tds::TdsVersion;
-use std::path::Path;
 use std::time::{Duration, Instant};
-
-fn start(data_dir: &Path) -> Program {
-    Program::start(&program_options(data_dir, EncryptionPolicy::On)).expect("starts")
-}
-
-fn client_in(program: &Program, mode: Mode, database: &str) -> Client {
-    let mut login = login("sa", PASSWORD, TdsVersion::V7_4);
-    login.database = database.into();
-    Client::log_in(program.address(), mode, &login)
-        .expect("logs in")
-        .0
-}
-
-fn run(client: &mut Client, text: &str) -> Answer {
-    let answer = client.batch(text).expect("answers");
-    assert_eq!(answer.errors(), [], "{text}");
-    answer
-}
 
 /// Test suites create, use and drop databases, each with a connection of its own that they have just closed.
 #[test]

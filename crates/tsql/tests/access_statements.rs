@@ -829,12 +829,7 @@ const ABSENT_BUT_REFUSED: &[(&str, &[i32])] = &[
 ];
 
 fn prepared() -> Server {
-    let server = Server::new();
-    let mut admin = server.connect();
-    for text in SCENE {
-        admin.done(text);
-    }
-    server
+    Server::with_setup(SCENE)
 }
 
 /// A login that is a user of `d` and has no rights.

@@ -7,15 +7,10 @@ use common::{Client, Server, errors};
 use daruma_tsql::session::{ViewRule, rule_of};
 
 fn prepared() -> Server {
-    let server = Server::new();
-    let mut admin = server.connect();
-    for text in [
+    Server::with_setup(&[
         "CREATE DATABASE d; CREATE LOGIN ann WITH PASSWORD = 'Daruma-2026'; CREATE LOGIN ben WITH PASSWORD = 'Daruma-2026'",
         "USE d; CREATE USER ann FOR LOGIN ann; CREATE USER ben FOR LOGIN ben; CREATE TABLE dbo.t (id int PRIMARY KEY)",
-    ] {
-        admin.done(text);
-    }
-    server
+    ])
 }
 
 /// The views with a rule that passes, as queries.

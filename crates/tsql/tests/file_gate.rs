@@ -20,11 +20,7 @@ const SETUP: &[&str] = &[
 fn prepared() -> Server {
     let (server, client) = server_with_rows(20);
     drop(client);
-    let mut admin = server.connect();
-    for text in SETUP {
-        admin.done(text);
-    }
-    drop(admin);
+    server.set_up(SETUP);
     write_file(&server, "/other/notes.txt", b"somebody's notes");
     write_file(&server, "/other/empty", b"");
     server

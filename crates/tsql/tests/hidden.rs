@@ -52,11 +52,7 @@ struct Prepared {
 }
 
 fn prepared() -> Prepared {
-    let server = Server::new();
-    let mut admin = server.connect();
-    for text in SETUP {
-        admin.done(text);
-    }
+    let server = Server::with_setup(SETUP);
     let mut other = server.connect_as("hidden_login", "d");
     other.done(
         "BEGIN TRAN; EXEC sp_getapplock 'hidden_lock', 'Exclusive'; CREATE TABLE #hidden_temporary (hidden_id int IDENTITY); \

@@ -26,13 +26,7 @@ const SETUP: &[&str] = &[
 ];
 
 fn prepared() -> Server {
-    let server = Server::new();
-    let mut admin = server.connect();
-    for text in SETUP {
-        admin.done(text);
-    }
-    drop(admin);
-    server
+    Server::with_setup(SETUP)
 }
 
 struct Three {

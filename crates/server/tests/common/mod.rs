@@ -5,7 +5,7 @@
 pub mod scripted;
 
 use daruma_server::EncryptionPolicy;
-use daruma_server::program::ProgramOptions;
+use daruma_server::program::{Program, ProgramOptions};
 use daruma_tds::TdsVersion;
 use daruma_tds::login::{Login7, Secret};
 use daruma_tds::packet::{MessageWriter, PACKET_BYTES_MAX, PacketReader, PacketType, Reset};
@@ -150,6 +150,31 @@ pub fn program_options(data_dir: &Path, encryption: EncryptionPolicy) -> Program
         certificate: None,
         limits: Vec::new(),
     }
+}
+
+/// A small server, ready for connections.
+pub fn start(data_dir: &Path) -> Program {
+    Program::start(&program_options(data_dir, EncryptionPolicy::On)).expect("starts")
+}
+
+/// A plain connection of `sa` to master.
+pub fn client(program: &Program) -> Client {
+    client_in(program, Mode::Plain, "")
+}
+
+/// A connection of `sa` to a database; an empty name is the login's own.
+pub fn client_in(program: &Program, mode: Mode, database: &str) -> Client {
+    let mut login = login("sa", PASSWORD, TdsVersion::V7_4);
+    login.database = database.into();
+    let logged_in = Client::log_in(program.address(), mode, &login);
+    logged_in.expect("logs in").0
+}
+
+/// Runs a batch that must not fail.
+pub fn run(client: &mut Client, text: &str) -> Answer {
+    let answer = client.batch(text).expect("answers");
+    assert_eq!(answer.errors(), [], "{text}");
+    answer
 }
 
 pub fn login(user: &str, password: &str, version: TdsVersion) -> Login7 {

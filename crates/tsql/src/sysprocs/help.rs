@@ -258,7 +258,24 @@ ELSE
     ORDER BY s.name";
 
 /// Which columns are read or written is not known: the lists are those of the objects.
-const DEPENDS: &str = "
+/// The objects at the other end of the dependencies that have the object at `$own`.
+macro_rules! dependencies {
+    ($own:literal, $other:literal) => {
+        concat!(
+            "SELECT s.name + N'.' + o.name AS name, LOWER(REPLACE(o.type_desc, N'_', N' ')) AS type
+        FROM $.sys.sql_expression_dependencies d JOIN $.sys.objects o ON o.object_id = d.",
+            $other,
+            "
+            JOIN $.sys.schemas s ON s.schema_id = o.schema_id
+        WHERE d.",
+            $own,
+            " = @id ORDER BY 1"
+        )
+    };
+}
+
+const DEPENDS: &str = concat!(
+    "
 DECLARE @id int = OBJECT_ID(@objname)
 IF @id IS NULL
     RAISERROR (15009, 16, 1, @objname, @db)
@@ -270,21 +287,20 @@ BEGIN
     IF @uses = 1
     BEGIN
         RAISERROR (15459, -1, -1)
-        SELECT s.name + N'.' + o.name AS name, LOWER(REPLACE(o.type_desc, N'_', N' ')) AS type
-        FROM $.sys.sql_expression_dependencies d JOIN $.sys.objects o ON o.object_id = d.referenced_id
-            JOIN $.sys.schemas s ON s.schema_id = o.schema_id
-        WHERE d.referencing_id = @id ORDER BY 1
+        ",
+    dependencies!("referencing_id", "referenced_id"),
+    "
     END
     IF @used = 1
     BEGIN
         RAISERROR (15460, -1, -1)
-        SELECT s.name + N'.' + o.name AS name, LOWER(REPLACE(o.type_desc, N'_', N' ')) AS type
-        FROM $.sys.sql_expression_dependencies d JOIN $.sys.objects o ON o.object_id = d.referencing_id
-            JOIN $.sys.schemas s ON s.schema_id = o.schema_id
-        WHERE d.referenced_id = @id ORDER BY 1
+        ",
+    dependencies!("referenced_id", "referencing_id"),
+    "
     END
     IF @uses = 0 AND @used = 0 RAISERROR (15461, -1, -1)
-END";
+END"
+);
 
 fn help_text(call: &SystemCall<'_, '_>) -> Result<i32> {
     let text = call.text(0).unwrap_or_default();
@@ -691,7 +707,7 @@ const COLLATION_COLUMNS: &str = "
     colid int; name sysname?; tds_collation_28 binary(5)?; tds_collation_90 binary(5)?; tds_collation_100 binary(5)?;
     collation_28 sysname?; collation_90 sysname?; collation_100 sysname?";
 
-/// What bulk copy asks before it sends rows: the collation of each column.
+/// Procedure that bulk copy calls before it sends rows: the collation of each column.
 fn table_collations(call: &SystemCall<'_, '_>) -> Result<i32> {
     let text = call.text(0).unwrap_or_default();
     // Bulk copy writes a missing schema as an empty name: `.[t]`.

@@ -54,6 +54,21 @@ impl Server {
         }
     }
 
+    /// A new server after these batches, run by one connection of sa.
+    pub fn with_setup(texts: &[&str]) -> Server {
+        let server = Server::new();
+        server.set_up(texts);
+        server
+    }
+
+    /// Runs batches that must succeed, by one connection of sa.
+    pub fn set_up(&self, texts: &[&str]) {
+        let mut admin = self.connect();
+        for text in texts {
+            admin.done(text);
+        }
+    }
+
     pub fn connect(&self) -> Client {
         self.connect_to("")
     }
