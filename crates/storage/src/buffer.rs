@@ -362,37 +362,33 @@ impl Pool {
         }
     }
 
-    /// Forgets pages of stores that are gone: somebody was about to change them when they went.
-    fn forget_orphans(&self) {
-        let stores = self.stores.read();
-        for frame in self.live_frames().filter(|f| !f.is_clean()) {
-            let key = frame.key();
-            let mut shard = self.shards[key.shard()].lock();
-            let is_orphan = key.store != 0 && !stores.contains_key(&key.store);
-            if is_orphan && frame.key() == key && frame.pins.load(Ordering::Acquire) == 0 {
-                reached!("pool.orphan");
-                shard.remove(&key);
-                frame.forget();
-            }
-        }
-    }
-
-    /// Forgets the pages of a store that nobody uses right now; how many of them were dirty.
-    fn forget_pages(&self, store: &Store) -> usize {
+    /// Forgets the pages of some stores that nobody uses right now; how many of them were dirty.
+    fn forget_unused(&self, is_wanted: impl Fn(u32) -> bool) -> usize {
         let mut dirty = 0;
         for frame in self.live_frames() {
             let key = frame.key();
-            if key.store != store.id {
+            if key.store == 0 || !is_wanted(key.store) {
                 continue;
             }
             let mut shard = self.shards[key.shard()].lock();
             if frame.key() == key && frame.pins.load(Ordering::Acquire) == 0 {
-                shard.remove(&key);
+                // A frame that was let go of keeps its key; the table may lead to another one.
+                if shard.get(&key) == Some(&frame.index) {
+                    shard.remove(&key);
+                }
                 dirty += usize::from(!frame.is_clean());
                 frame.forget();
             }
         }
         dirty
+    }
+
+    /// Forgets pages of stores that are gone: somebody was about to change them when they went.
+    fn forget_orphans(&self) {
+        let stores = self.stores.read();
+        if self.forget_unused(|store| !stores.contains_key(&store)) > 0 {
+            reached!("pool.orphan");
+        }
     }
 
     fn live_frames(&self) -> impl Iterator<Item = &Frame> {
@@ -696,7 +692,7 @@ impl Pool {
         for store in stores {
             if store.log.is_fenced() {
                 // They will never be written, nor read: the other databases need the room.
-                written += self.forget_pages(&store);
+                written += self.forget_unused(|id| id == store.id);
                 continue;
             }
             if let Some(_one_at_a_time) = store.flush.try_lock() {
