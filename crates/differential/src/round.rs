@@ -6,6 +6,7 @@ use crate::generate::{Gen, Statement};
 use crate::peers::Refusal;
 use crate::reduce::reduced;
 use crate::tables::{LAYOUTS, Tables};
+use crate::text::{ms_literals, pg_literals};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -93,6 +94,16 @@ impl<'a> Round<'a> {
         }
     }
 
+    /// Statement `number` in both dialects.
+    pub fn texts(&self, number: u64) -> String {
+        let seed = seed_of(self.seed, number);
+        let statement = Gen::statement(Draw::fresh(seed), &self.tables.shapes());
+        let no_hint = |_| String::new();
+        let ms = ms_literals(&statement.text.ms, &statement.params, 0, no_hint);
+        let pg = pg_literals(&statement.text.pg, &statement.params, 0);
+        format!("-- T-SQL\n{ms};\n-- PostgreSQL\n{pg};")
+    }
+
     /// Asks statement `number` in every way; the first difference ends it and is told, reduced.
     pub fn statement(&mut self, number: u64, counts: &mut Counts) -> Option<String> {
         let seed = seed_of(self.seed, number);
@@ -110,6 +121,11 @@ impl<'a> Round<'a> {
                 }
                 Outcome::LeftOut => {
                     counts.left_out += 1;
+                }
+                slow @ Outcome::Slow { .. } => {
+                    // The other ways would take as long, and say no more.
+                    self.count(number, &variant, slow, counts);
+                    return None;
                 }
                 other => self.count(number, &variant, other, counts),
             }

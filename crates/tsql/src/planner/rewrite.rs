@@ -4,7 +4,8 @@
 //! * EXISTS, IN and ANY among the conjuncts of a WHERE become semi joins, their negations anti joins.
 //! * The right side of a join that looks at its left side gives up the filters that do so, and the join takes them over;
 //!   what then looks at the left side no more is an ordinary join.
-//! * A LEFT join whose right side must not be NULL afterwards is an inner join.
+//! * A LEFT join whose right side must not be NULL afterwards is an inner join; a FULL join of which one side must not be is an
+//!   outer join of that side.
 //! * A condition moves below whatever does not change its truth.
 //!
 //! A rule may copy a computed column into a condition, and copies of copies double with each level of a query. So a column
@@ -202,6 +203,7 @@ impl<'c> Rewriter<'c> {
                     }
                 );
             let same_row = as_set
+                || self.stays_correlated(&rel, sub)
                 || on
                     .iter()
                     .any(|c| c.any(&|s| matches!(s.kind, Kind::Subquery(_))));
@@ -222,6 +224,19 @@ impl<'c> Rewriter<'c> {
         }
         self.scalar(&mut condition);
         self.push(rel, condition)
+    }
+
+    /// EXISTS that would look at the row around it as a join, too: it runs for each row either way, and in place it runs once
+    /// for the same values and before the row is joined to others.
+    fn stays_correlated(&self, rel: &Rel, sub: &Subquery) -> bool {
+        let outer = rel.produced();
+        if !matches!(sub.kind, SubqueryKind::Exists) || sub.rel.outer_columns().is_disjoint(&outer)
+        {
+            return false;
+        }
+        let right = existence(self.rel(sub.rel.clone()));
+        let pulled = pull(right, &outer, &mut Vec::new());
+        !pulled.outer_columns().is_disjoint(&outer)
     }
 
     /// Turns correlated scalar aggregates in `scalar` into outer joins of `input` with the grouped subquery.
@@ -576,7 +591,29 @@ impl<'c> Rewriter<'c> {
         }
     }
 
+    /// What a FULL join is below a condition that no row passes without one of the sides.
+    fn narrowed(&self, mut join: Join, condition: &Scalar) -> Join {
+        let needs_left = rejects_null(condition, &join.left.produced());
+        let needs_right = rejects_null(condition, &join.right.produced());
+        if !needs_left && !needs_right {
+            return join;
+        }
+        if !needs_left {
+            std::mem::swap(&mut join.left, &mut join.right);
+        }
+        join.kind = match needs_left && needs_right {
+            true => JoinKind::Inner,
+            false => JoinKind::Left,
+        };
+        // More can go down to one side now.
+        let on = std::mem::take(&mut join.on);
+        on.into_iter().fold(join, |join, c| self.add_on(join, c))
+    }
+
     fn push_join(&self, mut join: Join, condition: Scalar, used: &ColSet) -> Rel {
+        if join.kind == JoinKind::Full {
+            join = self.narrowed(join, &condition);
+        }
         let in_right = !used.is_disjoint(&join.right.produced());
         if join.kind == JoinKind::Left
             && in_right
