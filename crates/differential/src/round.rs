@@ -20,6 +20,8 @@ const REDUCE_LIMIT: Duration = Duration::from_secs(20);
 /// A statement took long when it took longer than this and so many times as long as the reference.
 const SLOW: Duration = Duration::from_millis(250);
 const SLOWER: u32 = 20;
+/// A statement that took so long is not asked in more ways.
+const LONG: Duration = Duration::from_secs(1);
 
 /// What was counted.
 #[derive(Clone, Debug, Default)]
@@ -84,9 +86,7 @@ impl<'a> Round<'a> {
     }
 
     fn lay(&mut self, tables: &Tables) {
-        for text in tables.pg_script() {
-            self.pair.postgres.must(&text);
-        }
+        self.pair.postgres.must_all(&tables.pg_script());
         for layout in 0..LAYOUTS.len() {
             for text in tables.ms_script(layout) {
                 self.pair.daruma[layout].must(&text);
@@ -122,12 +122,13 @@ impl<'a> Round<'a> {
                 Outcome::LeftOut => {
                     counts.left_out += 1;
                 }
-                slow @ Outcome::Slow { .. } => {
-                    // The other ways would take as long, and say no more.
-                    self.count(number, &variant, slow, counts);
-                    return None;
+                other => {
+                    let ends = is_long(&other);
+                    self.count(number, &variant, other, counts);
+                    if ends {
+                        return None;
+                    }
                 }
-                other => self.count(number, &variant, other, counts),
             }
         }
         None
@@ -285,6 +286,15 @@ impl<'a> Round<'a> {
                 None
             }
         }
+    }
+}
+
+/// The other ways would take as long, and in that time a hundred statements are asked.
+fn is_long(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Agree { daruma, .. } => *daruma > LONG,
+        Outcome::Slow { .. } => true,
+        _ => false,
     }
 }
 

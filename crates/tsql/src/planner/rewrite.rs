@@ -1,7 +1,8 @@
 //! Rewriting the bound tree: subqueries become joins, conditions move down to the rows they speak of.
 //!
 //! Theory: every rule keeps the meaning for all data.
-//! * EXISTS, IN and ANY among the conjuncts of a WHERE become semi joins, their negations anti joins.
+//! * EXISTS, IN and ANY among the conjuncts of a WHERE become semi joins, their negations anti joins; not an EXISTS that would still
+//!   look at the row around it.
 //! * The right side of a join that looks at its left side gives up the filters that do so, and the join takes them over;
 //!   what then looks at the left side no more is an ordinary join.
 //! * A LEFT join whose right side must not be NULL afterwards is an inner join; a FULL join of which one side must not be is an
@@ -165,9 +166,9 @@ impl<'c> Rewriter<'c> {
 
     /// Puts a condition above `rel`, as a join where it is a subquery, as low as possible otherwise.
     fn add_condition(&self, rel: Rel, mut condition: Scalar) -> Rel {
-        let (negated, inner) = match &condition.kind {
-            Kind::Not(inner) => (true, &**inner),
-            _ => (false, &condition),
+        let inner = match &condition.kind {
+            Kind::Not(inner) => &**inner,
+            _ => &condition,
         };
         if let Kind::Subquery(sub) = &inner.kind
             && looks_at_nothing(sub)
@@ -176,6 +177,13 @@ impl<'c> Rewriter<'c> {
             self.scalar(&mut condition);
             return rel.filter(Some(condition));
         }
+        if self.stays_correlated(&rel, &mut condition) {
+            return self.push(rel, condition);
+        }
+        let (negated, inner) = match &condition.kind {
+            Kind::Not(inner) => (true, &**inner),
+            _ => (false, &condition),
+        };
         if let Kind::Subquery(sub) = &inner.kind
             && !matches!(sub.kind, SubqueryKind::Scalar(_))
         {
@@ -203,7 +211,6 @@ impl<'c> Rewriter<'c> {
                     }
                 );
             let same_row = as_set
-                || self.stays_correlated(&rel, sub)
                 || on
                     .iter()
                     .any(|c| c.any(&|s| matches!(s.kind, Kind::Subquery(_))));
@@ -226,17 +233,24 @@ impl<'c> Rewriter<'c> {
         self.push(rel, condition)
     }
 
-    /// EXISTS that would look at the row around it as a join, too: it runs for each row either way, and in place it runs once
-    /// for the same values and before the row is joined to others.
-    fn stays_correlated(&self, rel: &Rel, sub: &Subquery) -> bool {
-        let outer = rel.produced();
-        if !matches!(sub.kind, SubqueryKind::Exists) || sub.rel.outer_columns().is_disjoint(&outer)
-        {
+    /// Rewrites the query of an EXISTS. True when it would look at the row around it as a join, too: it runs for each row either
+    /// way, and in place it runs once for the same values, and before the row is joined to others.
+    fn stays_correlated(&self, rel: &Rel, condition: &mut Scalar) -> bool {
+        let exists = match &mut condition.kind {
+            Kind::Not(inner) => &mut inner.kind,
+            kind => kind,
+        };
+        let Kind::Subquery(sub) = exists else {
+            return false;
+        };
+        if !matches!(sub.kind, SubqueryKind::Exists) {
             return false;
         }
-        let right = existence(self.rel(sub.rel.clone()));
-        let pulled = pull(right, &outer, &mut Vec::new());
-        !pulled.outer_columns().is_disjoint(&outer)
+        let query = std::mem::replace(&mut sub.rel, Rel::One);
+        sub.rel = existence(self.rel(query));
+        let outer = rel.produced();
+        let rest = pull(sub.rel.clone(), &outer, &mut Vec::new());
+        !rest.outer_columns().is_disjoint(&outer)
     }
 
     /// Turns correlated scalar aggregates in `scalar` into outer joins of `input` with the grouped subquery.
