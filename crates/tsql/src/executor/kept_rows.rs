@@ -42,10 +42,12 @@ impl KeptRows {
         self.len = 0;
     }
 
+    /// Rows that were added.
     pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Adds a row of the width; beyond the grant all rows go to disk.
     pub fn add(&mut self, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
         self.len += 1;
         if let Some(file) = &mut self.file {

@@ -19,6 +19,7 @@ use daruma_value::{CollationId, Value};
 /// Less than this stays in memory, however small the grant.
 const KEPT_MIN: usize = 64 << 10;
 
+/// Accumulators by the numbers of their groups.
 #[derive(Default)]
 pub struct PerGroup {
     all: Vec<Accumulator>,
@@ -30,6 +31,7 @@ pub struct PerGroup {
 }
 
 impl PerGroup {
+    /// Groups that have these accumulators already.
     pub fn of(all: Vec<Accumulator>) -> PerGroup {
         PerGroup {
             all,

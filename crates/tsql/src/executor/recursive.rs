@@ -10,6 +10,7 @@ use super::plan::RecursiveNode;
 use crate::error::{Result, SqlError};
 use std::sync::Arc;
 
+/// Gives the anchor's rows, then those of each step.
 pub struct RecursiveOp {
     node: Arc<RecursiveNode>,
     anchor: Box<dyn Operator>,
@@ -22,6 +23,7 @@ pub struct RecursiveOp {
 }
 
 impl RecursiveOp {
+    /// Builds both parts; nothing is read yet.
     pub fn new(node: Arc<RecursiveNode>, width: usize, cx: &Ctx<'_>) -> Result<RecursiveOp> {
         Ok(RecursiveOp {
             anchor: build(&node.anchor, cx)?,
@@ -106,6 +108,7 @@ pub struct WorkTableOp {
 }
 
 impl WorkTableOp {
+    /// For rows of `width` values.
     pub fn new(id: u32, width: usize) -> WorkTableOp {
         WorkTableOp {
             id,

@@ -18,6 +18,7 @@ const RUN_ROWS_MIN: usize = 4096;
 /// More runs are made one before they are read together.
 const RUNS_MAX: usize = 64;
 
+/// Rows that come out in the order of the keys.
 pub struct Sorter {
     keys: Vec<SortColumn>,
     width: usize,
@@ -58,6 +59,7 @@ fn compare_rows(a: &[Value], b: &[Value], keys: &[SortColumn]) -> Ordering {
 }
 
 impl Sorter {
+    /// For rows of `width` values.
     pub fn new(keys: Vec<SortColumn>, width: usize) -> Sorter {
         let mut rows = RowBatch::new();
         rows.reset(width);

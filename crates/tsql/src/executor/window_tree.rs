@@ -17,6 +17,7 @@ const FAN: usize = 32;
 /// A frame of fewer rows is summed row by row.
 pub const WIDE_ROWS: usize = 4 * FAN;
 
+/// Aggregates of the blocks of one partition, for one call.
 pub struct WindowTree {
     /// Blocks of rows, then blocks of those, as long as there are more than a few.
     levels: Vec<Vec<Accumulator>>,
@@ -30,6 +31,7 @@ struct Piece {
 }
 
 impl WindowTree {
+    /// Reads the partition once.
     pub fn new(
         rows: &mut KeptRows,
         call: &WindowStep,
