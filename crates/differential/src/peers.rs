@@ -138,7 +138,8 @@ impl Daruma {
     pub fn ask(&mut self, text: &str) -> Result<Answer, Refusal> {
         let begun = Instant::now();
         let results = self.results(text);
-        if matches!(results, Err(Refusal::Lost(_))) {
+        // A connection whose statement was given up may still be busy with it.
+        if matches!(results, Err(Refusal::Lost(_) | Refusal::TooSlow)) {
             self.client = None;
         }
         Ok(Answer {
