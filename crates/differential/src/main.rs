@@ -130,7 +130,9 @@ impl Run {
             let mut round = Round::new(seed, &mut pair);
             match self.options.statement {
                 Some(number) => {
+                    println!("{}", round.texts(number));
                     self.one(&mut round, number);
+                    self.end.store(true, Ordering::Relaxed);
                     return;
                 }
                 None => {

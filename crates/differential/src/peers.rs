@@ -35,8 +35,8 @@ pub enum Refusal {
 }
 
 /// PostgreSQL stops a statement after this long, and the statement is left out.
-const POSTGRES_LIMIT_MS: u32 = 400;
-const DARUMA_LIMIT: Duration = Duration::from_secs(10);
+const POSTGRES_LIMIT_MS: u32 = 250;
+const DARUMA_LIMIT: Duration = Duration::from_secs(5);
 
 /// A connection to the reference with a schema of its own.
 pub struct Postgres {
@@ -64,6 +64,13 @@ impl Postgres {
         if let Err(error) = self.client.batch_execute(text) {
             panic!("{text}\n{error:?}");
         }
+    }
+
+    /// Runs these in turn, however long they take.
+    pub fn must_all(&mut self, texts: &[String]) {
+        self.must("SET statement_timeout = 0");
+        texts.iter().for_each(|text| self.must(text));
+        self.must(&format!("SET statement_timeout = {POSTGRES_LIMIT_MS}"));
     }
 
     /// Runs a text and gives its results, or why there are none.
@@ -131,7 +138,8 @@ impl Daruma {
     pub fn ask(&mut self, text: &str) -> Result<Answer, Refusal> {
         let begun = Instant::now();
         let results = self.results(text);
-        if matches!(results, Err(Refusal::Lost(_))) {
+        // A connection whose statement was given up may still be busy with it.
+        if matches!(results, Err(Refusal::Lost(_) | Refusal::TooSlow)) {
             self.client = None;
         }
         Ok(Answer {

@@ -6,6 +6,7 @@ use crate::generate::{Gen, Statement};
 use crate::peers::Refusal;
 use crate::reduce::reduced;
 use crate::tables::{LAYOUTS, Tables};
+use crate::text::{ms_literals, pg_literals};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ const REDUCE_LIMIT: Duration = Duration::from_secs(20);
 /// A statement took long when it took longer than this and so many times as long as the reference.
 const SLOW: Duration = Duration::from_millis(250);
 const SLOWER: u32 = 20;
+/// A statement that took so long is not asked in more ways.
+const LONG: Duration = Duration::from_secs(1);
 
 /// What was counted.
 #[derive(Clone, Debug, Default)]
@@ -83,14 +86,22 @@ impl<'a> Round<'a> {
     }
 
     fn lay(&mut self, tables: &Tables) {
-        for text in tables.pg_script() {
-            self.pair.postgres.must(&text);
-        }
+        self.pair.postgres.must_all(&tables.pg_script());
         for layout in 0..LAYOUTS.len() {
             for text in tables.ms_script(layout) {
                 self.pair.daruma[layout].must(&text);
             }
         }
+    }
+
+    /// Statement `number` in both dialects.
+    pub fn texts(&self, number: u64) -> String {
+        let seed = seed_of(self.seed, number);
+        let statement = Gen::statement(Draw::fresh(seed), &self.tables.shapes());
+        let no_hint = |_| String::new();
+        let ms = ms_literals(&statement.text.ms, &statement.params, 0, no_hint);
+        let pg = pg_literals(&statement.text.pg, &statement.params, 0);
+        format!("-- T-SQL\n{ms};\n-- PostgreSQL\n{pg};")
     }
 
     /// Asks statement `number` in every way; the first difference ends it and is told, reduced.
@@ -111,7 +122,13 @@ impl<'a> Round<'a> {
                 Outcome::LeftOut => {
                     counts.left_out += 1;
                 }
-                other => self.count(number, &variant, other, counts),
+                other => {
+                    let ends = is_long(&other);
+                    self.count(number, &variant, other, counts);
+                    if ends {
+                        return None;
+                    }
+                }
             }
         }
         None
@@ -269,6 +286,15 @@ impl<'a> Round<'a> {
                 None
             }
         }
+    }
+}
+
+/// The other ways would take as long, and in that time a hundred statements are asked.
+fn is_long(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Agree { daruma, .. } => *daruma > LONG,
+        Outcome::Slow { .. } => true,
+        _ => false,
     }
 }
 

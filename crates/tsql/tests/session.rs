@@ -106,6 +106,52 @@ fn readers_with_row_versions_do_not_wait_for_writers() {
 }
 
 #[test]
+fn the_hint_nowait_waits_for_no_lock_of_its_table() {
+    let server = Server::new();
+    let mut a = server.connect();
+    a.run("CREATE DATABASE d");
+    let (mut a, mut b) = (server.connect_to("d"), server.connect_to("d"));
+    a.run("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT t VALUES (1, 10), (2, 20); CREATE TABLE o (id int); INSERT o VALUES (1)");
+    a.run("BEGIN TRAN; UPDATE t SET v = 11 WHERE id = 1");
+    for statement in [
+        "SELECT v FROM t WITH (NOWAIT, READCOMMITTEDLOCK) WHERE id = 1",
+        "SELECT v FROM t WITH (REPEATABLEREAD, NOWAIT)",
+        "SELECT o.id FROM o JOIN t WITH (NOWAIT, UPDLOCK) ON t.id = o.id",
+        "UPDATE t WITH (NOWAIT) SET v = 12 WHERE id = 1",
+        "UPDATE t SET v = 12 FROM t WITH (NOWAIT) WHERE id = 1",
+        "DELETE FROM t WITH (NOWAIT) WHERE id = 1",
+        "INSERT t WITH (NOWAIT) VALUES (1, 12)",
+        "MERGE t WITH (NOWAIT) USING o ON t.id = o.id WHEN MATCHED THEN UPDATE SET v = 12;",
+    ] {
+        let out = b.run(statement);
+        assert!(
+            out.starts_with("Msg 1222, Level 16, State 51"),
+            "{statement}: {out}"
+        );
+    }
+    // Row versions need no lock, and of other rows there is none.
+    assert_eq!(b.scalar("SELECT v FROM t WITH (NOWAIT) WHERE id = 1"), "10");
+    assert_eq!(
+        b.scalar("SELECT v FROM t WITH (NOWAIT, READCOMMITTEDLOCK) WHERE id = 2"),
+        "20"
+    );
+    // The next statement waits again as its session says.
+    assert_eq!(b.scalar("SELECT @@LOCK_TIMEOUT"), "-1");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| b.run("UPDATE t SET v = v + 1 WHERE id = 1"));
+        let mut c = server.connect_to("d");
+        let waits = "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_status = 'WAIT'";
+        while c.scalar(waits) == "0" {
+            assert!(!waiting.is_finished(), "it should wait");
+            std::thread::yield_now();
+        }
+        a.run("COMMIT");
+        assert_eq!(waiting.join().expect("no panic"), "(1 row affected)\n");
+    });
+    assert_eq!(a.scalar("SELECT v FROM t WHERE id = 1"), "12");
+}
+
+#[test]
 fn snapshot_writers_meet_conflicts() {
     let server = Server::new();
     let mut a = server.connect();

@@ -246,7 +246,7 @@ pub struct TableShape {
 }
 
 /// Rows that a FROM may give by estimate.
-const ROWS_MAX: u64 = 12_000;
+const ROWS_MAX: u64 = 3_000;
 
 /// Makes one statement from draws.
 pub struct Gen<'a> {

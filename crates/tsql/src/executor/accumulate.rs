@@ -1,12 +1,15 @@
 //! Aggregate functions: one accumulator for each group and call.
 //!
 //! Theory: sums run in 128 bits or in doubles and are checked against the result type at the end; NULLs are left out, with
-//! warning 8153. DISTINCT keeps the keys of values seen.
+//! warning 8153. DISTINCT keeps the keys of values seen, STRING_AGG its pieces; both can be given up, and taken in again in order
+//! (`per_group`).
 
 use super::context::Ctx;
 use super::plan::AggregateCall;
+use super::spill::row_bytes;
 use crate::binder::tree::AggregateFunction as F;
-use crate::error::Result;
+use crate::error::{Result, SqlError};
+use crate::messages;
 use compact_str::CompactString;
 use daruma_value::compare::{compare, hash_bytes, write_key};
 use daruma_value::decimal::{power_of_ten, round_div};
@@ -16,11 +19,22 @@ use std::collections::HashSet;
 
 /// Longest text that STRING_AGG builds without a `max` type: error 9829.
 const TEXT_BYTES_MAX: usize = 8000;
+/// Longest text that it builds at all: the result is one value, which has to be in memory. Error 701.
+const JOINED_BYTES_MAX: usize = 512 << 20;
+
+/// Memory of a key or a piece beside its bytes, roughly.
+const KEPT_BYTES: usize = 48;
+
+/// A piece of STRING_AGG, with the values that it is ordered by.
+pub type Piece = (Vec<Value>, CompactString);
 
 /// The state of one aggregate in one group.
 pub struct Accumulator {
     state: State,
+    /// Keys of the values seen, with DISTINCT.
     seen: Option<HashSet<Vec<u8>>>,
+    /// Memory of keys and pieces, roughly.
+    kept_bytes: usize,
 }
 
 enum State {
@@ -43,8 +57,12 @@ enum State {
         squares: f64,
     },
     Text {
-        items: Vec<(Vec<Value>, CompactString)>,
+        items: Vec<Piece>,
         separator: Option<CompactString>,
+        /// What was joined already, of pieces that came in order.
+        joined: Option<CompactString>,
+        /// Bytes of all pieces.
+        len: usize,
     },
     Checksum(Option<i32>),
 }
@@ -71,7 +89,11 @@ impl Sum {
 
 impl Accumulator {
     fn holding(state: State) -> Accumulator {
-        Accumulator { state, seen: None }
+        Accumulator {
+            state,
+            seen: None,
+            kept_bytes: 0,
+        }
     }
 
     /// One that has counted already.
@@ -117,46 +139,76 @@ impl Accumulator {
             F::StringAgg => State::Text {
                 items: Vec::new(),
                 separator: None,
+                joined: None,
+                len: 0,
             },
             F::ChecksumAgg => State::Checksum(None),
             F::ApproxCountDistinct => State::Count(0),
         };
-        let distinct = call.distinct || call.function == F::ApproxCountDistinct;
         Accumulator {
             state,
-            seen: distinct.then(HashSet::default),
+            seen: is_distinct(call).then(HashSet::default),
+            kept_bytes: 0,
         }
     }
 
-    /// Takes one row in. `value` is `None` for COUNT(*).
+    /// Memory of the keys and pieces that are kept, roughly.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    /// Memory of the whole, roughly.
+    pub fn bytes(&self) -> usize {
+        let value = match &self.state {
+            State::Extreme(value) => row_bytes(std::slice::from_ref(value)),
+            _ => 0,
+        };
+        size_of::<Accumulator>() + value + self.kept_bytes
+    }
+
+    /// Takes one row in, and gives the memory that it keeps of it. `value` is `None` for COUNT(*).
     pub fn add(
         &mut self,
         call: &AggregateCall,
         value: Option<&Value>,
         row: &[Value],
         cx: &Ctx<'_>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let Some(value) = value else {
             if let State::Count(n) = &mut self.state {
                 *n += 1;
             }
-            return Ok(());
+            return Ok(0);
         };
         if value.is_null() {
             if call.function != F::Any {
                 cx.warn_null_eliminated();
             }
-            return Ok(());
+            return Ok(0);
         }
+        let mut kept = 0;
         if let Some(seen) = &mut self.seen {
             let mut key = Vec::with_capacity(32);
             write_key(value, call.collation, &mut key);
             if seen.contains(&key) {
-                return Ok(());
+                return Ok(0);
             }
-            cx.hold(key.len() + 48)?;
+            kept = key.len() + KEPT_BYTES;
             seen.insert(key);
         }
+        if call.function == F::StringAgg {
+            if let Some((order, piece)) = self.piece(call, value, row, cx)? {
+                kept += self.keep_piece(order, piece);
+            }
+        } else {
+            self.take(call, value)?;
+        }
+        self.kept_bytes += kept;
+        Ok(kept)
+    }
+
+    /// Takes a value in that is not NULL, nor seen before under DISTINCT.
+    pub fn take(&mut self, call: &AggregateCall, value: &Value) -> Result<()> {
         match &mut self.state {
             State::Count(n) => *n += 1,
             State::Exact { sum, count, scale } => {
@@ -192,25 +244,7 @@ impl Accumulator {
                 *mean += distance / *count;
                 *squares += distance * (x - *mean);
             }
-            State::Text { items, separator } => {
-                if separator.is_none()
-                    && let Some(expr) = &call.separator
-                {
-                    *separator = match expr.eval(row, cx)? {
-                        Value::Str(s) => Some(s),
-                        _ => Some(CompactString::default()),
-                    };
-                }
-                let order = call
-                    .order
-                    .iter()
-                    .map(|(e, ..)| e.eval(row, cx))
-                    .collect::<Result<Vec<_>>>()?;
-                if let Value::Str(s) = value {
-                    cx.hold(s.len() + 48)?;
-                    items.push((order, s.clone()));
-                }
-            }
+            State::Text { .. } => {}
             State::Checksum(sum) => {
                 let mut key = Vec::with_capacity(16);
                 write_key(value, CollationId::BIN2, &mut key);
@@ -218,6 +252,160 @@ impl Accumulator {
             }
         }
         Ok(())
+    }
+
+    /// Can values be taken out again, with the same result as if they had never been in?
+    pub fn can_take_out(&self) -> bool {
+        matches!(self.state, State::Count(_) | State::Exact { .. })
+    }
+
+    /// Takes a row out that was taken in before; `can_take_out` holds.
+    pub fn take_out(&mut self, call: &AggregateCall, value: Option<&Value>) -> Result<()> {
+        if value.is_some_and(Value::is_null) {
+            return Ok(());
+        }
+        match (&mut self.state, value) {
+            (State::Count(n), _) => *n -= 1,
+            (State::Exact { sum, count, scale }, Some(value)) => {
+                let units = exact_units(value, *scale).and_then(|units| sum.checked_sub(units));
+                *sum = units.ok_or_else(|| ValueError::expression_overflow(call.result))?;
+                *count -= 1;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes in what another has taken in of rows that follow; both are of the same call, without DISTINCT.
+    pub fn merge(&mut self, call: &AggregateCall, other: &Accumulator) -> Result<()> {
+        match (&mut self.state, &other.state) {
+            (State::Count(n), State::Count(more)) => *n += more,
+            (
+                State::Exact { sum, count, .. },
+                State::Exact {
+                    sum: s, count: c, ..
+                },
+            ) => {
+                let both = sum.checked_add(*s);
+                *sum = both.ok_or_else(|| ValueError::expression_overflow(call.result))?;
+                *count += c;
+            }
+            (State::Float { sum, count }, State::Float { sum: s, count: c }) => {
+                *sum += s;
+                *count += c;
+            }
+            (State::Extreme(_), State::Extreme(value)) if !value.is_null() => {
+                self.take(call, value)?;
+            }
+            (
+                State::Spread {
+                    count,
+                    mean,
+                    squares,
+                },
+                State::Spread {
+                    count: c,
+                    mean: m,
+                    squares: s,
+                },
+            ) if *c > 0.0 => {
+                // Chan, Golub and LeVeque 1979.
+                let both = *count + c;
+                let distance = m - *mean;
+                *squares += s + distance * distance * *count * c / both;
+                *mean += distance * c / both;
+                *count = both;
+            }
+            (State::Checksum(sum), State::Checksum(Some(more))) => {
+                *sum = Some(sum.unwrap_or(0) ^ more);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A piece of STRING_AGG with what it is ordered by, from a value that is not NULL.
+    pub fn piece(
+        &mut self,
+        call: &AggregateCall,
+        value: &Value,
+        row: &[Value],
+        cx: &Ctx<'_>,
+    ) -> Result<Option<Piece>> {
+        let (State::Text { separator, len, .. }, Value::Str(piece)) = (&mut self.state, value)
+        else {
+            return Ok(None);
+        };
+        *len += piece.len();
+        if *len > TEXT_BYTES_MAX && !call.result.is_large() {
+            return Err(text_too_long());
+        }
+        if *len > JOINED_BYTES_MAX {
+            return Err(messages::error(701, &[&"default"]));
+        }
+        if separator.is_none()
+            && let Some(expr) = &call.separator
+        {
+            *separator = match expr.eval(row, cx)? {
+                Value::Str(s) => Some(s),
+                _ => Some(CompactString::default()),
+            };
+        }
+        let order = call.order.iter().map(|(e, ..)| e.eval(row, cx));
+        Ok(Some((order.collect::<Result<_>>()?, piece.clone())))
+    }
+
+    /// Keeps a piece until the end; gives its memory.
+    pub fn keep_piece(&mut self, order: Vec<Value>, piece: CompactString) -> usize {
+        let kept = piece.len() + row_bytes(&order) + KEPT_BYTES;
+        if let State::Text { items, .. } = &mut self.state {
+            items.push((order, piece));
+        }
+        kept
+    }
+
+    /// Joins the next piece to those before; they come in order.
+    pub fn join_piece(&mut self, piece: &str, cx: &Ctx<'_>) -> Result<()> {
+        if let State::Text {
+            separator, joined, ..
+        } = &mut self.state
+        {
+            let separator = separator.as_deref().unwrap_or("");
+            cx.hold(separator.len() + piece.len())?;
+            self.kept_bytes += separator.len() + piece.len();
+            match joined {
+                Some(text) => {
+                    text.push_str(separator);
+                    text.push_str(piece);
+                }
+                None => *joined = Some(piece.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up the keys of values seen; the values themselves are in.
+    pub fn give_up_keys(&mut self) -> HashSet<Vec<u8>> {
+        self.kept_bytes = 0;
+        self.seen.take().unwrap_or_default()
+    }
+
+    /// Knows a key as seen, as long as keys are kept; gives its memory, or `None` when it was known.
+    pub fn see_again(&mut self, key: &[u8]) -> Option<usize> {
+        let seen = self.seen.get_or_insert_default();
+        let kept = key.len() + KEPT_BYTES;
+        let is_new = seen.insert(key.to_vec());
+        self.kept_bytes += if is_new { kept } else { 0 };
+        is_new.then_some(kept)
+    }
+
+    /// Gives up the pieces of STRING_AGG.
+    pub fn give_up_pieces(&mut self) -> Vec<Piece> {
+        self.kept_bytes = 0;
+        match &mut self.state {
+            State::Text { items, .. } => std::mem::take(items),
+            _ => Vec::new(),
+        }
     }
 
     /// The aggregate's value; a sum or count that its type cannot hold is error 8115.
@@ -252,9 +440,12 @@ impl Accumulator {
                     variance
                 })
             }
-            State::Text { items, separator } => {
-                text_result(call, items, separator.as_deref().unwrap_or(""))?
-            }
+            State::Text {
+                joined: Some(text), ..
+            } => bounded_text(call, std::mem::take(text))?,
+            State::Text {
+                items, separator, ..
+            } => text_result(call, items, separator.as_deref().unwrap_or(""))?,
             State::Checksum(sum) => sum.map_or(Value::Null, Value::Int),
         })
     }
@@ -330,11 +521,7 @@ fn exact_result(call: &AggregateCall, sum: i128, count: i64, scale: u8) -> Resul
     Ok(result)
 }
 
-fn text_result(
-    call: &AggregateCall,
-    items: &mut [(Vec<Value>, CompactString)],
-    separator: &str,
-) -> Result<Value> {
+fn text_result(call: &AggregateCall, items: &mut [Piece], separator: &str) -> Result<Value> {
     if items.is_empty() {
         return Ok(Value::Null);
     }
@@ -354,14 +541,26 @@ fn text_result(
         }
         text.push_str(item);
     }
-    let bounded = !call.result.is_large();
-    if bounded && text.len() > TEXT_BYTES_MAX {
-        return Err(crate::error::SqlError::new(
-            9829,
-            16,
-            1,
-            "STRING_AGG aggregation result exceeded the limit of 8000 bytes. Use LOB types to avoid result truncation.",
-        ));
+    bounded_text(call, text)
+}
+
+fn bounded_text(call: &AggregateCall, text: CompactString) -> Result<Value> {
+    match text.len() > TEXT_BYTES_MAX && !call.result.is_large() {
+        true => Err(text_too_long()),
+        false => Ok(Value::Str(text)),
     }
-    Ok(Value::Str(text))
+}
+
+fn text_too_long() -> SqlError {
+    SqlError::new(
+        9829,
+        16,
+        1,
+        "STRING_AGG aggregation result exceeded the limit of 8000 bytes. Use LOB types to avoid result truncation.",
+    )
+}
+
+/// Does the function look at each value once?
+pub fn is_distinct(call: &AggregateCall) -> bool {
+    call.distinct || call.function == F::ApproxCountDistinct
 }

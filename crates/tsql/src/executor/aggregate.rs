@@ -75,6 +75,7 @@ impl Groups {
 
     fn clear(&mut self, node: &AggregateNode, cx: &Ctx<'_>) {
         cx.release(self.bytes);
+        self.tallies.iter_mut().for_each(|t| t.clear(cx));
         *self = Groups::new(node);
     }
 
@@ -262,16 +263,19 @@ impl Groups {
     }
 
     /// Forgets all groups but the last.
-    fn keep_last(&mut self, cx: &Ctx<'_>) {
+    fn keep_last(&mut self, node: &AggregateNode, cx: &Ctx<'_>) -> Result<()> {
         let Some(last) = self.len().checked_sub(1).filter(|n| *n > 0) else {
-            return;
+            return Ok(());
         };
         let key = self.keys.row(last).to_vec();
         self.keys.reset(key.len());
         self.keys.push(key);
-        self.tallies.iter_mut().for_each(|t| t.keep_only(last));
+        for (tally, call) in self.tallies.iter_mut().zip(&node.aggregates) {
+            tally.keep_only(last, call, cx)?;
+        }
         cx.release(self.bytes);
         self.bytes = 0;
+        Ok(())
     }
 
     /// The grand total exists even without rows.
@@ -340,7 +344,7 @@ impl AggregateOp {
             return self.next_partition(cx);
         }
         if node.stream {
-            self.groups.keep_last(cx);
+            self.groups.keep_last(&node, cx)?;
             if self.input.next_columns(cx, &mut self.batch)? {
                 cx.tick(self.batch.len() as u32)?;
                 self.groups.add_in_order(&node, &self.batch, cx)?;
@@ -388,7 +392,7 @@ impl AggregateOp {
         Ok(())
     }
 
-    fn give_groups(&mut self, out: &mut RowBatch) -> Result<()> {
+    fn give_groups(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<()> {
         while !out.is_full() {
             let Some(group) = self.give.next() else {
                 break;
@@ -397,7 +401,7 @@ impl AggregateOp {
                 out.put(value.clone());
             }
             for (call, tally) in self.node.aggregates.iter().zip(&mut self.groups.tallies) {
-                out.put(tally.finish(group, call)?);
+                out.put(tally.finish(group, call, cx)?);
             }
             out.finish_row();
         }
@@ -409,7 +413,7 @@ impl Operator for AggregateOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         out.reset(key_width(&self.node) + self.node.aggregates.len());
         loop {
-            self.give_groups(out)?;
+            self.give_groups(cx, out)?;
             if !out.is_empty() {
                 return Ok(true);
             }

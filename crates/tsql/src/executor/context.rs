@@ -4,6 +4,7 @@
 //! columns that an outer row hands to operators below a nested loop or inside a subquery.
 
 use super::batch::RowBatch;
+use super::kept_rows::KeptRows;
 use super::operator::{Operator, build};
 use super::plan::Plan;
 use crate::error::{Result, SqlError};
@@ -32,18 +33,30 @@ const SHORT_GRANT_BYTES: i64 = 1 << 20;
 /// Values from this size on are large: memory is asked for before they are built.
 const LARGE_BYTES: usize = 64 << 10;
 
+/// Rows that a step of a recursive query reads, maybe at several places.
+pub type WorkRows = Rc<RefCell<KeptRows>>;
+
 /// State that the operators of one execution share: parameters, variables, memory, time to check for a cancel.
 pub struct Ctx<'h> {
     pub host: &'h dyn Host,
     pub plan: Arc<Plan>,
     pub settings: SessionSettings,
     pub convert: ConvertContext,
-    params: RefCell<Vec<Value>>,
+    params: RefCell<Vec<Param>>,
+    /// Counts the parts of the plan that asked what they read (`begin_reads`).
+    clock: Cell<u64>,
+    /// The clock when something was read last that is another time by time.
+    volatile_at: Cell<u64>,
+    /// Grows with changes of variables.
+    epoch: Cell<u64>,
+    /// Grows with the steps of recursive queries; and the clock when one's rows were read last.
+    work_epoch: Cell<u64>,
+    work_read_at: Cell<u64>,
     variables: RefCell<Vec<Value>>,
     subplans: RefCell<Vec<SubplanState>>,
     /// Value of [`super::expr::Expr::Local`].
     local: RefCell<Value>,
-    work: RefCell<HashMap<u32, Rc<Vec<Vec<Value>>>>>,
+    work: RefCell<HashMap<u32, WorkRows>>,
     grant_bytes: i64,
     memory_left: Cell<i64>,
     /// `memory_left` when the server's memory was last looked at, and what was seen.
@@ -55,6 +68,33 @@ pub struct Ctx<'h> {
     null_warned: Cell<bool>,
     /// Reads of each scan, told to the host at the end.
     reads: RefCell<Vec<(TableRef, IoCounters)>>,
+}
+
+/// A column of a row further out, and when it was set and read last, by the clock of `begin_reads`.
+#[derive(Clone)]
+struct Param {
+    value: Value,
+    set_at: u64,
+    read_at: Cell<u64>,
+}
+
+impl Param {
+    fn new() -> Param {
+        Param {
+            value: Value::Null,
+            set_at: 0,
+            read_at: Cell::new(0),
+        }
+    }
+}
+
+/// What a part of a plan read from outside of itself while it ran. As long as that is the same, so are its rows.
+pub struct Reads {
+    params: Vec<(usize, Value)>,
+    epoch: u64,
+    /// When rows of a recursive query were read.
+    work_epoch: Option<u64>,
+    is_volatile: bool,
 }
 
 /// A subquery between two evaluations.
@@ -94,7 +134,12 @@ impl<'h> Ctx<'h> {
             host,
             settings,
             convert,
-            params: RefCell::new(vec![Value::Null; plan.parameters]),
+            params: RefCell::new(vec![Param::new(); plan.parameters]),
+            clock: Cell::new(1),
+            volatile_at: Cell::new(0),
+            epoch: Cell::new(0),
+            work_epoch: Cell::new(0),
+            work_read_at: Cell::new(0),
             variables: RefCell::new(variables),
             subplans: RefCell::new(
                 (0..plan.subplans.len())
@@ -121,24 +166,65 @@ impl<'h> Ctx<'h> {
             state.memo.clear();
             state.set = None;
         }
+        self.epoch.set(self.epoch.get() + 1);
     }
 
     /// Value of a slot that an outer row set; NULL before.
     #[inline]
     pub fn param(&self, slot: usize) -> Value {
-        self.params
-            .borrow()
-            .get(slot)
-            .cloned()
-            .unwrap_or(Value::Null)
+        let params = self.params.borrow();
+        params.get(slot).map_or(Value::Null, |param| {
+            param.read_at.set(self.clock.get());
+            param.value.clone()
+        })
     }
 
     /// Sets a slot before the inner side starts again.
     #[inline]
     pub fn set_param(&self, slot: usize, value: Value) {
         if let Some(place) = self.params.borrow_mut().get_mut(slot) {
-            *place = value;
+            place.value = value;
+            place.set_at = self.clock.get();
         }
+    }
+
+    /// Begins to watch what is read from outside; give the result to `end_reads`.
+    pub fn begin_reads(&self) -> u64 {
+        self.clock.set(self.clock.get() + 1);
+        self.clock.get()
+    }
+
+    /// What was read from outside since.
+    pub fn end_reads(&self, begun: u64) -> Reads {
+        let params = self.params.borrow();
+        // What was also set since belongs to a loop within.
+        let from_outside = |p: &Param| p.read_at.get() >= begun && p.set_at < begun;
+        let read = params.iter().enumerate().filter(|(_, p)| from_outside(p));
+        Reads {
+            params: read.map(|(slot, p)| (slot, p.value.clone())).collect(),
+            epoch: self.epoch.get(),
+            work_epoch: (self.work_read_at.get() >= begun).then(|| self.work_epoch.get()),
+            is_volatile: self.volatile_at.get() >= begun,
+        }
+    }
+
+    /// Would whoever read that read the same again? Counts as reading it.
+    pub fn reads_the_same(&self, reads: &Reads) -> bool {
+        let same = |(slot, value): &(usize, Value)| self.param(*slot) == *value;
+        let same_work = match reads.work_epoch {
+            Some(epoch) => {
+                self.work_read_at.set(self.clock.get());
+                epoch == self.work_epoch.get()
+            }
+            None => true,
+        };
+        let same_params = reads.params.iter().all(same);
+        !reads.is_volatile && reads.epoch == self.epoch.get() && same_work && same_params
+    }
+
+    /// To be called when a value is made that is another each time.
+    pub fn note_volatile(&self) {
+        self.volatile_at.set(self.clock.get());
     }
 
     /// Value of a variable as this execution sees it.
@@ -153,6 +239,7 @@ impl<'h> Ctx<'h> {
 
     /// Assigns as `SELECT @v = ..` does row by row; the session's variable follows at the end.
     pub fn set_variable(&self, slot: usize, value: Value) {
+        self.epoch.set(self.epoch.get() + 1);
         if let Some(place) = self.variables.borrow_mut().get_mut(slot) {
             *place = value;
         }
@@ -255,14 +342,17 @@ impl<'h> Ctx<'h> {
         }
     }
 
-    /// Rows of the last round of a recursive query.
-    pub fn work_rows(&self, id: u32) -> Rc<Vec<Vec<Value>>> {
+    /// Rows of the step before of a recursive query; none before the first.
+    pub fn work_rows(&self, id: u32) -> WorkRows {
+        self.work_read_at.set(self.clock.get());
         self.work.borrow().get(&id).cloned().unwrap_or_default()
     }
 
-    /// Puts the rows of the next round; the last ones are given back.
-    pub fn set_work_rows(&self, id: u32, rows: Vec<Vec<Value>>) -> Option<Rc<Vec<Vec<Value>>>> {
-        self.work.borrow_mut().insert(id, Rc::new(rows))
+    /// Gives back the rows that were there.
+    pub fn set_work_rows(&self, id: u32, rows: KeptRows) -> Option<WorkRows> {
+        self.work_epoch.set(self.work_epoch.get() + 1);
+        let rows = Rc::new(RefCell::new(rows));
+        self.work.borrow_mut().insert(id, rows)
     }
 
     /// Runs `f` on the state of a subquery with its operator ready at the first row.

@@ -239,6 +239,7 @@ impl Expr {
                     .iter()
                     .map(|a| a.eval(row, cx))
                     .collect::<Result<Vec<_>>>()?;
+                cx.note_volatile();
                 cx.host.system_function(name, &args)
             }
             Expr::UserFunction { name, args } => {
@@ -246,9 +247,13 @@ impl Expr {
                     .iter()
                     .map(|a| a.eval(row, cx))
                     .collect::<Result<Vec<_>>>()?;
+                cx.note_volatile();
                 cx.host.call_function(name, &args)
             }
-            Expr::NextValue(name) => cx.host.next_sequence_value(name),
+            Expr::NextValue(name) => {
+                cx.note_volatile();
+                cx.host.next_sequence_value(name)
+            }
             Expr::Let { value, body } => {
                 let value = value.eval(row, cx)?;
                 cx.with_local(value, || body.eval(row, cx))

@@ -94,6 +94,7 @@ impl EvalHost for Surroundings<'_, '_> {
             Some(seed) => hash_bytes(&seed.to_le_bytes()),
             None => {
                 let mut bytes = [0; 8];
+                self.0.note_volatile();
                 self.0.host.random_bytes(&mut bytes);
                 u64::from_le_bytes(bytes)
             }
@@ -103,6 +104,7 @@ impl EvalHost for Surroundings<'_, '_> {
 
     fn new_guid(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
+        self.0.note_volatile();
         self.0.host.random_bytes(&mut bytes);
         // Version 4: the third group is little-endian, so its high byte stands second.
         bytes[7] = bytes[7] & 0x0F | 0x40;

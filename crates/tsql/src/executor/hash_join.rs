@@ -5,12 +5,15 @@
 //! are gathered. NULL keys find nobody. Semi and Anti decide about probe rows; Full also gives the build rows that
 //! nobody met.
 //!
+//! A join that starts again keeps its table while the build side would read the same: below a loop most sides do not look at the
+//! row around them.
+//!
 //! When the build side exceeds the memory grant, both sides are written to partitions on disk by a hash of their keys,
 //! and the partitions are joined one after the other.
 
 use super::batch::{BATCH_ROWS, RowBatch};
 use super::columns::ColumnBatch;
-use super::context::Ctx;
+use super::context::{Ctx, Reads};
 use super::expr::Expr;
 use super::numbering::{Nulls, Numbering, row_key};
 use super::operator::{Operator, build};
@@ -36,6 +39,10 @@ pub struct HashJoinOp {
     build: Box<dyn Operator>,
     table: BuildTable,
     built: bool,
+    /// The build side has been read, and is to start again before it is read once more.
+    build_ran: bool,
+    /// What the rows of the table depend on.
+    reads: Option<Reads>,
     batch: ProbeBatch,
     /// Next build row to look at for the unmatched ones of FULL.
     leftover: usize,
@@ -172,6 +179,8 @@ impl HashJoinOp {
             build: build(&node.build, cx)?,
             table: BuildTable::new(&node.collations),
             built: false,
+            build_ran: false,
+            reads: None,
             batch: ProbeBatch::default(),
             leftover: 0,
             spilled: None,
@@ -183,6 +192,13 @@ impl HashJoinOp {
 
     fn build_table(&mut self, cx: &Ctx<'_>) -> Result<()> {
         self.built = true;
+        if self.reads.as_ref().is_some_and(|r| cx.reads_the_same(r)) {
+            return Ok(());
+        }
+        let begun = cx.begin_reads();
+        if std::mem::replace(&mut self.build_ran, true) {
+            self.build.rewind(cx)?;
+        }
         let node = self.node.clone();
         self.table.clear(&node, cx);
         let mut batch = ColumnBatch::default();
@@ -200,6 +216,7 @@ impl HashJoinOp {
                 self.start_spill(cx)?;
             }
         }
+        self.reads = Some(cx.end_reads(begun));
         if self.spilled.is_some() {
             self.spill_probe(cx)?;
             self.load_partition(cx)?;
@@ -536,13 +553,16 @@ impl Operator for HashJoinOp {
     }
 
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        let node = self.node.clone();
-        self.table.clear(&node, cx);
+        // Partitions are read up, and a FULL join has marked its rows.
+        if self.spilled.is_some() || self.node.kind == JoinKind::Full {
+            let node = self.node.clone();
+            self.table.clear(&node, cx);
+            self.reads = None;
+        }
         self.spilled = None;
         self.built = false;
         self.leftover = 0;
         self.batch = ProbeBatch::default();
-        self.build.rewind(cx)?;
         self.probe.rewind(cx)
     }
 }

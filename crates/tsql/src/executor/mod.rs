@@ -25,21 +25,26 @@ pub(crate) mod expr;
 pub(crate) mod function;
 mod hash_join;
 mod kept;
+mod kept_rows;
 mod key_table;
 mod merge_join;
 mod nested_loop;
 mod numbering;
 pub(crate) mod operator;
+mod per_group;
 pub(crate) mod plan;
+mod recursive;
 mod scan;
 mod set_hash;
 mod sort;
+mod sorter;
 mod spill;
 mod subplan;
 mod tally;
 mod top;
 mod vector;
 mod window;
+mod window_tree;
 
 #[cfg(test)]
 mod column_tests;

@@ -1,10 +1,11 @@
 //! Nested loops: for each outer row the inner side runs again, with the outer row's values as its parameters.
 //!
 //! Theory: joins with an index seek inside, APPLY, and joins on anything but equality. When the inner side does not look
-//! at the outer row, its rows are read once and kept.
+//! at the outer row, its rows are read once and kept, on disk beyond the grant.
 
 use super::batch::RowBatch;
-use super::context::Ctx;
+use super::context::{Ctx, Reads};
+use super::kept_rows::KeptRows;
 use super::operator::{Operator, build};
 use super::plan::{JoinKind, NestedLoopNode};
 use crate::error::Result;
@@ -24,7 +25,10 @@ pub struct NestedLoopOp {
     inner_batch: RowBatch,
     inner_at: usize,
     /// Inner rows kept, when they are the same for all outer rows.
-    spool: Option<Vec<RowBatch>>,
+    spool: KeptRows,
+    spooled: bool,
+    /// What the kept rows depend on.
+    reads: Option<Reads>,
     spool_at: usize,
     joined: Vec<Value>,
 }
@@ -35,24 +39,32 @@ impl NestedLoopOp {
         Ok(NestedLoopOp {
             outer: build(&node.outer, cx)?,
             inner: build(&node.inner, cx)?,
-            node,
             outer_batch: RowBatch::new(),
             outer_at: 0,
             open: false,
             matched: false,
             inner_batch: RowBatch::new(),
             inner_at: 0,
-            spool: None,
+            spool: KeptRows::of(node.inner.schema.len()),
+            spooled: false,
+            reads: None,
             spool_at: 0,
             joined: Vec::new(),
+            node,
         })
     }
 
-    fn start_inner(&mut self, cx: &Ctx<'_>) -> Result<()> {
+    /// Shows the outer row to the inner side.
+    fn bind(&self, cx: &Ctx<'_>) {
         let row = self.outer_batch.row(self.outer_at);
         for (position, slot) in &self.node.bind {
             cx.set_param(*slot, row.get(*position).cloned().unwrap_or(Value::Null));
         }
+    }
+
+    fn start_inner(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        self.bind(cx);
+        let row = self.outer_batch.row(self.outer_at);
         self.joined.clear();
         self.joined.extend_from_slice(row);
         self.open = true;
@@ -63,31 +75,39 @@ impl NestedLoopOp {
         if !self.node.spool {
             return self.inner.rewind(cx);
         }
-        if self.spool.is_none() {
-            let mut kept = Vec::new();
-            let mut batch = RowBatch::new();
-            while self.inner.next(cx, &mut batch)? {
-                cx.tick(batch.len() as u32)?;
-                kept.push(std::mem::take(&mut batch));
-            }
-            self.spool = Some(kept);
+        match self.spooled {
+            true => Ok(()),
+            false => self.spool_inner(cx),
         }
+    }
+
+    /// Keeps the rows of the inner side, unless those kept before a new start are the same.
+    fn spool_inner(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        self.spooled = true;
+        if self.reads.as_ref().is_some_and(|r| cx.reads_the_same(r)) {
+            return Ok(());
+        }
+        let begun = cx.begin_reads();
+        if self.reads.take().is_some() {
+            self.spool.clear(self.node.inner.schema.len(), cx);
+            self.inner.rewind(cx)?;
+        }
+        let mut batch = RowBatch::new();
+        while self.inner.next(cx, &mut batch)? {
+            cx.tick(batch.len() as u32)?;
+            for row in batch.rows() {
+                self.spool.add(row, cx)?;
+            }
+        }
+        self.spool.finish()?;
+        self.reads = Some(cx.end_reads(begun));
         Ok(())
     }
 
     /// Moves to the next inner row; false when there is none left.
     fn advance(&mut self, cx: &Ctx<'_>) -> Result<bool> {
         if self.node.spool {
-            loop {
-                match self.spool.as_ref().and_then(|s| s.get(self.spool_at)) {
-                    None => return Ok(false),
-                    Some(batch) if self.inner_at < batch.len() => return Ok(true),
-                    Some(_) => {
-                        self.spool_at += 1;
-                        self.inner_at = 0;
-                    }
-                }
-            }
+            return Ok(self.spool_at < self.spool.len());
         }
         if self.inner_at < self.inner_batch.len() {
             return Ok(true);
@@ -96,12 +116,14 @@ impl NestedLoopOp {
         self.inner.next(cx, &mut self.inner_batch)
     }
 
-    fn inner_row(&self) -> &[Value] {
+    /// The inner row, which is passed.
+    fn inner_row(&mut self) -> Result<&[Value]> {
         if self.node.spool {
-            let batch = self.spool.as_ref().and_then(|s| s.get(self.spool_at));
-            return batch.map_or(&[], |b| b.row(self.inner_at));
+            self.spool_at += 1;
+            return self.spool.row(self.spool_at - 1);
         }
-        self.inner_batch.row(self.inner_at)
+        self.inner_at += 1;
+        Ok(self.inner_batch.row(self.inner_at - 1))
     }
 
     /// Puts the inner row behind the outer one; does the pair pass the join condition?
@@ -109,7 +131,7 @@ impl NestedLoopOp {
         let width = self.node.outer.schema.len();
         self.joined.truncate(width);
         let mut joined = std::mem::take(&mut self.joined);
-        joined.extend_from_slice(self.inner_row());
+        joined.extend_from_slice(self.inner_row()?);
         self.joined = joined;
         match &self.node.on {
             Some(on) => on.accepts(&self.joined, cx),
@@ -150,9 +172,7 @@ impl NestedLoopOp {
                 self.close_outer();
                 return Ok(());
             }
-            let passes = self.pair(cx)?;
-            self.inner_at += 1;
-            if !passes {
+            if !self.pair(cx)? {
                 continue;
             }
             self.matched = true;
@@ -176,6 +196,10 @@ impl NestedLoopOp {
 impl Operator for NestedLoopOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         out.reset(self.node.output.len());
+        if self.open {
+            // Whoever read the rows so far may have shown older ones to subqueries of its own, by the same parameters.
+            self.bind(cx);
+        }
         loop {
             if self.outer_at >= self.outer_batch.len() {
                 if !out.is_empty() {
@@ -200,10 +224,8 @@ impl Operator for NestedLoopOp {
         self.open = false;
         self.outer_at = 0;
         self.outer_batch.reset(0);
-        // The kept rows may depend on parameters set further out.
-        if self.spool.take().is_some() {
-            self.inner.rewind(cx)?;
-        }
+        // Whether the kept rows hold is seen when they are wanted: outer rows set parameters until then.
+        self.spooled = false;
         self.outer.rewind(cx)
     }
 }

@@ -13,16 +13,15 @@ use super::hash_join::HashJoinOp;
 use super::merge_join::MergeJoinOp;
 use super::nested_loop::NestedLoopOp;
 use super::plan::*;
+use super::recursive::{RecursiveOp, WorkTableOp};
 use super::scan::ScanOp;
 use super::set_hash::SetHashOp;
 use super::sort::SortOp;
-use super::spill::row_bytes;
 use super::top::TopOp;
 use super::vector;
 use super::window::WindowOp;
-use crate::error::{Result, SqlError};
+use crate::error::Result;
 use daruma_value::Value;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// One node at work: pulled batch by batch, and started again by `reset`.
@@ -93,12 +92,7 @@ pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
         }
         Op::SetHash(set) => Box::new(SetHashOp::new(set.clone(), cx)?),
         Op::Recursive(recursive) => Box::new(RecursiveOp::new(recursive.clone(), width, cx)?),
-        Op::WorkTable(id) => Box::new(WorkTableOp {
-            id: *id,
-            rows: None,
-            at: 0,
-            width,
-        }),
+        Op::WorkTable(id) => Box::new(WorkTableOp::new(*id, width)),
     })
 }
 
@@ -365,124 +359,6 @@ impl Operator for ConcatOp {
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
         self.at = 0;
         self.inputs.iter_mut().try_for_each(|i| i.rewind(cx))
-    }
-}
-
-/// Anchor rows, then the step over the rows of the step before, until it gives none.
-struct RecursiveOp {
-    node: Arc<RecursiveNode>,
-    anchor: Box<dyn Operator>,
-    step: Box<dyn Operator>,
-    fresh: Vec<Vec<Value>>,
-    /// Memory of `fresh`, and of the rows that the current round reads.
-    held_bytes: usize,
-    held_before: usize,
-    in_anchor: bool,
-    rounds: u32,
-    width: usize,
-}
-
-impl RecursiveOp {
-    fn new(node: Arc<RecursiveNode>, width: usize, cx: &Ctx<'_>) -> Result<RecursiveOp> {
-        Ok(RecursiveOp {
-            anchor: build(&node.anchor, cx)?,
-            step: build(&node.step, cx)?,
-            node,
-            fresh: Vec::new(),
-            held_bytes: 0,
-            held_before: 0,
-            in_anchor: true,
-            rounds: 0,
-            width,
-        })
-    }
-
-    fn keep(&mut self, out: &RowBatch, cx: &Ctx<'_>) -> Result<()> {
-        for row in out.rows() {
-            let bytes = row_bytes(row);
-            cx.hold(bytes)?;
-            self.held_bytes += bytes;
-            self.fresh.push(row.to_vec());
-        }
-        Ok(())
-    }
-}
-
-fn exhausted(max_recursion: u32) -> SqlError {
-    SqlError::new(
-        530,
-        16,
-        1,
-        format!(
-            "The statement terminated. The maximum recursion {max_recursion} has been exhausted before statement completion."
-        ),
-    )
-}
-
-impl Operator for RecursiveOp {
-    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
-        loop {
-            let more = if self.in_anchor {
-                self.anchor.next(cx, out)?
-            } else {
-                self.step.next(cx, out)?
-            };
-            if more {
-                // A round that finds nothing more counts as none.
-                if self.node.max_recursion > 0 && self.rounds > self.node.max_recursion {
-                    return Err(exhausted(self.node.max_recursion));
-                }
-                self.keep(out, cx)?;
-                return Ok(true);
-            }
-            if self.fresh.is_empty() {
-                out.reset(self.width);
-                return Ok(false);
-            }
-            self.rounds += 1;
-            self.in_anchor = false;
-            cx.set_work_rows(self.node.id, std::mem::take(&mut self.fresh));
-            cx.release(std::mem::replace(
-                &mut self.held_before,
-                std::mem::take(&mut self.held_bytes),
-            ));
-            self.step.rewind(cx)?;
-        }
-    }
-
-    fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        self.in_anchor = true;
-        self.rounds = 0;
-        self.fresh.clear();
-        cx.release(std::mem::take(&mut self.held_bytes));
-        self.anchor.rewind(cx)
-    }
-}
-
-struct WorkTableOp {
-    id: u32,
-    rows: Option<Rc<Vec<Vec<Value>>>>,
-    at: usize,
-    width: usize,
-}
-
-impl Operator for WorkTableOp {
-    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
-        out.reset(self.width);
-        let rows = self.rows.get_or_insert_with(|| cx.work_rows(self.id));
-        while let Some(row) = rows.get(self.at)
-            && !out.is_full()
-        {
-            out.push_slice(row);
-            self.at += 1;
-        }
-        Ok(!out.is_empty())
-    }
-
-    fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
-        self.rows = None;
-        self.at = 0;
-        Ok(())
     }
 }
 

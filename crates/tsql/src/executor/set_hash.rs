@@ -20,7 +20,12 @@ pub struct SetHashOp {
     built: bool,
     batch: RowBatch,
     key: Vec<u8>,
+    /// Memory of both tables, taken from the grant.
+    bytes: usize,
 }
+
+/// Memory of a key beside its bytes, roughly.
+const KEY_BYTES: usize = 24;
 
 impl SetHashOp {
     /// The operator before its first row.
@@ -34,6 +39,7 @@ impl SetHashOp {
             built: false,
             batch: RowBatch::new(),
             key: Vec::new(),
+            bytes: 0,
         })
     }
 
@@ -54,9 +60,14 @@ impl Operator for SetHashOp {
                 for row in self.batch.rows() {
                     cx.tick(1)?;
                     Self::key(&mut self.key, row, &self.node.collations);
-                    self.right_keys
+                    let (_, new) = self
+                        .right_keys
                         .insert(&self.key)
                         .ok_or_else(crate::binder::too_complex)?;
+                    if new {
+                        cx.hold(self.key.len() + KEY_BYTES)?;
+                        self.bytes += self.key.len() + KEY_BYTES;
+                    }
                 }
             }
         }
@@ -75,6 +86,8 @@ impl Operator for SetHashOp {
                     .insert(&self.key)
                     .ok_or_else(crate::binder::too_complex)?;
                 if new {
+                    cx.hold(self.key.len() + KEY_BYTES)?;
+                    self.bytes += self.key.len() + KEY_BYTES;
                     out.push_slice(row);
                 }
             }
@@ -86,6 +99,7 @@ impl Operator for SetHashOp {
         self.built = false;
         self.right_keys.clear();
         self.seen.clear();
+        cx.release(std::mem::take(&mut self.bytes));
         self.left.rewind(cx)?;
         self.right.rewind(cx)
     }

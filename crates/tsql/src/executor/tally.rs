@@ -1,12 +1,13 @@
 //! Aggregate functions over columns: for each call, the accumulators of all groups lying together.
 //!
 //! Theory: counts, exact and approximate sums and the extremes of numbers are kept as numbers in arrays by group, and a
-//! batch is one loop over a column. Everything else (DISTINCT, text, spread) keeps an [`Accumulator`] for each group and
-//! takes value after value.
+//! batch is one loop over a column. Everything else (DISTINCT, text, spread) keeps an accumulator for each group and
+//! takes value after value (`per_group`).
 
 use super::accumulate::{Accumulator, Sum, exact_units};
 use super::columns::ColumnBatch;
 use super::context::Ctx;
+use super::per_group::PerGroup;
 use super::plan::AggregateCall;
 use super::vector;
 use crate::binder::tree::AggregateFunction as F;
@@ -50,14 +51,14 @@ pub enum Tally {
         data_type: Option<DataType>,
         largest: bool,
     },
-    Each(Vec<Accumulator>),
+    Each(PerGroup),
 }
 
 impl Tally {
     /// Without a group.
     pub fn new(call: &AggregateCall) -> Tally {
         if call.distinct {
-            return Tally::Each(Vec::new());
+            return Tally::Each(PerGroup::default());
         }
         match call.function {
             F::Count | F::CountBig => Tally::Count(Vec::new()),
@@ -77,7 +78,7 @@ impl Tally {
                 data_type: None,
                 largest: call.function == F::Max,
             },
-            _ => Tally::Each(Vec::new()),
+            _ => Tally::Each(PerGroup::default()),
         }
     }
 
@@ -94,12 +95,19 @@ impl Tally {
                 counts.resize(groups, 0);
             }
             Tally::Extreme { best, .. } => best.resize(groups, None),
-            Tally::Each(all) => all.resize_with(groups, || Accumulator::new(call)),
+            Tally::Each(all) => all.grow(groups, call),
         }
     }
 
-    /// Forgets all groups but one, which becomes the first.
-    pub fn keep_only(&mut self, group: usize) {
+    /// Gives back the memory of what is kept for each group.
+    pub fn clear(&mut self, cx: &Ctx<'_>) {
+        if let Tally::Each(all) = self {
+            all.clear(cx);
+        }
+    }
+
+    /// Forgets all groups but the last, which becomes the first.
+    pub fn keep_only(&mut self, group: usize, call: &AggregateCall, cx: &Ctx<'_>) -> Result<()> {
         fn keep<T>(all: &mut Vec<T>, group: usize) {
             if group < all.len() {
                 all.swap(0, group);
@@ -117,8 +125,9 @@ impl Tally {
                 keep(counts, group);
             }
             Tally::Extreme { best, .. } => keep(best, group),
-            Tally::Each(all) => keep(all, group),
+            Tally::Each(all) => return all.keep_only(group, call, cx),
         }
+        Ok(())
     }
 
     /// Takes a batch in; the groups are there already.
@@ -160,9 +169,7 @@ impl Tally {
             }
             (Tally::Each(all), places) => {
                 for row in 0..batch.len() {
-                    if let Some(accumulator) = all.get_mut(places.of(row)) {
-                        accumulator.add(call, None, &[], cx)?;
-                    }
+                    all.add(places.of(row), call, None, &[], cx)?;
                 }
             }
             _ => {}
@@ -339,9 +346,7 @@ impl Tally {
                     if whole_row {
                         batch.row(row, &mut rest);
                     }
-                    if let Some(accumulator) = all.get_mut(group) {
-                        accumulator.add(call, Some(&value), &rest, cx)?;
-                    }
+                    all.add(group, call, Some(&value), &rest, cx)?;
                 }
                 Tally::Extreme { .. } => {}
             }
@@ -368,8 +373,8 @@ impl Tally {
         }
     }
 
-    /// The aggregate's value in a group.
-    pub fn finish(&mut self, group: usize, call: &AggregateCall) -> Result<Value> {
+    /// The result of a group; groups are finished in their order.
+    pub fn finish(&mut self, group: usize, call: &AggregateCall, cx: &Ctx<'_>) -> Result<Value> {
         match self {
             Tally::Count(counts) => {
                 Accumulator::count(counts.get(group).copied().unwrap_or(0)).finish(call)
@@ -395,10 +400,7 @@ impl Tally {
             Tally::Extreme {
                 best, data_type, ..
             } => Ok(number(best.get(group).copied().flatten(), *data_type)),
-            Tally::Each(all) => match all.get_mut(group) {
-                Some(accumulator) => accumulator.finish(call),
-                None => Ok(Value::Null),
-            },
+            Tally::Each(all) => all.finish(group, call, cx),
         }
     }
 
@@ -426,7 +428,7 @@ fn number(best: Option<i64>, data_type: Option<DataType>) -> Value {
 
 fn loosened(best: &[Option<i64>], data_type: Option<DataType>, call: &AggregateCall) -> Tally {
     let extreme = |n: &Option<i64>| Accumulator::extreme(number(*n, data_type), call);
-    Tally::Each(best.iter().map(extreme).collect())
+    Tally::Each(PerGroup::of(best.iter().map(extreme).collect()))
 }
 
 /// Digits behind the point of an exact number's units.

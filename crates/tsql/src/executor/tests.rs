@@ -126,6 +126,321 @@ fn small_grants_spill_and_change_nothing() {
 }
 
 #[test]
+fn a_loop_goes_on_with_the_row_that_it_was_at() {
+    let host = host();
+    // 1,500 rows of each `n`: a batch ends within those of the second. The filter above looks at rows of the first last.
+    let text = "SELECT n, COUNT(*), MIN(id % 2), MAX(id % 2) FROM (SELECT TOP (100000) v.n, q.id FROM (VALUES (1), (2)) v (n)
+        CROSS APPLY (SELECT id FROM a WHERE a.id % 2 = v.n % 2) q) z
+        WHERE id > 2000 AND (id < 0 OR EXISTS (SELECT 1 FROM b WHERE b.id = z.n)) GROUP BY n ORDER BY n";
+    let row = |n, count, odd| {
+        vec![n, count, odd, odd]
+            .into_iter()
+            .map(Value::Int)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&host, text), [row(1, 500, 1), row(2, 499, 0)]);
+}
+
+#[test]
+fn what_does_not_look_at_the_row_around_it_runs_once() {
+    let host = host();
+    for (kind, query) in [
+        (
+            "hash",
+            "SELECT COUNT(*) FROM a o CROSS APPLY (SELECT TOP (1) x.n FROM (VALUES (1), (2)) x (n) LEFT HASH JOIN b y ON x.n = y.k WHERE x.n < o.k) z",
+        ),
+        (
+            "spool",
+            "SELECT COUNT(*) FROM a o CROSS APPLY (SELECT TOP (1) x.id FROM (SELECT TOP (2) id FROM a) x INNER LOOP JOIN (SELECT COUNT(*) AS n FROM b) y ON x.id < y.n WHERE x.id < o.k) z",
+        ),
+    ] {
+        let looks = host.looks.get();
+        let found = rows(&host, query);
+        let looks = host.looks.get() - looks;
+        // 800 of the keys are above 0; read for each row around, 1,500 rows would make 4,400 looks.
+        assert!(
+            matches!(found.as_slice(), [row] if matches!(row.as_slice(), [Value::Int(n)] if *n > 2000)),
+            "{kind}: {found:?}"
+        );
+        assert!(looks < 700, "{kind}: {looks}");
+    }
+}
+
+#[test]
+fn exists_that_no_join_can_be_is_asked_once_for_each_value() {
+    let host = host();
+    // The numbers are of 1,500 rows; 17 different values ask for them, of 20 * 3,000 rows.
+    let text = "SELECT COUNT(*) FROM a o CROSS JOIN (SELECT TOP (20) id FROM b) y CROSS APPLY (SELECT o.id % 17 AS m) p WHERE EXISTS
+        (SELECT ROW_NUMBER() OVER (ORDER BY id) AS n FROM b WHERE b.id >= 0 AND p.m > 3)";
+    let looks = host.looks.get();
+    assert_eq!(rows(&host, text), [[Value::Int(20 * 2292)]]);
+    let looks = host.looks.get() - looks;
+    assert!(looks < 800, "{looks}");
+}
+
+#[test]
+fn what_looks_at_the_row_around_it_runs_again() {
+    let host = host();
+    for (apply, join) in [
+        (
+            "SELECT o.id, z.n FROM b o CROSS APPLY (SELECT COUNT(*) AS n FROM a x INNER HASH JOIN (SELECT k FROM b WHERE b.id < o.id % 5) y ON x.k = y.k) z WHERE o.id < 100",
+            "SELECT o.id, (SELECT COUNT(*) FROM a x, b y WHERE x.k = y.k AND y.id < o.id % 5) FROM b o WHERE o.id < 100",
+        ),
+        (
+            "SELECT o.id, z.n FROM b o CROSS APPLY (SELECT COUNT(*) AS n FROM (SELECT TOP (9) id FROM a) x INNER LOOP JOIN (SELECT COUNT(*) AS m FROM b WHERE b.id < o.id % 7) y ON x.id < y.m) z WHERE o.id < 100",
+            "SELECT o.id, o.id % 7 FROM b o WHERE o.id < 100",
+        ),
+    ] {
+        let found = bag(&host, apply);
+        assert_eq!(found.len(), 100);
+        assert_eq!(found, bag(&host, join), "{apply}");
+    }
+}
+
+/// `host`, and a table whose rows come in groups: 3 groups of 2,000, and 1,000 of one row.
+fn host_with_groups() -> TestHost {
+    let host = host();
+    TableBuilder::new("c")
+        .column("g", INT, false)
+        .column("id", INT, false)
+        .column("t", varchar(40), false)
+        .primary(&[0, 1])
+        .create(&host);
+    for chunk in 0..70 {
+        let values: Vec<String> = (chunk * 100..(chunk + 1) * 100)
+            .map(|n| match n < 6000 {
+                true => format!("({}, {n}, 'text {}')", n / 2000 * 10, n % 1500),
+                false => format!("({n}, {n}, 'text {n}')"),
+            })
+            .collect();
+        host.ok(&format!("INSERT INTO c VALUES {}", values.join(", ")));
+    }
+    host
+}
+
+#[test]
+fn what_groups_keep_of_their_rows_goes_to_disk() {
+    let host = host_with_groups();
+    // With each query: are there more values than a sorter keeps in memory in any case?
+    let queries = [
+        (
+            "SELECT COUNT(DISTINCT id), SUM(DISTINCT CAST(id AS bigint) * 256), COUNT(*), AVG(DISTINCT g) FROM c",
+            true,
+        ),
+        (
+            "SELECT id % 3, COUNT(DISTINCT id), SUM(DISTINCT g), COUNT(DISTINCT t), COUNT(*) FROM c GROUP BY id % 3",
+            true,
+        ),
+        (
+            "SELECT g, COUNT(DISTINCT t), SUM(DISTINCT id / 2), MAX(id) FROM c GROUP BY g",
+            false,
+        ),
+        (
+            "SELECT g, STRING_AGG(CAST(t AS varchar(max)), ',') WITHIN GROUP (ORDER BY t DESC, id) FROM c GROUP BY g",
+            false,
+        ),
+        (
+            "SELECT id % 3, STRING_AGG(CAST(t AS varchar(max)), ',') WITHIN GROUP (ORDER BY id) FROM c GROUP BY id % 3",
+            true,
+        ),
+        (
+            "SELECT STRING_AGG(CAST(t AS varchar(max)), '') FROM c WITH (INDEX(1))",
+            true,
+        ),
+        (
+            "SELECT id % 2, id % 3, COUNT(DISTINCT t) FROM c GROUP BY ROLLUP (id % 2, id % 3)",
+            true,
+        ),
+    ];
+    for (query, many) in queries {
+        host.grant_bytes.set(64 << 20);
+        let before = host.fresh_id();
+        let expected = bag(&host, query);
+        assert_eq!(host.fresh_id(), before + 1, "{query}: no file is needed");
+        host.grant_bytes.set(10_000);
+        assert_eq!(bag(&host, query), expected, "{query}");
+        assert_eq!(
+            host.fresh_id() > before + 2,
+            many,
+            "{query}: a file is used"
+        );
+    }
+}
+
+#[test]
+fn rows_read_again_go_to_disk() {
+    let host = host();
+    let queries = [
+        "WITH r AS (SELECT id, 0 AS n FROM a UNION ALL SELECT id + 1, n + 1 FROM r WHERE n < 3) SELECT n, COUNT(*), SUM(id) FROM r GROUP BY n",
+        "WITH r AS (SELECT id, 0 AS n FROM a UNION ALL SELECT r.id, n + 1 FROM r JOIN b ON b.id = r.id WHERE n < 3) SELECT n, COUNT(*) FROM r GROUP BY n",
+        "SELECT COUNT(*), SUM(x.id) FROM (SELECT id FROM b WHERE id < 20) x LEFT LOOP JOIN a ON a.k + x.id > 900",
+    ];
+    for query in queries {
+        host.grant_bytes.set(64 << 20);
+        let before = host.fresh_id();
+        let expected = bag(&host, query);
+        assert_eq!(host.fresh_id(), before + 1, "{query}: no file is needed");
+        host.grant_bytes.set(10_000);
+        assert_eq!(bag(&host, query), expected, "{query}");
+        assert!(host.fresh_id() > before + 2, "{query}: a file is used");
+    }
+}
+
+/// What a window function makes of the rows of a frame: key, which may be missing, and text.
+type OfFrame = fn(&[(Option<i32>, String)]) -> Value;
+
+fn keys(rows: &[(Option<i32>, String)]) -> impl Iterator<Item = i32> {
+    rows.iter().filter_map(|(k, _)| *k)
+}
+
+fn float_sum(rows: &[(Option<i32>, String)]) -> Value {
+    let sum: f64 = keys(rows).map(|k| f64::from(k) / 4.0).sum();
+    keys(rows).next().map_or(Value::Null, |_| Value::Float(sum))
+}
+
+const OF_FRAMES: [(&str, OfFrame); 6] = [
+    ("COUNT(k)", |rows| Value::Int(keys(rows).count() as i32)),
+    ("SUM(k)", |rows| {
+        keys(rows)
+            .reduce(|a, b| a + b)
+            .map_or(Value::Null, Value::Int)
+    }),
+    ("SUM(CAST(k AS float) / 4)", float_sum),
+    ("MIN(k)", |rows| {
+        keys(rows).min().map_or(Value::Null, Value::Int)
+    }),
+    ("MAX(k)", |rows| {
+        keys(rows).max().map_or(Value::Null, Value::Int)
+    }),
+    ("MIN(t)", |rows| {
+        rows.iter()
+            .map(|(_, t)| t)
+            .min()
+            .map_or(Value::Null, Value::str)
+    }),
+];
+
+#[test]
+fn wide_frames_that_move_cost_what_narrow_ones_do() {
+    let host = host();
+    let all: Vec<(Option<i32>, String)> = rows(&host, "SELECT k, t FROM a ORDER BY id")
+        .into_iter()
+        .map(|row| match row.as_slice() {
+            [k, Value::Str(t)] => (k.as_i64().map(|k| k as i32), t.to_string()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let n = all.len() as i64;
+    // Frames, and their first and last row for the row at a place.
+    type Ends = fn(i64, i64) -> (i64, i64);
+    let frames: [(&str, Ends); 5] = [
+        ("1200 PRECEDING AND 1300 FOLLOWING", |at, _| {
+            (at - 1200, at + 1300)
+        }),
+        ("CURRENT ROW AND UNBOUNDED FOLLOWING", |at, n| (at, n - 1)),
+        ("1900 PRECEDING AND 40 PRECEDING", |at, _| {
+            (at - 1900, at - 40)
+        }),
+        ("300 FOLLOWING AND 2100 FOLLOWING", |at, _| {
+            (at + 300, at + 2100)
+        }),
+        ("3 PRECEDING AND 1 FOLLOWING", |at, _| (at - 3, at + 1)),
+    ];
+    for grant in [64 << 20, 10_000] {
+        host.grant_bytes.set(grant);
+        for (frame, ends) in frames {
+            for (call, of_frame) in OF_FRAMES {
+                let looks = host.looks.get();
+                let found = rows(
+                    &host,
+                    &format!(
+                        "SELECT {call} OVER (ORDER BY id ROWS BETWEEN {frame}) FROM a ORDER BY id"
+                    ),
+                );
+                let looks = host.looks.get() - looks;
+                // A look for each 1,024 rows of work: of 3,000 rows each, 3,000 would make 8,800.
+                assert!(looks < 1000, "{call} over {frame}: {looks}");
+                for (at, row) in (0..n).zip(&found) {
+                    let (first, last) = ends(at, n);
+                    let (first, end) = (first.max(0), (last + 1).clamp(0, n));
+                    let inside = all.get(first as usize..end as usize).unwrap_or_default();
+                    assert_eq!(row, &[of_frame(inside)], "{call} over {frame}, row {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn spread_over_wide_frames_is_that_of_its_rows() {
+    let host = host();
+    let query = |frame: &str| {
+        let text = format!(
+            "SELECT VARP(k) OVER (ORDER BY id ROWS BETWEEN {frame}) FROM a WHERE id < 900 ORDER BY id"
+        );
+        rows(&host, &text)
+    };
+    // From behind, the same rows come one by one.
+    let text = "SELECT VARP(k) OVER (ORDER BY id DESC ROWS UNBOUNDED PRECEDING) FROM a WHERE id < 900 ORDER BY id";
+    let expected = rows(&host, text);
+    for (found, expected) in query("CURRENT ROW AND UNBOUNDED FOLLOWING")
+        .iter()
+        .zip(&expected)
+    {
+        match (found.as_slice(), expected.as_slice()) {
+            ([Value::Float(a)], [Value::Float(b)]) => {
+                assert!((a - b).abs() <= b.abs() * 1e-9, "{a} {b}")
+            }
+            (a, b) => assert_eq!(a, b),
+        }
+    }
+}
+
+#[test]
+fn a_full_join_below_a_condition_on_one_side_is_an_outer_join_of_it() {
+    let host = host();
+    let full = |condition: &str| {
+        format!(
+            "SELECT a.id, b.id FROM a FULL JOIN b ON a.k = b.k AND b.id % 2 = 0 WHERE {condition}"
+        )
+    };
+    for (condition, same, operator) in [
+        ("b.id = 8", "ISNULL(b.id, 0) = 8", "Left Outer Join"),
+        ("a.id = 8", "ISNULL(a.id, 0) = 8", "Left Outer Join"),
+        (
+            "a.id < 500 AND b.id < 700",
+            "ISNULL(a.id, 999) < 500 AND ISNULL(b.id, 999) < 700",
+            "Inner Join",
+        ),
+        (
+            "b.id < 9 AND a.id IS NULL",
+            "ISNULL(b.id, 10) < 9 AND a.id IS NULL",
+            "Left Outer Join",
+        ),
+        (
+            "a.id + b.id < 300",
+            "ISNULL(a.id + b.id, 300) < 300",
+            "Inner Join",
+        ),
+        (
+            "b.id IS NULL OR b.id = 3",
+            "ISNULL(b.id, 3) = 3",
+            "Full Outer Join",
+        ),
+    ] {
+        let plan = shown(&host, &full(condition));
+        assert!(plan.contains(operator), "{condition}: {plan}");
+        assert!(
+            shown(&host, &full(same)).contains("Full Outer Join"),
+            "{same}"
+        );
+        let found = bag(&host, &full(condition));
+        assert!(!found.is_empty(), "{condition}");
+        assert_eq!(found, bag(&host, &full(same)), "{condition}");
+    }
+}
+
+#[test]
 fn seeks_agree_with_scans() {
     let host = host();
     for condition in [
@@ -188,20 +503,23 @@ fn top_over_an_index_is_the_start_of_the_sort() {
     }
 }
 
+/// The plan as SHOWPLAN_TEXT shows it.
+fn shown(host: &TestHost, sql: &str) -> String {
+    let options = daruma_syntax::ParseOptions::default();
+    let batch = daruma_syntax::parse_batch(sql, &options).expect("parse");
+    match &batch[0].kind {
+        daruma_syntax::ast::StatementKind::Select(query) => {
+            let plan = super::prepare_select(query, host).expect("plan");
+            plan.show_text().join("\n")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_fixed_column_needs_no_sort() {
     let host = host();
-    let plan = |sql: &str| {
-        let batch = daruma_syntax::parse_batch(sql, &daruma_syntax::ParseOptions::default())
-            .expect("parse");
-        match &batch[0].kind {
-            daruma_syntax::ast::StatementKind::Select(query) => super::prepare_select(query, &host)
-                .expect("plan")
-                .show_text()
-                .join("\n"),
-            other => panic!("{other:?}"),
-        }
-    };
+    let plan = |sql: &str| shown(&host, sql);
     assert!(!plan("SELECT TOP 5 id, k FROM b WHERE k = 3 ORDER BY k, id").contains("Sort"));
     assert!(!plan("SELECT id, COUNT(*) FROM b WHERE id = 3 GROUP BY id").contains("Hash"));
     let by_key = rows(&host, "SELECT id FROM b WHERE k = 33 ORDER BY k, id");

@@ -5,25 +5,22 @@
 //! nothing is kept. Otherwise one partition is kept at a time, on disk when it is large, and each row's results are made
 //! when the row is handed on: the functions look at rows near the present one, at the frame's ends or, once, at all.
 //!
-//! Aggregates over a frame that starts where the frame before did grow row by row; other frames are summed anew for each
-//! row, which is fine for the small frames they usually are.
+//! Aggregates over a frame that starts where the frame before did grow row by row. Of other frames counts and exact sums lose the
+//! rows that left; what cannot lose rows is summed anew where the frame is narrow, and put together from blocks where it is wide
+//! (`window_tree`). So no frame costs more than a few dozen rows for each row.
 
 use super::accumulate::Accumulator;
 use super::batch::RowBatch;
 use super::context::Ctx;
+use super::kept_rows::KeptRows;
 use super::operator::{Operator, build};
 use super::plan::{AggregateCall, WindowNode, WindowStep};
-use super::spill::{SpillFile, row_bytes};
+use super::window_tree::{WIDE_ROWS, WindowTree, take_row};
 use crate::binder::tree::{FrameEnd, WindowFrame, WindowFunction as W};
 use crate::error::{Result, SqlError};
 use daruma_value::compare::compare_nulls_first;
 use daruma_value::{CollationId, Value};
 use std::sync::Arc;
-
-/// A partition of fewer rows stays in memory.
-const SPILLED_ROWS_MIN: usize = 1024;
-/// Blocks of a partition on disk that are in memory: the present row's, the frame's ends, and one to come.
-const BLOCKS: usize = 4;
 
 /// Window functions over input that is sorted by partition and order; most stream, the others keep a partition.
 pub struct WindowOp {
@@ -53,7 +50,7 @@ enum Kind {
 /// A partition that is being handed on.
 #[derive(Default)]
 struct Kept {
-    rows: Rows,
+    rows: KeptRows,
     give: usize,
     /// First and last peer of the present row, and how many groups of peers there were before and with it.
     first: usize,
@@ -67,6 +64,8 @@ struct CallState {
     running: Option<Accumulator>,
     /// Frame and value of the row before.
     taken: Option<(usize, usize, Value)>,
+    /// For wide frames that move.
+    tree: Option<WindowTree>,
     /// NTILE: rows of a small bucket, and how many buckets are larger by one.
     buckets: Option<(usize, usize)>,
 }
@@ -90,94 +89,19 @@ impl CallState {
             shape,
             running: None,
             taken: None,
+            tree: None,
             buckets: None,
         }
     }
 
     /// Forgets the partition.
-    fn restart(&mut self) {
+    fn restart(&mut self, cx: &Ctx<'_>) {
         self.running = None;
         self.taken = None;
+        if let Some(tree) = self.tree.take() {
+            tree.release(cx);
+        }
         self.buckets = None;
-    }
-}
-
-/// Rows of a partition, in memory or on disk.
-#[derive(Default)]
-struct Rows {
-    memory: RowBatch,
-    bytes: usize,
-    file: Option<SpillFile>,
-    /// Blocks read back, each with the number of its first row; the last one read is first.
-    blocks: Vec<(usize, RowBatch)>,
-    len: usize,
-}
-
-impl Rows {
-    fn clear(&mut self, width: usize, cx: &Ctx<'_>) {
-        cx.release(std::mem::take(&mut self.bytes));
-        self.memory.reset(width);
-        self.file = None;
-        self.blocks.clear();
-        self.len = 0;
-    }
-
-    fn add(&mut self, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
-        self.len += 1;
-        if let Some(file) = &mut self.file {
-            return file.add(row);
-        }
-        let bytes = row_bytes(row);
-        self.memory.push_slice(row);
-        self.bytes += bytes;
-        if !cx.reserve(bytes) && self.len >= SPILLED_ROWS_MIN {
-            self.spill(cx)?;
-        }
-        Ok(())
-    }
-
-    fn spill(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        let width = self.memory.width();
-        let mut file = SpillFile::new(cx, width)?;
-        for row in self.memory.rows() {
-            file.add(row)?;
-        }
-        self.file = Some(file);
-        self.memory = RowBatch::new();
-        self.memory.reset(width);
-        cx.release(std::mem::take(&mut self.bytes));
-        Ok(())
-    }
-
-    /// All rows were added.
-    fn finish(&mut self) -> Result<()> {
-        match &mut self.file {
-            Some(file) => file.finish(),
-            None => Ok(()),
-        }
-    }
-
-    fn row(&mut self, index: usize) -> Result<&[Value]> {
-        let Some(file) = &self.file else {
-            return Ok(self.memory.row(index));
-        };
-        let holds =
-            |(first, batch): &(usize, RowBatch)| (*first..*first + batch.len()).contains(&index);
-        match self.blocks.iter().position(holds) {
-            Some(0) => {}
-            Some(at) => self.blocks.swap(0, at),
-            None => {
-                let mut batch = match self.blocks.len() < BLOCKS {
-                    true => RowBatch::new(),
-                    false => self.blocks.pop().map_or_else(RowBatch::new, |(_, b)| b),
-                };
-                file.read_around(index, &mut batch)?;
-                self.blocks.insert(0, (file.block_start(index), batch));
-            }
-        }
-        Ok(self.blocks.first().map_or(&[], |(first, batch)| {
-            batch.row(index.saturating_sub(*first))
-        }))
     }
 }
 
@@ -234,7 +158,7 @@ impl WindowOp {
             if begins {
                 keep_key(&mut self.key, values, &node.partition);
                 (*row, *group) = (0, 0);
-                self.calls.iter_mut().for_each(CallState::restart);
+                self.calls.iter_mut().for_each(|c| c.restart(cx));
             }
             if begins || !is_same(&self.peer_key, values, &node.order) {
                 keep_key(&mut self.peer_key, values, &node.order);
@@ -258,7 +182,7 @@ impl WindowOp {
 
     /// Keeps the rows of the next partition; false when there is none.
     fn gather(&mut self, cx: &Ctx<'_>) -> Result<bool> {
-        self.calls.iter_mut().for_each(CallState::restart);
+        self.calls.iter_mut().for_each(|c| c.restart(cx));
         let width = self.node.input.schema.len();
         if let Kind::Kept(kept) = &mut self.kind {
             kept.rows.clear(width, cx);
@@ -290,7 +214,7 @@ impl WindowOp {
         let Kind::Kept(kept) = &mut self.kind else {
             return Ok(());
         };
-        while kept.give < kept.rows.len && !out.is_full() {
+        while kept.give < kept.rows.len() && !out.is_full() {
             cx.tick(1)?;
             let index = kept.give;
             kept.give += 1;
@@ -377,12 +301,13 @@ impl Kept {
         self.first = index;
         self.group += 1;
         if order.is_empty() {
-            self.last = self.rows.len.saturating_sub(1);
+            self.last = self.rows.len().saturating_sub(1);
             return Ok(());
         }
         keep_key(key, self.rows.row(index)?, order);
         self.last = index;
-        while self.last + 1 < self.rows.len && is_same(key, self.rows.row(self.last + 1)?, order) {
+        while self.last + 1 < self.rows.len() && is_same(key, self.rows.row(self.last + 1)?, order)
+        {
             cx.tick(1)?;
             self.last += 1;
         }
@@ -397,7 +322,7 @@ impl Kept {
         ordered: bool,
         cx: &Ctx<'_>,
     ) -> Result<Value> {
-        let n = self.rows.len;
+        let n = self.rows.len();
         Ok(match call.function {
             W::RowNumber => Value::BigInt(index as i64 + 1),
             W::Rank => Value::BigInt(self.first as i64 + 1),
@@ -421,7 +346,7 @@ impl Kept {
         index: usize,
         cx: &Ctx<'_>,
     ) -> Result<Value> {
-        let n = self.rows.len;
+        let n = self.rows.len();
         let (small, larger) = match state.buckets {
             Some(known) => known,
             None => {
@@ -450,7 +375,7 @@ impl Kept {
     }
 
     fn shifted(&mut self, call: &WindowStep, index: usize, cx: &Ctx<'_>) -> Result<Value> {
-        let n = self.rows.len;
+        let n = self.rows.len();
         let offset = match call.args.get(1) {
             Some(arg) => match arg.eval(self.rows.row(index)?, cx)?.as_i64() {
                 Some(offset) if offset >= 0 => usize::try_from(offset).unwrap_or(usize::MAX),
@@ -483,7 +408,7 @@ impl Kept {
         index: usize,
         ordered: bool,
     ) -> Option<(usize, usize)> {
-        let n = self.rows.len;
+        let n = self.rows.len();
         let Some(frame) = frame else {
             return Some((0, if ordered { self.last } else { n - 1 }));
         };
@@ -545,6 +470,7 @@ impl Kept {
             shape: Some(shape),
             running,
             taken,
+            tree,
             ..
         } = state
         else {
@@ -553,25 +479,45 @@ impl Kept {
         let Some((start, end)) = frame else {
             return Accumulator::new(shape).finish(shape);
         };
-        let from = match &*taken {
-            Some((s, e, value)) if *s == start && *e == end => return Ok(value.clone()),
-            Some((s, e, _)) if *s == start && *e < end => e + 1,
-            _ => {
-                *running = None;
-                start
+        let mut from = start;
+        match (&*taken, &mut *running) {
+            (Some((s, e, value)), _) if *s == start && *e == end => return Ok(value.clone()),
+            (Some((s, e, _)), Some(_)) if *s == start && *e < end => from = e + 1,
+            (Some((s, e, _)), Some(sum))
+                if sum.can_take_out() && slides((*s, *e), (start, end)) =>
+            {
+                for at in *s..start {
+                    cx.tick(1)?;
+                    let row = self.rows.row(at)?;
+                    let value = call.args.first().map(|a| a.eval(row, cx)).transpose()?;
+                    sum.take_out(shape, value.as_ref())?;
+                }
+                from = e + 1;
             }
-        };
-        let running = running.get_or_insert_with(|| Accumulator::new(shape));
-        for at in from..=end {
-            cx.tick(1)?;
-            let row = self.rows.row(at)?;
-            let value = call.args.first().map(|a| a.eval(row, cx)).transpose()?;
-            running.add(shape, value.as_ref(), row, cx)?;
+            (Some(_), _) if end - start >= WIDE_ROWS => {
+                let tree = match tree {
+                    Some(tree) => tree,
+                    none => none.insert(WindowTree::new(&mut self.rows, call, shape, cx)?),
+                };
+                *running = Some(tree.over(start..end + 1, &mut self.rows, call, shape, cx)?);
+                from = end + 1;
+            }
+            _ => *running = None,
         }
-        let value = running.finish(shape)?;
+        let sum = running.get_or_insert_with(|| Accumulator::new(shape));
+        for at in from..=end {
+            take_row(sum, &mut self.rows, at, call, shape, cx)?;
+        }
+        let value = sum.finish(shape)?;
         *taken = Some((start, end, value.clone()));
         Ok(value)
     }
+}
+
+/// Is a frame sooner made from the one before, by rows that leave at its start and come at its end, than anew?
+fn slides(before: (usize, usize), now: (usize, usize)) -> bool {
+    let ((s, e), (start, end)) = (before, now);
+    s <= start && e <= end && start <= e && (start - s) + (end - e) <= end - start
 }
 
 impl Operator for WindowOp {

@@ -1,10 +1,12 @@
 //! Rewriting the bound tree: subqueries become joins, conditions move down to the rows they speak of.
 //!
 //! Theory: every rule keeps the meaning for all data.
-//! * EXISTS, IN and ANY among the conjuncts of a WHERE become semi joins, their negations anti joins.
+//! * EXISTS, IN and ANY among the conjuncts of a WHERE become semi joins, their negations anti joins; not an EXISTS that would still
+//!   look at the row around it.
 //! * The right side of a join that looks at its left side gives up the filters that do so, and the join takes them over;
 //!   what then looks at the left side no more is an ordinary join.
-//! * A LEFT join whose right side must not be NULL afterwards is an inner join.
+//! * A LEFT join whose right side must not be NULL afterwards is an inner join; a FULL join of which one side must not be is an
+//!   outer join of that side.
 //! * A condition moves below whatever does not change its truth.
 //!
 //! A rule may copy a computed column into a condition, and copies of copies double with each level of a query. So a column
@@ -164,9 +166,9 @@ impl<'c> Rewriter<'c> {
 
     /// Puts a condition above `rel`, as a join where it is a subquery, as low as possible otherwise.
     fn add_condition(&self, rel: Rel, mut condition: Scalar) -> Rel {
-        let (negated, inner) = match &condition.kind {
-            Kind::Not(inner) => (true, &**inner),
-            _ => (false, &condition),
+        let inner = match &condition.kind {
+            Kind::Not(inner) => &**inner,
+            _ => &condition,
         };
         if let Kind::Subquery(sub) = &inner.kind
             && looks_at_nothing(sub)
@@ -175,6 +177,13 @@ impl<'c> Rewriter<'c> {
             self.scalar(&mut condition);
             return rel.filter(Some(condition));
         }
+        if self.stays_correlated(&rel, &mut condition) {
+            return self.push(rel, condition);
+        }
+        let (negated, inner) = match &condition.kind {
+            Kind::Not(inner) => (true, &**inner),
+            _ => (false, &condition),
+        };
         if let Kind::Subquery(sub) = &inner.kind
             && !matches!(sub.kind, SubqueryKind::Scalar(_))
         {
@@ -222,6 +231,26 @@ impl<'c> Rewriter<'c> {
         }
         self.scalar(&mut condition);
         self.push(rel, condition)
+    }
+
+    /// Rewrites the query of an EXISTS. True when it would look at the row around it as a join, too: it runs for each row either
+    /// way, and in place it runs once for the same values, and before the row is joined to others.
+    fn stays_correlated(&self, rel: &Rel, condition: &mut Scalar) -> bool {
+        let exists = match &mut condition.kind {
+            Kind::Not(inner) => &mut inner.kind,
+            kind => kind,
+        };
+        let Kind::Subquery(sub) = exists else {
+            return false;
+        };
+        if !matches!(sub.kind, SubqueryKind::Exists) {
+            return false;
+        }
+        let query = std::mem::replace(&mut sub.rel, Rel::One);
+        sub.rel = existence(self.rel(query));
+        let outer = rel.produced();
+        let rest = pull(sub.rel.clone(), &outer, &mut Vec::new());
+        !rest.outer_columns().is_disjoint(&outer)
     }
 
     /// Turns correlated scalar aggregates in `scalar` into outer joins of `input` with the grouped subquery.
@@ -576,7 +605,29 @@ impl<'c> Rewriter<'c> {
         }
     }
 
+    /// What a FULL join is below a condition that no row passes without one of the sides.
+    fn narrowed(&self, mut join: Join, condition: &Scalar) -> Join {
+        let needs_left = rejects_null(condition, &join.left.produced());
+        let needs_right = rejects_null(condition, &join.right.produced());
+        if !needs_left && !needs_right {
+            return join;
+        }
+        if !needs_left {
+            std::mem::swap(&mut join.left, &mut join.right);
+        }
+        join.kind = match needs_left && needs_right {
+            true => JoinKind::Inner,
+            false => JoinKind::Left,
+        };
+        // More can go down to one side now.
+        let on = std::mem::take(&mut join.on);
+        on.into_iter().fold(join, |join, c| self.add_on(join, c))
+    }
+
     fn push_join(&self, mut join: Join, condition: Scalar, used: &ColSet) -> Rel {
+        if join.kind == JoinKind::Full {
+            join = self.narrowed(join, &condition);
+        }
         let in_right = !used.is_disjoint(&join.right.produced());
         if join.kind == JoinKind::Left
             && in_right

@@ -50,6 +50,8 @@ pub struct TestHost {
     counters: RefCell<HashMap<(i32, &'static str), i128>>,
     next_object: Cell<i32>,
     cancel: CancelFlag,
+    /// How often the cancel flag was looked at: once for so many rows of work.
+    pub looks: Cell<u64>,
 }
 
 /// A database to open sessions on, from any thread.
@@ -131,6 +133,7 @@ impl TestHost {
             counters: RefCell::default(),
             next_object: Cell::new(1000),
             cancel: owner.cancel.clone(),
+            looks: Cell::new(0),
             owner,
         }
     }
@@ -540,6 +543,7 @@ impl Host for TestHost {
         }
     }
     fn cancel(&self) -> &CancelFlag {
+        self.looks.set(self.looks.get() + 1);
         &self.cancel
     }
     fn resolve(&self, name: &ObjectName) -> Result<Resolved> {
