@@ -24,7 +24,7 @@ use crate::page::{Page, PageType};
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::revert::{Aborted, AbortedMap};
-use crate::status::TxnTable;
+use crate::status::{After, TxnTable};
 use crate::sync::{Condvar, Mutex, RwLock};
 use crate::tree::Tree;
 use crate::txn::{Progress, Txn, TxnState};
@@ -58,7 +58,7 @@ pub struct Database {
     active: Mutex<HashMap<TxnId, Arc<Progress>>>,
     aborted: AbortedMap,
     /// Space to free once everyone sees the transaction.
-    pending: Mutex<Vec<(TxnId, Space)>>,
+    pending: Mutex<Vec<(After, Space)>>,
     /// Freeing trees excludes reverting, which may be in the middle of one.
     reclaim: RwLock<()>,
     dead: Mutex<VecDeque<(TreeId, Vec<u8>)>>,
@@ -328,11 +328,11 @@ impl Database {
         self.active.lock().remove(&id);
     }
 
-    pub(crate) fn add_pending(&self, id: TxnId, spaces: Vec<Space>) {
+    pub(crate) fn add_pending(&self, after: After, spaces: Vec<Space>) {
         if !spaces.is_empty() {
             self.pending
                 .lock()
-                .extend(spaces.into_iter().map(|s| (id, s)));
+                .extend(spaces.into_iter().map(|s| (after, s)));
         }
     }
 

@@ -216,10 +216,15 @@ impl Database {
                 by_map.entry(map).or_default().push(chunk);
             }
         }
+        let mut failure = None;
         for (map, chunks) in by_map {
-            self.free_version_pages(map, &chunks)?;
+            if let Err(error) = self.free_version_pages(map, &chunks) {
+                // The next ones may lie elsewhere.
+                self.versions().put_off(&chunks);
+                failure.get_or_insert(error);
+            }
         }
-        Ok(!chunks.is_empty())
+        failure.map_or(Ok(!chunks.is_empty()), Err)
     }
 
     /// The chunks stay among the dropped ones until it is logged: a failure here must not be the last try.

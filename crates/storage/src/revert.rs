@@ -22,7 +22,7 @@ use crate::log::AppendKind;
 use crate::log::record::{self, Kind, Ops, OpsWriter, RECORD_HEADER_BYTES, Space};
 use crate::page::{Head, Page, PageType};
 use crate::planted::{Bug, planted};
-use crate::status::TxnStatus;
+use crate::status::{After, TxnStatus};
 use crate::sync::Mutex;
 use crate::tree::Tree;
 use crate::txn::Progress;
@@ -190,7 +190,7 @@ impl Database {
                 forgotten = self.store().log.append(&body, AppendKind::Completion)?;
             }
             self.aborted().map.lock().remove(&id);
-            self.add_pending(TxnId::NONE, spaces);
+            self.add_pending(After::Moment(self.txns().moment()), spaces);
         }
         self.versions().release(forgotten);
         self.txns().gone(id);

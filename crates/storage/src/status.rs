@@ -38,6 +38,16 @@ pub enum TxnStatus {
     Aborted,
 }
 
+/// When something can be given away that readers may still come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Everyone sees the commit that dropped it.
+    Commit(TxnId),
+    /// No snapshot is left of this moment in commit order, or from before: what was rolled back can have been read with the
+    /// rows that were not committed.
+    Moment(u64),
+}
+
 struct Chunks {
     /// Number of the first chunk (id / CHUNK).
     first: u64,
@@ -199,6 +209,25 @@ impl TxnTable {
                 TxnStatus::Committed(at) => at <= self.settled.load(Ordering::Acquire),
                 TxnStatus::Active | TxnStatus::Aborted => false,
             }
+    }
+
+    /// May it be given away now?
+    pub fn is_past(&self, after: After) -> bool {
+        match after {
+            After::Commit(id) => self.is_settled(id),
+            After::Moment(moment) => {
+                let snapshots = self.snapshots.lock();
+                snapshots
+                    .keys()
+                    .next()
+                    .is_none_or(|oldest| *oldest > moment)
+            }
+        }
+    }
+
+    /// The present moment in commit order.
+    pub fn moment(&self) -> u64 {
+        self.last_commit.load(Ordering::Acquire)
     }
 
     /// Makes a transaction, with all its ids, visible to snapshots taken from now on. Returns its timestamp.

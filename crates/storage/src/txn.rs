@@ -6,23 +6,23 @@
 //!
 //! Under accelerated recovery a transaction does not keep the log: rollback of more than [`UNDO_AT_ONCE_BYTES`] is one
 //! record and an entry among the aborted transactions (`revert`), whatever its size. Less than that is undone at once,
-//! if the log is still there. What a savepoint of a statement needs is kept in memory (`kept`) for as long as the caller
-//! holds it; a statement that writes more goes on under another id. Behind a lasting savepoint (SAVE TRANSACTION) the next
-//! write takes another id at once. Rolling back to either marks the ids behind it as aborted.
+//! if the log is still there and the pages can be read. What a savepoint of a statement needs is kept in memory (`kept`) for
+//! as long as the caller holds it; a statement that writes more goes on under another id. Behind a lasting savepoint (SAVE
+//! TRANSACTION) the next write takes another id at once. Rolling back to either marks the ids behind it as aborted.
 //!
 //! Invariant: undo from the log meets each entry as its own id left it. A later id of the same transaction that was
 //! rolled back by a mark leaves its changes above: an id below it ends by a mark as well, and undo to a savepoint below it
 //! reverts the leaves it comes to first.
 
 use crate::api::{Durability, Isolation, LockMode, Savepoint, Stamp, TreeId};
-use crate::database::Database;
+use crate::database::{Database, Task};
 use crate::error::{Result, StorageError};
 use crate::kept::{Kept, SavepointHold};
 use crate::lock::{LockKey, Owner};
 use crate::log::record::{self, Abort, Fact, Kind, Space};
 use crate::log::{AppendKind, Log, commit};
 use crate::planted::{Bug, planted};
-use crate::status::{Snapshot, TxnStatus};
+use crate::status::{After, Snapshot, TxnStatus};
 use crate::sync::{Mutex, MutexGuard, RwLock};
 use crate::unit::{Decision, Unit};
 use crate::version::Segment;
@@ -278,7 +278,7 @@ impl TxnState {
     fn hand_over_defers(&self, db: &Database) {
         if let Some(progress) = &self.progress {
             let defers = progress.defers.lock().clone();
-            db.add_pending(self.id, defers);
+            db.add_pending(After::Commit(self.id), defers);
             progress.defers.lock().clear();
         }
     }
@@ -850,6 +850,16 @@ fn roll_back_one(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -
     if result.is_err() && db.store().log.is_fenced() && !planted(Bug::PassUnresolved) {
         leave_unresolved(db, owner, state);
         return result;
+    }
+    if let Err(error) = &result
+        && state.is_accelerated()
+        && !db.store().log.is_fenced()
+    {
+        // A page that cannot be read hurts what is on it, not the database: the rest is for the reverter.
+        reached!("rollback.marked_instead");
+        db.note_failure(Task::Revert(state.id), error);
+        state.was_marked = true;
+        return abort(db, owner, state);
     }
     if state.versions.guards_pages() {
         db.versions().release(state.last());

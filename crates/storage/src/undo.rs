@@ -14,11 +14,13 @@ use crate::log::{AppendKind, UndoReader};
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::redo;
+use crate::status::After;
 use crate::txn::TxnState;
-use daruma_base::{Lsn, TxnId, reached};
+use daruma_base::{Lsn, reached};
 use std::sync::Arc;
 
-/// Takes back everything after `target` (`Lsn::NONE`: all, and logs the end of the transaction).
+/// Takes back everything after `target` (`Lsn::NONE`: all, and logs the end of the transaction). What is left of an
+/// accelerated transaction that was to end is for the caller to mark, when this fails.
 pub fn roll_back(db: &Arc<Database>, state: &mut TxnState, target: Lsn) -> Result<()> {
     let mut undo = Undo {
         db,
@@ -27,9 +29,11 @@ pub fn roll_back(db: &Arc<Database>, state: &mut TxnState, target: Lsn) -> Resul
     };
     let result = undo.walk(state, target);
     if let Err(error) = &result {
-        // Half taken back and unable to go on: only recovery can put this right.
-        db.txns().unresolved(state.id());
-        db.store().log.fence(&format!("rollback failed: {error}"));
+        if target != Lsn::NONE || !state.is_accelerated() || db.store().log.is_fenced() {
+            // Half taken back and unable to go on: only recovery can put this right.
+            db.txns().unresolved(state.id());
+            db.store().log.fence(&format!("rollback failed: {error}"));
+        }
         return result;
     }
     if target == Lsn::NONE {
@@ -144,7 +148,8 @@ impl Undo<'_> {
         pause("undo.space.logged");
         if owned {
             state.disown(space);
-            self.db.add_pending(TxnId::NONE, vec![space]);
+            let now = After::Moment(self.db.txns().moment());
+            self.db.add_pending(now, vec![space]);
         } else {
             state.forget_defer(space);
         }

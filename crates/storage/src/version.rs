@@ -406,6 +406,12 @@ impl VersionStore {
         }
     }
 
+    /// Chunks that could not be freed come behind all others.
+    pub(crate) fn put_off(&self, chunks: &[&Arc<Chunk>]) {
+        let is_put_off = |c: &Arc<Chunk>| chunks.iter().any(|other| Arc::ptr_eq(c, other));
+        self.dropped.lock().sort_by_key(is_put_off);
+    }
+
     // --- restart ------------------------------------------------------------------------------------------------
 
     /// A chunk that the log has given pages: they have its versions, also those that redo has rebuilt.

@@ -260,3 +260,98 @@ fn checkpoints_go_on_while_versions_find_no_room() {
     assert!(!db.take_failures().is_empty(), "it is told");
     open.rollback().expect("rolls back");
 }
+
+/// A small transaction is undone from the log at once. One that meets a page which cannot be read is marked instead: the
+/// others go on, and so does the reverter when the page is there again.
+#[test]
+fn a_rollback_that_meets_an_unreadable_page_leaves_the_rest_to_the_reverter() {
+    let disk = SimDisk::new(1);
+    let engine = engine(&disk, 1, 1_024);
+    let db = engine.create_database(DB, "t", specs(), accelerated());
+    let db = db.expect("creates");
+    let txn = db.begin(&owner(1));
+    let id = db.create_tree(&txn, 1).expect("tree");
+    fill(&db, &txn, id, 0..ROWS, 1);
+    txn.commit(Durability::Full).expect("commits");
+    let before = dump(&db, id);
+    let tree = db.tree(id).expect("tree");
+    let [damaged, sound] = [100_u32, 1_900].map(u32::to_be_bytes);
+    let txn = db.begin(&owner(2));
+    for key in [damaged, sound] {
+        let entry = tree.get(&txn.view(Isolation::Current), &key);
+        let stamp = entry.expect("reads").expect("is there").stamp;
+        let changed = tree.update(&txn, &key, stamp, &[2; 150]);
+        assert_eq!(changed.expect("updates"), WriteOutcome::Done);
+    }
+    db.checkpoint().expect("checkpoint");
+    let page = tree.locate(&damaged).expect("reads").expect("is there").0;
+    engine.drop_clean_pages();
+    rot(&disk, page);
+    txn.rollback().expect("rolls back");
+    assert_eq!(db.state(), DatabaseState::Online);
+    assert_eq!(db.aborted_transactions().len(), 1);
+    let other = db.begin(&owner(3));
+    let read = |key: &[u8]| tree.get(&other.view(Isolation::ReadCommittedSnapshot), key);
+    assert_eq!(
+        read(&sound).expect("reads").expect("is there").payload,
+        [1; 150]
+    );
+    assert!(read(&damaged).is_err_and(|e| e.is_damage()));
+    db.clock().sleep(std::time::Duration::from_secs(1));
+    assert!(db.background_step().is_err_and(|e| e.is_damage()));
+    assert_eq!(db.take_failures().len(), 1, "it is told");
+    rot(&disk, page);
+    db.clock().sleep(std::time::Duration::from_secs(60));
+    settle(&db);
+    assert_eq!(db.aborted_transactions().len(), 0);
+    assert!(dump(&db, id) == before);
+}
+
+/// Versions of many transactions lie where an allocation page cannot be read; those of a few, dropped later, in another file.
+#[test]
+fn versions_that_cannot_be_freed_keep_no_others() {
+    let disk = SimDisk::new(1);
+    let file = |id, path: &str, size| FileSpec {
+        filegroup: 2,
+        growth: Growth::Pages(0),
+        ..FileSpec::data(id, 1, path, size)
+    };
+    let mut files = specs();
+    files.extend([file(3, "/small.ndf", 16), file(4, "/large.ndf", 512)]);
+    let engine = engine(&disk, 1, 1_024);
+    let settings = Settings {
+        version_store_filegroup: 2,
+        ..accelerated()
+    };
+    let db = engine.create_database(DB, "t", files, settings);
+    let db = db.expect("creates");
+    let txn = db.begin(&owner(1));
+    let id = db.create_tree(&txn, 1).expect("tree");
+    fill(&db, &txn, id, 0..200, 1);
+    txn.commit(Durability::Full).expect("commits");
+    let tree = db.tree(id).expect("tree");
+    let update = |row: u32| {
+        let (txn, key) = (db.begin(&owner(1_000 + u64::from(row))), row.to_be_bytes());
+        let entry = tree.get(&txn.view(Isolation::Current), &key);
+        let stamp = entry.expect("reads").expect("is there").stamp;
+        let changed = tree.update(&txn, &key, stamp, &[2; 150]);
+        assert_eq!(changed.expect("updates"), WriteOutcome::Done);
+        assert_eq!(db.place_some_versions(0, 9).expect("places"), 1);
+        txn
+    };
+    // The small file has room for eight pages.
+    let few: Vec<Txn> = (0..8).map(update).collect();
+    let many: Vec<Txn> = (8..100).map(update).collect();
+    for txn in many.iter().chain(&few) {
+        txn.commit(Durability::Full).expect("commits");
+    }
+    assert_eq!(db.version_stats().pages, 100);
+    db.checkpoint().expect("checkpoint");
+    engine.drop_clean_pages();
+    disk.flip(Path::new("/large.ndf"), PAGE_BYTES as u64 + 5_000, 0x10);
+    for _ in 0..10 {
+        db.clock().sleep(std::time::Duration::from_secs(2));
+        assert!(db.clean_versions().is_err_and(|e| e.is_damage()));
+    }
+    assert_eq!(db.version_stats().pages, 92);
+}

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::log::record::Space;
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
-use daruma_base::TxnId;
+use crate::status::After;
 
 impl Database {
     /// One round of background work; true when there may be more to do at once. An error is the first of the round: the
@@ -46,13 +46,13 @@ impl Database {
         round.end()
     }
 
-    /// Frees what committed transactions dropped, once everyone sees them.
+    /// Frees what committed transactions dropped, once everyone sees them, and what was rolled back, once nobody looks at it.
     pub(super) fn free_pending(&self) -> Result<bool> {
         self.advance_watermark();
-        let ready: Vec<(TxnId, Space)> = {
+        let ready: Vec<(After, Space)> = {
             let pending = self.pending.lock();
-            let is_settled = |id| self.txns.is_settled(id) || planted(Bug::FreeUnsettled);
-            let settled = pending.iter().filter(|(id, _)| is_settled(*id));
+            let is_past = |after| self.txns.is_past(after) || planted(Bug::FreeUnsettled);
+            let settled = pending.iter().filter(|(after, _)| is_past(*after));
             let due = settled.filter(|(_, space)| self.is_due(Task::FreeSpace(*space)));
             due.take(64).copied().collect()
         };
@@ -64,7 +64,7 @@ impl Database {
         round.end()
     }
 
-    fn free_one(&self, one: &(TxnId, Space)) -> Result<bool> {
+    fn free_one(&self, one: &(After, Space)) -> Result<bool> {
         let _no_revert = self.reclaim.write();
         // Somebody else who cleans may have been here before, and the page may be another's by now.
         if !self.pending.lock().contains(one) {

@@ -15,7 +15,7 @@ use crate::log::{AppendKind, CommitPoint, Log};
 use crate::page::{Page, PageType};
 use crate::planted::{Bug, planted};
 use crate::replay::{self, Recovered};
-use crate::status::TxnTable;
+use crate::status::{After, TxnTable};
 use crate::sync::RwLock;
 use crate::txn::{Progress, TxnState};
 use crate::undo;
@@ -138,7 +138,7 @@ impl Database {
     /// Undo: accelerated losers are marked, classic ones rolled back from the log, newest first, as one backward pass
     /// would meet them.
     fn take_over(self: &Arc<Self>, recovered: Recovered) -> Result<()> {
-        let pending = recovered.pending.into_iter().map(|s| (TxnId::NONE, s));
+        let pending = recovered.pending.into_iter().map(|s| (After::Moment(0), s));
         self.pending.lock().extend(pending);
         self.take_over_chunks(&recovered.chunks);
         self.settle_aside()?;

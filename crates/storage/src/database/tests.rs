@@ -409,3 +409,25 @@ fn a_version_whose_pages_went_while_it_was_looked_for_is_no_damage() {
     assert!(was_visited.load(Ordering::Relaxed));
     visit(|_| {});
 }
+
+/// A reader of uncommitted rows finds a long value, and looks into it after its transaction was rolled back.
+#[test]
+fn a_long_value_that_is_rolled_back_stays_for_those_who_read_before() {
+    for accelerated in [false, true] {
+        for undo_at_once in [0, 1 << 20] {
+            let disk = SimDisk::new(1);
+            let db = create(&disk, accelerated);
+            db.set_undo_at_once_bytes(undo_at_once);
+            let txn = begin(&db);
+            let value = [7; 20_000];
+            let blob = db.put_blob(&txn, &value).expect("stores");
+            let reader = begin(&db).view(Isolation::ReadCommittedSnapshot);
+            txn.rollback().expect("rolls back");
+            settle(&db);
+            assert_eq!(db.get_blob(blob).expect("reads"), value);
+            drop(reader);
+            settle(&db);
+            assert!(db.get_blob(blob).is_err(), "it is freed");
+        }
+    }
+}
