@@ -4,9 +4,9 @@ mod common;
 
 use common::*;
 use daruma_backup::*;
-use daruma_base::Lsn;
+use daruma_base::{DatabaseId, Lsn};
 use daruma_sim::SimRandom;
-use daruma_storage::{Growth, Isolation, RecoveryModel, WriteOutcome};
+use daruma_storage::{Growth, Isolation, RecoveryModel, Settings, WriteOutcome};
 
 /// A full backup at a random moment of a running history, restored elsewhere, equals the history at its end.
 #[test]
@@ -286,5 +286,51 @@ fn a_restored_database_is_recovered_with_the_fewest_frames() {
         history.check(Lsn(taken.last_lsn), &found);
         drop(view);
         open.rollback().expect("rolls back");
+    }
+}
+
+/// Options that were set after the full backup are in the log, and count up to where the chain is restored.
+#[test]
+fn settings_come_with_the_log_that_changed_them() {
+    let world = World::new(70, 300);
+    let history = History::new(&world, "d", RecoveryModel::Full);
+    let before = history.db.settings();
+    history.run(&SimRandom::new(70), 20);
+    full(&world, &history.db, &["/full"]).expect("full");
+    let after = Settings {
+        accelerated_recovery: !before.accelerated_recovery,
+        allow_snapshot: !before.allow_snapshot,
+        target_recovery_seconds: 7,
+        recovery_model: RecoveryModel::BulkLogged,
+        ..before
+    };
+    history.run(&SimRandom::new(71), 20);
+    let between = log(&world, &history.db, &["/log"]).expect("log");
+    history.db.set_settings(after).expect("sets");
+    let last = log(&world, &history.db, &["/log"]).expect("log");
+    for (name, until, wanted) in [("a", between, before), ("b", last, after)] {
+        let set = world.media(&["/full"]).and_then(|m| m.set(1)).expect("set");
+        let to = files(name);
+        let mut state = restore_full(&world.env, &set, &to, 2, &mut |_| Ok(())).expect("full");
+        for position in 1..=until.position {
+            let set = world.media(&["/log"]).and_then(|m| m.set(position));
+            let set = set.expect("set");
+            restore_log(
+                &world.env,
+                &set,
+                &to,
+                &[],
+                &mut state,
+                None,
+                &mut |_| Ok(()),
+            )
+            .expect("log");
+        }
+        write_boot(&world.env, &to, &state).expect("a boot page");
+        let opened = world.engine.open_database(DatabaseId(6), name, specs(name));
+        let (db, _) = opened.expect("opens");
+        assert_eq!(db.settings(), wanted, "{name}");
+        assert_eq!(db.log_backup_start(), Lsn(until.last_lsn), "{name}");
+        db.close().expect("closes");
     }
 }

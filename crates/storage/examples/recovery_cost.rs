@@ -23,7 +23,7 @@ fn specs(dir: &Path) -> Vec<FileSpec> {
         growth: Growth::Pages(8_192),
         max_pages: None,
     };
-    vec![spec(1, 1, "r.mdf", 65_536), spec(2, 0, "r.ldf", 400_000)]
+    vec![spec(1, 1, "r.mdf", 16_384), spec(2, 0, "r.ldf", 40_000)]
 }
 
 fn engine() -> Arc<Engine> {

@@ -41,7 +41,7 @@ impl Database {
         if !starts {
             return Ok(());
         }
-        self.store().write_boot(|b| b.log_backup = from)
+        self.log_backup_begins(from)
     }
 
     /// Where the next log backup begins; `Lsn::NONE` when there is no chain (error 4214).
@@ -55,9 +55,7 @@ impl Database {
         if boot.log_backup == Lsn::NONE || to <= boot.log_backup {
             return Ok(());
         }
-        self.store().write_boot(|b| b.log_backup = to)?;
-        self.cut_log_again();
-        Ok(())
+        self.log_backup_begins(to)
     }
 
     /// DBCC SHRINKFILE of the log: as far towards `bytes` as what is needed allows. False when that was not all.

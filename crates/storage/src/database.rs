@@ -64,6 +64,8 @@ pub struct Database {
     dead: Mutex<VecDeque<(TreeId, Vec<u8>)>>,
     checkpointing: Mutex<CheckpointState>,
     quiet: Mutex<checkpoint::QuietLog>,
+    /// Held from the record of a changed property until the boot page has it.
+    changing_property: Mutex<()>,
     engine_needs: EngineNeeds,
     /// Held by who makes room in a log that is nearly full.
     relief: Mutex<()>,
@@ -127,6 +129,7 @@ impl Database {
             dead: Mutex::default(),
             checkpointing: Mutex::default(),
             quiet: Mutex::default(),
+            changing_property: Mutex::default(),
             engine_needs: Mutex::default(),
             relief: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -426,6 +429,15 @@ impl Database {
         }
     }
 
+    pub(crate) fn changing_property(&self) -> &Mutex<()> {
+        &self.changing_property
+    }
+
+    /// False for tempdb.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
     /// Error when nothing of it may be read any more: its log has failed, or it is closed. What is in memory then may be of
     /// transactions that could not be taken back, or of commits that are not on disk: only recovery can tell.
     pub fn check_readable(&self) -> Result<()> {
@@ -444,7 +456,7 @@ impl Database {
 
     /// Writes the boot page before it returns.
     pub fn set_settings(&self, settings: Settings) -> Result<()> {
-        self.store.write_boot(|b| {
+        self.log_settings(settings, |b| {
             b.settings = settings;
             if settings.recovery_model == RecoveryModel::Simple {
                 b.log_backup = Lsn::NONE;

@@ -29,7 +29,8 @@ use std::sync::{Arc, OnceLock};
 /// First bytes of a data file's header page.
 pub const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
 /// 2: the log has versions from where they get pages on.
-pub const FORMAT_VERSION: u32 = 2;
+/// 3: the log has properties of the database.
+pub const FORMAT_VERSION: u32 = 3;
 /// Root of the tree that definitions are in: the same page in every database.
 pub const CATALOG_ROOT: PageId = PageId::new(1, 16);
 const DOUBLE_WRITE_HEADER: u32 = 31;

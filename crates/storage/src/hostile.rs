@@ -126,6 +126,7 @@ fn decode(record: &Record<'_>, page: &mut Page) {
         Kind::Checkpoint => drop(Checkpoint::parse(record.body)),
         Kind::Commit => drop(commit::parse_commit(record).map(|(_, ids)| ids.count())),
         Kind::Prepare => drop(commit::parse_prepare(record.body).map(|(_, ids)| ids.count())),
+        Kind::Property => drop(crate::properties::Property::parse(record.body)),
         Kind::Forget => drop(record::parse_forget(record.body)),
         Kind::Owned | Kind::Defer | Kind::ClrSpace | Kind::FreeDone => {
             let _ = Space::read(&mut Reader::new(record.body));

@@ -45,6 +45,7 @@ mod pause;
 mod pins;
 mod planted;
 mod pressure;
+mod properties;
 mod pvs;
 mod rebuild;
 mod redo;

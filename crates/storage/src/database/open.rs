@@ -367,6 +367,11 @@ impl Recovery<'_> {
             chain => keep.min(chain),
         };
         store.log.resume(recovered.end, keep)?;
+        let mut wanted = boot;
+        recovered.properties.apply(&mut wanted);
+        if wanted != boot {
+            store.write_boot(|b| recovered.properties.apply(b))?;
+        }
         store.log.set_last_commit(recovered.last_commit);
         let marked: Vec<TxnId> = recovered
             .losers

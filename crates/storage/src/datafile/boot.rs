@@ -252,4 +252,30 @@ mod tests {
         assert!(files.sync_failure().is_none());
         drop((flush, checkpoint));
     }
+
+    /// Its log has no properties: a replay of it would end with those of the copy.
+    #[test]
+    fn a_file_of_the_format_before_is_refused_by_its_number() {
+        let disk = SimDisk::new(1);
+        let env = daruma_sim::env(&disk, 1);
+        let spec = FileSpec::data(1, 1, "/t.mdf", 256);
+        let boot = Boot {
+            guid: 7,
+            ..Boot::default()
+        };
+        let specs = std::slice::from_ref(&spec);
+        drop(FileSet::create(specs, boot, true, &env).expect("creates"));
+        let file = env.disk.open(&spec.path, daruma_base::OpenMode::ReadWrite);
+        let file = file.expect("opens");
+        let mut header = Page::zeroed();
+        file.read_at(header.bytes_mut(), 0).expect("reads");
+        let old = super::super::FORMAT_VERSION - 1;
+        put_u32(&mut header.bytes_mut()[..], HEADER_BYTES + 8, old);
+        header.seal();
+        file.write_at(header.bytes(), 0).expect("writes");
+        drop(file);
+        let refused = FileSet::open(specs, &env).err().expect("is refused");
+        let said = refused.to_string();
+        assert!(said.contains("file format 2 is not supported"), "{said}");
+    }
 }

@@ -227,6 +227,10 @@ impl Writer {
                 );
                 self.simple(base, "LOP_PREP_XACT", text);
             }
+            Kind::Property => {
+                let text = crate::properties::describe(&record)?;
+                self.simple(base, "LOP_SET_PROPERTY", text);
+            }
             Kind::End => {
                 let text = "rolled back: every change was undone from the log";
                 self.simple(base, "LOP_ABORT_XACT", text.into());

@@ -35,7 +35,8 @@ const ZEROS_BYTES: usize = 1 << 20;
 /// So much new space is synced at once: commits wait for no more.
 const NEW_SPACE_SYNC_BYTES: u64 = 16 << 20;
 const SECTOR_BYTES: usize = 512;
-const FORMAT_VERSION: u32 = 1;
+/// 2: records of properties.
+const FORMAT_VERSION: u32 = 2;
 /// Bytes of the file header, and of each VLF header.
 pub const HEADER_BYTES: u64 = BLOCK_ALIGN_BYTES as u64;
 /// The stream starts here; smaller LSNs mean "none".
@@ -1174,5 +1175,25 @@ mod tests {
                 "{n}: {opened:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_log_of_the_format_before_is_refused_by_its_number() {
+        let disk = SimDisk::new(1);
+        let env = daruma_sim::env(&disk, 1);
+        let spec = FileSpec::log("/t_log.ldf", 256);
+        drop(LogFile::create(&spec, 7, &env, true).expect("creates"));
+        let file = env.disk.open(&spec.path, OpenMode::ReadWrite);
+        let file = file.expect("opens");
+        let mut header = vec![0; HEADER_BYTES as usize];
+        file.read_at(&mut header, 0).expect("reads");
+        put_u32(&mut header, 8, FORMAT_VERSION - 1);
+        let sum = crc32c::crc32c(&header[8..]);
+        put_u32(&mut header, 4, sum);
+        file.write_at(&header, 0).expect("writes");
+        drop(file);
+        let refused = LogFile::open(&spec, 7, &env).err().expect("is refused");
+        let said = refused.to_string();
+        assert!(said.contains("log format 1 is not supported"), "{said}");
     }
 }

@@ -52,6 +52,8 @@ pub enum Kind {
     VersionsFreed = 15,
     /// The transaction is part of one over several databases, and ends as the coordinator among them decides.
     Prepare = 16,
+    /// A property of the database was changed (`properties`).
+    Property = 18,
 }
 
 /// Flag of a record: its transaction runs under accelerated recovery, so it is never undone from the log by recovery.
@@ -79,6 +81,7 @@ impl Kind {
             Versions,
             VersionsFreed,
             Prepare,
+            Property,
         ]
         .into_iter()
         .find(|k| *k as u8 == v)

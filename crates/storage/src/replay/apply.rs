@@ -78,7 +78,8 @@ impl<'a> Apply<'a> {
             | Kind::Checkpoint
             | Kind::ClrSpace
             | Kind::Abort
-            | Kind::Forget => Ok(()),
+            | Kind::Forget
+            | Kind::Property => Ok(()),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::log::record::{self, Abort, Checkpoint, Fact, Kind, Record, Space};
 use crate::log::{CommitPoint, commit};
 use crate::planted::{Bug, planted};
+use crate::properties::{Properties, Property};
 use crate::undo::parse_clr_space;
 use crate::unit::{Decision, Unit, UnitKey};
 use crate::work::Work;
@@ -65,6 +66,8 @@ pub struct Recovered {
     /// Decisions of this database for others, which these may not have on disk.
     pub decisions: Vec<Decision>,
     pub resolved: Vec<ResolvedUnit>,
+    /// What the log says of them.
+    pub properties: Properties,
 }
 
 /// Asks how a prepared transaction ended.
@@ -138,6 +141,7 @@ pub(super) struct TxnTracker {
     prepared: BTreeMap<TxnId, Unit>,
     /// Ids that wrote after they were prepared: they are being rolled back.
     given_up: Recent<TxnId>,
+    properties: Properties,
 }
 
 impl TxnTracker {
@@ -264,6 +268,7 @@ impl TxnTracker {
             last_commit: self.last_commit,
             decisions: self.decisions.into_values().map(|(d, _)| d).collect(),
             resolved,
+            properties: self.properties,
         }
     }
 
@@ -316,6 +321,7 @@ impl TxnTracker {
                 }
             }
             Kind::Forget => self.forget(record)?,
+            Kind::Property => self.properties.note(Property::parse(record.body)?),
             Kind::System | Kind::Revert => {}
             Kind::Ops | Kind::Clr | Kind::Owned | Kind::Defer | Kind::ClrSpace | Kind::Abort => {
                 if self.prepared.remove(&record.txn).is_some() {
