@@ -15,6 +15,8 @@ use std::sync::{Arc, OnceLock};
 
 /// A page of the system's cache, or a multiple of it.
 const CACHE_PAGE_BYTES: u64 = 4096;
+/// So many links in a row are followed, as the system does.
+const LINKS_MAX: usize = 40;
 
 /// The operating system's files; `O_DIRECT` is used where a write asks for it.
 #[derive(Debug)]
@@ -96,18 +98,34 @@ impl Disk for RealDisk {
                 inode: there.ino(),
             };
         }
-        let folder = match path.parent() {
-            Some(parent) if parent.as_os_str().is_empty() => Some(Path::new(".")),
-            parent => parent,
-        };
-        match (folder.map(fs::metadata), path.file_name()) {
-            (Some(Ok(folder)), Some(name)) => FileIdentity::Missing {
-                device: folder.dev(),
-                inode: folder.ino(),
-                name: name.to_os_string(),
-            },
-            _ => FileIdentity::of_path(path),
+        missing_identity(&behind_links(path))
+    }
+}
+
+/// Where a path leads when nothing is there: a link to what is not there yet is that.
+fn behind_links(path: &Path) -> PathBuf {
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => break,
         }
+    }
+    path
+}
+
+fn missing_identity(path: &Path) -> FileIdentity {
+    let folder = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Some(Path::new(".")),
+        parent => parent,
+    };
+    match (folder.map(fs::metadata), path.file_name()) {
+        (Some(Ok(folder)), Some(name)) => FileIdentity::Missing {
+            device: folder.dev(),
+            inode: folder.ino(),
+            name: name.to_os_string(),
+        },
+        _ => FileIdentity::of_path(path),
     }
 }
 
@@ -276,6 +294,12 @@ mod tests {
         assert_eq!(id("way/none"), missing);
         assert_ne!(id("none"), missing);
         assert_eq!(id("no/such/../folder"), id("no/folder"));
+        std::os::unix::fs::symlink("folder/none", at("later")).expect("links");
+        std::os::unix::fs::symlink(at("later"), at("much_later")).expect("links");
+        assert_eq!(id("later"), missing);
+        assert_eq!(id("much_later"), missing);
+        std::os::unix::fs::symlink("loop", at("loop")).expect("links");
+        assert_ne!(id("loop"), missing);
     }
 
     #[test]

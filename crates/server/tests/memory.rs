@@ -173,9 +173,22 @@ fn cases() {
         "captured rows",
         1,
         &format!(
-            "create table #t (n nvarchar(300)); insert #t exec ('select top (1000000) a.name + b.name from {ROWS}')"
+            "create table #t (n nvarchar(300)); insert #t exec ('select top (400000) a.name + b.name from {ROWS}'); \
+             insert #t select n + '' from #t"
         ),
-        Yes,
+        No,
+    );
+    watched.case(
+        "an update of a database with accelerated recovery",
+        1,
+        &format!(
+            "create database a; alter database a set accelerated_database_recovery = on; \
+             create table a.dbo.t (id int primary key, v int, w char(300)); \
+             insert a.dbo.t select n, 1, 'w' from {numbers} where n <= 150000; update a.dbo.t set v = 2, w = 'x'; \
+             begin tran; update a.dbo.t set v = 3; update a.dbo.t set v = 4, w = 'y'; rollback; \
+             select sum(v) from a.dbo.t; drop database a"
+        ),
+        No,
     );
     watched.case(
         "a window over all rows",

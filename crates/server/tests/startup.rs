@@ -61,6 +61,98 @@ fn a_bulk_load_from_a_pipe_is_refused_at_once() {
     program.stop().expect("stops");
 }
 
+/// A file of the server's own is that under every name that leads to it.
+#[test]
+fn links_to_files_of_the_server_are_its_own() {
+    let (dir, away) = (tempfile::tempdir(), tempfile::tempdir());
+    let (dir, away) = (dir.expect("a folder"), away.expect("a folder"));
+    let program = start(dir.path());
+    let mut admin = client_in(&program, Mode::Plain, "master");
+    let at = |name: &str| away.path().join(name);
+    run(
+        &mut admin,
+        &format!(
+            "create database d; backup database d to disk = '{}'; create table #lines (line varchar(max))",
+            at("d.bak").display()
+        ),
+    );
+    std::fs::create_dir_all(dir.path().join("spill")).expect("makes");
+    std::fs::write(dir.path().join("spill/x"), "rows of somebody").expect("writes");
+    let mut links = Vec::new();
+    for (own, is_there) in [
+        ("log/errorlog", true),
+        ("spill/x", true),
+        ("log/errorlog.40", false),
+        ("d.mdf", true),
+        ("master_log.ldf", true),
+        ("service_master.key", false),
+    ] {
+        let own = dir.path().join(own);
+        let name = own
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        std::os::unix::fs::symlink(&own, at(&format!("soft.{name}"))).expect("links");
+        links.push((own.clone(), at(&format!("soft.{name}"))));
+        if is_there {
+            std::fs::hard_link(&own, at(&format!("hard.{name}"))).expect("links");
+            links.push((own, at(&format!("hard.{name}"))));
+        }
+    }
+    let length = |path: &Path| std::fs::metadata(path).map(|m| (m.len(), m.is_file())).ok();
+    for (own, link) in links {
+        let before = length(&own);
+        let (link, backup, log) = (link.display(), at("d.bak"), at("z.ldf"));
+        let (backup, log) = (backup.display(), log.display());
+        for (statement, refused) in [
+            (
+                format!("backup database d to disk = '{link}' with format"),
+                &[3201][..],
+            ),
+            (
+                format!(
+                    "restore database z from disk = '{backup}' with move 'd' to '{link}', move 'd_log' to '{log}', replace"
+                ),
+                &[1834, 5170],
+            ),
+            (
+                format!(
+                    "restore database z from disk = '{backup}' with move 'd' to '{log}.mdf', move 'd_log' to '{log}', standby = '{link}'"
+                ),
+                &[3201],
+            ),
+            (format!("bulk insert #lines from '{link}'"), &[4860, 4861]),
+            (
+                format!("bulk insert #lines from '/dev/null' with (errorfile = '{link}')"),
+                &[4860, 4861],
+            ),
+            (
+                format!("create database z on (name = z, filename = '{link}')"),
+                &[1834, 5170],
+            ),
+        ] {
+            let answer = admin.batch(&statement).expect("answers");
+            let first = answer.error_numbers().first().copied();
+            assert!(
+                first.is_some_and(|n| refused.contains(&n)),
+                "{statement}: {first:?}"
+            );
+        }
+        assert!(length(&own) >= before, "{}", own.display());
+    }
+    // What is nobody's may be had by a link as well as by its name.
+    std::os::unix::fs::symlink(at("free"), at("soft.free")).expect("links");
+    run(
+        &mut admin,
+        &format!(
+            "backup database d to disk = '{}' with format",
+            at("soft.free").display()
+        ),
+    );
+    program.stop().expect("stops");
+}
+
 /// A client that cannot log in decides neither what is written into the log nor how much.
 #[test]
 fn names_that_strangers_choose_do_not_shape_the_error_log() {

@@ -431,6 +431,15 @@ impl Pool {
         }
     }
 
+    /// As `write`, for a latch that is out of order and so must not be waited for: `None` when another thread has it.
+    pub fn try_write(&self, store: &Store, id: PageId) -> Result<Option<PageWrite<'_>>> {
+        let pin = self.pin(store, id, WaitKind::PageIoLatchEx)?;
+        let Some(guard) = pin.0.latch.try_write() else {
+            return Ok(None);
+        };
+        Ok(is_current(pin.0, store, id).then_some(PageWrite { guard, pin }))
+    }
+
     /// A page about to be given new content altogether: not read from disk, zeroed when it was not in memory.
     pub fn write_new(&self, store: &Store, id: PageId) -> Result<PageWrite<'_>> {
         loop {

@@ -10,6 +10,8 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
+pub use files::FileContent;
+
 use crate::alloc::{Allocation, Allocator};
 use crate::api::*;
 use crate::buffer::{PageWrite, Pool, Store};
@@ -306,7 +308,8 @@ impl Database {
         let is_scarce = self.pool().is_full()
             && segment.is_accelerated
             && (!segment.unplaced.is_empty() || segment.unplaced_versions > frames / 16);
-        let memory_max = (frames * crate::page::PAGE_BYTES / 4) as u64;
+        // Half of what a request may hold beside pages where a server gives a quarter of its memory to that.
+        let memory_max = (frames * crate::page::PAGE_BYTES / 8) as u64;
         let is_large = self.versions().memory_bytes() > memory_max && !segment.unplaced.is_empty();
         // A checkpoint that makes room in a full log places all of them first.
         let is_owing = segment.is_accelerated

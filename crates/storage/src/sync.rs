@@ -157,6 +157,10 @@ mod model {
             self.0.write().unwrap_or_else(PoisonError::into_inner)
         }
 
+        pub fn try_write(&self) -> Option<sync::RwLockWriteGuard<'_, T>> {
+            self.0.try_write().ok()
+        }
+
         /// Tries a fixed number of times in place of a time, of which the model checker knows nothing.
         pub fn try_read_for(&self, _: Duration) -> Option<sync::RwLockReadGuard<'_, T>> {
             for _ in 0..TRIES {

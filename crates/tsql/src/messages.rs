@@ -2172,6 +2172,11 @@ const MESSAGES: &[Message] = &[
         "Index row (%d:%d:%d) identified by (%ls) with index values '%ls'.",
     ),
     m(
+        8920,
+        16,
+        "Cannot perform a %ls operation inside a user transaction. Terminate the transaction and reissue the statement.",
+    ),
+    m(
         8957,
         10,
         "DBCC %ls (%ls) executed by %ls found %d errors and repaired %d errors. Elapsed time: %d hours %d minutes %d seconds.",

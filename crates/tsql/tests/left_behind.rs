@@ -240,10 +240,9 @@ fn a_file_with_rows_stays_until_they_are_elsewhere() {
     client.done("INSERT d.dbo.u SELECT TOP 50 ROW_NUMBER() OVER (ORDER BY object_id), 'u' FROM sys.all_objects");
     let refused = client.run("ALTER DATABASE d REMOVE FILE d2");
     assert_eq!(errors(&refused), [5042, 5069], "{refused}");
-    // Of its pages none can be moved by the command itself, which says so; an index that is rebuilt leaves the file.
-    let refused = client.run("USE d; DBCC SHRINKFILE (d2, EMPTYFILE)");
-    assert_eq!(errors(&refused), [2555], "{refused}");
-    client.done("USE d; ALTER INDEX ALL ON u REBUILD; USE master");
+    let refused = client.run("USE d; BEGIN TRAN; DBCC SHRINKFILE (d2, EMPTYFILE)");
+    assert_eq!(errors(&refused), [8920], "{refused}");
+    client.done("ROLLBACK; DBCC SHRINKFILE (d2, EMPTYFILE); USE master");
     client.done("ALTER DATABASE d REMOVE FILE d2");
     assert_eq!(client.scalar("SELECT COUNT(*) FROM d.dbo.u"), "50");
     // The last file of a filegroup that is in use has nowhere to move its pages to.
@@ -253,6 +252,105 @@ fn a_file_with_rows_stays_until_they_are_elsewhere() {
     let server = server.crash();
     let mut client = server.connect();
     assert_eq!(client.scalar("SELECT COUNT(*) FROM d.dbo.u"), "51");
+    assert_eq!(client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS"), "");
+}
+
+/// Tables of every kind with pages in the file: long values, a heap, indexes (one disabled), several levels.
+const FILL: &str = "
+    ALTER DATABASE d ADD FILE (NAME = d2, FILENAME = '/data/d_2.ndf', SIZE = 8MB, FILEGROWTH = 4MB);
+    USE d;
+    CREATE TABLE c (id int CONSTRAINT pk_c PRIMARY KEY, v varchar(900), INDEX iv (v), INDEX idle (id));
+    ALTER INDEX idle ON c DISABLE;
+    INSERT c SELECT TOP 6000 ROW_NUMBER() OVER (ORDER BY a.object_id), REPLICATE(CHAR(65 + a.object_id % 26), 700)
+        FROM sys.all_objects a CROSS JOIN (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (17), (18), (19), (20)) n (n);
+    CREATE TABLE h (id int, v varchar(7000));
+    CREATE TABLE l (id int PRIMARY KEY, v varchar(max));
+    INSERT h SELECT TOP 100 id, REPLICATE('h', 6000) FROM c;
+    INSERT l SELECT TOP 20 id, REPLICATE(CAST('l' AS varchar(max)), 30000) FROM c;
+    USE master";
+const SUMS: &str = "SELECT CONCAT((SELECT CHECKSUM_AGG(CHECKSUM(id, v)) FROM d.dbo.c), ' ', (SELECT COUNT(*) FROM d.dbo.c WITH (INDEX (iv)) WHERE v >= ''), ' ',
+    (SELECT SUM(id) + SUM(LEN(v)) FROM d.dbo.h), ' ', (SELECT SUM(LEN(v)) FROM d.dbo.l))";
+
+#[test]
+fn a_file_is_emptied_and_removed() {
+    for accelerated in ["OFF", "ON"] {
+        let server = with_d();
+        let mut client = server.connect();
+        client.done(&format!(
+            "ALTER DATABASE d SET ACCELERATED_DATABASE_RECOVERY = {accelerated}"
+        ));
+        client.done(FILL);
+        let sums = client.scalar(SUMS);
+        let refused = client.run("ALTER DATABASE d REMOVE FILE d2");
+        assert_eq!(errors(&refused), [5042, 5069], "{refused}");
+        client.done("USE d; DBCC SHRINKFILE (d2, EMPTYFILE); USE master");
+        assert_eq!(client.scalar(SUMS), sums);
+        let disabled = "SELECT COUNT(*) FROM d.sys.indexes WHERE is_disabled = 1";
+        assert_eq!(client.scalar(disabled), "1");
+        assert_eq!(client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS"), "");
+        client.done("ALTER DATABASE d REMOVE FILE d2");
+        let server = server.crash();
+        let mut client = server.connect();
+        assert_eq!(client.scalar(SUMS), sums);
+        assert_eq!(client.scalar(FILES), "2");
+        assert_eq!(client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS"), "");
+        client.done("USE d; INSERT c VALUES (0, 'after'); DELETE c WHERE id > 10");
+    }
+}
+
+#[test]
+fn a_stop_while_a_file_is_emptied_leaves_every_row_where_it_is_found() {
+    let server = with_d();
+    let mut client = server.connect();
+    client.done(FILL);
+    let sums = client.scalar(SUMS);
+    client.session.close();
+    let disk = server.stop();
+    stop_everywhere(
+        &disk,
+        "USE d; DBCC SHRINKFILE (d2, EMPTYFILE)",
+        |server, write| {
+            let mut client = server.connect();
+            assert_eq!(client.scalar(SUMS), sums, "{write}");
+            assert_eq!(
+                client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS"),
+                "",
+                "{write}"
+            );
+            client.done("USE d; DBCC SHRINKFILE (d2, EMPTYFILE); USE master; ALTER DATABASE d REMOVE FILE d2");
+            assert_eq!(client.scalar(SUMS), sums, "{write}");
+        },
+    );
+}
+
+#[test]
+fn a_file_is_emptied_beside_readers_and_writers() {
+    let server = with_d();
+    let mut client = server.connect();
+    client.done(FILL);
+    let (stop, server) = (std::sync::atomic::AtomicBool::new(false), &server);
+    std::thread::scope(|threads| {
+        for n in 0..3 {
+            let stop = &stop;
+            threads.spawn(move || {
+                let mut client = server.connect_to("d");
+                let mut round = 0;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    round += 1;
+                    let key = 10_000 * (n + 1) + round;
+                    let out = client.run(&format!(
+                        "INSERT c VALUES ({key}, REPLICATE('x', 600)); UPDATE c SET v = 'y' WHERE id = {key}; DELETE c WHERE id = {key}"
+                    ));
+                    assert!(errors(&out).is_empty(), "{out}");
+                    let seen = client.scalar("SELECT COUNT(*) FROM c WITH (INDEX (pk_c)) WHERE id <= 6000");
+                    assert_eq!(seen, "6000");
+                }
+            });
+        }
+        client.done("USE d; DBCC SHRINKFILE (d2, EMPTYFILE); USE master");
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    client.done("ALTER DATABASE d REMOVE FILE d2");
     assert_eq!(client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS"), "");
 }
 
@@ -309,6 +407,223 @@ fn a_stop_while_a_file_is_removed_leaves_it_whole_or_not_at_all() {
         assert_eq!(files_of_d(&server.disk).len(), 2, "{write}");
         client.done(ADD);
     });
+}
+
+// --- restores --------------------------------------------------------------------------------------------------------
+
+const RESTORE: &str = "RESTORE DATABASE d FROM DISK = '/b/o.bak' WITH MOVE 'other' TO '/data/d.mdf', MOVE 'other_log' TO '/data/d_log.ldf'";
+
+/// A stopped server with a backup of `other`, and what `more` says.
+fn with_backup(more: &str) -> Arc<SimDisk> {
+    let server = Server::over(stopped_server());
+    let mut client = server.connect();
+    client.done("BACKUP DATABASE other TO DISK = '/b/o.bak'");
+    client.done(more);
+    client.session.close();
+    server.stop()
+}
+
+fn has_d(server: &Server) -> bool {
+    let mut client = server.connect();
+    client.scalar("SELECT COUNT(*) FROM sys.databases WHERE name = 'd'") == "1"
+}
+
+#[test]
+fn a_stop_in_a_restore_of_a_new_database_leaves_the_name_free_or_a_whole_database() {
+    for ending in ["", ", NORECOVERY", ", STANDBY = '/data/d_undo'"] {
+        let work = format!("{RESTORE}{ending}");
+        stop_everywhere(&with_backup("SELECT 1"), &work, |server, write| {
+            let mut client = server.connect();
+            if has_d(&server) {
+                let state = client.scalar("SELECT state_desc FROM sys.databases WHERE name = 'd'");
+                if state == "RESTORING" {
+                    client.done("RESTORE DATABASE d WITH RECOVERY");
+                }
+                assert_eq!(
+                    client.scalar("SELECT COUNT(*) FROM d.dbo.t"),
+                    "1",
+                    "{write}"
+                );
+                client.done("DROP DATABASE d");
+            }
+            assert_eq!(
+                files_of_d(&server.disk),
+                Vec::<PathBuf>::new(),
+                "{work} {write}"
+            );
+            client.done(RESTORE);
+            assert_eq!(client.scalar("SELECT COUNT(*) FROM d.dbo.t"), "1");
+        });
+    }
+}
+
+fn put(disk: &SimDisk, path: &str, content: &[u8]) {
+    let file = disk
+        .open(Path::new(path), OpenMode::CreateNew)
+        .expect("makes");
+    file.write_at(content, 0).expect("writes");
+    file.sync_data().expect("syncs");
+    disk.sync_dir(Path::new(path).parent().expect("a folder"))
+        .expect("syncs");
+}
+
+fn content(disk: &SimDisk, path: &str, len: usize) -> Vec<u8> {
+    let mut content = vec![0; len];
+    let file = disk
+        .open(Path::new(path), OpenMode::ReadOnly)
+        .expect("is there");
+    file.read_at(&mut content, 0).expect("reads");
+    content
+}
+
+/// What is to be replaced is somebody's until it is.
+#[test]
+fn a_stop_in_a_restore_over_files_of_nobody_leaves_them_or_a_whole_database() {
+    let disk = with_backup("SELECT 1");
+    let notes = b"somebody's notes";
+    put(&disk, "/data/d.mdf", notes);
+    let work = format!("{RESTORE}, REPLACE");
+    stop_everywhere(&disk, &work, |server, write| {
+        let mut client = server.connect();
+        if has_d(&server) {
+            client.done("DROP DATABASE d");
+            assert_eq!(files_of_d(&server.disk), Vec::<PathBuf>::new(), "{write}");
+        } else {
+            assert_eq!(
+                files_of_d(&server.disk),
+                [PathBuf::from("/data/d.mdf")],
+                "{write}"
+            );
+            assert_eq!(
+                content(&server.disk, "/data/d.mdf", notes.len()),
+                notes,
+                "{write}"
+            );
+        }
+        client.done(&work);
+    });
+}
+
+/// The files move: none of the old ones is left beside the new ones, nor the other way round.
+#[test]
+fn a_stop_in_a_restore_over_a_database_leaves_the_old_one_or_the_new_one() {
+    let disk = with_backup("CREATE DATABASE d; CREATE TABLE d.dbo.old (i int)");
+    let work = "RESTORE DATABASE d FROM DISK = '/b/o.bak' WITH MOVE 'other' TO '/data/d_new.mdf', MOVE 'other_log' TO '/data/d_new.ldf', REPLACE";
+    stop_everywhere(&disk, work, |server, write| {
+        let mut client = server.connect();
+        let is_new = client.scalar("SELECT OBJECT_ID('d.dbo.t')") != "NULL";
+        let names = match is_new {
+            true => ["/data/d_new.ldf", "/data/d_new.mdf"],
+            false => ["/data/d.mdf", "/data/d_log.ldf"],
+        };
+        let table = if is_new { "t" } else { "old" };
+        client.done(&format!("SELECT COUNT(*) FROM d.dbo.{table}"));
+        assert_eq!(
+            files_of_d(&server.disk),
+            names.map(PathBuf::from),
+            "{write}"
+        );
+        client.done(work);
+        client.done("CREATE TABLE d.dbo.after (i int); DROP DATABASE d");
+        assert_eq!(files_of_d(&server.disk), Vec::<PathBuf>::new(), "{write}");
+    });
+}
+
+/// No crash: writes fail, each in its own run, while files are named in roundabout ways.
+#[test]
+fn a_restore_that_fails_leaves_what_was_there() {
+    let disk = with_backup("CREATE DATABASE d; CREATE TABLE d.dbo.old (i int)");
+    let notes = b"somebody's notes";
+    put(&disk, "/data/d_log.new", notes);
+    let work = "RESTORE DATABASE d FROM DISK = '/b/o.bak' WITH MOVE 'other' TO '/data/../data/d.mdf', MOVE 'other_log' TO '/data/d_log.new', REPLACE";
+    let begin = |disk: &Arc<SimDisk>| {
+        let server = Server::over(disk.fork(1));
+        let client = server.connect();
+        (server, client)
+    };
+    let writes = {
+        let (server, mut client) = begin(&disk);
+        let before = server.disk.calls();
+        client.done(work);
+        server.disk.calls() - before
+    };
+    for write in (0..writes).step_by(writes.div_ceil(40) as usize) {
+        let (server, mut client) = begin(&disk);
+        server.disk.set_faults(Faults {
+            fail_at: Some(server.disk.calls() + write),
+            ..Faults::default()
+        });
+        let out = client.run(work);
+        server.disk.set_faults(Faults::default());
+        drop(client);
+        let Server { disk, instance, .. } = server;
+        drop(instance);
+        disk.restart();
+        let server = Server::over(disk);
+        let mut client = server.connect();
+        if client.scalar("SELECT OBJECT_ID('d.dbo.old')") == "NULL" {
+            assert_eq!(
+                client.scalar("SELECT COUNT(*) FROM d.dbo.t"),
+                "1",
+                "{write}: {out}"
+            );
+            continue;
+        }
+        assert!(!errors(&out).is_empty(), "{write}: {out}");
+        client.done("SELECT COUNT(*) FROM d.dbo.old");
+        assert_eq!(
+            content(&server.disk, "/data/d_log.new", notes.len()),
+            notes,
+            "{write}: {out}"
+        );
+        let names = ["/data/d.mdf", "/data/d_log.ldf", "/data/d_log.new"];
+        assert_eq!(
+            files_of_d(&server.disk),
+            names.map(PathBuf::from),
+            "{write}: {out}"
+        );
+    }
+}
+
+/// Files that came after the full backup come with the log or with a differential.
+#[test]
+fn a_stop_while_a_restore_adds_files_leaves_none_that_is_in_the_way_of_the_next() {
+    const LATER: &str = "
+        BACKUP DATABASE other TO DISK = '/b/f.bak';
+        ALTER DATABASE other ADD FILE (NAME = o2, FILENAME = '/data/other_2.ndf', SIZE = 2MB);
+        INSERT other.dbo.t VALUES (2);
+        BACKUP LOG other TO DISK = '/b/o.log';
+        BACKUP DATABASE other TO DISK = '/b/o.diff' WITH DIFFERENTIAL;
+        RESTORE DATABASE d FROM DISK = '/b/f.bak' WITH MOVE 'other' TO '/data/d.mdf', MOVE 'other_log' TO '/data/d_log.ldf', NORECOVERY";
+    let disk = with_backup(LATER);
+    for work in [
+        "RESTORE LOG d FROM DISK = '/b/o.log' WITH MOVE 'o2' TO '/data/d_2.ndf'",
+        "RESTORE DATABASE d FROM DISK = '/b/o.diff' WITH MOVE 'o2' TO '/data/d_2.ndf'",
+    ] {
+        stop_everywhere(&disk, work, |server, write| {
+            let mut client = server.connect();
+            let state = "SELECT state_desc FROM sys.databases WHERE name = 'd'";
+            if client.scalar(state) == "RESTORING" {
+                let out = client.run(work);
+                // Its log had been taken in whole.
+                if !errors(&out).is_empty() {
+                    client.done("RESTORE DATABASE d WITH RECOVERY");
+                }
+            }
+            assert_eq!(
+                client.scalar("SELECT COUNT(*) FROM d.dbo.t"),
+                "2",
+                "{work} {write}"
+            );
+            assert_eq!(files_of_d(&server.disk).len(), 3, "{work} {write}");
+            client.done("DROP DATABASE d");
+            assert_eq!(
+                files_of_d(&server.disk),
+                Vec::<PathBuf>::new(),
+                "{work} {write}"
+            );
+        });
+    }
 }
 
 // --- files that were exchanged ------------------------------------------------------------------------------------

@@ -4,7 +4,23 @@ use super::Database;
 use crate::api::*;
 use crate::error::{Result, StorageError};
 use crate::log::record::{self, Kind, Ops, Record};
+use crate::page::PageType;
 use daruma_base::{Lsn, PageId};
+use std::collections::BTreeSet;
+
+/// So often a walk over the pages of a file asks whether it is to go on.
+const CHECK_PAGES: u32 = 1_024;
+
+/// What a file holds that belongs to somebody.
+#[derive(Clone, Debug, Default)]
+pub struct FileContent {
+    /// Trees with pages here.
+    pub trees: BTreeSet<TreeId>,
+    /// Of them, those whose root is here: it cannot be moved.
+    pub roots: BTreeSet<TreeId>,
+    /// Pages of blobs.
+    pub blob_pages: u64,
+}
 
 impl Database {
     /// All files with their sizes and pages in use; the log is the last. It reads the allocation pages.
@@ -90,6 +106,57 @@ impl Database {
             content += used.saturating_sub(u64::from(fixed));
         }
         Ok(content)
+    }
+
+    /// What a closed file holds.
+    pub fn file_content(
+        &self,
+        id: u16,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<FileContent> {
+        let mut content = FileContent::default();
+        let size = self.store.files.size_pages(id) as u32;
+        for page in 0..size {
+            if page.is_multiple_of(CHECK_PAGES) {
+                check()?;
+            }
+            if !self.is_taken(PageId::new(id, page))? {
+                continue;
+            }
+            let page = self.pool().read(&self.store, PageId::new(id, page))?;
+            match page.page_type() {
+                Some(PageType::Tree) if page.tree() == page.id() => {
+                    content.roots.insert(TreeId(page.tree()));
+                    content.trees.insert(TreeId(page.tree()));
+                }
+                Some(PageType::Tree) => drop(content.trees.insert(TreeId(page.tree()))),
+                Some(PageType::Blob) => content.blob_pages += 1,
+                _ => {}
+            }
+        }
+        Ok(content)
+    }
+
+    fn is_taken(&self, page: PageId) -> Result<bool> {
+        let (map, bit) = crate::alloc::bit_of(page);
+        let map = self.pool().read(&self.store, map)?;
+        Ok(crate::alloc::get_bit(&map, bit))
+    }
+
+    /// Moves the pages of a tree, all but its root, out of a closed file into others of its filegroup. `check` may end it
+    /// between two pages. How many have moved.
+    pub fn move_tree_out(
+        &self,
+        tree: TreeId,
+        file: u16,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<u64> {
+        self.check_writable()?;
+        let _no_reclaim = self.no_reclaim();
+        match self.is_tree(tree)? {
+            true => self.tree(tree)?.move_out(self, file, check),
+            false => Ok(0),
+        }
     }
 
     /// Can a closed file without content go: does nothing speak of it that a restart or the next log backup would read? False

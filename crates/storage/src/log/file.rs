@@ -616,7 +616,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// `bytes` of VLFs behind the last one, to be written and then taken in by [`LogFile::adopt`].
+    /// `bytes` of VLFs behind the last one, the last of them with what the others leave, to be written and then taken in by [`LogFile::adopt`].
     fn extension(&self, bytes: u64) -> Extension {
         let start = self.size_bytes();
         let count = match bytes {
@@ -626,12 +626,18 @@ impl LogFile {
         };
         let size = (bytes / count / HEADER_BYTES * HEADER_BYTES).max(VLF_BYTES_MIN);
         let count = (bytes / size).max(1);
-        let vlfs = (0..count).map(|i| Vlf::unused(start + i * size, size, false));
+        let mut vlfs: Vec<Vlf> = (0..count)
+            .map(|i| Vlf::unused(start + i * size, size, false))
+            .collect();
+        let rest = (bytes / HEADER_BYTES * HEADER_BYTES).saturating_sub(size * count);
+        if let Some(last) = vlfs.last_mut() {
+            last.size += rest;
+        }
         Extension {
             handle: self.handle.clone(),
-            vlfs: vlfs.collect(),
+            vlfs,
             start,
-            end: start + size * count,
+            end: start + size * count + rest,
         }
     }
 

@@ -16,16 +16,19 @@
 //!
 //! Files: `scan` (reading ranges), `lock_row` (reading under a lock), `wait` (for entries of others), `ranges` (locks on
 //! them), `key_locks` (their number), `write` (changing entries), `shape` (splits, purging, unlinking), `space` (freeing
-//! a whole tree).
+//! a whole tree), `relocate` (moving pages to other files),
+//! `uses` (how often).
 
 pub mod figures;
 mod key_locks;
 mod lock_row;
 mod ranges;
+mod relocate;
 mod sample;
 mod scan;
 mod shape;
 mod space;
+mod uses;
 mod wait;
 mod write;
 
@@ -33,6 +36,7 @@ pub(crate) use key_locks::CountedKey;
 pub use lock_row::RowLock;
 pub use scan::Scan;
 pub(crate) use space::{clear_bits, free_last_page};
+pub use uses::TreeUse;
 
 use crate::api::{Entry, Stamp, TreeId};
 use crate::buffer::{PageRead, PageWrite};
@@ -71,6 +75,7 @@ pub struct Tree {
     /// Live entries, -1 until first asked for.
     count: AtomicI64,
     pages: AtomicI64,
+    uses: uses::Uses,
 }
 
 /// Judgement of a reader about an entry.
@@ -106,6 +111,7 @@ impl Tree {
             ranges: Ranges::default(),
             count: AtomicI64::new(-1),
             pages: AtomicI64::new(-1),
+            uses: uses::Uses::none(),
         }
     }
 

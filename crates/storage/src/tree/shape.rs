@@ -220,7 +220,8 @@ impl Tree {
     }
 }
 
-fn rename_page(page: &mut Page, id: PageId) {
+/// Makes a copy of a page that of another place.
+pub(super) fn rename_page(page: &mut Page, id: PageId) {
     let bytes = page.bytes_mut();
     crate::bytes::put_u16(&mut bytes[..], 16, id.file);
     crate::bytes::put_u32(&mut bytes[..], 20, id.page);

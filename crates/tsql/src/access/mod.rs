@@ -32,7 +32,9 @@ pub(crate) use space::{drop_tree, has_movable_columns};
 use crate::error::{Result, SqlError};
 use crate::host::TableRef;
 use daruma_catalog::{IndexDef, IndexId, IndexKind, TableDef};
-use daruma_storage::{BlobRef, Database, ENTRY_BYTES_MAX, KEY_BYTES_MAX, ScanSpec, Tree, Txn};
+use daruma_storage::{
+    BlobRef, Database, ENTRY_BYTES_MAX, KEY_BYTES_MAX, ScanSpec, Tree, TreeUse, Txn,
+};
 use daruma_value::keyenc;
 use daruma_value::row::{Cell, Column, ColumnSpec, RowError, RowLayout, RowView};
 use daruma_value::{CollationId, DataType, Value};
@@ -140,6 +142,23 @@ impl TableAccess {
     /// The B+tree of an index of this table.
     pub fn tree(&self, index: &IndexAccess) -> Result<Arc<Tree>> {
         Ok(self.table.database.tree(index.def.tree)?)
+    }
+
+    /// Counts a use that a statement makes of the index at `position` in `TableDef::indexes`.
+    pub fn note_use(&self, position: usize, what: TreeUse) -> Result<()> {
+        let database = self.database();
+        let tree = self.tree(self.index(position)?)?;
+        tree.note_use(what, database.clock().utc_100ns());
+        Ok(())
+    }
+
+    /// Counts a statement that writes rows: with `touched`, those are changed, and only the entries of the indexes that it marks.
+    pub fn note_update(&self, touched: Option<&[bool]>) -> Result<()> {
+        self.note_use(0, TreeUse::Update)?;
+        let is_touched = |at: usize| touched.is_none_or(|t| t.get(at).copied().unwrap_or(true));
+        self.secondary()
+            .filter(|(at, _)| is_touched(*at))
+            .try_for_each(|(at, _)| self.note_use(at, TreeUse::Update))
     }
 
     /// Does the table's own key end in a hidden row number (`Host::next_row_number`)?

@@ -3,12 +3,13 @@
 //! Order of a creation: master's row with a mark, files, master's row as it stays; of a drop: the mark, no files, no row. A
 //! start that finds a mark ends what was begun (`instance::left_behind`).
 
+mod emptying;
 mod exclusive;
 mod files;
 mod options;
 
+pub(crate) use emptying::empty_file;
 pub(crate) use exclusive::is_in_use;
-pub(crate) use files::empty_file;
 
 use crate::error::{Result, SqlError};
 use crate::host::Host;
@@ -46,10 +47,10 @@ pub(crate) fn create(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Res
     if statement.containment.as_ref().is_some_and(is_partial) {
         return Err(messages::not_supported("CONTAINMENT"));
     }
+    let mut def = definition(ex, statement)?;
     for option in &statement.options {
-        options::refuse(option)?;
+        options::set_at_creation(&mut def, option)?;
     }
-    let def = definition(ex, statement)?;
     check_files(ex, &def)?;
     let paths: Vec<PathBuf> = def.files.iter().map(|f| f.path.clone()).collect();
     let _claim =

@@ -65,6 +65,19 @@ pub(super) fn install(
     Ok(changed)
 }
 
+/// The new trees of a table count their uses on where the old ones stop.
+fn keep_uses(table: &TableRef, def: &TableDef) -> Result<()> {
+    let database = &table.database;
+    for new in &def.indexes {
+        let old = table.def.indexes.iter().find(|i| i.id == new.id);
+        if let Some(old) = old.filter(|old| old.tree != new.tree) {
+            let old = database.tree(old.tree)?;
+            database.tree(new.tree)?.take_over_uses(&old);
+        }
+    }
+    Ok(())
+}
+
 /// Moves all rows into new trees: another clustered index, other column types.
 pub(super) fn rebuild(ex: &Execution<'_>, table: &TableRef, mut def: TableDef) -> Result<TableRef> {
     let txn = ex.state.txn_in(table.database.id())?;
@@ -72,6 +85,7 @@ pub(super) fn rebuild(ex: &Execution<'_>, table: &TableRef, mut def: TableDef) -
         index.tree = TreeId(PageId::NONE);
     }
     create_missing_trees(&mut def, &txn)?;
+    keep_uses(table, &def)?;
     let secondary: Vec<i32> = def
         .indexes
         .iter()
@@ -179,6 +193,7 @@ fn rebuild_chosen(
         index.tree = TreeId(PageId::NONE);
     }
     create_missing_trees(&mut def, &txn)?;
+    keep_uses(table, &def)?;
     let changed = super::put_table(ex, table, def)?;
     ids.iter()
         .try_for_each(|id| dml::build::build_index(ex, &changed, *id))

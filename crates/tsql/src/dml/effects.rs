@@ -261,6 +261,7 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
         }
         Ok(None)
     };
+    table.access.note_update(Some(&touched))?;
     let done = Applier::new(host, &table, txn.clone(), &touched).apply(changes, &mut again)?;
     let action = if deletes {
         TriggerAction::Delete

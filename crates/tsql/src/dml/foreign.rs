@@ -16,7 +16,7 @@ use crate::access::{IndexAccess, TableAccess, damaged, split_entry};
 use crate::error::Result;
 use crate::host::{Access, Host, TableRef};
 use daruma_catalog::{ForeignKeyDef, ReferentialAction};
-use daruma_storage::{Batch, ReadView, ScanSpec, Stamp, Tree};
+use daruma_storage::{Batch, ReadView, ScanSpec, Stamp, Tree, TreeUse};
 use daruma_value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -170,6 +170,7 @@ impl ParentLookup {
         let view = host.view(&self.parent.table, Access::Constraint)?;
         let index = self.parent.index(self.index)?;
         let tree = self.parent.tree(index)?;
+        self.parent.note_use(self.index, TreeUse::Seek)?;
         for key in std::mem::take(&mut self.pending) {
             if !key_exists(&tree, &view, index, &key)? {
                 let def = table
@@ -560,6 +561,10 @@ fn seek_children(
     let index = access.index(position)?;
     let tree = access.tree(index)?;
     let own = access.tree(access.primary())?;
+    access.note_use(position, TreeUse::Seek)?;
+    if position != 0 {
+        access.note_use(0, TreeUse::Lookup)?;
+    }
     let mut batch = Batch::new();
     for (n, key) in keys.iter().enumerate() {
         let values = order.iter().map(|at| key.get(*at).unwrap_or(&Value::Null));
@@ -610,6 +615,7 @@ fn scan_children(
         .enumerate()
         .map(|(n, key)| Ok((comparable(access, ordinals, key)?, n)))
         .collect::<Result<BTreeMap<_, _>>>()?;
+    access.note_use(0, TreeUse::Scan)?;
     let mut scan = access.tree(access.primary())?.scan(view, ScanSpec::all());
     let (mut batch, mut values) = (Batch::new(), Vec::new());
     while scan.next(&mut batch)? {

@@ -21,7 +21,8 @@ use crate::host::{Access, Host};
 use compact_str::CompactString;
 use daruma_catalog::{ColumnDef, TableDef, names_equal};
 use daruma_storage::{
-    Batch, ENTRY_BYTES_MAX, ReadView, ScanSpec, Stamp, Tree, Txn, UpdateBatch, WriteOutcome,
+    Batch, ENTRY_BYTES_MAX, ReadView, ScanSpec, Stamp, Tree, TreeUse, Txn, UpdateBatch,
+    WriteOutcome,
 };
 use daruma_syntax::ast::{self, Assignment, BinaryOp, Expr, Literal};
 use daruma_value::row::{Cell, RowView};
@@ -160,6 +161,7 @@ impl HotUpdate {
     pub fn run(&self, table: &Writable, host: &dyn Host, txn: &Txn) -> Result<u64> {
         let tree = table.access.tree(table.access.primary())?;
         let view = host.view(table.table(), Access::Target)?;
+        table.access.note_use(0, TreeUse::Scan)?;
         let mut scan = tree.scan(&view, ScanSpec::all());
         let mut work = Work::new(self, table, host);
         let (mut batch, mut updates, mut refused) = (Batch::new(), UpdateBatch::new(), Vec::new());

@@ -2,6 +2,7 @@
 
 use super::assign::Assign;
 use super::errors::{self, Verb};
+use super::gathered::GatheredRows;
 use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
 use super::options;
 use super::output::{OutputPlan, OutputRun, Sides};
@@ -414,11 +415,11 @@ fn insert_select(
 ) -> Result<()> {
     let mut stream = open(plan, host)?;
     let mut batch = RowBatch::new();
-    let mut gathered = Vec::new();
+    let mut gathered = GatheredRows::new(host, assign.len());
     let mut given = Vec::new();
     while run.left > 0 && stream.next(&mut batch)? {
         if gather {
-            gathered.extend(batch.rows().map(<[Value]>::to_vec));
+            batch.rows().try_for_each(|row| gathered.add(row))?;
             continue;
         }
         for i in 0..batch.len() {
@@ -426,9 +427,7 @@ fn insert_select(
         }
     }
     drop(stream);
-    gathered
-        .iter_mut()
-        .try_for_each(|row| push_row(row, assign, &mut given, run))
+    gathered.each(|row| push_row(row, assign, &mut given, run))
 }
 
 fn push_row(
@@ -452,17 +451,21 @@ fn insert_execute(
     host: &dyn Host,
     run: &mut Run,
 ) -> Result<()> {
-    let mut rows = Vec::new();
+    let width = plan.shape.given.len();
+    let (mut rows, mut fits) = (GatheredRows::new(host, width), true);
     host.execute_for_rows(exec, &mut |row| {
-        rows.push(row.to_vec());
-        Ok(())
+        fits &= row.len() == width;
+        match fits {
+            true => rows.add(row),
+            false => Ok(()),
+        }
     })?;
+    if !fits {
+        return Err(errors::value_count_mismatch());
+    }
     let table = &plan.shape.table;
     let mut given = Vec::new();
-    for row in &mut rows {
-        if row.len() != plan.shape.given.len() {
-            return Err(errors::value_count_mismatch());
-        }
+    rows.each(|row| {
         given.clear();
         for (value, ordinal) in row.iter_mut().zip(&plan.shape.given) {
             let column = table
@@ -475,7 +478,6 @@ fn insert_execute(
             let assign = Assign::into_column(value.natural_type(), table.table(), column, host)?;
             given.push(Some(assign.convert(value)?));
         }
-        run.push(&mut given)?;
-    }
-    Ok(())
+        run.push(&mut given)
+    })
 }

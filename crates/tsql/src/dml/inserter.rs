@@ -156,6 +156,7 @@ impl<'a> Inserter<'a> {
             }
         }
         let txn = host.begin_write(table.table())?;
+        table.access.note_update(None)?;
         let effects = if options.check_constraints {
             let effects = Effects::new(host, table, TriggerAction::Insert, None)?;
             if options.fire_triggers {

@@ -464,6 +464,12 @@ pub fn execute<'a>(
 ) -> Result<u64> {
     let limit = super::rows_max(plan.top.as_ref(), host)?;
     let txn = host.begin_write(plan.table())?;
+    // One that inserts is counted by the inserter.
+    if plan.shape.is_none() {
+        let changed = plan.changed.as_deref().filter(|_| !plan.deletes);
+        let touched = changed.map(|changed| plan.table.touched_indexes(changed));
+        plan.table.access.note_update(touched.as_deref())?;
+    }
     let output = plan.output.as_ref().map(|o| o.begin(host, client));
     let mut output = output.transpose()?;
     for _ in 0..RESTARTS_MAX {

@@ -25,6 +25,7 @@ mod entries;
 pub mod errors;
 mod expr;
 mod foreign;
+mod gathered;
 mod guard;
 mod hot;
 mod insert;

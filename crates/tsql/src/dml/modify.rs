@@ -569,6 +569,7 @@ pub fn execute<'a>(
     client: Option<&'a mut RowCallback<'a>>,
 ) -> Result<u64> {
     let txn = host.begin_write(plan.table.table())?;
+    plan.table.access.note_update(Some(&plan.touched))?;
     let limit = super::row_limit(host);
     if let Some(hot) = &plan.hot
         && limit == u64::MAX

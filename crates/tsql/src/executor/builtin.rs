@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Rows that one call may give.
-const SERIES_ROWS_MAX: i64 = 100_000_000;
+const SERIES_ROWS_MAX: i128 = 100_000_000;
 
 /// The function of this name, for a first argument of this type and this many arguments.
 pub(crate) fn builtin_table(
@@ -131,7 +131,7 @@ impl VirtualTable for Series {
                 "Argument value 0 is invalid for argument 3 of generate_series function.",
             ));
         }
-        if (stop - start) / step >= SERIES_ROWS_MAX {
+        if (i128::from(stop) - i128::from(start)) / i128::from(step) >= SERIES_ROWS_MAX {
             return Err(crate::binder::too_complex());
         }
         let data_type = self.columns.first().map_or(DataType::Int, |c| c.data_type);

@@ -62,3 +62,4 @@ pub use batch::{BATCH_ROWS, RowBatch};
 pub(crate) use builtin::builtin_table;
 pub use exposed::{Exposed, ViewTarget, bind_query, function_columns, is_updatable, view_target};
 pub use kept::KeptPlan;
+pub(crate) use spill::{SpillFile, row_bytes};

@@ -16,7 +16,7 @@ use crate::access::{IndexAccess, KeyColumn, corrupt, split_entry};
 use crate::error::Result;
 use daruma_storage::{
     Batch, Bound, Direction, IoCounters, Isolation, ReadView, RowLock, Scan, ScanSpec, Tree,
-    thread_io,
+    TreeUse, thread_io,
 };
 use daruma_syntax::ast::CompareOp;
 use daruma_value::column::{Column, Form};
@@ -82,6 +82,15 @@ impl ScanOp {
         };
         tree.check_age(&view)?;
         table.check_age(&view)?;
+        let what = match node.seek {
+            Some(_) => TreeUse::Seek,
+            None => TreeUse::Scan,
+        };
+        let now = cx.host.now().0;
+        tree.note_use(what, now);
+        if node.lookup {
+            table.note_use(TreeUse::Lookup, now);
+        }
         Ok(ScanOp {
             view,
             tree,

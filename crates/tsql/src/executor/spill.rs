@@ -7,6 +7,7 @@ use super::batch::RowBatch;
 use super::context::Ctx;
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
+use crate::host::SpillSpace;
 use daruma_base::{Disk, DiskFile, OpenMode};
 use daruma_value::{
     DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value, VariantValue,
@@ -47,8 +48,12 @@ pub struct SpillFile {
 impl SpillFile {
     /// An empty file in the spill folder; it is removed when it is dropped.
     pub fn new(cx: &Ctx<'_>, width: usize) -> Result<SpillFile> {
+        SpillFile::in_space(cx.host.spill()?, width)
+    }
+
+    /// For rows of `width` values.
+    pub fn in_space(space: SpillSpace, width: usize) -> Result<SpillFile> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let space = cx.host.spill()?;
         let name = format!(
             "spill-{}-{}.tmp",
             space.id,

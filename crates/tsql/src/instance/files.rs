@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Folders of the data directory in which no statement has any business.
+/// Folders of the data directory in which no statement has any business, nor with what is in them under another name.
 const FOLDERS: [&str; 2] = ["log", "spill"];
 
 /// Error of the product's operating system for a file that another has open.
@@ -83,13 +83,21 @@ impl Instance {
                 return Some(FileOwner::Database(entry.name()));
             }
         }
-        let folder = path.parent().map(|p| disk.identity(p));
-        let in_folder = FOLDERS
-            .iter()
-            .any(|name| folder == Some(disk.identity(&self.data_dir.join(name))));
         let keys = super::master_key::files(&self.data_dir);
-        let is_own = in_folder || keys.iter().any(is_it) || self.files.own.lock().iter().any(is_it);
+        let is_own = FOLDERS.iter().any(|name| self.is_of_folder(path, name))
+            || keys.iter().any(is_it)
+            || self.files.own.lock().iter().any(is_it);
         is_own.then_some(FileOwner::Server)
+    }
+
+    /// Is the file in a folder of the data directory, or would it be, or is it a link to one that is?
+    fn is_of_folder(&self, path: &Path, folder: &str) -> bool {
+        let disk = &self.env.disk;
+        let (file, folder) = (disk.identity(path), self.data_dir.join(folder));
+        let is_in = |p: &Path| disk.identity(p) == disk.identity(&folder);
+        // What cannot be listed is not there: the server makes its folders itself.
+        let content = disk.list(&folder).unwrap_or_default();
+        path.parent().is_some_and(is_in) || content.iter().any(|p| disk.identity(p) == file)
     }
 
     /// Takes files for a statement to write: nobody's, or those in `allowed`, which are its database's own. Else the first

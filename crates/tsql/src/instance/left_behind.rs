@@ -5,6 +5,7 @@
 //! | creating | CREATE DATABASE | deletes what was made, and the row |
 //! | dropping | DROP DATABASE | deletes what is left when the other databases are recovered: they may have to ask its log |
 //! | adding a file | ADD FILE | keeps the file when it is whole, since pages of it may be in use; else deletes it |
+//! | a restore is under way | RESTORE | see `session::backup::under_way` |
 //! | removing a file | REMOVE FILE | deletes it: it was empty, and the log behind the last checkpoint does not speak of it |
 //!
 //! Invariant: a start deletes a file only if master says that it was being made or deleted, and the file itself shows that it
@@ -13,6 +14,7 @@
 
 use super::{ErrorLog, MSDB, stored_form};
 use crate::error::Result;
+use crate::session::{Settled, settle_restore};
 use daruma_base::Env;
 use daruma_catalog::{Catalog, DatabaseDef, FileDef};
 use daruma_storage::{FileTrace, Registration};
@@ -102,6 +104,15 @@ impl Cleaner<'_> {
             return Ok(None);
         }
         let before = def.clone();
+        match settle_restore(self, data_dir, &mut def) {
+            Settled::Database => {}
+            Settled::Nothing { is_clean } => {
+                if is_clean {
+                    catalog.delete_database(def.id)?;
+                }
+                return Ok(None);
+            }
+        }
         if let Some((id, guid)) = file_of(&def, ADDING) {
             self.settle_added(&mut def, id, guid)?;
         }

@@ -129,7 +129,6 @@ impl Starter<'_> {
         self.engine.set_directory(Arc::new(move || files.clone()));
         let (mut entries, queue) = (BTreeMap::new(), RecoveryQueue::default());
         for def in defs {
-            crate::session::finish_interrupted_restore(self.env, &def);
             let entry = Arc::new(DatabaseEntry::new(def.clone()));
             entries.insert(def.id, entry.clone());
             match def.id {

@@ -247,7 +247,8 @@ impl Execution<'_> {
                 self.state.instance.give_back_memory();
                 Ok(())
             }
-            "UPDATEUSAGE" | "SHRINKDATABASE" => Ok(()),
+            "SHRINKDATABASE" => Err(messages::not_supported("DBCC SHRINKDATABASE")),
+            "UPDATEUSAGE" => Ok(()),
             "TRACEON" | "TRACEOFF" => {
                 let flags = dbcc
                     .args

@@ -10,6 +10,7 @@ use crate::session::SystemCall;
 use crate::sysviews::{lsn_text, percent, vlf_parity, vlf_status};
 use daruma_base::Lsn;
 use daruma_catalog::FileDef;
+use daruma_storage::Database;
 use std::sync::Arc;
 
 pub(super) const PROCEDURES: &[Procedure] = &[
@@ -166,8 +167,8 @@ fn loginfo(call: &SystemCall<'_, '_>) -> Result<i32> {
 const SHRUNK: &str = "
     DbId smallint; FileId int; CurrentSize int; MinimumSize int; UsedPages int; EstimatedPages int";
 
-/// `SHRINKFILE (name or id [, megabytes] [, TRUNCATEONLY | EMPTYFILE])`: the log gives back what is free at its end. Data files
-/// keep their size; their free pages are used again, unless the file is to be emptied.
+/// `SHRINKFILE (name or id [, megabytes] [, TRUNCATEONLY | EMPTYFILE])`: the log gives back what is free at its end. A data file
+/// can be emptied, so that it can be removed; it cannot be made smaller.
 fn shrinkfile(call: &SystemCall<'_, '_>) -> Result<i32> {
     let instance = call.execution.instance();
     let current = call.host().current_database();
@@ -187,8 +188,12 @@ fn shrinkfile(call: &SystemCall<'_, '_>) -> Result<i32> {
         SqlError::new(8985, 16, 1, text)
     })?;
     let megabytes = target_size(call)?;
+    if file.filegroup != 0 && !empties(call) {
+        refuse_to_shrink(call, &storage, &file, megabytes)?;
+    }
     if file.filegroup != 0 && empties(call) {
-        crate::ddl::database::empty_file(call.execution, &entry, &file)?;
+        let run = |text: &str| call.run(text, &[]);
+        crate::ddl::database::empty_file(call.execution, &entry, &file, &run)?;
     }
     if file.filegroup == 0 {
         let is_shrunk = storage.shrink_log(megabytes.saturating_mul(1 << 20))?;
@@ -215,6 +220,30 @@ fn shrinkfile(call: &SystemCall<'_, '_>) -> Result<i32> {
     })?;
     completed(call)
 }
+
+/// Error 40517 for a data file that would have to give space back: it cannot, and says so.
+fn refuse_to_shrink(
+    call: &SystemCall<'_, '_>,
+    storage: &Database,
+    file: &FileDef,
+    megabytes: u64,
+) -> Result<()> {
+    let files = storage.files();
+    let Some(info) = files.iter().find(|f| f.spec.id == file.id) else {
+        return Ok(());
+    };
+    let target = match call.text(1) {
+        None => file.size_pages,
+        Some(word) if is_shrink_word(&word) => 0,
+        Some(_) => megabytes.saturating_mul(PAGES_PER_MB),
+    };
+    match target.max(info.used_pages) < info.size_pages {
+        true => Err(messages::not_supported("DBCC SHRINKFILE of a data file")),
+        false => Ok(()),
+    }
+}
+
+const PAGES_PER_MB: u64 = 128;
 
 /// The second argument: megabytes, or a word in their place. 0 without one.
 fn target_size(call: &SystemCall<'_, '_>) -> Result<u64> {

@@ -3,9 +3,8 @@
 use super::define::{Rows, View, nothing};
 use super::source::{Source, Table, shown_text};
 use crate::error::Result;
-use crate::messages;
-use daruma_catalog::{IndexDef, IndexKind, StatisticsDef};
-use daruma_storage::{Database, FiguresMode, LevelFigures};
+use daruma_catalog::{IndexDef, IndexKind, ObjectKind, StatisticsDef};
+use daruma_storage::{Database, FiguresMode, LevelFigures, TreeUse};
 use daruma_value::Value;
 
 pub(super) const VIEWS: &[View] = &[
@@ -127,9 +126,38 @@ pub(crate) fn partition_id(index: &IndexDef) -> u64 {
     FIRST_ID | index.tree.0.to_u64()
 }
 
-/// Uses of indexes are not counted: no rows would say that no index is used.
-fn usage_stats(_: &Source<'_>, _: &mut Rows<'_>) -> Result<()> {
-    Err(messages::not_supported("sys.dm_db_index_usage_stats"))
+/// Of all databases that are open; an index that was not used has no row.
+fn usage_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    const KINDS: [(TreeUse, &str, &str); 4] = [
+        (TreeUse::Seek, "user_seeks", "last_user_seek"),
+        (TreeUse::Scan, "user_scans", "last_user_scan"),
+        (TreeUse::Lookup, "user_lookups", "last_user_lookup"),
+        (TreeUse::Update, "user_updates", "last_user_update"),
+    ];
+    for entry in source.databases()? {
+        let Ok(open) = entry.open() else { continue };
+        for object in open.catalog.current().objects() {
+            let ObjectKind::Table(table) = &object.kind else {
+                continue;
+            };
+            for index in &table.indexes {
+                let tree = open.storage.tree(index.tree)?;
+                let uses = KINDS.map(|(kind, _, _)| tree.uses(kind));
+                if uses.iter().all(|(count, _)| *count == 0) {
+                    continue;
+                }
+                let row = rows.add();
+                row.set("database_id", entry.id().0)
+                    .set("object_id", object.id)
+                    .set("index_id", index.id);
+                for ((_, count, last), (times, at)) in KINDS.iter().zip(uses) {
+                    row.set(count, times)
+                        .set(last, source.time(at.unwrap_or_default()));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Rows and pages of an index; nothing when its tree cannot be opened.
@@ -282,7 +310,8 @@ fn partition_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 const USAGE_STATS: &str = "
     database_id smallint; object_id int; index_id int; user_seeks bigint; user_scans bigint; user_lookups bigint;
     user_updates bigint; last_user_seek datetime?; last_user_scan datetime?; last_user_lookup datetime?;
-    last_user_update datetime?; system_seeks bigint; system_scans bigint; system_lookups bigint; system_updates bigint;
+    last_user_update datetime?; system_seeks bigint = 0; system_scans bigint = 0; system_lookups bigint = 0;
+    system_updates bigint = 0;
     last_system_seek datetime?; last_system_scan datetime?; last_system_lookup datetime?; last_system_update datetime?";
 
 const PHYSICAL_STATS: &str = "

@@ -146,37 +146,11 @@ fn remove_closed(
 }
 
 /// Dropped trees give their pages back, as far as nobody needs them.
-fn clean(ex: &Execution<'_>, open: &OpenDatabase) -> Result<()> {
+pub(super) fn clean(ex: &Execution<'_>, open: &OpenDatabase) -> Result<()> {
     while open.storage.clean_versions()? {
         ex.check_cancel()?;
     }
     Ok(())
-}
-
-/// DBCC SHRINKFILE EMPTYFILE: from here to the next start no page is allocated in the file. Pages that are in use stay where
-/// they are until what they belong to is written anew (ALTER INDEX REBUILD) or dropped.
-pub(crate) fn empty_file(ex: &Execution<'_>, entry: &DatabaseEntry, file: &FileDef) -> Result<()> {
-    let open = entry.open()?;
-    let _no_backup = entry
-        .backup
-        .try_lock()
-        .ok_or_else(|| messages::error(3023, &[]))?;
-    let not_all = || messages::error(2555, &[&file.logical_name]);
-    if file.id <= 2 {
-        return Err(not_all());
-    }
-    let was_closed = open.storage.close_file(file.id, true)?;
-    clean(ex, &open)?;
-    if open.storage.content_pages(file.id)? == 0 {
-        return Ok(());
-    }
-    match open.storage.has_room_beside(file.id) {
-        true => Err(not_all()),
-        false => {
-            open.storage.close_file(file.id, was_closed)?;
-            Err(messages::error(2556, &[]))
-        }
-    }
 }
 
 pub(super) fn modify_file(

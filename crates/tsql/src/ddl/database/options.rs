@@ -169,6 +169,24 @@ fn not_settable(entry: &DatabaseEntry, option: &str) -> SqlError {
     messages::error(5058, &[&option, &entry.name()])
 }
 
+/// An option of CREATE DATABASE .. WITH: obeyed, or refused (40517).
+pub(super) fn set_at_creation(def: &mut DatabaseDef, item: &ast::OptionItem) -> Result<()> {
+    let is = |name: &str| item.name.eq_ignore_ascii_case(name);
+    let value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
+    let is_switch = ["ON", "OFF"].iter().any(|v| value.eq_ignore_ascii_case(v));
+    let is_what_it_is = is("CATALOG_COLLATION") && value.eq_ignore_ascii_case("DATABASE_DEFAULT")
+        || is("LEDGER") && value.eq_ignore_ascii_case("OFF");
+    if is_what_it_is {
+        return Ok(());
+    }
+    if !(is("TRUSTWORTHY") || is("DB_CHAINING")) || !is_switch {
+        return Err(messages::not_supported(&item.name));
+    }
+    let name = item.name.to_uppercase();
+    drop_value(def.options.insert(name, value.to_uppercase()));
+    Ok(())
+}
+
 /// Options that promise what this server does not do; switching them off is what they are.
 pub(super) fn refuse(item: &ast::OptionItem) -> Result<()> {
     let value = option_value(&item.value);

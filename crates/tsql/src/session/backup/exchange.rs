@@ -1,16 +1,10 @@
-//! The files of a restore: written beside their names, exchanged with those that are there, and put right after a crash.
-//!
-//! | stopped while | found at the next start | done |
-//! |---|---|---|
-//! | writing | `NAME.restoring` | removed by the next restore |
-//! | exchanging, or taking an exchange back | the definition says so | `NAME.replaced` becomes `NAME` again |
-//! | done, not yet tidy | `NAME.replaced` beside `NAME` | removed |
+//! The files of a restore: written beside their names (`NAME.restoring`) and exchanged with those that are there, which are
+//! `NAME.replaced` until the restored database stands. What a crash makes of it: `under_way`.
 
-use super::EXCHANGE;
 use crate::error::Result;
 use crate::messages;
 use daruma_backup::Files;
-use daruma_base::{Disk, Env};
+use daruma_base::Disk;
 use daruma_catalog::DatabaseDef;
 use daruma_storage::FileSpec;
 use std::collections::BTreeSet;
@@ -19,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(super) const RESTORED_AS: &str = "restoring";
-const REPLACED_AS: &str = "replaced";
+pub(super) const REPLACED_AS: &str = "replaced";
 
 pub(super) fn suffixed(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
@@ -83,20 +77,29 @@ pub(super) fn move_file(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<
 
 /// New files in the place of old ones, and back.
 pub(super) struct Exchange<'a> {
-    pub disk: &'a Arc<dyn Disk>,
-    pub old: Vec<PathBuf>,
-    pub new: Vec<PathBuf>,
+    disk: &'a Arc<dyn Disk>,
+    old: Vec<PathBuf>,
+    new: Vec<PathBuf>,
+    /// Of the new ones, those in whose place there is something that is none of the old ones.
+    there: Vec<PathBuf>,
 }
 
 impl Exchange<'_> {
-    fn all(&self) -> impl Iterator<Item = &PathBuf> {
-        let only_new = self.new.iter().filter(|p| !self.old.contains(p));
-        self.old.iter().chain(only_new)
+    pub fn new(disk: &Arc<dyn Disk>, old: Vec<PathBuf>, new: Vec<PathBuf>) -> Exchange<'_> {
+        let is_there =
+            |p: &&PathBuf| disk.exists(p).unwrap_or(false) && !leads_to(disk.as_ref(), p, &old);
+        let there = new.iter().filter(is_there).cloned().collect();
+        Exchange {
+            disk,
+            old,
+            new,
+            there,
+        }
     }
 
     /// Puts the restored files in the place of the old ones. A crash in between is ended at the next start.
     pub fn forward(&self) -> Result<()> {
-        for path in self.all() {
+        for path in self.old.iter().chain(&self.there) {
             if self.disk.exists(path).unwrap_or(false) {
                 move_file(self.disk, path, &suffixed(path, REPLACED_AS))?;
             }
@@ -108,29 +111,59 @@ impl Exchange<'_> {
     /// The old files have their names again. On an error a power loss could bring some of the new ones back: the definition is
     /// to go on saying that files are being exchanged.
     pub fn back(&self) -> io::Result<()> {
-        let mut outcome = Ok(());
-        for path in self.all() {
-            outcome = outcome.and(bring_back(self.disk.as_ref(), path));
-            if !self.old.contains(path) && !self.was_there(path) {
-                let _ = self.disk.remove(path);
-            }
+        let undo = Undo {
+            disk: self.disk.as_ref(),
+            old: &self.old,
+            new: &self.new,
+            there: &self.there,
+        };
+        let (mut outcome, left) = undo.names();
+        for path in left {
+            outcome = outcome.and(match self.disk.remove(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            });
         }
-        let folders: BTreeSet<&Path> = self.all().filter_map(|path| path.parent()).collect();
+        let all = self.old.iter().chain(&self.new);
+        let folders: BTreeSet<&Path> = all.filter_map(|path| path.parent()).collect();
         let mut folders = folders.into_iter();
         outcome.and_then(|()| folders.try_for_each(|folder| self.disk.sync_dir(folder)))
     }
 
-    /// After `bring_back` a file that was there before has taken its place again.
-    fn was_there(&self, path: &Path) -> bool {
-        self.disk.exists(path).unwrap_or(false) && !self.new.iter().any(|p| p == path)
-    }
-
     /// Removes what was replaced; a file that stays is removed at the next start.
     pub fn tidy(&self) {
-        for path in self.all() {
+        for path in self.old.iter().chain(&self.there) {
             let _ = self.disk.remove(&suffixed(path, REPLACED_AS));
         }
     }
+}
+
+/// An exchange to be taken back, however far it has come.
+pub(super) struct Undo<'a> {
+    pub disk: &'a dyn Disk,
+    pub old: &'a [PathBuf],
+    pub new: &'a [PathBuf],
+    /// See [`Exchange`].
+    pub there: &'a [PathBuf],
+}
+
+impl<'a> Undo<'a> {
+    /// What was moved away gets its names back. The new names that are to be free then: what is there was restored.
+    pub fn names(&self) -> (io::Result<()>, Vec<&'a PathBuf>) {
+        let moved = self.old.iter().chain(self.there);
+        let outcome = moved.fold(Ok(()), |outcome: io::Result<()>, path| {
+            outcome.and(bring_back(self.disk, path))
+        });
+        let is_left =
+            |path: &&PathBuf| !self.there.contains(path) && !leads_to(self.disk, path, self.old);
+        (outcome, self.new.iter().filter(is_left).collect())
+    }
+}
+
+/// Is it one of these files, by whatever path?
+fn leads_to(disk: &dyn Disk, path: &Path, files: &[PathBuf]) -> bool {
+    let file = disk.identity(path);
+    files.iter().any(|f| disk.identity(f) == file)
 }
 
 fn bring_back(disk: &dyn Disk, path: &Path) -> io::Result<()> {
@@ -138,19 +171,5 @@ fn bring_back(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     match disk.exists(&replaced)? {
         true => disk.rename(&replaced, path),
         false => Ok(()),
-    }
-}
-
-/// At start: ends an exchange of files that a crash cut short. See the table above.
-pub(crate) fn finish_interrupted_restore(env: &Env, def: &DatabaseDef) {
-    let exchanging = def.options.contains_key(EXCHANGE);
-    for path in paths_of(def) {
-        if exchanging {
-            // A failure shows when the database is opened; the next start tries again.
-            let _ = bring_back(env.disk.as_ref(), &path);
-        } else if env.disk.exists(&path).unwrap_or(false) {
-            let _ = env.disk.remove(&suffixed(&path, REPLACED_AS));
-        }
-        let _ = env.disk.remove(&suffixed(&path, RESTORED_AS));
     }
 }

@@ -14,14 +14,15 @@ mod restore;
 mod standby;
 mod suspect;
 mod take;
+mod under_way;
 
-pub(crate) use exchange::finish_interrupted_restore;
 pub(crate) use history::prepare as prepare_history;
 pub(crate) use options::name as backup_database;
 pub(crate) use standby::open_files as open_standby;
 pub(crate) use suspect::{
     SuspectPage, SuspectPages, forget as forget_suspects, note as note_suspects,
 };
+pub(crate) use under_way::{Settled, settle_restore};
 
 use crate::error::{Result, SqlError};
 use crate::messages;
@@ -50,8 +51,6 @@ pub(crate) fn forget_differential_base(def: &mut daruma_catalog::DatabaseDef) {
 const PATH: &str = "DARUMA RECOVERY PATH";
 /// How far a restore of single pages is.
 const PAGES: &str = "DARUMA PAGES";
-/// A restore is exchanging the files of the database.
-const EXCHANGE: &str = "DARUMA EXCHANGE";
 
 /// Files that a database has between two restores, beside its own: the undo file, and pages that are being restored.
 pub(crate) fn files_beside(def: &DatabaseDef) -> Vec<PathBuf> {

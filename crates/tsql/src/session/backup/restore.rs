@@ -2,22 +2,22 @@
 //!
 //! Theory: files are written beside their names and exchanged when all of the backup was read and found right. The old
 //! files stay, under other names, until the restored database stands; whatever fails before that brings them back
-//! ([`Exchange`]).
+//! ([`Exchange`]). Master knows of each step before it is taken, so that a start can do the same ([`UnderWay`]).
 
 use super::exchange::{
     Exchange, RESTORED_AS, files_of, move_file, paths_of, remove_all, suffixed, with_suffix,
 };
 use super::options::{self, Ending, Options};
 use super::take::{Base, Path as RecoveryPath, report_files};
-use super::{
-    BASE, EXCHANGE, PAGES, PATH, RESTORING, ROLLED_TO, STANDBY, Watch, files_beside, history, say,
-};
+use super::under_way::{self, Step, UnderWay};
+use super::{BASE, PAGES, PATH, RESTORING, ROLLED_TO, STANDBY, Watch, files_beside, history, say};
 use super::{standby, suspect};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
-use crate::instance::left_behind::registration;
+use crate::instance::left_behind::{registration, sync_directories};
 use crate::instance::{
     DatabaseEntry, FileClaim, FileOwner, MASTER, OpenDatabase, close_database, recovery_lines,
+    stored_form,
 };
 use crate::messages;
 use crate::session::Execution;
@@ -29,7 +29,7 @@ use daruma_catalog::{Catalog, DatabaseDef, FileDef, names_equal};
 use daruma_storage::{FileSpec, Opening, RecoveryModel, Stop};
 use daruma_syntax::ast;
 use daruma_value::temporal::{Moment, TICKS_PER_DAY};
-use std::path::PathBuf;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
 /// 0001-01-01 to 1970-01-01.
@@ -142,6 +142,8 @@ impl Job<'_, '_> {
         let entry = self.entry.as_ref();
         let beside_old = entry.map_or_else(Vec::new, |e| files_beside(&e.def()));
         let disk = &self.env().disk;
+        let under_way = self.under_way(&def);
+        self.mark(&def, &under_way)?;
         let beside = with_suffix(&def, RESTORED_AS);
         remove_all(disk, &beside);
         let watch = Watch::new(self.ex, "RESTORE DATABASE", self.options.stats());
@@ -154,9 +156,10 @@ impl Job<'_, '_> {
         );
         let state = restored.map_err(|error| {
             remove_all(disk, &beside);
+            self.unmark(&def);
             watch.explain(error)
         })?;
-        let installed = self.install(&def, &state);
+        let installed = self.install(&def, &state, under_way);
         if installed.is_err() {
             remove_all(disk, &beside);
         }
@@ -209,9 +212,10 @@ impl Job<'_, '_> {
             .map_or_else(|| instance.free_database_id(), |e| e.id().0);
         def.offline = false;
         // How far restores of the database that was backed up were, and where their files are, is not for this one.
-        for state in [EXCHANGE, STANDBY, RESTORING, ROLLED_TO, PAGES] {
+        for state in [STANDBY, RESTORING, ROLLED_TO, PAGES] {
             def.options.remove(state);
         }
+        under_way::forget(&mut def);
         for (logical, _) in &self.moves {
             if !def
                 .files
@@ -303,41 +307,125 @@ impl Job<'_, '_> {
         })
     }
 
-    /// Exchanges the files and, with RECOVERY, opens the database. Lines for the error log.
-    fn install(&self, def: &DatabaseDef, state: &RestoreState) -> Result<Vec<String>> {
+    /// What a start is to know of the restore of a full backup.
+    fn under_way(&self, def: &DatabaseDef) -> UnderWay {
+        let (disk, own) = (self.env().disk.as_ref(), self.own_files());
+        let is_there = |path: &FilePath| {
+            let identity = disk.identity(path);
+            disk.exists(path).unwrap_or(false) && !own.iter().any(|p| disk.identity(p) == identity)
+        };
+        let guid = self.info().database_guid;
+        let under_way = UnderWay::new(Step::Writing, guid, &def.files, is_there);
+        match self.entry {
+            Some(_) => under_way,
+            None => under_way.of_new(),
+        }
+    }
+
+    /// `def` is the definition that a new database is to have.
+    fn mark(&self, def: &DatabaseDef, under_way: &UnderWay) -> Result<()> {
         let instance = self.ex.instance();
-        let old = self.entry.as_ref().map(|e| (e.clone(), e.def()));
-        if let Some((entry, old_def)) = &old {
-            let mut marked = (**old_def).clone();
-            marked.options.insert(EXCHANGE.into(), String::new());
-            instance.save_database(entry, marked)?;
-            if let Some(open) = entry.take_open() {
-                // A database that cannot be written any more is about to be replaced; it is there again if the restore fails.
-                let _ = close_database(&open);
+        let data_dir = instance.data_dir();
+        match &self.entry {
+            Some(entry) => {
+                let marked = under_way.mark(&entry.def(), data_dir);
+                instance.save_database(entry, marked)
+            }
+            None => {
+                let marked = stored_form(&under_way.mark(def, data_dir), data_dir);
+                Ok(instance.master_catalog()?.put_database(&marked)?)
             }
         }
-        let exchange = Exchange {
-            disk: &self.env().disk,
-            old: old.as_ref().map(|(_, d)| paths_of(d)).unwrap_or_default(),
-            new: paths_of(def),
+    }
+
+    /// After a failure that has left nothing to be done. If master cannot be told, the next start finds that out.
+    fn unmark(&self, def: &DatabaseDef) {
+        let instance = self.ex.instance();
+        if sync_directories(self.env(), def.files.iter().map(|f| &f.path)).is_err() {
+            return;
+        }
+        let _ = match &self.entry {
+            Some(entry) => self.forget_mark(entry),
+            None => instance.master_catalog().and_then(|master| {
+                master.delete_database(def.id)?;
+                Ok(())
+            }),
         };
-        let result = exchange.forward().and_then(|()| self.stand_up(def, state));
+    }
+
+    fn forget_mark(&self, entry: &DatabaseEntry) -> Result<()> {
+        let mut def = (*entry.def()).clone();
+        match under_way::forget(&mut def) {
+            true => self.ex.instance().save_database(entry, def),
+            false => Ok(()),
+        }
+    }
+
+    /// Exchanges the files and, with RECOVERY, opens the database. Lines for the error log.
+    fn install(
+        &self,
+        def: &DatabaseDef,
+        state: &RestoreState,
+        under_way: UnderWay,
+    ) -> Result<Vec<String>> {
+        let old = self.entry.as_ref().map(|entry| {
+            let mut def = (*entry.def()).clone();
+            under_way::forget(&mut def);
+            (entry.clone(), def)
+        });
+        let exchanging = under_way.at(Step::Exchanging);
+        self.mark(def, &exchanging)
+            .inspect_err(|_| self.unmark(def))?;
+        if let Some(open) = self.entry.as_ref().and_then(|e| e.take_open()) {
+            // What cannot be written any more is about to be replaced; it is there again if the restore fails.
+            let _ = close_database(&open);
+        }
+        let old_files = old
+            .as_ref()
+            .map(|(_, d)| d.files.clone())
+            .unwrap_or_default();
+        let old_paths = old.as_ref().map(|(_, d)| paths_of(d)).unwrap_or_default();
+        let exchange = Exchange::new(&self.env().disk, old_paths, paths_of(def));
+        let result = exchange
+            .forward()
+            .and_then(|()| self.stand_up(def, state, &old_files));
         match result {
             Ok(lines) => {
                 exchange.tidy();
+                if let Some(entry) = &self.entry {
+                    // If not, the next start does it.
+                    let _ = sync_directories(self.env(), old_files.iter().map(|f| &f.path))
+                        .map(|()| self.forget_mark(entry));
+                }
                 Ok(lines)
             }
             Err(error) => {
+                // It may have become what it was to be in master, though that could not be told. Then the next start goes by
+                // what it finds there, and by the files of both, which stay.
+                if let Err(unknown) = self.mark(def, &exchanging) {
+                    if let Some((entry, _)) = old {
+                        entry.set_failed(unknown.message);
+                    }
+                    return Err(error);
+                }
                 let is_back = exchange.back().is_ok();
-                if let Some((entry, old_def)) = old {
-                    self.reopen(&entry, &old_def, is_back);
+                match old {
+                    Some((entry, old_def)) => self.reopen(&entry, &old_def, is_back),
+                    None if is_back => self.unmark(def),
+                    None => {}
                 }
                 Err(error)
             }
         }
     }
 
-    fn stand_up(&self, def: &DatabaseDef, state: &RestoreState) -> Result<Vec<String>> {
+    /// `old` are the files of the database that is replaced.
+    fn stand_up(
+        &self,
+        def: &DatabaseDef,
+        state: &RestoreState,
+        old: &[FileDef],
+    ) -> Result<Vec<String>> {
         let instance = self.ex.instance();
         let mut def = def.clone();
         let mut lines = Vec::new();
@@ -348,6 +436,12 @@ impl Job<'_, '_> {
         } else {
             remember(&mut def, state);
             self.note_moment(&mut def);
+        }
+        let leaves = |f: &&FileDef| !def.files.iter().any(|new| new.path == f.path);
+        let left: Vec<FileDef> = old.iter().filter(leaves).cloned().collect();
+        if !left.is_empty() {
+            let tidying = UnderWay::new(Step::Tidying, state.guid, &left, |_| false);
+            def = tidying.mark(&def, instance.data_dir());
         }
         let entry = match &self.entry {
             Some(entry) => entry.clone(),
@@ -420,7 +514,12 @@ impl Job<'_, '_> {
         let state = state_of(&entry.def()).ok_or_else(|| messages::error(3117, &[]))?;
         state.check(self.info()).map_err(super::chain_error)?;
         self.check_moment(&entry.def())?;
-        standby::around(self.ex, entry, || step(entry, state))
+        let done = standby::around(self.ex, entry, || step(entry, state));
+        if done.is_err() {
+            // If master cannot be told, the next start finds that nothing is left to be done.
+            let _ = self.forget_mark(entry);
+        }
+        done
     }
 
     fn differential(&self, entry: &Arc<DatabaseEntry>, mut state: RestoreState) -> Result<()> {
@@ -499,6 +598,12 @@ impl Job<'_, '_> {
         }
         def.filegroups = backed_up.filegroups;
         let claim = self.claim(&added)?;
+        if !added.is_empty() {
+            let is_there = |path: &FilePath| self.env().disk.exists(path).unwrap_or(false);
+            let guid = self.info().database_guid;
+            let adding = UnderWay::new(Step::Adding, guid, &added, is_there);
+            self.mark(def, &adding)?;
+        }
         Ok((added.iter().map(FileDef::spec).collect(), claim))
     }
 

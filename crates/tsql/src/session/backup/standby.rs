@@ -88,11 +88,17 @@ pub(super) fn enter(
     entry: &Arc<DatabaseEntry>,
     undo: &Path,
 ) -> Result<Vec<String>> {
-    let mut def = (*entry.def()).clone();
+    let before = entry.def();
+    let mut def = (*before).clone();
     def.options
         .insert(STANDBY.into(), undo.display().to_string());
-    let (open, lines) = open_files(ex.instance().engine(), &def)?;
-    ex.instance().save_database(entry, def)?;
+    // Master knows of the undo file before it is there: whatever comes, it is somebody's.
+    ex.instance().save_database(entry, def.clone())?;
+    let opened = open_files(ex.instance().engine(), &def);
+    let (open, lines) = opened.inspect_err(|_| {
+        let _ = ex.instance().env().disk.remove(undo);
+        let _ = ex.instance().save_database(entry, (*before).clone());
+    })?;
     entry.set_open(open);
     ex.instance().plans.clear();
     Ok(lines)
