@@ -781,7 +781,7 @@ fn nobody_defines_what_a_system_procedure_does() {
         "EXEC dbo.sp_help 'dbo.t'",
         "EXEC d..sp_help",
         "EXEC sp_addrolemember 'staff', 'ben'",
-        "EXEC d.dbo.sp_addrolemember 'staff', 'ann'",
+        "EXEC d.dbo.sp_help 'dbo.t'",
         "EXEC sp_executesql N'SELECT 1'",
     ] {
         admin.done(call);

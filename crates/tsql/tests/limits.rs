@@ -250,7 +250,7 @@ fn blocks_nest_in_modules_that_nest() {
 /// Each of these compares for hours.
 const LONG_SEARCHES: &[&str] = &[
     "SELECT CASE WHEN @x LIKE '%' + REPLICATE('a', 3000) + 'b%' THEN 1 ELSE 0 END",
-    "SELECT COUNT(*) FROM (VALUES (@x)) v(x) WHERE x NOT LIKE REPLICATE('%a', 3000) + 'b'",
+    "SELECT COUNT(*) FROM (VALUES (@x)) v(x) WHERE x NOT LIKE '%' + REPLICATE('[a-z]', 1500) + 'b%'",
     "SELECT PATINDEX('%a%b%', @x)",
 ];
 
