@@ -125,6 +125,7 @@ pub fn aborts_batch(number: i32) -> bool {
             | 296
             | 529
             | 1205
+            | 3616
             | 3951
             | 3952
             | 3960
@@ -1360,6 +1361,11 @@ const MESSAGES: &[Message] = &[
         16,
         "The transaction ended in the trigger. The batch has been aborted.",
     ),
+    m(
+        3616,
+        16,
+        "An error was raised during trigger execution. The batch has been aborted and the user transaction, if any, has been rolled back.",
+    ),
     m(3617, 16, "Query was cancelled by the client."),
     m(3621, 0, "The statement has been terminated."),
     m(
@@ -1937,6 +1943,11 @@ const MESSAGES: &[Message] = &[
         6809,
         16,
         "Unnamed tables cannot be used as XML identifiers as well as unnamed columns cannot be used for attribute names. Name unnamed columns/tables using AS in the SELECT statement.",
+    ),
+    m(
+        6810,
+        16,
+        "Column name '%ls' is repeated. The same attribute cannot be generated more than once on the same XML tag.",
     ),
     m(
         6850,

@@ -756,3 +756,50 @@ fn a_system_procedure_of_another_database_asks_there() {
         assert_eq!(errors(&out).first(), Some(&15247), "{call}: {out}");
     }
 }
+
+/// Whoever manages the definitions of a database would otherwise write what an administrator runs there.
+#[test]
+fn nobody_defines_what_a_system_procedure_does() {
+    let server = prepared();
+    let mut admin = server.connect_to("d");
+    admin.done("ALTER ROLE db_ddladmin ADD MEMBER ann");
+    let mut ann = server.connect_as("ann", "d");
+    for name in ["sp_help", "sp_addrolemember", "sp_executesql"] {
+        ann.done(&format!(
+            "CREATE PROCEDURE dbo.{name} @a nvarchar(99) = '', @b nvarchar(99) = '' AS \
+             ALTER SERVER ROLE sysadmin ADD MEMBER ann"
+        ));
+    }
+    for call in [
+        "EXEC sp_help",
+        "EXEC dbo.sp_help 'dbo.t'",
+        "EXEC d..sp_help",
+        "EXEC sp_addrolemember 'staff', 'ben'",
+        "EXEC d.dbo.sp_help 'dbo.t'",
+        "EXEC sp_executesql N'SELECT 1'",
+    ] {
+        admin.done(call);
+    }
+    let member = "SELECT IS_SRVROLEMEMBER('sysadmin', 'ann'), IS_ROLEMEMBER('staff', 'ben')";
+    assert_eq!(admin.scalar(member), "0 | 1");
+    // In a schema of one's own the name is free.
+    admin.done("CREATE PROCEDURE app.sp_help AS SELECT 'mine' AS whose");
+    assert_eq!(admin.scalar("EXEC app.sp_help"), "mine");
+}
+
+#[test]
+fn a_login_that_is_not_renamed_keeps_what_it_owns() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.done("ALTER SERVER ROLE dbcreator ADD MEMBER ben");
+    server
+        .connect_as("ben", "master")
+        .done("CREATE DATABASE bens");
+    let out = admin.run("ALTER LOGIN ben WITH NAME = benjamin, PASSWORD = 'weak'");
+    assert_eq!(errors(&out), [15116], "{out}");
+    admin.done("CREATE LOGIN benjamin WITH PASSWORD = 'Daruma-2026'");
+    let mut other = server.connect_as("benjamin", "master");
+    assert_eq!(errors(&other.run("USE bens")), [916]);
+    let mut ben = server.connect_as("ben", "bens");
+    assert_eq!(ben.scalar("SELECT USER_NAME()"), "dbo");
+}

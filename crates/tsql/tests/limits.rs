@@ -3,6 +3,7 @@
 mod common;
 
 use common::Server;
+use daruma_tsql::session::RequestEnd;
 
 /// Beginning, what is repeated, the innermost part, what closes each level.
 const NESTED: &[[&str; 4]] = &[
@@ -244,4 +245,35 @@ fn blocks_nest_in_modules_that_nest() {
         assert!(out.contains("innermost"), "{out}");
         assert!(client.run("EXEC p 33").contains("Msg 217,"));
     });
+}
+
+/// Each of these compares for hours.
+const LONG_SEARCHES: &[&str] = &[
+    "SELECT CASE WHEN @x LIKE '%' + REPLICATE('a', 3000) + 'b%' THEN 1 ELSE 0 END",
+    "SELECT COUNT(*) FROM (VALUES (@x)) v(x) WHERE x NOT LIKE '%' + REPLICATE('[a-z]', 1500) + 'b%'",
+    "SELECT PATINDEX('%a%b%', @x)",
+];
+
+#[test]
+fn a_long_search_ends_when_nobody_wants_it() {
+    for search in LONG_SEARCHES {
+        let server = Server::new();
+        let mut client = server.connect();
+        let cancel = client.session.cancel_flag();
+        let started = || !server.instance.global_temps.lock().is_empty();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !started() {
+                    std::thread::yield_now();
+                }
+                cancel.set(daruma_base::cancel::CancelReason::Attention);
+            });
+            client.run(&format!(
+                "DECLARE @x varchar(max) = REPLICATE(CAST('a' AS varchar(max)), 20000000); \
+                 CREATE TABLE ##started (id int); {search}"
+            ));
+        });
+        assert_eq!(client.ended, RequestEnd::Cancelled, "{search}");
+        assert!(client.run("SELECT 1").contains("1 row"), "{search}");
+    }
 }

@@ -3,9 +3,11 @@
 //! Theory: one pass over the characters with a stack of open elements; nothing is built. A fragment may have any number
 //! of elements and texts at its top. Errors carry the product's numbers with the place: line and character, from 1.
 //!
-//! Invariant: depth is bounded (`DEPTH_MAX`), so the stack is; every step takes at least one character.
+//! Invariant: depth is bounded (`DEPTH_MAX`), so the stack is; every step takes at least one character, and time in
+//! proportion to what it takes.
 
 use crate::ValueError;
+use std::collections::{HashMap, HashSet};
 
 /// Elements within elements: error 6335.
 const DEPTH_MAX: usize = 128;
@@ -19,6 +21,7 @@ pub(crate) fn fragment(text: &str, is_unicode: bool) -> Result<&str, ValueError>
         character: 0,
         open: Vec::new(),
         prefixes: Vec::new(),
+        declared: HashMap::new(),
     };
     reader.declaration(is_unicode)?;
     let kept = reader.rest;
@@ -43,7 +46,9 @@ struct Reader<'t> {
     line: usize,
     character: usize,
     open: Vec<Open<'t>>,
+    /// Prefixes in the order of their declarations, and how often each is declared.
     prefixes: Vec<&'t str>,
+    declared: HashMap<&'t str, usize>,
 }
 
 impl<'t> Reader<'t> {
@@ -171,7 +176,7 @@ impl<'t> Reader<'t> {
     fn start_tag(&mut self) -> Result<(), ValueError> {
         let name = self.qualified_name()?;
         let before = self.prefixes.len();
-        let mut attributes: Vec<&str> = Vec::new();
+        let mut attributes: HashSet<&str> = HashSet::new();
         let is_empty = loop {
             let separated = self.blanks();
             if self.eat("/>") {
@@ -184,21 +189,20 @@ impl<'t> Reader<'t> {
                 return Err(self.error_at_next(9410));
             }
             let attribute = self.attribute()?;
-            if attributes.contains(&attribute) {
+            if !attributes.insert(attribute) {
                 return Err(self.error(9437));
             }
-            attributes.push(attribute);
         };
         let names = std::iter::once(&name).chain(&attributes);
         let unknown = |name: &&str| match name.split_once(':') {
             Some(("xml" | "xmlns", _)) | None => false,
-            Some((prefix, _)) => !self.prefixes.contains(&prefix),
+            Some((prefix, _)) => !self.declared.contains_key(prefix),
         };
         if names.copied().any(|n| unknown(&n)) {
             return Err(self.error(9459));
         }
         if is_empty {
-            self.prefixes.truncate(before);
+            self.forget_prefixes(before);
             return Ok(());
         }
         if self.open.len() >= DEPTH_MAX {
@@ -209,6 +213,20 @@ impl<'t> Reader<'t> {
             prefixes_before: before,
         });
         Ok(())
+    }
+
+    /// Takes back declarations down to so many.
+    fn forget_prefixes(&mut self, left: usize) {
+        while self.prefixes.len() > left
+            && let Some(prefix) = self.prefixes.pop()
+        {
+            match self.declared.get_mut(prefix) {
+                Some(times) if *times > 1 => *times -= 1,
+                _ => {
+                    self.declared.remove(prefix);
+                }
+            }
+        }
     }
 
     fn attribute(&mut self) -> Result<&'t str, ValueError> {
@@ -237,6 +255,7 @@ impl<'t> Reader<'t> {
         self.next();
         if let Some(prefix) = name.strip_prefix("xmlns:") {
             self.prefixes.push(prefix);
+            *self.declared.entry(prefix).or_default() += 1;
         }
         Ok(name)
     }
@@ -249,7 +268,7 @@ impl<'t> Reader<'t> {
         }
         match self.open.pop() {
             Some(open) if open.name == name => {
-                self.prefixes.truncate(open.prefixes_before);
+                self.forget_prefixes(open.prefixes_before);
                 Ok(())
             }
             _ => Err(self.error(9436)),
@@ -356,6 +375,7 @@ mod tests {
             "<p:a xmlns:p='u'><p:b p:c=''/></p:a>",
             "<a><![CDATA[<b>]]></a><?go on?>",
             "<a xml:lang='de'>é</a >",
+            "<a xmlns:p='u'><p:b xmlns:p='v'><p:c/></p:b><p:d/></a>",
         ] {
             assert_eq!(number(text), 0, "{text}");
         }
@@ -380,6 +400,7 @@ mod tests {
             ("&nbsp;", 9448),
             ("<p:a/>", 9459),
             ("<p:a xmlns:p='u'/><p:b/>", 9459),
+            ("<a xmlns:p='u'><b xmlns:p='v'/><p:c/></a><p:d/>", 9459),
             ("\u{1}", 9420),
             ("<a>&#1;</a>", 9420),
             ("<!-- a -- b -->", 9424),
@@ -395,5 +416,20 @@ mod tests {
         let place = fragment("<a>\n</b>", true).map_err(|e| e.to_string());
         let told = "XML parsing: line 2, character 4, end tag does not match start tag";
         assert_eq!(place, Err(told.to_string()));
+    }
+
+    /// Looking through all attributes or prefixes for each would take hours.
+    #[test]
+    fn many_attributes_and_prefixes_take_no_longer_than_they_are() {
+        let each = |form: fn(usize) -> String| (0..300_000).map(form).collect::<String>();
+        let attributes = each(|n| format!(" a{n}=''"));
+        assert_eq!(number(&format!("<a{attributes}/>")), 0);
+        assert_eq!(number(&format!("<a{attributes} a7=''/>")), 9437);
+        let (declared, used) = (
+            each(|n| format!(" xmlns:p{n}='u'")),
+            each(|n| format!("<p{n}:b/>")),
+        );
+        assert_eq!(number(&format!("<a{declared}>{used}</a>")), 0);
+        assert_eq!(number(&format!("<a{declared}/>{used}")), 9459);
     }
 }

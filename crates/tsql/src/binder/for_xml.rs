@@ -58,6 +58,16 @@ impl Element {
             .collect()
     }
 
+    fn add_attribute(&mut self, name: &str, column: &OutColumn) -> Result<()> {
+        match self.attributes.iter().any(|(known, _)| known == name) {
+            true => Err(messages::error(6810, &[&column.name])),
+            false => {
+                self.attributes.push((name.to_string(), column.id));
+                Ok(())
+            }
+        }
+    }
+
     fn has_elements(&self) -> bool {
         let is_element = |c: &Content| matches!(c, Content::Element(_));
         self.content.iter().any(is_element)
@@ -260,10 +270,15 @@ impl Binder<'_> {
         }
         let mut text = types::make_convert(self.column(id), DataType::NVARCHAR_MAX, false);
         text.ty.coercion = Coercion::Implicit;
-        // Dates and times as XML has them.
-        if let (Kind::Convert { style, .. }, true) = (&mut text.kind, data_type.is_temporal()) {
-            let iso = Scalar::constant(Value::Int(126), DataType::Int);
-            *style = Some(Box::new(iso));
+        // Dates and times as XML has them, floating numbers with all their digits.
+        let form = match data_type {
+            DataType::Real => Some(1),
+            DataType::Float => Some(2),
+            other => other.is_temporal().then_some(126),
+        };
+        if let (Kind::Convert { style, .. }, Some(form)) = (&mut text.kind, form) {
+            let form = Scalar::constant(Value::Int(form), DataType::Int);
+            *style = Some(Box::new(form));
         }
         Ok(text)
     }
@@ -339,7 +354,7 @@ fn put(
             Some(_) if !place.content.is_empty() => {
                 return Err(messages::error(6852, &[&column.name]));
             }
-            Some(name) => place.attributes.push((name.to_string(), column.id)),
+            Some(name) => place.add_attribute(name, column)?,
             None => place.content.push(Content::Text(column.id)),
         }
         return Ok(());
@@ -374,7 +389,7 @@ fn raw_tree(columns: &[OutColumn], row: &str, elements: bool) -> Result<Element>
                 attributes: Vec::new(),
                 content: vec![Content::Text(column.id)],
             })),
-            false => tree.attributes.push((name, column.id)),
+            false => tree.add_attribute(&name, column)?,
         }
     }
     Ok(tree)

@@ -12,6 +12,7 @@ use super::context::Ctx;
 use super::function::ScalarFunction;
 use super::subplan;
 use crate::error::Result;
+use crate::host::cancelled;
 use daruma_syntax::ast::{CompareOp, ObjectName};
 use daruma_value::collation::LikePattern;
 use daruma_value::compare::{compare, write_key};
@@ -19,6 +20,7 @@ use daruma_value::convert::{ConvertContext, convert, try_convert};
 use daruma_value::types::BinaryOp;
 use daruma_value::{CollationId, DataType, Value, ValueError, arithmetic};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -298,6 +300,20 @@ pub fn arith(
     }
 }
 
+/// LIKE, which may take long.
+pub(super) fn like(pattern: &LikePattern, text: &str, cx: &Ctx<'_>) -> Result<bool> {
+    let stopped = Cell::new(false);
+    let goes_on = || {
+        stopped.set(cancelled(cx.host.cancel()).is_err());
+        !stopped.get()
+    };
+    let found = pattern.matches(text, &goes_on);
+    if stopped.get() {
+        cancelled(cx.host.cancel())?;
+    }
+    Ok(found)
+}
+
 fn concat(left: &Value, right: &Value, result: DataType, cx: &Ctx<'_>) -> Result<Value> {
     let _promise = cx.promise(left.outside_bytes() + right.outside_bytes())?;
     let joined = match (left.is_null(), right.is_null()) {
@@ -404,7 +420,7 @@ impl Cond {
                     return Ok(None);
                 };
                 if let Some(compiled) = compiled {
-                    return Ok(Some(compiled.matches(text)));
+                    return like(compiled, text, cx).map(Some);
                 }
                 let pattern = pattern.get(row, cx)?;
                 let Value::Str(pattern) = &*pattern else {
@@ -418,7 +434,7 @@ impl Cond {
                 };
                 let pattern =
                     LikePattern::new(pattern, escape, *collation, *trailing_blanks_ignored)?;
-                Ok(Some(pattern.matches(text)))
+                like(&pattern, text, cx).map(Some)
             }
             Cond::InList {
                 expr,

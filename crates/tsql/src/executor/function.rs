@@ -2,6 +2,7 @@
 
 use super::context::Ctx;
 use crate::error::{Result, SqlError};
+use crate::host::cancelled;
 use crate::instance::Promise;
 use daruma_value::compare::hash_bytes;
 use daruma_value::convert::{ConvertContext, convert};
@@ -49,6 +50,11 @@ impl ScalarFunction {
                 // Most functions of large values make values as large.
                 let _promise = cx.promise(args.iter().map(Value::outside_bytes).sum())?;
                 let (utc, zone_offset_minutes) = cx.host.now();
+                let surroundings = Surroundings {
+                    cx,
+                    promise: Cell::new(None),
+                    is_stopped: Cell::new(false),
+                };
                 let context = EvalContext {
                     now: instant(utc),
                     zone_offset_minutes,
@@ -57,9 +63,13 @@ impl ScalarFunction {
                         collation: *collation,
                         ..cx.convert
                     },
-                    host: &Surroundings(cx, Cell::new(None)),
+                    host: &surroundings,
                 };
-                Ok(def.eval(args, types, *result, &context)?)
+                let value = def.eval(args, types, *result, &context);
+                if surroundings.is_stopped.get() {
+                    cancelled(cx.host.cancel())?;
+                }
+                Ok(value?)
             }
             ScalarFunction::AtTimeZone { from, scale } => at_time_zone(args, *from, *scale, cx),
         }
@@ -75,18 +85,30 @@ pub fn instant(utc_100ns: i64) -> DateTime2 {
     }
 }
 
-/// Host of a function's evaluation, and the memory promised to it.
-struct Surroundings<'a, 'h>(&'a Ctx<'h>, Cell<Option<Promise>>);
+/// Host of a function's evaluation, and what it was told.
+struct Surroundings<'a, 'h> {
+    cx: &'a Ctx<'h>,
+    /// Memory that the function may take.
+    promise: Cell<Option<Promise>>,
+    /// Nobody wants the result.
+    is_stopped: Cell<bool>,
+}
 
 impl EvalHost for Surroundings<'_, '_> {
     fn may_take(&self, bytes: usize) -> bool {
-        match self.0.promise(bytes) {
+        match self.cx.promise(bytes) {
             Ok(promise) => {
-                self.1.set(promise);
+                self.promise.set(promise);
                 true
             }
             Err(_) => false,
         }
+    }
+
+    fn goes_on(&self) -> bool {
+        let is_stopped = cancelled(self.cx.host.cancel()).is_err();
+        self.is_stopped.set(is_stopped);
+        !is_stopped
     }
 
     fn random(&self, seed: Option<i32>) -> f64 {
@@ -94,8 +116,8 @@ impl EvalHost for Surroundings<'_, '_> {
             Some(seed) => hash_bytes(&seed.to_le_bytes()),
             None => {
                 let mut bytes = [0; 8];
-                self.0.note_volatile();
-                self.0.host.random_bytes(&mut bytes);
+                self.cx.note_volatile();
+                self.cx.host.random_bytes(&mut bytes);
                 u64::from_le_bytes(bytes)
             }
         };
@@ -104,8 +126,8 @@ impl EvalHost for Surroundings<'_, '_> {
 
     fn new_guid(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
-        self.0.note_volatile();
-        self.0.host.random_bytes(&mut bytes);
+        self.cx.note_volatile();
+        self.cx.host.random_bytes(&mut bytes);
         // Version 4: the third group is little-endian, so its high byte stands second.
         bytes[7] = bytes[7] & 0x0F | 0x40;
         bytes[8] = bytes[8] & 0x3F | 0x80;
@@ -113,7 +135,7 @@ impl EvalHost for Surroundings<'_, '_> {
     }
 
     fn sequential_guid(&self) -> [u8; 16] {
-        let made = self.0.host.sequential_guid();
+        let made = self.cx.host.sequential_guid();
         made.unwrap_or_else(|| self.new_guid())
     }
 }

@@ -318,11 +318,18 @@ pub fn filter(cond: &Cond, batch: &ColumnBatch, cx: &Ctx<'_>, rows: &mut Vec<u32
             ..
         } => {
             if let Some(Data::Any(values)) = batch.column(*slot).map(Column::data) {
+                let mut failed = Ok(());
                 rows.retain(|row| match values.get(*row as usize) {
-                    Some(Value::Str(text)) => pattern.matches(text),
+                    Some(Value::Str(text)) if failed.is_ok() => {
+                        let found = super::expr::like(pattern, text, cx);
+                        found.unwrap_or_else(|error| {
+                            failed = Err(error);
+                            false
+                        })
+                    }
                     _ => false,
                 });
-                return Ok(());
+                return failed;
             }
             each_row(cond, batch, cx, rows)
         }

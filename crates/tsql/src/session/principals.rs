@@ -168,6 +168,7 @@ impl Execution<'_> {
         };
         let now = self.state.instance.now_utc();
         logins.change(&login, |fresh| {
+            let old_name = fresh.name.clone();
             if !own && !rights.reaches(&Arc::new(fresh.clone())) {
                 return Err(refused());
             }
@@ -190,7 +191,11 @@ impl Execution<'_> {
                 AlterLogin::AddCredential(_) | AlterLogin::DropCredential(_) => {}
             }
             fresh.modified_utc = now;
-            Ok(())
+            // Last, when nothing can be wrong with the change any more.
+            match old_name == fresh.name {
+                true => Ok(()),
+                false => self.rename_owner(&old_name, &fresh.name),
+            }
         })?;
         if matches!(change, AlterLogin::With { unlock: true, .. }) {
             logins.unlock(login.id);
@@ -217,7 +222,6 @@ impl Execution<'_> {
             if taken.is_some_and(|l| l.id != login.id) {
                 return Err(messages::error(15025, &[&new_name]));
             }
-            self.rename_owner(&login.name, &new_name)?;
             login.name = new_name;
         }
         Ok(())

@@ -172,6 +172,11 @@ impl Execution<'_> {
         if schema_is_system && rpc::is_core_procedure(text) {
             return self.call_within(name, || self.call_core(text, args));
         }
+        // Before those of users: whoever may define procedures would define them for administrators.
+        if schema_is_system && let Some(procedure) = self.state.instance.registry().procedure(text)
+        {
+            return self.call_within(name, || self.call_system(procedure.as_ref(), args));
+        }
         let found = self.find_object(name).map_err(|e| self.fail(e))?;
         if let Some((database, object)) = found {
             return match &object.kind {
@@ -186,12 +191,6 @@ impl Execution<'_> {
                     )))
                 }
             };
-        }
-        let system = schema_is_system
-            .then(|| self.state.instance.registry().procedure(text).cloned())
-            .flatten();
-        if let Some(procedure) = system {
-            return self.call_within(name, || self.call_system(procedure.as_ref(), args));
         }
         match self.procedure_of_master(name).map_err(|e| self.fail(e))? {
             Some((database, object)) => match &object.kind {

@@ -162,6 +162,8 @@ impl Execution<'_> {
         let rolled_back = before != self.state.transaction_id();
         match result {
             Ok(_) if rolled_back => Err(messages::error(3609, &[])),
+            // It has caught an error, and goes on as if nothing had been: what it belongs to must not commit.
+            Ok(_) if self.state.is_doomed() => Err(messages::error(3616, &[])),
             Ok(_) => Ok(()),
             Err(Stop::Caught(error)) => Err(error),
             Err(stop) => Err(ended_by(&stop)),

@@ -121,10 +121,13 @@ impl Name {
 
     fn put_at(&self, command: &str, placeholder: char, depth: usize) -> String {
         let mut out = String::new();
+        // A text within a command may be a message, where a word is shown as it is; or a path, where any name is.
+        let is_plain = depth > 0 && (is_word(&self.plain) || is_path(command));
+        let in_code = if is_plain { &self.plain } else { &self.code };
         for (part, text) in parts(command) {
             match part {
                 _ if !text.contains(placeholder) => out.push_str(text),
-                Part::Code => out.push_str(&self.put_in_code(text, placeholder, depth)),
+                Part::Code => out.push_str(&text.replace(placeholder, in_code)),
                 Part::Quoted(end) => {
                     out.push_str(&self.put_in_quotes(text, end, placeholder, depth));
                 }
@@ -151,18 +154,12 @@ impl Name {
         };
         format!("{open}{}{close}", put.replace(end, &twice))
     }
-
-    /// In a text within a command, which may be a message, a name that is a word stays as it is; in a path, any name.
-    fn put_in_code(&self, text: &str, placeholder: char, depth: usize) -> String {
-        let is_plain = depth > 0 && (is_word(&self.plain) || is_path(text));
-        let name = if is_plain { &self.plain } else { &self.code };
-        text.replace(placeholder, name)
-    }
 }
 
-/// No command begins like this.
+/// No command begins like this, though parts of one may.
 fn is_path(text: &str) -> bool {
-    text.starts_with('/') || text.starts_with('\\') || text.get(1..3) == Some(":\\")
+    let begins = text.starts_with('/') || text.starts_with('\\') || text.get(1..3) == Some(":\\");
+    begins && !text.starts_with("/*")
 }
 
 fn is_word(name: &str) -> bool {
@@ -247,6 +244,14 @@ mod tests {
             (
                 "exec ('use ?; x')",
                 "exec ('use [z]] ; drop login a;--''\"\n*/x]; x')",
+            ),
+            (
+                "exec ('select [a]/8 from ?.sys.x')",
+                "exec ('select [a]/8 from [z]] ; drop login a;--''\"\n*/x].sys.x')",
+            ),
+            (
+                "exec ('/**// ?')",
+                "exec ('/**// [z]] ; drop login a;--''\"\n*/x]')",
             ),
             (
                 "exec ('print ''?''')",

@@ -9,9 +9,10 @@ use super::define::{Rows, View};
 use super::objects::module_of;
 use super::source::{Source, sorted_objects};
 use crate::error::Result;
-use daruma_catalog::{DatabaseCatalog, Object, ObjectKind, SCHEMA_DBO, names_equal};
+use daruma_catalog::{DatabaseCatalog, Object, ObjectKind, SCHEMA_DBO, name_key};
 use daruma_syntax::ast::ObjectName;
 use daruma_syntax::{ParseOptions, named_objects};
+use std::collections::HashSet;
 
 pub(super) const VIEWS: &[View] = &[
     View::sys("sql_expression_dependencies", EXPRESSIONS, expressions),
@@ -90,18 +91,21 @@ fn references(catalog: &DatabaseCatalog, object: &Object) -> Vec<Reference> {
         _ => 1,
     };
     let mut found: Vec<Reference> = Vec::new();
+    let mut known: HashSet<(Option<i32>, String)> = HashSet::new();
     for name in named_objects(&module.definition, &options)
         .into_iter()
         .skip(own)
     {
         let id = meaning(catalog, object, &name);
         let is_told = id.is_some() || is_elsewhere(&name);
-        let is_known = found.iter().any(|f| match (f.id, id) {
-            (Some(a), Some(b)) => a == b,
-            (None, None) => names_equal(&f.name.dotted(), &name.dotted()),
-            _ => false,
-        });
-        if is_told && !is_known && id != Some(object.id) {
+        if !is_told || id == Some(object.id) {
+            continue;
+        }
+        let unknown_name = match id {
+            Some(_) => String::new(),
+            None => name_key(&name.dotted()),
+        };
+        if known.insert((id, unknown_name)) {
             found.push(Reference { name, id });
         }
     }

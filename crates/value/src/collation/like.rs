@@ -2,12 +2,49 @@
 //!
 //! Theory: a pattern is compiled to a list of single-character tests and `%`. Matching walks both lists and, on a
 //! failure, lets the last `%` swallow one character more; earlier `%` never need another try. So a match costs at most
-//! text length times pattern length, whatever the pattern.
+//! text length times pattern length, whatever the pattern. That may still be hours for texts of many megabytes, so those who
+//! ask can say now and then that they do not want to know any more ([`Patience`]).
 
 use super::CollationId;
 use super::order::{compare_chars, same_char};
 use crate::ValueError;
 use std::cmp::Ordering;
+
+/// A question asked now and then: does the search go on?
+pub type Patience<'p> = &'p dyn Fn() -> bool;
+
+/// Comparisons between two questions.
+const ASKED_EVERY: usize = 1 << 16;
+
+/// Counter of one search's comparisons.
+struct Steps<'p> {
+    left: usize,
+    goes_on: Patience<'p>,
+    is_over: bool,
+}
+
+impl Steps<'_> {
+    fn new(goes_on: Patience<'_>) -> Steps<'_> {
+        Steps {
+            left: ASKED_EVERY,
+            goes_on,
+            is_over: false,
+        }
+    }
+
+    /// Is the search to end, after `count` comparisons more?
+    #[inline]
+    fn end_after(&mut self, count: usize) -> bool {
+        match self.left.checked_sub(count) {
+            Some(left) => self.left = left,
+            None => {
+                self.left = ASKED_EVERY;
+                self.is_over |= !(self.goes_on)();
+            }
+        }
+        self.is_over
+    }
+}
 
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
@@ -21,6 +58,16 @@ enum Token {
     },
     /// A set that never closes, or an escape with nothing after it: such a pattern matches nothing.
     Never,
+}
+
+impl Token {
+    /// Most comparisons that a character takes.
+    fn comparisons(&self) -> usize {
+        match self {
+            Token::Set { ranges, .. } => 1 + ranges.len(),
+            _ => 1,
+        }
+    }
 }
 
 /// A compiled LIKE pattern.
@@ -81,17 +128,18 @@ impl LikePattern {
         self.tokens.get(literals..) == Some(&[Token::AnyRun])
     }
 
-    /// Does the whole text fit the pattern?
-    pub fn matches(&self, text: &str) -> bool {
-        self.match_end(text, true).is_some()
+    /// Does the whole text fit the pattern? False, too, when `goes_on` says no before that is known.
+    pub fn matches(&self, text: &str, goes_on: Patience<'_>) -> bool {
+        self.fits(text, &mut Steps::new(goes_on))
     }
 
     /// First character position (0-based) where the pattern matches, as PATINDEX counts: the pattern's own leading `%`
-    /// decides whether it may start later.
-    pub fn find(&self, text: &str) -> Option<usize> {
+    /// decides whether it may start later. None, too, when `goes_on` says no before that is known.
+    pub fn find(&self, text: &str, goes_on: Patience<'_>) -> Option<usize> {
+        let mut steps = Steps::new(goes_on);
         let floating = matches!(self.tokens.first(), Some(Token::AnyRun));
         if !floating {
-            return self.matches(text).then_some(0);
+            return self.fits(text, &mut steps).then_some(0);
         }
         let skip = self
             .tokens
@@ -109,20 +157,34 @@ impl LikePattern {
             .char_indices()
             .map(|(byte, _)| byte)
             .chain([text.len()]);
-        starts
-            .enumerate()
-            .find(|(_, byte)| rest.matches(text.get(*byte..).unwrap_or_default()))
-            .map(|(n, _)| n)
+        for (n, byte) in starts.enumerate() {
+            if rest.fits(text.get(byte..).unwrap_or_default(), &mut steps) {
+                return Some(n);
+            }
+            if steps.is_over {
+                return None;
+            }
+        }
+        None
     }
 
-    /// Walks the pattern over the text; the end must be reached on both sides when `whole`.
-    fn match_end(&self, text: &str, whole: bool) -> Option<usize> {
+    /// Walks the pattern over the text.
+    fn fits(&self, text: &str, steps: &mut Steps<'_>) -> bool {
+        // Blanks at the end that need no counterpart.
+        let blanks = match self.trailing_blanks_ignored {
+            true => text.len() - text.trim_end_matches(' ').len(),
+            false => 0,
+        };
         let mut rest = text;
         let mut position = 0;
         let mut retry: Option<(usize, &str)> = None;
         loop {
             let mut chars = rest.chars();
-            match (self.tokens.get(position), chars.next()) {
+            let token = self.tokens.get(position);
+            if steps.end_after(token.map_or(1, Token::comparisons)) {
+                return false;
+            }
+            match (token, chars.next()) {
                 (Some(Token::AnyRun), _) => {
                     position += 1;
                     retry = Some((position, rest));
@@ -133,18 +195,16 @@ impl LikePattern {
                     rest = chars.as_str();
                     continue;
                 }
-                (None, None) => return Some(text.len()),
-                (None, Some(_))
-                    if !whole
-                        || (self.trailing_blanks_ignored && rest.bytes().all(|b| b == b' ')) =>
-                {
-                    return Some(text.len() - rest.len());
-                }
+                (None, _) if rest.len() <= blanks => return true,
                 _ => {}
             }
-            let (at, from) = retry?;
+            let Some((at, from)) = retry else {
+                return false;
+            };
             let mut chars = from.chars();
-            chars.next()?;
+            if chars.next().is_none() {
+                return false;
+            }
             rest = chars.as_str();
             position = at;
             retry = Some((at, rest));
@@ -228,7 +288,7 @@ mod tests {
     fn like(text: &str, pattern: &str) -> bool {
         LikePattern::new(pattern, None, CollationId::DEFAULT, true)
             .expect("pattern")
-            .matches(text)
+            .matches(text, &|| true)
     }
 
     #[test]
@@ -267,12 +327,12 @@ mod tests {
     fn escape_and_blanks() {
         let escaped =
             LikePattern::new("50!%%", Some("!"), CollationId::DEFAULT, false).expect("pattern");
-        assert!(escaped.matches("50% off"));
-        assert!(!escaped.matches("500"));
+        assert!(escaped.matches("50% off", &|| true));
+        assert!(!escaped.matches("500", &|| true));
         assert_eq!(escaped.literal_prefix(), "50%");
         assert!(escaped.is_prefix_only());
         let wide = LikePattern::new("abc", None, CollationId::DEFAULT, false).expect("pattern");
-        assert!(!wide.matches("abc "));
+        assert!(!wide.matches("abc ", &|| true));
         let error =
             LikePattern::new("a", Some("ab"), CollationId::DEFAULT, false).expect_err("escape");
         assert_eq!(error.number(), 506);
@@ -281,15 +341,47 @@ mod tests {
     #[test]
     fn find_counts_characters() {
         let p = |s| LikePattern::new(s, None, CollationId::DEFAULT, false).expect("pattern");
-        assert_eq!(p("%[0-9]%").find("éab7"), Some(3));
-        assert_eq!(p("%x%").find("abc"), None);
-        assert_eq!(p("abc").find("abc"), Some(0));
-        assert_eq!(p("%c").find("abc"), Some(2));
+        assert_eq!(p("%[0-9]%").find("éab7", &|| true), Some(3));
+        assert_eq!(p("%x%").find("abc", &|| true), None);
+        assert_eq!(p("abc").find("abc", &|| true), Some(0));
+        assert_eq!(p("%c").find("abc", &|| true), Some(2));
     }
 
     #[test]
     fn many_wildcards_end_soon() {
         let text = "a".repeat(5000);
         assert!(!like(&text, "%a%a%a%a%a%a%a%a%a%b"));
+    }
+
+    /// All of these would take hours.
+    #[test]
+    fn a_search_can_be_given_up() {
+        let text = "a".repeat(10_000_000);
+        let asked = std::cell::Cell::new(0);
+        let goes_on = || {
+            asked.set(asked.get() + 1);
+            asked.get() < 3
+        };
+        for pattern in [
+            "%aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab%",
+            "%a%b",
+            "%[0-9a-z]%[!-+]b%",
+        ] {
+            let pattern = LikePattern::new(pattern, None, CollationId::DEFAULT, false);
+            let pattern = pattern.expect("pattern");
+            asked.set(0);
+            assert!(!pattern.matches(&text, &goes_on));
+            assert_eq!(asked.get(), 3);
+            asked.set(0);
+            assert_eq!(pattern.find(&text, &goes_on), None);
+            assert_eq!(asked.get(), 3);
+        }
+    }
+
+    #[test]
+    fn blanks_at_the_end_are_counted_once() {
+        let blanks = " ".repeat(300_000);
+        assert!(like(&format!("a{blanks}"), "a"));
+        assert!(!like(&format!("{blanks}x"), "% "));
     }
 }

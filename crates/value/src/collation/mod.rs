@@ -21,7 +21,7 @@ mod search;
 mod table;
 
 pub use case::{to_lower, to_upper};
-pub use like::LikePattern;
+pub use like::{LikePattern, Patience};
 pub use order::{COLLATION_VERSION, compare, equal, sort_key};
 pub use search::{find, replace};
 pub use table::{Sensitivity, all_names};

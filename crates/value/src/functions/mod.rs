@@ -45,6 +45,10 @@ pub trait EvalHost {
     fn may_take(&self, _bytes: usize) -> bool {
         true
     }
+    /// Does anybody still want the result? Functions that may take long ask now and then, and then give anything.
+    fn goes_on(&self) -> bool {
+        true
+    }
 }
 
 /// What evaluation depends on besides its arguments.

@@ -6,6 +6,7 @@ use crate::convert::{decode_code_page, encode_code_page, text_units};
 use crate::types::{common_type, concat_type};
 use crate::{DataType, LARGE_BYTES_MAX, Len, Value, ValueError};
 use compact_str::CompactString;
+use std::collections::{HashMap, HashSet};
 
 pub(super) const FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("LEN", 1..=1, length_type, len),
@@ -258,7 +259,8 @@ fn charindex(c: &Call<'_>) -> Result<Value, ValueError> {
 
 fn patindex(c: &Call<'_>) -> Result<Value, ValueError> {
     let pattern = LikePattern::new(&c.text(0)?, None, c.collation(), !c.type_of(1).is_unicode())?;
-    c.give_int(pattern.find(&c.text(1)?).map_or(0, |at| at as i64 + 1))
+    let found = pattern.find(&c.text(1)?, &|| c.context.host.goes_on());
+    c.give_int(found.map_or(0, |at| at as i64 + 1))
 }
 
 fn replace(c: &Call<'_>) -> Result<Value, ValueError> {
@@ -317,7 +319,12 @@ fn trim(c: &Call<'_>, start: bool, end: bool) -> Result<Value, ValueError> {
     } else {
         " ".into()
     };
-    let is_trimmed = |ch: char| chars.contains(ch);
+    // A set of many characters is not read through for each character of the text.
+    let many: Option<HashSet<char>> = (chars.len() > 64).then(|| chars.chars().collect());
+    let is_trimmed = |ch: char| match &many {
+        Some(many) => many.contains(&ch),
+        None => chars.contains(ch),
+    };
     let mut rest: &str = &text;
     if start {
         rest = rest.trim_start_matches(is_trimmed);
@@ -465,13 +472,12 @@ fn translate(c: &Call<'_>) -> Result<Value, ValueError> {
     if from.chars().count() != to.chars().count() {
         return Err(ValueError::new(9828, 1, &[]));
     }
-    let map = |ch: char| {
-        from.chars()
-            .zip(to.chars())
-            .find(|(f, _)| *f == ch)
-            .map_or(ch, |(_, t)| t)
-    };
-    c.give_text(text.chars().map(map).collect::<CompactString>())
+    let mut map = HashMap::new();
+    for (from, to) in from.chars().zip(to.chars()) {
+        map.entry(from).or_insert(to);
+    }
+    let mapped = text.chars().map(|ch| *map.get(&ch).unwrap_or(&ch));
+    c.give_text(mapped.collect::<CompactString>())
 }
 
 fn string_escape(c: &Call<'_>) -> Result<Value, ValueError> {
