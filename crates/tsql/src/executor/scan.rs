@@ -35,6 +35,8 @@ pub struct ScanOp {
     view: ReadView,
     tree: Arc<Tree>,
     table: Arc<Tree>,
+    /// The one key that is to be looked up: most seeks by a whole key need no list of ranges.
+    point: Option<Vec<u8>>,
     ranges: VecDeque<Range>,
     scan: Option<Scan>,
     batch: Batch,
@@ -86,6 +88,7 @@ impl ScanOp {
             view,
             tree,
             table,
+            point: None,
             ranges: VecDeque::new(),
             scan: None,
             batch: Batch::new(),
@@ -106,6 +109,7 @@ impl ScanOp {
         for condition in &self.node.leaf {
             self.leaf.push(leaf_bound(condition, cx)?);
         }
+        self.point = None;
         self.ranges.clear();
         if self.leaf.iter().any(|l| matches!(l, LeafBound::Never)) {
             return Ok(());
@@ -114,7 +118,7 @@ impl ScanOp {
         match &self.node.seek {
             None => self.ranges.push_back(Range::Scan(ScanSpec::all())),
             Some(seek) => match one_key(seek, index, cx)? {
-                Some(key) => self.ranges.push_back(Range::Point(key)),
+                Some(key) => self.point = Some(key),
                 None => self.ranges.extend(key_ranges(seek, index, cx)?),
             },
         }
@@ -152,13 +156,13 @@ impl ScanOp {
                 }
                 self.scan = None;
             }
+            if let Some(key) = self.point.take() {
+                return self.fetch_point(&key);
+            }
             match self.ranges.pop_front() {
                 None => return Ok(false),
                 Some(Range::Point(key)) => {
-                    self.batch.clear();
-                    self.lock_absent(&key)?;
-                    if let Some(entry) = self.tree.get(&self.view, &key)? {
-                        self.batch.push(&key, &entry.payload, entry.stamp);
+                    if self.fetch_point(&key)? {
                         return Ok(true);
                     }
                 }
@@ -167,6 +171,12 @@ impl ScanOp {
                 }
             }
         }
+    }
+
+    fn fetch_point(&mut self, key: &[u8]) -> Result<bool> {
+        self.batch.clear();
+        self.lock_absent(key)?;
+        Ok(self.tree.get_into(&self.view, key, &mut self.batch)?)
     }
 
     /// A serializable read that locks a single key locks it before it knows whether there is an entry: of two who mean
