@@ -16,6 +16,7 @@
 //! | cancel, KILL, lost clients | `watcher` |
 //! | credentials, sessions, calls | [`engine`] |
 //! | start and stop of it all | [`program`] |
+//! | freed memory back to the system | `freed` |
 //!
 //! Invariants
 //! 1. Bytes from a client end at most that client's connection, with the reason in the error log.
@@ -29,6 +30,7 @@ mod bulk;
 mod connection;
 pub mod engine;
 pub mod error;
+mod freed;
 mod handshake;
 mod late;
 pub mod listener;

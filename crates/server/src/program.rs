@@ -6,6 +6,7 @@
 
 use crate::engine::EngineService;
 use crate::error::ServerError;
+use crate::freed::FreedMemory;
 use crate::listener::{Limits, Listener, Waker};
 use crate::password::Argon2Hasher;
 use crate::tls::{self, EncryptionPolicy, TlsSettings};
@@ -466,6 +467,7 @@ fn tell_failures(
 fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar), role: Role) {
     // One line for each database whose log failed, not one for each round.
     let mut suspect = Vec::new();
+    let mut freed = FreedMemory::default();
     loop {
         let mut is_busy = false;
         for entry in instance.databases() {
@@ -487,6 +489,7 @@ fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar), role: Role) {
         }
         if matches!(role, Role::Everything) {
             instance.log.write_counts();
+            freed.look(instance.env().clock.monotonic());
         }
         let mut is_stopped = stopped.0.lock();
         if !*is_stopped && !is_busy {

@@ -8,7 +8,7 @@ mod common;
 use common::{Answer, client, program_options};
 use daruma_base::memory::work_bytes;
 use daruma_server::EncryptionPolicy;
-use daruma_server::program::Program;
+use daruma_server::program::{Program, ProgramOptions};
 use daruma_value::Value;
 use std::io::Write;
 use std::process::Command;
@@ -34,8 +34,17 @@ struct Watched {
 
 impl Watched {
     fn start() -> Watched {
+        Watched::by(|_| {})
+    }
+
+    fn with_memory(bytes: u64) -> Watched {
+        Watched::by(|options| options.memory_bytes = Some(bytes))
+    }
+
+    fn by(choose: impl FnOnce(&mut ProgramOptions)) -> Watched {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let options = program_options(dir.path(), EncryptionPolicy::On);
+        let mut options = program_options(dir.path(), EncryptionPolicy::On);
+        choose(&mut options);
         let program = Program::start(&options).expect("starts");
         let (most, stopped) = (
             Arc::new(AtomicI64::new(0)),
@@ -257,6 +266,46 @@ fn requests_that_arrive() {
     );
 }
 
+/// Resident memory of this process.
+fn resident_bytes() -> i64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("reads");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|l| l.split_whitespace().next()?.parse::<i64>().ok());
+    kilobytes.expect("a number") << 10
+}
+
+/// After a statement that took much, resident memory falls again by itself.
+#[test]
+#[ignore = "runs in a child process"]
+fn memory_that_falls() {
+    let watched = Watched::with_memory(2 << 30);
+    let mut client = client(&watched.program);
+    for text in [
+        "create table t (id int primary key, n int not null, c char(300) not null)",
+        &format!(
+            "insert t select n, 0, 'c' from (select top (120000) row_number() over (order by (select 1)) as n from {ROWS}) w"
+        ),
+        "create trigger tr on t after update as declare @n int; select @n = count(*) from inserted",
+        "update t set n = 1 where id <= 2",
+    ] {
+        assert_eq!(client.batch(text).expect("answers").errors(), []);
+    }
+    let before = (resident_bytes(), work_bytes());
+    watched.most.store(0, Ordering::Relaxed);
+    let answer = client.batch("update t set n = n + 1").expect("answers");
+    assert_eq!(answer.errors(), []);
+    let taken = watched.most.load(Ordering::Relaxed) - before.1;
+    assert!(taken > 100 << 20, "{} MiB were needed", taken >> 20);
+    let bound = before.0 + taken / 2;
+    let mut looks = 0;
+    while resident_bytes() > bound {
+        looks += 1;
+        assert!(looks < 600, "{} MiB stay", resident_bytes() >> 20);
+        thread::sleep(Duration::from_millis(100));
+    }
+    watched.stopped.store(true, Ordering::Relaxed);
+}
+
 const PACKETS: usize = 10_000;
 const PACKET_BYTES: u16 = 4_096;
 
@@ -294,6 +343,11 @@ fn in_child(name: &str) {
 #[test]
 fn statements_that_take_much_end_alone() {
     in_child("cases");
+}
+
+#[test]
+fn memory_that_was_freed_goes_back_to_the_system() {
+    in_child("memory_that_falls");
 }
 
 #[test]

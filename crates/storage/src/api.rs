@@ -182,6 +182,7 @@ impl Batch {
     /// Adds an entry behind the others.
     pub fn push(&mut self, key: &[u8], payload: &[u8], stamp: Stamp) {
         let start = self.bytes.len() as u32;
+        self.bytes.reserve(key.len() + payload.len());
         self.bytes.extend_from_slice(key);
         let payload_start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(payload);

@@ -167,6 +167,7 @@ impl Engine {
 
     /// Lets those go on who wait behind `owner` for an entry that it waited for: at the end of its statement. Entries that
     /// it wrote stay its own.
+    #[inline]
     pub fn end_turn(&self, owner: &Owner) {
         self.locks.end_turn(owner);
     }

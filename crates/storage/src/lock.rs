@@ -603,10 +603,17 @@ impl LockManager {
     }
 
     /// Lets those go on who queue behind the owner, if it has a turn somewhere: at the end of its statement.
+    #[inline]
     pub fn end_turn(&self, owner: &Owner) {
-        if !owner.has_turn.swap(false, Ordering::Relaxed) {
-            return;
+        // Each statement comes here, and few have a turn.
+        if owner.has_turn.load(Ordering::Relaxed) {
+            self.give_up_turn(owner);
         }
+    }
+
+    #[cold]
+    fn give_up_turn(&self, owner: &Owner) {
+        owner.has_turn.store(false, Ordering::Relaxed);
         let turn = owner.turn.lock().take();
         if let Some(turn) = turn {
             self.release(owner, &turn.lock, LockMode::Update);

@@ -111,6 +111,7 @@ impl Value {
     }
 
     /// Bytes that the value has allocated, roughly.
+    #[inline]
     pub fn outside_bytes(&self) -> usize {
         /// Texts of no more bytes lie in the value itself.
         const INLINE_BYTES: usize = 24;

@@ -38,7 +38,7 @@ pub use scan::Scan;
 pub(crate) use space::{clear_bits, free_last_page};
 pub use uses::TreeUse;
 
-use crate::api::{Entry, Stamp, TreeId};
+use crate::api::{Batch, Entry, Stamp, TreeId};
 use crate::buffer::{PageRead, PageWrite};
 use crate::database::Database;
 use crate::error::{Result, StorageError};
@@ -305,6 +305,30 @@ impl Tree {
 
     /// The entry with this key, as the view sees it.
     pub fn get(self: &Arc<Self>, view: &ReadView, key: &[u8]) -> Result<Option<Entry>> {
+        self.look(view, key, |stamp, payload| Entry {
+            payload: payload.to_vec(),
+            stamp,
+        })
+    }
+
+    /// Adds the entry with this key, as the view sees it, to a batch. False when there is none.
+    pub fn get_into(
+        self: &Arc<Self>,
+        view: &ReadView,
+        key: &[u8],
+        batch: &mut Batch,
+    ) -> Result<bool> {
+        let found = self.look(view, key, |stamp, payload| batch.push(key, payload, stamp))?;
+        Ok(found.is_some())
+    }
+
+    /// What `take` makes of the entry with this key, while its page is latched.
+    fn look<T>(
+        self: &Arc<Self>,
+        view: &ReadView,
+        key: &[u8],
+        take: impl FnOnce(Stamp, &[u8]) -> T,
+    ) -> Result<Option<T>> {
         let db = view.database();
         self.check_age(view)?;
         self.lock_for_reading(view, key)?;
@@ -321,8 +345,8 @@ impl Tree {
             match seen {
                 (Seen::Visible(stamp, payload), slot) => {
                     self.cover_key(view, key);
-                    let payload = payload.unwrap_or_else(|| leaf.payload(slot).to_vec());
-                    return Ok(Some(Entry { payload, stamp }));
+                    let payload = payload.as_deref().unwrap_or_else(|| leaf.payload(slot));
+                    return Ok(Some(take(stamp, payload)));
                 }
                 (Seen::Invisible, _) => {
                     self.cover_key(view, key);

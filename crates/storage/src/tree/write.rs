@@ -68,14 +68,14 @@ impl<'a> Change<'a> {
 }
 
 /// Operations planned for one leaf and not yet applied.
-struct Plan<'p, 'w> {
+struct Plan<'p, 'w, 'c> {
     page: &'p Page,
     writer: OpsWriter<'w>,
     /// Entries inserted so far: later slots shift by as many.
     inserted: usize,
     free: usize,
     /// Changes planned; a key must not be planned twice against the page as it was.
-    last_key: Option<Vec<u8>>,
+    last_key: Option<&'c [u8]>,
     live: i64,
     /// Where the last key was found: the next one is usually right behind it.
     cursor: usize,
@@ -275,13 +275,13 @@ impl Tree {
     }
 
     /// Plans one change against the latched leaf.
-    fn plan_one(
+    fn plan_one<'c>(
         &self,
         db: &Database,
         txn: &Txn,
         state: &mut TxnState,
-        plan: &mut Plan<'_, '_>,
-        change: Change<'_>,
+        plan: &mut Plan<'_, '_, 'c>,
+        change: Change<'c>,
     ) -> std::result::Result<(), Stop> {
         let key = change.key();
         let found = plan.find(key);
@@ -322,7 +322,7 @@ impl Tree {
                 plan.live -= 1;
             }
         }
-        plan.last_key = Some(key.to_vec());
+        plan.last_key = Some(key);
         Ok(())
     }
 
@@ -353,13 +353,10 @@ impl Tree {
     }
 }
 
-impl Plan<'_, '_> {
+impl Plan<'_, '_, '_> {
     /// Does `key` certainly belong to this leaf, behind the last planned key?
     fn covers(&self, key: &[u8]) -> bool {
-        let behind = self
-            .last_key
-            .as_ref()
-            .is_none_or(|last| key > last.as_slice());
+        let behind = self.last_key.is_none_or(|last| key > last);
         let slots = self.page.slots();
         // Beyond the last entry only the rightmost leaf is certain to be the right one.
         let inside = self.page.next().is_none() || (slots > 0 && key <= self.page.key(slots - 1));

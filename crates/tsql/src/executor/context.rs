@@ -117,14 +117,31 @@ pub struct ValueSet {
     pub has_float: bool,
 }
 
+/// Values of the variables that a plan reads.
+fn variables_of(plan: &Plan, host: &dyn Host) -> Result<Vec<Value>> {
+    let mut variables = Vec::with_capacity(plan.variables.len());
+    for name in &plan.variables {
+        variables.push(host.variable(name)?);
+    }
+    Ok(variables)
+}
+
+/// Most plans have no parameters and no subqueries: nothing is called for them.
+#[inline]
+fn several<T>(count: usize, make: impl Fn() -> T) -> Vec<T> {
+    match count {
+        0 => Vec::new(),
+        count => (0..count).map(|_| make()).collect(),
+    }
+}
+
 impl<'h> Ctx<'h> {
     /// Reads the variables that the plan names, once, at the statement's start.
+    // Inlined: every statement and condition makes one, and it is too large to be handed over by copies.
+    #[inline]
     pub fn new(plan: Arc<Plan>, host: &'h dyn Host) -> Result<Ctx<'h>> {
+        let variables = variables_of(&plan, host)?;
         let settings = host.settings();
-        let mut variables = Vec::with_capacity(plan.variables.len());
-        for name in &plan.variables {
-            variables.push(host.variable(name)?);
-        }
         let convert = ConvertContext {
             date_format: settings.dateformat,
             ..ConvertContext::default()
@@ -134,18 +151,14 @@ impl<'h> Ctx<'h> {
             host,
             settings,
             convert,
-            params: RefCell::new(vec![Param::new(); plan.parameters]),
+            params: RefCell::new(several(plan.parameters, Param::new)),
             clock: Cell::new(1),
             volatile_at: Cell::new(0),
             epoch: Cell::new(0),
             work_epoch: Cell::new(0),
             work_read_at: Cell::new(0),
             variables: RefCell::new(variables),
-            subplans: RefCell::new(
-                (0..plan.subplans.len())
-                    .map(|_| SubplanState::default())
-                    .collect(),
-            ),
+            subplans: RefCell::new(several(plan.subplans.len(), SubplanState::default)),
             local: RefCell::new(Value::Null),
             work: RefCell::default(),
             grant_bytes: grant,

@@ -35,6 +35,8 @@ pub struct ScanOp {
     view: ReadView,
     tree: Arc<Tree>,
     table: Arc<Tree>,
+    /// The one key that is to be looked up: most seeks by a whole key need no list of ranges.
+    point: Option<Vec<u8>>,
     ranges: VecDeque<Range>,
     scan: Option<Scan>,
     batch: Batch,
@@ -95,6 +97,7 @@ impl ScanOp {
             view,
             tree,
             table,
+            point: None,
             ranges: VecDeque::new(),
             scan: None,
             batch: Batch::new(),
@@ -115,6 +118,7 @@ impl ScanOp {
         for condition in &self.node.leaf {
             self.leaf.push(leaf_bound(condition, cx)?);
         }
+        self.point = None;
         self.ranges.clear();
         if self.leaf.iter().any(|l| matches!(l, LeafBound::Never)) {
             return Ok(());
@@ -123,7 +127,7 @@ impl ScanOp {
         match &self.node.seek {
             None => self.ranges.push_back(Range::Scan(ScanSpec::all())),
             Some(seek) => match one_key(seek, index, cx)? {
-                Some(key) => self.ranges.push_back(Range::Point(key)),
+                Some(key) => self.point = Some(key),
                 None => self.ranges.extend(key_ranges(seek, index, cx)?),
             },
         }
@@ -161,13 +165,13 @@ impl ScanOp {
                 }
                 self.scan = None;
             }
+            if let Some(key) = self.point.take() {
+                return self.fetch_point(&key);
+            }
             match self.ranges.pop_front() {
                 None => return Ok(false),
                 Some(Range::Point(key)) => {
-                    self.batch.clear();
-                    self.lock_absent(&key)?;
-                    if let Some(entry) = self.tree.get(&self.view, &key)? {
-                        self.batch.push(&key, &entry.payload, entry.stamp);
+                    if self.fetch_point(&key)? {
                         return Ok(true);
                     }
                 }
@@ -176,6 +180,12 @@ impl ScanOp {
                 }
             }
         }
+    }
+
+    fn fetch_point(&mut self, key: &[u8]) -> Result<bool> {
+        self.batch.clear();
+        self.lock_absent(key)?;
+        Ok(self.tree.get_into(&self.view, key, &mut self.batch)?)
     }
 
     /// A serializable read that locks a single key locks it before it knows whether there is an entry: of two who mean

@@ -30,6 +30,8 @@ pub struct WorkMemory {
     /// As the server was started, and as configured since.
     given: i64,
     bound: AtomicI64,
+    /// See [`WorkMemory::grant_bytes`]: every statement asks.
+    grant: AtomicI64,
     /// About to be allocated.
     promised: AtomicI64,
 }
@@ -57,6 +59,7 @@ impl WorkMemory {
         Arc::new(WorkMemory {
             given,
             bound: AtomicI64::new(given),
+            grant: AtomicI64::new(grant_of(given)),
             promised: AtomicI64::new(0),
         })
     }
@@ -66,6 +69,7 @@ impl WorkMemory {
     pub fn lower_to(&self, bytes: i64) {
         let bound = bytes.max(LOWERED_BYTES_MIN).min(self.given);
         self.bound.store(bound, Ordering::Relaxed);
+        self.grant.store(grant_of(bound), Ordering::Relaxed);
     }
 
     fn bound_bytes(&self) -> i64 {
@@ -112,8 +116,12 @@ impl WorkMemory {
 
     /// Memory that sorts and hashes of a statement may hold before they spill.
     pub fn grant_bytes(&self) -> i64 {
-        GRANT_BYTES_MAX.min(self.bound_bytes() / 100 * GRANT_PERCENT)
+        self.grant.load(Ordering::Relaxed)
     }
+}
+
+fn grant_of(bound: i64) -> i64 {
+    GRANT_BYTES_MAX.min(bound / 100 * GRANT_PERCENT)
 }
 
 #[cfg(test)]

@@ -26,8 +26,12 @@ fn context(value: &Value, to: DataType, host: &dyn Host) -> ConvertContext {
 
 /// Assignment to a variable or parameter: implicit conversion; text that is too long is cut.
 pub(crate) fn assign(value: Value, from: DataType, to: DataType, host: &dyn Host) -> Result<Value> {
-    if value.is_null() {
-        return Ok(Value::Null);
+    match (&value, from, to) {
+        (Value::Null, ..) => return Ok(Value::Null),
+        // Counters of loops: nothing to convert, and no setting to ask for.
+        (Value::Int(_), DataType::Int, DataType::Int)
+        | (Value::BigInt(_), DataType::BigInt, DataType::BigInt) => return Ok(value),
+        _ => {}
     }
     check_implicit(from, to)?;
     let context = context(&value, to, host);

@@ -23,6 +23,9 @@ use daruma_value::{CollationId, DataType, Value};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+/// What the running statement sees of a database under an isolation.
+type StatementView = (DatabaseId, Isolation, ReadView);
+
 /// One request while it runs.
 pub struct Execution<'a> {
     pub(crate) state: &'a SessionState,
@@ -32,7 +35,7 @@ pub struct Execution<'a> {
     /// Messages of the running statement, sent at its end.
     pending: RefCell<Vec<SqlError>>,
     /// Views of the running statement, so that all its reads see one state.
-    views: RefCell<Vec<(DatabaseId, Isolation, ReadView)>>,
+    views: RefCell<Vec<StatementView>>,
     /// Transaction for table variables during the running statement.
     variable_txn: RefCell<Option<Txn>>,
     statement_now: Cell<Option<(i64, i16)>>,
@@ -259,11 +262,11 @@ impl<'a> Execution<'a> {
         let mark = s.mark();
         // A statement inside another one (a trigger's, a procedure's within INSERT .. EXEC) sees the data as of its own
         // beginning.
-        let outer_views = std::mem::take(&mut *self.views.borrow_mut());
+        let outer_views = self.set_views_aside();
         self.depth.set(self.depth.get() + 1);
         let result = work();
         self.depth.set(self.depth.get() - 1);
-        *self.views.borrow_mut() = outer_views;
+        self.put_views_back(outer_views);
         let result = match result {
             Ok(value) => self.end_variables(true).map(|()| value),
             Err(error) => {
@@ -277,6 +280,23 @@ impl<'a> Execution<'a> {
                 Ok(value)
             }
             Err(error) => Err(self.undo_statement(own, &mark, error)),
+        }
+    }
+
+    fn set_views_aside(&self) -> Vec<StatementView> {
+        let mut views = self.views.borrow_mut();
+        match views.is_empty() {
+            // The next statement finds the memory of the last one.
+            true => Vec::new(),
+            false => std::mem::take(&mut *views),
+        }
+    }
+
+    fn put_views_back(&self, outer: Vec<StatementView>) {
+        let mut views = self.views.borrow_mut();
+        match outer.is_empty() {
+            true => forget_views(&mut views),
+            false => *views = outer,
         }
     }
 
@@ -308,7 +328,7 @@ impl<'a> Execution<'a> {
 
     /// Forgets views, clock and locks of the statement.
     pub(crate) fn release_statement(&self) {
-        self.views.borrow_mut().clear();
+        forget_views(&mut self.views.borrow_mut());
         self.statement_now.set(None);
         if self.nowait.take() {
             self.state.apply_lock_settings();
@@ -487,6 +507,13 @@ impl<'a> Execution<'a> {
             }
             _ => self.lock_for_statement(&table.database, table.object_id, LockMode::SchS),
         }
+    }
+}
+
+#[inline]
+fn forget_views(views: &mut Vec<StatementView>) {
+    if !views.is_empty() {
+        views.clear();
     }
 }
 

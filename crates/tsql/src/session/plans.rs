@@ -85,17 +85,18 @@ impl Execution<'_> {
             FrameKind::Batch => self.state.database.borrow().id(),
             _ => frame.database,
         };
+        let principal = self.state.principal_key();
         PlanKey {
             database,
             catalog_version: self.state.instance.catalog_version(),
             settings: packed(&self.state.settings.borrow()),
             parameters: frame.signature,
-            names: self.names_in(frame, database),
-            principal: self.state.principal_key(),
+            names: self.names_in(frame, database, principal),
+            principal,
         }
     }
 
-    fn names_in(&self, frame: &Frame, database: DatabaseId) -> u64 {
+    fn names_in(&self, frame: &Frame, database: DatabaseId, principal: u64) -> u64 {
         let in_trigger = u64::from(frame.trigger.is_some()) * IN_TRIGGER;
         let first = match frame.kind {
             FrameKind::Procedure | FrameKind::Trigger => {
@@ -103,7 +104,11 @@ impl Execution<'_> {
                 IN_MODULE | elsewhere | u64::from(frame.schema_id as u32)
             }
             FrameKind::Batch | FrameKind::Dynamic => {
-                let schema = self.state.default_schema(database);
+                // Who may do everything has none of his own.
+                let schema = match principal {
+                    0 => None,
+                    _ => self.state.default_schema(database),
+                };
                 u64::from(schema.unwrap_or(SCHEMA_DBO) as u32)
             }
         };

@@ -110,7 +110,15 @@ impl SessionState {
     }
 
     /// Waits for the late commit, if there is one.
+    #[inline]
     pub(crate) fn settle(&self) {
+        if self.late.commit.borrow().is_some() {
+            self.settle_late();
+        }
+    }
+
+    #[cold]
+    fn settle_late(&self) {
         if let Some(late) = self.late.take()
             && late.wait().is_err()
         {

@@ -147,12 +147,17 @@ impl AccessState {
 }
 
 impl SessionState {
+    #[inline]
     fn refresh_access(&self) {
-        let access = &self.access;
         let version = self.instance.catalog_version() + (self.private_version.get() << 32) + 1;
-        if access.version.get() == version {
-            return;
+        if self.access.version.get() != version {
+            self.compute_access(version);
         }
+    }
+
+    #[cold]
+    fn compute_access(&self, version: u64) {
+        let access = &self.access;
         access.version.set(version);
         access.rights.borrow_mut().clear();
         access.visible.borrow_mut().clear();

@@ -475,6 +475,7 @@ impl Execution<'_> {
     }
 
     /// Memory for a copy of a value.
+    #[inline]
     fn check_copy(&self, value: &Value) -> Result<()> {
         match value.outside_bytes() {
             bytes if bytes < LARGE_VALUE_BYTES => Ok(()),
