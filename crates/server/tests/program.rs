@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, Mode, PASSWORD, client, login, program_options, run, start};
+use common::{Answer, Client, Mode, PASSWORD, client, login, program_options, run, start};
 use daruma_server::program::{Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, ServerError};
 use daruma_tds::TdsVersion;
