@@ -159,7 +159,10 @@ impl Lab {
         };
         self.report.fact("Where", place);
         if self.server.is_some() {
-            let memory = format!("{} MiB, three quarters of it for data pages", self.options.memory);
+            let memory = format!(
+                "{} MiB, three quarters of it for data pages",
+                self.options.memory
+            );
             self.report.fact("Memory", memory);
         }
         self.report.fact("Machine of the lab", machine::describe());
