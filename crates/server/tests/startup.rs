@@ -4,6 +4,7 @@ mod common;
 
 use common::{Client, Mode, PASSWORD, client_in, login, run, start};
 use daruma_tds::TdsVersion;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Test suites create, use and drop databases, each with a connection of its own that they have just closed.
