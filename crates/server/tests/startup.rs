@@ -115,22 +115,25 @@ fn links_to_files_of_the_server_are_its_own() {
                 format!(
                     "restore database z from disk = '{backup}' with move 'd' to '{link}', move 'd_log' to '{log}', replace"
                 ),
-                &[1834, 5170],
+                &[1834, 5170][..],
             ),
             (
                 format!(
                     "restore database z from disk = '{backup}' with move 'd' to '{log}.mdf', move 'd_log' to '{log}', standby = '{link}'"
                 ),
-                &[3201],
+                &[3201][..],
             ),
-            (format!("bulk insert #lines from '{link}'"), &[4860, 4861]),
+            (
+                format!("bulk insert #lines from '{link}'"),
+                &[4860, 4861][..],
+            ),
             (
                 format!("bulk insert #lines from '/dev/null' with (errorfile = '{link}')"),
-                &[4860, 4861],
+                &[4860, 4861][..],
             ),
             (
                 format!("create database z on (name = z, filename = '{link}')"),
-                &[1834, 5170],
+                &[1834, 5170][..],
             ),
         ] {
             let answer = admin.batch(&statement).expect("answers");

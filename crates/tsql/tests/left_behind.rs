@@ -299,31 +299,6 @@ fn a_file_is_emptied_and_removed() {
 }
 
 #[test]
-fn a_stop_while_a_file_is_emptied_leaves_every_row_where_it_is_found() {
-    let server = with_d();
-    let mut client = server.connect();
-    client.done(FILL);
-    let sums = client.scalar(SUMS);
-    client.session.close();
-    let disk = server.stop();
-    stop_everywhere(
-        &disk,
-        "USE d; DBCC SHRINKFILE (d2, EMPTYFILE)",
-        |server, write| {
-            let mut client = server.connect();
-            assert_eq!(client.scalar(SUMS), sums, "{write}");
-            assert_eq!(
-                client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS"),
-                "",
-                "{write}"
-            );
-            client.done("USE d; DBCC SHRINKFILE (d2, EMPTYFILE); USE master; ALTER DATABASE d REMOVE FILE d2");
-            assert_eq!(client.scalar(SUMS), sums, "{write}");
-        },
-    );
-}
-
-#[test]
 fn a_file_is_emptied_beside_readers_and_writers() {
     let server = with_d();
     let mut client = server.connect();

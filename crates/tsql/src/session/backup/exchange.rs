@@ -151,9 +151,10 @@ impl<'a> Undo<'a> {
     /// What was moved away gets its names back. The new names that are to be free then: what is there was restored.
     pub fn names(&self) -> (io::Result<()>, Vec<&'a PathBuf>) {
         let moved = self.old.iter().chain(self.there);
-        let outcome = moved.fold(Ok(()), |outcome: io::Result<()>, path| {
-            outcome.and(bring_back(self.disk, path))
-        });
+        let mut outcome = Ok(());
+        for path in moved {
+            outcome = outcome.and(bring_back(self.disk, path));
+        }
         let is_left =
             |path: &&PathBuf| !self.there.contains(path) && !leads_to(self.disk, path, self.old);
         (outcome, self.new.iter().filter(is_left).collect())

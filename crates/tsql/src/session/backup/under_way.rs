@@ -104,9 +104,10 @@ impl UnderWay {
         let disk = cleaner.env.disk.as_ref();
         let new = self.paths();
         let beside = new.iter().chain(old);
-        let mut is_done = beside.fold(true, |done, path| {
-            removed(disk, &suffixed(path, RESTORED_AS)) && done
-        });
+        let mut is_done = true;
+        for path in beside {
+            is_done &= removed(disk, &suffixed(path, RESTORED_AS));
+        }
         match self.step {
             Step::Writing => {}
             Step::Exchanging => is_done &= self.exchange_back(cleaner, old, &new),
@@ -140,9 +141,11 @@ impl UnderWay {
     fn remove_added(&self, cleaner: &Cleaner<'_>, old: &[PathBuf]) -> bool {
         let is_added = |f: &&FileDef| !self.there.contains(&f.id) && !old.contains(&f.path);
         let added = self.files.iter().filter(is_added);
-        added.fold(true, |done, file| {
-            cleaner.remove(file, Some(self.guid)) && done
-        })
+        let mut is_done = true;
+        for file in added {
+            is_done &= cleaner.remove(file, Some(self.guid));
+        }
+        is_done
     }
 }
 
