@@ -43,6 +43,20 @@ pub enum FileIdentity {
 }
 
 impl FileIdentity {
+    /// Is it a file that is not there, and would be in this folder?
+    pub fn is_missing_in(&self, folder: &FileIdentity) -> bool {
+        match (self, folder) {
+            (
+                FileIdentity::Missing { device, inode, .. },
+                FileIdentity::There {
+                    device: of,
+                    inode: number,
+                },
+            ) => device == of && inode == number,
+            _ => false,
+        }
+    }
+
     /// By the path alone.
     pub fn of_path(path: &Path) -> FileIdentity {
         let mut plain = PathBuf::new();

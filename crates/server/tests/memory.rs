@@ -148,9 +148,9 @@ fn cases() {
     watched.case(
         "a recursive query that doubles",
         8,
-        "with r as (select 1 as n union all select n + 1 from r cross join (values (1), (2)) v(x)) \
+        "with r as (select 1 as n union all select n + 1 from r cross join (values (1), (2)) v(x) where n < 18) \
          select count(*) from r option (maxrecursion 0)",
-        Yes,
+        No,
     );
     let numbers = format!(
         "(select row_number() over (order by (select 1)) as n from (select top (1000000) 1 as x from {ROWS}) t) w"

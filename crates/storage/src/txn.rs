@@ -400,9 +400,13 @@ impl Drop for TxnInner {
             return;
         }
         // Nobody is there to be told. Either the database is fenced, and the error log says why; or all is taken back and only
-        // the record that says so found no room, which recovery does without.
+        // the record that says so found no room, which recovery does without. Where the log could not grow the failure is told
+        // in place of the lack of room.
         if let Err(error) = roll_back_all(&self.db, &self.owner, state) {
-            let is_over = matches!(error, StorageError::LogFull { .. });
+            let is_over = matches!(
+                error,
+                StorageError::LogFull { .. } | StorageError::Io { .. }
+            );
             debug_assert!(is_over || self.db.check_readable().is_err(), "{error}");
         }
     }

@@ -2123,6 +2123,11 @@ const MESSAGES: &[Message] = &[
         "Page %S_PGID in database ID %d is allocated to both object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls), and object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls).",
     ),
     m(
+        8920,
+        16,
+        "Cannot perform a %ls operation inside a user transaction. Terminate the transaction and reissue the statement.",
+    ),
+    m(
         8928,
         16,
         "Object ID %d, index ID %d, partition ID %I64d, alloc unit ID %I64d (type %.*ls): Page %S_PGID could not be processed. See other errors for details.",
@@ -2181,11 +2186,6 @@ const MESSAGES: &[Message] = &[
         8956,
         16,
         "Index row (%d:%d:%d) identified by (%ls) with index values '%ls'.",
-    ),
-    m(
-        8920,
-        16,
-        "Cannot perform a %ls operation inside a user transaction. Terminate the transaction and reissue the statement.",
     ),
     m(
         8957,

@@ -286,10 +286,11 @@ impl Aside {
                 [Value::BigInt(group), ..] if *group > number => break,
                 [_, Value::Bytes(key), Value::Bit(is_in), value] if is_distinct(call) => {
                     // Of equal keys one that is in comes first: it was added first.
-                    if last.as_ref() != Some(key) {
-                        if !*is_in {
-                            accumulator.take(call, value)?;
-                        }
+                    let is_first = last.as_ref() != Some(key);
+                    if is_first && !*is_in {
+                        accumulator.take(call, value)?;
+                    }
+                    if is_first {
                         last = Some(key.clone());
                     }
                 }

@@ -97,7 +97,9 @@ impl Instance {
         let is_in = |p: &Path| disk.identity(p) == disk.identity(&folder);
         // What cannot be listed is not there: the server makes its folders itself.
         let content = disk.list(&folder).unwrap_or_default();
-        path.parent().is_some_and(is_in) || content.iter().any(|p| disk.identity(p) == file)
+        path.parent().is_some_and(is_in)
+            || file.is_missing_in(&disk.identity(&folder))
+            || content.iter().any(|p| disk.identity(p) == file)
     }
 
     /// Takes files for a statement to write: nobody's, or those in `allowed`, which are its database's own. Else the first
