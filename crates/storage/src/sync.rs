@@ -157,6 +157,7 @@ mod model {
             self.0.write().unwrap_or_else(PoisonError::into_inner)
         }
 
+        /// Without waiting; `None` while another thread reads or writes.
         pub fn try_write(&self) -> Option<sync::RwLockWriteGuard<'_, T>> {
             self.0.try_write().ok()
         }

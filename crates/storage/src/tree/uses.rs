@@ -28,6 +28,7 @@ pub(super) struct Uses {
 }
 
 impl Uses {
+    /// Nothing was used yet.
     pub fn none() -> Uses {
         Uses {
             counts: std::array::from_fn(|_| AtomicU64::new(0)),

@@ -18,6 +18,7 @@ pub(super) struct GatheredRows<'h> {
 }
 
 impl<'h> GatheredRows<'h> {
+    /// No rows yet, of `width` values each.
     pub fn new(host: &'h dyn Host, width: usize) -> GatheredRows<'h> {
         GatheredRows {
             host,
@@ -29,6 +30,7 @@ impl<'h> GatheredRows<'h> {
         }
     }
 
+    /// Takes a row; beyond the memory grant rows go to disk, which may fail.
     pub fn add(&mut self, row: &[Value]) -> Result<()> {
         self.bytes += row_bytes(row) + size_of::<Vec<Value>>();
         self.rows.push(row.to_vec());

@@ -136,8 +136,8 @@ fn several<T>(count: usize, make: impl Fn() -> T) -> Vec<T> {
 }
 
 impl<'h> Ctx<'h> {
-    /// Reads the variables that the plan names, once, at the statement's start.
     // Inlined: every statement and condition makes one, and it is too large to be handed over by copies.
+    /// Reads the variables that the plan names, once, at the statement's start.
     #[inline]
     pub fn new(plan: Arc<Plan>, host: &'h dyn Host) -> Result<Ctx<'h>> {
         let variables = variables_of(&plan, host)?;

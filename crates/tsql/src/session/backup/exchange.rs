@@ -85,6 +85,7 @@ pub(super) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
+    /// Notes what is in the place of the new files; nothing is moved yet.
     pub fn new(disk: &Arc<dyn Disk>, old: Vec<PathBuf>, new: Vec<PathBuf>) -> Exchange<'_> {
         let is_there =
             |p: &&PathBuf| disk.exists(p).unwrap_or(false) && !leads_to(disk.as_ref(), p, &old);

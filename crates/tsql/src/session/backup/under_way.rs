@@ -71,11 +71,13 @@ impl UnderWay {
         self
     }
 
+    /// The same, one step further.
     pub fn at(mut self, step: Step) -> UnderWay {
         self.step = step;
         self
     }
 
+    /// The definition that master keeps while the restore is under way: it says what the next start has to put right.
     pub fn mark(&self, def: &DatabaseDef, data_dir: &Path) -> DatabaseDef {
         let mut stored = self.clone();
         let mut paths = def.clone();
