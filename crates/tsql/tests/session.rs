@@ -120,7 +120,6 @@ fn the_hint_nowait_waits_for_no_lock_of_its_table() {
         "UPDATE t WITH (NOWAIT) SET v = 12 WHERE id = 1",
         "UPDATE t SET v = 12 FROM t WITH (NOWAIT) WHERE id = 1",
         "DELETE FROM t WITH (NOWAIT) WHERE id = 1",
-        "INSERT t WITH (NOWAIT) VALUES (1, 12)",
         "MERGE t WITH (NOWAIT) USING o ON t.id = o.id WHEN MATCHED THEN UPDATE SET v = 12;",
     ] {
         let out = b.run(statement);
