@@ -1044,11 +1044,11 @@ impl LogFile {
         self.incarnation
     }
 
-    /// In a log with room a need of the checkpoint, or of the next log backup, within the VLF in use holds nothing.
+    /// In a log with room a need of the checkpoint within the VLF in use holds nothing.
     pub fn reuse_wait(&self) -> &'static str {
         let active = self.vlfs.iter().filter(|v| v.active).count();
         match self.kept_by.reason {
-            OLDEST_PAGE | "LOG_BACKUP" if active <= 1 => NOTHING,
+            OLDEST_PAGE if active <= 1 => NOTHING,
             reason => reason,
         }
     }
