@@ -4,8 +4,8 @@
 //! the top down: a part equal to a grouping expression becomes its column, an aggregate becomes a column of the
 //! aggregation, and any other column of FROM is error 8120.
 
-use super::Binder;
 use super::tree::*;
+use super::{Binder, scalar};
 use crate::error::{Result, SqlError};
 use daruma_syntax::ast::{CompareOp, GroupBy, GroupByWith, GroupingElement};
 use daruma_value::{DataType, Value};
@@ -213,13 +213,18 @@ impl GroupState {
                 Ok(())
             }
             _ => {
-                let mut done = Ok(());
+                let (mut done, mut loosened) = (Ok(()), false);
                 scalar.for_each_child_mut(&mut |child| {
+                    let before = child.ty.nullable;
                     if done.is_ok() {
                         done = self.rewrite(binder, child, place, number);
                     }
+                    loosened |= child.ty.nullable && !before;
                 });
                 done?;
+                if loosened {
+                    scalar.ty.nullable |= passes_null_on(&scalar.kind);
+                }
                 if let Kind::Subquery(sub) = &scalar.kind {
                     let grouped = |id: &ColId| self.keys.iter().any(|(_, k)| k == id);
                     let lost = sub
@@ -284,6 +289,17 @@ impl GroupState {
             sets: self.sets,
             scalar: self.scalar,
         }))
+    }
+}
+
+/// May an operation give NULL because an operand, NULL until now for no row, is NULL in the rows of a smaller grouping set?
+fn passes_null_on(kind: &Kind) -> bool {
+    match kind {
+        Kind::Call { name, .. } => !scalar::is_never_null(name),
+        Kind::Coalesce(args) => args.iter().all(|a| a.ty.nullable),
+        Kind::IsNullFn(check, replacement) => check.ty.nullable && replacement.ty.nullable,
+        Kind::IsNull(_) | Kind::IsDistinct(..) => false,
+        _ => true,
     }
 }
 

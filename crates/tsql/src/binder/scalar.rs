@@ -85,6 +85,11 @@ fn base_type_of_literal(def: &functions::FunctionDef, args: &[Scalar]) -> Option
     Some(Scalar::new(Kind::Const(value), ty))
 }
 
+/// Does the function of this upper-case name give a value even when an argument is NULL?
+pub(super) fn is_never_null(name: &str) -> bool {
+    NEVER_NULL.contains(&name)
+}
+
 /// `None` when there is no such function.
 pub(super) fn bind(name: &str, args: &[Scalar]) -> Option<Result<Scalar>> {
     let def = functions::lookup(name)?;
@@ -124,7 +129,7 @@ fn bind_known(def: &'static functions::FunctionDef, args: &[Scalar]) -> Result<S
         return Err(daruma_value::ValueError::new(155, 1, &[&part, &function]).into());
     }
     let nullable = match def.name {
-        name if NEVER_NULL.contains(&name) => false,
+        name if is_never_null(name) => false,
         name if TOTAL.contains(&name) => args.iter().any(|a| a.ty.nullable),
         _ => true,
     };
