@@ -310,15 +310,16 @@ impl Database {
             && (!segment.unplaced.is_empty() || segment.unplaced_versions > frames / 16);
         // Half of what a request may hold beside pages where a server gives a quarter of its memory to that.
         let memory_max = (frames * crate::page::PAGE_BYTES / 8) as u64;
-        let is_large = self.versions().memory_bytes() > memory_max && !segment.unplaced.is_empty();
+        let is_large = self.versions().memory_bytes() > memory_max;
+        let gives_way = is_large && segment.fills_pages();
         // A checkpoint that makes room in a full log places all of them first.
         let is_owing = segment.is_accelerated
             && !segment.unplaced.is_empty()
             && self.versions().owed_bytes() > self.store.log.versions_max();
-        if !is_scarce && !is_large && !is_owing {
+        if !is_scarce && !gives_way && !is_owing {
             return Ok(());
         }
-        let chunks = if is_scarce {
+        let chunks = if is_scarce || gives_way {
             segment.take_unplaced()
         } else {
             std::mem::take(&mut segment.unplaced)

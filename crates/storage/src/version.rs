@@ -139,6 +139,13 @@ impl Segment {
         std::mem::take(&mut self.chunks)
     }
 
+    /// Would pages take versions that nobody has put there?
+    pub fn fills_pages(&self) -> bool {
+        let is_filled =
+            |c: &Arc<Chunk>| c.content.read().bytes.len() >= crate::pvs::PAGE_DATA_BYTES;
+        !self.unplaced.is_empty() || self.current.as_ref().is_some_and(is_filled)
+    }
+
     /// Everything not yet on pages, the open chunk included, which is closed by that.
     pub fn take_unplaced(&mut self) -> Vec<Arc<Chunk>> {
         self.unplaced_versions = 0;

@@ -110,6 +110,29 @@ fn a_forgotten_snapshot_stops_writers_at_the_limit_and_is_named() {
     }
 }
 
+/// Versions that an old snapshot keeps leave memory for their pages, also when they got pages because frames were scarce.
+#[test]
+fn versions_of_an_old_snapshot_leave_memory() {
+    for accelerated in [true, false] {
+        let disk = SimDisk::new(1);
+        let (db, tree) = create(&disk, accelerated, 0);
+        let old = db.begin(&owner(77));
+        let view = old.view(Isolation::Snapshot);
+        for byte in 1..60 {
+            let txn = db.begin(&owner(2));
+            update_all(&db, &txn, tree, byte).expect("updates");
+            txn.commit(Durability::Full).expect("commits");
+        }
+        // 59 updates of 300,000 bytes, over a pool of 4 MiB.
+        assert!(db.version_store_bytes() > 16_000_000);
+        assert!(db.version_bytes() < 1_500_000, "{}", db.version_bytes());
+        let seen = db.tree(tree).expect("tree").get(&view, &7u32.to_be_bytes());
+        assert_eq!(seen.expect("reads").expect("is there").payload, [0; 150]);
+        drop(view);
+        old.rollback().expect("ends");
+    }
+}
+
 #[test]
 fn a_transaction_that_fills_the_store_itself_is_told_at_once_and_can_be_rolled_back_in_part() {
     let disk = SimDisk::new(2);
