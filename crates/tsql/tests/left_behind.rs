@@ -329,6 +329,42 @@ fn a_file_is_emptied_beside_readers_and_writers() {
     assert_eq!(client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS"), "");
 }
 
+/// Pages that were moved, or half of them, on disk or in the log only: nothing is lost, and the next attempt ends the work.
+#[test]
+fn a_stop_while_a_file_is_emptied_keeps_every_row() {
+    for accelerated in ["OFF", "ON"] {
+        let server = with_d();
+        let mut client = server.connect();
+        client.done(&format!(
+            "ALTER DATABASE d SET ACCELERATED_DATABASE_RECOVERY = {accelerated}"
+        ));
+        client.done(FILL);
+        let sums = client.scalar(SUMS);
+        client.session.close();
+        let disk = server.stop();
+        let work = "USE d; DBCC SHRINKFILE (d2, EMPTYFILE); CHECKPOINT; USE master";
+        stop_everywhere(&disk, work, |server, write| {
+            let mut client = server.connect();
+            assert_eq!(client.scalar(SUMS), sums, "{write}");
+            assert_eq!(
+                client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS"),
+                "",
+                "{write}"
+            );
+            client.done("USE d; DBCC SHRINKFILE (d2, EMPTYFILE); USE master");
+            client.done("ALTER DATABASE d REMOVE FILE d2");
+            let server = server.crash();
+            let mut client = server.connect();
+            assert_eq!(client.scalar(SUMS), sums, "{write}");
+            assert_eq!(
+                client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS"),
+                "",
+                "{write}"
+            );
+        });
+    }
+}
+
 /// A restore of the log would meet changes of a file that no backup knows.
 #[test]
 fn a_file_whose_changes_wait_for_a_log_backup_stays_until_then() {
