@@ -213,6 +213,7 @@ impl World {
         let config = EngineConfig {
             buffer_pool_pages: self.pool_pages,
             log_bytes_wanted: if grows { u64::MAX } else { 0 },
+            ..EngineConfig::default()
         };
         Engine::new(daruma_sim::env(&self.disk, self.seed), config)
     }

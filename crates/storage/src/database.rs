@@ -50,7 +50,7 @@ pub struct Database {
     me: Weak<Database>,
     id: DatabaseId,
     name: Mutex<String>,
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     store: Arc<Store>,
     log_spec: Mutex<FileSpec>,
     durable: bool,

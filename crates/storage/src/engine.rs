@@ -18,6 +18,8 @@ pub struct EngineConfig {
     pub buffer_pool_pages: usize,
     /// A smaller log file grows, if it may, rather than make those who write wait for a checkpoint.
     pub log_bytes_wanted: u64,
+    /// Row versions of a database that take more memory than this, pages apart, stop those who would make more; 0: none do.
+    pub version_memory_bytes: u64,
 }
 
 impl Default for EngineConfig {
@@ -25,6 +27,7 @@ impl Default for EngineConfig {
         EngineConfig {
             buffer_pool_pages: 1024,
             log_bytes_wanted: LOG_BYTES_WANTED,
+            version_memory_bytes: 0,
         }
     }
 }
@@ -35,6 +38,7 @@ pub struct Engine {
     log_shared: LogShared,
     pool: Pool,
     pub(crate) log_bytes_wanted: u64,
+    pub(crate) version_memory_bytes: u64,
     locks: LockManager,
     stores: AtomicU32,
     /// Databases that were opened, as long as they live.
@@ -55,6 +59,7 @@ impl Engine {
             log_shared,
             pool,
             log_bytes_wanted: config.log_bytes_wanted,
+            version_memory_bytes: config.version_memory_bytes,
             locks,
             stores: AtomicU32::new(1),
             databases: Mutex::default(),

@@ -63,6 +63,8 @@ pub enum StorageError {
     VersionStoreFull {
         database: String,
         bytes_max: u64,
+        /// The limit is on what versions take of memory, not on all of them.
+        is_memory: bool,
         pin: Option<Box<crate::pins::VersionPin>>,
     },
     /// Product error 1105.

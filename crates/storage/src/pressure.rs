@@ -1,5 +1,8 @@
 //! Back-pressure: what happens to writers when the version store comes near its limit.
 //!
+//! There are two limits: one is set for a database (memory and pages together), the other is what the server lets its versions
+//! take of memory, which versions leave for pages except for the last ones of each transaction.
+//!
 //! Theory: versions are made faster than anyone can wait for them, and kept for as long as the slowest reader or the
 //! oldest transaction wants. Without a limit the disk is the limit, and everybody fails at once. With one, writers of
 //! new versions pause for a moment with every page once four fifths are in use, which gives the cleaner its chance; at
@@ -26,33 +29,57 @@ const PAUSE_MAX: Duration = Duration::from_millis(5);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 const WAIT_STEP: Duration = Duration::from_millis(10);
 
+/// One limit on versions.
+struct Share {
+    used: u64,
+    limit: u64,
+    is_memory: bool,
+}
+
 impl Database {
     /// Versions in memory and pages for versions, in bytes: what the limit is on.
     pub fn version_store_bytes(&self) -> u64 {
         self.versions().memory_bytes() + self.versions().page_count() * PAGE_BYTES as u64
     }
 
-    /// A transaction is about to make versions. The caller holds no latch.
-    pub(crate) fn press_writer(&self, owner: &Owner) -> Result<()> {
+    /// What versions take, and the most that they may take; pages and memory first, then memory alone. Shares without a limit
+    /// are left out.
+    fn version_shares(&self) -> impl Iterator<Item = Share> {
         let limit = self.versions().bytes_max.load(Ordering::Relaxed);
-        if limit == 0 {
-            return Ok(());
-        }
-        let soft = limit / 5 * 4;
-        let used = self.version_store_bytes();
-        if used < soft {
-            return Ok(());
-        }
-        if used < limit {
-            reached!("versions.writer.paused");
-            let share = (used - soft) as f64 / (limit - soft) as f64;
-            self.env().clock.sleep(PAUSE_MAX.mul_f64(share));
-            return Ok(());
-        }
-        self.wait_for_room(limit, owner)
+        let all = (limit > 0).then(|| Share {
+            used: self.version_store_bytes(),
+            limit,
+            is_memory: false,
+        });
+        let limit = self.engine.version_memory_bytes;
+        let memory = (limit > 0).then(|| Share {
+            used: self.versions().footprint_bytes(),
+            limit,
+            is_memory: true,
+        });
+        all.into_iter().chain(memory)
     }
 
-    fn wait_for_room(&self, limit: u64, owner: &Owner) -> Result<()> {
+    /// A transaction is about to make versions. The caller holds no latch.
+    pub(crate) fn press_writer(&self, owner: &Owner) -> Result<()> {
+        let pressed = |share: &Share| share.used >= share.limit / 5 * 4;
+        let mut pause = Duration::ZERO;
+        for share in self.version_shares().filter(pressed) {
+            if share.used >= share.limit {
+                return self.wait_for_room(owner);
+            }
+            let soft = share.limit / 5 * 4;
+            let above = (share.used - soft) as f64 / (share.limit - soft) as f64;
+            pause = pause.max(PAUSE_MAX.mul_f64(above));
+        }
+        if !pause.is_zero() {
+            reached!("versions.writer.paused");
+            self.env().clock.sleep(pause);
+        }
+        Ok(())
+    }
+
+    fn wait_for_room(&self, owner: &Owner) -> Result<()> {
         reached!("versions.writer.waits");
         let clock = &self.env().clock;
         let until = clock.monotonic() + WAIT_MAX;
@@ -60,9 +87,9 @@ impl Database {
             self.check_writable()?;
             // The background tells what it cannot clean; a writer of something else need not fail for it.
             let busy = self.clean_versions().unwrap_or(false);
-            if self.version_store_bytes() < limit {
+            let Some(full) = self.version_shares().find(|s| s.used >= s.limit) else {
                 return Ok(());
-            }
+            };
             if owner.cancel.get().is_some() {
                 return Err(StorageError::Cancelled);
             }
@@ -77,7 +104,8 @@ impl Database {
             if !others || clock.monotonic() >= until {
                 return Err(StorageError::VersionStoreFull {
                     database: self.name(),
-                    bytes_max: limit,
+                    bytes_max: full.limit,
+                    is_memory: full.is_memory,
                     pin: pins.into_iter().next().map(Box::new),
                 });
             }

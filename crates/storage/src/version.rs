@@ -42,6 +42,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// A whole number of version pages (`pvs`); offsets fit 16 bits, and images of the pages one record.
 pub const CHUNK_BYTES: usize = crate::pvs::CHUNK_PAGES_MAX * crate::pvs::PAGE_DATA_BYTES;
 const SMALL_CHUNK_BYTES: usize = 256;
+/// What a chunk takes of memory beside its versions, about: the rest of a small one, its entry among the chunks and in the
+/// list of its transaction.
+const CHUNK_OVERHEAD_BYTES: u64 = 512;
 
 /// Versions of one transaction, side by side.
 pub struct Chunk {
@@ -87,6 +90,8 @@ pub struct VersionStore {
     /// Chunks that are no longer needed and have pages to free.
     pub(crate) dropped: Mutex<Vec<Arc<Chunk>>>,
     memory_bytes: AtomicU64,
+    /// As many as `chunks` has.
+    chunk_count: AtomicU64,
     /// Bytes of full chunks that guard pages and have none: should pages be written, the log must take them first.
     owed_bytes: AtomicU64,
     /// Limit of memory and pages together; 0 for none (`pressure`).
@@ -242,7 +247,13 @@ impl VersionStore {
             content: RwLock::new(content),
         });
         chunks.insert(id, chunk.clone());
+        self.note_count(&chunks);
         chunk
+    }
+
+    fn note_count(&self, chunks: &HashMap<u32, Arc<Chunk>>) {
+        self.chunk_count
+            .store(chunks.len() as u64, Ordering::Relaxed);
     }
 
     /// The chunk with this number, if it is there.
@@ -395,7 +406,9 @@ impl VersionStore {
         let mut dropped = self.dropped.lock();
         let gone: Vec<Arc<Chunk>> = {
             let mut all = self.chunks.write();
-            chunks.iter().filter_map(|id| all.remove(id)).collect()
+            let gone = chunks.iter().filter_map(|id| all.remove(id)).collect();
+            self.note_count(&all);
+            gone
         };
         pause("versions.discarded");
         for chunk in gone {
@@ -440,7 +453,10 @@ impl VersionStore {
                 ..Content::default()
             }),
         });
-        self.chunks.write().insert(id, chunk.clone());
+        let mut chunks = self.chunks.write();
+        chunks.insert(id, chunk.clone());
+        self.note_count(&chunks);
+        drop(chunks);
         self.skip_number(id);
         chunk
     }
@@ -449,7 +465,9 @@ impl VersionStore {
     pub fn forget_chunks(&self, ids: &[u32]) {
         let gone: Vec<Arc<Chunk>> = {
             let mut chunks = self.chunks.write();
-            ids.iter().filter_map(|id| chunks.remove(id)).collect()
+            let gone = ids.iter().filter_map(|id| chunks.remove(id)).collect();
+            self.note_count(&chunks);
+            gone
         };
         for chunk in gone {
             let pages = chunk.content.read().pages.len();
@@ -539,7 +557,12 @@ impl VersionStore {
 
     /// Chunks in existence.
     pub fn chunk_count(&self) -> u64 {
-        self.chunks.read().len() as u64
+        self.chunk_count.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory that versions take with what keeps them.
+    pub fn footprint_bytes(&self) -> u64 {
+        self.memory_bytes() + self.chunk_count() * CHUNK_OVERHEAD_BYTES
     }
 
     /// Pages that hold versions.

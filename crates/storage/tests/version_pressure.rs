@@ -12,12 +12,16 @@ use std::sync::Arc;
 const ROWS: u32 = 2_000;
 
 fn create(disk: &Arc<SimDisk>, accelerated: bool, megabytes: u32) -> (Arc<Database>, TreeId) {
+    create_in(&engine(disk, 1, 512), accelerated, megabytes)
+}
+
+fn create_in(engine: &Arc<Engine>, accelerated: bool, megabytes: u32) -> (Arc<Database>, TreeId) {
     let settings = Settings {
         accelerated_recovery: accelerated,
         version_store_megabytes: megabytes,
         ..Settings::default()
     };
-    let db = engine(disk, 1, 512)
+    let db = engine
         .create_database(DB, "t", specs(), settings)
         .expect("creates");
     let txn = db.begin(&owner(1));
@@ -45,6 +49,16 @@ fn update_all(db: &Arc<Database>, txn: &Txn, tree: TreeId, byte: u8) -> Result<(
         tree.update_batch(txn, &updates, &mut refused)?;
     }
     assert!(refused.is_empty());
+    Ok(())
+}
+
+/// Gives one entry another payload, in the transaction.
+fn update_one(db: &Arc<Database>, txn: &Txn, tree: TreeId, key: u32) -> Result<()> {
+    let tree = db.tree(tree)?;
+    let view = txn.view(Isolation::Current);
+    let seen = tree.get(&view, &key.to_be_bytes())?.expect("is there");
+    let outcome = tree.update(txn, &key.to_be_bytes(), seen.stamp, &[9; 150])?;
+    assert_eq!(outcome, WriteOutcome::Done);
     Ok(())
 }
 
@@ -130,6 +144,49 @@ fn versions_of_an_old_snapshot_leave_memory() {
         assert_eq!(seen.expect("reads").expect("is there").payload, [0; 150]);
         drop(view);
         old.rollback().expect("ends");
+    }
+}
+
+/// Each transaction leaves a chunk of its own, too small for a page: memory has a limit too, and who keeps them is named.
+#[test]
+fn small_transactions_beside_an_old_snapshot_are_stopped_before_memory_is_gone() {
+    for accelerated in [true, false] {
+        let disk = SimDisk::new(1);
+        let config = EngineConfig {
+            buffer_pool_pages: 512,
+            version_memory_bytes: 1 << 20,
+            ..EngineConfig::default()
+        };
+        let (db, tree) = create_in(
+            &Engine::new(daruma_sim::env(&disk, 1), config),
+            accelerated,
+            0,
+        );
+        let old = db.begin(&owner(77));
+        let view = old.view(Isolation::Snapshot);
+        let update = |n: u32| {
+            let txn = db.begin(&owner(2));
+            match update_one(&db, &txn, tree, n % ROWS) {
+                Ok(()) => txn.commit(Durability::Full).map(|_| ()),
+                Err(error) => {
+                    txn.rollback().expect("rolls back at the limit too");
+                    Err(error)
+                }
+            }
+        };
+        let refused = (0..50_000).find_map(|n| update(n).err());
+        let Some(StorageError::VersionStoreFull {
+            pin: Some(pin),
+            is_memory: true,
+            ..
+        }) = refused
+        else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((pin.kind, pin.owner), (PinKind::Snapshot, 77));
+        drop(view);
+        old.rollback().expect("ends");
+        update(1).expect("there is room again");
     }
 }
 

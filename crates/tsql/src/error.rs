@@ -137,11 +137,19 @@ impl From<StorageError> for SqlError {
         if let StorageError::VersionStoreFull {
             database,
             bytes_max,
+            is_memory,
             pin,
         } = &error
         {
+            let limit = match is_memory {
+                true => "memory of the server",
+                false => "PERSISTENT_VERSION_STORE_MAX_SIZE",
+            };
             let culprit = pin.as_deref().map_or(String::new(), culprit);
-            return crate::messages::error(12190, &[database, &(bytes_max >> 20), &culprit]);
+            return crate::messages::error(
+                12190,
+                &[database, &(bytes_max >> 20), &limit, &culprit],
+            );
         }
         if let StorageError::TooManyDatabases { max } = &error {
             return crate::messages::error(925, &[max]);

@@ -2512,7 +2512,7 @@ const MESSAGES: &[Message] = &[
     m(
         12190,
         17,
-        "The version store of database '%.*ls' has reached its limit of %I64d MB (PERSISTENT_VERSION_STORE_MAX_SIZE). %ls",
+        "The version store of database '%.*ls' has reached its limit of %I64d MB (%ls). %ls",
     ),
     m(
         15007,

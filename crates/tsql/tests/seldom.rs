@@ -187,6 +187,7 @@ fn what_storage_says_has_a_number() {
         database: "d".to_string(),
         bytes_max: 5 << 20,
         pin: None,
+        is_memory: false,
     };
     let many = StorageError::TooManyDatabases { max: 1000 };
     let cases = [

@@ -30,6 +30,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
     );
     let config = EngineConfig {
         buffer_pool_pages: options.buffer_pool_pages,
+        version_memory_bytes: options.work_memory_bytes.unwrap_or(0) / 2,
         ..EngineConfig::default()
     };
     let engine = Engine::new(env.clone(), config);
