@@ -82,6 +82,11 @@ impl Store {
         self.or_fence(self.files.grow(file, seen_pages))
     }
 
+    /// See [`FileSet::grow_past_limits`].
+    pub fn grow_past_limits(&self, filegroup: u16) -> Result<()> {
+        self.or_fence(self.files.grow_past_limits(filegroup))
+    }
+
     /// See [`FileSet::modify`].
     pub fn modify(&self, file: u16, pages: u64, growth: Growth, max: Option<u64>) -> Result<()> {
         self.or_fence(self.files.modify(file, pages, growth, max))

@@ -217,6 +217,26 @@ impl Database {
         self.choose_in_filegroup(self.store.files.filegroup_of(near_file), count)
     }
 
+    /// As `choose_pages`. A rollback may need a page: others have taken what it made free on its own. It must not fail for want
+    /// of one, or the database could not be recovered either, so the file grows past its limits then.
+    pub(crate) fn choose_pages_for(
+        &self,
+        kind: AppendKind,
+        near_file: u16,
+        count: usize,
+    ) -> Result<Allocation<'_>> {
+        loop {
+            match self.choose_pages(near_file, count) {
+                Err(StorageError::FilegroupFull { filegroup })
+                    if kind == AppendKind::Completion =>
+                {
+                    self.store.grow_past_limits(filegroup)?;
+                }
+                chosen => return chosen,
+            }
+        }
+    }
+
     pub(crate) fn choose_in_filegroup(
         &self,
         filegroup: u16,

@@ -43,6 +43,8 @@ const AREA_SEAL: u32 = 0x5EA1_AAAA;
 pub const FIRST_FREE_PRIMARY: u32 = 160;
 /// First page of any other file that is not at a fixed place.
 pub const FIRST_FREE_OTHER: u32 = 8;
+/// A file grows by so many pages past its limits.
+const PAST_LIMITS_PAGES: u64 = 32;
 /// Space that a file keeps which is made anew in its old place.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 /// How often a page is read before its damage is believed.
@@ -627,10 +629,31 @@ impl FileSet {
             new_size = new_size.min(max);
         }
         reached!("file.grown");
-        if new_size <= size || new_size > u64::from(u32::MAX) {
+        if new_size <= size {
             return Err(full);
         }
-        self.extend(&file, new_size).map_err(|error| match error {
+        self.extend_or_full(&file, new_size)
+    }
+
+    /// Grows the first file of a filegroup a little, whatever its limits say.
+    pub fn grow_past_limits(&self, filegroup: u16) -> Result<()> {
+        let _one_at_a_time = self.grow.lock();
+        let full = StorageError::FilegroupFull { filegroup };
+        let first = self.of_filegroup(filegroup).first().copied().ok_or(full)?;
+        let file = self.file(first)?;
+        reached!("file.grown_past_its_limit");
+        let size = file.size_pages.load(Ordering::Acquire);
+        self.extend_or_full(&file, size + PAST_LIMITS_PAGES)
+    }
+
+    fn extend_or_full(&self, file: &DataFile, pages: u64) -> Result<()> {
+        let full = StorageError::FilegroupFull {
+            filegroup: file.spec.filegroup,
+        };
+        if pages > u64::from(u32::MAX) {
+            return Err(full);
+        }
+        self.extend(file, pages).map_err(|error| match error {
             StorageError::Io { source, .. } if crate::error::is_full(&source) => full,
             other => other,
         })

@@ -175,7 +175,7 @@ impl Database {
             chunks.sort_unstable_by_key(|c| c.id);
             for chunk in chunks {
                 if self.versions().is_unplaced(chunk.id) {
-                    self.place_chunks(std::slice::from_ref(&chunk), AppendKind::Completion)?;
+                    self.place_in_recovery(&chunk)?;
                     self.versions().forget_memory(&chunk);
                 }
             }
@@ -185,6 +185,18 @@ impl Database {
             drop(self.pool().read(&self.store, page)?);
         }
         aside.close()
+    }
+
+    /// A file without a free page grows past its limits: the database could not be opened otherwise.
+    fn place_in_recovery(&self, chunk: &Arc<Chunk>) -> Result<()> {
+        loop {
+            match self.place_chunks(std::slice::from_ref(chunk), AppendKind::Completion) {
+                Err(StorageError::FilegroupFull { filegroup }) => {
+                    self.store.grow_past_limits(filegroup)?;
+                }
+                placed => return placed,
+            }
+        }
     }
 
     /// Chunks of transactions that need no versions any more give their pages back.

@@ -73,7 +73,7 @@ impl Tree {
         kind: AppendKind,
     ) -> Result<PageWrite<'a>> {
         reached!("tree.root.grown");
-        let mut space = db.choose_pages(self.id.0.file, 1)?;
+        let mut space = db.choose_pages_for(kind, self.id.0.file, 1)?;
         let id = space.pages[0];
         let mut child = db.pool().write_new(db.store(), id)?;
         let mut moved = root.clone();
@@ -107,7 +107,7 @@ impl Tree {
         }
         let at = split_point(page, key);
         let separator = separator(page, at, key);
-        let mut space = db.choose_pages(page.id().file, 1)?;
+        let mut space = db.choose_pages_for(kind, page.id().file, 1)?;
         let id = space.pages[0];
         let mut right = db.pool().write_new(db.store(), id)?;
         let content = right_half(page, id, at);

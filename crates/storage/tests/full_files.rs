@@ -1,0 +1,140 @@
+//! Data files without a free page: what is taken back must find its room all the same.
+
+mod common;
+
+use common::*;
+use daruma_sim::SimDisk;
+use daruma_storage::*;
+use std::sync::Arc;
+
+/// A data file that cannot grow.
+fn fixed() -> Vec<FileSpec> {
+    let mut files = specs();
+    for file in files.iter_mut().filter(|f| f.filegroup == 1) {
+        file.growth = Growth::Pages(0);
+    }
+    files
+}
+
+fn create_fixed(disk: &Arc<SimDisk>, settings: Settings) -> (Arc<Database>, TreeId) {
+    let engine = engine(disk, 1, 128);
+    let db = engine
+        .create_database(DB, "t", fixed(), settings)
+        .expect("creates");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    txn.commit(Durability::Full).expect("commits");
+    (db, tree)
+}
+
+fn insert(db: &Arc<Database>, tree: TreeId, key: u32, payload: &[u8]) -> Result<()> {
+    let txn = db.begin(&owner(2));
+    db.tree(tree)?.insert(&txn, &key.to_be_bytes(), payload)?;
+    txn.commit(Durability::Full)
+}
+
+/// A transaction that has made all rows small, and others that have taken the space on their pages, up to the last page of
+/// the file. With what is committed.
+fn crowded(disk: &Arc<SimDisk>, settings: Settings) -> (Arc<Database>, TreeId, Txn, Model) {
+    let (db, tree) = create_fixed(disk, settings);
+    let mut model = Model::new();
+    let mut keep = |key: u32, payload: &[u8]| {
+        model.insert(key.to_be_bytes().to_vec(), payload.to_vec());
+    };
+    for key in 0..60 {
+        insert(&db, tree, 100 * key, &[1; 2_400]).expect("inserts");
+        keep(100 * key, &[1; 2_400]);
+    }
+    let shrinks = db.begin(&owner(1));
+    update_all(&db, &shrinks, tree, b"small");
+    let mut is_full = false;
+    'keys: for n in 1..100 {
+        for key in 0..60 {
+            match insert(&db, tree, 100 * key + n, &[2; 700]) {
+                Ok(()) => keep(100 * key + n, &[2; 700]),
+                Err(StorageError::FilegroupFull { .. }) => {
+                    is_full = true;
+                    break 'keys;
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+    assert!(is_full, "the file has room left");
+    (db, tree, shrinks, model)
+}
+
+#[test]
+fn a_rollback_finds_room_in_a_full_file() {
+    for settings in [Settings::default(), accelerated()] {
+        let disk = SimDisk::new(1);
+        let (db, tree, shrinks, model) = crowded(&disk, settings);
+        shrinks.rollback().expect("rolls back");
+        assert_eq!(db.state(), DatabaseState::Online);
+        assert!(dump(&db, tree) == model);
+        settle(&db);
+        assert!(db.aborted_transactions().is_empty());
+        assert!(dump(&db, tree) == model);
+        // Whoever has no right to more room gets none.
+        let refused = (0..100).find_map(|n| insert(&db, tree, 1_000_000 + n, &[3; 7_000]).err());
+        assert!(
+            matches!(refused, Some(StorageError::FilegroupFull { .. })),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn recovery_finds_room_in_a_full_file() {
+    for settings in [Settings::default(), accelerated()] {
+        let disk = SimDisk::new(2);
+        let (db, tree, shrinks, model) = crowded(&disk, settings);
+        db.flush_log().expect("flushes");
+        disk.crash();
+        std::mem::forget(shrinks);
+        drop(db);
+        let engine = engine(&disk, 1, 128);
+        let (db, report) = engine.open_database(DB, "t", fixed()).expect("opens");
+        assert_eq!(report.rolled_back, 1);
+        assert!(dump(&db, tree) == model);
+        settle(&db);
+        assert!(dump(&db, tree) == model);
+    }
+}
+
+/// Fewer frames than the pages that wait for versions, and no free page for the versions.
+#[test]
+fn recovery_of_a_full_file_works_with_few_frames() {
+    let disk = SimDisk::new(3);
+    let mut files = fixed();
+    for file in files.iter_mut() {
+        file.size_pages = 512;
+    }
+    let db = engine(&disk, 1, 4_096)
+        .create_database(DB, "t", files.clone(), accelerated())
+        .expect("creates");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    let rows = db.tree(tree).expect("tree");
+    let full =
+        (0..1_000_000u32).find_map(|key| rows.insert(&txn, &key.to_be_bytes(), &[1; 150]).err());
+    assert!(
+        matches!(full, Some(StorageError::FilegroupFull { .. })),
+        "{full:?}"
+    );
+    txn.commit(Durability::Full).expect("commits");
+    db.checkpoint().expect("checkpoint");
+    let before = dump(&db, tree);
+    let txn = db.begin(&owner(1));
+    update_all(&db, &txn, tree, &[2; 150]);
+    db.flush_log().expect("the log is hard");
+    std::mem::forget(txn);
+    drop(rows);
+    drop(db);
+    disk.crash();
+    let opened = engine(&disk, 1, 64).open_database(DB, "t", files);
+    let (db, _) = opened.expect("opens");
+    assert!(dump(&db, tree) == before);
+    settle(&db);
+    assert!(dump(&db, tree) == before);
+}
