@@ -353,6 +353,18 @@ impl LockManager {
         free
     }
 
+    /// Does the owner hold the lock in this mode until its transaction ends? Its turn at the key goes before that.
+    pub(crate) fn keeps(&self, owner: &Owner, key: &LockKey, mode: LockMode) -> bool {
+        if owner.turn.lock().as_ref().is_some_and(|t| t.lock == *key) {
+            return false;
+        }
+        let shard = self.shard(key).lock();
+        let is_kept = |g: &Grant| g.owner == owner.id && g.mode == mode;
+        shard
+            .get(key)
+            .is_some_and(|q| q.granted.iter().any(is_kept))
+    }
+
     fn wait(
         &self,
         owner: &Arc<Owner>,

@@ -39,6 +39,9 @@ impl Tree {
             }
             return self.newest(view, key, wait);
         };
+        if db.locks().keeps(view.owner(), &lock, mode) {
+            return self.newest(view, key, wait);
+        }
         // Counted before the entry is read: a writer that latches the page later will look for the lock.
         let counted = self.key_locks.add(key, mode);
         let counted = (self.clone(), ReadLock::Key(counted));
@@ -83,5 +86,47 @@ impl Tree {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Durability, Engine, EngineConfig, FileSpec, Owner, Settings};
+    use daruma_base::DatabaseId;
+
+    /// A transaction may read one row for as long as it likes.
+    #[test]
+    fn a_row_that_is_locked_again_and_again_is_locked_once() {
+        let env = daruma_sim::env(&daruma_sim::SimDisk::new(1), 1);
+        let engine = Engine::new(env, EngineConfig::default());
+        let files = vec![
+            FileSpec::data(1, 1, "/t.mdf", 256),
+            FileSpec::log("/t_log.ldf", 256),
+        ];
+        let db = engine
+            .create_database(DatabaseId(5), "t", files, Settings::default())
+            .expect("creates");
+        let writer = Owner::new(1, Default::default());
+        let txn = db.begin(&writer);
+        let id = db.create_tree(&txn, 1).expect("tree");
+        let tree = db.tree(id).expect("tree");
+        tree.insert(&txn, b"row", b"1").expect("inserts");
+        txn.commit(Durability::Full).expect("commits");
+        engine.release_locks(&writer);
+        let reader = Owner::new(2, Default::default());
+        let txn = db.begin(&reader);
+        for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
+            for _ in 0..100 {
+                let view = txn.view(isolation);
+                assert!(tree.get(&view, b"row").expect("reads").is_some());
+                let locked = tree.lock_row(&view, b"row", Some(LockMode::Update), true);
+                assert!(matches!(locked, Ok(RowLock::Locked(Some(_)))));
+            }
+        }
+        let kept = reader.read_locks.lock().len();
+        assert_eq!(kept, 3, "shared, update, range");
+        engine.release_locks(&reader);
+        assert!(tree.key_locks.is_empty() && !tree.key_locks.may_have(b"row"));
     }
 }

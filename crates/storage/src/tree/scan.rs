@@ -38,15 +38,8 @@ pub struct Scan {
     view: ReadView,
     spec: ScanSpec,
     position: Position,
-    /// Of a serializable scan.
-    range: Option<Range>,
-}
-
-/// Ranges that a serializable scan has locked.
-#[derive(Default)]
-struct Range {
-    /// Among the ranges of the tree; none before the first entry.
-    number: Option<u64>,
+    /// A serializable scan, which locks the range that it has read.
+    locks_range: bool,
 }
 
 impl Tree {
@@ -57,7 +50,7 @@ impl Tree {
             view: view.clone(),
             spec,
             position: Position::Start,
-            range: None,
+            locks_range: false,
         }
     }
 
@@ -75,13 +68,16 @@ impl Tree {
     pub(super) fn lock_key(self: &Arc<Self>, view: &ReadView, key: &[u8]) -> Result<()> {
         let db = view.database();
         let mode = view.key_lock_mode();
+        let lock = self.key_lock(db, key);
+        if db.locks().keeps(view.owner(), &lock, mode) {
+            return Ok(());
+        }
         let counted = self.key_locks.add(key, mode);
         view.owner()
             .read_locks
             .lock()
             .push((self.clone(), ReadLock::Key(counted)));
-        db.locks()
-            .acquire(view.owner(), &self.key_lock(db, key), mode)
+        db.locks().acquire(view.owner(), &lock, mode)
     }
 
     /// Forgets what an owner whose transaction has ended kept here.
@@ -121,12 +117,12 @@ impl Scan {
     pub fn next(&mut self, batch: &mut Batch) -> Result<bool> {
         batch.clear();
         self.tree.check_age(&self.view)?;
-        if self.view.isolation() == Isolation::Serializable && self.range.is_none() {
+        if self.view.isolation() == Isolation::Serializable && !self.locks_range {
             self.tree.announce_ranges(&self.view)?;
-            self.range = Some(Range::default());
+            self.locks_range = true;
         }
         while !matches!(self.position, Position::End) {
-            let more = match (self.spec.direction, self.range.is_some()) {
+            let more = match (self.spec.direction, self.locks_range) {
                 (Direction::Forward, false) => self.step_forward(batch)?,
                 (Direction::Forward, true) => self.step_forward_locking(batch)?,
                 (Direction::Backward, _) => self.step_backward(batch)?,
@@ -246,9 +242,8 @@ impl Scan {
 
     /// Widens the scan's range. A leaf at its new end is latched.
     fn cover(&mut self, low: Bound, high: Bound) {
-        if let Some(range) = &mut self.range {
-            let number = self.tree.cover(&self.view, range.number, (low, high));
-            range.number = Some(number);
+        if self.locks_range {
+            self.tree.cover(&self.view, (low, high));
         }
     }
 
@@ -312,11 +307,11 @@ impl Scan {
         let Some((slot, obstacle)) = wait else {
             let left = fence.filter(|f| start == 0 && above(f, &self.spec.low));
             self.cover_backward(left.as_ref());
-            self.position = match (&self.range, start) {
+            self.position = match (self.locks_range, start) {
                 // Its next leaf is the one left of the fence.
-                (Some(_), _) => left.map_or(Position::End, Position::Key),
-                (None, 0) => first.map_or(Position::End, Position::Key),
-                (None, _) => Position::End,
+                (true, _) => left.map_or(Position::End, Position::Key),
+                (false, 0) => first.map_or(Position::End, Position::Key),
+                (false, _) => Position::End,
             };
             drop(page);
             self.lock_batch(batch)?;
