@@ -2,7 +2,13 @@
 //!
 //! Theory: ids are given at the first write and only grow. Below the watermark (`base`) every transaction is resolved
 //! and visible to everyone, so most rows are judged by one comparison. Above it a small array holds each state:
-//! active, aborted, or the commit timestamp. A snapshot is a timestamp; it holds the watermark down.
+//! active, aborted, or the position of the commit record, which is stored before anything can be appended behind that record. A
+//! snapshot is one position of the log: it shows the commits up to there, and holds the watermark down. So the order in which
+//! commits are seen is that of the log, on every node that has the log, and two readers never see two commits in different order.
+//!
+//! How far commits are shown is one number, `shown`, which the log raises (`log::shown`): a commit that waits for the disk is
+//! shown once its log is hard, in the order of the log. A delayed commit behind such a one is seen at once by its own session
+//! only, whose snapshots reach that far; it may see what stands before it a sync early.
 //!
 //! An aborted transaction is *reverting* while entries may still carry its id (logical revert, `revert`), and gone
 //! afterwards. One old transaction must not make the array grow with every younger one: parts of it in which everything
@@ -14,8 +20,8 @@
 //! 3. A part of the array is let go of only when all its transactions are committed and visible to everyone, or gone.
 
 use crate::sync::{Mutex, RwLock};
-use daruma_base::TxnId;
-use std::collections::{BTreeMap, VecDeque};
+use daruma_base::{Lsn, TxnId};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,12 +33,17 @@ const GONE: u64 = u64::MAX;
 const REVERTING: u64 = u64::MAX - 1;
 /// Committed before this server started, or so long ago that nobody asks when.
 const LONG_AGO: u64 = 1;
+/// Beside the position of a commit record: somebody waits for it to be hard, and until it is shown it counts as active. The other
+/// two states with this bit are above every position.
+const AWAITED: u64 = 1 << 63;
 
 /// State of the transaction whose id an entry carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxnStatus {
     Active,
-    /// Commit timestamp; 0 for those below the watermark.
+    /// Its commit record is at this position, and is not known to be as hard as it has to be.
+    Awaited(u64),
+    /// Position of the commit record; 0 for those below the watermark.
     Committed(u64),
     /// Rolled back: an entry that still carries its id counts for nothing, its version before does.
     Aborted,
@@ -43,8 +54,8 @@ pub enum TxnStatus {
 pub enum After {
     /// Everyone sees the commit that dropped it.
     Commit(TxnId),
-    /// No snapshot is left of this moment in commit order, or from before: what was rolled back can have been read with the
-    /// rows that were not committed.
+    /// No snapshot is left of this position, or from before: what was rolled back can have been read with the rows that were
+    /// not committed.
     Moment(u64),
 }
 
@@ -66,35 +77,43 @@ pub struct TxnTable {
     next: AtomicU64,
     base: AtomicU64,
     chunks: RwLock<Chunks>,
-    commit: Mutex<()>,
-    last_commit: AtomicU64,
+    /// Commits below this position are shown to everyone.
+    shown: Arc<AtomicU64>,
     /// Last answer of `oldest`: commits up to it are visible to every snapshot, also to future ones.
     settled: AtomicU64,
     /// Oldest transaction whose rollback failed; `u64::MAX` for none.
     unresolved: AtomicU64,
-    /// Timestamps in use, with their users.
+    /// Positions in use, with their users.
     snapshots: Mutex<BTreeMap<u64, Users>>,
+    /// The newest delayed commit of each owner, as far as it is not shown to everyone; and the newest of all.
+    ahead: Mutex<HashMap<u64, u64>>,
+    ahead_max: AtomicU64,
 }
 
-/// Users of a timestamp: how many, and their owners' ids joined by XOR, which is the id when there is one.
+/// Users of a position: how many, and their owners' ids joined by XOR, which is the id when there is one.
 #[derive(Default)]
 struct Users {
     count: usize,
     owners: u64,
 }
 
-/// A point in commit order. Registered until dropped through [`TxnTable::release`].
+/// A position of the log, up to which commits are seen. Registered until dropped through [`TxnTable::release`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    pub timestamp: u64,
+    pub position: u64,
     /// Everything below is visible without looking further.
     pub horizon: TxnId,
 }
 
 impl TxnTable {
     /// Ids below `next` are resolved, those in `reverting` as aborted with entries left behind; all but those in
-    /// `active`, which recovery has still to roll back.
-    pub fn new(next: u64, reverting: &[TxnId], active: &[TxnId]) -> TxnTable {
+    /// `active`, which recovery has still to roll back. Commits below `shown` are seen by everyone.
+    pub fn new(
+        next: u64,
+        reverting: &[TxnId],
+        active: &[TxnId],
+        shown: Arc<AtomicU64>,
+    ) -> TxnTable {
         let next = next.max(1);
         let unsettled = || {
             let reverting = reverting.iter().map(|id| (id.0, REVERTING));
@@ -125,11 +144,12 @@ impl TxnTable {
                 chunks,
                 settle_next: next / CHUNK,
             }),
-            commit: Mutex::new(()),
-            last_commit: AtomicU64::new(LONG_AGO),
+            shown,
             settled: AtomicU64::new(LONG_AGO),
             unresolved: AtomicU64::new(u64::MAX),
             snapshots: Mutex::default(),
+            ahead: Mutex::default(),
+            ahead_max: AtomicU64::new(0),
         }
     }
 
@@ -175,7 +195,7 @@ impl TxnTable {
             let old = |s: &AtomicU64| match s.load(Ordering::Acquire) {
                 ACTIVE | REVERTING => false,
                 GONE => true,
-                timestamp => timestamp <= settled,
+                at => at & !AWAITED <= settled,
             };
             if chunks.chunks[index]
                 .as_ref()
@@ -195,7 +215,11 @@ impl TxnTable {
         match self.with_slot(id, |s| s.load(Ordering::Acquire)) {
             Some(ACTIVE) => TxnStatus::Active,
             Some(GONE | REVERTING) => TxnStatus::Aborted,
-            Some(timestamp) => TxnStatus::Committed(timestamp),
+            Some(at) if at & AWAITED == 0 => TxnStatus::Committed(at),
+            Some(at) => match at & !AWAITED {
+                at if at <= self.shown() => TxnStatus::Committed(at),
+                at => TxnStatus::Awaited(at),
+            },
             // Settled for everyone, or an id that was never given out.
             None if id.0 < self.next_id() => TxnStatus::Committed(0),
             None => TxnStatus::Active,
@@ -207,7 +231,7 @@ impl TxnTable {
         id < self.base()
             || match self.status(id) {
                 TxnStatus::Committed(at) => at <= self.settled.load(Ordering::Acquire),
-                TxnStatus::Active | TxnStatus::Aborted => false,
+                TxnStatus::Active | TxnStatus::Awaited(_) | TxnStatus::Aborted => false,
             }
     }
 
@@ -225,20 +249,46 @@ impl TxnTable {
         }
     }
 
-    /// The present moment in commit order.
-    pub fn moment(&self) -> u64 {
-        self.last_commit.load(Ordering::Acquire)
+    /// Position up to which commits are shown to everyone.
+    fn shown(&self) -> u64 {
+        self.shown.load(Ordering::Acquire).saturating_sub(1)
     }
 
-    /// Makes a transaction, with all its ids, visible to snapshots taken from now on. Returns its timestamp.
-    pub fn commit(&self, ids: &[TxnId]) -> u64 {
-        let _order = self.commit.lock();
-        let timestamp = self.last_commit.load(Ordering::Relaxed) + 1;
+    /// The present moment: no snapshot reaches further.
+    pub fn moment(&self) -> u64 {
+        let snapshots = self.snapshots.lock();
+        let newest = snapshots.keys().next_back().copied();
+        newest.unwrap_or_default().max(self.shown())
+    }
+
+    /// The commit record of a transaction, with all its ids, is at `lsn`. To be called before anything can be appended behind
+    /// it. A commit that is `awaited` counts as active until it is shown.
+    pub fn committed(&self, ids: impl Iterator<Item = TxnId>, lsn: Lsn, awaited: bool) {
+        let state = match awaited {
+            true => lsn.0 | AWAITED,
+            false => lsn.0,
+        };
         for id in ids {
-            self.with_slot(*id, |s| s.store(timestamp, Ordering::Release));
+            self.with_slot(id, |s| s.store(state, Ordering::Release));
         }
-        self.last_commit.store(timestamp, Ordering::Release);
-        timestamp
+    }
+
+    /// The owner's delayed commit at `lsn` is over: its own snapshots reach that far.
+    pub fn look_ahead(&self, owner: u64, lsn: Lsn) {
+        if lsn.0 > self.shown() {
+            self.ahead.lock().insert(owner, lsn.0);
+            self.ahead_max.fetch_max(lsn.0, Ordering::AcqRel);
+        }
+    }
+
+    /// How far a snapshot of the owner reaches while commits up to `shown` are seen by everyone.
+    fn reach(&self, owner: u64, shown: u64) -> u64 {
+        if self.ahead_max.load(Ordering::Acquire) <= shown {
+            return shown;
+        }
+        let mut ahead = self.ahead.lock();
+        ahead.retain(|_, at| *at > shown);
+        ahead.get(&owner).map_or(shown, |at| *at)
     }
 
     /// The transaction has been rolled back completely: no entry carries its id.
@@ -259,44 +309,42 @@ impl TxnTable {
     /// A snapshot of everything committed, which cleaning respects until it is released.
     pub fn snapshot(&self, owner: u64) -> Snapshot {
         let mut snapshots = self.snapshots.lock();
-        let timestamp = self.last_commit.load(Ordering::Acquire);
+        let position = self.reach(owner, self.shown());
         let horizon = self.base();
-        let users = snapshots.entry(timestamp).or_default();
+        let users = snapshots.entry(position).or_default();
         users.count += 1;
         users.owners ^= owner;
-        Snapshot { timestamp, horizon }
+        Snapshot { position, horizon }
     }
 
     /// Gives a snapshot back; `owner` is the one it was taken for.
     pub fn release(&self, snapshot: Snapshot, owner: u64) {
         let mut snapshots = self.snapshots.lock();
-        if let Some(users) = snapshots.get_mut(&snapshot.timestamp) {
+        if let Some(users) = snapshots.get_mut(&snapshot.position) {
             users.count -= 1;
             users.owners ^= owner;
             if users.count == 0 {
-                snapshots.remove(&snapshot.timestamp);
+                snapshots.remove(&snapshot.position);
             }
         }
     }
 
-    /// Oldest timestamp that a reader may still use.
+    /// Oldest position that a reader may still use.
     fn oldest(&self) -> u64 {
         let snapshots = self.snapshots.lock();
-        snapshots
-            .keys()
-            .next()
-            .copied()
-            .unwrap_or_else(|| self.last_commit.load(Ordering::Acquire))
+        let oldest = snapshots.keys().next().copied();
+        // Snapshots of sessions with delayed commits may all be ahead of the next one.
+        oldest.unwrap_or(u64::MAX).min(self.shown())
     }
 
-    /// Number of snapshots in use and the timestamp of the oldest.
+    /// Number of snapshots in use and the position of the oldest.
     pub fn snapshots_in_use(&self) -> (usize, Option<u64>) {
         let snapshots = self.snapshots.lock();
         let count = snapshots.values().map(|u| u.count).sum();
         (count, snapshots.keys().next().copied())
     }
 
-    /// Timestamps in use, oldest first: how many use each, and who, if it is one.
+    /// Positions in use, oldest first: how many use each, and who, if it is one.
     pub fn snapshot_users(&self) -> Vec<(u64, u64, u64)> {
         let owner = |users: &Users| if users.count == 1 { users.owners } else { 0 };
         let snapshots = self.snapshots.lock();
@@ -304,7 +352,7 @@ impl TxnTable {
         snapshots.iter().map(users).collect()
     }
 
-    /// Commits up to this timestamp are visible to everyone.
+    /// Commits up to this position are visible to everyone.
     pub fn settled(&self) -> u64 {
         self.settled.load(Ordering::Acquire)
     }
@@ -323,7 +371,7 @@ impl TxnTable {
                 Some(Some(chunk)) => match chunk[(base % CHUNK) as usize].load(Ordering::Acquire) {
                     ACTIVE | REVERTING => break,
                     GONE => base += 1,
-                    timestamp if timestamp > oldest => break,
+                    at if at & !AWAITED > oldest => break,
                     _ => base += 1,
                 },
             }
@@ -350,17 +398,68 @@ impl TxnTable {
 mod tests {
     use super::*;
 
+    /// A table whose commits are shown at once, each at the next position.
+    struct Committing {
+        table: TxnTable,
+        next: AtomicU64,
+    }
+
+    impl Committing {
+        fn new(next: u64, reverting: &[TxnId], active: &[TxnId]) -> Committing {
+            let shown = Arc::new(AtomicU64::new(4096));
+            Committing {
+                table: TxnTable::new(next, reverting, active, shown),
+                next: AtomicU64::new(4096),
+            }
+        }
+
+        fn commit(&self, id: TxnId) -> u64 {
+            let lsn = self.next.fetch_add(1, Ordering::Relaxed);
+            self.committed([id].into_iter(), Lsn(lsn), false);
+            self.table.shown.store(lsn + 1, Ordering::Release);
+            lsn
+        }
+    }
+
+    impl std::ops::Deref for Committing {
+        type Target = TxnTable;
+
+        fn deref(&self) -> &TxnTable {
+            &self.table
+        }
+    }
+
+    #[test]
+    fn a_commit_that_is_waited_for_counts_as_active_until_it_is_shown() {
+        let table = Committing::new(1, &[], &[]);
+        let (full, delayed) = (table.start(), table.start());
+        table.committed([full].into_iter(), Lsn(5_000), true);
+        table.committed([delayed].into_iter(), Lsn(6_000), false);
+        table.look_ahead(7, Lsn(6_000));
+        assert_eq!(table.status(full), TxnStatus::Awaited(5_000));
+        let (own, other) = (table.snapshot(7), table.snapshot(8));
+        assert_eq!((own.position, other.position), (6_000, 4_095));
+        assert_eq!(table.advance(), full);
+        assert_eq!(table.moment(), 6_000);
+        table.release(other, 8);
+        assert_eq!(table.advance(), full, "a new snapshot may not see it yet");
+        table.shown.store(6_001, Ordering::Release);
+        assert_eq!(table.status(full), TxnStatus::Committed(5_000));
+        assert_eq!(table.snapshot(8).position, 6_000);
+        assert_eq!(table.advance().0, table.next_id());
+    }
+
     #[test]
     fn the_watermark_waits_for_snapshots_and_active_transactions() {
-        let table = TxnTable::new(10, &[], &[]);
+        let table = Committing::new(10, &[], &[]);
         let (a, b, c) = (table.start(), table.start(), table.start());
-        table.commit(&[b]);
+        table.commit(b);
         assert_eq!(table.advance(), a, "a is active");
         let snapshot = table.snapshot(1);
-        table.commit(&[a]);
+        table.commit(a);
         assert_eq!(table.advance(), a, "a committed after the snapshot");
-        assert!(matches!(table.status(a), TxnStatus::Committed(t) if t > snapshot.timestamp));
-        assert!(matches!(table.status(b), TxnStatus::Committed(t) if t <= snapshot.timestamp));
+        assert!(matches!(table.status(a), TxnStatus::Committed(t) if t > snapshot.position));
+        assert!(matches!(table.status(b), TxnStatus::Committed(t) if t <= snapshot.position));
         table.release(snapshot, 1);
         assert_eq!(table.advance(), c);
         assert_eq!(table.status(a), TxnStatus::Committed(0));
@@ -370,10 +469,10 @@ mod tests {
 
     #[test]
     fn chunks_are_dropped_behind_the_watermark() {
-        let table = TxnTable::new(1, &[], &[]);
+        let table = Committing::new(1, &[], &[]);
         for _ in 0..10 * CHUNK {
             let id = table.start();
-            table.commit(&[id]);
+            table.commit(id);
             table.advance();
         }
         assert!(table.chunks.read().chunks.len() <= 2);
@@ -383,7 +482,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "which could not be rolled back")]
     fn the_watermark_never_passes_what_could_not_be_rolled_back() {
-        let table = TxnTable::new(1, &[], &[]);
+        let table = Committing::new(1, &[], &[]);
         let id = table.start();
         table.unresolved(id);
         assert_eq!(table.advance(), id);
@@ -393,12 +492,12 @@ mod tests {
 
     #[test]
     fn one_old_transaction_does_not_keep_the_states_of_all_younger_ones() {
-        let table = TxnTable::new(1, &[], &[]);
+        let table = Committing::new(1, &[], &[]);
         let old = table.start();
         let mut ids = Vec::new();
         for _ in 0..20 * CHUNK {
             let id = table.start();
-            table.commit(&[id]);
+            table.commit(id);
             table.advance();
             ids.push(id);
         }
@@ -407,7 +506,7 @@ mod tests {
         assert!(kept <= 6, "{kept} chunks are kept");
         assert!(ids.iter().all(|id| table.is_settled(*id)));
         assert_eq!(table.status(old), TxnStatus::Active);
-        table.commit(&[old]);
+        table.commit(old);
         assert_eq!(table.advance().0, table.next_id());
     }
 
@@ -415,7 +514,7 @@ mod tests {
     fn unsettled_transactions_of_before_a_restart_are_known() {
         let reverting = [TxnId(5), TxnId(3000)];
         let active = TxnId(3500);
-        let table = TxnTable::new(4000, &reverting, &[active]);
+        let table = Committing::new(4000, &reverting, &[active]);
         assert_eq!(table.base(), TxnId(5));
         for id in [TxnId(4), TxnId(6), TxnId(1500), TxnId(3999)] {
             assert!(table.is_settled(id), "{id:?}");
@@ -428,7 +527,7 @@ mod tests {
         assert_eq!(table.status(active), TxnStatus::Active);
         let new = table.start();
         assert_eq!((new, table.status(new)), (TxnId(4000), TxnStatus::Active));
-        table.commit(&[new]);
+        table.commit(new);
         reverting.iter().for_each(|id| table.gone(*id));
         assert_eq!(table.advance(), active);
         table.gone(active);

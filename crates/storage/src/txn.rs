@@ -1,8 +1,8 @@
 //! Transactions and the views they read through.
 //!
 //! Theory: a transaction has no id and costs nothing until its first write. Its records are chained backwards in the
-//! log; rollback, to a savepoint or to the start, walks that chain (`undo`). Commit appends one record, waits for it
-//! to be hard, then becomes visible in one step.
+//! log; rollback, to a savepoint or to the start, walks that chain (`undo`). Commit appends one record, whose position is its
+//! place among all commits, and waits for it to be hard; then it is visible, in one step.
 //!
 //! Under accelerated recovery a transaction does not keep the log: rollback of more than [`UNDO_AT_ONCE_BYTES`] is one
 //! record and an entry among the aborted transactions (`revert`), whatever its size. Less than that is undone at once,
@@ -568,7 +568,7 @@ impl Txn {
     /// As `commit` of a prepared transaction, whose coordinator has decided: nobody has to wait for the disk.
     pub(crate) fn commit_decided(&self) -> Result<Lsn> {
         let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
-            log.append_commit(body, now, appended)
+            log.append_commit(body, now, Durability::Delayed, appended)
         };
         self.commit_by(None, false, append)
     }
@@ -596,9 +596,9 @@ impl Txn {
         let start = self.0.db.env().clock.monotonic();
         let mut state = self.0.state.lock();
         let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
-            log.append_commit(body, now, appended)
+            log.append_commit(body, now, Durability::Full, appended)
         };
-        let lsn = self.append_commit(&mut state, None, append)?;
+        let lsn = self.append_commit(&mut state, None, true, append)?;
         Ok(lsn.map(|lsn| UnhardCommit {
             txn: self.clone(),
             lsn,
@@ -614,18 +614,19 @@ impl Txn {
         append: impl FnOnce(&Log, &[u8], i64, &dyn Fn(Lsn)) -> Result<Lsn>,
     ) -> Result<Lsn> {
         let mut state = self.0.state.lock();
-        let Some(lsn) = self.append_commit(&mut state, decision, append)? else {
+        let Some(lsn) = self.append_commit(&mut state, decision, is_hard, append)? else {
             return Ok(Lsn::NONE);
         };
         self.end_committed(&mut state, lsn, is_hard);
         Ok(lsn)
     }
 
-    /// Appends the commit record of a transaction that has written something.
+    /// Appends the commit record of a transaction that has written something. `awaited`: its end waits until it is hard.
     fn append_commit(
         &self,
         state: &mut TxnState,
         decision: Option<&Decision>,
+        awaited: bool,
         append: impl FnOnce(&Log, &[u8], i64, &dyn Fn(Lsn)) -> Result<Lsn>,
     ) -> Result<Option<Lsn>> {
         let db = &self.0.db;
@@ -644,10 +645,16 @@ impl Txn {
         }
         commit::write_commit(&mut body, now, decision, state.earlier.iter().map(|s| s.id));
         record::finish(&mut body);
-        let appended = |_| {
+        let appended = |lsn| {
             for progress in state.all().filter_map(|s| s.progress.as_ref()) {
                 progress.committed.store(true, Ordering::Release);
             }
+            if state.all().any(|s| s.versions.guards_pages()) {
+                // The record may be in memory only when somebody takes the transaction for resolved.
+                db.versions().release(lsn);
+            }
+            let awaited = awaited && db.is_durable();
+            db.txns().committed(state.all().map(|s| s.id), lsn, awaited);
             if let Some(decision) = decision {
                 db.decisions().decide(decision);
             }
@@ -655,26 +662,23 @@ impl Txn {
         append(&db.store().log, &body, now, &appended).map(Some)
     }
 
-    /// The commit record at `lsn` is as hard as it has to be: the transaction becomes visible, and others go on.
+    /// The commit record at `lsn` is as hard as it has to be, and the transaction visible: others go on.
     fn end_committed(&self, state: &mut TxnState, lsn: Lsn, is_hard: bool) {
         let db = &self.0.db;
         assert!(
             !is_hard || db.store().log.is_hard(lsn),
             "a commit at {lsn} is told before it is on disk"
         );
-        if state.all().any(|s| s.versions.guards_pages()) {
-            // The record may be in memory only: of a delayed commit, or of one that another database has decided.
-            db.versions().release(lsn);
-        }
         state.all().for_each(|s| s.hand_over_defers(db));
-        let ids: Vec<TxnId> = state.all().map(|s| s.id).collect();
-        let timestamp = db.txns().commit(&ids);
+        if !is_hard {
+            db.txns().look_ahead(self.0.owner.id, lsn);
+        }
         state.last = lsn;
         db.count_transaction(true);
         for mut earlier in std::mem::take(&mut state.earlier) {
-            leave_committed(db, &self.0.owner, &mut earlier, timestamp);
+            leave_committed(db, &self.0.owner, &mut earlier, lsn);
         }
-        leave_committed(db, &self.0.owner, state, timestamp);
+        leave_committed(db, &self.0.owner, state, lsn);
         db.advance_watermark();
     }
 
@@ -884,9 +888,8 @@ fn leave_unresolved(db: &Database, owner: &Owner, state: &mut TxnState) {
         .release(owner, &LockKey::Txn(db.id(), state.id), LockMode::Exclusive);
 }
 
-fn leave_committed(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState, timestamp: u64) {
-    db.versions()
-        .commit(state.versions.take_chunks(), timestamp);
+fn leave_committed(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState, lsn: Lsn) {
+    db.versions().commit(state.versions.take_chunks(), lsn.0);
     leave(db, owner, state);
 }
 
@@ -1017,23 +1020,26 @@ impl ReadView {
         if writer < self.horizon || self.txn.owns(writer) {
             return Sight::Yes;
         }
+        let status = self.database().txns().status(writer);
         if self.isolation == Isolation::ReadUncommitted {
-            return match self.database().txns().status(writer) {
+            return match status {
                 TxnStatus::Aborted => Sight::No,
-                TxnStatus::Active | TxnStatus::Committed(_) => Sight::Yes,
+                _ => Sight::Yes,
             };
         }
-        match (self.database().txns().status(writer), &self.snapshot) {
-            (TxnStatus::Committed(at), Some(held))
-                if at > held.snapshot.timestamp && !planted(Bug::SeeTheFuture) =>
-            {
-                Sight::No
+        match (status, &self.snapshot) {
+            (TxnStatus::Committed(at) | TxnStatus::Awaited(at), Some(held)) => {
+                match at <= held.snapshot.position || planted(Bug::SeeTheFuture) {
+                    true => Sight::Yes,
+                    false => Sight::No,
+                }
             }
-            (TxnStatus::Committed(_), _) => Sight::Yes,
-            (TxnStatus::Aborted, _) => Sight::No,
-            (TxnStatus::Active, Some(_)) => Sight::No,
-            (TxnStatus::Active, None) if self.isolation == Isolation::Current => Sight::No,
-            (TxnStatus::Active, None) => Sight::Wait,
+            (TxnStatus::Committed(_), None) => Sight::Yes,
+            (TxnStatus::Aborted, _) | (TxnStatus::Active, Some(_)) => Sight::No,
+            (TxnStatus::Active | TxnStatus::Awaited(_), None) => match self.isolation {
+                Isolation::Current => Sight::No,
+                _ => Sight::Wait,
+            },
         }
     }
 

@@ -63,7 +63,7 @@ impl Database {
         let files = FileSet::create(&data, boot, durable, env)?;
         let store = Arc::new(Store::new(engine.next_store_id(), files, log));
         engine.pool().add_store(&store);
-        let txns = TxnTable::new(1, &[], &[]);
+        let txns = TxnTable::new(1, &[], &[], store.log.shown().clone());
         let db = Database::assemble(engine, id, name, store, log_spec, txns);
         let made = db.format_catalog_root().and_then(|()| db.checkpoint());
         if let Err(error) = made {
@@ -399,7 +399,8 @@ impl Recovery<'_> {
             .filter(|_| !planted(Bug::ForgetLoser) && !planted(Bug::BuryForLosers))
             .map(|l| l.id)
             .collect();
-        let txns = TxnTable::new(recovered.next_txn, &marked, &active);
+        let shown = store.log.shown().clone();
+        let txns = TxnTable::new(recovered.next_txn, &marked, &active, shown);
         let db = Database::assemble(self.engine, self.id, name, store.clone(), log_spec, txns);
         db.decisions
             .restore(std::mem::take(&mut recovered.decisions));

@@ -102,6 +102,7 @@ impl Log {
             let lsn = lsn?;
             state.last_commit = CommitPoint { lsn, utc_100ns };
             appended(lsn);
+            self.show_commit(&mut state, lsn, durability);
             if delayed {
                 state.delayed.add(now_ns);
                 let oldest = &self.delayed.oldest_ns;
@@ -125,11 +126,12 @@ impl Log {
         Ok(lsn)
     }
 
-    /// Appends a commit record that nobody waits for; otherwise as [`Log::commit`].
+    /// Appends a commit record without waiting for it; otherwise as [`Log::commit`]. With `Durability::Full` somebody is going to.
     pub fn append_commit(
         &self,
         record: &[u8],
         utc_100ns: i64,
+        durability: Durability,
         appended: impl FnOnce(Lsn),
     ) -> Result<Lsn> {
         self.check()?;
@@ -138,6 +140,7 @@ impl Log {
         let lsn = lsn?;
         state.last_commit = CommitPoint { lsn, utc_100ns };
         appended(lsn);
+        self.show_commit(&mut state, lsn, durability);
         Ok(lsn)
     }
 
@@ -312,6 +315,8 @@ impl Log {
         self.count_flush(&blocks, took.as_nanos() as u64);
         let mut state = self.state.lock();
         state.retire(blocks.len());
+        // A thread that finds its commit hard may look for it at once.
+        self.show_hard(&mut state, Lsn(end));
         self.hardened.store(end, Ordering::Release);
         let oldest = state.oldest_delayed_ns();
         self.delayed.oldest_ns.store(oldest, Ordering::Release);

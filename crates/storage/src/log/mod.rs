@@ -31,6 +31,7 @@ mod hold;
 mod reader;
 pub mod rebuild;
 pub mod record;
+mod shown;
 mod spare;
 
 pub use block::RECORD_BYTES_MAX;
@@ -90,6 +91,8 @@ struct LogState {
     /// Delayed commits in the open block.
     delayed: DelayedCommits,
     last_commit: CommitPoint,
+    /// Commits that are not hard and wait to be, in the order of the log.
+    awaited: VecDeque<Lsn>,
 }
 
 /// The newest commit record: its position and time (100 ns since 1970). Zeros when there was none yet.
@@ -106,6 +109,7 @@ pub struct Log {
     growing: Mutex<()>,
     group: Group,
     hardened: AtomicU64,
+    shown: Arc<AtomicU64>,
     fence: Fence,
     tight: AtomicBool,
     /// Bytes of versions that may wait for pages, of which the log must have images first.
@@ -175,6 +179,7 @@ impl Log {
                 undo_reserved: 0,
                 delayed: DelayedCommits::default(),
                 last_commit: CommitPoint::default(),
+                awaited: VecDeque::new(),
             }),
             growing: Mutex::default(),
             delayed: DelayedState::new(),
@@ -184,6 +189,7 @@ impl Log {
             me: me.clone(),
             group: Group::default(),
             hardened: AtomicU64::new(next_block),
+            shown: Arc::new(AtomicU64::new(file::FIRST_LSN)),
             fence: Fence::default(),
             tight: AtomicBool::new(false),
             versions_max: AtomicU64::new(u64::MAX),
@@ -250,6 +256,7 @@ impl Log {
         let mut state = self.state.lock();
         state.next_block = state.file.resume(end.0, keep_from.0)?;
         self.hardened.store(state.next_block, Ordering::Release);
+        self.shown.store(state.next_block, Ordering::Release);
         Ok(())
     }
 

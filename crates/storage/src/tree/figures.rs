@@ -205,7 +205,7 @@ impl LevelFigures {
         }
         match db.txns().status(head.writer) {
             TxnStatus::Aborted => self.aborted_entries += 1,
-            TxnStatus::Active => self.uncommitted_entries += 1,
+            TxnStatus::Active | TxnStatus::Awaited(_) => self.uncommitted_entries += 1,
             TxnStatus::Committed(_) => {}
         }
         let (mut at, mut writer) = (head.version, head.writer);

@@ -457,7 +457,7 @@ fn settled(db: &Database, txn: &Txn, writer: TxnId) -> std::result::Result<(), S
         return Ok(());
     }
     match db.txns().status(writer) {
-        TxnStatus::Active => Err(Stop::WaitTxn(writer)),
+        TxnStatus::Active | TxnStatus::Awaited(_) => Err(Stop::WaitTxn(writer)),
         TxnStatus::Aborted => Err(Stop::Aborted),
         TxnStatus::Committed(_) => Ok(()),
     }
