@@ -4,6 +4,7 @@ mod background;
 mod checkpoint;
 mod failures;
 mod files;
+mod losers;
 pub(crate) mod open;
 mod stats;
 mod steps;
@@ -72,6 +73,10 @@ pub struct Database {
     /// Held by who makes room in a log that is nearly full.
     relief: Mutex<()>,
     closed: AtomicBool,
+    /// It follows the log of another node: nothing is written here, and nothing cleaned.
+    follows: AtomicBool,
+    /// Classic transactions that have still to be rolled back, newest first, and who holds their locks.
+    losers: Mutex<Vec<losers::Waiting>>,
     /// Steps of background work under way, for which closing waits.
     steps: Mutex<usize>,
     step_ended: Condvar,
@@ -100,7 +105,7 @@ impl Drop for Step<'_> {
 }
 
 impl Database {
-    fn assemble(
+    pub(crate) fn assemble(
         engine: &Arc<Engine>,
         id: DatabaseId,
         name: &str,
@@ -135,6 +140,8 @@ impl Database {
             engine_needs: Mutex::default(),
             relief: Mutex::default(),
             closed: AtomicBool::new(false),
+            follows: AtomicBool::new(false),
+            losers: Mutex::default(),
             steps: Mutex::default(),
             step_ended: Condvar::default(),
             undo_at_once_bytes: AtomicU64::new(crate::txn::UNDO_AT_ONCE_BYTES),
@@ -246,14 +253,49 @@ impl Database {
             .choose(self.pool(), &self.store, filegroup, count)
     }
 
+    /// Does it follow the log of another node?
+    pub fn is_secondary(&self) -> bool {
+        self.follows.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_follows(&self, follows: bool) {
+        self.follows.store(follows, Ordering::Release);
+    }
+
+    /// Refuses what would add to the log of another node.
+    pub(crate) fn check_leads(&self) -> Result<()> {
+        match self.is_secondary() {
+            true => Err(StorageError::NotOnline { state: "read-only" }),
+            false => Ok(()),
+        }
+    }
+
+    /// The tree with this root is not what it was: whoever asks for it next gets it anew, made by `creator`.
+    pub(crate) fn renew_tree(&self, root: PageId, creator: TxnId) {
+        let tree = Tree::new(TreeId(root), self.me.clone(), creator);
+        self.trees.write().insert(TreeId(root), Arc::new(tree));
+    }
+
+    pub(crate) fn forget_tree(&self, root: PageId) {
+        self.trees.write().remove(&TreeId(root));
+    }
+
+    /// Scans that have left a page of the tree do not rely on where it led to.
+    pub(crate) fn note_unlinked(&self, root: PageId) {
+        if let Some(tree) = self.trees.read().get(&TreeId(root)) {
+            tree.note_unlinked();
+        }
+    }
+
     pub(crate) fn is_online(&self) -> bool {
         !self.store.log.is_fenced() && !self.closed.load(Ordering::Acquire)
     }
 
     /// While the guard lives the files stay open, and closing waits. `None`: it has begun, or the database is fenced.
+    /// Nor does one that follows another have work of its own.
     pub(crate) fn stay_open(&self) -> Option<Step<'_>> {
         let mut steps = self.steps.lock();
-        if !self.is_online() {
+        if !self.is_online() || self.is_secondary() {
             return None;
         }
         *steps += 1;
@@ -270,6 +312,7 @@ impl Database {
 
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_readable()?;
+        self.check_leads()?;
         if self.closed.load(Ordering::Acquire) {
             return Err(StorageError::NotOnline { state: "closed" });
         }
@@ -279,16 +322,20 @@ impl Database {
         Ok(())
     }
 
-    pub(crate) fn enter(&self, id: TxnId, owner: u64) -> Arc<Progress> {
+    /// Gives a transaction its id. A checkpoint lists it, or was told a next id that is not above it.
+    pub(crate) fn enter(&self, owner: u64) -> Arc<Progress> {
         let first = self.store.log.block_start();
         let accelerated = self.durable && self.settings().accelerated_recovery;
+        let begun_utc_100ns = self.env().clock.utc_100ns();
+        let mut active = self.active.lock();
+        let id = self.txns.start();
         let progress = Arc::new(Progress {
             owner,
-            begun_utc_100ns: self.env().clock.utc_100ns(),
+            begun_utc_100ns,
             kept: Mutex::new(Kept::new(&self.kept)),
             ..Progress::new(id, first, accelerated)
         });
-        self.active.lock().insert(id, progress.clone());
+        active.insert(id, progress.clone());
         progress
     }
 
@@ -377,7 +424,12 @@ impl Database {
             true => u64::MAX,
             false => self.txns.settled(),
         };
-        self.versions().drop_settled(settled, base);
+        let dropped = self.versions().drop_settled(settled, base);
+        if self.store.aside.is_used() {
+            dropped
+                .iter()
+                .for_each(|id| self.store.aside.forget_chunk(*id));
+        }
     }
 
     /// A leaf whose entries are all deleted was seen.
@@ -480,6 +532,7 @@ impl Database {
 
     /// Writes the boot page before it returns.
     pub fn set_settings(&self, settings: Settings) -> Result<()> {
+        self.check_leads()?;
         self.log_settings(settings, |b| {
             b.settings = settings;
             if settings.recovery_model == RecoveryModel::Simple {

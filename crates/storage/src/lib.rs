@@ -33,6 +33,7 @@ mod datafile;
 mod delta;
 mod engine;
 mod error;
+mod follow;
 #[doc(hidden)]
 pub mod hostile;
 mod kept;
@@ -72,6 +73,7 @@ pub use copy::{DataCopy, FileExtents, LogChunk, LogSource, PageRun, check_pages,
 pub use database::{Database, FileContent};
 pub use engine::{Engine, EngineConfig};
 pub use error::{Result, StorageError};
+pub use follow::Secondary;
 pub use lock::Owner;
 pub use log::rebuild::{LogSection, Stop};
 pub use log::{

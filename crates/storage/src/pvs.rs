@@ -43,6 +43,7 @@ impl Database {
     pub(crate) fn version(&self, locator: u64) -> Result<Option<Version>> {
         match self.versions().find(locator) {
             Found::Here(version) => Ok(Some(version)),
+            Found::Gone if self.store().aside.is_used() => self.version_aside(locator),
             Found::Gone => Ok(None),
             Found::OnPages(chunk, offset) => {
                 pause("version.on_pages");
@@ -53,6 +54,33 @@ impl Database {
                 }
             }
         }
+    }
+
+    /// Beside a replay versions may have been put aside.
+    fn version_aside(&self, locator: u64) -> Result<Option<Version>> {
+        let Some(chunk) = self.versions().chunk((locator >> 16) as u32) else {
+            return Ok(None);
+        };
+        bring_back(self.store(), &chunk)?;
+        match self.versions().find(locator) {
+            Found::Here(version) => Ok(Some(version)),
+            Found::OnPages(..) | Found::Gone => Ok(None),
+        }
+    }
+
+    /// Beside a replay: the log is about to free the pages of the chunk, and a snapshot may need it longer.
+    pub(crate) fn take_off_pages(&self, chunk: &Chunk) -> Result<()> {
+        let pages = chunk.content.read().pages.clone();
+        let mut bytes = Vec::new();
+        for id in &pages {
+            let page = self.pool().read(self.store(), *id)?;
+            self.check_version_page(chunk, &page, *id)?;
+            let used = usize::from(get_u16(&page.bytes()[..], HEADER_BYTES + 10));
+            let used = used.min(PAGE_DATA_BYTES);
+            bytes.extend_from_slice(&page.bytes()[DATA_AT..DATA_AT + used]);
+        }
+        self.versions().keep_in_memory(chunk, bytes);
+        Ok(())
     }
 
     fn read_version(&self, chunk: &Chunk, offset: usize) -> Result<Version> {
@@ -256,15 +284,20 @@ fn belongs(chunk: &Chunk, page: &Page) -> bool {
         && get_u48(bytes, HEADER_BYTES + 4) == chunk.txn.0
 }
 
-/// In recovery: the bytes of a chunk that were put aside are in memory again.
+/// In a replay: the bytes of a chunk that were put aside are in memory again.
 pub fn bring_back(store: &Store, chunk: &Chunk) -> Result<()> {
+    if !store.aside.is_used() {
+        return Ok(());
+    }
+    // A reader beside the replay must not find them in neither place, nor bring back what has grown since.
+    let mut content = chunk.content.write();
     if let Some(bytes) = store.aside.take_chunk(chunk.id)? {
-        store.versions.give_memory(chunk, bytes);
+        store.versions.give_memory(&mut content, bytes);
     }
     Ok(())
 }
 
-/// In recovery: when versions take more memory than this, the older ones leave it until half of it is free. They go to
+/// In a replay: when versions take more memory than this, the older ones leave it until half of it is free. They go to
 /// their pages where they have some, and are put aside where not.
 pub fn bound_memory(store: &Store, bytes_max: u64) -> Result<()> {
     if store.versions.memory_bytes() <= bytes_max {
@@ -276,13 +309,12 @@ pub fn bound_memory(store: &Store, bytes_max: u64) -> Result<()> {
         if store.versions.memory_bytes() <= bytes_max / 2 {
             break;
         }
-        let content = chunk.content.read();
+        let mut content = chunk.content.write();
         if !content.bytes.is_empty() && content.pages.is_empty() {
             reached!("aside.versions");
             store.aside.put_chunk(chunk.id, &content.bytes)?;
         }
-        drop(content);
-        store.versions.forget_memory(&chunk);
+        store.versions.forget_bytes(&mut content);
     }
     Ok(())
 }

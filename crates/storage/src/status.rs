@@ -26,6 +26,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const CHUNK: u64 = 1024;
+/// More ids than transactions can have begun before any of them wrote a record.
+const JUMP_IDS: u64 = 256 * CHUNK;
 const ACTIVE: u64 = 0;
 /// Rolled back, and no entry carries the id any more.
 const GONE: u64 = u64::MAX;
@@ -114,6 +116,27 @@ impl TxnTable {
         active: &[TxnId],
         shown: Arc<AtomicU64>,
     ) -> TxnTable {
+        let table = TxnTable {
+            next: AtomicU64::new(1),
+            base: AtomicU64::new(1),
+            chunks: RwLock::new(Chunks {
+                first: 0,
+                chunks: VecDeque::new(),
+                settle_next: 0,
+            }),
+            shown,
+            settled: AtomicU64::new(LONG_AGO),
+            unresolved: AtomicU64::new(u64::MAX),
+            snapshots: Mutex::default(),
+            ahead: Mutex::default(),
+            ahead_max: AtomicU64::new(0),
+        };
+        table.begin(next, reverting, active);
+        table
+    }
+
+    /// Begins anew, with the arguments of `new`; nobody has looked yet.
+    pub fn begin(&self, next: u64, reverting: &[TxnId], active: &[TxnId]) {
         let next = next.max(1);
         let unsettled = || {
             let reverting = reverting.iter().map(|id| (id.0, REVERTING));
@@ -136,21 +159,13 @@ impl TxnTable {
             let chunk = chunk.get_or_insert_with(|| new_chunk(LONG_AGO));
             chunk[(id % CHUNK) as usize].store(state, Ordering::Relaxed);
         }
-        TxnTable {
-            next: AtomicU64::new(next),
-            base: AtomicU64::new(base),
-            chunks: RwLock::new(Chunks {
-                first,
-                chunks,
-                settle_next: next / CHUNK,
-            }),
-            shown,
-            settled: AtomicU64::new(LONG_AGO),
-            unresolved: AtomicU64::new(u64::MAX),
-            snapshots: Mutex::default(),
-            ahead: Mutex::default(),
-            ahead_max: AtomicU64::new(0),
-        }
+        *self.chunks.write() = Chunks {
+            first,
+            chunks,
+            settle_next: next / CHUNK,
+        };
+        self.base.store(base, Ordering::Release);
+        self.next.store(next, Ordering::Release);
     }
 
     /// The id that the next writing transaction gets.
@@ -173,6 +188,45 @@ impl TxnTable {
         }
         assert!(id < TxnId::MAX.0, "transaction ids are used up");
         TxnId(id)
+    }
+
+    /// In a replay: the id and those below it have been given out. Ids that were not are active until it is known that they have no
+    /// record.
+    pub fn follow(&self, id: TxnId) {
+        if id.0 < self.next_id() {
+            return;
+        }
+        let mut chunks = self.chunks.write();
+        let jumps = id.0 - self.next_id() > JUMP_IDS;
+        while chunks.first + chunks.chunks.len() as u64 <= id.0 / CHUNK {
+            let number = chunks.first + chunks.chunks.len() as u64;
+            // A jump, as after a failover: nobody has an id in between.
+            let is_passed = jumps && number < id.0 / CHUNK;
+            let chunk = (!is_passed).then(|| new_chunk(ACTIVE));
+            chunks.chunks.push_back(chunk);
+        }
+        self.next.store(id.0 + 1, Ordering::Release);
+        self.let_go(&mut chunks);
+    }
+
+    /// In a replay: of the ids below `next` only those that may be open have records to come.
+    pub fn forget_silent(&self, next: u64, may_be_open: impl Fn(TxnId) -> bool) {
+        let chunks = self.chunks.read();
+        let first = self.base().0;
+        let numbers = first / CHUNK..next.div_ceil(CHUNK);
+        for number in numbers {
+            let index = number.checked_sub(chunks.first).map(|i| i as usize);
+            let Some(Some(chunk)) = index.and_then(|i| chunks.chunks.get(i)) else {
+                continue;
+            };
+            for (slot, id) in chunk.iter().zip(number * CHUNK..) {
+                if id >= first && id < next && !may_be_open(TxnId(id)) {
+                    // One that has ended keeps its state.
+                    let _ =
+                        slot.compare_exchange(ACTIVE, GONE, Ordering::AcqRel, Ordering::Acquire);
+                }
+            }
+        }
     }
 
     fn with_slot<R>(&self, id: TxnId, f: impl FnOnce(&AtomicU64) -> R) -> Option<R> {

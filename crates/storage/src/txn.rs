@@ -180,10 +180,11 @@ pub struct TxnState {
 
 impl TxnState {
     /// A transaction that a crash left behind, for its rollback.
-    pub fn loser(id: TxnId, last: Lsn) -> TxnState {
+    pub fn loser(id: TxnId, last: Lsn, progress: Option<Arc<Progress>>) -> TxnState {
         TxnState {
             id,
             last,
+            progress,
             ..TxnState::default()
         }
     }
@@ -460,6 +461,13 @@ impl Txn {
     /// Opens a view of the data. Statement-level isolation levels take a new one per statement; `Snapshot` gives
     /// the same snapshot for the whole transaction. Keep it only as long as it is read.
     pub fn view(&self, isolation: Isolation) -> ReadView {
+        let isolation = match isolation {
+            // Nobody there holds the locks of those who write.
+            isolation if self.0.db.is_secondary() && isolation != Isolation::Snapshot => {
+                Isolation::ReadCommittedSnapshot
+            }
+            isolation => isolation,
+        };
         let snapshot = match isolation {
             Isolation::ReadCommittedSnapshot => Some(Arc::new(HeldSnapshot::of(self))),
             Isolation::Snapshot => {
@@ -503,12 +511,19 @@ impl Txn {
         }
         if state.id == TxnId::NONE {
             db.check_writable()?;
-            state.id = db.txns().start();
+            let progress = db.enter(self.0.owner.id);
+            state.id = progress.id;
             self.0.id.store(state.id.0, Ordering::Relaxed);
             let key = LockKey::Txn(db.id(), state.id);
-            db.locks()
-                .acquire(&self.0.owner, &key, LockMode::Exclusive)?;
-            let progress = db.enter(state.id, self.0.owner.id);
+            let locked = db.locks().acquire(&self.0.owner, &key, LockMode::Exclusive);
+            if let Err(error) = locked {
+                // Nobody knows the id: it never was.
+                db.txns().gone(state.id);
+                db.leave(state.id);
+                state.id = TxnId::NONE;
+                self.0.id.store(0, Ordering::Relaxed);
+                return Err(error);
+            }
             state.versions = Segment::new(progress.is_accelerated, !state.earlier.is_empty());
             state.progress = Some(progress);
         }
@@ -968,6 +983,12 @@ impl ReadView {
     /// The transaction that reads.
     pub fn txn(&self) -> &Txn {
         &self.txn
+    }
+
+    /// Position of the log up to which its snapshot shows commits; `None` for a view without one.
+    pub fn position(&self) -> Option<Lsn> {
+        let held = self.snapshot.as_ref()?;
+        Some(Lsn(held.snapshot.position))
     }
 
     /// The level that the view was taken for.

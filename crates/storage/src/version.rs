@@ -380,9 +380,10 @@ impl VersionStore {
         self.committed.lock().push_back((timestamp, chunks));
     }
 
-    /// Drops the versions of transactions whose commit everyone sees.
-    pub fn drop_settled(&self, settled: u64, watermark: TxnId) {
+    /// Drops the versions of transactions whose commit everyone sees. Returns their chunks.
+    pub fn drop_settled(&self, settled: u64, watermark: TxnId) -> Vec<u32> {
         self.watermark.store(watermark.0, Ordering::Release);
+        let mut all = Vec::new();
         loop {
             let chunks = {
                 let mut committed = self.committed.lock();
@@ -390,10 +391,11 @@ impl VersionStore {
                     Some((at, _)) if *at <= settled => {
                         committed.pop_front().map(|(_, c)| c).unwrap_or_default()
                     }
-                    _ => return,
+                    _ => return all,
                 }
             };
             self.discard(&chunks);
+            all.extend(chunks);
         }
     }
 
@@ -436,18 +438,19 @@ impl VersionStore {
 
     /// A chunk that the log has given pages: they have its versions, also those that redo has rebuilt.
     pub fn restore_chunk(&self, id: u32, txn: TxnId, pages: Vec<PageId>) {
-        let chunk = self.chunk(id).unwrap_or_else(|| self.restored(id, txn));
+        let chunk = self.chunk(id);
+        let chunk = chunk.unwrap_or_else(|| self.restored(id, (txn, true)));
         self.add_pages(pages.len() as i64);
         chunk.content.write().pages = pages;
         self.forget_memory(&chunk);
     }
 
     /// A chunk of before the crash, empty as yet.
-    fn restored(&self, id: u32, txn: TxnId) -> Arc<Chunk> {
+    fn restored(&self, id: u32, (txn, guards_pages): (TxnId, bool)) -> Arc<Chunk> {
         let chunk = Arc::new(Chunk {
             id,
             txn,
-            guards_pages: AtomicBool::new(true),
+            guards_pages: AtomicBool::new(guards_pages),
             content: RwLock::new(Content {
                 is_sealed: true,
                 ..Content::default()
@@ -488,11 +491,12 @@ impl VersionStore {
         }
     }
 
-    /// A version that redo met again. Its chunk, `known` if there is one already, is not aside.
+    /// A version that redo met again. Its chunk, `known` if there is one already, is not aside. With the transaction: do its chunks
+    /// guard pages?
     pub fn restore(
         &self,
         known: Option<Arc<Chunk>>,
-        txn: TxnId,
+        txn: (TxnId, bool),
         locator: u64,
         head: Head,
         payload: &[u8],
@@ -595,7 +599,11 @@ impl VersionStore {
 
     /// The chunk's memory is given back; its pages, or in recovery the scratch file, keep the versions.
     pub(crate) fn forget_memory(&self, chunk: &Chunk) {
-        let mut content = chunk.content.write();
+        self.forget_bytes(&mut chunk.content.write());
+    }
+
+    /// The same, of a chunk that is latched.
+    pub(crate) fn forget_bytes(&self, content: &mut Content) {
         if content.is_dropped {
             return;
         }
@@ -605,10 +613,29 @@ impl VersionStore {
     }
 
     /// Bytes of the chunk that were kept elsewhere are in memory again.
-    pub(crate) fn give_memory(&self, chunk: &Chunk, bytes: Vec<u8>) {
+    pub(crate) fn give_memory(&self, content: &mut Content, bytes: Vec<u8>) {
+        self.forget_bytes(content);
         self.memory_bytes
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        chunk.content.write().bytes = bytes;
+        content.bytes = bytes;
+    }
+
+    /// The chunk is in memory from here on, and on pages no more.
+    pub(crate) fn keep_in_memory(&self, chunk: &Chunk, bytes: Vec<u8>) {
+        let mut content = chunk.content.write();
+        if !content.is_dropped {
+            self.give_memory(&mut content, bytes);
+            let pages = std::mem::take(&mut content.pages);
+            self.add_pages(-(pages.len() as i64));
+        }
+    }
+
+    /// Beside a replay: the pages of chunks that nobody needs any more are freed by the log.
+    pub(crate) fn leave_dropped(&self) {
+        for chunk in std::mem::take(&mut *self.dropped.lock()) {
+            let pages = chunk.content.read().pages.len();
+            self.add_pages(-(pages as i64));
+        }
     }
 }
 
@@ -688,8 +715,8 @@ mod tests {
             version: 0,
         };
         let at = |offset: u64| (7 << 16) | offset;
-        store.restore(None, TxnId(10), at(400), head, b"later");
-        store.restore(store.chunk(7), TxnId(10), at(0), head, b"first");
+        store.restore(None, (TxnId(10), true), at(400), head, b"later");
+        store.restore(store.chunk(7), (TxnId(10), true), at(0), head, b"first");
         assert_eq!(read(&store, at(0)).expect("there").payload, b"first");
         assert_eq!(read(&store, at(400)).expect("there").payload, b"later");
         assert!(read(&store, at(100)).is_none(), "a gap holds no version");

@@ -22,6 +22,7 @@ impl Database {
         };
         let mut round = Round::default();
         round.add(self.attempt(Task::DelayedCommits, || self.flush_due().map(|_| false)));
+        round.add(self.undo_step());
         round.add(self.clean_versions());
         round.add(self.clean_dead());
         round.add(self.attempt(Task::BoundRedo, || self.bound_redo()));

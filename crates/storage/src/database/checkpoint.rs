@@ -124,7 +124,8 @@ impl Database {
             .map_or(begin, |l| l.min(begin));
         let last_commit = log.last_commit();
         pause("checkpoint.begun");
-        let checkpoint = self.write_checkpoint(redo_start, self.facts())?;
+        let (next_txn, facts) = self.facts();
+        let checkpoint = self.write_checkpoint(redo_start, next_txn, facts)?;
         if self.durable {
             log.harden(checkpoint)?;
             self.store.write_boot(|b| {
@@ -153,11 +154,13 @@ impl Database {
         cut(active.values().filter_map(|p| p.log_needed()).min());
     }
 
-    /// Facts that a restart has to know beyond the log.
-    fn facts(&self) -> Vec<Fact> {
+    /// Facts that a restart has to know beyond the log, and the next id: every open transaction below it is among them.
+    fn facts(&self) -> (u64, Vec<Fact>) {
         let mut facts = Vec::new();
+        let next_txn;
         {
             let active = self.active.lock();
+            next_txn = self.txns.next_id();
             let aborted = self.aborted.map.lock();
             active.values().for_each(|p| p.facts(false, &mut facts));
             aborted
@@ -180,13 +183,13 @@ impl Database {
                 });
             }
         }
-        facts
+        (next_txn, facts)
     }
 
-    fn write_checkpoint(&self, redo_start: Lsn, facts: Vec<Fact>) -> Result<Lsn> {
+    fn write_checkpoint(&self, redo_start: Lsn, next_txn: u64, facts: Vec<Fact>) -> Result<Lsn> {
         let part = || Checkpoint {
             redo_start,
-            next_txn: self.txns.next_id(),
+            next_txn,
             ..Checkpoint::default()
         };
         let mut parts = vec![part()];

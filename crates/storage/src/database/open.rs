@@ -135,13 +135,34 @@ impl Database {
         }
     }
 
+    /// Goes on where a replay has ended that had readers beside it: from here on the database writes its own log.
+    pub(crate) fn lead(self: &Arc<Self>, mut recovered: Recovered) -> Result<()> {
+        continue_log(&self.store, &recovered)?;
+        self.decisions
+            .restore(std::mem::take(&mut recovered.decisions));
+        replay::log_commits(self, &recovered.resolved)?;
+        let moment = self.txns.moment();
+        self.take_over(recovered, Undo::Later { moment })?;
+        self.store.write_boot(|b| b.clean = false)?;
+        self.set_follows(false);
+        self.checkpoint_record(false)?;
+        self.engine.enroll(self);
+        Ok(())
+    }
+
     /// Undo: accelerated losers are marked, classic ones rolled back from the log, newest first, as one backward pass
-    /// would meet them.
-    fn take_over(self: &Arc<Self>, recovered: Recovered) -> Result<()> {
-        let pending = recovered.pending.into_iter().map(|s| (After::Moment(0), s));
+    /// would meet them. Later means in the background, but for those of which readers could not tell what was before.
+    fn take_over(self: &Arc<Self>, recovered: Recovered, undo: Undo) -> Result<()> {
+        let moment = match undo {
+            Undo::Now => 0,
+            Undo::Later { moment } => moment,
+        };
+        let pending = recovered.pending.into_iter();
+        let pending = pending.map(|s| (After::Moment(moment), s));
         self.pending.lock().extend(pending);
         self.take_over_chunks(&recovered.chunks);
         self.settle_aside()?;
+        let mut later = Vec::new();
         for loser in recovered.losers.into_iter().rev() {
             if planted(Bug::ForgetLoser) {
                 break;
@@ -157,13 +178,20 @@ impl Database {
                 *progress.owned.lock() = loser.owned;
                 *progress.work.lock() = loser.work;
                 self.add_aborted(Arc::new(progress), loser.chunks);
-            } else {
-                let mut state = TxnState::loser(loser.id, loser.last);
+            } else if undo == Undo::Now || loser.is_blind {
+                let mut state = TxnState::loser(loser.id, loser.last, None);
                 undo::roll_back(self, &mut state, Lsn::NONE)?;
                 self.txns().gone(loser.id);
+                self.versions().discard(&loser.chunks);
+            } else {
+                later.push(loser);
             }
         }
-        Ok(())
+        // The newest one is the last of the list, and the first to be rolled back.
+        later
+            .into_iter()
+            .rev()
+            .try_for_each(|loser| self.undo_later(loser))
     }
 
     /// Redo is over: versions can get pages now, so pages that had to wait for them, in frames or put aside, need not
@@ -174,7 +202,7 @@ impl Database {
             let mut chunks = self.versions().all_chunks();
             chunks.sort_unstable_by_key(|c| c.id);
             for chunk in chunks {
-                if self.versions().is_unplaced(chunk.id) {
+                if chunk.content.read().pages.is_empty() {
                     self.place_in_recovery(&chunk)?;
                     self.versions().forget_memory(&chunk);
                 }
@@ -229,7 +257,7 @@ impl Database {
         }
         // Steps under way end first: none writes behind the last checkpoint, nor to files that others have opened.
         self.end_steps();
-        let result = if self.store.log.is_fenced() || !self.durable {
+        let result = if self.store.log.is_fenced() || !self.durable || self.is_secondary() {
             Ok(())
         } else {
             self.harden_others();
@@ -246,8 +274,38 @@ impl Database {
     }
 }
 
+/// When classic transactions that a replay found open are rolled back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Undo {
+    Now,
+    /// Snapshots are in use that reach to the moment.
+    Later {
+        moment: u64,
+    },
+}
+
+/// The log goes on behind what was replayed; the boot page gets the properties that the log knows.
+fn continue_log(store: &Store, recovered: &Recovered) -> Result<()> {
+    let boot = store.files.boot();
+    let classic = recovered.losers.iter().filter(|l| !l.is_accelerated);
+    let keep = classic.map(|l| l.first).min();
+    let keep = keep.unwrap_or(recovered.end).min(boot.redo_start);
+    let keep = match boot.log_backup {
+        Lsn::NONE => keep,
+        chain => keep.min(chain),
+    };
+    store.log.resume(recovered.end, keep)?;
+    let mut wanted = boot;
+    recovered.properties.apply(&mut wanted);
+    if wanted != boot {
+        store.write_boot(|b| recovered.properties.apply(b))?;
+    }
+    store.log.set_last_commit(recovered.last_commit);
+    Ok(())
+}
+
 /// Files of another database are refused before anything is written to them.
-fn check_registration(files: &FileSet, wanted: Option<Registration>) -> Result<()> {
+pub(crate) fn check_registration(files: &FileSet, wanted: Option<Registration>) -> Result<()> {
     let found = files.boot().registered;
     match wanted {
         Some(wanted) if found != Registration::default() && found != wanted => {
@@ -305,7 +363,7 @@ impl Recovery<'_> {
         self.tell(RecoveryPhase::Undo, 0, 0, &report);
         let db = self.assemble(name, log_spec, &mut recovered)?;
         report.to_revert = recovered.losers.iter().filter(|l| l.is_accelerated).count() as u64;
-        db.take_over(recovered)?;
+        db.take_over(recovered, Undo::Now)?;
         let undo_end = clock.monotonic();
         report.undo_ms = ms(redo_end, undo_end);
         store.write_boot(|b| {
@@ -370,21 +428,7 @@ impl Recovery<'_> {
         recovered: &mut Recovered,
     ) -> Result<Arc<Database>> {
         let store = self.store;
-        let boot = store.files.boot();
-        let classic = recovered.losers.iter().filter(|l| !l.is_accelerated);
-        let keep = classic.map(|l| l.first).min();
-        let keep = keep.unwrap_or(recovered.end).min(boot.redo_start);
-        let keep = match boot.log_backup {
-            Lsn::NONE => keep,
-            chain => keep.min(chain),
-        };
-        store.log.resume(recovered.end, keep)?;
-        let mut wanted = boot;
-        recovered.properties.apply(&mut wanted);
-        if wanted != boot {
-            store.write_boot(|b| recovered.properties.apply(b))?;
-        }
-        store.log.set_last_commit(recovered.last_commit);
+        continue_log(store, recovered)?;
         let marked: Vec<TxnId> = recovered
             .losers
             .iter()

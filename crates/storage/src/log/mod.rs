@@ -260,6 +260,12 @@ impl Log {
         Ok(())
     }
 
+    /// The log of another node is here up to `end`, and hard; nothing is appended before it is resumed.
+    pub fn follow(&self, end: Lsn) {
+        self.state.lock().next_block = end.0;
+        self.hardened.store(end.0, Ordering::Release);
+    }
+
     /// Position below which no record will be appended any more: start of the block now open.
     pub fn block_start(&self) -> Lsn {
         let state = self.state.lock();

@@ -3,20 +3,20 @@
 //! All pages of a record are latched before the first of them changes, in the order in which the record names them, which is that
 //! in which they were latched when it was written: nobody may see half of a split.
 
-use super::damaged;
 use super::tracker::TxnTracker;
 use super::versions::Versions;
-use crate::buffer::{PageWrite, Pool, Store};
+use super::{Site, damaged};
+use crate::buffer::{PageWrite, Store};
 use crate::error::{Result, StorageError};
-use crate::log::record::{self, Kind, Ops, Record};
+use crate::log::record::{self, Kind, Ops, PageAction, Record};
 use crate::planted::{Bug, planted};
 use crate::redo;
 use daruma_base::{Lsn, PageId, TxnId};
 
 pub(super) struct Apply<'a> {
-    pool: &'a Pool,
+    site: Site<'a>,
     store: &'a Store,
-    pub(super) versions: Versions<'a>,
+    versions: Versions<'a>,
 }
 
 /// A page of a record with several parts.
@@ -28,11 +28,11 @@ struct Latched<'a> {
 }
 
 impl<'a> Apply<'a> {
-    pub(super) fn new(pool: &'a Pool, store: &'a Store, versions: Versions<'a>) -> Apply<'a> {
+    pub(super) fn new(site: Site<'a>) -> Apply<'a> {
         Apply {
-            pool,
-            store,
-            versions,
+            site,
+            store: site.store,
+            versions: site.versions(),
         }
     }
 
@@ -119,13 +119,16 @@ impl<'a> Apply<'a> {
     ) -> Result<()> {
         let store = self.store;
         store.files.ensure_size(ops.page)?;
-        let mut page = self.pool.write(store, ops.page)?;
+        let mut page = self.site.pool.write(store, ops.page)?;
         if page.lsn() >= lsn && !planted(Bug::ApplyTwice) {
+            if let Some(tracker) = tracker {
+                tracker.skipped(txn);
+            }
             return Ok(());
         }
         page.prepare_at(block);
         if let Some(tracker) = tracker
-            && tracker.open_accelerated(txn).is_some()
+            && self.versions.are_wanted(txn, tracker)
         {
             self.versions.rebuild(&page, ops, txn, tracker)?;
         }
@@ -144,6 +147,9 @@ impl<'a> Apply<'a> {
             };
             page.prepare_at(block);
             page.keep_back(&self.store.versions, &action);
+            if let (PageAction::InternalRemove { .. }, Some(beside)) = (&action, self.site.beside) {
+                beside.unlinks(page.tree());
+            }
             redo::apply_part(page, id, &action).map_err(|what| refused(self.store, id, what))?;
             page.set_lsn(lsn);
         }
@@ -161,8 +167,8 @@ impl<'a> Apply<'a> {
             }
             store.files.ensure_size(id)?;
             let page = match action.is_image() {
-                true => self.pool.write_new(store, id)?,
-                false => self.pool.write(store, id)?,
+                true => self.site.pool.write_new(store, id)?,
+                false => self.site.pool.write(store, id)?,
             };
             let is_needed = page.lsn() < lsn;
             pages.push(Latched {

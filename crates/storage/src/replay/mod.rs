@@ -39,25 +39,27 @@
 //! 2. A page with entries of an open accelerated transaction stays dirty, or is put aside, until their versions are on pages or
 //!    the transaction has ended. A record that the pass has not come to yet may say either.
 //!
-//! Read next: `redo`, `undo`, `revert`, docs/format.md
+//! 3. Nothing waits for a reader, nor for anything else while it holds a latch, but for a frame.
+//!
+//! Read next: `follow`, `redo`, `undo`, `revert`, docs/format.md
 
 mod apply;
 mod tracker;
 mod versions;
 
-pub use tracker::{Ask, PlacedChunk, Recovered};
+pub use tracker::{Ask, Loser, PlacedChunk, Recovered};
 
+use crate::api::Durability;
 use crate::buffer::{Pool, Store};
 use crate::coordinator::{Outcome, ResolvedUnit};
 use crate::database::Database;
 use crate::error::{Result, StorageError};
-use crate::log::record::{self, Kind};
-use crate::log::{AppendKind, Block, CommitPoint, commit};
-use crate::page::PAGE_BYTES;
+use crate::log::record::{self, Kind, Record};
+use crate::log::{Block, commit};
 use crate::unit::Decision;
 use apply::Apply;
-use daruma_base::{Lsn, reached};
-use tracker::TxnTracker;
+use daruma_base::{Lsn, PageId, reached};
+pub(crate) use tracker::TxnTracker;
 use versions::Versions;
 
 /// The end of the log. What nothing proves to be hard is written once more, so that from here on all of it is.
@@ -103,12 +105,18 @@ pub fn recover(
     decided: &dyn Fn(Vec<Decision>),
     ask: Ask<'_>,
 ) -> Result<Recovered> {
-    let mut replay = Replay::new(pool, store);
+    let beside = None;
+    let site = Site {
+        pool,
+        store,
+        beside,
+    };
+    let mut replay = Replay::new(store);
     read(store, end, &mut |block| {
         at_block(block.lsn)?;
-        replay.feed(block)
+        replay.feed(site, block)
     })?;
-    replay.finish(end, decided, ask)
+    replay.finish(site, end, decided, ask)
 }
 
 /// What the log of a closed database has decided for others. No page is touched.
@@ -125,47 +133,93 @@ pub fn read_decisions(store: &Store) -> Result<Vec<Decision>> {
     Ok(tracker.decisions())
 }
 
-/// A replay under way.
-struct Replay<'a> {
-    store: &'a Store,
-    tracker: TxnTracker,
-    apply: Apply<'a>,
+/// Pages and log that a replay works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'a> {
+    pub pool: &'a Pool,
+    pub store: &'a Store,
+    /// Readers of the same pages, if there may be any.
+    pub beside: Option<&'a dyn Beside>,
 }
 
-impl<'a> Replay<'a> {
+impl<'a> Site<'a> {
+    fn versions(self) -> Versions<'a> {
+        Versions::new(self)
+    }
+}
+
+/// What readers beside a replay have to be told, and what they need of it.
+pub(crate) trait Beside {
+    /// The record is about to be applied.
+    fn before(&self, record: &Record<'_>) -> Result<()>;
+    /// A page leaves its tree; the pages of the record are latched.
+    fn unlinks(&self, tree: PageId);
+    /// The record at `lsn` is applied.
+    fn after(&self, lsn: Lsn, record: &Record<'_>, tracker: &TxnTracker) -> Result<()>;
+    /// These versions are of transactions that the commit record at `lsn` has ended: older snapshots may need them.
+    fn committed(&self, lsn: Lsn, chunks: Vec<u32>);
+}
+
+/// A replay under way. It may never end.
+pub(crate) struct Replay {
+    tracker: TxnTracker,
+}
+
+impl Replay {
     /// Begins at the redo start of the boot page.
-    fn new(pool: &'a Pool, store: &'a Store) -> Replay<'a> {
-        let versions = Versions::new(store, (pool.frame_count() * PAGE_BYTES / 4) as u64);
+    pub fn new(store: &Store) -> Replay {
         Replay {
-            store,
             tracker: TxnTracker::new(&store.files.boot()),
-            apply: Apply::new(pool, store, versions),
         }
     }
 
+    /// What the log has said so far.
+    pub fn tracker(&self) -> &TxnTracker {
+        &self.tracker
+    }
+
     /// The next block of the log.
-    fn feed(&mut self, block: &Block) -> Result<()> {
+    pub fn feed(&mut self, site: Site<'_>, block: &Block) -> Result<()> {
+        let apply = Apply::new(site);
         for (lsn, bytes) in block.records() {
-            let record = self.tracker.read(self.store, block.lsn, lsn, bytes)?;
-            self.apply
-                .record(block.lsn, lsn, &record, &mut self.tracker)?;
-            self.apply.versions.release(&mut self.tracker);
+            let record = self.tracker.read(site.store, block.lsn, lsn, bytes)?;
+            if let Some(beside) = site.beside {
+                beside.before(&record)?;
+            }
+            apply.record(block.lsn, lsn, &record, &mut self.tracker)?;
+            let released = self.tracker.take_released();
+            match site.beside {
+                Some(beside) => {
+                    beside.after(lsn, &record, &self.tracker)?;
+                    match record.kind == Kind::Commit && !released.is_empty() {
+                        true => beside.committed(lsn, released),
+                        false => site.versions().forget(&released),
+                    }
+                }
+                None => site.versions().forget(&released),
+            }
         }
         Ok(())
     }
 
+    /// Versions of open transactions that got their pages before the first record that was read can be found from here on.
+    pub fn take_placed(&mut self, site: Site<'_>) {
+        site.versions().take_placed(&mut self.tracker);
+    }
+
     /// The log ends here: whoever is still open has lost.
-    fn finish(
+    pub fn finish(
         mut self,
+        site: Site<'_>,
         end: Lsn,
         decided: &dyn Fn(Vec<Decision>),
         ask: Ask<'_>,
     ) -> Result<Recovered> {
-        self.tracker.check_complete(self.store)?;
+        self.tracker.check_complete(site.store)?;
         decided(self.tracker.decisions());
         let resolved = self.tracker.resolve(ask)?;
-        self.apply.versions.release(&mut self.tracker);
-        self.apply.versions.take_placed(&mut self.tracker);
+        site.versions().forget(&self.tracker.take_released());
+        self.take_placed(site);
         Ok(self.tracker.finish(resolved, end))
     }
 }
@@ -182,9 +236,9 @@ pub fn log_commits(db: &Database, resolved: &[ResolvedUnit]) -> Result<()> {
         record::start(&mut body, Kind::Commit, *last, Lsn::NONE);
         commit::write_commit(&mut body, utc_100ns, None, earlier.iter().copied());
         record::finish(&mut body);
+        let appended = |lsn| db.txns().committed(ids.iter().copied(), lsn, false);
         let log = &db.store().log;
-        let lsn = log.append(&body, AppendKind::Completion)?;
-        log.set_last_commit(CommitPoint { lsn, utc_100ns });
+        log.append_commit(&body, utc_100ns, Durability::Delayed, appended)?;
     }
     Ok(())
 }

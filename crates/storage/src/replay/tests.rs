@@ -5,6 +5,7 @@ use super::*;
 use crate::coordinator::Outcome;
 use crate::datafile::FileSet;
 use crate::log::record::{PageAction, Record, Space};
+use crate::page::PAGE_BYTES;
 use crate::unit::Unit;
 use crate::*;
 use daruma_base::{DatabaseId, PageId, TxnId};

@@ -34,6 +34,8 @@ pub struct Loser {
     pub work: Work,
     /// Its versions, in memory, put aside or on pages.
     pub chunks: Vec<u32>,
+    /// A page has changes of it from before the replay, whose versions are not known here.
+    pub is_blind: bool,
 }
 
 impl Loser {
@@ -111,8 +113,9 @@ impl<T: Ord> Recent<T> {
     }
 }
 
+/// See the module.
 #[derive(Default)]
-pub(super) struct TxnTracker {
+pub(crate) struct TxnTracker {
     pub(super) active: BTreeMap<TxnId, Loser>,
     pub(super) ended: Recent<TxnId>,
     pub(super) committed_ids: Recent<TxnId>,
@@ -142,6 +145,20 @@ pub(super) struct TxnTracker {
     /// Ids that wrote after they were prepared: they are being rolled back.
     given_up: Recent<TxnId>,
     properties: Properties,
+    listed: Listed,
+}
+
+/// What the last checkpoint says of transactions that have an id and no record: all open ones below its next id are listed, so one
+/// that is not listed and has no record will never have one.
+#[derive(Default)]
+struct Listed {
+    next_txn: u64,
+    silent: BTreeSet<TxnId>,
+    /// Of the checkpoint that is being read.
+    coming: BTreeSet<TxnId>,
+    /// Last part of the last one.
+    checkpoint: Lsn,
+    redo_start: Lsn,
 }
 
 impl TxnTracker {
@@ -184,6 +201,76 @@ impl TxnTracker {
     /// What this database has decided for others.
     pub(super) fn decisions(&self) -> Vec<Decision> {
         self.decisions.values().map(|(d, _)| d.clone()).collect()
+    }
+
+    // --- beside readers -----------------------------------------------------------------------------------------
+
+    /// Has it written, and not ended?
+    pub fn is_open(&self, id: TxnId) -> bool {
+        self.active.contains_key(&id)
+    }
+
+    /// Below the next id of the last checkpoint: may there still come records of it, or are there any without an end?
+    pub fn may_be_open(&self, id: TxnId) -> bool {
+        self.is_open(id) || self.listed.silent.contains(&id)
+    }
+
+    /// Ids below this are open only if they are listed or have a record; the next id that is not known to be given.
+    pub fn ids(&self) -> (u64, u64) {
+        (self.listed.next_txn, self.next_txn)
+    }
+
+    /// Transactions that have not ended, and whether each was rolled back by a mark.
+    pub fn open(&self) -> impl Iterator<Item = (TxnId, bool)> + '_ {
+        let silent = self.listed.silent.iter().map(|id| (*id, false));
+        let silent = silent.filter(|(id, _)| !self.is_open(*id) && !self.ended.contains(id));
+        let active = self.active.values().map(|l| (l.id, l.is_aborted));
+        active.chain(silent)
+    }
+
+    /// Transactions that have ended since the last checkpoint, and maybe before, and whether each has committed.
+    pub fn ended(&self) -> impl Iterator<Item = (TxnId, bool)> + '_ {
+        let ended = self.ended.new.iter().chain(&self.ended.old);
+        ended.map(|id| (*id, self.committed_ids.contains(id)))
+    }
+
+    /// Of a classic transaction: the page has this change, and what was there before is not known. Pages wait for the versions of
+    /// accelerated ones.
+    pub(super) fn skipped(&mut self, id: TxnId) {
+        if let Some(open) = self.active.get_mut(&id) {
+            open.is_blind |= !open.is_accelerated;
+        }
+    }
+
+    /// Is there a transaction whose changes a reader would meet without knowing what was there before?
+    pub fn is_blind(&self) -> bool {
+        self.active.values().any(|l| l.is_blind)
+    }
+
+    /// Has the checkpoint been read that the boot page names?
+    pub fn is_complete(&self) -> bool {
+        self.saw_checkpoint
+    }
+
+    /// The last checkpoint that was read to its end, and where redo would begin with it.
+    pub fn checkpoint_read(&self) -> (Lsn, Lsn) {
+        (self.listed.checkpoint, self.listed.redo_start)
+    }
+
+    /// Begin of the oldest transaction that can be undone only from the log.
+    pub fn log_needed(&self) -> Option<Lsn> {
+        let classic = self.active.values().filter(|l| !l.is_accelerated);
+        classic.map(|l| l.first).min()
+    }
+
+    /// The newest commit.
+    pub fn last_commit(&self) -> CommitPoint {
+        self.last_commit
+    }
+
+    /// What the log has said of the properties that the boot page keeps.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
     }
 
     // --- versions -----------------------------------------------------------------------------------------------
@@ -297,7 +384,7 @@ impl TxnTracker {
                 self.end(record.txn);
                 self.defers.remove(&record.txn);
             }
-            Kind::Checkpoint => self.checkpoint(Checkpoint::parse(record.body)?),
+            Kind::Checkpoint => self.checkpoint(lsn, Checkpoint::parse(record.body)?),
             Kind::FreeDone => {
                 let space = Space::read(&mut Reader::new(record.body))?;
                 self.pending.retain(|s| *s != space);
@@ -430,13 +517,20 @@ impl TxnTracker {
     }
 
     /// Adds what the checkpoint knew, unless the log read so far says that it is over.
-    fn checkpoint(&mut self, checkpoint: Checkpoint) {
+    fn checkpoint(&mut self, lsn: Lsn, checkpoint: Checkpoint) {
         self.next_txn = self.next_txn.max(checkpoint.next_txn);
         for fact in checkpoint.facts {
             self.fact(fact);
         }
         if checkpoint.is_last {
             self.let_go();
+            self.listed = Listed {
+                next_txn: checkpoint.next_txn,
+                silent: std::mem::take(&mut self.listed.coming),
+                coming: BTreeSet::new(),
+                checkpoint: lsn,
+                redo_start: checkpoint.redo_start,
+            };
         }
     }
 
@@ -469,9 +563,14 @@ impl TxnTracker {
                 aborted,
                 abort,
             } => {
-                if self.ended.contains(&id) || last == Lsn::NONE {
+                if last == Lsn::NONE {
+                    self.listed.coming.insert(id);
                     return;
                 }
+                if self.ended.contains(&id) {
+                    return;
+                }
+                let is_new = !self.active.contains_key(&id);
                 let loser = self.active.entry(id).or_insert_with(|| Loser {
                     id,
                     first,
@@ -481,6 +580,8 @@ impl TxnTracker {
                 loser.last = loser.last.max(last);
                 loser.is_accelerated |= accelerated;
                 loser.is_aborted |= aborted;
+                // Its records stand before what was read.
+                loser.is_blind |= is_new && !accelerated;
                 loser.know(abort);
             }
             Fact::Defer { id, space } if self.forgotten.contains(&(id, space)) => {}

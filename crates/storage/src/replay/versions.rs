@@ -1,17 +1,19 @@
 //! Versions that records made when they were written, made again from the pages as they were.
 //!
-//! Those of classic transactions served snapshots, which no restart survives: they are not made again. A chunk is of use until its
-//! transaction ends, so it is let go of there; until then pages wait for it as they did before the crash (`VersionStore::holds_back`).
-//! When the log gives it pages, they have what was rebuilt, and memory needs it no longer.
+//! Those of classic transactions serve snapshots, which no restart survives: they are made again only beside readers. A chunk of
+//! an accelerated one is of use until its transaction ends, so it is let go of there, or, beside readers, when no snapshot is
+//! left from before; until then pages wait for it as they did before the crash (`VersionStore::holds_back`). When the log gives
+//! it pages, they have what was rebuilt, and memory needs it no longer.
 //!
 //! Memory: beyond a quarter of the pool chunks are put aside.
 
+use super::Site;
 use super::apply::refused;
 use super::tracker::TxnTracker;
 use crate::buffer::Store;
 use crate::error::Result;
 use crate::log::record::{LeafOp, Ops};
-use crate::page::{Head, Page};
+use crate::page::{Head, PAGE_BYTES, Page};
 use crate::pvs;
 use crate::version::Chunk;
 use daruma_base::{PageId, TxnId};
@@ -21,11 +23,21 @@ pub(super) struct Versions<'a> {
     store: &'a Store,
     /// Rebuilt versions beyond this are put aside.
     bytes_max: u64,
+    has_readers: bool,
 }
 
 impl<'a> Versions<'a> {
-    pub(super) fn new(store: &'a Store, bytes_max: u64) -> Versions<'a> {
-        Versions { store, bytes_max }
+    pub(super) fn new(site: Site<'a>) -> Versions<'a> {
+        Versions {
+            store: site.store,
+            bytes_max: (site.pool.frame_count() * PAGE_BYTES / 4) as u64,
+            has_readers: site.beside.is_some(),
+        }
+    }
+
+    /// Does anybody need what the transaction's records change?
+    pub(super) fn are_wanted(&self, txn: TxnId, tracker: &mut TxnTracker) -> bool {
+        self.has_readers && tracker.is_open(txn) || tracker.open_accelerated(txn).is_some()
     }
 
     /// The versions that a record's operations made when it was written: the page shows the entries as they were.
@@ -90,7 +102,8 @@ impl<'a> Versions<'a> {
                 Some(chunk) => pvs::bring_back(self.store, chunk)?,
                 None => tracker.own_chunk(txn, id),
             }
-            versions.restore(known, txn, locator, before, payload);
+            let guards_pages = tracker.open_accelerated(txn).is_some();
+            versions.restore(known, (txn, guards_pages), locator, before, payload);
             pvs::bound_memory(self.store, self.bytes_max)?;
         }
         if tracker.open_accelerated(before.writer).is_some() {
@@ -113,15 +126,14 @@ impl<'a> Versions<'a> {
         self.store.aside.forget_chunk(id);
     }
 
-    /// Lets go of the versions of transactions that have ended.
-    pub(super) fn release(&self, tracker: &mut TxnTracker) {
-        let chunks = tracker.take_released();
+    /// Lets go of versions that nobody needs any more.
+    pub(super) fn forget(&self, chunks: &[u32]) {
         if chunks.is_empty() {
             return;
         }
-        self.store.versions.forget_chunks(&chunks);
+        self.store.versions.forget_chunks(chunks);
         for id in chunks {
-            self.store.aside.forget_chunk(id);
+            self.store.aside.forget_chunk(*id);
         }
     }
 

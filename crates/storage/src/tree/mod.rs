@@ -120,6 +120,11 @@ impl Tree {
         self.id
     }
 
+    /// A page leaves the tree; those that change with it are latched.
+    pub(crate) fn note_unlinked(&self) {
+        self.unlinks.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Keeps the tree from splitting and shrinking: for a check that walks it.
     pub(crate) fn hold_shape(&self) -> crate::sync::MutexGuard<'_, ()> {
         self.shape.lock()

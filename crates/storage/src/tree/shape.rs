@@ -14,7 +14,6 @@ use crate::log::AppendKind;
 use crate::log::record::{self, Kind, PartsWriter};
 use crate::page::{INTERNAL_HEAD_BYTES, Page, PageType};
 use daruma_base::{Lsn, PageId, TxnId, reached};
-use std::sync::atomic::Ordering;
 
 /// Room that an internal page must have so that a child can be split under it.
 const SEPARATOR_ROOM_BYTES: usize = INTERNAL_HEAD_BYTES + KEY_BYTES_MAX + 2;
@@ -206,7 +205,7 @@ impl Tree {
             parts.image(&empty);
             parts.bits(map, false, &[bit]);
             record::finish(&mut body);
-            self.unlinks.fetch_add(1, Ordering::SeqCst);
+            self.note_unlinked();
             db.apply_system(
                 &body,
                 &mut [&mut parent, &mut left, &mut page, &mut bitmap],

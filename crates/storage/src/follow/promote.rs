@@ -1,0 +1,44 @@
+//! A secondary becomes the primary, without a restart.
+
+use super::{LOST_TXNS_MAX, Secondary};
+use crate::database::Database;
+use crate::error::{Result, StorageError};
+use crate::replay::Ask;
+use daruma_base::{Lsn, TxnId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Secondary {
+    /// Redoes all that is here, and goes on as a primary: the log continues behind what was received. Whoever calls this has seen to
+    /// it that nobody else does the same. An error leaves a suspect database, which a restart recovers.
+    pub fn promote(&self, ask: Ask<'_>) -> Result<Arc<Database>> {
+        let mut work = self.work.lock();
+        let end = self.apply_locked(&mut work, Lsn::MAX)?;
+        let mut replay = work.take().ok_or(StorageError::NotOnline {
+            state: "a primary now",
+        })?;
+        let db = &self.db;
+        if !self.readers.are_told() {
+            self.tell_readers(&mut replay);
+        }
+        let promoted = (|| {
+            let claim = db.engine.claims.take(db.id());
+            let decided = |decisions: Vec<_>| claim.read(db.guid(), &decisions);
+            let recovered = replay.finish(self.site(), end, &decided, ask)?;
+            let txns = db.txns();
+            let open: BTreeSet<TxnId> = recovered.losers.iter().map(|l| l.id).collect();
+            let ended = recovered.resolved.iter().flat_map(|r| &r.ids);
+            let known: BTreeSet<TxnId> = open.iter().chain(ended).copied().collect();
+            txns.follow(TxnId(recovered.next_txn + LOST_TXNS_MAX));
+            txns.forget_silent(txns.next_id(), |id| known.contains(&id));
+            db.lead(recovered)
+        })();
+        match promoted {
+            Ok(()) => Ok(db.clone()),
+            Err(error) => {
+                db.store().log.fence(&format!("promotion: {error}"));
+                Err(error)
+            }
+        }
+    }
+}

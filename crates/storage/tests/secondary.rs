@@ -1,0 +1,434 @@
+//! A secondary that follows the log of a primary, both on simulated disks: what its readers see at every commit and while redo
+//! runs, what a stop leaves, whether its pages are the primary's, and what a promotion makes of it.
+
+mod common;
+
+use common::*;
+use daruma_base::{Disk, Lsn, OpenMode};
+use daruma_sim::{Faults, SimDisk, SimRandom};
+use daruma_storage::*;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const DATA: &str = "/t.mdf";
+const LOG: &str = "/t_log.ldf";
+const PAGE: usize = 8192;
+
+fn files() -> Vec<FileSpec> {
+    vec![FileSpec::data(1, 1, DATA, 256), FileSpec::log(LOG, 4_096)]
+}
+
+fn write_file(disk: &Arc<SimDisk>, path: &str, content: &[u8]) {
+    let path = Path::new(path);
+    let mode = match disk.exists(path).expect("looks") {
+        true => OpenMode::ReadWrite,
+        false => OpenMode::CreateNew,
+    };
+    let file = disk.open(path, mode).expect("opens");
+    file.set_len(content.len() as u64).expect("sizes");
+    file.write_at(content, 0).expect("writes");
+    file.sync_data().expect("syncs");
+    disk.sync_dir(Path::new("/")).expect("syncs");
+}
+
+fn content(disk: &Arc<SimDisk>, path: &str) -> Vec<u8> {
+    disk.content_of(Path::new(path)).expect("is there")
+}
+
+/// A primary, with what it held at each commit.
+struct Primary {
+    disk: Arc<SimDisk>,
+    db: Arc<Database>,
+    tree: TreeId,
+    slow_tree: TreeId,
+    model: Model,
+    slow: Option<(Txn, Model)>,
+    slow_model: Model,
+    /// End of the log behind a commit, and the rows of both trees.
+    history: Vec<(Lsn, Model, Model)>,
+}
+
+const KEYS: u64 = 120;
+
+impl Primary {
+    fn new(seed: u64, settings: Settings) -> Primary {
+        let disk = SimDisk::new(seed);
+        let db = engine(&disk, seed, 96)
+            .create_database(DB, "t", files(), settings)
+            .expect("creates");
+        let txn = db.begin(&owner(1));
+        let tree = db.create_tree(&txn, 1).expect("tree");
+        let slow_tree = db.create_tree(&txn, 1).expect("tree");
+        txn.commit(Durability::Full).expect("commits");
+        Primary {
+            disk,
+            db,
+            tree,
+            slow_tree,
+            model: Model::new(),
+            slow: None,
+            slow_model: Model::new(),
+            history: Vec::new(),
+        }
+    }
+
+    fn note(&mut self) {
+        self.db.flush_log().expect("flushes");
+        let at = self.db.hardened_lsn();
+        self.history
+            .push((at, self.model.clone(), self.slow_model.clone()));
+    }
+
+    /// A transaction, a step of a long one, or work in the background.
+    fn step(&mut self, random: &SimRandom) {
+        match random.below(10) {
+            0 => {
+                self.db.background_step().expect("background");
+            }
+            1 if random.below(2) == 0 => self.db.checkpoint().expect("checkpoint"),
+            2 | 3 => self.slow_step(random),
+            _ => {
+                let done = random_txn(random, &self.db, self.tree, &mut self.model, KEYS);
+                assert!(done.is_ok(), "the primary has no faults");
+            }
+        }
+        self.note();
+    }
+
+    fn slow_step(&mut self, random: &SimRandom) {
+        let (txn, mut model) = match self.slow.take() {
+            Some(slow) => slow,
+            None => (self.db.begin(&owner(77)), self.slow_model.clone()),
+        };
+        let tree = self.db.tree(self.slow_tree).expect("tree");
+        for _ in 0..random.below(30) {
+            random_change(random, &tree, &txn, &mut model, KEYS).expect("changes");
+        }
+        match random.below(6) {
+            0 => {
+                txn.commit(Durability::Full).expect("commits");
+                self.slow_model = model;
+            }
+            1 => txn.rollback().expect("rolls back"),
+            _ => self.slow = Some((txn, model)),
+        }
+    }
+
+    /// The data files as they are on disk now, and the position behind which they have nothing.
+    fn copy_data(&self) -> (Vec<u8>, Lsn) {
+        self.db.flush_log().expect("flushes");
+        (content(&self.disk, DATA), self.db.hardened_lsn())
+    }
+
+    /// A disk with that copy and the log of now.
+    fn disk_of_secondary(&self, data: &[u8], seed: u64) -> Arc<SimDisk> {
+        let disk = SimDisk::new(seed);
+        write_file(&disk, DATA, data);
+        write_file(&disk, LOG, &content(&self.disk, LOG));
+        disk
+    }
+
+    fn at(&self, position: Lsn) -> (&Model, &Model) {
+        let index = self.history.partition_point(|(at, _, _)| *at <= position);
+        let (_, rows, slow) = &self.history[index - 1];
+        (rows, slow)
+    }
+}
+
+fn secondary(disk: &Arc<SimDisk>, pages: usize, floor: Option<Lsn>) -> Result<Arc<Secondary>> {
+    let engine = engine(disk, 9, pages);
+    Secondary::open(&engine, DB, "t", files(), floor, Opening::default())
+}
+
+fn rows(view: &ReadView, tree: TreeId) -> Result<Model> {
+    let mut rows = Model::new();
+    let tree = view.txn().database().tree(tree)?;
+    let mut scan = tree.scan(view, ScanSpec::all());
+    let mut batch = Batch::new();
+    while scan.next(&mut batch)? {
+        for i in 0..batch.len() {
+            let twice = rows.insert(batch.key(i).to_vec(), batch.payload(i).to_vec());
+            assert_eq!(twice, None, "a key is there twice");
+        }
+    }
+    Ok(rows)
+}
+
+fn settings(accelerated_recovery: bool) -> Settings {
+    Settings {
+        accelerated_recovery,
+        ..Settings::default()
+    }
+}
+
+/// At every commit of a random history, and through snapshots that stay open while more is redone.
+#[test]
+fn readers_see_at_each_position_what_the_primary_had_there() {
+    for seed in 0..6 {
+        let random = SimRandom::new(seed);
+        let mut primary = Primary::new(seed, settings(seed % 2 == 0));
+        // As a standing pin would: nothing is cleaned that the secondary's snapshots need.
+        let pin = primary.db.begin(&owner(5));
+        let _pinned = pin.view(Isolation::Snapshot);
+        primary.note();
+        let (data, floor) = primary.copy_data();
+        (0..150).for_each(|_| primary.step(&random));
+        let disk = primary.disk_of_secondary(&data, seed);
+        let follower = secondary(&disk, 48, Some(floor)).expect("opens");
+        let owner = owner(3);
+        let mut kept: Vec<(Txn, ReadView, Lsn)> = Vec::new();
+        for (at, model, slow) in &primary.history {
+            assert_eq!(follower.apply(*at).expect("applies"), *at);
+            let db = follower.database().expect("is readable");
+            let txn = db.begin(&owner);
+            let view = txn.view(Isolation::Snapshot);
+            same(&rows(&view, primary.tree).expect("reads"), model, seed);
+            same(&rows(&view, primary.slow_tree).expect("reads"), slow, seed);
+            match random.below(4) {
+                0 => kept.push((txn, view, *at)),
+                1 if !kept.is_empty() => {
+                    let (_txn, view, at) =
+                        kept.swap_remove(random.below(kept.len() as u64) as usize);
+                    let (model, slow) = primary.at(at);
+                    same(&rows(&view, primary.tree).expect("reads"), model, seed);
+                    same(&rows(&view, primary.slow_tree).expect("reads"), slow, seed);
+                }
+                _ => {}
+            }
+            if random.below(10) == 0 {
+                follower.restart_point().expect("restart point");
+            }
+        }
+        let txn = follower.database().expect("is readable").begin(&owner);
+        let tree = follower.database().expect("is readable").tree(primary.tree);
+        let refused = tree.expect("tree").insert(&txn, b"k", b"v");
+        assert!(matches!(
+            refused,
+            Err(StorageError::NotOnline { state: "read-only" })
+        ));
+    }
+}
+
+/// Splits, unlinked leaves, grown roots: each scan is one state, whatever is redone beside it.
+#[test]
+fn readers_beside_redo_see_one_state_each() {
+    for seed in 0..3 {
+        let random = SimRandom::new(100 + seed);
+        let mut primary = Primary::new(seed, settings(seed % 2 == 0));
+        (0..60).for_each(|_| primary.step(&random));
+        let before = primary.db.hardened_lsn();
+        let (data, floor) = primary.copy_data();
+        let pin = primary.db.begin(&owner(5));
+        let _pinned = pin.view(Isolation::Snapshot);
+        primary.note();
+        // Much goes that the snapshots do not see, and leaves are unlinked beside them.
+        (0..250).for_each(|_| primary.step(&random));
+        let disk = primary.disk_of_secondary(&data, seed);
+        let follower = secondary(&disk, 64, Some(floor)).expect("opens");
+        follower.apply(before.max(floor)).expect("applies");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for reader in 0..2 {
+                let (follower, primary, is_over) = (&follower, &primary, &is_over);
+                scope.spawn(move || {
+                    let owner = owner(10 + reader);
+                    let mut scans = 0;
+                    while !is_over.load(Ordering::Acquire) || scans == 0 {
+                        let db = follower.database().expect("is readable");
+                        let txn = db.begin(&owner);
+                        let view = txn.view(Isolation::Snapshot);
+                        let at = Lsn(view.position().expect("a snapshot").0 + 1);
+                        let (model, slow) = primary.at(at);
+                        same(&rows(&view, primary.tree).expect("reads"), model, seed);
+                        same(&rows(&view, primary.slow_tree).expect("reads"), slow, seed);
+                        for key in model.keys().take(5) {
+                            let tree = db.tree(primary.tree).expect("tree");
+                            let found = tree.get(&view, key).expect("reads");
+                            assert_eq!(found.map(|e| e.payload).as_ref(), model.get(key));
+                        }
+                        scans += 1;
+                    }
+                });
+            }
+            for (at, _, _) in &primary.history {
+                follower.apply(*at).expect("applies");
+            }
+            is_over.store(true, Ordering::Release);
+        });
+    }
+}
+
+/// As an assertion that they are equal, in few words.
+fn same(found: &Model, wanted: &Model, at: impl std::fmt::Display) {
+    let differs = |key: &&Vec<u8>| found.get(*key) != wanted.get(*key);
+    let keys = found.keys().chain(wanted.keys()).filter(differs).count();
+    let (found, wanted) = (found.len(), wanted.len());
+    assert_eq!(
+        keys, 0,
+        "{at}: {found} rows for {wanted}, and {keys} keys differ"
+    );
+}
+
+/// Pages of the two databases, both of which have written all they have in memory.
+fn compare_pages(primary: &Arc<SimDisk>, secondary: &Arc<SimDisk>) {
+    let (one, other) = (content(primary, DATA), content(secondary, DATA));
+    let is_used = |file: &[u8], page: usize| {
+        let map = &file[PAGE..2 * PAGE];
+        map[HEADER + page / 8] & (1 << (page % 8)) != 0
+    };
+    let pages = one.len().min(other.len()) / PAGE;
+    let mut compared = 0;
+    for page in (4..pages).filter(|page| !DOUBLE_WRITE.contains(page)) {
+        assert_eq!(is_used(&one, page), is_used(&other, page), "page {page}");
+        if is_used(&one, page) {
+            let of = |file: &[u8]| file[page * PAGE..(page + 1) * PAGE].to_vec();
+            assert!(of(&one) == of(&other), "page {page} differs");
+            compared += 1;
+        }
+    }
+    assert!(compared > 3, "only {compared} pages are in use");
+}
+
+/// Bytes before the content of a page.
+const HEADER: usize = 64;
+/// Of no database in particular.
+const DOUBLE_WRITE: std::ops::Range<usize> = 31..160;
+
+/// Equal `applied` means equal pages.
+#[test]
+fn pages_are_the_primarys() {
+    for seed in 0..6 {
+        let random = SimRandom::new(200 + seed);
+        let mut primary = Primary::new(seed, settings(true));
+        primary.note();
+        let (data, floor) = primary.copy_data();
+        (0..150).for_each(|_| primary.step(&random));
+        if let Some((txn, _)) = primary.slow.take() {
+            txn.rollback().expect("rolls back");
+        }
+        settle(&primary.db);
+        primary.db.checkpoint().expect("checkpoint");
+        primary.db.checkpoint().expect("checkpoint");
+        let disk = primary.disk_of_secondary(&data, seed);
+        let follower = secondary(&disk, 48, Some(floor)).expect("opens");
+        follower.apply(Lsn::MAX).expect("applies");
+        follower.restart_point().expect("restart point");
+        compare_pages(&primary.disk, &disk);
+    }
+}
+
+/// Power is lost at a random write, again and again; each time it goes on from its restart point, and readers find what was there.
+#[test]
+fn a_secondary_that_stops_goes_on() {
+    for seed in 0..4 {
+        let random = SimRandom::new(300 + seed);
+        let mut primary = Primary::new(seed, settings(seed % 2 == 0));
+        let pin = primary.db.begin(&owner(5));
+        let _pinned = pin.view(Isolation::Snapshot);
+        primary.note();
+        let (data, _) = primary.copy_data();
+        (0..120).for_each(|_| primary.step(&random));
+        let disk = primary.disk_of_secondary(&data, seed);
+        let mut starts = Vec::new();
+        for stop in 0..12 {
+            let follower = secondary(&disk, 24, None).expect("opens");
+            starts.push(follower.applied());
+            disk.set_faults(Faults {
+                stop_at: (stop < 11).then(|| disk.calls() + random.below(1_000)),
+                ..Faults::default()
+            });
+            let result = (|| {
+                for (at, _, _) in &primary.history {
+                    follower.apply(*at)?;
+                    if random.below(6) == 0 {
+                        follower.restart_point()?;
+                    }
+                }
+                Ok::<_, StorageError>(())
+            })();
+            if stop == 11 {
+                result.expect("nothing fails any more");
+                let (_, model, slow) = primary.history.last().expect("a history");
+                if let Ok(db) = follower.database() {
+                    let txn = db.begin(&owner(3));
+                    let view = txn.view(Isolation::Snapshot);
+                    same(&rows(&view, primary.tree).expect("reads"), model, seed);
+                    same(&rows(&view, primary.slow_tree).expect("reads"), slow, seed);
+                }
+                let db = follower.promote(&|_| panic!("nothing is prepared"));
+                let db = db.expect("is promoted");
+                same(&dump(&db, primary.tree), model, seed);
+                same(&dump(&db, primary.slow_tree), slow, seed);
+            } else {
+                drop(follower);
+                disk.crash();
+                disk.restart();
+            }
+        }
+        assert!(starts.windows(2).all(|w| w[0] <= w[1]), "{starts:?}");
+        assert!(starts[0] < starts[11], "no restart point was made");
+    }
+}
+
+/// With a transaction open: its changes count for nothing at once, its rows can be written, and a crash just after is recovered.
+#[test]
+fn a_promoted_secondary_is_a_primary() {
+    for seed in 0..6 {
+        let random = SimRandom::new(400 + seed);
+        let accelerated = seed % 2 == 0;
+        let mut primary = Primary::new(seed, settings(accelerated));
+        let pin = primary.db.begin(&owner(5));
+        let _pinned = pin.view(Isolation::Snapshot);
+        primary.note();
+        let (data, floor) = primary.copy_data();
+        (0..80).for_each(|_| primary.step(&random));
+        primary.slow = None;
+        let slow = primary.db.begin(&owner(78));
+        let tree = primary.db.tree(primary.slow_tree).expect("tree");
+        let mut lost = primary.slow_model.clone();
+        for _ in 0..200 {
+            random_change(&random, &tree, &slow, &mut lost, KEYS).expect("changes");
+        }
+        primary.note();
+        let disk = primary.disk_of_secondary(&data, seed);
+        let follower = secondary(&disk, 64, Some(floor)).expect("opens");
+        let middle = primary.history[primary.history.len() / 2].0;
+        follower.apply(middle).expect("applies");
+        let old = follower.unread_database().begin(&owner(4));
+        let view = old.view(Isolation::Snapshot);
+        let db = follower.promote(&|_| panic!("nothing is prepared"));
+        let db = db.expect("is promoted");
+        assert!(follower.apply(Lsn::MAX).is_err());
+        let (model, slow_model) = (primary.model.clone(), primary.slow_model.clone());
+        same(&dump(&db, primary.tree), &model, seed);
+        same(&dump(&db, primary.slow_tree), &slow_model, seed);
+        let mut written = model;
+        while db.background_step().expect("background") {}
+        let mut slow_now = slow_model;
+        for _ in 0..30 {
+            for (tree, rows) in [
+                (primary.tree, &mut written),
+                (primary.slow_tree, &mut slow_now),
+            ] {
+                let done = random_txn(&random, &db, tree, rows, KEYS);
+                assert!(done.is_ok(), "seed {seed}");
+            }
+            db.background_step().expect("background");
+        }
+        let (then, then_slow) = primary.at(middle);
+        same(&rows(&view, primary.tree).expect("reads"), then, seed);
+        same(
+            &rows(&view, primary.slow_tree).expect("reads"),
+            then_slow,
+            seed,
+        );
+        drop((view, old, db, follower));
+        disk.crash();
+        disk.restart();
+        let engine = engine(&disk, seed, 64);
+        let (db, _) = engine.open_database(DB, "t", files()).expect("recovers");
+        same(&dump(&db, primary.tree), &written, seed);
+        same(&dump(&db, primary.slow_tree), &slow_now, seed);
+    }
+}
