@@ -42,6 +42,7 @@ wait_kinds! {
     Checkpoint = "CHECKPOINT_QUEUE",
     ResourceSemaphore = "RESOURCE_SEMAPHORE",
     IoCompletion = "IO_COMPLETION",
+    HadrSyncCommit = "HADR_SYNC_COMMIT",
 }
 
 #[derive(Debug, Default)]

@@ -77,6 +77,23 @@ impl Store {
         }))
     }
 
+    /// Takes away the log from `at` on, a block boundary. Nothing else may depend on it: neither redo of a restart, nor what was
+    /// told of as being here, which is taken back first.
+    pub fn cut_log_tail(&self, at: Lsn) -> Result<()> {
+        let boot = self.files.boot();
+        if !self.log.is_copy() || at <= boot.checkpoint || at < boot.redo_start {
+            return Err(StorageError::DamagedLog {
+                path: self.files.path(1),
+                lsn: at,
+                what: "a restart needs the log that is to be cut off".into(),
+            });
+        }
+        if boot.hard > at {
+            self.or_fence(self.files.write_boot(|boot| boot.hard = at))?;
+        }
+        self.log.cut_tail(at)
+    }
+
     /// See [`FileSet::grow`].
     pub fn grow(&self, file: u16, seen_pages: u64) -> Result<()> {
         self.or_fence(self.files.grow(file, seen_pages))
@@ -711,7 +728,8 @@ impl Pool {
             }
             if let Some(_one_at_a_time) = store.flush.try_lock() {
                 let limit = DOUBLE_WRITE_PAGES.max(self.frames.len() / RELIEF_SHARE);
-                written += self.flush_locked(&store, Lsn::MAX, limit)?;
+                let reach = relief_reach(&store);
+                written += self.flush_locked(&store, reach, limit, reach)?;
                 if written == 0 {
                     written += self.put_aside(&store)?;
                 }
@@ -793,8 +811,12 @@ impl Pool {
     /// A failed write fences the database: its pages in memory and on disk can no longer be told apart.
     /// Pages that stay latched are left for the next round. The caller holds no latch.
     pub fn flush(&self, store: &Store, before: Lsn, limit: usize) -> Result<usize> {
+        if store.log.has_participants() {
+            // A long wait for them is to be over before the pages are chosen: those who need frames cannot flush meanwhile.
+            store.log.harden_all()?;
+        }
         let _one_at_a_time = store.flush.lock();
-        self.flush_locked(store, before, limit)
+        self.flush_locked(store, before, limit, Lsn::MAX)
     }
 
     /// Writes up to `limit` dirty pages, from the `skip`-th on in the order of their places.
@@ -804,15 +826,15 @@ impl Pool {
         let chosen = dirty.get(skip..).unwrap_or_default();
         let mut written = 0;
         for chunk in chosen[..chosen.len().min(limit)].chunks(DOUBLE_WRITE_PAGES) {
-            written += self.flush_chunk(store, chunk)?;
+            written += self.flush_chunk(store, chunk, relief_reach(store))?;
         }
         Ok(written)
     }
 
-    fn flush_locked(&self, store: &Store, before: Lsn, limit: usize) -> Result<usize> {
+    fn flush_locked(&self, store: &Store, before: Lsn, limit: usize, reach: Lsn) -> Result<usize> {
         let mut written = 0;
         for chunk in self.dirty(store, before, limit).chunks(DOUBLE_WRITE_PAGES) {
-            written += self.flush_chunk(store, chunk)?;
+            written += self.flush_chunk(store, chunk, reach)?;
         }
         Ok(written)
     }
@@ -839,7 +861,16 @@ impl Pool {
         dirty
     }
 
-    fn flush_chunk(&self, store: &Store, chunk: &[(u64, u64, &Frame)]) -> Result<usize> {
+    /// Writes pages of a chunk, but none with a change at `reach` or above it.
+    fn flush_chunk(
+        &self,
+        store: &Store,
+        chunk: &[(u64, u64, &Frame)],
+        reach: Lsn,
+    ) -> Result<usize> {
+        if store.versions.hard_first() >= reach {
+            return Ok(0);
+        }
         let mut pages = Vec::with_capacity(chunk.len());
         let mut pins = Vec::with_capacity(chunk.len());
         let mut high = Lsn::NONE;
@@ -866,7 +897,7 @@ impl Pool {
                 frame.rec_lsn.store(0, Ordering::Release);
                 continue;
             }
-            if frame.is_held_back(&guard, &store.versions, None) {
+            if guard.lsn() >= reach || frame.is_held_back(&guard, &store.versions, None) {
                 continue;
             }
             frame.flushing_lsn.store(rec, Ordering::Release);
@@ -883,20 +914,19 @@ impl Pool {
         }
         // Asked after the pages were judged.
         high = high.max(store.versions.hard_first());
-        let result = store
-            .log
-            .harden(if planted(Bug::PageBeforeLog) {
-                Lsn::NONE
-            } else {
-                high
-            })
-            .and_then(|()| {
-                assert!(
-                    store.log.is_hard(high) || high.is_none() || planted(Bug::PageBeforeLog),
-                    "pages that depend on {high} go to disk before it"
-                );
-                store.files.write(&pages)
-            });
+        let hardened = match () {
+            () if planted(Bug::PageBeforeLog) => Ok(()),
+            () if planted(Bug::FlushAboveQuorum) => store.log.harden_here(high),
+            () => store.log.harden(high),
+        };
+        let is_planted = planted(Bug::PageBeforeLog) || planted(Bug::FlushAboveQuorum);
+        let result = hardened.and_then(|()| {
+            assert!(
+                store.log.is_hard(high) || high.is_none() || is_planted,
+                "pages that depend on {high} go to disk before it"
+            );
+            store.files.write(&pages)
+        });
         if let Err(error) = &result {
             store.log.fence(&error.to_string());
         } else {
@@ -904,6 +934,15 @@ impl Pool {
                 .for_each(|p| p.0.flushing_lsn.store(0, Ordering::Release));
         }
         result.map(|()| pages.len())
+    }
+}
+
+/// Pages with a change from here on are none for whoever needs frames: it may hold latches that the end of a commit needs, and
+/// does not wait for participants.
+fn relief_reach(store: &Store) -> Lsn {
+    match store.log.has_participants() && !planted(Bug::FlushAboveQuorum) {
+        true => store.log.quorum(),
+        false => Lsn::MAX,
     }
 }
 

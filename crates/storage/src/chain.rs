@@ -14,7 +14,7 @@
 use crate::api::RecoveryModel;
 use crate::database::Database;
 use crate::error::Result;
-use crate::log::{LogHold, NOTHING, Need, OLDEST_PAGE};
+use crate::log::{BlockError, LogFeed, LogHold, NOTHING, Need, NoFeed, OLDEST_PAGE};
 use crate::planted::{Bug, planted};
 use daruma_base::{Lsn, reached};
 
@@ -25,9 +25,69 @@ impl Database {
         self.store().log.hold(from, reason)
     }
 
-    /// Position up to which the log is on disk: a block boundary, and where a backup of the log ends.
+    /// The sealed blocks of the log from `from` (a block boundary) on, as they come, for a copy of it elsewhere. The log is held
+    /// from there, for `reason`.
+    pub fn log_feed(
+        &self,
+        from: Lsn,
+        reason: &'static str,
+    ) -> std::result::Result<LogFeed, NoFeed> {
+        self.store().log.feed(from, reason)
+    }
+
+    /// Position up to which the log is on disk, here and on every commit participant: a block boundary, and where a backup of the
+    /// log ends.
     pub fn hardened_lsn(&self) -> Lsn {
-        self.store().log.hardened()
+        self.store().log.quorum()
+    }
+
+    /// From here on the log is another node's copy: it goes on with the blocks that come, and with nothing else. No transaction
+    /// may be open. All that is in the log stays there until it is cut off.
+    pub fn follow_log(&self) -> Result<()> {
+        let log = &self.store().log;
+        log.harden_all_here()?;
+        self.store().write_boot(|boot| {
+            boot.is_copy = true;
+            boot.clean = false;
+        })?;
+        log.follow(log.hardened(), log.min_lsn())
+    }
+
+    /// Takes the next block of the log that this database's is a copy of, without padding. Hard after [`Database::sync_blocks`].
+    pub fn append_block(&self, used: &[u8]) -> std::result::Result<Lsn, BlockError> {
+        self.store().log.append_block(used)
+    }
+
+    /// Makes the blocks hard that have come, on this thread; up to where the log is hard then, which may be told.
+    pub fn sync_blocks(&self) -> Result<Lsn> {
+        self.store().log.sync_blocks()
+    }
+
+    /// Has the boot page say, durably, how far the log is here: a copy that ends before has lost something that was told of. To
+    /// be called once in a while; what was told since is found by looking.
+    pub fn note_told(&self) -> Result<()> {
+        match self.store().files.boot().hard < self.store().log.hardened() {
+            true => self.store().write_boot(|_| {}),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes away the log from `at` on, a block boundary, durably: at any moment a crash finds all of it or nothing. No page may
+    /// have anything of it, nobody may read it, and no block may come meanwhile.
+    pub fn cut_log_tail(&self, at: Lsn) -> Result<()> {
+        self.store().cut_log_tail(at)
+    }
+
+    /// Commits wait from now on until every participant has them ([`Database::raise_quorum`]), or do not any more. Participants
+    /// have all that is on disk here when they begin.
+    pub fn set_participants(&self, are_there: bool) {
+        self.store().log.set_participants(are_there);
+    }
+
+    /// Every commit participant has the log below `lsn`, a block boundary. Ends the commits that have waited for that, in the
+    /// order of the log, on this thread, which may hold nothing that those could need.
+    pub fn raise_quorum(&self, lsn: Lsn) {
+        self.store().log.raise_quorum(lsn);
     }
 
     /// A full backup that needs the log from `from` on has succeeded: under FULL and BULK_LOGGED the log chain starts

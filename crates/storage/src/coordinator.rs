@@ -265,7 +265,7 @@ impl Database {
     pub(crate) fn harden_others(&self) {
         for (store, lsn) in self.decisions().unhardened() {
             if let Some(store) = store.upgrade() {
-                let _ = store.log.harden(lsn);
+                let _ = store.log.harden_here(lsn);
             }
         }
     }

@@ -77,7 +77,8 @@ pub use follow::Secondary;
 pub use lock::Owner;
 pub use log::rebuild::{LogSection, Stop};
 pub use log::{
-    CommitPoint, DelayedStats, LogFlusher, LogHold, LogLine, LogListing, LogWriterSignal, VlfInfo,
+    BlockError, CommitPoint, DelayedStats, Fed, FeedBlock, FeedLimit, LogFeed, LogFlusher, LogHold,
+    LogLine, LogListing, LogWriterSignal, NoFeed, VlfInfo, inspect_unpadded,
 };
 pub use meter::IoStats;
 pub use overlay::OverlayDisk;

@@ -57,6 +57,12 @@ pub enum Bug {
     PlaceOld,
     /// A transaction over several databases commits in each in turn, unprepared.
     CommitInTurn,
+    /// A copy of a log takes a block that does not begin where the last one ended.
+    AcceptGap,
+    /// A commit is acknowledged when it is on disk here, and not yet on every participant.
+    AckBeforeQuorum,
+    /// A page is written when its log is on disk here, and not yet on every participant.
+    FlushAboveQuorum,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -230,6 +230,7 @@ impl Rebuild {
                 log_backup,
                 hard: end,
                 clean: false,
+                is_copy: false,
                 // A copy belongs to whoever opens it first.
                 registered: Default::default(),
                 ..boot

@@ -138,7 +138,7 @@ impl Entry {
     fn settle(&mut self) -> bool {
         self.others.retain_mut(|(_, other)| match other {
             Other::Appended(store, lsn) => match store.upgrade() {
-                Some(store) => store.log.hardened() <= *lsn,
+                Some(store) => store.log.quorum() <= *lsn,
                 None => {
                     *other = Other::Unknown;
                     true

@@ -12,6 +12,10 @@ use crate::log::record::Space;
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::status::After;
+use std::time::Duration;
+
+/// How long a step waits for commit participants before it leaves the pages to a later one.
+const PARTICIPANTS_WAIT: Duration = Duration::from_millis(100);
 
 impl Database {
     /// One round of background work; true when there may be more to do at once. An error is the first of the round: the
@@ -25,11 +29,23 @@ impl Database {
         round.add(self.undo_step());
         round.add(self.clean_versions());
         round.add(self.clean_dead());
-        round.add(self.attempt(Task::BoundRedo, || self.bound_redo()));
-        round.add(self.attempt(Task::Rest, || self.use_quiet()));
-        round.add(self.attempt(Task::Checkpoint, || self.checkpoint_if_due()));
+        if self.may_write_pages() {
+            round.add(self.attempt(Task::BoundRedo, || self.bound_redo()));
+            round.add(self.attempt(Task::Rest, || self.use_quiet()));
+            round.add(self.attempt(Task::Checkpoint, || self.checkpoint_if_due()));
+        }
         round.add(self.attempt(Task::NoteHardened, || self.note_hardened().map(|()| false)));
         round.end()
+    }
+
+    /// No when a commit participant is slow: whoever writes pages would wait for it, and the other databases for this step. Nor
+    /// in another node's copy, which makes no checkpoints.
+    fn may_write_pages(&self) -> bool {
+        let log = &self.store.log;
+        if log.is_copy() {
+            return false;
+        }
+        !log.has_participants() || log.settles_within(PARTICIPANTS_WAIT).unwrap_or(true)
     }
 
     /// One round of reverting aborted transactions and freeing versions and dropped space; true when there may be more

@@ -57,6 +57,7 @@ impl Database {
             log_backup: Lsn::NONE,
             last_commit: CommitPoint::default(),
             hard: Lsn::NONE,
+            is_copy: false,
             registered,
         };
         let log = Log::create(&log_spec, boot.guid, durable, env, engine.log_shared())?;
@@ -105,6 +106,9 @@ impl Database {
         check_registration(&files, opening.registration)?;
         let torn = files.restore_torn()?;
         let log = Log::open(&log_spec, files.guid(), env, engine.log_shared())?;
+        if files.boot().is_copy {
+            log.set_copy();
+        }
         let store = Arc::new(Store::new(engine.next_store_id(), files, log));
         let mut scratch = store.files.path(1).into_os_string();
         scratch.push(".aside");
@@ -257,7 +261,12 @@ impl Database {
         }
         // Steps under way end first: none writes behind the last checkpoint, nor to files that others have opened.
         self.end_steps();
-        let result = if self.store.log.is_fenced() || !self.durable || self.is_secondary() {
+        let log = &self.store.log;
+        let result = if log.is_fenced() || !self.durable || self.is_secondary() {
+            Ok(())
+        } else if !log.settles_within(Duration::ZERO).unwrap_or(true) {
+            // Participants lack some of it: no page may have that, and the next recovery repeats it, if it is to be.
+            reached!("close.above_quorum");
             Ok(())
         } else {
             self.harden_others();
@@ -297,8 +306,12 @@ fn continue_log(store: &Store, recovered: &Recovered) -> Result<()> {
     store.log.resume(recovered.end, keep)?;
     let mut wanted = boot;
     recovered.properties.apply(&mut wanted);
+    wanted.is_copy = false;
     if wanted != boot {
-        store.write_boot(|b| recovered.properties.apply(b))?;
+        store.write_boot(|b| {
+            recovered.properties.apply(b);
+            b.is_copy = false;
+        })?;
     }
     store.log.set_last_commit(recovered.last_commit);
     Ok(())

@@ -36,6 +36,9 @@ pub struct Boot {
     pub last_commit: CommitPoint,
     /// The log was on disk up to here when the page was written: one that ends before has lost something that was safe.
     pub hard: Lsn,
+    /// The log is a copy of another node's: what its blocks say to be hard was so there, and `hard` is what this node has told to
+    /// have.
+    pub is_copy: bool,
     /// As whom the server knows the database; zeros before it was first opened under a registration.
     pub registered: Registration,
 }
@@ -170,6 +173,7 @@ pub fn encode_boot(boot: &Boot, page: &mut Page) {
     put_u64(b, 88, boot.hard.0);
     put_u64(b, 96, boot.registered.created_utc as u64);
     put_u16(b, 104, boot.registered.database);
+    b[106] = u8::from(boot.is_copy);
 }
 
 /// Zero is what a boot page has that was written before there was the setting.
@@ -222,6 +226,7 @@ pub fn decode_boot(page: &Page) -> Boot {
             created_utc: get_u64(b, 96) as i64,
             database: get_u16(b, 104),
         },
+        is_copy: b[106] != 0,
     }
 }
 

@@ -88,7 +88,16 @@ impl Secondary {
         scratch.push(".aside");
         store.aside.open(&env.disk, scratch.into());
         engine.pool().add_store(&store);
-        let end = match replay::find_end(&store) {
+        store.log.set_copy();
+        let found = replay::find_end(&store).and_then(|end| {
+            // What a promotion needs of the log is known when redo has come to it.
+            store.log.follow(end, Lsn::NONE)?;
+            if !store.files.boot().is_copy {
+                store.write_boot(|b| (b.is_copy, b.clean) = (true, false))?;
+            }
+            Ok(end)
+        });
+        let end = match found {
             Ok(end) => end,
             Err(error) => {
                 store.log.fence("the secondary could not be opened");
@@ -96,7 +105,6 @@ impl Secondary {
                 return Err(error);
             }
         };
-        store.log.follow(end);
         let replay = Replay::new(&store);
         let start = store.files.boot().redo_start;
         store.log.shown().store(start.0, Ordering::Release);

@@ -13,6 +13,7 @@ impl Secondary {
     /// it that nobody else does the same. An error leaves a suspect database, which a restart recovers.
     pub fn promote(&self, ask: Ask<'_>) -> Result<Arc<Database>> {
         let mut work = self.work.lock();
+        self.db.store().log.sync_blocks()?;
         let end = self.apply_locked(&mut work, Lsn::MAX)?;
         let mut replay = work.take().ok_or(StorageError::NotOnline {
             state: "a primary now",

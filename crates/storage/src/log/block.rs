@@ -97,7 +97,7 @@ pub fn inspect(bytes: &[u8], lsn: u64, incarnation: u32) -> Found {
     if !(BLOCK_HEADER_BYTES..=BLOCK_BYTES_MAX).contains(&used) {
         return Found::Torn;
     }
-    let padded = used.next_multiple_of(BLOCK_ALIGN_BYTES);
+    let padded = padded_bytes(used);
     match bytes.get(8..padded) {
         Some(content) if crc32c::crc32c(content) == get_u32(bytes, 4) => {
             Found::Block { padded, used }
@@ -109,6 +109,21 @@ pub fn inspect(bytes: &[u8], lsn: u64, incarnation: u32) -> Found {
 /// LSN that a block header claims, if these bytes look like one at all.
 pub fn claimed_lsn(bytes: &[u8]) -> Option<u64> {
     (bytes.len() >= BLOCK_HEADER_BYTES && get_u32(bytes, 0) == MAGIC).then(|| get_u64(bytes, 8))
+}
+
+/// Length with padding of a block that uses so many bytes.
+pub fn padded_bytes(used: usize) -> usize {
+    used.next_multiple_of(BLOCK_ALIGN_BYTES)
+}
+
+/// Length without padding of a block that is known to be whole.
+pub fn used_bytes(bytes: &[u8]) -> usize {
+    (get_u32(bytes, 16) as usize).min(bytes.len())
+}
+
+/// Incarnation that a block header claims.
+pub fn incarnation_of(bytes: &[u8]) -> u32 {
+    get_u32(bytes, 20)
 }
 
 /// Position that was known to be hard when this block was sealed.

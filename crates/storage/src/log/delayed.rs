@@ -164,7 +164,7 @@ impl Log {
         }
         let bound = self.delayed.bound();
         if self.end().0.saturating_sub(self.hardened().0) >= (bound.bytes / 2).max(1) {
-            self.harden_all()?;
+            self.harden_all_here()?;
         }
         let oldest = self.delayed.oldest_ns.load(Ordering::Acquire);
         if oldest == 0 {
@@ -176,7 +176,7 @@ impl Log {
         if age < start_at {
             return Ok(Some(start_at - age));
         }
-        self.harden_all()?;
+        self.harden_all_here()?;
         let more = self.delayed.oldest_ns.load(Ordering::Acquire) != 0;
         Ok(more.then_some(start_at))
     }

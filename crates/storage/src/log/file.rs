@@ -819,13 +819,16 @@ impl LogFile {
         (self.size_bytes() <= seen).then(|| self.extension(step))
     }
 
-    /// Writes a VLF that was left unwritten. The zeros are durable with the first block at the latest.
+    /// Writes a VLF that was left unwritten. The zeros are durable before its first block: what a cut has left in it could pass
+    /// for the blocks behind that.
     fn fill(&mut self, index: usize) -> Result<()> {
         let vlf = &mut self.vlfs[index];
         if vlf.unwritten {
             reached!("log.vlf.filled");
             let (from, end) = (vlf.offset + HEADER_BYTES, vlf.offset + vlf.size);
+            let _alone = self.handle.alone();
             self.handle.write_zeros(from, end)?;
+            self.handle.sync()?;
             vlf.unwritten = false;
         }
         Ok(())
@@ -913,6 +916,50 @@ impl LogFile {
             reason: CHECKPOINT,
         });
         Ok(end)
+    }
+
+    /// Ends the stream at `end`, durably and whatever lies behind; a crash before it is done leaves one or the other. It goes on
+    /// in a fresh VLF.
+    pub fn cut_at(&mut self, end: u64) -> Result<()> {
+        let handle = self.handle();
+        let _alone = handle.alone();
+        self.hold_up_to(end)?;
+        let mut beyond: Vec<usize> = (0..self.vlfs.len())
+            .filter(|i| self.vlfs[*i].sequence > 0 && self.vlfs[*i].start_lsn >= end)
+            .collect();
+        // The one that begins at the end, if there is one, goes first: with its header the stream has ended there.
+        beyond.sort_by_key(|i| self.vlfs[*i].start_lsn);
+        for index in beyond {
+            let vlf = &mut self.vlfs[index];
+            // Its blocks could pass for some that will have the same positions: it is written with zeros before it is used.
+            *vlf = Vlf::unused(vlf.offset, vlf.size, true);
+            self.handle.write(&vlf.header(), vlf.offset)?;
+            self.handle.sync()?;
+        }
+        self.current = None;
+        let used = self.vlfs.iter().filter(|v| v.sequence > 0);
+        self.incarnation = used.map(|v| v.incarnation).max().unwrap_or(1);
+        Ok(())
+    }
+
+    /// The VLF in which the byte before `end` lies says that it holds nothing behind.
+    fn hold_up_to(&mut self, end: u64) -> Result<()> {
+        let before = self.vlfs.iter().enumerate();
+        let before = before.filter(|(_, v)| v.sequence > 0 && v.start_lsn < end);
+        let newest = before.max_by_key(|(_, v)| (v.start_lsn, v.sequence));
+        let Some(index) = newest.map(|(index, _)| index) else {
+            return Ok(());
+        };
+        let vlf = &mut self.vlfs[index];
+        let held = end - vlf.start_lsn;
+        if held > vlf.readable() {
+            return Err(self.shorter_than(end));
+        }
+        if vlf.held != held {
+            vlf.held = held;
+            self.handle.write(&vlf.header(), vlf.offset)?;
+        }
+        self.handle.sync()
     }
 
     /// Ends the stream at `end`, in its VLF and in the file. The VLF that ends there, if it is the last of the file.
@@ -1037,6 +1084,13 @@ impl LogFile {
             .map(|v| v.start_lsn)
             .min()
             .unwrap_or(FIRST_LSN)
+    }
+
+    /// The blocks from now on are of this incarnation; where it changes they go into another VLF.
+    pub fn set_incarnation(&mut self, incarnation: u32) {
+        let is_current = |vlf: &Vlf| vlf.incarnation == incarnation;
+        self.current = self.current.filter(|i| is_current(&self.vlfs[*i]));
+        self.incarnation = incarnation;
     }
 
     /// Incarnation of blocks that are sealed from now on.

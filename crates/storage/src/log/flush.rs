@@ -51,6 +51,7 @@ impl Log {
     pub fn fence(&self, cause: &str) {
         self.fence.is_up.store(true, Ordering::Release);
         self.group.fail(cause);
+        self.quorum_moved();
     }
 
     /// The same when nothing has failed: kept plans may hold a database for long after it was closed.
@@ -80,7 +81,8 @@ impl Log {
         }
     }
 
-    /// Appends a commit record, `utc_100ns` being the time in it, and returns its position once it is on disk; with
+    /// Appends a commit record, `utc_100ns` being the time in it, and returns its position once it is hard, also where it has to
+    /// be on other nodes; with
     /// `Durability::Delayed` at once, unless the bound on delayed commits is reached. `appended` runs before anything
     /// can be appended behind the record: a later checkpoint must not take the transaction for an active one.
     pub fn commit(
@@ -117,7 +119,7 @@ impl Log {
             _ if !self.durable => {}
             Durability::Full => {
                 let start = self.env.clock.monotonic();
-                let result = self.harden_and_help(lsn, None);
+                let result = self.wait_for_commit(lsn);
                 self.count_commit_wait(start);
                 result?;
             }
@@ -144,17 +146,18 @@ impl Log {
         Ok(lsn)
     }
 
-    /// Runs `then` once the commit record at `lsn` is on disk, or will never be: here before this returns, or later on
-    /// another thread that waits for a commit of its own. `then` must not wait for anybody who commits.
+    /// Runs `then` once the commit record at `lsn` is hard, or will never be: here before this returns, or later on another
+    /// thread, which waits for a commit of its own or raises the quorum. `then` must not wait for anybody who commits.
     pub fn when_hard(&self, lsn: Lsn, then: impl FnOnce(Result<()>) + Send + 'static) {
         let run = Box::new(then);
         // The job gets the error.
         let _ = self.harden_and_help(lsn, Some(Job { lsn, run }));
     }
 
-    /// Returns once the commit record at `lsn` is on disk. The caller counts the wait.
+    /// Returns once the commit record at `lsn` is hard. The caller counts the wait.
     pub fn wait_for_commit(&self, lsn: Lsn) -> Result<()> {
-        self.harden_and_help(lsn, None)
+        self.harden_and_help(lsn, None)?;
+        self.await_quorum(lsn)
     }
 
     /// A commit has waited for the disk since `start` of the monotonic clock.
@@ -167,8 +170,17 @@ impl Log {
         total.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Returns once everything up to and including the record at `lsn` is on disk.
+    /// Returns once everything up to and including the record at `lsn` is hard here and on every commit participant.
     pub fn harden(&self, lsn: Lsn) -> Result<()> {
+        if self.quorum() > lsn {
+            return Ok(());
+        }
+        self.harden_here(lsn)?;
+        self.await_quorum(lsn)
+    }
+
+    /// Returns once everything up to and including the record at `lsn` is on disk here.
+    pub fn harden_here(&self, lsn: Lsn) -> Result<()> {
         if self.hardened() > lsn {
             return Ok(());
         }
@@ -177,16 +189,6 @@ impl Log {
         let waited = self.env.clock.monotonic().saturating_sub(start);
         self.waits.record(WaitKind::WriteLog, waited);
         result
-    }
-
-    /// Hardens everything appended so far.
-    pub fn harden_all(&self) -> Result<()> {
-        let end = self.end();
-        if self.hardened() >= end {
-            Ok(())
-        } else {
-            self.harden_slow(Lsn(end.0 - 1))
-        }
     }
 
     /// For those who may hold latches: they run no jobs of others.
@@ -253,10 +255,15 @@ impl Log {
 
     fn write_and_finish(&self) -> Finished {
         let failure = self.write_sealed().err();
-        if failure.is_some() {
+        let has_failed = failure.is_some();
+        if has_failed {
             self.fence.is_up.store(true, Ordering::Release);
         }
-        self.group.finish(failure.map(|error| error.to_string()))
+        let finished = self.group.finish(failure.map(|error| error.to_string()));
+        if has_failed {
+            self.quorum_moved();
+        }
+        finished
     }
 
     fn run_jobs(&self, cohort: Option<&Cohort>) {
@@ -265,8 +272,10 @@ impl Log {
         }
     }
 
-    fn run_job(&self, job: Job) {
-        let result = match self.hardened() > job.lsn {
+    /// Tells a job what has become of its record.
+    pub(super) fn end_job(&self, job: Job) {
+        let is_hard = self.is_hard(job.lsn) || planted(Bug::AckBeforeQuorum);
+        let result = match is_hard {
             true => Ok(()),
             false => Err(self.fenced_error()),
         };
@@ -316,10 +325,13 @@ impl Log {
         let mut state = self.state.lock();
         state.retire(blocks.len());
         // A thread that finds its commit hard may look for it at once.
-        self.show_hard(&mut state, Lsn(end));
+        self.show_hard(&mut state, self.quorum_with(Lsn(end)));
         self.hardened.store(end, Ordering::Release);
         let oldest = state.oldest_delayed_ns();
         self.delayed.oldest_ns.store(oldest, Ordering::Release);
+        drop(state);
+        // Nobody in the second stage waits for this: those there are hard here.
+        self.feeds.ring();
         Ok(())
     }
 

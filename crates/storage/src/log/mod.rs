@@ -23,11 +23,14 @@ pub(crate) mod block;
 pub(crate) mod commit;
 mod delayed;
 mod describe;
+mod feed;
 mod file;
 mod flush;
 mod flusher;
+mod follow;
 mod group;
 mod hold;
+mod quorum;
 mod reader;
 pub mod rebuild;
 pub mod record;
@@ -37,23 +40,27 @@ mod spare;
 pub use block::RECORD_BYTES_MAX;
 pub use delayed::{DelayedBound, DelayedStats, LogWriterSignal};
 pub use describe::{LogLine, LogListing};
+pub use feed::{Fed, FeedBlock, FeedLimit, LogFeed, NoFeed, inspect_unpadded};
 pub use file::{FILE_MAGIC as LOG_MAGIC, NOTHING, OLDEST_PAGE, VlfInfo};
 pub use flusher::LogFlusher;
+pub use follow::BlockError;
 pub use hold::{LogHold, Need};
 pub use reader::{Block, LogCursor, UndoReader};
 
 use crate::api::LogStats;
-use crate::error::Result;
+use crate::error::{Result, StorageError};
 use crate::meter::IoStats;
 use crate::pause::pause;
 use crate::sync::{Mutex, MutexGuard};
 use block::OpenBlock;
 use daruma_base::{Env, Lsn, WaitKind, WaitRegistry, reached};
 use delayed::{DelayedCommits, DelayedState};
+use feed::Feeds;
 use file::{Extension, LogFile, Placement, Room, Tried};
 use flush::FlushCounters;
 use group::Group;
 use hold::Holds;
+use quorum::Quorum;
 use spare::SpareBuffers;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -93,6 +100,10 @@ struct LogState {
     last_commit: CommitPoint,
     /// Commits that are not hard and wait to be, in the order of the log.
     awaited: VecDeque<Lsn>,
+    feeds: Arc<Feeds>,
+    /// Times the tail was cut, and where the last time.
+    cuts: u64,
+    cut_at: u64,
 }
 
 /// The newest commit record: its position and time (100 ns since 1970). Zeros when there was none yet.
@@ -108,6 +119,7 @@ pub struct Log {
     /// Held while the file grows or shrinks.
     growing: Mutex<()>,
     group: Group,
+    quorum: Quorum,
     hardened: AtomicU64,
     shown: Arc<AtomicU64>,
     fence: Fence,
@@ -118,6 +130,9 @@ pub struct Log {
     durable: bool,
     counters: FlushCounters,
     holds: Arc<Holds>,
+    feeds: Arc<Feeds>,
+    /// It takes the blocks of another node, and nothing else.
+    is_copy: AtomicBool,
     delayed: DelayedState,
     /// Moving average of the time a write and sync take.
     sync_ns_average: AtomicU64,
@@ -165,6 +180,7 @@ impl Log {
         env: Env,
         shared: &LogShared,
     ) -> Arc<Log> {
+        let feeds = Arc::<Feeds>::default();
         Arc::new_cyclic(|me| Log {
             state: Mutex::new(LogState {
                 open: None,
@@ -180,6 +196,9 @@ impl Log {
                 delayed: DelayedCommits::default(),
                 last_commit: CommitPoint::default(),
                 awaited: VecDeque::new(),
+                feeds: feeds.clone(),
+                cuts: 0,
+                cut_at: u64::MAX,
             }),
             growing: Mutex::default(),
             delayed: DelayedState::new(),
@@ -188,6 +207,7 @@ impl Log {
             flusher: shared.flusher.clone(),
             me: me.clone(),
             group: Group::default(),
+            quorum: Quorum::default(),
             hardened: AtomicU64::new(next_block),
             shown: Arc::new(AtomicU64::new(file::FIRST_LSN)),
             fence: Fence::default(),
@@ -196,6 +216,8 @@ impl Log {
             durable,
             counters: FlushCounters::default(),
             holds: Arc::default(),
+            feeds,
+            is_copy: AtomicBool::new(false),
             env,
             waits: shared.waits.clone(),
         })
@@ -233,7 +255,7 @@ impl Log {
     /// Blocks from `start` (a block boundary) on.
     pub fn cursor(&self, start: Lsn) -> Result<LogCursor> {
         let state = self.state.lock();
-        LogCursor::new(state.file.reader(), start)
+        LogCursor::new(state.file.reader(), start, !self.is_copy())
     }
 
     /// Before recovery relies on it: writes the blocks from `from` (a block boundary) on once more, as they are, and syncs them.
@@ -251,19 +273,20 @@ impl Log {
         handle.sync()
     }
 
-    /// Continues the stream after the last good block, keeping everything from `keep_from` on.
+    /// Continues the stream after the last good block, keeping everything from `keep_from` on. A log that was a copy is one no
+    /// longer.
     pub fn resume(&self, end: Lsn, keep_from: Lsn) -> Result<()> {
         let mut state = self.state.lock();
+        assert!(
+            state.sealed.is_empty() && (state.next_block == u64::MAX || state.next_block == end.0),
+            "the log ends at {}, not at {end}",
+            state.next_block
+        );
+        self.is_copy.store(false, Ordering::Release);
         state.next_block = state.file.resume(end.0, keep_from.0)?;
         self.hardened.store(state.next_block, Ordering::Release);
         self.shown.store(state.next_block, Ordering::Release);
         Ok(())
-    }
-
-    /// The log of another node is here up to `end`, and hard; nothing is appended before it is resumed.
-    pub fn follow(&self, end: Lsn) {
-        self.state.lock().next_block = end.0;
-        self.hardened.store(end.0, Ordering::Release);
     }
 
     /// Position below which no record will be appended any more: start of the block now open.
@@ -278,14 +301,14 @@ impl Log {
         Lsn(state.end())
     }
 
-    /// Everything below is on disk.
+    /// Everything below is on disk here.
     pub fn hardened(&self) -> Lsn {
         Lsn(self.hardened.load(Ordering::Acquire))
     }
 
-    /// Is the record at `lsn` on disk, if it has to be at all?
+    /// Is the record at `lsn` on disk here and on every commit participant, if it has to be at all?
     pub fn is_hard(&self, lsn: Lsn) -> bool {
-        !self.durable || self.hardened() > lsn
+        !self.durable || self.quorum() > lsn
     }
 
     /// Has a write or sync failed? Nothing is written any more then.
@@ -349,6 +372,9 @@ impl Log {
         kind: AppendKind,
     ) -> (MutexGuard<'a, LogState>, Result<Lsn>) {
         let mut tried = Tried::default();
+        if self.is_copy() {
+            return (state, Err(StorageError::NotOnline { state: "a copy" }));
+        }
         loop {
             match state.append(record, kind, self.hardened().0, &mut tried) {
                 Ok(Appended::At(lsn)) => return (state, Ok(Lsn(lsn))),
@@ -406,7 +432,7 @@ impl Log {
     fn relieve(&self) -> Result<()> {
         reached!("log.backlog");
         let start = self.env.clock.monotonic();
-        let result = self.harden_all();
+        let result = self.harden_all_here();
         self.waits.record(
             WaitKind::LogBuffer,
             self.env.clock.monotonic().saturating_sub(start),
@@ -423,6 +449,7 @@ impl Log {
     /// Frees VLFs that lie wholly below every need and every hold. The needs stay until they are told anew.
     pub fn cut(&self, needs: &[Need]) {
         let mut state = self.state.lock();
+        self.holds.break_beyond(Lsn(state.end()));
         let lowest = needs
             .iter()
             .copied()
@@ -624,6 +651,8 @@ impl LogState {
             bytes,
             delayed: std::mem::take(&mut self.delayed),
         });
+        // Before the block is written here: copies elsewhere are made meanwhile.
+        self.feeds.ring();
     }
 
     /// Time of the oldest delayed commit that is not hard, 0 without one.

@@ -46,22 +46,33 @@ impl Block {
 pub struct LogCursor {
     map: LogMap,
     lsn: u64,
+    /// Is what blocks say to be hard hard here? Not in a copy of another node's log.
+    believes_blocks: bool,
     /// Bytes read ahead and the file offset of their start.
     buffer: Vec<u8>,
     buffer_offset: u64,
 }
 
 impl LogCursor {
-    pub(super) fn new(map: LogMap, start: Lsn) -> Result<LogCursor> {
+    pub(super) fn new(map: LogMap, start: Lsn, believes_blocks: bool) -> Result<LogCursor> {
         let cursor = LogCursor {
             map,
             lsn: start.0,
+            believes_blocks,
             buffer: Vec::new(),
             buffer_offset: 0,
         };
         match cursor.map.locate(start.0) {
             Some(_) => Ok(cursor),
             None => Err(cursor.damaged(start.0, "the start of recovery is not in the log file")),
+        }
+    }
+
+    /// Up to where the block proves the log to be hard.
+    pub fn proven_by(&self, block: &Block) -> Lsn {
+        match self.believes_blocks {
+            true => block.hardened_before(),
+            false => Lsn::NONE,
         }
     }
 
@@ -98,7 +109,7 @@ impl LogCursor {
                 if found == Found::Torn {
                     reached!("log.end.torn");
                 }
-                if self.was_hard(lsn)? {
+                if self.believes_blocks && self.was_hard(lsn)? {
                     return Err(
                         self.damaged(lsn, "a log block that had been written safely is damaged")
                     );

@@ -71,7 +71,7 @@ pub fn find_end(store: &Store) -> Result<Lsn> {
         return Ok(hard);
     };
     while let Some(block) = cursor.next()? {
-        hard = hard.max(block.hardened_before());
+        hard = hard.max(cursor.proven_by(&block));
     }
     let end = cursor.position();
     if !boot.clean && hard < end {
