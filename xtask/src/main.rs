@@ -25,6 +25,7 @@ const RANKS: &[(&str, u32)] = &[
     ("daruma-storage", 2),
     ("daruma-backup", 3),
     ("daruma-proof", 3),
+    ("daruma-group", 3),
     ("daruma-catalog", 3),
     ("daruma-object", 4),
     ("daruma-tsql", 4),

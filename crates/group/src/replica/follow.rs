@@ -1,0 +1,425 @@
+//! A database that this node follows.
+//!
+//! The reader of the link appends; a thread of its own syncs all that has come and acknowledges it. A cut between the start of a sync and
+//! its end makes what the sync says void, since other blocks may lie there by then.
+//!
+//! The judge is the record of whoever led last (CLUSTER_TYPE = NONE): this node's own file, or asked over the connection.
+
+use super::log::{LogError, SecondaryLog};
+use super::standing::{Standing, StandingFile};
+use crate::commit::{
+    Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Record, ReplicaId, Reply, Request,
+};
+use crate::compress::unpack;
+use crate::transport::{Link, LinkError};
+use crate::wire::{Ack, Block, LeadTold, Message};
+use daruma_base::Lsn;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// See the module.
+pub struct Followed {
+    database: u128,
+    me: ReplicaId,
+    log: Arc<dyn SecondaryLog>,
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+struct State {
+    machine: Follower,
+    file: StandingFile,
+    link: Option<Arc<Link>>,
+    record: Record,
+    /// Clock of the newest block.
+    clock_us: u64,
+    cuts: u64,
+    /// What became of the last attempt to lead.
+    decided: Option<Result<Record, Record>>,
+    failed: Option<String>,
+    stopped: bool,
+}
+
+impl Followed {
+    /// Begins to follow whoever leads. `quorum` is what pages and readers may have seen.
+    pub fn begin(
+        database: u128,
+        me: ReplicaId,
+        file: StandingFile,
+        log: Arc<dyn SecondaryLog>,
+        quorum: Lsn,
+    ) -> io::Result<Arc<Followed>> {
+        let Standing {
+            promised,
+            history,
+            record,
+        } = file.standing().clone();
+        let here = log.end();
+        let machine = Follower::new(me, promised, history.up_to(here), here, quorum);
+        let followed = Arc::new(Followed {
+            database,
+            me,
+            log,
+            state: Mutex::new(State {
+                machine,
+                file,
+                link: None,
+                record,
+                clock_us: 0,
+                cuts: 0,
+                decided: None,
+                failed: None,
+                stopped: false,
+            }),
+            moved: Condvar::new(),
+        });
+        let syncing = followed.clone();
+        std::thread::Builder::new()
+            .name("group harden".into())
+            .spawn(move || syncing.harden())?;
+        Ok(followed)
+    }
+
+    /// Ends the thread; the standing that this node has then.
+    pub fn stop(&self) -> Standing {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        self.moved.notify_all();
+        state.file.standing().clone()
+    }
+
+    /// What the judge has, as far as this node was told.
+    pub fn record(&self) -> Record {
+        self.state.lock().record
+    }
+
+    /// Hard here.
+    pub fn here(&self) -> Lsn {
+        self.state.lock().machine.here()
+    }
+
+    /// Hard on all participants, as the primary last said.
+    pub fn quorum(&self) -> Lsn {
+        self.state.lock().machine.quorum()
+    }
+
+    /// Why the log here cannot go on, if it cannot.
+    pub fn failure(&self) -> Option<String> {
+        self.state.lock().failed.clone()
+    }
+
+    /// Tells whoever may lead what is here; in no epoch, as nobody is followed yet.
+    pub fn greet(&self, link: &Arc<Link>) {
+        let state = self.state.lock();
+        let machine = &state.machine;
+        let ack = self.ack(&state, EpochId::default(), machine.end(), machine.here());
+        let database = self.database;
+        link.send(Message::Ack { database, ack });
+    }
+
+    /// A connection has ended.
+    pub fn disconnected(&self, link: &Arc<Link>) {
+        let mut state = self.state.lock();
+        if state.link.as_ref().is_some_and(|l| Arc::ptr_eq(l, link)) {
+            state.link = None;
+            state.machine.step(FollowerInput::Down);
+            self.moved.notify_all();
+        }
+    }
+
+    /// A message about this database came.
+    pub fn received(&self, link: &Arc<Link>, message: &Message) -> Result<(), LinkError> {
+        match message {
+            Message::Lead { lead, .. } => self.led(link, lead),
+            Message::Block { block, .. } => self.take(link, block),
+            Message::Quorum { epoch, quorum, .. } => {
+                let (epoch, quorum) = (*epoch, *quorum);
+                self.step(link, FollowerInput::Quorum { epoch, quorum }, None, None)
+            }
+            Message::Listed { record, .. } => {
+                self.listed(*record);
+                Ok(())
+            }
+            Message::Judged { reply, .. } => {
+                self.step(link, FollowerInput::Judge(*reply), None, None)
+            }
+            // Of another that follows, too.
+            Message::Ack { .. } => Ok(()),
+            other => Err(LinkError::Protocol(format!(
+                "a secondary gets no {other:?}"
+            ))),
+        }
+    }
+
+    /// Takes over: without loss by the word of the primary, or by force. Everything that was received is synced first.
+    ///
+    /// The record when this node leads; otherwise the judge's, or nothing if the judge did not answer in `limit`.
+    pub fn promote(
+        &self,
+        id: u128,
+        forced: bool,
+        limit: Duration,
+    ) -> Result<Record, Option<Record>> {
+        let mut state = self.state.lock();
+        while state.machine.here() < state.machine.end() && state.failed.is_none() {
+            self.moved.wait(&mut state);
+        }
+        if state.failed.is_some() {
+            return Err(Some(state.record));
+        }
+        let number = state
+            .machine
+            .promised()
+            .number
+            .max(state.record.epoch.number)
+            + 1;
+        let to = EpochId { number, id };
+        state.decided = None;
+        let link = state.link.clone();
+        let input = FollowerInput::Promote { to, forced };
+        if self
+            .step_latched(&mut state, link.as_ref(), input, None, None)
+            .is_err()
+        {
+            return Err(Some(state.record));
+        }
+        loop {
+            match state.decided.take() {
+                Some(Ok(record)) => return Ok(record),
+                Some(Err(record)) => return Err(Some(record)),
+                None => {}
+            }
+            if self.moved.wait_for(&mut state, limit).timed_out() {
+                return Err(None);
+            }
+        }
+    }
+
+    fn led(&self, link: &Arc<Link>, lead: &LeadTold) -> Result<(), LinkError> {
+        let input = FollowerInput::Lead {
+            epoch: lead.epoch,
+            history: lead.history.clone(),
+        };
+        self.step(link, input, None, Some(lead.record))
+    }
+
+    fn take(&self, link: &Arc<Link>, block: &Block) -> Result<(), LinkError> {
+        let plain = unpack(block)?;
+        let input = FollowerInput::Blocks {
+            epoch: block.epoch,
+            first: block.first,
+            end: block.end,
+            quorum: block.quorum,
+        };
+        self.step(link, input, Some((block, &plain)), None)?;
+        link.grant(block.frame_bytes());
+        Ok(())
+    }
+
+    fn listed(&self, record: Record) {
+        let mut state = self.state.lock();
+        if record.epoch == state.record.epoch && record.sequence > state.record.sequence {
+            state.record = record;
+        }
+    }
+
+    fn step(
+        &self,
+        link: &Arc<Link>,
+        input: FollowerInput,
+        block: Option<(&Block, &[u8])>,
+        record: Option<Record>,
+    ) -> Result<(), LinkError> {
+        let mut state = self.state.lock();
+        self.step_latched(&mut state, Some(link), input, block, record)
+    }
+
+    fn step_latched(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        link: Option<&Arc<Link>>,
+        input: FollowerInput,
+        block: Option<(&Block, &[u8])>,
+        record: Option<Record>,
+    ) -> Result<(), LinkError> {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            for output in state.machine.step(input) {
+                let done = self.carry_out(state, link, output, block, record);
+                match done {
+                    Ok(Some(reply)) => inputs.push_back(FollowerInput::Judge(reply)),
+                    Ok(None) => {}
+                    Err(error) => {
+                        state.failed = Some(error.to_string());
+                        self.moved.notify_all();
+                        return Err(LinkError::Protocol(error.to_string()));
+                    }
+                }
+            }
+        }
+        self.log.may_apply(state.machine.may_apply());
+        self.moved.notify_all();
+        Ok(())
+    }
+
+    fn carry_out(
+        &self,
+        state: &mut State,
+        link: Option<&Arc<Link>>,
+        output: FollowerOutput,
+        block: Option<(&Block, &[u8])>,
+        record: Option<Record>,
+    ) -> Result<Option<Reply>, LogError> {
+        let database = self.database;
+        let say = |message: Message| link.iter().for_each(|l| l.send(message.clone()));
+        match output {
+            FollowerOutput::Persist(promised) => {
+                let before = state.file.standing().clone();
+                keep(&mut state.file, Standing { promised, ..before })?;
+            }
+            FollowerOutput::Cut(at) => {
+                self.log.cut(at)?;
+                state.cuts += 1;
+            }
+            FollowerOutput::Adopt(history) => {
+                let before = state.file.standing().clone();
+                state.record = record.unwrap_or(before.record);
+                let record = state.record;
+                keep(
+                    &mut state.file,
+                    Standing {
+                        history,
+                        record,
+                        ..before
+                    },
+                )?;
+                state.link = link.cloned();
+            }
+            FollowerOutput::Append => {
+                if let Some((block, plain)) = block {
+                    self.append(block, plain)?;
+                    state.clock_us = block.clock_us;
+                }
+            }
+            FollowerOutput::Acknowledge {
+                epoch,
+                received,
+                here,
+            } => {
+                let ack = self.ack(state, epoch, received, here);
+                say(Message::Ack { database, ack });
+            }
+            FollowerOutput::Depose { promised, led } => say(Message::Depose {
+                database,
+                promised,
+                led,
+            }),
+            FollowerOutput::Rejoin(fork) => say(Message::Rejoin { database, fork }),
+            FollowerOutput::Ask(request) => {
+                let led_last = state.file.standing().record.primary == self.me;
+                if led_last || matches!(request, Request::Force { .. }) {
+                    return state.file.answer(request).map(Some).map_err(failed);
+                }
+                say(Message::Ask { database, request });
+            }
+            FollowerOutput::Lead(record) => self.lead(state, record)?,
+            FollowerOutput::Remain(record) => {
+                state.record = record;
+                state.decided = Some(Err(record));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The epoch begins where the log ends; the file says so before anything is written under it.
+    fn lead(&self, state: &mut State, record: Record) -> Result<(), LogError> {
+        assert_eq!(record.primary, self.me, "somebody else leads");
+        let start = state.machine.end();
+        let epoch = Epoch {
+            name: record.epoch,
+            start,
+        };
+        let history = state.machine.history().followed_by(epoch);
+        let promised = record.epoch;
+        keep(
+            &mut state.file,
+            Standing {
+                promised,
+                history,
+                record,
+            },
+        )?;
+        state.record = record;
+        state.decided = Some(Ok(record));
+        Ok(())
+    }
+
+    fn append(&self, block: &Block, plain: &[u8]) -> Result<(), LogError> {
+        let end = self.log.append(plain)?;
+        match end == block.end {
+            true => Ok(()),
+            false => Err(LogError::Refused(format!(
+                "it ends at {} and not at {}",
+                end.0, block.end.0
+            ))),
+        }
+    }
+
+    fn ack(&self, state: &State, epoch: EpochId, received: Lsn, here: Lsn) -> Ack {
+        Ack {
+            epoch,
+            received,
+            here,
+            applied: self.log.applied().min(here),
+            pin: self.log.pin(),
+            clock_us: state.clock_us,
+        }
+    }
+
+    fn harden(&self) {
+        loop {
+            let cuts = {
+                let mut state = self.state.lock();
+                while state.machine.here() >= state.machine.end()
+                    && !state.stopped
+                    && state.failed.is_none()
+                {
+                    self.moved.wait(&mut state);
+                }
+                if state.stopped || state.failed.is_some() {
+                    return;
+                }
+                state.cuts
+            };
+            let synced = self.log.sync();
+            let mut state = self.state.lock();
+            match synced {
+                Ok(to) if cuts == state.cuts => {
+                    let link = state.link.clone();
+                    // What fails is told to whoever asks for the failure.
+                    let _ = self.step_latched(
+                        &mut state,
+                        link.as_ref(),
+                        FollowerInput::Synced(to),
+                        None,
+                        None,
+                    );
+                }
+                Ok(_) => {}
+                Err(error) => state.failed = Some(error.to_string()),
+            }
+            self.moved.notify_all();
+        }
+    }
+}
+
+fn keep(file: &mut StandingFile, standing: Standing) -> Result<(), LogError> {
+    file.store(standing).map_err(failed)
+}
+
+fn failed(error: io::Error) -> LogError {
+    LogError::Failed(error.to_string())
+}

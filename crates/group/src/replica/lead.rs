@@ -1,0 +1,609 @@
+//! A database that this node leads.
+//!
+//! A thread of its own hears that the log has moved, and looks at the clocks. Blocks are pulled by the writers of the links
+//! ([`Shipment`]); acknowledgements come on their readers.
+
+use super::log::{Feed, LogBlock, LogError, PrimaryLog};
+use super::standing::StandingFile;
+use crate::commit::{
+    Clocks, Primary, PrimaryInput, PrimaryOutput, ReplicaId, Reply, Request, Role, Rules, SyncState,
+};
+use crate::compress::{Choice, Mode, PackCache};
+use crate::transport::{Link, LinkError, Pull, Source};
+use crate::wire::{Ack, Block, Codec, LeadTold, Message};
+use daruma_base::Lsn;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Blocks packed for one replica are kept for the others, up to so many bytes.
+const PACKED_BYTES_MAX: usize = 4 << 20;
+/// `quorum` gets a message of its own when no block has carried it for so long.
+const QUORUM_SILENCE: Duration = Duration::from_millis(1);
+/// Clocks are looked at so often.
+const TICK: Duration = Duration::from_millis(100);
+
+/// See the module.
+pub struct Led {
+    shared: Arc<Shared>,
+    session_timeout: Duration,
+    mode: Mode,
+    state: Mutex<State>,
+    began: Instant,
+}
+
+struct Shared {
+    database: u128,
+    log: Arc<dyn PrimaryLog>,
+    cache: PackCache,
+    lead: LeadTold,
+    quorum: AtomicU64,
+    bell: Arc<Bell>,
+}
+
+#[derive(Default)]
+struct Bell {
+    is_rung: Mutex<bool>,
+    rung: Condvar,
+    stopped: AtomicBool,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *self.is_rung.lock() = true;
+        self.rung.notify_one();
+    }
+
+    fn wait(&self, limit: Duration) {
+        let mut is_rung = self.is_rung.lock();
+        if !*is_rung {
+            self.rung.wait_for(&mut is_rung, limit);
+        }
+        *is_rung = false;
+    }
+}
+
+struct State {
+    machine: Primary,
+    file: StandingFile,
+    clocks: Vec<Clocks>,
+    links: Vec<(ReplicaId, Arc<Link>)>,
+    shipments: Vec<Arc<Shipment>>,
+}
+
+impl Led {
+    /// Begins to lead: the file's record names this node. `opens_at` is what `S` must have before sessions come.
+    pub fn begin(
+        database: u128,
+        me: ReplicaId,
+        file: StandingFile,
+        log: Arc<dyn PrimaryLog>,
+        opens_at: Lsn,
+        quorum: Lsn,
+        rules: Rules,
+        session_timeout: Duration,
+        mode: Mode,
+    ) -> io::Result<Arc<Led>> {
+        let standing = file.standing().clone();
+        let lead = LeadTold {
+            epoch: standing.record.epoch,
+            history: standing.history,
+            record: standing.record,
+        };
+        let began = Instant::now();
+        let timeout_ms = u64::try_from(session_timeout.as_millis()).unwrap_or(u64::MAX);
+        let clocks = rules
+            .replicas
+            .iter()
+            .map(|c| Clocks::new(c.replica, timeout_ms, 0))
+            .collect();
+        let quorum = quorum.max(log.wait_for_participants());
+        let machine = Primary::new(me, standing.record, opens_at, quorum, rules);
+        let led = Arc::new(Led {
+            shared: Arc::new(Shared {
+                database,
+                log,
+                cache: PackCache::new(PACKED_BYTES_MAX),
+                lead,
+                quorum: AtomicU64::new(quorum.0),
+                bell: Arc::default(),
+            }),
+            session_timeout,
+            mode,
+            state: Mutex::new(State {
+                machine,
+                file,
+                clocks,
+                links: Vec::new(),
+                shipments: Vec::new(),
+            }),
+            began,
+        });
+        led.shared.bell.ring();
+        let watched = led.clone();
+        std::thread::Builder::new()
+            .name("group lead".into())
+            .spawn(move || watched.watch())?;
+        Ok(led)
+    }
+
+    /// The log has moved: somebody looks. For a log that is not fed yet; a feed rings by itself.
+    pub fn log_moved(&self) {
+        self.shared.bell.ring();
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.shared.bell.stopped.store(true, Ordering::Release);
+        self.shared.bell.ring();
+        let state = self.state.lock();
+        for shipment in &state.shipments {
+            shipment.link.remove(&(shipment.clone() as Arc<dyn Source>));
+        }
+    }
+
+    /// Standing.
+    pub fn role(&self) -> Role {
+        self.state.lock().machine.role()
+    }
+
+    /// What the views show of a replica.
+    pub fn sync_state(&self, replica: ReplicaId) -> SyncState {
+        self.state.lock().machine.sync_state(replica)
+    }
+
+    /// Has this replica everything, so that it may take over without a waiting commit being cut off?
+    pub fn is_drained_to(&self, replica: ReplicaId) -> bool {
+        self.state.lock().machine.is_drained_to(replica)
+    }
+
+    /// Hard here and on all participants.
+    pub fn quorum(&self) -> Lsn {
+        Lsn(self.shared.quorum.load(Ordering::Acquire))
+    }
+
+    /// What was shipped, by replica.
+    pub fn shipped(&self) -> Vec<(ReplicaId, ShipmentCounts)> {
+        let state = self.state.lock();
+        state
+            .shipments
+            .iter()
+            .map(|s| (s.replica, s.counts()))
+            .collect()
+    }
+
+    /// SET HADR SUSPEND and RESUME, ALTER AVAILABILITY GROUP.
+    pub fn change(&self, input: PrimaryInput) {
+        self.step(input);
+    }
+
+    /// The file, when this node leads no longer.
+    pub fn into_standing(&self) -> super::Standing {
+        self.state.lock().file.standing().clone()
+    }
+
+    /// A replica is connected.
+    pub fn connected(&self, link: &Arc<Link>) {
+        let replica = link.peer().replica;
+        {
+            let mut state = self.state.lock();
+            state.links.retain(|(r, _)| *r != replica);
+            state.shipments.retain(|s| s.replica != replica);
+            state.links.push((replica, link.clone()));
+        }
+        self.tell(link);
+    }
+
+    fn tell(&self, link: &Arc<Link>) {
+        let lead = LeadTold {
+            record: self.state.lock().machine.record(),
+            ..self.shared.lead.clone()
+        };
+        let database = self.shared.database;
+        link.send(Message::Lead { database, lead });
+    }
+
+    /// Its connection has ended.
+    pub fn disconnected(&self, link: &Arc<Link>) {
+        let replica = link.peer().replica;
+        {
+            let mut state = self.state.lock();
+            state.shipments.retain(|s| !Arc::ptr_eq(&s.link, link));
+            // Another connection to it may have come in the meantime.
+            if !state.links.iter().any(|(_, l)| Arc::ptr_eq(l, link)) {
+                return;
+            }
+            state.links.retain(|(_, l)| !Arc::ptr_eq(l, link));
+        }
+        self.step(PrimaryInput::Down(replica));
+    }
+
+    /// A message about this database came.
+    pub fn received(&self, link: &Arc<Link>, message: &Message) -> Result<(), LinkError> {
+        let from = link.peer().replica;
+        match message {
+            Message::Ack { ack, .. } => self.acknowledged(link, ack),
+            Message::Depose {
+                promised,
+                led: true,
+                ..
+            } => {
+                self.step(PrimaryInput::Led(*promised));
+                Ok(())
+            }
+            Message::Depose { led: false, .. } | Message::Rejoin { .. } => {
+                self.step(PrimaryInput::Lost(from));
+                Ok(())
+            }
+            Message::Lead { lead, .. } => {
+                self.led_by_another(link, lead);
+                Ok(())
+            }
+            Message::Ask { request, .. } => self.judge(link, *request),
+            other => Err(LinkError::Protocol(format!("a primary gets no {other:?}"))),
+        }
+    }
+
+    fn acknowledged(&self, link: &Arc<Link>, ack: &Ack) -> Result<(), LinkError> {
+        let from = link.peer().replica;
+        if ack.epoch != self.shared.lead.epoch {
+            // It begins to follow, or to follow anew: what was shipped to it before is not what it has.
+            self.unship(link);
+            self.tell(link);
+            return Ok(());
+        }
+        let known = self
+            .state
+            .lock()
+            .shipments
+            .iter()
+            .find(|s| Arc::ptr_eq(&s.link, link))
+            .cloned();
+        let shipment = match known {
+            Some(shipment) => shipment,
+            None => {
+                let Some(shipment) = self.ship(link, ack.received) else {
+                    // Its log ends where ours is no longer kept: it has to be seeded anew, and is no participant meanwhile.
+                    self.step(PrimaryInput::Lost(from));
+                    return Ok(());
+                };
+                self.step(PrimaryInput::Up(from));
+                shipment
+            }
+        };
+        shipment.acknowledged(ack, self.began.elapsed());
+        let sent = Lsn(shipment.sent.load(Ordering::Acquire));
+        let now = self.now_ms();
+        if let Some(clocks) = self
+            .state
+            .lock()
+            .clocks
+            .iter_mut()
+            .find(|c| c.replica() == from)
+        {
+            clocks.progress(sent, ack.here, now);
+        }
+        let (epoch, here) = (ack.epoch, ack.here);
+        self.step(PrimaryInput::Ack { from, epoch, here });
+        Ok(())
+    }
+
+    fn unship(&self, link: &Arc<Link>) {
+        let mut state = self.state.lock();
+        let gone = state
+            .shipments
+            .iter()
+            .find(|s| Arc::ptr_eq(&s.link, link))
+            .cloned();
+        state.shipments.retain(|s| !Arc::ptr_eq(&s.link, link));
+        drop(state);
+        if let Some(shipment) = gone {
+            link.remove(&(shipment as Arc<dyn Source>));
+        }
+    }
+
+    fn ship(&self, link: &Arc<Link>, from: Lsn) -> Option<Arc<Shipment>> {
+        let more = {
+            let (link, bell) = (link.clone(), self.shared.bell.clone());
+            move || {
+                link.wake();
+                bell.ring();
+            }
+        };
+        let feed = self.shared.log.feed(from, Box::new(more)).ok()?;
+        let shipment = Arc::new(Shipment {
+            replica: link.peer().replica,
+            link: link.clone(),
+            shared: self.shared.clone(),
+            limit: AtomicU64::new(0),
+            sent: AtomicU64::new(from.0),
+            began: self.began,
+            state: Mutex::new(Shipping {
+                feed,
+                choice: Choice::new(self.mode, link.peer().codecs),
+                under_way: VecDeque::new(),
+                told_quorum: Lsn::NONE,
+                silent_since: None,
+                counts: ShipmentCounts::default(),
+            }),
+            failed: AtomicBool::new(false),
+        });
+        self.state.lock().shipments.push(shipment.clone());
+        link.add(shipment.clone());
+        Some(shipment)
+    }
+
+    fn led_by_another(&self, link: &Arc<Link>, lead: &LeadTold) {
+        let own = self.shared.lead.epoch;
+        match lead.epoch.number > own.number {
+            true => self.step(PrimaryInput::Led(lead.epoch)),
+            false => link.send(Message::Depose {
+                database: self.shared.database,
+                promised: own,
+                led: true,
+            }),
+        }
+    }
+
+    /// With CLUSTER_TYPE = NONE this node's record is the judge. Whoever takes over by it ends this node's reign first.
+    fn judge(&self, link: &Arc<Link>, request: Request) -> Result<(), LinkError> {
+        let asks_for_itself =
+            matches!(request, Request::Promote { replica, .. } if replica == link.peer().replica);
+        if !asks_for_itself {
+            return Err(LinkError::Protocol("a replica asks for another".into()));
+        }
+        let reply: Reply = self.state.lock().file.answer(request)?;
+        if reply.record.epoch != self.shared.lead.epoch {
+            self.step(PrimaryInput::Led(reply.record.epoch));
+        }
+        let database = self.shared.database;
+        link.send(Message::Judged { database, reply });
+        Ok(())
+    }
+
+    fn watch(self: Arc<Self>) {
+        while !self.shared.bell.stopped.load(Ordering::Acquire) {
+            self.shared.bell.wait(TICK.min(self.session_timeout / 4));
+            let (end, here) = (self.shared.log.end(), self.shared.log.here());
+            self.step(PrimaryInput::Log { end, here });
+            self.look_at_clocks();
+        }
+    }
+
+    fn look_at_clocks(&self) {
+        let now = self.now_ms();
+        let lost: Vec<ReplicaId> = {
+            let mut state = self.state.lock();
+            let State {
+                clocks,
+                shipments,
+                machine,
+                links,
+                ..
+            } = &mut *state;
+            for clocks in clocks.iter_mut() {
+                let replica = clocks.replica();
+                if let Some((_, link)) = links.iter().find(|(r, _)| *r == replica) {
+                    clocks.heard(now.saturating_sub(link.silent_ms()));
+                }
+                if let Some(shipment) = shipments.iter().find(|s| s.replica == replica) {
+                    let sent = Lsn(shipment.sent.load(Ordering::Acquire));
+                    clocks.progress(sent, machine.ack(replica).unwrap_or(sent), now);
+                }
+            }
+            let expired = clocks
+                .iter()
+                .filter(|c| c.expired(now).is_some())
+                .map(Clocks::replica);
+            let failed = shipments
+                .iter()
+                .filter(|s| s.failed.load(Ordering::Acquire));
+            expired.chain(failed.map(|s| s.replica)).collect()
+        };
+        lost.into_iter()
+            .for_each(|replica| self.step(PrimaryInput::Lost(replica)));
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Commits end on this thread once the latch is free: a commit's end may come back here.
+    fn step(&self, input: PrimaryInput) {
+        let raised = self.step_latched(input);
+        if let Some(quorum) = raised {
+            self.shared.log.raise_quorum(quorum);
+        }
+    }
+
+    /// `quorum`, if it was raised. Whether the log waits at all changes under the latch, so that it ends as the machine thinks it.
+    fn step_latched(&self, input: PrimaryInput) -> Option<Lsn> {
+        let mut raised = None;
+        let mut state = self.state.lock();
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            for output in state.machine.step(input) {
+                match output {
+                    PrimaryOutput::Ask(request) => match state.file.answer(request) {
+                        Ok(reply) => inputs.push_back(PrimaryInput::Judge(reply)),
+                        // A record that cannot be written leaves everything as it was: commits go on waiting.
+                        Err(_) => continue,
+                    },
+                    PrimaryOutput::Raise(quorum) => raised = Some(quorum),
+                    PrimaryOutput::Alone => self.shared.log.acknowledge_alone(),
+                    PrimaryOutput::Wait => {
+                        let shown = self.shared.log.wait_for_participants();
+                        inputs.push_front(PrimaryInput::Waiting(shown));
+                    }
+                    PrimaryOutput::Open => self.shared.log.open(),
+                    PrimaryOutput::Tell(record) => {
+                        let database = self.shared.database;
+                        let told = |(_, link): &(ReplicaId, Arc<Link>)| {
+                            link.send(Message::Listed { database, record })
+                        };
+                        state.links.iter().for_each(told);
+                    }
+                    PrimaryOutput::Fence(_) => self.shared.log.fence(),
+                }
+            }
+        }
+        if let Some(quorum) = raised {
+            self.shared.quorum.fetch_max(quorum.0, Ordering::AcqRel);
+        }
+        let State {
+            machine, shipments, ..
+        } = &*state;
+        for shipment in shipments {
+            let limit = machine.feed_limit(shipment.replica);
+            if shipment.limit.swap(limit.0, Ordering::AcqRel) != limit.0 || raised.is_some() {
+                shipment.link.wake();
+            }
+        }
+        raised
+    }
+}
+
+/// Bytes of one replica's stream of one database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ShipmentCounts {
+    /// Blocks that were sent.
+    pub blocks: u64,
+    /// Their bytes, without padding.
+    pub plain_bytes: u64,
+    /// Their bytes as they were sent.
+    pub sent_bytes: u64,
+    /// Blocks that were sent packed.
+    pub packed_blocks: u64,
+}
+
+/// The stream of one database to one replica.
+pub struct Shipment {
+    replica: ReplicaId,
+    link: Arc<Link>,
+    shared: Arc<Shared>,
+    limit: AtomicU64,
+    sent: AtomicU64,
+    began: Instant,
+    state: Mutex<Shipping>,
+    /// The log that it needs is gone: it takes no part until it is seeded anew.
+    failed: AtomicBool,
+}
+
+struct Shipping {
+    feed: Box<dyn Feed>,
+    choice: Choice,
+    /// Ends of blocks that were sent, and their bytes.
+    under_way: VecDeque<(Lsn, u64)>,
+    told_quorum: Lsn,
+    silent_since: Option<Instant>,
+    counts: ShipmentCounts,
+}
+
+impl Shipment {
+    fn counts(&self) -> ShipmentCounts {
+        self.state.lock().counts
+    }
+
+    fn acknowledged(&self, ack: &Ack, now: Duration) {
+        let mut state = self.state.lock();
+        let mut arrived = 0;
+        while let Some((_, bytes)) = state
+            .under_way
+            .front()
+            .filter(|(end, _)| *end <= ack.received)
+            .copied()
+        {
+            arrived += bytes;
+            state.under_way.pop_front();
+        }
+        if arrived > 0 {
+            state.choice.rate().arrived(arrived, now);
+        }
+        state.feed.release_below(ack.here);
+    }
+
+    fn packed(&self, state: &mut Shipping, block: &LogBlock) -> Message {
+        let plain = block.plain();
+        let waiting = state.choice.rate().outstanding_bytes() > 0;
+        let has = |codec: Codec| self.shared.cache.has(block.first, codec);
+        let decision = state.choice.choose(plain.len(), waiting, 1.0, has);
+        let (codec, bytes) = match decision.codec {
+            Codec::Plain => (Codec::Plain, Arc::from(plain)),
+            codec => {
+                let clock = || self.began.elapsed();
+                let (packed, took) = self.shared.cache.get(block.first, codec, plain, &clock);
+                if let Some(took) = took {
+                    state
+                        .choice
+                        .packed(codec, plain.len(), packed.bytes.len(), took);
+                }
+                (packed.codec, packed.bytes)
+            }
+        };
+        state.counts.blocks += 1;
+        state.counts.plain_bytes += plain.len() as u64;
+        state.counts.sent_bytes += bytes.len() as u64;
+        state.counts.packed_blocks += u64::from(codec != Codec::Plain);
+        state.choice.rate().sent(bytes.len(), self.began.elapsed());
+        state.under_way.push_back((block.end, bytes.len() as u64));
+        let quorum = Lsn(self.shared.quorum.load(Ordering::Acquire));
+        (state.told_quorum, state.silent_since) = (quorum, None);
+        self.sent.store(block.end.0, Ordering::Release);
+        Message::Block {
+            database: self.shared.database,
+            block: Block {
+                epoch: self.shared.lead.epoch,
+                first: block.first,
+                end: block.end,
+                quorum,
+                primary_here: self.shared.log.here(),
+                clock_us: self.link.clock_us(),
+                codec,
+                plain_bytes: plain.len() as u32,
+                bytes,
+            },
+        }
+    }
+
+    fn quorum_alone(&self, state: &mut Shipping) -> Pull {
+        let quorum = Lsn(self.shared.quorum.load(Ordering::Acquire));
+        if quorum <= state.told_quorum {
+            return Pull::Nothing;
+        }
+        let silent = state
+            .silent_since
+            .get_or_insert_with(Instant::now)
+            .elapsed();
+        if let Some(left) = QUORUM_SILENCE.checked_sub(silent).filter(|l| !l.is_zero()) {
+            return Pull::Later(left);
+        }
+        (state.told_quorum, state.silent_since) = (quorum, None);
+        Pull::Send(Message::Quorum {
+            database: self.shared.database,
+            epoch: self.shared.lead.epoch,
+            quorum,
+        })
+    }
+}
+
+impl Source for Shipment {
+    fn pull(&self) -> Pull {
+        if self.failed.load(Ordering::Acquire) {
+            return Pull::Nothing;
+        }
+        let mut state = self.state.lock();
+        let limit = Lsn(self.limit.load(Ordering::Acquire));
+        match state.feed.next(limit) {
+            Ok(Some(block)) => Pull::Send(self.packed(&mut state, &block)),
+            Ok(None) => self.quorum_alone(&mut state),
+            Err(LogError::Gone | LogError::Failed(_) | LogError::Refused(_)) => {
+                self.failed.store(true, Ordering::Release);
+                self.shared.bell.ring();
+                Pull::Nothing
+            }
+        }
+    }
+}

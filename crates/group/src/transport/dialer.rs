@@ -1,0 +1,136 @@
+//! Keeps a connection to one replica.
+//!
+//! A thread connects, serves the connection until it ends, and begins again: at once after one that stood for a while, else after a pause
+//! that doubles up to five seconds.
+
+use super::endpoint::{EndpointConfig, Member, dial};
+use super::link::{Handler, Link, LinkError};
+use parking_lot::{Condvar, Mutex};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub struct Dialer {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    address: SocketAddr,
+    to: Member,
+    config: EndpointConfig,
+    handler: Arc<dyn Handler>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    stopped: bool,
+    link: Option<Arc<Link>>,
+    /// The view's last_connect_error_description.
+    last_error: Option<String>,
+}
+
+impl Dialer {
+    /// Begins to connect.
+    pub fn start(
+        address: SocketAddr,
+        to: Member,
+        config: EndpointConfig,
+        handler: Arc<dyn Handler>,
+    ) -> io::Result<Dialer> {
+        let shared = Arc::new(Shared {
+            address,
+            to,
+            config,
+            handler,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let dialing = shared.clone();
+        let builder = std::thread::Builder::new().name("group dial".into());
+        let thread = builder.spawn(move || dialing.keep())?;
+        Ok(Dialer {
+            shared,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// The connection that stands now.
+    pub fn link(&self) -> Option<Arc<Link>> {
+        self.shared.state.lock().link.clone()
+    }
+
+    /// Why the last attempt, or the last connection, failed.
+    pub fn last_error(&self) -> Option<String> {
+        self.shared.state.lock().last_error.clone()
+    }
+
+    /// Closes the connection and makes no other.
+    pub fn stop(&self) {
+        let link = {
+            let mut state = self.shared.state.lock();
+            state.stopped = true;
+            state.link.clone()
+        };
+        self.shared.changed.notify_all();
+        link.iter().for_each(|l| l.close());
+        if let Some(thread) = self.thread.lock().take() {
+            // A thread that panicked has stopped as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Dialer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn keep(&self) {
+        let mut pause = PAUSE_MIN;
+        while !self.state.lock().stopped {
+            let began = Instant::now();
+            match dial(self.address, self.to, &self.config) {
+                Ok(link) => self.serve(&link),
+                Err(error) => self.failed(&error),
+            }
+            pause = match began.elapsed() > PAUSE_MAX {
+                true => PAUSE_MIN,
+                false => pause,
+            };
+            let mut state = self.state.lock();
+            if !state.stopped {
+                self.changed.wait_for(&mut state, pause);
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    fn serve(&self, link: &Arc<Link>) {
+        {
+            let mut state = self.state.lock();
+            if state.stopped {
+                return;
+            }
+            state.link = Some(link.clone());
+            state.last_error = None;
+        }
+        self.handler.connected(link);
+        link.serve(&*self.handler);
+        self.state.lock().link = None;
+    }
+
+    fn failed(&self, error: &LinkError) {
+        self.state.lock().last_error = Some(error.to_string());
+    }
+}

@@ -1,0 +1,207 @@
+//! Each deliberate bug is found: by the search, or by the test that knows it.
+
+mod search;
+
+use daruma_base::Lsn;
+use daruma_group::commit::{
+    Bug, Clock, Clocks, Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Fork, History,
+    Primary, PrimaryInput, PrimaryOutput, Record, ReplicaConfig, ReplicaId, Rules, plant,
+};
+use search::{Budget, World, find};
+
+/// States that a search may visit: what is looked for lies well within them.
+const STATES_MAX: usize = 1_000_000;
+
+const NOTHING: Budget = Budget {
+    appends: 0,
+    breaks: 0,
+    losses: 0,
+    crashes: 0,
+    promotions: 0,
+    repeats: 0,
+};
+
+fn is_found(bug: Bug, start: fn(Budget) -> World, budget: Budget) {
+    let start = start(budget);
+    plant(Some(bug));
+    let events = find(start, STATES_MAX);
+    plant(None);
+    let events = events.unwrap_or_else(|| panic!("{bug:?} is not found"));
+    println!(
+        "{bug:?}: {} events\n  {}",
+        events.len(),
+        events.join("\n  ")
+    );
+}
+
+/// Scenarios 5, 6 and 7.
+#[test]
+fn bugs_of_joining_and_leaving_are_found() {
+    is_found(
+        Bug::LeaveWaitedFirst,
+        World::joined,
+        Budget {
+            losses: 1,
+            ..NOTHING
+        },
+    );
+    is_found(
+        Bug::ListTooEarly,
+        World::fresh,
+        Budget {
+            appends: 1,
+            ..NOTHING
+        },
+    );
+    is_found(
+        Bug::ForgetTheQuestion,
+        World::fresh,
+        Budget {
+            losses: 1,
+            ..NOTHING
+        },
+    );
+}
+
+/// Scenario 12 and what a commit is.
+#[test]
+fn bugs_of_acknowledging_are_found() {
+    is_found(
+        Bug::AcknowledgeUnsynced,
+        World::joined,
+        Budget {
+            appends: 1,
+            ..NOTHING
+        },
+    );
+    is_found(
+        Bug::RaiseUnsynced,
+        World::joined,
+        Budget {
+            appends: 1,
+            ..NOTHING
+        },
+    );
+}
+
+/// Scenarios 4, 8 and 14.
+#[test]
+fn bugs_of_promotion_are_found() {
+    let budget = Budget {
+        appends: 1,
+        promotions: 1,
+        ..NOTHING
+    };
+    is_found(Bug::PromotedWaitsForNobody, World::joined, budget);
+    is_found(Bug::KeepTail, World::joined, budget);
+    is_found(Bug::FollowOlder, World::joined, budget);
+    is_found(
+        Bug::GoOnWhenRefused,
+        World::joined,
+        Budget {
+            losses: 1,
+            ..budget
+        },
+    );
+    is_found(
+        Bug::OpenAlone,
+        World::joined,
+        Budget {
+            crashes: 1,
+            ..budget
+        },
+    );
+}
+
+fn with_bug(bug: Bug, is_right: impl Fn() -> bool) {
+    assert!(is_right(), "without a bug");
+    plant(Some(bug));
+    let right = is_right();
+    plant(None);
+    assert!(!right, "{bug:?} is not found");
+}
+
+fn replica(number: u8) -> ReplicaId {
+    ReplicaId::new(number).unwrap()
+}
+
+/// Scenario 13: two nodes recovered alone and chose the same number.
+#[test]
+fn epochs_that_are_compared_by_number_are_found() {
+    let epoch = |number, id, start| Epoch {
+        name: EpochId { number, id },
+        start: Lsn(start),
+    };
+    with_bug(Bug::CompareNumbers, || {
+        let mine = History::new(vec![epoch(1, 10, 0), epoch(2, 20, 5)]).unwrap();
+        let theirs = History::new(vec![epoch(1, 10, 0), epoch(2, 21, 5)]).unwrap();
+        let mut follower = Follower::new(
+            replica(1),
+            EpochId { number: 2, id: 20 },
+            mine.clone(),
+            Lsn(9),
+            Lsn(5),
+        );
+        let lead = FollowerInput::Lead {
+            epoch: EpochId { number: 2, id: 21 },
+            history: theirs.clone(),
+        };
+        let refused = matches!(follower.step(lead)[..], [FollowerOutput::Depose { .. }]);
+        refused && mine.fork(Lsn(9), &theirs) == Fork::At(Lsn(5))
+    });
+}
+
+#[test]
+fn acknowledgements_of_another_epoch_that_count_are_found() {
+    with_bug(Bug::CountOtherEpoch, || {
+        let record = Record::first(EpochId { number: 2, id: 20 }, replica(0));
+        let record = Record {
+            members: record.members.with(replica(1)),
+            ..record
+        };
+        let config = ReplicaConfig {
+            replica: replica(1),
+            synchronous: true,
+        };
+        let rules = Rules {
+            synchronous: true,
+            required: 0,
+            window_bytes: 10,
+            replicas: vec![config],
+        };
+        let mut primary = Primary::new(replica(0), record, Lsn(1), Lsn::NONE, rules);
+        primary.step(PrimaryInput::Log {
+            end: Lsn(8),
+            here: Lsn(8),
+        });
+        primary.step(PrimaryInput::Up(replica(1)));
+        let ack = |id| PrimaryInput::Ack {
+            from: replica(1),
+            epoch: EpochId { number: 2, id },
+            here: Lsn(8),
+        };
+        primary.step(ack(19)).is_empty()
+            && primary
+                .step(ack(20))
+                .contains(&PrimaryOutput::Raise(Lsn(8)))
+    });
+}
+
+/// Scenarios 10 and 11.
+#[test]
+fn a_progress_clock_that_stands_is_found() {
+    with_bug(Bug::NoProgressClock, || {
+        let mut clocks = Clocks::new(replica(1), 1000, 0);
+        clocks.progress(Lsn(9), Lsn(5), 0);
+        clocks.heard(999);
+        clocks.expired(1000) == Some(Clock::Progress)
+    });
+}
+
+#[test]
+fn every_bug_has_a_test() {
+    let text = include_str!("planted.rs");
+    for bug in Bug::ALL {
+        assert!(text.contains(&format!("Bug::{bug:?}")), "{bug:?}");
+    }
+}
