@@ -5,6 +5,7 @@
 //! | [`wire`] | TDS: packets, login and requests as the server reads them, tokens as a client does |
 //! | [`language`] | T-SQL: no text panics, what is printed parses to the same again |
 //! | [`disk`] | pages and log blocks, backup files |
+//! | [`group`] | messages between replicas, packed log blocks |
 //! | [`values`] | fields of BULK INSERT, conversions, stored rows |
 //!
 //! Theory: a target takes any bytes and returns; a panic, an allocation out of proportion or a claim that does not hold is a
@@ -12,6 +13,7 @@
 //! `fuzz/corpus` and mutations of them ([`mutate`]) on the stable toolchain.
 
 pub mod disk;
+pub mod group;
 pub mod language;
 pub mod mutate;
 pub mod values;
@@ -36,6 +38,7 @@ pub const TARGETS: &[Target] = &[
     target("page", daruma_storage::hostile::page),
     target("log", daruma_storage::hostile::log),
     target("backup", disk::backup),
+    target("group", group::message),
     target("csv", values::csv),
     target("convert", values::convert),
     target("row", values::row),

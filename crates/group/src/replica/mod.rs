@@ -6,19 +6,21 @@
 //!
 //! Storage is met through [`PrimaryLog`] and [`SecondaryLog`] alone, so that tests can stand in for it.
 //!
-//! Latches: a database's state, then a link's.   Read next: `log`, `standing`, `lead`, `follow`, `node`.
+//! Latches: a database's state, then a link's.   Read next: `log`, `standing`, `lead`, `follow`, `node`, `storage`.
 
 mod follow;
 mod lead;
 mod log;
 mod node;
 mod standing;
+mod storage;
 
 pub use follow::Followed;
 pub use lead::{Led, Shipment, ShipmentCounts};
 pub use log::{Feed, LogBlock, LogError, PrimaryLog, SecondaryLog};
 pub use node::Node;
 pub use standing::{Standing, StandingFile};
+pub use storage::{Change, StorageCopy, StorageLog};
 
 #[cfg(test)]
 mod tests;
