@@ -73,7 +73,7 @@ pub use copy::{DataCopy, FileExtents, LogChunk, LogSource, PageRun, check_pages,
 pub use database::{Database, FileContent};
 pub use engine::{Engine, EngineConfig};
 pub use error::{Result, StorageError};
-pub use follow::Secondary;
+pub use follow::{Secondary, StandingPin};
 pub use lock::Owner;
 pub use log::rebuild::{LogSection, Stop};
 pub use log::{

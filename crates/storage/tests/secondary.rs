@@ -210,6 +210,58 @@ fn readers_see_at_each_position_what_the_primary_had_there() {
     }
 }
 
+/// A reader stays while the primary deletes what it reads and cleans up; the pin lets that be when the reader has gone.
+#[test]
+fn a_standing_pin_spares_what_readers_elsewhere_need() {
+    let random = SimRandom::new(7);
+    let mut primary = Primary::new(7, settings(true));
+    (0..40).for_each(|_| primary.step(&random));
+    let (data, floor) = primary.copy_data();
+    let read_at = primary.history.last().expect("a history").0;
+    let disk = primary.disk_of_secondary(&data, 7);
+    let follower = secondary(&disk, 48, Some(floor)).expect("opens");
+    follower.apply(floor).expect("applies");
+    let pin = primary.db.pin_for_secondary(42, follower.low_water_mark());
+    let cleaned = |primary: &mut Primary| {
+        (0..120).for_each(|_| primary.step(&random));
+        primary.slow = None;
+        settle(&primary.db);
+        primary.note();
+    };
+    cleaned(&mut primary);
+    let kept = primary.db.version_pins();
+    assert!(
+        kept.iter()
+            .any(|p| p.kind == PinKind::Snapshot && p.owner == 42)
+    );
+    drop(follower);
+    let disk = primary.disk_of_secondary(&data, 8);
+    let follower = secondary(&disk, 48, Some(floor)).expect("opens");
+    follower.apply(read_at).expect("applies");
+    let db = follower.database().expect("is readable");
+    let owner = owner(3);
+    let txn = db.begin(&owner);
+    let view = txn.view(Isolation::Snapshot);
+    follower.apply(Lsn::MAX).expect("applies");
+    let (model, slow) = primary.at(read_at);
+    same(&rows(&view, primary.tree).expect("reads"), model, read_at);
+    same(
+        &rows(&view, primary.slow_tree).expect("reads"),
+        slow,
+        read_at,
+    );
+    assert_eq!(
+        follower.low_water_mark(),
+        view.position().expect("a snapshot")
+    );
+    drop((view, txn));
+    assert!(follower.low_water_mark() > pin.position());
+    pin.advance(follower.low_water_mark());
+    settle(&primary.db);
+    let kept = primary.db.version_pins();
+    assert!(kept.iter().all(|p| p.bytes() == 0), "{kept:?}");
+}
+
 /// Splits, unlinked leaves, grown roots: each scan is one state, whatever is redone beside it.
 #[test]
 fn readers_beside_redo_see_one_state_each() {
