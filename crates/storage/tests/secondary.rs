@@ -322,6 +322,54 @@ fn same(found: &Model, wanted: &Model, at: impl std::fmt::Display) {
     );
 }
 
+/// Leaves that a scan is about to come to are moved to another file, and unlinked, while it rests.
+#[test]
+fn a_scan_goes_on_when_redo_has_moved_the_pages_before_it() {
+    let files = || {
+        let mut files = files();
+        files.push(FileSpec::data(3, 1, "/t3.ndf", 256));
+        files
+    };
+    let disk = SimDisk::new(1);
+    let db = engine(&disk, 1, 96);
+    let db = db.create_database(DB, "t", files(), Settings::default());
+    let db = db.expect("creates");
+    let close = |file, is_closed| db.close_file(file, is_closed).expect("closes");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    close(1, true);
+    fill(&db, &txn, tree, 0..2_000, 7);
+    txn.commit(Durability::Full).expect("commits");
+    let copied = [DATA, "/t3.ndf"].map(|path| (path, content(&disk, path)));
+    let floor = db.hardened_lsn();
+    close(1, false);
+    close(3, true);
+    let moved = db.move_tree_out(tree, 3, &mut || Ok(()));
+    assert!(moved.expect("moves") > 20);
+    db.flush_log().expect("flushes");
+    let other = SimDisk::new(2);
+    for (path, bytes) in copied {
+        write_file(&other, path, &bytes);
+    }
+    write_file(&other, LOG, &content(&disk, LOG));
+    let engine = engine(&other, 2, 96);
+    let opened = Secondary::open(&engine, DB, "t", files(), Some(floor), Opening::default());
+    let follower = opened.expect("opens");
+    follower.apply(floor).expect("applies");
+    let reader = follower.database().expect("is readable").begin(&owner(3));
+    let view = reader.view(Isolation::Snapshot);
+    let rows = reader.database().tree(tree).expect("tree");
+    let mut scan = rows.scan(&view, ScanSpec::all());
+    let mut batch = Batch::new();
+    assert!(scan.next(&mut batch).expect("scans"));
+    let mut found = batch.len();
+    follower.apply(Lsn::MAX).expect("applies");
+    while scan.next(&mut batch).expect("scans") {
+        found += batch.len();
+    }
+    assert_eq!(found, 2_000);
+}
+
 /// Pages of the two databases, both of which have written all they have in memory.
 fn compare_pages(primary: &Arc<SimDisk>, secondary: &Arc<SimDisk>) {
     let (one, other) = (content(primary, DATA), content(secondary, DATA));
