@@ -3,7 +3,7 @@
 mod serve;
 
 use clap::{Parser, Subcommand};
-use daruma_cli::sql;
+use daruma_cli::{group, sql};
 use daruma_lab::{experiment, sample, stress};
 use std::process::ExitCode;
 
@@ -20,6 +20,7 @@ enum Command {
     Serve(serve::ServeArgs),
     Sql(Box<sql::SqlArgs>),
     Sample(sample::SampleArgs),
+    Group(Box<group::GroupArgs>),
     Stress(Box<stress::StressArgs>),
     Lab(experiment::LabArgs),
 }
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Sample(args) => sample::run(&args),
+        Command::Group(args) => group::run(&args),
         Command::Stress(args) => stress::run(&args),
         Command::Lab(args) => experiment::run(&args),
     }
