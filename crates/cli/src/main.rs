@@ -1,5 +1,6 @@
 //! `daruma`: the server and its tools in one program.
 
+mod monitor;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -17,11 +18,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     Sql(Box<sql::SqlArgs>),
     Sample(sample::SampleArgs),
     Stress(Box<stress::StressArgs>),
     Lab(experiment::LabArgs),
+    Monitor(Box<monitor::MonitorArgs>),
 }
 
 fn main() -> ExitCode {
@@ -31,5 +33,6 @@ fn main() -> ExitCode {
         Command::Sample(args) => sample::run(&args),
         Command::Stress(args) => stress::run(&args),
         Command::Lab(args) => experiment::run(&args),
+        Command::Monitor(args) => monitor::run(&args),
     }
 }
