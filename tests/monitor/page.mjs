@@ -12,9 +12,9 @@ const sql = (text) => execFileSync(binary, [...flags, "-Q", text], { env, encodi
 /** A statement that goes on; gives its process. */
 const background = (text) => spawn(binary, [...flags, "-Q", text], { env, stdio: "ignore" });
 
-sql("CREATE DATABASE Load; ALTER DATABASE Load SET DELAYED_DURABILITY = ALLOWED");
-sql("USE Load; CREATE TABLE t (a int NOT NULL PRIMARY KEY, b varchar(100) NOT NULL); CREATE TABLE purge (a int IDENTITY PRIMARY KEY, b char(200) NOT NULL);");
-const load = background("USE Load; DECLARE @n int = 0; WHILE @n < 1000000 BEGIN INSERT purge VALUES ('x'); IF @n % 7 = 0 DELETE TOP (20) purge; IF @n % 400 = 0 WAITFOR DELAY '00:00:00.300'; SET @n += 1; END");
+sql("CREATE DATABASE Shop; ALTER DATABASE Shop SET DELAYED_DURABILITY = ALLOWED");
+sql("USE Shop; CREATE TABLE t (a int NOT NULL PRIMARY KEY, b varchar(100) NOT NULL); CREATE TABLE purge (a int IDENTITY PRIMARY KEY, b char(200) NOT NULL);");
+const load = background("USE Shop; DECLARE @n int = 0; WHILE @n < 1000000 BEGIN INSERT purge VALUES ('x'); IF @n % 7 = 0 DELETE TOP (20) purge; IF @n % 400 = 0 WAITFOR DELAY '00:00:00.300'; SET @n += 1; END");
 
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
 const results = [];
@@ -46,7 +46,7 @@ const drag = async (chart, from, to) => {
   await page.mouse.up();
   await page.waitForSelector("#menu:not([hidden])");
 };
-/** The newest figure of a statement in Load, so that the page has something to show. */
+/** The newest figure of a statement in Shop, so that the page has something to show. */
 const ticks = (n) => page.waitForFunction(async ([server, n]) => { const a = await fetch(`/api/live?server=${server}`); return (await a.json()).ticks.length >= n; }, [1, n], { timeout: 120000 });
 
 await check("a stranger sees the login page alone", async () => {
@@ -99,12 +99,12 @@ await check("two stretches side by side", async () => {
   await page.screenshot({ path: `${out}/compare-light-1280.png`, fullPage: true });
 });
 await check("a blocked session comes and goes", async () => {
-  sql("USE Load; INSERT t VALUES (1, 'x')");
+  sql("USE Shop; INSERT t VALUES (1, 'x')");
   await page.click("nav >> text=Blocking"); await page.click("#range >> text=15m");
   await page.waitForSelector("text=Nobody waits for anybody.");
-  const head = background("USE Load; BEGIN TRAN; UPDATE t SET b = 'secret one' WHERE a = 1; WAITFOR DELAY '00:00:08'; COMMIT");
+  const head = background("USE Shop; BEGIN TRAN; UPDATE t SET b = 'secret one' WHERE a = 1; WAITFOR DELAY '00:00:08'; COMMIT");
   await page.waitForTimeout(500);
-  const waiter = background("USE Load; UPDATE t SET b = 'secret two' WHERE a = 1");
+  const waiter = background("USE Shop; UPDATE t SET b = 'secret two' WHERE a = 1");
   await page.waitForSelector(".tree .head", { timeout: 6000 });
   await page.waitForSelector(".tree ul >> text=LCK_M_");
   await page.waitForFunction(() => document.querySelector(".tree ul pre")?.textContent.includes("UPDATE t SET b = ?"));
@@ -134,7 +134,7 @@ await check("keyboard: move, select, report", async () => {
   await page.keyboard.press("?"); await page.waitForSelector("dialog[open]"); await page.keyboard.press("Escape");
 });
 await check("markup in a login's or a program's name stays text", async () => {
-  execFileSync(binary, [...flags, "-Q", "USE Load; EXEC sp_executesql N'WAITFOR DELAY ''00:00:01.200''; SELECT 1 AS [<img src=x onerror=alert(1)>]'"], { env });
+  execFileSync(binary, [...flags, "-Q", "USE Shop; EXEC sp_executesql N'WAITFOR DELAY ''00:00:01.200''; SELECT 1 AS [<img src=x onerror=alert(1)>]'"], { env });
   await page.goto(`${page_}?view=sql`);
   await page.waitForFunction(async () => { const to = Date.now() + 5000; const a = await fetch(`/api/statements?server=1&from=${to - 600000}&to=${to}&least_ms=1000`); return (await a.json()).some((r) => (r.text || "").includes("sp_executesql")); }, null, { timeout: 30000 });
   assert.equal(await page.locator("main img").count(), 0);

@@ -373,7 +373,7 @@ fn the_purge_takes_what_is_too_old_and_says_what_it_cost() {
     let runs = repository.purge_runs().expect("reads");
     assert!(
         runs.iter()
-            .any(|run| run.table == "tick_1m" && run.rows == 2 && !run.delayed),
+            .any(|run| run.table == "tick_1m" && run.rows >= 2 && !run.delayed),
         "{runs:?}"
     );
     program.stop().expect("stops");

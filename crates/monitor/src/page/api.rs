@@ -84,7 +84,7 @@ pub async fn servers(With(state): With<Arc<State>>) -> Json<Value> {
     Json(json!({
         "servers": servers,
         "alerts": state.shared.alerts.raised(),
-        "repository": {"error": stored.error, "waiting": state.shared.outbox.len(), "dropped": state.shared.outbox.dropped()},
+        "repository": {"error": stored.error, "waiting": state.shared.outbox.waiting(), "dropped": state.shared.outbox.dropped()},
         "now": now(),
     }))
 }
@@ -220,7 +220,7 @@ pub async fn live(
         "pins": *live.pins,
         "databases": *live.databases,
         "alerts": state.shared.alerts.raised(),
-        "repository": {"error": stored.error, "waiting": state.shared.outbox.len(), "dropped": state.shared.outbox.dropped()},
+        "repository": {"error": stored.error, "waiting": state.shared.outbox.waiting(), "dropped": state.shared.outbox.dropped()},
         "now": now(),
     })))
 }

@@ -43,7 +43,8 @@ pub async fn guard(With(state): With<Arc<State>>, mut request: Request, next: Ne
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
+        // Without any referrer a browser would not say where a form comes from either.
+        (REFERRER_POLICY, "same-origin"),
         (X_FRAME_OPTIONS, "DENY"),
         (
             HeaderName::from_static("cross-origin-opener-policy"),

@@ -155,7 +155,7 @@ const COUNTERS: [(&str, &str, &str, Option<Unit>, f64); 21] = [
     ),
 ];
 
-const GAUGES: [(&str, &str, &str, Option<Unit>, f64); 20] = [
+const GAUGES: [(&str, &str, &str, Option<Unit>, f64); 19] = [
     (
         "memory_bytes",
         "memory",
@@ -283,13 +283,6 @@ const GAUGES: [(&str, &str, &str, Option<Unit>, f64); 20] = [
         1e3,
     ),
     (
-        "wait_threads",
-        "worker_shortage_rate",
-        "Milliseconds by second that requests waited for a worker",
-        None,
-        1.0,
-    ),
-    (
         "monitor_cpu_ms",
         "monitor_cpu_of_tick",
         "Processor time of the monitor for the newest tick",
@@ -347,16 +340,16 @@ fn family(
         return Ok(());
     }
     let name = format!("daruma_{name}");
-    let help = format!("{help}");
     let kind = if is_counter {
         MetricType::Counter
     } else {
         MetricType::Gauge
     };
-    let mut metric = encoder.encode_descriptor(&name, &help, unit, kind)?;
+    let mut metric = encoder.encode_descriptor(&name, help, unit, kind)?;
     for (labels, value) in values {
         let labels: Vec<(&str, &str)> = labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        let one = metric.encode_family(&labels.as_slice())?;
+        let labels = labels.as_slice();
+        let one = metric.encode_family(&labels)?;
         match is_counter {
             true => ConstCounter::new(*value).encode(one)?,
             false => ConstGauge::new(*value).encode(one)?,
@@ -437,7 +430,7 @@ fn own(
         false,
         &ok,
     )?;
-    let waiting = [(Vec::new(), state.shared.outbox.len() as f64)];
+    let waiting = [(Vec::new(), state.shared.outbox.waiting() as f64)];
     family(
         encoder,
         "repository_waiting_samples",

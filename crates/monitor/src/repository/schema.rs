@@ -35,7 +35,7 @@ const TABLES: &[(&str, &str)] = &[
     ),
     (
         "sql_text",
-        "text_id bigint NOT NULL CONSTRAINT PK_sql_text PRIMARY KEY, is_masked bit NOT NULL, text nvarchar(max) NOT NULL",
+        "text_id bigint NOT NULL CONSTRAINT PK_sql_text PRIMARY KEY, text nvarchar(max) NOT NULL",
     ),
     (
         "statement",

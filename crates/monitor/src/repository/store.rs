@@ -66,7 +66,7 @@ impl Status {
 /// Writes until `stop` is set and the outbox is empty.
 pub fn run(repository: &Repository, outbox: &Outbox, status: &Status, stop: &AtomicBool) {
     let mut writer = None;
-    while !stop.load(Ordering::Acquire) || outbox.len() > 0 {
+    while !stop.load(Ordering::Acquire) || outbox.waiting() > 0 {
         let dropped = outbox.dropped();
         let samples = outbox.wait(SAMPLES_MAX, PATIENCE);
         let done = step(repository, &mut writer, &samples, status);
@@ -478,8 +478,8 @@ fn text_id(text: Option<&Arc<str>>, batch: &mut String) -> String {
     let id = i64::from_le_bytes(first);
     let _ = writeln!(
         batch,
-        "IF NOT EXISTS (SELECT * FROM dbo.sql_text WHERE text_id = {id}) INSERT dbo.sql_text (text_id, is_masked, text) \
-         VALUES ({id}, 1, {});",
+        "IF NOT EXISTS (SELECT * FROM dbo.sql_text WHERE text_id = {id}) INSERT dbo.sql_text (text_id, text) \
+         VALUES ({id}, {});",
         quoted(text)
     );
     id.to_string()

@@ -211,7 +211,7 @@ impl Outbox {
     }
 
     /// How many wait.
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waiting.lock().len()
     }
 }

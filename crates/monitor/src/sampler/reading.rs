@@ -121,7 +121,7 @@ pub struct Reading {
     pub started: i64,
     pub cores: i64,
     pub session: i64,
-    offset_ms: i64,
+    pub(super) offset_ms: i64,
     pub waits: BTreeMap<String, Wait>,
     /// Running totals of counters, by figure.
     pub totals: [Option<i64>; COUNT],

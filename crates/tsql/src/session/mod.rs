@@ -469,7 +469,7 @@ impl SessionState {
         waits: &daruma_base::ThreadWaits,
     ) {
         let io = daruma_storage::thread_io();
-        let of = |chosen: fn(&str) -> bool| {
+        let of = |chosen: fn(&str) -> bool| -> u64 {
             let kinds = daruma_base::WaitKind::ALL.iter().zip(waits);
             kinds
                 .filter(|(kind, _)| chosen(kind.name()))
