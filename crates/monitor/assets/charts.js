@@ -44,6 +44,13 @@ export const CHARTS = [
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "#888";
 const PALETTE = ["--c0", "--c2", "--c3", "--c4", "--c5"];
 
+/** Time below an axis: seconds where ticks are close, the date where a day begins. */
+export function stamp(s, ticks) {
+  const at = new Date(s * 1000), two = (n) => String(n).padStart(2, "0"), step = ticks.length > 1 ? ticks[1] - ticks[0] : 60;
+  if (step >= 86400 || (at.getHours() === 0 && at.getMinutes() === 0 && at.getSeconds() === 0)) return `${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${two(at.getHours())}:${two(at.getMinutes())}${step < 60 ? `:${two(at.getSeconds())}` : ""}`;
+}
+
 /** Nearest value of another stretch for each time, as far as a step away. */
 export function shifted(t, ghostT, values, step) {
   let at = 0;
@@ -111,9 +118,9 @@ export class Chart {
     while (series.length < columns.length) series.push({ label: "base", stroke: colour("--ghost"), width: 1.5, dash: [3, 3], points: { show: false } });
     const options = {
       width: Math.max(this.plot.clientWidth, 200), height: spec.height || 150, legend: { show: false }, series,
-      cursor: { sync: { key: this.sync, scales: ["x", null] }, drag: { x: true, y: false, setScale: false, dist: 5 }, bind: { dblclick: () => () => { this.on.reset?.(); return null; } }, points: { size: 6 } },
+      cursor: { sync: { key: this.sync, scales: ["x", null] }, drag: { x: true, y: false, setScale: false, dist: 5 }, bind: { dblclick: () => () => { this.on.reset?.(); return null; } }, points: { size: 6 }, y: false },
       scales: { x: { time: !spec.relative, range: () => [this.data.from / 1000, this.data.to / 1000] }, y: { range: (u, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: [{ stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, font: "11px system-ui, sans-serif", size: 26, space: 70, values: spec.relative ? (u, ticks) => ticks.map((s) => duration(s * 1000)) : undefined },
+      axes: [{ stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, font: "11px system-ui, sans-serif", size: 26, space: 70, values: spec.relative ? (u, ticks) => ticks.map((s) => duration(s * 1000)) : (u, ticks) => ticks.map((s) => stamp(s, ticks)) },
         { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif", size: 62, space: 34, values: (u, ticks) => ticks.map((v) => spec.show(v).replace("/s", "").replace(" ms", "")) }],
       hooks: {
         setCursor: [(u) => this.tell(u.cursor.idx)],

@@ -1,6 +1,6 @@
 // The dashboard: tiles, the last day, and every chart over one time axis.
 import { el, number, bytes, duration, table, clock, range } from "./base.js";
-import { CHARTS, Chart, WAITS, colour } from "./charts.js";
+import { CHARTS, Chart, WAITS, colour, stamp } from "./charts.js";
 
 const value = (live, names, name) => { const tick = live?.ticks?.at(-1) || live?.newest; const at = names.indexOf(name); return tick && at >= 0 ? tick.values[at] : null; };
 
@@ -49,7 +49,7 @@ export async function dashboard(main, app) {
     day?.destroy();
     day = new uPlot({ width: strip.clientWidth, height: 64, legend: { show: false }, series: [{}, { stroke: colour("--w-log"), fill: colour("--w-log"), width: 1, points: { show: false } }],
       cursor: { drag: { x: true, y: false, setScale: false, dist: 5 }, y: false }, scales: { x: { range: () => [data.from / 1000, data.to / 1000] }, y: { range: (u, a, b) => [0, b || 1] } },
-      axes: [{ stroke: colour("--dim"), grid: { show: false }, ticks: { show: false }, size: 20, font: "11px system-ui, sans-serif" }, { show: false }],
+      axes: [{ stroke: colour("--dim"), grid: { show: false }, ticks: { show: false }, size: 20, font: "11px system-ui, sans-serif", values: (u, at) => at.map((s) => stamp(s, at)) }, { show: false }],
       hooks: { setSelect: [(u) => { if (u.select.width > 0) app.zoom(u.posToVal(u.select.left, "x") * 1000, u.posToVal(u.select.left + u.select.width, "x") * 1000); }],
         draw: [(u) => { const x = (ms) => Math.max(u.bbox.left, Math.min(u.bbox.left + u.bbox.width, u.valToPos(ms / 1000, "x", true))), left = x(app.from), right = x(app.to); u.ctx.save(); u.ctx.globalAlpha = 0.22; u.ctx.fillStyle = colour("--link"); u.ctx.fillRect(left, u.bbox.top, Math.max(right - left, 2 * devicePixelRatio), u.bbox.height); u.ctx.restore(); }] } }, [data.t, sum], strip);
   }

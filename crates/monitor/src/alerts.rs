@@ -137,15 +137,13 @@ fn step(
                     "page": format!("/?server={}&to={}", server.id, at)}));
             }
         }
-        (false, Some((_, true))) => {
-            if shared.repository.clear(server.id, rule.id, at).is_ok() {
-                state.broken.remove(&key);
-                let name = server.live().name.clone();
-                teller.tell(
-                    &json!({"alert": rule.name, "state": "cleared", "server": name,
-                    "at": crate::sql::utc(at)}),
-                );
-            }
+        (false, Some((_, true))) if shared.repository.clear(server.id, rule.id, at).is_ok() => {
+            state.broken.remove(&key);
+            let name = server.live().name.clone();
+            teller.tell(
+                &json!({"alert": rule.name, "state": "cleared", "server": name,
+                "at": crate::sql::utc(at)}),
+            );
         }
         (false, Some((_, false))) => {
             state.broken.remove(&key);

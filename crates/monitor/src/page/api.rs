@@ -172,7 +172,7 @@ fn columns(stretch: &Stretch, from: i64, to: i64) -> Vec<u8> {
         "figures": FIGURES.iter().map(|f| f.name).collect::<Vec<_>>(),
     });
     let mut head = head.to_string().into_bytes();
-    while (head.len() + 4) % 8 != 0 {
+    while !(head.len() + 4).is_multiple_of(8) {
         head.push(b' ');
     }
     let mut body = Vec::with_capacity(head.len() + 4 + times.len() * 8 * (COUNT + 1));
