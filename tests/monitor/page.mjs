@@ -72,7 +72,7 @@ await check("log in", async () => { await logIn(page); await page.waitForSelecto
 await check("a minute of samples", async () => { await ticks(75); await lately(60); });
 await check("drag selects the same instants on all charts", async () => {
   await drag("waits", 0.3, 0.7);
-  const widths = await page.$$eval(".plot .u-select", (nodes) => nodes.map((n) => Math.round(n.getBoundingClientRect().width / n.parentNode.getBoundingClientRect().width * 1000)));
+  const widths = await page.$$eval(".charts .plot .u-select", (nodes) => nodes.map((n) => Math.round(n.getBoundingClientRect().width / n.parentNode.getBoundingClientRect().width * 1000)));
   const drawn = widths.filter((w) => w > 0);
   assert.ok(drawn.length >= 6, `${drawn.length} charts show it`);
   assert.ok(Math.max(...drawn) - Math.min(...drawn) <= 12, drawn.join());

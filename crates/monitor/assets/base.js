@@ -104,8 +104,8 @@ export function table(caption, columns, rows, { sort = 0, down = true, cards = t
     el("button", { type: "button", onclick: () => { falling = by === at ? !falling : !column.left; by = at; fill(); } }, column.name)));
   function fill() {
     heads.forEach((head, at) => { if (at === by) head.setAttribute("aria-sort", falling ? "descending" : "ascending"); else head.removeAttribute("aria-sort"); });
-    const { of } = columns[by];
-    const sorted = by < 0 ? rows : [...rows].sort((a, b) => { const x = of(a), y = of(b); const order = x < y ? -1 : x > y ? 1 : 0; return falling ? -order : order; });
+    const of = columns[by]?.of;
+    const sorted = !of ? rows : [...rows].sort((a, b) => { const x = of(a), y = of(b); const order = x < y ? -1 : x > y ? 1 : 0; return falling ? -order : order; });
     body.replaceChildren(...sorted.map((item) => {
       const line = el("tr", {}, columns.map((column) => {
         const shown = column.show ? column.show(item) : column.of(item);
