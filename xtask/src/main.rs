@@ -32,6 +32,7 @@ const RANKS: &[(&str, u32)] = &[
     ("daruma-fuzz", 5),
     ("daruma-server", 5),
     ("daruma-lab", 5),
+    ("daruma-monitor", 4),
     ("daruma", 6),
     ("daruma-differential", 6),
 ];

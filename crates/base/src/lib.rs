@@ -18,4 +18,6 @@ pub use cancel::CancelFlag;
 pub use hash::{FastHash, FastHasher};
 pub use ids::{DatabaseId, Lsn, PageId, TxnId};
 pub use io::{Clock, DIRECT_BYTES, Disk, DiskFile, Env, FileIdentity, OpenMode, Random};
-pub use waits::{WaitKind, WaitRegistry};
+pub use waits::{
+    ThreadWait, ThreadWaits, WAIT_KINDS, WaitKind, WaitRegistry, thread_wait_count, thread_waits,
+};

@@ -1,7 +1,9 @@
 //! Waits, counted where they happen, under SQL Server's names.
 //!
-//! A wait costs two clock reads and three relaxed additions. Nothing is counted when nobody waits.
+//! A wait costs two clock reads and three relaxed additions. Nothing is counted when nobody waits. Each wait counts for the
+//! server and for the thread that waited, so that whoever runs a session on one thread knows that session's waits.
 
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -45,6 +47,46 @@ wait_kinds! {
     HadrSyncCommit = "HADR_SYNC_COMMIT",
 }
 
+/// Number of kinds.
+pub const WAIT_KINDS: usize = WaitKind::ALL.len();
+
+/// Waits of one kind by one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadWait {
+    pub count: u64,
+    pub ns: u64,
+    pub max_ns: u64,
+}
+
+/// Waits of a thread, by kind.
+pub type ThreadWaits = [ThreadWait; WAIT_KINDS];
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+    static BY_KIND: RefCell<ThreadWaits> = const { RefCell::new([ThreadWait { count: 0, ns: 0, max_ns: 0 }; WAIT_KINDS]) };
+}
+
+/// How many times the calling thread has waited so far: whether anything is new costs no more than this.
+pub fn thread_wait_count() -> u64 {
+    COUNT.get()
+}
+
+/// What the calling thread has waited for so far.
+pub fn thread_waits() -> ThreadWaits {
+    BY_KIND.with_borrow(|waits| *waits)
+}
+
+fn record_for_thread(kind: WaitKind, ns: u64) {
+    COUNT.set(COUNT.get() + 1);
+    BY_KIND.with_borrow_mut(|waits| {
+        if let Some(wait) = waits.get_mut(kind as usize) {
+            wait.count += 1;
+            wait.ns = wait.ns.saturating_add(ns);
+            wait.max_ns = wait.max_ns.max(ns);
+        }
+    });
+}
+
 #[derive(Debug, Default)]
 struct Slot {
     count: AtomicU64,
@@ -85,6 +127,7 @@ impl WaitRegistry {
         slot.count.fetch_add(1, Ordering::Relaxed);
         slot.total_ns.fetch_add(ns, Ordering::Relaxed);
         slot.max_ns.fetch_max(ns, Ordering::Relaxed);
+        record_for_thread(kind, ns);
     }
 
     /// Count, total and longest wait of each kind so far.
@@ -105,5 +148,25 @@ impl WaitRegistry {
             slot.total_ns.store(0, Ordering::Relaxed);
             slot.max_ns.store(0, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_counts_for_its_thread_alone() {
+        let registry = WaitRegistry::default();
+        let before = (thread_wait_count(), thread_waits());
+        registry.record(WaitKind::WriteLog, Duration::from_millis(3));
+        let mine = thread_waits()[WaitKind::WriteLog as usize];
+        let was = before.1[WaitKind::WriteLog as usize];
+        assert_eq!((mine.count - was.count, mine.ns - was.ns), (1, 3_000_000));
+        assert_eq!(thread_wait_count() - before.0, 1);
+        let other = std::thread::spawn(|| (thread_wait_count(), thread_waits()));
+        let (count, waits) = other.join().expect("ends");
+        assert_eq!((count, waits), (0, ThreadWaits::default()));
+        assert_eq!(registry.stats()[0].count, 1);
     }
 }

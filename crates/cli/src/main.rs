@@ -1,5 +1,6 @@
 //! `daruma`: the server and its tools in one program.
 
+mod monitor;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -17,12 +18,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     Sql(Box<sql::SqlArgs>),
     Sample(sample::SampleArgs),
     Group(Box<group::GroupArgs>),
     Stress(Box<stress::StressArgs>),
     Lab(experiment::LabArgs),
+    Monitor(Box<monitor::MonitorArgs>),
 }
 
 fn main() -> ExitCode {
@@ -33,5 +35,6 @@ fn main() -> ExitCode {
         Command::Group(args) => group::run(&args),
         Command::Stress(args) => stress::run(&args),
         Command::Lab(args) => experiment::run(&args),
+        Command::Monitor(args) => monitor::run(&args),
     }
 }

@@ -1,5 +1,6 @@
 //! `daruma serve`: runs a server until a signal or SHUTDOWN ends it.
 
+use crate::monitor::{self, MonitorFailure, PageArgs};
 use clap::{Args, ValueEnum};
 use daruma_server::program::{FolderLimit, Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, ServerError};
@@ -62,6 +63,13 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
+    /// Address and port of the monitor's page for this server, with /metrics and /healthz
+    #[arg(long, value_name = "ADDR:PORT")]
+    monitor: Option<String>,
+
+    #[command(flatten)]
+    page: PageArgs,
+
     /// Stop when standard input ends: a server that must not outlive the program which started it
     #[arg(long, hide = true)]
     until_input_ends: bool,
@@ -102,7 +110,7 @@ pub fn run(args: &ServeArgs) -> ExitCode {
     }
 }
 
-fn serve(args: &ServeArgs) -> Result<(), ServerError> {
+fn serve(args: &ServeArgs) -> Result<(), MonitorFailure> {
     // Before anything is opened, so that a signal during recovery is not lost.
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(ServerError::Thread)?;
     // A write beyond the largest file that this process may have is to fail as on a full disk, not to end the process.
@@ -111,6 +119,14 @@ fn serve(args: &ServeArgs) -> Result<(), ServerError> {
     if let Some(password) = program.made_password() {
         eprintln!("password of sa, shown only now: {password}");
     }
+    let monitor = match &args.monitor {
+        None => None,
+        Some(listen) => {
+            let started = monitor::beside(&program, &args.page, listen, args.encrypt.into())?;
+            eprintln!("monitor {}", started.1);
+            Some(started.0)
+        }
+    };
     let address = program.address();
     eprintln!(
         "ready {address} data {} encrypt {:?}",
@@ -136,10 +152,11 @@ fn serve(args: &ServeArgs) -> Result<(), ServerError> {
             .map_err(ServerError::Thread)?;
     }
     program.wait();
+    drop(monitor);
     if program.ends_at_once() {
         std::process::exit(0);
     }
-    program.stop()
+    Ok(program.stop()?)
 }
 
 /// The first signal stops in good order. A second one means it: recovery does the rest at the next start.

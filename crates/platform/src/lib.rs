@@ -6,11 +6,13 @@ mod clock;
 mod disk;
 mod limited;
 mod memory;
+mod process;
 
 pub use clock::{RealClock, RealRandom};
 pub use disk::RealDisk;
 pub use limited::{FolderLimit, LimitedDisk};
 pub use memory::give_back;
+pub use process::processor_ms;
 
 use daruma_base::Env;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use daruma_base::{DatabaseId, Random};
 pub use daruma_platform::FolderLimit;
 use daruma_storage::Database;
 use daruma_tsql::instance::{
-    DatabaseEntry, Instance, InstanceOptions, REVERTERS_MAX, ShutdownRequest,
+    DatabaseEntry, Instance, InstanceOptions, LoginDef, REVERTERS_MAX, ShutdownRequest,
 };
 use parking_lot::{Condvar, Mutex};
 use rustix::fs::{FlockOperation, flock};
@@ -77,6 +77,7 @@ pub struct Program {
     background: Background,
     log_writer: LogWriter,
     made_password: Option<String>,
+    certificate: Option<(PathBuf, PathBuf)>,
     _lock: File,
 }
 
@@ -110,6 +111,7 @@ impl Program {
         let url_devices = Arc::new(daruma_object::ObjectDevices::new());
         let _first = instance.url_devices.set(url_devices);
         let _first = instance.give_back_memory.set(daruma_platform::give_back);
+        let _first = instance.processor_ms.set(daruma_platform::processor_ms);
         let made_password =
             set_sa_password(&instance, options.sa_password.as_deref(), random.as_ref())?;
         let tls = match &options.certificate {
@@ -124,6 +126,14 @@ impl Program {
                 }
                 TlsSettings::from_directory(options.encryption, &options.data_dir, &[host])?
             }
+        };
+        let certificate = match (options.encryption, &options.certificate) {
+            (EncryptionPolicy::Off, _) => None,
+            (_, Some(files)) => Some(files.clone()),
+            (_, None) => Some((
+                options.data_dir.join(tls::CERTIFICATE_FILE),
+                options.data_dir.join(tls::KEY_FILE),
+            )),
         };
         let background = Background::start(instance.clone())?;
         let log_writer = LogWriter::start(instance.clone())?;
@@ -142,6 +152,7 @@ impl Program {
             background,
             log_writer,
             made_password,
+            certificate,
             _lock: lock,
         })
     }
@@ -159,6 +170,44 @@ impl Program {
     /// The instance behind the listener, for the program's own messages and for tests.
     pub fn instance(&self) -> &Arc<Instance> {
         &self.instance
+    }
+
+    /// A login of the program's own, of the role sysadmin, with a password that is made anew each time; gives the password. For
+    /// parts of the program that reach the server over TDS, like everybody else.
+    pub fn service_login(&self, name: &str) -> Result<String, ServerError> {
+        let instance = &self.instance;
+        let random = &instance.env().random;
+        let password = make_password(random.as_ref());
+        let now = instance.now_utc();
+        if instance.logins.get(name).is_none() {
+            let mut sid = vec![0; 16];
+            random.fill(&mut sid);
+            instance.logins.create(|id| LoginDef {
+                id,
+                name: name.to_string(),
+                sid,
+                password_hash: String::new(),
+                default_database: "master".to_string(),
+                default_language: "us_english".to_string(),
+                disabled: false,
+                created_utc: now,
+                modified_utc: now,
+                roles: vec!["sysadmin".to_string()],
+                permissions: Vec::new(),
+                check_policy: false,
+                check_expiration: false,
+                must_change: false,
+                password_set_utc: now,
+            })?;
+        }
+        instance.logins.set_password(name, &password)?;
+        instance.bump_catalog_version();
+        Ok(password)
+    }
+
+    /// The certificate's chain and key, as files, where the server has one.
+    pub fn certificate(&self) -> Option<(PathBuf, PathBuf)> {
+        self.certificate.clone()
     }
 
     /// Lets [`Program::wait`] return, from a signal handler's thread for example.

@@ -6,6 +6,7 @@ pub mod ast;
 mod error;
 mod keyword;
 mod lexer;
+pub mod mask;
 mod parser;
 mod printer;
 

@@ -16,6 +16,7 @@
 //!
 //! Read next: `startup`, `recovery`, `database`, `sessions`.
 
+pub mod completed;
 mod configuration;
 mod database;
 mod error_log;
@@ -149,6 +150,11 @@ pub struct Instance {
     pub(crate) files: files::FileGate,
     /// Gives memory that was freed back to the system, when the program that runs the server can.
     pub give_back_memory: std::sync::OnceLock<fn()>,
+    /// Processor time of the process in the kernel and outside, in ms, when the program that runs the server can tell.
+    pub processor_ms: std::sync::OnceLock<fn() -> Option<(u64, u64)>>,
+    pub completed: completed::CompletedRequests,
+    /// Batches and calls since the start.
+    pub(crate) requests: AtomicU64,
     /// Trace flags that are on for the whole server.
     pub trace_flags: Mutex<Vec<i32>>,
 }

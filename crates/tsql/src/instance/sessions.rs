@@ -1,7 +1,7 @@
 //! Registry of sessions: what others may see and stop.
 
 use crate::host::IsolationLevel;
-use daruma_base::{CancelFlag, DatabaseId};
+use daruma_base::{CancelFlag, DatabaseId, ThreadWaits};
 use daruma_storage::Owner;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -77,6 +77,8 @@ pub struct SessionEntry {
     pub session_owner: Arc<Owner>,
     pub activity: Mutex<Activity>,
     pub cpu_us: AtomicU64,
+    /// Waits of the session up to its last request's end.
+    pub waits: Mutex<ThreadWaits>,
     /// Tells whether the client has closed the connection, where there is one.
     client_gone: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
@@ -123,6 +125,7 @@ impl SessionRegistry {
             session_owner,
             activity: Mutex::new(activity),
             cpu_us: AtomicU64::new(0),
+            waits: Mutex::default(),
             client_gone: OnceLock::new(),
         };
         let entry = Arc::new(entry);

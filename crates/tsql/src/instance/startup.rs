@@ -80,6 +80,9 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         suspect_pages: Default::default(),
         files: Default::default(),
         give_back_memory: std::sync::OnceLock::new(),
+        processor_ms: std::sync::OnceLock::new(),
+        completed: Default::default(),
+        requests: AtomicU64::new(0),
         trace_flags: Mutex::default(),
     }))
 }

@@ -82,7 +82,7 @@ pub use unhard::LateCommit;
 use crate::error::{Result, SqlError};
 use crate::host::SessionSettings;
 use crate::instance::hadr::Route;
-use crate::instance::{DatabaseEntry, Instance, LoginInfo, SessionEntry};
+use crate::instance::{DatabaseEntry, Instance, LoginInfo, SessionEntry, completed};
 use crate::messages;
 use crate::sink::{Done, DoneKind, EnvChange, Sink};
 use daruma_base::{CancelFlag, DatabaseId};
@@ -112,6 +112,8 @@ pub(crate) struct SessionState {
     pub late: unhard::Late,
     /// When the thread's processor time was last read.
     pub cpu_read_utc: Cell<i64>,
+    /// Waits of the thread when the session's were last taken over.
+    pub waits_seen: Cell<u64>,
     pub frames: RefCell<Vec<Frame>>,
     pub temps: RefCell<Vec<TempTable>>,
     /// Grows with each change of definitions in the open transaction, and when it takes them back.
@@ -208,6 +210,7 @@ impl Session {
                 last_error: Cell::new(0),
                 row_count: Cell::new(0),
                 cpu_read_utc: Cell::new(0),
+                waits_seen: Cell::new(daruma_base::thread_wait_count()),
                 last_identity: Cell::new(None),
                 batch_identity: Cell::new(None),
                 caught: RefCell::default(),
@@ -409,6 +412,9 @@ impl SessionState {
     }
 
     fn start_request(&self, text: &str) {
+        self.instance
+            .requests
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let now = self.instance.now_utc();
         let mut activity = self.entry.activity.lock();
         activity.status = "running";
@@ -431,10 +437,13 @@ impl SessionState {
         activity.isolation = Some(self.settings.borrow().isolation);
         // One thread serves the session, so what the thread has done so far is the session's.
         let io = daruma_storage::thread_io();
+        let long = now - activity.request_start_utc >= completed::LEAST_100NS;
+        let before = long.then(|| activity.clone());
         activity.logical_reads = io.logical_reads;
         activity.reads = io.physical_reads;
         activity.writes = io.logical_writes;
         drop(activity);
+        let cpu_before = self.entry.cpu_us.load(std::sync::atomic::Ordering::Relaxed);
         if now - self.cpu_read_utc.get() >= CPU_READ_EVERY_100NS {
             self.cpu_read_utc.set(now);
             let cpu = self.instance.env().clock.thread_cpu();
@@ -443,6 +452,68 @@ impl SessionState {
                 .cpu_us
                 .store(cpu, std::sync::atomic::Ordering::Relaxed);
         }
+        let waits = self.take_waits();
+        if let Some(before) = before {
+            self.note_completed(&before, now, cpu_before, &waits);
+        }
+    }
+
+    /// What the thread waited for since the last request's end goes to the session; gives it.
+    fn take_waits(&self) -> daruma_base::ThreadWaits {
+        let count = daruma_base::thread_wait_count();
+        let mut waited = daruma_base::ThreadWaits::default();
+        if self.waits_seen.replace(count) == count {
+            return waited;
+        }
+        let now = daruma_base::thread_waits();
+        let mut known = self.entry.waits.lock();
+        for ((waited, known), now) in waited.iter_mut().zip(known.iter_mut()).zip(now) {
+            waited.count = now.count.saturating_sub(known.count);
+            waited.ns = now.ns.saturating_sub(known.ns);
+            *known = now;
+        }
+        waited
+    }
+
+    /// A request that took a while goes into the ring. `before` is what the session had done when it began.
+    fn note_completed(
+        &self,
+        before: &crate::instance::Activity,
+        now: i64,
+        cpu_before: u64,
+        waits: &daruma_base::ThreadWaits,
+    ) {
+        let io = daruma_storage::thread_io();
+        let of = |chosen: fn(&str) -> bool| -> u64 {
+            let kinds = daruma_base::WaitKind::ALL.iter().zip(waits);
+            kinds
+                .filter(|(kind, _)| chosen(kind.name()))
+                .map(|(_, wait)| wait.ns)
+                .sum()
+        };
+        let login = &self.entry.login;
+        let cpu = self.entry.cpu_us.load(std::sync::atomic::Ordering::Relaxed);
+        self.instance.completed.add(completed::CompletedRequest {
+            sequence: 0,
+            spid: self.entry.spid,
+            start_utc: before.request_start_utc,
+            duration: now - before.request_start_utc,
+            cpu_us: cpu.saturating_sub(cpu_before),
+            logical_reads: io.logical_reads.saturating_sub(before.logical_reads),
+            physical_reads: io.physical_reads.saturating_sub(before.reads),
+            writes: io.logical_writes.saturating_sub(before.writes),
+            rows: self.row_count.get(),
+            wait_ns: of(|name| name != "WAITFOR"),
+            log_wait_ns: of(|name| matches!(name, "WRITELOG" | "LOGBUFFER")),
+            lock_wait_ns: of(|name| name.starts_with("LCK_M_")),
+            io_wait_ns: of(|name| name.starts_with("PAGEIOLATCH_") || name == "IO_COMPLETION"),
+            error: self.last_error.get(),
+            database: before.database,
+            login: login.login.clone(),
+            program: login.program.clone(),
+            host: login.host.clone(),
+            text: before.text.clone(),
+        });
     }
 
     /// Moves the session to another database.

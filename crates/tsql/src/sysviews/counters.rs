@@ -61,6 +61,14 @@ fn counters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let instance = source.instance()?;
     let mut out = CounterRows { rows };
     general(instance, &mut out);
+    let requests = instance.requests.load(std::sync::atomic::Ordering::Relaxed);
+    out.add(
+        "SQL Statistics",
+        "Batch Requests/sec",
+        "",
+        requests,
+        PER_SECOND,
+    );
     databases(instance, &mut out);
     locks(instance, &mut out);
     Ok(())

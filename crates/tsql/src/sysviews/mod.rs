@@ -13,6 +13,7 @@
 mod activity;
 mod base_tables;
 mod columns;
+mod completed;
 mod constraints;
 mod counters;
 mod databases;
@@ -62,6 +63,7 @@ const ALL: &[&[View]] = &[
     properties::VIEWS,
     log::VIEWS,
     counters::VIEWS,
+    completed::VIEWS,
     version_store::VIEWS,
     information_schema::VIEWS,
     privileges::VIEWS,

@@ -283,6 +283,10 @@ fn sys_info(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         .set("scheduler_total_count", processors())
         .set("sqlserver_start_time", source.time(instance.started_utc()))
         .set("cores_per_socket", processors());
+    if let Some((kernel, user)) = instance.processor_ms.get().and_then(|ask| ask()) {
+        rows.set("process_kernel_time_ms", kernel)
+            .set("process_user_time_ms", user);
+    }
     Ok(())
 }
 

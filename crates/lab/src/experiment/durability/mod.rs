@@ -8,6 +8,7 @@
 //! of what it did, in whole chunks.
 
 mod kill;
+mod monitored;
 mod purge;
 mod sweep;
 mod waits;
@@ -19,6 +20,7 @@ use crate::report::{Report, Section, Source, Table, Verdict};
 use crate::sql::{Ask, quoted};
 use clap::Args;
 use daruma_client::client::ClientError;
+use monitored::Watch;
 use purge::Volume;
 use serde_json::json;
 use std::time::Instant;
@@ -42,6 +44,10 @@ pub struct DurabilityArgs {
     /// Rows deleted by one transaction
     #[arg(help_heading = "Experiment", long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub chunk: u64,
+
+    /// Watch the purge with the monitor, whose page is at ADDR:PORT meanwhile, and compare as the page does
+    #[arg(help_heading = "Experiment", long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    pub monitor: Option<String>,
 }
 
 impl DurabilityArgs {
@@ -140,14 +146,23 @@ impl Measured {
     }
 }
 
-fn one(lab: &Lab, args: &DurabilityArgs, delayed: bool) -> Result<Measured, LabError> {
+fn one(
+    lab: &Lab,
+    args: &DurabilityArgs,
+    delayed: bool,
+    watch: Option<&mut Watch>,
+) -> Result<Measured, LabError> {
     let mut client = lab.client(DATABASE)?;
     purge::fill(&mut client, args.volume())?;
     let mut watcher = lab.client("master")?;
     let before = Reading::take(&mut watcher, DATABASE)?;
+    let from = daruma_monitor::sql::now();
     let begun = Instant::now();
     let deleted = client.number(&purge::call(delayed, args.volume(), args.chunk))?;
     let seconds = begun.elapsed().as_secs_f64();
+    if let Some(watch) = watch {
+        watch.note(delayed, from);
+    }
     let waits = Reading::take(&mut watcher, DATABASE)?.since(&before);
     Ok(Measured {
         seconds,
@@ -158,13 +173,15 @@ fn one(lab: &Lab, args: &DurabilityArgs, delayed: bool) -> Result<Measured, LabE
 }
 
 fn compare(lab: &mut Lab, args: &DurabilityArgs) -> Result<(), LabError> {
+    let listen = args.monitor.as_deref();
+    let mut watch = listen.map(|listen| Watch::start(lab, listen)).transpose()?;
     let (mut durable, mut delayed) = (Vec::new(), Vec::new());
     for round in 1..=args.runs() {
         for (is_delayed, runs) in [(false, &mut durable), (true, &mut delayed)] {
             lab.check_interrupt()?;
             let how = if is_delayed { "delayed" } else { "durable" };
             lab.step(format!("purge, {how}, run {round} of {}", args.runs()));
-            runs.push(one(lab, args, is_delayed)?);
+            runs.push(one(lab, args, is_delayed, watch.as_mut())?);
         }
     }
     let (Some(first), Some(last)) = (durable.first(), delayed.last()) else {
@@ -177,7 +194,7 @@ fn compare(lab: &mut Lab, args: &DurabilityArgs) -> Result<(), LabError> {
         last,
     );
     publish(lab, args, &durable, &delayed);
-    Ok(())
+    watch.map_or(Ok(()), |watch| watch.publish(lab))
 }
 
 fn publish(lab: &mut Lab, args: &DurabilityArgs, durable: &[Measured], delayed: &[Measured]) {

@@ -212,6 +212,8 @@ const RULES: &[(ViewRule, &[&str])] = &[
             "dm_exec_query_stats",
             "dm_exec_sql_text",
             "dm_exec_text_query_plan",
+            "dm_exec_completed_requests",
+            "dm_exec_session_wait_stats",
             "dm_hadr_auto_page_repair",
             "dm_hadr_automatic_seeding",
             "dm_hadr_availability_group_states",
