@@ -88,9 +88,8 @@ impl Store {
                 what: "a restart needs the log that is to be cut off".into(),
             });
         }
-        if boot.hard > at {
-            self.or_fence(self.files.write_boot(|boot| boot.hard = at))?;
-        }
+        self.files.change_epochs(|epochs| epochs.cut(at));
+        self.or_fence(self.files.write_boot(|boot| boot.hard = boot.hard.min(at)))?;
         self.log.cut_tail(at)
     }
 

@@ -12,10 +12,11 @@
 
 mod boot;
 
-pub use boot::{BOOT_PAGES, Boot, decode_boot, encode_boot};
+pub use boot::{BOOT_PAGES, Boot, decode_boot, encode_boot, encode_epochs};
 
 use crate::api::{FileInfo, FileSpec, Growth};
 use crate::bytes::*;
+use crate::epoch::Epochs;
 use crate::error::{Result, StorageError};
 use crate::meter::{Meter, metered};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
@@ -29,8 +30,8 @@ use std::sync::{Arc, OnceLock};
 /// First bytes of a data file's header page.
 pub const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
 /// 2: the log has versions from where they get pages on.
-/// 3: the log has properties of the database.
-pub const FORMAT_VERSION: u32 = 3;
+/// 4: the boot page has the epochs of the log.
+pub const FORMAT_VERSION: u32 = 4;
 /// Root of the tree that definitions are in: the same page in every database.
 pub const CATALOG_ROOT: PageId = PageId::new(1, 16);
 const DOUBLE_WRITE_HEADER: u32 = 31;
@@ -154,7 +155,7 @@ impl FileSet {
             durable,
             double_write: Mutex::default(),
             sync_failure: OnceLock::new(),
-            boot: boot::BootPage::new(boot),
+            boot: boot::BootPage::new(boot, Epochs::new(&*env.random)),
             grow: Mutex::new(()),
         };
         for spec in specs {

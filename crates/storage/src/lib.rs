@@ -32,6 +32,7 @@ mod database;
 mod datafile;
 mod delta;
 mod engine;
+mod epoch;
 mod error;
 mod follow;
 #[doc(hidden)]
@@ -72,6 +73,7 @@ pub use coordinator::{Directory, Outcome, ResolvedUnit};
 pub use copy::{DataCopy, FileExtents, LogChunk, LogSource, PageRun, check_pages, is_changed};
 pub use database::{Database, FileContent};
 pub use engine::{Engine, EngineConfig};
+pub use epoch::{EPOCHS_MAX, Epoch, Epochs};
 pub use error::{Result, StorageError};
 pub use follow::Secondary;
 pub use lock::Owner;

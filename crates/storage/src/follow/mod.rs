@@ -258,7 +258,7 @@ impl Secondary {
                 return Ok(false);
             };
             let (checkpoint, begin) = tracker.checkpoint_read();
-            let properties = *tracker.properties();
+            let properties = tracker.properties().clone();
             (checkpoint, begin, tracker.last_commit(), properties)
         };
         let boot = store.files.boot();
@@ -276,6 +276,7 @@ impl Secondary {
         if work.is_none() {
             return Ok(false);
         }
+        store.files.change_epochs(|epochs| properties.add_to(epochs));
         store.write_boot(|b| {
             b.redo_start = redo_start;
             b.checkpoint = checkpoint;

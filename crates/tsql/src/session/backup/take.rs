@@ -303,6 +303,7 @@ impl Job<'_, '_> {
             base_set: None,
             fork: path.fork,
             fork_lsn: path.lsn,
+            epochs: Vec::new(),
             recovery_model: settings.recovery_model as u8,
             copy_only: self.options.has("COPY_ONLY"),
             begins_chain: begins_chain(&self.open, &settings),
