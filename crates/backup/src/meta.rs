@@ -109,9 +109,9 @@ impl From<&Epoch> for EpochMeta {
     }
 }
 
-/// The epochs that a log between two positions knows of: that of its beginning, and those that begin in it.
+/// The epochs that a log between two positions knows of: that of what comes before, and those that begin in it.
 pub fn epochs_between(epochs: &Epochs, first: Lsn, last: Lsn) -> Vec<EpochMeta> {
-    let from = epochs.before(Lsn(first.0 + 1)).map_or(first, |e| e.start);
+    let from = epochs.before(first).map_or(first, |e| e.start);
     let known = epochs.list().iter();
     let within = known.filter(|e| e.start >= from && e.start < last);
     within.map(EpochMeta::from).collect()

@@ -323,7 +323,9 @@ fn continue_log(store: &Store, recovered: &Recovered) -> Result<()> {
         })?;
     }
     let (found, end) = (&recovered.properties, recovered.end);
-    store.files.change_epochs(|epochs| found.complete(epochs, end));
+    store
+        .files
+        .change_epochs(|epochs| found.complete(epochs, end));
     store.log.set_last_commit(recovered.last_commit);
     Ok(())
 }

@@ -276,7 +276,9 @@ impl Secondary {
         if work.is_none() {
             return Ok(false);
         }
-        store.files.change_epochs(|epochs| properties.add_to(epochs));
+        store
+            .files
+            .change_epochs(|epochs| properties.add_to(epochs));
         store.write_boot(|b| {
             b.redo_start = redo_start;
             b.checkpoint = checkpoint;
