@@ -104,7 +104,7 @@ impl Epochs {
         Some(end_of(self, at, end).min(end_of(other, there, other_end)))
     }
 
-    /// Writes the history, [`HISTORY_BYTES`] at most.
+    /// Writes the history, `HISTORY_BYTES` at most.
     pub fn write(&self, out: &mut [u8]) {
         put_u64(out, 0, self.0.len() as u64);
         for (epoch, entry) in self.0.iter().zip(out[8..].chunks_exact_mut(ENTRY_BYTES)) {
