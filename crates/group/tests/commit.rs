@@ -136,7 +136,7 @@ fn two_promotions() {
             appends: 1,
             ..budget
         }),
-        300_000,
+        20_000,
     );
     assert!(found.is_none(), "{found:#?}");
 }
