@@ -21,6 +21,8 @@ mod configuration;
 mod database;
 mod error_log;
 mod files;
+pub mod hadr;
+pub(crate) mod keys;
 pub(crate) mod left_behind;
 mod logins;
 mod master_key;
@@ -122,6 +124,7 @@ pub struct Instance {
     pub configuration: Configuration,
     pub log: ErrorLog,
     pub logins: Logins,
+    pub hadr: hadr::Hadr,
     pub plans: PlanCache,
     pub memory: Arc<WorkMemory>,
     registry: Registry,
@@ -306,6 +309,24 @@ impl Instance {
         entry.set_def(def);
         self.bump_catalog_version();
         Ok(())
+    }
+
+    /// The role of this server in the group of a database changed. Plans are looked at again; sessions that are in the
+    /// database end, because what they began under the other role has no end under this one.
+    pub fn set_availability(&self, entry: &DatabaseEntry, availability: hadr::Availability) {
+        let before = entry.availability();
+        entry.set_availability(availability);
+        self.bump_catalog_version();
+        let changes_role = before.is_secondary() != availability.is_secondary();
+        let closes = availability.check_open("").is_err();
+        if !changes_role && !closes || before == availability {
+            return;
+        }
+        for session in self.sessions.all() {
+            if session.activity.lock().database == Some(entry.id()) {
+                session.cancel.set(daruma_base::cancel::CancelReason::Kill);
+            }
+        }
     }
 
     /// Grows whenever a committed definition changed anywhere.

@@ -191,6 +191,7 @@ impl Host for Execution<'_> {
             if table.database.settings().read_only {
                 return Err(messages::error(3906, &[&table.database.name()]));
             }
+            self.state.check_writable(table.database.id())?;
             let object = LockResource::Object(table.object_id);
             self.lock_for_transaction(&table.database, object, LockMode::IntentExclusive)?;
             self.check_definition(table)?;
