@@ -476,6 +476,7 @@ impl Binder<'_> {
         qualified: &str,
         schema: Option<String>,
     ) -> Result<Rel> {
+        let bound = self.told_apart(bound)?;
         let mut names: Vec<(String, ColId)> = Vec::with_capacity(bound.columns.len());
         for (position, column) in bound.columns.iter().enumerate() {
             if column.name.is_empty() {
@@ -513,6 +514,23 @@ impl Binder<'_> {
             used: None,
         })?;
         Ok(bound.rel)
+    }
+
+    /// A column that comes twice is two columns of the table: each has its own name, and its own place in grouping sets.
+    fn told_apart(&mut self, mut bound: BoundQuery) -> Result<BoundQuery> {
+        let mut seen = ColSet::default();
+        let mut copies = Vec::new();
+        for column in &mut bound.columns {
+            if seen.insert(column.id) {
+                continue;
+            }
+            let original = self.column(column.id);
+            let info = self.columns[column.id as usize].clone();
+            column.id = self.new_column(info)?;
+            copies.push((column.id, original));
+        }
+        bound.rel = bound.rel.compute(copies);
+        Ok(bound)
     }
 
     /// A view as a source of FROM.
