@@ -11,7 +11,7 @@
 //!    principal that may do everything among them. So a key that lacks something costs time and shows nobody anything.
 //!
 //! The cache has two generations: when the young one is full it becomes the old one, and what nobody asked for since
-//! then is forgotten.
+//! then is forgotten. Past half of the server's memory that happens with every new text, before it is parsed.
 
 use super::WorkMemory;
 use crate::error::{Result, SqlError};
@@ -278,6 +278,9 @@ impl PlanCache {
             batch.uses.fetch_add(1, Ordering::Relaxed);
             return Ok(batch);
         }
+        if !self.memory.may_keep() {
+            self.generations.write().grow_old();
+        }
         let before = thread_bytes();
         let has_room = || self.memory.has_room(thread_bytes() - before, 0);
         let statements = parse_batch_within(text, options, &has_room)
@@ -333,9 +336,14 @@ impl Generations {
         self.young_bytes += batch.kept_bytes();
         self.young.of(quoted).insert(batch.text.clone(), batch);
         if self.young_bytes > GENERATION_BYTES_MAX || self.young.len() > GENERATION_BATCHES_MAX {
-            self.old = std::mem::take(&mut self.young);
-            self.young_bytes = 0;
+            self.grow_old();
         }
+    }
+
+    /// Drops the old generation.
+    fn grow_old(&mut self) {
+        self.old = std::mem::take(&mut self.young);
+        self.young_bytes = 0;
     }
 }
 
@@ -375,4 +383,24 @@ pub fn first_syntax_error(errors: &[daruma_syntax::SyntaxError]) -> SqlError {
 /// Parses a fragment of stored text with QUOTED_IDENTIFIER ON.
 pub fn parsed<T>(result: std::result::Result<T, Vec<daruma_syntax::SyntaxError>>) -> Result<T> {
     result.map_err(|errors| first_syntax_error(&errors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept_after_100_texts(memory: Arc<WorkMemory>) -> usize {
+        let cache = PlanCache::new(memory);
+        for n in 0..100 {
+            let text = format!("SELECT {n} AS c");
+            assert!(cache.batch(&text, &ParseOptions::default()).is_ok());
+        }
+        cache.len()
+    }
+
+    #[test]
+    fn texts_give_way_where_memory_is_short() {
+        assert_eq!(kept_after_100_texts(WorkMemory::new(None)), 100);
+        assert!(kept_after_100_texts(WorkMemory::new(Some(1))) <= 2);
+    }
 }
