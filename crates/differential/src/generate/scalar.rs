@@ -209,13 +209,14 @@ impl Gen<'_> {
         let text = self.scalar(scope, Ty::Str, depth).text;
         match self.draw.below(5) {
             2 => {
-                // The empty text is 0 to T-SQL.
+                // The empty text is 0 to T-SQL, and signs are another matter.
+                let digits = fill("REPLACE(LEFT($0, 6), '-', '')", &[&text]);
                 let number = fill_two(
-                    "TRY_CAST(LEFT($0, 6) AS int)",
-                    "CASE WHEN $0 = '' THEN 0 WHEN LEFT($0, 6) !~ '[^01]' THEN CAST(LEFT($0, 6) AS integer) END",
-                    &[&text],
+                    "TRY_CAST($0 AS int)",
+                    "CASE WHEN $0 = '' THEN 0 WHEN $0 !~ '[^0-9]' THEN CAST($0 AS integer) END",
+                    &[&digits],
                 );
-                Expr::int(number, 111_111)
+                Expr::int(number, 999_999)
             }
             3 => Expr::int(
                 fill_two("ASCII(NULLIF($0, ''))", "ASCII(NULLIF($0, ''))", &[&text]),

@@ -112,9 +112,9 @@ impl Execution<'_> {
 
     pub(super) fn open_master_key(&self, password: &str) -> Result<()> {
         let def = self.master_key_def()?;
-        let opened = def.by_password.iter();
-        let opened = opened.filter_map(|s| keys::open_by_password(OWNER, password, s));
-        let bytes = opened.last().ok_or_else(|| messages::error(15313, &[]))?;
+        let open = |sealed: &String| keys::open_by_password(OWNER, password, sealed);
+        let opened = def.by_password.iter().find_map(open);
+        let bytes = opened.ok_or_else(|| messages::error(15313, &[]))?;
         *self.state.open_master_key.borrow_mut() = Some((def.guid, bytes));
         Ok(())
     }
