@@ -102,7 +102,7 @@ impl Expr {
     }
 
     /// The same value where one of another type makes it one of that.
-    fn as_type(self, ty: Ty) -> Expr {
+    fn taken_as(self, ty: Ty) -> Expr {
         Expr {
             ty,
             digits: self.as_digits(),

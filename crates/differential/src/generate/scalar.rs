@@ -135,7 +135,7 @@ impl Gen<'_> {
             // The first value alone has another type: what comes out is the higher of both.
             Some(other) if matches!(kind, 0 | 2 | 3) => {
                 let left = self.scalar(scope, other, depth.min(1)).wide();
-                (left.as_type(ty), self.scalar(scope, ty, depth).wide())
+                (left.taken_as(ty), self.scalar(scope, ty, depth).wide())
             }
             _ => self.two(scope, ty, depth),
         };
