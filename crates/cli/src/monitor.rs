@@ -281,8 +281,6 @@ fn own_server(args: &MonitorArgs) -> Result<Program, MonitorFailure> {
         encryption: EncryptionPolicy::On,
         certificate: None,
         limits: Vec::new(),
-        server_name: None,
-        trace_flags: Vec::new(),
     };
     Ok(Program::start(&options)?)
 }

@@ -31,8 +31,6 @@ pub fn server(data_dir: &Path) -> Program {
         encryption: EncryptionPolicy::Off,
         certificate: None,
         limits: Vec::new(),
-        server_name: None,
-        trace_flags: Vec::new(),
     };
     Program::start(&options).expect("the server starts")
 }
