@@ -75,7 +75,7 @@ pub use database::{Database, FileContent};
 pub use engine::{Engine, EngineConfig};
 pub use epoch::{EPOCHS_MAX, Epoch, Epochs};
 pub use error::{Result, StorageError};
-pub use follow::Secondary;
+pub use follow::{Secondary, StandingPin};
 pub use lock::Owner;
 pub use log::rebuild::{LogSection, Stop};
 pub use log::{

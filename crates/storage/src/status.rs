@@ -371,6 +371,16 @@ impl TxnTable {
         Snapshot { position, horizon }
     }
 
+    /// Registers a position that somebody elsewhere reads at.
+    pub fn pin(&self, owner: u64, position: u64) -> Snapshot {
+        let mut snapshots = self.snapshots.lock();
+        let users = snapshots.entry(position).or_default();
+        users.count += 1;
+        users.owners ^= owner;
+        let horizon = self.base();
+        Snapshot { position, horizon }
+    }
+
     /// Gives a snapshot back; `owner` is the one it was taken for.
     pub fn release(&self, snapshot: Snapshot, owner: u64) {
         let mut snapshots = self.snapshots.lock();
@@ -384,7 +394,7 @@ impl TxnTable {
     }
 
     /// Oldest position that a reader may still use.
-    fn oldest(&self) -> u64 {
+    pub fn oldest(&self) -> u64 {
         let snapshots = self.snapshots.lock();
         let oldest = snapshots.keys().next().copied();
         // Snapshots of sessions with delayed commits may all be ahead of the next one.

@@ -31,6 +31,7 @@
 //! Latches: `work`, then those of pages. Read next: `replay`, `status`, docs/decisions/2026-11-24-secondaries.md.
 
 mod beside;
+mod pin;
 mod promote;
 
 use crate::api::{FileSpec, Opening};
@@ -46,6 +47,7 @@ use crate::status::TxnTable;
 use crate::sync::{Mutex, MutexGuard};
 use beside::Readers;
 use daruma_base::{DatabaseId, Lsn, TxnId, reached};
+pub use pin::StandingPin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
