@@ -198,6 +198,7 @@ impl Program {
                 check_expiration: false,
                 must_change: false,
                 password_set_utc: now,
+                certificate_id: None,
             })?;
         }
         instance.logins.set_password(name, &password)?;
