@@ -210,6 +210,54 @@ fn readers_see_at_each_position_what_the_primary_had_there() {
     }
 }
 
+/// Fed live from the primary's log, at its own pace, stopped in between; what has come and is not applied is not seen.
+#[test]
+fn a_secondary_follows_the_feed_of_its_primary() {
+    let random = SimRandom::new(11);
+    let mut primary = Primary::new(11, settings(true));
+    primary.note();
+    let (data, floor) = primary.copy_data();
+    let disk = primary.disk_of_secondary(&data, 11);
+    let follower = secondary(&disk, 48, Some(floor)).expect("opens");
+    follower.apply(floor).expect("applies");
+    let mut feed = primary.db.log_feed(floor, "secondary").expect("is there");
+    let pin = primary.db.pin_for_secondary(42, follower.low_water_mark());
+    let owner = owner(3);
+    for _ in 0..60 {
+        primary.step(&random);
+        let db = follower.database().expect("is readable");
+        let txn = db.begin(&owner);
+        let before = follower.applied();
+        while let Fed::Block(block) = feed.try_next().expect("feeds") {
+            db.append_block(block.used()).expect("fits");
+        }
+        db.sync_blocks().expect("syncs");
+        let view = txn.view(Isolation::Snapshot);
+        let at = view.position().expect("a snapshot");
+        assert!(at < before, "{at} is not applied: {before}");
+        follower.apply(Lsn::MAX).expect("applies");
+        let (model, slow) = primary.at(before);
+        same(&rows(&view, primary.tree).expect("reads"), model, before);
+        same(
+            &rows(&view, primary.slow_tree).expect("reads"),
+            slow,
+            before,
+        );
+        assert_eq!(follower.applied(), primary.db.hardened_lsn());
+        follower.restart_point().expect("restart point");
+        pin.advance(follower.low_water_mark());
+    }
+    let promoted = follower.promote(&|_| panic!("nothing is prepared"));
+    let promoted = promoted.expect("is promoted");
+    let (model, slow) = primary.at(Lsn::MAX);
+    same(&dump(&promoted, primary.tree), model, "promoted");
+    same(&dump(&promoted, primary.slow_tree), slow, "promoted");
+    let mut written = model.clone();
+    let done = random_txn(&random, &promoted, primary.tree, &mut written, KEYS);
+    assert!(done.is_ok());
+    same(&dump(&promoted, primary.tree), &written, "written");
+}
+
 /// A reader stays while the primary deletes what it reads and cleans up; the pin lets that be when the reader has gone.
 #[test]
 fn a_standing_pin_spares_what_readers_elsewhere_need() {
