@@ -188,7 +188,7 @@ impl Database {
                     ..Progress::new(loser.id, loser.first, true)
                 };
                 progress.last.store(loser.last.0, Ordering::Release);
-                *progress.owned.lock() = loser.owned;
+                *progress.owned.lock() = loser.owned.into_iter().collect();
                 *progress.work.lock() = loser.work;
                 self.add_aborted(Arc::new(progress), loser.chunks);
             } else if undo == Undo::Now || loser.is_blind {
