@@ -923,6 +923,11 @@ const MESSAGES: &[Message] = &[
         "The %S_MSG '%.*ls' on table '%.*ls' has %d columns in the key list. The maximum limit for %S_MSG key column list is %d.",
     ),
     m(
+        1907,
+        16,
+        "Cannot recreate index '%.*ls'. The new index definition does not match the constraint being enforced by the existing index.",
+    ),
+    m(
         1909,
         16,
         "Cannot use duplicate column names in %S_MSG. Column name '%.*ls' listed more than once.",

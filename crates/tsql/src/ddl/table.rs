@@ -98,7 +98,8 @@ pub(super) fn refuse_period(definition: &TableDefinition) -> Result<()> {
 
 /// The same of a table's options.
 pub(super) fn refuse_table_promises(options: &[ast::OptionItem]) -> Result<()> {
-    const PROMISES: [&str; 4] = [
+    const PROMISES: [&str; 5] = [
+        "MEMORY_OPTIMIZED",
         "SYSTEM_VERSIONING",
         "LEDGER",
         "DATA_DELETION",

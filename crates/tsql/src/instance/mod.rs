@@ -402,13 +402,20 @@ impl Instance {
     }
 }
 
-/// Saves what is held in memory and closes the files. Of a suspect database nothing is saved.
+/// Saves what is held in memory and closes the files, also when it cannot be saved.
 pub(crate) fn close_database(open: &OpenDatabase) -> Result<()> {
-    if open.storage.check_readable().is_ok() {
-        open.catalog.save_counters()?;
-    }
+    let saved = save_counters(open);
     open.storage.close()?;
-    Ok(())
+    saved
+}
+
+/// Saves the counters that are held in memory. Of a suspect database nothing is saved, and a read-only one has no changes.
+pub(crate) fn save_counters(open: &OpenDatabase) -> Result<()> {
+    let storage = &open.storage;
+    match storage.check_readable().is_ok() && !storage.settings().read_only {
+        true => Ok(open.catalog.save_counters()?),
+        false => Ok(()),
+    }
 }
 
 impl From<daruma_catalog::CatalogError> for SqlError {

@@ -88,6 +88,8 @@ fn set_option(
         DatabaseOption::ReadOnly(on) => {
             not_of_system(entry, "READ_ONLY")?;
             exclusive(ex, entry, termination)?;
+            // Nobody can do it later.
+            crate::instance::save_counters(&entry.open()?)?;
             with_settings(entry, |s| s.read_only = *on)
         }
         DatabaseOption::CompatibilityLevel(level) => compatibility_level(ex, entry, *level),

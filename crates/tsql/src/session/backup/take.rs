@@ -146,7 +146,7 @@ impl Job<'_, '_> {
         };
         let watch = Watch::new(self.ex, "BACKUP DATABASE", self.options.stats());
         // Counters held in memory go with the copy as they are.
-        self.open.catalog.save_counters()?;
+        crate::instance::save_counters(&self.open)?;
         let (label, info) = (self.label(), self.info());
         let request = self.request(&label, info);
         let mut tick = |p| watch.tick(p);
