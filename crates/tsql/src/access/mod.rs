@@ -507,7 +507,7 @@ pub(crate) fn corrupt(error: RowError) -> SqlError {
 /// Layouts by definition.
 fn layouts(def: &Arc<TableDef>) -> Result<Arc<TableLayouts>> {
     static CACHE: LazyLock<Cache<TableDef, TableLayouts>> = LazyLock::new(Cache::default);
-    CACHE.get(def, |def| make_layouts(def), TableLayouts::size)
+    CACHE.get(def, make_layouts, TableLayouts::size)
 }
 
 fn make_layouts(def: &TableDef) -> Result<TableLayouts> {
