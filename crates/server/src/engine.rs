@@ -226,7 +226,7 @@ impl Service for EngineService {
 
     fn has_room(&self, held: usize, wanted: usize) -> bool {
         let signed = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.instance.memory.has_room(signed(held), signed(wanted))
+        self.instance.has_room(signed(held), signed(wanted))
     }
 
     fn waits(&self) -> Option<&WaitRegistry> {

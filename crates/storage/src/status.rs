@@ -20,6 +20,7 @@
 //! 3. A part of the array is let go of only when all its transactions are committed and visible to everyone, or gone.
 
 use crate::sync::{Mutex, RwLock};
+use daruma_base::memory::for_all;
 use daruma_base::{Lsn, TxnId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -183,8 +184,10 @@ impl TxnTable {
         let mut chunks = self.chunks.write();
         let id = self.next.fetch_add(1, Ordering::AcqRel);
         while chunks.first + chunks.chunks.len() as u64 <= id / CHUNK {
-            chunks.chunks.push_back(Some(new_chunk(ACTIVE)));
-            self.let_go(&mut chunks);
+            for_all(|| {
+                chunks.chunks.push_back(Some(new_chunk(ACTIVE)));
+                self.let_go(&mut chunks);
+            });
         }
         assert!(id < TxnId::MAX.0, "transaction ids are used up");
         TxnId(id)
@@ -451,7 +454,7 @@ impl TxnTable {
         );
         self.base.store(base, Ordering::Release);
         while chunks.first < base / CHUNK && !chunks.chunks.is_empty() {
-            chunks.chunks.pop_front();
+            for_all(|| drop(chunks.chunks.pop_front()));
             chunks.first += 1;
         }
         TxnId(base)

@@ -2146,6 +2146,7 @@ const MESSAGES: &[Message] = &[
         16,
         "Could not find prepared statement with handle %d.",
     ),
+    m(8171, 16, "Hint '%.*ls' on object '%.*ls' is invalid."),
     m(8180, 16, "Statement(s) could not be prepared."),
     m(
         8197,

@@ -361,6 +361,23 @@ impl Instance {
         }
     }
 
+    /// Asks for memory; where there is none, once more after the plan cache has given back what it holds.
+    pub(crate) fn room<T>(&self, ask: impl Fn(&Arc<WorkMemory>) -> Option<T>) -> Option<T> {
+        ask(&self.memory).or_else(|| match self.plans.is_empty() {
+            true => None,
+            false => {
+                self.plans.clear();
+                ask(&self.memory)
+            }
+        })
+    }
+
+    /// May a request that holds `held` bytes take `wanted` more?
+    pub fn has_room(&self, held: i64, wanted: i64) -> bool {
+        self.room(|memory| memory.has_room(held, wanted).then_some(()))
+            .is_some()
+    }
+
     /// Memory that was freed goes back to the system, as far as the allocator can.
     pub(crate) fn give_back_memory(&self) {
         if let Some(give_back) = self.give_back_memory.get() {

@@ -29,6 +29,8 @@ use std::sync::{Arc, LazyLock};
 
 /// Memory of texts, trees and plans that one generation may hold, and batches.
 const GENERATION_BYTES_MAX: usize = 64 << 20;
+/// The same as a part of what the server may allocate besides pages, in percent.
+const GENERATION_PERCENT: i64 = 12;
 const GENERATION_BATCHES_MAX: usize = 4_096;
 /// Longer texts are not worth keeping: they are scripts that run once.
 const CACHED_TEXT_BYTES_MAX: usize = 256 << 10;
@@ -282,16 +284,38 @@ impl PlanCache {
             self.generations.write().grow_old();
         }
         let before = thread_bytes();
-        let has_room = || self.memory.has_room(thread_bytes() - before, 0);
+        let has_room = || self.has_room(thread_bytes() - before);
         let statements = parse_batch_within(text, options, &has_room)
             .map_err(|errors| errors.iter().map(syntax_error).collect::<Vec<_>>())?;
         let bytes = usize::try_from(thread_bytes() - before).unwrap_or(0);
         let batch = Arc::new(Batch::new(Arc::from(text), statements, bytes));
         batch.uses.store(1, Ordering::Relaxed);
-        if text.len() <= CACHED_TEXT_BYTES_MAX && batch.kept_bytes() <= GENERATION_BYTES_MAX / 2 {
-            self.generations.write().insert(quoted, batch.clone());
+        let most = self.generation_bytes();
+        if text.len() <= CACHED_TEXT_BYTES_MAX && batch.kept_bytes() <= most / 2 {
+            let mut generations = self.generations.write();
+            generations.insert(quoted, batch.clone());
+            generations.turn(most);
         }
         Ok(batch)
+    }
+
+    /// May a text that holds so much be read on? What is kept of others gives way to it.
+    fn has_room(&self, held: i64) -> bool {
+        self.memory.has_room(held, 0)
+            || !self.is_empty() && {
+                self.clear();
+                self.memory.has_room(held, 0)
+            }
+    }
+
+    /// Memory that one generation may hold.
+    fn generation_bytes(&self) -> usize {
+        let part = |bound: i64| bound / 100 * GENERATION_PERCENT;
+        let part = self.memory.bound().map(part);
+        let part = part.and_then(|bytes| usize::try_from(bytes).ok());
+        part.map_or(GENERATION_BYTES_MAX, |bytes| {
+            bytes.min(GENERATION_BYTES_MAX)
+        })
     }
 
     /// DBCC FREEPROCCACHE.
@@ -335,7 +359,11 @@ impl Generations {
     fn insert(&mut self, quoted: bool, batch: Arc<Batch>) {
         self.young_bytes += batch.kept_bytes();
         self.young.of(quoted).insert(batch.text.clone(), batch);
-        if self.young_bytes > GENERATION_BYTES_MAX || self.young.len() > GENERATION_BATCHES_MAX {
+    }
+
+    /// The young generation becomes the old one when it is full.
+    fn turn(&mut self, bytes_max: usize) {
+        if self.young_bytes > bytes_max || self.young.len() > GENERATION_BATCHES_MAX {
             self.grow_old();
         }
     }
