@@ -111,7 +111,7 @@ impl Store {
     /// After a failed sync nobody knows what is on disk: only recovery can find out.
     fn or_fence(&self, result: Result<()>) -> Result<()> {
         if result.is_err()
-            && let Some(cause) = self.files.sync_failure()
+            && let Some(cause) = self.files.failure()
         {
             self.log.fence(&cause);
         }

@@ -284,7 +284,7 @@ mod tests {
         let flush = primary.syncing.lock();
         assert_eq!(files.boot().guid, 7);
         files.grow(3, files.size_pages(3)).expect("grows");
-        assert!(files.sync_failure().is_none());
+        assert!(files.failure().is_none());
         drop((flush, checkpoint));
     }
 

@@ -274,7 +274,7 @@ impl Tree {
                     .for_each(|(map, bit)| parts.bits(*map, false, &[*bit]));
             }
             record::finish(&mut body);
-            self.unlinks.fetch_add(1, Ordering::SeqCst);
+            self.note_unlinked();
             db.apply_system(&body, &mut latched, AppendKind::System)?;
             db.allocator().freed(parent.id());
             db.allocator().freed(page.id());
