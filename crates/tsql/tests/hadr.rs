@@ -552,7 +552,8 @@ fn sessions_see_a_role_at_once() {
         assert_eq!(errors(&admin.run(text)), [3906], "{text}");
     }
     server.instance.set_availability(&entry, Primary);
-    admin.done("INSERT d.dbo.t VALUES (2)");
+    // Whoever was in the database under the other role is gone.
+    server.connect().done("INSERT d.dbo.t VALUES (2)");
 }
 
 #[test]
