@@ -88,4 +88,10 @@ for _ in $(seq 200); do
     sleep 0.1
 done
 
-"$target/release/daruma-differential" --server "$binary" --postgres "$scratch/postgres" --scratch "$scratch/daruma" "${arguments[@]}"
+status=0
+"$target/release/daruma-differential" --server "$binary" --postgres "$scratch/postgres" --scratch "$scratch/daruma" "${arguments[@]}" || status=$?
+if [ "$status" -ne 0 ]; then
+    echo "the last lines of the server under test:" >&2
+    tail -n 20 "$scratch/daruma/server.log" "$scratch/daruma/data/log/errorlog" >&2 || true
+fi
+exit "$status"

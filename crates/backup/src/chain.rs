@@ -6,10 +6,22 @@
 //! | a full backup | differential | it builds on that very full backup |
 //! | position E of path P | log, [F, L] | F <= E (else 4305) and L > E (else 4326), on path P or on one that left P at or after E (else 4330) |
 //!
+//! What a path is, the epochs say where both know them: the log just before E must be of one epoch, by its id, in what there is and
+//! in the set. Two copies of a database that were opened apart have different epochs, though they may be on one path by name. Sets
+//! of older releases know of no epochs; then the number of the path decides.
+//!
 //! A restore to a point in time ends the path: what follows must have been taken on the path that begins there.
 
-use crate::meta::{BackupKind, Random16, SetInfo};
+use crate::meta::{BackupKind, EpochMeta, Random16, SetInfo};
 use serde::{Deserialize, Serialize};
+
+/// As many are kept as a database remembers.
+const EPOCHS_MAX: usize = daruma_storage::EPOCHS_MAX;
+
+/// The epoch in which the log just before `end` was made, if the list knows.
+fn made_before(epochs: &[EpochMeta], end: u64) -> Option<&EpochMeta> {
+    epochs.iter().rev().find(|e| e.start < end)
+}
 
 /// How far a database that is being restored has come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +34,9 @@ pub struct RestoreState {
     pub end_lsn: u64,
     pub fork: u64,
     pub fork_lsn: u64,
+    /// Who made the log that there is, oldest first.
+    #[serde(default)]
+    pub epochs: Vec<EpochMeta>,
     /// The boot page with which recovery will begin.
     pub boot: Vec<u8>,
     /// A point in time was reached: no more log may follow.
@@ -60,6 +75,7 @@ impl RestoreState {
             end_lsn: set.last_lsn,
             fork: set.fork,
             fork_lsn: set.fork_lsn,
+            epochs: set.epochs.clone(),
             boot: set.boot.clone(),
             stopped: false,
             needs_lsn: 0,
@@ -90,7 +106,14 @@ impl RestoreState {
         if first > end {
             return Err(ChainError::TooRecent { first, end });
         }
-        if set.fork == self.fork || (set.fork_lsn >= end && first >= end) {
+        let is_same = match (
+            made_before(&self.epochs, end),
+            made_before(&set.epochs, end),
+        ) {
+            (Some(here), Some(there)) => here.id == there.id,
+            _ => set.fork == self.fork || (set.fork_lsn >= end && first >= end),
+        };
+        if is_same {
             Ok(())
         } else {
             Err(ChainError::OtherPath)
@@ -102,6 +125,12 @@ impl RestoreState {
         self.end_lsn = end;
         self.fork = set.fork;
         self.fork_lsn = set.fork_lsn;
+        let first = set.epochs.first().map_or(end, |e| e.start);
+        self.epochs.retain(|e| e.start < first);
+        let added = set.epochs.iter().filter(|e| e.start < end);
+        self.epochs.extend(added);
+        let excess = self.epochs.len().saturating_sub(EPOCHS_MAX);
+        self.epochs.drain(..excess);
         self.stopped = stopped;
         if set.kind == BackupKind::Differential {
             self.boot.clone_from(&set.boot);

@@ -2,7 +2,7 @@
 
 use crate::cipher::Envelope;
 use daruma_base::{Lsn, Random};
-use daruma_storage::LogSection;
+use daruma_storage::{Epoch, Epochs, LogSection};
 use serde::{Deserialize, Serialize};
 
 /// A random identifier, the form of the product's uniqueidentifier.
@@ -91,6 +91,42 @@ impl From<&SectionMeta> for LogSection {
     }
 }
 
+/// A stretch of the log that one server made in one go, and where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpochMeta {
+    pub number: u64,
+    pub id: Random16,
+    pub start: u64,
+}
+
+impl From<&Epoch> for EpochMeta {
+    fn from(e: &Epoch) -> EpochMeta {
+        EpochMeta {
+            number: e.number,
+            id: Random16(e.id.to_le_bytes()),
+            start: e.start.0,
+        }
+    }
+}
+
+/// The epochs that a log between two positions knows of: that of what comes before, and those that begin in it.
+pub fn epochs_between(epochs: &Epochs, first: Lsn, last: Lsn) -> Vec<EpochMeta> {
+    let from = epochs.before(first).map_or(first, |e| e.start);
+    let known = epochs.list().iter();
+    let within = known.filter(|e| e.start >= from && e.start < last);
+    within.map(EpochMeta::from).collect()
+}
+
+/// The history that a restored database begins with; empty for a list that is none.
+pub fn history(list: &[EpochMeta]) -> Epochs {
+    let epoch = |e: &EpochMeta| Epoch {
+        number: e.number,
+        id: u128::from_le_bytes(e.id.0),
+        start: Lsn(e.start),
+    };
+    Epochs::from_list(list.iter().map(epoch).collect()).unwrap_or_default()
+}
+
 /// Part of a set that a family holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FamilyManifest {
@@ -130,6 +166,9 @@ pub struct SetInfo {
     /// The recovery path on which the set was taken, and where that path left the one before.
     pub fork: u64,
     pub fork_lsn: u64,
+    /// Who made the log of the set, oldest first. Empty in sets of older releases.
+    #[serde(default)]
+    pub epochs: Vec<EpochMeta>,
     pub recovery_model: u8,
     pub copy_only: bool,
     pub begins_chain: bool,

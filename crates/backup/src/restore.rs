@@ -7,7 +7,7 @@
 use crate::chain::RestoreState;
 use crate::error::{BackupError, Result};
 use crate::frame::Kind;
-use crate::meta::SetInfo;
+use crate::meta::{SetInfo, history};
 use crate::pump::Tick;
 use crate::reader::{Content, SetReader};
 use crate::take::PAGE_BYTES;
@@ -125,7 +125,7 @@ pub fn write_boot(env: &Env, files: &Files, state: &RestoreState) -> Result<()> 
         rebuild.open_file(spec)?;
     }
     rebuild.end_log(&files.log, Lsn(state.end_lsn))?;
-    Ok(rebuild.write_boot(&state.boot, Lsn(state.end_lsn))?)
+    Ok(rebuild.write_boot(&state.boot, Lsn(state.end_lsn), &history(&state.epochs))?)
 }
 
 /// Reads and checks everything, writes nothing.

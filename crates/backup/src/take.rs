@@ -16,7 +16,7 @@ use crate::error::{BackupError, Result};
 use crate::frame::Kind;
 use crate::governor::{Governor, Load};
 use crate::level::Levels;
-use crate::meta::{BackupKind, FileMeta, Random16, SectionMeta, SetInfo};
+use crate::meta::{BackupKind, FileMeta, Random16, SectionMeta, SetInfo, epochs_between};
 use crate::page_frame::PageFrame;
 use crate::pump::{self, Crew, Tick};
 use crate::writer::{Destination, MediaLabel, MediaWriter, Tuning};
@@ -117,6 +117,7 @@ fn take_pages(request: Request<'_>, since: Option<(Lsn, &[u16])>, tick: Tick<'_>
     info.files = files_of(&copy, &counts);
     info.pages = counts.values().sum();
     info.last_lsn = end.0;
+    info.epochs = epochs_between(&database.epochs(), copy.log_start(), end);
     log.describe(&mut info);
     finish(env, media, &mut info)?;
     Ok(Taken {
@@ -147,6 +148,7 @@ pub fn take_log(request: Request<'_>, start: Lsn, tick: Tick<'_>) -> Result<Take
     info.kind = BackupKind::Log;
     info.first_lsn = start.0;
     info.last_lsn = end.0;
+    info.epochs = epochs_between(&database.epochs(), start, end);
     media.begin(&info)?;
     let log = LogFrames::new(database, start, end, tuning)?;
     let bytes = end.0.saturating_sub(start.0);

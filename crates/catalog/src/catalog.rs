@@ -3,6 +3,7 @@
 use crate::change::Change;
 use crate::counters::{CounterId, Counters, key_of};
 use crate::error::{CatalogError, Result};
+use crate::group::ServerRow;
 use crate::model::*;
 use crate::property::PropertyClass;
 use crate::rows;
@@ -271,6 +272,23 @@ impl Catalog {
     /// Removes a login in a transaction of its own; it is durable on return.
     pub fn delete_login(&self, id: i32) -> Result<()> {
         let key = rows::id_key(rows::KIND_LOGIN, id);
+        self.change(|txn| rows::delete(txn, &key))
+    }
+
+    /// All rows of a kind (master only).
+    pub fn server_rows<T: ServerRow>(&self) -> Result<Vec<T>> {
+        self.read(T::KIND)
+    }
+
+    /// Stores a row in a transaction of its own; it is durable on return.
+    pub fn put_server_row<T: ServerRow>(&self, row: &T) -> Result<()> {
+        let key = rows::id_key(T::KIND, row.id());
+        self.change(|txn| rows::put(txn, &key, row))
+    }
+
+    /// Removes a row in a transaction of its own; it is durable on return.
+    pub fn delete_server_row<T: ServerRow>(&self, id: i32) -> Result<()> {
+        let key = rows::id_key(T::KIND, id);
         self.change(|txn| rows::delete(txn, &key))
     }
 

@@ -20,6 +20,10 @@ pub(crate) const KIND_PROPERTIES: u8 = 8;
 pub(crate) const KIND_DATABASE: u8 = 20;
 pub(crate) const KIND_LOGIN: u8 = 21;
 pub(crate) const KIND_CONFIGURATION: u8 = 22;
+pub(crate) const KIND_DATABASE_KEY: u8 = 23;
+pub(crate) const KIND_CERTIFICATE: u8 = 24;
+pub(crate) const KIND_ENDPOINT: u8 = 25;
+pub(crate) const KIND_GROUP: u8 = 26;
 pub(crate) const KIND_MARK: u8 = 30;
 
 const FORM_INLINE: u8 = 0;

@@ -144,6 +144,9 @@ pub struct LoginDef {
     /// When the password was set; 0 is unknown.
     #[serde(default)]
     pub password_set_utc: i64,
+    /// FROM CERTIFICATE: the certificate it stands for. Such a login has no password and cannot connect.
+    #[serde(default)]
+    pub certificate_id: Option<i32>,
 }
 
 /// A permission given to or kept from a principal.

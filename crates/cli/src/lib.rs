@@ -3,8 +3,10 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`group`] | `daruma group`: availability groups over statements |
 //! | [`sql`] | `daruma sql`: scripts and the interactive shell |
 //!
 //! Invariant: nothing here knows the server's inside; every command works against any TDS server.
 
+pub mod group;
 pub mod sql;

@@ -4,7 +4,7 @@ mod monitor;
 mod serve;
 
 use clap::{Parser, Subcommand};
-use daruma_cli::sql;
+use daruma_cli::{group, sql};
 use daruma_lab::{experiment, sample, stress};
 use std::process::ExitCode;
 
@@ -21,6 +21,7 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     Sql(Box<sql::SqlArgs>),
     Sample(sample::SampleArgs),
+    Group(Box<group::GroupArgs>),
     Stress(Box<stress::StressArgs>),
     Lab(experiment::LabArgs),
     Monitor(Box<monitor::MonitorArgs>),
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Sample(args) => sample::run(&args),
+        Command::Group(args) => group::run(&args),
         Command::Stress(args) => stress::run(&args),
         Command::Lab(args) => experiment::run(&args),
         Command::Monitor(args) => monitor::run(&args),

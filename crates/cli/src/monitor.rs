@@ -274,6 +274,8 @@ fn own_server(args: &MonitorArgs) -> Result<Program, MonitorFailure> {
     let options = ProgramOptions {
         data_dir: std::path::absolute(&args.data).unwrap_or_else(|_| args.data.clone()),
         listen: "127.0.0.1:0".into(),
+        server_name: None,
+        trace_flags: Vec::new(),
         sa_password: given.filter(|password| !password.is_empty()),
         memory_bytes: Some(MEMORY_BYTES),
         encryption: EncryptionPolicy::On,

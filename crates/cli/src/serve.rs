@@ -38,6 +38,14 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PORT", env = "MSSQL_TCP_PORT", default_value_t = PORT_DEFAULT, hide = true)]
     port: u16,
 
+    /// What the server is called: @@SERVERNAME, and how availability groups name it [default: the host's name]
+    #[arg(long, value_name = "NAME", value_parser = parse_server_name)]
+    server_name: Option<String>,
+
+    /// Trace flag that is on from the start, for the whole server; may be given several times
+    #[arg(short = 'T', value_name = "FLAG", value_parser = clap::value_parser!(i32).range(1..=32767))]
+    trace_flags: Vec<i32>,
+
     /// Memory of the server, in bytes or with K, M or G: three quarters for data pages, the rest for everything else (at least
     /// 32M and 64M) [default: half of the machine's, in equal parts]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -173,6 +181,8 @@ fn options(args: &ServeArgs) -> ProgramOptions {
         // What clients are told of the folder must mean the same to them as to the server.
         data_dir: std::path::absolute(&args.data).unwrap_or_else(|_| args.data.clone()),
         listen,
+        server_name: args.server_name.clone(),
+        trace_flags: args.trace_flags.clone(),
         // Read here rather than as an option: arguments show in the list of processes.
         sa_password: std::env::var("MSSQL_SA_PASSWORD")
             .ok()
@@ -191,6 +201,18 @@ fn has_port(listen: &str) -> bool {
             port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
         }
         None => false,
+    }
+}
+
+/// Names that stand in messages, URLs and REPLICA ON without quotes to be doubled.
+fn parse_server_name(text: &str) -> Result<String, String> {
+    const CHARS_MAX: usize = 128;
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '\\');
+    match (1..=CHARS_MAX).contains(&text.chars().count()) && text.chars().all(fits) {
+        true => Ok(text.to_string()),
+        false => Err(format!(
+            "'{text}' is no name of 1 to {CHARS_MAX} letters, digits, '-', '_', '.' or '\\'"
+        )),
     }
 }
 
@@ -245,6 +267,17 @@ mod tests {
                 && parse_bytes("many").is_err()
                 && parse_bytes("99999999999T").is_err()
         );
+    }
+
+    #[test]
+    fn names_of_servers_are_bounded() {
+        assert_eq!(
+            parse_server_name("db-1.example\\A"),
+            Ok("db-1.example\\A".into())
+        );
+        for bad in ["", "a'b", "a b", &"x".repeat(129)] {
+            assert!(parse_server_name(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

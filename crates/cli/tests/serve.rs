@@ -23,9 +23,23 @@ impl Drop for Server {
 fn limited(data: &Path, kilobytes: u32) -> Server {
     let script =
         format!("ulimit -f {kilobytes}; exec \"$0\" serve --data \"$1\" --listen 127.0.0.1:0");
-    let mut process = Command::new("bash")
-        .args(["-c", &script, DARUMA])
+    let mut command = Command::new("bash");
+    command.args(["-c", &script, DARUMA]).arg(data);
+    run(command)
+}
+
+/// A server with more arguments.
+fn started(data: &Path, arguments: &[&str]) -> Server {
+    let mut command = Command::new(DARUMA);
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
         .arg(data)
+        .args(arguments);
+    run(command)
+}
+
+fn run(mut command: Command) -> Server {
+    let mut process = command
         .env("MSSQL_SA_PASSWORD", PASSWORD)
         .stderr(Stdio::piped())
         .spawn()
@@ -59,6 +73,22 @@ fn sql(server: &Server, text: &str) -> Output {
 }
 
 #[test]
+fn a_server_is_called_as_it_was_told_and_starts_with_its_flags() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let server = started(
+        dir.path(),
+        &["--server-name", "Alpha", "-T", "9592", "-T1462"],
+    );
+    let told = sql(
+        &server,
+        "set nocount on; select @@servername, serverproperty('ServerName'), (select name from sys.servers where server_id = 0); dbcc tracestatus (-1)",
+    );
+    let text = String::from_utf8_lossy(&told.stdout);
+    assert_eq!(text.matches("Alpha").count(), 3, "{text}");
+    assert!(text.contains("9592") && text.contains("1462"), "{text}");
+}
+
+#[test]
 fn a_file_that_may_grow_no_further_refuses_statements_and_ends_nothing() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let server = limited(dir.path(), 9_000);
@@ -81,4 +111,53 @@ fn a_file_that_may_grow_no_further_refuses_statements_and_ends_nothing() {
         "select count(*) from d.dbo.t where v = 'kept'; create table master.dbo.t (i int)",
     );
     assert!(alive.status.success(), "{alive:?}");
+}
+
+fn group(server: &Server, arguments: &[&str]) -> Output {
+    Command::new(DARUMA)
+        .arg("group")
+        .args(arguments)
+        .args(["-C", "-U", "sa", "-S", &server.address])
+        .env("SQLCMDPASSWORD", PASSWORD)
+        .output()
+        .expect("the program runs")
+}
+
+/// Up to the statement that needs a service, which says so; once more, what is there is kept.
+#[test]
+fn a_group_is_prepared_and_refused_while_there_is_no_service() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let server = started(dir.path(), &["--server-name", "alpha"]);
+    for _ in 0..2 {
+        let made = group(&server, &["create", "g", "--endpoint", "tcp://alpha:5022"]);
+        assert!(!made.status.success());
+        let text = String::from_utf8_lossy(&made.stderr);
+        assert!(
+            text.contains("the server has an endpoint") && text.contains("35221"),
+            "{text}"
+        );
+    }
+    let keys = sql(
+        &server,
+        "set nocount on; select (select count(*) from sys.certificates), (select count(*) from sys.symmetric_keys)",
+    );
+    let text = String::from_utf8_lossy(&keys.stdout);
+    assert!(
+        text.split_whitespace().filter(|w| *w == "1").count() == 2,
+        "{text}"
+    );
+    let status = group(&server, &["status", "--json"]);
+    assert_eq!(
+        String::from_utf8_lossy(&status.stdout).trim(),
+        r#"{"databases":[],"replicas":[]}"#
+    );
+    assert!(
+        !group(
+            &server,
+            &["join", "daruma-group-1-00", "--endpoint", "tcp://b:5022"]
+        )
+        .status
+        .success()
+    );
+    assert!(!group(&server, &["failover", "g"]).status.success());
 }

@@ -20,7 +20,7 @@ use clap::Parser;
 use compare::Pair;
 use daruma_lab::server::{PrivateServer, ServerSpec};
 use peers::{Daruma, Postgres};
-use round::{Counts, Round, STATEMENTS};
+use round::{Counts, Round};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     let spec = ServerSpec {
         program: options.server.clone(),
         folder: options.scratch.clone(),
-        memory_bytes: 512 << 20,
+        memory_bytes: 1 << 30,
         arguments: Vec::new(),
     };
     let server = match PrivateServer::start(spec) {
@@ -127,7 +127,9 @@ impl Run {
         let mut pair = self.pair(worker, server);
         while !self.is_over() {
             let seed = self.seed + self.next_round.fetch_add(1, Ordering::Relaxed);
-            let mut round = Round::new(seed, &mut pair);
+            let mut counts = Counts::default();
+            let mut round = Round::new(seed, &mut pair, &mut counts);
+            self.add(counts);
             match self.options.statement {
                 Some(number) => {
                     println!("{}", round.texts(number));
@@ -136,7 +138,7 @@ impl Run {
                     return;
                 }
                 None => {
-                    for number in 0..STATEMENTS {
+                    for number in 0..round.statements() {
                         if self.is_over() {
                             return;
                         }
@@ -178,20 +180,23 @@ impl Run {
     fn one(&self, round: &mut Round<'_>, number: u64) {
         let mut counts = Counts::default();
         let found = round.statement(number, &mut counts);
-        let all = {
-            let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-            all.add(counts);
-            all.clone()
-        };
+        let (results, differences) = self.add(counts);
         if let Some(found) = found {
             println!("\n{}", found);
-            if all.differences >= self.options.differences || self.options.plant {
+            if differences >= self.options.differences || self.options.plant {
                 self.end.store(true, Ordering::Relaxed);
             }
         }
-        if self.options.results.is_some_and(|r| all.results >= r) {
+        if self.options.results.is_some_and(|r| results >= r) {
             self.end.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Adds to what all workers counted, and gives the results and differences so far.
+    fn add(&self, counts: Counts) -> (u64, u64) {
+        let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        all.add(counts);
+        (all.results, all.differences)
     }
 
     fn is_over(&self) -> bool {
@@ -237,8 +242,14 @@ impl Run {
             println!("  {name}: {count}");
         }
         println!(
-            "  without rows: {}, left out: {}, refused by both: {}",
-            counts.empty, counts.left_out, counts.both_refuse
+            "  waited for Daruma {:.0} s, for PostgreSQL {:.0} s, for tables {:.0} s",
+            counts.daruma.as_secs_f64(),
+            counts.postgres.as_secs_f64(),
+            counts.laying.as_secs_f64()
+        );
+        println!(
+            "  without rows: {}, left out: {}, refused alike: {}, for another reason: {}",
+            counts.empty, counts.left_out, counts.refused_alike, counts.both_refuse
         );
         for (name, (count, place)) in &counts.refusals {
             println!("    {name}: {count}, first {place}");

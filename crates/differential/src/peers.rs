@@ -37,6 +37,8 @@ pub enum Refusal {
 /// PostgreSQL stops a statement after this long, and the statement is left out.
 const POSTGRES_LIMIT_MS: u32 = 250;
 const DARUMA_LIMIT: Duration = Duration::from_secs(5);
+/// What makes databases and tables waits for the disk, beside whatever else uses it.
+const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 
 /// A connection to the reference with a schema of its own.
 pub struct Postgres {
@@ -120,7 +122,6 @@ impl Daruma {
         Daruma {
             options: Options {
                 database: database.into(),
-                query_timeout: Some(DARUMA_LIMIT),
                 ..options.clone()
             },
             client: None,
@@ -129,15 +130,19 @@ impl Daruma {
 
     /// Runs a script that has to succeed; the program ends otherwise.
     pub fn must(&mut self, text: &str) {
-        if let Err(refusal) = self.ask(text) {
+        if let Err(refusal) = self.ask_within(text, SCRIPT_LIMIT) {
             panic!("{text}\n{refusal:?}");
         }
     }
 
     /// Runs a text and gives its results, or why there are none.
     pub fn ask(&mut self, text: &str) -> Result<Answer, Refusal> {
+        self.ask_within(text, DARUMA_LIMIT)
+    }
+
+    fn ask_within(&mut self, text: &str, limit: Duration) -> Result<Answer, Refusal> {
         let begun = Instant::now();
-        let results = self.results(text);
+        let results = self.results(text, limit);
         // A connection whose statement was given up may still be busy with it.
         if matches!(results, Err(Refusal::Lost(_) | Refusal::TooSlow)) {
             self.client = None;
@@ -148,11 +153,12 @@ impl Daruma {
         })
     }
 
-    fn results(&mut self, text: &str) -> Result<Vec<Rows>, Refusal> {
+    fn results(&mut self, text: &str, limit: Duration) -> Result<Vec<Rows>, Refusal> {
         let client = match &mut self.client {
             Some(client) => client,
             none => none.insert(Client::connect(&self.options).map_err(lost)?),
         };
+        client.set_query_timeout(Some(limit));
         let mut results: Vec<Rows> = Vec::new();
         let mut failure = None;
         let mut reply = client.batch(text).map_err(lost)?;

@@ -1,19 +1,15 @@
 //! A round: tables by a seed, then statements by their numbers, each asked in every way.
 
-use crate::compare::{Difference, Expected, Outcome, Pair, Variant, variants};
+use crate::compare::{Difference, Expected, Outcome, Pair, Plans, Variant, variants};
 use crate::draw::{Draw, Part, seed_of};
 use crate::generate::{Gen, Statement};
 use crate::peers::Refusal;
 use crate::reduce::reduced;
-use crate::tables::{LAYOUTS, Tables};
+use crate::tables::{LAYOUTS, Size, Tables};
 use crate::text::{ms_literals, pg_literals};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Statements of a round.
-pub const STATEMENTS: u64 = 150;
-/// One round of so many has large tables.
-const LARGE_EVERY: u64 = 8;
 /// For each step of reducing.
 const REDUCE_LIMIT: Duration = Duration::from_secs(20);
 
@@ -21,7 +17,7 @@ const REDUCE_LIMIT: Duration = Duration::from_secs(20);
 const SLOW: Duration = Duration::from_millis(250);
 const SLOWER: u32 = 20;
 /// A statement that took so long is not asked in more ways.
-const LONG: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_millis(500);
 
 /// What was counted.
 #[derive(Clone, Debug, Default)]
@@ -31,11 +27,18 @@ pub struct Counts {
     pub by_variant: BTreeMap<&'static str, u64>,
     pub empty: u64,
     pub left_out: u64,
+    /// Errors for the same reason, among the results.
+    pub refused_alike: u64,
     pub both_refuse: u64,
     /// Errors that both gave, with the place of the first.
     pub refusals: BTreeMap<String, (u64, String)>,
     pub differences: u64,
     pub slow: Vec<Slow>,
+    /// Waited for each server's answers that were compared.
+    pub daruma: Duration,
+    pub postgres: Duration,
+    /// Until the tables were made on both sides.
+    pub laying: Duration,
 }
 
 /// A statement that took Daruma far longer than PostgreSQL.
@@ -56,9 +59,13 @@ impl Counts {
         self.results += more.results;
         self.empty += more.empty;
         self.left_out += more.left_out;
+        self.refused_alike += more.refused_alike;
         self.both_refuse += more.both_refuse;
         self.differences += more.differences;
         self.slow.extend(more.slow);
+        self.daruma += more.daruma;
+        self.postgres += more.postgres;
+        self.laying += more.laying;
         for (name, count) in more.by_variant {
             *self.by_variant.entry(name).or_default() += count;
         }
@@ -77,12 +84,19 @@ pub struct Round<'a> {
 
 impl<'a> Round<'a> {
     /// Makes the tables on both sides.
-    pub fn new(seed: u64, pair: &'a mut Pair) -> Round<'a> {
-        let tables = Tables::new(seed, seed % LARGE_EVERY == LARGE_EVERY - 1);
+    pub fn new(seed: u64, pair: &'a mut Pair, counts: &mut Counts) -> Round<'a> {
+        let begun = Instant::now();
+        let tables = Tables::new(seed);
         let mut round = Round { seed, tables, pair };
         let tables = round.tables.clone();
         round.lay(&tables);
+        counts.laying += begun.elapsed();
         round
+    }
+
+    /// How many statements it has.
+    pub const fn statements(&self) -> u64 {
+        Size::of(self.seed).statements()
     }
 
     fn lay(&mut self, tables: &Tables) {
@@ -111,9 +125,13 @@ impl<'a> Round<'a> {
         let mut expected = Expected::default();
         counts.statements += 1;
         for variant in variants(&statement, seed) {
-            let outcome = self
-                .pair
-                .compare(&self.tables, &statement, &variant, &mut expected);
+            let outcome = self.pair.compare(
+                &self.tables,
+                &statement,
+                &variant,
+                &mut expected,
+                Plans::Cached,
+            );
             match outcome {
                 Outcome::Differ(difference) => {
                     counts.differences += 1;
@@ -126,11 +144,12 @@ impl<'a> Round<'a> {
                     let ends = is_long(&other);
                     self.count(number, &variant, other, counts);
                     if ends {
-                        return None;
+                        break;
                     }
                 }
             }
         }
+        counts.postgres += expected.took();
         None
     }
 
@@ -150,10 +169,16 @@ impl<'a> Round<'a> {
             } => {
                 counts.results += 1;
                 counts.empty += u64::from(empty);
+                counts.daruma += daruma;
                 *counts.by_variant.entry(variant.name()).or_default() += 1;
                 if daruma > SLOW && daruma > postgres * SLOWER {
                     counts.slow.push(slow(Some(daruma), postgres));
                 }
+            }
+            Outcome::RefuseAlike => {
+                counts.results += 1;
+                counts.refused_alike += 1;
+                *counts.by_variant.entry(variant.name()).or_default() += 1;
             }
             Outcome::BothRefuse { daruma, postgres } => {
                 counts.both_refuse += 1;
@@ -215,7 +240,7 @@ impl<'a> Round<'a> {
         let mut expected = Expected::default();
         match self
             .pair
-            .compare(&self.tables, &statement, variant, &mut expected)
+            .compare(&self.tables, &statement, variant, &mut expected, Plans::New)
         {
             Outcome::Differ(difference) => Some((statement.tree, *difference)),
             _ => None,

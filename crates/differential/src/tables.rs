@@ -118,14 +118,50 @@ pub struct Tables {
     indexes_first: bool,
 }
 
+/// How many rows the tables of a round have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// So few that a join of everything with everything is nothing, and a statement is planned longer than it runs.
+    Tiny,
+    /// Several pages of an index, and joins of three tables in a few milliseconds.
+    Small,
+    /// Trees of two levels, and more rows than a batch of the executor.
+    Large,
+}
+
+impl Size {
+    /// By seed: of eight rounds five are tiny, two small, one large.
+    pub const fn of(seed: u64) -> Size {
+        match seed % 8 {
+            7 => Size::Large,
+            3 | 5 => Size::Small,
+            _ => Size::Tiny,
+        }
+    }
+
+    const fn rows(self) -> [u32; 4] {
+        match self {
+            Size::Tiny => [12, 24, 6, 32],
+            Size::Small => [40, 90, 15, 160],
+            Size::Large => [300, 3000, 800, 60],
+        }
+    }
+
+    /// Statements of a round: so many that making the tables does not count, few over large ones, which take long.
+    pub const fn statements(self) -> u64 {
+        match self {
+            Size::Tiny => 400,
+            Size::Small => 150,
+            Size::Large => 40,
+        }
+    }
+}
+
 impl Tables {
-    /// Tables by a seed: most rounds have few rows, so that several can be joined.
-    pub fn new(seed: u64, large: bool) -> Tables {
+    /// Tables by a seed.
+    pub fn new(seed: u64) -> Tables {
         let mut random = Random::new(seed_of(seed, u64::MAX));
-        let sizes: [u32; 4] = match large {
-            true => [300, 3000, 800, 60],
-            false => [40, 90, 15, 160],
-        };
+        let sizes = Size::of(seed).rows();
         let list = sizes
             .iter()
             .map(|size| Table::new(&mut random, *size))

@@ -112,7 +112,7 @@ pub struct Param {
 }
 
 /// Sets of values of one statement.
-pub const SETS: usize = 3;
+pub const SETS: usize = 6;
 
 impl Param {
     fn ms(&self, set: usize) -> String {
@@ -235,7 +235,10 @@ mod tests {
         let params = [Param {
             ms_type: "int",
             pg_type: "integer",
-            values: [Literal::Number("-5".into()), Literal::Null, Literal::Null],
+            values: std::array::from_fn(|set| match set {
+                0 => Literal::Number("-5".into()),
+                _ => Literal::Null,
+            }),
         }];
         let text = fill("a < $0 OR $0 = b", &[&Text::value(0)]);
         let no_hint = |_| String::new();

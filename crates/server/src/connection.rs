@@ -25,6 +25,7 @@ use daruma_tds::{TdsError, TdsVersion};
 use daruma_tsql::error::SqlError;
 use daruma_tsql::sink::Sink;
 use std::any::Any;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -50,11 +51,12 @@ fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
         version,
         info,
     } = logged_in;
-    let late = wire.transport.clear_socket().map(LateReply::new);
+    let spid = session.spid();
+    let socket = wire.transport.clear_socket();
+    let late = socket.map(|socket| LateReply::new(socket, &shared.service, spid));
     if late.is_some() {
         session.allow_late_commits();
     }
-    let spid = session.spid();
     slot.set_session(session.cancel_flag(), info.encrypted);
     wire.bound_by(shared.service.clone());
     session.watch_client(slot.hang_up());
@@ -91,11 +93,27 @@ fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
 fn end_text(error: &ConnectionError) -> Option<String> {
     match error {
         ConnectionError::NotReading => Some(format!("The session is ended: {error}.")),
+        ConnectionError::Io(io) if !is_departure(io.kind()) => Some(format!(
+            "Error: 4014, Severity: 20, State: 14.\nA fatal error occurred while reading the input stream from the network. The session will be terminated. {io}."
+        )),
         error if error.is_protocol() => Some(format!(
             "Error: 4014, Severity: 20, State: 11.\nA fatal error occurred while reading the input stream from the network. The session will be terminated. {error}."
         )),
         _ => None,
     }
+}
+
+/// What a socket says when its client has gone.
+fn is_departure(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::BrokenPipe
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::ConnectionReset
+            | ErrorKind::NotConnected
+            | ErrorKind::TimedOut
+            | ErrorKind::UnexpectedEof
+    )
 }
 
 struct Connection<'a> {
@@ -259,8 +277,11 @@ impl Connection<'_> {
     /// request was stopped or had just come to its end.
     fn finish_cancelled(&mut self, tail: Tail) -> Next {
         if let Some(commit) = self.session.take_late_commit()
-            && commit.wait().is_err()
+            && let Err(error) = commit.wait()
         {
+            let text = format!("The session is ended: {}", error.message);
+            let source = format!("spid{}", self.session.spid());
+            self.shared.service.write_log(&source, &text);
             return Ok(false);
         }
         tail.finish(self.version(), self.wire.output.tokens());

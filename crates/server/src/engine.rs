@@ -9,6 +9,7 @@ use daruma_tds::login::Login7;
 use daruma_tds::request::{
     Begin, ParamValue, RpcCall, RpcParam, RpcRequest, RpcTarget, TransactionRequest,
 };
+use daruma_tds::token::Routing;
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::{
     Instance, LoginDef, LoginInfo, LoginRefusal, PasswordHasher, ShutdownRequest,
@@ -194,16 +195,21 @@ impl Service for EngineService {
             database: login.database.clone(),
             language: login.language.clone(),
             ansi_defaults: login.is_odbc(),
+            read_only_intent: login.is_read_only(),
         };
         match Session::new(&self.instance, info) {
             Ok(session) => Ok(Box::new(EngineSession { session })),
-            Err(error) => {
+            Err(mut error) => {
+                let next = error.next.take();
                 let reason = format!(
                     "Failed to open the explicitly specified database '{}'.",
                     login.database
                 );
                 Err(Refusal {
-                    messages: vec![error, login_failed(&name)],
+                    messages: std::iter::once(error)
+                        .chain(next.map(|next| *next))
+                        .chain([login_failed(&name)])
+                        .collect(),
                     state: 38,
                     reason,
                 })
@@ -220,7 +226,7 @@ impl Service for EngineService {
 
     fn has_room(&self, held: usize, wanted: usize) -> bool {
         let signed = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.instance.memory.has_room(signed(held), signed(wanted))
+        self.instance.has_room(signed(held), signed(wanted))
     }
 
     fn waits(&self) -> Option<&WaitRegistry> {
@@ -260,6 +266,13 @@ impl ServiceSession for EngineSession {
 
     fn language(&self) -> String {
         "us_english".to_string()
+    }
+
+    fn route(&self) -> Option<Routing> {
+        self.session.route().map(|route| Routing {
+            port: route.port,
+            server: route.host.clone(),
+        })
     }
 
     fn batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd {

@@ -266,6 +266,10 @@ impl Handshake<'_> {
         let [new, old] =
             [packet_bytes, PACKET_BYTES_DEFAULT].map(|bytes| u32::try_from(bytes).unwrap_or(0));
         EnvChange::PacketSize { new, old }.encode(version, out);
+        // The last that the client reads: it hangs up then.
+        if let Some(route) = session.route() {
+            EnvChange::Routing(route).encode(version, out);
+        }
         if version.has_features() && !login.features.is_empty() {
             put_feature_ack(&acknowledged(login), out);
         }

@@ -3,10 +3,13 @@
 //! Theory: the thread that ends the commit (`daruma_tsql::session::LateCommit`) sends the reply as well. It has replies of
 //! others to send, so it never waits for a client: what the socket does not take at once a thread of its own sends.
 //!
+//! A client whose commit fails so late is told nothing, for nobody knows what became of it: the connection ends, and the error
+//! log says why.
+//!
 //! Invariant: until `settle` returns the session's thread neither writes to the socket nor runs a request.
 
 use crate::output::{KEPT_BYTES, Output};
-use crate::service::LateCommit;
+use crate::service::{LateCommit, Service};
 use parking_lot::{Condvar, Mutex};
 use rustix::net::{SendFlags, send};
 use std::io::Write;
@@ -17,6 +20,8 @@ use std::thread;
 /// The late replies of one connection, one at a time.
 pub(crate) struct LateReply {
     socket: Arc<TcpStream>,
+    service: Arc<dyn Service>,
+    spid: i32,
     state: Mutex<State>,
     settled: Condvar,
 }
@@ -29,9 +34,15 @@ struct State {
 }
 
 impl LateReply {
-    pub(crate) fn new(socket: &Arc<TcpStream>) -> Arc<LateReply> {
+    pub(crate) fn new(
+        socket: &Arc<TcpStream>,
+        service: &Arc<dyn Service>,
+        spid: i32,
+    ) -> Arc<LateReply> {
         Arc::new(LateReply {
             socket: socket.clone(),
+            service: service.clone(),
+            spid,
             state: Mutex::default(),
             settled: Condvar::new(),
         })
@@ -56,11 +67,16 @@ impl LateReply {
             bytes: output.take_finished(spare),
             is_sent: false,
         };
-        commit.when_hard(move |result| {
-            if result.is_ok() {
-                sending.send();
-            }
+        commit.when_hard(move |result| match result {
+            Ok(()) => sending.send(),
+            Err(error) => sending.late.log_end(&error.message),
         });
+    }
+
+    /// Notes why the connection ends without a word to its client.
+    fn log_end(&self, why: &str) {
+        let text = format!("The session is ended, because its commit did not end well: {why}");
+        self.service.write_log(&format!("spid{}", self.spid), &text);
     }
 }
 
@@ -83,10 +99,16 @@ impl Sending {
             self.is_sent = true;
             return;
         }
-        // Dropped, and the connection with it, if there is no thread to be had.
-        let _ = thread::Builder::new()
+        let late = self.late.clone();
+        let sender = thread::Builder::new()
             .name("late reply".into())
             .spawn(move || self.send_rest(taken));
+        // Dropped, and the connection with it, if there is no thread to be had.
+        if let Err(error) = sender {
+            late.log_end(&format!(
+                "no thread to send the rest of the reply: {error}."
+            ));
+        }
     }
 
     /// For a client that reads slowly, within the time that it has for each write.
@@ -99,6 +121,9 @@ impl Sending {
 impl Drop for Sending {
     fn drop(&mut self) {
         if !self.is_sent {
+            if thread::panicking() {
+                self.late.log_end("a system assertion check has failed.");
+            }
             let _ = self.late.socket.shutdown(Shutdown::Both);
         }
         self.bytes.clear();

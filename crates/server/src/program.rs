@@ -54,6 +54,10 @@ pub struct ProgramOptions {
     pub data_dir: PathBuf,
     /// `address:port`; port 0 takes a free one.
     pub listen: String,
+    /// What the server is called (@@SERVERNAME); `None` takes the host's name.
+    pub server_name: Option<String>,
+    /// Trace flags that are on from the start, for the whole server.
+    pub trace_flags: Vec<i32>,
     pub sa_password: Option<String>,
     /// Bound of the server's memory: three quarters are for pages, the rest for everything else. `None` takes half of the
     /// machine's memory, one half of it for pages.
@@ -88,10 +92,11 @@ impl Program {
         };
         let memory = MemorySplit::of(options.memory_bytes);
         let host = host_name();
+        let name = options.server_name.clone().unwrap_or_else(|| host.clone());
         let mut secret = [0; 32];
         env.random.fill(&mut secret);
         let instance_options = InstanceOptions {
-            server_name: host.clone(),
+            server_name: name,
             buffer_pool_pages: usize::try_from(memory.page_bytes / PAGE_BYTES)
                 .unwrap_or(usize::MAX),
             work_memory_bytes: Some(memory.work_bytes),
@@ -100,6 +105,7 @@ impl Program {
         };
         let random = env.random.clone();
         let instance = Instance::begin(env, &options.data_dir, instance_options)?;
+        instance.trace_flags.lock().clone_from(&options.trace_flags);
         instance.keep_file(&options.data_dir.join(LOCK_FILE));
         let recovery = Recovery::start(&instance)?;
         let url_devices = Arc::new(daruma_object::ObjectDevices::new());
@@ -192,6 +198,7 @@ impl Program {
                 check_expiration: false,
                 must_change: false,
                 password_set_utc: now,
+                certificate_id: None,
             })?;
         }
         instance.logins.set_password(name, &password)?;

@@ -5,6 +5,7 @@
 use daruma_base::{CancelFlag, WaitRegistry};
 use daruma_tds::login::Login7;
 use daruma_tds::request::{RpcRequest, TransactionRequest};
+use daruma_tds::token::Routing;
 use daruma_tsql::error::SqlError;
 pub use daruma_tsql::session::{BulkRows, LateCommit};
 use daruma_tsql::sink::Sink;
@@ -87,6 +88,10 @@ pub trait ServiceSession {
     fn database(&self) -> String;
     /// The language the session begins with, for ENVCHANGE at login.
     fn language(&self) -> String;
+    /// Where the client should log in instead.
+    fn route(&self) -> Option<Routing> {
+        None
+    }
     /// Runs SQL text; results, messages and errors go to `sink`.
     fn batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd;
     /// Runs the calls of one request in order.

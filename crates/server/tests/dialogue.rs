@@ -40,6 +40,30 @@ fn int_rows(count: i32) -> Vec<Vec<Value>> {
 }
 
 #[test]
+fn a_reader_is_told_where_to_log_in() {
+    let server = TestServer::start(EncryptionPolicy::On);
+    let routes = |reads_only: bool, version| {
+        let mut asked = login("sa", PASSWORD, version);
+        if reads_only {
+            asked.type_flags |= daruma_tds::login::type_flag::READ_ONLY_INTENT;
+        }
+        let (_, response) = Client::log_in(server.address(), Mode::Plain, &asked).expect("logs in");
+        let routes = response.tokens.into_iter().filter_map(|token| match token {
+            Token::EnvChange(EnvChange::Routing(route)) => Some((route.server, route.port)),
+            _ => None,
+        });
+        routes.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        routes(true, TdsVersion::V7_4),
+        [("reader".to_string(), 14_330)]
+    );
+    assert_eq!(routes(false, TdsVersion::V7_4), []);
+    // A client of before 7.4 does not know the token.
+    assert_eq!(routes(true, TdsVersion::V7_3B), []);
+}
+
+#[test]
 fn every_way_in_gives_the_same_session() {
     let server = TestServer::start(EncryptionPolicy::On);
     for mode in EVERY_MODE {

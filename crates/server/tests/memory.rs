@@ -266,6 +266,80 @@ fn requests_that_arrive() {
     );
 }
 
+/// Texts and plans that are kept stand in nobody's way.
+#[test]
+#[ignore = "runs in a child process"]
+fn texts_that_are_kept() {
+    let watched = Watched::start();
+    let mut client = client(&watched.program);
+    let terms: Vec<String> = (0..300)
+        .map(|n| format!("({n} + @@spid) as c{n}"))
+        .collect();
+    let terms = terms.join(", ");
+    watched.most.store(0, Ordering::Relaxed);
+    let before = work_bytes();
+    for number in 0..1_000 {
+        let text = format!("select {number} as n, {terms}");
+        assert_eq!(client.batch(&text).expect("answers").errors(), []);
+    }
+    let kept = work_bytes() - before;
+    println!("{} MiB are kept", kept >> 20);
+    assert!(kept < WORK_BYTES / 2, "{} MiB are kept", kept >> 20);
+    assert_eq!(
+        client
+            .batch("create table t (a int, b varchar(40))")
+            .expect("answers")
+            .errors(),
+        []
+    );
+    // The tree of a long text is more than what is given to anybody.
+    let row = format!("({}, '{}')", "1 + ".repeat(40) + "1", "x".repeat(30));
+    let rows = vec![row; 1_000].join(", ");
+    let answer = client
+        .batch(&format!("insert t values {rows}"))
+        .expect("answers");
+    assert_eq!(answer.errors(), []);
+    watched.stopped.store(true, Ordering::Relaxed);
+}
+
+/// A batch that writes for long holds no more than one that does not: what it wrote is the log's, and its versions the
+/// database's.
+#[test]
+#[ignore = "runs in a child process"]
+fn writes_without_end() {
+    let watched = Watched::start();
+    let mut client = client(&watched.program);
+    let numbers =
+        format!("(select top (1000) row_number() over (order by (select 1)) as n from {ROWS}) w");
+    for (what, recovery) in [("classic", "off"), ("accelerated", "on")] {
+        for text in [
+            format!(
+                "create database {what}; alter database {what} set recovery simple; \
+                 alter database {what} set accelerated_database_recovery = {recovery}"
+            )
+            .as_str(),
+            &format!(
+                "use {what}; create table t (id int primary key, v int, w char(4000) not null)"
+            ),
+            // 80 MB of log by statements of 4 MB, then as much by one statement, and again.
+            &format!(
+                "set nocount on; declare @n int = 0; while @n < 20000 begin \
+                 insert t select @n + n, 0, 'w' from {numbers}; set @n += 1000 end"
+            ),
+            "update t set v = 1, w = replicate('x', 4000)",
+            "update t set v = 2, w = replicate('y', 4000) where id <= 10000; delete t where id > 10000",
+        ] {
+            let answer = client.batch(text).expect("answers");
+            assert_eq!(answer.errors(), [], "{what}: {text}");
+        }
+        let answer = client
+            .batch("select count(*), min(v) from t")
+            .expect("answers");
+        assert_eq!(answer.rows(), [vec![Value::Int(10_000), Value::Int(2)]]);
+    }
+    watched.stopped.store(true, Ordering::Relaxed);
+}
+
 /// Resident memory of this process.
 fn resident_bytes() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("reads");
@@ -343,6 +417,16 @@ fn in_child(name: &str) {
 #[test]
 fn statements_that_take_much_end_alone() {
     in_child("cases");
+}
+
+#[test]
+fn texts_that_are_kept_leave_room_for_the_next() {
+    in_child("texts_that_are_kept");
+}
+
+#[test]
+fn a_batch_may_write_without_end() {
+    in_child("writes_without_end");
 }
 
 #[test]

@@ -88,9 +88,8 @@ impl Store {
                 what: "a restart needs the log that is to be cut off".into(),
             });
         }
-        if boot.hard > at {
-            self.or_fence(self.files.write_boot(|boot| boot.hard = at))?;
-        }
+        self.files.change_epochs(|epochs| epochs.cut(at));
+        self.or_fence(self.files.write_boot(|boot| boot.hard = boot.hard.min(at)))?;
         self.log.cut_tail(at)
     }
 
@@ -112,7 +111,7 @@ impl Store {
     /// After a failed sync nobody knows what is on disk: only recovery can find out.
     fn or_fence(&self, result: Result<()>) -> Result<()> {
         if result.is_err()
-            && let Some(cause) = self.files.sync_failure()
+            && let Some(cause) = self.files.failure()
         {
             self.log.fence(&cause);
         }

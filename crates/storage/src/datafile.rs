@@ -12,10 +12,11 @@
 
 mod boot;
 
-pub use boot::{BOOT_PAGES, Boot, decode_boot, encode_boot};
+pub use boot::{BOOT_PAGES, Boot, decode_boot, encode_boot, encode_epochs};
 
 use crate::api::{FileInfo, FileSpec, Growth};
 use crate::bytes::*;
+use crate::epoch::Epochs;
 use crate::error::{Result, StorageError};
 use crate::meter::{Meter, metered};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
@@ -29,8 +30,8 @@ use std::sync::{Arc, OnceLock};
 /// First bytes of a data file's header page.
 pub const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
 /// 2: the log has versions from where they get pages on.
-/// 3: the log has properties of the database.
-pub const FORMAT_VERSION: u32 = 3;
+/// 4: the boot page has the epochs of the log.
+pub const FORMAT_VERSION: u32 = 4;
 /// Root of the tree that definitions are in: the same page in every database.
 pub const CATALOG_ROOT: PageId = PageId::new(1, 16);
 const DOUBLE_WRITE_HEADER: u32 = 31;
@@ -78,9 +79,9 @@ pub struct FileSet {
     guid: u64,
     durable: bool,
     double_write: Mutex<Vec<u8>>,
-    /// What the first sync that failed said. The system tells of a lost write once, to whoever syncs next, and that may be
+    /// What the first sync, or write of pages, that failed said. The system tells of a lost write once, to whoever syncs next, and that may be
     /// somebody who only made a file longer: after it no sync of these files means anything.
-    sync_failure: OnceLock<String>,
+    failure: OnceLock<String>,
     boot: boot::BootPage,
     grow: Mutex<()>,
 }
@@ -153,8 +154,8 @@ impl FileSet {
             guid: boot.guid,
             durable,
             double_write: Mutex::default(),
-            sync_failure: OnceLock::new(),
-            boot: boot::BootPage::new(boot),
+            failure: OnceLock::new(),
+            boot: boot::BootPage::new(boot, Epochs::new(&*env.random)),
             grow: Mutex::new(()),
         };
         for spec in specs {
@@ -273,7 +274,7 @@ impl FileSet {
             guid,
             durable: true,
             double_write: Mutex::default(),
-            sync_failure: OnceLock::new(),
+            failure: OnceLock::new(),
             boot: boot::BootPage::default(),
             grow: Mutex::new(()),
         };
@@ -446,8 +447,24 @@ impl FileSet {
             return Ok(());
         }
         let mut area = self.double_write.lock();
+        // What a failed write tore has its only good copy in the area, and so has what a failed sync may have lost: the area is
+        // not written over any more.
+        if let Some(cause) = self.failure.get() {
+            let primary = self.file(1)?;
+            let error = std::io::Error::other(cause.clone());
+            return Err(io_error("write page of", &primary.spec)(error));
+        }
+        let result = self.write_batch(&mut area, pages);
+        if let Err(error @ StorageError::Io { .. }) = &result {
+            self.failure
+                .get_or_init(|| format!("an earlier write failed: {error}"));
+        }
+        result
+    }
+
+    fn write_batch(&self, area: &mut Vec<u8>, pages: &[Page]) -> Result<()> {
         if self.durable && !planted(Bug::SkipDoublewrite) {
-            self.write_area(&mut area, pages)?;
+            self.write_area(area, pages)?;
         }
         let mut touched: Vec<u16> = Vec::new();
         for page in pages {
@@ -505,8 +522,8 @@ impl FileSet {
     }
 
     /// Why nothing is written any more.
-    pub fn sync_failure(&self) -> Option<String> {
-        self.sync_failure.get().cloned()
+    pub fn failure(&self) -> Option<String> {
+        self.failure.get().cloned()
     }
 
     fn sync_file(&self, id: u16) -> Result<()> {
@@ -517,13 +534,13 @@ impl FileSet {
     /// of that. Of other files it says nothing, so they need not wait.
     fn sync(&self, file: &DataFile) -> Result<()> {
         let _until_it_is_known = file.syncing.lock();
-        let result = match self.sync_failure.get() {
+        let result = match self.failure.get() {
             Some(cause) => Err(std::io::Error::other(cause.clone())),
             None => file.file.sync_data(),
         };
         result.map_err(|error| {
             let cause = || format!("an earlier sync failed: {error}");
-            self.sync_failure.get_or_init(cause);
+            self.failure.get_or_init(cause);
             io_error("sync", &file.spec)(error)
         })
     }
@@ -745,6 +762,35 @@ mod tests {
             disk.set_faults(Faults::default());
             let read = files.read(id, &mut Page::zeroed());
             read.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+    }
+
+    /// The write of a page fails in the middle, and others go on: what was torn has its only copy in the area.
+    #[test]
+    fn after_a_write_that_failed_the_area_is_not_written_over() {
+        let specs = [FileSpec::data(1, 1, "/t.mdf", 256)];
+        for seed in 0..200 {
+            let disk = SimDisk::new(seed);
+            let env = daruma_sim::env(&disk, seed);
+            let files = FileSet::create(&specs, Boot::default(), true, &env).expect("creates");
+            // Behind the area and its sync comes the first page, then the second.
+            let second = disk.calls() + 3;
+            disk.set_faults(Faults {
+                fail_at: Some(second),
+                ..Faults::default()
+            });
+            let written = files.write(&[tree_page(201), tree_page(202)]);
+            assert!(written.is_err());
+            disk.set_faults(Faults::default());
+            assert!(files.write(&[tree_page(203)]).is_err(), "seed {seed}");
+            drop(files);
+            disk.crash();
+            let files = FileSet::open(&specs, &env).expect("opens");
+            files.restore_torn().expect("reads");
+            for page in [201, 202] {
+                let read = files.read(PageId::new(1, page), &mut Page::zeroed());
+                read.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            }
         }
     }
 

@@ -32,6 +32,7 @@ mod database;
 mod datafile;
 mod delta;
 mod engine;
+mod epoch;
 mod error;
 mod follow;
 #[doc(hidden)]
@@ -72,8 +73,9 @@ pub use coordinator::{Directory, Outcome, ResolvedUnit};
 pub use copy::{DataCopy, FileExtents, LogChunk, LogSource, PageRun, check_pages, is_changed};
 pub use database::{Database, FileContent};
 pub use engine::{Engine, EngineConfig};
+pub use epoch::{EPOCHS_MAX, Epoch, Epochs};
 pub use error::{Result, StorageError};
-pub use follow::Secondary;
+pub use follow::{Secondary, StandingPin};
 pub use lock::Owner;
 pub use log::rebuild::{LogSection, Stop};
 pub use log::{

@@ -1,4 +1,5 @@
-//! Properties of a database that its boot page has and its log as well: settings, and where the next log backup begins.
+//! Properties of a database that its boot page has and its log as well: settings, where the next log backup begins, and the epochs
+//! of the log.
 //!
 //! The boot page is what a restart reads. The log carries what was changed to wherever it is replayed: a restored chain ends with
 //! the settings that the database had where the chain ends.
@@ -11,11 +12,13 @@ use crate::api::{RecoveryModel, Settings};
 use crate::bytes::*;
 use crate::database::Database;
 use crate::datafile::Boot;
+use crate::epoch::{Epoch, EpochBegin, Epochs};
 use crate::error::{Result, StorageError};
 use crate::log::AppendKind;
 use crate::log::record::{self, Kind};
 use crate::{DelayedDurability, log::record::Record};
 use daruma_base::{Lsn, TxnId};
+use std::sync::Arc;
 
 /// What a `Property` record says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,10 +26,13 @@ pub enum Property {
     Settings(Settings),
     /// The next log backup begins here: a log chain has begun, or a log backup was taken.
     LogBackup(Lsn),
+    /// From this record on the log is of another epoch.
+    Epoch(EpochBegin),
 }
 
 const SETTINGS: u8 = 1;
 const LOG_BACKUP: u8 = 2;
+const EPOCH: u8 = 3;
 
 impl Property {
     /// A whole record.
@@ -42,6 +48,10 @@ impl Property {
                 out.put_u8(LOG_BACKUP);
                 out.put_u64(lsn.0);
             }
+            Property::Epoch(begin) => {
+                out.put_u8(EPOCH);
+                begin.write(&mut out);
+            }
         }
         record::finish(&mut out);
         out
@@ -53,6 +63,7 @@ impl Property {
         match r.u8()? {
             SETTINGS => read_settings(&mut r).map(Property::Settings),
             LOG_BACKUP => Some(Property::LogBackup(Lsn(r.u64()?))),
+            EPOCH => EpochBegin::read(&mut r).map(Property::Epoch),
             _ => None,
         }
     }
@@ -110,11 +121,12 @@ fn read_settings(r: &mut Reader<'_>) -> Option<Settings> {
 }
 
 /// Properties as a replay of the log finds them; nothing for what it does not speak of.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Properties {
     settings: Option<Settings>,
     /// `Lsn::NONE` for a chain that was broken.
     log_backup: Option<Lsn>,
+    epochs: Epochs,
 }
 
 impl Properties {
@@ -128,6 +140,7 @@ impl Properties {
                 }
             }
             Property::LogBackup(from) => self.log_backup = Some(from),
+            Property::Epoch(begin) => self.epochs.begin(begin.epoch),
         }
     }
 
@@ -144,7 +157,41 @@ impl Properties {
     }
 }
 
+impl Properties {
+    /// Gives the history of a log that ends at `end` what the replay has found; it forgets what is not in the log.
+    pub fn complete(&self, epochs: &mut Epochs, end: Lsn) {
+        self.add_to(epochs);
+        epochs.cut(end);
+    }
+
+    /// Gives the history what the replay has found so far.
+    pub fn add_to(&self, epochs: &mut Epochs) {
+        for epoch in self.epochs.list() {
+            if !epochs.list().contains(epoch) {
+                epochs.begin(*epoch);
+            }
+        }
+    }
+}
+
 impl Database {
+    /// Who went on with the log where, oldest first.
+    pub fn epochs(&self) -> Arc<Epochs> {
+        self.store().files.epochs()
+    }
+
+    /// The log goes on in an epoch of this number and id, which begins where the last sealed block ends: nothing has been
+    /// appended behind that. Its record becomes hard, and the boot page gets it, with whatever follows.
+    pub fn begin_epoch(&self, number: u64, id: u128) -> Result<Epoch> {
+        let start = self.store().log.block_start();
+        let epoch = Epoch { number, id, start };
+        let parent = self.epochs().before(start).map_or(0, |e| e.id);
+        let record = Property::Epoch(EpochBegin { epoch, parent }).write();
+        self.store().log.append(&record, AppendKind::Completion)?;
+        self.store().files.change_epochs(|all| all.begin(epoch));
+        Ok(epoch)
+    }
+
     /// Changes the settings, durably, in the log and then in the boot page.
     pub(crate) fn log_settings(
         &self,
@@ -179,6 +226,7 @@ pub(crate) fn describe(record: &Record<'_>) -> Option<String> {
     Some(match Property::parse(record.body)? {
         Property::Settings(_) => "settings of the database".into(),
         Property::LogBackup(lsn) => format!("the next log backup begins at {lsn}"),
+        Property::Epoch(begin) => format!("epoch {} begins", begin.epoch.number),
     })
 }
 
@@ -214,6 +262,14 @@ mod tests {
             Property::Settings(settings()),
             Property::Settings(Settings::default()),
             Property::LogBackup(Lsn(77_000)),
+            Property::Epoch(EpochBegin {
+                epoch: Epoch {
+                    number: 3,
+                    id: 5 << 90 | 7,
+                    start: Lsn(81_920),
+                },
+                parent: u128::MAX - 9,
+            }),
         ];
         for property in all {
             let bytes = property.write();

@@ -13,8 +13,9 @@
 use crate::api::{FileSpec, RecoveryModel};
 use crate::copy::{LogChunk, PageRun, is_whole};
 use crate::datafile::{
-    BOOT_PAGES, Boot, DATA_FILE_PAGES_MIN, decode_boot, encode_boot, first_pages,
+    BOOT_PAGES, Boot, DATA_FILE_PAGES_MIN, decode_boot, encode_boot, encode_epochs, first_pages,
 };
+use crate::epoch::Epochs;
 use crate::error::{Result, StorageError};
 use crate::log::rebuild::{LogRebuild, LogSection, io_error};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
@@ -204,9 +205,9 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Writes the boot page of a copy whose log ends at `end`: recovery must find all of it, and under FULL and BULK_LOGGED the
+    /// Writes the boot page of a copy whose log ends at `end` and has these epochs: recovery must find all of it, and under FULL and BULK_LOGGED the
     /// next log backup begins there.
-    pub fn write_boot(&self, image: &[u8], end: Lsn) -> Result<()> {
+    pub fn write_boot(&self, image: &[u8], end: Lsn, epochs: &Epochs) -> Result<()> {
         let file = self.file(1)?;
         let mut page = Page::zeroed();
         let kept = page
@@ -238,6 +239,7 @@ impl Rebuild {
             let mut page = Page::zeroed();
             page.format(PageId::new(1, number), PageType::Boot, 0, PageId::NONE);
             encode_boot(&boot, &mut page);
+            encode_epochs(epochs, &mut page);
             page.seal();
             let at = u64::from(number) * PAGE_BYTES as u64;
             file.file

@@ -20,6 +20,7 @@
 //! 3. A part of the array is let go of only when all its transactions are committed and visible to everyone, or gone.
 
 use crate::sync::{Mutex, RwLock};
+use daruma_base::memory::for_all;
 use daruma_base::{Lsn, TxnId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -183,8 +184,10 @@ impl TxnTable {
         let mut chunks = self.chunks.write();
         let id = self.next.fetch_add(1, Ordering::AcqRel);
         while chunks.first + chunks.chunks.len() as u64 <= id / CHUNK {
-            chunks.chunks.push_back(Some(new_chunk(ACTIVE)));
-            self.let_go(&mut chunks);
+            for_all(|| {
+                chunks.chunks.push_back(Some(new_chunk(ACTIVE)));
+                self.let_go(&mut chunks);
+            });
         }
         assert!(id < TxnId::MAX.0, "transaction ids are used up");
         TxnId(id)
@@ -371,6 +374,16 @@ impl TxnTable {
         Snapshot { position, horizon }
     }
 
+    /// Registers a position that somebody elsewhere reads at.
+    pub fn pin(&self, owner: u64, position: u64) -> Snapshot {
+        let mut snapshots = self.snapshots.lock();
+        let users = snapshots.entry(position).or_default();
+        users.count += 1;
+        users.owners ^= owner;
+        let horizon = self.base();
+        Snapshot { position, horizon }
+    }
+
     /// Gives a snapshot back; `owner` is the one it was taken for.
     pub fn release(&self, snapshot: Snapshot, owner: u64) {
         let mut snapshots = self.snapshots.lock();
@@ -384,7 +397,7 @@ impl TxnTable {
     }
 
     /// Oldest position that a reader may still use.
-    fn oldest(&self) -> u64 {
+    pub fn oldest(&self) -> u64 {
         let snapshots = self.snapshots.lock();
         let oldest = snapshots.keys().next().copied();
         // Snapshots of sessions with delayed commits may all be ahead of the next one.
@@ -441,7 +454,7 @@ impl TxnTable {
         );
         self.base.store(base, Ordering::Release);
         while chunks.first < base / CHUNK && !chunks.chunks.is_empty() {
-            chunks.chunks.pop_front();
+            for_all(|| drop(chunks.chunks.pop_front()));
             chunks.first += 1;
         }
         TxnId(base)

@@ -34,6 +34,7 @@ use crate::page::{Head, Page};
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, RwLock};
+use daruma_base::memory::for_all;
 use daruma_base::{Lsn, PageId, TxnId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -181,7 +182,8 @@ impl VersionStore {
         let mut bytes = std::mem::take(&mut segment.scratch);
         bytes.clear();
         write_version(&mut bytes, head, payload);
-        let at = self.append(segment, txn, &bytes);
+        // Whoever drops the chunk, it is seldom this thread.
+        let at = for_all(|| self.append(segment, txn, &bytes));
         segment.scratch = bytes;
         if segment.has_earlier
             && let Some(chunk) = &segment.current
@@ -413,6 +415,10 @@ impl VersionStore {
             gone
         };
         pause("versions.discarded");
+        for_all(|| self.drop_all(gone, &mut dropped));
+    }
+
+    fn drop_all(&self, gone: Vec<Arc<Chunk>>, dropped: &mut Vec<Arc<Chunk>>) {
         for chunk in gone {
             let mut content = chunk.content.write();
             self.memory_bytes
@@ -610,6 +616,7 @@ impl VersionStore {
         let bytes = std::mem::take(&mut content.bytes);
         self.memory_bytes
             .fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+        for_all(|| drop(bytes));
     }
 
     /// Bytes of the chunk that were kept elsewhere are in memory again.

@@ -93,6 +93,49 @@ fn a_sweep_finds_deleted_rows_that_were_never_noted() {
     assert!(dump(&db, id) == before);
 }
 
+/// A queue: rows come at the right and go at the left. Its oldest row is found without a walk over what has gone.
+#[test]
+fn a_queue_leaves_few_empty_leaves_behind() {
+    const ROWS: u32 = 6_000;
+    let disk = SimDisk::new(4);
+    let (db, id) = create(&disk, 1, 1_024, accelerated());
+    let tree = db.tree(id).expect("tree");
+    // Long keys, so that a parent has few children.
+    let key = |row: u32| [&[b'k'; 600][..], &row.to_be_bytes()].concat();
+    for begin in (0..ROWS).step_by(100) {
+        let txn = db.begin(&owner(1));
+        for row in begin..begin + 100 {
+            tree.insert(&txn, &key(row), &[1; 100]).expect("inserts");
+        }
+        txn.commit(Durability::Full).expect("commits");
+        let txn = db.begin(&owner(1));
+        let view = txn.view(Isolation::Current);
+        for row in begin.saturating_sub(200)..begin.saturating_sub(100) {
+            let entry = tree
+                .get(&view, &key(row))
+                .expect("reads")
+                .expect("is there");
+            tree.delete(&txn, &key(row), entry.stamp).expect("deletes");
+        }
+        drop(view);
+        txn.commit(Durability::Full).expect("commits");
+        while db.background_step().expect("cleans") {}
+    }
+    let figures = tree.figures(FiguresMode::Detailed).expect("figures");
+    let (leaves, parents) = (figures.levels[0].pages, figures.levels[1].pages);
+    // Two hundred rows, a dozen on each leaf, a dozen leaves under each parent.
+    assert!(
+        leaves < 40 && parents < 8,
+        "{leaves} leaves, {parents} parents"
+    );
+    let before = dump(&db, id);
+    assert_eq!(before.len(), 200);
+    disk.crash();
+    drop((tree, db));
+    let (db, _) = open(&disk, 1, 1_024).expect("recovers");
+    assert!(dump(&db, id) == before);
+}
+
 #[test]
 fn a_sweep_reverts_what_an_aborted_transaction_wrote() {
     let disk = SimDisk::new(3);

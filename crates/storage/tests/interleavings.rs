@@ -3,7 +3,8 @@
 //! Writers commit with and without waiting, late, or roll back, beside a janitor who checkpoints and does background work, a
 //! thread that writes a few pages and places versions, a reader of snapshots and a thread that stops the disk at some moment. A
 //! reader sees every commit that was acknowledged before it began, nothing that is rolled back, and of each transaction all or
-//! nothing; once the log has failed it is refused. Then power is lost, and recovery must bring back the same.
+//! nothing; once the log has failed it is refused. Then power is lost, and recovery must bring back the same. In some runs there is
+//! a commit participant, who gets the blocks from a feed and has them when it pleases.
 //!
 //! `cargo test -p daruma-storage --features model --test interleavings`; `DARUMA_MODEL_RUNS=N` runs N orders of each
 //! scenario. A failure prints the schedule, which `shuttle::replay` repeats.
@@ -67,6 +68,7 @@ struct World {
     is_over: AtomicBool,
     seed: u64,
     pool_pages: usize,
+    has_participant: bool,
 }
 
 /// How a writer ends its transaction.
@@ -112,7 +114,7 @@ fn number(payload: &[u8]) -> u64 {
 }
 
 impl World {
-    fn new(is_accelerated: bool) -> Arc<World> {
+    fn new(is_accelerated: bool, has_participant: bool) -> Arc<World> {
         let (seed, pool_pages) = (draw(1 << 40), [24, 64][draw(2) as usize]);
         let disk = SimDisk::new(seed);
         let engine = model_engine(&disk, seed, pool_pages);
@@ -132,6 +134,7 @@ impl World {
             }
         }
         txn.commit(Durability::Full).expect("commits");
+        db.set_participants(has_participant);
         Arc::new(World {
             disk,
             engine,
@@ -142,6 +145,7 @@ impl World {
             is_over: AtomicBool::new(false),
             seed,
             pool_pages,
+            has_participant,
         })
     }
 
@@ -232,6 +236,35 @@ impl World {
         }
     }
 
+    /// Takes what the feed has, and says so once in a while, perhaps before it is on disk here.
+    fn participate(&self, feed: &mut LogFeed) -> Result<()> {
+        let before = feed.position();
+        match feed.try_next()? {
+            Fed::Block(block) => assert_eq!(block.lsn(), before),
+            Fed::Nothing => {}
+            Fed::Gone => panic!("the log is held"),
+        }
+        if draw(3) == 0 {
+            self.db.raise_quorum(feed.position());
+            feed.release_below(feed.position());
+        }
+        Ok(())
+    }
+
+    /// Until the others are done.
+    fn be_participant(&self) {
+        let from = self.db.hardened_lsn();
+        let mut feed = self
+            .db
+            .log_feed(from, "AVAILABILITY_REPLICA")
+            .expect("is there");
+        while !self.is_over.load(Ordering::Relaxed) && self.participate(&mut feed).is_ok() {
+            thread::yield_now();
+        }
+        // Those who still wait are let go.
+        self.db.set_participants(false);
+    }
+
     fn read(&self) -> Result<()> {
         let acknowledged = self.journal().acknowledged.clone();
         let found = self.pairs(&self.db)?;
@@ -307,6 +340,10 @@ fn live(world: &Arc<World>) {
         of(world, World::write_pages),
         of(world, World::read),
     ];
+    if world.has_participant {
+        let world = world.clone();
+        others.push(thread::spawn(move || world.be_participant()));
+    }
     if draw(4) > 0 {
         let (world, steps) = (world.clone(), draw(600));
         others.push(thread::spawn(move || {
@@ -341,7 +378,7 @@ fn power_loss(world: &Arc<World>) {
     world.check_all(&world.pairs(&db).expect("reads after reverting"));
 }
 
-fn explore(is_accelerated: bool) {
+fn explore(is_accelerated: bool, has_participant: bool) {
     let runs = std::env::var("DARUMA_MODEL_RUNS").ok();
     let runs = runs.and_then(|n| n.parse().ok()).unwrap_or(150);
     let mut config = Config::new();
@@ -349,7 +386,7 @@ fn explore(is_accelerated: bool) {
     config.max_steps = shuttle::MaxSteps::ContinueAfter(5_000_000);
     let scheduler = RandomScheduler::new_from_seed(20_261_123, runs);
     Runner::new(scheduler, config).run(move || {
-        let world = World::new(is_accelerated);
+        let world = World::new(is_accelerated, has_participant);
         live(&world);
         power_loss(&world);
     });
@@ -357,10 +394,16 @@ fn explore(is_accelerated: bool) {
 
 #[test]
 fn commits_survive_any_order_of_threads_with_accelerated_recovery() {
-    explore(true);
+    explore(true, false);
 }
 
 #[test]
 fn commits_survive_any_order_of_threads_with_classic_recovery() {
-    explore(false);
+    explore(false, false);
+}
+
+#[test]
+fn commits_that_wait_for_a_participant_end_in_any_order_of_threads() {
+    explore(true, true);
+    explore(false, true);
 }

@@ -52,10 +52,12 @@ impl Pair {
 
     /// What the copy has when it comes up alone after a power loss.
     fn recovered(self) -> Model {
+        let leaders = self.leader.epochs().list().to_vec();
         drop(self.copy);
         self.disk.crash();
         let (db, _) = open(&self.disk, 1, 256).expect("opens");
         let found = dump(&db, self.tree);
+        assert_eq!(leaders, db.epochs().list()[..db.epochs().list().len() - 1]);
         // It is the leader of its own log now.
         let txn = db.begin(&owner(3));
         fill(&db, &txn, self.tree, 90_000..90_001, 1);

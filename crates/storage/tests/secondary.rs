@@ -210,6 +210,106 @@ fn readers_see_at_each_position_what_the_primary_had_there() {
     }
 }
 
+/// Fed live from the primary's log, at its own pace, stopped in between; what has come and is not applied is not seen.
+#[test]
+fn a_secondary_follows_the_feed_of_its_primary() {
+    let random = SimRandom::new(11);
+    let mut primary = Primary::new(11, settings(true));
+    primary.note();
+    let (data, floor) = primary.copy_data();
+    let disk = primary.disk_of_secondary(&data, 11);
+    let follower = secondary(&disk, 48, Some(floor)).expect("opens");
+    follower.apply(floor).expect("applies");
+    let mut feed = primary.db.log_feed(floor, "secondary").expect("is there");
+    let pin = primary.db.pin_for_secondary(42, follower.low_water_mark());
+    let owner = owner(3);
+    for _ in 0..60 {
+        primary.step(&random);
+        let db = follower.database().expect("is readable");
+        let txn = db.begin(&owner);
+        let before = follower.applied();
+        while let Fed::Block(block) = feed.try_next().expect("feeds") {
+            db.append_block(block.used()).expect("fits");
+        }
+        db.sync_blocks().expect("syncs");
+        let view = txn.view(Isolation::Snapshot);
+        let at = view.position().expect("a snapshot");
+        assert!(at < before, "{at} is not applied: {before}");
+        follower.apply(Lsn::MAX).expect("applies");
+        let (model, slow) = primary.at(before);
+        same(&rows(&view, primary.tree).expect("reads"), model, before);
+        same(
+            &rows(&view, primary.slow_tree).expect("reads"),
+            slow,
+            before,
+        );
+        assert_eq!(follower.applied(), primary.db.hardened_lsn());
+        follower.restart_point().expect("restart point");
+        pin.advance(follower.low_water_mark());
+    }
+    let promoted = follower.promote(&|_| panic!("nothing is prepared"));
+    let promoted = promoted.expect("is promoted");
+    let (model, slow) = primary.at(Lsn::MAX);
+    same(&dump(&promoted, primary.tree), model, "promoted");
+    same(&dump(&promoted, primary.slow_tree), slow, "promoted");
+    let mut written = model.clone();
+    let done = random_txn(&random, &promoted, primary.tree, &mut written, KEYS);
+    assert!(done.is_ok());
+    same(&dump(&promoted, primary.tree), &written, "written");
+}
+
+/// A reader stays while the primary deletes what it reads and cleans up; the pin lets that be when the reader has gone.
+#[test]
+fn a_standing_pin_spares_what_readers_elsewhere_need() {
+    let random = SimRandom::new(7);
+    let mut primary = Primary::new(7, settings(true));
+    (0..40).for_each(|_| primary.step(&random));
+    let (data, floor) = primary.copy_data();
+    let read_at = primary.history.last().expect("a history").0;
+    let disk = primary.disk_of_secondary(&data, 7);
+    let follower = secondary(&disk, 48, Some(floor)).expect("opens");
+    follower.apply(floor).expect("applies");
+    let pin = primary.db.pin_for_secondary(42, follower.low_water_mark());
+    let cleaned = |primary: &mut Primary| {
+        (0..120).for_each(|_| primary.step(&random));
+        primary.slow = None;
+        settle(&primary.db);
+        primary.note();
+    };
+    cleaned(&mut primary);
+    let kept = primary.db.version_pins();
+    assert!(
+        kept.iter()
+            .any(|p| p.kind == PinKind::Snapshot && p.owner == 42)
+    );
+    drop(follower);
+    let disk = primary.disk_of_secondary(&data, 8);
+    let follower = secondary(&disk, 48, Some(floor)).expect("opens");
+    follower.apply(read_at).expect("applies");
+    let db = follower.database().expect("is readable");
+    let owner = owner(3);
+    let txn = db.begin(&owner);
+    let view = txn.view(Isolation::Snapshot);
+    follower.apply(Lsn::MAX).expect("applies");
+    let (model, slow) = primary.at(read_at);
+    same(&rows(&view, primary.tree).expect("reads"), model, read_at);
+    same(
+        &rows(&view, primary.slow_tree).expect("reads"),
+        slow,
+        read_at,
+    );
+    assert_eq!(
+        follower.low_water_mark(),
+        view.position().expect("a snapshot")
+    );
+    drop((view, txn));
+    assert!(follower.low_water_mark() > pin.position());
+    pin.advance(follower.low_water_mark());
+    settle(&primary.db);
+    let kept = primary.db.version_pins();
+    assert!(kept.iter().all(|p| p.bytes() == 0), "{kept:?}");
+}
+
 /// Splits, unlinked leaves, grown roots: each scan is one state, whatever is redone beside it.
 #[test]
 fn readers_beside_redo_see_one_state_each() {
@@ -268,6 +368,54 @@ fn same(found: &Model, wanted: &Model, at: impl std::fmt::Display) {
         keys, 0,
         "{at}: {found} rows for {wanted}, and {keys} keys differ"
     );
+}
+
+/// Leaves that a scan is about to come to are moved to another file, and unlinked, while it rests.
+#[test]
+fn a_scan_goes_on_when_redo_has_moved_the_pages_before_it() {
+    let files = || {
+        let mut files = files();
+        files.push(FileSpec::data(3, 1, "/t3.ndf", 256));
+        files
+    };
+    let disk = SimDisk::new(1);
+    let db = engine(&disk, 1, 96);
+    let db = db.create_database(DB, "t", files(), Settings::default());
+    let db = db.expect("creates");
+    let close = |file, is_closed| db.close_file(file, is_closed).expect("closes");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    close(1, true);
+    fill(&db, &txn, tree, 0..2_000, 7);
+    txn.commit(Durability::Full).expect("commits");
+    let copied = [DATA, "/t3.ndf"].map(|path| (path, content(&disk, path)));
+    let floor = db.hardened_lsn();
+    close(1, false);
+    close(3, true);
+    let moved = db.move_tree_out(tree, 3, &mut || Ok(()));
+    assert!(moved.expect("moves") > 20);
+    db.flush_log().expect("flushes");
+    let other = SimDisk::new(2);
+    for (path, bytes) in copied {
+        write_file(&other, path, &bytes);
+    }
+    write_file(&other, LOG, &content(&disk, LOG));
+    let engine = engine(&other, 2, 96);
+    let opened = Secondary::open(&engine, DB, "t", files(), Some(floor), Opening::default());
+    let follower = opened.expect("opens");
+    follower.apply(floor).expect("applies");
+    let reader = follower.database().expect("is readable").begin(&owner(3));
+    let view = reader.view(Isolation::Snapshot);
+    let rows = reader.database().tree(tree).expect("tree");
+    let mut scan = rows.scan(&view, ScanSpec::all());
+    let mut batch = Batch::new();
+    assert!(scan.next(&mut batch).expect("scans"));
+    let mut found = batch.len();
+    follower.apply(Lsn::MAX).expect("applies");
+    while scan.next(&mut batch).expect("scans") {
+        found += batch.len();
+    }
+    assert_eq!(found, 2_000);
 }
 
 /// Pages of the two databases, both of which have written all they have in memory.

@@ -145,6 +145,7 @@ pub struct LockHints {
     pub tablockx: bool,
     pub readpast: bool,
     pub readcommittedlock: bool,
+    pub readcommitted: bool,
     pub nowait: bool,
     /// Set by the planner, not by a hint: the scan locks its rows one by one (for UPDLOCK, XLOCK or READPAST).
     pub by_row: bool,
@@ -153,6 +154,25 @@ pub struct LockHints {
 }
 
 impl LockHints {
+    /// These and those.
+    pub fn with(self, more: LockHints) -> LockHints {
+        LockHints {
+            nolock: self.nolock | more.nolock,
+            updlock: self.updlock | more.updlock,
+            xlock: self.xlock | more.xlock,
+            holdlock: self.holdlock | more.holdlock,
+            repeatableread: self.repeatableread | more.repeatableread,
+            tablock: self.tablock | more.tablock,
+            tablockx: self.tablockx | more.tablockx,
+            readpast: self.readpast | more.readpast,
+            readcommittedlock: self.readcommittedlock | more.readcommittedlock,
+            readcommitted: self.readcommitted | more.readcommitted,
+            nowait: self.nowait | more.nowait,
+            by_row: self.by_row | more.by_row,
+            by_key: self.by_key | more.by_key,
+        }
+    }
+
     /// Are rows locked or passed one by one?
     pub fn locks_rows(&self) -> bool {
         self.updlock || self.xlock || self.readpast
@@ -224,6 +244,11 @@ pub trait Host {
     /// A view for this statement: the same one for all reads of one database with equal `access`. Takes the table's
     /// intent lock where the isolation level asks for it.
     fn view(&self, table: &TableRef, access: Access) -> Result<ReadView>;
+    /// Does what hints say about the table that INSERT is about to fill: how long the statement waits, and whether the
+    /// whole table is locked.
+    fn begin_hinted_insert(&self, _table: &TableRef, _hints: LockHints) -> Result<()> {
+        Ok(())
+    }
     /// Locks the table for writing (intent exclusive) and refuses what the session may not write.
     fn begin_write(&self, table: &TableRef) -> Result<Txn>;
 

@@ -666,6 +666,26 @@ const MESSAGES: &[Message] = &[
         "Database '%.*ls' cannot be opened due to inaccessible files or insufficient memory or disk space.  See the SQL Server errorlog for details.",
     ),
     m(
+        976,
+        14,
+        "The target database, '%.*ls', is participating in an availability group and is currently not accessible for queries. Either data movement is suspended or the availability replica is not enabled for read access. To allow read-only access to this and other databases in the availability group, enable read access to one or more secondary availability replicas in the group.  For more information, see the ALTER AVAILABILITY GROUP statement in SQL Server Books Online.",
+    ),
+    m(
+        978,
+        14,
+        "The target database ('%.*ls') is in an availability group and is currently accessible for connections when the application intent is set to read only. For more information about application intent, see SQL Server Books Online.",
+    ),
+    m(
+        979,
+        14,
+        "The target database ('%.*ls') is in an availability group and currently does not allow read only connections. For more information about application intent, see SQL Server Books Online.",
+    ),
+    m(
+        983,
+        14,
+        "Unable to access availability database '%.*ls' because the database replica is not in the PRIMARY or SECONDARY role. Connections to an availability database is permitted only when the database replica is in the PRIMARY or SECONDARY role. Try the operation again later.",
+    ),
+    m(
         1001,
         16,
         "Line %d: Length or precision specification %d is invalid.",
@@ -746,6 +766,21 @@ const MESSAGES: &[Message] = &[
         "Transaction (Process ID %d) was deadlocked on %.*ls resources with another process and has been chosen as the deadlock victim. Rerun the transaction.",
     ),
     m(1222, 16, "Lock request time out period exceeded."),
+    m(
+        1465,
+        16,
+        "Database \"%.*ls\" database is not in full recovery mode on each of the server instances. The full recovery model is required for a database to participate in database mirroring or in an availability group.",
+    ),
+    m(
+        1466,
+        16,
+        "Database \"%.*ls\" is read-only on one of the server instances which is incompatible with participating in database mirroring or in an availability group. Set the database to read-write mode, and retry the operation.",
+    ),
+    m(
+        1468,
+        16,
+        "The operation cannot be performed on database \"%.*ls\" because it is involved in a database mirroring session or an availability group. Some operations are not allowed on a database that is participating in a database mirroring session or in an availability group.",
+    ),
     m(
         1505,
         16,
@@ -886,6 +921,11 @@ const MESSAGES: &[Message] = &[
         1904,
         16,
         "The %S_MSG '%.*ls' on table '%.*ls' has %d columns in the key list. The maximum limit for %S_MSG key column list is %d.",
+    ),
+    m(
+        1907,
+        16,
+        "Cannot recreate index '%.*ls'. The new index definition does not match the constraint being enforced by the existing index.",
     ),
     m(
         1909,
@@ -1419,6 +1459,11 @@ const MESSAGES: &[Message] = &[
         3733,
         16,
         "Constraint '%.*ls' does not belong to table '%.*ls'.",
+    ),
+    m(
+        3752,
+        16,
+        "The database '%.*ls' is currently joined to an availability group.  Before you can drop the database, you need to remove it from the availability group.",
     ),
     m(
         3853,
@@ -1970,6 +2015,16 @@ const MESSAGES: &[Message] = &[
         "Could not find server '%.*ls' in sys.servers. Verify that the correct server name was specified. If necessary, execute the stored procedure sp_addlinkedserver to add the server to sys.servers.",
     ),
     m(
+        7862,
+        16,
+        "An endpoint of the requested type already exists.  Only one endpoint of this type is supported.  Use ALTER ENDPOINT or DROP the existing endpoint and execute the CREATE ENDPOINT statement.",
+    ),
+    m(
+        7863,
+        16,
+        "The endpoint was not changed.  The ALTER ENDPOINT statement did not contain any values to modify or update.",
+    ),
+    m(
         7983,
         14,
         "User '%.*ls' does not have permission to run DBCC %ls for database '%.*ls'.",
@@ -2096,6 +2151,7 @@ const MESSAGES: &[Message] = &[
         16,
         "Could not find prepared statement with handle %d.",
     ),
+    m(8171, 16, "Hint '%.*ls' on object '%.*ls' is invalid."),
     m(8180, 16, "Statement(s) could not be prepared."),
     m(
         8197,
@@ -2623,6 +2679,31 @@ const MESSAGES: &[Message] = &[
         "The current security context cannot be reverted. Please switch to the original database where '%ls' was called and try it again.",
     ),
     m(
+        15208,
+        16,
+        "The certificate, asymmetric key, or private key file is not valid or does not exist; or you do not have permissions for it.",
+    ),
+    m(
+        15212,
+        16,
+        "Invalid certificate subject. The certificate subject must have between 1 and %d characters.",
+    ),
+    m(
+        15213,
+        10,
+        "Warning: The certificate you created has an invalid validity period; its expiration date precedes its start date.",
+    ),
+    m(
+        15214,
+        10,
+        "Warning: The certificate you created is expired.",
+    ),
+    m(
+        15215,
+        10,
+        "Warning: The certificate you created is not yet valid; its start date is in the future.",
+    ),
+    m(
         15217,
         16,
         "Property cannot be updated or deleted. Property '%.*ls' does not exist for '%.*ls'.",
@@ -2633,9 +2714,19 @@ const MESSAGES: &[Message] = &[
         "No item by the name of '%s' could be found in the current database '%s', given that @itemtype was input as '%s'.",
     ),
     m(
+        15232,
+        16,
+        "A certificate with name '%s' already exists or this certificate already has been added to the database.",
+    ),
+    m(
         15233,
         16,
         "Property cannot be added. Property '%.*ls' already exists for '%.*ls'.",
+    ),
+    m(
+        15240,
+        16,
+        "Cannot write into file '%s'. Verify that you have write permissions, that the file path is valid, and that the file does not already exist.",
     ),
     m(
         15247,
@@ -2654,6 +2745,16 @@ const MESSAGES: &[Message] = &[
         "The database principal has granted or denied permissions to objects in the database and cannot be dropped.",
     ),
     m(
+        15297,
+        16,
+        "The certificate, asymmetric key, or private key data is invalid.",
+    ),
+    m(
+        15313,
+        16,
+        "The key is not encrypted using the specified decryptor.",
+    ),
+    m(
         15335,
         11,
         "Error: The new name '%s' is already in use as a %s name and would cause a duplicate that is not permitted.",
@@ -2664,6 +2765,11 @@ const MESSAGES: &[Message] = &[
         "Object '%s' cannot be renamed because the object participates in enforced dependencies.",
     ),
     m(15348, 16, "Cannot transfer a schemabound object."),
+    m(
+        15352,
+        16,
+        "The %S_MSG cannot be dropped because one or more entities are either signed or encrypted using it.",
+    ),
     m(15405, 16, "Cannot use the special principal '%.*ls'."),
     m(
         15406,
@@ -2702,6 +2808,7 @@ const MESSAGES: &[Message] = &[
         0,
         "Object does not reference any object, and no objects reference it.",
     ),
+    m(15465, 16, "The private key password is invalid."),
     m(15466, 16, "An error occurred during decryption."),
     m(
         15477,
@@ -2722,6 +2829,26 @@ const MESSAGES: &[Message] = &[
         15539,
         16,
         "User '%.*ls' cannot be dropped, it can only be disabled. The user is already disabled in the current database.",
+    ),
+    m(
+        15556,
+        16,
+        "Cannot decrypt or encrypt using the specified %S_MSG, either because it has no private key or because the password provided for the private key is incorrect.",
+    ),
+    m(
+        15578,
+        16,
+        "There is already a master key in the database. Please drop it before performing this statement.",
+    ),
+    m(
+        15580,
+        16,
+        "Cannot drop %S_MSG because %S_MSG '%.*s' is encrypted by it.",
+    ),
+    m(
+        15581,
+        16,
+        "Please create a master key in the database or open the master key in the session before performing this operation.",
     ),
     m(
         15591,
@@ -2810,9 +2937,124 @@ const MESSAGES: &[Message] = &[
         "Cannot find server %S_MSG with thumbprint '%.*ls'.",
     ),
     m(
+        35221,
+        16,
+        "Could not process the operation.  Always On Availability Groups replica manager is disabled on this instance of SQL Server.  Enable Always On Availability Groups, by using the SQL Server Configuration Manager.  Then, restart the SQL Server service, and retry the currently attempted operation. For information about how to enable and disable Always On Availability Groups, see SQL Server Books Online.",
+    ),
+    m(
+        35223,
+        16,
+        "Cannot add %d availability replica(s) to availability group '%.*ls'.  The availability group already contains %d replica(s), and the maximum number of replicas supported in an availability group is %d.",
+    ),
+    m(
+        35228,
+        16,
+        "The attempt to set the failure condition level for availability group '%.*ls' failed.  The specified level value is out of the valid range [%u, %u].  Reenter the command specifying a valid failure condition level value.",
+    ),
+    m(
+        35229,
+        16,
+        "The attempt to set the health check timeout value for availability group '%.*ls' failed.  The specified time-out value is less than %u milliseconds.  Reenter the command specifying a valid health check timeout value.",
+    ),
+    m(
+        35230,
+        16,
+        "The specified computer name is either an empty string or is longer than %d Unicode characters.  Reenter the command specifying a valid computer name.",
+    ),
+    m(
+        35232,
+        16,
+        "The specified endpoint URL '%.*ls' is invalid.  Reenter the command specifying the correct URL.  For information about specifying the endpoint URL for an availability replica, see SQL Server Books Online.",
+    ),
+    m(
+        35233,
+        16,
+        "Cannot create an availability group containing %d availability replica(s). The maximum number of availability replicas in an availability group %ls is %d. Reenter your CREATE AVAILABILITY GROUP command specifying fewer availability replicas.",
+    ),
+    m(
+        35234,
+        16,
+        "Database name '%ls' was specified more than once.  Reenter the command, specifying each database name only once.",
+    ),
+    m(
+        35235,
+        16,
+        "The system name '%ls' was specified more than once in the REPLICA ON clause of this command.  Reenter the command, specifying a different instance of SQL Server for each replica.",
+    ),
+    m(
+        35236,
+        15,
+        "The endpoint URL was not specified for the availability replica hosted by server instance '%.*ls'.  Reenter the command, specifying the endpoint URL of this instance of SQL Server.",
+    ),
+    m(
+        35237,
+        16,
+        "None of the specified replicas for availability group %.*ls maps to the instance of SQL Server to which you are connected.  Reenter the command, specifying this server instance to host one of the replicas.  This replica will be the initial primary replica.",
+    ),
+    m(
+        35238,
+        16,
+        "Database '%.*ls' cannot be added to availability group '%.*ls'.  The database does not exist on this SQL Server instance.  Verify that the database name is correct and that the database exists, then retry the operation.",
+    ),
+    m(
+        35240,
+        16,
+        "Database '%.*ls' cannot be joined to or unjoined from availability group '%.*ls'.  This operation is not supported on the primary replica of the availability group.",
+    ),
+    m(
+        35242,
+        16,
+        "Cannot complete this ALTER DATABASE <database-name> SET HADR operation on database '%.*ls'.  The database is not joined to an availability group.  After the database has joined the availability group, retry the command.",
+    ),
+    m(
+        35244,
+        16,
+        "Database '%.*ls' cannot be added to availability group '%.*ls'.  The database is currently joined to another availability group.  Verify that the database name is correct and that the database is not joined to an availability group, then retry the operation.",
+    ),
+    m(
+        35249,
+        16,
+        "An attempt to add or join a system database, '%.*ls', to an availability group failed.  Specify only user databases for this operation.",
+    ),
+    m(
+        35251,
+        16,
+        "This command can be run only on the primary replica.  Connect to the primary replica, and retry the command.",
+    ),
+    m(
+        35280,
+        16,
+        "Database '%.*ls' cannot be added to availability group '%.*ls'.  The database is already joined to the specified availability group.  Verify that the database name is correct and that the database is not joined to an availability group, then retry the operation.",
+    ),
+    m(
+        35281,
+        16,
+        "Database '%.*ls' cannot be removed from availability group '%.*ls'.  The database is not joined to the specified availability group.  Verify that the database name and the availability group name are correct, then retry the operation.",
+    ),
+    m(
+        35282,
+        16,
+        "Availability replica '%.*ls' cannot be added to availability group '%.*ls'.  The availability group already contains an availability replica with the specified name.  Verify that the availability replica name and the availability group name are correct, then retry the operation.",
+    ),
+    m(
+        35283,
+        16,
+        "Availability replica '%.*ls' cannot be removed from availability group '%.*ls'.  The availability group does not contain an availability replica with the specified name.  Verify that the availability replica name is correct, then retry the operation.",
+    ),
+    m(
+        35284,
+        16,
+        "Availability replica '%.*ls' cannot be removed from availability group '%.*ls', because this replica is on the local instance of SQL Server.  If the local availability replica is a secondary replica, connect to the server instance that is currently hosting the primary replica, and re-run the command.",
+    ),
+    m(
         40517,
         16,
         "Keyword or statement option '%.*ls' is not supported in this version of SQL Server.",
+    ),
+    m(
+        41042,
+        16,
+        "The availability group '%.*ls' already exists.  This error could be caused by a previous failed CREATE AVAILABILITY GROUP or DROP AVAILABILITY GROUP operation.  If the availability group name you specified is correct, try dropping the availability group and then retry CREATE AVAILABILITY GROUP operation.",
     ),
     m(
         49930,

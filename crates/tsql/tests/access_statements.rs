@@ -762,6 +762,97 @@ const SERVER: &[Case] = &[
     )
     .undo("DBCC TRACEOFF (3625, -1)"),
     case(
+        "CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'Daruma-2026'",
+        &[15247],
+        "ALTER ROLE db_owner ADD MEMBER {u}",
+    )
+    // In master alone.
+    .then(&[40517]),
+    case(
+        "DROP MASTER KEY",
+        &[15247],
+        "ALTER ROLE db_owner ADD MEMBER {u}",
+    )
+    .then(&[40517]),
+    case(
+        "CREATE CERTIFICATE c WITH SUBJECT = 'c'",
+        &[15247],
+        "GRANT CONTROL TO {u}",
+    )
+    .then(&[40517]),
+    case(
+        "ALTER CERTIFICATE c REMOVE PRIVATE KEY",
+        &[15151],
+        "GRANT CONTROL TO {u}",
+    )
+    .then(&[40517]),
+    case(
+        "BACKUP CERTIFICATE c TO FILE = '/c.cer'",
+        &[15151],
+        "GRANT CONTROL TO {u}",
+    )
+    .then(&[40517]),
+    case("DROP CERTIFICATE c", &[15151], "GRANT CONTROL TO {u}").then(&[40517]),
+    case(
+        "CREATE LOGIN l FROM CERTIFICATE c",
+        &[15247],
+        "USE master; GRANT ALTER ANY LOGIN TO {u}",
+    )
+    .then(&[15151]),
+    case(
+        "CREATE ENDPOINT x STATE = STARTED AS TCP (LISTENER_PORT = 5022) FOR DATABASE_MIRRORING (AUTHENTICATION = CERTIFICATE c)",
+        &[15247],
+        "USE master; GRANT CREATE ENDPOINT TO {u}",
+    )
+    .then(&[15151]),
+    case(
+        "ALTER ENDPOINT x STATE = STOPPED",
+        &[15151],
+        "USE master; GRANT ALTER ANY ENDPOINT TO {u}",
+    )
+    .then(&[15151]),
+    case(
+        "DROP ENDPOINT x",
+        &[15151],
+        "USE master; GRANT ALTER ANY ENDPOINT TO {u}",
+    )
+    .then(&[15151]),
+    case(
+        "CREATE AVAILABILITY GROUP x WITH (CLUSTER_TYPE = NONE) FOR REPLICA ON 'DARUMA' WITH (ENDPOINT_URL = 'tcp://a:1', AVAILABILITY_MODE = SYNCHRONOUS_COMMIT, FAILOVER_MODE = MANUAL)",
+        &[15247],
+        "USE master; GRANT CREATE AVAILABILITY GROUP TO {u}",
+    )
+    .then(&[35221])
+    .undo("SELECT 1 AS one"),
+    case(
+        "ALTER AVAILABILITY GROUP x JOIN",
+        &[15151],
+        "USE master; GRANT ALTER ANY AVAILABILITY GROUP TO {u}",
+    )
+    .then(&[35221])
+    .undo("SELECT 1 AS one"),
+    case(
+        "ALTER AVAILABILITY GROUP x OFFLINE",
+        &[15151],
+        "USE master; GRANT ALTER ANY AVAILABILITY GROUP TO {u}",
+    )
+    .then(&[15151])
+    .undo("SELECT 1 AS one"),
+    case(
+        "DROP AVAILABILITY GROUP x",
+        &[15151],
+        "USE master; GRANT ALTER ANY AVAILABILITY GROUP TO {u}",
+    )
+    .then(&[15151])
+    .undo("SELECT 1 AS one"),
+    case(
+        "ALTER DATABASE d SET HADR OFF",
+        &[5011, 5069],
+        "GRANT ALTER TO {u}",
+    )
+    .then(&[35242, 5069])
+    .undo("SELECT 1 AS one"),
+    case(
         "DBCC PAGE (1, 1, 1)",
         &[2571],
         "ALTER SERVER ROLE sysadmin ADD MEMBER {u}",
@@ -814,19 +905,8 @@ const ABSENT: &[(&str, &[i32])] = &[
 ];
 
 /// Statements that only sa is told that they are not there.
-const ABSENT_BUT_REFUSED: &[(&str, &[i32])] = &[
-    (
-        "CREATE ENDPOINT x STATE = STARTED AS TCP (LISTENER_PORT = 5022) FOR DATABASE_MIRRORING (ROLE = ALL)",
-        &[297],
-    ),
-    (
-        "CREATE AVAILABILITY GROUP x FOR DATABASE d REPLICA ON 'a' WITH (ENDPOINT_URL = 'tcp://a:1')",
-        &[297],
-    ),
-    ("ALTER AVAILABILITY GROUP x OFFLINE", &[297]),
-    ("SHUTDOWN", &[6004]),
-    ("SHUTDOWN WITH NOWAIT", &[6004]),
-];
+const ABSENT_BUT_REFUSED: &[(&str, &[i32])] =
+    &[("SHUTDOWN", &[6004]), ("SHUTDOWN WITH NOWAIT", &[6004])];
 
 fn prepared() -> Server {
     Server::with_setup(SCENE)
@@ -1053,6 +1133,7 @@ kinds!(
     Restore,
     Grant,
     Principal,
+    Key,
     Checkpoint,
     Kill,
     Shutdown,

@@ -441,3 +441,25 @@ fn a_lost_master_key_is_told() {
         "{out}"
     );
 }
+
+/// It has no changes, and its counters are in it already: saving them must not stand in the way.
+#[test]
+fn a_read_only_database_is_backed_up_and_goes_offline() {
+    let (_server, mut client) = server_with_rows(20);
+    client.run("CREATE TABLE i (id int IDENTITY, v int) INSERT i (v) VALUES (1)");
+    let before = content(&mut client, "d");
+    client.run("USE master ALTER DATABASE d SET READ_ONLY");
+    let out = client.run("BACKUP DATABASE d TO DISK = '/b/d.bak' WITH INIT");
+    assert!(out.contains("BACKUP DATABASE successfully"), "{out}");
+    let out = client.run("BACKUP LOG d TO DISK = '/b/l.bak' WITH INIT");
+    assert!(out.contains("BACKUP LOG successfully"), "{out}");
+    let out = client.run("ALTER DATABASE d SET OFFLINE ALTER DATABASE d SET ONLINE");
+    assert!(!out.contains("Msg "), "{out}");
+    assert_eq!(content(&mut client, "d"), before);
+    let out = client.run("RESTORE DATABASE d FROM DISK = '/b/d.bak' WITH REPLACE");
+    assert!(out.contains("RESTORE DATABASE successfully"), "{out}");
+    assert_eq!(content(&mut client, "d"), before);
+    client.run("ALTER DATABASE d SET READ_WRITE");
+    client.run("INSERT d.dbo.i (v) VALUES (2)");
+    assert_eq!(client.scalar("SELECT MAX(id) FROM d.dbo.i"), "2");
+}

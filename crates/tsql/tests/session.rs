@@ -150,6 +150,75 @@ fn the_hint_nowait_waits_for_no_lock_of_its_table() {
     assert_eq!(a.scalar("SELECT v FROM t WHERE id = 1"), "12");
 }
 
+/// Beside a writer, who of these statements waits, and who is refused?
+#[test]
+fn hints_hold_wherever_the_name_of_a_table_stands() {
+    let server = Server::new();
+    let mut a = server.connect();
+    a.run("CREATE DATABASE d");
+    let (mut a, mut b) = (server.connect_to("d"), server.connect_to("d"));
+    a.run(
+        "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT t VALUES (1, 10), (2, 20);
+         CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int REFERENCES p); INSERT p VALUES (1), (2)",
+    );
+    a.run("CREATE VIEW w AS SELECT id, v FROM t");
+    a.run("CREATE VIEW ww AS SELECT id, v FROM w");
+    a.run("BEGIN TRAN; UPDATE t SET v = 11 WHERE id = 1; DELETE p WHERE id = 1");
+    for statement in [
+        // The parent of the row is being deleted, and of the same key one is being inserted or changed.
+        "INSERT c WITH (NOWAIT) VALUES (1)",
+        "INSERT t WITH (NOWAIT) VALUES (1, 10)",
+        "INSERT t WITH (TABLOCK, NOWAIT) VALUES (3, 30)",
+        "INSERT w WITH (TABLOCKX, NOWAIT) VALUES (3, 30)",
+        // Views and common table expressions pass theirs on.
+        "SELECT v FROM w WITH (READCOMMITTEDLOCK, NOWAIT) WHERE id = 1",
+        "SELECT v FROM ww WITH (UPDLOCK, NOWAIT) WHERE id = 1",
+        "WITH x AS (SELECT id, v FROM t) SELECT v FROM x WITH (XLOCK, NOWAIT) WHERE id = 1",
+        "UPDATE w WITH (NOWAIT) SET v = 12 WHERE id = 1",
+        "WITH x AS (SELECT id, v FROM t) UPDATE x WITH (NOWAIT) SET v = 12 WHERE id = 1",
+        // The target's hold where it stands in FROM once more.
+        "UPDATE t WITH (NOWAIT) SET v = 12 FROM t WHERE id = 1",
+        "UPDATE x WITH (NOWAIT) SET v = 12 FROM t AS x WHERE id = 1",
+        "DELETE x WITH (TABLOCKX, NOWAIT) FROM t AS x WHERE id = 2",
+    ] {
+        let out = b.run(statement);
+        assert!(out.contains("Msg 1222, Level 16"), "{statement}: {out}");
+    }
+    let by_nolock = "SELECT v FROM ww WITH (NOLOCK) WHERE id = 1";
+    assert_eq!(b.scalar(by_nolock), "11");
+    // What READ COMMITTED promises, in a session that asks for more.
+    b.run("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE");
+    let by_version = "SELECT v FROM t WITH (READCOMMITTED, NOWAIT) WHERE id = 1";
+    assert_eq!(b.scalar(by_version), "10");
+    b.run("SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    for (statement, error) in [
+        ("INSERT t WITH (NOLOCK) VALUES (4, 40)", "Msg 1065"),
+        ("INSERT t WITH (READPAST) VALUES (4, 40)", "Msg 40517"),
+        ("INSERT t WITH (INDEX(0)) VALUES (4, 40)", "Msg 40517"),
+        ("INSERT t WITH (KEEPIDENTITY) VALUES (4, 40)", "Msg 40517"),
+        (
+            "INSERT t WITH (IGNORE_TRIGGERS) VALUES (4, 40)",
+            "Msg 40517",
+        ),
+        ("SELECT v FROM t WITH (SNAPSHOT)", "Msg 40517"),
+        ("SELECT v FROM t WITH (NOEXPAND)", "Msg 8171"),
+        ("SELECT v FROM w WITH (INDEX(0))", "Msg 8171"),
+        ("SELECT v FROM w WITH (FORCESEEK)", "Msg 8171"),
+        ("UPDATE x WITH (NOLOCK) SET v = 1 FROM t AS x", "Msg 1065"),
+    ] {
+        let out = b.run(statement);
+        assert!(out.starts_with(error), "{statement}: {out}");
+    }
+    a.run("ROLLBACK");
+    // A statement without the hint waits again as its session says; the table's lock is the transaction's.
+    assert_eq!(b.scalar("SELECT @@LOCK_TIMEOUT"), "-1");
+    b.run("BEGIN TRAN; INSERT t WITH (TABLOCKX) VALUES (3, 30)");
+    let out = a.run("SELECT v FROM t WITH (READCOMMITTEDLOCK, NOWAIT) WHERE id = 1");
+    assert!(out.contains("Msg 1222"), "{out}");
+    b.run("COMMIT");
+    assert_eq!(a.scalar("SELECT COUNT(*) FROM t"), "3");
+}
+
 #[test]
 fn snapshot_writers_meet_conflicts() {
     let server = Server::new();

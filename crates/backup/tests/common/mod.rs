@@ -286,6 +286,7 @@ pub fn info(kind: BackupKind) -> SetInfo {
         base_set: None,
         fork: 1,
         fork_lsn: 0,
+        epochs: Vec::new(),
         recovery_model: 0,
         copy_only: false,
         begins_chain: false,

@@ -1,6 +1,6 @@
 //! Aggregates, and window functions.
 
-use super::{Expr, Gen, Scope, Ty, Width};
+use super::{Expr, FOLDED, Gen, Scope, Ty, Width};
 use crate::text::{Text, fill, fill_two, joined};
 
 /// Sums of more than this could overflow an int over the rows that a query may have.
@@ -40,8 +40,17 @@ impl Gen<'_> {
     }
 
     fn int_aggregate(&mut self, scope: &Scope) -> Expr {
-        match self.draw.below(9) {
+        match self.draw.below(10) {
             0 | 1 => Expr::int(Text::same("COUNT(*)"), 1_000_000),
+            9 => {
+                let inner = self.local(scope, Ty::Str).text;
+                let text = fill_two(
+                    &format!("COUNT(DISTINCT $0 COLLATE {FOLDED})"),
+                    "COUNT(DISTINCT LOWER($0))",
+                    &[&inner],
+                );
+                Expr::int(text, 1_000_000)
+            }
             2 => {
                 let ty = self.pick(&[Ty::Int, Ty::Str, Ty::Date]);
                 let inner = self.local(scope, ty).text;
@@ -176,6 +185,11 @@ impl Gen<'_> {
     }
 
     fn tied_window(&mut self, scope: &Scope, ty: Ty) -> Expr {
+        if ty == Ty::Float && self.seldom(3) {
+            let name = self.pick(&["PERCENT_RANK", "CUME_DIST"]);
+            let over = self.over(scope, 2, false);
+            return Expr::new(Ty::Float, fill(&format!("{name}() OVER ($0)"), &[&over]));
+        }
         let inner = self.window_argument(scope, ty);
         let name = self.pick(&["MIN", "MAX"]);
         let over = self.over(scope, 1, false);
@@ -205,9 +219,9 @@ impl Gen<'_> {
 
     fn row_window(&mut self, scope: &Scope, ty: Ty) -> Expr {
         let inner = self.window_argument(scope, ty).small(SUM_MAX);
-        let kind = self.draw.below(6);
+        let kind = self.draw.below(8);
         let frame = match kind {
-            0 | 1 => Text::default(),
+            0 | 1 | 6 => Text::default(),
             _ => self.frame(),
         };
         let over = self.over(scope, 2, true);
@@ -223,6 +237,16 @@ impl Gen<'_> {
             2 => with("FIRST_VALUE($0) OVER ($1)"),
             3 => with("LAST_VALUE($0) OVER ($1)"),
             4 if ty == Ty::Int => int_total(&inner, &over),
+            4 if ty == Ty::Dec => Expr::dec(
+                fill("SUM($0) OVER ($1)", &[&inner.text, &over]),
+                inner.most.saturating_mul(100_000),
+                (38, inner.digits.1),
+            )
+            .fixed(),
+            6 => with("LAG($0, 1, $0) OVER ($1)"),
+            7 if ty == Ty::Int => {
+                Expr::int(fill("COUNT($0) OVER ($1)", &[&inner.text, &over]), 100_000)
+            }
             _ => with(self.pick(&["MIN($0) OVER ($1)", "MAX($0) OVER ($1)"])),
         }
     }
@@ -309,7 +333,7 @@ fn int_total(inner: &Expr, over: &Text) -> Expr {
 }
 
 /// Does the text name a column, and not only one whose name begins alike?
-fn mentions(text: &Text, column: &Text) -> bool {
+pub(super) fn mentions(text: &Text, column: &Text) -> bool {
     text.pg.match_indices(&column.pg).any(|(at, found)| {
         let after = text.pg[at + found.len()..].chars().next();
         !after.is_some_and(|c| c.is_ascii_alphanumeric())

@@ -74,8 +74,10 @@ impl Gen<'_> {
 
     /// A table to join with, at most one row of it for each row of the changed one.
     fn partner(&mut self, own: &[Expr]) -> (Option<(Text, Text)>, Vec<Expr>) {
-        if self.draw.below(3) != 1 {
-            return (None, Vec::new());
+        match self.draw.below(5) {
+            1 => {}
+            2 => return self.grouped_partner(own),
+            _ => return (None, Vec::new()),
         }
         let tables = u32::try_from(self.tables.len()).unwrap_or(1);
         let table = self.draw.below(tables) as usize;
@@ -88,6 +90,27 @@ impl Gen<'_> {
         let on = fill(&format!("{alias}.id = $0"), &[&link.text]);
         let source = fill(&format!("t{table} {alias}$0"), &[&Text::hint(table)]);
         (Some((source, on)), table_columns(&alias))
+    }
+
+    /// Groups of a table to join with, by what they are grouped by.
+    fn grouped_partner(&mut self, own: &[Expr]) -> (Option<(Text, Text)>, Vec<Expr>) {
+        let tables = u32::try_from(self.tables.len()).unwrap_or(1);
+        let table = self.draw.below(tables) as usize;
+        let (inner, alias) = (self.alias(), self.alias());
+        let link = self.pick(&["i1", "i2"]);
+        let column = own
+            .iter()
+            .find(|c| c.text.ms.ends_with(&format!(".{link}")));
+        let column = column.expect("every table has it");
+        let source = fill(
+            &format!(
+                "(SELECT {inner}.{link} AS c0, COUNT(*) AS c1, MIN({inner}.d1) AS c2, MAX({inner}.s1) AS c3 FROM t{table} {inner}$0 GROUP BY {inner}.{link}) {alias}"
+            ),
+            &[&Text::hint(table)],
+        );
+        let on = fill(&format!("{alias}.c0 = $0"), &[&column.text]);
+        let types = [int_of(link), counter_of("c1"), date_of(), text_of()];
+        (Some((source, on)), renamed(&types, &alias))
     }
 
     /// `column = value` for some columns; `key` now and then for the key as well, so that it stays unique.
@@ -208,6 +231,15 @@ impl Gen<'_> {
             }
             _ => Text::same("DELETE"),
         };
+        let otherwise = match matched.ms.is_empty() || !self.seldom(2) {
+            true => Text::default(),
+            // T-SQL wants one of each.
+            false if change.ms == "DELETE" => {
+                let sets = self.assignments(&both, false);
+                fill(" WHEN MATCHED THEN UPDATE SET $0", &[&sets])
+            }
+            false => Text::same(" WHEN MATCHED THEN DELETE"),
+        };
         let only_source = Scope {
             subqueries: false,
             ..Scope::of(given, &[], Vec::new())
@@ -222,13 +254,15 @@ impl Gen<'_> {
         .replace("$$", "\u{3}");
         let pattern = format!(
             "MERGE INTO t{table} {target} USING $0 ON {target}.id = {source}.c0
-             WHEN MATCHED$1 THEN $2
+             WHEN MATCHED$1 THEN $2$6
              WHEN NOT MATCHED$3 THEN INSERT (id, i1, b1, s1) VALUES ({source}.c0, $4, 0, $5)"
         );
         let mut made = fill_two(
             &format!("{pattern}{ending}"),
             &pattern,
-            &[&rows, &matched, &change, &missing, &number, &text],
+            &[
+                &rows, &matched, &change, &missing, &number, &text, &otherwise,
+            ],
         );
         made.ms = made.ms.replace('\u{3}', "$");
         let kind = if wants_rows {

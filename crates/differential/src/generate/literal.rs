@@ -1,10 +1,13 @@
-//! Values: what a statement is made with, and two other ones, of which one is often NULL.
+//! Values: what a statement is made with, and other ones, some of which are often NULL.
 
 use super::{Expr, Gen, Ty};
 use crate::text::{Literal, Param, SETS, Text};
 
 /// Letters of all texts. Lower and upper case, so that a collation that takes them for the same shows.
 const LETTERS: [&str; 8] = ["a", "b", "A", "c", "B", "0", "1", "_"];
+
+/// How seldom a value of each set is NULL.
+const NULL_ONCE_IN: [u32; SETS] = [24, 6, 2, 12, 24, 4];
 
 impl Gen<'_> {
     pub(super) fn literal(&mut self, ty: Ty) -> Expr {
@@ -112,11 +115,14 @@ impl Gen<'_> {
     /// A pattern of LIKE: without classes it says the same in both dialects.
     pub(super) fn pattern(&mut self) -> (bool, Text) {
         let classes = self.seldom(3);
-        let text = self.value("varchar(30)", "text", true, |g| match classes {
+        (classes, self.pattern_of(classes))
+    }
+
+    pub(super) fn pattern_of(&mut self, classes: bool) -> Text {
+        self.value("varchar(30)", "text", true, |g| match classes {
             true => g.class_pattern(),
             false => Literal::Text(g.plain_pattern()),
-        });
-        (classes, text)
+        })
     }
 
     fn plain_pattern(&mut self) -> String {
@@ -155,7 +161,7 @@ impl Gen<'_> {
         mut make: impl FnMut(&mut Self) -> Literal,
     ) -> Text {
         let values: [Literal; SETS] = std::array::from_fn(|set| {
-            let null = nullable && self.draw.below([24, 6, 2][set]) == 1;
+            let null = nullable && self.draw.below(NULL_ONCE_IN[set]) == 1;
             match null {
                 true => Literal::Null,
                 false => make(self),

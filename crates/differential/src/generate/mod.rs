@@ -19,12 +19,14 @@
 //! | `source` | what stands behind FROM |
 //! | `query` | SELECT, set operations, common table expressions |
 //! | `change` | INSERT, UPDATE, DELETE, MERGE |
+//! | `risky` | what may fail, and then has to fail alike |
 
 mod aggregate;
 mod change;
 mod literal;
 mod predicate;
 mod query;
+mod risky;
 mod scalar;
 mod source;
 
@@ -96,6 +98,17 @@ impl Expr {
             most,
             digits,
             ..Expr::new(Ty::Dec, text)
+        }
+    }
+
+    /// The same value where one of another type makes it one of that.
+    fn taken_as(self, ty: Ty) -> Expr {
+        Expr {
+            ty,
+            digits: self.as_digits(),
+            width: Width::Int,
+            bare: false,
+            ..self
         }
     }
 
@@ -245,6 +258,9 @@ pub struct TableShape {
     pub rows: usize,
 }
 
+/// A collation that takes upper and lower case for the same.
+const FOLDED: &str = "Latin1_General_CI_AS";
+
 /// Rows that a FROM may give by estimate.
 const ROWS_MAX: u64 = 3_000;
 
@@ -270,8 +286,9 @@ impl Gen<'_> {
             shared: Vec::new(),
             needs_recursion: false,
         };
-        let (text, kind) = match generator.draw.below(7) {
-            6 => generator.change(),
+        let (text, kind) = match generator.draw.below(28) {
+            24.. => generator.change(),
+            23 => (generator.risky(), Kind::Query { ordered: false }),
             _ => {
                 let query = generator.top_query();
                 let ordered = query.ordered;

@@ -1,6 +1,6 @@
 //! Conditions.
 
-use super::{Expr, Gen, Scope, TYPES, Ty};
+use super::{Expr, FOLDED, Gen, Scope, TYPES, Ty};
 use crate::text::{Text, fill, fill_two, joined};
 
 const OPERATORS: [&str; 6] = ["=", "<", ">", "<=", ">=", "<>"];
@@ -37,9 +37,9 @@ impl Gen<'_> {
 
     /// What an index may serve.
     fn simple(&mut self, scope: &Scope) -> Text {
-        let kind = self.draw.below(9);
+        let kind = self.draw.below(10);
         let ty = match kind {
-            7 => Ty::Str,
+            7 | 9 => Ty::Str,
             _ => self.pick(&TYPES),
         };
         let Some(column) = self.column(scope, ty) else {
@@ -69,6 +69,7 @@ impl Gen<'_> {
                 fill(&format!("$0 {word} ($1)"), &[name, &joined(&list, ", ")])
             }
             7 => self.like(name),
+            9 => self.folded(scope, name),
             _ => {
                 let operator = self.pick(&OPERATORS);
                 let other = self.scalar(scope, ty, 1).text;
@@ -89,6 +90,41 @@ impl Gen<'_> {
             // Without a character of escape PostgreSQL would take a backslash for one; there is none in any text.
             false => fill(&format!("$0 {not}LIKE $1"), &[text, &pattern]),
         }
+    }
+
+    /// Under a collation that the column has not.
+    fn folded(&mut self, scope: &Scope, name: &Text) -> Text {
+        let pair = |operator: &str| {
+            (
+                format!("$0 COLLATE {FOLDED} {operator} $1"),
+                format!("LOWER($0) {operator} LOWER($1)"),
+            )
+        };
+        let ((ms, pg), other) = match self.draw.below(4) {
+            0 => {
+                let operator = self.pick(&["=", "<>"]);
+                (pair(operator), self.literal(Ty::Str).text)
+            }
+            1 => {
+                let operator = self.pick(&["=", "<>", "IS DISTINCT FROM"]);
+                (pair(operator), self.scalar(scope, Ty::Str, 1).text)
+            }
+            2 => {
+                let not = self.pick(&["", "NOT "]);
+                (pair(&format!("{not}LIKE")), self.pattern_of(false))
+            }
+            _ => {
+                let (ms, pg) = (
+                    "$0 COLLATE F IN ($1, 'Ab')",
+                    "LOWER($0) IN (LOWER($1), 'ab')",
+                );
+                (
+                    (ms.replace('F', FOLDED), pg.into()),
+                    self.literal(Ty::Str).text,
+                )
+            }
+        };
+        fill_two(&ms, &pg, &[name, &other])
     }
 
     fn constant(&mut self, scope: &Scope) -> Text {

@@ -1,7 +1,8 @@
 //! SELECT in its shapes, set operations, and common table expressions.
 
+use super::aggregate::mentions;
 use super::source::{Source, counter};
-use super::{Expr, Gen, Query, Scope, Ty, Width};
+use super::{Expr, Gen, Query, Scope, TYPES, Ty, Width};
 use crate::text::{Text, fill, fill_two, joined};
 
 /// How the rows of a SELECT are cut.
@@ -23,6 +24,8 @@ struct Core {
     items: Vec<Expr>,
     /// From FROM to HAVING.
     rest: Text,
+    /// What the rows are sorted by first, when they are sorted.
+    first: Option<Text>,
 }
 
 impl Gen<'_> {
@@ -113,7 +116,8 @@ impl Gen<'_> {
         let text = match cut {
             Cut::None => fill(&format!("SELECT {distinct}$0$1"), &[&items, &core.rest]),
             Cut::Top => {
-                let (count, order) = (self.count(0, 9), self.whole_order(columns.len()));
+                let count = self.count(0, 9);
+                let order = self.order_behind(core.first, columns.len());
                 fill_two(
                     &format!("SELECT {distinct}TOP ($2) $0$1 ORDER BY $3"),
                     &format!("SELECT {distinct}$0$1 ORDER BY $3 LIMIT $2"),
@@ -130,7 +134,7 @@ impl Gen<'_> {
             }
             Cut::Offset => {
                 let (skip, count) = (self.count(0, 6), self.count(1, 9));
-                let order = self.whole_order(columns.len());
+                let order = self.order_behind(core.first, columns.len());
                 fill(
                     &format!(
                         "SELECT {distinct}$0$1 ORDER BY $4 OFFSET $2 ROWS FETCH NEXT $3 ROWS ONLY"
@@ -147,6 +151,14 @@ impl Gen<'_> {
         }
     }
 
+    fn order_behind(&mut self, first: Option<Text>, columns: usize) -> Text {
+        let order = self.whole_order(columns);
+        match first {
+            Some(first) => fill("$0, $1", &[&first, &order]),
+            None => order,
+        }
+    }
+
     /// Every column by its number, each in some direction.
     fn whole_order(&mut self, columns: usize) -> Text {
         let keys: Vec<Text> = (1..=columns)
@@ -160,6 +172,7 @@ impl Gen<'_> {
             0..=3 => self.plain(outer, types, depth),
             4 => Core {
                 distinct: "DISTINCT ",
+                first: None,
                 ..self.plain(outer, types, depth)
             },
             5 | 6 => self.windowed(outer, types, depth),
@@ -172,11 +185,24 @@ impl Gen<'_> {
         let (source, scope) = self.rows_of(outer, depth);
         let filter = self.filter(&scope, depth);
         let items = self.items(&scope, types, depth);
+        let first = self.first_key(&scope, depth);
         Core {
             distinct: "",
             items,
             rest: fill(" FROM $0$1", &[&source.text, &filter]),
+            first,
         }
+    }
+
+    /// An expression to sort by that is not given; T-SQL takes none without a column.
+    fn first_key(&mut self, scope: &Scope, depth: u32) -> Option<Text> {
+        if !self.seldom(4) {
+            return None;
+        }
+        let ty = self.pick(&TYPES);
+        let key = self.scalar(scope, ty, depth.min(2)).text;
+        let named = scope.local.iter().any(|c| mentions(&key, &c.text));
+        named.then(|| self.direction(&key))
     }
 
     fn rows_of(&mut self, outer: &[Expr], depth: u32) -> (Source, Scope) {
@@ -206,6 +232,7 @@ impl Gen<'_> {
             distinct: self.pick(&["", "", "", "DISTINCT "]),
             items,
             rest: fill(" FROM $0$1", &[&source.text, &filter]),
+            first: None,
         }
     }
 
@@ -218,6 +245,7 @@ impl Gen<'_> {
             distinct: "",
             items,
             rest: fill(" FROM $0$1", &[&source.text, &filter]),
+            first: None,
         }
     }
 
@@ -263,6 +291,7 @@ impl Gen<'_> {
             distinct: self.pick(&["", "", "", "", "DISTINCT "]),
             items,
             rest,
+            first: None,
         }
     }
 

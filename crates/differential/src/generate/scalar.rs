@@ -1,11 +1,37 @@
 //! Expressions that give one value.
 
-use super::{Expr, Gen, Scope, Ty, Width};
+use super::{Expr, FOLDED, Gen, Scope, Ty, Width};
 use crate::text::{Text, fill, fill_two};
 
 /// Integers stay below this, decimals and bigints below its square.
 const INT_MAX: u64 = 100_000_000;
 const WIDE_MAX: u64 = 1_000_000_000_000_000;
+
+/// Parts of a date; the week begins on Sunday, day 1.
+const DATE_PARTS: [(&str, &str); 4] = [
+    ("dayofyear", "EXTRACT(doy FROM $0)"),
+    ("weekday", "EXTRACT(dow FROM $0) + 1"),
+    ("iso_week", "EXTRACT(week FROM $0)"),
+    ("month", "EXTRACT(month FROM $0)"),
+];
+
+/// Boundaries between two dates.
+const DATE_STEPS: [(&str, &str); 4] = [
+    (
+        "month",
+        "(EXTRACT(year FROM $1) - EXTRACT(year FROM $0)) * 12 + EXTRACT(month FROM $1) - EXTRACT(month FROM $0)",
+    ),
+    ("year", "EXTRACT(year FROM $1) - EXTRACT(year FROM $0)"),
+    (
+        "quarter",
+        "(EXTRACT(year FROM $1) - EXTRACT(year FROM $0)) * 4 + EXTRACT(quarter FROM $1) - EXTRACT(quarter FROM $0)",
+    ),
+    // Day 0 is a Sunday.
+    (
+        "week",
+        "($1 - date '1899-12-31') / 7 - ($0 - date '1899-12-31') / 7",
+    ),
+];
 
 impl Gen<'_> {
     /// An expression of a type. The simplest is a literal.
@@ -105,7 +131,14 @@ impl Gen<'_> {
             0..=2 => Some(self.predicate(scope, depth.min(1))),
             _ => None,
         };
-        let (left, right) = self.two(scope, ty, depth);
+        let (left, right) = match self.other_type(ty) {
+            // The first value alone has another type: what comes out is the higher of both.
+            Some(other) if matches!(kind, 0 | 2 | 3) => {
+                let left = self.scalar(scope, other, depth.min(1)).wide();
+                (left.taken_as(ty), self.scalar(scope, ty, depth).wide())
+            }
+            _ => self.two(scope, ty, depth),
+        };
         let (left, right) = (left.fixed(), right.fixed());
         let parts = |c: Option<&Text>| -> Vec<Text> {
             [Some(&left.text), Some(&right.text), c]
@@ -145,6 +178,17 @@ impl Gen<'_> {
         }
     }
 
+    /// Now and then a type that becomes this one when both stand side by side.
+    fn other_type(&mut self, ty: Ty) -> Option<Ty> {
+        let lower = match ty {
+            Ty::Dec => Ty::Int,
+            Ty::Float => Ty::Dec,
+            Ty::Stamp => Ty::Date,
+            _ => return None,
+        };
+        self.seldom(4).then_some(lower)
+    }
+
     fn sign(&mut self, scope: &Scope, depth: u32) -> Expr {
         let inner = self.scalar(scope, Ty::Int, depth).wide();
         let (text, most) = match self.draw.below(3) {
@@ -163,7 +207,30 @@ impl Gen<'_> {
 
     fn of_text(&mut self, scope: &Scope, depth: u32) -> Expr {
         let text = self.scalar(scope, Ty::Str, depth).text;
-        match self.draw.below(2) {
+        match self.draw.below(5) {
+            2 => {
+                // The empty text is 0 to T-SQL, and signs are another matter.
+                let digits = fill("REPLACE(LEFT($0, 6), '-', '')", &[&text]);
+                let number = fill_two(
+                    "TRY_CAST($0 AS int)",
+                    "CASE WHEN $0 = '' THEN 0 WHEN $0 !~ '[^0-9]' THEN CAST($0 AS integer) END",
+                    &[&digits],
+                );
+                Expr::int(number, 999_999)
+            }
+            3 => Expr::int(
+                fill_two("ASCII(NULLIF($0, ''))", "ASCII(NULLIF($0, ''))", &[&text]),
+                127,
+            ),
+            4 => {
+                let part = self.scalar(scope, Ty::Str, 0).text;
+                let found = fill_two(
+                    &format!("CHARINDEX(NULLIF($1, '') COLLATE {FOLDED}, $0)"),
+                    "STRPOS(LOWER($0), LOWER(NULLIF($1, '')))",
+                    &[&text, &part],
+                );
+                Expr::int(found, 200)
+            }
             0 => Expr::int(fill_two("LEN($0)", "LENGTH($0)", &[&text]), 200),
             _ => {
                 let part = self.scalar(scope, Ty::Str, 0).text;
@@ -178,7 +245,7 @@ impl Gen<'_> {
     }
 
     fn of_date(&mut self, scope: &Scope, depth: u32) -> Expr {
-        let kind = self.draw.below(6);
+        let kind = self.draw.below(8);
         let ty = if kind == 5 { Ty::Stamp } else { Ty::Date };
         let day = self.scalar(scope, ty, depth).text;
         let extract = |part: &str| format!("CAST(EXTRACT({part} FROM $0) AS integer)");
@@ -195,6 +262,29 @@ impl Gen<'_> {
                 Expr::int(
                     fill_two("DATEDIFF(day, $0, $1)", "($1 - $0)", &[&day, &other]),
                     40_000,
+                )
+            }
+            6 => {
+                let (part, reference) = self.pick(&DATE_PARTS);
+                Expr::int(
+                    fill_two(
+                        &format!("DATEPART({part}, $0)"),
+                        &format!("CAST({reference} AS integer)"),
+                        &[&day],
+                    ),
+                    366,
+                )
+            }
+            7 => {
+                let other = self.scalar(scope, Ty::Date, depth).text;
+                let (part, reference) = self.pick(&DATE_STEPS);
+                Expr::int(
+                    fill_two(
+                        &format!("DATEDIFF({part}, $0, $1)"),
+                        &format!("CAST({reference} AS integer)"),
+                        &[&day, &other],
+                    ),
+                    5_000,
                 )
             }
             _ => {
@@ -360,7 +450,7 @@ impl Gen<'_> {
     }
 
     fn string(&mut self, scope: &Scope, depth: u32) -> Expr {
-        let made = match self.draw.below(18) {
+        let made = match self.draw.below(22) {
             0 => return self.literal(Ty::Str),
             1..=5 => return self.column_or_literal(scope, Ty::Str),
             6 => {
@@ -419,13 +509,45 @@ impl Gen<'_> {
                 fill_two("REPLICATE($0, $1)", "REPEAT($0, $1)", &[&text, &times])
             }
             15 | 16 => return self.choice(scope, Ty::Str, depth),
+            18 => {
+                let (text, part) = (
+                    self.scalar(scope, Ty::Str, depth).text,
+                    self.literal(Ty::Str).text,
+                );
+                let (from, length) = (self.count(1, 3), self.count(0, 3));
+                // Behind its end there is nothing to take out.
+                fill_two(
+                    "STUFF($0, $1, $2, $3)",
+                    "CASE WHEN $1 <= LENGTH($0) THEN OVERLAY($0 PLACING COALESCE($3, '') FROM $1 FOR $2) END",
+                    &[&text, &from, &length, &part],
+                )
+            }
+            19 => {
+                let text = self.scalar(scope, Ty::Str, depth).text;
+                let (from, to) =
+                    self.pick(&[("abA", "01_"), ("a_", "_a"), ("01", "ba"), ("BcB", "xyz")]);
+                fill(&format!("TRANSLATE($0, '{from}', '{to}')"), &[&text])
+            }
+            20 => {
+                let parts: Vec<Text> = (0..3)
+                    .map(|_| self.scalar(scope, Ty::Str, depth.min(1)).text)
+                    .collect();
+                fill(
+                    "CONCAT_WS('_', $0, $1, $2)",
+                    &parts.iter().collect::<Vec<_>>(),
+                )
+            }
+            21 => {
+                let text = self.scalar(scope, Ty::Str, depth).text;
+                fill("TRIM('a0' FROM $0)", &[&text])
+            }
             _ => return self.scalar_subquery(scope, Ty::Str, depth),
         };
         Expr::new(Ty::Str, made)
     }
 
     fn date_of(&mut self, scope: &Scope, depth: u32) -> Expr {
-        let made = match self.draw.below(12) {
+        let made = match self.draw.below(15) {
             0 => return self.literal(Ty::Date),
             1..=4 => return self.column_or_literal(scope, Ty::Date),
             5 | 6 => {
@@ -459,6 +581,38 @@ impl Gen<'_> {
                 fill("CAST($0 AS date)", &[&at])
             }
             10 => return self.choice(scope, Ty::Date, depth),
+            12 => {
+                let day = self.scalar(scope, Ty::Date, depth).text;
+                let count = self.number(-3, 4).text;
+                let (part, step) = self.pick(&[
+                    ("year", "1 year"),
+                    ("quarter", "3 month"),
+                    ("week", "7 day"),
+                ]);
+                fill_two(
+                    &format!("DATEADD({part}, $1, $0)"),
+                    &format!("CAST($0 + $1 * interval '{step}' AS date)"),
+                    &[&day, &count],
+                )
+            }
+            13 => {
+                let day = self.scalar(scope, Ty::Date, depth).text;
+                let part = self.pick(&["month", "year", "quarter"]);
+                fill_two(
+                    &format!("DATETRUNC({part}, $0)"),
+                    &format!("CAST(date_trunc('{part}', $0) AS date)"),
+                    &[&day],
+                )
+            }
+            14 => {
+                let (year, month, day) =
+                    (self.count(2023, 2025), self.count(1, 12), self.count(1, 28));
+                fill_two(
+                    "DATEFROMPARTS($0, $1, $2)",
+                    "MAKE_DATE($0, $1, $2)",
+                    &[&year, &month, &day],
+                )
+            }
             _ => return self.scalar_subquery(scope, Ty::Date, depth),
         };
         Expr::new(Ty::Date, made)

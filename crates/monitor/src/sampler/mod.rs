@@ -6,7 +6,7 @@
 //! | [`reading`] | an answer as totals and values |
 //! | [`difference`] | two readings to a tick |
 //! | [`live`] | what is known right now, and what waits to be stored |
-//! | [`texts`] | statement texts, fetched once each, with their literals masked |
+//! | `texts` | statement texts, fetched once each, with their literals masked |
 //!
 //! Theory: a thread for each server. Never two batches in flight: ticks are skipped, not queued. An answer that never comes is
 //! ended by a watchdog that shuts the socket. What the sampler costs, at the server and here, is part of every tick; when it

@@ -24,6 +24,8 @@ pub fn server(data_dir: &Path) -> Program {
     let options = ProgramOptions {
         data_dir: data_dir.to_path_buf(),
         listen: "127.0.0.1:0".into(),
+        server_name: None,
+        trace_flags: Vec::new(),
         sa_password: Some(PASSWORD.into()),
         memory_bytes: Some(96 << 20),
         encryption: EncryptionPolicy::Off,

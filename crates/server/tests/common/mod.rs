@@ -144,6 +144,8 @@ pub fn program_options(data_dir: &Path, encryption: EncryptionPolicy) -> Program
     ProgramOptions {
         data_dir: data_dir.to_path_buf(),
         listen: "127.0.0.1:0".into(),
+        server_name: None,
+        trace_flags: Vec::new(),
         sa_password: Some(PASSWORD.into()),
         memory_bytes: Some(64 << 20),
         encryption,

@@ -10,6 +10,7 @@ use daruma_server::{
 use daruma_tds::TdsVersion;
 use daruma_tds::login::Login7;
 use daruma_tds::request::{ParamValue, RpcRequest, TransactionRequest};
+use daruma_tds::token::Routing;
 use daruma_tds::token::command;
 use daruma_tsql::error::SqlError;
 use daruma_tsql::sink::{self, Done, DoneKind, OutputColumn, Sink};
@@ -38,6 +39,7 @@ struct ScriptedSession {
     rows_sent: Arc<AtomicU64>,
     resets: Vec<bool>,
     shutdown: Arc<Mutex<Option<Shutdown>>>,
+    route: Option<Routing>,
 }
 
 impl Service for Scripted {
@@ -79,6 +81,11 @@ impl Service for Scripted {
             rows_sent: self.rows_sent.clone(),
             resets: Vec::new(),
             shutdown: self.shutdown.clone(),
+            // Readers belong elsewhere.
+            route: login.is_read_only().then(|| Routing {
+                port: 14_330,
+                server: "reader".to_string(),
+            }),
         }))
     }
 
@@ -196,6 +203,10 @@ impl ServiceSession for ScriptedSession {
 
     fn language(&self) -> String {
         "us_english".into()
+    }
+
+    fn route(&self) -> Option<Routing> {
+        self.route.clone()
     }
 
     fn batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd {

@@ -9,6 +9,7 @@ use crate::buffer::Store;
 use crate::coordinator::Claim;
 use crate::datafile::{Boot, CATALOG_ROOT, FileSet};
 use crate::engine::Engine;
+use crate::epoch;
 use crate::error::{Result, StorageError};
 use crate::log::record::{self, Kind, PartsWriter};
 use crate::log::{AppendKind, CommitPoint, Log};
@@ -142,6 +143,7 @@ impl Database {
     /// Goes on where a replay has ended that had readers beside it: from here on the database writes its own log.
     pub(crate) fn lead(self: &Arc<Self>, mut recovered: Recovered) -> Result<()> {
         continue_log(&self.store, &recovered)?;
+        self.begin_own_epoch()?;
         self.decisions
             .restore(std::mem::take(&mut recovered.decisions));
         replay::log_commits(self, &recovered.resolved)?;
@@ -152,6 +154,13 @@ impl Database {
         self.checkpoint_record(false)?;
         self.engine.enroll(self);
         Ok(())
+    }
+
+    /// The first record of what this node adds; the boot page has it when it says that the database is open.
+    fn begin_own_epoch(&self) -> Result<()> {
+        let number = self.epochs().last().map_or(0, |e| e.number) + 1;
+        let id = epoch::new_id(&*self.env().random);
+        self.begin_epoch(number, id).map(|_| ())
     }
 
     /// Undo: accelerated losers are marked, classic ones rolled back from the log, newest first, as one backward pass
@@ -179,7 +188,7 @@ impl Database {
                     ..Progress::new(loser.id, loser.first, true)
                 };
                 progress.last.store(loser.last.0, Ordering::Release);
-                *progress.owned.lock() = loser.owned;
+                *progress.owned.lock() = loser.owned.into_iter().collect();
                 *progress.work.lock() = loser.work;
                 self.add_aborted(Arc::new(progress), loser.chunks);
             } else if undo == Undo::Now || loser.is_blind {
@@ -313,6 +322,10 @@ fn continue_log(store: &Store, recovered: &Recovered) -> Result<()> {
             b.is_copy = false;
         })?;
     }
+    let (found, end) = (&recovered.properties, recovered.end);
+    store
+        .files
+        .change_epochs(|epochs| found.complete(epochs, end));
     store.log.set_last_commit(recovered.last_commit);
     Ok(())
 }
@@ -461,6 +474,7 @@ impl Recovery<'_> {
         let db = Database::assemble(self.engine, self.id, name, store.clone(), log_spec, txns);
         db.decisions
             .restore(std::mem::take(&mut recovered.decisions));
+        db.begin_own_epoch()?;
         replay::log_commits(&db, &recovered.resolved)?;
         Ok(db)
     }

@@ -7,12 +7,14 @@
 use super::{FileSet, io_error};
 use crate::api::{Registration, Settings};
 use crate::bytes::*;
+use crate::epoch::{Epochs, HISTORY_BYTES};
 use crate::error::{Result, StorageError};
 use crate::log::CommitPoint;
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use crate::sync::{Mutex, RwLock};
 use crate::{DelayedDurability, RecoveryModel};
 use daruma_base::{Lsn, PageId, reached};
+use std::sync::Arc;
 
 /// The pages of file 1 that hold the two copies.
 pub const BOOT_PAGES: [u32; 2] = [2, 3];
@@ -48,6 +50,8 @@ pub struct Boot {
 pub(super) struct BootPage {
     /// As one copy at least has it on disk.
     now: RwLock<Boot>,
+    /// With the next write at the latest, it is in the copies.
+    epochs: RwLock<Arc<Epochs>>,
     /// Held while the copies are written.
     copies: Mutex<Copies>,
 }
@@ -62,16 +66,17 @@ struct Copies {
 
 impl BootPage {
     /// The content of a new database's boot page.
-    pub fn new(boot: Boot) -> BootPage {
+    pub fn new(boot: Boot, epochs: Epochs) -> BootPage {
         let page = BootPage::default();
-        page.set(boot, 0);
+        page.set(boot, epochs, 0);
         page
     }
 
-    fn set(&self, boot: Boot, whole: usize) {
+    fn set(&self, boot: Boot, epochs: Epochs, whole: usize) {
         let sequence = boot.sequence;
         *self.copies.lock() = Copies { whole, sequence };
         *self.now.write() = boot;
+        *self.epochs.write() = Arc::new(epochs);
     }
 }
 
@@ -79,6 +84,17 @@ impl FileSet {
     /// The content as last written.
     pub fn boot(&self) -> Boot {
         *self.boot.now.read()
+    }
+
+    /// Who went on with the log where.
+    pub fn epochs(&self) -> Arc<Epochs> {
+        self.boot.epochs.read().clone()
+    }
+
+    /// Changes the history; it is durable with the next change of the boot page.
+    pub fn change_epochs(&self, change: impl FnOnce(&mut Epochs)) {
+        let mut epochs = self.boot.epochs.write();
+        change(Arc::make_mut(&mut epochs));
     }
 
     /// Changes the boot page durably.
@@ -101,6 +117,7 @@ impl FileSet {
         let mut page = Page::zeroed();
         page.format(PageId::new(1, number), PageType::Boot, 0, PageId::NONE);
         encode_boot(boot, &mut page);
+        encode_epochs(&self.epochs(), &mut page);
         page.seal();
         let primary = self.file(1)?;
         primary
@@ -114,7 +131,7 @@ impl FileSet {
     }
 
     pub(super) fn read_boot(&self) -> Result<()> {
-        let mut best: Option<(Boot, usize)> = None;
+        let mut best: Option<(Boot, Epochs, usize)> = None;
         let mut failure = None;
         for (whole, number) in BOOT_PAGES.into_iter().enumerate() {
             let mut page = Page::zeroed();
@@ -123,9 +140,9 @@ impl FileSet {
                     let boot = decode_boot(&page);
                     if best
                         .as_ref()
-                        .is_none_or(|(best, _)| best.sequence < boot.sequence)
+                        .is_none_or(|(best, ..)| best.sequence < boot.sequence)
                     {
-                        best = Some((boot, whole));
+                        best = Some((boot, decode_epochs(&page), whole));
                     }
                 }
                 Ok(()) => {}
@@ -139,8 +156,8 @@ impl FileSet {
             path: self.path(1),
             what: "no intact boot page".into(),
         };
-        let (boot, whole) = best.ok_or_else(|| failure.unwrap_or_else(no_boot))?;
-        self.boot.set(boot, whole);
+        let (boot, epochs, whole) = best.ok_or_else(|| failure.unwrap_or_else(no_boot))?;
+        self.boot.set(boot, epochs, whole);
         Ok(())
     }
 }
@@ -174,6 +191,19 @@ pub fn encode_boot(boot: &Boot, page: &mut Page) {
     put_u64(b, 96, boot.registered.created_utc as u64);
     put_u16(b, 104, boot.registered.database);
     b[106] = u8::from(boot.is_copy);
+}
+
+/// Where the history begins, behind what copies keep of the page.
+const EPOCHS_AT: usize = HEADER_BYTES + crate::rebuild::BOOT_BYTES;
+
+/// Writes the history into a boot page.
+pub fn encode_epochs(epochs: &Epochs, page: &mut Page) {
+    epochs.write(&mut page.bytes_mut()[EPOCHS_AT..EPOCHS_AT + HISTORY_BYTES]);
+}
+
+/// Reads it from a page whose checksum is right.
+pub fn decode_epochs(page: &Page) -> Epochs {
+    Epochs::read(&page.bytes()[EPOCHS_AT..EPOCHS_AT + HISTORY_BYTES])
 }
 
 /// Zero is what a boot page has that was written before there was the setting.
@@ -254,11 +284,11 @@ mod tests {
         let flush = primary.syncing.lock();
         assert_eq!(files.boot().guid, 7);
         files.grow(3, files.size_pages(3)).expect("grows");
-        assert!(files.sync_failure().is_none());
+        assert!(files.failure().is_none());
         drop((flush, checkpoint));
     }
 
-    /// Its log has no properties: a replay of it would end with those of the copy.
+    /// Its log does not say where epochs begin.
     #[test]
     fn a_file_of_the_format_before_is_refused_by_its_number() {
         let disk = SimDisk::new(1);
@@ -281,6 +311,6 @@ mod tests {
         drop(file);
         let refused = FileSet::open(specs, &env).err().expect("is refused");
         let said = refused.to_string();
-        assert!(said.contains("file format 2 is not supported"), "{said}");
+        assert!(said.contains("file format 3 is not supported"), "{said}");
     }
 }

@@ -31,6 +31,7 @@
 //! Latches: `work`, then those of pages. Read next: `replay`, `status`, docs/decisions/2026-11-24-secondaries.md.
 
 mod beside;
+mod pin;
 mod promote;
 
 use crate::api::{FileSpec, Opening};
@@ -46,6 +47,7 @@ use crate::status::TxnTable;
 use crate::sync::{Mutex, MutexGuard};
 use beside::Readers;
 use daruma_base::{DatabaseId, Lsn, TxnId, reached};
+pub use pin::StandingPin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -258,7 +260,7 @@ impl Secondary {
                 return Ok(false);
             };
             let (checkpoint, begin) = tracker.checkpoint_read();
-            let properties = *tracker.properties();
+            let properties = tracker.properties().clone();
             (checkpoint, begin, tracker.last_commit(), properties)
         };
         let boot = store.files.boot();
@@ -276,6 +278,9 @@ impl Secondary {
         if work.is_none() {
             return Ok(false);
         }
+        store
+            .files
+            .change_epochs(|epochs| properties.add_to(epochs));
         store.write_boot(|b| {
             b.redo_start = redo_start;
             b.checkpoint = checkpoint;

@@ -35,8 +35,8 @@ const ZEROS_BYTES: usize = 1 << 20;
 /// So much new space is synced at once: commits wait for no more.
 const NEW_SPACE_SYNC_BYTES: u64 = 16 << 20;
 const SECTOR_BYTES: usize = 512;
-/// 2: records of properties.
-const FORMAT_VERSION: u32 = 2;
+/// 3: records that begin an epoch.
+const FORMAT_VERSION: u32 = 3;
 /// Bytes of the file header, and of each VLF header.
 pub const HEADER_BYTES: u64 = BLOCK_ALIGN_BYTES as u64;
 /// The stream starts here; smaller LSNs mean "none".
@@ -1254,6 +1254,6 @@ mod tests {
         drop(file);
         let refused = LogFile::open(&spec, 7, &env).err().expect("is refused");
         let said = refused.to_string();
-        assert!(said.contains("log format 1 is not supported"), "{said}");
+        assert!(said.contains("log format 2 is not supported"), "{said}");
     }
 }

@@ -13,6 +13,7 @@ use crate::api::Durability;
 use crate::error::{Result, StorageError};
 use crate::planted::{Bug, planted};
 use crate::sync::yield_now;
+use daruma_base::memory::for_all;
 use daruma_base::{Lsn, WaitKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -288,7 +289,7 @@ impl Log {
     fn write_sealed(&self) -> Result<()> {
         let (file, headers, blocks, end) = {
             let mut state = self.state.lock();
-            state.seal(self.hardened().0);
+            for_all(|| state.seal(self.hardened().0));
             let headers = std::mem::take(&mut state.headers);
             let blocks: Vec<Sealed> = state.sealed.iter().cloned().collect();
             self.group.seal(Lsn(state.next_block));
@@ -323,7 +324,11 @@ impl Log {
         let took = self.env.clock.monotonic().saturating_sub(start);
         self.count_flush(&blocks, took.as_nanos() as u64);
         let mut state = self.state.lock();
-        state.retire(blocks.len());
+        let count = blocks.len();
+        drop(runs);
+        drop(blocks);
+        // Of blocks that others have filled.
+        for_all(|| state.retire(count));
         // A thread that finds its commit hard may look for it at once.
         self.show_hard(&mut state, self.quorum_with(Lsn(end)));
         self.hardened.store(end, Ordering::Release);

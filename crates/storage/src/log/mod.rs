@@ -41,7 +41,7 @@ pub use block::RECORD_BYTES_MAX;
 pub use delayed::{DelayedBound, DelayedStats, LogWriterSignal};
 pub use describe::{LogLine, LogListing};
 pub use feed::{Fed, FeedBlock, FeedLimit, LogFeed, NoFeed, inspect_unpadded};
-pub use file::{FILE_MAGIC as LOG_MAGIC, NOTHING, OLDEST_PAGE, VlfInfo};
+pub use file::{FILE_MAGIC as LOG_MAGIC, FIRST_LSN, NOTHING, OLDEST_PAGE, VlfInfo};
 pub use flusher::LogFlusher;
 pub use follow::BlockError;
 pub use hold::{LogHold, Need};
@@ -53,6 +53,7 @@ use crate::meter::IoStats;
 use crate::pause::pause;
 use crate::sync::{Mutex, MutexGuard};
 use block::OpenBlock;
+use daruma_base::memory::for_all;
 use daruma_base::{Env, Lsn, WaitKind, WaitRegistry, reached};
 use delayed::{DelayedCommits, DelayedState};
 use feed::Feeds;
@@ -376,7 +377,8 @@ impl Log {
             return (state, Err(StorageError::NotOnline { state: "a copy" }));
         }
         loop {
-            match state.append(record, kind, self.hardened().0, &mut tried) {
+            let hardened = self.hardened().0;
+            match for_all(|| state.append(record, kind, hardened, &mut tried)) {
                 Ok(Appended::At(lsn)) => return (state, Ok(Lsn(lsn))),
                 Err(error) => return (state, Err(error)),
                 Ok(Appended::Grow { step, seen }) => {

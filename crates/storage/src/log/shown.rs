@@ -27,8 +27,11 @@ impl Log {
         }
     }
 
-    /// Everything below `end` is hard.
+    /// Everything below `end` is hard. Of a log that is another node's copy what is applied is shown (`follow`).
     pub(super) fn show_hard(&self, state: &mut LogState, end: Lsn) {
+        if self.is_copy() {
+            return;
+        }
         while state.awaited.pop_front_if(|lsn| *lsn < end).is_some() {}
         let shown = match state.awaited.front() {
             Some(first) => *first,

@@ -8,7 +8,8 @@ use super::versions::Versions;
 use super::{Site, damaged};
 use crate::buffer::{PageWrite, Store};
 use crate::error::{Result, StorageError};
-use crate::log::record::{self, Kind, Ops, PageAction, Record};
+use crate::log::record::{self, Kind, Ops, Record};
+use crate::page::PageType;
 use crate::planted::{Bug, planted};
 use crate::redo;
 use daruma_base::{Lsn, PageId, TxnId};
@@ -147,7 +148,11 @@ impl<'a> Apply<'a> {
             };
             page.prepare_at(block);
             page.keep_back(&self.store.versions, &action);
-            if let (PageAction::InternalRemove { .. }, Some(beside)) = (&action, self.site.beside) {
+            if let Some(beside) = self.site.beside
+                && action.is_image()
+                && page.page_type() == Some(PageType::Tree)
+            {
+                // It may become another's, or move: an unlinked leaf becomes free, a moved one leaves its place.
                 beside.unlinks(page.tree());
             }
             redo::apply_part(page, id, &action).map_err(|what| refused(self.store, id, what))?;

@@ -10,6 +10,7 @@ use crate::unit::Unit;
 use crate::*;
 use daruma_base::{DatabaseId, PageId, TxnId};
 use daruma_sim::SimDisk;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const FRAMES_MIN: usize = 64;
@@ -174,7 +175,7 @@ fn a_space_that_is_named_twice_is_freed_once() {
         let record = Record::parse(&body).expect("a record");
         tracker.note(Lsn(lsn), Lsn(4_096), &record).expect("a body");
     }
-    assert_eq!(tracker.pending, spaces);
+    assert_eq!(tracker.pending, BTreeSet::from(spaces));
 }
 
 /// A restore reads log without end.

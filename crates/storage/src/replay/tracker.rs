@@ -2,7 +2,8 @@
 //! pages, and what was decided for other databases.
 //!
 //! Invariant: what is remembered is bounded by the transactions that are open and by what ended since the last checkpoint but
-//! one, however much log is read.
+//! one, however much log is read. Each record and each fact costs as much as the logarithm of that: a transaction may have
+//! made or dropped a million long values, and every checkpoint lists them.
 
 use super::damaged;
 use crate::buffer::Store;
@@ -30,7 +31,7 @@ pub struct Loser {
     /// It had been rolled back by a mark before the crash.
     pub is_aborted: bool,
     pub abort: Abort,
-    pub owned: Vec<Space>,
+    pub owned: BTreeSet<Space>,
     pub work: Work,
     /// Its versions, in memory, put aside or on pages.
     pub chunks: Vec<u32>,
@@ -120,10 +121,10 @@ pub(crate) struct TxnTracker {
     pub(super) ended: Recent<TxnId>,
     pub(super) committed_ids: Recent<TxnId>,
     pub(super) rolled_forward: u64,
-    defers: BTreeMap<TxnId, Vec<Space>>,
+    defers: BTreeMap<TxnId, BTreeSet<Space>>,
     /// Defers taken back by a rollback to a savepoint.
     forgotten: Recent<(TxnId, Space)>,
-    pub(super) pending: Vec<Space>,
+    pub(super) pending: BTreeSet<Space>,
     done: Recent<Space>,
     /// Spaces named by `Forget` records whose last part is still to come. Each once: after a crash between two parts the
     /// reverter begins with the first again, and what is freed twice may be somebody else's the second time.
@@ -347,7 +348,7 @@ impl TxnTracker {
         let chunks = self.chunks.into_iter();
         Recovered {
             losers,
-            pending: self.pending,
+            pending: self.pending.into_iter().collect(),
             chunks: chunks.map(|(_, chunk)| chunk).collect(),
             next_txn: self.next_txn,
             end,
@@ -387,7 +388,7 @@ impl TxnTracker {
             Kind::Checkpoint => self.checkpoint(lsn, Checkpoint::parse(record.body)?),
             Kind::FreeDone => {
                 let space = Space::read(&mut Reader::new(record.body))?;
-                self.pending.retain(|s| *s != space);
+                self.pending.remove(&space);
                 self.done.insert(space);
             }
             Kind::Versions => {
@@ -457,21 +458,21 @@ impl TxnTracker {
             Kind::Defer => {
                 let space = Space::read(&mut Reader::new(record.body))?;
                 self.forgotten.remove(&(id, space));
-                self.defers.entry(id).or_default().push(space);
+                self.defers.entry(id).or_default().insert(space);
             }
             Kind::ClrSpace => {
                 let (_, rest) = record::parse_clr(record.body)?;
                 let (owned, space) = parse_clr_space(rest)?;
                 if owned {
-                    self.pending.push(space);
+                    self.pending.insert(space);
                     self.done.remove(&space);
                     if let Some(loser) = self.active.get_mut(&id) {
-                        loser.owned.retain(|s| *s != space);
+                        loser.owned.remove(&space);
                     }
                 } else {
                     self.forgotten.insert((id, space));
                     if let Some(defers) = self.defers.get_mut(&id) {
-                        defers.retain(|s| *s != space);
+                        defers.remove(&space);
                     }
                 }
             }
@@ -482,7 +483,7 @@ impl TxnTracker {
                 if record.accelerated
                     && let Some(loser) = self.active.get_mut(&id)
                 {
-                    loser.owned.push(space);
+                    loser.owned.insert(space);
                 }
             }
             _ => {}
@@ -502,7 +503,7 @@ impl TxnTracker {
             let spaces = self.forgetting.remove(&record.txn).unwrap_or_default();
             for space in spaces {
                 self.done.remove(&space);
-                self.pending.push(space);
+                self.pending.insert(space);
             }
         }
         Some(())
@@ -590,18 +591,13 @@ impl TxnTracker {
                 self.fact(Fact::Pending(space));
             }
             Fact::Defer { id, space } if !self.ended.contains(&id) => {
-                let defers = self.defers.entry(id).or_default();
-                if !defers.contains(&space) {
-                    defers.push(space);
-                }
+                self.defers.entry(id).or_default().insert(space);
             }
             Fact::Defer { .. } => {}
             Fact::Owned { id, space } => {
                 let is_over = self.done.contains(&space) || self.pending.contains(&space);
-                if let Some(loser) = self.active.get_mut(&id).filter(|_| !is_over)
-                    && !loser.owned.contains(&space)
-                {
-                    loser.owned.push(space);
+                if let Some(loser) = self.active.get_mut(&id).filter(|_| !is_over) {
+                    loser.owned.insert(space);
                 }
             }
             Fact::Work {
@@ -615,8 +611,8 @@ impl TxnTracker {
                 }
             }
             Fact::Pending(space) => {
-                if !self.done.contains(&space) && !self.pending.contains(&space) {
-                    self.pending.push(space);
+                if !self.done.contains(&space) {
+                    self.pending.insert(space);
                 }
             }
             Fact::Prepared { id, unit } => {

@@ -17,7 +17,6 @@ use crate::log::AppendKind;
 use crate::log::record::{self, Kind, PartsWriter};
 use crate::page::{Page, PageType};
 use daruma_base::{Lsn, PageId, TxnId, reached};
-use std::sync::atomic::Ordering;
 
 /// One step on the way along a level.
 #[derive(Debug)]
@@ -175,7 +174,7 @@ impl Tree {
         }
         PartsWriter::new(&mut body).image(&content);
         record::finish(&mut body);
-        self.unlinks.fetch_add(1, Ordering::SeqCst);
+        self.note_unlinked();
         let mut pages = vec![
             &mut space.bitmap,
             &mut new,

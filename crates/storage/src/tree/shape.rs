@@ -169,8 +169,9 @@ impl Tree {
         Ok(true)
     }
 
-    /// Takes an empty leaf out of the chain and frees it. The first child of a parent stays: its left neighbour is
-    /// under another parent, and an empty page there costs one page only.
+    /// Takes an empty leaf out of the chain and frees it. The first child of a parent stays, for its left neighbour is under
+    /// another parent; when it is the last one it goes together with the parent. So a queue, whose rows go at the left,
+    /// does not leave an empty leaf behind for each parent.
     fn unlink_empty(&self, db: &Database, key: &[u8]) -> Result<()> {
         let mut parent = self.write_page(db, self.id.0)?;
         for _ in 0..DEPTH_MAX {
@@ -184,7 +185,8 @@ impl Tree {
                 continue;
             }
             if slot == 0 {
-                return Ok(());
+                drop(parent);
+                return self.unlink_lone(db, key);
             }
             let mut left = self.write_page(db, parent.child(slot - 1))?;
             let mut page = self.write_page(db, parent.child(slot))?;
@@ -199,10 +201,7 @@ impl Tree {
             let mut parts = PartsWriter::new(&mut body);
             parts.internal_remove(parent.id(), slot);
             parts.set_next(left.id(), page.next());
-            // Nobody may take it for a leaf of this tree again.
-            let mut empty = Page::zeroed();
-            empty.format(page.id(), PageType::Free, 0, PageId::NONE);
-            parts.image(&empty);
+            parts.image(&freed_page(page.id()));
             parts.bits(map, false, &[bit]);
             record::finish(&mut body);
             self.note_unlinked();
@@ -213,10 +212,84 @@ impl Tree {
             )?;
             db.allocator().freed(page.id());
             self.add_pages(-1);
-            return Ok(());
+            if parent.slots() > 1 || left.slots() > 0 {
+                return Ok(());
+            }
+            // What stayed because it was the first is the last now.
+            drop((bitmap, page, left, parent));
+            return self.unlink_lone(db, key);
         }
         Err(self.damaged(db, parent.id(), "the tree is too deep"))
     }
+
+    /// Takes an empty leaf out of the chain together with its parent that has no other, and frees both. The first parent
+    /// under its own one stays.
+    fn unlink_lone(&self, db: &Database, key: &[u8]) -> Result<()> {
+        let mut above = self.write_page(db, self.id.0)?;
+        for _ in 0..DEPTH_MAX {
+            if above.level() < 2 {
+                return Ok(());
+            }
+            let slot = above.child_slot(key);
+            if above.level() > 2 {
+                let child = self.write_page(db, above.child(slot))?;
+                above = child;
+                continue;
+            }
+            if slot == 0 {
+                return Ok(());
+            }
+            let before = self.write_page(db, above.child(slot - 1))?;
+            let mut parent = self.write_page(db, above.child(slot))?;
+            if parent.slots() > 1 || before.slots() == 0 {
+                return Ok(());
+            }
+            let mut left = self.write_page(db, before.child(before.slots() - 1))?;
+            drop(before);
+            let mut page = self.write_page(db, parent.child(0))?;
+            if page.slots() > 0 || left.next() != page.id() {
+                return Ok(());
+            }
+            reached!("tree.parent.unlinked");
+            let mut freed = [bit_of(parent.id()), bit_of(page.id())];
+            freed.sort();
+            let [(first, _), (second, _)] = freed;
+            let mut body = Vec::new();
+            record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
+            let mut parts = PartsWriter::new(&mut body);
+            parts.internal_remove(above.id(), slot);
+            parts.image(&freed_page(parent.id()));
+            parts.set_next(left.id(), page.next());
+            parts.image(&freed_page(page.id()));
+            let mut bitmap = db.pool().write(db.store(), first)?;
+            let mut other;
+            let mut latched = vec![&mut above, &mut parent, &mut left, &mut page, &mut bitmap];
+            if first == second {
+                parts.bits(first, false, &freed.map(|(_, bit)| bit));
+            } else {
+                other = db.pool().write(db.store(), second)?;
+                latched.push(&mut other);
+                freed
+                    .iter()
+                    .for_each(|(map, bit)| parts.bits(*map, false, &[*bit]));
+            }
+            record::finish(&mut body);
+            self.note_unlinked();
+            db.apply_system(&body, &mut latched, AppendKind::System)?;
+            db.allocator().freed(parent.id());
+            db.allocator().freed(page.id());
+            self.add_pages(-2);
+            return Ok(());
+        }
+        Err(self.damaged(db, above.id(), "the tree is too deep"))
+    }
+}
+
+/// The image of a page that is of no tree any more: nobody may take it for one of this again.
+fn freed_page(id: PageId) -> Page {
+    let mut page = Page::zeroed();
+    page.format(id, PageType::Free, 0, PageId::NONE);
+    page
 }
 
 /// Makes a copy of a page that of another place.

@@ -15,6 +15,7 @@ mod control;
 mod database;
 mod dml;
 mod expr;
+mod key;
 mod module;
 mod name;
 mod query;
@@ -26,6 +27,7 @@ pub use control::*;
 pub use database::*;
 pub use dml::*;
 pub use expr::*;
+pub use key::*;
 pub use module::*;
 pub use name::*;
 pub use query::*;
@@ -133,6 +135,8 @@ pub enum StatementKind {
     // Security
     Grant(Grant),
     Principal(PrincipalStatement),
+    /// Certificates and master keys.
+    Key(KeyStatement),
 
     // Server
     Checkpoint(Option<Expr>),

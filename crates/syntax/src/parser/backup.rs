@@ -10,6 +10,7 @@ impl Parser<'_> {
         let kind = match self.keyword() {
             K::DATABASE => BackupKind::Database,
             K::LOG | K::TRAN | K::TRANSACTION => BackupKind::Log,
+            K::CERTIFICATE => return self.backup_certificate(),
             _ => return self.other_ddl("BACKUP"),
         };
         self.advance();

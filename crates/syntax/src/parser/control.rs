@@ -319,17 +319,21 @@ impl Parser<'_> {
 
     pub(super) fn open(&mut self) -> Parse<StatementKind> {
         self.expect(K::OPEN)?;
-        if self.at_any(&[K::MASTER, K::SYMMETRIC]) && self.keyword_at(1) == K::KEY {
-            return self.other_ddl("OPEN");
+        match self.keyword() {
+            K::MASTER if self.keyword_at(1) == K::KEY => return self.open_master_key(),
+            K::SYMMETRIC if self.keyword_at(1) == K::KEY => return self.other_ddl("OPEN"),
+            _ => {}
         }
         self.cursor_ref().map(StatementKind::Open)
     }
 
     pub(super) fn close(&mut self) -> Parse<StatementKind> {
         self.expect(K::CLOSE)?;
-        let key = self.at_any(&[K::MASTER, K::SYMMETRIC]) && self.keyword_at(1) == K::KEY;
-        if key || self.at_words(&[K::ALL, K::SYMMETRIC]) {
-            return self.other_ddl("CLOSE");
+        match self.keyword() {
+            K::MASTER if self.keyword_at(1) == K::KEY => return self.close_master_key(),
+            K::SYMMETRIC if self.keyword_at(1) == K::KEY => return self.other_ddl("CLOSE"),
+            _ if self.at_words(&[K::ALL, K::SYMMETRIC]) => return self.other_ddl("CLOSE"),
+            _ => {}
         }
         self.cursor_ref().map(StatementKind::Close)
     }

@@ -21,6 +21,7 @@ mod dml;
 mod execute;
 mod expr;
 mod index;
+mod key;
 mod module;
 mod name;
 mod object;

@@ -46,6 +46,8 @@ impl Parser<'_> {
             K::XML if self.keyword_at(1) == K::SCHEMA => self.xml_schema_collection(false),
             K::ENDPOINT => self.endpoint(false),
             K::AVAILABILITY => self.create_availability_group(),
+            K::MASTER if self.keyword_at(1) == K::KEY => self.create_master_key(),
+            K::CERTIFICATE if !self.at_foreign_certificate() => self.create_certificate(),
             _ if self.at_create_index() => self.create_index(),
             _ => self.other_ddl("CREATE"),
         }
@@ -86,6 +88,8 @@ impl Parser<'_> {
             K::XML if self.keyword_at(1) == K::SCHEMA => self.xml_schema_collection(true),
             K::ENDPOINT => self.endpoint(true),
             K::AVAILABILITY => self.alter_availability_group(),
+            K::MASTER if self.keyword_at(1) == K::KEY => self.alter_master_key(),
+            K::CERTIFICATE => self.alter_certificate(),
             _ => self.other_ddl("ALTER"),
         }
     }

@@ -144,9 +144,14 @@ impl Parser<'_> {
             words.push('.');
             words.push_str(self.text_of(token));
         }
-        while wide && matches!(self.kind(), TokenKind::Word(_)) {
-            let token = self.advance();
+        while wide && matches!(self.kind(), TokenKind::Word(_) | TokenKind::Quoted) {
             words.push(' ');
+            // `CERTIFICATE [c]`: a name keeps its brackets.
+            if self.kind() == TokenKind::Quoted {
+                words.push_str(&self.ident()?.to_string());
+                continue;
+            }
+            let token = self.advance();
             words.push_str(self.text_of(token));
         }
         Ok(words)

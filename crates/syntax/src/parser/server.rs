@@ -128,12 +128,45 @@ impl Parser<'_> {
         let items = if self.at_symbol(Symbol::RightParen) {
             Vec::new()
         } else {
-            self.list(Self::option_item)?
+            self.list(|parser| match parser.at_listener_address() {
+                true => parser.listener_address(),
+                false => parser.option_item(),
+            })?
         };
         self.expect_close()?;
         Ok(OptionItem {
             name,
             value: OptionValue::List(items),
+        })
+    }
+
+    /// At `LISTENER_IP = (10.0.0.1`?
+    fn at_listener_address(&self) -> bool {
+        let opens = self.symbol_at(1, Symbol::Equal) && self.symbol_at(2, Symbol::LeftParen);
+        let unquoted = matches!(self.kind_at(3), TokenKind::Integer | TokenKind::Decimal);
+        let name = self.text_of(self.token(0));
+        opens && unquoted && name.eq_ignore_ascii_case("LISTENER_IP")
+    }
+
+    /// Four numbers with points are no number: they become the text that may stand there as well.
+    fn listener_address(&mut self) -> Parse<OptionItem> {
+        let name = self.word_upper()?;
+        self.expect_equal()?;
+        self.expect_open()?;
+        let mut text = String::new();
+        while matches!(self.kind(), TokenKind::Integer | TokenKind::Decimal) {
+            let token = self.advance();
+            text.push_str(self.text_of(token));
+        }
+        self.expect_close()?;
+        let national = false;
+        let address = OptionItem {
+            name: String::new(),
+            value: OptionValue::Expr(Expr::Literal(Literal::String { text, national })),
+        };
+        Ok(OptionItem {
+            name,
+            value: OptionValue::List(vec![address]),
         })
     }
 

@@ -5,13 +5,14 @@
 //!
 //! Invariant: `parse(print(ast)) == ast` for every tree the parser makes, with QUOTED_IDENTIFIER on or off.
 //!
-//! Map: name, expr, condition, query, dml, statement (blocks and control flow), table, module, database, security, server.
+//! Map: name, expr, condition, query, dml, statement (blocks and control flow), table, module, database, security, key, server.
 
 mod condition;
 mod control;
 mod database;
 mod dml;
 mod expr;
+mod key;
 mod module;
 mod name;
 mod option;

@@ -205,6 +205,7 @@ fn write_kind(f: &mut Formatter<'_>, kind: &StatementKind, depth: usize) -> fmt:
         StatementKind::Restore(restore) => restore.fmt(f),
         StatementKind::Grant(grant) => grant.fmt(f),
         StatementKind::Principal(principal) => principal.fmt(f),
+        StatementKind::Key(key) => key.fmt(f),
         StatementKind::Checkpoint(None) => f.write_str("CHECKPOINT"),
         StatementKind::Checkpoint(Some(seconds)) => write!(f, "CHECKPOINT {seconds}"),
         StatementKind::Kill(kill) => kill.fmt(f),

@@ -25,12 +25,14 @@
 //!
 //! Read next: `daruma_value::row`, `daruma_value::keyenc`.
 
+mod cache;
 mod space;
 
 pub(crate) use space::{drop_tree, has_movable_columns};
 
 use crate::error::{Result, SqlError};
 use crate::host::TableRef;
+use cache::Cache;
 use daruma_catalog::{IndexDef, IndexId, IndexKind, TableDef};
 use daruma_storage::{
     BlobRef, Database, ENTRY_BYTES_MAX, KEY_BYTES_MAX, ScanSpec, Tree, TreeUse, Txn,
@@ -38,9 +40,7 @@ use daruma_storage::{
 use daruma_value::keyenc;
 use daruma_value::row::{Cell, Column, ColumnSpec, RowError, RowLayout, RowView};
 use daruma_value::{CollationId, DataType, Value};
-use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::{Arc, LazyLock};
 
 /// A column of an index key.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +86,13 @@ pub struct TableAccess {
 pub struct EntryBuffers {
     pub key: Vec<u8>,
     pub payload: Vec<u8>,
+}
+
+impl TableLayouts {
+    /// Columns of all indexes: what they take of memory grows with that.
+    fn size(&self) -> usize {
+        self.indexes.iter().map(|i| i.positions.len()).sum()
+    }
 }
 
 impl TableAccess {
@@ -497,27 +504,10 @@ pub(crate) fn corrupt(error: RowError) -> SqlError {
     damaged(&error.to_string())
 }
 
-/// Layouts by definition. Definitions are immutable and shared, so their address names them while they live.
+/// Layouts by definition.
 fn layouts(def: &Arc<TableDef>) -> Result<Arc<TableLayouts>> {
-    type Cache = HashMap<usize, (Weak<TableDef>, Arc<TableLayouts>)>;
-    const CACHED_MAX: usize = 4096;
-    static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
-    let address = Arc::as_ptr(def) as usize;
-    let mut cache = CACHE.lock();
-    if let Some((known, layouts)) = cache.get(&address)
-        && known.upgrade().is_some_and(|k| Arc::ptr_eq(&k, def))
-    {
-        return Ok(layouts.clone());
-    }
-    let made = Arc::new(make_layouts(def)?);
-    if cache.len() >= CACHED_MAX {
-        cache.retain(|_, (known, _)| known.strong_count() > 0);
-    }
-    if cache.len() >= CACHED_MAX {
-        cache.clear();
-    }
-    cache.insert(address, (Arc::downgrade(def), made.clone()));
-    Ok(made)
+    static CACHE: LazyLock<Cache<TableDef, TableLayouts>> = LazyLock::new(Cache::default);
+    CACHE.get(def, make_layouts, TableLayouts::size)
 }
 
 fn make_layouts(def: &TableDef) -> Result<TableLayouts> {

@@ -12,7 +12,7 @@ use crate::host::{Resolved, VariableType, VirtualTable};
 use crate::messages;
 use daruma_base::DatabaseId;
 use daruma_catalog::{ModuleDef, Object, ObjectKind, ParameterDef, names_equal};
-use daruma_syntax::ast::{self, Ident, ObjectName, StatementKind, TableSource};
+use daruma_syntax::ast::{self, Ident, ObjectName, StatementKind, TableHint, TableSource};
 use daruma_syntax::{ParseOptions, SyntaxError, parse_batch};
 use daruma_value::DataType;
 use std::sync::Arc;
@@ -183,13 +183,19 @@ impl Binder<'_> {
         if table.system_time.is_some() {
             return Err(unsupported("FOR SYSTEM_TIME"));
         }
+        if table.sample.is_some() {
+            return Err(unsupported("TABLESAMPLE"));
+        }
         if table.name.is_bare()
             && let Some(position) = self
                 .ctes
                 .iter()
                 .rposition(|c| names_equal(&c.cte.name.text, &table.name.name.text))
         {
-            return self.cte(position, table.alias.as_ref());
+            let name = &table.name.name.text;
+            return self.hinted(&table.hints, name, |b| {
+                b.cte(position, table.alias.as_ref())
+            });
         }
         let written = table.name.dotted();
         let alias = table
@@ -209,9 +215,9 @@ impl Binder<'_> {
         };
         match self.resolve(&table.name)? {
             Resolved::Table(found) => self.scan(found, &alias, &qualified, schema, &table.hints),
-            Resolved::View { database, object } => {
-                self.exposed_view(database, &object, &alias, &qualified, schema.flatten())
-            }
+            Resolved::View { database, object } => self.hinted(&table.hints, &object.name, |b| {
+                b.exposed_view(database, &object, &alias, &qualified, schema.flatten())
+            }),
             Resolved::Virtual(found) => {
                 let database = self.database_of(&table.name);
                 self.virtual_table(
@@ -476,6 +482,7 @@ impl Binder<'_> {
         qualified: &str,
         schema: Option<String>,
     ) -> Result<Rel> {
+        let bound = self.told_apart(bound)?;
         let mut names: Vec<(String, ColId)> = Vec::with_capacity(bound.columns.len());
         for (position, column) in bound.columns.iter().enumerate() {
             if column.name.is_empty() {
@@ -515,7 +522,52 @@ impl Binder<'_> {
         Ok(bound.rel)
     }
 
+    /// A column that comes twice is two columns of the table: each has its own name, and its own place in grouping sets.
+    fn told_apart(&mut self, mut bound: BoundQuery) -> Result<BoundQuery> {
+        let mut seen = ColSet::default();
+        let mut copies = Vec::new();
+        for column in &mut bound.columns {
+            if seen.insert(column.id) {
+                continue;
+            }
+            let original = self.column(column.id);
+            let info = self.columns[column.id as usize].clone();
+            column.id = self.new_column(info)?;
+            copies.push((column.id, original));
+        }
+        bound.rel = bound.rel.compute(copies);
+        Ok(bound)
+    }
+
     /// A view as a source of FROM.
+    /// Binds what stands behind the name of a view or common table expression: its hints are those of all tables in it.
+    /// Error 8171 for those that only a table has.
+    pub(super) fn hinted<T>(
+        &mut self,
+        hints: &[TableHint],
+        name: &str,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let of_a_table = |hint: &TableHint| match hint {
+            TableHint::Word(word) => match word.to_ascii_uppercase().as_str() {
+                "NOEXPAND" => Some("noexpand"),
+                "FORCESEEK" => Some("forceseek"),
+                _ => None,
+            },
+            TableHint::Index(_) => Some("index"),
+            TableHint::ForceSeek { .. } => Some("forceseek"),
+            TableHint::SpatialWindowMaxCells(_) => Some("spatial_window_max_cells"),
+        };
+        if let Some(hint) = hints.iter().find_map(of_a_table) {
+            return Err(messages::error(8171, &[&hint, &name]));
+        }
+        let outer = self.outer_hints.len();
+        self.outer_hints.extend_from_slice(hints);
+        let result = work(self);
+        self.outer_hints.truncate(outer);
+        result
+    }
+
     pub(super) fn exposed_view(
         &mut self,
         database: DatabaseId,

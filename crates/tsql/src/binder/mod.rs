@@ -29,6 +29,7 @@ pub(crate) use from::defined_view;
 pub(crate) use inline::defined_function;
 pub use query::{Assignment, BoundQuery, OutColumn};
 pub(crate) use scope::{NameScope, ScopeEntry};
+pub use stored::insert_hints;
 pub use target::{BoundTarget, ViewCheck};
 
 use crate::error::{Result, SqlError};
@@ -87,6 +88,8 @@ pub struct Binder<'a> {
     ansi_nulls: bool,
     /// The query bound next is only asked whether it has rows.
     only_existence: bool,
+    /// Hints behind the names of the views and common table expressions that are being expanded.
+    outer_hints: Vec<ast::TableHint>,
     /// The text is bound to what it names: no `*`.
     schema_bound: bool,
     /// Meaning of variables in the text of a function.
@@ -116,6 +119,7 @@ impl<'a> Binder<'a> {
             lateral: false,
             ansi_nulls: host.settings().ansi_nulls,
             only_existence: false,
+            outer_hints: Vec::new(),
             schema_bound: false,
             parameters: None,
             in_default: false,

@@ -2,7 +2,7 @@
 
 use super::scope::{NameScope, ScopeEntry, UsedObject};
 use super::tree::*;
-use super::{Binder, ColumnInfo, types};
+use super::{Binder, ColumnInfo, types, unsupported};
 use crate::access::TableAccess;
 use crate::error::Result;
 use crate::host::{LockHints, TableKind, TableRef};
@@ -38,8 +38,16 @@ impl Binder<'_> {
                 null_literal: false,
             })?);
         }
-        let (locks, forced_index, force_seek) = table_hints(&table, hints)?;
         let target = self.take_target(&table, &columns)?;
+        let more: &[TableHint] = match target {
+            Some(_) => self.target_hints(),
+            None => &[],
+        };
+        let (locks, forced_index, force_seek) = match more.is_empty() && self.outer_hints.is_empty()
+        {
+            true => table_hints(&table, hints)?,
+            false => table_hints(&table, &[hints, more, self.outer_hints.as_slice()].concat())?,
+        };
         if target.is_some() && locks.nolock {
             return Err(crate::messages::error(1065, &[]));
         }
@@ -151,7 +159,24 @@ impl Binder<'_> {
     }
 }
 
-fn table_hints(table: &TableRef, hints: &[TableHint]) -> Result<(LockHints, Option<usize>, bool)> {
+/// Hints of the table that INSERT fills: none of them chooses an index, reads less than the rows that are there, or
+/// loads a file.
+pub fn insert_hints(table: &TableRef, hints: &[TableHint]) -> Result<LockHints> {
+    let (locks, index, seek) = table_hints(table, hints)?;
+    let refused = |what: &str| Err(unsupported(&format!("{what} on the target of INSERT")));
+    match locks {
+        _ if index.is_some() || seek => refused("An index hint"),
+        locks if locks.nolock => Err(crate::messages::error(1065, &[])),
+        locks if locks.readpast => refused("READPAST"),
+        locks => Ok(locks),
+    }
+}
+
+/// What hints ask for: locks, an index, a seek.
+pub(super) fn table_hints(
+    table: &TableRef,
+    hints: &[TableHint],
+) -> Result<(LockHints, Option<usize>, bool)> {
     let mut locks = LockHints::default();
     let (mut forced, mut seek) = (None, false);
     for hint in hints {
@@ -168,6 +193,15 @@ fn table_hints(table: &TableRef, hints: &[TableHint]) -> Result<(LockHints, Opti
                 "READCOMMITTEDLOCK" => locks.readcommittedlock = true,
                 "NOWAIT" => locks.nowait = true,
                 "FORCESEEK" => seek = true,
+                "READCOMMITTED" => locks.readcommitted = true,
+                "NOEXPAND" => {
+                    return Err(crate::messages::error(8171, &[&"noexpand", &table.name]));
+                }
+                word @ ("SNAPSHOT" | "KEEPIDENTITY" | "KEEPDEFAULTS" | "IGNORE_CONSTRAINTS"
+                | "IGNORE_TRIGGERS") => {
+                    return Err(unsupported(&format!("The table hint {word} here")));
+                }
+                // ROWLOCK, PAGLOCK, FASTFIRSTROW and FORCESCAN ask for what is done anyway, or may be.
                 _ => {}
             },
             TableHint::Index(names) => {
@@ -179,7 +213,12 @@ fn table_hints(table: &TableRef, hints: &[TableHint]) -> Result<(LockHints, Opti
                 forced = Some(index_named(table, index)?);
                 seek = true;
             }
-            TableHint::SpatialWindowMaxCells(_) => {}
+            TableHint::SpatialWindowMaxCells(_) => {
+                return Err(crate::messages::error(
+                    8171,
+                    &[&"spatial_window_max_cells", &table.name],
+                ));
+            }
         }
     }
     // Contradictions: no locks and locks, or passing rows while the whole table is locked.

@@ -6,6 +6,7 @@
 //! at most once in a row of it: that of the first column that is assigned, known when all of it is bound.
 
 use super::scope::NameScope;
+use super::stored::table_hints;
 use super::tree::*;
 use super::{Binder, ColumnInfo, ScopeEntry};
 use crate::error::{Result, SqlError};
@@ -13,13 +14,15 @@ use crate::executor::TargetSpec;
 use crate::host::{Resolved, TableRef, VariableType};
 use daruma_base::DatabaseId;
 use daruma_catalog::{Object, names_equal};
-use daruma_syntax::ast::{DmlTarget, ObjectName, TableSource};
+use daruma_syntax::ast::{DmlTarget, ObjectName, TableHint, TableSource};
 use daruma_value::{DataType, Len};
 use std::sync::Arc;
 
 /// Conditions for a scan to be the target.
 pub(super) struct TargetRequest {
     wanted: Wanted,
+    /// Hints behind the name of the target, which may stand in FROM once more.
+    hints: Vec<TableHint>,
     /// Scans met while any would do.
     candidates: Vec<Candidate>,
     /// Views WITH CHECK OPTION met meanwhile, the outermost of those that stand in each other.
@@ -161,7 +164,7 @@ impl Binder<'_> {
         };
         let exposed = spec.from.iter().find_map(|s| exposes(s, name));
         if let Some(alias) = exposed {
-            self.want(Wanted::Inside(alias.clone()));
+            self.want(Wanted::Inside(alias.clone()), hints);
             return Ok((self.from(spec.from)?, alias));
         }
         if name.is_bare()
@@ -170,12 +173,12 @@ impl Binder<'_> {
                 .iter()
                 .any(|c| names_equal(&c.cte.name.text, &name.name.text))
         {
-            return self.cte_target(name, spec);
+            return self.cte_target(name, hints, spec);
         }
         match self.host.resolve(name)? {
             Resolved::Table(table) => {
                 let object = (table.database.id().0, table.object_id);
-                self.want(Wanted::Object(object.0, object.1));
+                self.want(Wanted::Object(object.0, object.1), hints);
                 if !spec.from.is_empty() {
                     let rel = self.from(spec.from)?;
                     if self.target.as_ref().is_some_and(|t| t.taken.is_some()) {
@@ -196,7 +199,9 @@ impl Binder<'_> {
                 ))
             }
             Resolved::View { database, object } => {
-                let target = self.wanted_view(database, &object, name)?;
+                let target = self.hinted(hints, &object.name, |b| {
+                    b.wanted_view(database, &object, name)
+                })?;
                 self.with_rest(target, name, spec)
             }
             _ => Err(not_updatable(&name.dotted())),
@@ -212,7 +217,7 @@ impl Binder<'_> {
                 format!("Must declare the table variable \"{name}\"."),
             ));
         };
-        self.want(Wanted::Object(table.database.id().0, table.object_id));
+        self.want(Wanted::Object(table.database.id().0, table.object_id), &[]);
         let rel = self.from(from)?;
         if self.target.as_ref().is_some_and(|t| t.taken.is_some()) {
             let alias = self.alias_of_target();
@@ -228,15 +233,20 @@ impl Binder<'_> {
     }
 
     /// A common table expression as the only target.
-    fn cte_target(&mut self, name: &ObjectName, spec: &TargetSpec<'_>) -> Result<(Rel, String)> {
+    fn cte_target(
+        &mut self,
+        name: &ObjectName,
+        hints: &[TableHint],
+        spec: &TargetSpec<'_>,
+    ) -> Result<(Rel, String)> {
         let source = TableSource::Table(daruma_syntax::ast::TableRef {
             name: name.clone(),
             alias: None,
-            hints: Vec::new(),
+            hints: hints.to_vec(),
             sample: None,
             system_time: None,
         });
-        self.want(Wanted::Any);
+        self.want(Wanted::Any, &[]);
         let target = self.source(&source)?;
         self.with_rest(target, name, spec)
     }
@@ -262,7 +272,7 @@ impl Binder<'_> {
         object: &Arc<Object>,
         name: &ObjectName,
     ) -> Result<Rel> {
-        self.want(Wanted::Any);
+        self.want(Wanted::Any, &[]);
         let schema = name.schema.as_ref().map(|s| s.text.clone());
         self.exposed_view(database, object, &name.name.text, &name.dotted(), schema)
     }
@@ -300,9 +310,10 @@ impl Binder<'_> {
             && base_scan(&mut rel, &|_| true).is_some())
     }
 
-    fn want(&mut self, wanted: Wanted) {
+    fn want(&mut self, wanted: Wanted, hints: &[TableHint]) {
         self.target = Some(TargetRequest {
             wanted,
+            hints: hints.to_vec(),
             candidates: Vec::new(),
             checked: Vec::new(),
             taken: None,
@@ -333,13 +344,17 @@ impl Binder<'_> {
             false => base_scan(rel, &is_base),
         };
         let scan = scan.ok_or_else(|| not_updatable(alias))?;
-        if scan.hints.nolock {
-            return Err(crate::messages::error(1065, &[]));
-        }
         scan.target = Some((key, stamp));
         let scanned = scan.columns.clone();
         let chosen = candidates.into_iter().find(|c| c.scanned == scanned);
         let chosen = chosen.ok_or_else(|| not_updatable(alias))?;
+        let (locks, forced_index, force_seek) = table_hints(&chosen.table, &request.hints)?;
+        scan.hints = scan.hints.with(locks);
+        scan.forced_index = forced_index.or(scan.forced_index);
+        scan.force_seek |= force_seek;
+        if scan.hints.nolock {
+            return Err(crate::messages::error(1065, &[]));
+        }
         Ok(Taken {
             table: chosen.table,
             columns: chosen.columns,
@@ -431,6 +446,11 @@ impl Binder<'_> {
         let waits =
             |r: &mut TargetRequest| r.taken.is_none() && matches!(r.wanted, Wanted::Object(..));
         self.target.take_if(waits)
+    }
+
+    /// Hints behind the target's name, for the scan that has just been taken for it.
+    pub(super) fn target_hints(&self) -> &[TableHint] {
+        self.target.as_ref().map_or(&[], |request| &request.hints)
     }
 
     /// Called by every scan: the columns for key and stamp when it is the target.

@@ -321,11 +321,6 @@ fn alter_column(ex: &Execution<'_>, table: &TableRef, change: &AlterColumn) -> R
         return Err(messages::error(4927, &[name, &new_type.name()]));
     }
     daruma_value::types::check_implicit(old.data_type, new_type)?;
-    let widens = is_wider(old.data_type, new_type);
-    if !widens {
-        refuse_dependents(table, &old, "ALTER TABLE ALTER COLUMN")?;
-    }
-    refuse_bound(ex, table, &old, "ALTER TABLE ALTER COLUMN")?;
     let nullable = nullable.or(alias_nullable).unwrap_or(true);
     let mut made = old.clone();
     made.data_type = new_type;
@@ -336,6 +331,12 @@ fn alter_column(ex: &Execution<'_>, table: &TableRef, change: &AlterColumn) -> R
         None if old.data_type.is_character() => old.collation,
         None => builder.collation(None, new_type)?,
     };
+    // Under another collation, keys and constraints that hold may no longer do.
+    let is_as_before = made.collation == old.collation || !new_type.is_character();
+    if !is_wider(old.data_type, new_type) || !is_as_before {
+        refuse_dependents(table, &old, "ALTER TABLE ALTER COLUMN")?;
+    }
+    refuse_bound(ex, table, &old, "ALTER TABLE ALTER COLUMN")?;
     let ordinal = builder.def.ordinal(old.id).unwrap_or(0);
     if !made.nullable && old.nullable {
         ex.note_planned();

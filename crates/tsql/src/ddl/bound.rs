@@ -54,7 +54,7 @@ pub(super) fn bind(
     Ok(())
 }
 
-/// Error 3729 where a schema-bound view names the object. `act` is `DROP TABLE` or `ALTER`.
+/// Error 3729 where a schema-bound view names the object, or a default the sequence. `act` is `DROP TABLE` or `ALTER`.
 pub(super) fn refuse(
     ex: &Execution<'_>,
     database: DatabaseId,
@@ -62,14 +62,49 @@ pub(super) fn refuse(
     (act, state): (&str, u8),
     written: &str,
 ) -> Result<()> {
-    match binder_of(ex, database, object, None)? {
-        Some(view) => Err(messages::error_state(
-            3729,
-            state,
-            &[&act, &written, &view.name],
-        )),
+    match bound_to(ex, database, object)? {
+        Some(name) => Err(messages::error_state(3729, state, &[&act, &written, &name])),
         None => Ok(()),
     }
+}
+
+/// What an object as a whole is bound to: its name.
+fn bound_to(ex: &Execution<'_>, database: DatabaseId, object: &Object) -> Result<Option<String>> {
+    match object.kind {
+        ObjectKind::Sequence(_) => default_of(ex, database, object),
+        _ => Ok(binder_of(ex, database, object, None)?.map(|view| view.name.clone())),
+    }
+}
+
+/// A default that takes its values from the sequence. Stored texts have names in brackets; the schema may be left out where
+/// it is the table's, or dbo.
+fn default_of(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    sequence: &Object,
+) -> Result<Option<String>> {
+    let catalog = ex.catalog(database)?;
+    let quoted = |name: &str| format!("[{}]", name.to_lowercase().replace(']', "]]"));
+    let schema = catalog.schema(sequence.schema_id);
+    let schema = schema.map_or_else(String::new, |s| quoted(&s.name));
+    let bare = format!("next value for {}", quoted(&sequence.name));
+    let full = format!("{schema}.{}", quoted(&sequence.name));
+    for table in catalog.objects() {
+        let ObjectKind::Table(def) = &table.kind else {
+            continue;
+        };
+        let is_near = [daruma_catalog::SCHEMA_DBO, table.schema_id].contains(&sequence.schema_id);
+        let names_it = |text: &str| {
+            let text = text.to_lowercase();
+            let is_bare = is_near && text.contains(&bare) && !text.contains(&format!("{bare}."));
+            is_bare || (text.contains("next value for ") && text.contains(&full))
+        };
+        let mut defaults = def.columns.iter().filter_map(|c| c.default.as_ref());
+        if let Some(default) = defaults.find(|d| names_it(&d.definition)) {
+            return Ok(Some(default.name.clone()));
+        }
+    }
+    Ok(None)
 }
 
 /// Errors 5074 and 4922 where a schema-bound view reads the column.
@@ -116,9 +151,13 @@ pub(super) fn refuse_rename(
     if column.is_some() && id.is_none() {
         return Ok(());
     }
-    match binder_of(ex, database, object, id)? {
-        Some(_) => enforced(),
-        None => Ok(()),
+    let bound = match id {
+        None => bound_to(ex, database, object)?.is_some(),
+        Some(_) => binder_of(ex, database, object, id)?.is_some(),
+    };
+    match bound {
+        true => enforced(),
+        false => Ok(()),
     }
 }
 
@@ -143,7 +182,7 @@ pub(super) fn refuse_transfer(
     database: DatabaseId,
     object: &Object,
 ) -> Result<()> {
-    match binder_of(ex, database, object, None)? {
+    match bound_to(ex, database, object)? {
         Some(_) => Err(messages::error(15348, &[])),
         None => Ok(()),
     }

@@ -325,6 +325,9 @@ pub(crate) fn drop(ex: &Execution<'_>, name: &str) -> Result<()> {
         ));
     }
     entry.check_recovered()?;
+    if instance.hadr.group_of_database(name).is_some() {
+        return Err(messages::error(3752, &[&entry.name()]));
+    }
     if ex.current_database() == entry.id() || exclusive::is_in_use(ex, &entry)? {
         return Err(messages::error_state(3702, 3, &[&name]));
     }
@@ -411,7 +414,10 @@ fn change(
             options,
             termination,
         } => options::set_options(ex, entry, options, *termination),
-        AlterDatabaseAction::ModifyName(name) => rename(ex, entry, &name.text),
+        AlterDatabaseAction::ModifyName(name) => {
+            options::entry_alone(ex, entry)?;
+            rename(ex, entry, &name.text)
+        }
         AlterDatabaseAction::Collate(collation) => {
             let id = CollationId::from_name(&collation.text)
                 .ok_or_else(|| messages::error(448, &[&collation.text]))?;

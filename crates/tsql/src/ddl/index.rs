@@ -40,7 +40,8 @@ pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result
         None => table.def.filegroup,
     };
     if option_is_on(&statement.options, "DROP_EXISTING") {
-        remove_existing(ex, &mut builder, &statement.name)?;
+        let old = remove_existing(ex, &mut builder, &statement.name)?;
+        keep_enforcing(ex, &table, &old, &mut made)?;
     }
     dml::options::check_index(ex, &builder.def, &made, "CREATE INDEX")?;
     warn_of_long_key(ex, &builder.def, &made);
@@ -102,7 +103,47 @@ pub(super) fn rebuild(ex: &Execution<'_>, table: &TableRef, mut def: TableDef) -
     Ok(changed)
 }
 
-fn remove_existing(ex: &Execution<'_>, builder: &mut Builder<'_, '_>, name: &Ident) -> Result<()> {
+/// A new index in the place of `old`, with its number, enforces what that did: foreign keys know it by the number.
+fn keep_enforcing(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    old: &IndexDef,
+    made: &mut IndexDef,
+) -> Result<()> {
+    let is_referenced = is_referenced(ex, table, &[old.id])?;
+    let is_same_kind = old.kind == made.kind;
+    if is_same_kind {
+        made.id = old.id;
+    }
+    if old.constraint.is_none() && !is_referenced {
+        return Ok(());
+    }
+    let columns =
+        |index: &IndexDef| -> Vec<i32> { index.key.iter().map(|k| k.column_id).collect() };
+    let is_key_kept = columns(old) == columns(made) && made.unique && made.filter.is_none();
+    let is_constraint_kept = old.constraint.is_none() || made.included.is_empty();
+    if !is_key_kept || !is_constraint_kept || !is_same_kind {
+        let name = old.name.clone().unwrap_or_default();
+        return Err(messages::error(1907, &[&name]));
+    }
+    made.constraint.clone_from(&old.constraint);
+    Ok(())
+}
+
+/// Does a foreign key refer to one of these indexes?
+fn is_referenced(ex: &Execution<'_>, table: &TableRef, ids: &[i32]) -> Result<bool> {
+    let refers = |(other, at): &(TableRef, usize)| {
+        let key = other.def.foreign_keys.get(*at);
+        key.is_some_and(|k| ids.contains(&k.referenced_index))
+    };
+    Ok(ex.referencing(table)?.iter().any(refers))
+}
+
+fn remove_existing(
+    ex: &Execution<'_>,
+    builder: &mut Builder<'_, '_>,
+    name: &Ident,
+) -> Result<IndexDef> {
     let at = builder.def.indexes.iter().position(|i| {
         i.name
             .as_deref()
@@ -123,7 +164,7 @@ fn remove_existing(ex: &Execution<'_>, builder: &mut Builder<'_, '_>, name: &Ide
         let txn = ex.state.txn_in(builder.database)?;
         crate::access::drop_tree(&txn, &builder.def, &old)?;
     }
-    Ok(())
+    Ok(old)
 }
 
 pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterIndex) -> Result<()> {
@@ -200,6 +241,11 @@ fn rebuild_chosen(
 }
 
 fn disable(ex: &Execution<'_>, table: &TableRef, ids: &[i32]) -> Result<()> {
+    if is_referenced(ex, table, ids)? {
+        return Err(messages::not_supported(
+            "disabling an index that a foreign key refers to",
+        ));
+    }
     let mut def = (*table.def).clone();
     for index in def.indexes.iter_mut().filter(|i| ids.contains(&i.id)) {
         if index.id <= 1 {
@@ -234,6 +280,9 @@ fn drop_one(ex: &Execution<'_>, item: &ast::DropIndexItem, written: &str) -> Res
             "UNIQUE KEY"
         };
         return Err(messages::error_state(3723, 4, &[&written, &what]));
+    }
+    if is_referenced(ex, &table, &[index.id])? {
+        return Err(messages::error_state(3723, 6, &[&written, &"FOREIGN KEY"]));
     }
     remove(ex, &table, index.id).map(|_| ())
 }

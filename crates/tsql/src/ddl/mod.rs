@@ -245,6 +245,7 @@ fn place_for(ex: &Execution<'_>, name: &ObjectName) -> Result<(daruma_base::Data
 
 /// 3906: nothing can be defined in a read-only database.
 fn refuse_read_only(ex: &Execution<'_>, database: daruma_base::DatabaseId) -> Result<()> {
+    ex.state.check_writable(database)?;
     let open = ex.instance().open_database(database)?;
     match open.storage.settings().read_only {
         true => Err(messages::error(3906, &[&open.storage.name()])),

@@ -28,6 +28,7 @@ pub(super) fn create_view(
     statement: &ast::CreateView,
     text: &str,
 ) -> Result<()> {
+    refuse_promises(&statement.options)?;
     let place = place(ex, &statement.name, statement.mode, "V ")?;
     refuse_order(&statement.query)?;
     let prepare = || {
@@ -82,6 +83,7 @@ pub(super) fn create_function(
         let what = "CREATE FUNCTION of anything but inline table-valued functions";
         return Err(messages::not_supported(what));
     };
+    refuse_promises(&statement.options)?;
     let place = place(ex, &statement.name, statement.mode, "IF")?;
     refuse_order(query)?;
     if let Some(old) = &place.existing {
@@ -142,6 +144,15 @@ fn result_columns(
     Ok(columns)
 }
 
+/// What a module's options promise and nobody would keep: its text stays readable, and it is run like any other.
+fn refuse_promises(options: &ast::ModuleOptions) -> Result<()> {
+    match options {
+        o if o.encryption => Err(messages::not_supported("WITH ENCRYPTION")),
+        o if o.native_compilation => Err(messages::not_supported("NATIVE_COMPILATION")),
+        _ => Ok(()),
+    }
+}
+
 /// 1033: the rows of a view have no order.
 fn refuse_order(query: &ast::Query) -> Result<()> {
     let has_top = matches!(&query.body, ast::QueryBody::Select(s) if s.top.is_some());
@@ -160,6 +171,7 @@ pub(super) fn create_procedure(
     if statement.number.is_some_and(|n| n > 1) {
         return Err(messages::not_supported("numbered procedures"));
     }
+    refuse_promises(&statement.options)?;
     let place = place(ex, &statement.name, statement.mode, "P ")?;
     let runs_as = statement.options.execute_as.as_ref();
     ex.may_define_as(runs_as, place.database, place.schema_id)?;
@@ -200,6 +212,7 @@ pub(super) fn create_trigger(
     statement: &ast::CreateTrigger,
     text: &str,
 ) -> Result<()> {
+    refuse_promises(&statement.options)?;
     let TriggerScope::Object(parent_name) = &statement.on else {
         return Err(messages::not_supported("DDL and LOGON triggers"));
     };

@@ -376,6 +376,9 @@ fn remove(
     if matches!(object.kind, ObjectKind::Function(_)) {
         super::bound::refuse(ex, database, object, ("DROP FUNCTION", 1), &name.dotted())?;
     }
+    if matches!(object.kind, ObjectKind::Sequence(_)) {
+        super::bound::refuse(ex, database, object, ("DROP SEQUENCE", 1), &name.dotted())?;
+    }
     ex.state.change(database, Change::DropObject(object.id))?;
     ex.note_planned();
     Ok(())
@@ -393,6 +396,9 @@ fn drop_schema(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
     }
     if let Some(object) = catalog.objects().find(|o| o.schema_id == schema.id) {
         return Err(messages::error(3729, &[&"drop schema", text, &object.name]));
+    }
+    if let Some(def) = catalog.types().find(|t| t.schema_id == schema.id) {
+        return Err(messages::error(3729, &[&"drop schema", text, &def.name]));
     }
     ex.state.change(database, Change::DropSchema(schema.id))
 }

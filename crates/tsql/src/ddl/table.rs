@@ -98,9 +98,10 @@ pub(super) fn refuse_period(definition: &TableDefinition) -> Result<()> {
 
 /// The same of a table's options.
 pub(super) fn refuse_table_promises(options: &[ast::OptionItem]) -> Result<()> {
-    const PROMISES: [&str; 4] = [
+    const PROMISES: [&str; 5] = [
         "SYSTEM_VERSIONING",
         "LEDGER",
+        "MEMORY_OPTIMIZED",
         "DATA_DELETION",
         "REMOTE_DATA_ARCHIVE",
     ];

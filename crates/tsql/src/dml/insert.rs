@@ -11,11 +11,12 @@ use super::view::ViewBase;
 use super::watch::Watch;
 use super::{InsertTarget, RowCallback, resolve_target};
 use crate::access::damaged;
+use crate::binder::insert_hints;
 use crate::error::Result;
 use crate::executor::{
     KeptPlan, RowBatch, ScalarPlan, Scope, SelectPlan, open, prepare_scalar, prepare_select,
 };
-use crate::host::{Host, TableRef, TriggerAction};
+use crate::host::{Host, LockHints, TableRef, TriggerAction};
 use crate::messages;
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{self, Expr, InsertSource, Literal};
@@ -30,6 +31,7 @@ pub struct InsertPlan {
     shape: InsertShape,
     source: Source,
     top: Option<ScalarPlan>,
+    hints: LockHints,
     pub output: Option<OutputPlan>,
 }
 
@@ -60,6 +62,10 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
         written,
     } = resolve_target(host, &ast.target, names.clone().next())?;
     options::check(host, &table.def, "INSERT")?;
+    let hints = match &ast.target {
+        ast::DmlTarget::Table { hints, .. } => insert_hints(&table, hints)?,
+        _ => LockHints::default(),
+    };
     let writable = Arc::new(Writable::prepare(host, &table)?);
     let columns = match &view {
         None if listed => named_columns(&writable, names)?,
@@ -145,6 +151,7 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
         shape: InsertShape::new(writable, columns).checked_by(view.and_then(ViewBase::into_check)),
         source,
         top,
+        hints,
         output,
     })
 }
@@ -333,6 +340,9 @@ pub fn execute<'a>(
     client: Option<&'a mut RowCallback<'a>>,
 ) -> Result<u64> {
     let limit = super::rows_max(plan.top.as_ref(), host)?;
+    if plan.hints != LockHints::default() {
+        host.begin_hinted_insert(plan.table(), plan.hints)?;
+    }
     let mut output = plan
         .output
         .as_ref()

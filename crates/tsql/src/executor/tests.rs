@@ -167,6 +167,23 @@ fn what_does_not_look_at_the_row_around_it_runs_once() {
 }
 
 #[test]
+fn a_condition_that_goes_down_does_not_make_groups_for_each_row() {
+    let host = host();
+    let text =
+        "SELECT COUNT(*) FROM a o LEFT JOIN (SELECT 1 AS c FROM b GROUP BY t HAVING MIN(k) > 890) g
+        ON (o.k IS NULL OR g.c IS NOT NULL)";
+    let looks = host.looks.get();
+    let found = rows(&host, text);
+    let looks = host.looks.get() - looks;
+    assert!(
+        matches!(found.as_slice(), [row] if matches!(row.as_slice(), [Value::Int(n)] if *n > 3000)),
+        "{found:?}"
+    );
+    // 3,000 rows of `a`, and the groups of 1,500 rows of `b`, once.
+    assert!(looks < 700, "{looks}");
+}
+
+#[test]
 fn exists_that_no_join_can_be_is_asked_once_for_each_value() {
     let host = host();
     // The numbers are of 1,500 rows; 17 different values ask for them, of 20 * 3,000 rows.

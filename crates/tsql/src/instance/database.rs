@@ -1,5 +1,6 @@
 //! A database as the instance holds it: definition, storage and catalog, if it is open.
 
+use super::hadr::Availability;
 use crate::error::Result;
 use crate::messages;
 use daruma_base::DatabaseId;
@@ -10,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, Ordering};
 
 /// Compatibility level of SQL Server 2022.
 pub const COMPATIBILITY_LEVEL: u32 = 160;
@@ -38,6 +39,8 @@ pub struct DatabaseEntry {
     pub log_backup: Mutex<()>,
     /// When the log was last backed up since the server started, UTC in 100 ns; 0 for never.
     last_log_backup: AtomicI64,
+    /// An [`Availability`].
+    availability: AtomicU8,
 }
 
 impl DatabaseEntry {
@@ -63,7 +66,18 @@ impl DatabaseEntry {
             backup: Mutex::new(()),
             log_backup: Mutex::new(()),
             last_log_backup: AtomicI64::new(0),
+            availability: AtomicU8::new(Availability::Alone as u8),
         }
+    }
+
+    /// What sessions may do with it as one of a group.
+    pub fn availability(&self) -> Availability {
+        Availability::from_number(self.availability.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_availability(&self, availability: Availability) {
+        self.availability
+            .store(availability as u8, Ordering::Release);
     }
 
     /// `database_id`; it stays for the life of the database.
@@ -93,6 +107,10 @@ impl DatabaseEntry {
 
     /// Storage and catalog; the product's error when it is not online, or suspect since its log failed.
     pub fn open(&self) -> Result<OpenDatabase> {
+        let availability = self.availability();
+        if availability != Availability::Alone {
+            availability.check_open(&self.name())?;
+        }
         match &*self.open.read() {
             Some(open) if open.storage.check_readable().is_ok() => Ok(open.clone()),
             _ => Err(self.not_online()),

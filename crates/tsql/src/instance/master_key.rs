@@ -42,6 +42,12 @@ impl MasterKey {
         read(env, &data_dir.join(FILE)).map_err(|_| unreadable())
     }
 
+    /// A key of these bytes: 32.
+    pub fn from_bytes(bytes: &[u8]) -> Result<MasterKey> {
+        let key = UnboundKey::new(&AES_256_GCM, bytes).map_err(|_| unreadable())?;
+        Ok(MasterKey(LessSafeKey::new(key)))
+    }
+
     /// Encrypts a secret for the row that `owner` names.
     pub fn seal(&self, random: &dyn Random, owner: &str, secret: &str) -> Result<String> {
         let mut nonce = [0; NONCE_LEN];

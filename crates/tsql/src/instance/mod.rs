@@ -21,6 +21,8 @@ mod configuration;
 mod database;
 mod error_log;
 mod files;
+pub mod hadr;
+pub(crate) mod keys;
 pub(crate) mod left_behind;
 mod logins;
 mod master_key;
@@ -122,6 +124,7 @@ pub struct Instance {
     pub configuration: Configuration,
     pub log: ErrorLog,
     pub logins: Logins,
+    pub hadr: hadr::Hadr,
     pub plans: PlanCache,
     pub memory: Arc<WorkMemory>,
     registry: Registry,
@@ -308,6 +311,24 @@ impl Instance {
         Ok(())
     }
 
+    /// The role of this server in the group of a database changed. Plans are looked at again; sessions that are in the
+    /// database end, because what they began under the other role has no end under this one.
+    pub fn set_availability(&self, entry: &DatabaseEntry, availability: hadr::Availability) {
+        let before = entry.availability();
+        entry.set_availability(availability);
+        self.bump_catalog_version();
+        let changes_role = before.is_secondary() != availability.is_secondary();
+        let closes = availability.check_open("").is_err();
+        if !changes_role && !closes || before == availability {
+            return;
+        }
+        for session in self.sessions.all() {
+            if session.activity.lock().database == Some(entry.id()) {
+                session.cancel.set(daruma_base::cancel::CancelReason::Kill);
+            }
+        }
+    }
+
     /// Grows whenever a committed definition changed anywhere.
     pub fn catalog_version(&self) -> u64 {
         self.catalog_version.load(Ordering::Acquire)
@@ -338,6 +359,23 @@ impl Instance {
             true => id,
             false => -2,
         }
+    }
+
+    /// Asks for memory; where there is none, once more after the plan cache has given back what it holds.
+    pub(crate) fn room<T>(&self, ask: impl Fn(&Arc<WorkMemory>) -> Option<T>) -> Option<T> {
+        ask(&self.memory).or_else(|| match self.plans.is_empty() {
+            true => None,
+            false => {
+                self.plans.clear();
+                ask(&self.memory)
+            }
+        })
+    }
+
+    /// May a request that holds `held` bytes take `wanted` more?
+    pub fn has_room(&self, held: i64, wanted: i64) -> bool {
+        self.room(|memory| memory.has_room(held, wanted).then_some(()))
+            .is_some()
     }
 
     /// Memory that was freed goes back to the system, as far as the allocator can.
@@ -381,13 +419,20 @@ impl Instance {
     }
 }
 
-/// Saves what is held in memory and closes the files. Of a suspect database nothing is saved.
+/// Saves what is held in memory and closes the files, also when it cannot be saved.
 pub(crate) fn close_database(open: &OpenDatabase) -> Result<()> {
-    if open.storage.check_readable().is_ok() {
-        open.catalog.save_counters()?;
-    }
+    let saved = save_counters(open);
     open.storage.close()?;
-    Ok(())
+    saved
+}
+
+/// Saves the counters that are held in memory. Of a suspect database nothing is saved, and a read-only one has no changes.
+pub(crate) fn save_counters(open: &OpenDatabase) -> Result<()> {
+    let storage = &open.storage;
+    match storage.check_readable().is_ok() && !storage.settings().read_only {
+        true => Ok(open.catalog.save_counters()?),
+        false => Ok(()),
+    }
 }
 
 impl From<daruma_catalog::CatalogError> for SqlError {

@@ -11,7 +11,7 @@
 //!    principal that may do everything among them. So a key that lacks something costs time and shows nobody anything.
 //!
 //! The cache has two generations: when the young one is full it becomes the old one, and what nobody asked for since
-//! then is forgotten.
+//! then is forgotten. Past half of the server's memory that happens with every new text, before it is parsed.
 
 use super::WorkMemory;
 use crate::error::{Result, SqlError};
@@ -29,6 +29,8 @@ use std::sync::{Arc, LazyLock};
 
 /// Memory of texts, trees and plans that one generation may hold, and batches.
 const GENERATION_BYTES_MAX: usize = 64 << 20;
+/// The same as a part of what the server may allocate besides pages, in percent.
+const GENERATION_PERCENT: i64 = 12;
 const GENERATION_BATCHES_MAX: usize = 4_096;
 /// Longer texts are not worth keeping: they are scripts that run once.
 const CACHED_TEXT_BYTES_MAX: usize = 256 << 10;
@@ -278,17 +280,42 @@ impl PlanCache {
             batch.uses.fetch_add(1, Ordering::Relaxed);
             return Ok(batch);
         }
+        if !self.memory.may_keep() {
+            self.generations.write().grow_old();
+        }
         let before = thread_bytes();
-        let has_room = || self.memory.has_room(thread_bytes() - before, 0);
+        let has_room = || self.has_room(thread_bytes() - before);
         let statements = parse_batch_within(text, options, &has_room)
             .map_err(|errors| errors.iter().map(syntax_error).collect::<Vec<_>>())?;
         let bytes = usize::try_from(thread_bytes() - before).unwrap_or(0);
         let batch = Arc::new(Batch::new(Arc::from(text), statements, bytes));
         batch.uses.store(1, Ordering::Relaxed);
-        if text.len() <= CACHED_TEXT_BYTES_MAX && batch.kept_bytes() <= GENERATION_BYTES_MAX / 2 {
-            self.generations.write().insert(quoted, batch.clone());
+        let most = self.generation_bytes();
+        if text.len() <= CACHED_TEXT_BYTES_MAX && batch.kept_bytes() <= most / 2 {
+            let mut generations = self.generations.write();
+            generations.insert(quoted, batch.clone());
+            generations.turn(most);
         }
         Ok(batch)
+    }
+
+    /// May a text that holds so much be read on? What is kept of others gives way to it.
+    fn has_room(&self, held: i64) -> bool {
+        self.memory.has_room(held, 0)
+            || !self.is_empty() && {
+                self.clear();
+                self.memory.has_room(held, 0)
+            }
+    }
+
+    /// Memory that one generation may hold.
+    fn generation_bytes(&self) -> usize {
+        let part = |bound: i64| bound / 100 * GENERATION_PERCENT;
+        let part = self.memory.bound().map(part);
+        let part = part.and_then(|bytes| usize::try_from(bytes).ok());
+        part.map_or(GENERATION_BYTES_MAX, |bytes| {
+            bytes.min(GENERATION_BYTES_MAX)
+        })
     }
 
     /// DBCC FREEPROCCACHE.
@@ -332,10 +359,19 @@ impl Generations {
     fn insert(&mut self, quoted: bool, batch: Arc<Batch>) {
         self.young_bytes += batch.kept_bytes();
         self.young.of(quoted).insert(batch.text.clone(), batch);
-        if self.young_bytes > GENERATION_BYTES_MAX || self.young.len() > GENERATION_BATCHES_MAX {
-            self.old = std::mem::take(&mut self.young);
-            self.young_bytes = 0;
+    }
+
+    /// The young generation becomes the old one when it is full.
+    fn turn(&mut self, bytes_max: usize) {
+        if self.young_bytes > bytes_max || self.young.len() > GENERATION_BATCHES_MAX {
+            self.grow_old();
         }
+    }
+
+    /// Drops the old generation.
+    fn grow_old(&mut self) {
+        self.old = std::mem::take(&mut self.young);
+        self.young_bytes = 0;
     }
 }
 
@@ -375,4 +411,24 @@ pub fn first_syntax_error(errors: &[daruma_syntax::SyntaxError]) -> SqlError {
 /// Parses a fragment of stored text with QUOTED_IDENTIFIER ON.
 pub fn parsed<T>(result: std::result::Result<T, Vec<daruma_syntax::SyntaxError>>) -> Result<T> {
     result.map_err(|errors| first_syntax_error(&errors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept_after_100_texts(memory: Arc<WorkMemory>) -> usize {
+        let cache = PlanCache::new(memory);
+        for n in 0..100 {
+            let text = format!("SELECT {n} AS c");
+            assert!(cache.batch(&text, &ParseOptions::default()).is_ok());
+        }
+        cache.len()
+    }
+
+    #[test]
+    fn texts_give_way_where_memory_is_short() {
+        assert_eq!(kept_after_100_texts(WorkMemory::new(None)), 100);
+        assert!(kept_after_100_texts(WorkMemory::new(Some(1))) <= 2);
+    }
 }

@@ -32,6 +32,8 @@ pub struct LoginInfo {
     pub language: String,
     /// ODBC-like clients start with ANSI options on, DB-Library ones with ANSI options off.
     pub ansi_defaults: bool,
+    /// ApplicationIntent=ReadOnly.
+    pub read_only_intent: bool,
 }
 
 /// Request that a session runs at this moment.

@@ -44,6 +44,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
     let configuration = Configuration::new(&master.1.catalog.configuration()?);
     let master_catalog = master.1.catalog.clone();
     let (databases, recovery) = start.databases(master)?;
+    let hadr = hadr::Hadr::load(&master_catalog)?;
     let logins = Logins::load(master_catalog, options.password_hasher.clone())?;
     let mut registry = Registry::default();
     crate::sysviews::register(&mut registry);
@@ -61,6 +62,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         configuration,
         log,
         logins,
+        hadr,
         plans: PlanCache::new(memory.clone()),
         memory,
         registry,
@@ -209,6 +211,7 @@ impl Starter<'_> {
             check_expiration: false,
             must_change: false,
             password_set_utc: now,
+            certificate_id: None,
         }
     }
 

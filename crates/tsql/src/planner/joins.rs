@@ -130,6 +130,10 @@ impl Planner<'_> {
         let hash_cost = left.cost + alone.cost + hash;
         let merge_cost = left.cost + alone.cost + (left.rows + alone.rows) * cost::MERGE;
         let spool_cost = left.cost + alone.cost + left.rows * alone.rows * cost::PAIR + 1.0;
+        let other_cost = match equalities.is_empty() {
+            true => spool_cost,
+            false => hash_cost,
+        };
         let method = match hint {
             Some(JoinHint::Loop) if kind != JoinKind::Full => {
                 if loop_cost.is_some() {
@@ -143,7 +147,7 @@ impl Planner<'_> {
                 Method::Merge
             }
             _ if kind == JoinKind::Full => Method::Hash,
-            _ if loop_cost.is_some_and(|c| c <= hash_cost || equalities.is_empty()) => Method::Loop,
+            _ if loop_cost.is_some_and(|c| c <= other_cost) => Method::Loop,
             _ if equalities.is_empty() => Method::Spool,
             _ if spool_cost < hash_cost && left.rows <= 2.0 => Method::Spool,
             _ if merge_cost <= hash_cost && merge_order(&equalities, &left, &alone).is_some() => {

@@ -76,6 +76,10 @@ impl Execution<'_> {
             .database_named(name)
             .ok_or_else(|| messages::error(911, &[&name]))?;
         entry.open()?;
+        let reads_only = self.state.entry.login.read_only_intent;
+        entry
+            .availability()
+            .check_intent(&entry.name(), reads_only)?;
         self.state.rights(entry.id())?;
         let single = entry.def().user_access == UserAccess::Single;
         let own = i32::from(self.current_database() == entry.id());

@@ -22,6 +22,7 @@ use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn}
 use daruma_value::{CollationId, DataType, Value};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What the running statement sees of a database under an isolation.
 type StatementView = (DatabaseId, Isolation, ReadView);
@@ -326,6 +327,14 @@ impl<'a> Execution<'a> {
         undone.err().unwrap_or(error)
     }
 
+    /// NOWAIT: from here on nothing in the statement waits for a lock.
+    fn wait_for_nothing(&self) {
+        if !self.nowait.replace(true) {
+            let owner = &self.state.entry.owner;
+            owner.lock_timeout_ms.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Forgets views, clock and locks of the statement.
     pub(crate) fn release_statement(&self) {
         forget_views(&mut self.views.borrow_mut());
@@ -434,12 +443,13 @@ impl<'a> Execution<'a> {
         if level == IsolationLevel::Snapshot && table.kind == TableKind::User {
             self.check_snapshot(table, settings.allow_snapshot)?;
         }
+        let committed = match settings.read_committed_snapshot {
+            true => Isolation::ReadCommittedSnapshot,
+            false => Isolation::ReadCommitted,
+        };
         let plain = match level {
             IsolationLevel::ReadUncommitted => Isolation::ReadUncommitted,
-            IsolationLevel::ReadCommitted if settings.read_committed_snapshot => {
-                Isolation::ReadCommittedSnapshot
-            }
-            IsolationLevel::ReadCommitted => Isolation::ReadCommitted,
+            IsolationLevel::ReadCommitted => committed,
             IsolationLevel::RepeatableRead => Isolation::RepeatableRead,
             IsolationLevel::Serializable => Isolation::Serializable,
             IsolationLevel::Snapshot => Isolation::Snapshot,
@@ -454,12 +464,12 @@ impl<'a> Execution<'a> {
                 }
                 _ => Isolation::Update,
             },
-            Access::HintedTarget(hints) => match hinted(plain, hints)? {
+            Access::HintedTarget(hints) => match hinted(plain, committed, hints)? {
                 level @ (Isolation::Snapshot | Isolation::Serializable) => level,
                 _ if hints.readpast => Isolation::Current,
                 _ => Isolation::Update,
             },
-            Access::Read(hints) => hinted(plain, hints)?,
+            Access::Read(hints) => hinted(plain, committed, hints)?,
         })
     }
 
@@ -539,8 +549,13 @@ fn table_lock(access: Access, isolation: Isolation) -> Option<LockMode> {
     }
 }
 
-/// Isolation of a read with table hints. Error 650: passing locked rows would break what the level promises.
-fn hinted(plain: Isolation, hints: LockHints) -> Result<Isolation> {
+/// Isolation of a read with table hints; `committed` is what READ COMMITTED means in its database. Error 650: passing
+/// locked rows would break what the level promises.
+fn hinted(plain: Isolation, committed: Isolation, hints: LockHints) -> Result<Isolation> {
+    let plain = match hints.readcommitted {
+        true => committed,
+        false => plain,
+    };
     let level = match hints {
         h if h.nolock => Isolation::ReadUncommitted,
         h if h.holdlock || plain == Isolation::Serializable => Isolation::Serializable,

@@ -57,6 +57,8 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("@@transtate", INT),
     ("@@version", DataType::NVarChar(Len(300))),
     ("app_name", NAME),
+    ("cert_id", INT),
+    ("certencoded", DataType::VARBINARY_MAX),
     ("col_length", DataType::SmallInt),
     ("col_name", NAME),
     ("columnproperty", INT),
@@ -83,6 +85,13 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("filegroup_id", INT),
     ("filegroup_name", NAME),
     ("fileproperty", INT),
+    ("fn_hadr_backup_is_preferred_replica", DataType::Bit),
+    (
+        "fn_hadr_distributed_ag_database_replica",
+        DataType::UniqueIdentifier,
+    ),
+    ("fn_hadr_distributed_ag_replica", DataType::UniqueIdentifier),
+    ("fn_hadr_is_primary_replica", DataType::Bit),
     ("formatmessage", TEXT),
     ("fulltextserviceproperty", INT),
     (
@@ -165,7 +174,8 @@ impl Execution<'_> {
         let value = self
             .session_function(name, args)
             .or_else(|| self.error_function(name))
-            .or_else(|| self.principal_function(name, args));
+            .or_else(|| self.principal_function(name, args))
+            .or_else(|| self.hadr_function(name, args));
         if let Some(value) = value {
             return Ok(value);
         }

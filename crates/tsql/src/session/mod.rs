@@ -25,7 +25,9 @@ mod execution;
 mod fail;
 mod frame;
 mod functions;
+mod hadr;
 mod interpreter;
+mod keys;
 mod located;
 mod metadata;
 mod parameters;
@@ -65,6 +67,7 @@ pub(crate) use check::{comment_len, quoted_len};
 pub use execution::Execution;
 pub use execution::plain_column;
 pub use functions::version_text;
+pub(crate) use hadr::{may_connect_to_endpoint, set_hadr};
 pub(crate) use located::{Level, Located, is_of_kind, locate};
 pub use metadata::{BUILT_IN_TYPES, definition_of, user_type_id};
 pub use procedure::SystemCall;
@@ -78,6 +81,7 @@ pub use unhard::LateCommit;
 
 use crate::error::{Result, SqlError};
 use crate::host::SessionSettings;
+use crate::instance::hadr::Route;
 use crate::instance::{DatabaseEntry, Instance, LoginInfo, SessionEntry, completed};
 use crate::messages;
 use crate::sink::{Done, DoneKind, EnvChange, Sink};
@@ -132,6 +136,8 @@ pub(crate) struct SessionState {
     pub access: access::AccessState,
     pub cursors: cursor::Cursors,
     pub context_info: RefCell<Vec<u8>>,
+    /// The master key of master that OPEN MASTER KEY opened: which one, and its bytes.
+    pub open_master_key: RefCell<Option<([u8; 16], Vec<u8>)>>,
     pub session_context: RefCell<HashMap<String, (Value, bool)>>,
     /// The connection must end after this request.
     pub ended: Cell<bool>,
@@ -140,6 +146,7 @@ pub(crate) struct SessionState {
 /// One connection's session.
 pub struct Session {
     state: SessionState,
+    route: Option<Route>,
 }
 
 /// How a request ended, for whoever runs the connection.
@@ -176,7 +183,7 @@ pub enum TransactionRequest {
 impl Session {
     /// Registers a session for a login that was authenticated. Fails with 4060 when its database cannot be used.
     pub fn new(instance: &Arc<Instance>, login: LoginInfo) -> Result<Session> {
-        let database = login_database(instance, &login)?;
+        let (database, route) = login_database(instance, &login)?;
         let settings = settings::initial(&login);
         let login_def = instance.logins.get(&login.login);
         let entry = instance
@@ -186,6 +193,7 @@ impl Session {
         database.enter();
         entry.activity.lock().database = Some(database.id());
         let session = Session {
+            route,
             state: SessionState {
                 instance: instance.clone(),
                 entry,
@@ -213,6 +221,7 @@ impl Session {
                 identity_insert: RefCell::new(None),
                 access: access::AccessState::of_login(login_def.as_deref()),
                 context_info: RefCell::default(),
+                open_master_key: RefCell::default(),
                 cursors: cursor::Cursors::default(),
                 session_context: RefCell::default(),
                 ended: Cell::new(false),
@@ -228,6 +237,11 @@ impl Session {
     /// @@SPID.
     pub fn spid(&self) -> i32 {
         self.state.entry.spid
+    }
+
+    /// Where the client should log in instead: read-only routing.
+    pub fn route(&self) -> Option<&Route> {
+        self.route.as_ref()
     }
 
     /// The server that the session belongs to.
@@ -381,6 +395,7 @@ impl SessionState {
         self.bulk_load.replace(None);
         self.access.reset();
         self.context_info.borrow_mut().clear();
+        self.open_master_key.replace(None);
         self.cursors.clear();
         self.session_context.borrow_mut().clear();
         self.last_identity.set(None);
@@ -533,7 +548,11 @@ impl SessionState {
     }
 }
 
-fn login_database(instance: &Arc<Instance>, login: &LoginInfo) -> Result<Arc<DatabaseEntry>> {
+/// The database that a session begins in, and where its client should log in instead.
+fn login_database(
+    instance: &Arc<Instance>,
+    login: &LoginInfo,
+) -> Result<(Arc<DatabaseEntry>, Option<Route>)> {
     let default = instance
         .logins
         .get(&login.login)
@@ -546,8 +565,20 @@ fn login_database(instance: &Arc<Instance>, login: &LoginInfo) -> Result<Arc<Dat
     let entry = instance
         .database_named(&wanted)
         .ok_or_else(|| cannot_open(&wanted))?;
+    // Why not, where its group is the reason: it may be otherwise in a moment, or elsewhere.
+    let of_group = |e: SqlError| e.followed(cannot_open(&wanted));
+    let (availability, name) = (entry.availability(), entry.name());
+    let intent = login.read_only_intent;
+    availability.check_open(&name).map_err(of_group)?;
+    let route = match intent {
+        true => instance.route_reader(&entry),
+        false => None,
+    };
+    if route.is_none() {
+        availability.check_intent(&name, intent).map_err(of_group)?;
+    }
     entry.open().map_err(|_| cannot_open(&wanted))?;
-    Ok(entry)
+    Ok((entry, route))
 }
 
 /// A DONE without row count.

@@ -92,8 +92,12 @@ impl Execution<'_> {
         if !self.may_alter_logins() {
             return Err(messages::error(15247, &[]));
         }
-        let LoginSource::Password(password) = source else {
-            return Err(messages::not_supported("logins without SQL authentication"));
+        let password = match source {
+            LoginSource::Password(password) => password,
+            LoginSource::Certificate(certificate) => {
+                return self.create_certificate_login(name, &certificate.text, options);
+            }
+            _ => return Err(messages::not_supported("logins without SQL authentication")),
         };
         if password.hashed {
             return Err(messages::not_supported("PASSWORD .. HASHED"));
@@ -126,6 +130,50 @@ impl Execution<'_> {
             check_expiration: option_switch(options, "CHECK_EXPIRATION").unwrap_or(false),
             must_change: password.must_change,
             password_set_utc: now,
+            certificate_id: None,
+        })?;
+        instance.bump_catalog_version();
+        Ok(())
+    }
+
+    /// CREATE LOGIN .. FROM CERTIFICATE: nobody connects with it, it may have rights, and it stands for a peer of an endpoint.
+    fn create_certificate_login(
+        &self,
+        name: &str,
+        certificate: &str,
+        options: &[ast::OptionItem],
+    ) -> Result<()> {
+        if let Some(option) = options.first() {
+            return Err(messages::error(155, &[&option.name, &"CREATE LOGIN"]));
+        }
+        let instance = &self.state.instance;
+        let found = instance.hadr.certificate(certificate);
+        let found = found
+            .ok_or_else(|| messages::error(15151, &[&"find", &"certificate", &certificate]))?;
+        // A SID of the product's own authority for certificates.
+        let mut sid = vec![1, 6, 0, 0, 0, 0, 0, 9, 1, 0, 0, 0];
+        sid.extend_from_slice(&crate::instance::keys::thumbprint(&found.der));
+        if instance.logins.all().iter().any(|l| l.sid == sid) {
+            return Err(messages::error(15025, &[&name]));
+        }
+        let now = instance.now_utc();
+        instance.logins.create(|id| LoginDef {
+            id,
+            name: name.to_string(),
+            sid,
+            password_hash: String::new(),
+            default_database: "master".to_string(),
+            default_language: "us_english".to_string(),
+            disabled: false,
+            created_utc: now,
+            modified_utc: now,
+            roles: Vec::new(),
+            permissions: Vec::new(),
+            check_policy: false,
+            check_expiration: false,
+            must_change: false,
+            password_set_utc: 0,
+            certificate_id: Some(found.id),
         })?;
         instance.bump_catalog_version();
         Ok(())
@@ -142,6 +190,19 @@ impl Execution<'_> {
         let only_password = matches!(change, AlterLogin::With { password: Some(_), old_password: Some(_), options, .. } if options.is_empty());
         if !(may && reaches || own && only_password) {
             return Err(refused());
+        }
+        if login.certificate_id.is_some()
+            && matches!(
+                change,
+                AlterLogin::With {
+                    password: Some(_),
+                    ..
+                }
+            )
+        {
+            return Err(messages::not_supported(
+                "PASSWORD of a login from a certificate",
+            ));
         }
         // Hashing is slow on purpose, and nobody waits for it.
         let new_password = match change {
@@ -201,7 +262,7 @@ impl Execution<'_> {
             logins.unlock(login.id);
         }
         self.state.instance.bump_catalog_version();
-        Ok(())
+        self.peer_changed(&login)
     }
 
     fn change_login(&self, login: &mut LoginDef, options: &[ast::OptionItem]) -> Result<()> {
@@ -291,6 +352,12 @@ impl Execution<'_> {
             return Err(messages::error(15247, &[]));
         }
         let login = match source {
+            UserSource::Certificate(_) => {
+                return Err(messages::not_supported("users of certificates"));
+            }
+            UserSource::AsymmetricKey(_) => {
+                return Err(messages::not_supported("users of asymmetric keys"));
+            }
             UserSource::Login(login) => Some(login.text.clone()),
             UserSource::Implied => Some(name.to_string()),
             _ => None,
@@ -650,7 +717,14 @@ impl Execution<'_> {
         }
         instance.logins.remove(name)?;
         instance.bump_catalog_version();
-        Ok(())
+        self.peer_changed(&login)
+    }
+
+    fn peer_changed(&self, login: &LoginDef) -> Result<()> {
+        match login.certificate_id {
+            Some(_) => self.tell_peers(),
+            None => Ok(()),
+        }
     }
 
     fn drop_database_principal(&self, name: &str, kind: &str, permission: &str) -> Result<()> {

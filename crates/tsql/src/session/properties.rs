@@ -56,7 +56,6 @@ impl Execution<'_> {
             "sqlsortorder" => tiny(52),
             "sqlsortordername" => words("nocase_iso"),
             "isclustered"
-            | "ishadrenabled"
             | "isintegratedsecurityonly"
             | "issingleuser"
             | "isfulltextinstalled"
@@ -71,7 +70,12 @@ impl Execution<'_> {
             | "filestreamconfiguredlevel"
             | "filestreameffectivelevel" => number(0),
             "processid" => number(std::process::id() as i32),
-            "hadrmanagerstatus" => number(2),
+            "ishadrenabled" => number(i32::from(self.state.instance.hadr.service().is_enabled())),
+            // 1: started and running; 2: not started.
+            "hadrmanagerstatus" => match self.state.instance.hadr.service().is_enabled() {
+                true => number(1),
+                false => number(2),
+            },
             "licensetype" => words("DISABLED"),
             "numlicenses" | "filestreamsharename" | "suspendeddatabasecount" => Value::Null,
             "instancedefaultdatapath" | "instancedefaultlogpath" | "instancedefaultbackuppath" => {

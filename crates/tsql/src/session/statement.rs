@@ -124,6 +124,14 @@ impl Execution<'_> {
             StatementKind::Dbcc(dbcc) => self.run_dbcc(dbcc),
             StatementKind::Grant(grant) => self.simple(|| self.run_grant(grant)),
             StatementKind::Principal(principal) => self.simple(|| self.run_principal(principal)),
+            StatementKind::Key(key) => self.simple(|| self.run_key(key)),
+            StatementKind::CreateEndpoint(endpoint) => self.simple(|| self.run_endpoint(endpoint)),
+            StatementKind::CreateAvailabilityGroup(group) => {
+                self.alone("CREATE AVAILABILITY GROUP", || self.create_group(group))
+            }
+            StatementKind::AlterAvailabilityGroup(group) => {
+                self.alone("ALTER AVAILABILITY GROUP", || self.alter_group(group))
+            }
             StatementKind::ExecuteAs(execute_as) => self.simple(|| self.run_execute_as(execute_as)),
             // The statements that follow must not run as another principal than they were meant for.
             StatementKind::Revert { cookie } => self
@@ -142,6 +150,15 @@ impl Execution<'_> {
             }
             StatementKind::Drop(drop) if is_principal_drop(&drop.kind) => {
                 self.simple(|| self.drop_principals(drop))
+            }
+            StatementKind::Drop(drop) if is_key_drop(&drop.kind) => {
+                self.simple(|| self.drop_keys(drop))
+            }
+            StatementKind::Drop(drop) if drop.kind == ast::DropKind::Endpoint => {
+                self.simple(|| self.drop_hadr(drop))
+            }
+            StatementKind::Drop(drop) if drop.kind == ast::DropKind::AvailabilityGroup => {
+                self.alone("DROP AVAILABILITY GROUP", || self.drop_hadr(drop))
             }
             kind if ddl::handles(kind) => self.run_ddl(statement),
             other => Err(self.fail(messages::not_supported(statement_name(other)))),
@@ -223,6 +240,14 @@ impl Execution<'_> {
             Ok(()) => self.succeed(command::OTHER),
             Err(error) => Err(self.failed(command::OTHER, error)),
         }
+    }
+
+    /// One that no transaction can take back: error 226 in one of the user's.
+    fn alone(&self, name: &str, work: impl FnOnce() -> Result<()>) -> Step<()> {
+        self.simple(|| match self.state.trancount.get() {
+            0 => work(),
+            _ => Err(messages::error_state(226, 6, &[&name])),
+        })
     }
 
     /// A statement without even a DONE.
@@ -606,14 +631,14 @@ fn is_principal_drop(kind: &ast::DropKind) -> bool {
     )
 }
 
+fn is_key_drop(kind: &ast::DropKind) -> bool {
+    matches!(kind, ast::DropKind::Certificate | ast::DropKind::MasterKey)
+}
+
 fn statement_name(kind: &StatementKind) -> &'static str {
     match kind {
         StatementKind::InsertBulk(_) => "INSERT BULK",
         StatementKind::TextPointer(_) => "READTEXT",
-        StatementKind::CreateEndpoint(_) => "ENDPOINT",
-        StatementKind::CreateAvailabilityGroup(_) | StatementKind::AlterAvailabilityGroup(_) => {
-            "AVAILABILITY GROUP"
-        }
         StatementKind::CreateXmlSchemaCollection(_) => "XML SCHEMA COLLECTION",
         _ => "statement",
     }

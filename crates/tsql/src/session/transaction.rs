@@ -19,6 +19,7 @@ use super::unhard::Lateness;
 use crate::error::{Result, SqlError};
 use crate::host::IsolationLevel;
 use crate::instance::OpenDatabase;
+use crate::instance::hadr::Availability;
 use crate::messages;
 use daruma_base::DatabaseId;
 use daruma_catalog::{CatalogDelta, Change, DatabaseCatalog, names_equal};
@@ -399,7 +400,28 @@ impl SessionState {
             delta.refresh(&part.open.catalog.current());
             return Ok(delta.view().clone());
         }
-        Ok(self.instance.open_database(database)?.catalog.current())
+        let entry = self.instance.database(database);
+        let entry = entry.ok_or_else(|| messages::error(2520, &[&database.0]))?;
+        let availability = entry.availability();
+        if availability != Availability::Alone {
+            let reads_only = self.entry.login.read_only_intent;
+            availability.check_intent(&entry.name(), reads_only)?;
+        }
+        Ok(entry.open()?.catalog.current())
+    }
+
+    /// Error 3906 where nothing but redo changes the database.
+    pub(crate) fn check_writable(&self, database: DatabaseId) -> Result<()> {
+        let current = self.database.borrow();
+        let other = match current.id() == database {
+            true => None,
+            false => self.instance.database(database),
+        };
+        let entry = other.as_ref().unwrap_or(&current);
+        match entry.availability().is_secondary() {
+            true => Err(messages::error(3906, &[&entry.name()])),
+            false => Ok(()),
+        }
     }
 
     /// Has the transaction changed definitions that nobody else sees yet?
@@ -412,6 +434,7 @@ impl SessionState {
 
     /// Makes a change of definitions part of the transaction.
     pub(crate) fn change(&self, database: DatabaseId, change: Change) -> Result<()> {
+        self.check_writable(database)?;
         let txn = self.txn_in(database)?;
         let open = self.instance.open_database(database)?;
         open.catalog.write(&txn, &change)?;

@@ -7,8 +7,8 @@
 //! Map: `databases`, `objects`, `columns`, `indexes`, `constraints`, `principals`, `server`, `activity` (sessions,
 //! locks, transactions), `plans` (kept plans, their texts and costs), `log`,
 //! `version_store` (who keeps versions, and the log in words), `information_schema` and its `privileges`, `old` (names of SQL Server 2000), `odbc` (types and
-//! columns as the catalogue procedures show them), `base_tables` (the product's hidden tables), `empty` (features that are not
-//! here), `names` (ids of system objects).
+//! columns as the catalogue procedures show them), `base_tables` (the product's hidden tables), `keys`, `groups` and
+//! `group_states` (availability groups), `empty` (features that are not here), `names` (ids of system objects).
 
 mod activity;
 mod base_tables;
@@ -20,8 +20,11 @@ mod databases;
 mod define;
 mod dependencies;
 mod empty;
+mod group_states;
+mod groups;
 mod indexes;
 mod information_schema;
+mod keys;
 mod log;
 mod names;
 mod objects;
@@ -66,6 +69,9 @@ const ALL: &[&[View]] = &[
     privileges::VIEWS,
     odbc::VIEWS,
     old::VIEWS,
+    keys::VIEWS,
+    groups::VIEWS,
+    group_states::VIEWS,
     empty::VIEWS,
     dependencies::VIEWS,
 ];

@@ -82,7 +82,12 @@ fn server_principals(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let instance = source.instance()?;
     for login in visible_logins(source)? {
         login_row(source, &login, rows);
-        rows.set("type", "S").set("type_desc", "SQL_LOGIN");
+        match login.certificate_id {
+            Some(_) => rows
+                .set("type", "C")
+                .set("type_desc", "CERTIFICATE_MAPPED_LOGIN"),
+            None => rows.set("type", "S").set("type_desc", "SQL_LOGIN"),
+        };
     }
     for (id, name) in SERVER_ROLES {
         rows.add()
@@ -98,8 +103,9 @@ fn server_principals(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn sql_logins(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for login in visible_logins(source)? {
-        login_row(source, &login, rows);
+    let logins = visible_logins(source)?;
+    for login in logins.iter().filter(|l| l.certificate_id.is_none()) {
+        login_row(source, login, rows);
         rows.set("is_policy_checked", login.check_policy)
             .set("is_expiration_checked", login.check_expiration);
     }
@@ -184,8 +190,10 @@ fn connects(permission: &str, class: u8) -> PermissionDef {
 const PERMISSION_TYPES: &[(&str, &str)] = &[
     ("ADMINISTER BULK OPERATIONS", "ADBO"),
     ("ALTER", "AL  "),
+    ("ALTER ANY AVAILABILITY GROUP", "ALAG"),
     ("ALTER ANY CONNECTION", "ALCO"),
     ("ALTER ANY DATABASE", "ALDB"),
+    ("ALTER ANY ENDPOINT", "ALHE"),
     ("ALTER ANY LOGIN", "ALLG"),
     ("ALTER ANY ROLE", "ALRL"),
     ("ALTER ANY SCHEMA", "ALSM"),
@@ -201,6 +209,8 @@ const PERMISSION_TYPES: &[(&str, &str)] = &[
     ("CONTROL", "CL  "),
     ("CONTROL SERVER", "CL  "),
     ("CREATE ANY DATABASE", "CRDB"),
+    ("CREATE AVAILABILITY GROUP", "CRAG"),
+    ("CREATE ENDPOINT", "CRHE"),
     ("CREATE FUNCTION", "CRFN"),
     ("CREATE PROCEDURE", "CRPR"),
     ("CREATE ROLE", "CRRL"),
@@ -236,6 +246,8 @@ fn permission_row(grantee: i32, permission: &PermissionDef, rows: &mut Rows<'_>)
         3 => "SCHEMA",
         4 => "DATABASE_PRINCIPAL",
         100 => "SERVER",
+        105 => "ENDPOINT",
+        108 => "AVAILABILITY GROUP",
         _ => "SERVER_PRINCIPAL",
     };
     let (state, state_name) = match permission.state {

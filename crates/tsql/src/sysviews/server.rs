@@ -177,15 +177,28 @@ const TCP_ENDPOINTS: &str = concat!(
     "port int = 1433; is_dynamic_port bit; ip_address nvarchar(45)?"
 );
 
-fn endpoints(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+fn default_endpoint(rows: &mut Rows<'_>) {
     rows.add()
         .set("name", "TSQL Default TCP")
         .set("endpoint_id", 4);
+}
+
+fn endpoints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    default_endpoint(rows);
+    for endpoint in super::keys::user_endpoints(source)? {
+        super::keys::user_endpoint(&endpoint, rows);
+    }
     Ok(())
 }
 
 fn tcp_endpoints(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    endpoints(source, rows)
+    default_endpoint(rows);
+    for endpoint in super::keys::user_endpoints(source)? {
+        super::keys::user_endpoint(&endpoint, rows);
+        rows.set("port", endpoint.port)
+            .set("ip_address", endpoint.address.clone());
+    }
+    Ok(())
 }
 
 fn time_zones(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {

@@ -160,6 +160,12 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// An instant as UTC.
+    pub fn utc(&self, utc_100ns: i64) -> Cell {
+        let offset = i64::from(self.offset_minutes) * 600_000_000;
+        Cell::Moment(self.moment(utc_100ns.saturating_sub(offset)))
+    }
+
     fn moment(&self, utc_100ns: i64) -> Option<Moment> {
         let local = i128::from(utc_100ns) + i128::from(self.offset_minutes) * 600_000_000;
         let start = i128::from(DAYS_TO_1900 + DAYS_1900_TO_1970) * i128::from(TICKS_PER_DAY);

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | a table and its rows in one transaction, committed or rolled back | all of it or nothing, as acknowledged |
 //! | CREATE and DROP INDEX, ALTER INDEX REBUILD | there or not, as acknowledged; the index agrees with its table |
-//! | BACKUP DATABASE | an acknowledged backup can be verified |
+//! | BACKUP DATABASE, and BACKUP LOG behind it | an acknowledged backup can be verified |
 //! | CREATE and DROP DATABASE | there and usable, or gone with its files |
 //! | RESTORE over a database in use | what was acknowledged is online and whole; what was not can be restored again |
 
@@ -218,7 +218,17 @@ impl Beside {
         );
         let ended = run(client, round, &text);
         self.settle(Kind::Backup, &file, ended, State::Present, true);
-        ended
+        if !matches!(ended, Ended::Done) {
+            return ended;
+        }
+        // From the first full backup on the log is kept for log backups: without them it grows to the end of the disk.
+        let log = self.folder.join(format!("{PREFIX}_log.bak"));
+        let text = format!(
+            "BACKUP LOG {} TO DISK = N'{}' WITH FORMAT",
+            self.database,
+            log.display()
+        );
+        run(client, round, &text)
     }
 
     fn make_database(&mut self, client: &mut Client, round: &Round<'_>) -> Ended {

@@ -8,6 +8,12 @@ use daruma_client::client::{Client, ClientError, Options};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Databases that are recovered for longer are taken as they are.
+const RECOVERY_LIMIT: Duration = Duration::from_secs(900);
+const POLL: Duration = Duration::from_millis(20);
 
 /// What is wrong with a thing that is there (with its content) or not; `None`: nothing. Settles what was in doubt.
 pub fn judge(
@@ -51,6 +57,7 @@ impl Beside {
         violations: &mut Vec<String>,
     ) -> Result<(), LabError> {
         let mut client = connect_to(target, &self.database)?;
+        await_recovery(&mut client)?;
         let tables = self.tables(&mut client)?;
         self.compare(Kind::Table, &tables, violations);
         let indexes = self.indexes(&mut client, violations)?;
@@ -235,6 +242,18 @@ impl Beside {
         }
         Ok(())
     }
+}
+
+/// Each database opens when it is ready, on a busy machine long after the one of the load.
+fn await_recovery(client: &mut Client) -> Result<(), LabError> {
+    let text = format!(
+        "SELECT COUNT(*) FROM sys.databases WHERE name LIKE '{PREFIX}[_]%' AND state_desc = 'RECOVERING'"
+    );
+    let begun = Instant::now();
+    while client.text(&text)? != "0" && begun.elapsed() < RECOVERY_LIMIT {
+        thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 fn in_database(target: &Options, database: &str, query: &str) -> Result<String, ClientError> {

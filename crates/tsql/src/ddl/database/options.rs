@@ -28,9 +28,32 @@ pub(super) fn set_options(
     options: &[DatabaseOption],
     termination: Option<Termination>,
 ) -> Result<()> {
-    options
-        .iter()
-        .try_for_each(|option| set_option(ex, entry, option, termination))
+    options.iter().try_for_each(|option| {
+        if changes_replicas(option) {
+            entry_alone(ex, entry)?;
+        }
+        set_option(ex, entry, option, termination)
+    })
+}
+
+/// Options that one replica of a group cannot have for itself.
+fn changes_replicas(option: &DatabaseOption) -> bool {
+    matches!(
+        option,
+        DatabaseOption::Recovery(_)
+            | DatabaseOption::ReadOnly(_)
+            | DatabaseOption::UserAccess(_)
+            | DatabaseOption::State(_)
+    )
+}
+
+/// Error 1468 while the database is one of a group.
+pub(super) fn entry_alone(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<()> {
+    let name = entry.name();
+    match ex.instance().hadr.group_of_database(&name) {
+        Some(_) => Err(messages::error(1468, &[&name])),
+        None => Ok(()),
+    }
 }
 
 fn set_option(
@@ -65,13 +88,15 @@ fn set_option(
         DatabaseOption::ReadOnly(on) => {
             not_of_system(entry, "READ_ONLY")?;
             exclusive(ex, entry, termination)?;
+            // Nobody can do it later.
+            crate::instance::save_counters(&entry.open()?)?;
             with_settings(entry, |s| s.read_only = *on)
         }
         DatabaseOption::CompatibilityLevel(level) => compatibility_level(ex, entry, *level),
         DatabaseOption::PageVerify(verify) => page_verify(ex, entry, *verify),
         DatabaseOption::UserAccess(access) => user_access(ex, entry, *access, termination),
         DatabaseOption::State(state) => set_state(ex, entry, *state, termination),
-        DatabaseOption::Hadr(_) => Err(messages::not_supported("HADR")),
+        DatabaseOption::Hadr(change) => crate::session::set_hadr(ex, entry, change),
         DatabaseOption::Other(item) => named_option(ex, entry, item),
     }
 }

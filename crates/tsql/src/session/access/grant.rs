@@ -19,6 +19,7 @@ use std::sync::Arc;
 /// Permissions on the server.
 const SERVER: &[&str] = &[
     "ADMINISTER BULK OPERATIONS",
+    "ALTER ANY AVAILABILITY GROUP",
     "ALTER ANY CONNECTION",
     "ALTER ANY CREDENTIAL",
     "ALTER ANY DATABASE",
@@ -34,6 +35,7 @@ const SERVER: &[&str] = &[
     "CONNECT SQL",
     "CONTROL SERVER",
     "CREATE ANY DATABASE",
+    "CREATE AVAILABILITY GROUP",
     "CREATE ENDPOINT",
     "IMPERSONATE ANY LOGIN",
     "SELECT ALL USER SECURABLES",
@@ -94,7 +96,8 @@ struct Meant {
 /// Securable that the permissions are on.
 enum On {
     Server,
-    Login(i32),
+    /// A login, endpoint or availability group: class and id.
+    Part(u8, i32),
     Database(Securable, &'static str),
 }
 
@@ -105,9 +108,13 @@ impl Execution<'_> {
         for principal in &grant.principals {
             for one in &wanted {
                 match &on {
-                    On::Server => self.grant_on_server(grant, &principal.text, &one.name, 0)?,
-                    On::Login(id) => {
-                        self.grant_on_server(grant, &principal.text, &one.name, *id)?
+                    On::Server => {
+                        let on = (class::SERVER, 0);
+                        self.grant_on_server(grant, &principal.text, &one.name, on)?
+                    }
+                    On::Part(class, id) => {
+                        let on = (*class, *id);
+                        self.grant_on_server(grant, &principal.text, &one.name, on)?
                     }
                     On::Database(securable, kind) => {
                         self.grant_in_database(grant, &principal.text, one, *securable, kind)?
@@ -115,7 +122,10 @@ impl Execution<'_> {
                 }
             }
         }
-        Ok(())
+        match on {
+            On::Part(class::ENDPOINT, _) => self.tell_peers(),
+            _ => Ok(()),
+        }
     }
 
     /// Permissions with the columns that they are on.
@@ -199,7 +209,18 @@ impl Execution<'_> {
             }
             Some("LOGIN") => {
                 let login = self.state.instance.logins.get(name);
-                Ok(On::Login(login.ok_or_else(|| missing("login"))?.id))
+                let id = login.ok_or_else(|| missing("login"))?.id;
+                Ok(On::Part(class::LOGIN, id))
+            }
+            Some("ENDPOINT") => {
+                let found = self.state.instance.hadr.endpoint(name);
+                let id = found.ok_or_else(|| missing("endpoint"))?.id;
+                Ok(On::Part(class::ENDPOINT, id))
+            }
+            Some("AVAILABILITY GROUP") => {
+                let found = self.state.instance.hadr.group(name);
+                let id = found.ok_or_else(|| missing("availability group"))?.id;
+                Ok(On::Part(class::AVAILABILITY_GROUP, id))
             }
             Some("SERVER") => Ok(On::Server),
             Some(other) => Err(messages::not_supported(&format!("permissions on {other}"))),
@@ -239,9 +260,13 @@ impl Execution<'_> {
     fn fits(&self, on: &On, name: &str) -> Result<bool> {
         Ok(match on {
             On::Server => SERVER.contains(&name),
-            On::Login(_) => matches!(
+            On::Part(class::LOGIN, _) => matches!(
                 name,
                 "IMPERSONATE" | "ALTER" | "CONTROL" | "VIEW DEFINITION"
+            ),
+            On::Part(..) => matches!(
+                name,
+                "CONNECT" | "ALTER" | "CONTROL" | "VIEW DEFINITION" | "TAKE OWNERSHIP"
             ),
             On::Database(Securable::Database, _) => {
                 DATABASE.contains(&name) || OBJECT.contains(&name)
@@ -293,16 +318,29 @@ impl Execution<'_> {
         }
     }
 
-    fn grant_on_server(&self, grant: &Grant, to: &str, name: &str, on: i32) -> Result<()> {
+    fn grant_on_server(
+        &self,
+        grant: &Grant,
+        to: &str,
+        name: &str,
+        (class, on): (u8, i32),
+    ) -> Result<()> {
         if self.current_database() != MASTER {
             return Err(messages::error(4621, &[]));
         }
         let rights = self.state.server_rights();
-        if !(rights.all || on != 0 && rights.has("ALTER ANY LOGIN")) {
+        let hands_on = match class {
+            class::LOGIN => rights.has("ALTER ANY LOGIN"),
+            class::ENDPOINT => rights.has("ALTER ANY ENDPOINT"),
+            class::AVAILABILITY_GROUP => rights.has("ALTER ANY AVAILABILITY GROUP"),
+            _ => false,
+        };
+        if !(rights.all || hands_on) {
             return Err(messages::error(4613, &[]));
         }
         let logins = &self.state.instance.logins;
-        if let Some(target) = logins.by_id(on).filter(|target| !rights.reaches(target)) {
+        let target = logins.by_id(on).filter(|_| class == class::LOGIN);
+        if let Some(target) = target.filter(|target| !rights.reaches(target)) {
             return Err(messages::error(15151, &[&"find", &"login", &target.name]));
         }
         let own = rights.login.as_ref().map(|l| l.id);
@@ -314,7 +352,6 @@ impl Execution<'_> {
             None => messages::error(15151, &[&"find", &"login", &to]),
         })?;
         let grantor = rights.login.as_ref().map_or(1, |l| l.id);
-        let class = if on == 0 { class::SERVER } else { class::LOGIN };
         let entry = PermissionDef {
             class,
             major: on,

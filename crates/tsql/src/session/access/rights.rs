@@ -26,6 +26,10 @@ pub(crate) mod class {
     pub const SERVER: u8 = 100;
     /// A login.
     pub const LOGIN: u8 = 101;
+    /// An endpoint.
+    pub const ENDPOINT: u8 = 105;
+    /// An availability group.
+    pub const AVAILABILITY_GROUP: u8 = 108;
 }
 
 pub(crate) const PUBLIC: i32 = 0;
@@ -108,9 +112,14 @@ impl ServerRights {
 
     /// ALTER or IMPERSONATE of one login.
     pub fn has_on_login(&self, login: i32, permission: &str) -> bool {
+        self.has_on(class::LOGIN, login, permission)
+    }
+
+    /// A permission on one thing of the server's: a login, endpoint or availability group.
+    pub fn has_on(&self, class: u8, id: i32, permission: &str) -> bool {
         let about = |p: &&PermissionDef| {
-            p.class == class::LOGIN
-                && p.major == login
+            p.class == class
+                && p.major == id
                 && (p.permission == permission || p.permission == "CONTROL")
         };
         let mut given = false;
@@ -144,6 +153,8 @@ fn covers_server(granted: &str, wanted: &str) -> bool {
             "CONTROL SERVER" => true,
             "ALTER ANY DATABASE" => wanted == "CREATE ANY DATABASE",
             "ALTER SERVER STATE" => wanted == "VIEW SERVER STATE",
+            "ALTER ANY ENDPOINT" => wanted == "CREATE ENDPOINT",
+            "ALTER ANY AVAILABILITY GROUP" => wanted == "CREATE AVAILABILITY GROUP",
             "VIEW ANY DEFINITION" => wanted == "VIEW ANY DATABASE",
             _ => false,
         }
@@ -159,6 +170,7 @@ fn role_gives(role: &str, permission: &str) -> bool {
             "VIEW SERVER STATE",
             "ALTER RESOURCES",
             "ALTER ANY ENDPOINT",
+            "CREATE ENDPOINT",
         ],
         "securityadmin" => &["ALTER ANY LOGIN"],
         "processadmin" => &[
@@ -539,6 +551,7 @@ mod tests {
                 check_expiration: false,
                 must_change: false,
                 password_set_utc: 0,
+                certificate_id: None,
             };
             ServerRights::of(Some(Arc::new(def)))
         };

@@ -97,13 +97,19 @@ impl Execution<'_> {
                 .needs_server("ALTER SETTINGS")
                 .map_err(|_| messages::error(5812, &[])),
             Dbcc(s) => self.may_run_dbcc(&s.name),
-            CreateEndpoint(_) | CreateAvailabilityGroup(_) | AlterAvailabilityGroup(_) => {
-                self.needs_server("CONTROL SERVER")
-            }
             // They are asked while they are planned.
             Select(_) | Insert(_) | Update(_) | Delete(_) | Merge(_) => Ok(()),
             // They ask themselves: what they need depends on what they name.
-            Backup(_) | Restore(_) | Grant(_) | Principal(_) | ExecuteAs(_) | Execute(_)
+            Backup(_)
+            | Restore(_)
+            | Grant(_)
+            | Principal(_)
+            | Key(_)
+            | CreateEndpoint(_)
+            | CreateAvailabilityGroup(_)
+            | AlterAvailabilityGroup(_)
+            | ExecuteAs(_)
+            | Execute(_)
             | Use(_) => Ok(()),
             // They are about the session and its own variables, cursors and transactions.
             Block(_)
@@ -442,6 +448,10 @@ impl Execution<'_> {
             | DropKind::Role
             | DropKind::ServerRole
             | DropKind::ApplicationRole
+            | DropKind::Certificate
+            | DropKind::MasterKey
+            | DropKind::Endpoint
+            | DropKind::AvailabilityGroup
             | DropKind::Credential => Ok(()),
             // Not supported, whoever asks.
             DropKind::Default
@@ -451,12 +461,8 @@ impl Execution<'_> {
             | DropKind::XmlSchemaCollection
             | DropKind::PartitionFunction
             | DropKind::PartitionScheme
-            | DropKind::Certificate
-            | DropKind::MasterKey
             | DropKind::SymmetricKey
-            | DropKind::AsymmetricKey
-            | DropKind::Endpoint
-            | DropKind::AvailabilityGroup => Ok(()),
+            | DropKind::AsymmetricKey => Ok(()),
         }
     }
 

@@ -146,7 +146,7 @@ impl Job<'_, '_> {
         };
         let watch = Watch::new(self.ex, "BACKUP DATABASE", self.options.stats());
         // Counters held in memory go with the copy as they are.
-        self.open.catalog.save_counters()?;
+        crate::instance::save_counters(&self.open)?;
         let (label, info) = (self.label(), self.info());
         let request = self.request(&label, info);
         let mut tick = |p| watch.tick(p);
@@ -303,6 +303,7 @@ impl Job<'_, '_> {
             base_set: None,
             fork: path.fork,
             fork_lsn: path.lsn,
+            epochs: Vec::new(),
             recovery_model: settings.recovery_model as u8,
             copy_only: self.options.has("COPY_ONLY"),
             begins_chain: begins_chain(&self.open, &settings),

@@ -16,7 +16,6 @@ use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn}
 use daruma_syntax::ast::{self, ObjectName};
 use daruma_value::{CollationId, DataType, Value};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Values from this size on are large: memory is asked for before they are copied.
 const LARGE_VALUE_BYTES: usize = 64 << 10;
@@ -143,10 +142,8 @@ impl Host for Execution<'_> {
         }
         if let Access::Read(hints) | Access::HintedTarget(hints) = access
             && hints.nowait
-            && !self.nowait.replace(true)
         {
-            let owner = &self.state.entry.owner;
-            owner.lock_timeout_ms.store(0, Ordering::Relaxed);
+            self.wait_for_nothing();
         }
         let isolation = self.isolation(table, access)?;
         if table.kind == TableKind::User {
@@ -175,6 +172,17 @@ impl Host for Execution<'_> {
         Ok(view)
     }
 
+    fn begin_hinted_insert(&self, table: &TableRef, hints: LockHints) -> Result<()> {
+        if hints.nowait {
+            self.wait_for_nothing();
+        }
+        if table.kind == TableKind::User && (hints.tablock || hints.tablockx) {
+            let object = LockResource::Object(table.object_id);
+            self.lock_for_transaction(&table.database, object, LockMode::Exclusive)?;
+        }
+        Ok(())
+    }
+
     fn begin_write(&self, table: &TableRef) -> Result<Txn> {
         if table.kind == TableKind::Variable {
             return self.variable_transaction();
@@ -191,6 +199,7 @@ impl Host for Execution<'_> {
             if table.database.settings().read_only {
                 return Err(messages::error(3906, &[&table.database.name()]));
             }
+            self.state.check_writable(table.database.id())?;
             let object = LockResource::Object(table.object_id);
             self.lock_for_transaction(&table.database, object, LockMode::IntentExclusive)?;
             self.check_definition(table)?;
@@ -459,19 +468,10 @@ impl Execution<'_> {
         daruma_base::memory::thread_bytes() - self.bytes_before
     }
 
-    /// Asks for memory; where there is none, once more after the plan cache has given back what it holds: error 701.
+    /// Asks for memory: error 701 where there is none.
     fn with_room<T>(&self, ask: impl Fn(&Arc<WorkMemory>) -> Option<T>) -> Result<T> {
-        let instance = &self.state.instance;
-        if let Some(room) = ask(&instance.memory) {
-            return Ok(room);
-        }
-        if !instance.plans.is_empty() {
-            instance.plans.clear();
-            if let Some(room) = ask(&instance.memory) {
-                return Ok(room);
-            }
-        }
-        Err(messages::error(701, &[&"default"]))
+        let room = self.state.instance.room(ask);
+        room.ok_or_else(|| messages::error(701, &[&"default"]))
     }
 
     /// Memory for a copy of a value.

@@ -1,0 +1,84 @@
+//! Definitions of one kind, kept whole in memory and written through to master.
+
+use crate::error::Result;
+use daruma_catalog::{Catalog, ServerRow};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+
+/// The rows of a kind: read without the catalog, changed one after the other.
+pub struct ServerRows<T> {
+    list: RwLock<Vec<Arc<T>>>,
+    /// Held by whoever changes the list.
+    changing: Mutex<()>,
+    catalog: Arc<Catalog>,
+}
+
+impl<T: ServerRow + Clone> ServerRows<T> {
+    /// Reads them from `master`.
+    pub fn load(catalog: Arc<Catalog>) -> Result<ServerRows<T>> {
+        let list = catalog.server_rows()?.into_iter().map(Arc::new).collect();
+        Ok(ServerRows {
+            list: RwLock::new(list),
+            changing: Mutex::default(),
+            catalog,
+        })
+    }
+
+    /// All rows, in the order of their ids.
+    pub fn all(&self) -> Vec<Arc<T>> {
+        self.list.read().clone()
+    }
+
+    /// The first row that fits.
+    pub fn find(&self, fits: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        self.list.read().iter().find(|row| fits(row)).cloned()
+    }
+
+    /// The row with this id.
+    pub fn by_id(&self, id: i32) -> Option<Arc<T>> {
+        self.find(|row| row.id() == id)
+    }
+
+    /// Adds a row with the id given to `make`, `first` or the next after the highest. `make` runs while nobody else changes
+    /// rows, so what it checks stays true.
+    pub fn create(&self, first: i32, make: impl FnOnce(i32) -> Result<T>) -> Result<Arc<T>> {
+        let _one = self.changing.lock();
+        let highest = self.list.read().iter().map(|row| row.id()).max();
+        let row = make(highest.map_or(first, |id| id.saturating_add(1).max(first)))?;
+        self.put(row)
+    }
+
+    /// Changes a row that is still there; `None` when it is not.
+    pub fn change(
+        &self,
+        id: i32,
+        change: impl FnOnce(&mut T) -> Result<()>,
+    ) -> Result<Option<Arc<T>>> {
+        let _one = self.changing.lock();
+        let Some(row) = self.by_id(id) else {
+            return Ok(None);
+        };
+        let mut row = (*row).clone();
+        change(&mut row)?;
+        self.put(row).map(Some)
+    }
+
+    /// Removes a row after `check`, which runs while nobody else changes rows.
+    pub fn remove(&self, id: i32, check: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _one = self.changing.lock();
+        check()?;
+        self.catalog.delete_server_row::<T>(id)?;
+        self.list.write().retain(|row| row.id() != id);
+        Ok(())
+    }
+
+    fn put(&self, row: T) -> Result<Arc<T>> {
+        self.catalog.put_server_row(&row)?;
+        let row = Arc::new(row);
+        let mut list = self.list.write();
+        list.retain(|other| other.id() != row.id());
+        list.push(row.clone());
+        list.sort_by_key(|row| row.id());
+        Ok(row)
+    }
+}

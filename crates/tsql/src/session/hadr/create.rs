@@ -1,0 +1,201 @@
+//! CREATE and DROP AVAILABILITY GROUP, and what is asked of replicas and databases that are added to one.
+
+use super::options::{default_group, group_option, listener, replica_option};
+use super::{Execution, class, group_missing};
+use crate::error::Result;
+use crate::instance::hadr::ReplicaRole;
+use crate::messages;
+use daruma_catalog::*;
+use daruma_storage::RecoveryModel;
+use daruma_syntax::ast::{CreateAvailabilityGroup, Ident, ReplicaSpec};
+
+/// Replicas of a group.
+pub(super) const REPLICAS_MAX: usize = 9;
+/// Longest name of a server.
+const SERVER_CHARS_MAX: usize = 128;
+const FIRST_ID: i32 = 1;
+/// What every replica has to say besides ENDPOINT_URL.
+const REQUIRED: [&str; 2] = ["AVAILABILITY_MODE", "FAILOVER_MODE"];
+
+impl Execution<'_> {
+    /// CREATE AVAILABILITY GROUP: this server becomes its primary.
+    pub(crate) fn create_group(&self, statement: &CreateAvailabilityGroup) -> Result<()> {
+        if !self.state.server_rights().has("CREATE AVAILABILITY GROUP") {
+            return Err(messages::error(15247, &[]));
+        }
+        let instance = self.instance();
+        let groups = &instance.hadr.groups;
+        groups.create(FIRST_ID, |id| {
+            let group = self.new_group(id, statement)?;
+            instance.hadr.service().create_group(&group)?;
+            Ok(group)
+        })?;
+        Ok(())
+    }
+
+    fn new_group(&self, id: i32, statement: &CreateAvailabilityGroup) -> Result<GroupDef> {
+        let name = statement.name.text.as_str();
+        let now = self.instance().now_utc();
+        let mut group = GroupDef {
+            id,
+            group_id: self.random_guid(),
+            name: name.to_string(),
+            options: default_group(),
+            replicas: Vec::new(),
+            databases: Vec::new(),
+            listener: None,
+            sequence_number: 1,
+            created_utc: now,
+            modified_utc: now,
+            creates_databases: false,
+        };
+        for item in &statement.options {
+            group_option(&mut group.options, name, item)?;
+        }
+        let count = statement.replicas.len();
+        if count > REPLICAS_MAX {
+            return Err(messages::error(35233, &[&count, &name, &REPLICAS_MAX]));
+        }
+        for spec in &statement.replicas {
+            if group.replica(&spec.server).is_some() {
+                return Err(messages::error(35235, &[&spec.server]));
+            }
+            let replica = self.new_replica(&group, spec)?;
+            group.replicas.push(replica);
+        }
+        if group.replica(self.server_name()).is_none() {
+            return Err(messages::error(35237, &[&name]));
+        }
+        for database in &statement.databases {
+            if group.database(&database.text).is_some() {
+                return Err(messages::error(35234, &[&database.text]));
+            }
+            let database = self.new_group_database(&group, database)?;
+            group.databases.push(database);
+        }
+        let listening = statement.listener.as_ref();
+        group.listener = listening
+            .map(|spec| listener(spec, self.random_guid()))
+            .transpose()?;
+        if self.instance().hadr.group(name).is_some() {
+            return Err(messages::error(41042, &[&name]));
+        }
+        Ok(group)
+    }
+
+    pub(super) fn server_name(&self) -> &str {
+        &self.instance().options().server_name
+    }
+
+    /// A replica as REPLICA ON describes it.
+    pub(super) fn new_replica(&self, group: &GroupDef, spec: &ReplicaSpec) -> Result<ReplicaDef> {
+        let length = spec.server.chars().count();
+        if length == 0 || length > SERVER_CHARS_MAX {
+            return Err(messages::error(35230, &[&SERVER_CHARS_MAX]));
+        }
+        if !spec.options.iter().any(|o| o.is("ENDPOINT_URL")) {
+            return Err(messages::error(35236, &[&spec.server]));
+        }
+        if REQUIRED
+            .iter()
+            .any(|name| !spec.options.iter().any(|o| o.is(name)))
+        {
+            return Err(messages::error(102, &[&spec.server]));
+        }
+        let now = self.instance().now_utc();
+        let rights = self.state.server_rights();
+        let mut replica = ReplicaDef {
+            replica_id: self.random_guid(),
+            server: spec.server.clone(),
+            owner_sid: rights.login.as_ref().map_or(vec![1], |l| l.sid.clone()),
+            endpoint_url: String::new(),
+            availability_mode: AvailabilityMode::Asynchronous,
+            failover_mode: FailoverMode::Manual,
+            seeding_mode: SeedingMode::Manual,
+            backup_priority: 50,
+            session_timeout_s: 10,
+            secondary_connections: SecondaryConnections::No,
+            primary_connections: PrimaryConnections::All,
+            read_only_routing_url: None,
+            read_write_routing_url: None,
+            read_only_routing: Vec::new(),
+            created_utc: now,
+            modified_utc: now,
+        };
+        for item in &spec.options {
+            replica_option(&mut replica, item)?;
+        }
+        check_modes(group, &replica)?;
+        Ok(replica)
+    }
+
+    /// A database of this server that is to be one of the group.
+    pub(super) fn new_group_database(
+        &self,
+        group: &GroupDef,
+        database: &Ident,
+    ) -> Result<GroupDatabaseDef> {
+        let instance = self.instance();
+        let (name, group_name) = (&database.text, &group.name);
+        let entry = instance.database_named(name);
+        let entry = entry.filter(|e| self.knows_database(e.id()));
+        let entry = entry.ok_or_else(|| messages::error(35238, &[name, group_name]))?;
+        if entry.is_system() {
+            return Err(messages::error(35249, &[name]));
+        }
+        if instance.hadr.group_of_database(name).is_some() {
+            return Err(messages::error(35244, &[name, group_name]));
+        }
+        let settings = entry.open()?.storage.settings();
+        if settings.recovery_model != RecoveryModel::Full {
+            return Err(messages::error(1465, &[name]));
+        }
+        if settings.read_only {
+            return Err(messages::error(1466, &[name]));
+        }
+        Ok(GroupDatabaseDef {
+            group_database_id: self.random_guid(),
+            name: entry.name(),
+            is_joined: true,
+        })
+    }
+
+    pub(super) fn drop_group(&self, name: &str) -> Result<()> {
+        let group = self.group_to("drop", name)?;
+        let hadr = &self.instance().hadr;
+        hadr.groups.remove(group.id, || {
+            // As it is now, and not as it was when its name was looked up.
+            let now = hadr.groups.by_id(group.id);
+            let now = now.ok_or_else(|| group_missing("drop", name))?;
+            hadr.service().drop_group(&now)
+        })?;
+        self.forget_permissions(class::AVAILABILITY_GROUP, group.id)
+    }
+
+    /// Error 35251 unless this server is the primary of the group.
+    pub(super) fn needs_primary(&self, group: &GroupDef) -> Result<()> {
+        match self.instance().hadr.service().role(group.group_id) {
+            ReplicaRole::Primary => Ok(()),
+            _ => Err(messages::error(35251, &[])),
+        }
+    }
+}
+
+/// Who fails over is a matter of the cluster's type; an asynchronous replica never does by itself.
+pub(super) fn check_modes(group: &GroupDef, replica: &ReplicaDef) -> Result<()> {
+    let fits = match (group.options.cluster_type, replica.failover_mode) {
+        (ClusterType::Wsfc, FailoverMode::External) => false,
+        (ClusterType::External, mode) => mode == FailoverMode::External,
+        (ClusterType::None, mode) => mode == FailoverMode::Manual,
+        (ClusterType::Wsfc, FailoverMode::Automatic) => {
+            replica.availability_mode == AvailabilityMode::Synchronous
+        }
+        (ClusterType::Wsfc, FailoverMode::Manual) => true,
+    };
+    match fits {
+        true => Ok(()),
+        false => Err(messages::not_supported(
+            "FAILOVER_MODE with this CLUSTER_TYPE and AVAILABILITY_MODE",
+        )),
+    }
+}
