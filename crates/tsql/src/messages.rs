@@ -2141,6 +2141,7 @@ const MESSAGES: &[Message] = &[
         "The formal parameter \"%.*ls\" was not declared as an OUTPUT parameter, but the actual parameter passed in requested output.",
     ),
     m(8164, 16, "An INSERT EXEC statement cannot be nested."),
+    m(8171, 16, "Hint '%.*ls' on object '%.*ls' is invalid."),
     m(
         8178,
         16,
@@ -2151,7 +2152,6 @@ const MESSAGES: &[Message] = &[
         16,
         "Could not find prepared statement with handle %d.",
     ),
-    m(8171, 16, "Hint '%.*ls' on object '%.*ls' is invalid."),
     m(8180, 16, "Statement(s) could not be prepared."),
     m(
         8197,
