@@ -5,7 +5,7 @@
 #   build    the release build that the next ones use
 #   interop  ten unmodified drivers against a private server (tests/interop)
 #   backup   backups to object storage, against emulators of S3 and Azure (tests/backup)
-#   differential  random statements compared with PostgreSQL for a minute (tests/differential; DIFFERENTIAL_MINUTES for longer)
+#   differential  random statements compared with PostgreSQL, 20,000 results (tests/differential; DIFFERENTIAL_MINUTES for longer)
 #   crash    kill -9 under load for a minute, every acknowledged commit checked (tests/crash; CRASH_SECONDS for longer)
 #
 # Installs what is missing (Debian packages, Python, npm, Go and Maven packages). Ends non-zero when anything failed.
@@ -33,9 +33,10 @@ step() { # NAME COMMAND...
 
 # First that a planted fault is noticed, then that there is none.
 compare_with_postgresql() {
-    local seed="${DIFFERENTIAL_SEED:-5000}"
+    local seed="${DIFFERENTIAL_SEED:-5000}" length=(--results 20000)
+    [ -z "${DIFFERENTIAL_MINUTES:-}" ] || length=(--minutes "$DIFFERENTIAL_MINUTES")
     tests/differential/run.sh --plant --minutes 1 --seed "$seed" > /dev/null \
-        && tests/differential/run.sh --minutes "${DIFFERENTIAL_MINUTES:-1}" --seed "$seed"
+        && tests/differential/run.sh "${length[@]}" --seed "$seed"
 }
 
 if ! command -v cargo > /dev/null; then

@@ -328,15 +328,16 @@ impl Planner<'_> {
     }
 }
 
-/// Collation that a function works under: the strongest of its text arguments.
+/// Collation that a function works under: the strongest of its text arguments. That of its result may be another one by now: a
+/// comparison gives it the collation that both sides are compared under.
 fn call_collation(args: &[Scalar], ty: Type) -> daruma_value::CollationId {
-    let mut best = ty;
-    for arg in args.iter().filter(|a| a.ty.data_type.is_character()) {
-        if arg.ty.coercion > best.coercion || !best.data_type.is_character() {
-            best = arg.ty;
-        }
-    }
-    best.collation
+    let texts = args.iter().map(|arg| arg.ty);
+    let texts = texts.filter(|ty| ty.data_type.is_character());
+    let strongest = texts.reduce(|best, ty| match ty.coercion > best.coercion {
+        true => ty,
+        false => best,
+    });
+    strongest.unwrap_or(ty).collation
 }
 
 /// Value of an expression of constants alone. Errors are left for run time, where they may never be reached.
