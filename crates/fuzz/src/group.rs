@@ -1,7 +1,7 @@
 //! Messages between replicas.
 
 use daruma_group::compress::unpack;
-use daruma_group::wire::{VERSION, Message, decode, encode, frame};
+use daruma_group::wire::{Message, VERSION, decode, encode, frame};
 
 /// First byte: which message; the rest: its body. Head and checksum are put right first, or nothing behind them would ever be reached.
 pub fn message(bytes: &[u8]) {
