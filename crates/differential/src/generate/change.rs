@@ -305,8 +305,10 @@ fn counter_of(name: &str) -> Expr {
     super::source::counter(name, 1000)
 }
 
+/// A column of every table, with the bound of its values.
 fn int_of(name: &str) -> Expr {
-    super::source::counter(name, 30)
+    let column = COLUMNS.iter().find(|c| c.name == name);
+    super::source::counter(name, column.expect("every table has it").most)
 }
 
 fn text_of() -> Expr {
