@@ -35,7 +35,7 @@ use crate::unit::Decisions;
 use crate::version::VersionStore;
 use checkpoint::CheckpointState;
 pub(crate) use checkpoint::LOG_BYTES_WANTED;
-use daruma_base::{Clock, DatabaseId, Env, Lsn, PageId, TxnId};
+use daruma_base::{Clock, DatabaseId, Env, Lsn, PageId, TxnId, reached};
 pub(crate) use failures::Task;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -302,11 +302,22 @@ impl Database {
         Some(Step(self))
     }
 
-    /// From here on no step begins; returns when those under way are over.
+    /// From here on no step begins; returns when those under way are over. One of them may wait for commit participants that stand
+    /// still: then nothing more is to be written here, and the log is closed at once.
     fn end_steps(&self) {
+        let log = &self.store.log;
         let mut steps = self.steps.lock();
         while *steps > 0 {
-            self.step_ended.wait(&mut steps);
+            self.step_ended
+                .wait_for(&mut steps, background::PARTICIPANTS_WAIT);
+            if *steps > 0 && log.has_participants() && !log.is_fenced() {
+                drop(steps);
+                if !log.settles_within(Duration::ZERO).unwrap_or(true) {
+                    reached!("close.step.above_quorum");
+                    log.close();
+                }
+                steps = self.steps.lock();
+            }
         }
     }
 

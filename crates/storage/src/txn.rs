@@ -199,6 +199,12 @@ impl TxnState {
         self.earlier.iter().chain([self])
     }
 
+    /// Is a record in the log that commits it?
+    fn has_commit_record(&self) -> bool {
+        let progress = self.progress.as_ref();
+        progress.is_some_and(|p| p.committed.load(Ordering::Acquire))
+    }
+
     /// Position of its last record.
     pub fn last(&self) -> Lsn {
         self.last
@@ -844,6 +850,9 @@ impl UndoHold {
 
 /// Ends the transaction by rolling it back, the latest id first.
 fn roll_back_all(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -> Result<()> {
+    if state.has_commit_record() {
+        return leave_in_doubt(db, owner, state);
+    }
     db.count_transaction(true);
     for progress in state.all().filter_map(|s| s.progress.as_ref()) {
         *progress.prepared.lock() = None;
@@ -901,6 +910,18 @@ fn leave_unresolved(db: &Database, owner: &Owner, state: &mut TxnState) {
     state.ended = true;
     db.locks()
         .release(owner, &LockKey::Txn(db.id(), state.id), LockMode::Exclusive);
+}
+
+/// Its commit record is in the log, and nobody came to know that it is hard: only recovery can tell what became of it. Nothing of it
+/// is looked at here, for it may be the thread that found the failure which ends it, and that one may hold latches.
+fn leave_in_doubt(db: &Database, owner: &Owner, state: &mut TxnState) -> Result<()> {
+    reached!("commit.in_doubt");
+    state.ended = true;
+    for part in state.all() {
+        db.locks()
+            .release(owner, &LockKey::Txn(db.id(), part.id), LockMode::Exclusive);
+    }
+    db.check_readable()
 }
 
 fn leave_committed(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState, lsn: Lsn) {

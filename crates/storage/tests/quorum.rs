@@ -245,6 +245,52 @@ fn when_the_log_fails_those_who_wait_learn_that_the_outcome_is_unknown() {
     assert!(matches!(result, Err(StorageError::Fenced { .. })));
 }
 
+/// As many as there are sessions, on the thread that finds the failure: none of them may be ended within the end of another.
+#[test]
+fn many_that_wait_when_the_log_fails_need_no_deep_stack() {
+    const STACK_BYTES: usize = 512 << 10;
+    for settings in [Settings::default(), accelerated()] {
+        let world = world(12, settings);
+        let told: Vec<Told> = (0..500).map(|key| world.commit_late(key)).collect();
+        crash::stop_within(&world.disk, 0);
+        thread::scope(|scope| {
+            let fails = || {
+                let unhard = world.insert(1_000).commit(Durability::Delayed);
+                unhard.expect("waits for nobody");
+                world.db.flush_log().expect_err("the disk is gone");
+            };
+            let thread = thread::Builder::new().stack_size(STACK_BYTES);
+            let thread = thread.spawn_scoped(scope, fails).expect("begins");
+            thread.join().expect("no panic");
+        });
+        for told in told {
+            let result = told.try_recv().expect("told");
+            assert!(matches!(result, Err(StorageError::Fenced { .. })));
+        }
+    }
+}
+
+/// Whoever wrote with a checkpoint under way waits for the participants, and so would closing, which waits for him.
+#[test]
+fn closing_does_not_wait_for_participants_that_stand_still() {
+    let world = world(13, Settings::default());
+    let before = world.here();
+    let delayed = world.insert(1).commit(Durability::Delayed);
+    delayed.expect("waits for nobody");
+    thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| world.db.checkpoint());
+        // It has made the log hard here, and waits for the others.
+        while world.here() == before {
+            thread::yield_now();
+        }
+        world.db.close().expect("closes");
+        let ended = checkpoint.join().expect("no panic");
+        assert!(ended.is_err(), "participants lack some of it");
+    });
+    let (db, tree) = world.crash();
+    assert!(dump(&db, tree).contains_key(1_u32.to_be_bytes().as_slice()));
+}
+
 /// A pool that is full of pages which may not be written says so; it does not wait under a latch for a participant.
 #[test]
 fn a_small_pool_is_refused_and_goes_on_when_the_quorum_moves() {

@@ -15,7 +15,7 @@ use crate::status::After;
 use std::time::Duration;
 
 /// How long a step waits for commit participants before it leaves the pages to a later one.
-const PARTICIPANTS_WAIT: Duration = Duration::from_millis(100);
+pub(super) const PARTICIPANTS_WAIT: Duration = Duration::from_millis(100);
 
 impl Database {
     /// One round of background work; true when there may be more to do at once. An error is the first of the round: the
