@@ -22,6 +22,7 @@ use crate::error::{Result, StorageError};
 use crate::log::Log;
 use crate::log::record::PageAction;
 use crate::page::{PAGE_BYTES, Page};
+use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::version::{Chunk, VersionStore};
@@ -53,6 +54,8 @@ pub struct Store {
     pub aside: Aside,
     /// One flush at a time, so that an older copy of a page never overwrites a newer one.
     flush: Mutex<()>,
+    /// The boot page tells of no log above this, although it is hard: it is being cut off.
+    told_max: AtomicU64,
 }
 
 impl Store {
@@ -65,6 +68,7 @@ impl Store {
             versions: VersionStore::default(),
             aside: Aside::default(),
             flush: Mutex::new(()),
+            told_max: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -72,25 +76,33 @@ impl Store {
     pub fn write_boot(&self, change: impl FnOnce(&mut Boot)) -> Result<()> {
         self.or_fence(self.files.write_boot(|boot| {
             change(boot);
-            boot.hard = self.log.hardened();
+            let told_max = Lsn(self.told_max.load(Ordering::Acquire));
+            boot.hard = self.log.hardened().min(told_max);
             assert!(boot.hard < Lsn::MAX, "the end of the log is not known yet");
         }))
     }
 
-    /// Takes away the log from `at` on, a block boundary. Nothing else may depend on it: neither redo of a restart, nor what was
-    /// told of as being here, which is taken back first.
+    /// Takes away the log from `at` on, a block boundary. Nothing else may depend on it: neither redo of a restart, nor what is
+    /// redone and shown, nor what was told of as being here, which is taken back first.
     pub fn cut_log_tail(&self, at: Lsn) -> Result<()> {
         let boot = self.files.boot();
-        if !self.log.is_copy() || at <= boot.checkpoint || at < boot.redo_start {
+        let is_applied = at.0 < self.log.shown().load(Ordering::Acquire);
+        if !self.log.is_copy() || at <= boot.checkpoint || at < boot.redo_start || is_applied {
             return Err(StorageError::DamagedLog {
                 path: self.files.path(1),
                 lsn: at,
-                what: "a restart needs the log that is to be cut off".into(),
+                what: "the log that is to be cut off is applied, or a restart needs it".into(),
             });
         }
         self.files.change_epochs(|epochs| epochs.cut(at));
-        self.or_fence(self.files.write_boot(|boot| boot.hard = boot.hard.min(at)))?;
-        self.log.cut_tail(at)
+        // Others may write the boot page until the tail is gone.
+        self.told_max.store(at.0, Ordering::Release);
+        let result = self.write_boot(|_| {}).and_then(|()| {
+            pause("log.tail.untold");
+            self.log.cut_tail(at)
+        });
+        self.told_max.store(u64::MAX, Ordering::Release);
+        result
     }
 
     /// See [`FileSet::grow`].

@@ -431,3 +431,84 @@ fn a_long_value_that_is_rolled_back_stays_for_those_who_read_before() {
         }
     }
 }
+
+/// Hands the blocks of another database's log on to its copy; where they end.
+fn ship(feed: &mut crate::log::LogFeed, copy: &Database) -> Lsn {
+    while let Ok(crate::log::Fed::Block(block)) = feed.try_next() {
+        copy.append_block(block.used()).expect("fits");
+    }
+    copy.sync_blocks().expect("syncs")
+}
+
+fn commit_row(db: &Arc<Database>, tree: TreeId, key: &[u8]) {
+    let txn = begin(db);
+    insert(db, &txn, tree, key);
+    txn.commit(Durability::Full).expect("commits");
+}
+
+/// The boot page says how far the log is hard whenever it is written, and somebody may write it while the tail is cut off.
+#[test]
+fn the_boot_page_never_tells_of_a_tail_that_is_cut_off() {
+    let disk = SimDisk::new(1);
+    let copy = create(&disk, true);
+    let tree = made(&copy);
+    copy.follow_log().expect("follows");
+    let (leader, _) = engine(&disk.fork(1))
+        .open_database(DatabaseId(5), "t", files())
+        .expect("opens");
+    let feed = leader.log_feed(copy.hardened_lsn(), "AVAILABILITY_REPLICA");
+    let mut feed = feed.expect("is there");
+    commit_row(&leader, tree, b"kept too");
+    let at = ship(&mut feed, &copy);
+    commit_row(&leader, tree, b"cut off");
+    assert!(ship(&mut feed, &copy) > at);
+    let other = Arc::downgrade(&copy);
+    visit(move |name| {
+        if let Some(copy) = other.upgrade().filter(|_| name == "log.tail.untold") {
+            copy.note_told().expect("writes");
+        }
+    });
+    copy.cut_log_tail(at).expect("cuts");
+    visit(|_| {});
+    assert!(copy.store.files.boot().hard <= at);
+    drop(copy);
+    disk.crash();
+    let opened = engine(&disk).open_database(DatabaseId(5), "t", files());
+    opened.expect("nothing is missing");
+}
+
+/// The log goes on behind what was redone: a block of the old primary that came now would lie in its way.
+#[test]
+fn a_block_that_comes_while_its_node_is_promoted_is_refused() {
+    use crate::follow::Secondary;
+    let disk = SimDisk::new(1);
+    let db = create(&disk, true);
+    let tree = made(&db);
+    db.checkpoint().expect("a checkpoint");
+    let other = engine(&disk.fork(1));
+    let opening = Opening::default();
+    let secondary = Secondary::open(&other, DatabaseId(5), "t", files(), None, opening);
+    let secondary = secondary.expect("opens");
+    let feed = db.log_feed(secondary.hardened(), "AVAILABILITY_REPLICA");
+    let mut feed = feed.expect("is there");
+    commit_row(&db, tree, b"received");
+    ship(&mut feed, secondary.unread_database());
+    commit_row(&db, tree, b"late");
+    let Ok(crate::log::Fed::Block(late)) = feed.try_next() else {
+        panic!("a block is there");
+    };
+    let copy = Arc::downgrade(secondary.unread_database());
+    let came = Arc::new(AtomicU64::new(0));
+    let counted = came.clone();
+    visit(move |name| {
+        if let Some(copy) = copy.upgrade().filter(|_| name == "promote.begun") {
+            counted.fetch_add(1, Ordering::Relaxed);
+            assert!(copy.append_block(late.used()).is_err());
+        }
+    });
+    let promoted = secondary.promote(&|_| panic!("nothing is prepared"));
+    visit(|_| {});
+    let promoted = promoted.expect("is promoted");
+    assert_eq!(came.load(Ordering::Relaxed), 1);
+    commit_row(&promoted, tree, b"late");
+}

@@ -3,6 +3,7 @@
 use super::{LOST_TXNS_MAX, Secondary};
 use crate::database::Database;
 use crate::error::{Result, StorageError};
+use crate::pause::pause;
 use crate::replay::Ask;
 use daruma_base::{Lsn, TxnId};
 use std::collections::BTreeSet;
@@ -13,7 +14,10 @@ impl Secondary {
     /// it that nobody else does the same. An error leaves a suspect database, which a restart recovers.
     pub fn promote(&self, ask: Ask<'_>) -> Result<Arc<Database>> {
         let mut work = self.work.lock();
-        self.db.store().log.sync_blocks()?;
+        let log = &self.db.store().log;
+        log.refuse_blocks();
+        log.sync_blocks()?;
+        pause("promote.begun");
         let end = self.apply_locked(&mut work, Lsn::MAX)?;
         let mut replay = work.take().ok_or(StorageError::NotOnline {
             state: "a primary now",

@@ -899,11 +899,12 @@ impl LogFile {
 
     /// Continues after recovery: the stream ends at `end`. VLFs wholly below `keep_from` become free.
     pub fn resume(&mut self, end: u64, keep_from: u64) -> Result<u64> {
-        // A VLF opened after the end of the good stream holds nothing.
+        // A VLF opened after the end of the good stream holds nothing. Of what the crash has left in it, blocks may pass for some of
+        // another node, should that be followed later: it is written with zeros before it is used.
         for vlf in &mut self.vlfs {
             if vlf.sequence > 0 && vlf.start_lsn >= end {
                 reached!("log.vlf.beyond_end");
-                *vlf = Vlf::unused(vlf.offset, vlf.size, vlf.unwritten);
+                *vlf = Vlf::unused(vlf.offset, vlf.size, true);
                 self.handle.write(&vlf.header(), vlf.offset)?;
             }
         }

@@ -63,6 +63,7 @@ impl Log {
             reason: NOTHING,
         });
         state.next_block = end.0;
+        state.refuses_blocks = false;
         self.hardened.store(end.0, Ordering::Release);
         self.is_copy.store(true, Ordering::Release);
         Ok(())
@@ -76,6 +77,11 @@ impl Log {
     /// Before the end of a log is looked for: it is a copy, so what its blocks say to be hard is no proof.
     pub fn set_copy(&self) {
         self.is_copy.store(true, Ordering::Release);
+    }
+
+    /// From here on no block is taken: this node goes on with the log.
+    pub fn refuse_blocks(&self) {
+        self.state.lock().refuses_blocks = true;
     }
 
     /// Takes the next block as the other node has sealed it, without padding; where the one after begins. It is hard after
@@ -101,7 +107,7 @@ impl Log {
         loop {
             let mut state = self.state.lock();
             let expected = Lsn(state.next_block);
-            if !self.is_copy() {
+            if !self.is_copy() || state.refuses_blocks {
                 return Err(refused(expected, "this log is no copy"));
             }
             if found != expected && !planted(Bug::AcceptGap) {

@@ -105,6 +105,8 @@ struct LogState {
     /// Times the tail was cut, and where the last time.
     cuts: u64,
     cut_at: u64,
+    /// It is to be a copy no longer: no more blocks are taken.
+    refuses_blocks: bool,
 }
 
 /// The newest commit record: its position and time (100 ns since 1970). Zeros when there was none yet.
@@ -200,6 +202,7 @@ impl Log {
                 feeds: feeds.clone(),
                 cuts: 0,
                 cut_at: u64::MAX,
+                refuses_blocks: false,
             }),
             growing: Mutex::default(),
             delayed: DelayedState::new(),
@@ -275,7 +278,7 @@ impl Log {
     }
 
     /// Continues the stream after the last good block, keeping everything from `keep_from` on. A log that was a copy is one no
-    /// longer.
+    /// longer: what lies behind its end, and says what was hard elsewhere, is taken away before anybody believes it.
     pub fn resume(&self, end: Lsn, keep_from: Lsn) -> Result<()> {
         let mut state = self.state.lock();
         assert!(
@@ -283,6 +286,9 @@ impl Log {
             "the log ends at {}, not at {end}",
             state.next_block
         );
+        if self.is_copy() {
+            state.file.cut_at(end.0)?;
+        }
         self.is_copy.store(false, Ordering::Release);
         state.next_block = state.file.resume(end.0, keep_from.0)?;
         self.hardened.store(state.next_block, Ordering::Release);

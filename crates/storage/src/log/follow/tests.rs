@@ -307,6 +307,99 @@ fn unsynced_blocks_that_survive_out_of_order_are_an_ordinary_end() {
     assert!(is_damage_for_others > 0, "no block survived out of order");
 }
 
+/// Takes the block at `at` away from the disk, as a power loss does with a write that was not synced. Nobody has the log open.
+fn lose_block(node: &Node, vlfs: &[crate::log::VlfInfo], at: Lsn) {
+    let before = vlfs
+        .iter()
+        .filter(|v| v.sequence > 0 && v.start_lsn <= at.0);
+    let vlf = before.max_by_key(|v| v.start_lsn).expect("it lies there");
+    let offset = vlf.offset + super::super::file::HEADER_BYTES + at.0 - vlf.start_lsn;
+    node.disk.restart();
+    let file = node
+        .env
+        .disk
+        .open(&spec().path, daruma_base::OpenMode::ReadWrite);
+    let file = file.expect("opens");
+    file.write_at(&[0; BLOCK_ALIGN_BYTES], offset)
+        .expect("writes");
+    file.sync_data().expect("syncs");
+}
+
+/// A block full of this.
+fn long_record(filling: u8) -> Vec<u8> {
+    let mut body = Vec::new();
+    record::start(&mut body, Kind::System, TxnId::NONE, Lsn::NONE);
+    body.extend([filling; 40_000]);
+    record::finish(&mut body);
+    body
+}
+
+/// What a power loss kept of unsynced blocks behind the end of a copy was hard on the node that made them. When the copy leads, and
+/// stops before anything of its own is hard, that is no proof that it had them.
+#[test]
+fn what_lies_behind_a_copy_proves_nothing_to_the_leader_that_it_becomes() {
+    let random = SimRandom::new(1);
+    let (leader, mut copy) = (Node::new(1), Node::copy(2));
+    let mut feed = leader.feed(FIRST);
+    append_some(&leader.log, &random);
+    ship(&mut feed, &copy, 100);
+    copy.acked = copy.log.sync_blocks().expect("syncs");
+    let end = copy.acked;
+    for _ in 0..2 {
+        let appended = leader.log.append(&record(&random), AppendKind::System);
+        appended.expect("appends");
+        leader.log.harden_all().expect("hardens");
+    }
+    ship(&mut feed, &copy, 100);
+    copy.log.sync_blocks().expect("syncs");
+    lose_block(&copy, &copy.log.vlfs(), end);
+    copy.restart_as_leader(true);
+    assert_eq!(copy.log.hardened(), end);
+    copy.disk.restart();
+    copy.restart_as_leader(false);
+    append_some(&copy.log, &random);
+    let led = copy.log.hardened();
+    copy.disk.crash();
+    copy.restart_as_leader(false);
+    assert_eq!(copy.log.hardened(), led);
+}
+
+/// Scenario: a leader's first block behind a restart is lost, and not the second. It goes on, and later follows a node that went on
+/// from the same position, whose blocks have the same number of the incarnation.
+#[test]
+fn blocks_that_a_restart_left_behind_are_not_taken_for_those_of_another_leader() {
+    let random = SimRandom::new(1);
+    let (mut node, mut other) = (Node::new(1), Node::copy(2));
+    append_some(&node.log, &random);
+    ship(&mut node.feed(FIRST), &other, 100);
+    let end = other.log.sync_blocks().expect("syncs");
+    (node.acked, other.acked) = (end, end);
+    node.disk.restart();
+    node.restart_as_leader(false);
+    // Both are sealed before either is hard.
+    for filling in 1..3 {
+        let appended = node.log.append(&long_record(filling), AppendKind::System);
+        appended.expect("appends");
+    }
+    node.log.harden_all().expect("hardens");
+    lose_block(&node, &node.log.vlfs(), end);
+    node.restart_as_leader(false);
+    assert_eq!(node.log.hardened(), end);
+
+    other.disk.restart();
+    other.restart_as_leader(true);
+    let appended = other.log.append(&long_record(3), AppendKind::System);
+    appended.expect("appends");
+    other.log.harden_all().expect("hardens");
+    node.disk.restart();
+    node.restart_as_copy();
+    ship(&mut other.feed(end), &node, 100);
+    node.acked = node.log.sync_blocks().expect("syncs");
+    node.disk.crash();
+    node.restart_as_copy();
+    assert_eq!(node.log.hardened(), other.log.hardened());
+}
+
 #[test]
 fn blocks_that_do_not_fit_are_refused_and_change_nothing() {
     let random = SimRandom::new(1);
