@@ -580,3 +580,139 @@ fn a_promoted_secondary_is_a_primary() {
         same(&dump(&db, primary.slow_tree), &slow_now, seed);
     }
 }
+
+/// Hands on what the primary has, and redoes it.
+fn follow_up(feed: &mut LogFeed, follower: &Secondary) {
+    let copy = follower.unread_database();
+    while let Fed::Block(block) = feed.try_next().expect("feeds") {
+        copy.append_block(block.used()).expect("fits");
+    }
+    let hard = copy.sync_blocks().expect("syncs");
+    feed.release_below(hard);
+    follower.apply(hard).expect("applies");
+}
+
+/// It follows for ever: log that neither a restart nor a promotion needs is written over.
+#[test]
+fn the_log_of_a_secondary_is_used_again() {
+    for is_accelerated in [true, false] {
+        let primary = SimDisk::new(1);
+        let (db, tree) = create(&primary, 1, 96, settings(is_accelerated));
+        let txn = db.begin(&owner(2));
+        let slow_tree = db.create_tree(&txn, 1).expect("tree");
+        fill(&db, &txn, tree, 0..300, 7);
+        txn.commit(Durability::Full).expect("commits");
+        db.checkpoint().expect("checkpoint");
+        let disk = primary.fork(2);
+        let follower = secondary(&disk, 96, None).expect("opens");
+        let start = follower.hardened();
+        let mut feed = db
+            .log_feed(start, "AVAILABILITY_REPLICA")
+            .expect("is there");
+        let log_bytes = || follower.unread_database().log_stats().size_bytes;
+        let size = log_bytes();
+        let mut round = |byte: u8| {
+            let txn = db.begin(&owner(2));
+            update_all(&db, &txn, tree, &[byte; 150]);
+            txn.commit(Durability::Full).expect("commits");
+            settle(&db);
+            db.checkpoint().expect("checkpoint");
+            follow_up(&mut feed, &follower);
+            follower.restart_point().expect("restart point");
+        };
+        while follower.hardened().0 - start.0 < 8 * size {
+            (0..20).for_each(&mut round);
+        }
+        assert!(log_bytes() <= 2 * size, "{} of {size}", log_bytes());
+        // From here on the log of an open transaction is needed for its rollback, if it is a classic one.
+        let open = db.begin(&owner(3));
+        fill(&db, &open, slow_tree, 0..100, 9);
+        (0..40).for_each(&mut round);
+        let expected = dump(&db, tree);
+        drop((feed, follower));
+        disk.crash();
+        let follower = secondary(&disk, 96, None).expect("opens");
+        let promoted = follower.promote(&|_| panic!("nothing is prepared"));
+        let promoted = promoted.expect("is promoted");
+        settle(&promoted);
+        same(&dump(&promoted, tree), &expected, 1);
+        same(&dump(&promoted, slow_tree), &Model::new(), 1);
+    }
+}
+
+/// A full backup begins a chain of log backups where it began itself, and the primary keeps the log for it. A secondary learns of that at the
+/// end, when it may not have that log any more.
+#[test]
+fn a_chain_goes_on_at_the_new_primary_if_its_log_is_there() {
+    let full = Settings {
+        recovery_model: RecoveryModel::Full,
+        ..settings(true)
+    };
+    for is_kept in [true, false] {
+        let primary = SimDisk::new(1);
+        let (db, tree) = create(&primary, 1, 96, full);
+        let txn = db.begin(&owner(2));
+        fill(&db, &txn, tree, 0..300, 7);
+        txn.commit(Durability::Full).expect("commits");
+        db.checkpoint().expect("checkpoint");
+        let follower = secondary(&primary.fork(2), 96, None).expect("opens");
+        let start = follower.hardened();
+        let _backup = db
+            .hold_log(start, "ACTIVE_BACKUP_OR_RESTORE")
+            .expect("is there");
+        let mut feed = db
+            .log_feed(start, "AVAILABILITY_REPLICA")
+            .expect("is there");
+        let log_bytes = follower.unread_database().log_stats().size_bytes;
+        while follower.hardened().0 - start.0 < 4 * log_bytes {
+            for byte in 0..20 {
+                let txn = db.begin(&owner(2));
+                update_all(&db, &txn, tree, &[byte; 150]);
+                txn.commit(Durability::Full).expect("commits");
+            }
+            db.checkpoint().expect("checkpoint");
+            follow_up(&mut feed, &follower);
+            follower.restart_point().expect("restart point");
+        }
+        let from = if is_kept { follower.hardened() } else { start };
+        db.note_full_backup(from).expect("notes");
+        db.checkpoint().expect("checkpoint");
+        follow_up(&mut feed, &follower);
+        follower.restart_point().expect("restart point");
+        let promoted = follower.promote(&|_| panic!("nothing is prepared"));
+        let expected = if is_kept { from } else { Lsn::NONE };
+        assert_eq!(promoted.expect("is promoted").log_backup_start(), expected);
+    }
+}
+
+/// Pages have what is applied, and readers may have seen it.
+#[test]
+fn what_is_applied_is_not_cut_off() {
+    let primary = SimDisk::new(1);
+    let (db, tree) = create(&primary, 1, 96, settings(true));
+    db.checkpoint().expect("checkpoint");
+    let disk = primary.fork(2);
+    let follower = secondary(&disk, 96, None).expect("opens");
+    let feed = db.log_feed(follower.hardened(), "AVAILABILITY_REPLICA");
+    let mut feed = feed.expect("is there");
+    let commit = |keys| {
+        let txn = db.begin(&owner(2));
+        fill(&db, &txn, tree, keys, 7);
+        txn.commit(Durability::Full).expect("commits");
+        db.hardened_lsn()
+    };
+    let before = commit(0..10);
+    commit(10..20);
+    follow_up(&mut feed, &follower);
+    let copy = follower.unread_database();
+    assert!(copy.cut_log_tail(before).is_err());
+    let applied = follower.applied();
+    assert_eq!(follower.hardened(), applied);
+    commit(20..30);
+    while let Fed::Block(block) = feed.try_next().expect("feeds") {
+        copy.append_block(block.used()).expect("fits");
+    }
+    assert!(copy.sync_blocks().expect("syncs") > applied);
+    copy.cut_log_tail(applied).expect("cuts");
+    assert_eq!(follower.hardened(), applied);
+}

@@ -305,22 +305,23 @@ enum Undo {
 /// The log goes on behind what was replayed; the boot page gets the properties that the log knows.
 fn continue_log(store: &Store, recovered: &Recovered) -> Result<()> {
     let boot = store.files.boot();
+    let mut wanted = boot;
+    recovered.properties.apply(&mut wanted);
+    wanted.is_copy = false;
+    if wanted.log_backup < store.log.min_lsn() {
+        // A secondary has let go of the log where a full backup of its primary began: there is no chain before the next one.
+        wanted.log_backup = Lsn::NONE;
+    }
     let classic = recovered.losers.iter().filter(|l| !l.is_accelerated);
     let keep = classic.map(|l| l.first).min();
     let keep = keep.unwrap_or(recovered.end).min(boot.redo_start);
-    let keep = match boot.log_backup {
+    let keep = match wanted.log_backup {
         Lsn::NONE => keep,
         chain => keep.min(chain),
     };
     store.log.resume(recovered.end, keep)?;
-    let mut wanted = boot;
-    recovered.properties.apply(&mut wanted);
-    wanted.is_copy = false;
     if wanted != boot {
-        store.write_boot(|b| {
-            recovered.properties.apply(b);
-            b.is_copy = false;
-        })?;
+        store.write_boot(|b| *b = wanted)?;
     }
     let (found, end) = (&recovered.properties, recovered.end);
     store

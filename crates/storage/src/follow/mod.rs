@@ -41,7 +41,7 @@ use crate::database::open::split_specs;
 use crate::datafile::FileSet;
 use crate::engine::Engine;
 use crate::error::{Result, StorageError};
-use crate::log::{Block, Log};
+use crate::log::{Block, Log, NOTHING, Need};
 use crate::replay::{self, Replay, Site};
 use crate::status::TxnTable;
 use crate::sync::{Mutex, MutexGuard};
@@ -275,9 +275,9 @@ impl Secondary {
         }
         // A promotion that came meanwhile has checkpoints of its own.
         let work = self.work.lock();
-        if work.is_none() {
+        let Some(tracker) = work.as_ref().map(Replay::tracker) else {
             return Ok(false);
-        }
+        };
         store
             .files
             .change_epochs(|epochs| properties.add_to(epochs));
@@ -288,7 +288,21 @@ impl Secondary {
             b.last_commit = last_commit;
             properties.apply(b);
         })?;
+        self.cut_log(redo_start, tracker.log_needed());
         Ok(true)
+    }
+
+    /// Frees the log that neither a restart needs, nor the rollback of classic transactions after a promotion, nor the next log
+    /// backup.
+    fn cut_log(&self, redo_start: Lsn, undo: Option<Lsn>) {
+        let need = |from, reason| Need { from, reason };
+        let chain = Some(self.db.log_backup_start()).filter(|chain| *chain != Lsn::NONE);
+        let needs: Vec<Need> = [need(redo_start, NOTHING)]
+            .into_iter()
+            .chain(undo.map(|from| need(from, "ACTIVE_TRANSACTION")))
+            .chain(chain.map(|from| need(from, "LOG_BACKUP")))
+            .collect();
+        self.db.store().log.cut(&needs);
     }
 
     /// Closes the files. A restart goes on from the last restart point.
@@ -298,8 +312,8 @@ impl Secondary {
             // It is a primary, and whoever has it closes it.
             None => Ok(()),
             Some(_) => {
-                self.db.store().aside.close()?;
-                self.db.close()
+                let scratch = self.db.store().aside.close();
+                self.db.close().and(scratch)
             }
         }
     }
