@@ -16,8 +16,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 pub const SMALL_BYTES: i64 = 1 << 20;
 /// Where the bound is near, sorts and hashes spill: part of it in percent.
 const SHORT_PERCENT: i64 = 75;
-/// Where plans that are kept for later have to go: part of the bound in percent. It leaves room for what runs.
-const KEPT_PERCENT: i64 = 50;
 /// Share of the bound that one request may hold, in percent.
 const REQUEST_PERCENT: i64 = 75;
 /// Memory that sorts and hashes of a statement may hold before they spill: at most, and as a part of the bound.
@@ -112,17 +110,8 @@ impl WorkMemory {
 
     /// Is the bound near?
     pub fn is_short(&self) -> bool {
-        self.is_past(SHORT_PERCENT)
-    }
-
-    /// Is there room for what is only kept because it may be wanted again?
-    pub fn may_keep(&self) -> bool {
-        !self.is_past(KEPT_PERCENT)
-    }
-
-    fn is_past(&self, percent: i64) -> bool {
         let bound = self.bound_bytes();
-        bound != i64::MAX && self.taken() > bound / 100 * percent
+        bound != i64::MAX && self.taken() > bound / 100 * SHORT_PERCENT
     }
 
     /// Memory that sorts and hashes of a statement may hold before they spill.
@@ -144,7 +133,7 @@ mod tests {
         let memory = WorkMemory::new(Some(1));
         assert!(memory.has_room(SMALL_BYTES / 2, 100));
         assert!(!memory.has_room(SMALL_BYTES, 0));
-        assert!(memory.is_short() && !memory.may_keep());
+        assert!(memory.is_short());
         assert!(WorkMemory::new(None).has_room(i64::MAX, i64::MAX));
     }
 

@@ -363,13 +363,7 @@ impl Instance {
 
     /// Asks for memory; where there is none, once more after the plan cache has given back what it holds.
     pub(crate) fn room<T>(&self, ask: impl Fn(&Arc<WorkMemory>) -> Option<T>) -> Option<T> {
-        ask(&self.memory).or_else(|| match self.plans.is_empty() {
-            true => None,
-            false => {
-                self.plans.clear();
-                ask(&self.memory)
-            }
-        })
+        self.plans.room(ask)
     }
 
     /// May a request that holds `held` bytes take `wanted` more?

@@ -11,13 +11,14 @@
 //!    principal that may do everything among them. So a key that lacks something costs time and shows nobody anything.
 //!
 //! The cache has two generations: when the young one is full it becomes the old one, and what nobody asked for since
-//! then is forgotten. Past half of the server's memory that happens with every new text, before it is parsed.
+//! then is forgotten. Both together are bounded by a part of the server's memory, and give way where a request finds none
+//! ([`PlanCache::room`]).
 
 use super::WorkMemory;
 use crate::error::{Result, SqlError};
 use crate::executor::KeptPlan;
 use crate::session::{Suspect, quotes_set, suspects};
-use daruma_base::memory::thread_bytes;
+use daruma_base::memory::{for_all, thread_bytes};
 use daruma_base::{DatabaseId, FastHash, FastHasher};
 use daruma_syntax::ast::{Span, Statement};
 use daruma_syntax::{ParseOptions, parse_batch_within};
@@ -280,11 +281,12 @@ impl PlanCache {
             batch.uses.fetch_add(1, Ordering::Relaxed);
             return Ok(batch);
         }
-        if !self.memory.may_keep() {
-            self.generations.write().grow_old();
-        }
         let before = thread_bytes();
-        let has_room = || self.has_room(thread_bytes() - before);
+        let has_room = || {
+            let held = thread_bytes() - before;
+            self.room(|memory| memory.has_room(held, 0).then_some(()))
+                .is_some()
+        };
         let statements = parse_batch_within(text, options, &has_room)
             .map_err(|errors| errors.iter().map(syntax_error).collect::<Vec<_>>())?;
         let bytes = usize::try_from(thread_bytes() - before).unwrap_or(0);
@@ -299,13 +301,15 @@ impl PlanCache {
         Ok(batch)
     }
 
-    /// May a text that holds so much be read on? What is kept of others gives way to it.
-    fn has_room(&self, held: i64) -> bool {
-        self.memory.has_room(held, 0)
-            || !self.is_empty() && {
+    /// Asks for memory; where there is none, once more after what is kept here has been given back.
+    pub fn room<T>(&self, ask: impl Fn(&Arc<WorkMemory>) -> Option<T>) -> Option<T> {
+        ask(&self.memory).or_else(|| match self.is_empty() {
+            true => None,
+            false => {
                 self.clear();
-                self.memory.has_room(held, 0)
+                ask(&self.memory)
             }
+        })
     }
 
     /// Memory that one generation may hold.
@@ -318,9 +322,10 @@ impl PlanCache {
         })
     }
 
-    /// DBCC FREEPROCCACHE.
+    /// DBCC FREEPROCCACHE. What others have made is no gain of the request that clears it.
     pub fn clear(&self) {
-        *self.generations.write() = Generations::default();
+        let kept = std::mem::take(&mut *self.generations.write());
+        for_all(|| drop(kept));
     }
 
     /// Memory of what is kept, roughly.
@@ -364,14 +369,11 @@ impl Generations {
     /// The young generation becomes the old one when it is full.
     fn turn(&mut self, bytes_max: usize) {
         if self.young_bytes > bytes_max || self.young.len() > GENERATION_BATCHES_MAX {
-            self.grow_old();
+            let young = std::mem::take(&mut self.young);
+            let old = std::mem::replace(&mut self.old, young);
+            self.young_bytes = 0;
+            for_all(|| drop(old));
         }
-    }
-
-    /// Drops the old generation.
-    fn grow_old(&mut self) {
-        self.old = std::mem::take(&mut self.young);
-        self.young_bytes = 0;
     }
 }
 
@@ -427,8 +429,22 @@ mod tests {
     }
 
     #[test]
-    fn texts_give_way_where_memory_is_short() {
+    fn texts_have_a_part_of_the_memory() {
         assert_eq!(kept_after_100_texts(WorkMemory::new(None)), 100);
-        assert!(kept_after_100_texts(WorkMemory::new(Some(1))) <= 2);
+        assert_eq!(kept_after_100_texts(WorkMemory::new(Some(1))), 0);
+    }
+
+    #[test]
+    fn what_is_kept_gives_way_and_is_no_gain_of_who_asks() {
+        // Far above what this process allocates itself.
+        let cache = PlanCache::new(WorkMemory::new(Some(100 << 30)));
+        let text = format!("SELECT 1{}", ", 1".repeat(10_000));
+        let batch = cache.batch(&text, &ParseOptions::default());
+        assert!(batch.is_ok_and(|b| b.kept_bytes() > 1 << 20));
+        assert!(cache.room(|_| Some(())).is_some() && cache.len() == 1);
+        let before = thread_bytes();
+        assert!(cache.room(|_| None::<()>).is_none());
+        assert!(cache.is_empty());
+        assert!((thread_bytes() - before).abs() < 1 << 16);
     }
 }
