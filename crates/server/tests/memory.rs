@@ -217,8 +217,31 @@ fn cases() {
         ),
         No,
     );
+    watched.case(
+        "a series",
+        1,
+        "select count(*) from generate_series(1, 99999999)",
+        Yes,
+    );
+    watched.case(
+        "a text that is split",
+        1,
+        "declare @x varchar(max) = replicate(cast(',' as varchar(max)), 10000000); select count(*) from string_split(@x, ',')",
+        Yes,
+    );
+    watched.case(
+        "text joined by long separators",
+        1,
+        &format!(
+            "select len(string_agg(cast('' as varchar(max)), replicate('x', 8000))) from (select top (60000) 1 as n from {ROWS}) t"
+        ),
+        Yes,
+    );
     let terms = format!("select 1{}", ",1".repeat(1_500_000));
     watched.case("the tree of a long text", 1, &terms, Yes);
+    drop(terms);
+    let terms = format!("select 1{}", ",1".repeat(1_000_000));
+    watched.case("long texts at a time", 4, &terms, Yes);
     drop(terms);
     let literal = format!("select len('{}')", "x".repeat(3_000_000));
     watched.case("a long literal", 1, &literal, Either);

@@ -18,6 +18,11 @@ pub const BATCH_BYTES_MAX: usize = 1 << 30;
 pub(crate) const TOKENS_MAX: usize = 4_000_000;
 /// Room made for tokens before they are counted.
 const TOKENS_GUESS_MAX: usize = 1 << 16;
+/// Tokens between two questions whether there is memory for more.
+const ASKED_EVERY: usize = 1 << 14;
+/// Bytes of a batch that may be read once more because the meaning of double quotes changes: each change may make all that
+/// follows another text.
+const READ_AGAIN_BYTES_MAX: usize = 64 << 20;
 /// Longest identifier in UTF-16 units, as `sysname` holds it.
 const IDENTIFIER_UNITS_MAX: usize = 128;
 
@@ -105,11 +110,15 @@ pub(crate) struct Tokens {
     pub list: Vec<Token>,
     /// Why the rest, behind the last token, cannot be read. Unclosed quotes and comments have the errors the product gives.
     pub errors: Vec<SyntaxError>,
+    read_again_bytes: usize,
 }
+
+/// Says whether there is memory for more of a text's tokens and tree.
+pub(crate) type HasRoom<'a> = Option<&'a dyn Fn() -> bool>;
 
 impl Tokens {
     /// The tokens of a text; `quoted_identifier` says what double quotes mean.
-    pub fn of(text: &str, quoted_identifier: bool) -> Tokens {
+    pub fn of(text: &str, quoted_identifier: bool, has_room: HasRoom<'_>) -> Tokens {
         let mut tokens = Tokens::default();
         if text.len() > BATCH_BYTES_MAX {
             tokens.errors = vec![SyntaxError::nested_too_deeply(1)];
@@ -119,21 +128,50 @@ impl Tokens {
         tokens
             .list
             .reserve((text.len() / 6 + 1).min(TOKENS_GUESS_MAX));
-        tokens.read(text, 0, 1, quoted_identifier);
+        tokens.read(text, 0, 1, quoted_identifier, has_room);
         tokens
     }
 
     /// Reads the text again from the token at `from`, with double quotes meaning something else.
-    pub fn read_again(&mut self, text: &str, from: usize, quoted_identifier: bool) {
+    pub fn read_again(
+        &mut self,
+        text: &str,
+        from: usize,
+        quoted_identifier: bool,
+        has_room: HasRoom<'_>,
+    ) {
         let Some(first) = self.list.get(from).copied() else {
             return;
         };
+        let start = first.start as usize;
+        self.read_again_bytes += text.len().saturating_sub(start);
         self.list.truncate(from);
         self.errors.clear();
-        self.read(text, first.start as usize, first.line, quoted_identifier);
+        if self.read_again_bytes > READ_AGAIN_BYTES_MAX {
+            self.end_here(first, vec![SyntaxError::nested_too_deeply(first.line)]);
+            return;
+        }
+        self.read(text, start, first.line, quoted_identifier, has_room);
     }
 
-    fn read(&mut self, text: &str, at: usize, line: u32, quoted_identifier: bool) {
+    /// The rest, from this token on, cannot be read.
+    fn end_here(&mut self, at: Token, errors: Vec<SyntaxError>) {
+        self.errors = errors;
+        self.list.push(Token {
+            kind: TokenKind::End,
+            end: at.start,
+            ..at
+        });
+    }
+
+    fn read(
+        &mut self,
+        text: &str,
+        at: usize,
+        line: u32,
+        quoted_identifier: bool,
+        has_room: HasRoom<'_>,
+    ) {
         let mut lexer = Lexer {
             text,
             bytes: text.as_bytes(),
@@ -143,25 +181,31 @@ impl Tokens {
         };
         loop {
             let (start, line) = (lexer.at as u32, lexer.line);
-            let token = lexer
-                .next_token()
-                .and_then(|token| match self.list.len() == TOKENS_MAX {
-                    true => Err(vec![SyntaxError::insufficient_memory(token.line)]),
-                    false => Ok(token),
-                });
-            let token = token.unwrap_or_else(|errors| {
-                self.errors = errors;
-                let kind = TokenKind::End;
-                Token {
-                    kind,
-                    start,
-                    end: start,
-                    line,
+            let count = self.list.len();
+            let is_full = count == TOKENS_MAX
+                || count.is_multiple_of(ASKED_EVERY)
+                    && has_room.is_some_and(|has_room| !has_room());
+            let token = match is_full {
+                true => Err(vec![SyntaxError::insufficient_memory(line)]),
+                false => lexer.next_token(),
+            };
+            match token {
+                Ok(token) => {
+                    self.list.push(token);
+                    if token.kind == TokenKind::End {
+                        return;
+                    }
                 }
-            });
-            self.list.push(token);
-            if token.kind == TokenKind::End {
-                return;
+                Err(errors) => {
+                    let (kind, end) = (TokenKind::End, start);
+                    let at = Token {
+                        kind,
+                        start,
+                        end,
+                        line,
+                    };
+                    return self.end_here(at, errors);
+                }
             }
         }
     }

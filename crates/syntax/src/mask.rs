@@ -8,7 +8,7 @@ use crate::lexer::{TokenKind, Tokens};
 
 /// The text with `?` for every literal, comments and repeated white space gone.
 pub fn mask_literals(text: &str) -> String {
-    let tokens = Tokens::of(text, true);
+    let tokens = Tokens::of(text, true, None);
     if !tokens.errors.is_empty() {
         return first_word(text, &tokens);
     }

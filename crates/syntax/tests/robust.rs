@@ -3,8 +3,8 @@
 mod support;
 
 use daruma_syntax::{
-    ParseOptions, parse_batch, parse_condition, parse_expression, parse_parameter_definitions,
-    parse_type, print_batch,
+    ParseOptions, parse_batch, parse_batch_within, parse_condition, parse_expression,
+    parse_parameter_definitions, parse_type, print_batch,
 };
 use proptest::prelude::*;
 use support::{files_under, golden_dir, round_trip};
@@ -372,6 +372,29 @@ fn a_large_batch_is_read_in_one_pass() {
             .next()
             .expect("text before the semicolon")
     );
+}
+
+#[test]
+fn a_batch_is_not_read_again_without_end() {
+    let switches = "SET QUOTED_IDENTIFIER OFF SET QUOTED_IDENTIFIER ON ";
+    let few = switches.repeat(500) + "SELECT \"a\" FROM t";
+    assert!(parse_batch(&few, &ParseOptions::default()).is_ok());
+    // Each switch makes all that follows another text.
+    assert_eq!(error_number(&switches.repeat(50_000)), 191);
+}
+
+#[test]
+fn memory_is_asked_for_while_a_text_is_cut_into_words() {
+    let asked = std::cell::Cell::new(0);
+    let has_room = || {
+        asked.set(asked.get() + 1);
+        asked.get() < 3
+    };
+    // That the first word begins no statement shows only when all words have been cut.
+    let text = ") ".to_string() + &", 1".repeat(500_000);
+    let errors = parse_batch_within(&text, &ParseOptions::default(), &has_room);
+    let errors = errors.expect_err("there is none");
+    assert_eq!(errors[0].number, 701);
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn run_within<'a, T>(
 ) -> Result<T, Vec<SyntaxError>> {
     let mut parser = Parser {
         text,
-        tokens: Tokens::of(text, options.quoted_identifier),
+        tokens: Tokens::of(text, options.quoted_identifier, has_room),
         quoted_identifier: options.quoted_identifier,
         in_module: false,
         at: 0,

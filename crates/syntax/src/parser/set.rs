@@ -176,7 +176,7 @@ impl Parser<'_> {
         }
         self.quoted_identifier = quoted_identifier;
         self.tokens
-            .read_again(self.text, self.at, quoted_identifier);
+            .read_again(self.text, self.at, quoted_identifier, self.has_room);
     }
 
     fn known_switch(&self, option: String, token: crate::lexer::Token) -> Parse<String> {

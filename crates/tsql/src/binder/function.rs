@@ -643,12 +643,7 @@ impl Binder<'_> {
         if !name.is_bare() {
             return Ok(None);
         }
-        let Some(table) = crate::executor::builtin_table(
-            &name.name.text,
-            args.first().map(|a| a.ty),
-            args.len(),
-        )?
-        else {
+        let Some(table) = crate::executor::builtin_table(&name.name.text, args)? else {
             return Ok(None);
         };
         if !table.arguments().contains(&args.len()) {

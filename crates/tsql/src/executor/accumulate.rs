@@ -61,7 +61,7 @@ enum State {
         separator: Option<CompactString>,
         /// What was joined already, of pieces that came in order.
         joined: Option<CompactString>,
-        /// Bytes of all pieces.
+        /// Bytes of the whole text: pieces, and separators between them.
         len: usize,
     },
     Checksum(Option<i32>),
@@ -336,23 +336,34 @@ impl Accumulator {
         else {
             return Ok(None);
         };
-        *len += piece.len();
+        let is_first = separator.is_none();
+        if is_first {
+            let value = call.separator.as_ref().map(|s| s.eval(row, cx));
+            *separator = match value.transpose()? {
+                Some(Value::Str(text)) => Some(text),
+                _ => Some(CompactString::default()),
+            };
+        }
+        let before = separator.as_ref().filter(|_| !is_first);
+        *len += piece.len() + before.map_or(0, CompactString::len);
         if *len > TEXT_BYTES_MAX && !call.result.is_large() {
             return Err(text_too_long());
         }
         if *len > JOINED_BYTES_MAX {
             return Err(messages::error(701, &[&"default"]));
         }
-        if separator.is_none()
-            && let Some(expr) = &call.separator
-        {
-            *separator = match expr.eval(row, cx)? {
-                Value::Str(s) => Some(s),
-                _ => Some(CompactString::default()),
-            };
-        }
         let order = call.order.iter().map(|(e, ..)| e.eval(row, cx));
         Ok(Some((order.collect::<Result<_>>()?, piece.clone())))
+    }
+
+    /// Bytes of a text that `finish` puts together.
+    pub fn unjoined_bytes(&self) -> usize {
+        match &self.state {
+            State::Text {
+                joined: None, len, ..
+            } => *len,
+            _ => 0,
+        }
     }
 
     /// Keeps a piece until the end; gives its memory.

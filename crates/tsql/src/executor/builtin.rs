@@ -1,8 +1,8 @@
 //! Table functions that need nothing but their arguments: STRING_SPLIT, GENERATE_SERIES.
 
-use crate::binder::tree::Type;
+use crate::binder::tree::{Kind, Scalar, Type};
 use crate::error::{Result, SqlError};
-use crate::host::{Host, VirtualTable};
+use crate::host::{Host, VirtualTable, check_cancel};
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_value::types::common_type;
@@ -12,13 +12,12 @@ use std::sync::Arc;
 
 /// Rows that one call may give.
 const SERIES_ROWS_MAX: i128 = 100_000_000;
+/// Rows between two looks at the cancel flag and the memory.
+const LOOK_ROWS: usize = 1024;
 
-/// The function of this name, for a first argument of this type and this many arguments.
-pub(crate) fn builtin_table(
-    name: &str,
-    first: Option<Type>,
-    count: usize,
-) -> Result<Option<Arc<dyn VirtualTable>>> {
+/// The function of this name, for these arguments.
+pub(crate) fn builtin_table(name: &str, args: &[Scalar]) -> Result<Option<Arc<dyn VirtualTable>>> {
+    let first = args.first().map(|a| a.ty);
     let table: Arc<dyn VirtualTable> = match name.to_ascii_uppercase().as_str() {
         "STRING_SPLIT" => {
             let ty = first.unwrap_or(Type::new(DataType::NVARCHAR_MAX, true));
@@ -28,7 +27,7 @@ pub(crate) fn builtin_table(
                 DataType::NVARCHAR_MAX
             };
             let mut columns = vec![column("value", data_type, ty.collation)];
-            if count > 2 {
+            if args.get(2).map_or(Ok(false), has_ordinal)? {
                 columns.push(column("ordinal", DataType::BigInt, CollationId::DEFAULT));
             }
             Arc::new(StringSplit { columns })
@@ -43,6 +42,20 @@ pub(crate) fn builtin_table(
         _ => return Ok(None),
     };
     Ok(Some(table))
+}
+
+/// Does the third argument of STRING_SPLIT ask for the column of numbers? It has to be known when the query is bound.
+fn has_ordinal(argument: &Scalar) -> Result<bool> {
+    match &argument.kind {
+        Kind::Const(value) => Ok(value.as_i64().is_some_and(|n| n != 0)),
+        Kind::Convert { input, .. } => has_ordinal(input),
+        _ => Err(SqlError::new(
+            8748,
+            16,
+            1,
+            "The enable_ordinal argument for STRING_SPLIT only supports constant values (not variables or columns).",
+        )),
+    }
 }
 
 fn column(name: &str, data_type: DataType, collation: CollationId) -> OutputColumn {
@@ -73,7 +86,7 @@ impl VirtualTable for StringSplit {
         2..=3
     }
 
-    fn rows(&self, _: &dyn Host, _: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
+    fn rows(&self, host: &dyn Host, _: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
         let [Value::Str(text), Value::Str(separator), ..] = arguments else {
             return Ok(Vec::new());
         };
@@ -86,8 +99,12 @@ impl VirtualTable for StringSplit {
                 "Procedure expects parameter 'separator' of type 'nchar(1)/nvarchar(1)'.",
             ));
         };
-        let row = |(n, part): (usize, &str)| vec![Value::str(part), Value::BigInt(n as i64 + 1)];
-        Ok(text.split(separator).enumerate().map(row).collect())
+        let mut rows = Vec::new();
+        for (n, part) in text.split(separator).enumerate() {
+            look_at(&rows, host)?;
+            rows.push(vec![Value::str(part), Value::BigInt(n as i64 + 1)]);
+        }
+        Ok(rows)
     }
 }
 
@@ -108,7 +125,7 @@ impl VirtualTable for Series {
         2..=3
     }
 
-    fn rows(&self, _: &dyn Host, _: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
+    fn rows(&self, host: &dyn Host, _: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
         let number = |n: usize| arguments.get(n).and_then(Value::as_i64);
         let (Some(start), Some(stop)) = (number(0), number(1)) else {
             return Ok(Vec::new());
@@ -138,6 +155,7 @@ impl VirtualTable for Series {
         let mut rows = Vec::new();
         let mut n = start;
         while (step > 0 && n <= stop) || (step < 0 && n >= stop) {
+            look_at(&rows, host)?;
             rows.push(vec![
                 Value::integer(n, data_type)
                     .ok_or_else(|| ValueError::expression_overflow(data_type))?,
@@ -148,5 +166,13 @@ impl VirtualTable for Series {
             n = next;
         }
         Ok(rows)
+    }
+}
+
+/// Ends what nobody wants any more, or what takes too much memory, between two rows.
+fn look_at(rows: &[Vec<Value>], host: &dyn Host) -> Result<()> {
+    match rows.len().is_multiple_of(LOOK_ROWS) {
+        true => check_cancel(host),
+        false => Ok(()),
     }
 }

@@ -11,6 +11,7 @@ use crate::error::{Result, SqlError};
 use crate::host::{Host, SessionSettings, TableRef, check_cancel};
 use crate::instance::Promise;
 use crate::messages;
+use daruma_base::memory::thread_bytes;
 use daruma_storage::IoCounters;
 use daruma_value::Value;
 use daruma_value::convert::ConvertContext;
@@ -32,6 +33,10 @@ const LOOK_BYTES: i64 = 64 << 10;
 const SHORT_GRANT_BYTES: i64 = 1 << 20;
 /// Values from this size on are large: memory is asked for before they are built.
 const LARGE_BYTES: usize = 64 << 10;
+/// A thread that holds so much more than at the last look at the cancel flag looks again, however few rows that were.
+const GROWN_BYTES: i64 = 1 << 20;
+/// Where the grant is used up, so many bytes are enough to be spilled, however few rows they are.
+pub const SPILLED_BYTES_MIN: usize = 1 << 20;
 
 /// Rows that a step of a recursive query reads, maybe at several places.
 pub type WorkRows = Rc<RefCell<KeptRows>>;
@@ -63,6 +68,8 @@ pub struct Ctx<'h> {
     looked_at: Cell<i64>,
     is_short: Cell<bool>,
     ticks: Cell<u32>,
+    /// Memory of the thread at the last look at the cancel flag.
+    held_at_look: Cell<i64>,
     depth: Cell<u32>,
     /// Warning 8153 is sent once.
     null_warned: Cell<bool>,
@@ -166,6 +173,7 @@ impl<'h> Ctx<'h> {
             looked_at: Cell::new(grant),
             is_short: Cell::new(false),
             ticks: Cell::new(0),
+            held_at_look: Cell::new(thread_bytes()),
             depth: Cell::new(0),
             null_warned: Cell::new(false),
             reads: RefCell::default(),
@@ -276,11 +284,13 @@ impl<'h> Ctx<'h> {
     #[inline]
     pub fn tick(&self, rows: u32) -> Result<()> {
         let ticks = self.ticks.get() + rows;
-        if ticks < CANCEL_ROWS {
+        let held = thread_bytes();
+        if ticks < CANCEL_ROWS && held - self.held_at_look.get() < GROWN_BYTES {
             self.ticks.set(ticks);
             return Ok(());
         }
         self.ticks.set(0);
+        self.held_at_look.set(held);
         check_cancel(self.host)
     }
 

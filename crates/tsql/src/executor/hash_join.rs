@@ -13,7 +13,7 @@
 
 use super::batch::{BATCH_ROWS, RowBatch};
 use super::columns::ColumnBatch;
-use super::context::{Ctx, Reads};
+use super::context::{Ctx, Reads, SPILLED_BYTES_MIN};
 use super::expr::Expr;
 use super::numbering::{Nulls, Numbering, row_key};
 use super::operator::{Operator, build};
@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// Files that a side is split into when it does not fit.
 const PARTITIONS: usize = 16;
-/// Build rows kept in memory at least, however small the grant.
+/// Short build rows kept in memory at least, however small the grant.
 const ROWS_MIN: usize = 1024;
 
 /// Hash join: the build side in memory, both in partitions on disk when it does not fit.
@@ -212,7 +212,9 @@ impl HashJoinOp {
             self.table.add(&batch, &keys)?;
             let bytes = batch.bytes();
             self.table.bytes += bytes;
-            if !cx.reserve(bytes) && self.table.rows.len() >= ROWS_MIN {
+            let is_much =
+                self.table.rows.len() >= ROWS_MIN || self.table.bytes >= SPILLED_BYTES_MIN;
+            if !cx.reserve(bytes) && is_much {
                 self.start_spill(cx)?;
             }
         }

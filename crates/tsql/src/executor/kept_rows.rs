@@ -4,12 +4,12 @@
 //! blocks are in memory.
 
 use super::batch::RowBatch;
-use super::context::Ctx;
+use super::context::{Ctx, SPILLED_BYTES_MIN};
 use super::spill::{SpillFile, row_bytes};
 use crate::error::Result;
 use daruma_value::Value;
 
-/// Fewer rows stay in memory.
+/// Fewer short rows stay in memory.
 const SPILLED_ROWS_MIN: usize = 1024;
 /// Blocks on disk that are in memory: of a window the present row's, the frame's ends, and one to come.
 const BLOCKS: usize = 4;
@@ -56,7 +56,8 @@ impl KeptRows {
         let bytes = row_bytes(row);
         self.memory.push_slice(row);
         self.bytes += bytes;
-        if !cx.reserve(bytes) && self.len >= SPILLED_ROWS_MIN {
+        let is_much = self.len >= SPILLED_ROWS_MIN || self.bytes >= SPILLED_BYTES_MIN;
+        if !cx.reserve(bytes) && is_much {
             self.spill(cx)?;
         }
         Ok(())

@@ -163,6 +163,7 @@ impl PerGroup {
             cx.release(accumulator.kept_bytes());
             return Ok(result);
         }
+        let _promise = cx.promise(accumulator.unjoined_bytes())?;
         accumulator.finish(call)
     }
 }

@@ -5,7 +5,7 @@
 //! Use: `add` rows, `finish`, then `fill` batches until one is empty.
 
 use super::batch::RowBatch;
-use super::context::Ctx;
+use super::context::{Ctx, SPILLED_BYTES_MIN};
 use super::plan::SortColumn;
 use super::spill::{SpillFile, row_bytes};
 use crate::error::Result;
@@ -13,7 +13,7 @@ use daruma_value::Value;
 use daruma_value::compare::compare_nulls_first;
 use std::cmp::Ordering;
 
-/// A run has at least this many rows, however small the grant.
+/// A run of short rows has at least this many, however small the grant.
 const RUN_ROWS_MIN: usize = 4096;
 /// More runs are made one before they are read together.
 const RUNS_MAX: usize = 64;
@@ -102,7 +102,8 @@ impl Sorter {
         let bytes = row_bytes(row);
         self.rows.push_slice(row);
         self.bytes += bytes;
-        if cx.reserve(bytes) || self.rows.len() < RUN_ROWS_MIN {
+        let is_small = self.rows.len() < RUN_ROWS_MIN && self.bytes < SPILLED_BYTES_MIN;
+        if cx.reserve(bytes) || is_small {
             return Ok(false);
         }
         self.write_run(cx)?;
