@@ -205,6 +205,22 @@ fn passwords_are_changed_expire_and_lock() {
             .authenticate("ben", "New-Word-2", None, after)
             .is_ok()
     );
+    // A new login may get the number of one that was locked, and is not locked with it.
+    c.run("CREATE LOGIN cid WITH PASSWORD = 'Daruma-2026'");
+    let id = logins.get("cid").map(|l| l.id);
+    for _ in 0..10 {
+        let _ = logins.authenticate("cid", "guess", None, after);
+    }
+    assert_eq!(
+        c.run("DROP LOGIN cid; CREATE LOGIN dora WITH PASSWORD = 'Daruma-2026'"),
+        ""
+    );
+    assert_eq!(logins.get("dora").map(|l| l.id), id);
+    assert!(
+        logins
+            .authenticate("dora", "Daruma-2026", None, after)
+            .is_ok()
+    );
 }
 
 #[test]
@@ -234,6 +250,50 @@ fn the_owner_of_a_database_is_its_dbo() {
         ben.run("CREATE TABLE dbo.t (id int); INSERT dbo.t VALUES (1); SELECT USER_NAME() AS me");
     assert!(out.contains("dbo"), "{out}");
     assert_eq!(connect_as(&server, "ann", "mine").err(), Some(4060));
+}
+
+#[test]
+fn a_backup_does_not_say_who_owns_what_is_restored() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.run("ALTER SERVER ROLE dbcreator ADD MEMBER ben");
+    admin.run("ALTER AUTHORIZATION ON DATABASE::d TO sa; ALTER DATABASE d SET TRUSTWORTHY ON");
+    admin.run("CREATE DATABASE anns; ALTER AUTHORIZATION ON DATABASE::anns TO ann");
+    for database in ["d", "anns"] {
+        let out = admin.run(&format!(
+            "BACKUP DATABASE {database} TO DISK = '/b/{database}'"
+        ));
+        assert!(out.contains("successfully processed"), "{out}");
+    }
+    let mut ben = connect_as(&server, "ben", "master").expect("login");
+    for (database, copy) in [("d", "d2"), ("anns", "a2")] {
+        let out = ben.run(&format!(
+            "RESTORE DATABASE {copy} FROM DISK = '/b/{database}' \
+             WITH MOVE '{database}' TO '/x/{copy}', MOVE '{database}_log' TO '/x/{copy}_log'"
+        ));
+        assert!(
+            out.contains("RESTORE DATABASE successfully processed"),
+            "{out}"
+        );
+    }
+    let owner = |client: &mut Client, name: &str| {
+        client.scalar(&format!(
+            "SELECT SUSER_SNAME(owner_sid) + STR(is_trustworthy_on, 2) FROM sys.databases WHERE name = '{name}'"
+        ))
+    };
+    assert_eq!(owner(&mut admin, "d2"), "ben 0");
+    assert_eq!(owner(&mut admin, "a2"), "ben 0");
+    assert_eq!(connect_as(&server, "ann", "a2").err(), Some(4060));
+    // Who has it goes on having it.
+    let out = admin.run(
+        "RESTORE DATABASE anns FROM DISK = '/b/d' WITH REPLACE, \
+         MOVE 'd' TO '/x/a3', MOVE 'd_log' TO '/x/a3_log'",
+    );
+    assert!(
+        out.contains("RESTORE DATABASE successfully processed"),
+        "{out}"
+    );
+    assert_eq!(owner(&mut admin, "anns"), "ann 0");
 }
 
 #[test]

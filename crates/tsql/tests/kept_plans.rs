@@ -305,6 +305,23 @@ fn a_plan_that_may_be_run_may_not_be_seen() {
 }
 
 #[test]
+fn texts_with_passwords_are_not_kept() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.done("CREATE LOGIN secret WITH PASSWORD = 'Hidden1!hidden'");
+    admin.done("IF 1 = 1 BEGIN ALTER LOGIN secret WITH PASSWORD = 'Hidden1!again' END");
+    admin.done("SELECT 'Hidden2!' AS known");
+    let kept = |with: &str| {
+        format!(
+            "SELECT COUNT(*) FROM sys.dm_exec_cached_plans CROSS APPLY sys.dm_exec_sql_text(plan_handle) \
+             WHERE text LIKE '%Hid' + 'den{with}%'"
+        )
+    };
+    assert_eq!(admin.scalar(&kept("2!")), "1");
+    assert_eq!(admin.scalar(&kept("1!")), "0");
+}
+
+#[test]
 fn what_was_granted_in_a_transaction_goes_with_it() {
     let server = prepared();
     let mut admin = server.connect_to("d");

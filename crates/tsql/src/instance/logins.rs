@@ -254,6 +254,8 @@ impl Logins {
         }
         self.catalog.delete_login(login.id)?;
         self.list.write().retain(|l| l.id != login.id);
+        // The number may be given out again, without what was counted under it.
+        self.unlock(login.id);
         Ok(())
     }
 }

@@ -17,7 +17,7 @@
 use super::WorkMemory;
 use crate::error::{Result, SqlError};
 use crate::executor::KeptPlan;
-use crate::session::{Suspect, quotes_set, suspects};
+use crate::session::{Suspect, may_hold_secrets, quotes_set, suspects};
 use daruma_base::memory::{for_all, thread_bytes};
 use daruma_base::{DatabaseId, FastHash, FastHasher};
 use daruma_syntax::ast::{Span, Statement};
@@ -293,7 +293,9 @@ impl PlanCache {
         let batch = Arc::new(Batch::new(Arc::from(text), statements, bytes));
         batch.uses.store(1, Ordering::Relaxed);
         let most = self.generation_bytes();
-        if text.len() <= CACHED_TEXT_BYTES_MAX && batch.kept_bytes() <= most / 2 {
+        let is_small = text.len() <= CACHED_TEXT_BYTES_MAX && batch.kept_bytes() <= most / 2;
+        // Texts that are kept are shown to whoever may see the server's state.
+        if is_small && !may_hold_secrets(&batch.statements) {
             let mut generations = self.generations.write();
             generations.insert(quoted, batch.clone());
             generations.turn(most);

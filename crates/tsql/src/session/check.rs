@@ -101,6 +101,27 @@ fn quotes_set_by(statement: &Statement) -> Option<bool> {
     }
 }
 
+/// Can there be passwords or keys in the text of these statements?
+pub fn may_hold_secrets(statements: &[Statement]) -> bool {
+    statements.iter().any(may_hold_secret)
+}
+
+fn may_hold_secret(statement: &Statement) -> bool {
+    match &statement.kind {
+        StatementKind::Principal(_)
+        | StatementKind::Key(_)
+        | StatementKind::Backup(_)
+        | StatementKind::Restore(_) => true,
+        StatementKind::Block(body) => may_hold_secrets(body),
+        StatementKind::If(s) => {
+            may_hold_secret(&s.then) || s.otherwise.as_ref().is_some_and(|s| may_hold_secret(s))
+        }
+        StatementKind::While(s) => may_hold_secret(&s.body),
+        StatementKind::TryCatch(s) => may_hold_secrets(&s.body) || may_hold_secrets(&s.handler),
+        _ => false,
+    }
+}
+
 #[derive(Default)]
 struct Names {
     declared: HashSet<String>,

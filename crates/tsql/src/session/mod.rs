@@ -62,7 +62,7 @@ pub(crate) use backup::{
     SuspectPage, SuspectPages, backup_database, forget_suspects, note_suspects,
 };
 pub use bulk::BulkRows;
-pub use check::{Suspect, SuspectKind, quotes_set, suspects};
+pub use check::{Suspect, SuspectKind, may_hold_secrets, quotes_set, suspects};
 pub(crate) use check::{comment_len, quoted_len};
 pub use execution::Execution;
 pub use execution::plain_column;

@@ -374,10 +374,8 @@ impl Execution<'_> {
         };
         let schema = option_text(options, "DEFAULT_SCHEMA").unwrap_or("dbo".to_string());
         self.add_principal(name, |catalog, id| {
-            if let Some(login) = &found
-                && user_of_login(catalog, login).is_some()
-            {
-                return Err(messages::error(15063, &[]));
+            if let Some(login) = &found {
+                self.check_new_user(catalog, login)?;
             }
             Ok(PrincipalDef {
                 id,
@@ -391,6 +389,20 @@ impl Execution<'_> {
                 fixed_roles: Vec::new(),
             })
         })
+    }
+
+    /// Fails for a login that is a user of the current database already: `sa` is dbo everywhere (15405), and so is the owner in
+    /// his own (15063).
+    fn check_new_user(&self, catalog: &DatabaseCatalog, login: &LoginDef) -> Result<()> {
+        if login.id == SA {
+            return Err(messages::error(15405, &[&login.name]));
+        }
+        let entry = self.state.instance.database(self.current_database());
+        let owns = entry.is_some_and(|e| names_equal(&e.def().owner, &login.name));
+        match owns || user_of_login(catalog, login).is_some() {
+            true => Err(messages::error(15063, &[])),
+            false => Ok(()),
+        }
     }
 
     fn create_role(&self, name: &str) -> Result<()> {
@@ -469,6 +481,10 @@ impl Execution<'_> {
             if let Some(login) = option_text(options, "LOGIN") {
                 let found = self.state.instance.logins.get(&login);
                 let found = found.ok_or_else(|| messages::error(15007, &[&login]))?;
+                let same = user_of_login(&catalog, &found).is_some_and(|u| u.id == def.id);
+                if !same {
+                    self.check_new_user(&catalog, &found)?;
+                }
                 def.sid = Some(found.sid.clone());
                 def.login = Some(found.name.clone());
             }

@@ -211,6 +211,14 @@ impl Job<'_, '_> {
             .as_ref()
             .map_or_else(|| instance.free_database_id(), |e| e.id().0);
         def.offline = false;
+        // Who owned it elsewhere, and what only an administrator gives, is not the backup's to say.
+        def.owner = match &self.entry {
+            Some(entry) => entry.def().owner.clone(),
+            None => self.ex.state.login_name(),
+        };
+        for given in ["TRUSTWORTHY", "DB_CHAINING"] {
+            def.options.remove(given);
+        }
         // How far restores of the database that was backed up were, and where their files are, is not for this one.
         for state in [STANDBY, RESTORING, ROLLED_TO, PAGES] {
             def.options.remove(state);
