@@ -539,7 +539,6 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    /// A view as a source of FROM.
     /// Binds what stands behind the name of a view or common table expression: its hints are those of all tables in it.
     /// Error 8171 for those that only a table has.
     pub(super) fn hinted<T>(
@@ -568,6 +567,7 @@ impl Binder<'_> {
         result
     }
 
+    /// A view as a source of FROM.
     pub(super) fn exposed_view(
         &mut self,
         database: DatabaseId,
@@ -612,6 +612,7 @@ impl Binder<'_> {
         let outer = self.database.replace(database);
         let schema_bound = std::mem::replace(&mut self.schema_bound, false);
         let ansi_nulls = std::mem::replace(&mut self.ansi_nulls, module.ansi_nulls);
+        let namespaces = std::mem::take(&mut self.xml_namespaces);
         self.host.enter_view(database, object);
         let checked = self.checked_views();
         let bound = self.isolated(Vec::new(), |b| b.query(&view.query, true));
@@ -619,6 +620,7 @@ impl Binder<'_> {
         self.database = outer;
         self.schema_bound = schema_bound;
         self.ansi_nulls = ansi_nulls;
+        self.xml_namespaces = namespaces;
         let bound = bound?;
         if view.check_option {
             self.note_checked(checked, &bound.rel);

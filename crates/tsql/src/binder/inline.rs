@@ -99,6 +99,7 @@ impl Binder<'_> {
         let outer = self.database.replace(database);
         let schema_bound = std::mem::replace(&mut self.schema_bound, false);
         let ansi_nulls = std::mem::replace(&mut self.ansi_nulls, module.ansi_nulls);
+        let namespaces = std::mem::take(&mut self.xml_namespaces);
         let parameters = self.parameters.replace(bound);
         self.host.enter_view(database, object);
         let bound = self.isolated(Vec::new(), |b| b.query(&query, true));
@@ -106,6 +107,7 @@ impl Binder<'_> {
         self.database = outer;
         self.schema_bound = schema_bound;
         self.ansi_nulls = ansi_nulls;
+        self.xml_namespaces = namespaces;
         self.parameters = parameters;
         self.named(bound?, Some(&Ident::new(alias)), &call.columns)
     }

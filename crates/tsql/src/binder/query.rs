@@ -428,9 +428,13 @@ impl Binder<'_> {
     /// Row count of TOP, OFFSET and FETCH.
     fn row_count(&mut self, expr: &Expr, data_type: DataType) -> Result<Scalar> {
         let bound = self.expr(expr)?;
-        let fits = match data_type {
-            DataType::BigInt => bound.ty.data_type.is_integer(),
-            _ => bound.ty.data_type.is_numeric(),
+        let fits = match (data_type, bound.ty.data_type) {
+            // A whole number that is too long for an int is written as a decimal.
+            (DataType::BigInt, DataType::Decimal { scale: 0, .. }) => {
+                matches!(bound.kind, Kind::Const(_))
+            }
+            (DataType::BigInt, own) => own.is_integer(),
+            (_, own) => own.is_numeric(),
         };
         if !fits && !bound.is_null_literal() {
             return Err(crate::messages::error(1060, &[]));

@@ -381,11 +381,13 @@ impl<'e, 'a> Builder<'e, 'a> {
         }
     }
 
-    /// The database whose collation columns take: temporary tables live in tempdb, table variables where they are declared.
+    /// The database whose collation columns take: temporary tables live in tempdb, table variables where they are declared,
+    /// others in the database that their name says.
     fn home(&self) -> DatabaseId {
         match self.kind {
             TableKind::Temporary => TEMPDB,
-            TableKind::User | TableKind::Variable => self.ex.current_database(),
+            TableKind::Variable => self.ex.current_database(),
+            TableKind::User => self.database,
         }
     }
 

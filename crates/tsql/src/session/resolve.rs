@@ -205,8 +205,11 @@ impl Execution<'_> {
         Ok(None)
     }
 
-    /// `inserted` and `deleted` inside a trigger.
+    /// `inserted` and `deleted` inside a trigger, and not in the texts of views that it reads.
     fn trigger_table(&self, name: &str) -> Option<Arc<TriggerTable>> {
+        if self.state.access.text_in().is_some() {
+            return None;
+        }
         let frames = self.state.frames.borrow();
         let rows = frames.last()?.trigger.as_ref()?;
         TriggerTable::named(rows, name).map(Arc::new)
