@@ -5,12 +5,16 @@ mod common;
 use common::{Page, eventually, monitor, server};
 use daruma_client::client::Client;
 use daruma_monitor::figures::index;
+use daruma_monitor::page::session::{Role, role_of};
 use daruma_monitor::repository::levels::LEVELS;
 use daruma_monitor::repository::{Repository, read, store};
 use daruma_monitor::sampler::difference::Tick;
 use daruma_monitor::sampler::live::Sample;
 use serde_json::Value;
+use std::io::Read;
+use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[test]
 fn nothing_is_answered_to_strangers() {
@@ -96,6 +100,38 @@ fn a_login_without_a_role_is_refused_and_a_reader_changes_nothing() {
     assert_eq!(page.get("/api/servers").status, 200);
     let rule = r#"{"name":"x","figure":"blocked","above":1,"for_s":1,"enabled":true}"#;
     assert_eq!(page.post("/api/rules", rule).status, 403);
+
+    // What is asked again while somebody is logged in.
+    let repository = Repository::open(&common::options(&program)).expect("opens");
+    let mut role = |change: &str, login: &str| {
+        client.execute(change).expect(change);
+        role_of(&repository, login).expect("answers")
+    };
+    assert_eq!(role("USE DarumaMonitor", "sa"), Some(Role::Admin));
+    assert_eq!(role("SELECT 1", "guest1"), None);
+    assert_eq!(role("SELECT 1", "reader1"), Some(Role::Reader));
+    let text = "ALTER ROLE monitor_admin ADD MEMBER reader1";
+    assert_eq!(role(text, "reader1"), Some(Role::Admin));
+    let text = "ALTER ROLE monitor_admin DROP MEMBER reader1; ALTER ROLE monitor_reader DROP MEMBER reader1";
+    assert_eq!(role(text, "reader1"), None);
+    let text = "ALTER ROLE monitor_reader ADD MEMBER reader1";
+    assert_eq!(role(text, "reader1"), Some(Role::Reader));
+    assert_eq!(role("ALTER LOGIN reader1 DISABLE", "reader1"), None);
+    watching.stop();
+    program.stop().expect("stops");
+}
+
+#[test]
+fn who_says_nothing_holds_no_place() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = server(dir.path());
+    let watching = monitor(&program);
+    let port = watching.address().expect("listens").port();
+    let mut silent = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+    let patience = Some(Duration::from_secs(120));
+    silent.set_read_timeout(patience).expect("takes a timeout");
+    let mut bytes = Vec::new();
+    silent.read_to_end(&mut bytes).expect("it is closed");
     watching.stop();
     program.stop().expect("stops");
 }

@@ -21,6 +21,8 @@ use serde::Deserialize;
 use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'";
@@ -32,11 +34,19 @@ const OPEN: [&str; 4] = [
     "/assets/icon.svg",
 ];
 
+/// Longest time from the head of a request to its answer: for a body that does not come, or a repository that does not answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// Passes a request on, or refuses it.
 pub async fn guard(With(state): With<Arc<State>>, mut request: Request, next: Next) -> Response {
     let path = request.uri().path().to_string();
     let mut response = match admit(&state, &mut request, &path).await {
-        Ok(()) => next.run(request).await,
+        Ok(()) => match timeout(ANSWER_TIMEOUT, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => {
+                Failure::new(StatusCode::REQUEST_TIMEOUT, "This took too long.").into_response()
+            }
+        },
         Err(refused) => refused,
     };
     let headers = response.headers_mut();
@@ -175,13 +185,21 @@ fn cookie<'h>(state: &State, headers: &'h HeaderMap) -> Option<&'h str> {
 
 async fn session_of(state: &Arc<State>, headers: &HeaderMap) -> Option<Session> {
     let token = cookie(state, headers)?.to_string();
-    let (session, due) = state.sessions.get(&token)?;
+    let (mut session, due) = state.sessions.get(&token)?;
     if due {
         let (held, login) = (state.clone(), session.login.clone());
-        let alive = ask(move || Ok(session::is_alive(&held, &login)?)).await;
-        if matches!(alive, Ok(false)) {
-            state.sessions.close_login(&session.login);
-            return None;
+        let found = ask(move || Ok(session::role_of(&held.shared.repository, &login)?)).await;
+        match found {
+            Ok(Some(role)) => {
+                state.sessions.set_role(&session.login, role);
+                session.role = role;
+            }
+            Ok(None) => {
+                state.sessions.close_login(&session.login);
+                return None;
+            }
+            // The repository is away: nobody knows better.
+            Err(_) => {}
         }
     }
     Some(session)

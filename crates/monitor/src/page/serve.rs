@@ -1,7 +1,7 @@
 //! Sockets and TLS of the page, and the webhook.
 //!
-//! Theory: a runtime of two threads of its own. A connection has ten seconds for the head of a request, and there are at
-//! most 200 of them. Without TLS it listens on this machine alone, unless told otherwise.
+//! Theory: a runtime of two threads of its own. A connection has ten seconds for the head of each request, and there are at
+//! most 200 of them; the guard bounds the rest of a request. Without TLS it listens on this machine alone, unless told otherwise.
 
 use super::{Peer, router};
 use crate::monitor::{MonitorError, MonitorOptions, Shared};
@@ -189,7 +189,8 @@ async fn answer<S>(stream: S, app: axum::Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut builder = Builder::new(TokioExecutor::new());
+    // To find out which version a client speaks would take what time the client takes.
+    let mut builder = Builder::new(TokioExecutor::new()).http1_only();
     builder
         .http1()
         .timer(TokioTimer::new())

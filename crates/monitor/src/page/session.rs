@@ -5,10 +5,12 @@
 //! after half an hour without use, after twelve hours, by logout, and when its login is disabled or loses its role.
 
 use super::State;
+use crate::repository::Repository;
 use crate::repository::schema::{ADMIN, DATABASE, READER};
 use crate::sql::quoted;
 use daruma_client::client::{Client, ClientError, Options};
 use daruma_tds::login::Secret;
+use daruma_value::Value;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -109,30 +111,40 @@ impl Sessions {
         self.open.lock().remove(&hash(token));
     }
 
+    /// Gives the sessions of a login another role.
+    pub fn set_role(&self, login: &str, role: Role) {
+        let mut open = self.open.lock();
+        for session in open.values_mut().filter(|s| s.login == login) {
+            session.role = role;
+        }
+    }
+
     /// Ends all sessions of a login.
     pub fn close_login(&self, login: &str) {
         self.open.lock().retain(|_, s| s.login != login);
     }
 
-    /// Counts a try; false when there were too many.
+    /// Counts a try; false when there were too many. One that is not allowed leaves no trace of its name.
     pub fn may_try(&self, address: IpAddr, name: &str) -> bool {
         let mut tries = self.tries.lock();
-        if tries.len() > TRIES_KEPT {
+        if tries.len() >= TRIES_KEPT {
             tries.retain(|_, at| at.iter().any(|at| at.elapsed() < TRIES_WITHIN));
         }
-        let mut allowed = true;
-        for key in [
-            format!("address {address}"),
-            format!("name {}", name.to_lowercase()),
-        ] {
+        if tries.len() >= TRIES_KEPT {
+            return false;
+        }
+        let name = (!is_too_long(name)).then(|| format!("name {}", name.to_lowercase()));
+        let mut keys = std::iter::once(format!("address {address}")).chain(name);
+        // The name is not looked at when the address has had its tries.
+        keys.all(|key| {
             let at = tries.entry(key).or_default();
             at.retain(|at| at.elapsed() < TRIES_WITHIN);
-            allowed &= at.len() < TRIES_MAX;
-            if at.len() < TRIES_MAX {
+            let allowed = at.len() < TRIES_MAX;
+            if allowed {
                 at.push(Instant::now());
             }
-        }
-        allowed
+            allowed
+        })
     }
 
     /// Forgets tries after one that was right.
@@ -143,10 +155,13 @@ impl Sessions {
     }
 }
 
+fn is_too_long(text: &str) -> bool {
+    text.chars().count() > NAME_CHARS_MAX
+}
+
 /// Tries a login at the repository's server. `Ok(None)`: refused, or without a role here.
 pub fn try_login(state: &State, name: &str, password: &str) -> Result<Option<Role>, ClientError> {
-    let too_long = |text: &str| text.chars().count() > NAME_CHARS_MAX;
-    if name.is_empty() || too_long(name) || too_long(password) {
+    if name.is_empty() || is_too_long(name) || is_too_long(password) {
         return Ok(None);
     }
     let options = Options {
@@ -166,27 +181,35 @@ pub fn try_login(state: &State, name: &str, password: &str) -> Result<Option<Rol
         "SELECT IS_SRVROLEMEMBER('sysadmin'), IS_MEMBER('db_owner'), IS_MEMBER('{ADMIN}'), IS_MEMBER('{READER}'), \
          IS_MEMBER('db_datareader')"
     ))?;
+    Ok(role(rows.first()))
+}
+
+/// The role of a login as the repository's server has it now. `Ok(None)`: it is gone, disabled, or has none.
+pub fn role_of(repository: &Repository, login: &str) -> Result<Option<Role>, ClientError> {
+    // Without a user there is no name: NULL in its place would ask about the one who asks.
+    let rows = repository.query(&format!(
+        "SELECT IS_SRVROLEMEMBER('sysadmin', l.name), IS_ROLEMEMBER('db_owner', u.name), IS_ROLEMEMBER('{ADMIN}', u.name), \
+         IS_ROLEMEMBER('{READER}', u.name), IS_ROLEMEMBER('db_datareader', u.name) FROM sys.server_principals AS l OUTER APPLY \
+         (SELECT ISNULL(MAX(name), '') AS name FROM sys.database_principals WHERE sid = l.sid) AS u WHERE l.name = {} AND \
+         l.is_disabled = 0",
+        quoted(login)
+    ))?;
+    Ok(role(rows.first()))
+}
+
+/// Of memberships: sysadmin, owner, administrator, reader, reader of all tables.
+fn role(memberships: Option<&Vec<Value>>) -> Option<Role> {
     let member = |at: usize| {
-        let value = rows.first().and_then(|row| row.get(at));
+        let value = memberships.and_then(|row| row.get(at));
         value.and_then(crate::sampler::integer) == Some(1)
     };
-    Ok(if member(0) || member(1) || member(2) {
+    if member(0) || member(1) || member(2) {
         Some(Role::Admin)
     } else if member(3) || member(4) {
         Some(Role::Reader)
     } else {
         None
-    })
-}
-
-/// Is the login still there, and enabled?
-pub fn is_alive(state: &State, login: &str) -> Result<bool, ClientError> {
-    let rows = state.shared.repository.query(&format!(
-        "SELECT COUNT(*) FROM sys.server_principals WHERE name = {} AND is_disabled = 0",
-        quoted(login)
-    ))?;
-    let count = rows.first().and_then(|row| row.first());
-    Ok(count.and_then(crate::sampler::integer) == Some(1))
+    }
 }
 
 #[cfg(test)]
@@ -220,5 +243,33 @@ mod tests {
         );
         sessions.right(here, "sa");
         assert!(sessions.may_try(here, "sa"));
+    }
+
+    #[test]
+    fn names_that_are_not_tried_are_not_kept() {
+        let sessions = Sessions::default();
+        let here: IpAddr = [127, 0, 0, 1].into();
+        assert!(sessions.may_try(here, &"x".repeat(60_000)));
+        for n in 0..100 {
+            sessions.may_try(here, &format!("name {n}"));
+        }
+        assert_eq!(sessions.tries.lock().len(), 5, "the address and four names");
+        for n in 0..20_000_u32 {
+            sessions.may_try(n.to_be_bytes().into(), "sa");
+        }
+        assert!(sessions.tries.lock().len() <= TRIES_KEPT);
+    }
+
+    #[test]
+    fn a_role_changes_while_one_is_logged_in() {
+        let sessions = Sessions::default();
+        let token = sessions.open("a", Role::Admin).expect("opens");
+        sessions.set_role("b", Role::Reader);
+        assert_eq!(sessions.get(&token).map(|(s, _)| s.role), Some(Role::Admin));
+        sessions.set_role("a", Role::Reader);
+        assert_eq!(
+            sessions.get(&token).map(|(s, _)| s.role),
+            Some(Role::Reader)
+        );
     }
 }

@@ -234,7 +234,7 @@ impl Repository {
              LEFT JOIN dbo.sql_text AS t ON t.text_id = b.text_id WHERE b.server_id = {server} AND b.at = (SELECT MAX(at) FROM \
              dbo.blocking WHERE server_id = {server} AND at <= {} AND at > {}) ORDER BY b.session_id",
             time(at),
-            time(at - 60_000)
+            time(at.saturating_sub(60_000))
         ))?;
         Ok(rows
             .iter()
