@@ -143,6 +143,9 @@ pub enum ClusterType {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicaDef {
     pub replica_id: [u8; 16],
+    /// Its place in the group, by which replicas call each other: 0 to 8.
+    #[serde(default)]
+    pub number: u8,
     pub server: String,
     pub owner_sid: Vec<u8>,
     pub endpoint_url: String,

@@ -6,7 +6,7 @@ use daruma_group::commit::{
 };
 use daruma_group::compress::Mode;
 use daruma_group::replica::{Followed, Led, Node, Standing, StandingFile, StorageCopy, StorageLog};
-use daruma_group::transport::{Dialer, Endpoint, EndpointConfig, Identity, Member};
+use daruma_group::transport::{Dialer, Endpoint, EndpointConfig, Identity, Member, Target};
 use daruma_group::wire::Codecs;
 use daruma_sim::SimDisk;
 use daruma_storage::{
@@ -142,7 +142,7 @@ fn a_commit_is_on_both_disks_and_a_failover_keeps_it() {
         Opening::default(),
     );
     let secondary = secondary.expect("opens");
-    let copy = StorageCopy::begin(&secondary).expect("a thread");
+    let copy = StorageCopy::begin(&secondary, None, Box::new(|_| {})).expect("a thread");
 
     let [zero, one] = sides();
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
@@ -159,7 +159,7 @@ fn a_commit_is_on_both_disks_and_a_failover_keeps_it() {
         window_bytes: 1 << 20,
         replicas: vec![config],
     };
-    let log = StorageLog::new(&db, Box::new(|_| {}));
+    let log = StorageLog::new(&db, &[id(1)], Box::new(|_| {}));
     let opens_at = db.hardened_lsn();
     let led = Led::begin(
         DATABASE,
@@ -182,13 +182,16 @@ fn a_commit_is_on_both_disks_and_a_failover_keeps_it() {
         Lsn::NONE,
     );
     one.node.follow(DATABASE, followed.expect("it follows"));
-    let dialer = Dialer::start(
-        endpoint.address(),
-        other,
-        zero.config.clone(),
-        zero.node.clone(),
-    )
-    .expect("a thread");
+    let (address, config) = (endpoint.address(), zero.config.clone());
+    let target = move || {
+        Ok(Some(Target {
+            address,
+            to: other.replica,
+            pinned: vec![other.fingerprint],
+            config: config.clone(),
+        }))
+    };
+    let dialer = Dialer::start(Box::new(target), zero.node.clone()).expect("a thread");
 
     let mut next = 0;
     let until = Instant::now() + LONG;

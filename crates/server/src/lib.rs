@@ -16,6 +16,7 @@
 //! | cancel, KILL, lost clients | `watcher` |
 //! | credentials, sessions, calls | [`engine`] |
 //! | start and stop of it all | [`program`] |
+//! | availability groups | [`hadr`] |
 //! | freed memory back to the system | `freed` |
 //!
 //! Invariants
@@ -31,6 +32,7 @@ mod connection;
 pub mod engine;
 pub mod error;
 mod freed;
+pub mod hadr;
 mod handshake;
 mod late;
 pub mod listener;

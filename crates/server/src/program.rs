@@ -7,6 +7,7 @@
 use crate::engine::EngineService;
 use crate::error::ServerError;
 use crate::freed::FreedMemory;
+use crate::hadr::Availability;
 use crate::listener::{Limits, Listener, Waker};
 use crate::password::Argon2Hasher;
 use crate::tls::{self, EncryptionPolicy, TlsSettings};
@@ -73,6 +74,7 @@ pub struct ProgramOptions {
 pub struct Program {
     instance: Arc<Instance>,
     listener: Listener,
+    availability: Availability,
     recovery: Recovery,
     background: Background,
     log_writer: LogWriter,
@@ -107,6 +109,7 @@ impl Program {
         let instance = Instance::begin(env, &options.data_dir, instance_options)?;
         instance.trace_flags.lock().clone_from(&options.trace_flags);
         instance.keep_file(&options.data_dir.join(LOCK_FILE));
+        let availability = Availability::start(&instance);
         let recovery = Recovery::start(&instance)?;
         let url_devices = Arc::new(daruma_object::ObjectDevices::new());
         let _first = instance.url_devices.set(url_devices);
@@ -148,6 +151,7 @@ impl Program {
         Ok(Program {
             instance,
             listener,
+            availability,
             recovery,
             background,
             log_writer,
@@ -243,6 +247,7 @@ impl Program {
                 "Some sessions did not end; their transactions are rolled back at the next start.",
             );
         }
+        self.availability.stop();
         self.recovery.stop();
         self.background.stop();
         self.log_writer.stop();

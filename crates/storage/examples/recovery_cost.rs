@@ -119,6 +119,7 @@ fn measure(from: &Path, to: &Path) -> Result<()> {
             registration: None,
             watch: None,
             stop: None::<&AtomicBool>,
+            epoch: None,
         };
         let engine = engine();
         // From here on the largest memory is counted anew.

@@ -519,6 +519,8 @@ pub struct Opening<'a> {
     pub watch: Option<&'a dyn Fn(RecoveryProgress<'_>)>,
     /// Once set, redo ends with [`crate::StorageError::Cancelled`]: as after a crash, the next opening begins anew.
     pub stop: Option<&'a std::sync::atomic::AtomicBool>,
+    /// Number and id of the epoch that begins, if a group of replicas has granted one: commits wait for participants from the first.
+    pub epoch: Option<(u64, u128)>,
 }
 
 /// Report of a recovery, for the error log. Times add up to what opening took.

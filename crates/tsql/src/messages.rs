@@ -767,6 +767,16 @@ const MESSAGES: &[Message] = &[
     ),
     m(1222, 16, "Lock request time out period exceeded."),
     m(
+        1412,
+        16,
+        "The remote copy of database \"%.*ls\" has not been rolled forward to a point in time that is encompassed in the local copy of the database log.",
+    ),
+    m(
+        1464,
+        16,
+        "Database \"%.*ls\" is not in a recovering state which is required for a mirror database or secondary database.  The remote database must be restored using WITH NORECOVERY.",
+    ),
+    m(
         1465,
         16,
         "Database \"%.*ls\" database is not in full recovery mode on each of the server instances. The full recovery model is required for a database to participate in database mirroring or in an availability group.",
@@ -1243,6 +1253,11 @@ const MESSAGES: &[Message] = &[
         3043,
         16,
         "BACKUP '%ls' detected an error on page (%d:%d) in file '%ls'.",
+    ),
+    m(
+        3059,
+        16,
+        "This BACKUP or RESTORE command is not supported on a database mirror or secondary replica.",
     ),
     m(
         3101,
@@ -2386,6 +2401,11 @@ const MESSAGES: &[Message] = &[
         "XML parsing: line %d, character %d, undeclared prefix",
     ),
     m(
+        9692,
+        16,
+        "The %ls protocol transport cannot listen on port %d because it is in use by another process.",
+    ),
+    m(
         10601,
         16,
         "Cannot specify included columns for a clustered index.",
@@ -3017,6 +3037,11 @@ const MESSAGES: &[Message] = &[
         "An attempt to add or join a system database, '%.*ls', to an availability group failed.  Specify only user databases for this operation.",
     ),
     m(
+        35250,
+        16,
+        "The connection to the primary replica is not active.  The command cannot be processed.",
+    ),
+    m(
         35251,
         16,
         "This command can be run only on the primary replica.  Connect to the primary replica, and retry the command.",
@@ -3055,6 +3080,21 @@ const MESSAGES: &[Message] = &[
         41042,
         16,
         "The availability group '%.*ls' already exists.  This error could be caused by a previous failed CREATE AVAILABILITY GROUP or DROP AVAILABILITY GROUP operation.  If the availability group name you specified is correct, try dropping the availability group and then retry CREATE AVAILABILITY GROUP operation.",
+    ),
+    m(
+        41122,
+        16,
+        "Cannot failover availability group '%.*ls' to this instance of SQL Server.  The local availability replica is already the primary replica of the availability group.  To failover this availability group to another instance of SQL Server, run the failover command on that instance of SQL Server.  If local instance of SQL Server is intended to host the primary replica of the availability group, then no action is required.",
+    ),
+    m(
+        41142,
+        16,
+        "The availability replica for availability group '%.*ls' on this instance of SQL Server cannot become the primary replica. One or more databases are not synchronized or have not joined the availability group. If the availability replica uses the asynchronous-commit mode, consider performing a forced manual failover (with possible data loss). Otherwise, once all local secondary databases are joined and synchronized, you can perform a planned manual failover to this secondary replica (without data loss). For more information, see SQL Server Books Online.",
+    ),
+    m(
+        47106,
+        16,
+        "Cannot join availability group '%.*ls'. Download configuration timeout. Please check primary configuration, network connectivity and firewall setup, then retry the operation.",
     ),
     m(
         49930,

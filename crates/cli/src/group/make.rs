@@ -1,6 +1,6 @@
 //! `daruma group create` and `join`: the statements, in their order.
 
-use super::text::{name, port_of, string};
+use super::text::{listener_address, name, port_of, string};
 use super::token::Token;
 use super::{CreateArgs, GroupError, JoinArgs, ReplicaArgs, Server};
 
@@ -75,6 +75,7 @@ pub(super) fn join(
 fn prepare(server: &mut Server, replica: &ReplicaArgs) -> Result<(), GroupError> {
     let port = port_of(&replica.endpoint);
     let port = port.ok_or_else(|| GroupError::Url(replica.endpoint.clone()))?;
+    let address = listener_address(&replica.endpoint);
     server.run(
         "the server has a master key",
         "USE master; IF NOT EXISTS (SELECT 1 FROM sys.symmetric_keys WHERE name = '##MS_DatabaseMasterKey##') \
@@ -91,7 +92,7 @@ fn prepare(server: &mut Server, replica: &ReplicaArgs) -> Result<(), GroupError>
         "the server has an endpoint",
         &format!(
             "IF NOT EXISTS (SELECT 1 FROM sys.database_mirroring_endpoints) CREATE ENDPOINT {ENDPOINT} STATE = STARTED \
-             AS TCP (LISTENER_PORT = {port}, LISTENER_IP = ALL) FOR DATABASE_MIRRORING (ROLE = ALL, AUTHENTICATION = CERTIFICATE {CERTIFICATE}, ENCRYPTION = REQUIRED ALGORITHM AES)"
+             AS TCP (LISTENER_PORT = {port}, LISTENER_IP = {address}) FOR DATABASE_MIRRORING (ROLE = ALL, AUTHENTICATION = CERTIFICATE {CERTIFICATE}, ENCRYPTION = REQUIRED ALGORITHM AES)"
         ),
     )
 }

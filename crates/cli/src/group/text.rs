@@ -1,5 +1,7 @@
 //! Names and strings as they stand in statements.
 
+use std::net::IpAddr;
+
 /// `[name]`.
 pub(super) fn name(text: &str) -> String {
     format!("[{}]", text.replace(']', "]]"))
@@ -22,6 +24,17 @@ pub(super) fn port_of(url: &str) -> Option<u16> {
     }
 }
 
+/// Where the endpoint of this address listens: everywhere, but on a loopback address there alone.
+pub(super) fn listener_address(url: &str) -> String {
+    let host = url.get(6..).and_then(|rest| rest.rsplit_once(':'));
+    let host = host.map(|(host, _)| host.trim_matches(['[', ']']));
+    let address = host.and_then(|host| host.parse().ok());
+    match address.filter(IpAddr::is_loopback) {
+        Some(address) => format!("('{address}')"),
+        None => "ALL".to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +44,10 @@ mod tests {
         assert_eq!(name("a]b"), "[a]]b]");
         assert_eq!(string("it's"), "N'it''s'");
         assert_eq!(port_of("TCP://alpha:5022"), Some(5022));
+        assert_eq!(listener_address("tcp://127.0.0.1:5022"), "('127.0.0.1')");
+        assert_eq!(listener_address("tcp://[::1]:5022"), "('::1')");
+        assert_eq!(listener_address("tcp://10.0.0.1:5022"), "ALL");
+        assert_eq!(listener_address("tcp://alpha:5022"), "ALL");
         for bad in [
             "alpha:5022",
             "tcp://:5022",

@@ -176,6 +176,18 @@ impl Follower {
         self.here.min(self.quorum)
     }
 
+    /// Is a primary of the promised epoch connected, and its fork settled?
+    pub fn is_following(&self) -> bool {
+        self.following
+    }
+
+    /// What lies above `applied`, the position up to which pages have the log, is given up where the next primary lacks it: an
+    /// administrator has decided so.
+    pub fn let_go(&mut self, applied: Lsn) {
+        assert!(!self.following, "a primary's log is not given up");
+        self.quorum = self.quorum.min(applied);
+    }
+
     /// Takes an event.
     pub fn step(&mut self, input: FollowerInput) -> Vec<FollowerOutput> {
         let mut outputs = Vec::new();

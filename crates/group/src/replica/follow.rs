@@ -8,7 +8,8 @@
 use super::log::{LogError, SecondaryLog};
 use super::standing::{Standing, StandingFile};
 use crate::commit::{
-    Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Record, ReplicaId, Reply, Request,
+    Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Fork, Record, ReplicaId, Reply,
+    Request,
 };
 use crate::compress::unpack;
 use crate::transport::{Link, LinkError};
@@ -19,6 +20,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A forced failover raises the epoch's number by so much.
+const FORCED_STEP: u64 = 1 << 16;
 
 /// See the module.
 pub struct Followed {
@@ -39,8 +43,38 @@ struct State {
     cuts: u64,
     /// What became of the last attempt to lead.
     decided: Option<Result<Record, Record>>,
+    /// Where the primary's log parts from the one here, if it does so below what may be cut off.
+    parted: Option<Fork>,
+    /// Nothing is taken, by order of an administrator.
+    rests: bool,
+    /// The log here was a primary's, as far as it goes.
+    has_followed: bool,
     failed: Option<String>,
     stopped: bool,
+}
+
+impl State {
+    fn following(&self) -> Following {
+        match self.parted {
+            _ if self.rests => Following::Resting,
+            Some(fork) => Following::Parted(fork),
+            None if self.machine.is_following() => Following::Primary,
+            None => Following::Nobody,
+        }
+    }
+}
+
+/// Does the log here follow a primary's?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Following {
+    /// No primary has been heard of on the connections of now.
+    Nobody,
+    /// It does.
+    Primary,
+    /// An administrator has it rest.
+    Resting,
+    /// The two logs went different ways, and what is here is on pages: it has to be seeded anew.
+    Parted(Fork),
 }
 
 impl Followed {
@@ -71,6 +105,9 @@ impl Followed {
                 clock_us: 0,
                 cuts: 0,
                 decided: None,
+                parted: None,
+                rests: false,
+                has_followed: false,
                 failed: None,
                 stopped: false,
             }),
@@ -94,6 +131,67 @@ impl Followed {
     /// What the judge has, as far as this node was told.
     pub fn record(&self) -> Record {
         self.state.lock().record
+    }
+
+    /// Whom it follows.
+    pub fn following(&self) -> Following {
+        self.state.lock().following()
+    }
+
+    /// Waits until a primary is followed, or is known not to be, for so long at most.
+    pub fn wait_following(&self, limit: Duration) -> Following {
+        let until = std::time::Instant::now() + limit;
+        let mut state = self.state.lock();
+        while state.following() == Following::Nobody && state.failed.is_none() && !state.stopped {
+            if self.moved.wait_until(&mut state, until).timed_out() {
+                break;
+            }
+        }
+        state.following()
+    }
+
+    /// End of the log here.
+    pub fn end(&self) -> Lsn {
+        self.state.lock().machine.end()
+    }
+
+    /// SET HADR SUSPEND and RESUME: takes nothing, and says so to whoever is connected. Who resumes a log that parts from the
+    /// primary's has what the primary lacks taken back, where no page has it.
+    pub fn rest(&self, rests: bool, links: &[Arc<Link>]) {
+        let mut state = self.state.lock();
+        state.rests = rests;
+        if rests {
+            state.machine.step(FollowerInput::Down);
+        } else if state.parted.take().is_some() {
+            state.machine.let_go(self.log.applied());
+        }
+        drop(state);
+        for link in links {
+            self.connected(link);
+            if !rests {
+                self.greet(link);
+            }
+        }
+    }
+
+    /// A connection has begun: its other side learns whether it may send.
+    pub fn connected(&self, link: &Arc<Link>) {
+        let state = self.state.lock();
+        let rests = state.rests || state.failed.is_some();
+        let database = self.database;
+        link.send(Message::Rest { database, rests });
+    }
+
+    /// Says again how far it is, as redo and readers move without the log.
+    pub fn report(&self) {
+        let state = self.state.lock();
+        let (Some(link), true) = (&state.link, state.machine.is_following()) else {
+            return;
+        };
+        let machine = &state.machine;
+        let ack = self.ack(&state, machine.promised(), machine.end(), machine.here());
+        let database = self.database;
+        link.send(Message::Ack { database, ack });
     }
 
     /// Hard here.
@@ -132,6 +230,14 @@ impl Followed {
 
     /// A message about this database came.
     pub fn received(&self, link: &Arc<Link>, message: &Message) -> Result<(), LinkError> {
+        let is_deaf = {
+            let state = self.state.lock();
+            state.rests || state.failed.is_some()
+        };
+        if is_deaf {
+            // What was under way when it began to rest, or failed.
+            return Ok(());
+        }
         match message {
             Message::Lead { lead, .. } => self.led(link, lead),
             Message::Block { block, .. } => self.take(link, block),
@@ -143,11 +249,19 @@ impl Followed {
                 self.listed(*record);
                 Ok(())
             }
+            Message::Rejoin { fork, .. } => {
+                // The primary no longer has the log that comes next here.
+                let mut state = self.state.lock();
+                state.machine.step(FollowerInput::Down);
+                state.parted = Some(*fork);
+                self.moved.notify_all();
+                Ok(())
+            }
             Message::Judged { reply, .. } => {
                 self.step(link, FollowerInput::Judge(*reply), None, None)
             }
             // Of another that follows, too.
-            Message::Ack { .. } => Ok(()),
+            Message::Ack { .. } | Message::Rest { .. } => Ok(()),
             other => Err(LinkError::Protocol(format!(
                 "a secondary gets no {other:?}"
             ))),
@@ -174,8 +288,9 @@ impl Followed {
             .machine
             .promised()
             .number
-            .max(state.record.epoch.number)
-            + 1;
+            .max(state.record.epoch.number);
+        // A primary that begins anew raises the number by one each time: one that was passed over never catches up.
+        let number = number + if forced { FORCED_STEP } else { 1 };
         let to = EpochId { number, id };
         state.decided = None;
         let link = state.link.clone();
@@ -253,14 +368,21 @@ impl Followed {
                     Ok(Some(reply)) => inputs.push_back(FollowerInput::Judge(reply)),
                     Ok(None) => {}
                     Err(error) => {
+                        // The connection goes on: other databases have it too.
                         state.failed = Some(error.to_string());
+                        let (database, rests) = (self.database, true);
+                        let say = |l: &Arc<Link>| l.send(Message::Rest { database, rests });
+                        link.iter().for_each(|l| say(l));
                         self.moved.notify_all();
-                        return Err(LinkError::Protocol(error.to_string()));
+                        return Ok(());
                     }
                 }
             }
         }
-        self.log.may_apply(state.machine.may_apply());
+        // What a primary may not have, and only an administrator may give up, is not to come into pages.
+        if state.has_followed {
+            self.log.may_apply(state.machine.may_apply());
+        }
         self.moved.notify_all();
         Ok(())
     }
@@ -297,6 +419,8 @@ impl Followed {
                     },
                 )?;
                 state.link = link.cloned();
+                state.parted = None;
+                state.has_followed = true;
             }
             FollowerOutput::Append => {
                 if let Some((block, plain)) = block {
@@ -317,7 +441,10 @@ impl Followed {
                 promised,
                 led,
             }),
-            FollowerOutput::Rejoin(fork) => say(Message::Rejoin { database, fork }),
+            FollowerOutput::Rejoin(fork) => {
+                state.parted = Some(fork);
+                say(Message::Rejoin { database, fork });
+            }
             FollowerOutput::Ask(request) => {
                 let led_last = state.file.standing().record.primary == self.me;
                 if led_last || matches!(request, Request::Force { .. }) {

@@ -6,7 +6,8 @@
 use super::log::{Feed, LogBlock, LogError, PrimaryLog};
 use super::standing::StandingFile;
 use crate::commit::{
-    Clocks, Primary, PrimaryInput, PrimaryOutput, ReplicaId, Reply, Request, Role, Rules, SyncState,
+    Clocks, EpochId, Fork, Primary, PrimaryInput, PrimaryOutput, Record, ReplicaId, Replicas,
+    Reply, Request, Role, Rules, SyncState,
 };
 use crate::compress::{Choice, Mode, PackCache};
 use crate::transport::{Link, LinkError, Pull, Source};
@@ -72,6 +73,56 @@ struct State {
     clocks: Vec<Clocks>,
     links: Vec<(ReplicaId, Arc<Link>)>,
     shipments: Vec<Arc<Shipment>>,
+    /// Who leads now, once this node does no longer and knows.
+    successor: Option<ReplicaId>,
+    /// To whom nothing is shipped, by order of an administrator here.
+    resting_here: Replicas,
+    /// The same, by order of one there.
+    resting_there: Replicas,
+    last: Vec<(ReplicaId, Heard)>,
+}
+
+impl State {
+    fn resting(&self) -> Replicas {
+        self.resting_here.union(self.resting_there)
+    }
+}
+
+fn changed(set: Replicas, replica: ReplicaId, is_in: bool) -> Replicas {
+    match is_in {
+        true => set.with(replica),
+        false => set.without(replica),
+    }
+}
+
+/// What a replica last said of itself, and when (time since this node began to lead).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// What it has.
+    pub ack: Ack,
+    /// When it said so.
+    pub at: Duration,
+}
+
+/// How far a replica is, for the views.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Which.
+    pub replica: ReplicaId,
+    /// A connection stands.
+    pub is_connected: bool,
+    /// See [`SyncState`].
+    pub sync: SyncState,
+    /// Commits wait for it.
+    pub is_participant: bool,
+    /// Nothing is shipped to it by order of an administrator.
+    pub rests: bool,
+    /// End of what was sent to it.
+    pub sent: Option<Lsn>,
+    /// What it last said.
+    pub heard: Option<Heard>,
+    /// What was shipped.
+    pub counts: ShipmentCounts,
 }
 
 impl Led {
@@ -119,6 +170,10 @@ impl Led {
                 clocks,
                 links: Vec::new(),
                 shipments: Vec::new(),
+                successor: None,
+                resting_here: Replicas::NONE,
+                resting_there: Replicas::NONE,
+                last: Vec::new(),
             }),
             began,
         });
@@ -175,9 +230,108 @@ impl Led {
             .collect()
     }
 
-    /// SET HADR SUSPEND and RESUME, ALTER AVAILABILITY GROUP.
-    pub fn change(&self, input: PrimaryInput) {
-        self.step(input);
+    /// How far every replica is.
+    pub fn progress(&self) -> Vec<Progress> {
+        let state = self.state.lock();
+        let of = |clocks: &Clocks| {
+            let replica = clocks.replica();
+            let shipment = state.shipments.iter().find(|s| s.replica == replica);
+            Progress {
+                replica,
+                is_connected: state.links.iter().any(|(r, _)| *r == replica),
+                sync: state.machine.sync_state(replica),
+                is_participant: state.machine.waited().contains(replica),
+                rests: state.resting().contains(replica),
+                sent: shipment.map(|s| Lsn(s.sent.load(Ordering::Acquire))),
+                heard: state.last.iter().find(|(r, _)| *r == replica).map(|l| l.1),
+                counts: shipment.map(|s| s.counts()).unwrap_or_default(),
+            }
+        };
+        state.clocks.iter().map(of).collect()
+    }
+
+    /// Time since this node began to lead: the clock of [`Heard`].
+    pub fn clock(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Does everything that was acknowledged here lie in the log of whoever leads now? So it is where that one was listed.
+    pub fn is_succeeded_without_loss(&self) -> bool {
+        let state = self.state.lock();
+        let members = state.machine.record().members;
+        state.successor.is_some_and(|s| members.contains(s))
+    }
+
+    /// The judge's record.
+    pub fn record(&self) -> Record {
+        self.state.lock().machine.record()
+    }
+
+    /// The epoch that this node leads, or led.
+    pub fn epoch(&self) -> EpochId {
+        self.shared.lead.epoch
+    }
+
+    /// ALTER AVAILABILITY GROUP.
+    pub fn configure(&self, rules: Rules) {
+        let now = self.now_ms();
+        let timeout_ms = u64::try_from(self.session_timeout.as_millis()).unwrap_or(u64::MAX);
+        let gone: Vec<ReplicaId> = {
+            let mut state = self.state.lock();
+            let stays = |r: ReplicaId| rules.replicas.iter().any(|c| c.replica == r);
+            let (stay, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut state.clocks)
+                .into_iter()
+                .partition(|c| stays(c.replica()));
+            state.clocks = stay;
+            for config in &rules.replicas {
+                if !state.clocks.iter().any(|c| c.replica() == config.replica) {
+                    let clocks = Clocks::new(config.replica, timeout_ms, now);
+                    state.clocks.push(clocks);
+                }
+            }
+            gone.iter().map(Clocks::replica).collect()
+        };
+        self.step(PrimaryInput::Configure(rules));
+        for replica in gone {
+            let links = self.state.lock().links.clone();
+            let of_it = links.iter().filter(|(r, _)| *r == replica);
+            of_it.for_each(|(_, link)| self.unship(link));
+            self.shared.log.forget(replica);
+        }
+    }
+
+    /// The judge's record could not be written, perhaps: what was asked is asked again.
+    pub fn ask_again(&self) {
+        self.step(PrimaryInput::AskAgain);
+    }
+
+    /// SET HADR SUSPEND and RESUME, of one replica.
+    pub fn rest(&self, replica: ReplicaId, rests: bool) {
+        self.rest_by(replica, |state| {
+            state.resting_here = changed(state.resting_here, replica, rests);
+        });
+    }
+
+    fn rest_by(&self, replica: ReplicaId, change: impl FnOnce(&mut State)) {
+        let (before, after, link) = {
+            let mut state = self.state.lock();
+            let before = state.resting().contains(replica);
+            change(&mut state);
+            let link = state.links.iter().find(|(r, _)| *r == replica);
+            let link = link.map(|(_, link)| link.clone());
+            (before, state.resting().contains(replica), link)
+        };
+        match (before, after) {
+            (false, true) => {
+                self.step(PrimaryInput::Suspend(replica));
+                link.iter().for_each(|link| self.unship(link));
+            }
+            (true, false) => {
+                self.step(PrimaryInput::Resume(replica));
+                link.iter().for_each(|link| self.tell(link));
+            }
+            _ => {}
+        }
     }
 
     /// The file, when this node leads no longer.
@@ -243,12 +397,22 @@ impl Led {
                 Ok(())
             }
             Message::Ask { request, .. } => self.judge(link, *request),
+            Message::Rest { rests, .. } => {
+                self.rest_by(from, |state| {
+                    state.resting_there = changed(state.resting_there, from, *rests);
+                });
+                Ok(())
+            }
             other => Err(LinkError::Protocol(format!("a primary gets no {other:?}"))),
         }
     }
 
     fn acknowledged(&self, link: &Arc<Link>, ack: &Ack) -> Result<(), LinkError> {
         let from = link.peer().replica;
+        self.hear(from, ack);
+        if self.state.lock().resting().contains(from) {
+            return Ok(());
+        }
         if ack.epoch != self.shared.lead.epoch {
             // It begins to follow, or to follow anew: what was shipped to it before is not what it has.
             self.unship(link);
@@ -267,6 +431,10 @@ impl Led {
             None => {
                 let Some(shipment) = self.ship(link, ack.received) else {
                     // Its log ends where ours is no longer kept: it has to be seeded anew, and is no participant meanwhile.
+                    link.send(Message::Rejoin {
+                        database: self.shared.database,
+                        fork: Fork::Nothing,
+                    });
                     self.step(PrimaryInput::Lost(from));
                     return Ok(());
                 };
@@ -287,8 +455,22 @@ impl Led {
             clocks.progress(sent, ack.here, now);
         }
         let (epoch, here) = (ack.epoch, ack.here);
+        self.shared.log.keep_for(from, here, ack.pin);
         self.step(PrimaryInput::Ack { from, epoch, here });
         Ok(())
+    }
+
+    fn hear(&self, from: ReplicaId, ack: &Ack) {
+        let heard = Heard {
+            ack: *ack,
+            at: self.began.elapsed(),
+        };
+        let mut state = self.state.lock();
+        if !state.clocks.iter().any(|c| c.replica() == from) {
+            return;
+        }
+        state.last.retain(|(r, _)| *r != from);
+        state.last.push((from, heard));
     }
 
     fn unship(&self, link: &Arc<Link>) {
@@ -339,7 +521,10 @@ impl Led {
     fn led_by_another(&self, link: &Arc<Link>, lead: &LeadTold) {
         let own = self.shared.lead.epoch;
         match lead.epoch.number > own.number {
-            true => self.step(PrimaryInput::Led(lead.epoch)),
+            true => {
+                self.state.lock().successor = Some(link.peer().replica);
+                self.step(PrimaryInput::Led(lead.epoch));
+            }
             false => link.send(Message::Depose {
                 database: self.shared.database,
                 promised: own,
@@ -357,6 +542,7 @@ impl Led {
         }
         let reply: Reply = self.state.lock().file.answer(request)?;
         if reply.record.epoch != self.shared.lead.epoch {
+            self.state.lock().successor = Some(link.peer().replica);
             self.step(PrimaryInput::Led(reply.record.epoch));
         }
         let database = self.shared.database;
@@ -403,8 +589,10 @@ impl Led {
                 .filter(|s| s.failed.load(Ordering::Acquire));
             expired.chain(failed.map(|s| s.replica)).collect()
         };
-        lost.into_iter()
-            .for_each(|replica| self.step(PrimaryInput::Lost(replica)));
+        for replica in lost {
+            self.shared.log.unpin(replica);
+            self.step(PrimaryInput::Lost(replica));
+        }
     }
 
     fn now_ms(&self) -> u64 {
@@ -413,15 +601,20 @@ impl Led {
 
     /// Commits end on this thread once the latch is free: a commit's end may come back here.
     fn step(&self, input: PrimaryInput) {
-        let raised = self.step_latched(input);
+        let (raised, fenced) = self.step_latched(input);
         if let Some(quorum) = raised {
             self.shared.log.raise_quorum(quorum);
+        }
+        if fenced {
+            self.shared.log.fence();
         }
     }
 
     /// `quorum`, if it was raised. Whether the log waits at all changes under the latch, so that it ends as the machine thinks it.
-    fn step_latched(&self, input: PrimaryInput) -> Option<Lsn> {
-        let mut raised = None;
+    ///
+    /// A log that acknowledges by itself stops doing so under the latch as well: nothing is acknowledged here after the fence.
+    fn step_latched(&self, input: PrimaryInput) -> (Option<Lsn>, bool) {
+        let (mut raised, mut fenced) = (None, false);
         let mut state = self.state.lock();
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
@@ -446,7 +639,10 @@ impl Led {
                         };
                         state.links.iter().for_each(told);
                     }
-                    PrimaryOutput::Fence(_) => self.shared.log.fence(),
+                    PrimaryOutput::Fence(_) => {
+                        self.shared.log.wait_for_participants();
+                        fenced = true;
+                    }
                 }
             }
         }
@@ -462,7 +658,7 @@ impl Led {
                 shipment.link.wake();
             }
         }
-        raised
+        (raised, fenced)
     }
 }
 

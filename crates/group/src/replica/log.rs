@@ -1,5 +1,6 @@
 //! What a replica needs of a database's log.
 
+use crate::commit::ReplicaId;
 use daruma_base::Lsn;
 use std::sync::Arc;
 
@@ -59,8 +60,15 @@ pub trait PrimaryLog: Send + Sync {
     fn wait_for_participants(&self) -> Lsn;
     /// Sessions may come.
     fn open(&self);
-    /// This node leads no longer: what waits ends with an unknown outcome.
+    /// This node leads no longer: what waits ends with an unknown outcome. Called under no latch.
     fn fence(&self);
+    /// A replica has everything below `here` hard, and its readers need nothing below `pin`: the rest is kept for it, also
+    /// while it is away.
+    fn keep_for(&self, replica: ReplicaId, here: Lsn, pin: Lsn);
+    /// Its readers are spared no longer, as it has been away for too long; its log is kept still.
+    fn unpin(&self, replica: ReplicaId);
+    /// It is a replica no longer.
+    fn forget(&self, replica: ReplicaId);
     /// The blocks from `from` on. `more` is called whenever there may be another one; it wakes somebody and does nothing else.
     fn feed(&self, from: Lsn, more: Box<dyn Fn() + Send + Sync>)
     -> Result<Box<dyn Feed>, LogError>;

@@ -15,12 +15,12 @@ mod node;
 mod standing;
 mod storage;
 
-pub use follow::Followed;
-pub use lead::{Led, Shipment, ShipmentCounts};
+pub use follow::{Followed, Following};
+pub use lead::{Heard, Led, Progress, Shipment, ShipmentCounts};
 pub use log::{Feed, LogBlock, LogError, PrimaryLog, SecondaryLog};
 pub use node::Node;
 pub use standing::{Standing, StandingFile};
-pub use storage::{Change, StorageCopy, StorageLog};
+pub use storage::{Change, CopyChange, StorageCopy, StorageLog};
 
 #[cfg(test)]
 mod tests;

@@ -38,7 +38,10 @@ impl Node {
     pub fn follow(&self, database: u128, followed: Arc<Followed>) {
         self.replace(database, Some(Part::Followed(followed.clone())));
         let links = self.links.lock().clone();
-        links.iter().for_each(|link| followed.greet(link));
+        for link in &links {
+            followed.connected(link);
+            followed.greet(link);
+        }
     }
 
     /// The database is in the group no longer.
@@ -60,6 +63,17 @@ impl Node {
             Some(Part::Followed(followed)) => Some(followed),
             _ => None,
         }
+    }
+
+    /// Is this replica connected?
+    pub fn is_connected(&self, replica: ReplicaId) -> bool {
+        let links = self.links.lock();
+        links.iter().any(|l| l.peer().replica == replica)
+    }
+
+    /// Is this connection one of those?
+    pub fn has(&self, link: &Arc<Link>) -> bool {
+        self.links.lock().iter().any(|l| Arc::ptr_eq(l, link))
     }
 
     /// Replicas that are connected.
@@ -105,8 +119,9 @@ impl Handler for Node {
         self.links.lock().push(link.clone());
         let parts: Vec<Part> = self.parts.lock().values().cloned().collect();
         for part in parts {
-            if let Part::Led(led) = part {
-                led.connected(link);
+            match part {
+                Part::Led(led) => led.connected(link),
+                Part::Followed(followed) => followed.connected(link),
             }
         }
     }

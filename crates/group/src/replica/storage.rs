@@ -4,8 +4,11 @@
 //! for it.
 
 use super::log::{Feed, LogBlock, LogError, PrimaryLog, SecondaryLog};
+use crate::commit::ReplicaId;
 use daruma_base::Lsn;
-use daruma_storage::{Database, Fed, FeedBlock, LogFeed, Secondary, StorageError};
+use daruma_storage::{
+    Database, Fed, FeedBlock, LogFeed, LogHold, Secondary, StandingPin, StorageError,
+};
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::sync::Arc;
@@ -13,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// What `log_reuse_wait_desc` shows while a replica needs the log.
 const REASON: &str = "AVAILABILITY_REPLICA";
+/// Sessions have smaller numbers than the owner of a replica's pin.
+const PIN_OWNER: u64 = 1 << 61;
 
 /// What a server does when its standing in a database changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +32,42 @@ pub enum Change {
 pub struct StorageLog {
     db: Arc<Database>,
     told: Box<dyn Fn(Change) + Send + Sync>,
+    kept: Mutex<Vec<Kept>>,
+}
+
+/// What one replica needs, also while it is away.
+struct Kept {
+    replica: ReplicaId,
+    log: Option<LogHold>,
+    versions: Option<StandingPin>,
 }
 
 impl StorageLog {
-    /// `told` is called under latches of the group: it may wake somebody and nothing else.
-    pub fn new(db: &Arc<Database>, told: Box<dyn Fn(Change) + Send + Sync>) -> Arc<StorageLog> {
+    /// `told` is called under latches of the group: it may wake somebody and nothing else. For the replicas all log is kept that
+    /// is there, until they say what they have.
+    pub fn new(
+        db: &Arc<Database>,
+        replicas: &[ReplicaId],
+        told: Box<dyn Fn(Change) + Send + Sync>,
+    ) -> Arc<StorageLog> {
+        let from = db.log_stats().min_lsn;
+        let kept = |replica: &ReplicaId| Kept {
+            replica: *replica,
+            log: db.hold_log(from, REASON),
+            versions: None,
+        };
         Arc::new(StorageLog {
             db: db.clone(),
             told,
+            kept: Mutex::new(replicas.iter().map(kept).collect()),
         })
+    }
+
+    /// More log than this is not kept for a replica that is away: it has to be seeded anew then.
+    pub fn bound(&self, bytes_max: u64) {
+        let kept = self.kept.lock();
+        let holds = kept.iter().filter_map(|k| k.log.as_ref());
+        holds.for_each(|hold| hold.set_bound(bytes_max));
     }
 }
 
@@ -66,7 +98,46 @@ impl PrimaryLog for StorageLog {
     }
 
     fn fence(&self) {
+        self.db.end_reign();
         (self.told)(Change::Fenced);
+    }
+
+    fn keep_for(&self, replica: ReplicaId, here: Lsn, pin: Lsn) {
+        let mut kept = self.kept.lock();
+        let at = kept.iter().position(|k| k.replica == replica);
+        let at = at.unwrap_or_else(|| {
+            kept.push(Kept {
+                replica,
+                log: self.db.hold_log(here, REASON),
+                versions: None,
+            });
+            kept.len() - 1
+        });
+        let Some(of_it) = kept.get_mut(at) else {
+            return;
+        };
+        match &mut of_it.log {
+            Some(hold) if !hold.is_broken() => hold.advance(here),
+            _ => of_it.log = self.db.hold_log(here, REASON),
+        }
+        match &of_it.versions {
+            Some(versions) => versions.advance(pin),
+            None if pin.is_none() => {}
+            None => {
+                let owner = PIN_OWNER + u64::from(replica.number());
+                of_it.versions = Some(self.db.pin_for_secondary(owner, pin));
+            }
+        }
+    }
+
+    fn unpin(&self, replica: ReplicaId) {
+        let mut kept = self.kept.lock();
+        let of_it = kept.iter_mut().find(|k| k.replica == replica);
+        of_it.into_iter().for_each(|k| k.versions = None);
+    }
+
+    fn forget(&self, replica: ReplicaId) {
+        self.kept.lock().retain(|k| k.replica != replica);
     }
 
     fn feed(
@@ -109,9 +180,23 @@ impl Feed for BlocksOf {
     }
 }
 
+/// What redo has to tell a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyChange {
+    /// Readers may come.
+    Readable,
+    /// Definitions are not what they were.
+    Definitions,
+    /// Redo cannot go on.
+    Failed(String),
+}
+
 /// The log of a database that this node follows, and its redo.
 pub struct StorageCopy {
     secondary: Arc<Secondary>,
+    told: Box<dyn Fn(CopyChange) + Send + Sync>,
+    /// Nothing below is to be taken back without every page being looked at; `None` where that is not known of any position.
+    known: Option<Lsn>,
     redo: Mutex<Redo>,
     moved: Condvar,
 }
@@ -126,10 +211,17 @@ struct Redo {
 }
 
 impl StorageCopy {
-    /// Redo begins when it is told how far.
-    pub fn begin(secondary: &Arc<Secondary>) -> io::Result<Arc<StorageCopy>> {
+    /// Redo begins when it is told how far. No page has anything above `known`, if that is known; `told` may wake somebody and
+    /// nothing else.
+    pub fn begin(
+        secondary: &Arc<Secondary>,
+        known: Option<Lsn>,
+        told: Box<dyn Fn(CopyChange) + Send + Sync>,
+    ) -> io::Result<Arc<StorageCopy>> {
         let copy = Arc::new(StorageCopy {
             secondary: secondary.clone(),
+            told,
+            known,
             redo: Mutex::default(),
             moved: Condvar::new(),
         });
@@ -164,6 +256,7 @@ impl StorageCopy {
     }
 
     fn redo(&self) {
+        let mut was_readable = false;
         loop {
             let limit = {
                 let mut redo = self.redo.lock();
@@ -179,6 +272,16 @@ impl StorageCopy {
                 redo.limit
             };
             let applied = self.secondary.apply(limit);
+            if self.secondary.take_new_definitions() {
+                (self.told)(CopyChange::Definitions);
+            }
+            if !was_readable && self.secondary.is_readable() {
+                was_readable = true;
+                (self.told)(CopyChange::Readable);
+            }
+            if let Err(error) = &applied {
+                (self.told)(CopyChange::Failed(error.to_string()));
+            }
             let mut redo = self.redo.lock();
             match applied {
                 // A limit within a block: what lies before it is done, and the next word is of more.
@@ -211,10 +314,7 @@ impl SecondaryLog for StorageCopy {
     }
 
     fn cut(&self, at: Lsn) -> Result<(), LogError> {
-        self.secondary
-            .unread_database()
-            .cut_log_tail(at)
-            .map_err(failed)
+        self.secondary.cut_tail(at, self.known).map_err(failed)
     }
 
     fn may_apply(&self, to: Lsn) {
@@ -228,7 +328,10 @@ impl SecondaryLog for StorageCopy {
     }
 
     fn pin(&self) -> Lsn {
-        self.secondary.applied()
+        match self.secondary.is_readable() {
+            true => self.secondary.low_water_mark(),
+            false => self.secondary.applied(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::commit::{
-    Epoch, EpochId, History, PrimaryInput, Record, ReplicaConfig, ReplicaId, Role, Rules, SyncState,
+    Epoch, EpochId, History, Record, ReplicaConfig, ReplicaId, Role, Rules, SyncState,
 };
 use crate::compress::Mode;
 use crate::transport::{Endpoint, EndpointConfig, Handler, Identity, Link, Member, dial};
@@ -137,6 +137,9 @@ impl Feed for MemFeed {
 struct Role_(Arc<MemLog>);
 
 impl PrimaryLog for Role_ {
+    fn keep_for(&self, _: ReplicaId, _: Lsn, _: Lsn) {}
+    fn unpin(&self, _: ReplicaId) {}
+    fn forget(&self, _: ReplicaId) {}
     fn end(&self) -> Lsn {
         Lsn(self.0.state.lock().end())
     }
@@ -575,7 +578,7 @@ fn a_primary_that_restarts_stays_closed_until_its_participant_has_its_epoch() {
     let led = group.lead(0);
     assert_eq!(led.role(), Role::Resolving);
     led.log_moved();
-    led.change(PrimaryInput::AskAgain);
+    led.ask_again();
     assert_eq!(
         led.role(),
         Role::Resolving,

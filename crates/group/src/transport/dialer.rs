@@ -1,10 +1,13 @@
 //! Keeps a connection to one replica.
 //!
-//! A thread connects, serves the connection until it ends, and begins again: at once after one that stood for a while, else after a pause
-//! that doubles up to five seconds.
+//! A thread asks where the replica is, connects, serves the connection until it ends, and begins again: at once after one that stood
+//! for a while, else after a pause that doubles up to two seconds.
 
-use super::endpoint::{EndpointConfig, Member, dial};
-use super::link::{Handler, Link, LinkError};
+use super::endpoint::{EndpointConfig, dial_for};
+use super::link::{Handler, Link};
+use super::tls::Fingerprint;
+use crate::commit::ReplicaId;
+use crate::wire::Purpose;
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +16,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Where a replica is now, and how this side greets it.
+pub struct Target {
+    /// Of its endpoint.
+    pub address: SocketAddr,
+    /// Which it is.
+    pub to: ReplicaId,
+    /// Certificates, of which it has one.
+    pub pinned: Vec<Fingerprint>,
+    /// This side.
+    pub config: EndpointConfig,
+}
+
+/// What the next attempt is for: nobody for now, a replica, or why there can be none.
+pub type Wanted = Result<Option<Target>, String>;
 
 /// See the module.
 pub struct Dialer {
@@ -22,9 +40,7 @@ pub struct Dialer {
 }
 
 struct Shared {
-    address: SocketAddr,
-    to: Member,
-    config: EndpointConfig,
+    target: Box<dyn Fn() -> Wanted + Send + Sync>,
     handler: Arc<dyn Handler>,
     state: Mutex<State>,
     changed: Condvar,
@@ -39,17 +55,13 @@ struct State {
 }
 
 impl Dialer {
-    /// Begins to connect.
+    /// Begins to connect. `target` is asked before each attempt, on a thread that may wait.
     pub fn start(
-        address: SocketAddr,
-        to: Member,
-        config: EndpointConfig,
+        target: Box<dyn Fn() -> Wanted + Send + Sync>,
         handler: Arc<dyn Handler>,
     ) -> io::Result<Dialer> {
         let shared = Arc::new(Shared {
-            address,
-            to,
-            config,
+            target,
             handler,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -63,14 +75,14 @@ impl Dialer {
         })
     }
 
-    /// The connection that stands now.
-    pub fn link(&self) -> Option<Arc<Link>> {
-        self.shared.state.lock().link.clone()
-    }
-
-    /// Why the last attempt, or the last connection, failed.
+    /// Why the last attempt failed, if none has succeeded since.
     pub fn last_error(&self) -> Option<String> {
         self.shared.state.lock().last_error.clone()
+    }
+
+    /// The pause is over: something has changed.
+    pub fn hurry(&self) {
+        self.shared.changed.notify_all();
     }
 
     /// Closes the connection and makes no other.
@@ -100,9 +112,21 @@ impl Shared {
         let mut pause = PAUSE_MIN;
         while !self.state.lock().stopped {
             let began = Instant::now();
-            match dial(self.address, self.to, &self.config) {
-                Ok(link) => self.serve(&link),
-                Err(error) => self.failed(&error),
+            match (self.target)() {
+                Ok(None) => {}
+                Ok(Some(target)) => {
+                    let Target {
+                        address,
+                        to,
+                        pinned,
+                        config,
+                    } = target;
+                    match dial_for(address, to, &pinned, &config, Purpose::Member) {
+                        Ok(link) => self.serve(&link),
+                        Err(error) => self.failed(error.to_string()),
+                    }
+                }
+                Err(why) => self.failed(why),
             }
             pause = match began.elapsed() > PAUSE_MAX {
                 true => PAUSE_MIN,
@@ -130,7 +154,7 @@ impl Shared {
         self.state.lock().link = None;
     }
 
-    fn failed(&self, error: &LinkError) {
-        self.state.lock().last_error = Some(error.to_string());
+    fn failed(&self, why: String) {
+        self.state.lock().last_error = Some(why);
     }
 }

@@ -2,11 +2,15 @@
 //!
 //! A connection that has not proved itself costs one thread for a bounded time, and there are a bounded number of them; the others
 //! wait in the kernel's queue.
+//!
+//! One endpoint serves all groups of a server. Who shows a pinned certificate may greet; the [`Door`] says what becomes of it.
 
 use super::link::{Handler, Link, LinkError, Peer, read_greeting};
 use super::tls::{Fingerprint, Identity};
 use crate::commit::ReplicaId;
-use crate::wire::{self, Codecs, Hello, Message, VERSION, VERSION_MIN, Welcome, common_version};
+use crate::wire::{
+    self, Codecs, Hello, Message, Purpose, VERSION, VERSION_MIN, Welcome, common_version,
+};
 use parking_lot::{Condvar, Mutex};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection, ServerConnection};
@@ -52,6 +56,47 @@ pub struct EndpointConfig {
     pub handshake_timeout: Duration,
 }
 
+/// What a server's endpoint does with those who connect.
+pub trait Door: Send + Sync {
+    /// This server's certificate, and those that are let in. `None`: nobody is.
+    fn pins(&self) -> Option<(Identity, Vec<Fingerprint>)>;
+    /// Who has shown a pinned certificate says whom it wants: this side of the connection, and who takes its messages. An error
+    /// is told to the other side.
+    fn admit(
+        &self,
+        hello: &Hello,
+        fingerprint: Fingerprint,
+    ) -> Result<(EndpointConfig, Arc<dyn Handler>), String>;
+}
+
+/// The door of a server with one group whose members are known.
+struct OneGroup {
+    config: EndpointConfig,
+    handler: Arc<dyn Handler>,
+}
+
+impl Door for OneGroup {
+    fn pins(&self) -> Option<(Identity, Vec<Fingerprint>)> {
+        let pinned = self.config.members.iter().map(|m| m.fingerprint);
+        Some((self.config.identity.clone(), pinned.collect()))
+    }
+
+    fn admit(
+        &self,
+        hello: &Hello,
+        fingerprint: Fingerprint,
+    ) -> Result<(EndpointConfig, Arc<dyn Handler>), String> {
+        let members = &self.config.members;
+        let is_it = |m: &Member| m.fingerprint == fingerprint && m.replica == hello.replica;
+        match members.iter().any(is_it) {
+            true => Ok((self.config.clone(), self.handler.clone())),
+            false => Err(STRANGER.into()),
+        }
+    }
+}
+
+const STRANGER: &str = "another group, or another replica of it";
+
 /// Listens for replicas.
 pub struct Endpoint {
     shared: Arc<Shared>,
@@ -60,8 +105,8 @@ pub struct Endpoint {
 }
 
 struct Shared {
-    config: Mutex<EndpointConfig>,
-    handler: Arc<dyn Handler>,
+    door: Arc<dyn Door>,
+    handshake_timeout: Duration,
     stopping: AtomicBool,
     unproved: Mutex<usize>,
     proved: Condvar,
@@ -69,17 +114,31 @@ struct Shared {
 }
 
 impl Endpoint {
-    /// Listens at `address`.
+    /// Listens at `address` for the members of one group.
     pub fn listen(
         address: SocketAddr,
         config: EndpointConfig,
         handler: Arc<dyn Handler>,
     ) -> io::Result<Endpoint> {
+        let handshake_timeout = config.handshake_timeout;
+        Endpoint::open(
+            address,
+            Arc::new(OneGroup { config, handler }),
+            handshake_timeout,
+        )
+    }
+
+    /// Listens at `address`; a connection that has not proved itself after `handshake_timeout` is closed.
+    pub fn open(
+        address: SocketAddr,
+        door: Arc<dyn Door>,
+        handshake_timeout: Duration,
+    ) -> io::Result<Endpoint> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            config: Mutex::new(config),
-            handler,
+            door,
+            handshake_timeout,
             stopping: AtomicBool::new(false),
             unproved: Mutex::new(0),
             proved: Condvar::new(),
@@ -100,22 +159,6 @@ impl Endpoint {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// The group was altered. Connections of members that are no longer pinned end.
-    pub fn configure(&self, config: EndpointConfig) {
-        let stays = |link: &Arc<Link>| {
-            config
-                .members
-                .iter()
-                .any(|m| m.replica == link.peer().replica)
-        };
-        let links = self.shared.links.lock().clone();
-        links
-            .iter()
-            .filter(|link| !stays(link))
-            .for_each(|link| link.close());
-        *self.shared.config.lock() = config;
     }
 
     /// Closes everything that came in.
@@ -175,34 +218,32 @@ impl Shared {
 }
 
 fn serve(socket: TcpStream, shared: &Arc<Shared>) {
-    let config = shared.config.lock().clone();
-    let proved = welcome(socket, &config);
+    let proved = welcome(socket, shared);
     shared.leave_place();
     // Who could not prove itself is told nothing, and everybody may try: there is nothing to be said in a log either.
-    let Ok(link) = proved else {
+    let Ok((link, handler)) = proved else {
         return;
     };
     shared.links.lock().push(link.clone());
     if !shared.stopping.load(Ordering::Acquire) {
-        shared.handler.connected(&link);
-        link.run(&*shared.handler);
+        handler.connected(&link);
+        link.run(&*handler);
     }
     shared.links.lock().retain(|l| !Arc::ptr_eq(l, &link));
 }
 
-fn welcome(socket: TcpStream, config: &EndpointConfig) -> Result<Arc<Link>, LinkError> {
-    let deadline = Instant::now() + config.handshake_timeout;
-    let pinned = config.members.iter().map(|m| m.fingerprint).collect();
-    let server = config
-        .identity
-        .server(pinned)
+fn welcome(socket: TcpStream, shared: &Shared) -> Result<(Arc<Link>, Arc<dyn Handler>), LinkError> {
+    let deadline = Instant::now() + shared.handshake_timeout;
+    let (identity, pinned) = shared.door.pins().ok_or(LinkError::Closed)?;
+    let server = identity
+        .server(pinned.clone())
         .map_err(|e| LinkError::Protocol(e.to_string()))?;
     let mut tls = Connection::Server(ServerConnection::new(Arc::new(server))?);
     let mut bounded = Bounded {
         socket: &socket,
         deadline,
     };
-    let member = shake_hands(&mut tls, &mut bounded, config)?;
+    let fingerprint = shake_hands(&mut tls, &mut bounded, &pinned)?;
     let mut stream = Greeting {
         tls: &mut tls,
         socket: bounded,
@@ -215,8 +256,13 @@ fn welcome(socket: TcpStream, config: &EndpointConfig) -> Result<Arc<Link>, Link
             )));
         }
     };
-    let version = match check_hello(&hello, member, config) {
-        Ok(version) => version,
+    let admitted = shared.door.admit(&hello, fingerprint);
+    let admitted = admitted.and_then(|(config, handler)| {
+        let version = check_hello(&hello, &config)?;
+        Ok((config, handler, version))
+    });
+    let (config, handler, version) = match admitted {
+        Ok(admitted) => admitted,
         Err(reason) => {
             say(
                 &mut stream,
@@ -236,24 +282,26 @@ fn welcome(socket: TcpStream, config: &EndpointConfig) -> Result<Arc<Link>, Link
     };
     say(&mut stream, version, &Message::Welcome(answer))?;
     let peer = Peer {
-        replica: member,
+        replica: hello.replica,
         name: hello.name,
         version,
         codecs: config.codecs.and(hello.codecs),
         window_bytes: hello.window_bytes,
+        purpose: hello.purpose,
     };
-    Link::new(
+    let link = Link::new(
         socket,
         tls,
         peer,
         config.window_bytes,
         config.session_timeout,
-    )
+    )?;
+    Ok((link, handler))
 }
 
-fn check_hello(hello: &Hello, member: ReplicaId, config: &EndpointConfig) -> Result<u16, String> {
-    if hello.group != config.group || hello.replica != member || hello.to != config.me {
-        return Err("another group, or another replica of it".into());
+fn check_hello(hello: &Hello, config: &EndpointConfig) -> Result<u16, String> {
+    if hello.group != config.group || hello.to != config.me || hello.replica == config.me {
+        return Err(STRANGER.into());
     }
     let ours = (VERSION_MIN, VERSION);
     common_version(ours, hello.versions).ok_or_else(|| {
@@ -262,17 +310,34 @@ fn check_hello(hello: &Hello, member: ReplicaId, config: &EndpointConfig) -> Res
     })
 }
 
-/// Connects to a replica. The caller runs the link.
+/// Connects to a replica whose certificate is known. The caller runs the link.
 pub fn dial(
     address: SocketAddr,
     to: Member,
     config: &EndpointConfig,
 ) -> Result<Arc<Link>, LinkError> {
+    dial_for(
+        address,
+        to.replica,
+        &[to.fingerprint],
+        config,
+        Purpose::Member,
+    )
+}
+
+/// Connects to a replica that has one of the pinned certificates. The caller runs the link.
+pub fn dial_for(
+    address: SocketAddr,
+    to: ReplicaId,
+    pinned: &[Fingerprint],
+    config: &EndpointConfig,
+    purpose: Purpose,
+) -> Result<Arc<Link>, LinkError> {
     let deadline = Instant::now() + config.handshake_timeout;
     let socket = TcpStream::connect_timeout(&address, config.handshake_timeout)?;
     let client = config
         .identity
-        .client(to.fingerprint)
+        .client(pinned.to_vec())
         .map_err(|e| LinkError::Protocol(e.to_string()))?;
     let name = ServerName::IpAddress(address.ip().into());
     let mut tls = Connection::Client(ClientConnection::new(Arc::new(client), name)?);
@@ -280,11 +345,7 @@ pub fn dial(
         socket: &socket,
         deadline,
     };
-    let only = EndpointConfig {
-        members: vec![to],
-        ..config.clone()
-    };
-    shake_hands(&mut tls, &mut bounded, &only)?;
+    shake_hands(&mut tls, &mut bounded, pinned)?;
     let mut stream = Greeting {
         tls: &mut tls,
         socket: bounded,
@@ -293,10 +354,11 @@ pub fn dial(
         versions: (VERSION_MIN, VERSION),
         group: config.group,
         replica: config.me,
-        to: to.replica,
+        to,
         name: config.name.clone(),
         codecs: config.codecs,
         window_bytes: config.window_bytes,
+        purpose,
     };
     say(&mut stream, VERSION_MIN, &Message::Hello(hello))?;
     let welcome = match read_greeting(&mut stream)? {
@@ -315,11 +377,12 @@ pub fn dial(
         )));
     }
     let peer = Peer {
-        replica: to.replica,
+        replica: to,
         name: welcome.name,
         version: welcome.version,
         codecs: config.codecs.and(welcome.codecs),
         window_bytes: welcome.window_bytes,
+        purpose,
     };
     Link::new(
         socket,
@@ -345,23 +408,20 @@ fn say(stream: &mut impl Write, version: u16, message: &Message) -> Result<(), L
     Ok(())
 }
 
-/// The TLS handshake; whose certificate the peer has.
+/// The TLS handshake; which of the pinned certificates the peer has.
 fn shake_hands(
     tls: &mut Connection,
     socket: &mut Bounded<'_>,
-    config: &EndpointConfig,
-) -> Result<ReplicaId, LinkError> {
+    pinned: &[Fingerprint],
+) -> Result<Fingerprint, LinkError> {
     while tls.is_handshaking() {
         tls.complete_io(socket)?;
     }
     let shown = tls.peer_certificates().and_then(|c| c.first());
     let fingerprint = shown.map(|c| Fingerprint::of(c));
-    let member = config
-        .members
-        .iter()
-        .find(|m| Some(m.fingerprint) == fingerprint);
-    let member = member.ok_or_else(|| LinkError::Protocol("an unknown certificate".into()))?;
-    Ok(member.replica)
+    fingerprint
+        .filter(|found| pinned.contains(found))
+        .ok_or_else(|| LinkError::Protocol("an unknown certificate".into()))
 }
 
 /// The connection until both have greeted each other.

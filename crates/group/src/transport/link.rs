@@ -15,7 +15,7 @@
 
 use super::lanes::{Control, Lanes, Pull, Source};
 use crate::commit::ReplicaId;
-use crate::wire::{self, Codecs, FRAME_HEADER_BYTES, FrameHeader, Message, WireError};
+use crate::wire::{self, Codecs, FRAME_HEADER_BYTES, FrameHeader, Message, Purpose, WireError};
 use parking_lot::{Condvar, Mutex};
 use rustls::Connection;
 use std::collections::VecDeque;
@@ -66,6 +66,8 @@ pub struct Peer {
     pub codecs: Codecs,
     /// Bytes of blocks that it takes at first.
     pub window_bytes: u32,
+    /// What the connection is for.
+    pub purpose: Purpose,
 }
 
 /// What happens on a connection. Called by its reader.
@@ -308,7 +310,7 @@ impl Link {
             Message::Hello(_) | Message::Welcome(_) => {
                 Err(LinkError::Protocol("a second greeting".into()))
             }
-            Message::Block { .. } => {
+            Message::Block { .. } | Message::Seed { .. } => {
                 self.pay(frame_bytes)?;
                 handler.received(self, message)
             }
@@ -415,7 +417,7 @@ impl Link {
                     wire::encode(self.peer.version, &message, plain);
                     let bytes = plain.len() - before;
                     lanes.used(bytes);
-                    if matches!(message, Message::Block { .. }) {
+                    if matches!(message, Message::Block { .. } | Message::Seed { .. }) {
                         self.out.lock().credit -= bytes as i64;
                     }
                 }

@@ -18,8 +18,8 @@ mod lanes;
 mod link;
 mod tls;
 
-pub use dialer::Dialer;
-pub use endpoint::{Endpoint, EndpointConfig, Member, dial};
+pub use dialer::{Dialer, Target, Wanted};
+pub use endpoint::{Door, Endpoint, EndpointConfig, Member, dial, dial_for};
 pub use lanes::{Pull, Source};
 pub use link::{Handler, Link, LinkCounts, LinkError, Peer};
 pub use tls::{Fingerprint, Identity, PinError};

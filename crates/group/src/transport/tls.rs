@@ -94,11 +94,11 @@ impl Identity {
         Ok(config)
     }
 
-    /// For a connection to the one with this certificate.
-    pub(super) fn client(&self, pinned: Fingerprint) -> Result<ClientConfig, PinError> {
+    /// For a connection to one with one of these certificates.
+    pub(super) fn client(&self, pinned: Vec<Fingerprint>) -> Result<ClientConfig, PinError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let pins = Arc::new(Pins::new(
-            vec![pinned],
+            pinned,
             provider.signature_verification_algorithms,
         ));
         let builder =

@@ -14,6 +14,9 @@
 //! | `Grant` | receiver | so many bytes more may come |
 //! | `Ping`, `Pong` | both | the link lives; the clock comes back |
 //! | `Bye` | both | why the connection ends |
+//! | `Define` | primary | what the group is: its definition, which this room hands on as it is |
+//! | `Rest` | secondary | it takes no log of this database for now, or takes it again |
+//! | `SeedAsk`, `Seed` | new secondary, primary | a copy of a database, on a connection of its own |
 
 use super::bytes::{Reader, Writer};
 use super::{BLOCK_BYTES_MAX, WireError};
@@ -27,7 +30,17 @@ pub const NAME_BYTES_MAX: usize = 256;
 pub const REASON_BYTES_MAX: usize = 256;
 
 pub(super) const KIND_BLOCK: u8 = 3;
-pub(super) const KIND_MAX: u8 = 13;
+pub(super) const KIND_BYE: u8 = 13;
+pub(super) const KIND_DEFINE: u8 = 14;
+pub(super) const KIND_SEED: u8 = 16;
+pub(super) const KIND_MAX: u8 = 17;
+
+/// Bytes of a group's definition.
+pub const DEFINITION_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a part of a copy.
+pub const SEED_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a seed's frame beside its part: head and database.
+const SEED_FRAME_BYTES: usize = super::FRAME_HEADER_BYTES + 16;
 
 /// How a block's bytes travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,6 +87,15 @@ impl Codecs {
     }
 }
 
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Log and everything that goes with it.
+    Member,
+    /// A copy of a database, so that nothing else waits behind it.
+    Seed,
+}
+
 /// Greeting of the side that connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
@@ -91,6 +113,8 @@ pub struct Hello {
     pub codecs: Codecs,
     /// Bytes of blocks that it takes before it grants more.
     pub window_bytes: u32,
+    /// What it connects for.
+    pub purpose: Purpose,
 }
 
 /// Greeting of the side that was connected to.
@@ -221,6 +245,25 @@ pub enum Message {
     Bye {
         reason: String,
     },
+    Define {
+        definition: Arc<[u8]>,
+    },
+    Rest {
+        database: u128,
+        rests: bool,
+    },
+    Seed {
+        database: u128,
+        part: Arc<[u8]>,
+    },
+    SeedAsk {
+        database: u128,
+    },
+}
+
+/// Bytes of a seed's frame, which flow control counts.
+pub fn seed_frame_bytes(part: &[u8]) -> usize {
+    SEED_FRAME_BYTES + part.len()
 }
 
 impl Message {
@@ -239,7 +282,11 @@ impl Message {
             Message::Judged { .. } => 10,
             Message::Grant { .. } => 11,
             Message::Ping { .. } => 12,
-            Message::Bye { .. } => KIND_MAX,
+            Message::Bye { .. } => KIND_BYE,
+            Message::Define { .. } => KIND_DEFINE,
+            Message::Rest { .. } => 15,
+            Message::Seed { .. } => KIND_SEED,
+            Message::SeedAsk { .. } => KIND_MAX,
         }
     }
 
@@ -254,7 +301,10 @@ impl Message {
             | Message::Depose { database, .. }
             | Message::Rejoin { database, .. }
             | Message::Ask { database, .. }
-            | Message::Judged { database, .. } => Some(*database),
+            | Message::Judged { database, .. }
+            | Message::Rest { database, .. }
+            | Message::Seed { database, .. }
+            | Message::SeedAsk { database } => Some(*database),
             _ => None,
         }
     }
@@ -309,6 +359,10 @@ impl Message {
                 w.u8(u8::from(*is_answer));
             }
             Message::Bye { reason } => w.text(reason, REASON_BYTES_MAX),
+            Message::Define { definition } => w.bytes(definition),
+            Message::Rest { rests, .. } => w.u8(u8::from(*rests)),
+            Message::Seed { part, .. } => w.bytes(part),
+            Message::SeedAsk { .. } => {}
         }
     }
 
@@ -321,7 +375,7 @@ impl Message {
                 codecs: Codecs(r.u8()?),
                 window_bytes: r.u32()?,
             })),
-            2..=10 => {
+            2..=10 | 15..=KIND_MAX => {
                 let database = r.u128()?;
                 Message::decode_of_database(kind, database, r)
             }
@@ -330,8 +384,11 @@ impl Message {
                 clock_us: r.u64()?,
                 is_answer: r.flag()?,
             }),
-            KIND_MAX => Ok(Message::Bye {
+            KIND_BYE => Ok(Message::Bye {
                 reason: r.text(REASON_BYTES_MAX)?,
+            }),
+            KIND_DEFINE => Ok(Message::Define {
+                definition: Arc::from(r.rest()),
             }),
             _ => Err(WireError::Kind(kind)),
         }
@@ -384,6 +441,15 @@ impl Message {
                 database,
                 request: decode_request(r)?,
             },
+            15 => Message::Rest {
+                database,
+                rests: r.flag()?,
+            },
+            KIND_SEED => Message::Seed {
+                database,
+                part: Arc::from(r.rest()),
+            },
+            KIND_MAX => Message::SeedAsk { database },
             _ => Message::Judged {
                 database,
                 reply: decode_reply(r)?,
@@ -401,6 +467,7 @@ fn encode_hello(hello: &Hello, w: &mut Writer<'_>) {
     w.text(&hello.name, NAME_BYTES_MAX);
     w.u8(hello.codecs.0);
     w.u32(hello.window_bytes);
+    w.u8(hello.purpose as u8);
 }
 
 fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, WireError> {
@@ -412,6 +479,10 @@ fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, WireError> {
         name: r.text(NAME_BYTES_MAX)?,
         codecs: Codecs(r.u8()?),
         window_bytes: r.u32()?,
+        purpose: match r.flag()? {
+            false => Purpose::Member,
+            true => Purpose::Seed,
+        },
     })
 }
 

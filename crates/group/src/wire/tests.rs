@@ -117,6 +117,10 @@ fn ack() -> impl Strategy<Value = Ack> {
     })
 }
 
+fn bytes() -> impl Strategy<Value = Arc<[u8]>> {
+    proptest::collection::vec(any::<u8>(), 0..300).prop_map(Arc::from)
+}
+
 fn of_connection() -> impl Strategy<Value = Message> {
     let hello = (
         any::<(u16, u16)>(),
@@ -126,9 +130,10 @@ fn of_connection() -> impl Strategy<Value = Message> {
         ".{0,60}",
         any::<u8>(),
         any::<u32>(),
+        any::<bool>(),
     );
     let hello = hello.prop_map(
-        |(versions, group, replica, to, name, codecs, window_bytes)| {
+        |(versions, group, replica, to, name, codecs, window_bytes, seeds)| {
             Message::Hello(Hello {
                 versions,
                 group,
@@ -137,6 +142,10 @@ fn of_connection() -> impl Strategy<Value = Message> {
                 name,
                 codecs: Codecs(codecs),
                 window_bytes,
+                purpose: match seeds {
+                    true => Purpose::Seed,
+                    false => Purpose::Member,
+                },
             })
         },
     );
@@ -158,6 +167,7 @@ fn of_connection() -> impl Strategy<Value = Message> {
             is_answer
         }),
         ".{0,60}".prop_map(|reason| Message::Bye { reason }),
+        bytes().prop_map(|definition| Message::Define { definition }),
     ]
 }
 
@@ -203,6 +213,10 @@ fn of_database() -> impl Strategy<Value = Message> {
         (any::<u128>(), request())
             .prop_map(|(database, request)| Message::Ask { database, request }),
         (any::<u128>(), reply).prop_map(|(database, reply)| Message::Judged { database, reply }),
+        (any::<u128>(), any::<bool>())
+            .prop_map(|(database, rests)| Message::Rest { database, rests }),
+        (any::<u128>(), bytes()).prop_map(|(database, part)| Message::Seed { database, part }),
+        any::<u128>().prop_map(|database| Message::SeedAsk { database }),
     ]
 }
 
@@ -218,6 +232,9 @@ proptest! {
         let length = bytes.len();
         if let Message::Block { block, .. } = &message {
             prop_assert_eq!(block.frame_bytes(), length);
+        }
+        if let Message::Seed { part, .. } = &message {
+            prop_assert_eq!(seed_frame_bytes(part), length);
         }
         encode(VERSION, &next, &mut bytes);
         prop_assert_eq!(decode(&bytes), Ok(Some((message, length))));

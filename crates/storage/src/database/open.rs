@@ -141,9 +141,19 @@ impl Database {
     }
 
     /// Goes on where a replay has ended that had readers beside it: from here on the database writes its own log.
-    pub(crate) fn lead(self: &Arc<Self>, mut recovered: Recovered) -> Result<()> {
+    ///
+    /// In an epoch that a group has granted nothing here may depend on the log that follows until others have it: there is no
+    /// checkpoint then, and the restart point of before remains good.
+    pub(crate) fn lead(
+        self: &Arc<Self>,
+        mut recovered: Recovered,
+        granted: Option<(u64, u128)>,
+    ) -> Result<()> {
         continue_log(&self.store, &recovered)?;
-        self.begin_own_epoch()?;
+        if granted.is_some() {
+            self.store.log.set_participants(true);
+        }
+        self.begin_epoch_of(granted)?;
         self.decisions
             .restore(std::mem::take(&mut recovered.decisions));
         replay::log_commits(self, &recovered.resolved)?;
@@ -151,15 +161,20 @@ impl Database {
         self.take_over(recovered, Undo::Later { moment })?;
         self.store.write_boot(|b| b.clean = false)?;
         self.set_follows(false);
-        self.checkpoint_record(false)?;
+        if granted.is_none() {
+            self.checkpoint_record(false)?;
+        }
         self.engine.enroll(self);
         Ok(())
     }
 
     /// The first record of what this node adds; the boot page has it when it says that the database is open.
-    fn begin_own_epoch(&self) -> Result<()> {
-        let number = self.epochs().last().map_or(0, |e| e.number) + 1;
-        let id = epoch::new_id(&*self.env().random);
+    fn begin_epoch_of(&self, granted: Option<(u64, u128)>) -> Result<()> {
+        let own = || {
+            let number = self.epochs().last().map_or(0, |e| e.number) + 1;
+            (number, epoch::new_id(&*self.env().random))
+        };
+        let (number, id) = granted.unwrap_or_else(own);
         self.begin_epoch(number, id).map(|_| ())
     }
 
@@ -397,7 +412,9 @@ impl Recovery<'_> {
             b.clean = false;
             b.registered = self.opening.registration.unwrap_or(b.registered);
         })?;
-        db.checkpoint_record(false)?;
+        if self.opening.epoch.is_none() {
+            db.checkpoint_record(false)?;
+        }
         engine.enroll(&db);
         report.settle_ms = ms(undo_end, clock.monotonic());
         Ok((db, report))
@@ -475,7 +492,10 @@ impl Recovery<'_> {
         let db = Database::assemble(self.engine, self.id, name, store.clone(), log_spec, txns);
         db.decisions
             .restore(std::mem::take(&mut recovered.decisions));
-        db.begin_own_epoch()?;
+        if self.opening.epoch.is_some() {
+            store.log.set_participants(true);
+        }
+        db.begin_epoch_of(self.opening.epoch)?;
         replay::log_commits(&db, &recovered.resolved)?;
         Ok(db)
     }

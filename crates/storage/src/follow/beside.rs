@@ -8,9 +8,10 @@
 use super::by_state;
 use crate::bytes::Reader;
 use crate::database::Database;
+use crate::datafile::CATALOG_ROOT;
 use crate::error::Result;
 use crate::log::commit;
-use crate::log::record::{self, Kind, Record, Space};
+use crate::log::record::{self, Kind, Ops, Record, Space};
 use crate::replay::{Beside, TxnTracker};
 use daruma_base::{Lsn, PageId, TxnId};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(super) struct Readers {
     db: Arc<Database>,
     /// Is the table of states begun?
     are_told: AtomicBool,
+    /// Definitions have changed since this was last taken.
+    have_new_definitions: AtomicBool,
 }
 
 impl Readers {
@@ -30,11 +33,23 @@ impl Readers {
         Readers {
             db: db.clone(),
             are_told: AtomicBool::new(false),
+            have_new_definitions: AtomicBool::new(false),
         }
     }
 
     pub(super) fn are_told(&self) -> bool {
         self.are_told.load(Ordering::Acquire)
+    }
+
+    /// Were definitions changed since the last call?
+    pub(super) fn take_new_definitions(&self) -> bool {
+        self.have_new_definitions.swap(false, Ordering::AcqRel)
+    }
+
+    fn note_definitions(&self, ops: Option<Ops<'_>>) {
+        if ops.is_some_and(|ops| ops.tree == CATALOG_ROOT) {
+            self.have_new_definitions.store(true, Ordering::Release);
+        }
     }
 
     /// Begins the table of states with what the log has said so far.
@@ -86,6 +101,11 @@ impl Beside for Readers {
     fn before(&self, record: &Record<'_>) -> Result<()> {
         match record.kind {
             Kind::VersionsFreed => self.keep_versions(record)?,
+            Kind::Ops | Kind::Revert => self.note_definitions(Ops::parse(record.body)),
+            Kind::Clr => {
+                let ops = record::parse_clr(record.body).and_then(|(_, ops)| Ops::parse(ops));
+                self.note_definitions(ops);
+            }
             Kind::Owned => {
                 if let Some(root) = tree_of(record) {
                     self.db.renew_tree(root, record.txn);

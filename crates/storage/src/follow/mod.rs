@@ -33,6 +33,7 @@
 mod beside;
 mod pin;
 mod promote;
+mod tail;
 
 use crate::api::{FileSpec, Opening};
 use crate::buffer::Store;
@@ -60,8 +61,8 @@ pub struct Secondary {
     /// `None` once it is promoted.
     work: Mutex<Option<Replay>>,
     applied: AtomicU64,
-    /// Readers may look from here on.
-    floor: Lsn,
+    /// Readers may look from here on. A cut may lower it.
+    floor: AtomicU64,
     readers: Readers,
     is_readable: AtomicBool,
     /// One restart point at a time.
@@ -118,7 +119,7 @@ impl Secondary {
             db,
             work: Mutex::new(Some(replay)),
             applied: AtomicU64::new(start.0),
-            floor: floor.unwrap_or(end),
+            floor: AtomicU64::new(floor.unwrap_or(end).0),
             is_readable: AtomicBool::new(false),
             restarting: Mutex::default(),
         }))
@@ -131,7 +132,7 @@ impl Secondary {
 
     /// Readers may come when everything up to here is applied.
     pub fn floor(&self) -> Lsn {
-        self.floor
+        Lsn(self.floor.load(Ordering::Acquire))
     }
 
     /// Everything below is hard here.
@@ -221,7 +222,7 @@ impl Secondary {
         replay.feed(self.site(), block)?;
         self.applied.store(end.0, Ordering::Release);
         self.db.store().log.shown().store(end.0, Ordering::Release);
-        if !self.readers.are_told() && replay.tracker().is_complete() && end >= self.floor {
+        if !self.readers.are_told() && replay.tracker().is_complete() && end >= self.floor() {
             self.tell_readers(replay);
         }
         let tracker = replay.tracker();

@@ -5,6 +5,7 @@ use crate::database::Database;
 use crate::error::{Result, StorageError};
 use crate::pause::pause;
 use crate::replay::Ask;
+use crate::unit::Unit;
 use daruma_base::{Lsn, TxnId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +14,18 @@ impl Secondary {
     /// Redoes all that is here, and goes on as a primary: the log continues behind what was received. Whoever calls this has seen to
     /// it that nobody else does the same. An error leaves a suspect database, which a restart recovers.
     pub fn promote(&self, ask: Ask<'_>) -> Result<Arc<Database>> {
+        self.promote_in(ask, None)
+    }
+
+    /// The same in an epoch that a group has granted: commits wait for participants from the first. Of prepared transactions the
+    /// databases of this server are asked.
+    pub fn promote_as(&self, number: u64, id: u128) -> Result<Arc<Database>> {
+        let db = &self.db;
+        let ask = |unit: &Unit| db.engine.outcome(unit, db.id());
+        self.promote_in(&ask, Some((number, id)))
+    }
+
+    fn promote_in(&self, ask: Ask<'_>, granted: Option<(u64, u128)>) -> Result<Arc<Database>> {
         let mut work = self.work.lock();
         let log = &self.db.store().log;
         log.refuse_blocks();
@@ -36,7 +49,7 @@ impl Secondary {
             let known: BTreeSet<TxnId> = open.iter().chain(ended).copied().collect();
             txns.follow(TxnId(recovered.next_txn + LOST_TXNS_MAX));
             txns.forget_silent(txns.next_id(), |id| known.contains(&id));
-            db.lead(recovered)
+            db.lead(recovered, granted)
         })();
         match promoted {
             Ok(()) => Ok(db.clone()),

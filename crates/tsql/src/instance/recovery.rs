@@ -125,6 +125,11 @@ impl Instance {
             self.recover_standby(entry, &def);
             return false;
         }
+        if self.hadr.service().opens(&def.name) {
+            // Its group does, in the role that this server has there.
+            entry.set_recovering(false);
+            return false;
+        }
         match self.open_watched(&def, Some(&self.recovery.is_stopped)) {
             Ok((open, report)) => {
                 entry.set_open(open);
@@ -215,7 +220,21 @@ impl Instance {
             engine: &self.engine,
             log: &self.log,
         };
-        watcher.open(def, stop)
+        watcher.open(def, stop, None)
+    }
+
+    /// The same in an epoch that a group has granted: number and id.
+    pub(crate) fn open_as_primary(
+        &self,
+        def: &DatabaseDef,
+        epoch: (u64, u128),
+    ) -> Result<OpenDatabase> {
+        let watcher = Watcher {
+            env: &self.env,
+            engine: &self.engine,
+            log: &self.log,
+        };
+        Ok(watcher.open(def, None, Some(epoch))?.0)
     }
 }
 
@@ -245,6 +264,7 @@ impl Watcher<'_> {
         &self,
         def: &DatabaseDef,
         stop: Option<&AtomicBool>,
+        epoch: Option<(u64, u128)>,
     ) -> Result<(OpenDatabase, RecoveryReport)> {
         let start = self.env.clock.monotonic();
         self.tell(&messages::error(17137, &[&def.name]).message);
@@ -253,6 +273,7 @@ impl Watcher<'_> {
             registration: Some(registration(def)),
             watch: Some(&watch),
             stop,
+            epoch,
         };
         let (storage, report) = self
             .engine

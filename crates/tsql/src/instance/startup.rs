@@ -228,7 +228,7 @@ impl Starter<'_> {
             engine: self.engine,
             log: self.log,
         };
-        Ok(watcher.open(def, None)?.0)
+        Ok(watcher.open(def, None, None)?.0)
     }
 
     fn create(&self, def: &DatabaseDef) -> Result<OpenDatabase> {

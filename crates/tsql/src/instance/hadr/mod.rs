@@ -8,8 +8,10 @@
 //! 1. A definition is stored after the service has accepted it, never before.
 //! 2. Sessions learn a role from [`Availability`] alone: it changes before the service tells anybody else of the role.
 //!
-//! Map: `rows` (stored definitions), `service` (the seam), `routing` (where readers are sent).
+//! Map: `rows` (stored definitions), `service` (the seam), `routing` (where readers are sent), `databases` (what the service does
+//! with a database's files).
 
+mod databases;
 mod routing;
 mod rows;
 mod service;

@@ -163,6 +163,11 @@ pub trait HadrService: Send + Sync {
     fn act_on_group(&self, group: &GroupDef, act: GroupAct) -> Result<()>;
     /// A database joins, leaves, rests or goes on, here.
     fn act_on_database(&self, group: &GroupDef, database: &str, act: DatabaseAct) -> Result<()>;
+    /// Does this service open the database at the start of the server, because it is one of a group?
+    fn opens(&self, database: &str) -> bool {
+        let _ = database;
+        false
+    }
     /// Role of this server in a group.
     fn role(&self, group_id: [u8; 16]) -> ReplicaRole;
     /// Replicas of all groups, as seen from here.

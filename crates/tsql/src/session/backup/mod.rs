@@ -18,6 +18,7 @@ mod under_way;
 
 pub(crate) use history::prepare as prepare_history;
 pub(crate) use options::name as backup_database;
+pub(crate) use restore::{forget_restores, ready_to_follow};
 pub(crate) use standby::open_files as open_standby;
 pub(crate) use suspect::{
     SuspectPage, SuspectPages, forget as forget_suspects, note as note_suspects,

@@ -219,11 +219,7 @@ impl Job<'_, '_> {
         for given in ["TRUSTWORTHY", "DB_CHAINING"] {
             def.options.remove(given);
         }
-        // How far restores of the database that was backed up were, and where their files are, is not for this one.
-        for state in [STANDBY, RESTORING, ROLLED_TO, PAGES] {
-            def.options.remove(state);
-        }
-        under_way::forget(&mut def);
+        forget_restores(&mut def);
         for (logical, _) in &self.moves {
             if !def
                 .files
@@ -752,6 +748,25 @@ fn recover_only(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<()> {
         .iter()
         .for_each(|l| ex.instance().log.write(&source, l));
     say(ex, watch.summary("RESTORE DATABASE", 0))
+}
+
+/// How far restores of the database were that a copy was made of, and where their files are, is not for the copy.
+pub(crate) fn forget_restores(def: &mut DatabaseDef) {
+    for state in [STANDBY, RESTORING, ROLLED_TO, PAGES] {
+        def.options.remove(state);
+    }
+    under_way::forget(def);
+}
+
+/// Files that were restored WITH NORECOVERY get their boot page: from now on they are a database that can follow another's log. The
+/// definition says so; the caller stores it before anything else is done to them.
+pub(crate) fn ready_to_follow(env: &Env, def: &mut DatabaseDef) -> Result<()> {
+    if let Some(state) = state_of(def) {
+        engine::write_boot(env, &files_of(def), &state).map_err(super::sql_error)?;
+    }
+    def.options.remove(ROLLED_TO);
+    def.options.insert(RESTORING.into(), String::new());
+    Ok(())
 }
 
 fn remember(def: &mut DatabaseDef, state: &RestoreState) {

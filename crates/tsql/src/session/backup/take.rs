@@ -54,6 +54,9 @@ pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> 
     if entry.is_standby() {
         return Err(messages::error(3036, &[&name]));
     }
+    if entry.availability().is_secondary() {
+        return Err(messages::error(3059, &[]));
+    }
     let open = entry.open()?;
     let destination = destination(ex, statement, &options)?;
     let _claim = claim_files(ex, &destination)?;

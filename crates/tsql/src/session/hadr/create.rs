@@ -104,8 +104,10 @@ impl Execution<'_> {
         }
         let now = self.instance().now_utc();
         let rights = self.state.server_rights();
+        let is_free = |number: &u8| group.replicas.iter().all(|r| r.number != *number);
         let mut replica = ReplicaDef {
             replica_id: self.random_guid(),
+            number: (0..=u8::MAX).find(is_free).unwrap_or(0),
             server: spec.server.clone(),
             owner_sid: rights.login.as_ref().map_or(vec![1], |l| l.sid.clone()),
             endpoint_url: String::new(),

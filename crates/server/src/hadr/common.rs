@@ -1,0 +1,261 @@
+//! What the groups of a server share: the endpoint, whom it lets in, and invitations to groups that the server is not in yet.
+//!
+//! Theory: the primary of a group connects to every replica that its definition names. A server that knows the group takes that
+//! connection as the group's; one that does not keeps the definition as an invitation, for ALTER AVAILABILITY GROUP .. JOIN, and closes.
+//! Whoever shows a certificate that a login with CONNECT on the endpoint stands for may greet; which replica it is it says itself.
+
+use super::group::Group;
+use super::wire::Definition;
+use daruma_base::Disk;
+use daruma_catalog::{EndpointDef, EndpointState, names_equal};
+use daruma_group::commit::ReplicaId;
+use daruma_group::transport::{
+    Door, Endpoint, EndpointConfig, Fingerprint, Handler, Identity, Link, LinkError,
+};
+use daruma_group::wire::{Codecs, Hello, Message, Purpose};
+use daruma_tsql::error::{Result, SqlError};
+use daruma_tsql::instance::Instance;
+use daruma_tsql::instance::hadr::EndpointIdentity;
+use daruma_tsql::messages;
+use parking_lot::{Condvar, Mutex, RwLock};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// A connection proves itself within so long.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of log that a connection takes before it grants more.
+const WINDOW_BYTES: u32 = 4 << 20;
+/// Invitations that are kept; the oldest goes first.
+const INVITATIONS_MAX: usize = 16;
+/// One that has not been repeated for so long counts no longer.
+const INVITATION_AGE: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub(super) struct Common {
+    pub instance: Arc<Instance>,
+    listening: Mutex<Listening>,
+    pub groups: RwLock<Vec<Arc<Group>>>,
+    invitations: Mutex<Vec<Invitation>>,
+    invited: Condvar,
+}
+
+#[derive(Default)]
+struct Listening {
+    /// Where, while it does.
+    endpoint: Option<(SocketAddr, Endpoint)>,
+    identity: Option<(Identity, Vec<Fingerprint>)>,
+}
+
+#[derive(Clone)]
+struct Invitation {
+    definition: Definition,
+    at: Instant,
+}
+
+impl Common {
+    pub(super) fn new(instance: &Arc<Instance>) -> Arc<Common> {
+        Arc::new(Common {
+            instance: instance.clone(),
+            listening: Mutex::default(),
+            groups: RwLock::default(),
+            invitations: Mutex::default(),
+            invited: Condvar::new(),
+        })
+    }
+
+    pub(super) fn server_name(&self) -> &str {
+        &self.instance.options().server_name
+    }
+
+    pub(super) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.instance.env().disk
+    }
+
+    /// Where the server keeps what it must remember of groups.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.instance.data_dir().join("hadr")
+    }
+
+    pub(super) fn random_id(&self) -> [u8; 16] {
+        let mut id = [0; 16];
+        self.instance.env().random.fill(&mut id);
+        id
+    }
+
+    pub(super) fn log(&self, text: &str) {
+        self.instance.log.write("hadr", text);
+    }
+
+    /// A group, for those who may outlive it.
+    pub(super) fn weak(&self, id: [u8; 16]) -> Weak<Group> {
+        let group = self.group(id);
+        group.map_or_else(Weak::new, |group| Arc::downgrade(&group))
+    }
+
+    pub(super) fn group(&self, id: [u8; 16]) -> Option<Arc<Group>> {
+        self.groups.read().iter().find(|g| g.id() == id).cloned()
+    }
+
+    /// The endpoint is to be as defined; `None`: there is none.
+    pub(super) fn set_endpoint(
+        self: &Arc<Self>,
+        wanted: Option<(&EndpointDef, EndpointIdentity)>,
+    ) -> Result<()> {
+        let mut listening = self.listening.lock();
+        let Some((def, identity)) = wanted else {
+            *listening = Listening::default();
+            return Ok(());
+        };
+        let peers = identity.peers.iter().map(|der| Fingerprint::of(der));
+        let peers: Vec<Fingerprint> = peers.collect();
+        let certificate = CertificateDer::from(identity.certificate);
+        let key = PrivateKeyDer::Pkcs8(identity.private_key.into());
+        if def.state != EndpointState::Started {
+            *listening = Listening::default();
+            return Ok(());
+        }
+        listening.identity = Some((Identity::new(certificate, key), peers));
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let address = def.address.as_ref().and_then(|a| a.parse().ok());
+        let address = SocketAddr::new(address.unwrap_or(any), def.port);
+        if listening
+            .endpoint
+            .as_ref()
+            .is_some_and(|(at, _)| *at == address)
+        {
+            return Ok(());
+        }
+        listening.endpoint = None;
+        let door = Arc::new(Reception(Arc::downgrade(self)));
+        match Endpoint::open(address, door, HANDSHAKE_TIMEOUT) {
+            Ok(endpoint) => {
+                listening.endpoint = Some((address, endpoint));
+                Ok(())
+            }
+            Err(error) => {
+                self.log(&format!(
+                    "The endpoint cannot listen on {address}: {error}."
+                ));
+                Err(messages::error(9692, &[&"Database Mirroring", &def.port]))
+            }
+        }
+    }
+
+    /// Certificate of this server and those that it believes, while its endpoint is started.
+    pub(super) fn identity(&self) -> Option<(Identity, Vec<Fingerprint>)> {
+        self.listening.lock().identity.clone()
+    }
+
+    /// This side of a connection of a group.
+    pub(super) fn config(
+        &self,
+        group: u128,
+        me: ReplicaId,
+        session_timeout: Duration,
+    ) -> Option<EndpointConfig> {
+        let (identity, _) = self.identity()?;
+        Some(EndpointConfig {
+            group,
+            me,
+            name: self.server_name().to_string(),
+            identity,
+            members: Vec::new(),
+            codecs: Codecs::OURS,
+            window_bytes: WINDOW_BYTES,
+            session_timeout,
+            handshake_timeout: HANDSHAKE_TIMEOUT,
+        })
+    }
+
+    fn invite(&self, definition: Definition) {
+        let mut invitations = self.invitations.lock();
+        invitations.retain(|i| i.definition.group.group_id != definition.group.group_id);
+        let excess = (invitations.len() + 1).saturating_sub(INVITATIONS_MAX);
+        invitations.drain(..excess);
+        invitations.push(Invitation {
+            definition,
+            at: Instant::now(),
+        });
+        self.invited.notify_all();
+    }
+
+    /// The newest invitation to a group of this name, waited for so long at most.
+    pub(super) fn invitation(&self, name: &str, limit: Duration) -> Option<Definition> {
+        let until = Instant::now() + limit;
+        let mut invitations = self.invitations.lock();
+        loop {
+            invitations.retain(|i| i.at.elapsed() < INVITATION_AGE);
+            let fits = |i: &&Invitation| names_equal(&i.definition.group.name, name);
+            let found = invitations.iter().filter(fits);
+            if let Some(found) = found.max_by_key(|i| i.definition.reign) {
+                return Some(found.definition.clone());
+            }
+            if self.invited.wait_until(&mut invitations, until).timed_out() {
+                return None;
+            }
+        }
+    }
+
+    /// Nobody comes in any more.
+    pub(super) fn stop(&self) {
+        *self.listening.lock() = Listening::default();
+    }
+}
+
+/// Errors of files that a group keeps.
+pub(super) fn file_error(path: &std::path::Path, error: &std::io::Error) -> SqlError {
+    messages::error(5123, &[error, &path.display()])
+}
+
+struct Reception(Weak<Common>);
+
+impl Door for Reception {
+    fn pins(&self) -> Option<(Identity, Vec<Fingerprint>)> {
+        self.0.upgrade()?.identity()
+    }
+
+    fn admit(
+        &self,
+        hello: &Hello,
+        _: Fingerprint,
+    ) -> std::result::Result<(EndpointConfig, Arc<dyn Handler>), String> {
+        let common = self.0.upgrade().ok_or("the server stops")?;
+        let group = common.group(hello.group.to_be_bytes());
+        if let Some(group) = group {
+            return group.admit(hello);
+        }
+        if hello.purpose != Purpose::Member {
+            return Err("the server is not in this group".into());
+        }
+        let config = common.config(hello.group, hello.to, HANDSHAKE_TIMEOUT);
+        let config = config.ok_or("the server has no endpoint")?;
+        Ok((config, Arc::new(Stranger(self.0.clone()))))
+    }
+}
+
+/// A connection of a group that this server has not joined: it brings an invitation.
+struct Stranger(Weak<Common>);
+
+impl Handler for Stranger {
+    fn connected(&self, _: &Arc<Link>) {}
+
+    fn received(&self, link: &Arc<Link>, message: Message) -> std::result::Result<(), LinkError> {
+        let Message::Define { definition } = message else {
+            return Ok(());
+        };
+        let definition = Definition::decode(&definition)
+            .ok_or_else(|| LinkError::Protocol("a definition that is none".into()))?;
+        if let Some(common) = self.0.upgrade() {
+            common.invite(definition);
+        }
+        link.send(Message::Bye {
+            reason: "the server has not joined the group".into(),
+        });
+        Ok(())
+    }
+
+    fn closed(&self, _: &Arc<Link>, _: &LinkError) {}
+}

@@ -1,0 +1,455 @@
+//! One group on this server: its definition, its connections, and the thread that changes what its databases are.
+//!
+//! Theory: roles change on one thread (`work`), which statements ask and wait for, and which the databases' own threads tell what has
+//! happened to them. Links, statements and views only look. Definitions that the primary sends are stored by a thread of their own,
+//! since a statement holds the stored definition while it waits for the other one.
+//!
+//! Invariants
+//! 1. Only `work` changes `parts` and the role of a database.
+//! 2. `work` never waits for stored definitions.
+//!
+//! Read next: `part`, `links`, `states`.
+
+use super::common::{Common, file_error};
+use super::part::DatabasePart;
+use super::reign::{Kept, KeptFile, Reign};
+use super::wire::Definition;
+use daruma_catalog::{
+    AvailabilityMode, GroupDatabaseDef, GroupDef, PrimaryConnections, ReplicaDef,
+    SecondaryConnections,
+};
+use daruma_group::commit::{ReplicaConfig, ReplicaId, Role, Rules};
+use daruma_group::replica::Node;
+use daruma_group::transport::Dialer;
+use daruma_tsql::error::{Result, SqlError};
+use daruma_tsql::instance::hadr::{Availability, ReplicaRole, Seeding};
+use daruma_tsql::messages;
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Bytes of log that a replica may lack when commits begin to wait for it.
+const WINDOW_BYTES: u64 = 4 << 20;
+/// How often a secondary says how far it is, and a failed question to the judge is asked again.
+const TICK: Duration = Duration::from_millis(500);
+/// Between two looks at what can be written and let go of.
+const UPKEEP: Duration = Duration::from_secs(1);
+
+type Job = Box<dyn FnOnce(&Arc<Group>) + Send>;
+
+/// What the thread is told.
+pub(super) enum Task {
+    Do(Job),
+    /// A database of this number: sessions may come, as its participants have its epoch.
+    Opened(u128),
+    /// Another replica leads it.
+    Fenced(u128),
+    /// Readers may come.
+    Readable(u128),
+    Definitions(u128),
+    Failed(u128, String),
+    /// The definition has changed.
+    Defined,
+    Stop,
+}
+
+/// See the module.
+pub(super) struct Group {
+    pub common: Arc<Common>,
+    id: [u8; 16],
+    pub me: ReplicaId,
+    def: RwLock<Arc<GroupDef>>,
+    pub node: Arc<Node>,
+    kept: Mutex<KeptFile>,
+    pub parts: Mutex<Vec<DatabasePart>>,
+    tasks: Sender<Task>,
+    incoming: Mutex<Option<Definition>>,
+    came: Condvar,
+    pub dialers: Mutex<Vec<(ReplicaId, Dialer)>>,
+    pub seedings: Mutex<Vec<Seeding>>,
+    stopped: AtomicBool,
+    worker: Mutex<Option<JoinHandle<()>>>,
+    /// The others, which may wait for stored definitions.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Group {
+    /// A group that begins here, or that this server joins.
+    pub(super) fn create(common: &Arc<Common>, def: GroupDef, reign: Reign) -> Result<Arc<Group>> {
+        let path = kept_path(common, def.group_id);
+        common
+            .disk()
+            .create_dir_all(&common.folder())
+            .map_err(|e| file_error(&path, &e))?;
+        let kept = KeptFile::create(common.disk(), &path, reign);
+        Group::begin(common, def, kept.map_err(|e| file_error(&path, &e))?)
+    }
+
+    /// A group that was here when the server stopped.
+    pub(super) fn open(common: &Arc<Common>, def: GroupDef) -> Result<Arc<Group>> {
+        let path = kept_path(common, def.group_id);
+        let kept = KeptFile::open(common.disk(), &path).map_err(|e| file_error(&path, &e))?;
+        let missing = || file_error(&path, &std::io::ErrorKind::NotFound.into());
+        Group::begin(common, def, kept.ok_or_else(missing)?)
+    }
+
+    fn begin(common: &Arc<Common>, def: GroupDef, kept: KeptFile) -> Result<Arc<Group>> {
+        let own = def.replica(common.server_name());
+        let me = own.and_then(|r| ReplicaId::new(r.number));
+        let me = me.ok_or_else(|| messages::error(35237, &[&def.name]))?;
+        let (tasks, told) = channel();
+        let group = Arc::new(Group {
+            common: common.clone(),
+            id: def.group_id,
+            me,
+            def: RwLock::new(Arc::new(def)),
+            node: Arc::default(),
+            kept: Mutex::new(kept),
+            parts: Mutex::default(),
+            tasks,
+            incoming: Mutex::default(),
+            came: Condvar::new(),
+            dialers: Mutex::default(),
+            seedings: Mutex::default(),
+            stopped: AtomicBool::new(false),
+            worker: Mutex::default(),
+            threads: Mutex::default(),
+        });
+        let others: [(&str, fn(&Arc<Group>)); 3] = [
+            ("hadr define", Group::define),
+            ("hadr upkeep", Group::keep_up),
+            ("hadr seed", Group::seed_missing),
+        ];
+        let started = group
+            .spawn("hadr roles", move |group| group.work(&told))
+            .and_then(|worker| {
+                *group.worker.lock() = Some(worker);
+                for (name, work) in others {
+                    let thread = group.spawn(name, work)?;
+                    group.threads.lock().push(thread);
+                }
+                Ok(())
+            });
+        match started {
+            Ok(()) => Ok(group),
+            Err(error) => {
+                group.stop();
+                Err(SqlError::new(17300, 16, 1, error.to_string()))
+            }
+        }
+    }
+
+    fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        work: impl FnOnce(&Arc<Group>) + Send + 'static,
+    ) -> std::io::Result<JoinHandle<()>> {
+        let group = self.clone();
+        let builder = std::thread::Builder::new().name(name.into());
+        builder.spawn(move || work(&group))
+    }
+
+    /// Ends connections and roles, then what the databases do; they are closed but where they can go on alone. The threads that may
+    /// wait for a stored definition, which a statement that ends the group holds, end by themselves.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.dialers.lock().clear();
+        self.node
+            .connections()
+            .iter()
+            .for_each(|(_, link)| link.close());
+        // Nobody listens when the thread has ended already.
+        let _ = self.tasks.send(Task::Stop);
+        self.came.notify_all();
+        if let Some(worker) = self.worker.lock().take() {
+            // One that panicked has ended as well.
+            let _ = worker.join();
+        }
+        self.rest_all();
+    }
+
+    /// After [`Group::stop`], where no statement is under way: nothing of the group runs any more.
+    pub(super) fn join(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // As above.
+            let _ = thread.join();
+        }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    pub(super) fn id(&self) -> [u8; 16] {
+        self.id
+    }
+
+    /// The id by which the servers of the group call it.
+    pub(super) fn number(&self) -> u128 {
+        u128::from_be_bytes(self.id)
+    }
+
+    pub(super) fn def(&self) -> Arc<GroupDef> {
+        self.def.read().clone()
+    }
+
+    pub(super) fn set_def(&self, def: GroupDef) {
+        *self.def.write() = Arc::new(def);
+    }
+
+    pub(super) fn reign(&self) -> Reign {
+        self.kept.lock().kept().reign
+    }
+
+    pub(super) fn is_suspended(&self, database: [u8; 16]) -> bool {
+        self.kept.lock().kept().suspended.contains(&database)
+    }
+
+    pub(super) fn keep(&self, change: impl FnOnce(&mut Kept)) -> Result<()> {
+        let path = kept_path(&self.common, self.id);
+        let kept = self.kept.lock().change(change);
+        kept.map_err(|e| file_error(&path, &e))
+    }
+
+    /// Is this server the primary, as far as it knows?
+    pub(super) fn is_primary(&self) -> bool {
+        self.reign().primary == self.me.number()
+    }
+
+    /// As what this server presents itself.
+    pub(super) fn role(&self) -> ReplicaRole {
+        let parts = self.parts.lock();
+        match self.is_primary() {
+            false => ReplicaRole::Secondary,
+            true if parts.iter().all(|p| p.role() == Some(Role::Open)) => ReplicaRole::Primary,
+            true => ReplicaRole::Resolving,
+        }
+    }
+
+    /// The place of a replica in the definition, by its number.
+    pub(super) fn replica(&self, number: u8) -> Option<ReplicaDef> {
+        let def = self.def();
+        def.replicas.iter().find(|r| r.number == number).cloned()
+    }
+
+    pub(super) fn others(&self) -> Vec<ReplicaId> {
+        let def = self.def();
+        let numbers = def.replicas.iter().filter_map(|r| ReplicaId::new(r.number));
+        numbers.filter(|r| *r != self.me).collect()
+    }
+
+    pub(super) fn session_timeout(&self) -> Duration {
+        let own = self.replica(self.me.number());
+        Duration::from_secs(own.map_or(10, |r| u64::from(r.session_timeout_s)).max(1))
+    }
+
+    /// Whom commits of this server's databases wait for.
+    pub(super) fn rules(&self) -> Rules {
+        let def = self.def();
+        let is_synchronous = |r: &ReplicaDef| r.availability_mode == AvailabilityMode::Synchronous;
+        let own = self.replica(self.me.number());
+        let others = def
+            .replicas
+            .iter()
+            .filter(|r| r.availability_mode != AvailabilityMode::ConfigurationOnly);
+        let replicas = others.filter_map(|r| {
+            let replica = ReplicaId::new(r.number).filter(|id| *id != self.me)?;
+            Some(ReplicaConfig {
+                replica,
+                synchronous: is_synchronous(r),
+            })
+        });
+        Rules {
+            synchronous: own.as_ref().is_some_and(is_synchronous),
+            required: def.options.required_synchronized_secondaries,
+            window_bytes: WINDOW_BYTES,
+            replicas: replicas.collect(),
+        }
+    }
+
+    /// What sessions may do with a database that this server leads.
+    pub(super) fn primary_availability(&self) -> Availability {
+        let own = self.replica(self.me.number());
+        match own.map(|r| r.primary_connections) {
+            Some(PrimaryConnections::ReadWrite) => Availability::PrimaryForWriters,
+            _ => Availability::Primary,
+        }
+    }
+
+    /// What sessions may do with a database that this server follows and that can be read.
+    pub(super) fn secondary_availability(&self) -> Availability {
+        let own = self.replica(self.me.number());
+        match own.map(|r| r.secondary_connections) {
+            Some(SecondaryConnections::All) => Availability::Readable,
+            Some(SecondaryConnections::ReadOnly) => Availability::ReadableWithIntent,
+            _ => Availability::Closed,
+        }
+    }
+
+    pub(super) fn tell(&self, task: Task) {
+        // Nobody listens when the group has ended.
+        let _ = self.tasks.send(task);
+    }
+
+    /// A way to tell the thread, for those who outlive the caller.
+    pub(super) fn teller(&self) -> impl Fn(Task) + Send + Sync + 'static {
+        let tasks = self.tasks.clone();
+        move |task| {
+            // As above.
+            let _ = tasks.send(task);
+        }
+    }
+
+    /// Has the thread do something, and waits for it.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&Arc<Group>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, answer) = channel();
+        self.tell(Task::Do(Box::new(move |group| {
+            // Whoever asked may have gone.
+            let _ = sender.send(what(group));
+        })));
+        answer
+            .recv()
+            .unwrap_or_else(|_| Err(messages::error(35221, &[])))
+    }
+
+    fn work(self: &Arc<Self>, told: &Receiver<Task>) {
+        self.connect();
+        self.start_all();
+        loop {
+            match told.recv_timeout(TICK) {
+                Ok(Task::Do(job)) => job(self),
+                Ok(Task::Opened(database)) => self.opened(database),
+                Ok(Task::Fenced(database)) => self.fenced(database),
+                Ok(Task::Readable(database) | Task::Definitions(database)) => {
+                    self.readable(database);
+                }
+                Ok(Task::Failed(database, why)) => self.failed(database, &why),
+                Ok(Task::Defined) => self.defined(),
+                Err(RecvTimeoutError::Timeout) => self.tick(),
+                Ok(Task::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// A definition came from the primary: it is stored by `define`.
+    pub(super) fn take_definition(&self, definition: Definition) {
+        let mut incoming = self.incoming.lock();
+        let is_newer = |known: &Definition| {
+            let order = |d: &Definition| (d.reign, d.group.sequence_number);
+            order(&definition) >= order(known)
+        };
+        if incoming.as_ref().is_none_or(is_newer) {
+            *incoming = Some(definition);
+            self.came.notify_all();
+        }
+    }
+
+    fn define(self: &Arc<Self>) {
+        while let Some(definition) = self.next_definition() {
+            let result = self.store_definition(definition);
+            if let Err(error) = result {
+                let name = self.def().name.clone();
+                self.common.log(&format!(
+                    "The definition of availability group '{name}' could not be stored: {error}"
+                ));
+            }
+        }
+    }
+
+    fn next_definition(&self) -> Option<Definition> {
+        let mut incoming = self.incoming.lock();
+        loop {
+            if self.is_stopped() {
+                return None;
+            }
+            if let Some(definition) = incoming.take() {
+                return Some(definition);
+            }
+            self.came.wait(&mut incoming);
+        }
+    }
+
+    fn store_definition(self: &Arc<Self>, definition: Definition) -> Result<()> {
+        let Definition { group: new, reign } = definition;
+        let known = self.reign();
+        let is_ours = new.group_id == self.id
+            && new
+                .replica(self.common.server_name())
+                .is_some_and(|r| r.number == self.me.number());
+        if !is_ours || reign < known || reign.primary == self.me.number() {
+            return Ok(());
+        }
+        if reign > known {
+            self.keep(|kept| kept.reign = reign)?;
+            self.common.log(&format!(
+                "The local availability replica of availability group '{}' is a secondary: replica {} is the primary.",
+                new.name, reign.primary
+            ));
+        }
+        let row = self.def().id;
+        let groups = &self.common.instance.hadr.groups;
+        let stored = groups.change(row, |def| {
+            if reign == known && new.sequence_number <= def.sequence_number {
+                return Ok(());
+            }
+            let joined = |db: &GroupDatabaseDef| {
+                let known = def.databases.iter();
+                let mut known = known.filter(|d| d.group_database_id == db.group_database_id);
+                known.next().is_some_and(|d| d.is_joined)
+            };
+            let databases = new.databases.iter().map(|db| GroupDatabaseDef {
+                is_joined: joined(db),
+                ..db.clone()
+            });
+            let databases = databases.collect();
+            *def = GroupDef {
+                id: def.id,
+                creates_databases: def.creates_databases,
+                databases,
+                ..new.clone()
+            };
+            Ok(())
+        })?;
+        if let Some(stored) = stored {
+            self.set_def((*stored).clone());
+        }
+        self.tell(Task::Defined);
+        Ok(())
+    }
+
+    fn keep_up(self: &Arc<Self>) {
+        while !self.is_stopped() {
+            {
+                let mut incoming = self.incoming.lock();
+                self.came.wait_for(&mut incoming, UPKEEP);
+            }
+            let parts = self.parts.lock().clone();
+            parts.iter().for_each(DatabasePart::keep_up);
+        }
+    }
+}
+
+fn kept_path(common: &Common, group: [u8; 16]) -> PathBuf {
+    common.folder().join(format!("{}.group", hex(group)))
+}
+
+/// Letters of an id, for names of files.
+pub(super) fn hex(id: [u8; 16]) -> String {
+    id.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+impl Group {
+    /// The group has ended here: its file goes.
+    pub(super) fn forget(&self) {
+        // A file that stays is of a group that no definition names.
+        let _ = self.common.disk().remove(&kept_path(&self.common, self.id));
+    }
+}

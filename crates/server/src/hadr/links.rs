@@ -1,0 +1,175 @@
+//! Connections of a group: who makes them, who is let in, and what is said on them beside log.
+//!
+//! Theory: of two replicas the one with the lower number connects, and the primary connects to everybody: who has not joined yet
+//! connects to nobody. What comes twice by that does no harm; the newer connection carries the log.
+
+use super::group::{Group, Task};
+use super::seed::SeedServer;
+use super::wire::Definition;
+use daruma_catalog::names_equal;
+use daruma_group::commit::ReplicaId;
+use daruma_group::transport::{Dialer, EndpointConfig, Handler, Link, LinkError, Target, Wanted};
+use daruma_group::wire::{Hello, Message, Purpose};
+use std::net::ToSocketAddrs;
+use std::sync::{Arc, Weak};
+
+impl Group {
+    /// Keeps a thread for each other replica that may have to be connected to.
+    pub(super) fn connect(self: &Arc<Self>) {
+        let others = self.others();
+        let mut dialers = self.dialers.lock();
+        let gone = dialers.extract_if(.., |(to, _)| !others.contains(to));
+        let gone: Vec<_> = gone.collect();
+        for to in others {
+            if dialers.iter().any(|(known, _)| *known == to) {
+                continue;
+            }
+            let group = Arc::downgrade(self);
+            let target = move || group.upgrade().map_or(Ok(None), |g| g.target(to));
+            let handler = Arc::new(Links(Arc::downgrade(self)));
+            match Dialer::start(Box::new(target), handler) {
+                Ok(dialer) => dialers.push((to, dialer)),
+                Err(error) => self.common.log(&format!(
+                    "No thread to connect to replica {} of a group: {error}.",
+                    to.number()
+                )),
+            }
+        }
+        dialers.iter().for_each(|(_, dialer)| dialer.hurry());
+        drop(dialers);
+        // Their threads may be about to look at the others.
+        drop(gone);
+    }
+
+    fn target(&self, to: ReplicaId) -> Wanted {
+        let is_mine = self.me < to || self.is_primary();
+        if self.is_stopped() || !is_mine || self.node.is_connected(to) {
+            return Ok(None);
+        }
+        self.address_of(to)
+    }
+
+    /// Where a replica's endpoint is.
+    pub(super) fn address_of(&self, to: ReplicaId) -> Wanted {
+        let Some(replica) = self.replica(to.number()) else {
+            return Ok(None);
+        };
+        let config = self.config().ok_or("the endpoint is not started")?;
+        let (_, pinned) = self
+            .common
+            .identity()
+            .ok_or("the endpoint is not started")?;
+        let url = &replica.endpoint_url;
+        let host = url
+            .get(..6)
+            .filter(|scheme| scheme.eq_ignore_ascii_case("tcp://"))
+            .and_then(|_| url.get(6..));
+        let host = host.ok_or_else(|| format!("{url} is no address"))?;
+        let found = host.to_socket_addrs().map_err(|e| format!("{host}: {e}"))?;
+        let address = found.into_iter().next();
+        let address = address.ok_or_else(|| format!("{host} has no address"))?;
+        Ok(Some(Target {
+            address,
+            to,
+            pinned,
+            config,
+        }))
+    }
+
+    pub(super) fn config(&self) -> Option<EndpointConfig> {
+        self.common
+            .config(self.number(), self.me, self.session_timeout())
+    }
+
+    /// Who has one of the certificates that are believed says which replica it is.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        hello: &Hello,
+    ) -> Result<(EndpointConfig, Arc<dyn Handler>), String> {
+        if !self.is_member(hello.replica, &hello.name) {
+            return Err("the server is no replica of this group".into());
+        }
+        let config = self.config().ok_or("the endpoint is not started")?;
+        match hello.purpose {
+            Purpose::Member => Ok((config, Arc::new(Links(Arc::downgrade(self))))),
+            Purpose::Seed if self.is_primary() => {
+                Ok((config, Arc::new(SeedServer(Arc::downgrade(self)))))
+            }
+            Purpose::Seed => Err("copies are made by the primary".into()),
+        }
+    }
+
+    fn is_member(&self, number: ReplicaId, name: &str) -> bool {
+        let replica = self.replica(number.number());
+        number != self.me && replica.is_some_and(|r| names_equal(&r.server, name))
+    }
+
+    /// Tells everybody what the group is now, if that is this server's to say.
+    pub(super) fn announce(&self) {
+        let links = self.node.connections();
+        links.iter().for_each(|(_, link)| self.announce_to(link));
+    }
+
+    fn announce_to(&self, link: &Arc<Link>) {
+        if !self.is_primary() {
+            return;
+        }
+        let definition = Definition {
+            group: (*self.def()).clone(),
+            reign: self.reign(),
+        };
+        match definition.encode() {
+            Some(definition) => link.send(Message::Define { definition }),
+            None => self
+                .common
+                .log("The definition of an availability group is too long to be sent."),
+        }
+    }
+}
+
+/// What happens on a group's connections.
+struct Links(Weak<Group>);
+
+impl Handler for Links {
+    fn connected(&self, link: &Arc<Link>) {
+        let Some(group) = self.0.upgrade() else {
+            return link.close();
+        };
+        let peer = link.peer();
+        if group.is_stopped() || !group.is_member(peer.replica, &peer.name) {
+            return link.close();
+        }
+        group.announce_to(link);
+        group.node.connected(link);
+    }
+
+    fn received(&self, link: &Arc<Link>, message: Message) -> Result<(), LinkError> {
+        let Some(group) = self.0.upgrade() else {
+            return Err(LinkError::Closed);
+        };
+        if !group.node.has(link) {
+            return Err(LinkError::Protocol("no replica of this group".into()));
+        }
+        match message {
+            Message::Define { definition } => {
+                let definition = Definition::decode(&definition)
+                    .ok_or_else(|| LinkError::Protocol("a definition that is none".into()))?;
+                if definition.reign < group.reign() {
+                    // It does not know yet that another is the primary.
+                    group.announce_to(link);
+                    return Ok(());
+                }
+                group.take_definition(definition);
+                Ok(())
+            }
+            message => group.node.received(link, message),
+        }
+    }
+
+    fn closed(&self, link: &Arc<Link>, why: &LinkError) {
+        if let Some(group) = self.0.upgrade() {
+            group.node.closed(link, why);
+            group.tell(Task::Do(Box::new(|group| group.connect())));
+        }
+    }
+}

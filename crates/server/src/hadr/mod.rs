@@ -1,0 +1,287 @@
+//! Availability groups of a server: what statements ask for is done with the databases' logs and the connections of `daruma_group`.
+//!
+//! Theory: [`daruma_tsql::instance::hadr`] knows definitions and sessions, [`daruma_group`] logs, epochs and links; this room has
+//! a `Group` for each group of the server, whose one thread takes databases from role to role.
+//!
+//! | room | what it knows |
+//! |---|---|
+//! | `common` | the endpoint, invitations |
+//! | `group` | a group: its definition, its thread |
+//! | `links` | who connects to whom |
+//! | `part` | the roles of a database |
+//! | `reign`, `wire` | whose definition counts |
+//! | `seed` | copies for replicas that lack a database |
+//! | `states` | what views show |
+//!
+//! Latches: those of a group are taken alone, before those of `daruma_group`; no statement is waited for under one.
+
+mod common;
+mod group;
+mod links;
+mod part;
+mod reign;
+mod seed;
+mod states;
+mod wire;
+
+use common::Common;
+use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
+use daruma_tsql::error::Result;
+use daruma_tsql::instance::Instance;
+use daruma_tsql::instance::hadr::{
+    DatabaseAct, DatabaseReplicaState, EndpointIdentity, GroupAct, HadrService, NotEnabled,
+    PageRepair, ReplicaRole, ReplicaState, Seeding,
+};
+use daruma_tsql::messages;
+use group::Group;
+use reign::Reign;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// ALTER AVAILABILITY GROUP .. JOIN waits so long for the primary to connect.
+const INVITATION_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The availability groups of a server. Dropped or stopped, nothing of them runs any more.
+pub struct Availability {
+    common: Arc<Common>,
+}
+
+impl Availability {
+    /// Begins with the groups that `instance` knows, and serves its statements. To be called before the databases are recovered:
+    /// those of groups are opened here.
+    pub fn start(instance: &Arc<Instance>) -> Availability {
+        let common = Common::new(instance);
+        let service = Service {
+            common: common.clone(),
+        };
+        instance.hadr.join(Arc::new(service));
+        if let Some(endpoint) = instance.hadr.endpoints.find(|_| true) {
+            let started = instance
+                .endpoint_identity(&endpoint)
+                .and_then(|identity| common.set_endpoint(Some((&endpoint, identity))));
+            if let Err(error) = started {
+                common.log(&format!(
+                    "The endpoint '{}' could not be started: {error}",
+                    endpoint.name
+                ));
+            }
+        }
+        for def in instance.hadr.groups.all() {
+            match Group::open(&common, (*def).clone()) {
+                Ok(group) => common.groups.write().push(group),
+                Err(error) => common.log(&format!(
+                    "The availability group '{}' could not be started: {error}",
+                    def.name
+                )),
+            }
+        }
+        Availability { common }
+    }
+
+    /// Ends connections, and what the databases of groups do. Sessions must have ended.
+    pub fn stop(&self) {
+        self.common.stop();
+        let groups = std::mem::take(&mut *self.common.groups.write());
+        groups.iter().for_each(|group| group.stop());
+        groups.iter().for_each(|group| group.join());
+        self.common.instance.hadr.join(Arc::new(NotEnabled));
+    }
+}
+
+impl Drop for Availability {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Service {
+    common: Arc<Common>,
+}
+
+impl Service {
+    fn group(&self, def: &GroupDef) -> Result<Arc<Group>> {
+        let group = self.common.group(def.group_id);
+        group.ok_or_else(|| messages::error(35221, &[]))
+    }
+}
+
+impl HadrService for Service {
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn set_endpoint(&self, endpoint: Option<(&EndpointDef, EndpointIdentity)>) -> Result<()> {
+        self.common.set_endpoint(endpoint)?;
+        let groups = self.common.groups.read().clone();
+        groups.iter().for_each(|group| group.connect());
+        Ok(())
+    }
+
+    fn create_group(&self, def: &GroupDef) -> Result<()> {
+        check_cluster(def.options.cluster_type)?;
+        let own = def.replica(self.common.server_name());
+        let reign = Reign {
+            number: 1,
+            id: self.common.random_id(),
+            primary: own.map_or(0, |r| r.number),
+        };
+        // Databases come after the group's thread has begun, so that a failure leaves none of them in it.
+        let empty = GroupDef {
+            databases: Vec::new(),
+            ..def.clone()
+        };
+        let group = Group::create(&self.common, empty, reign)?;
+        let whole = def.clone();
+        let led = group.ask(move |group| {
+            for database in &whole.databases {
+                group.lead_new(database)?;
+            }
+            group.set_def(whole);
+            Ok(())
+        });
+        match led {
+            Ok(()) => {
+                self.common.groups.write().push(group);
+                Ok(())
+            }
+            Err(error) => {
+                end(&group);
+                Err(error)
+            }
+        }
+    }
+
+    fn alter_group(&self, before: &GroupDef, after: &GroupDef) -> Result<()> {
+        let group = self.group(before)?;
+        let (before, after) = (before.clone(), after.clone());
+        group.ask(move |group| {
+            group.set_def(after);
+            let changed = group.redefine();
+            if changed.is_err() {
+                group.set_def(before);
+                // What was added goes again.
+                let _ = group.redefine();
+            }
+            changed
+        })
+    }
+
+    fn drop_group(&self, def: &GroupDef) -> Result<()> {
+        let Some(group) = self.common.group(def.group_id) else {
+            // It could not be started: only its definition is left.
+            return Ok(());
+        };
+        end(&group);
+        self.common
+            .groups
+            .write()
+            .retain(|g| g.id() != def.group_id);
+        Ok(())
+    }
+
+    fn join_group(&self, name: &str, cluster_type: ClusterType) -> Result<GroupDef> {
+        check_cluster(cluster_type)?;
+        let invitation = self.common.invitation(name, INVITATION_TIMEOUT);
+        let invitation = invitation.ok_or_else(|| messages::error(47106, &[&name]))?;
+        let mut def = invitation.group;
+        check_cluster(def.options.cluster_type)?;
+        def.creates_databases = false;
+        def.databases.iter_mut().for_each(|d| d.is_joined = false);
+        let group = Group::create(&self.common, def.clone(), invitation.reign)?;
+        self.common.groups.write().push(group);
+        Ok(def)
+    }
+
+    fn act_on_group(&self, def: &GroupDef, act: GroupAct) -> Result<()> {
+        let group = self.group(def)?;
+        match act {
+            GroupAct::Failover => group.ask(|group| group.fail_over(false)),
+            GroupAct::ForceFailover => group.ask(|group| group.fail_over(true)),
+            GroupAct::BecomeSecondary => Err(messages::not_supported("ROLE = SECONDARY")),
+            GroupAct::Offline => Err(messages::not_supported("OFFLINE")),
+            GroupAct::Online => Err(messages::not_supported("ONLINE")),
+            GroupAct::RestartListener => Err(messages::not_supported("RESTART LISTENER")),
+        }
+    }
+
+    fn act_on_database(&self, def: &GroupDef, database: &str, act: DatabaseAct) -> Result<()> {
+        let group = self.group(def)?;
+        let name = database.to_string();
+        group.ask(move |group| {
+            match act {
+                DatabaseAct::Join => group.join_database(&name)?,
+                DatabaseAct::Leave => {
+                    if let Some(database) = group.def().database(&name) {
+                        group.leave(database.group_database_id);
+                    }
+                }
+                DatabaseAct::Suspend | DatabaseAct::Resume => return group.rest(&name, act),
+            }
+            let mut def = (*group.def()).clone();
+            let named = def.databases.iter_mut();
+            named
+                .filter(|d| daruma_catalog::names_equal(&d.name, &name))
+                .for_each(|d| d.is_joined = act == DatabaseAct::Join);
+            group.set_def(def);
+            Ok(())
+        })
+    }
+
+    fn opens(&self, database: &str) -> bool {
+        let hadr = &self.common.instance.hadr;
+        hadr.group_of_database(database).is_some()
+    }
+
+    fn role(&self, group_id: [u8; 16]) -> ReplicaRole {
+        let group = self.common.group(group_id);
+        group.map_or(ReplicaRole::Resolving, |g| g.role())
+    }
+
+    fn replicas(&self) -> Vec<ReplicaState> {
+        let groups = self.common.groups.read().clone();
+        groups.iter().flat_map(|g| g.replica_states()).collect()
+    }
+
+    fn databases(&self) -> Vec<DatabaseReplicaState> {
+        let groups = self.common.groups.read().clone();
+        groups.iter().flat_map(|g| g.database_states()).collect()
+    }
+
+    fn seedings(&self) -> Vec<Seeding> {
+        let groups = self.common.groups.read().clone();
+        groups
+            .iter()
+            .flat_map(|g| g.seedings.lock().clone())
+            .collect()
+    }
+
+    fn page_repairs(&self) -> Vec<PageRepair> {
+        Vec::new()
+    }
+}
+
+/// Failover is by hand: there is no cluster, and no manager of somebody else's.
+fn check_cluster(cluster_type: ClusterType) -> Result<()> {
+    match cluster_type {
+        ClusterType::None => Ok(()),
+        ClusterType::External => Err(messages::not_supported("CLUSTER_TYPE = EXTERNAL")),
+        ClusterType::Wsfc => Err(messages::not_supported("CLUSTER_TYPE = WSFC")),
+    }
+}
+
+/// The group ends here: what this server leads stays open, what it follows waits for more log.
+fn end(group: &Arc<Group>) {
+    // A group whose thread has ended has nothing left.
+    let _ = group.ask(|group| {
+        let parts = group.parts.lock().clone();
+        for part in parts {
+            match part.role() {
+                Some(_) => group.unlead(part.id),
+                None => group.leave(part.id),
+            }
+        }
+        Ok(())
+    });
+    group.stop();
+    group.forget();
+}

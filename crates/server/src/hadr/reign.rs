@@ -1,0 +1,146 @@
+//! Which replica is the primary of a group, and what an administrator wants to rest: a file for each group.
+//!
+//! Theory: databases have judges and epochs of their own, which see to it that nothing is lost. A reign is what a group as a whole
+//! says of itself: whose definition counts, and as what a server presents itself. Numbers order reigns as they order epochs; a forced
+//! failover jumps, so that it counts whatever the other side did meanwhile.
+//!
+//! The file is written beside the old one, synced and renamed over it: a crash leaves the one or the other.
+
+use daruma_base::{Disk, OpenMode};
+use serde::{Deserialize, Serialize};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file is never longer.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+/// A forced failover raises the number by so much.
+const FORCED_STEP: u64 = 1 << 16;
+
+/// The time of one primary. The order is that in which they count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Reign {
+    pub number: u64,
+    /// Drawn at random.
+    pub id: [u8; 16],
+    /// The primary's place in the group.
+    pub primary: u8,
+}
+
+impl Reign {
+    /// The next one, of another primary.
+    pub(super) fn next(self, id: [u8; 16], primary: u8, forced: bool) -> Reign {
+        let step = if forced { FORCED_STEP } else { 1 };
+        Reign {
+            number: self.number.saturating_add(step),
+            id,
+            primary,
+        }
+    }
+}
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub reign: Reign,
+    /// Databases (`group_database_id`) whose data movement rests.
+    pub suspended: Vec<[u8; 16]>,
+}
+
+/// The file of one group.
+pub(super) struct KeptFile {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    kept: Kept,
+}
+
+impl KeptFile {
+    /// Makes the file of a group that begins here.
+    pub(super) fn create(disk: &Arc<dyn Disk>, path: &Path, reign: Reign) -> io::Result<KeptFile> {
+        let kept = Kept {
+            reign,
+            suspended: Vec::new(),
+        };
+        let mut file = KeptFile {
+            disk: disk.clone(),
+            path: path.to_path_buf(),
+            kept: kept.clone(),
+        };
+        file.store(kept)?;
+        Ok(file)
+    }
+
+    /// Reads the file of a group that was here before. `None`: there is none.
+    pub(super) fn open(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Option<KeptFile>> {
+        let file = match disk.open(path, OpenMode::ReadOnly) {
+            Ok(file) => file,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let length = file.len()?;
+        if length > FILE_BYTES_MAX {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        file.read_at(&mut bytes, 0)?;
+        let kept = serde_json::from_slice(&bytes)?;
+        Ok(Some(KeptFile {
+            disk: disk.clone(),
+            path: path.to_path_buf(),
+            kept,
+        }))
+    }
+
+    /// What it says.
+    pub(super) fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// Changes what it says; durable when this returns.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Kept)) -> io::Result<()> {
+        let mut kept = self.kept.clone();
+        change(&mut kept);
+        match kept == self.kept {
+            true => Ok(()),
+            false => self.store(kept),
+        }
+    }
+
+    fn store(&mut self, kept: Kept) -> io::Result<()> {
+        let bytes = serde_json::to_vec(&kept)?;
+        let mut beside = self.path.clone().into_os_string();
+        beside.push(".new");
+        let beside = PathBuf::from(beside);
+        match self.disk.remove(&beside) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let file = self.disk.open(&beside, OpenMode::CreateNew)?;
+        file.write_at(&bytes, 0)?;
+        file.sync_data()?;
+        drop(file);
+        self.disk.rename(&beside, &self.path)?;
+        self.disk
+            .sync_dir(self.path.parent().unwrap_or(Path::new(".")))?;
+        self.kept = kept;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forced_reign_counts_more_than_any_other_of_its_time() {
+        let first = Reign {
+            number: 1,
+            id: [9; 16],
+            primary: 0,
+        };
+        let planned = first.next([1; 16], 1, false);
+        let forced = first.next([0; 16], 2, true);
+        let later = (0..100).fold(planned, |reign, n| reign.next([n; 16], n % 2, false));
+        assert!(first < planned && planned < later && later < forced);
+    }
+}

@@ -1,0 +1,674 @@
+//! Automatic seeding: a replica that lacks a database of its group is sent a copy, over a connection of its own.
+//!
+//! Theory: the copy is what a backup is, pages as they are read beside writers and the log that makes them one state, without
+//! a file in between. The new secondary asks; the primary's side of the connection is pulled part by part, as fast as the other side
+//! grants. The primary keeps the log from the beginning of the copy until the connection ends, which is when the copy has joined:
+//! so the log that follows is still there.
+//!
+//! ```text
+//! begin   1 | JSON: definition, guid, sizes of files
+//! pages   2 | file u16 | first page u32 | pages
+//! log     3 | JSON: sections, boot page, end, epochs
+//! chunk   4 | position u64 | incarnation u32 | blocks
+//! end     5
+//! ```
+//!
+//! A copy that breaks off is begun anew; its files are in nobody's way, since their names have the database's id in the group.
+
+use super::group::{Group, hex};
+use super::part::PartState;
+use daruma_base::Lsn;
+use daruma_catalog::{DatabaseDef, GroupDatabaseDef, SeedingMode, names_equal};
+use daruma_group::commit::ReplicaId;
+use daruma_group::transport::{Handler, Link, LinkError, Pull, Source, dial_for};
+use daruma_group::wire::{Message, Purpose, SEED_BYTES_MAX, seed_frame_bytes};
+use daruma_storage::{
+    DataCopy, Epoch, Epochs, FileSpec, LogChunk, LogSection, LogSource, PageRun, Rebuild,
+};
+use daruma_tsql::error::{Result, SqlError};
+use daruma_tsql::instance::file_stem;
+use daruma_tsql::instance::hadr::{DatabaseAct, Seeding};
+use daruma_tsql::messages;
+use parking_lot::{Condvar, Mutex};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+const PAGE_BYTES: usize = 8192;
+/// Pages of one part.
+const PAGES_PER_PART: u32 = 7;
+/// Bytes of log of one part: a block at least.
+const LOG_BYTES_PER_PART: usize = SEED_BYTES_MAX - 1 - 12;
+/// Between two looks whether a database is missing.
+const LOOK: Duration = Duration::from_secs(1);
+/// After a copy that broke off.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Copies that the view remembers.
+const SEEDINGS_MAX: usize = 100;
+const FILES_MAX: usize = 256;
+
+const BEGIN: u8 = 1;
+const PAGES: u8 = 2;
+const LOG: u8 = 3;
+const CHUNK: u8 = 4;
+const END: u8 = 5;
+
+#[derive(Serialize, Deserialize)]
+struct Begin {
+    definition: DatabaseDef,
+    guid: u64,
+    /// Pages of each file by id, as large as it is now.
+    sizes: Vec<(u16, u64)>,
+    pages: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LogHead {
+    /// Start, bytes, incarnation.
+    sections: Vec<(u64, u64, u32)>,
+    /// In hexadecimal digits.
+    boot: String,
+    end: u64,
+    /// Number, id, start.
+    epochs: Vec<(u64, [u8; 16], u64)>,
+}
+
+// --- the primary's side
+
+/// What a primary does on a connection that was made for a copy.
+pub(super) struct SeedServer(pub Weak<Group>);
+
+impl Handler for SeedServer {
+    fn connected(&self, _: &Arc<Link>) {}
+
+    fn received(&self, link: &Arc<Link>, message: Message) -> std::result::Result<(), LinkError> {
+        let (Message::SeedAsk { database }, Some(group)) = (message, self.0.upgrade()) else {
+            return Ok(());
+        };
+        match group.begin_copy(link, database) {
+            Ok(source) => link.add(source),
+            Err(error) => link.send(Message::Bye {
+                reason: error.message,
+            }),
+        }
+        Ok(())
+    }
+
+    fn closed(&self, _: &Arc<Link>, _: &LinkError) {}
+}
+
+/// A copy on its way out.
+struct Outgoing {
+    group: Weak<Group>,
+    database: u128,
+    operation: [u8; 16],
+    link: Weak<Link>,
+    definition: DatabaseDef,
+    state: Mutex<Sending>,
+}
+
+struct Sending {
+    copy: DataCopy,
+    step: Step,
+}
+
+enum Step {
+    Begin,
+    /// The next file and run of the copy, and the page within it.
+    Pages(usize, usize, u32),
+    Log(LogSource),
+    Over,
+}
+
+impl Group {
+    fn begin_copy(&self, link: &Arc<Link>, database: u128) -> Result<Arc<dyn Source>> {
+        let part = self.part(database);
+        let part = part.ok_or_else(|| messages::error(35251, &[]))?;
+        let PartState::Led { storage, .. } = &part.state else {
+            return Err(messages::error(35251, &[]));
+        };
+        let copy = storage.start_copy()?;
+        let operation = self.common.random_id();
+        let name = part.entry.name();
+        self.note_seeding(
+            operation,
+            part.id,
+            link.peer().replica,
+            &name,
+            Some(total_bytes(&copy)),
+        );
+        Ok(Arc::new(Outgoing {
+            group: self.common.weak(self.id()),
+            database,
+            operation,
+            link: Arc::downgrade(link),
+            definition: (*part.entry.def()).clone(),
+            state: Mutex::new(Sending {
+                copy,
+                step: Step::Begin,
+            }),
+        }))
+    }
+}
+
+fn total_bytes(copy: &DataCopy) -> u64 {
+    let pages: u64 = copy.files().iter().map(|f| f.pages).sum();
+    pages * PAGE_BYTES as u64
+}
+
+impl Outgoing {
+    fn next(&self) -> Result<Option<Vec<u8>>> {
+        let mut state = self.state.lock();
+        let Sending { copy, step } = &mut *state;
+        let (part, next) = match step {
+            Step::Begin => (self.begin(copy)?, Step::Pages(0, 0, 0)),
+            Step::Pages(file, run, page) => match pages_of(copy, *file, *run, *page)? {
+                Some((part, next)) => (part, next),
+                None => log_of(copy)?,
+            },
+            Step::Log(source) => match source.next(LOG_BYTES_PER_PART)? {
+                Some(chunk) => {
+                    let mut part = vec![CHUNK];
+                    part.extend(chunk.lsn.0.to_le_bytes());
+                    part.extend(chunk.incarnation.to_le_bytes());
+                    part.extend(&chunk.bytes);
+                    return Ok(Some(part));
+                }
+                None => (vec![END], Step::Over),
+            },
+            Step::Over => return Ok(None),
+        };
+        *step = next;
+        Ok(Some(part))
+    }
+
+    fn begin(&self, copy: &DataCopy) -> Result<Vec<u8>> {
+        let sizes = copy.files().iter();
+        let head = Begin {
+            definition: self.definition.clone(),
+            guid: copy.guid(),
+            sizes: sizes.map(|f| (f.info.spec.id, f.info.size_pages)).collect(),
+            pages: copy.files().iter().map(|f| f.pages).sum(),
+        };
+        json_part(BEGIN, &head)
+    }
+}
+
+/// The next pages, and the step after them. `None`: there are no more.
+fn pages_of(
+    copy: &DataCopy,
+    file: usize,
+    run: usize,
+    page: u32,
+) -> Result<Option<(Vec<u8>, Step)>> {
+    let Some(extents) = copy.files().get(file) else {
+        return Ok(None);
+    };
+    let Some(whole) = extents.runs.get(run) else {
+        return pages_of(copy, file + 1, 0, 0);
+    };
+    let count = (whole.count - page).min(PAGES_PER_PART);
+    let piece = PageRun {
+        first: whole.first + page,
+        count,
+    };
+    let mut part = vec![PAGES];
+    part.extend(extents.info.spec.id.to_le_bytes());
+    part.extend(piece.first.to_le_bytes());
+    let at = part.len();
+    part.resize(at + count as usize * PAGE_BYTES, 0);
+    let room = part.get_mut(at..).unwrap_or_default();
+    copy.read(extents.info.spec.id, piece, room)?;
+    let next = match page + count < whole.count {
+        true => Step::Pages(file, run, page + count),
+        false => Step::Pages(file, run + 1, 0),
+    };
+    Ok(Some((part, next)))
+}
+
+/// The head of the log that makes the pages one state, which ends now.
+fn log_of(copy: &DataCopy) -> Result<(Vec<u8>, Step)> {
+    let db = copy.database();
+    let end = copy.harden()?;
+    let mut sections = Vec::new();
+    let mut source = db.read_log(copy.log_start(), end)?;
+    while let Some(chunk) = source.next(LOG_BYTES_PER_PART)? {
+        let bytes = chunk.bytes.len() as u64;
+        LogSection::extend(&mut sections, chunk.lsn, bytes, chunk.incarnation);
+    }
+    let epochs = db.epochs();
+    let within = epochs.list().iter().filter(|e| e.start < end);
+    let head = LogHead {
+        sections: sections
+            .iter()
+            .map(|s| (s.start.0, s.bytes, s.incarnation))
+            .collect(),
+        boot: copy
+            .boot_image()
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect(),
+        end: end.0,
+        epochs: within
+            .map(|e| (e.number, e.id.to_be_bytes(), e.start.0))
+            .collect(),
+    };
+    let source = db.read_log(copy.log_start(), end)?;
+    Ok((json_part(LOG, &head)?, Step::Log(source)))
+}
+
+fn json_part(kind: u8, value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut part = vec![kind];
+    let text = serde_json::to_vec(value).map_err(|e| broken(&e.to_string()))?;
+    part.extend(text);
+    match part.len() <= SEED_BYTES_MAX {
+        true => Ok(part),
+        false => Err(broken("its description is too long")),
+    }
+}
+
+fn broken(why: &str) -> SqlError {
+    let text = format!("The copy of the database broke off: {why}.");
+    SqlError::new(35266, 16, 1, text)
+}
+
+impl Source for Outgoing {
+    fn pull(&self) -> Pull {
+        let (group, link) = (self.group.upgrade(), self.link.upgrade());
+        match self.next() {
+            Ok(Some(part)) => {
+                let bytes = part.len() as u64;
+                let is_over = part.first() == Some(&END);
+                if let Some(group) = group {
+                    group.note_progress(self.operation, bytes, is_over, None);
+                }
+                Pull::Send(Message::Seed {
+                    database: self.database,
+                    part: Arc::from(part),
+                })
+            }
+            Ok(None) => Pull::Nothing,
+            Err(error) => {
+                if let Some(group) = group {
+                    let failure = Some((error.number, error.message.clone()));
+                    group.note_progress(self.operation, 0, true, failure);
+                }
+                if let Some(link) = link {
+                    link.close();
+                }
+                Pull::Nothing
+            }
+        }
+    }
+}
+
+// --- the new secondary's side
+
+/// A copy on its way in.
+struct Incoming {
+    group: Weak<Group>,
+    operation: [u8; 16],
+    database: GroupDatabaseDef,
+    state: Mutex<Receiving>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Receiving {
+    rebuild: Option<Rebuild>,
+    definition: Option<DatabaseDef>,
+    head: Option<LogHead>,
+    is_whole: bool,
+    failed: Option<SqlError>,
+}
+
+impl Handler for Incoming {
+    fn connected(&self, link: &Arc<Link>) {
+        let database = u128::from_be_bytes(self.database.group_database_id);
+        link.send(Message::SeedAsk { database });
+    }
+
+    fn received(&self, link: &Arc<Link>, message: Message) -> std::result::Result<(), LinkError> {
+        let Message::Seed { part, .. } = message else {
+            return Ok(());
+        };
+        let group = self.group.upgrade().ok_or(LinkError::Closed)?;
+        let mut state = self.state.lock();
+        if let Err(error) = self.take(&group, &mut state, &part) {
+            let why = error.message.clone();
+            state.failed = Some(error);
+            self.changed.notify_all();
+            return Err(LinkError::Protocol(why));
+        }
+        self.changed.notify_all();
+        drop(state);
+        group.note_progress(self.operation, part.len() as u64, false, None);
+        link.grant(seed_frame_bytes(&part));
+        Ok(())
+    }
+
+    fn closed(&self, _: &Arc<Link>, why: &LinkError) {
+        let mut state = self.state.lock();
+        state.failed.get_or_insert_with(|| broken(&why.to_string()));
+        self.changed.notify_all();
+    }
+}
+
+impl Incoming {
+    fn take(&self, group: &Group, state: &mut Receiving, part: &[u8]) -> Result<()> {
+        let (kind, body) = part.split_first().ok_or_else(|| broken("an empty part"))?;
+        match *kind {
+            BEGIN => self.take_begin(group, state, body),
+            PAGES => take_pages(state, body),
+            LOG => take_log(state, body),
+            CHUNK => take_chunk(state, body),
+            END => {
+                finish(group, state)?;
+                state.is_whole = true;
+                Ok(())
+            }
+            _ => Err(broken("an unknown part")),
+        }
+    }
+
+    fn take_begin(&self, group: &Group, state: &mut Receiving, body: &[u8]) -> Result<()> {
+        let begin: Begin = serde_json::from_slice(body).map_err(|e| broken(&e.to_string()))?;
+        let mut definition = begin.definition;
+        if state.rebuild.is_some() || definition.files.len() > FILES_MAX {
+            return Err(broken("a description that cannot be"));
+        }
+        definition.name.clone_from(&self.database.name);
+        let folder = group.common.instance.data_dir();
+        let stem = file_stem(&self.database.name);
+        let id = hex(self.database.group_database_id);
+        for file in &mut definition.files {
+            let suffix = if file.filegroup == 0 { "ldf" } else { "mdf" };
+            let name = format!("{stem}_{id}_{}.{suffix}", file.id);
+            file.path = folder.join(name);
+            let size = begin.sizes.iter().find(|(id, _)| *id == file.id);
+            file.size_pages = size.map_or(file.size_pages, |(_, size)| *size);
+            if group.common.instance.database_of_file(&file.path).is_some() {
+                return Err(messages::error(5170, &[&file.path.display()]));
+            }
+            // Of a copy that broke off.
+            let _ = group.common.disk().remove(&file.path);
+        }
+        let mut rebuild = Rebuild::new(group.common.instance.env(), begin.guid);
+        for spec in specs(&definition).iter().filter(|s| s.filegroup != 0) {
+            rebuild.create_file(spec)?;
+        }
+        group.note_total(self.operation, begin.pages * PAGE_BYTES as u64);
+        (state.rebuild, state.definition) = (Some(rebuild), Some(definition));
+        Ok(())
+    }
+}
+
+fn specs(definition: &DatabaseDef) -> Vec<FileSpec> {
+    definition.file_specs()
+}
+
+fn take_pages(state: &mut Receiving, body: &[u8]) -> Result<()> {
+    let bad = || broken("pages that cannot be");
+    let (file, rest) = body.split_first_chunk().ok_or_else(bad)?;
+    let (first, pages) = rest.split_first_chunk().ok_or_else(bad)?;
+    let rebuild = state.rebuild.as_ref().ok_or_else(bad)?;
+    let count = u32::try_from(pages.len() / PAGE_BYTES).map_err(|_| bad())?;
+    let first = u32::from_le_bytes(*first);
+    let run = PageRun { first, count };
+    Ok(rebuild.write_pages(u16::from_le_bytes(*file), run, pages)?)
+}
+
+fn take_log(state: &mut Receiving, body: &[u8]) -> Result<()> {
+    let head: LogHead = serde_json::from_slice(body).map_err(|e| broken(&e.to_string()))?;
+    let bad = || broken("a log that cannot be");
+    let definition = state.definition.as_ref().ok_or_else(bad)?;
+    let log = specs(definition).into_iter().find(|s| s.filegroup == 0);
+    let section = |(start, bytes, incarnation): &(u64, u64, u32)| LogSection {
+        start: Lsn(*start),
+        bytes: *bytes,
+        incarnation: *incarnation,
+    };
+    let sections: Vec<LogSection> = head.sections.iter().map(section).collect();
+    let rebuild = state.rebuild.as_mut().ok_or_else(bad)?;
+    rebuild.create_log(&log.ok_or_else(bad)?, &sections)?;
+    state.head = Some(head);
+    Ok(())
+}
+
+fn take_chunk(state: &mut Receiving, body: &[u8]) -> Result<()> {
+    let bad = || broken("log that cannot be");
+    let (lsn, rest) = body.split_first_chunk().ok_or_else(bad)?;
+    let (incarnation, bytes) = rest.split_first_chunk().ok_or_else(bad)?;
+    let chunk = LogChunk {
+        lsn: Lsn(u64::from_le_bytes(*lsn)),
+        incarnation: u32::from_le_bytes(*incarnation),
+        bytes: bytes.to_vec(),
+    };
+    // It checks the blocks.
+    chunk.commit_times()?;
+    let rebuild = state.rebuild.as_ref().ok_or_else(bad)?;
+    Ok(rebuild.write_log(&chunk)?)
+}
+
+/// Everything is here: the boot page makes it a database.
+fn finish(group: &Group, state: &mut Receiving) -> Result<()> {
+    let bad = || broken("an end before everything was there");
+    let (Some(rebuild), Some(definition), Some(head)) =
+        (state.rebuild.take(), &state.definition, &state.head)
+    else {
+        return Err(bad());
+    };
+    rebuild.finish()?;
+    // Its files are to be opened again; should that fail, the next copy takes them out of its way.
+    drop(rebuild);
+    let epoch = |(number, id, start): &(u64, [u8; 16], u64)| Epoch {
+        number: *number,
+        id: u128::from_be_bytes(*id),
+        start: Lsn(*start),
+    };
+    let epochs = Epochs::from_list(head.epochs.iter().map(epoch).collect());
+    let boot = from_hex(&head.boot).ok_or_else(bad)?;
+    let mut last = Rebuild::new(group.common.instance.env(), 0);
+    for spec in specs(definition).iter().filter(|s| s.id == 1) {
+        last.open_file(spec)?;
+    }
+    Ok(last.write_boot(&boot, Lsn(head.end), &epochs.ok_or_else(bad)?)?)
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok().filter(|p| p.len() == 2)?;
+        u8::from_str_radix(pair, 16).ok()
+    };
+    pairs.map(byte).collect()
+}
+
+impl Group {
+    /// Looks for databases that this server lacks, for as long as the group lives.
+    pub(super) fn seed_missing(self: &Arc<Self>) {
+        while !self.is_stopped() {
+            let missing = self.missing();
+            let failed = missing.iter().any(|database| {
+                let seeded = self.seed(database);
+                if let Err(error) = &seeded {
+                    self.common.log(&format!(
+                        "Automatic seeding of database '{}' of availability group '{}' has failed: {}",
+                        database.name,
+                        self.def().name,
+                        error.message
+                    ));
+                }
+                seeded.is_err()
+            });
+            self.pause(if failed { PAUSE } else { LOOK });
+        }
+    }
+
+    fn missing(&self) -> Vec<GroupDatabaseDef> {
+        let instance = &self.common.instance;
+        let row = instance.hadr.groups.find(|g| g.group_id == self.id());
+        let own = self.replica(self.me.number());
+        let is_wanted = !self.is_primary()
+            && row.is_some_and(|g| g.creates_databases)
+            && own.is_some_and(|r| r.seeding_mode == SeedingMode::Automatic);
+        if !is_wanted {
+            return Vec::new();
+        }
+        let def = self.def();
+        let lacks = |d: &&GroupDatabaseDef| instance.database_named(&d.name).is_none();
+        def.databases.iter().filter(lacks).cloned().collect()
+    }
+
+    fn seed(self: &Arc<Self>, database: &GroupDatabaseDef) -> Result<()> {
+        let no_primary = || messages::error(35250, &[]);
+        let primary = ReplicaId::new(self.reign().primary).ok_or_else(no_primary)?;
+        let target = self.address_of(primary).map_err(|why| broken(&why))?;
+        let target = target.ok_or_else(no_primary)?;
+        let operation = self.common.random_id();
+        self.note_seeding(
+            operation,
+            database.group_database_id,
+            primary,
+            &database.name,
+            None,
+        );
+        let incoming = Arc::new(Incoming {
+            group: Arc::downgrade(self),
+            operation,
+            database: database.clone(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let link = dial_for(
+            target.address,
+            primary,
+            &target.pinned,
+            &target.config,
+            Purpose::Seed,
+        );
+        let link = link.map_err(|e| broken(&e.to_string()));
+        let seeded = link.and_then(|link| {
+            let (served, handler) = (link.clone(), incoming.clone());
+            let builder = std::thread::Builder::new().name("hadr seed link".into());
+            let serving = builder.spawn(move || {
+                handler.connected(&served);
+                served.serve(&*handler);
+            });
+            let seeded = self.receive(&incoming);
+            link.close();
+            if let Ok(serving) = serving {
+                // One that panicked has ended as well.
+                let _ = serving.join();
+            }
+            seeded
+        });
+        let failure = seeded.as_ref().err();
+        let failure = failure.map(|e| (e.number, e.message.clone()));
+        self.note_progress(operation, 0, true, failure);
+        seeded
+    }
+
+    /// Waits until the copy is whole, then joins it; the connection stands meanwhile.
+    fn receive(self: &Arc<Self>, incoming: &Incoming) -> Result<()> {
+        let definition = {
+            let mut state = incoming.state.lock();
+            while !state.is_whole && state.failed.is_none() && !self.is_stopped() {
+                incoming.changed.wait_for(&mut state, LOOK);
+            }
+            let definition = state.definition.take().filter(|_| state.is_whole);
+            if definition.is_none()
+                && let Some(rebuild) = &mut state.rebuild
+            {
+                rebuild.remove_created();
+            }
+            let failed = state.failed.take();
+            definition.ok_or_else(|| failed.unwrap_or_else(|| broken("the server stops")))?
+        };
+        let instance = &self.common.instance;
+        instance.adopt_database(definition)?;
+        let (row, name) = (self.def().id, incoming.database.name.clone());
+        let row = match instance.hadr.groups.by_id(row) {
+            Some(row) if row.group_id == self.id() => row.id,
+            _ => instance
+                .hadr
+                .groups
+                .find(|g| g.group_id == self.id())
+                .map_or(row, |g| g.id),
+        };
+        instance.hadr.groups.change(row, |def| {
+            let service = instance.hadr.service();
+            service.act_on_database(def, &name, DatabaseAct::Join)?;
+            let named = def.databases.iter_mut();
+            named
+                .filter(|d| names_equal(&d.name, &name))
+                .for_each(|d| d.is_joined = true);
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    // --- what the view shows
+
+    fn note_seeding(
+        &self,
+        operation: [u8; 16],
+        database: [u8; 16],
+        remote: ReplicaId,
+        name: &str,
+        total: Option<u64>,
+    ) {
+        let replica = self.replica(remote.number());
+        let mut seedings = self.seedings.lock();
+        let same = |s: &Seeding| s.group_database_id == database && s.is_source == total.is_some();
+        let attempts = seedings.iter().filter(|s| same(s)).count();
+        let excess = (seedings.len() + 1).saturating_sub(SEEDINGS_MAX);
+        seedings.drain(..excess);
+        seedings.push(Seeding {
+            group_id: self.id(),
+            group_database_id: database,
+            remote_replica_id: replica.map_or([0; 16], |r| r.replica_id),
+            operation_id: operation,
+            started_utc: self.common.instance.now_utc(),
+            completed_utc: None,
+            is_source: total.is_some(),
+            database: name.to_string(),
+            bytes_sent: 0,
+            bytes_total: total.unwrap_or(0),
+            failure: None,
+            attempts: u32::try_from(attempts + 1).unwrap_or(u32::MAX),
+        });
+    }
+
+    fn note_total(&self, operation: [u8; 16], total: u64) {
+        let mut seedings = self.seedings.lock();
+        let named = seedings.iter_mut();
+        let named = named.filter(|s| s.operation_id == operation);
+        named.for_each(|s| s.bytes_total = total);
+    }
+
+    fn note_progress(
+        &self,
+        operation: [u8; 16],
+        bytes: u64,
+        is_over: bool,
+        failure: Option<(i32, String)>,
+    ) {
+        let now = self.common.instance.now_utc();
+        let mut seedings = self.seedings.lock();
+        for seeding in seedings.iter_mut().filter(|s| s.operation_id == operation) {
+            seeding.bytes_sent += bytes;
+            if is_over {
+                seeding.completed_utc.get_or_insert(now);
+                seeding.failure = failure.clone();
+            }
+        }
+    }
+
+    fn pause(&self, length: Duration) {
+        let until = Instant::now() + length;
+        while !self.is_stopped() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}

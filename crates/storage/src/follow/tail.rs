@@ -1,0 +1,74 @@
+//! The tail of a secondary's log: what the primary does not have is cut off.
+//!
+//! Theory: whoever cuts must know that no page has anything of what goes. A secondary of which that is not known looks: every change
+//! sets the position in its page, so the pages on disk say it themselves.
+
+use super::Secondary;
+use crate::database::Database;
+use crate::error::{Result, StorageError};
+use crate::page::{Page, PageType};
+use daruma_base::{Lsn, PageId, reached};
+use std::sync::atomic::Ordering;
+
+impl Secondary {
+    /// Takes away the log from `at` on, a block boundary, durably. Below `known` pages may have what they like; `at` below that, or
+    /// none, has every page on disk looked at, and the cut is refused when one is newer.
+    pub fn cut_tail(&self, at: Lsn, known: Option<Lsn>) -> Result<()> {
+        if self.applied() > at {
+            return Err(self.depends_on(at, "it is applied"));
+        }
+        if known.is_none_or(|known| at < known) {
+            reached!("secondary.cut.looked");
+            if let Some(page) = self.page_beyond(at)? {
+                return Err(self.depends_on(at, &format!("page {page:?} has it")));
+            }
+        }
+        self.db.cut_log_tail(at)?;
+        self.floor.fetch_min(at.0, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn depends_on(&self, at: Lsn, why: &str) -> StorageError {
+        StorageError::DamagedLog {
+            path: self.db.store().files.path(1),
+            lsn: at,
+            what: format!("the log cannot be cut off there: {why}"),
+        }
+    }
+
+    /// A page on disk that has something from `at` on.
+    fn page_beyond(&self, at: Lsn) -> Result<Option<PageId>> {
+        let files = &self.db.store().files;
+        let mut page = Page::zeroed();
+        for file in files.infos() {
+            for number in 0..files.size_pages(file.spec.id) {
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
+                let id = PageId::new(file.spec.id, number);
+                if crate::copy::is_made_anew(id) {
+                    continue;
+                }
+                files.read(id, &mut page)?;
+                let is_written = page.page_type().is_some_and(|t| t != PageType::Boot);
+                if is_written && page.lsn() >= at {
+                    return Ok(Some(id));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Were definitions of the database changed by redo since the last call?
+    pub fn take_new_definitions(&self) -> bool {
+        self.readers.take_new_definitions()
+    }
+}
+
+impl Database {
+    /// Another node leads from now on: nothing is logged or acknowledged here any more, and what waits ends with an outcome that
+    /// is not known.
+    pub fn end_reign(&self) {
+        self.store()
+            .log
+            .fence("another replica of its group leads the database");
+    }
+}

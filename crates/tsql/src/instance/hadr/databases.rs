@@ -1,0 +1,103 @@
+//! What a group does with the files of a database: open them as a secondary's or a primary's, show them to sessions, put them away.
+//!
+//! Theory: the service decides on roles and calls this from one thread for each group; sessions see what it does by
+//! [`Instance::set_availability`] and by what is open. A copy that is in no role is restoring, as it was before it joined.
+
+use super::super::{DatabaseEntry, Instance, OpenDatabase, stored_form};
+use crate::error::Result;
+use crate::instance::left_behind::registration;
+use crate::messages;
+use crate::session::{RESTORING, forget_restores, ready_to_follow};
+use daruma_base::{DatabaseId, Lsn};
+use daruma_catalog::{Catalog, DatabaseDef};
+use daruma_storage::{Database, Opening, Secondary};
+use std::sync::Arc;
+
+impl Instance {
+    /// Opens the files of a database that follows another server's. One that was restored WITH NORECOVERY becomes such a one here.
+    /// No page has anything from `known` on, if that is known.
+    pub fn open_secondary(
+        &self,
+        entry: &DatabaseEntry,
+        known: Option<Lsn>,
+    ) -> Result<Arc<Secondary>> {
+        let mut def = (*entry.def()).clone();
+        if def.options.get(RESTORING).is_none_or(|s| !s.is_empty()) {
+            ready_to_follow(&self.env, &mut def)?;
+            self.save_database(entry, def.clone())?;
+        }
+        let opening = Opening {
+            registration: Some(registration(&def)),
+            ..Opening::default()
+        };
+        let (id, files) = (DatabaseId(def.id), def.file_specs());
+        Ok(Secondary::open(
+            &self.engine,
+            id,
+            &def.name,
+            files,
+            known,
+            opening,
+        )?)
+    }
+
+    /// Recovers the files of a database that this server leads, in an epoch of this number and id. No session sees it yet.
+    pub fn open_primary(&self, entry: &DatabaseEntry, epoch: (u64, u128)) -> Result<OpenDatabase> {
+        self.open_as_primary(&entry.def(), epoch)
+    }
+
+    /// Lets sessions see a database, with its definitions as they are now.
+    pub fn show_database(&self, entry: &DatabaseEntry, storage: &Arc<Database>) -> Result<()> {
+        let catalog = Arc::new(Catalog::open(storage)?);
+        let storage = storage.clone();
+        entry.set_open(OpenDatabase { storage, catalog });
+        self.bump_catalog_version();
+        Ok(())
+    }
+
+    /// A copy that is in no role of its own waits for more log; one that leads does not.
+    pub fn set_restoring(&self, entry: &DatabaseEntry, is_restoring: bool) -> Result<()> {
+        let mut def = (*entry.def()).clone();
+        let before = def.options.clone();
+        match is_restoring {
+            true => def.options.insert(RESTORING.into(), String::new()),
+            false => def.options.remove(RESTORING),
+        };
+        match def.options == before {
+            true => Ok(()),
+            false => self.save_database(entry, def),
+        }
+    }
+
+    /// A copy of another server's database that has just been written becomes a database of this one, which waits for more log.
+    pub fn adopt_database(&self, mut def: DatabaseDef) -> Result<Arc<DatabaseEntry>> {
+        let _one_at_a_time = self.database_ddl.lock();
+        if self.database_named(&def.name).is_some() {
+            return Err(messages::error(1801, &[&def.name]));
+        }
+        def.id = self.free_database_id();
+        def.offline = false;
+        // Who owned it elsewhere, and what only an administrator gives, is not the other server's to say.
+        let administrator = self.logins.administrator();
+        def.owner = administrator.map_or("sa".to_string(), |sa| sa.name.clone());
+        for given in ["TRUSTWORTHY", "DB_CHAINING"] {
+            def.options.remove(given);
+        }
+        forget_restores(&mut def);
+        def.options.insert(RESTORING.into(), String::new());
+        self.master_catalog()?
+            .put_database(&stored_form(&def, &self.data_dir))?;
+        let entry = Arc::new(DatabaseEntry::new(def));
+        self.insert_database(entry.clone());
+        Ok(entry)
+    }
+
+    /// Error 1464 for a database that nothing can be restored to.
+    pub fn check_joinable(&self, entry: &DatabaseEntry) -> Result<()> {
+        let joinable = entry.is_restoring() && !entry.is_standby() && entry.held().is_none();
+        match joinable {
+            true => Ok(()),
+            false => Err(messages::error(1464, &[&entry.name()])),
+        }
+    }
+}
