@@ -292,7 +292,9 @@ impl Binder<'_> {
         let to = self.type_name(to, 30)?;
         // A NULL that was given a type is no bare NULL any more, which would take any type.
         if input.is_null_literal() {
-            return Ok(types::make_convert(Scalar::null(to), to, false));
+            let mut null = Scalar::null(to);
+            null.ty.collation = self.own_collation();
+            return Ok(types::make_convert(null, to, false));
         }
         daruma_value::types::check_explicit(input.ty.data_type, to)?;
         let style = style

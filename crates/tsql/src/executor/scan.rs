@@ -605,6 +605,10 @@ fn key_value(expr: &Expr, column: &KeyColumn, cx: &Ctx<'_>) -> Result<KeyValue> 
     if matches!(value, Value::Bytes(_)) && column.data_type.is_binary() {
         return Ok(KeyValue::Exact(value));
     }
+    // Whatever is not 0 becomes 1 as a bit, so the nearest bit of a negative number is not what it is converted to.
+    if column.data_type == daruma_value::DataType::Bit && value.as_f64().is_some_and(|n| n < 0.0) {
+        return Ok(KeyValue::Near(Value::Bit(false), Ordering::Less));
+    }
     match convert(&value, from, column.data_type, None, &cx.convert) {
         Ok(near) => Ok(match compare(&value, &near, column.collation) {
             Some(Ordering::Equal) => KeyValue::Exact(near),
