@@ -237,6 +237,33 @@ fn cases() {
         ),
         Yes,
     );
+    watched.case(
+        "large values that are stored and read",
+        1,
+        "create table v (id int identity primary key, v varchar(max) not null); \
+         declare @x varchar(max) = replicate(cast('x' as varchar(max)), 1000000); \
+         declare @n int = 0; while @n < 150 begin insert v values (@x + str(@n)); set @n += 1 end; \
+         select sum(len(v)) from v",
+        No,
+    );
+    watched.case(
+        "large values that are sorted",
+        1,
+        "select count(*) from (select v, row_number() over (order by v, id) as n from v) w where n > 0 and v like '%1'",
+        Either,
+    );
+    watched.case(
+        "large values that are joined",
+        1,
+        "select sum(len(a.v)) from v a join v b on b.v = a.v",
+        Either,
+    );
+    watched.case(
+        "large values that are copied",
+        1,
+        "select v, id into w from v; select count(distinct v) from w",
+        Either,
+    );
     let terms = format!("select 1{}", ",1".repeat(1_500_000));
     watched.case("the tree of a long text", 1, &terms, Yes);
     drop(terms);

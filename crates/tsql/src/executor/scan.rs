@@ -11,6 +11,7 @@ use super::context::Ctx;
 use super::expr::{Expr, holds};
 use super::operator::Operator;
 use super::plan::{LeafCond, RowLocking, ScanNode, ScanOutput, Seek, SeekBound, SeekKey};
+use super::spill::row_bytes;
 use super::vector;
 use crate::access::{IndexAccess, KeyColumn, corrupt, split_entry};
 use crate::error::Result;
@@ -28,6 +29,11 @@ use daruma_value::{DataType, Decimal, Value};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// Rows that may be longer are handed on before a batch of them is full.
+const LONG_ROW_BYTES: usize = 64 << 10;
+/// Bytes of such rows that are handed on at once.
+const LONG_BATCH_BYTES: usize = 1 << 20;
 
 /// Reads an index, in ranges when the plan seeks.
 pub struct ScanOp {
@@ -51,6 +57,8 @@ pub struct ScanOp {
     early: ColumnBatch,
     /// A batch of columns has been given.
     gave: bool,
+    /// A page's rows may be more than is wanted at once.
+    is_long: bool,
 }
 
 enum Range {
@@ -108,6 +116,7 @@ impl ScanOp {
             counter: cx.register_scan(&node.access.table),
             early: ColumnBatch::default(),
             gave: false,
+            is_long: has_long_rows(&node)?,
             node,
         })
     }
@@ -462,17 +471,22 @@ impl Operator for ScanOp {
         if !self.started {
             self.start(cx)?;
         }
+        let mut bytes = 0;
         loop {
             while self.at < self.batch.len() {
-                if out.is_full() {
+                if out.is_full() || bytes >= LONG_BATCH_BYTES {
                     return Ok(true);
                 }
+                let before = out.len();
                 cx.tick(1)?;
                 match self.node.row_locking {
                     None => self.emit(cx, out)?,
                     Some(locking) => self.emit_locked(locking, cx, out)?,
                 }
                 self.at += 1;
+                if self.is_long && out.len() > before {
+                    bytes += row_bytes(out.row(before));
+                }
                 // The operators above may need no more rows, and then no more locks.
                 if self.node.row_locking.is_some() && !out.is_empty() {
                     return Ok(true);
@@ -493,7 +507,7 @@ impl Operator for ScanOp {
     }
 
     fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
-        if self.node.lookup || self.node.row_locking.is_some() {
+        if self.node.lookup || self.node.row_locking.is_some() || self.is_long {
             let mut rows = std::mem::take(&mut out.rows);
             let more = self.next(cx, &mut rows)?;
             out.take_rows(&mut rows);
@@ -528,6 +542,19 @@ impl Operator for ScanOp {
         self.at = 0;
         Ok(())
     }
+}
+
+/// Can the values that a row gives be so long that a batch of rows takes more memory than anybody expects of one?
+fn has_long_rows(node: &ScanNode) -> Result<bool> {
+    let (own, table) = (node.access.index(node.index)?, node.access.primary());
+    let data_type = |output: &ScanOutput| match output {
+        ScanOutput::Index(position) => own.layout().data_type(*position),
+        ScanOutput::Table(position) => table.layout().data_type(*position),
+        _ => None,
+    };
+    let length = |t: DataType| usize::try_from(t.max_length()).unwrap_or(LONG_ROW_BYTES + 1);
+    let types = node.outputs.iter().filter_map(data_type);
+    Ok(types.map(length).sum::<usize>() > LONG_ROW_BYTES)
 }
 
 fn leaf_bound(condition: &LeafCond, cx: &Ctx<'_>) -> Result<LeafBound> {
