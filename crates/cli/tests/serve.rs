@@ -123,20 +123,23 @@ fn group(server: &Server, arguments: &[&str]) -> Output {
         .expect("the program runs")
 }
 
-/// Up to the statement that needs a service, which says so; once more, what is there is kept.
+/// A second time, what is there is kept and the group is named as there.
 #[test]
-fn a_group_is_prepared_and_refused_while_there_is_no_service() {
+fn a_group_of_one_is_made_once() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let server = started(dir.path(), &["--server-name", "alpha"]);
-    for _ in 0..2 {
-        let made = group(&server, &["create", "g", "--endpoint", "tcp://alpha:5022"]);
-        assert!(!made.status.success());
-        let text = String::from_utf8_lossy(&made.stderr);
-        assert!(
-            text.contains("the server has an endpoint") && text.contains("35221"),
-            "{text}"
-        );
-    }
+    let create = ["create", "g", "--endpoint", "tcp://alpha:5022"];
+    let made = group(&server, &create);
+    let text = String::from_utf8_lossy(&made.stderr);
+    assert!(
+        made.status.success() && text.contains("the server has an endpoint"),
+        "{text}"
+    );
+    let token = String::from_utf8_lossy(&made.stdout);
+    assert!(token.starts_with("daruma-group-1-"), "{token}");
+    let again = group(&server, &create);
+    let text = String::from_utf8_lossy(&again.stderr);
+    assert!(!again.status.success() && text.contains("41042"), "{text}");
     let keys = sql(
         &server,
         "set nocount on; select (select count(*) from sys.certificates), (select count(*) from sys.symmetric_keys)",
@@ -147,17 +150,22 @@ fn a_group_is_prepared_and_refused_while_there_is_no_service() {
         "{text}"
     );
     let status = group(&server, &["status", "--json"]);
-    assert_eq!(
-        String::from_utf8_lossy(&status.stdout).trim(),
-        r#"{"databases":[],"replicas":[]}"#
-    );
+    let text = String::from_utf8_lossy(&status.stdout);
     assert!(
-        !group(
-            &server,
-            &["join", "daruma-group-1-00", "--endpoint", "tcp://b:5022"]
-        )
-        .status
-        .success()
+        text.contains(r#""databases":[]"#) && text.contains(r#""role":"PRIMARY","server":"alpha""#),
+        "{text}"
     );
-    assert!(!group(&server, &["failover", "g"]).status.success());
+    let cut = [
+        "join",
+        "daruma-group-1-00",
+        "--endpoint",
+        "tcp://bravo:5022",
+    ];
+    assert!(!group(&server, &cut).status.success());
+    let refused = group(&server, &["failover", "g"]);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && text.contains("41122"),
+        "{text}"
+    );
 }

@@ -262,6 +262,11 @@ fn an_old_primary_with_more_log_is_refused_until_it_gives_that_up() {
         bravo.value(OTHER_STATE).as_deref(),
         Some("NOT SYNCHRONIZING")
     );
+    // Nor does it after a restart.
+    alfa.kill();
+    alfa.run();
+    alfa.wait_for_log("parts from the primary's");
+    alfa.wait_for(own, "NOT SYNCHRONIZING");
     // The administrator gives up what only the old primary has.
     alfa.sql("ALTER DATABASE d SET HADR RESUME");
     alfa.wait_for(own, "SYNCHRONIZING");

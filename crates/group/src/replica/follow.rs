@@ -8,8 +8,8 @@
 use super::log::{LogError, SecondaryLog};
 use super::standing::{Standing, StandingFile};
 use crate::commit::{
-    Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Fork, Record, ReplicaId, Reply,
-    Request,
+    Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Fork, Record, ReplicaId, Replicas,
+    Reply, Request,
 };
 use crate::compress::unpack;
 use crate::transport::{Link, LinkError};
@@ -49,6 +49,8 @@ struct State {
     rests: bool,
     /// The log here was a primary's, as far as it goes.
     has_followed: bool,
+    /// Who has everything that was acknowledged here, if this node led last.
+    listed: Replicas,
     failed: Option<String>,
     stopped: bool,
 }
@@ -78,13 +80,15 @@ pub enum Following {
 }
 
 impl Followed {
-    /// Begins to follow whoever leads. `quorum` is what pages and readers may have seen.
+    /// Begins to follow whoever leads. What lies below `quorum` is not given up: pages and readers may have seen it, or it may have
+    /// been acknowledged here. But for a primary among `listed`: it has all that was acknowledged.
     pub fn begin(
         database: u128,
         me: ReplicaId,
         file: StandingFile,
         log: Arc<dyn SecondaryLog>,
         quorum: Lsn,
+        listed: Replicas,
     ) -> io::Result<Arc<Followed>> {
         let Standing {
             promised,
@@ -108,6 +112,7 @@ impl Followed {
                 parted: None,
                 rests: false,
                 has_followed: false,
+                listed,
                 failed: None,
                 stopped: false,
             }),
@@ -318,7 +323,11 @@ impl Followed {
             epoch: lead.epoch,
             history: lead.history.clone(),
         };
-        self.step(link, input, None, Some(lead.record))
+        let mut state = self.state.lock();
+        if state.listed.contains(link.peer().replica) && !state.has_followed {
+            state.machine.let_go(self.log.applied());
+        }
+        self.step_latched(&mut state, Some(link), input, None, Some(lead.record))
     }
 
     fn take(&self, link: &Arc<Link>, block: &Block) -> Result<(), LinkError> {

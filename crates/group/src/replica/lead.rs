@@ -73,8 +73,6 @@ struct State {
     clocks: Vec<Clocks>,
     links: Vec<(ReplicaId, Arc<Link>)>,
     shipments: Vec<Arc<Shipment>>,
-    /// Who leads now, once this node does no longer and knows.
-    successor: Option<ReplicaId>,
     /// To whom nothing is shipped, by order of an administrator here.
     resting_here: Replicas,
     /// The same, by order of one there.
@@ -170,7 +168,6 @@ impl Led {
                 clocks,
                 links: Vec::new(),
                 shipments: Vec::new(),
-                successor: None,
                 resting_here: Replicas::NONE,
                 resting_there: Replicas::NONE,
                 last: Vec::new(),
@@ -253,13 +250,6 @@ impl Led {
     /// Time since this node began to lead: the clock of [`Heard`].
     pub fn clock(&self) -> Duration {
         self.began.elapsed()
-    }
-
-    /// Does everything that was acknowledged here lie in the log of whoever leads now? So it is where that one was listed.
-    pub fn is_succeeded_without_loss(&self) -> bool {
-        let state = self.state.lock();
-        let members = state.machine.record().members;
-        state.successor.is_some_and(|s| members.contains(s))
     }
 
     /// The judge's record.
@@ -521,10 +511,7 @@ impl Led {
     fn led_by_another(&self, link: &Arc<Link>, lead: &LeadTold) {
         let own = self.shared.lead.epoch;
         match lead.epoch.number > own.number {
-            true => {
-                self.state.lock().successor = Some(link.peer().replica);
-                self.step(PrimaryInput::Led(lead.epoch));
-            }
+            true => self.step(PrimaryInput::Led(lead.epoch)),
             false => link.send(Message::Depose {
                 database: self.shared.database,
                 promised: own,
@@ -542,7 +529,6 @@ impl Led {
         }
         let reply: Reply = self.state.lock().file.answer(request)?;
         if reply.record.epoch != self.shared.lead.epoch {
-            self.state.lock().successor = Some(link.peer().replica);
             self.step(PrimaryInput::Led(reply.record.epoch));
         }
         let database = self.shared.database;

@@ -136,7 +136,7 @@ impl Group {
             self.is_primary() && record.primary == self.me && standing.promised == record.epoch;
         if !leads {
             self.set_restoring(entry, true)?;
-            return self.follow(id, entry, file, None, Lsn::NONE);
+            return self.follow(id, entry, file, None, Lsn::MAX);
         }
         let to = EpochId {
             number: record.epoch.number + 1,
@@ -149,7 +149,7 @@ impl Group {
         };
         let reply = file.answer(request).map_err(|e| self.failed_file(id, &e))?;
         if reply.verdict != Verdict::Granted {
-            return self.follow(id, entry, file, None, Lsn::NONE);
+            return self.follow(id, entry, file, None, Lsn::MAX);
         }
         let open = self
             .common
@@ -320,7 +320,7 @@ impl Group {
         let Some(part) = self.part(database) else {
             return;
         };
-        let PartState::Led { storage, led } = &part.state else {
+        let PartState::Led { storage, .. } = &part.state else {
             return;
         };
         let name = part.entry.name();
@@ -328,18 +328,14 @@ impl Group {
             "The availability group database '{name}' is changing roles from \"PRIMARY\" to \"SECONDARY\", because another replica leads it."
         ));
         self.set_availability(&part.entry, Availability::Resolving);
-        // Pages may have what was acknowledged. Where the new primary may lack some of that, it is not given up without being asked for.
+        // Pages may have what was acknowledged.
         let known = storage.hardened_lsn();
-        let kept = match led.is_succeeded_without_loss() {
-            true => Lsn::NONE,
-            false => known,
-        };
         self.node.remove(database);
         self.put_down(&part.entry, storage);
         let followed = self
             .set_restoring(&part.entry, true)
             .and_then(|()| self.standing(part.id))
-            .and_then(|file| self.follow(part.id, &part.entry, file, Some(known), kept));
+            .and_then(|file| self.follow(part.id, &part.entry, file, Some(known), known));
         if let Err(error) = followed {
             self.down(&part, &error.message);
         }
@@ -371,15 +367,22 @@ impl Group {
 
     // --- followed
 
+    /// Of a log that this server led last and handed to nobody, what lies below `acknowledged` may have been acknowledged: only who was
+    /// listed has that for certain. No page has anything above `known`, if that is known.
     fn follow(
         self: &Arc<Self>,
         id: [u8; 16],
         entry: &Arc<DatabaseEntry>,
         file: StandingFile,
         known: Option<Lsn>,
-        quorum: Lsn,
+        acknowledged: Lsn,
     ) -> Result<()> {
         let number = u128::from_be_bytes(id);
+        let record = file.standing().record;
+        let (kept, listed) = match record.primary == self.me {
+            true => (acknowledged, record.members.without(self.me)),
+            false => (Lsn::NONE, Replicas::NONE),
+        };
         self.set_availability(entry, Availability::Closed);
         let secondary = self.common.instance.open_secondary(entry, known)?;
         let tell = self.teller();
@@ -392,7 +395,7 @@ impl Group {
         };
         let thread = |e: std::io::Error| SqlError::new(17300, 16, 1, e.to_string());
         let copy = StorageCopy::begin(&secondary, known, Box::new(told)).map_err(thread)?;
-        let followed = Followed::begin(number, self.me, file, copy.clone(), quorum);
+        let followed = Followed::begin(number, self.me, file, copy.clone(), kept, listed);
         let followed = followed.map_err(thread)?;
         if self.is_suspended(id) {
             followed.rest(true, &[]);
@@ -482,7 +485,7 @@ impl Group {
         let path = self.standing_path(id);
         let file = StandingFile::create(self.common.disk(), &path, standing)
             .map_err(|e| file_error(&path, &e))?;
-        self.follow(id, entry, file, None, Lsn::NONE)?;
+        self.follow(id, entry, file, None, Lsn::MAX)?;
         let Some(PartState::Followed { followed, .. }) =
             self.part(u128::from_be_bytes(id)).map(|p| p.state)
         else {
