@@ -2,7 +2,7 @@
 
 use daruma_base::{DatabaseId, Disk, Lsn};
 use daruma_group::commit::{
-    Epoch, EpochId, History, Record, ReplicaConfig, ReplicaId, Replicas, Rules, SyncState,
+    Epoch, EpochId, History, Record, ReplicaConfig, ReplicaId, Rules, SyncState,
 };
 use daruma_group::compress::Mode;
 use daruma_group::replica::{Followed, Led, Node, Standing, StandingFile, StorageCopy, StorageLog};
@@ -180,7 +180,6 @@ fn a_commit_is_on_both_disks_and_a_failover_keeps_it() {
         standing_file(&other_disk),
         copy.clone(),
         Lsn::NONE,
-        Replicas::NONE,
     );
     one.node.follow(DATABASE, followed.expect("it follows"));
     let (address, config) = (endpoint.address(), zero.config.clone());

@@ -8,8 +8,8 @@
 use super::log::{LogError, SecondaryLog};
 use super::standing::{Standing, StandingFile};
 use crate::commit::{
-    Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Fork, Record, ReplicaId, Replicas,
-    Reply, Request,
+    Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Fork, Record, ReplicaId, Reply,
+    Request,
 };
 use crate::compress::unpack;
 use crate::transport::{Link, LinkError};
@@ -49,8 +49,6 @@ struct State {
     rests: bool,
     /// The log here was a primary's, as far as it goes.
     has_followed: bool,
-    /// Who has everything that was acknowledged here, if this node led last.
-    listed: Replicas,
     failed: Option<String>,
     stopped: bool,
 }
@@ -81,14 +79,13 @@ pub enum Following {
 
 impl Followed {
     /// Begins to follow whoever leads. What lies below `quorum` is not given up: pages and readers may have seen it, or it may have
-    /// been acknowledged here. But for a primary among `listed`: it has all that was acknowledged.
+    /// been acknowledged here. But for a primary that this node's own record lists: it has all that was acknowledged.
     pub fn begin(
         database: u128,
         me: ReplicaId,
         file: StandingFile,
         log: Arc<dyn SecondaryLog>,
         quorum: Lsn,
-        listed: Replicas,
     ) -> io::Result<Arc<Followed>> {
         let Standing {
             promised,
@@ -112,7 +109,6 @@ impl Followed {
                 parted: None,
                 rests: false,
                 has_followed: false,
-                listed,
                 failed: None,
                 stopped: false,
             }),
@@ -324,7 +320,9 @@ impl Followed {
             history: lead.history.clone(),
         };
         let mut state = self.state.lock();
-        if state.listed.contains(link.peer().replica) && !state.has_followed {
+        let own = state.record;
+        let is_listed = own.primary == self.me && own.members.contains(link.peer().replica);
+        if is_listed && own.epoch.number < lead.epoch.number && !state.machine.is_following() {
             state.machine.let_go(self.log.applied());
         }
         self.step_latched(&mut state, Some(link), input, None, Some(lead.record))

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::commit::{
-    Epoch, EpochId, History, Record, ReplicaConfig, ReplicaId, Replicas, Role, Rules, SyncState,
+    Epoch, EpochId, History, Record, ReplicaConfig, ReplicaId, Role, Rules, SyncState,
 };
 use crate::compress::Mode;
 use crate::transport::{Endpoint, EndpointConfig, Handler, Identity, Link, Member, dial};
@@ -378,15 +378,8 @@ impl Group {
             Lsn(state.quorum.max(state.may_apply))
         };
         let log = Arc::new(Role_(server.log.clone()));
-        let followed = Followed::begin(
-            DATABASE,
-            server.me,
-            self.file(n),
-            log,
-            quorum,
-            Replicas::NONE,
-        )
-        .expect("it follows");
+        let followed =
+            Followed::begin(DATABASE, server.me, self.file(n), log, quorum).expect("it follows");
         server.node.follow(DATABASE, followed);
     }
 

@@ -379,9 +379,9 @@ impl Group {
     ) -> Result<()> {
         let number = u128::from_be_bytes(id);
         let record = file.standing().record;
-        let (kept, listed) = match record.primary == self.me {
-            true => (acknowledged, record.members.without(self.me)),
-            false => (Lsn::NONE, Replicas::NONE),
+        let kept = match record.primary == self.me {
+            true => acknowledged,
+            false => Lsn::NONE,
         };
         self.set_availability(entry, Availability::Closed);
         let secondary = self.common.instance.open_secondary(entry, known)?;
@@ -395,7 +395,7 @@ impl Group {
         };
         let thread = |e: std::io::Error| SqlError::new(17300, 16, 1, e.to_string());
         let copy = StorageCopy::begin(&secondary, known, Box::new(told)).map_err(thread)?;
-        let followed = Followed::begin(number, self.me, file, copy.clone(), kept, listed);
+        let followed = Followed::begin(number, self.me, file, copy.clone(), kept);
         let followed = followed.map_err(thread)?;
         if self.is_suspended(id) {
             followed.rest(true, &[]);
