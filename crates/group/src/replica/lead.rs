@@ -84,6 +84,49 @@ impl State {
     fn resting(&self) -> Replicas {
         self.resting_here.union(self.resting_there)
     }
+
+    /// Replicas of which a clock has run out, or whose log is gone here.
+    fn lost(&mut self, now_ms: u64) -> Vec<ReplicaId> {
+        let State {
+            clocks,
+            shipments,
+            machine,
+            links,
+            ..
+        } = self;
+        for clocks in clocks.iter_mut() {
+            let replica = clocks.replica();
+            if let Some((_, link)) = links.iter().find(|(r, _)| *r == replica) {
+                clocks.heard(now_ms.saturating_sub(link.silent_ms()));
+            }
+            if let Some(shipment) = shipments.iter().find(|s| s.replica == replica) {
+                let sent = Lsn(shipment.sent.load(Ordering::Acquire));
+                clocks.progress(sent, machine.ack(replica).unwrap_or(sent), now_ms);
+            }
+        }
+        let expired = clocks
+            .iter()
+            .filter(|c| c.expired(now_ms).is_some())
+            .map(Clocks::replica);
+        let failed = shipments
+            .iter()
+            .filter(|s| s.failed.load(Ordering::Acquire));
+        expired.chain(failed.map(|s| s.replica)).collect()
+    }
+}
+
+/// What a step leaves to be done once the latch is free: a commit's end may come back here.
+#[derive(Default)]
+struct Done {
+    raised: Option<Lsn>,
+    fenced: bool,
+}
+
+impl Done {
+    fn and(&mut self, next: Done) {
+        self.raised = next.raised.or(self.raised);
+        self.fenced |= next.fenced;
+    }
 }
 
 fn changed(set: Replicas, replica: ReplicaId, is_in: bool) -> Replicas {
@@ -329,16 +372,31 @@ impl Led {
         self.state.lock().file.standing().clone()
     }
 
-    /// A replica is connected.
+    /// A replica is connected. What it says of itself counts on this connection only: on an older one that has not ended yet it may
+    /// come late, and tell of less than what it has.
     pub fn connected(&self, link: &Arc<Link>) {
         let replica = link.peer().replica;
-        {
+        let before = {
             let mut state = self.state.lock();
             state.links.retain(|(r, _)| *r != replica);
-            state.shipments.retain(|s| s.replica != replica);
             state.links.push((replica, link.clone()));
+            let of_it = |s: &mut Arc<Shipment>| s.replica == replica;
+            state.shipments.extract_if(.., of_it).collect::<Vec<_>>()
+        };
+        for shipment in before {
+            let link = shipment.link.clone();
+            link.remove(&(shipment as Arc<dyn Source>));
         }
         self.tell(link);
+    }
+
+    /// The connection that counts, if this is another.
+    fn instead_of(&self, link: &Arc<Link>) -> Option<Arc<Link>> {
+        let replica = link.peer().replica;
+        let state = self.state.lock();
+        let current = state.links.iter().find(|(r, _)| *r == replica);
+        let current = current.map(|(_, current)| current.clone());
+        current.filter(|current| !Arc::ptr_eq(current, link))
     }
 
     fn tell(&self, link: &Arc<Link>) {
@@ -350,8 +408,8 @@ impl Led {
         link.send(Message::Lead { database, lead });
     }
 
-    /// Its connection has ended.
-    pub fn disconnected(&self, link: &Arc<Link>) {
+    /// Its connection has ended; another may be left.
+    pub fn disconnected(&self, link: &Arc<Link>, left: Option<&Arc<Link>>) {
         let replica = link.peer().replica;
         {
             let mut state = self.state.lock();
@@ -363,11 +421,21 @@ impl Led {
             state.links.retain(|(_, l)| !Arc::ptr_eq(l, link));
         }
         self.step(PrimaryInput::Down(replica));
+        left.into_iter().for_each(|left| self.connected(left));
     }
 
     /// A message about this database came.
     pub fn received(&self, link: &Arc<Link>, message: &Message) -> Result<(), LinkError> {
         let from = link.peer().replica;
+        let of_itself = matches!(
+            message,
+            Message::Ack { .. } | Message::Rejoin { .. } | Message::Depose { led: false, .. }
+        );
+        if let (true, Some(current)) = (of_itself, self.instead_of(link)) {
+            // It answers on the connection on which it is told who leads.
+            self.tell(&current);
+            return Ok(());
+        }
         match message {
             Message::Ack { ack, .. } => self.acknowledged(link, ack),
             Message::Depose {
@@ -545,63 +613,44 @@ impl Led {
         }
     }
 
+    /// Whoever is lost is so in the same breath: an acknowledgement between the look and the step would be forgotten.
     fn look_at_clocks(&self) {
         let now = self.now_ms();
-        let lost: Vec<ReplicaId> = {
-            let mut state = self.state.lock();
-            let State {
-                clocks,
-                shipments,
-                machine,
-                links,
-                ..
-            } = &mut *state;
-            for clocks in clocks.iter_mut() {
-                let replica = clocks.replica();
-                if let Some((_, link)) = links.iter().find(|(r, _)| *r == replica) {
-                    clocks.heard(now.saturating_sub(link.silent_ms()));
-                }
-                if let Some(shipment) = shipments.iter().find(|s| s.replica == replica) {
-                    let sent = Lsn(shipment.sent.load(Ordering::Acquire));
-                    clocks.progress(sent, machine.ack(replica).unwrap_or(sent), now);
-                }
-            }
-            let expired = clocks
-                .iter()
-                .filter(|c| c.expired(now).is_some())
-                .map(Clocks::replica);
-            let failed = shipments
-                .iter()
-                .filter(|s| s.failed.load(Ordering::Acquire));
-            expired.chain(failed.map(|s| s.replica)).collect()
-        };
-        for replica in lost {
-            self.shared.log.unpin(replica);
-            self.step(PrimaryInput::Lost(replica));
+        let mut state = self.state.lock();
+        let lost = state.lost(now);
+        let mut done = Done::default();
+        for replica in &lost {
+            done.and(self.step_latched(&mut state, PrimaryInput::Lost(*replica)));
         }
+        drop(state);
+        lost.iter().for_each(|r| self.shared.log.unpin(*r));
+        self.finish(done);
     }
 
     fn now_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Commits end on this thread once the latch is free: a commit's end may come back here.
     fn step(&self, input: PrimaryInput) {
-        let (raised, fenced) = self.step_latched(input);
-        if let Some(quorum) = raised {
+        let done = self.step_latched(&mut self.state.lock(), input);
+        self.finish(done);
+    }
+
+    /// Commits end on this thread.
+    fn finish(&self, done: Done) {
+        if let Some(quorum) = done.raised {
             self.shared.log.raise_quorum(quorum);
         }
-        if fenced {
+        if done.fenced {
             self.shared.log.fence();
         }
     }
 
-    /// `quorum`, if it was raised. Whether the log waits at all changes under the latch, so that it ends as the machine thinks it.
+    /// Whether the log waits at all changes under the latch, so that it ends as the machine thinks it.
     ///
     /// A log that acknowledges by itself stops doing so under the latch as well: nothing is acknowledged here after the fence.
-    fn step_latched(&self, input: PrimaryInput) -> (Option<Lsn>, bool) {
+    fn step_latched(&self, state: &mut State, input: PrimaryInput) -> Done {
         let (mut raised, mut fenced) = (None, false);
-        let mut state = self.state.lock();
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             for output in state.machine.step(input) {
@@ -637,14 +686,14 @@ impl Led {
         }
         let State {
             machine, shipments, ..
-        } = &*state;
+        } = state;
         for shipment in shipments {
             let limit = machine.feed_limit(shipment.replica);
             if shipment.limit.swap(limit.0, Ordering::AcqRel) != limit.0 || raised.is_some() {
                 shipment.link.wake();
             }
         }
-        (raised, fenced)
+        Done { raised, fenced }
     }
 }
 

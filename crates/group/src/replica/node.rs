@@ -2,6 +2,9 @@
 //!
 //! A connection may be older than a database's part here: who begins to lead tells its epoch on every connection, and who begins to
 //! follow acknowledges there what it has, which makes a primary tell its epoch again.
+//!
+//! Two connections may stand between two servers: each has connected to the other, or one end of a broken connection has not noticed.
+//! The newest counts, until it ends before an older one does.
 
 use super::follow::Followed;
 use super::lead::Led;
@@ -136,11 +139,16 @@ impl Handler for Node {
     }
 
     fn closed(&self, link: &Arc<Link>, _: &LinkError) {
-        self.links.lock().retain(|l| !Arc::ptr_eq(l, link));
+        let left = {
+            let mut links = self.links.lock();
+            links.retain(|l| !Arc::ptr_eq(l, link));
+            let to_it = |l: &&Arc<Link>| l.peer().replica == link.peer().replica;
+            links.iter().rfind(to_it).cloned()
+        };
         let parts: Vec<Part> = self.parts.lock().values().cloned().collect();
         for part in parts {
             match part {
-                Part::Led(led) => led.disconnected(link),
+                Part::Led(led) => led.disconnected(link, left.as_ref()),
                 Part::Followed(followed) => followed.disconnected(link),
             }
         }

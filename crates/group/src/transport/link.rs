@@ -354,9 +354,10 @@ impl Link {
                 tls.write_tls(cipher)?;
             }
         }
-        (&self.socket).write_all(cipher).map_err(silent)?;
+        // Counted before the peer can know of them.
         self.sent_bytes
             .fetch_add(plain.len() as u64, Ordering::Relaxed);
+        (&self.socket).write_all(cipher).map_err(silent)?;
         Ok(())
     }
 
