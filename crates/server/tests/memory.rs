@@ -390,6 +390,45 @@ fn writes_without_end() {
     watched.stopped.store(true, Ordering::Relaxed);
 }
 
+/// What a statement changed may be more than memory holds; its triggers see all of it nevertheless.
+#[test]
+#[ignore = "runs in a child process"]
+fn triggers_of_a_large_change() {
+    let watched = Watched::start();
+    let mut client = client(&watched.program);
+    for text in [
+        "create database d; alter database d set recovery simple".to_string(),
+        "use d; create table t (id int primary key, v int not null, w char(400) not null); \
+         create table seen (rows_before int, rows_after int, pairs int, sum_after bigint)"
+            .to_string(),
+        "create trigger watches on t after insert, update, delete as begin set nocount on; \
+         insert seen select (select count(*) from deleted), (select count(*) from inserted), \
+         (select count(*) from inserted i join deleted d on d.id = i.id and d.v = i.v - 1), \
+         (select sum(cast(v as bigint)) from inserted) end"
+            .to_string(),
+        format!(
+            "insert t select top (100000) row_number() over (order by (select 1)), 7, 'w' from {ROWS}"
+        ),
+        "update t set v = v + 1".to_string(),
+        "delete t".to_string(),
+    ] {
+        let answer = client.batch(&text).expect("answers");
+        assert_eq!(answer.errors(), [], "{text}");
+    }
+    let answer = client.batch("select * from seen").expect("answers");
+    let (many, none) = (Value::Int(100_000), Value::Int(0));
+    let sum = |n: i64| Value::BigInt(n * 100_000);
+    assert_eq!(
+        answer.rows(),
+        [
+            vec![none.clone(), many.clone(), none.clone(), sum(7)],
+            vec![many.clone(), many.clone(), many.clone(), sum(8)],
+            vec![many, none.clone(), none, Value::Null],
+        ]
+    );
+    watched.stopped.store(true, Ordering::Relaxed);
+}
+
 /// Resident memory of this process.
 fn resident_bytes() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("reads");
@@ -477,6 +516,11 @@ fn texts_that_are_kept_leave_room_for_the_next() {
 #[test]
 fn a_batch_may_write_without_end() {
     in_child("writes_without_end");
+}
+
+#[test]
+fn triggers_see_all_of_a_large_change() {
+    in_child("triggers_of_a_large_change");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! All methods take `&self`: a session is used by one thread at a time and keeps its state in cells.
 
 use crate::error::{Result, SqlError};
+use crate::executor::SharedRows;
 use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::cancel::CancelReason;
@@ -71,6 +72,17 @@ pub trait VirtualTable: Send + Sync {
         database: DatabaseId,
         arguments: &[Value],
     ) -> Result<Vec<Vec<Value>>>;
+    /// The rows, where they were gathered before the statement: it reads them from there.
+    fn gathered(&self) -> Option<&Arc<SharedRows>> {
+        None
+    }
+}
+
+/// What a statement changed, as its triggers see it.
+#[derive(Clone, Default)]
+pub struct Images {
+    pub inserted: Arc<SharedRows>,
+    pub deleted: Arc<SharedRows>,
 }
 
 /// Declared type of a variable.
@@ -278,8 +290,7 @@ pub trait Host {
         &self,
         table: &TableRef,
         action: TriggerAction,
-        inserted: &[Vec<Value>],
-        deleted: &[Vec<Value>],
+        images: Images,
         updated_columns: &[i32],
         rows: u64,
     ) -> Result<()>;

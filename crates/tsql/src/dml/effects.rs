@@ -10,15 +10,17 @@ use super::foreign::{self, Cascade, CascadeAction, ChildLookups, ParentLookups};
 use super::target::Writable;
 use crate::access::damaged;
 use crate::error::Result;
-use crate::host::{Host, TriggerAction};
+use crate::executor::RowGatherer;
+use crate::host::{Host, Images, TriggerAction};
 use daruma_storage::Isolation;
 use daruma_value::Value;
+use std::sync::Arc;
 
 /// Rows before and after, for triggers.
 #[derive(Default)]
-struct Images {
-    inserted: Vec<Vec<Value>>,
-    deleted: Vec<Vec<Value>>,
+struct Gathered {
+    inserted: RowGatherer,
+    deleted: RowGatherer,
 }
 
 /// Consequences of a change of rows: parents that must be there, children to follow, rows for triggers.
@@ -27,7 +29,7 @@ pub struct Effects {
     changed: Option<Vec<bool>>,
     parents: ParentLookups,
     children: ChildLookups,
-    images: Option<Images>,
+    images: Option<Gathered>,
     /// Rows of the whole statement, where it does more than this.
     statement_rows: Option<u64>,
 }
@@ -58,7 +60,7 @@ impl Effects {
             children: ChildLookups::new(host, table.table(), child_columns)?,
             images: host
                 .has_triggers(table.table(), action)
-                .then(Images::default),
+                .then(Gathered::default),
             changed,
             statement_rows: None,
         })
@@ -72,7 +74,7 @@ impl Effects {
             parents: ParentLookups::new(host, table.table(), Some(&none))?,
             children: ChildLookups::new(host, table.table(), Some(&none))?,
             images: (fire_triggers && host.has_triggers(table.table(), TriggerAction::Insert))
-                .then(Images::default),
+                .then(Gathered::default),
             changed: None,
             statement_rows: None,
         })
@@ -113,7 +115,8 @@ impl Effects {
             self.parents.relieve(host, table.table(), verb)?;
         }
         if let Some(images) = &mut self.images {
-            images.inserted.extend_from_slice(rows);
+            rows.iter()
+                .try_for_each(|row| images.inserted.add(row, host))?;
         }
         Ok(())
     }
@@ -132,10 +135,12 @@ impl Effects {
             }
             self.children.note(table, change)?;
             if let Some(images) = &mut self.images {
-                images.inserted.extend(change.new.clone());
-                images
-                    .deleted
-                    .extend(change.old.as_ref().map(|old| old.values.clone()));
+                if let Some(new) = &change.new {
+                    images.inserted.add(new, host)?;
+                }
+                if let Some(old) = &change.old {
+                    images.deleted.add(&old.values, host)?;
+                }
             }
         }
         self.parents.relieve(host, table.table(), verb)
@@ -155,7 +160,13 @@ impl Effects {
         for cascade in children.finish(host, table, verb)? {
             run_cascade(host, cascade, verb, depth + 1)?;
         }
-        let Some(images) = images else { return Ok(()) };
+        let Some(gathered) = images else {
+            return Ok(());
+        };
+        let images = Images {
+            inserted: Arc::new(gathered.inserted.finish()?),
+            deleted: Arc::new(gathered.deleted.finish()?),
+        };
         // A cascade that found no row fires nothing; the statement's own table always fires.
         if depth > 0 && images.inserted.is_empty() && images.deleted.is_empty() {
             return Ok(());
@@ -171,14 +182,8 @@ impl Effects {
             .map(|(_, c)| c.id)
             .collect();
         let own = images.inserted.len().max(images.deleted.len()) as u64;
-        host.fire_triggers(
-            table.table(),
-            action,
-            &images.inserted,
-            &images.deleted,
-            &updated,
-            statement_rows.unwrap_or(own),
-        )
+        let rows = statement_rows.unwrap_or(own);
+        host.fire_triggers(table.table(), action, images, &updated, rows)
     }
 }
 

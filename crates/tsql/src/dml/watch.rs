@@ -8,8 +8,8 @@
 
 use crate::error::{Result, SqlError};
 use crate::host::{
-    Access, Host, Resolved, SessionSettings, SpillSpace, TableKind, TableRef, TriggerAction,
-    VariableType,
+    Access, Host, Images, Resolved, SessionSettings, SpillSpace, TableKind, TableRef,
+    TriggerAction, VariableType,
 };
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_storage::{Database, ReadView, Txn};
@@ -237,13 +237,12 @@ impl Host for Watch<'_> {
         &self,
         table: &TableRef,
         action: TriggerAction,
-        inserted: &[Vec<Value>],
-        deleted: &[Vec<Value>],
+        images: Images,
         updated_columns: &[i32],
         rows: u64,
     ) -> Result<()> {
         self.inner
-            .fire_triggers(table, action, inserted, deleted, updated_columns, rows)
+            .fire_triggers(table, action, images, updated_columns, rows)
     }
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool {
         self.inner.has_triggers(table, action)

@@ -53,6 +53,12 @@ pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
             rows: 0,
         }),
         Op::Scan(scan) => Box::new(ScanOp::new(scan.clone(), cx)?),
+        Op::Virtual(scan) if scan.table.gathered().is_some() => Box::new(SharedOp {
+            node: scan.clone(),
+            scratch: RowBatch::new(),
+            block: 0,
+            at: 0,
+        }),
         Op::Virtual(scan) => Box::new(VirtualOp {
             node: scan.clone(),
             rows: None,
@@ -161,6 +167,43 @@ impl Operator for VirtualOp {
         if !self.node.args.is_empty() {
             self.rows = None;
         }
+        Ok(())
+    }
+}
+
+/// Reads a table whose rows were gathered before.
+struct SharedOp {
+    node: Arc<VirtualNode>,
+    scratch: RowBatch,
+    block: usize,
+    /// Row of the block that comes next.
+    at: usize,
+}
+
+impl Operator for SharedOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        out.reset(self.node.columns.len());
+        let Some(rows) = self.node.table.gathered() else {
+            return Ok(false);
+        };
+        while let Some(block) = rows.block(self.block, &mut self.scratch)? {
+            while self.at < block.len() && !out.is_full() {
+                cx.tick(1)?;
+                let row = block.row(self.at);
+                let value = |c: &usize| row.get(*c).cloned().unwrap_or(Value::Null);
+                out.push(self.node.columns.iter().map(value));
+                self.at += 1;
+            }
+            if out.is_full() {
+                break;
+            }
+            (self.block, self.at) = (self.block + 1, 0);
+        }
+        Ok(!out.is_empty())
+    }
+
+    fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
+        (self.block, self.at) = (0, 0);
         Ok(())
     }
 }

@@ -125,6 +125,16 @@ impl SpillFile {
         self.block_of(row).map_or(0, |(_, first)| first)
     }
 
+    /// The rows of the block of this number; `false` behind the last one.
+    pub fn read_numbered(&self, number: usize, out: &mut RowBatch) -> Result<bool> {
+        out.reset(self.width);
+        let Some((at, _)) = self.blocks.get(number) else {
+            return Ok(false);
+        };
+        self.read_block(*at, out)?;
+        Ok(true)
+    }
+
     fn block_of(&self, row: usize) -> Option<(u64, usize)> {
         let after = self.blocks.partition_point(|(_, first)| *first <= row);
         self.blocks.get(after.checked_sub(1)?).copied()

@@ -1,7 +1,7 @@
 //! Frames: what one batch, module or dynamic text has for itself.
 
 use crate::error::Result;
-use crate::host::{SessionSettings, TableRef, VariableType};
+use crate::host::{Images, SessionSettings, TableRef, VariableType};
 use crate::instance::Batch;
 use crate::messages;
 use crate::sink::DoneKind;
@@ -32,8 +32,7 @@ pub(crate) struct Variable {
 /// Rows that a trigger sees as `inserted` and `deleted`.
 pub(crate) struct TriggerRows {
     pub table: TableRef,
-    pub inserted: Arc<Vec<Vec<Value>>>,
-    pub deleted: Arc<Vec<Vec<Value>>>,
+    pub images: Images,
     pub updated_columns: Vec<i32>,
     /// Rows that the statement changed: @@ROWCOUNT when the trigger begins.
     pub count: u64,

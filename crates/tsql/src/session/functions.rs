@@ -5,7 +5,7 @@
 
 use super::execution::Execution;
 use crate::error::{Result, SqlError};
-use crate::host::Host;
+use crate::host::{Host, Images};
 use crate::instance::PRODUCT_VERSION;
 use crate::messages;
 use daruma_value::{DataType, Decimal, Len, Value};
@@ -298,8 +298,9 @@ impl Execution<'_> {
         let Some(rows) = frames.last().and_then(|f| f.trigger.as_ref()) else {
             return Value::Bit(false);
         };
+        let Images { inserted, deleted } = &rows.images;
         let inserted_only =
-            rows.deleted.is_empty() && !rows.inserted.is_empty() && rows.updated_columns.is_empty();
+            deleted.is_empty() && !inserted.is_empty() && rows.updated_columns.is_empty();
         let column = rows.table.def.column_named(name);
         Value::Bit(column.is_some_and(|c| inserted_only || rows.updated_columns.contains(&c.id)))
     }

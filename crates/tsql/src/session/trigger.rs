@@ -4,7 +4,8 @@ use super::execution::Execution;
 use super::fail::Stop;
 use super::frame::{Frame, FrameKind, NESTING_MAX, TriggerRows};
 use crate::error::{Result, SqlError};
-use crate::host::{Host, TableKind, TableRef, TriggerAction, VirtualTable};
+use crate::executor::SharedRows;
+use crate::host::{Host, Images, TableKind, TableRef, TriggerAction, VirtualTable};
 use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
@@ -20,15 +21,15 @@ pub(crate) const TRIGGER_ENDED: i32 = -3609;
 pub(crate) struct TriggerTable {
     name: &'static str,
     columns: Vec<OutputColumn>,
-    rows: Arc<Vec<Vec<Value>>>,
+    rows: Arc<SharedRows>,
 }
 
 impl TriggerTable {
     /// The table `inserted` or `deleted` with these rows; `None` for another name.
     pub fn named(rows: &TriggerRows, name: &str) -> Option<TriggerTable> {
         let (name, rows_of) = match name {
-            n if n.eq_ignore_ascii_case("inserted") => ("inserted", &rows.inserted),
-            n if n.eq_ignore_ascii_case("deleted") => ("deleted", &rows.deleted),
+            n if n.eq_ignore_ascii_case("inserted") => ("inserted", &rows.images.inserted),
+            n if n.eq_ignore_ascii_case("deleted") => ("deleted", &rows.images.deleted),
             _ => return None,
         };
         let column = |c: &daruma_catalog::ColumnDef| OutputColumn {
@@ -58,11 +59,15 @@ impl VirtualTable for TriggerTable {
 
     fn rows(
         &self,
-        host: &dyn Host,
+        _host: &dyn Host,
         _database: DatabaseId,
         _arguments: &[Value],
     ) -> Result<Vec<Vec<Value>>> {
-        copied(&self.rows, host)
+        self.rows.all()
+    }
+
+    fn gathered(&self) -> Option<&Arc<SharedRows>> {
+        Some(&self.rows)
     }
 }
 
@@ -89,8 +94,7 @@ impl Execution<'_> {
         &self,
         table: &TableRef,
         action: TriggerAction,
-        inserted: &[Vec<Value>],
-        deleted: &[Vec<Value>],
+        images: Images,
         updated_columns: &[i32],
         count: u64,
     ) -> Result<()> {
@@ -100,8 +104,7 @@ impl Execution<'_> {
         }
         let rows = Arc::new(TriggerRows {
             table: table.clone(),
-            inserted: Arc::new(copied(inserted, self)?),
-            deleted: Arc::new(copied(deleted, self)?),
+            images,
             updated_columns: updated_columns.to_vec(),
             count,
         });
@@ -228,16 +231,6 @@ fn ended_by(stop: &Stop) -> SqlError {
         1,
         "The batch was ended inside a trigger.",
     )
-}
-
-/// The rows once more, as far as there is memory.
-fn copied(rows: &[Vec<Value>], host: &dyn Host) -> Result<Vec<Vec<Value>>> {
-    let mut copies = Vec::with_capacity(rows.len());
-    for row in rows {
-        host.check_memory(row.iter().map(Value::outside_bytes).sum())?;
-        copies.push(row.clone());
-    }
-    Ok(copies)
 }
 
 fn is_for(trigger: &TriggerDef, action: TriggerAction) -> bool {

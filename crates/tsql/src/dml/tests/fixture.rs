@@ -676,16 +676,15 @@ impl Host for TestHost {
         &self,
         table: &TableRef,
         action: TriggerAction,
-        inserted: &[Vec<Value>],
-        deleted: &[Vec<Value>],
+        images: Images,
         updated_columns: &[i32],
         _rows: u64,
     ) -> Result<()> {
         self.fired.borrow_mut().push(Fired {
             table: table.name.clone(),
             action,
-            inserted: inserted.to_vec(),
-            deleted: deleted.to_vec(),
+            inserted: images.inserted.all()?,
+            deleted: images.deleted.all()?,
             updated: updated_columns.to_vec(),
         });
         Ok(())

@@ -284,12 +284,11 @@ impl Host for Execution<'_> {
         &self,
         table: &TableRef,
         action: TriggerAction,
-        inserted: &[Vec<Value>],
-        deleted: &[Vec<Value>],
+        images: Images,
         updated_columns: &[i32],
         rows: u64,
     ) -> Result<()> {
-        self.run_triggers(table, action, inserted, deleted, updated_columns, rows)
+        self.run_triggers(table, action, images, updated_columns, rows)
     }
 
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool {

@@ -1,0 +1,110 @@
+//! Rows that are gathered once and then read by many, each at its own pace: `inserted` and `deleted` of a trigger.
+//!
+//! Theory: rows lie in blocks, in memory as long as they take no more than a part of the statement's grant and the server's memory
+//! is not short, otherwise all of them in a scratch file. A reader takes block after block; of a file it holds the present one.
+
+use super::batch::RowBatch;
+use super::context::SPILLED_BYTES_MIN;
+use super::spill::{SpillFile, row_bytes};
+use crate::error::Result;
+use crate::host::Host;
+use daruma_value::Value;
+
+/// A trigger has two such sets, and its statements have grants of their own meanwhile.
+const GRANT_PART: usize = 4;
+
+/// Takes rows in; see the module.
+#[derive(Default)]
+pub struct RowGatherer {
+    rows: SharedRows,
+    bytes: usize,
+}
+
+/// Rows that change no more.
+#[derive(Default)]
+pub struct SharedRows {
+    blocks: Vec<RowBatch>,
+    file: Option<SpillFile>,
+    len: usize,
+}
+
+impl RowGatherer {
+    /// Adds a row; all have the same number of values.
+    pub fn add(&mut self, row: &[Value], host: &dyn Host) -> Result<()> {
+        self.rows.len += 1;
+        if let Some(file) = &mut self.rows.file {
+            return file.add(row);
+        }
+        if self.rows.blocks.last().is_none_or(RowBatch::is_full) {
+            host.check_memory(0)?;
+            let mut block = RowBatch::new();
+            block.reset(row.len());
+            self.rows.blocks.push(block);
+        }
+        self.rows
+            .blocks
+            .iter_mut()
+            .last()
+            .into_iter()
+            .for_each(|block| block.push_slice(row));
+        self.bytes += row_bytes(row);
+        let is_over = self.bytes > host.memory_grant_bytes() / GRANT_PART || host.memory_is_short();
+        if self.bytes >= SPILLED_BYTES_MIN && is_over {
+            self.spill(row.len(), host)?;
+        }
+        Ok(())
+    }
+
+    fn spill(&mut self, width: usize, host: &dyn Host) -> Result<()> {
+        let mut file = SpillFile::in_space(host.spill()?, width)?;
+        for block in std::mem::take(&mut self.rows.blocks) {
+            block.rows().try_for_each(|row| file.add(row))?;
+        }
+        self.rows.file = Some(file);
+        Ok(())
+    }
+
+    /// The rows, once all were added.
+    pub fn finish(mut self) -> Result<SharedRows> {
+        if let Some(file) = &mut self.rows.file {
+            file.finish()?;
+        }
+        Ok(self.rows)
+    }
+}
+
+impl SharedRows {
+    /// Rows.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Has it no row?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The block of this number, read into `scratch` if it is not in memory; `None` behind the last one.
+    pub fn block<'a>(
+        &'a self,
+        number: usize,
+        scratch: &'a mut RowBatch,
+    ) -> Result<Option<&'a RowBatch>> {
+        match &self.file {
+            None => Ok(self.blocks.get(number)),
+            Some(file) => Ok(file.read_numbered(number, scratch)?.then_some(scratch)),
+        }
+    }
+
+    /// All rows, copied.
+    pub fn all(&self) -> Result<Vec<Vec<Value>>> {
+        let mut scratch = RowBatch::new();
+        let mut rows = Vec::with_capacity(self.len);
+        let mut number = 0;
+        while let Some(block) = self.block(number, &mut scratch)? {
+            rows.extend(block.rows().map(<[Value]>::to_vec));
+            number += 1;
+        }
+        Ok(rows)
+    }
+}
