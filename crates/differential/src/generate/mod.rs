@@ -69,6 +69,8 @@ pub struct Expr {
     pub digits: (u32, u32),
     /// A column and nothing else.
     pub bare: bool,
+    /// The same column as an earlier one, under another name.
+    pub again: bool,
 }
 
 impl Expr {
@@ -81,6 +83,7 @@ impl Expr {
             most: 0,
             digits: (10, 0),
             bare: false,
+            again: false,
         }
     }
 

@@ -111,7 +111,7 @@ impl Gen<'_> {
             .map(|(n, item)| fill(&format!("$0 AS c{n}"), &[&item.text]))
             .collect();
         let items = joined(&items, ", ");
-        let columns: Vec<Expr> = core.items.iter().map(|item| item.column("")).collect();
+        let columns = columns_of(&core.items);
         let distinct = core.distinct;
         let text = match cut {
             Cut::None => fill(&format!("SELECT {distinct}$0$1"), &[&items, &core.rest]),
@@ -300,8 +300,13 @@ impl Gen<'_> {
     }
 
     /// What is grouped by: columns, and expressions of columns without values that could be parameters.
+    ///
+    /// No column under its second name: to PostgreSQL 15 both names are one key, so a set that lacks one still shows its value.
     fn group_keys(&mut self, scope: &Scope) -> Vec<Expr> {
-        let columns: Vec<&Expr> = scope.local.iter().collect();
+        let mut columns: Vec<&Expr> = scope.local.iter().filter(|c| !c.again).collect();
+        if columns.is_empty() {
+            columns = scope.local.iter().collect();
+        }
         let list = self.list(1, 3, |g, _| {
             let column = g.pick(&columns).clone();
             match g.draw.below(4) {
@@ -528,4 +533,13 @@ impl Width {
         let at = |w| ORDER.iter().position(|o| *o == w).unwrap_or(0);
         ORDER[at(self).max(at(other))]
     }
+}
+
+/// The columns of a SELECT list.
+fn columns_of(items: &[Expr]) -> Vec<Expr> {
+    let column = |(n, item): (usize, &Expr)| Expr {
+        again: item.again || (item.bare && items.iter().take(n).any(|i| i.text == item.text)),
+        ..item.column("")
+    };
+    items.iter().enumerate().map(column).collect()
 }

@@ -59,6 +59,8 @@ pub struct Beside {
     pub restores: Option<(&'static str, String)>,
     random: Random,
     next: u64,
+    /// Restarts after which it was verified.
+    verified: u64,
     pub journal: Journal,
 }
 
@@ -116,6 +118,7 @@ impl Beside {
             restores: None,
             random: Random::new(seed ^ 0x5851_f42d_4c95_7f2d),
             next: first,
+            verified: 0,
             journal: Journal::default(),
         }
     }
@@ -222,13 +225,17 @@ impl Beside {
             return ended;
         }
         // From the first full backup on the log is kept for log backups: without them it grows to the end of the disk.
-        let log = self.folder.join(format!("{PREFIX}_log.bak"));
-        let text = format!(
+        let text = self.log_backup_text();
+        run(client, round, &text)
+    }
+
+    fn log_backup_text(&self) -> String {
+        let file = self.folder.join(format!("{PREFIX}_log.bak"));
+        format!(
             "BACKUP LOG {} TO DISK = N'{}' WITH FORMAT",
             self.database,
-            log.display()
-        );
-        run(client, round, &text)
+            file.display()
+        )
     }
 
     fn make_database(&mut self, client: &mut Client, round: &Round<'_>) -> Ended {

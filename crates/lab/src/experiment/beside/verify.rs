@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Databases that are recovered for longer are taken as they are.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(900);
+/// The log is backed up after so many restarts.
+const LOG_BACKUP_EVERY: u64 = 8;
 const POLL: Duration = Duration::from_millis(20);
 
 /// What is wrong with a thing that is there (with its content) or not; `None`: nothing. Settles what was in doubt.
@@ -68,6 +70,7 @@ impl Beside {
             left_files(data, &databases, violations);
         }
         self.backups(&mut client, violations);
+        self.back_up_log(&mut client, violations);
         if self.restores.is_some() {
             self.restored(&mut client, target, violations)?;
         }
@@ -202,6 +205,20 @@ impl Beside {
             if let Err(error) = client.execute(&text) {
                 violations.push(format!("an acknowledged backup is not whole: {error}"));
             }
+        }
+    }
+
+    /// Kills interrupt most of the load's log backups, the longer the log the more of them: without one in quiet now and then the log
+    /// grows to the end of the disk.
+    fn back_up_log(&mut self, client: &mut Client, violations: &mut Vec<String>) {
+        self.verified += 1;
+        let is_kept = !self.journal.present(Kind::Backup).is_empty();
+        if self.verified % LOG_BACKUP_EVERY != 0 || !is_kept {
+            return;
+        }
+        let text = self.log_backup_text();
+        if let Err(error) = client.execute(&text) {
+            violations.push(format!("the log cannot be backed up: {error}"));
         }
     }
 
