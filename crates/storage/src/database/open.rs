@@ -15,7 +15,7 @@ use crate::log::record::{self, Kind, PartsWriter};
 use crate::log::{AppendKind, CommitPoint, Log};
 use crate::page::{Page, PageType};
 use crate::planted::{Bug, planted};
-use crate::replay::{self, Recovered};
+use crate::replay::{self, Ahead, Recovered};
 use crate::status::{After, TxnTable};
 use crate::sync::RwLock;
 use crate::txn::{Progress, TxnState};
@@ -390,12 +390,12 @@ impl Recovery<'_> {
         report.needed = !boot.clean;
         self.tell(RecoveryPhase::Analysis, 0, 0, &report);
         let begin = clock.monotonic();
-        let end = replay::find_end(store)?;
+        let ahead = replay::look_ahead(store)?;
         let analysis_end = clock.monotonic();
         report.analysis_ms = ms(begin, analysis_end);
-        report.log_bytes = end.0 - boot.redo_start.0;
+        report.log_bytes = ahead.end.0 - boot.redo_start.0;
         self.tell(RecoveryPhase::Redo, 0, 0, &report);
-        let mut recovered = self.replay(end, &report)?;
+        let mut recovered = self.replay(ahead, &report)?;
         report.rolled_forward = recovered.rolled_forward;
         report.rolled_back = recovered.losers.iter().filter(|l| !l.is_aborted).count() as u64;
         report.last_commit = recovered.last_commit;
@@ -432,7 +432,7 @@ impl Recovery<'_> {
     }
 
     /// Tells how far it is, once in a while.
-    fn replay(&self, end: Lsn, report: &RecoveryReport) -> Result<Recovered> {
+    fn replay(&self, ahead: Ahead, report: &RecoveryReport) -> Result<Recovered> {
         let clock = &self.engine.env().clock;
         let start = clock.monotonic();
         let boot = self.store.files.boot();
@@ -461,7 +461,7 @@ impl Recovery<'_> {
         let decided = |decisions: Vec<Decision>| self.claim.read(boot.guid, &decisions);
         let ask = |unit: &Unit| self.engine.outcome(unit, self.id);
         let pool = self.engine.pool();
-        replay::recover(pool, self.store, end, &at_block, &decided, &ask)
+        replay::recover(pool, self.store, ahead, &at_block, &decided, &ask)
     }
 
     /// The database over files to which redo has brought all there is.

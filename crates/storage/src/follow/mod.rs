@@ -92,7 +92,8 @@ impl Secondary {
         store.aside.open(&env.disk, scratch.into());
         engine.pool().add_store(&store);
         store.log.set_copy();
-        let found = replay::find_end(&store).and_then(|end| {
+        let found = replay::look_ahead(&store).and_then(|ahead| {
+            let end = ahead.end;
             // What a promotion needs of the log is known when redo has come to it.
             store.log.follow(end, Lsn::NONE)?;
             if !store.files.boot().is_copy {

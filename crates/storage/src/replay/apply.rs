@@ -3,6 +3,7 @@
 //! All pages of a record are latched before the first of them changes, in the order in which the record names them, which is that
 //! in which they were latched when it was written: nobody may see half of a split.
 
+use super::ahead::Commits;
 use super::tracker::TxnTracker;
 use super::versions::Versions;
 use super::{Site, damaged};
@@ -18,6 +19,7 @@ pub(super) struct Apply<'a> {
     site: Site<'a>,
     store: &'a Store,
     versions: Versions<'a>,
+    commits: &'a Commits,
 }
 
 /// A page of a record with several parts.
@@ -29,11 +31,12 @@ struct Latched<'a> {
 }
 
 impl<'a> Apply<'a> {
-    pub(super) fn new(site: Site<'a>) -> Apply<'a> {
+    pub(super) fn new(site: Site<'a>, commits: &'a Commits) -> Apply<'a> {
         Apply {
             site,
             store: site.store,
             versions: site.versions(),
+            commits,
         }
     }
 
@@ -69,7 +72,9 @@ impl<'a> Apply<'a> {
                 let (chunk, pages, parts) =
                     record::parse_versions(record.body).ok_or_else(unreadable)?;
                 self.parts(block, lsn, parts)?;
-                self.versions.placed(chunk, record.txn, pages, tracker);
+                if !self.commits.has(record.txn) {
+                    self.versions.placed(chunk, record.txn, pages, tracker);
+                }
                 Ok(())
             }
             Kind::Defer
@@ -96,6 +101,9 @@ impl<'a> Apply<'a> {
         txn: TxnId,
         tracker: &mut TxnTracker,
     ) -> Result<()> {
+        if self.commits.has(txn) {
+            return Ok(());
+        }
         let Some(open) = tracker.open_accelerated(txn) else {
             return Ok(());
         };
@@ -129,6 +137,7 @@ impl<'a> Apply<'a> {
         }
         page.prepare_at(block);
         if let Some(tracker) = tracker
+            && !self.commits.has(txn)
             && self.versions.are_wanted(txn, tracker)
         {
             self.versions.rebuild(&page, ops, txn, tracker)?;

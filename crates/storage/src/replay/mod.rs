@@ -3,8 +3,9 @@
 //! takes the losers back.
 //!
 //! Theory: ARIES (Mohan et al., 1992) with analysis and redo in one pass, and with logical revert for accelerated transactions
-//! (`revert`). A pass cannot know who will commit, so it makes the versions of every accelerated transaction that is open at the
-//! record, and lets go of them at the record that ends it. What is remembered is bounded by the open transactions and by what
+//! (`revert`). Crash recovery looks ahead for the end of the log and for commits (`ahead`); a pass that never ends cannot know who will
+//! commit. It makes the versions of every accelerated transaction that is open at the record and not known to commit, and lets go
+//! of them at the record that ends it. What is remembered is bounded by the open transactions and by what
 //! ended since the last checkpoint but one, however much log is read: a restore reads all of a chain in one go.
 //!
 //! The end of the log is looked for first, from where the boot page knows it to be hard: what lies behind is written once more
@@ -30,23 +31,26 @@
 //!
 //! | room | what it knows |
 //! |---|---|
+//! | `ahead` | where the log ends, and who commits in it |
 //! | `tracker` | what the log says about transactions, deferred frees and version chunks |
 //! | `apply` | how a record changes pages |
 //! | `versions` | which versions a record made, and how long they are kept |
 //!
 //! Invariants
-//! 1. No page is written before the log that it depends on is hard: [`find_end`] comes before the first record is applied.
+//! 1. No page is written before the log that it depends on is hard: [`look_ahead`] comes before the first record is applied.
 //! 2. A page with entries of an open accelerated transaction stays dirty, or is put aside, until their versions are on pages or
-//!    the transaction has ended. A record that the pass has not come to yet may say either.
+//!    the transaction has ended, or is known to commit. A record that the pass has not come to yet may say any of it.
 //!
 //! 3. Nothing waits for a reader, nor for anything else while it holds a latch, but for a frame.
 //!
 //! Read next: `follow`, `redo`, `undo`, `revert`, docs/format.md
 
+mod ahead;
 mod apply;
 mod tracker;
 mod versions;
 
+pub use ahead::{Ahead, look_ahead};
 pub use tracker::{Ask, Loser, PlacedChunk, Recovered};
 
 use crate::api::Durability;
@@ -57,30 +61,13 @@ use crate::error::{Result, StorageError};
 use crate::log::record::{self, Kind, Record};
 use crate::log::{Block, commit};
 use crate::unit::Decision;
+use ahead::Commits;
 use apply::Apply;
 use daruma_base::{Lsn, PageId, reached};
 pub(crate) use tracker::TxnTracker;
 use versions::Versions;
 
-/// The end of the log. What nothing proves to be hard is written once more, so that from here on all of it is.
-pub fn find_end(store: &Store) -> Result<Lsn> {
-    let boot = store.files.boot();
-    let mut hard = boot.redo_start.max(boot.hard);
-    let Ok(mut cursor) = store.log.cursor(hard) else {
-        // The file ends there, or before: whoever reads up to there finds out.
-        return Ok(hard);
-    };
-    while let Some(block) = cursor.next()? {
-        hard = hard.max(cursor.proven_by(&block));
-    }
-    let end = cursor.position();
-    if !boot.clean && hard < end {
-        store.log.write_again(hard, end)?;
-    }
-    Ok(end)
-}
-
-/// Gives every block from the redo start to `end`, which [`find_end`] has found, to `each`.
+/// Gives every block from the redo start to `end`, which [`look_ahead`] has found, to `each`.
 fn read(store: &Store, end: Lsn, each: &mut dyn FnMut(&Block) -> Result<()>) -> Result<()> {
     let mut cursor = store.log.cursor(store.files.boot().redo_start)?;
     while cursor.position() < end {
@@ -94,13 +81,13 @@ fn read(store: &Store, end: Lsn, each: &mut dyn FnMut(&Block) -> Result<()>) -> 
     Ok(())
 }
 
-/// Crash recovery: repeats history from the redo start to `end`. `at_block` is told of each block; what it refuses ends the
+/// Crash recovery: repeats history from the redo start to the end that was found. `at_block` is told of each block; what it refuses ends the
 /// recovery. `decided` is told what this database has decided for others before anybody is asked: those who ask each other at the
 /// same time need not wait for each other's answers.
 pub fn recover(
     pool: &Pool,
     store: &Store,
-    end: Lsn,
+    ahead: Ahead,
     at_block: &dyn Fn(Lsn) -> Result<()>,
     decided: &dyn Fn(Vec<Decision>),
     ask: Ask<'_>,
@@ -112,6 +99,8 @@ pub fn recover(
         beside,
     };
     let mut replay = Replay::new(store);
+    let Ahead { end, commits } = ahead;
+    replay.commits = commits;
     read(store, end, &mut |block| {
         at_block(block.lsn)?;
         replay.feed(site, block)
@@ -121,7 +110,7 @@ pub fn recover(
 
 /// What the log of a closed database has decided for others. No page is touched.
 pub fn read_decisions(store: &Store) -> Result<Vec<Decision>> {
-    let end = find_end(store)?;
+    let end = look_ahead(store)?.end;
     let mut tracker = TxnTracker::new(&store.files.boot());
     read(store, end, &mut |block| {
         for (lsn, bytes) in block.records() {
@@ -163,6 +152,8 @@ pub(crate) trait Beside {
 /// A replay under way. It may never end.
 pub(crate) struct Replay {
     tracker: TxnTracker,
+    /// Known to lie ahead.
+    commits: Commits,
 }
 
 impl Replay {
@@ -170,6 +161,7 @@ impl Replay {
     pub fn new(store: &Store) -> Replay {
         Replay {
             tracker: TxnTracker::new(&store.files.boot()),
+            commits: Commits::default(),
         }
     }
 
@@ -180,7 +172,7 @@ impl Replay {
 
     /// The next block of the log.
     pub fn feed(&mut self, site: Site<'_>, block: &Block) -> Result<()> {
-        let apply = Apply::new(site);
+        let apply = Apply::new(site, &self.commits);
         for (lsn, bytes) in block.records() {
             let record = self.tracker.read(site.store, block.lsn, lsn, bytes)?;
             if let Some(beside) = site.beside {

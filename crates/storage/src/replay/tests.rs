@@ -10,6 +10,7 @@ use crate::unit::Unit;
 use crate::*;
 use daruma_base::{DatabaseId, PageId, TxnId};
 use daruma_sim::SimDisk;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -90,12 +91,29 @@ fn opened(disk: &Arc<SimDisk>, engine: &Arc<Engine>) -> Arc<Store> {
 
 /// What a replay with few frames leaves.
 fn replayed(disk: &Arc<SimDisk>) -> (Arc<Store>, Recovered) {
+    let (store, recovered, _) = replayed_as(disk, true);
+    (store, recovered)
+}
+
+/// As `replayed`, and the part of the blocks before which versions were in memory; `knows`: commits were looked for before.
+fn replayed_as(disk: &Arc<SimDisk>, knows: bool) -> (Arc<Store>, Recovered, f64) {
     let engine = engine(disk, FRAMES_MIN);
     let store = opened(disk, &engine);
-    let end = find_end(&store).expect("reads the log");
+    let mut ahead = look_ahead(&store).expect("reads the log");
+    if !knows {
+        ahead.commits = Commits::default();
+    }
+    let (all, with) = (Cell::new(0), Cell::new(0));
+    let at_block = |_| {
+        all.set(all.get() + 1);
+        let has = !store.versions.all_chunks().is_empty();
+        with.set(with.get() + u32::from(has));
+        Ok(())
+    };
     let ask = |_: &Unit| Ok(Outcome::RolledBack);
-    let recovered = recover(engine.pool(), &store, end, &|_| Ok(()), &|_| (), &ask);
-    (store, recovered.expect("repeats it"))
+    let recovered = recover(engine.pool(), &store, ahead, &at_block, &|_| (), &ask);
+    let part = f64::from(with.get()) / f64::from(all.get());
+    (store, recovered.expect("repeats it"), part)
 }
 
 /// What has been found to be committed is repeated to the last record, or not at all.
@@ -104,7 +122,7 @@ fn a_log_that_ends_earlier_than_it_was_found_to_end_is_refused() {
     let disk = crashed(1_000, 100, 0);
     let engine = engine(&disk, FRAMES_MIN);
     let store = opened(&disk, &engine);
-    let end = find_end(&store).expect("reads the log");
+    let ahead = look_ahead(&store).expect("reads the log");
     let mut cursor = store
         .log
         .cursor(store.files.boot().redo_start)
@@ -123,7 +141,7 @@ fn a_log_that_ends_earlier_than_it_was_found_to_end_is_refused() {
     let at = (0..content.len()).step_by(512).find(named);
     disk.flip(path, at.expect("its place") as u64 + 100, 1);
     let ask = |_: &Unit| Ok(Outcome::RolledBack);
-    let repeated = recover(engine.pool(), &store, end, &|_| Ok(()), &|_| (), &ask);
+    let repeated = recover(engine.pool(), &store, ahead, &|_| Ok(()), &|_| (), &ask);
     assert!(matches!(repeated, Err(StorageError::DamagedLog { .. })));
 }
 
@@ -139,11 +157,25 @@ fn redo_keeps_no_more_versions_in_memory_than_it_may() {
     );
 }
 
-/// One pass cannot know who will commit: it makes the versions of all, and keeps those of the last only.
+/// A pass that does not know who will commit makes the versions of all, and keeps those of the last only.
 #[test]
 fn versions_of_transactions_that_have_committed_are_let_go_of() {
     let disk = crashed(1_000, 200, 20);
-    let (store, recovered) = replayed(&disk);
+    let (store, recovered, part) = replayed_as(&disk, false);
+    assert!(part > 0.5, "{part}");
+    has_versions_of_the_loser_only(&store, &recovered);
+}
+
+/// Its log may be all that there is of a large load: nothing is made for it.
+#[test]
+fn versions_of_transactions_that_will_commit_are_not_made() {
+    let disk = crashed(1_000, 200, 20);
+    let (store, recovered, part) = replayed_as(&disk, true);
+    assert!(part < 0.2, "{part}");
+    has_versions_of_the_loser_only(&store, &recovered);
+}
+
+fn has_versions_of_the_loser_only(store: &Store, recovered: &Recovered) {
     let [loser] = recovered.losers.as_slice() else {
         panic!("{:?}", recovered.losers);
     };
