@@ -27,6 +27,7 @@ const RANKS: &[(&str, u32)] = &[
     ("daruma-proof", 3),
     ("daruma-group", 3),
     ("daruma-catalog", 3),
+    ("daruma-cluster", 4),
     ("daruma-object", 4),
     ("daruma-tsql", 4),
     ("daruma-fuzz", 5),

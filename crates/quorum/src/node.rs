@@ -8,6 +8,7 @@
 //! | leader | its write has a quorum | settled: tells the others, may propose |
 //! | leader, settled | [`Node::propose`] | writes a configuration built on the settled one |
 //! | leader, own proposal | [`Node::propose`] | replaces it, on the same base |
+//! | any | [`Node::adopt`] | holds the newer configuration, as a follower |
 //! | any | [`Node::restart`] | follower with what is on disk |
 //!
 //! A leader writes again with [`Node::repeat`]: messages may be lost, and a witness may have been away.
@@ -227,6 +228,23 @@ impl Node {
             body: held.body.clone(),
         };
         self.write(forced, false, false)
+    }
+
+    /// Takes a configuration that another member or the witness holds, if it is newer. It counts for nothing that way, as nobody is told
+    /// that it is stored here; but the node no longer asks for votes by something older.
+    pub fn adopt(&mut self, configuration: &Configuration, settled: bool) -> Vec<Output> {
+        let held = &self.register.held;
+        let is_newer = configuration.version > held.version;
+        let has_settled =
+            configuration.version == held.version && settled && !self.register.settled;
+        if !is_newer && !has_settled {
+            return Vec::new();
+        }
+        if is_newer {
+            self.role = Role::Follower;
+        }
+        self.register.store(configuration, settled);
+        vec![Output::Persist]
     }
 
     /// Takes a message of another member or of the witness.

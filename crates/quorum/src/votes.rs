@@ -19,6 +19,11 @@ impl MemberId {
         (number < MEMBERS_MAX).then_some(MemberId(number))
     }
 
+    /// The member with this number: a node, or the witness at [`MEMBERS_MAX`].
+    pub fn from_number(number: u8) -> Option<MemberId> {
+        (number <= MEMBERS_MAX).then_some(MemberId(number))
+    }
+
     /// The number of a node; [`MEMBERS_MAX`] for the witness.
     pub fn number(self) -> u8 {
         self.0
@@ -49,6 +54,16 @@ impl Members {
     pub fn nodes(count: u8) -> Members {
         assert!(count <= MEMBERS_MAX, "{count} nodes");
         Members(((1u32 << count) - 1) as u16)
+    }
+
+    /// The set as bits, a member's number being its place.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// The set of these bits.
+    pub fn from_bits(bits: u16) -> Members {
+        Members(bits)
     }
 
     /// Whether `member` is one of them.

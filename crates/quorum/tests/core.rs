@@ -6,7 +6,12 @@ mod search;
 use search::{Harm, Scope, visit_all};
 
 fn complete(nodes: u8, witness: bool, terms: u64, changes: u8, crashes: u8) {
+    search(nodes, witness, terms, changes, crashes, false);
+}
+
+fn search(nodes: u8, witness: bool, terms: u64, changes: u8, crashes: u8, adopts: bool) {
     let scope = Scope {
+        adopts,
         nodes,
         witness,
         terms,
@@ -41,4 +46,11 @@ fn three_nodes() {
 #[test]
 fn three_nodes_and_a_witness() {
     complete(3, true, 3, 1, 0);
+}
+
+#[test]
+fn newer_configurations_may_be_adopted() {
+    search(2, true, 3, 2, 0, true);
+    search(2, true, 3, 1, 1, true);
+    search(3, false, 3, 1, 0, true);
 }

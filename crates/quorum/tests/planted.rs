@@ -17,6 +17,7 @@ fn scope(harm: Harm, crashes: u8) -> Scope {
         terms: 3,
         changes: 2,
         crashes,
+        adopts: false,
         harm,
     }
 }

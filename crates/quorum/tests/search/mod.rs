@@ -24,6 +24,8 @@ pub struct Scope {
     /// Changes of votes that are proposed in all.
     pub changes: u8,
     pub crashes: u8,
+    /// Whether nodes take newer configurations from where they see them.
+    pub adopts: bool,
     /// What goes wrong beyond what the machine is made for.
     pub harm: Harm,
 }
@@ -126,6 +128,7 @@ impl World {
             self.stand(scope, i, &mut next);
             self.propose(scope, i, &mut next);
             self.crash(scope, i, &mut next);
+            self.adopt(scope, i, &mut next);
         }
         for sent in &self.sent {
             self.deliver(scope, sent, &mut next);
@@ -167,6 +170,25 @@ impl World {
             world.crashes += 1;
             world.nodes[i] = Node::new(self.nodes[i].id(), self.disk[i].clone());
             next.push((format!("{i} crashes and starts"), Ok(world)));
+        }
+    }
+
+    /// A node looks at what the witness holds, or asks another node that does not lead.
+    fn adopt(&self, scope: &Scope, i: usize, next: &mut Vec<Next>) {
+        if !scope.adopts {
+            return;
+        }
+        let others = self.disk.iter().enumerate().filter(|(n, _)| *n != i);
+        let sources = others.map(|(_, r)| r).chain(&self.witness);
+        for register in sources {
+            let mut world = self.clone();
+            let outputs = world.nodes[i].adopt(&register.held, register.settled);
+            if !outputs.is_empty() {
+                next.push((
+                    format!("{i} adopts {:?}", register.held.version),
+                    world.carry_out(scope, i, outputs, true),
+                ));
+            }
         }
     }
 

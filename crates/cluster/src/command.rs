@@ -1,0 +1,317 @@
+//! What administrators and groups want of the cluster, and what becomes of it.
+
+use crate::state::{ClusterState, GROUPS_MAX, GroupId, GroupState, NodeState, WitnessPlace};
+use daruma_quorum::{MEMBERS_MAX, MemberId, Members, WITNESS};
+use serde::{Deserialize, Serialize};
+
+/// A wish. The leader carries it out; any node passes it on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// What `daruma cluster show` tells.
+    Show,
+    /// A node that showed the join certificate.
+    AddNode {
+        name: String,
+        address: String,
+        fingerprint: [u8; 32],
+    },
+    /// The node is no member any more.
+    Evict {
+        node: u8,
+    },
+    NodeWeight {
+        node: u8,
+        weight: bool,
+    },
+    /// LowerQuorumPriorityNodeID.
+    Priority {
+        node: Option<u8>,
+    },
+    DynamicQuorum {
+        on: bool,
+    },
+    WindowsRules {
+        on: bool,
+    },
+    /// A witness in a new place, or none.
+    SetWitness {
+        place: Option<WitnessPlace>,
+    },
+    /// The certificate by which nodes join from now on.
+    SetJoin {
+        fingerprint: Option<[u8; 32]>,
+    },
+    /// A group that begins on the node that asks.
+    CreateGroup {
+        group: GroupId,
+        name: String,
+        automatic: Vec<u8>,
+    },
+    DropGroup {
+        group: GroupId,
+    },
+    /// The owner's word: who has everything, and where the group may go by itself.
+    SetGroup {
+        group: GroupId,
+        epoch: u64,
+        in_sync: Vec<u8>,
+        automatic: Vec<u8>,
+    },
+    /// The owner has stopped to act, for good in this epoch. `to`: a node of `in_sync`, or whoever comes first.
+    Release {
+        group: GroupId,
+        epoch: u64,
+        to: Option<u8>,
+    },
+    /// The owner was restarted and wants an epoch of its own.
+    Reclaim {
+        group: GroupId,
+        epoch: u64,
+    },
+    /// By order of an administrator: the node that asks becomes the owner, whatever it lacks.
+    Take {
+        group: GroupId,
+        epoch: u64,
+    },
+}
+
+/// What became of a wish.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    Done,
+    /// The node's number and the configuration that it begins with, as bytes.
+    Added {
+        number: u8,
+        configuration: Vec<u8>,
+    },
+    /// What [`Command::Show`] asked for, as JSON.
+    Shown(String),
+    Refused(String),
+    /// Nobody leads, or the leader was lost on the way: it may have happened, or happen yet.
+    Unknown(String),
+}
+
+/// The next step of a wish.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// It is so.
+    Done,
+    /// This state is to be agreed on.
+    Propose(ClusterState),
+    /// A change of votes has to come first.
+    Wait,
+    Refused(String),
+}
+
+fn refused(text: impl Into<String>) -> Step {
+    Step::Refused(text.into())
+}
+
+impl Command {
+    /// What has to be done next, given what the cluster has agreed on. A step that was done twice is done once.
+    pub(crate) fn step(&self, from: MemberId, state: &ClusterState, votes: Members) -> Step {
+        let mut next = state.clone();
+        match self {
+            Command::Show => return Step::Done,
+            Command::AddNode {
+                name,
+                address,
+                fingerprint,
+            } => return add_node(next, name, address, *fingerprint),
+            Command::Evict { node } => return evict(next, *node, votes),
+            Command::NodeWeight { node, weight } => {
+                let Some(node) = next.node_mut(*node) else {
+                    return no_node(*node);
+                };
+                node.weight = *weight;
+                if next.weighted().is_empty() {
+                    return refused("a cluster in which no node may vote could never act");
+                }
+            }
+            Command::Priority { node } => {
+                if let Some(number) = node.filter(|n| state.node(*n).is_none()) {
+                    return no_node(number);
+                }
+                next.lower_priority = *node;
+            }
+            Command::DynamicQuorum { on } => next.dynamic_quorum = *on,
+            Command::WindowsRules { on } => next.windows_rules = *on,
+            Command::SetWitness { place } => {
+                if state.witness != *place && votes.contains(WITNESS) {
+                    return Step::Wait;
+                }
+                next.witness.clone_from(place);
+            }
+            Command::SetJoin { fingerprint } => next.join = *fingerprint,
+            Command::CreateGroup {
+                group,
+                name,
+                automatic,
+            } => return create_group(next, from, *group, name, automatic),
+            Command::DropGroup { group } => next.groups.retain(|g| g.id != *group),
+            Command::SetGroup {
+                group,
+                epoch,
+                in_sync,
+                automatic,
+            } => match owned(&mut next, group, *epoch, from) {
+                Some(found) => {
+                    found.in_sync.clone_from(in_sync);
+                    found.automatic.clone_from(automatic);
+                }
+                None => return refused("another epoch of the group has begun"),
+            },
+            Command::Release { group, epoch, to } => {
+                return release(next, group, *epoch, *to, from);
+            }
+            Command::Reclaim { group, epoch } => match owned(&mut next, group, *epoch, from) {
+                Some(found) => found.pass_to(from.number()),
+                // It has been done, or somebody else owns the group.
+                None => return Step::Done,
+            },
+            Command::Take { group, epoch } => match next.group_mut(group) {
+                Some(found) if found.epoch == *epoch => found.pass_to(from.number()),
+                Some(found) if found.owner == Some(from.number()) => return Step::Done,
+                Some(_) => return refused("another epoch of the group has begun"),
+                None => return refused("the cluster does not know the group"),
+            },
+        }
+        match next == *state {
+            true => Step::Done,
+            false => Step::Propose(next),
+        }
+    }
+}
+
+impl GroupState {
+    /// Another owner, or the same one anew. Only it is certain to have everything from here on.
+    pub(crate) fn pass_to(&mut self, node: u8) {
+        self.epoch += 1;
+        self.owner = Some(node);
+        self.in_sync = vec![node];
+    }
+}
+
+fn no_node(number: u8) -> Step {
+    refused(format!("node {number} is no member"))
+}
+
+fn owned<'a>(
+    state: &'a mut ClusterState,
+    group: &GroupId,
+    epoch: u64,
+    from: MemberId,
+) -> Option<&'a mut GroupState> {
+    let found = state.group_mut(group)?;
+    (found.epoch == epoch && found.owner == Some(from.number())).then_some(found)
+}
+
+fn add_node(mut next: ClusterState, name: &str, address: &str, fingerprint: [u8; 32]) -> Step {
+    let known = |n: &&NodeState| n.fingerprint == fingerprint;
+    if next.nodes.iter().any(|n| known(&n)) {
+        return Step::Done;
+    }
+    if next.named(name).is_some() {
+        return refused(format!(
+            "a node called {name} is a member; evict it first if it is gone for good"
+        ));
+    }
+    if next.next_number >= MEMBERS_MAX {
+        return refused("numbers of nodes are used up: a cluster gives out 15 in its life");
+    }
+    next.nodes.push(NodeState {
+        number: next.next_number,
+        name: name.to_string(),
+        address: address.to_string(),
+        fingerprint,
+        weight: true,
+        left: false,
+    });
+    next.next_number += 1;
+    match ClusterState::decode(&next.encode()) {
+        Some(_) => Step::Propose(next),
+        None => refused("a name or an address is too long"),
+    }
+}
+
+/// The vote goes first, the member then.
+fn evict(mut next: ClusterState, number: u8, votes: Members) -> Step {
+    let has_vote = MemberId::node(number).is_some_and(|n| votes.contains(n));
+    if next.groups.iter().any(|g| g.owner == Some(number)) {
+        return refused("the node owns an availability group; move or drop it first");
+    }
+    let others = next.weighted().iter().any(|n| n.number() != number);
+    let Some(node) = next.node_mut(number) else {
+        return Step::Done;
+    };
+    if !others {
+        return refused("no other node may vote");
+    }
+    if has_vote {
+        if node.left && !node.weight {
+            return Step::Wait;
+        }
+        (node.left, node.weight) = (true, false);
+        return Step::Propose(next);
+    }
+    next.nodes.retain(|n| n.number != number);
+    next.lower_priority = next.lower_priority.filter(|n| *n != number);
+    for group in &mut next.groups {
+        group.in_sync.retain(|n| *n != number);
+        group.automatic.retain(|n| *n != number);
+    }
+    Step::Propose(next)
+}
+
+fn create_group(
+    mut next: ClusterState,
+    from: MemberId,
+    group: GroupId,
+    name: &str,
+    automatic: &[u8],
+) -> Step {
+    if let Some(found) = next.group(&group) {
+        return match found.owner == Some(from.number()) {
+            true => Step::Done,
+            false => refused("another node owns the group"),
+        };
+    }
+    if next.groups.len() >= GROUPS_MAX {
+        return refused(format!("a cluster has at most {GROUPS_MAX} groups"));
+    }
+    next.groups.push(GroupState {
+        id: group,
+        name: name.to_string(),
+        epoch: 1,
+        owner: Some(from.number()),
+        in_sync: vec![from.number()],
+        automatic: automatic.to_vec(),
+    });
+    match ClusterState::decode(&next.encode()) {
+        Some(_) => Step::Propose(next),
+        None => refused("the cluster's state would be too long"),
+    }
+}
+
+fn release(
+    mut next: ClusterState,
+    group: &GroupId,
+    epoch: u64,
+    to: Option<u8>,
+    from: MemberId,
+) -> Step {
+    let Some(found) = owned(&mut next, group, epoch, from) else {
+        return Step::Done;
+    };
+    match to {
+        Some(to) if !found.in_sync.contains(&to) => {
+            return refused("the node is not known to have everything");
+        }
+        Some(to) => found.pass_to(to),
+        None => {
+            found.epoch += 1;
+            found.owner = None;
+        }
+    }
+    Step::Propose(next)
+}

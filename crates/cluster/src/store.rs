@@ -1,0 +1,109 @@
+//! A node's register on disk: one small file, written beside the old one, synced and renamed over it.
+//!
+//! | found at start | done |
+//! |---|---|
+//! | no file | the server is no member of a cluster |
+//! | a file that is whole | the node goes on with it |
+//! | a file that cannot be read | refused: a node never guesses what it promised |
+//! | `register.new` | a write that was cut short: it was never said to be done, and goes |
+//!
+//! A sync that failed is not repeated: the node ends, and what it has on disk is found out at the next start.
+
+use crate::codec::{CodecError, Reader, Writer, seal, unseal};
+use daruma_base::{Disk, OpenMode};
+use daruma_quorum::{MemberId, Register};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const MAGIC: &[u8; 8] = b"DARUMAN1";
+const FILE: &str = "register";
+const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// What a node has on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub me: MemberId,
+    pub register: Register,
+    /// Witness, and the highest count of its record that was seen.
+    pub seen: Option<(u128, u64)>,
+}
+
+/// The file of a node.
+pub struct Store {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+}
+
+impl Store {
+    /// In this folder, which is there.
+    pub fn new(disk: Arc<dyn Disk>, folder: &Path) -> Store {
+        Store {
+            disk,
+            folder: folder.to_path_buf(),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(FILE)
+    }
+
+    /// What is on disk. `None`: this server is no member.
+    pub fn load(&self) -> io::Result<Option<Stored>> {
+        let file = match self.disk.open(&self.path(), OpenMode::ReadOnly) {
+            Ok(file) => file,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let length = file.len()?;
+        if length > FILE_BYTES_MAX {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        file.read_at(&mut bytes, 0)?;
+        let stored = decode(&bytes).map_err(|e| io::Error::new(ErrorKind::InvalidData, e));
+        stored.map(Some)
+    }
+
+    /// Writes it; durable when this returns.
+    pub fn save(&self, stored: &Stored) -> io::Result<()> {
+        let beside = self.folder.join(format!("{FILE}.new"));
+        match self.disk.remove(&beside) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let file = self.disk.open(&beside, OpenMode::CreatePrivate)?;
+        file.write_at(&encode(stored), 0)?;
+        file.sync_data()?;
+        drop(file);
+        self.disk.rename(&beside, &self.path())?;
+        self.disk.sync_dir(&self.folder)
+    }
+
+    /// The server is no member any more.
+    pub fn forget(&self) -> io::Result<()> {
+        self.disk.remove(&self.path())?;
+        self.disk.sync_dir(&self.folder)
+    }
+}
+
+fn encode(stored: &Stored) -> Vec<u8> {
+    let mut w = Writer::default();
+    w.u8(stored.me.number());
+    w.optional(stored.seen, |w, (witness, n)| {
+        w.u128(witness);
+        w.u64(n);
+    });
+    w.register(&stored.register);
+    seal(MAGIC, w)
+}
+
+/// What a node's file says.
+pub fn decode(bytes: &[u8]) -> Result<Stored, CodecError> {
+    let mut r: Reader<'_> = unseal(MAGIC, bytes)?;
+    let me = MemberId::node(r.u8()?).ok_or(CodecError("node"))?;
+    let seen = r.optional(|r| Ok((r.u128()?, r.u64()?)))?;
+    let register = r.register()?;
+    r.end()?;
+    Ok(Stored { me, register, seen })
+}

@@ -1,0 +1,265 @@
+//! What administrators of clusters know, step by step: votes follow losses, and which losses stop the cluster.
+#![cfg(not(feature = "planted-bugs"))]
+
+#[allow(dead_code, reason = "each test uses a part of it")]
+mod simulation;
+
+use daruma_cluster::{Command, Outcome, Timing, WitnessPlace};
+use daruma_quorum::{Members, WITNESS};
+use simulation::{FAIR, World, member, ms};
+
+/// Longer than anything that follows a loss; a witness that flapped is another matter.
+const REST: u64 = 8000;
+
+fn set(nodes: &[usize], witness: bool) -> Option<Members> {
+    let nodes: Members = nodes.iter().map(|n| member(*n)).collect();
+    Some(if witness { nodes.with(WITNESS) } else { nodes })
+}
+
+fn cluster(nodes: usize, witness: bool) -> World {
+    let mut world =
+        World::with_group(nodes, witness, FAIR, Timing::default(), 11).expect("a cluster");
+    rest(&mut world);
+    world
+}
+
+fn rest(world: &mut World) {
+    world.run(ms(REST)).expect("nothing is broken");
+}
+
+fn told(world: &mut World, i: usize, command: Command) -> Outcome {
+    let id = world.wish(i, command).expect("nothing is broken");
+    world.run(ms(12_000)).expect("nothing is broken");
+    world.outcomes.get(&id).cloned().expect("an answer")
+}
+
+fn windows(world: &mut World) {
+    let done = told(world, 0, Command::WindowsRules { on: true });
+    assert_eq!(done, Outcome::Done);
+}
+
+#[test]
+fn windows_keeps_the_vote_of_a_node_that_stops_beside_a_share() {
+    let mut world = cluster(2, true);
+    windows(&mut world);
+    assert_eq!(world.votes(), set(&[0, 1], true));
+    world.leave(1).unwrap();
+    rest(&mut world);
+    assert!(!world.is_up(1));
+    assert_eq!(world.votes(), set(&[0, 1], true), "nothing is adjusted");
+    world.share_up = false;
+    rest(&mut world);
+    assert_eq!(world.leader(), None, "one of three");
+    assert_eq!(world.owner(), None);
+}
+
+#[test]
+fn a_node_that_stops_in_order_gives_its_vote_away() {
+    for stops in [0, 1] {
+        let mut world = cluster(2, true);
+        world.leave(stops).unwrap();
+        rest(&mut world);
+        assert!(!world.is_up(stops));
+        assert_eq!(world.votes(), set(&[1 - stops], false));
+        world.share_up = false;
+        rest(&mut world);
+        assert_eq!(world.leader(), Some(1 - stops), "it stays up alone");
+        assert_eq!(world.owner(), Some(1 - stops));
+        world.share_up = true;
+        world.start(stops);
+        rest(&mut world);
+        rest(&mut world);
+        assert_eq!(world.votes(), set(&[0, 1], true), "and back");
+    }
+}
+
+#[test]
+fn a_node_without_weight_costs_nothing() {
+    let mut world = cluster(2, true);
+    let weight = Command::NodeWeight {
+        node: 1,
+        weight: false,
+    };
+    assert_eq!(told(&mut world, 0, weight), Outcome::Done);
+    assert_eq!(
+        world.votes(),
+        set(&[0], false),
+        "an odd number needs no witness"
+    );
+    world.crash(1);
+    rest(&mut world);
+    assert_eq!(world.votes(), set(&[0], false));
+    world.share_up = false;
+    rest(&mut world);
+    assert_eq!(world.leader(), Some(0));
+    let none = Command::NodeWeight {
+        node: 0,
+        weight: false,
+    };
+    assert!(matches!(told(&mut world, 0, none), Outcome::Refused(_)));
+}
+
+#[test]
+fn the_share_first_then_the_voteless_node() {
+    let mut world = cluster(2, true);
+    world.share_up = false;
+    rest(&mut world);
+    let leader = world.leader().unwrap();
+    assert_eq!(world.votes(), set(&[leader], false));
+    world.crash(1 - leader);
+    rest(&mut world);
+    assert_eq!(world.leader(), Some(leader));
+}
+
+#[test]
+fn last_man_standing() {
+    let mut world = cluster(5, false);
+    for left in (1..5).rev() {
+        let leader = world.leader().unwrap();
+        // With two left it is the voteless one that goes.
+        let goes = match left {
+            1 => (0..5).find(|i| world.is_up(*i) && *i != leader).unwrap(),
+            _ => leader,
+        };
+        world.crash(goes);
+        rest(&mut world);
+        let leader = world.leader().expect("the rest goes on");
+        assert!(world.owner().is_some());
+        assert_eq!(
+            world.votes().unwrap().count() % 2,
+            1,
+            "an odd number, {left} left"
+        );
+        assert!(world.votes().unwrap().contains(member(leader)));
+    }
+}
+
+#[test]
+fn half_of_four_at_once() {
+    for (witness, survives) in [(true, true), (false, false)] {
+        let mut world = cluster(4, witness);
+        let votes = world.votes().unwrap();
+        // Two with votes.
+        let goes: Vec<usize> = (0..4)
+            .filter(|i| votes.contains(member(*i)))
+            .take(2)
+            .collect();
+        goes.iter().for_each(|i| world.crash(*i));
+        rest(&mut world);
+        assert_eq!(world.leader().is_some(), survives, "witness {witness}");
+    }
+}
+
+#[test]
+fn an_old_configuration_does_not_form_the_cluster() {
+    let mut world = cluster(2, true);
+    world.crash(1);
+    rest(&mut world);
+    let name = Command::Priority { node: Some(0) };
+    assert_eq!(told(&mut world, 0, name), Outcome::Done);
+    let newest = world.machine(0).register().held.origin;
+    world.crash(0);
+    rest(&mut world);
+    world.start(1);
+    rest(&mut world);
+    // The witness told it what is newest: it forms the cluster with that, or not at all.
+    let leads = world.leader().expect("node 1 and the share");
+    assert_eq!(world.machine(leads).state().lower_priority, Some(0));
+    assert!(world.machine(1).register().held.origin >= newest);
+    assert_eq!(world.owner(), None, "what was acknowledged is not here");
+}
+
+#[test]
+fn the_side_that_has_the_share_goes_on() {
+    let mut world = cluster(2, true);
+    let leader = world.leader().unwrap();
+    world.cut(0, 1);
+    world.cut(1, 0);
+    rest(&mut world);
+    assert_eq!(
+        world.leader(),
+        Some(leader),
+        "both see the share: nothing moves"
+    );
+    world.cut_share(leader);
+    rest(&mut world);
+    assert_eq!(world.leader(), Some(1 - leader));
+    assert!(!world.machine(leader).leads());
+}
+
+#[test]
+fn the_named_node_loses_its_vote_even_if_it_leads() {
+    let mut world = cluster(2, false);
+    let leader = world.leader().unwrap();
+    let named = Command::Priority {
+        node: Some(leader as u8),
+    };
+    assert_eq!(told(&mut world, leader, named), Outcome::Done);
+    rest(&mut world);
+    assert_eq!(world.votes(), set(&[1 - leader], false));
+    assert_eq!(world.leader(), Some(1 - leader));
+}
+
+#[test]
+fn a_new_witness_takes_office_after_the_old_one_left_it() {
+    let mut world = cluster(2, true);
+    let place = WitnessPlace {
+        path: "/other".into(),
+        id: 200,
+    };
+    let set_witness = Command::SetWitness { place: Some(place) };
+    assert_eq!(told(&mut world, 1, set_witness), Outcome::Done);
+    rest(&mut world);
+    assert_eq!(world.votes(), set(&[0, 1], true));
+    world.records.remove(&100);
+    world.crash(world.leader().unwrap());
+    rest(&mut world);
+    assert!(world.leader().is_some(), "the new one votes");
+    let none = Command::SetWitness { place: None };
+    let up = world.leader().unwrap();
+    assert!(matches!(told(&mut world, up, none), Outcome::Unknown(_)));
+}
+
+#[test]
+fn an_evicted_node_is_no_member() {
+    let mut world = cluster(3, false);
+    let owner = world.owner().unwrap();
+    let goes = (0..3).find(|i| *i != owner).unwrap();
+    let evict = Command::Evict { node: goes as u8 };
+    assert_eq!(told(&mut world, owner, evict), Outcome::Done);
+    let state = world.machine(world.leader().unwrap()).state().clone();
+    assert_eq!(state.node(goes as u8), None);
+    assert_eq!(state.nodes.len(), 2);
+    assert_eq!(world.votes().unwrap().count(), 1);
+    let owner_evicted = Command::Evict { node: owner as u8 };
+    assert!(matches!(
+        told(&mut world, owner, owner_evicted),
+        Outcome::Refused(_)
+    ));
+}
+
+#[test]
+fn a_forced_quorum_beats_what_was_there() {
+    let mut world = cluster(3, false);
+    let stays = (0..3).find(|i| Some(*i) != world.leader()).unwrap();
+    (0..3).filter(|i| *i != stays).for_each(|i| world.crash(i));
+    rest(&mut world);
+    assert_eq!(world.leader(), None);
+    world.force(stays).unwrap();
+    rest(&mut world);
+    assert_eq!(world.leader(), Some(stays));
+    (0..3).for_each(|i| world.start(i));
+    rest(&mut world);
+    assert_eq!(world.leader(), Some(stays), "the others follow");
+    assert_eq!(world.votes(), set(&[0, 1, 2], false));
+}
+
+/// Its word still reaches them, theirs does not reach it: it is silent before long, so that they may elect.
+#[test]
+fn a_leader_that_hears_nobody_stands_in_nobodys_way() {
+    let mut world = cluster(3, false);
+    let leader = world.leader().unwrap();
+    (0..3).for_each(|i| world.cut(i, leader));
+    rest(&mut world);
+    assert_ne!(world.leader().expect("two of three"), leader);
+}
