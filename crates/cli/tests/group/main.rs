@@ -225,7 +225,14 @@ fn a_planned_failover_there_and_back_under_load_loses_nothing() {
         std::mem::swap(&mut primary, &mut secondary);
     }
     primary.wait_for(OTHER_STATE, "SYNCHRONIZED");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let moves = |rates: &str, local: u8| {
+        format!(
+            "SELECT CASE WHEN {rates} > 0 THEN 'moves' END FROM sys.dm_hadr_database_replica_states WHERE is_local = {local}"
+        )
+    };
+    primary.wait_for(&moves("log_send_rate", 0), "moves");
+    primary.wait_for(&moves("redo_rate", 0), "moves");
+    secondary.wait_for(&moves("redo_rate", 1), "moves");
     let acknowledged = load.end();
     assert!(acknowledged.len() > 100, "{} commits", acknowledged.len());
     check(primary, &acknowledged);

@@ -6,6 +6,7 @@
 //! The judge is the record of whoever led last (CLUSTER_TYPE = NONE): this node's own file, or asked over the connection.
 
 use super::log::{LogError, SecondaryLog};
+use super::rate::Rate;
 use super::standing::{Standing, StandingFile};
 use crate::commit::{
     Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Fork, Record, ReplicaId, Reply,
@@ -19,7 +20,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A forced failover raises the epoch's number by so much.
 const FORCED_STEP: u64 = 1 << 16;
@@ -51,6 +52,8 @@ struct State {
     has_followed: bool,
     failed: Option<String>,
     stopped: bool,
+    redo: Rate,
+    began: Instant,
 }
 
 impl State {
@@ -111,6 +114,8 @@ impl Followed {
                 has_followed: false,
                 failed: None,
                 stopped: false,
+                redo: Rate::default(),
+                began: Instant::now(),
             }),
             moved: Condvar::new(),
         });
@@ -141,7 +146,7 @@ impl Followed {
 
     /// Waits until a primary is followed, or is known not to be, for so long at most.
     pub fn wait_following(&self, limit: Duration) -> Following {
-        let until = std::time::Instant::now() + limit;
+        let until = Instant::now() + limit;
         let mut state = self.state.lock();
         while state.following() == Following::Nobody && state.failed.is_none() && !state.stopped {
             if self.moved.wait_until(&mut state, until).timed_out() {
@@ -183,9 +188,16 @@ impl Followed {
         link.send(Message::Rest { database, rests });
     }
 
-    /// Says again how far it is, as redo and readers move without the log.
+    /// How fast redo goes.
+    pub fn redo_rate(&self) -> Rate {
+        self.state.lock().redo
+    }
+
+    /// Says again how far it is, as redo and readers move without the log. To be called about once a second.
     pub fn report(&self) {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        let now_ms = u64::try_from(state.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        state.redo.note(self.log.applied(), now_ms);
         let (Some(link), true) = (&state.link, state.machine.is_following()) else {
             return;
         };

@@ -4,6 +4,7 @@
 //! ([`Shipment`]); acknowledgements come on their readers.
 
 use super::log::{Feed, LogBlock, LogError, PrimaryLog};
+use super::rate::Rate;
 use super::standing::StandingFile;
 use crate::commit::{
     Clocks, EpochId, Fork, Primary, PrimaryInput, PrimaryOutput, Record, ReplicaId, Replicas,
@@ -78,9 +79,37 @@ struct State {
     /// The same, by order of one there.
     resting_there: Replicas,
     last: Vec<(ReplicaId, Heard)>,
+    rates: Vec<(ReplicaId, Rates)>,
+}
+
+/// How fast a replica is shipped to, and how fast it redoes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rates {
+    /// Of the log as it is, not as it is packed.
+    pub send: Rate,
+    /// As it says.
+    pub redo: Rate,
 }
 
 impl State {
+    fn note_rates(&mut self, now_ms: u64) {
+        let rates = self.clocks.iter().map(|clocks| {
+            let replica = clocks.replica();
+            let known = self.rates.iter().find(|(r, _)| *r == replica);
+            let mut rates = known.map(|(_, rates)| *rates).unwrap_or_default();
+            if let Some(shipment) = self.shipments.iter().find(|s| s.replica == replica) {
+                rates
+                    .send
+                    .note(Lsn(shipment.sent.load(Ordering::Acquire)), now_ms);
+            }
+            if let Some((_, heard)) = self.last.iter().find(|(r, _)| *r == replica) {
+                rates.redo.note(heard.ack.applied, now_ms);
+            }
+            (replica, rates)
+        });
+        self.rates = rates.collect();
+    }
+
     fn resting(&self) -> Replicas {
         self.resting_here.union(self.resting_there)
     }
@@ -164,6 +193,8 @@ pub struct Progress {
     pub heard: Option<Heard>,
     /// What was shipped.
     pub counts: ShipmentCounts,
+    /// How fast.
+    pub rates: Rates,
 }
 
 impl Led {
@@ -214,6 +245,7 @@ impl Led {
                 resting_here: Replicas::NONE,
                 resting_there: Replicas::NONE,
                 last: Vec::new(),
+                rates: Vec::new(),
             }),
             began,
         });
@@ -285,6 +317,9 @@ impl Led {
                 sent: shipment.map(|s| Lsn(s.sent.load(Ordering::Acquire))),
                 heard: state.last.iter().find(|(r, _)| *r == replica).map(|l| l.1),
                 counts: shipment.map(|s| s.counts()).unwrap_or_default(),
+                rates: (state.rates.iter().find(|(r, _)| *r == replica))
+                    .map(|(_, rates)| *rates)
+                    .unwrap_or_default(),
             }
         };
         state.clocks.iter().map(of).collect()
@@ -617,6 +652,7 @@ impl Led {
     fn look_at_clocks(&self) {
         let now = self.now_ms();
         let mut state = self.state.lock();
+        state.note_rates(now);
         let lost = state.lost(now);
         let mut done = Done::default();
         for replica in &lost {

@@ -12,13 +12,15 @@ mod follow;
 mod lead;
 mod log;
 mod node;
+mod rate;
 mod standing;
 mod storage;
 
 pub use follow::{Followed, Following};
-pub use lead::{Heard, Led, Progress, Shipment, ShipmentCounts};
+pub use lead::{Heard, Led, Progress, Rates, Shipment, ShipmentCounts};
 pub use log::{Feed, LogBlock, LogError, PrimaryLog, SecondaryLog};
 pub use node::Node;
+pub use rate::Rate;
 pub use standing::{Standing, StandingFile};
 pub use storage::{Change, CopyChange, StorageCopy, StorageLog};
 

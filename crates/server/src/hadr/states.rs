@@ -86,6 +86,7 @@ impl Group {
                     last_redone: Some((applied, now)),
                     end_of_log: Some(followed.end()),
                     redo_queue_bytes: here.0.saturating_sub(applied.0),
+                    redo_bytes_per_second: followed.redo_rate().bytes_per_second(),
                     ..empty
                 }]
             }
@@ -150,7 +151,9 @@ impl Group {
             last_hardened: ack.and_then(|a| at(a.here)),
             last_redone: ack.and_then(|a| at(a.applied)),
             log_send_queue_bytes: sent.map_or(0, |s| end.0.saturating_sub(s.0)),
+            log_send_bytes_per_second: progress.rates.send.bytes_per_second(),
             redo_queue_bytes: ack.map_or(0, |a| a.here.0.saturating_sub(a.applied.0)),
+            redo_bytes_per_second: progress.rates.redo.bytes_per_second(),
             // Whoever has everything lags by nothing, however long ago it said so.
             secondary_lag_ms: progress.heard.map(|h| match is_behind {
                 true => u64::try_from(clock.saturating_sub(h.at).as_millis()).unwrap_or(u64::MAX),
