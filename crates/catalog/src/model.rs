@@ -215,6 +215,27 @@ pub struct ModuleDef {
     pub columns: Vec<ColumnDef>,
     pub parameters: Vec<ParameterDef>,
     pub schema_bound: bool,
+    /// Of a function that is no inline one.
+    #[serde(default)]
+    pub function: Option<FunctionDef>,
+}
+
+/// What a function of several statements gives, and how it may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FunctionDef {
+    /// Type of its value; `None` for one that gives rows, which are of the module's columns.
+    pub returns: Option<ReturnDef>,
+    /// RETURNS NULL ON NULL INPUT.
+    pub null_on_null_input: bool,
+    /// Bound to its schema, and of expressions alone that give the same for the same arguments.
+    pub is_deterministic: bool,
+}
+
+/// Type of a function's value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReturnDef {
+    pub data_type: DataType,
+    pub user_type_id: Option<i32>,
 }
 
 /// A parameter of a procedure or function.
@@ -299,9 +320,11 @@ impl Object {
             ObjectKind::Table(_) => "U ",
             ObjectKind::View(_) => "V ",
             ObjectKind::Procedure(_) => "P ",
-            // Only those that give rows have columns.
-            ObjectKind::Function(module) if !module.columns.is_empty() => "IF",
-            ObjectKind::Function(_) => "FN",
+            ObjectKind::Function(module) => match &module.function {
+                None => "IF",
+                Some(function) if function.returns.is_none() => "TF",
+                Some(_) => "FN",
+            },
             ObjectKind::Trigger(_) => "TR",
             ObjectKind::Sequence(_) => "SO",
             ObjectKind::Synonym { .. } => "SN",
@@ -342,5 +365,32 @@ mod tree_id {
     /// Reads a tree's id from the number of its root page.
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<TreeId, D::Error> {
         Ok(TreeId(PageId::from_u64(u64::deserialize(d)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function as servers wrote it that knew inline ones alone.
+    const INLINE: &str = r#"{"Function":{"definition":"CREATE FUNCTION dbo.f () RETURNS TABLE AS RETURN (SELECT 1 AS a)",
+        "ansi_nulls":true,"quoted_identifier":true,"columns":[],"parameters":[],"schema_bound":false}}"#;
+
+    #[test]
+    fn a_function_without_the_newer_field_is_an_inline_one() {
+        let kind: ObjectKind = serde_json::from_str(INLINE).unwrap();
+        let ObjectKind::Function(module) = &kind else {
+            panic!("{kind:?}");
+        };
+        assert_eq!(module.function, None);
+        let object = Object {
+            id: 1,
+            schema_id: SCHEMA_DBO,
+            name: "f".to_string(),
+            created_utc: 0,
+            modified_utc: 0,
+            kind,
+        };
+        assert_eq!(object.type_code(), "IF");
     }
 }

@@ -105,6 +105,22 @@ pub(crate) struct Tail {
 }
 
 impl<'a> Reply<'a> {
+    fn type_info(&self, column: &OutputColumn) -> TypeInfo {
+        TypeInfo::for_column(
+            column.data_type,
+            true,
+            WireCollation::from(column.collation),
+            self.context.version,
+        )
+    }
+
+    fn send_value(&mut self, token: token::ReturnValue) -> Result<()> {
+        let version = self.context.version;
+        let encoded = token.encode(version, self.tokens()?);
+        encoded.map_err(|error| self.unsendable(&error))?;
+        self.send_if_full()
+    }
+
     pub(crate) fn new(
         context: &'a ReplyContext<'a>,
         output: &'a mut Output,
@@ -240,17 +256,18 @@ impl Sink for Reply<'_> {
         column: &OutputColumn,
         value: &Value,
     ) -> Result<()> {
-        let type_info = TypeInfo::for_column(
-            column.data_type,
-            true,
-            WireCollation::from(column.collation),
-            self.context.version,
-        );
-        let token = token::ReturnValue::output(ordinal, name, type_info, value.clone());
-        let version = self.context.version;
-        let encoded = token.encode(version, self.tokens()?);
-        encoded.map_err(|error| self.unsendable(&error))?;
-        self.send_if_full()
+        let type_info = self.type_info(column);
+        self.send_value(token::ReturnValue::output(
+            ordinal,
+            name,
+            type_info,
+            value.clone(),
+        ))
+    }
+
+    fn function_value(&mut self, column: &OutputColumn, value: &Value) -> Result<()> {
+        let type_info = self.type_info(column);
+        self.send_value(token::ReturnValue::of_function(type_info, value.clone()))
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -4,16 +4,17 @@
 
 use crate::error::{Result, SqlError};
 use crate::executor::SharedRows;
+use crate::instance::Batch;
 use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::cancel::CancelReason;
 use daruma_base::{CancelFlag, DatabaseId};
-use daruma_catalog::{Object, TableDef};
+use daruma_catalog::{FunctionDef, Object, ObjectKind, TableDef};
 use daruma_storage::{Database, ReadView, Txn};
-use daruma_syntax::ast::ObjectName;
+use daruma_syntax::ast::{Expr, ObjectName};
 use daruma_value::temporal::DateFormat;
 use daruma_value::{CollationId, DataType, Value};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A table that rows can be read from and written to, with everything the query rooms need to reach it.
 #[derive(Clone)]
@@ -55,6 +56,44 @@ pub enum Resolved {
     },
 }
 
+/// A function that is made of statements, as plans keep it.
+pub struct UserFunction {
+    pub database: DatabaseId,
+    pub object: Arc<Object>,
+    /// Keys of its parameters' names, and their types.
+    pub parameters: Vec<(Arc<str>, DataType)>,
+    /// What DEFAULT means for each parameter.
+    pub defaults: Vec<Option<Expr>>,
+    /// The value of a scalar function that does nothing else than to return it.
+    pub returned: Option<Expr>,
+    /// Hash of the parameters' types.
+    pub signature: u64,
+    /// Its text, parsed, while the server keeps it.
+    pub batch: Weak<Batch>,
+}
+
+impl UserFunction {
+    /// Its definition: all that is made of statements have one.
+    pub fn def(&self) -> Option<&FunctionDef> {
+        match &self.object.kind {
+            ObjectKind::Function(module) => module.function.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl PartialEq for UserFunction {
+    fn eq(&self, other: &UserFunction) -> bool {
+        self.database == other.database && self.object == other.object
+    }
+}
+
+impl std::fmt::Debug for UserFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "UserFunction({})", self.object.name)
+    }
+}
+
 /// A table whose rows are computed: system views and table-valued system functions.
 pub trait VirtualTable: Send + Sync {
     /// As catalog views and error texts show it.
@@ -83,6 +122,14 @@ pub trait VirtualTable: Send + Sync {
 pub struct Images {
     pub inserted: Arc<SharedRows>,
     pub deleted: Arc<SharedRows>,
+}
+
+/// A table or view whose changes go to an INSTEAD OF trigger.
+#[derive(Clone)]
+pub struct InsteadTarget {
+    /// Of a view: its columns under its own name and id. It has no rows of its own.
+    pub table: TableRef,
+    pub is_view: bool,
 }
 
 /// Declared type of a variable.
@@ -239,10 +286,22 @@ pub trait Host {
     fn system_function_type(&self, name: &str) -> Option<DataType>;
     /// The value of a function that depends on the session, such as SUSER_NAME.
     fn system_function(&self, name: &str, arguments: &[Value]) -> Result<Value>;
-    /// Calls a user scalar function.
-    fn call_function(&self, name: &ObjectName, arguments: &[Value]) -> Result<Value>;
-    /// Result type of a scalar user function; they are refused, so this is an error.
-    fn function_type(&self, name: &ObjectName) -> Result<DataType>;
+    /// What plans keep of a function that `resolve` gave and that is made of statements.
+    fn user_function(&self, _: DatabaseId, object: &Arc<Object>) -> Result<Arc<UserFunction>> {
+        Err(messages::error(208, &[&object.name]))
+    }
+    /// Value of a scalar function for values of its parameters' types.
+    fn call_function(&self, function: &UserFunction, _: Vec<Value>) -> Result<Value> {
+        Err(messages::error(208, &[&function.object.name]))
+    }
+    /// Rows of a multi-statement function.
+    fn function_rows(&self, function: &UserFunction, _: &[Value]) -> Result<Vec<Vec<Value>>> {
+        Err(messages::error(208, &[&function.object.name]))
+    }
+    /// An expression of a table's definition is bound until `leave_stored_text`: what it names was asked for when it was made.
+    fn enter_stored_text(&self) {}
+    /// Ends the innermost `enter_stored_text`.
+    fn leave_stored_text(&self) {}
 
     /// Type of a local variable, `None` for one that is not declared.
     fn variable_type(&self, name: &str) -> Option<VariableType>;
@@ -294,6 +353,25 @@ pub trait Host {
         updated_columns: &[i32],
         rows: u64,
     ) -> Result<()>;
+    /// The table or view of this name, if an INSTEAD OF trigger of it is to be run for the action.
+    fn instead_of(&self, _: &ObjectName, _: TriggerAction) -> Result<Option<InsteadTarget>> {
+        Ok(None)
+    }
+    /// Is an INSTEAD OF trigger of the table or view to be run for the action?
+    fn has_instead(&self, _: DatabaseId, _object: i32, _: TriggerAction) -> bool {
+        false
+    }
+    /// As `fire_triggers`, for the INSTEAD OF trigger.
+    fn fire_instead(
+        &self,
+        _table: &TableRef,
+        _action: TriggerAction,
+        _images: Images,
+        _updated_columns: &[i32],
+        _rows: u64,
+    ) -> Result<()> {
+        Ok(())
+    }
     /// Must the rows of this action be gathered for AFTER triggers?
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool;
     /// Tables whose foreign keys reference `table`, with the positions of those keys in their definitions.

@@ -299,6 +299,16 @@ const MESSAGES: &[Message] = &[
     ),
     m(174, 15, "The %.*ls function requires %d argument(s)."),
     m(
+        178,
+        15,
+        "A RETURN statement with a return value cannot be used in this context.",
+    ),
+    m(
+        181,
+        15,
+        "Cannot use the OUTPUT option in a DECLARE, CREATE AGGREGATE or CREATE FUNCTION statement.",
+    ),
+    m(
         183,
         15,
         "The scale (%d) for column '%.*ls' must be within the range %d to %d.",
@@ -460,6 +470,11 @@ const MESSAGES: &[Message] = &[
         "Index '%.*ls' on table '%.*ls' (specified in the FROM clause) does not exist.",
     ),
     m(
+        331,
+        16,
+        "The target table '%.*ls' of the OUTPUT INTO clause cannot have any enabled triggers.",
+    ),
+    m(
         334,
         16,
         "The target table '%.*ls' of the DML statement cannot have any enabled triggers if the statement contains an OUTPUT clause without INTO clause.",
@@ -475,6 +490,26 @@ const MESSAGES: &[Message] = &[
         "The data types %s and %s are incompatible in the %s operator.",
     ),
     m(
+        414,
+        16,
+        "UPDATE is not allowed because the statement updates view \"%.*ls\" which participates in a join and has an INSTEAD OF UPDATE trigger.",
+    ),
+    m(
+        415,
+        16,
+        "DELETE is not allowed because the statement updates view \"%.*ls\" which participates in a join and has an INSTEAD OF DELETE trigger.",
+    ),
+    m(
+        443,
+        16,
+        "Invalid use of a side-effecting operator '%.*ls' within a function.",
+    ),
+    m(
+        444,
+        16,
+        "Select statements included within a function cannot return data to a client.",
+    ),
+    m(
         447,
         16,
         "Expression type %ls is invalid for COLLATE clause.",
@@ -484,6 +519,11 @@ const MESSAGES: &[Message] = &[
         451,
         16,
         "Cannot resolve collation conflict between \"%ls\" and \"%ls\" in %ls operator occurring in %ls statement column %d.",
+    ),
+    m(
+        455,
+        16,
+        "The last statement included within a function must be a return statement.",
     ),
     m(
         460,
@@ -514,6 +554,11 @@ const MESSAGES: &[Message] = &[
         468,
         16,
         "Cannot resolve the collation conflict between \"%.*ls\" and \"%.*ls\" in the %ls operation.",
+    ),
+    m(
+        487,
+        16,
+        "An invalid option was specified for the statement \"%.*ls\".",
     ),
     m(
         506,
@@ -569,6 +614,11 @@ const MESSAGES: &[Message] = &[
         550,
         16,
         "The attempted insert or update failed because the target view either specifies WITH CHECK OPTION or spans a view that specifies WITH CHECK OPTION and one or more rows resulting from the operation did not qualify under the CHECK OPTION constraint.",
+    ),
+    m(
+        557,
+        16,
+        "Only functions and some extended stored procedures can be executed from within a function.",
     ),
     m(
         596,
@@ -898,6 +948,11 @@ const MESSAGES: &[Message] = &[
         "Introducing FOREIGN KEY constraint '%.*ls' on table '%.*ls' may cause cycles or multiple cascade paths. Specify ON DELETE NO ACTION or ON UPDATE NO ACTION, or modify other FOREIGN KEY constraints.",
     ),
     m(
+        1787,
+        16,
+        "Cannot define foreign key constraint '%.*ls' with cascaded DELETE or UPDATE on table '%.*ls' because the table has an INSTEAD OF DELETE or UPDATE TRIGGER defined on it.",
+    ),
+    m(
         1801,
         16,
         "Database '%.*ls' already exists. Choose a different database name.",
@@ -1007,6 +1062,21 @@ const MESSAGES: &[Message] = &[
         2110,
         15,
         "Cannot alter trigger '%.*ls' on '%.*ls' because this trigger does not belong to this object. Specify the correct trigger name or the correct target object name.",
+    ),
+    m(
+        2111,
+        16,
+        "Cannot create trigger '%.*ls' on %S_MSG '%.*ls' because an INSTEAD OF %s trigger already exists on this object.",
+    ),
+    m(
+        2112,
+        16,
+        "Cannot create trigger '%.*ls' on view '%.*ls' because the view is defined with CHECK OPTION.",
+    ),
+    m(
+        2113,
+        16,
+        "Cannot create INSTEAD OF DELETE or INSTEAD OF UPDATE TRIGGER '%.*ls' on table '%.*ls'. This is because the table has a FOREIGN KEY with cascading DELETE or UPDATE.",
     ),
     m(
         2501,
@@ -1190,6 +1260,11 @@ const MESSAGES: &[Message] = &[
         2767,
         16,
         "Could not locate statistics '%.*ls' in the system catalogs.",
+    ),
+    m(
+        2772,
+        16,
+        "Cannot access temporary tables from within a function.",
     ),
     m(
         2778,
@@ -1576,6 +1651,16 @@ const MESSAGES: &[Message] = &[
         4108,
         15,
         "Windowed functions can only appear in the SELECT or ORDER BY clauses.",
+    ),
+    m(
+        4113,
+        16,
+        "The function '%.*ls' is not a valid windowing function, and cannot be used with the OVER clause.",
+    ),
+    m(
+        4120,
+        16,
+        "A user-defined function name cannot be prefixed with a database name in this context.",
     ),
     m(
         4121,
@@ -2524,6 +2609,11 @@ const MESSAGES: &[Message] = &[
         11711,
         16,
         "Argument '%ls' cannot be used in an ALTER SEQUENCE statement.",
+    ),
+    m(
+        11719,
+        15,
+        "NEXT VALUE FOR function is not allowed in check constraints, default objects, computed columns, views, user-defined functions, user-defined aggregates, user-defined table types, sub-queries, common table expressions, derived tables or return statements.",
     ),
     m(11726, 16, "Object '%.*ls' is not a sequence object."),
     m(

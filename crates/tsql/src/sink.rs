@@ -71,6 +71,8 @@ pub trait Sink {
         column: &OutputColumn,
         value: &Value,
     ) -> Result<()>;
+    /// The value of a scalar function that was called by name.
+    fn function_value(&mut self, column: &OutputColumn, value: &Value) -> Result<()>;
     /// Sends what is buffered: RAISERROR .. WITH NOWAIT, WAITFOR.
     fn flush(&mut self) -> Result<()>;
     /// Tokens from now on must not reach the client before the request has ended. Only asked of a caller that takes

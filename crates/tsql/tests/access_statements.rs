@@ -419,7 +419,7 @@ const OBJECTS: &[Case] = &[
         &[262],
         "GRANT CREATE FUNCTION TO {u}; GRANT ALTER ON SCHEMA::dbo TO {u}",
     )
-    .then(&[40517]),
+    .undo("DROP FUNCTION dbo.n"),
     case(
         "CREATE TRIGGER dbo.n ON dbo.u AFTER INSERT AS PRINT 'n'",
         &[2104],

@@ -232,3 +232,49 @@ fn an_attention_stops_the_batch_and_keeps_the_transaction() {
     assert_eq!(c.ended, RequestEnd::Cancelled);
     assert_eq!(c.scalar("SELECT @@TRANCOUNT"), "1");
 }
+
+#[test]
+fn a_function_called_by_name_gives_its_value() {
+    let server = Server::new();
+    let mut c = client(&server);
+    c.run(
+        "CREATE FUNCTION dbo.twice (@n int, @m int = 2) RETURNS bigint AS BEGIN RETURN @n * @m END",
+    );
+    c.run("CREATE FUNCTION dbo.text (@n int) RETURNS varchar(20) AS BEGIN DECLARE @s varchar(20) = REPLICATE('x', @n) RETURN @s END");
+    c.run("CREATE FUNCTION dbo.rows_of (@n int) RETURNS TABLE AS RETURN (SELECT @n AS n)");
+    c.sink.verbose = true;
+    let by_name = |name: &str, args: Vec<RpcArgument>| RpcRequest {
+        procedure: RpcProcedure::Name(name.to_string()),
+        args,
+        no_metadata: false,
+    };
+    let int = |n: i32| arg("", Value::Int(n), DataType::Int);
+    let end = "done Procedure 0xe0\n";
+    let value =
+        |text: &str, kind: &str| format!("return status 0\nfunction value {text} of {kind}\n{end}");
+    let out = c.rpc(by_name("dbo.twice", vec![int(21)]));
+    assert_eq!(out, value("42", "bigint"));
+    let out = c.rpc(by_name(
+        "[d].[dbo].[twice]",
+        vec![
+            arg("@m", Value::Int(3), DataType::Int),
+            arg("@n", Value::Int(5), DataType::Int),
+        ],
+    ));
+    assert_eq!(out, value("15", "bigint"));
+    assert_eq!(
+        c.rpc(by_name("dbo.text", vec![int(3)])),
+        value("xxx", "varchar")
+    );
+    assert_eq!(
+        c.rpc(by_name("dbo.text", vec![int(-1)])),
+        value("NULL", "varchar")
+    );
+    let refused = c.rpc(by_name("dbo.rows_of", vec![int(3)]));
+    assert!(
+        refused.contains("Msg 2809") && !refused.contains("function value"),
+        "{refused}"
+    );
+    let refused = c.rpc(by_name("dbo.twice", vec![output(int(1))]));
+    assert!(refused.contains("Msg 8162"), "{refused}");
+}

@@ -210,6 +210,13 @@ BEGIN SET NOCOUNT ON; SET @sum = @a + @b; SET @text = @text + N'!'; SELECT @a AS
   assert.equal(result.status, 10);
 }
 
+async function scalarFunction(connection) {
+  await batch(connection, `CREATE FUNCTION dbo.shout (@text nvarchar(50), @times int) RETURNS nvarchar(200) AS
+BEGIN RETURN REPLICATE(@text, @times) + N'!' END`);
+  const result = await run(connection, 'dbo.shout', [['text', TYPES.NVarChar, 'ab'], ['times', TYPES.Int, 3]], 'callProcedure');
+  assert.deepEqual(Object.values(result.outputs), ['ababab!']);
+}
+
 function prepare(connection, text, parameters) {
   return new Promise((resolve, reject) => {
     let settle = null;
@@ -329,6 +336,7 @@ async function main() {
     await on('multi_results', resultSets);
     await on('row_counts', rowCounts);
     await on('procedure', procedure);
+    await on('function', scalarFunction);
     await on('prepared', prepared);
     await on('cancel', cancel);
     await on('pooling', pooling);

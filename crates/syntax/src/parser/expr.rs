@@ -805,6 +805,7 @@ impl Parser<'_> {
     fn next_value(&mut self) -> Parse<Expr> {
         let first = self.mark();
         self.expect_words(&[K::NEXT, K::VALUE, K::FOR])?;
+        self.takes_next_value = true;
         let sequence = self.object_name()?;
         let mut over = Vec::new();
         if self.eat(K::OVER) {

@@ -110,6 +110,15 @@ pub fn named_objects(text: &str, options: &ParseOptions) -> Vec<crate::ast::Obje
     run(text, options, read).unwrap_or_default()
 }
 
+/// Does a batch take values from sequences? What cannot be read takes none.
+pub fn takes_next_value(text: &str, options: &ParseOptions) -> bool {
+    let read = |parser: &mut Parser<'_>| {
+        parser.batch()?;
+        Ok(parser.takes_next_value)
+    };
+    run(text, options, read).unwrap_or(false)
+}
+
 /// Parses a name of one to four parts, as `OBJECT_ID` and `sp_rename` take it.
 pub fn parse_object_name(
     text: &str,
@@ -142,6 +151,7 @@ fn run_within<'a, T>(
         height: 0,
         condition_end: None,
         names: None,
+        takes_next_value: false,
         has_room,
         until_asked: ASKED_EVERY,
     };
@@ -169,6 +179,8 @@ struct Parser<'a> {
     condition_end: Option<usize>,
     /// Names of objects read so far, if somebody asks for them.
     names: Option<Vec<ObjectName>>,
+    /// NEXT VALUE FOR was read.
+    takes_next_value: bool,
     /// Is there memory for more?
     has_room: Option<&'a dyn Fn() -> bool>,
     /// Expressions until it is asked again.

@@ -60,6 +60,14 @@ impl ReturnValue {
         }
     }
 
+    /// The value of a scalar function.
+    pub fn of_function(type_info: TypeInfo, value: Value) -> ReturnValue {
+        ReturnValue {
+            status: return_status_flag::FUNCTION_RESULT,
+            ..ReturnValue::output(0, "", type_info, value)
+        }
+    }
+
     /// Appends the token. On failure `out` is as before.
     pub fn encode(&self, version: TdsVersion, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();

@@ -11,15 +11,16 @@ use daruma_value::{DataType, Value, functions};
 const SETTING_DEPENDENT: &[&str] = &["DATENAME", "FORMAT", "ISDATE", "PARSE", "TRY_PARSE"];
 
 impl Scalar {
-    /// Does it give the same value for the same row, always? Variables, subqueries and calls of user functions never
-    /// count as such.
+    /// Does it give the same value for the same row, always? Variables and subqueries never count as
+    /// such.
     pub fn is_deterministic(&self) -> bool {
         !self.any(&|s| match &s.kind {
-            Kind::System { .. }
-            | Kind::UserFunction { .. }
-            | Kind::NextValue(_)
-            | Kind::Variable(_)
-            | Kind::Subquery(_) => true,
+            Kind::UserFunction { function, .. } => {
+                !function.def().is_some_and(|def| def.is_deterministic)
+            }
+            Kind::System { .. } | Kind::NextValue(_) | Kind::Variable(_) | Kind::Subquery(_) => {
+                true
+            }
             Kind::Call { name, args } => call_varies(name, args),
             Kind::Convert { input, style, .. } => {
                 conversion_varies(input.ty.data_type, s.ty.data_type, style.as_deref())

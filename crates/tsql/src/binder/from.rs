@@ -229,6 +229,9 @@ impl Binder<'_> {
                     Vec::new(),
                 )
             }
+            Resolved::Function { object, .. } if object.type_code() == "FN" => {
+                Err(messages::error(208, &[&table.name.dotted()]))
+            }
             Resolved::Function { .. } => Err(SqlError::new(
                 216,
                 16,
@@ -241,7 +244,7 @@ impl Binder<'_> {
         }
     }
 
-    fn resolve(&self, name: &ObjectName) -> Result<Resolved> {
+    pub(super) fn resolve(&self, name: &ObjectName) -> Result<Resolved> {
         match self.database {
             Some(database) if name.database.is_none() && !name.is_temporary() => {
                 self.host.resolve_in(database, name)
@@ -321,7 +324,11 @@ impl Binder<'_> {
         let name = &function.call.name;
         if let Ok(Resolved::Function { database, object }) = self.resolve(name) {
             let alias = function.alias.as_ref().unwrap_or(&name.name);
-            return self.inline_function(function, database, &object, &alias.text);
+            return match object.type_code() {
+                "IF" => self.inline_function(function, database, &object, &alias.text),
+                "TF" => self.statement_function(function, database, &object, alias),
+                _ => Err(messages::error(208, &[&name.dotted()])),
+            };
         }
         let args = function
             .call
@@ -341,26 +348,10 @@ impl Binder<'_> {
             Resolved::Virtual(found) => {
                 let (low, high) = found.arguments().into_inner();
                 if args.len() < low {
-                    return Err(SqlError::new(
-                        313,
-                        16,
-                        3,
-                        format!(
-                            "An insufficient number of arguments were supplied for the procedure or function {}.",
-                            name.dotted()
-                        ),
-                    ));
+                    return Err(super::user_function::too_few(name, 3));
                 }
                 if args.len() > high {
-                    return Err(SqlError::new(
-                        8144,
-                        16,
-                        3,
-                        format!(
-                            "Procedure or function {} has too many arguments specified.",
-                            name.dotted()
-                        ),
-                    ));
+                    return Err(super::user_function::too_many(name, 3));
                 }
                 let database = self.database_of(name);
                 self.virtual_table(found, database, &alias, &alias, (None, name), args)
@@ -614,7 +605,7 @@ impl Binder<'_> {
         let ansi_nulls = std::mem::replace(&mut self.ansi_nulls, module.ansi_nulls);
         let namespaces = std::mem::take(&mut self.xml_namespaces);
         self.host.enter_view(database, object);
-        let checked = self.checked_views();
+        let (checked, candidates) = (self.checked_views(), self.target_candidates());
         let bound = self.isolated(Vec::new(), |b| b.query(&view.query, true));
         self.host.leave_view();
         self.database = outer;
@@ -622,6 +613,7 @@ impl Binder<'_> {
         self.ansi_nulls = ansi_nulls;
         self.xml_namespaces = namespaces;
         let bound = bound?;
+        self.note_view(candidates, database, object.id);
         if view.check_option {
             self.note_checked(checked, &bound.rel);
         }

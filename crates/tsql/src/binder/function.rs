@@ -13,7 +13,6 @@ use daruma_syntax::ast::{
 };
 use daruma_value::temporal::DatePart;
 use daruma_value::{DataType, Len, Value, ValueError};
-use std::sync::Arc;
 
 /// Functions whose first argument is a date part, written like a column.
 const DATE_PART_FUNCTIONS: &[&str] = &[
@@ -97,16 +96,6 @@ impl Binder<'_> {
 
     fn args(&mut self, args: &[Expr]) -> Result<Vec<Scalar>> {
         args.iter().map(|a| self.expr(a)).collect()
-    }
-
-    fn user_function(&mut self, call: &FunctionCall) -> Result<Scalar> {
-        let args = self.args(&call.args)?;
-        let data_type = self.host.function_type(&call.name)?;
-        let kind = Kind::UserFunction {
-            name: Arc::new(call.name.clone()),
-            args,
-        };
-        Ok(Scalar::new(kind, Type::new(data_type, true)))
     }
 
     /// A scalar function of the value room or of the session: error 195.

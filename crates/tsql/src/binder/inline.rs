@@ -4,8 +4,9 @@
 //! may name columns of tables to the left (APPLY). Otherwise such a function is bound as a view is.
 
 use super::tree::*;
+use super::user_function::{too_few, too_many};
 use super::{Binder, OutColumn, types, unsupported};
-use crate::error::{Result, SqlError};
+use crate::error::Result;
 use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
@@ -63,15 +64,12 @@ impl Binder<'_> {
         let Some((query, parameters)) = defined_function(module) else {
             return Err(unsupported("A user-defined table-valued function"));
         };
-        let (given, name) = (&call.call.args, call.call.name.dotted());
+        let (given, name) = (&call.call.args, &call.call.name);
         if given.len() < parameters.len() {
-            let text =
-                "An insufficient number of arguments were supplied for the procedure or function";
-            return Err(SqlError::new(313, 16, 3, format!("{text} {name}.")));
+            return Err(too_few(name, 3));
         }
         if given.len() > parameters.len() {
-            let text = format!("Procedure or function {name} has too many arguments specified.");
-            return Err(SqlError::new(8144, 16, 3, text));
+            return Err(too_many(name, 3));
         }
         let mut bound = Vec::with_capacity(given.len());
         for ((written, def), arg) in parameters.iter().zip(&module.parameters).zip(given) {

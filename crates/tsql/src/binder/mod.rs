@@ -23,6 +23,7 @@ mod stored;
 mod target;
 pub mod tree;
 pub mod types;
+mod user_function;
 
 pub(crate) use expr::{compare, literal, mirrored, with_stack};
 pub(crate) use from::defined_view;
@@ -72,7 +73,7 @@ pub struct Binder<'a> {
     pub(crate) scopes: Vec<NameScope>,
     ctes: Vec<CteEntry>,
     /// Where names are looked up: the database of the view being expanded.
-    database: Option<DatabaseId>,
+    pub(crate) database: Option<DatabaseId>,
     /// Collation of a database, as last asked.
     collation: Option<(DatabaseId, CollationId)>,
     windows: Vec<Vec<(ast::Ident, ast::Window)>>,
@@ -96,6 +97,12 @@ pub struct Binder<'a> {
     parameters: Option<inline::Parameters>,
     /// A DEFAULT is being bound: NEWSEQUENTIALID stands nowhere else.
     pub(crate) in_default: bool,
+    /// An expression of a table's definition is being bound.
+    pub(crate) in_stored_text: bool,
+    /// Functions in whose expression the binder is.
+    inlined: Vec<(DatabaseId, i32)>,
+    /// Nodes that may still be bound to put functions in the place of their calls.
+    inline_left: usize,
     target: Option<TargetRequest>,
 }
 
@@ -123,6 +130,9 @@ impl<'a> Binder<'a> {
             schema_bound: false,
             parameters: None,
             in_default: false,
+            in_stored_text: false,
+            inlined: Vec::new(),
+            inline_left: user_function::INLINED_WORK_MAX,
             target: None,
         }
     }

@@ -115,9 +115,20 @@ impl Binder<'_> {
                 columns: inner,
                 used: None,
             };
+            let database = match scan.access.table.kind {
+                TableKind::User => Some(scan.access.table.database.id()),
+                _ => None,
+            };
+            let outer = std::mem::replace(&mut self.database, database);
+            let stored = std::mem::replace(&mut self.in_stored_text, true);
+            self.host.enter_stored_text();
             let scalar = self.isolated(Vec::new(), |b| {
                 b.scalar_in(NameScope::of_tables(vec![entry]), &expr)
-            })?;
+            });
+            self.host.leave_stored_text();
+            self.database = outer;
+            self.in_stored_text = stored;
+            let scalar = scalar?;
             let scalar = types::convert(scalar, column.data_type)?;
             let mut info = self.columns[columns[ordinal] as usize].clone();
             info.ty.nullable = scalar.ty.nullable;

@@ -16,6 +16,7 @@ use daruma_base::DatabaseId;
 use daruma_catalog::{Object, names_equal};
 use daruma_syntax::ast::{DmlTarget, ObjectName, TableHint, TableSource};
 use daruma_value::{DataType, Len};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Conditions for a scan to be the target.
@@ -25,9 +26,17 @@ pub(super) struct TargetRequest {
     hints: Vec<TableHint>,
     /// Scans met while any would do.
     candidates: Vec<Candidate>,
+    /// Views met meanwhile, with the candidates that are in them.
+    views: Vec<MetView>,
     /// Views WITH CHECK OPTION met meanwhile, the outermost of those that stand in each other.
     checked: Vec<Rel>,
     taken: Option<Taken>,
+}
+
+struct MetView {
+    database: DatabaseId,
+    object: i32,
+    inside: Range<usize>,
 }
 
 struct Candidate {
@@ -52,6 +61,8 @@ struct Taken {
     key: ColId,
     stamp: ColId,
     joined: bool,
+    /// Views that it is in.
+    views: Vec<(DatabaseId, i32)>,
     check: Option<ViewCheck>,
 }
 
@@ -73,6 +84,8 @@ pub struct BoundTarget {
     pub stamp: ColId,
     /// It is joined to other tables, inside a view perhaps: its rows may come more than once, or not at all.
     pub joined: bool,
+    /// Views that the table is come to through.
+    pub views: Vec<(DatabaseId, i32)>,
     pub items: Vec<ColId>,
     /// Names of the other tables of FROM and their columns.
     pub sources: Vec<ScopeEntry>,
@@ -86,6 +99,7 @@ pub struct InsertedView {
     pub table: TableRef,
     pub columns: Vec<ColId>,
     pub joined: bool,
+    pub views: Vec<(DatabaseId, i32)>,
     pub exposed: Vec<(String, ColId)>,
     pub check: Option<ViewCheck>,
 }
@@ -142,6 +156,7 @@ impl Binder<'_> {
             key: taken.key,
             stamp: taken.stamp,
             joined: taken.joined || !spec.from.is_empty(),
+            views: taken.views,
             items,
             sources,
             exposed: own
@@ -296,6 +311,7 @@ impl Binder<'_> {
             table: taken.table,
             columns: taken.columns,
             joined: taken.joined,
+            views: taken.views,
             exposed: tables.next().map(|t| t.columns).unwrap_or_default(),
             check: taken.check,
         })
@@ -315,6 +331,7 @@ impl Binder<'_> {
             wanted,
             hints: hints.to_vec(),
             candidates: Vec::new(),
+            views: Vec::new(),
             checked: Vec::new(),
             taken: None,
         });
@@ -346,8 +363,10 @@ impl Binder<'_> {
         let scan = scan.ok_or_else(|| not_updatable(alias))?;
         scan.target = Some((key, stamp));
         let scanned = scan.columns.clone();
-        let chosen = candidates.into_iter().find(|c| c.scanned == scanned);
-        let chosen = chosen.ok_or_else(|| not_updatable(alias))?;
+        let mut places = candidates.into_iter().enumerate();
+        let chosen = places.find(|(_, c)| c.scanned == scanned);
+        let (place, chosen) = chosen.ok_or_else(|| not_updatable(alias))?;
+        let around = request.views.iter().filter(|v| v.inside.contains(&place));
         let (locks, forced_index, force_seek) = table_hints(&chosen.table, &request.hints)?;
         scan.hints = scan.hints.with(locks);
         scan.forced_index = forced_index.or(scan.forced_index);
@@ -361,8 +380,25 @@ impl Binder<'_> {
             key,
             stamp,
             joined: has_join(rel),
+            views: around.map(|v| (v.database, v.object)).collect(),
             check: view_check(request.checked, scanned),
         })
+    }
+
+    /// Number of tables that may be the target so far.
+    pub(super) fn target_candidates(&self) -> usize {
+        self.target.as_ref().map_or(0, |t| t.candidates.len())
+    }
+
+    /// A view was bound; the candidates since `first` are in it.
+    pub(super) fn note_view(&mut self, first: usize, database: DatabaseId, object: i32) {
+        if let Some(request) = &mut self.target {
+            request.views.push(MetView {
+                database,
+                object,
+                inside: first..request.candidates.len(),
+            });
+        }
     }
 
     /// Number of views that have been noted by `note_checked`.
@@ -483,6 +519,7 @@ impl Binder<'_> {
                 key,
                 stamp,
                 joined: false,
+                views: Vec::new(),
                 check: None,
             });
         }

@@ -6,7 +6,7 @@
 //! produces belongs to an outer query: the expression is correlated, and nothing else marks it.
 
 use crate::access::TableAccess;
-use crate::host::{LockHints, VirtualTable};
+use crate::host::{LockHints, UserFunction, VirtualTable};
 use daruma_base::DatabaseId;
 use daruma_syntax::ast::{self, CompareOp, JoinHint, ObjectName};
 use daruma_value::types::BinaryOp;
@@ -114,7 +114,9 @@ pub enum Kind {
         name: Arc<str>,
         args: Vec<Scalar>,
     },
+    /// A scalar function made of statements, with the name it was called by.
     UserFunction {
+        function: Arc<UserFunction>,
         name: Arc<ObjectName>,
         args: Vec<Scalar>,
     },

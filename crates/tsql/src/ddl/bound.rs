@@ -15,8 +15,11 @@ use crate::host::Host;
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Object, ObjectKind, ParameterDef, TableDef};
-use daruma_syntax::ast::{ObjectName, Query};
+use daruma_catalog::{
+    DatabaseCatalog, ModuleDef, Object, ObjectKind, ParameterDef, TableDef, names_equal,
+};
+use daruma_syntax::ast::{Ident, ObjectName, Query};
+use daruma_syntax::{ParseOptions, named_objects};
 use std::sync::Arc;
 
 /// Checks what a view or function names that is about to be bound to it, and locks it. Errors 1054, 4512, 4513, 2720, 2788.
@@ -54,6 +57,69 @@ pub(super) fn bind(
     Ok(())
 }
 
+/// As [`bind`], for a function of statements, whose names are found in its text.
+pub(super) fn bind_names(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    schema_id: i32,
+    (kind, name): (&str, &ObjectName),
+    module: &ModuleDef,
+) -> Result<()> {
+    let shown = name.dotted();
+    let catalog = ex.catalog(database)?;
+    for named in names_of(module).into_iter().skip(1) {
+        let written = named.dotted();
+        let is_system = |s: &Ident| s.is("sys") || s.is("INFORMATION_SCHEMA");
+        if named.schema.as_ref().is_some_and(is_system) {
+            return Err(messages::error(2720, &[&kind, &shown, &written]));
+        }
+        if named.database.is_some() {
+            return Err(messages::error_state(4512, 3, &[&kind, &shown, &written]));
+        }
+        let Some(object) = meaning_in(&catalog, schema_id, &named) else {
+            match named.schema {
+                // A function of the system, or a common table expression.
+                None => continue,
+                Some(_) => return Err(messages::error(208, &[&written])),
+            }
+        };
+        if named.schema.is_none() {
+            return Err(messages::error_state(4512, 3, &[&kind, &shown, &written]));
+        }
+        if let ObjectKind::View(of) | ObjectKind::Function(of) = &object.kind
+            && !of.schema_bound
+        {
+            // It may call itself.
+            if names_equal(&object.name, &name.name.text) && object.schema_id == schema_id {
+                continue;
+            }
+            return Err(messages::error_state(4513, 2, &[&kind, &shown, &written]));
+        }
+        super::lock_object(ex, database, object.id)?;
+    }
+    Ok(())
+}
+
+/// Names of objects in a module's text, its own first.
+fn names_of(module: &ModuleDef) -> Vec<ObjectName> {
+    let options = ParseOptions {
+        quoted_identifier: module.quoted_identifier,
+    };
+    named_objects(&module.definition, &options)
+}
+
+/// The object that a name in the text of a module of this schema means.
+fn meaning_in(catalog: &DatabaseCatalog, schema_id: i32, name: &ObjectName) -> Option<Arc<Object>> {
+    let path = match &name.schema {
+        Some(schema) => vec![catalog.schema_named(&schema.text)?.id],
+        None => vec![schema_id, daruma_catalog::SCHEMA_DBO],
+    };
+    let mut found = path
+        .iter()
+        .map(|id| catalog.object_named(*id, &name.name.text));
+    found.find_map(|o| o.cloned())
+}
+
 /// Error 3729 where a schema-bound view names the object, or a default the sequence. `act` is `DROP TABLE` or `ALTER`.
 pub(super) fn refuse(
     ex: &Execution<'_>,
@@ -70,8 +136,14 @@ pub(super) fn refuse(
 
 /// What an object as a whole is bound to: its name.
 fn bound_to(ex: &Execution<'_>, database: DatabaseId, object: &Object) -> Result<Option<String>> {
-    match object.kind {
+    match &object.kind {
         ObjectKind::Sequence(_) => default_of(ex, database, object),
+        ObjectKind::Function(module) if module.function.is_some() => {
+            match caller_of(ex, database, object)? {
+                Some(name) => Ok(Some(name)),
+                None => Ok(binder_of(ex, database, object, None)?.map(|view| view.name.clone())),
+            }
+        }
         _ => Ok(binder_of(ex, database, object, None)?.map(|view| view.name.clone())),
     }
 }
@@ -102,6 +174,37 @@ fn default_of(
         let mut defaults = def.columns.iter().filter_map(|c| c.default.as_ref());
         if let Some(default) = defaults.find(|d| names_it(&d.definition)) {
             return Ok(Some(default.name.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// What of a table's definition calls the function: the name of a check or default, or the table's for a computed column.
+fn caller_of(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    function: &Object,
+) -> Result<Option<String>> {
+    let catalog = ex.catalog(database)?;
+    let quoted = |name: &str| format!("[{}]", name.to_lowercase().replace(']', "]]"));
+    let schema = catalog.schema(function.schema_id);
+    let schema = schema.map_or_else(String::new, |s| quoted(&s.name));
+    let call = format!("{schema}.{}(", quoted(&function.name));
+    let calls = |text: &str| text.to_lowercase().contains(&call);
+    for table in catalog.objects() {
+        let ObjectKind::Table(def) = &table.kind else {
+            continue;
+        };
+        if let Some(check) = def.checks.iter().find(|c| calls(&c.definition)) {
+            return Ok(Some(check.name.clone()));
+        }
+        let mut defaults = def.columns.iter().filter_map(|c| c.default.as_ref());
+        if let Some(default) = defaults.find(|d| calls(&d.definition)) {
+            return Ok(Some(default.name.clone()));
+        }
+        let mut computed = def.columns.iter().filter_map(|c| c.computed.as_ref());
+        if computed.any(|c| calls(&c.definition)) {
+            return Ok(Some(table.name.clone()));
         }
     }
     Ok(None)
@@ -202,6 +305,14 @@ fn binder_of(
         .collect();
     views.sort_by_key(|o| o.id);
     for view in views {
+        if let ObjectKind::Function(module) = &view.kind
+            && module.function.is_some()
+        {
+            if names_object(&catalog, view, module, object, column) {
+                return Ok(Some(view.clone()));
+            }
+            continue;
+        }
         let (query, parameters) = match &view.kind {
             ObjectKind::View(module) => match defined_view(module) {
                 Ok(Some(defined)) => (defined.query, &module.parameters),
@@ -226,6 +337,30 @@ fn binder_of(
         }
     }
     Ok(None)
+}
+
+/// Does a function of statements name the object? It counts as reading each column whose name its text has.
+fn names_object(
+    catalog: &DatabaseCatalog,
+    function: &Object,
+    module: &ModuleDef,
+    object: &Object,
+    column: Option<i32>,
+) -> bool {
+    let is_it = |name: &ObjectName| {
+        let found = meaning_in(catalog, function.schema_id, name);
+        name.database.is_none() && found.is_some_and(|o| o.id == object.id)
+    };
+    let has_column = |id: i32| {
+        let columns = crate::session::columns_of(object);
+        let name = columns
+            .iter()
+            .find(|c| c.id == id)
+            .map(|c| c.name.to_lowercase());
+        let text = module.definition.to_lowercase();
+        name.is_some_and(|name| text.contains(&name) || text.contains('*'))
+    };
+    names_of(module).iter().skip(1).any(is_it) && column.is_none_or(has_column)
 }
 
 /// Is it a schema-bound view or function whose text has the name? Spares binding the others.

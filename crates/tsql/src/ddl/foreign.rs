@@ -7,7 +7,7 @@ use crate::host::{Host, Resolved, TableKind};
 use crate::messages;
 use daruma_catalog::{
     ColumnDef, DatabaseCatalog, ForeignKeyDef, IndexDef, ObjectId, ObjectKind, ReferentialAction,
-    TableDef,
+    TableDef, TriggerDef,
 };
 use daruma_syntax::ast::{self, Ident, References};
 use std::collections::HashSet;
@@ -272,6 +272,15 @@ fn check_paths(builder: &Builder<'_, '_>, key: &ForeignKeyDef) -> Result<()> {
         return Err(refuse());
     }
     let catalog = builder.ex.catalog(builder.database)?;
+    let stands_for = |t: &TriggerDef| {
+        t.instead_of
+            && (t.on_delete && key.on_delete != ReferentialAction::NoAction
+                || t.on_update && key.on_update != ReferentialAction::NoAction)
+    };
+    let mut triggers = catalog.triggers_of(builder.table_id);
+    if triggers.any(|o| matches!(&o.kind, ObjectKind::Trigger(t) if stands_for(t))) {
+        return Err(messages::error(1787, &[&key.name, &builder.written]));
+    }
     let below = reach(&catalog, builder.table_id, &children);
     if below.contains(&key.referenced_table) {
         return Err(refuse());

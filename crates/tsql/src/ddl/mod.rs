@@ -7,7 +7,7 @@
 //!
 //! Databases are no part of a transaction: they are created and dropped at once (`database`).
 //!
-//! Map: `table` (shape of a table), `keys` (its keys and indexes), `foreign` (foreign keys), `alter`, `bound` (schema binding), `index`, `filter` (of indexes), `module`, `objects` (schemas, types,
+//! Map: `table` (shape of a table), `keys` (its keys and indexes), `foreign` (foreign keys), `alter`, `bound` (schema binding), `index`, `filter` (of indexes), `module`, `function`, `objects` (schemas, types,
 //! sequences, synonyms, drops), `properties` (go with what they describe), `database`, `definition` (texts), `names` (generated names), `into` (SELECT INTO).
 
 mod alter;
@@ -16,6 +16,7 @@ pub(crate) mod database;
 pub(crate) mod definition;
 mod filter;
 mod foreign;
+mod function;
 mod index;
 mod into;
 mod keys;
@@ -26,6 +27,7 @@ mod properties;
 pub mod rename;
 mod table;
 
+pub(crate) use function::{effect_of, may_stand_in_function};
 pub(crate) use into::select_into;
 pub(crate) use table::{create_table_variable, truncate};
 

@@ -9,7 +9,8 @@ use crate::session::Execution;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    ColumnDef, ModuleDef, Object, ObjectKind, ParameterDef, TriggerDef, names_equal,
+    ColumnDef, DatabaseCatalog, ModuleDef, Object, ObjectKind, ParameterDef, ReferentialAction,
+    TriggerDef, names_equal,
 };
 use daruma_syntax::ast::{
     self, DefineMode, Ident, ObjectName, ParameterType, TriggerScope, TriggerTiming,
@@ -17,10 +18,10 @@ use daruma_syntax::ast::{
 use std::sync::Arc;
 
 /// Name and place of the module that is being defined.
-struct Place {
-    database: DatabaseId,
-    schema_id: i32,
-    existing: Option<Arc<Object>>,
+pub(super) struct Place {
+    pub database: DatabaseId,
+    pub schema_id: i32,
+    pub existing: Option<Arc<Object>>,
 }
 
 pub(super) fn create_view(
@@ -73,17 +74,31 @@ pub(super) fn create_view(
     )
 }
 
-/// Inline functions alone: a query with parameters.
 pub(super) fn create_function(
     ex: &Execution<'_>,
     statement: &ast::CreateFunction,
     text: &str,
 ) -> Result<()> {
-    let ast::FunctionBody::Query(query) = &statement.body else {
-        let what = "CREATE FUNCTION of anything but inline table-valued functions";
-        return Err(messages::not_supported(what));
-    };
+    match &statement.body {
+        ast::FunctionBody::Query(query) => create_inline(ex, statement, query, text),
+        ast::FunctionBody::Statements(body) => super::function::create(ex, statement, body, text),
+        ast::FunctionBody::External(_) => Err(messages::not_supported("EXTERNAL NAME")),
+    }
+}
+
+/// An inline function: a query with parameters.
+fn create_inline(
+    ex: &Execution<'_>,
+    statement: &ast::CreateFunction,
+    query: &ast::Query,
+    text: &str,
+) -> Result<()> {
     refuse_promises(&statement.options)?;
+    let options = &statement.options;
+    let is_called = options.returns_null_on_null_input.is_some() || options.inline.is_some();
+    if is_called || options.execute_as.is_some() || options.recompile || !options.other.is_empty() {
+        return Err(messages::error(487, &[&"CREATE/ALTER FUNCTION"]));
+    }
     let place = place(ex, &statement.name, statement.mode, "IF")?;
     refuse_order(query)?;
     if let Some(old) = &place.existing {
@@ -106,6 +121,7 @@ pub(super) fn create_function(
         ex.with_references(bound)
     })?;
     let own = &statement.name.name.text;
+    super::function::refuse_effects(&module(ex, text))?;
     let module = ModuleDef {
         columns: result_columns(&found, &[], own, 4514)?,
         parameters,
@@ -145,7 +161,7 @@ fn result_columns(
 }
 
 /// What a module's options promise and nobody would keep: its text stays readable, and it is run like any other.
-fn refuse_promises(options: &ast::ModuleOptions) -> Result<()> {
+pub(super) fn refuse_promises(options: &ast::ModuleOptions) -> Result<()> {
     match options {
         o if o.encryption => Err(messages::not_supported("WITH ENCRYPTION")),
         o if o.native_compilation => Err(messages::not_supported("NATIVE_COMPILATION")),
@@ -192,7 +208,7 @@ pub(super) fn create_procedure(
     )
 }
 
-fn parameter(ex: &Execution<'_>, parameter: &ast::Parameter) -> Result<ParameterDef> {
+pub(super) fn parameter(ex: &Execution<'_>, parameter: &ast::Parameter) -> Result<ParameterDef> {
     let ParameterType::Named(type_name) = &parameter.data_type else {
         return Err(messages::not_supported("CURSOR"));
     };
@@ -216,23 +232,24 @@ pub(super) fn create_trigger(
     let TriggerScope::Object(parent_name) = &statement.on else {
         return Err(messages::not_supported("DDL and LOGON triggers"));
     };
-    if statement.timing == TriggerTiming::InsteadOf {
-        return Err(messages::not_supported("INSTEAD OF triggers"));
-    }
-    let parent = match ex.resolve(parent_name) {
-        Ok(Resolved::Table(table)) if table.kind == TableKind::User => table,
-        Ok(_) => return Err(messages::error_state(8197, 4, &[&parent_name.dotted()])),
-        Err(error) if error.number == 208 => {
-            return Err(messages::error_state(8197, 4, &[&parent_name.dotted()]));
+    let instead_of = statement.timing == TriggerTiming::InsteadOf;
+    let missing = || messages::error_state(8197, 4, &[&parent_name.dotted()]);
+    let (database, parent) = match ex.resolve(parent_name) {
+        Ok(Resolved::Table(table)) if table.kind == TableKind::User => {
+            let table = super::lock_for_change(ex, table)?;
+            (table.database.id(), table.object_id)
         }
+        Ok(Resolved::View { database, object }) if instead_of => {
+            super::lock_object(ex, database, object.id)?;
+            (database, object.id)
+        }
+        Ok(_) => return Err(missing()),
+        Err(error) if error.number == 208 => return Err(missing()),
         Err(error) => return Err(error),
     };
-    let parent = super::lock_for_change(ex, parent)?;
-    let database = parent.database.id();
     let catalog = ex.catalog(database)?;
-    let schema_id = catalog
-        .object(parent.object_id)
-        .map_or(daruma_catalog::SCHEMA_DBO, |o| o.schema_id);
+    let object = catalog.object(parent).cloned().ok_or_else(missing)?;
+    let schema_id = object.schema_id;
     let named_schema = statement
         .name
         .schema
@@ -258,7 +275,7 @@ pub(super) fn create_trigger(
         kind: ObjectKind::Trigger(old),
         ..
     }) = place.existing.as_deref()
-        && old.parent != parent.object_id
+        && old.parent != parent
     {
         return Err(messages::error(
             2110,
@@ -268,13 +285,24 @@ pub(super) fn create_trigger(
     let has = |event: &str| statement.events.iter().any(|e| e == event);
     let trigger = TriggerDef {
         module: module(ex, text),
-        parent: parent.object_id,
+        parent,
         on_insert: has("INSERT"),
         on_update: has("UPDATE"),
         on_delete: has("DELETE"),
-        instead_of: false,
+        instead_of,
         disabled: false,
     };
+    if instead_of {
+        let own = place.existing.as_ref().map(|o| o.id);
+        check_instead(
+            &catalog,
+            &object,
+            &trigger,
+            own,
+            statement,
+            &parent_name.dotted(),
+        )?;
+    }
     define(
         ex,
         place,
@@ -283,7 +311,55 @@ pub(super) fn create_trigger(
     )
 }
 
-fn module(ex: &Execution<'_>, text: &str) -> ModuleDef {
+/// One INSTEAD OF trigger for an action (2111), not where cascades change the table (2113) or a view judges its rows (2112).
+fn check_instead(
+    catalog: &DatabaseCatalog,
+    parent: &Object,
+    trigger: &TriggerDef,
+    own: Option<i32>,
+    statement: &ast::CreateTrigger,
+    parent_name: &str,
+) -> Result<()> {
+    let name = statement.name.dotted();
+    let kind = match &parent.kind {
+        ObjectKind::View(module) => {
+            let view = crate::binder::defined_view(module).ok().flatten();
+            if view.is_some_and(|v| v.check_option) {
+                return Err(messages::error(2112, &[&name, &parent_name]));
+            }
+            "view"
+        }
+        ObjectKind::Table(def) => {
+            let acts =
+                |action: ReferentialAction, on: bool| on && action != ReferentialAction::NoAction;
+            let cascades = |k: &daruma_catalog::ForeignKeyDef| {
+                acts(k.on_delete, trigger.on_delete) || acts(k.on_update, trigger.on_update)
+            };
+            if def.foreign_keys.iter().any(cascades) {
+                return Err(messages::error(2113, &[&name, &parent_name]));
+            }
+            "table"
+        }
+        _ => "table",
+    };
+    for other in catalog.triggers_of(parent.id).filter(|o| Some(o.id) != own) {
+        let ObjectKind::Trigger(old) = &other.kind else {
+            continue;
+        };
+        let both = [
+            (old.on_insert && trigger.on_insert, "INSERT"),
+            (old.on_update && trigger.on_update, "UPDATE"),
+            (old.on_delete && trigger.on_delete, "DELETE"),
+        ];
+        let same = both.iter().find(|(both, _)| old.instead_of && *both);
+        if let Some((_, event)) = same {
+            return Err(messages::error(2111, &[&name, &kind, &parent_name, event]));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn module(ex: &Execution<'_>, text: &str) -> ModuleDef {
     let settings = ex.settings();
     ModuleDef {
         definition: ex
@@ -294,10 +370,16 @@ fn module(ex: &Execution<'_>, text: &str) -> ModuleDef {
         columns: Vec::new(),
         parameters: Vec::new(),
         schema_bound: false,
+        function: None,
     }
 }
 
-fn place(ex: &Execution<'_>, name: &ObjectName, mode: DefineMode, code: &str) -> Result<Place> {
+pub(super) fn place(
+    ex: &Execution<'_>,
+    name: &ObjectName,
+    mode: DefineMode,
+    code: &str,
+) -> Result<Place> {
     if name.is_temporary() {
         return Err(messages::not_supported("temporary procedures"));
     }
@@ -305,7 +387,7 @@ fn place(ex: &Execution<'_>, name: &ObjectName, mode: DefineMode, code: &str) ->
         let what = match code {
             "V " => "CREATE VIEW",
             "TR" => "CREATE TRIGGER",
-            "IF" => "CREATE FUNCTION",
+            "IF" | "FN" | "TF" => "CREATE FUNCTION",
             _ => "CREATE/ALTER PROCEDURE",
         };
         return Err(messages::error(166, &[&what]));
@@ -355,7 +437,12 @@ fn named_error(error: SqlError, code: &str, name: &ObjectName) -> SqlError {
     }
 }
 
-fn define(ex: &Execution<'_>, place: Place, name: &ObjectName, kind: ObjectKind) -> Result<()> {
+pub(super) fn define(
+    ex: &Execution<'_>,
+    place: Place,
+    name: &ObjectName,
+    kind: ObjectKind,
+) -> Result<()> {
     let object = match place.existing {
         None => new_object(
             ex,
@@ -378,11 +465,16 @@ pub(super) fn switch_trigger(ex: &Execution<'_>, statement: &ast::SwitchTrigger)
     let TriggerScope::Object(parent) = &statement.on else {
         return Err(messages::not_supported("DDL and LOGON triggers"));
     };
+    let names: Vec<Ident> = statement.triggers.iter().map(|t| t.name.clone()).collect();
+    if let Ok(Resolved::View { database, object }) = ex.resolve(parent) {
+        super::lock_object(ex, database, object.id)?;
+        let view = (object.id, object.name.as_str());
+        return switch_triggers_of(ex, database, view, &names, statement.enable);
+    }
     let table = super::table_named(ex, parent).map_err(|e| match e.number {
         4902 => messages::error(1088, &[&parent.dotted()]),
         _ => e,
     })?;
-    let names: Vec<Ident> = statement.triggers.iter().map(|t| t.name.clone()).collect();
     switch_table_triggers(ex, &table, &names, statement.enable)
 }
 
@@ -393,12 +485,22 @@ pub(super) fn switch_table_triggers(
     enable: bool,
 ) -> Result<()> {
     let table = super::lock_for_change(ex, table.clone())?;
-    let database = table.database.id();
+    let parent = (table.object_id, table.name.as_str());
+    switch_triggers_of(ex, table.database.id(), parent, names, enable)
+}
+
+fn switch_triggers_of(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    (parent, parent_name): (i32, &str),
+    names: &[Ident],
+    enable: bool,
+) -> Result<()> {
     let catalog = ex.catalog(database)?;
-    let own: Vec<Arc<Object>> = catalog.triggers_of(table.object_id).cloned().collect();
+    let own: Vec<Arc<Object>> = catalog.triggers_of(parent).cloned().collect();
     for name in names {
         if !own.iter().any(|o| names_equal(&o.name, &name.text)) {
-            return Err(messages::error(4920, &[&name.text, &table.name]));
+            return Err(messages::error(4920, &[&name.text, &parent_name]));
         }
     }
     let chosen =

@@ -67,23 +67,28 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
         .ok_or_else(missing)?;
     super::lock_object(ex, database, object.id)?;
     super::bound::refuse_transfer(ex, database, &object)?;
-    if catalog.name_in_use(target, &object.name) {
-        return Err(SqlError::new(
-            15530,
-            16,
-            1,
-            format!("The object with name \"{}\" already exists.", object.name),
-        ));
+    // Triggers are in the schema of what they belong to.
+    let triggers = catalog.triggers_of(object.id);
+    for moved in std::iter::once(&object).chain(triggers) {
+        if catalog.name_in_use(target, &moved.name) {
+            return Err(SqlError::new(
+                15530,
+                16,
+                1,
+                format!("The object with name \"{}\" already exists.", moved.name),
+            ));
+        }
+        put_object(
+            ex,
+            database,
+            Object {
+                schema_id: target,
+                modified_utc: ex.instance().now_utc(),
+                ..(**moved).clone()
+            },
+        )?;
     }
-    put_object(
-        ex,
-        database,
-        Object {
-            schema_id: target,
-            modified_utc: ex.instance().now_utc(),
-            ..(*object).clone()
-        },
-    )
+    Ok(())
 }
 
 pub(super) fn create_type(ex: &Execution<'_>, statement: &ast::CreateType) -> Result<()> {
@@ -317,7 +322,7 @@ fn drop_object(
     let object = ex
         .catalog_object(&catalog, database, name)
         .ok_or_else(absent)?;
-    let is_function = |code: &str| matches!(code, "FN" | "IF");
+    let is_function = |code: &str| matches!(code, "FN" | "IF" | "TF");
     if object.type_code() != code && !(is_function(code) && is_function(object.type_code())) {
         let kind = object_word(&object);
         let proper = format!("DROP {}", kind.to_uppercase());
@@ -372,6 +377,11 @@ fn remove(
     }
     if matches!(object.kind, ObjectKind::View(_)) {
         super::bound::refuse(ex, database, object, ("DROP VIEW", 1), &name.dotted())?;
+        let catalog = ex.catalog(database)?;
+        let triggers: Vec<i32> = catalog.triggers_of(object.id).map(|t| t.id).collect();
+        for trigger in triggers {
+            ex.state.change(database, Change::DropObject(trigger))?;
+        }
     }
     if matches!(object.kind, ObjectKind::Function(_)) {
         super::bound::refuse(ex, database, object, ("DROP FUNCTION", 1), &name.dotted())?;

@@ -3,9 +3,10 @@
 //! Order of work: columns, then computed columns (they see the others), keys and indexes, checks, foreign keys, trees.
 
 use super::{definition, foreign, names};
+use crate::dml::Watch;
 use crate::error::{Result, SqlError};
 use crate::executor::{
-    Scope, ScopeColumn, ScopeTable, prepare_condition, prepare_default, prepare_scalar,
+    Scope, ScopeColumn, ScopeTable, prepare_stored_condition, prepare_stored_scalar,
 };
 use crate::host::{Host, TableKind, TableRef};
 use crate::instance::TEMPDB;
@@ -462,7 +463,9 @@ impl<'e, 'a> Builder<'e, 'a> {
         if column.computed.is_some() {
             return Err(messages::error(1752, &[&column.name, &self.written]));
         }
-        let plan = prepare_default(expr, self.ex).map_err(|e| match e.number {
+        let names = self.names();
+        let bind = |watch: &Watch| prepare_stored_scalar(expr, None, names, watch);
+        let plan = self.bound(bind).map_err(|e| match e.number {
             207 | 4104 => column_in_default(expr, e),
             _ => e,
         })?;
@@ -501,7 +504,9 @@ impl<'e, 'a> Builder<'e, 'a> {
 
     /// Type and nullability of a computed column from its expression.
     fn type_computed(&mut self, name: &str, expr: &Expr, persisted: bool) -> Result<()> {
-        let plan = prepare_scalar(expr, &self.scope(), self.ex)?;
+        let (scope, names) = (self.scope(), self.names());
+        let bind = |watch: &Watch| prepare_stored_scalar(expr, Some(&scope), names, watch);
+        let plan = self.bound(bind)?;
         if persisted && !plan.is_deterministic() {
             return Err(messages::error(4936, &[&name, &self.written]));
         }
@@ -533,7 +538,29 @@ impl<'e, 'a> Builder<'e, 'a> {
     pub fn is_deterministic(&self, computed: &ComputedDef) -> Result<bool> {
         let expr = parse_expression(&computed.definition, &ParseOptions::default());
         let expr = crate::instance::parsed(expr)?;
-        Ok(prepare_scalar(&expr, &self.scope(), self.ex)?.is_deterministic())
+        let (scope, names) = (self.scope(), self.names());
+        let bind = || prepare_stored_scalar(&expr, Some(&scope), names, self.ex);
+        Ok(self.ex.unasked(bind)?.is_deterministic())
+    }
+
+    /// Binds an expression of the definition. The functions that it calls are locked, so that none of them is dropped or
+    /// changed by somebody who does not see the definition yet.
+    fn bound<T>(&self, bind: impl Fn(&Watch) -> Result<T>) -> Result<T> {
+        let watch = Watch::new(self.ex);
+        let made = self.ex.with_references(|| bind(&watch))?;
+        let called = watch.functions();
+        if called.is_empty() {
+            return Ok(made);
+        }
+        for (database, function) in called {
+            super::lock_object(self.ex, database, function)?;
+        }
+        self.ex.with_references(|| bind(&watch))
+    }
+
+    /// Where names in the definition are looked up.
+    fn names(&self) -> Option<DatabaseId> {
+        (self.kind == TableKind::User).then_some(self.database)
     }
 
     /// The columns by name, for expressions over rows of the table. Computed columns cannot be named by others.
@@ -602,7 +629,9 @@ impl<'e, 'a> Builder<'e, 'a> {
         condition: &Condition,
         column: Option<&Ident>,
     ) -> Result<usize> {
-        prepare_condition(condition, &self.full_scope(), self.ex).map_err(could_not_create)?;
+        let (scope, names) = (self.full_scope(), self.names());
+        let bind = |watch: &Watch| prepare_stored_condition(condition, &scope, names, watch);
+        self.bound(bind).map_err(could_not_create)?;
         let id = self.new_id()?;
         let text = match (name, column) {
             (Some(name), _) => self.constraint_name(&name.text)?,

@@ -30,6 +30,8 @@ pub struct Effects {
     parents: ParentLookups,
     children: ChildLookups,
     images: Option<Gathered>,
+    /// Checks that are asked when rows are written.
+    checks: bool,
     /// Rows of the whole statement, where it does more than this.
     statement_rows: Option<u64>,
 }
@@ -62,6 +64,7 @@ impl Effects {
                 .has_triggers(table.table(), action)
                 .then(Gathered::default),
             changed,
+            checks: !is(TriggerAction::Delete) && table.has_late_checks(),
             statement_rows: None,
         })
     }
@@ -76,6 +79,7 @@ impl Effects {
             images: (fire_triggers && host.has_triggers(table.table(), TriggerAction::Insert))
                 .then(Gathered::default),
             changed: None,
+            checks: false,
             statement_rows: None,
         })
     }
@@ -99,7 +103,7 @@ impl Effects {
 
     /// Does nothing follow, so that changed rows need not be shown to `note`?
     pub fn is_empty(&self) -> bool {
-        self.parents.is_empty() && self.children.is_empty() && self.images.is_none()
+        self.parents.is_empty() && self.children.is_empty() && self.images.is_none() && !self.checks
     }
 
     /// Notes rows that were inserted: their parents are looked for, triggers see them.
@@ -110,6 +114,12 @@ impl Effects {
         rows: &[Vec<Value>],
         verb: Verb,
     ) -> Result<()> {
+        if self.checks {
+            let evaluators = Evaluators::new(host);
+            for row in rows {
+                table.check_late(&evaluators, row, None, verb)?;
+            }
+        }
         if !self.parents.is_empty() {
             rows.iter().try_for_each(|row| self.parents.note(row))?;
             self.parents.relieve(host, table.table(), verb)?;
@@ -129,6 +139,12 @@ impl Effects {
         changes: &[Change],
         verb: Verb,
     ) -> Result<()> {
+        if self.checks {
+            let evaluators = Evaluators::new(host);
+            for new in changes.iter().filter_map(|c| c.new.as_ref()) {
+                table.check_late(&evaluators, new, self.changed.as_deref(), verb)?;
+            }
+        }
         for change in changes {
             if let Some(new) = &change.new {
                 self.parents.note(new)?;
@@ -155,6 +171,7 @@ impl Effects {
             children,
             images,
             statement_rows,
+            checks: _,
         } = self;
         parents.finish(host, table.table(), verb)?;
         for cascade in children.finish(host, table, verb)? {

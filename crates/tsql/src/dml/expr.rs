@@ -4,10 +4,11 @@
 use super::assign::Assign;
 use crate::error::{Result, SqlError};
 use crate::executor::{
-    ConditionEvaluator, ConditionPlan, ScalarEvaluator, ScalarPlan, Scope, prepare_condition,
-    prepare_default, prepare_scalar,
+    ConditionEvaluator, ConditionPlan, ScalarEvaluator, ScalarPlan, Scope,
+    prepare_stored_condition, prepare_stored_scalar,
 };
-use crate::host::{Host, TableRef};
+use crate::host::{Host, TableKind, TableRef};
+use daruma_base::DatabaseId;
 use daruma_catalog::ColumnDef;
 use daruma_syntax::SyntaxError;
 use daruma_syntax::ast::{Condition, Expr};
@@ -26,8 +27,18 @@ pub struct RowScalar {
 
 impl RowScalar {
     /// DEFAULT of a column: reads no row.
-    pub fn default(host: &dyn Host, column: &ColumnDef, definition: &str) -> Result<RowScalar> {
-        RowScalar::prepare(host, None, definition, column)
+    pub fn default(
+        host: &dyn Host,
+        table: &TableRef,
+        definition: &str,
+        column: &ColumnDef,
+    ) -> Result<RowScalar> {
+        RowScalar::prepare(host, table, None, definition, column)
+    }
+
+    /// Does it call functions of users, which may read the table?
+    pub fn calls_functions(&self) -> bool {
+        self.plan.calls_functions()
     }
 
     /// Computed column.
@@ -39,6 +50,7 @@ impl RowScalar {
     ) -> Result<RowScalar> {
         RowScalar::prepare(
             host,
+            table,
             Some(&Scope::of_table(table, &table.name)),
             definition,
             column,
@@ -47,16 +59,17 @@ impl RowScalar {
 
     fn prepare(
         host: &dyn Host,
+        table: &TableRef,
         scope: Option<&Scope>,
         definition: &str,
         column: &ColumnDef,
     ) -> Result<RowScalar> {
         let expr = parse_expression(definition, &ParseOptions::default())
             .map_err(|e| unreadable(definition, &e))?;
-        let plan = match scope {
-            Some(scope) => prepare_scalar(&expr, scope, host)?,
-            None => prepare_default(&expr, host)?,
-        };
+        host.enter_stored_text();
+        let plan = prepare_stored_scalar(&expr, scope, database_of(table), host);
+        host.leave_stored_text();
+        let plan = plan?;
         let assign = Assign::new(plan.data_type(), column, host)?;
         let mut scalar = RowScalar {
             plan,
@@ -91,6 +104,11 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
+/// Where the names in a table's definition are looked up; those of temporary tables mean what they mean around them.
+fn database_of(table: &TableRef) -> Option<DatabaseId> {
+    (table.kind == TableKind::User).then(|| table.database.id())
+}
+
 /// A CHECK or index filter.
 pub struct RowCondition {
     pub parsed: Condition,
@@ -102,11 +120,20 @@ impl RowCondition {
     pub fn over_table(host: &dyn Host, table: &TableRef, definition: &str) -> Result<RowCondition> {
         let condition = parse_condition(definition, &ParseOptions::default())
             .map_err(|e| unreadable(definition, &e))?;
-        let plan = prepare_condition(&condition, &Scope::of_table(table, &table.name), host)?;
+        let scope = Scope::of_table(table, &table.name);
+        host.enter_stored_text();
+        let plan = prepare_stored_condition(&condition, &scope, database_of(table), host);
+        host.leave_stored_text();
+        let plan = plan?;
         Ok(RowCondition {
             parsed: condition,
             plan,
         })
+    }
+
+    /// Does it call functions of users, which may read the table?
+    pub fn calls_functions(&self) -> bool {
+        self.plan.calls_functions()
     }
 
     /// `None` is unknown: a check accepts it, a filter does not.

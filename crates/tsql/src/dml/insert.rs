@@ -61,6 +61,8 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
         view,
         written,
     } = resolve_target(host, &ast.target, names.clone().next())?;
+    let views = view.as_ref().map_or(&[][..], |v| v.views());
+    super::refuse_instead(host, &table, views, &[TriggerAction::Insert])?;
     options::check(host, &table.def, "INSERT")?;
     let hints = match &ast.target {
         ast::DmlTarget::Table { hints, .. } => insert_hints(&table, hints)?,
@@ -111,7 +113,7 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
             Source::Select {
                 plan,
                 assign,
-                gather: watch.count(&table) > 0,
+                gather: watch.may_read(&table),
             }
         }
         InsertSource::Execute(exec) => Source::Execute(exec.clone()),
@@ -180,7 +182,7 @@ impl InsertPlan {
 }
 
 /// The CTEs of the statement are visible in its query, and its hints are the query's.
-fn in_statement(query: &ast::Query, insert: &ast::Insert) -> ast::Query {
+pub(super) fn in_statement(query: &ast::Query, insert: &ast::Insert) -> ast::Query {
     let mut query = query.clone();
     if query.with.is_empty() {
         query.with = insert.with.clone();
@@ -248,13 +250,8 @@ fn unlisted_columns(table: &Writable, source: &InsertSource, written: &str) -> R
     Ok(columns)
 }
 
-fn prepare_values(
-    rows: &[Vec<Expr>],
-    table: &Writable,
-    columns: &[usize],
-    listed: bool,
-    host: &dyn Host,
-) -> Result<Source> {
+/// Errors of the number of rows and values of VALUES.
+pub(super) fn check_values(rows: &[Vec<Expr>], wanted: usize, listed: bool) -> Result<()> {
     if rows.len() > VALUE_ROWS_MAX {
         return Err(messages::error(10738, &[&VALUE_ROWS_MAX]));
     }
@@ -273,7 +270,17 @@ fn prepare_values(
             errors::value_count_mismatch as fn() -> _,
         )
     };
-    check_count(width, columns.len(), fewer, more)?;
+    check_count(width, wanted, fewer, more)
+}
+
+fn prepare_values(
+    rows: &[Vec<Expr>],
+    table: &Writable,
+    columns: &[usize],
+    listed: bool,
+    host: &dyn Host,
+) -> Result<Source> {
+    check_values(rows, columns.len(), listed)?;
     let cells = |row: &Vec<Expr>| {
         let cells = row
             .iter()

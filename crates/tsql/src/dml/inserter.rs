@@ -110,6 +110,16 @@ impl InsertShape {
             .collect()
     }
 
+    /// May a row take a default that calls a function of users? `nulls` are left as they are given.
+    fn defaults_call(&self, nulls: bool) -> bool {
+        let takes = |(ordinal, source): (usize, &Source)| match source {
+            Source::Default => self.table.default_calls(ordinal),
+            Source::Given(_) => !nulls && self.table.default_calls(ordinal),
+            _ => false,
+        };
+        self.sources.iter().enumerate().any(takes)
+    }
+
     /// Does the statement give the identity column's value itself?
     pub fn gives_identity(&self) -> bool {
         self.table
@@ -136,6 +146,8 @@ pub struct Inserter<'a> {
     evaluators: Evaluators<'a>,
     /// Somebody sees the rows whole: OUTPUT or a trigger.
     shown: bool,
+    /// All rows are made before the first is written: a default calls a function, which may read the table.
+    gathers: bool,
 }
 
 impl<'a> Inserter<'a> {
@@ -173,6 +185,7 @@ impl<'a> Inserter<'a> {
             options,
             applier: Applier::new(host, table, txn, &[]),
             shown: effects.has_images(),
+            gathers: shape.defaults_call(options.keep_nulls),
             effects,
             verb,
             pending: Vec::new(),
@@ -204,7 +217,10 @@ impl<'a> Inserter<'a> {
         self.pending_bytes += row.iter().map(value_bytes).sum::<usize>();
         self.pending.push(row);
         if self.pending.len() >= PENDING_ROWS_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
-            self.flush(written)?;
+            match self.gathers {
+                true => self.host.check_memory(0)?,
+                false => self.flush(written)?,
+            }
         }
         Ok(())
     }

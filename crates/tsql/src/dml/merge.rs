@@ -45,6 +45,14 @@ const MARKER: &str = "$source";
 pub(super) const ACTION: &str = "$action";
 const ACTION_CHARS: u16 = 10;
 
+fn action_of(action: &MergeAction) -> TriggerAction {
+    match action {
+        MergeAction::Insert { .. } => TriggerAction::Insert,
+        MergeAction::Update(_) => TriggerAction::Update,
+        MergeAction::Delete => TriggerAction::Delete,
+    }
+}
+
 /// A prepared MERGE.
 pub struct MergePlan {
     target: Arc<TargetPlan>,
@@ -117,6 +125,8 @@ pub fn prepare(ast: &ast::Merge, host: &dyn Host) -> Result<MergePlan> {
         source_columns: true,
     };
     let target = prepare_target(&spec, host)?;
+    let actions: Vec<_> = ast.clauses.iter().map(|c| action_of(&c.action)).collect();
+    super::refuse_instead(host, target.table(), target.views(), &actions)?;
     options::check(host, &target.table().def, "MERGE")?;
     let table = Arc::new(Writable::prepare(host, target.table())?);
     let mut sources = target.source_scope().clone();

@@ -10,6 +10,7 @@
 //! | INSERT, INSERT .. EXEC | `insert` over `inserter` |
 //! | UPDATE, DELETE | `modify` |
 //! | MERGE | `merge` |
+//! | changes that an INSTEAD OF trigger stands for | `instead` |
 //! | full-table UPDATE of plain columns | `hot` |
 //! | SELECT INTO, bulk load, BULK INSERT | `bulk` over `inserter` |
 //! | CREATE INDEX, ALTER TABLE .. WITH CHECK | `build` |
@@ -30,6 +31,7 @@ mod guard;
 mod hot;
 mod insert;
 mod inserter;
+mod instead;
 mod keytext;
 mod merge;
 mod modify;
@@ -46,7 +48,7 @@ pub(crate) mod tests;
 
 use crate::error::Result;
 use crate::executor::{KeptPlan, ScalarPlan};
-use crate::host::{Host, Resolved, TableRef, TriggerAction, VariableType, check_cancel};
+use crate::host::{Host, Resolved, TableKind, TableRef, TriggerAction, VariableType, check_cancel};
 use crate::instance::query_stats::QueryStats;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
@@ -73,6 +75,7 @@ enum Kind {
     Insert(insert::InsertPlan),
     Modify(modify::ModifyPlan),
     Merge(merge::MergePlan),
+    Instead(instead::InsteadPlan),
 }
 
 /// Plans are kept in a cache that all sessions share.
@@ -99,6 +102,7 @@ impl DmlPlan {
             Kind::Insert(plan) => plan.table(),
             Kind::Modify(plan) => plan.table(),
             Kind::Merge(plan) => plan.table(),
+            Kind::Instead(plan) => plan.table(),
         }
     }
 
@@ -107,6 +111,7 @@ impl DmlPlan {
             Kind::Insert(plan) => plan.output.as_ref(),
             Kind::Modify(plan) => plan.output.as_ref(),
             Kind::Merge(plan) => plan.output.as_ref(),
+            Kind::Instead(_) => None,
         }
     }
 
@@ -116,6 +121,7 @@ impl DmlPlan {
             Kind::Insert(plan) => (plan.table(), "Insert", plan.show_source()),
             Kind::Modify(plan) => (plan.table(), plan.shown_verb(), plan.show_target()),
             Kind::Merge(plan) => (plan.table(), "Merge", plan.show_target()),
+            Kind::Instead(plan) => (plan.table(), plan.verb(), plan.show_source()),
         };
         let own = table.def.primary();
         let (what, index) = match own {
@@ -137,6 +143,9 @@ impl DmlPlan {
 
     /// Are there foreign keys, which are looked at when all rows are written?
     pub fn may_fail_at_end(&self, host: &dyn Host) -> Result<bool> {
+        if matches!(self.kind, Kind::Instead(_)) {
+            return Ok(false);
+        }
         let table = self.table();
         Ok(!table.def.foreign_keys.is_empty() || !host.referencing(table)?.is_empty())
     }
@@ -158,6 +167,7 @@ impl KeptPlan for DmlPlan {
             Kind::Insert(plan) => plan.is_outdated(),
             Kind::Modify(plan) => plan.is_outdated(),
             Kind::Merge(plan) => plan.is_outdated(),
+            Kind::Instead(plan) => plan.is_outdated(),
         }
     }
 
@@ -181,22 +191,55 @@ fn plan(kind: Kind, host: &dyn Host) -> Arc<DmlPlan> {
 
 /// A plan for an INSERT, which may be kept and run by many sessions.
 pub fn prepare_insert(ast: &ast::Insert, host: &dyn Host) -> Result<Arc<DmlPlan>> {
+    if let Some(instead) = instead::insert(ast, host)? {
+        return Ok(plan(Kind::Instead(instead), host));
+    }
     Ok(plan(Kind::Insert(insert::prepare(ast, host)?), host))
 }
 
 /// A plan for an UPDATE.
 pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<Arc<DmlPlan>> {
+    if let Some(instead) = instead::update(ast, host)? {
+        return Ok(plan(Kind::Instead(instead), host));
+    }
     Ok(plan(Kind::Modify(modify::prepare_update(ast, host)?), host))
 }
 
 /// A plan for a DELETE.
 pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<Arc<DmlPlan>> {
+    if let Some(instead) = instead::delete(ast, host)? {
+        return Ok(plan(Kind::Instead(instead), host));
+    }
     Ok(plan(Kind::Modify(modify::prepare_delete(ast, host)?), host))
 }
 
 /// A plan for a MERGE.
 pub fn prepare_merge(ast: &ast::Merge, host: &dyn Host) -> Result<Arc<DmlPlan>> {
     Ok(plan(Kind::Merge(merge::prepare(ast, host)?), host))
+}
+
+/// A trigger that stands for the change would be passed by: its table or view was come to through a view or common table
+/// expression, or by MERGE.
+fn refuse_instead(
+    host: &dyn Host,
+    table: &TableRef,
+    views: &[(DatabaseId, i32)],
+    actions: &[TriggerAction],
+) -> Result<()> {
+    let own = (table.database.id(), table.object_id);
+    let own = (table.kind == TableKind::User).then_some(own);
+    let mut passed = own.iter().chain(views);
+    let stands_for = |(database, object): &(DatabaseId, i32)| {
+        actions
+            .iter()
+            .any(|a| host.has_instead(*database, *object, *a))
+    };
+    match passed.any(stands_for) {
+        true => Err(errors::not_supported(
+            "a change that passes an INSTEAD OF trigger by (MERGE, or through a view)",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Runs a statement and gives the number of rows it changed. On an error the caller rolls back to its savepoint.
@@ -209,6 +252,7 @@ pub fn execute<'a>(
         Kind::Insert(plan) => insert::execute(plan, host, output),
         Kind::Modify(plan) => modify::execute(plan, host, output),
         Kind::Merge(plan) => merge::execute(plan, host, output),
+        Kind::Instead(plan) => instead::execute(plan, host),
     }
 }
 

@@ -124,6 +124,8 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         source_columns: assigns_variables || ast.output.is_some(),
     };
     let target = prepare_target(&spec, &watch)?;
+    let actions = [TriggerAction::Update];
+    super::refuse_instead(host, target.table(), target.views(), &actions)?;
     let table = Arc::new(Writable::prepare(host, target.table())?);
     let scope = row_scope(&target);
     let set = prepare_set(
@@ -154,8 +156,16 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         host,
     )?;
     let any_touched = touched.iter().any(|t| *t);
-    let gather =
-        simple.is_none() || ast.top.is_some() || unique_touched || any_touched && filter.is_some();
+    // A default that calls a function may read what the statement writes.
+    let reads_itself = set.steps.iter().any(|step| match step.source {
+        StepSource::Default(ordinal) => table.default_calls(ordinal),
+        _ => false,
+    });
+    let gather = simple.is_none()
+        || ast.top.is_some()
+        || unique_touched
+        || reads_itself
+        || any_touched && filter.is_some();
     let output = prepare_output(
         ast.output.as_ref(),
         &target,
@@ -223,6 +233,8 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
         source_columns: ast.output.is_some(),
     };
     let target = prepare_target(&spec, &watch)?;
+    let actions = [TriggerAction::Delete];
+    super::refuse_instead(host, target.table(), target.views(), &actions)?;
     options::check(host, &target.table().def, "DELETE")?;
     let table = Arc::new(Writable::prepare(host, target.table())?);
     let scope = row_scope(&target);
@@ -268,7 +280,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
     })
 }
 
-fn plain_filter(filter: Option<&DmlFilter>) -> Result<Option<&ast::Condition>> {
+pub(super) fn plain_filter(filter: Option<&DmlFilter>) -> Result<Option<&ast::Condition>> {
     match filter {
         None => Ok(None),
         Some(DmlFilter::Where(condition)) => Ok(Some(condition)),

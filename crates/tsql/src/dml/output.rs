@@ -13,7 +13,7 @@ use super::{RowCallback, resolve_target_name};
 use crate::access::damaged;
 use crate::error::Result;
 use crate::executor::{ScalarPlan, Scope, ScopeTable, prepare_scalar};
-use crate::host::{Host, TableRef, VariableType};
+use crate::host::{Host, TableRef, TriggerAction, VariableType};
 use crate::sink::OutputColumn;
 use daruma_syntax::ast::{
     ColumnRef, Expr, Ident, ObjectName, Output, OutputInto, OutputTarget, PseudoColumn, SelectItem,
@@ -134,6 +134,9 @@ impl IntoPlan {
                 _ => return Err(errors::undeclared_table_variable(name)),
             },
         };
+        if host.has_instead(table.database.id(), table.object_id, TriggerAction::Insert) {
+            return Err(crate::messages::error(331, &[&table.name]));
+        }
         let writable = Arc::new(Writable::prepare(host, &table)?);
         let (items, _) = prepare_items(host, &into.items, scope)?;
         let columns = if into.columns.is_empty() {

@@ -26,6 +26,8 @@ pub struct Check {
     guards: Option<Vec<Guard>>,
     /// By column: may the condition read it?
     pub reads: Vec<bool>,
+    /// Asked when the row is written: a function in it may count the rows of the table.
+    is_late: bool,
 }
 
 impl Check {
@@ -93,7 +95,7 @@ impl Rules {
         let default = |c: &ColumnDef| {
             let definition = c.default.as_ref().map(|d| d.definition.as_str());
             definition
-                .map(|d| RowScalar::default(host, c, d))
+                .map(|d| RowScalar::default(host, table, d, c))
                 .transpose()
         };
         let defaults = def
@@ -120,6 +122,7 @@ impl Rules {
             checks.push(Check {
                 position,
                 guards: Guard::all_of(&condition.parsed, def),
+                is_late: condition.calls_functions(),
                 condition,
                 reads: columns_named(table, &check.definition),
             });
@@ -313,6 +316,14 @@ impl Writable {
         }
     }
 
+    /// Does the column's DEFAULT call functions of users?
+    pub fn default_calls(&self, ordinal: usize) -> bool {
+        match self.defaults.get(ordinal) {
+            Some(Some(default)) => default.calls_functions(),
+            _ => false,
+        }
+    }
+
     /// Computes all computed columns.
     pub fn compute<'a>(&'a self, evaluators: &Evaluators<'a>, values: &mut [Value]) -> Result<()> {
         for computed in &self.computed {
@@ -347,7 +358,34 @@ impl Writable {
         changed: Option<&[bool]>,
         verb: Verb,
     ) -> Result<()> {
-        for check in &self.checks {
+        self.check_those(false, evaluators, values, changed, verb)
+    }
+
+    /// Has it checks that are asked when a row is written?
+    pub fn has_late_checks(&self) -> bool {
+        self.checks.iter().any(|c| c.is_late)
+    }
+
+    /// As `check_conditions`, for the checks that are asked when the row is written.
+    pub fn check_late<'a>(
+        &'a self,
+        evaluators: &Evaluators<'a>,
+        values: &[Value],
+        changed: Option<&[bool]>,
+        verb: Verb,
+    ) -> Result<()> {
+        self.check_those(true, evaluators, values, changed, verb)
+    }
+
+    fn check_those<'a>(
+        &'a self,
+        late: bool,
+        evaluators: &Evaluators<'a>,
+        values: &[Value],
+        changed: Option<&[bool]>,
+        verb: Verb,
+    ) -> Result<()> {
+        for check in self.checks.iter().filter(|c| c.is_late == late) {
             if changed.is_none_or(|c| overlap(&check.reads, c))
                 && check.test(evaluators, values)? == Some(false)
             {

@@ -44,6 +44,11 @@ impl ViewBase {
         &self.target.table
     }
 
+    /// The view, and those it stands on.
+    pub fn views(&self) -> &[(DatabaseId, i32)] {
+        &self.target.views
+    }
+
     /// Condition that a new row must satisfy.
     pub fn into_check(self) -> Option<ConditionPlan> {
         self.target.check

@@ -8,8 +8,8 @@
 
 use crate::error::{Result, SqlError};
 use crate::host::{
-    Access, Host, Images, Resolved, SessionSettings, SpillSpace, TableKind, TableRef,
-    TriggerAction, VariableType,
+    Access, Host, Images, InsteadTarget, Resolved, SessionSettings, SpillSpace, TableKind,
+    TableRef, TriggerAction, UserFunction, VariableType,
 };
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_storage::{Database, ReadView, Txn};
@@ -24,6 +24,10 @@ pub struct Watch<'h> {
     tables: RefCell<Vec<(DatabaseId, i32)>>,
     /// A view, function or virtual table was resolved.
     others: Cell<bool>,
+    /// A function of several statements is called.
+    calls: Cell<bool>,
+    /// Those functions.
+    functions: RefCell<Vec<(DatabaseId, i32)>>,
     /// Views that are being expanded.
     depth: Cell<usize>,
     named: RefCell<Vec<Named>>,
@@ -47,6 +51,8 @@ impl<'h> Watch<'h> {
             inner,
             tables: RefCell::default(),
             others: Cell::new(false),
+            calls: Cell::new(false),
+            functions: RefCell::default(),
             depth: Cell::new(0),
             named: RefCell::default(),
             columns: RefCell::default(),
@@ -59,10 +65,20 @@ impl<'h> Watch<'h> {
         self.tables.borrow().iter().filter(|t| **t == id).count()
     }
 
+    /// Functions of several statements that are called.
+    pub fn functions(&self) -> Vec<(DatabaseId, i32)> {
+        self.functions.borrow().clone()
+    }
+
+    /// Does it read the table, or call a function that may?
+    pub fn may_read(&self, table: &TableRef) -> bool {
+        self.calls.get() || self.count(table) > 0
+    }
+
     /// Was anything resolved but this table?
     pub fn saw_others(&self, table: &TableRef) -> bool {
         let id = (table.database.id(), table.object_id);
-        self.others.get() || self.tables.borrow().iter().any(|t| *t != id)
+        self.others.get() || self.calls.get() || self.tables.borrow().iter().any(|t| *t != id)
     }
 
     /// Names in the text itself, in order.
@@ -178,13 +194,31 @@ impl Host for Watch<'_> {
     fn system_function(&self, name: &str, arguments: &[Value]) -> Result<Value> {
         self.inner.system_function(name, arguments)
     }
-    fn call_function(&self, name: &ObjectName, arguments: &[Value]) -> Result<Value> {
-        self.others.set(true);
-        self.inner.call_function(name, arguments)
+    fn user_function(
+        &self,
+        database: DatabaseId,
+        object: &Arc<daruma_catalog::Object>,
+    ) -> Result<Arc<UserFunction>> {
+        // It reads what it likes.
+        self.calls.set(true);
+        self.functions.borrow_mut().push((database, object.id));
+        self.inner.user_function(database, object)
     }
-    fn function_type(&self, name: &ObjectName) -> Result<DataType> {
-        self.others.set(true);
-        self.inner.function_type(name)
+    fn call_function(&self, function: &UserFunction, arguments: Vec<Value>) -> Result<Value> {
+        self.inner.call_function(function, arguments)
+    }
+    fn function_rows(
+        &self,
+        function: &UserFunction,
+        arguments: &[Value],
+    ) -> Result<Vec<Vec<Value>>> {
+        self.inner.function_rows(function, arguments)
+    }
+    fn enter_stored_text(&self) {
+        self.inner.enter_stored_text();
+    }
+    fn leave_stored_text(&self) {
+        self.inner.leave_stored_text();
     }
     fn variable_type(&self, name: &str) -> Option<VariableType> {
         let found = self.inner.variable_type(name);
@@ -243,6 +277,27 @@ impl Host for Watch<'_> {
     ) -> Result<()> {
         self.inner
             .fire_triggers(table, action, images, updated_columns, rows)
+    }
+    fn instead_of(
+        &self,
+        name: &ObjectName,
+        action: TriggerAction,
+    ) -> Result<Option<InsteadTarget>> {
+        self.inner.instead_of(name, action)
+    }
+    fn has_instead(&self, database: DatabaseId, object: i32, action: TriggerAction) -> bool {
+        self.inner.has_instead(database, object, action)
+    }
+    fn fire_instead(
+        &self,
+        table: &TableRef,
+        action: TriggerAction,
+        images: Images,
+        updated_columns: &[i32],
+        rows: u64,
+    ) -> Result<()> {
+        self.inner
+            .fire_instead(table, action, images, updated_columns, rows)
     }
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool {
         self.inner.has_triggers(table, action)

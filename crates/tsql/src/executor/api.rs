@@ -7,6 +7,7 @@ use super::expr::{Cond, Expr};
 use super::operator::{Operator, build};
 use super::plan::{Node, Op, Plan};
 use crate::binder::tree::{Coercion, ColId, ColSet, Kind, Scalar, Type};
+use crate::binder::types;
 use crate::binder::{
     Binder, BoundQuery, ColumnInfo, NameScope, OutColumn, ScopeEntry, ViewCheck, literal,
 };
@@ -16,7 +17,8 @@ use crate::instance::query_stats::QueryStats;
 use crate::planner::Planner;
 use crate::planner::show::{self, ShownLine};
 use crate::sink::OutputColumn;
-use daruma_base::TxnId;
+use daruma_base::{DatabaseId, TxnId};
+use daruma_catalog::ParameterDef;
 use daruma_storage::Stamp;
 use daruma_syntax::ParseOptions;
 use daruma_syntax::ast;
@@ -235,6 +237,7 @@ impl<'h> RowStream<'h> {
 pub struct ScalarPlan {
     column: OutputColumn,
     is_deterministic: bool,
+    calls_functions: bool,
     plan: Arc<Plan>,
     expr: Expr,
 }
@@ -252,6 +255,16 @@ impl ScalarPlan {
     /// Type of the value that `eval` gives.
     pub fn data_type(&self) -> DataType {
         self.column.data_type
+    }
+
+    /// Does it read rows of tables by itself?
+    pub fn has_subqueries(&self) -> bool {
+        !self.plan.subplans.is_empty()
+    }
+
+    /// Does it call functions of users?
+    pub fn calls_functions(&self) -> bool {
+        self.calls_functions
     }
 
     /// Always the same value for the same row.
@@ -296,6 +309,7 @@ impl ScalarEvaluator<'_> {
 
 /// A condition over the rows of a [`Scope`].
 pub struct ConditionPlan {
+    calls_functions: bool,
     plan: Arc<Plan>,
     condition: Cond,
 }
@@ -303,6 +317,16 @@ pub struct ConditionPlan {
 impl ConditionPlan {
     pub(super) fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Does it read rows of tables by itself?
+    pub fn has_subqueries(&self) -> bool {
+        !self.plan.subplans.is_empty()
+    }
+
+    /// Does it call functions of users?
+    pub fn calls_functions(&self) -> bool {
+        self.calls_functions
     }
 
     /// `None` is unknown: WHERE and IF reject it, CHECK accepts it.
@@ -341,6 +365,7 @@ pub struct TargetPlan {
     sources: Scope,
     exposed: Vec<(String, Exposed)>,
     joined: bool,
+    views: Vec<(DatabaseId, i32)>,
     check: Option<ConditionPlan>,
     plan: Arc<Plan>,
     output: Vec<usize>,
@@ -376,6 +401,11 @@ impl TargetPlan {
     /// Condition for a changed row to stay in the views WITH CHECK OPTION that it is changed through.
     pub fn check(&self) -> Option<&ConditionPlan> {
         self.check.as_ref()
+    }
+
+    /// The views that the table is come to through.
+    pub fn views(&self) -> &[(DatabaseId, i32)] {
+        &self.views
     }
 
     /// May a row of the table come more than once?
@@ -438,7 +468,7 @@ fn stamp_from_value(bytes: &[u8; 16]) -> Stamp {
 }
 
 /// Passes over trees recurse in many small functions; this gives them room once for all. Sessions have it already.
-pub(super) fn with_room<T>(f: impl FnOnce() -> T) -> T {
+pub(crate) fn with_room<T>(f: impl FnOnce() -> T) -> T {
     const LEFT_MIN_BYTES: usize = 4 << 20;
     const SEGMENT_BYTES: usize = 16 << 20;
     stacker::maybe_grow(LEFT_MIN_BYTES, SEGMENT_BYTES, f)
@@ -586,11 +616,62 @@ pub fn prepare_scalar(expr: &ast::Expr, scope: &Scope, host: &dyn Host) -> Resul
     with_room(|| prepare_scalar_by(Binder::new(host), expr, scope, host))
 }
 
-/// Binds the DEFAULT of a column.
-pub fn prepare_default(expr: &ast::Expr, host: &dyn Host) -> Result<ScalarPlan> {
+/// Binds an expression of a table's definition: over a row of it, or a DEFAULT, which has no row. Names are those of the
+/// table's database.
+pub fn prepare_stored_scalar(
+    expr: &ast::Expr,
+    scope: Option<&Scope>,
+    database: Option<DatabaseId>,
+    host: &dyn Host,
+) -> Result<ScalarPlan> {
     let mut binder = Binder::new(host);
-    binder.in_default = true;
-    with_room(|| prepare_scalar_by(binder, expr, &Scope::default(), host))
+    binder.in_default = scope.is_none();
+    binder.in_stored_text = true;
+    binder.database = database;
+    let none = Scope::default();
+    with_room(|| prepare_scalar_by(binder, expr, scope.unwrap_or(&none), host))
+}
+
+/// Does an expression over these parameters, as a value of this type, give the same for the same values of them, always?
+pub fn gives_the_same(
+    expr: &ast::Expr,
+    to: DataType,
+    parameters: &[ParameterDef],
+    host: &dyn Host,
+) -> Result<bool> {
+    with_room(|| {
+        let mut binder = Binder::new(host);
+        binder.declare_parameters(parameters);
+        let scalar = binder.scalar_in(NameScope::default(), expr)?;
+        Ok(types::convert(scalar, to).is_ok_and(|s| s.is_deterministic()))
+    })
+}
+
+/// As [`gives_the_same`], for a condition.
+pub fn gives_the_same_if(
+    condition: &ast::Condition,
+    parameters: &[ParameterDef],
+    host: &dyn Host,
+) -> Result<bool> {
+    with_room(|| {
+        let mut binder = Binder::new(host);
+        binder.declare_parameters(parameters);
+        let scalar = binder.condition_in(NameScope::default(), condition)?;
+        Ok(scalar.is_deterministic())
+    })
+}
+
+/// As [`prepare_stored_scalar`], for a check.
+pub fn prepare_stored_condition(
+    condition: &ast::Condition,
+    scope: &Scope,
+    database: Option<DatabaseId>,
+    host: &dyn Host,
+) -> Result<ConditionPlan> {
+    let mut binder = Binder::new(host);
+    binder.in_stored_text = true;
+    binder.database = database;
+    with_room(|| prepare_condition_by(binder, condition, scope, host))
 }
 
 fn prepare_scalar_by(
@@ -603,6 +684,7 @@ fn prepare_scalar_by(
     let mut scalar = binder.scalar_in(names, expr)?;
     refuse_aggregates(&scalar)?;
     let is_deterministic = scalar.is_deterministic();
+    let calls_functions = scalar.any(&|s| matches!(s.kind, Kind::UserFunction { .. }));
     let infos = std::mem::take(&mut binder.columns);
     let mut planner = Planner::new(&infos, host);
     planner.rewrite_scalar(&mut scalar)?;
@@ -620,6 +702,7 @@ fn prepare_scalar_by(
     Ok(ScalarPlan {
         column,
         is_deterministic,
+        calls_functions,
         plan,
         expr,
     })
@@ -631,24 +714,26 @@ pub fn prepare_condition(
     scope: &Scope,
     host: &dyn Host,
 ) -> Result<ConditionPlan> {
-    with_room(|| prepare_condition_here(condition, scope, host))
+    with_room(|| prepare_condition_by(Binder::new(host), condition, scope, host))
 }
 
-fn prepare_condition_here(
+fn prepare_condition_by(
+    mut binder: Binder<'_>,
     condition: &ast::Condition,
     scope: &Scope,
     host: &dyn Host,
 ) -> Result<ConditionPlan> {
-    let mut binder = Binder::new(host);
     let names = name_scope(&mut binder, scope)?;
     let mut scalar = binder.condition_in(names, condition)?;
     refuse_aggregates(&scalar)?;
+    let calls_functions = scalar.any(&|s| matches!(s.kind, Kind::UserFunction { .. }));
     let infos = std::mem::take(&mut binder.columns);
     let mut planner = Planner::new(&infos, host);
     planner.rewrite_scalar(&mut scalar)?;
     let schema: Vec<ColId> = (0..scope.width() as ColId).collect();
     let condition = planner.cond(&scalar, &schema)?;
     Ok(ConditionPlan {
+        calls_functions,
         plan: Arc::new(planner.finish(no_rows())),
         condition,
     })
@@ -665,6 +750,7 @@ pub(super) fn view_check(
     planner.rewrite_scalar(&mut condition)?;
     let condition = planner.cond(&condition, &check.row)?;
     Ok(ConditionPlan {
+        calls_functions: false,
         plan: Arc::new(planner.finish(no_rows())),
         condition,
     })
@@ -752,6 +838,7 @@ fn prepare_target_here(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<Tar
         sources,
         exposed,
         joined: bound.joined,
+        views: bound.views,
         check: check.transpose()?,
         plan: Arc::new(planned.plan),
         output: planned.output,

@@ -71,6 +71,8 @@ pub struct ViewTarget {
     pub columns: Vec<(String, Exposed)>,
     /// The view has other base tables too.
     pub joined: bool,
+    /// The view, and those it stands on, down to the table.
+    pub views: Vec<(DatabaseId, i32)>,
     /// Condition for a row to be seen through the view, if that is asked.
     pub check: Option<ConditionPlan>,
 }
@@ -91,6 +93,7 @@ pub fn view_target(
             columns,
             table: bound.table,
             joined: bound.joined,
+            views: bound.views,
             check: check.transpose()?,
         })
     })

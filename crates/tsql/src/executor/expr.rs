@@ -12,7 +12,7 @@ use super::context::Ctx;
 use super::function::ScalarFunction;
 use super::subplan;
 use crate::error::Result;
-use crate::host::cancelled;
+use crate::host::{UserFunction, cancelled};
 use daruma_syntax::ast::{CompareOp, ObjectName};
 use daruma_value::collation::LikePattern;
 use daruma_value::compare::{compare, write_key};
@@ -66,6 +66,7 @@ pub enum Expr {
         args: Vec<Expr>,
     },
     UserFunction {
+        function: Arc<UserFunction>,
         name: Arc<ObjectName>,
         args: Vec<Expr>,
     },
@@ -244,13 +245,14 @@ impl Expr {
                 cx.note_volatile();
                 cx.host.system_function(name, &args)
             }
-            Expr::UserFunction { name, args } => {
+            Expr::UserFunction { function, args, .. } => {
                 let args = args
                     .iter()
                     .map(|a| a.eval(row, cx))
                     .collect::<Result<Vec<_>>>()?;
+                cx.tick(1)?;
                 cx.note_volatile();
-                cx.host.call_function(name, &args)
+                cx.host.call_function(function, args)
             }
             Expr::NextValue(name) => {
                 cx.note_volatile();

@@ -53,11 +53,12 @@ mod column_tests;
 mod tests;
 
 pub use crate::planner::show::ShownLine;
+pub(crate) use api::with_room;
 pub use api::{
     ConditionEvaluator, ConditionPlan, RowStream, ScalarEvaluator, ScalarPlan, Scope, ScopeColumn,
-    ScopeTable, SelectPlan, TargetPlan, TargetSpec, literal_value, open, open_target,
-    prepare_condition, prepare_default, prepare_scalar, prepare_select, prepare_target,
-    run_assignment,
+    ScopeTable, SelectPlan, TargetPlan, TargetSpec, gives_the_same, gives_the_same_if,
+    literal_value, open, open_target, prepare_condition, prepare_scalar, prepare_select,
+    prepare_stored_condition, prepare_stored_scalar, prepare_target, run_assignment,
 };
 pub use batch::{BATCH_ROWS, RowBatch};
 pub(crate) use builtin::builtin_table;

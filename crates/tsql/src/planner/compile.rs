@@ -98,7 +98,12 @@ impl Planner<'_> {
                 name: name.clone(),
                 args: self.exprs(args, schema)?,
             },
-            Kind::UserFunction { name, args } => Expr::UserFunction {
+            Kind::UserFunction {
+                function,
+                name,
+                args,
+            } => Expr::UserFunction {
+                function: function.clone(),
                 name: name.clone(),
                 args: self.exprs(args, schema)?,
             },

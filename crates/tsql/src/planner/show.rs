@@ -560,7 +560,7 @@ impl Shower<'_> {
             Expr::Coalesce(args) => format!("isnull({})", list(args)),
             Expr::Call { function, args } => format!("{}({})", function.name(), list(args)),
             Expr::System { name, args } => format!("{name}({})", list(args)),
-            Expr::UserFunction { name, args } => format!("{}({})", name.dotted(), list(args)),
+            Expr::UserFunction { name, args, .. } => format!("{}({})", name.dotted(), list(args)),
             Expr::NextValue(name) => format!("NEXT VALUE FOR {}", name.dotted()),
             Expr::Let { value, body } => {
                 let value = self.expr_named(value, names);

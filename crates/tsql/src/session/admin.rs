@@ -3,7 +3,6 @@
 use super::check::use_in_module;
 use super::execution::Execution;
 use super::fail::{Step, Stop};
-use super::frame::FrameKind;
 use crate::ddl;
 use crate::error::{Result, SqlError};
 use crate::host::{Host, Resolved, TableKind, TableRef};
@@ -47,7 +46,7 @@ impl Execution<'_> {
             .database(self.current_database())
             .map_or(String::new(), |d| d.name());
         // The rights of a module in its database follow from its owner there.
-        if self.top(|f| matches!(f.kind, FrameKind::Procedure | FrameKind::Trigger)) {
+        if self.top(|f| f.kind.is_module()) {
             return Err(self.failed(0xFD, use_in_module()));
         }
         let entry = match self.enterable(name) {

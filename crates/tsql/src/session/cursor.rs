@@ -120,9 +120,10 @@ impl Execution<'_> {
     pub(crate) fn run_declare_cursor(&self, declare: &DeclareCursor) -> Step<()> {
         self.quiet(|| {
             let definition = &declare.definition;
-            let level = match definition.scope {
-                Some(CursorScope::Local) => Some(self.state.frames.borrow().len()),
-                _ => None,
+            // A function leaves no cursor behind.
+            let level = match definition.scope == Some(CursorScope::Local) || self.in_function() {
+                true => Some(self.state.frames.borrow().len()),
+                false => None,
             };
             let key = name_key(&declare.name.text);
             if self.cursors().position(&key, level).is_some() {
@@ -217,7 +218,9 @@ impl Execution<'_> {
             CursorRef::Name { name, global } => {
                 let key = name_key(&name.text);
                 let own = self.cursors().position(&key, level).filter(|_| !global);
-                own.or_else(|| self.cursors().position(&key, None))
+                // Those of its caller would not be as before.
+                let others = || self.cursors().position(&key, None);
+                own.or_else(|| others().filter(|_| !self.in_function()))
             }
         };
         found.ok_or_else(|| missing(name))

@@ -38,7 +38,7 @@ pub struct Execution<'a> {
     /// Views of the running statement, so that all its reads see one state.
     views: RefCell<Vec<StatementView>>,
     /// Transaction for table variables during the running statement.
-    variable_txn: RefCell<Option<Txn>>,
+    pub(super) variable_txn: RefCell<Option<Txn>>,
     statement_now: Cell<Option<(i64, i16)>>,
     pub(crate) reads: RefCell<Vec<TableReads>>,
     /// The running statement is INSERT, UPDATE, DELETE or the like: 3621 follows its errors.
@@ -47,7 +47,9 @@ pub struct Execution<'a> {
     /// Statements that run inside each other (triggers, functions).
     pub(crate) depth: Cell<u32>,
     /// Catalog version under which the running statement was planned.
-    planned_version: Cell<u64>,
+    pub(super) planned_version: Cell<u64>,
+    /// Calls of functions that run within each other.
+    pub(super) functions: Cell<u32>,
     /// Table that was written last, for messages of conflicts.
     pub(crate) last_written: Cell<Option<(DatabaseId, i32)>>,
     /// Table that this statement writes to, for SET STATISTICS IO.
@@ -79,6 +81,7 @@ impl<'a> Execution<'a> {
             planned: Planned::default(),
             depth: Cell::new(0),
             planned_version: Cell::new(0),
+            functions: Cell::new(0),
             last_written: Cell::new(None),
             written: RefCell::new(None),
             rows_open: Cell::new(false),
@@ -172,6 +175,9 @@ impl<'a> Execution<'a> {
 
     /// Sends what the statement said meanwhile.
     pub(crate) fn send_pending(&self) -> Step<()> {
+        if self.in_function() {
+            return Ok(());
+        }
         let pending = std::mem::take(&mut *self.pending.borrow_mut());
         pending
             .into_iter()
@@ -216,7 +222,7 @@ impl<'a> Execution<'a> {
 
     /// Ends a statement towards the client.
     pub(crate) fn done(&self, command: u16, row_count: Option<u64>, error: bool) -> Step<()> {
-        if self.captured.borrow().is_some() {
+        if self.captured.borrow().is_some() || self.in_function() {
             return Ok(());
         }
         self.rows_open.set(false);

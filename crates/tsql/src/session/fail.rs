@@ -49,6 +49,9 @@ fn terminates_statement(number: i32) -> bool {
 impl Execution<'_> {
     /// Decides what an error of the statement at hand does. The statement's own changes are already rolled back.
     pub(crate) fn fail(&self, mut error: SqlError) -> Stop {
+        if self.in_function() {
+            return self.fail_in_function(error);
+        }
         if let Some(next) = error.next.take() {
             return self.fail_twice(error, *next);
         }
@@ -93,6 +96,17 @@ impl Execution<'_> {
             true => Stop::Batch,
             false => Stop::Statement,
         }
+    }
+
+    /// What an error in a function does is decided where the statement stands that calls it.
+    fn fail_in_function(&self, mut error: SqlError) -> Stop {
+        self.dress(&mut error);
+        let mut part = Some(&mut error);
+        while let Some(error) = part {
+            self.locate(error);
+            part = error.next.as_deref_mut();
+        }
+        Stop::Caught(error)
     }
 
     /// An error with its consequence: both are told, the second decides. CATCH sees the second.

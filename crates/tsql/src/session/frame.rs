@@ -22,6 +22,17 @@ pub(crate) enum FrameKind {
     Dynamic,
     Procedure,
     Trigger,
+    Function,
+}
+
+impl FrameKind {
+    /// Do names mean what they mean where a definition stands?
+    pub fn is_module(&self) -> bool {
+        matches!(
+            self,
+            FrameKind::Procedure | FrameKind::Trigger | FrameKind::Function
+        )
+    }
 }
 
 pub(crate) struct Variable {
@@ -61,6 +72,9 @@ pub(crate) struct Frame {
     pub tries: u32,
     pub while_depth: u32,
     pub return_status: i32,
+    /// Of a scalar function: the type of its value, and the value once RETURN gave it.
+    pub returns: Option<DataType>,
+    pub returned: Option<Value>,
     /// Hash of the parameters' types, and of those that alias types of other variables stand for.
     pub signature: u64,
 }
@@ -85,6 +99,8 @@ impl Frame {
             tries: 0,
             while_depth: 0,
             return_status: 0,
+            returns: None,
+            returned: None,
             signature: 0,
         }
     }

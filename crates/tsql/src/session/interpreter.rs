@@ -241,7 +241,7 @@ impl Execution<'_> {
 
     /// Value of a condition of IF or WHILE; unknown counts as false.
     fn test(&self, condition: &ast::Condition) -> Step<bool> {
-        let value = self.atomic(|| self.evaluate_condition(condition));
+        let value = self.evaluate_condition(condition);
         let value = value.map_err(|e| self.fail(e))?;
         self.state.last_error.set(0);
         self.state.row_count.set(0);
@@ -252,10 +252,18 @@ impl Execution<'_> {
     fn evaluate_condition(&self, condition: &ast::Condition) -> Result<bool> {
         self.note_planned();
         let place = std::ptr::from_ref(condition) as usize;
-        let plan = self.expression_plan(place, || {
-            prepare_condition(condition, &Scope::default(), self)
-        })?;
-        Ok(plan.eval(&[], self)? == Some(true))
+        let plan = || {
+            self.expression_plan(place, || {
+                prepare_condition(condition, &Scope::default(), self)
+            })
+        };
+        if self.in_function() {
+            let plan = plan()?;
+            if !plan.has_subqueries() {
+                return Ok(plan.eval(&[], self)? == Some(true));
+            }
+        }
+        self.atomic(|| Ok(plan()?.eval(&[], self)? == Some(true)))
     }
 
     /// Value of an expression that stands alone.
@@ -320,6 +328,16 @@ impl Execution<'_> {
         &self,
         expr: &ast::Expr,
     ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+        if self.in_function() {
+            self.note_planned();
+            let place = std::ptr::from_ref(expr) as usize;
+            let prepare = || prepare_scalar(expr, &Scope::default(), self);
+            let plan = self.expression_plan(place, prepare)?;
+            // What reads no table needs no view of the data, and has nothing to take back.
+            if !plan.has_subqueries() {
+                return Ok((plan.eval(&[], self)?, plan.data_type()));
+            }
+        }
         self.atomic(|| self.evaluate(expr))
     }
 
@@ -328,7 +346,7 @@ impl Execution<'_> {
         self.state.frames.borrow().last().map(|f| f.batch.clone())
     }
 
-    fn drop_table_variables(&self, frame: &Frame) {
+    pub(super) fn drop_table_variables(&self, frame: &Frame) {
         for variable in frame.variables.values() {
             if let crate::host::VariableType::Table(table) = &variable.declared {
                 // A tree that stays behind is gone with the next start: tempdb is made anew.

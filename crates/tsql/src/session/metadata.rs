@@ -603,9 +603,20 @@ fn object_flag(catalog: &DatabaseCatalog, object: &Arc<Object>, property: &str) 
         "isusertable" | "istable" => table.is_some(),
         "isview" => matches!(kind, ObjectKind::View(_)),
         "isprocedure" => matches!(kind, ObjectKind::Procedure(_)),
+        "execisinsteadoftrigger" => matches!(kind, ObjectKind::Trigger(t) if t.instead_of),
+        "execisaftertrigger" => matches!(kind, ObjectKind::Trigger(t) if !t.instead_of),
+        "execisinserttrigger" => matches!(kind, ObjectKind::Trigger(t) if t.on_insert),
+        "execisupdatetrigger" => matches!(kind, ObjectKind::Trigger(t) if t.on_update),
+        "execisdeletetrigger" => matches!(kind, ObjectKind::Trigger(t) if t.on_delete),
+        "execistriggerdisabled" => matches!(kind, ObjectKind::Trigger(t) if t.disabled),
         "istrigger" => matches!(kind, ObjectKind::Trigger(_)),
         "isscalarfunction" => object.type_code() == "FN",
-        "isinlinefunction" | "istablefunction" => object.type_code() == "IF",
+        "isinlinefunction" => object.type_code() == "IF",
+        "istablefunction" => matches!(object.type_code(), "IF" | "TF"),
+        "isdeterministic" => {
+            let function = module.and_then(|m| m.function);
+            function.is_some_and(|f| f.is_deterministic)
+        }
         "ismsshipped"
         | "issystemtable"
         | "isconstraint"
@@ -653,7 +664,7 @@ fn object_flag(catalog: &DatabaseCatalog, object: &Arc<Object>, property: &str) 
         "tablehastextimage" => has(|t| t.columns.iter().any(|c| c.data_type.is_large())),
         "isansinullson" | "execisansinullson" => module.is_none_or(|m| m.ansi_nulls),
         "isquotedidenton" | "execisquotedidenton" => module.is_none_or(|m| m.quoted_identifier),
-        "isschemabound" => matches!(kind, ObjectKind::View(m) if m.schema_bound),
+        "isschemabound" => module.is_some_and(|m| m.schema_bound),
         "ownerid" => return Some(1),
         "schemaid" => return Some(object.schema_id),
         _ => return None,

@@ -99,7 +99,7 @@ impl Execution<'_> {
     fn names_in(&self, frame: &Frame, database: DatabaseId, principal: u64) -> u64 {
         let in_trigger = u64::from(frame.trigger.is_some()) * IN_TRIGGER;
         let first = match frame.kind {
-            FrameKind::Procedure | FrameKind::Trigger => {
+            FrameKind::Procedure | FrameKind::Trigger | FrameKind::Function => {
                 let elsewhere = u64::from(frame.home != frame.database) * OF_MASTER;
                 IN_MODULE | elsewhere | u64::from(frame.schema_id as u32)
             }

@@ -6,7 +6,7 @@
 use super::check::Suspect;
 use super::execution::{Execution, plain_column};
 use super::fail::{Step, Stop};
-use super::frame::{Frame, FrameKind, NESTING_MAX, TriggerRows};
+use super::frame::{Frame, FrameKind, TriggerRows};
 use super::parameters::{self, ParameterList, ParameterShape};
 use super::rpc;
 use crate::error::{Result, SqlError};
@@ -44,6 +44,8 @@ pub(crate) struct OutputValue {
 pub(crate) struct CallResult {
     pub status: i32,
     pub outputs: Vec<OutputValue>,
+    /// Of a scalar function.
+    pub value: Option<(Value, DataType)>,
 }
 
 impl Execution<'_> {
@@ -117,7 +119,7 @@ impl Execution<'_> {
 
     /// RETURNSTATUS and DONEPROC of a procedure called by the batch itself.
     fn procedure_done(&self, status: i32) -> Step<()> {
-        if self.captured.borrow().is_some() {
+        if self.captured.borrow().is_some() || self.in_function() {
             return Ok(());
         }
         let outermost = self.top(|f| f.kind == FrameKind::Batch);
@@ -143,7 +145,11 @@ impl Execution<'_> {
 
     fn assign_results(&self, exec: &ast::Execute, result: &CallResult) -> Result<()> {
         if let Some(status) = &exec.status {
-            self.assign_value(status, Value::Int(result.status), DataType::Int)?;
+            let (value, from) = match &result.value {
+                Some((value, from)) => (value.clone(), *from),
+                None => (Value::Int(result.status), DataType::Int),
+            };
+            self.assign_value(status, value, from)?;
         }
         for output in &result.outputs {
             let target = exec
@@ -169,6 +175,9 @@ impl Execution<'_> {
             .schema
             .as_ref()
             .is_none_or(|s| s.is("sys") || s.is("dbo"));
+        if self.in_function() {
+            return self.call_in_function(name, args);
+        }
         if schema_is_system && rpc::is_core_procedure(text) {
             return self.call_within(name, || self.call_core(text, args));
         }
@@ -183,6 +192,9 @@ impl Execution<'_> {
                 ObjectKind::Procedure(module) => {
                     self.call_user(database, database, &object, module, args)
                 }
+                ObjectKind::Function(_) if object.type_code() == "FN" => self
+                    .execute_function(database, &object, args)
+                    .map_err(|e| self.fail(e)),
                 _ => {
                     let kind = object_kind_name(&object);
                     Err(self.fail(messages::error(
@@ -200,6 +212,17 @@ impl Execution<'_> {
                 _ => Err(self.fail(messages::error_state(2812, 62, &[&name.dotted()]))),
             },
             None => Err(self.fail(messages::error_state(2812, 62, &[&name.dotted()]))),
+        }
+    }
+
+    /// 557: a function may call others, and nothing else.
+    fn call_in_function(&self, name: &ObjectName, args: &[CallArgument]) -> Step<CallResult> {
+        let found = self.find_object(name).map_err(|e| self.fail(e))?;
+        match found.filter(|(_, object)| object.type_code() == "FN") {
+            Some((database, object)) => self
+                .execute_function(database, &object, args)
+                .map_err(|e| self.fail(e)),
+            None => Err(self.fail(messages::error_state(557, 2, &[]))),
         }
     }
 
@@ -257,11 +280,7 @@ impl Execution<'_> {
     }
 
     pub(super) fn check_nesting(&self) -> Step<()> {
-        match self.state.frames.borrow().len() > NESTING_MAX {
-            false => Ok(()),
-            true => Err(()),
-        }
-        .map_err(|()| self.fail(messages::error(217, &[&NESTING_MAX])))
+        self.check_depth().map_err(|e| self.fail(e))
     }
 
     /// `database`: what the procedure's names mean; `home`: where it is defined.
@@ -284,12 +303,8 @@ impl Execution<'_> {
         let ModuleBody::Statements(body) = &create.body else {
             return Err(self.fail(messages::not_supported("EXTERNAL NAME")));
         };
-        let mut frame = Frame::new(FrameKind::Procedure, batch.clone(), database);
-        frame.module = Some(object.name.clone());
-        frame.object_id = object.id;
-        frame.schema_id = object.schema_id;
-        frame.home = home;
-        frame.saved_settings = Some(self.state.settings.borrow().clone());
+        let kind = FrameKind::Procedure;
+        let mut frame = self.module_frame(kind, object, batch.clone(), (database, home));
         let bound = self
             .bind_parameters(
                 &mut frame,
@@ -299,9 +314,8 @@ impl Execution<'_> {
                 args,
             )
             .map_err(|e| self.fail(e.of_module(&object.name)))?;
-        self.enter_module_as(create.options.execute_as.as_ref(), home, object.schema_id)
+        self.enter_module(module, create.options.execute_as.as_ref(), &frame)
             .map_err(|e| self.fail(e))?;
-        self.apply_module_settings(module);
         self.run_module(frame, body, bound)
     }
 
@@ -327,38 +341,15 @@ impl Execution<'_> {
             Ok(status) => Ok(CallResult {
                 status,
                 outputs: outputs.into_inner(),
+                value: None,
             }),
             // The module ended early; its caller goes on.
             Err(Stop::Scope) => Ok(CallResult {
                 status: -6,
-                outputs: Vec::new(),
+                ..CallResult::default()
             }),
             Err(stop) => Err(stop),
         }
-    }
-
-    /// The module's text, parsed under the settings it was created with.
-    pub(crate) fn module_batch(&self, module: &ModuleDef) -> Result<Arc<Batch>> {
-        let options = ParseOptions {
-            quoted_identifier: module.quoted_identifier,
-        };
-        let batch = self
-            .state
-            .instance
-            .plans
-            .batch(&module.definition, &options);
-        batch.map_err(|errors| {
-            errors
-                .into_iter()
-                .next()
-                .unwrap_or_else(|| messages::error(102, &[&""]))
-        })
-    }
-
-    pub(crate) fn apply_module_settings(&self, module: &ModuleDef) {
-        let mut settings = self.state.settings.borrow_mut();
-        settings.ansi_nulls = module.ansi_nulls;
-        settings.quoted_identifier = module.quoted_identifier;
     }
 
     /// Declares the parameters with the values of the call.
@@ -625,6 +616,7 @@ impl Execution<'_> {
         Ok(CallResult {
             status,
             outputs: outputs.into_iter().filter_map(output).collect(),
+            value: None,
         })
     }
 
@@ -882,7 +874,7 @@ fn object_kind_name(object: &Object) -> &'static str {
         ObjectKind::Table(_) => "table",
         ObjectKind::View(_) => "view",
         ObjectKind::Procedure(_) => "procedure",
-        ObjectKind::Function(_) => "function",
+        ObjectKind::Function(_) => "table valued function",
         ObjectKind::Trigger(_) => "trigger",
         ObjectKind::Sequence(_) => "sequence",
         ObjectKind::Synonym { .. } => "synonym",

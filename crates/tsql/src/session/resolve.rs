@@ -1,7 +1,6 @@
 //! Meaning of a name in FROM, EXEC or a DDL statement.
 
 use super::execution::Execution;
-use super::frame::FrameKind;
 use super::trigger::TriggerTable;
 use crate::error::Result;
 use crate::host::{Host, Resolved};
@@ -29,6 +28,9 @@ impl Execution<'_> {
     ) -> Result<Resolved> {
         self.refuse_server(name)?;
         if name.is_temporary() {
+            if self.in_function() {
+                return Err(messages::error(2772, &[]));
+            }
             self.note_private();
             let table = self.state.temp_table(&name.name.text);
             return table.map(Resolved::Table).ok_or_else(|| unknown(name));
@@ -156,7 +158,7 @@ impl Execution<'_> {
     fn module_schema(&self, database: DatabaseId) -> Option<SchemaId> {
         let frames = self.state.frames.borrow();
         let frame = frames.last()?;
-        let is_module = matches!(frame.kind, FrameKind::Procedure | FrameKind::Trigger);
+        let is_module = frame.kind.is_module();
         let schema = match frame.home == database {
             true => frame.schema_id,
             false => SCHEMA_DBO,

@@ -194,6 +194,10 @@ impl Execution<'_> {
 
     fn rpc_done(&self, request: &RpcRequest, result: &CallResult) -> Step<()> {
         self.to_client(|sink| sink.return_status(result.status))?;
+        if let Some((value, data_type)) = &result.value {
+            let column = value_column("", *data_type);
+            self.to_client(|sink| sink.function_value(&column, value))?;
+        }
         for output in &result.outputs {
             let sent_name = request
                 .args
@@ -331,7 +335,7 @@ impl Execution<'_> {
             // The statement failed, the handle is good nevertheless.
             Err(Stop::Statement | Stop::Scope) => CallResult {
                 status: -6,
-                outputs: Vec::new(),
+                ..CallResult::default()
             },
             Err(stop) => return Err(stop),
         };
@@ -486,7 +490,7 @@ fn handle_output(handle: i32) -> OutputValue {
 
 fn handle_result(handle: i32) -> CallResult {
     CallResult {
-        status: 0,
         outputs: vec![handle_output(handle)],
+        ..CallResult::default()
     }
 }

@@ -67,6 +67,10 @@ impl Execution<'_> {
     /// Statements after which control always goes on.
     fn run_plain(&self, statement: &Statement) -> Step<()> {
         let s = self.state;
+        if self.in_function() && !ddl::may_stand_in_function(&statement.kind) {
+            let what = ddl::effect_of(&statement.kind);
+            return Err(self.fail(messages::error_state(443, 14, &[&what])));
+        }
         self.check_statement(&statement.kind)
             .map_err(|e| self.failed(command::OTHER, e))?;
         match &statement.kind {
@@ -215,6 +219,9 @@ impl Execution<'_> {
 
     /// Turns an error into its consequences, after ending the statement towards the client.
     pub(crate) fn failed(&self, command: u16, error: SqlError) -> Stop {
+        if self.in_function() {
+            return self.fail(error);
+        }
         let _ = self.send_pending();
         let stop = self.fail(error);
         self.changes_rows.set(false);
@@ -267,6 +274,12 @@ impl Execution<'_> {
     fn run_return(&self, value: Option<&ast::Expr>) -> Step<Flow> {
         if let Some(expr) = value {
             let (value, from) = self.evaluate_alone(expr).map_err(|e| self.fail(e))?;
+            if let Some(to) = self.top(|f| f.returns) {
+                let value = super::convert::assign(value, from, to, self);
+                let value = value.map_err(|e| self.fail(e))?;
+                self.top_mut(|f| f.returned = Some(value));
+                return Ok(Flow::Return);
+            }
             let status = super::convert::to_int(&value, from).map_err(|e| self.fail(e))?;
             self.top_mut(|f| f.return_status = status);
         }
@@ -498,6 +511,7 @@ impl Execution<'_> {
     pub(crate) fn begin_implicit(&self) -> Step<()> {
         let s = self.state;
         if !s.settings.borrow().implicit_transactions
+            || self.in_function()
             || s.trancount.get() > 0
             || s.transaction.borrow().is_some()
         {

@@ -110,6 +110,9 @@ impl Execution<'_> {
 
     /// Sends what the settings ask for.
     pub(crate) fn finish_statistics(&self, started: Started) -> Step<()> {
+        if self.in_function() {
+            return Ok(());
+        }
         let (io, time) = {
             let settings = self.state.settings.borrow();
             (settings.statistics_io, settings.statistics_time)

@@ -1,16 +1,19 @@
-//! AFTER triggers: found by parent, run in frames of their own with `inserted` and `deleted`.
+//! Triggers: found by parent, run in frames of their own with `inserted` and `deleted`.
+//!
+//! An INSTEAD OF trigger stands for the change: what it changes of its own table or view itself is done as if it were not
+//! there. So whether it is to be run depends on what runs already, and no plan that asked for it is kept.
 
 use super::execution::Execution;
 use super::fail::Stop;
-use super::frame::{Frame, FrameKind, NESTING_MAX, TriggerRows};
+use super::frame::{FrameKind, TriggerRows};
 use crate::error::{Result, SqlError};
 use crate::executor::SharedRows;
-use crate::host::{Host, Images, TableKind, TableRef, TriggerAction, VirtualTable};
+use crate::host::{Host, Images, InsteadTarget, TableKind, TableRef, TriggerAction, VirtualTable};
 use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Object, ObjectKind, TriggerDef};
-use daruma_syntax::ast::{ModuleBody, StatementKind};
+use daruma_catalog::{Object, ObjectKind, TableDef, TriggerDef};
+use daruma_syntax::ast::{ModuleBody, ObjectName, StatementKind};
 use daruma_value::Value;
 use std::sync::Arc;
 
@@ -99,6 +102,17 @@ impl Execution<'_> {
         count: u64,
     ) -> Result<()> {
         let triggers = self.trigger_objects(table, action)?;
+        self.run_each_trigger(&triggers, table, images, updated_columns, count)
+    }
+
+    pub(crate) fn run_each_trigger(
+        &self,
+        triggers: &[Arc<Object>],
+        table: &TableRef,
+        images: Images,
+        updated_columns: &[i32],
+        count: u64,
+    ) -> Result<()> {
         if triggers.is_empty() {
             return Ok(());
         }
@@ -122,6 +136,63 @@ impl Execution<'_> {
         result
     }
 
+    /// The INSTEAD OF trigger for an action, unless it runs already.
+    pub(crate) fn instead_trigger(
+        &self,
+        database: DatabaseId,
+        object: i32,
+        action: TriggerAction,
+    ) -> Result<Option<Arc<Object>>> {
+        let catalog = self.state.catalog(database)?;
+        let fires = |o: &&Arc<Object>| matches!(&o.kind, ObjectKind::Trigger(t) if t.instead_of && !t.disabled && has_event(t, action));
+        let Some(trigger) = catalog.triggers_of(object).find(fires) else {
+            return Ok(None);
+        };
+        self.note_private();
+        let frames = self.state.frames.borrow();
+        let runs =
+            |f: &super::frame::Frame| f.kind == FrameKind::Trigger && f.object_id == trigger.id;
+        Ok((!frames.iter().any(runs)).then(|| trigger.clone()))
+    }
+
+    /// The table or view of the name, if its INSTEAD OF trigger is to be run.
+    pub(crate) fn instead_target(
+        &self,
+        name: &ObjectName,
+        action: TriggerAction,
+    ) -> Result<Option<InsteadTarget>> {
+        if name.is_temporary() || name.server.is_some() {
+            return Ok(None);
+        }
+        let Some((database, object)) = self.find_object(name)? else {
+            return Ok(None);
+        };
+        if self.instead_trigger(database, object.id, action)?.is_none() {
+            return Ok(None);
+        }
+        let ObjectKind::View(module) = &object.kind else {
+            let table = self.table_by_id(database, object.id)?;
+            let is_view = false;
+            return Ok(Some(InsteadTarget { table, is_view }));
+        };
+        let open = self.state.instance.open_database(database)?;
+        let catalog = self.state.catalog(database)?;
+        let schema = catalog.schema(object.schema_id);
+        let table = TableRef {
+            database: open.storage,
+            object_id: object.id,
+            schema_name: schema.map_or_else(String::new, |s| s.name.clone()),
+            name: object.name.clone(),
+            def: Arc::new(TableDef {
+                columns: module.columns.clone(),
+                ..TableDef::default()
+            }),
+            kind: TableKind::User,
+        };
+        let is_view = true;
+        Ok(Some(InsteadTarget { table, is_view }))
+    }
+
     fn run_trigger(
         &self,
         object: &Arc<Object>,
@@ -134,10 +205,7 @@ impl Execution<'_> {
         if self.is_recursive(object.id, table)? {
             return Ok(());
         }
-        let frame_count = self.state.frames.borrow().len();
-        if frame_count > NESTING_MAX {
-            return Err(messages::error(217, &[&NESTING_MAX]));
-        }
+        self.check_depth()?;
         let batch = self.module_batch(&trigger.module)?;
         let Some(StatementKind::CreateTrigger(create)) = batch.statements.first().map(|s| &s.kind)
         else {
@@ -146,15 +214,10 @@ impl Execution<'_> {
         let ModuleBody::Statements(body) = &create.body else {
             return Err(messages::not_supported("EXTERNAL NAME"));
         };
-        let mut frame = Frame::new(FrameKind::Trigger, batch.clone(), table.database.id());
-        frame.module = Some(object.name.clone());
-        frame.object_id = object.id;
-        frame.schema_id = object.schema_id;
+        let home = table.database.id();
+        let mut frame = self.module_frame(FrameKind::Trigger, object, batch.clone(), (home, home));
         frame.trigger = Some(rows.clone());
-        frame.saved_settings = Some(self.state.settings.borrow().clone());
-        let runs_as = create.options.execute_as.as_ref();
-        self.enter_module_as(runs_as, table.database.id(), object.schema_id)?;
-        self.apply_module_settings(&trigger.module);
+        self.enter_module(&trigger.module, create.options.execute_as.as_ref(), &frame)?;
         self.state.row_count.set(rows.count);
         let changes_rows = self.changes_rows.replace(false);
         let depth = self.depth.get();
@@ -234,10 +297,13 @@ fn ended_by(stop: &Stop) -> SqlError {
 }
 
 fn is_for(trigger: &TriggerDef, action: TriggerAction) -> bool {
-    let event = match action {
+    has_event(trigger, action) && !trigger.disabled && !trigger.instead_of
+}
+
+fn has_event(trigger: &TriggerDef, action: TriggerAction) -> bool {
+    match action {
         TriggerAction::Insert => trigger.on_insert,
         TriggerAction::Update => trigger.on_update,
         TriggerAction::Delete => trigger.on_delete,
-    };
-    event && !trigger.disabled && !trigger.instead_of
+    }
 }

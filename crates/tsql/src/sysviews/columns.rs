@@ -336,6 +336,15 @@ const PARAMETERS: &str = "
 fn parameters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for object in sorted_objects(&*source.catalog()?) {
         if let ObjectKind::Procedure(module) | ObjectKind::Function(module) = &object.kind {
+            // The value of a function is its parameter 0.
+            if let Some(returns) = module.function.and_then(|f| f.returns) {
+                rows.add()
+                    .set("object_id", object.id)
+                    .set("name", "")
+                    .set("parameter_id", 0);
+                parameter_type(returns.data_type, returns.user_type_id, rows);
+                rows.set("is_output", true);
+            }
             for (at, parameter) in module.parameters.iter().enumerate() {
                 parameter_row(object.id, at + 1, parameter, rows);
             }

@@ -502,6 +502,25 @@ fn routines(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             )
             .set("CREATED", source.time(object.created_utc))
             .set("LAST_ALTERED", source.time(object.modified_utc));
+        if let ObjectKind::Function(module) = &object.kind {
+            let is_deterministic = module.function.is_some_and(|f| f.is_deterministic);
+            rows.set(
+                "IS_DETERMINISTIC",
+                if is_deterministic { "YES" } else { "NO" },
+            )
+            .set("SQL_DATA_ACCESS", "READS")
+            .set("IS_NULL_CALL", "YES")
+            .set("MAX_DYNAMIC_RESULT_SETS", 0);
+            match module.function.and_then(|f| f.returns) {
+                Some(returns) => set_type(returns.data_type, CollationId::DEFAULT, rows),
+                None => {
+                    rows.set("DATA_TYPE", "TABLE");
+                }
+            }
+            if module.function.is_some_and(|f| f.null_on_null_input) {
+                rows.set("IS_NULL_CALL", "NO");
+            }
+        }
     }
     Ok(())
 }
@@ -519,6 +538,15 @@ fn parameters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let names = Names::of(source)?;
     for object in sorted_objects(&names.catalog) {
         if let ObjectKind::Procedure(module) | ObjectKind::Function(module) = &object.kind {
+            if let Some(returns) = module.function.and_then(|f| f.returns) {
+                rows.add();
+                names.set(rows, "SPECIFIC", object.schema_id, &object.name);
+                rows.set("ORDINAL_POSITION", 0)
+                    .set("PARAMETER_MODE", "OUT")
+                    .set("IS_RESULT", "YES")
+                    .set("PARAMETER_NAME", "");
+                set_type(returns.data_type, CollationId::DEFAULT, rows);
+            }
             for (at, parameter) in module.parameters.iter().enumerate() {
                 rows.add();
                 names.set(rows, "SPECIFIC", object.schema_id, &object.name);

@@ -341,6 +341,11 @@ fn modules(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("uses_ansi_nulls", module.ansi_nulls)
                 .set("uses_quoted_identifier", module.quoted_identifier)
                 .set("is_schema_bound", module.schema_bound);
+            let function = module.function.as_ref();
+            rows.set(
+                "null_on_null_input",
+                function.is_some_and(|f| f.null_on_null_input),
+            );
         }
     }
     Ok(())

@@ -388,6 +388,12 @@ impl Sink for TextSink {
         self.line(&format!("{name} = {text}"))
     }
 
+    fn function_value(&mut self, column: &OutputColumn, value: &Value) -> Result<()> {
+        let text = show(value, column.data_type);
+        let kind = column.data_type.name();
+        self.line(&format!("function value {text} of {kind}"))
+    }
+
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }

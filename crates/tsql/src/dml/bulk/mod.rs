@@ -19,7 +19,7 @@ use super::target::Writable;
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
 use crate::executor::RowBatch;
-use crate::host::{Host, TableRef};
+use crate::host::{Host, TableRef, TriggerAction};
 use daruma_catalog::ColumnDef;
 use daruma_syntax::ast;
 use daruma_value::{DataType, Value};
@@ -52,6 +52,7 @@ impl BulkTarget {
         options: InsertOptions,
     ) -> Result<BulkTarget> {
         super::options::check(host, &table.def, "INSERT")?;
+        refuse_instead(host, table, options.fire_triggers)?;
         let writable = Arc::new(Writable::prepare(host, table)?);
         let ordinals =
             super::insert::named_columns(&writable, columns.iter().map(|c| c.name.as_str()))?;
@@ -75,6 +76,17 @@ impl BulkTarget {
             inserter,
             given: Vec::new(),
         })
+    }
+}
+
+/// Without FIRE_TRIGGERS a load asks for none; with it one that stands for the change would be passed by.
+fn refuse_instead(host: &dyn Host, table: &TableRef, fires: bool) -> Result<()> {
+    let id = table.database.id();
+    match fires && host.has_instead(id, table.object_id, TriggerAction::Insert) {
+        true => Err(super::errors::not_supported(
+            "FIRE_TRIGGERS beside an INSTEAD OF trigger",
+        )),
+        false => Ok(()),
     }
 }
 
@@ -167,6 +179,7 @@ impl FileLoad {
         format: &[FormatField],
     ) -> Result<FileLoad> {
         super::options::check(host, &table.def, "INSERT")?;
+        refuse_instead(host, table, options.fire_triggers)?;
         let writable = Arc::new(Writable::prepare(host, table)?);
         if options.keep_identity && host.identity_insert(table) && writable.identity.is_none() {
             return Err(identity_value_missing(table));

@@ -600,12 +600,6 @@ impl Host for TestHost {
     fn system_function(&self, name: &str, _: &[Value]) -> Result<Value> {
         Err(dml::errors::not_supported(name))
     }
-    fn call_function(&self, name: &ObjectName, _: &[Value]) -> Result<Value> {
-        Err(dml::errors::not_supported(&name.dotted()))
-    }
-    fn function_type(&self, name: &ObjectName) -> Result<DataType> {
-        Err(dml::errors::not_supported(&name.dotted()))
-    }
     fn variable_type(&self, name: &str) -> Option<VariableType> {
         if let Some((data_type, _)) = self.variables.borrow().get(name) {
             return Some(VariableType::Scalar(*data_type));

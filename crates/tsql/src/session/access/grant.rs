@@ -282,7 +282,7 @@ impl Execution<'_> {
         })
     }
 
-    /// A procedure can be executed, not selected from.
+    /// A procedure can be executed, not selected from; of functions the scalar ones.
     fn fits_object(&self, id: i32, name: &str) -> Result<bool> {
         use daruma_catalog::ObjectKind::*;
         let catalog = self.state.catalog(self.current_database())?;
@@ -292,6 +292,10 @@ impl Execution<'_> {
         );
         Ok(match catalog.object(id).map(|o| &o.kind) {
             Some(Procedure(_)) => !data,
+            Some(object @ Function(_)) => match is_scalar(object) {
+                true => !data || name == "REFERENCES",
+                false => name != "EXECUTE",
+            },
             Some(Table(_) | View(_)) => name != "EXECUTE",
             Some(Sequence(_)) => !matches!(name, "SELECT" | "INSERT" | "DELETE" | "EXECUTE"),
             _ => true,
@@ -485,4 +489,14 @@ fn put(grant: &Grant, list: &mut Vec<PermissionDef>, entry: PermissionDef) {
         GrantVerb::Revoke => return,
     };
     list.push(PermissionDef { state, ..entry });
+}
+
+/// Does a function give one value?
+fn is_scalar(kind: &daruma_catalog::ObjectKind) -> bool {
+    match kind {
+        daruma_catalog::ObjectKind::Function(module) => {
+            module.function.is_some_and(|f| f.returns.is_some())
+        }
+        _ => false,
+    }
 }

@@ -105,6 +105,8 @@ pub(crate) struct AccessState {
     needs: RefCell<Vec<Need>>,
     /// Default schema in the database that was asked for last, if it has one.
     default_schema: Cell<Option<(DatabaseId, Option<SchemaId>)>>,
+    /// Texts of table definitions that are being bound within each other.
+    stored: Cell<u32>,
     /// Owners of the views being bound, innermost last.
     views: RefCell<Vec<(DatabaseId, i32)>>,
     /// Database and schema of the definitions whose text is being bound, innermost last.

@@ -10,7 +10,6 @@ use super::{Execution, Securable, owner_of};
 use crate::error::{Result, SqlError};
 use crate::host::{Host, Showplan};
 use crate::messages;
-use crate::session::frame::FrameKind;
 use daruma_base::DatabaseId;
 use daruma_catalog::{ColumnDef, Object, ObjectKind, SchemaId, names_equal};
 use std::sync::Arc;
@@ -122,7 +121,8 @@ impl Execution<'_> {
 
     /// Called for every object that a name resolves to.
     pub(crate) fn note_use(&self, database: DatabaseId, object: &Arc<Object>) -> Result<()> {
-        if self.is_unlimited() {
+        // Who may write to a table may do what its definition does.
+        if self.is_unlimited() || self.state.access.stored.get() > 0 {
             return Ok(());
         }
         let chained = self.is_chained(database, object)?;
@@ -169,7 +169,7 @@ impl Execution<'_> {
             let frames = self.state.frames.borrow();
             frames
                 .last()
-                .filter(|f| matches!(f.kind, FrameKind::Procedure | FrameKind::Trigger))
+                .filter(|f| f.kind.is_module())
                 .map(|f| (f.home, f.schema_id))
         };
         let Some((database, schema)) = module else {
@@ -190,6 +190,17 @@ impl Execution<'_> {
     pub(crate) fn leave_view_of(&self) {
         self.state.access.views.borrow_mut().pop();
         self.state.access.texts.borrow_mut().pop();
+    }
+
+    /// Binds an expression of a table's definition, whose names were asked for when it was made.
+    pub(crate) fn enter_stored_text(&self) {
+        let stored = &self.state.access.stored;
+        stored.set(stored.get() + 1);
+    }
+
+    pub(crate) fn leave_stored_text(&self) {
+        let stored = &self.state.access.stored;
+        stored.set(stored.get().saturating_sub(1));
     }
 
     fn check_needs(
@@ -217,7 +228,11 @@ impl Execution<'_> {
                 }
                 None => {
                     let read = Columns::Listed(need.columns.clone());
-                    self.check_columns(need.database, &need.object, "SELECT", read)?
+                    let use_of = match need.object.type_code() {
+                        "FN" => "EXECUTE",
+                        _ => "SELECT",
+                    };
+                    self.check_columns(need.database, &need.object, use_of, read)?
                 }
             }
         }

@@ -119,6 +119,9 @@ impl Sink for Errors {
     fn return_value(&mut self, _: u16, _: &str, _: &OutputColumn, _: &Value) -> Result<()> {
         Ok(())
     }
+    fn function_value(&mut self, _: &OutputColumn, _: &Value) -> Result<()> {
+        Ok(())
+    }
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }

@@ -81,24 +81,32 @@ impl Host for Execution<'_> {
         self.call_system_function(name, arguments)
     }
 
-    fn call_function(&self, name: &ObjectName, _arguments: &[Value]) -> Result<Value> {
-        Err(messages::not_supported(&format!(
-            "user-defined function {}",
-            name.dotted()
-        )))
+    fn user_function(
+        &self,
+        database: DatabaseId,
+        object: &Arc<Object>,
+    ) -> Result<Arc<UserFunction>> {
+        self.make_function(database, object).map(Arc::new)
     }
 
-    fn function_type(&self, name: &ObjectName) -> Result<DataType> {
-        match name.is_bare() {
-            true => Err(messages::error(
-                195,
-                &[&name.name.text, &"built-in function name"],
-            )),
-            false => {
-                let prefix = name.schema.as_ref().map_or("", |s| s.text.as_str());
-                Err(messages::error(4121, &[&prefix, &name.dotted()]))
-            }
-        }
+    fn call_function(&self, function: &UserFunction, arguments: Vec<Value>) -> Result<Value> {
+        self.call_scalar(function, arguments)
+    }
+
+    fn function_rows(
+        &self,
+        function: &UserFunction,
+        arguments: &[Value],
+    ) -> Result<Vec<Vec<Value>>> {
+        self.rows_of_function(function, arguments.to_vec())
+    }
+
+    fn enter_stored_text(&self) {
+        Execution::enter_stored_text(self);
+    }
+
+    fn leave_stored_text(&self) {
+        Execution::leave_stored_text(self);
     }
 
     fn variable_type(&self, name: &str) -> Option<VariableType> {
@@ -187,6 +195,9 @@ impl Host for Execution<'_> {
         if table.kind == TableKind::Variable {
             return self.variable_transaction();
         }
+        if self.in_function() {
+            return Err(messages::error_state(443, 15, &[&"UPDATE"]));
+        }
         if self.state.is_doomed() {
             return Err(messages::error(3930, &[]));
         }
@@ -254,6 +265,9 @@ impl Host for Execution<'_> {
     }
 
     fn next_sequence_value(&self, name: &ObjectName) -> Result<Value> {
+        if self.in_function() {
+            return Err(messages::error(11719, &[]));
+        }
         let (database, object) = self.sequence_named(name)?;
         let ObjectKind::Sequence(sequence) = &object.kind else {
             return Err(messages::error(11726, &[&name.dotted()]));
@@ -289,6 +303,32 @@ impl Host for Execution<'_> {
         rows: u64,
     ) -> Result<()> {
         self.run_triggers(table, action, images, updated_columns, rows)
+    }
+
+    fn instead_of(
+        &self,
+        name: &ObjectName,
+        action: TriggerAction,
+    ) -> Result<Option<InsteadTarget>> {
+        self.instead_target(name, action)
+    }
+
+    fn has_instead(&self, database: DatabaseId, object: i32, action: TriggerAction) -> bool {
+        self.instead_trigger(database, object, action)
+            .is_ok_and(|found| found.is_some())
+    }
+
+    fn fire_instead(
+        &self,
+        table: &TableRef,
+        action: TriggerAction,
+        images: Images,
+        updated_columns: &[i32],
+        rows: u64,
+    ) -> Result<()> {
+        let trigger = self.instead_trigger(table.database.id(), table.object_id, action)?;
+        let triggers: Vec<_> = trigger.into_iter().collect();
+        self.run_each_trigger(&triggers, table, images, updated_columns, rows)
     }
 
     fn has_triggers(&self, table: &TableRef, action: TriggerAction) -> bool {

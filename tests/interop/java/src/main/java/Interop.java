@@ -365,6 +365,28 @@ public final class Interop {
         expect("row counts", counts, List.of(4, 2, 0, 1));
     }
 
+    /** A scalar function: its value is where a procedure has its status. */
+    private void function() throws Exception {
+        execute("CREATE FUNCTION dbo.shout (@text nvarchar(50), @times int) RETURNS nvarchar(200) AS "
+                + "BEGIN RETURN REPLICATE(@text, @times) + N'!' END");
+        execute("CREATE FUNCTION dbo.thrice (@n int) RETURNS int AS BEGIN DECLARE @r int = @n * 3 RETURN @r END");
+        try (CallableStatement call = connection.prepareCall("{? = call dbo.shout(?, ?)}")) {
+            call.registerOutParameter(1, textType());
+            call.setString(2, "ab");
+            call.setInt(3, 3);
+            call.execute();
+            expect("text", call.getString(1), "ababab!");
+        }
+        try (CallableStatement call = connection.prepareCall("{? = call dbo.thrice(?)}")) {
+            call.registerOutParameter(1, Types.INTEGER);
+            for (int n = 0; n < 5; n++) {
+                call.setInt(2, n);
+                call.execute();
+                expect("number", call.getInt(1), n * 3);
+            }
+        }
+    }
+
     private void procedure() throws Exception {
         execute("CREATE PROCEDURE dbo.add_up @a int, @b int = 10, @sum int OUTPUT, @text nvarchar(50) OUTPUT AS "
                 + "BEGIN SET NOCOUNT ON; SET @sum = @a + @b; SET @text = @text + N'!'; SELECT @a AS a; RETURN @a * 2 END");
@@ -557,6 +579,7 @@ public final class Interop {
             run("multi_results", this::resultSets);
             run("row_counts", this::rowCounts);
             run("procedure", this::procedure);
+            run("function", this::function);
             run("prepared", this::prepared);
             run("cancel", this::cancel);
             run("pooling", this::pooling);
