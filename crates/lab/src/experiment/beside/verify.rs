@@ -213,7 +213,7 @@ impl Beside {
     fn back_up_log(&mut self, client: &mut Client, violations: &mut Vec<String>) {
         self.verified += 1;
         let is_kept = !self.journal.present(Kind::Backup).is_empty();
-        if self.verified % LOG_BACKUP_EVERY != 0 || !is_kept {
+        if !self.verified.is_multiple_of(LOG_BACKUP_EVERY) || !is_kept {
             return;
         }
         let text = self.log_backup_text();
