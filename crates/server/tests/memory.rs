@@ -426,6 +426,19 @@ fn triggers_of_a_large_change() {
             vec![many, none.clone(), none, Value::Null],
         ]
     );
+    for text in [
+        "create table big (id int primary key, v int not null, w varchar(max) not null); create table lengths (n bigint)",
+        "create trigger measures on big after update as begin set nocount on; \
+         insert lengths select sum(cast(len(w) as bigint)) from inserted end",
+        "declare @n int = 0; while @n < 200 begin \
+         insert big values (@n, 0, replicate(cast('x' as varchar(max)), 400000)); set @n += 1 end",
+        "update big set v = 1",
+    ] {
+        let answer = client.batch(text).expect("answers");
+        assert_eq!(answer.errors(), [], "{text}");
+    }
+    let answer = client.batch("select * from lengths").expect("answers");
+    assert_eq!(answer.rows(), [vec![Value::BigInt(80_000_000)]]);
     watched.stopped.store(true, Ordering::Relaxed);
 }
 

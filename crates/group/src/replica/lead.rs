@@ -92,6 +92,17 @@ pub struct Rates {
 }
 
 impl State {
+    /// The connection on which a replica counts.
+    fn link_of(&self, replica: ReplicaId) -> Option<&Arc<Link>> {
+        let link = self.links.iter().find(|(r, _)| *r == replica);
+        link.map(|(_, link)| link)
+    }
+
+    fn counts(&self, link: &Arc<Link>) -> bool {
+        let current = self.link_of(link.peer().replica);
+        current.is_some_and(|current| Arc::ptr_eq(current, link))
+    }
+
     fn note_rates(&mut self, now_ms: u64) {
         let rates = self.clocks.iter().map(|clocks| {
             let replica = clocks.replica();
@@ -413,6 +424,10 @@ impl Led {
         let replica = link.peer().replica;
         let before = {
             let mut state = self.state.lock();
+            // One that ends after this is taken out by whoever is told of its end, and waits for the latch.
+            if link.is_closed() {
+                return;
+            }
             state.links.retain(|(r, _)| *r != replica);
             state.links.push((replica, link.clone()));
             let of_it = |s: &mut Arc<Shipment>| s.replica == replica;
@@ -425,15 +440,6 @@ impl Led {
         self.tell(link);
     }
 
-    /// The connection that counts, if this is another.
-    fn instead_of(&self, link: &Arc<Link>) -> Option<Arc<Link>> {
-        let replica = link.peer().replica;
-        let state = self.state.lock();
-        let current = state.links.iter().find(|(r, _)| *r == replica);
-        let current = current.map(|(_, current)| current.clone());
-        current.filter(|current| !Arc::ptr_eq(current, link))
-    }
-
     fn tell(&self, link: &Arc<Link>) {
         let lead = LeadTold {
             record: self.state.lock().machine.record(),
@@ -443,20 +449,22 @@ impl Led {
         link.send(Message::Lead { database, lead });
     }
 
-    /// Its connection has ended; another may be left.
+    /// Its connection has ended; another may be left, and counts if there is no newer one.
     pub fn disconnected(&self, link: &Arc<Link>, left: Option<&Arc<Link>>) {
         let replica = link.peer().replica;
-        {
-            let mut state = self.state.lock();
-            state.shipments.retain(|s| !Arc::ptr_eq(&s.link, link));
-            // Another connection to it may have come in the meantime.
-            if !state.links.iter().any(|(_, l)| Arc::ptr_eq(l, link)) {
-                return;
-            }
-            state.links.retain(|(_, l)| !Arc::ptr_eq(l, link));
+        let mut state = self.state.lock();
+        state.shipments.retain(|s| !Arc::ptr_eq(&s.link, link));
+        // Another connection to it may have come in the meantime.
+        if !state.counts(link) {
+            return;
         }
-        self.step(PrimaryInput::Down(replica));
-        left.into_iter().for_each(|left| self.connected(left));
+        state.links.retain(|(r, _)| *r != replica);
+        let left = left.filter(|left| !left.is_closed());
+        state.links.extend(left.map(|left| (replica, left.clone())));
+        let done = self.step_latched(&mut state, PrimaryInput::Down(replica));
+        drop(state);
+        self.finish(done);
+        left.into_iter().for_each(|left| self.tell(left));
     }
 
     /// A message about this database came.
@@ -466,10 +474,15 @@ impl Led {
             message,
             Message::Ack { .. } | Message::Rejoin { .. } | Message::Depose { led: false, .. }
         );
-        if let (true, Some(current)) = (of_itself, self.instead_of(link)) {
-            // It answers on the connection on which it is told who leads.
-            self.tell(&current);
-            return Ok(());
+        if of_itself {
+            let state = self.state.lock();
+            if !state.counts(link) {
+                let current = state.link_of(from).cloned();
+                drop(state);
+                // It answers on the connection on which it is told who leads.
+                current.iter().for_each(|current| self.tell(current));
+                return Ok(());
+            }
         }
         match message {
             Message::Ack { ack, .. } => self.acknowledged(link, ack),
@@ -531,7 +544,7 @@ impl Led {
                     self.step(PrimaryInput::Lost(from));
                     return Ok(());
                 };
-                self.step(PrimaryInput::Up(from));
+                self.step_of(link, PrimaryInput::Up(from));
                 shipment
             }
         };
@@ -549,7 +562,7 @@ impl Led {
         }
         let (epoch, here) = (ack.epoch, ack.here);
         self.shared.log.keep_for(from, here, ack.pin);
-        self.step(PrimaryInput::Ack { from, epoch, here });
+        self.step_of(link, PrimaryInput::Ack { from, epoch, here });
         Ok(())
     }
 
@@ -606,8 +619,13 @@ impl Led {
             }),
             failed: AtomicBool::new(false),
         });
-        self.state.lock().shipments.push(shipment.clone());
-        link.add(shipment.clone());
+        // Under the latch: whoever takes the connection's place takes the shipment off it, or finds none.
+        let mut state = self.state.lock();
+        if state.counts(link) {
+            state.shipments.push(shipment.clone());
+            link.add(shipment.clone());
+        }
+        drop(state);
         Some(shipment)
     }
 
@@ -665,6 +683,17 @@ impl Led {
 
     fn now_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// What was heard on a connection, if it still counts.
+    fn step_of(&self, link: &Arc<Link>, input: PrimaryInput) {
+        let mut state = self.state.lock();
+        if !state.counts(link) {
+            return;
+        }
+        let done = self.step_latched(&mut state, input);
+        drop(state);
+        self.finish(done);
     }
 
     fn step(&self, input: PrimaryInput) {

@@ -216,6 +216,11 @@ impl Link {
         self.send(Message::Grant { bytes });
     }
 
+    /// Has it ended, or is it about to?
+    pub fn is_closed(&self) -> bool {
+        self.out.lock().closed
+    }
+
     /// Ends the connection; its threads notice.
     pub fn close(&self) {
         self.out.lock().closed = true;

@@ -390,7 +390,10 @@ impl Recovery<'_> {
         report.needed = !boot.clean;
         self.tell(RecoveryPhase::Analysis, 0, 0, &report);
         let begin = clock.monotonic();
-        let ahead = replay::look_ahead(store)?;
+        let mut ahead = replay::look_ahead(store)?;
+        if self.opening.epoch.is_some() || boot.is_copy {
+            ahead = ahead.without_commits();
+        }
         let analysis_end = clock.monotonic();
         report.analysis_ms = ms(begin, analysis_end);
         report.log_bytes = ahead.end.0 - boot.redo_start.0;

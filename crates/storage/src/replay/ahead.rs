@@ -3,6 +3,9 @@
 //! What nobody can need any more is not made: versions of a transaction that commits, and where it wrote. The look is needed for the end
 //! anyway; it begins where the log is not known to be hard, so commits before that are not among those found, nor are more than
 //! [`COMMITS_MAX`]: of the others the pass finds out as it goes.
+//!
+//! A database of a group has the end of its log cut off when another replica has become the primary, maybe after a recovery that did
+//! not come to its end: pages it wrote must have the versions of what is cut off, so it knows of no commits ahead.
 
 use crate::buffer::Store;
 use crate::error::Result;
@@ -44,6 +47,17 @@ impl Commits {
             if let Some((_, earlier)) = commit::parse_commit(&record) {
                 self.0.extend(earlier.chain([record.txn]));
             }
+        }
+    }
+}
+
+impl Ahead {
+    /// Forgets the commits: the log may be cut off below them after all.
+    #[must_use]
+    pub fn without_commits(self) -> Ahead {
+        Ahead {
+            commits: Commits::default(),
+            ..self
         }
     }
 }

@@ -136,11 +136,14 @@ impl<'a> Apply<'a> {
             return Ok(());
         }
         page.prepare_at(block);
-        if let Some(tracker) = tracker
-            && !self.commits.has(txn)
-            && self.versions.are_wanted(txn, tracker)
-        {
-            self.versions.rebuild(&page, ops, txn, tracker)?;
+        if let Some(tracker) = tracker {
+            match self.commits.has(txn) {
+                true => self.versions.skip(ops),
+                false if self.versions.are_wanted(txn, tracker) => {
+                    self.versions.rebuild(&page, ops, txn, tracker)?;
+                }
+                false => {}
+            }
         }
         redo::apply_ops(&mut page, ops, txn).map_err(|what| refused(store, ops.page, what))?;
         page.set_lsn(lsn);

@@ -84,6 +84,17 @@ impl<'a> Versions<'a> {
         Ok(())
     }
 
+    /// The numbers of chunks that are not made again are given to no others.
+    pub(super) fn skip(&self, ops: &Ops<'_>) {
+        for op in ops.iter().flatten() {
+            if let LeafOp::Update { version, .. } | LeafOp::Delete { version, .. } = op
+                && version != 0
+            {
+                self.store.versions.skip_number((version >> 16) as u32);
+            }
+        }
+    }
+
     fn keep(
         &self,
         txn: TxnId,

@@ -14,9 +14,11 @@ use super::merge_join::MergeJoinOp;
 use super::nested_loop::NestedLoopOp;
 use super::plan::*;
 use super::recursive::{RecursiveOp, WorkTableOp};
-use super::scan::ScanOp;
+use super::scan::{LONG_BATCH_BYTES, ScanOp};
 use super::set_hash::SetHashOp;
+use super::shared_rows::ReadBlock;
 use super::sort::SortOp;
+use super::spill::row_bytes;
 use super::top::TopOp;
 use super::vector;
 use super::window::WindowOp;
@@ -55,7 +57,7 @@ pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
         Op::Scan(scan) => Box::new(ScanOp::new(scan.clone(), cx)?),
         Op::Virtual(scan) if scan.table.gathered().is_some() => Box::new(SharedOp {
             node: scan.clone(),
-            scratch: RowBatch::new(),
+            read: ReadBlock::default(),
             block: 0,
             at: 0,
         }),
@@ -174,7 +176,7 @@ impl Operator for VirtualOp {
 /// Reads a table whose rows were gathered before.
 struct SharedOp {
     node: Arc<VirtualNode>,
-    scratch: RowBatch,
+    read: ReadBlock,
     block: usize,
     /// Row of the block that comes next.
     at: usize,
@@ -186,15 +188,18 @@ impl Operator for SharedOp {
         let Some(rows) = self.node.table.gathered() else {
             return Ok(false);
         };
-        while let Some(block) = rows.block(self.block, &mut self.scratch)? {
-            while self.at < block.len() && !out.is_full() {
+        let mut bytes = 0;
+        let is_enough = |out: &RowBatch, bytes| out.is_full() || bytes >= LONG_BATCH_BYTES;
+        while let Some(block) = rows.block(self.block, &mut self.read)? {
+            while self.at < block.len() && !is_enough(out, bytes) {
                 cx.tick(1)?;
                 let row = block.row(self.at);
                 let value = |c: &usize| row.get(*c).cloned().unwrap_or(Value::Null);
                 out.push(self.node.columns.iter().map(value));
+                bytes += row_bytes(out.row(out.len() - 1));
                 self.at += 1;
             }
-            if out.is_full() {
+            if is_enough(out, bytes) {
                 break;
             }
             (self.block, self.at) = (self.block + 1, 0);

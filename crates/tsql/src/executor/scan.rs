@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// Rows that may be longer are handed on before a batch of them is full.
 const LONG_ROW_BYTES: usize = 64 << 10;
 /// Bytes of such rows that are handed on at once.
-const LONG_BATCH_BYTES: usize = 1 << 20;
+pub const LONG_BATCH_BYTES: usize = 1 << 20;
 
 /// Reads an index, in ranges when the plan seeks.
 pub struct ScanOp {

@@ -28,6 +28,13 @@ pub struct SharedRows {
     len: usize,
 }
 
+/// A reader's block of those on disk.
+#[derive(Default)]
+pub struct ReadBlock {
+    number: Option<usize>,
+    rows: RowBatch,
+}
+
 impl RowGatherer {
     /// Adds a row; all have the same number of values.
     pub fn add(&mut self, row: &[Value], host: &dyn Host) -> Result<()> {
@@ -84,24 +91,31 @@ impl SharedRows {
         self.len == 0
     }
 
-    /// The block of this number, read into `scratch` if it is not in memory; `None` behind the last one.
+    /// The block of this number; `None` behind the last one.
     pub fn block<'a>(
         &'a self,
         number: usize,
-        scratch: &'a mut RowBatch,
+        read: &'a mut ReadBlock,
     ) -> Result<Option<&'a RowBatch>> {
-        match &self.file {
-            None => Ok(self.blocks.get(number)),
-            Some(file) => Ok(file.read_numbered(number, scratch)?.then_some(scratch)),
+        let Some(file) = &self.file else {
+            return Ok(self.blocks.get(number));
+        };
+        if read.number != Some(number) {
+            read.number = None;
+            if !file.read_numbered(number, &mut read.rows)? {
+                return Ok(None);
+            }
+            read.number = Some(number);
         }
+        Ok(Some(&read.rows))
     }
 
     /// All rows, copied.
     pub fn all(&self) -> Result<Vec<Vec<Value>>> {
-        let mut scratch = RowBatch::new();
+        let mut read = ReadBlock::default();
         let mut rows = Vec::with_capacity(self.len);
         let mut number = 0;
-        while let Some(block) = self.block(number, &mut scratch)? {
+        while let Some(block) = self.block(number, &mut read)? {
             rows.extend(block.rows().map(<[Value]>::to_vec));
             number += 1;
         }
