@@ -244,7 +244,9 @@ impl RpcRequest {
     fn put(&self, version: TdsVersion, out: &mut Vec<u8>) -> Result<()> {
         self.headers.encode(version, out);
         for (index, call) in self.calls.iter().enumerate() {
-            if index > 0 {
+            let before = index.checked_sub(1).and_then(|n| self.calls.get(n));
+            // What says that a call is not to be executed separates it from the next.
+            if before.is_some_and(|call| !call.is_no_exec) {
                 out.push(separator(version));
             }
             put_call(call, out)?;

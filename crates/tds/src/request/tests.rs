@@ -148,6 +148,11 @@ fn no_exec_call() {
     request.calls[0].is_no_exec = true;
     let bytes = encoded(&request, V7_4);
     assert!(RpcRequest::decode(&bytes, V7_4).unwrap().calls[0].is_no_exec);
+    // It stands between two calls in place of what separates others.
+    request.calls.push(request.calls[0].clone());
+    let mut bytes = Vec::new();
+    request.encode(V7_4, &mut bytes).unwrap();
+    assert_eq!(RpcRequest::decode(&bytes, V7_4).unwrap(), request);
 }
 
 #[test]
