@@ -396,8 +396,7 @@ impl Led {
             let mut state = self.state.lock();
             let before = state.resting().contains(replica);
             change(&mut state);
-            let link = state.links.iter().find(|(r, _)| *r == replica);
-            let link = link.map(|(_, link)| link.clone());
+            let link = state.link_of(replica).cloned();
             (before, state.resting().contains(replica), link)
         };
         match (before, after) {

@@ -48,12 +48,9 @@ impl RowGatherer {
             block.reset(row.len());
             self.rows.blocks.push(block);
         }
-        self.rows
-            .blocks
-            .iter_mut()
-            .last()
-            .into_iter()
-            .for_each(|block| block.push_slice(row));
+        if let Some(block) = self.rows.blocks.last_mut() {
+            block.push_slice(row);
+        }
         self.bytes += row_bytes(row);
         let is_over = self.bytes > host.memory_grant_bytes() / GRANT_PART || host.memory_is_short();
         if self.bytes >= SPILLED_BYTES_MIN && is_over {
