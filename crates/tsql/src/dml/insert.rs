@@ -2,7 +2,6 @@
 
 use super::assign::Assign;
 use super::errors::{self, Verb};
-use super::gathered::GatheredRows;
 use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
 use super::options;
 use super::output::{OutputPlan, OutputRun, Sides};
@@ -14,7 +13,8 @@ use crate::access::damaged;
 use crate::binder::insert_hints;
 use crate::error::Result;
 use crate::executor::{
-    KeptPlan, RowBatch, ScalarPlan, Scope, SelectPlan, open, prepare_scalar, prepare_select,
+    KeptPlan, RowBatch, RowGatherer, ScalarPlan, Scope, SelectPlan, open, prepare_scalar,
+    prepare_select,
 };
 use crate::host::{Host, LockHints, TableRef, TriggerAction};
 use crate::messages;
@@ -432,11 +432,11 @@ fn insert_select(
 ) -> Result<()> {
     let mut stream = open(plan, host)?;
     let mut batch = RowBatch::new();
-    let mut gathered = GatheredRows::new(host, assign.len());
+    let mut gathered = RowGatherer::default();
     let mut given = Vec::new();
     while run.left > 0 && stream.next(&mut batch)? {
         if gather {
-            batch.rows().try_for_each(|row| gathered.add(row))?;
+            batch.rows().try_for_each(|row| gathered.add(row, host))?;
             continue;
         }
         for i in 0..batch.len() {
@@ -444,7 +444,7 @@ fn insert_select(
         }
     }
     drop(stream);
-    gathered.each(|row| push_row(row, assign, &mut given, run))
+    gathered.each(host, |row| push_row(row, assign, &mut given, run))
 }
 
 fn push_row(
@@ -469,11 +469,11 @@ fn insert_execute(
     run: &mut Run,
 ) -> Result<()> {
     let width = plan.shape.given.len();
-    let (mut rows, mut fits) = (GatheredRows::new(host, width), true);
+    let (mut rows, mut fits) = (RowGatherer::default(), true);
     host.execute_for_rows(exec, &mut |row| {
         fits &= row.len() == width;
         match fits {
-            true => rows.add(row),
+            true => rows.add(row, host),
             false => Ok(()),
         }
     })?;
@@ -482,7 +482,7 @@ fn insert_execute(
     }
     let table = &plan.shape.table;
     let mut given = Vec::new();
-    rows.each(|row| {
+    rows.each(host, |row| {
         given.clear();
         for (value, ordinal) in row.iter_mut().zip(&plan.shape.given) {
             let column = table

@@ -26,7 +26,6 @@ mod entries;
 pub mod errors;
 mod expr;
 mod foreign;
-mod gathered;
 mod guard;
 mod hot;
 mod insert;

@@ -65,4 +65,3 @@ pub(crate) use builtin::builtin_table;
 pub use exposed::{Exposed, ViewTarget, bind_query, function_columns, is_updatable, view_target};
 pub use kept::KeptPlan;
 pub use shared_rows::{RowGatherer, SharedRows};
-pub(crate) use spill::{SpillFile, row_bytes};

@@ -1,4 +1,5 @@
-//! Rows that are gathered once and then read by many, each at its own pace: `inserted` and `deleted` of a trigger.
+//! Rows that are gathered once and then read by many, each at its own pace: `inserted` and `deleted` of a trigger. Or by one: what a
+//! table is filled with that the query reads.
 //!
 //! Theory: rows lie in blocks, in memory as long as they take no more than a part of the statement's grant and the server's memory
 //! is not short, otherwise all of them in a scratch file. A reader takes block after block; of a file it holds the present one.
@@ -7,7 +8,7 @@ use super::batch::RowBatch;
 use super::context::SPILLED_BYTES_MIN;
 use super::spill::{SpillFile, row_bytes};
 use crate::error::Result;
-use crate::host::Host;
+use crate::host::{Host, check_cancel};
 use daruma_value::Value;
 
 /// A trigger has two such sets, and its statements have grants of their own meanwhile.
@@ -74,6 +75,28 @@ impl RowGatherer {
             file.finish()?;
         }
         Ok(self.rows)
+    }
+
+    /// Hands the rows over one by one, in the order in which they were added.
+    pub fn each(
+        self,
+        host: &dyn Host,
+        mut take: impl FnMut(&mut [Value]) -> Result<()>,
+    ) -> Result<()> {
+        let mut hand_over = |block: &mut RowBatch| {
+            check_cancel(host)?;
+            (0..block.len()).try_for_each(|i| take(block.row_mut(i)))
+        };
+        let SharedRows {
+            mut blocks, file, ..
+        } = self.finish()?;
+        blocks.iter_mut().try_for_each(&mut hand_over)?;
+        let Some(mut file) = file else { return Ok(()) };
+        let mut block = RowBatch::new();
+        while file.read(&mut block)? {
+            hand_over(&mut block)?;
+        }
+        Ok(())
     }
 }
 
