@@ -1,5 +1,6 @@
 //! `daruma`: the server and its tools in one program.
 
+mod cluster;
 mod monitor;
 mod serve;
 
@@ -21,6 +22,7 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     Sql(Box<sql::SqlArgs>),
     Sample(sample::SampleArgs),
+    Cluster(Box<cluster::ClusterArgs>),
     Group(Box<group::GroupArgs>),
     Stress(Box<stress::StressArgs>),
     Lab(experiment::LabArgs),
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Sample(args) => sample::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
         Command::Group(args) => group::run(&args),
         Command::Stress(args) => stress::run(&args),
         Command::Lab(args) => experiment::run(&args),

@@ -10,14 +10,18 @@
 //! A sync that failed is not repeated: the node ends, and what it has on disk is found out at the next start.
 
 use crate::codec::{CodecError, Reader, Writer, seal, unseal};
-use daruma_base::{Disk, OpenMode};
+use daruma_base::{Disk, DiskFile, OpenMode};
 use daruma_quorum::{MemberId, Register};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 const MAGIC: &[u8; 8] = b"DARUMAN1";
 const FILE: &str = "register";
+const LOCK_FILE: &str = "lock";
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(25);
 const FILE_BYTES_MAX: u64 = 256 << 10;
 
 /// What a node has on disk.
@@ -46,6 +50,25 @@ impl Store {
 
     fn path(&self) -> PathBuf {
         self.folder.join(FILE)
+    }
+
+    /// Keeps every other process from running this node as long as what it gives lives. One that is just ending is waited for.
+    pub fn lock(&self) -> io::Result<Arc<dyn DiskFile>> {
+        let path = self.folder.join(LOCK_FILE);
+        let mut tries = LOCK_TRIES;
+        loop {
+            let opened = match self.disk.open(&path, OpenMode::ReadWrite) {
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    self.disk.open(&path, OpenMode::CreatePrivate)
+                }
+                other => other,
+            };
+            match opened {
+                Err(e) if e.kind() == ErrorKind::WouldBlock && tries > 0 => tries -= 1,
+                other => return other,
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
     }
 
     /// What is on disk. `None`: this server is no member.

@@ -215,15 +215,43 @@ fn what_is_no_record_is_refused() {
     ));
 }
 
+/// A node that was frozen with the lock keeps nobody from the witness; what is said without it is said by a write.
 #[test]
-fn a_lock_that_is_held_is_no_answer() {
+fn a_lock_that_is_held_stops_nobody() {
     let folder = made();
     let log = folder.path().join(format!("daruma-{:032x}/witness.log", 5));
     let held = std::fs::File::open(log).unwrap();
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let mut share = FileShare::default();
     let look = ask(folder.path(), 0, WitnessOp::Look, 0);
-    assert!(matches!(
-        FileShare::default().exchange(&look),
-        Err(WitnessFault::Unknown(_))
-    ));
+    let before = share.exchange(&look).unwrap().n;
+    assert_eq!(share.exchange(&look).unwrap().n, before + 1);
+    let voted = share.exchange(&ask(folder.path(), 0, vote(2), 0)).unwrap();
+    assert!(is_granted(&voted.answer));
+    assert_eq!(voted.n, before + 2);
+    // Free again: a look writes nothing.
+    drop(held);
+    let view = share.exchange(&ask(folder.path(), 1, WitnessOp::Look, voted.n));
+    assert_eq!(view.map(|v| (v.n, v.ballot)), Ok((voted.n, ballot(2))));
+}
+
+/// Without the lock a look that was overtaken tells what has come in between.
+#[test]
+fn a_look_without_the_lock_is_not_overtaken() {
+    let folder = made();
+    let log = folder.path().join(format!("daruma-{:032x}/witness.log", 5));
+    let held = std::fs::File::open(log).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let path = folder.path().to_path_buf();
+    let mut first = true;
+    let mut share = FileShare::with_pause(Box::new(move || {
+        if std::mem::take(&mut first) {
+            let other = FileShare::default().exchange(&ask(&path, 1, vote(3), 0));
+            assert!(is_granted(&other.unwrap().answer));
+        }
+    }));
+    let view = share
+        .exchange(&ask(folder.path(), 0, WitnessOp::Look, 0))
+        .unwrap();
+    assert_eq!(view.ballot, ballot(3), "it tells what was before the vote");
 }

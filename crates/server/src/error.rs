@@ -26,6 +26,8 @@ pub enum ServerError {
     InUse { path: PathBuf },
     #[error("a thread cannot be started: {0}")]
     Thread(io::Error),
+    #[error("the cluster that this server is a node of: {0}")]
+    Cluster(#[from] daruma_cluster::ClusterError),
     #[error("{0}")]
     Engine(#[from] daruma_tsql::error::SqlError),
 }

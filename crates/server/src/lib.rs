@@ -28,6 +28,7 @@
 //! Read next: `connection`, `handshake`, `service`.
 
 mod bulk;
+mod cluster;
 mod connection;
 pub mod engine;
 pub mod error;

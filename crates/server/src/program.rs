@@ -4,6 +4,7 @@
 //! recovered side by side meanwhile; each can be used when it is ready. Stop: the reverse.
 //! A crash at any point of either is a crash like any other: recovery takes care of it.
 
+use crate::cluster;
 use crate::engine::EngineService;
 use crate::error::ServerError;
 use crate::freed::FreedMemory;
@@ -11,7 +12,7 @@ use crate::hadr::Availability;
 use crate::listener::{Limits, Listener, Waker};
 use crate::password::Argon2Hasher;
 use crate::tls::{self, EncryptionPolicy, TlsSettings};
-use daruma_base::{DatabaseId, Random};
+use daruma_base::{DatabaseId, Env, Random};
 pub use daruma_platform::FolderLimit;
 use daruma_storage::Database;
 use daruma_tsql::instance::{
@@ -109,7 +110,8 @@ impl Program {
         let instance = Instance::begin(env, &options.data_dir, instance_options)?;
         instance.trace_flags.lock().clone_from(&options.trace_flags);
         instance.keep_file(&options.data_dir.join(LOCK_FILE));
-        let availability = Availability::start(&instance);
+        let cluster = cluster::start(&instance)?;
+        let availability = Availability::start(&instance, cluster);
         let recovery = Recovery::start(&instance)?;
         let url_devices = Arc::new(daruma_object::ObjectDevices::new());
         let _first = instance.url_devices.set(url_devices);
@@ -241,6 +243,8 @@ impl Program {
             Some(ShutdownRequest::Orderly) => SHUTDOWN_GRACE,
             None => SIGNAL_GRACE,
         };
+        let in_order = !matches!(request, Some(ShutdownRequest::NoWait));
+        self.availability.leave_cluster(in_order);
         if !self.listener.stop(grace) {
             self.instance.log.write(
                 "Server",
@@ -349,11 +353,17 @@ fn machine_bytes() -> u64 {
     info.totalram.saturating_mul(u64::from(info.mem_unit))
 }
 
-fn host_name() -> String {
+/// The machine's name, as a server is called that has no other.
+pub fn host_name() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()
         .to_uppercase()
+}
+
+/// Disk, clock and randomness of this machine, for what is done to a server's folder while it does not run.
+pub fn environment() -> Env {
+    daruma_platform::env()
 }
 
 /// The threads that recover databases. They end when nothing is left to recover.

@@ -7,11 +7,13 @@
 //! ```
 //! Theory: a lock on a share is courtesy. A holder may have been paused, its lease may have run out, and another may hold it now. What
 //! arbitrates is the *name*: a write creates `w.<n+1>` and fails if that is there, so whoever slept cannot replace what came
-//! in between. The lock keeps nodes from trying at once, and makes clients of a share look at the server.
+//! in between. The lock keeps nodes from trying at once, and makes clients of a share look at the server. A holder that is frozen may
+//! keep it for hours: whoever cannot have it goes on without, and writes a record even where nothing changed, as only a new name proves
+//! then that nothing newer is there.
 //!
 //! | found | done |
 //! |---|---|
-//! | the lock is held for longer than is waited | unknown: neither yes nor no |
+//! | the lock is held for longer than is waited | the exchange is a write, whatever it asks |
 //! | the highest record is damaged, or of another cluster or witness | refused |
 //! | a count below what the node has seen, or another `witness.log` than the record was written beside | refused: restored from an old copy |
 //! | `w.<n+1>` is there when it is to be written, or more after it was | read again from the start |
@@ -31,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// The lock is waited for so long.
-const LOCK_WAIT: Duration = Duration::from_millis(800);
+const LOCK_WAIT: Duration = Duration::from_millis(300);
 const LOCK_POLL: Duration = Duration::from_millis(10);
 /// A write that another was faster with is tried again.
 const TRIES_MAX: usize = 8;
@@ -49,12 +51,15 @@ const LOCK_FILE: &str = "witness.log";
 pub struct FileShare {
     /// Called between reading the record and writing the next, where a process may be paused.
     between: Option<Box<dyn FnMut() + Send>>,
+    /// Somebody kept the lock for longer than is waited: it is not waited for again until it was free once.
+    was_held: bool,
 }
 
 /// The folder of one witness.
 struct Folder {
     path: PathBuf,
     lock: File,
+    is_locked: bool,
 }
 
 fn unknown(what: &str, error: &io::Error) -> WitnessFault {
@@ -66,6 +71,7 @@ impl FileShare {
     pub fn with_pause(between: Box<dyn FnMut() + Send>) -> FileShare {
         FileShare {
             between: Some(between),
+            was_held: false,
         }
     }
 
@@ -75,15 +81,26 @@ impl FileShare {
         if let WitnessOp::Create(register) = &ask.op {
             create(&path, ask, register)?;
         }
-        let folder = Folder::open(&path)?;
+        let wait = match self.was_held {
+            true => Duration::ZERO,
+            false => LOCK_WAIT,
+        };
+        let folder = Folder::open(&path, wait)?;
+        self.was_held = !folder.is_locked;
         let alive = folder.count_alive(ask);
         for _ in 0..TRIES_MAX {
             let (mut record, newest) = folder.newest()?;
             check_place(&record, &folder)?;
             let before = record.n;
-            let view = record.serve(ask, alive)?;
-            if record.n == before {
-                return Ok(view);
+            let mut view = record.serve(ask, alive)?;
+            match (record.n == before, folder.is_locked) {
+                (true, true) => return Ok(view),
+                (true, false) => {
+                    record.n += 1;
+                    record.writer = ask.me.number();
+                    view.n = record.n;
+                }
+                (false, _) => {}
             }
             if let Some(pause) = &mut self.between {
                 pause();
@@ -125,7 +142,7 @@ fn create(
     File::create_new(&lock)
         .and_then(|f| f.sync_all())
         .map_err(|e| failed(&e))?;
-    let folder = Folder::open(path)?;
+    let folder = Folder::open(path, LOCK_WAIT)?;
     let record = Record {
         cluster: ask.cluster,
         id: ask.place.id,
@@ -155,26 +172,28 @@ fn check_place(record: &Record, folder: &Folder) -> Result<(), WitnessFault> {
 }
 
 impl Folder {
-    /// Opens and locks it.
-    fn open(path: &Path) -> Result<Folder, WitnessFault> {
+    /// Opens it, and locks it if that can be had.
+    fn open(path: &Path, wait: Duration) -> Result<Folder, WitnessFault> {
         let opened = OpenOptions::new()
             .read(true)
             .write(true)
             .open(path.join(LOCK_FILE));
         let lock = opened.map_err(|e| unknown("open witness.log", &e))?;
-        let until = Instant::now() + LOCK_WAIT;
-        loop {
+        let until = Instant::now() + wait;
+        let is_locked = loop {
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => break,
+                Ok(()) => break true,
                 Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < until => {
                     std::thread::sleep(LOCK_POLL);
                 }
+                Err(Errno::WOULDBLOCK | Errno::INTR) => break false,
                 Err(e) => return Err(unknown("lock witness.log", &e.into())),
             }
-        }
+        };
         Ok(Folder {
             path: path.to_path_buf(),
             lock,
+            is_locked,
         })
     }
 

@@ -16,6 +16,7 @@
 //! | `Bye` | both | why the connection ends |
 //! | `Define` | primary | what the group is: its definition, which this room hands on as it is |
 //! | `Rest` | secondary | it takes no log of this database for now, or takes it again |
+//! | `Packet` | both | bytes of another room that uses these connections: nodes of a cluster |
 //! | `SeedAsk`, `Seed` | new secondary, primary | a copy of a database, on a connection of its own |
 
 use super::bytes::{Reader, Writer};
@@ -33,10 +34,14 @@ pub(super) const KIND_BLOCK: u8 = 3;
 pub(super) const KIND_BYE: u8 = 13;
 pub(super) const KIND_DEFINE: u8 = 14;
 pub(super) const KIND_SEED: u8 = 16;
-pub(super) const KIND_MAX: u8 = 17;
+const KIND_SEED_ASK: u8 = 17;
+pub(super) const KIND_PACKET: u8 = 18;
+pub(super) const KIND_MAX: u8 = KIND_PACKET;
 
 /// Bytes of a group's definition.
 pub const DEFINITION_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a packet.
+pub const PACKET_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a part of a copy.
 pub const SEED_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a seed's frame beside its part: head and database.
@@ -248,6 +253,9 @@ pub enum Message {
     Define {
         definition: Arc<[u8]>,
     },
+    Packet {
+        bytes: Arc<[u8]>,
+    },
     Rest {
         database: u128,
         rests: bool,
@@ -286,7 +294,8 @@ impl Message {
             Message::Define { .. } => KIND_DEFINE,
             Message::Rest { .. } => 15,
             Message::Seed { .. } => KIND_SEED,
-            Message::SeedAsk { .. } => KIND_MAX,
+            Message::SeedAsk { .. } => KIND_SEED_ASK,
+            Message::Packet { .. } => KIND_PACKET,
         }
     }
 
@@ -360,6 +369,7 @@ impl Message {
             }
             Message::Bye { reason } => w.text(reason, REASON_BYTES_MAX),
             Message::Define { definition } => w.bytes(definition),
+            Message::Packet { bytes } => w.bytes(bytes),
             Message::Rest { rests, .. } => w.u8(u8::from(*rests)),
             Message::Seed { part, .. } => w.bytes(part),
             Message::SeedAsk { .. } => {}
@@ -375,7 +385,7 @@ impl Message {
                 codecs: Codecs(r.u8()?),
                 window_bytes: r.u32()?,
             })),
-            2..=10 | 15..=KIND_MAX => {
+            2..=10 | 15..=KIND_SEED_ASK => {
                 let database = r.u128()?;
                 Message::decode_of_database(kind, database, r)
             }
@@ -389,6 +399,9 @@ impl Message {
             }),
             KIND_DEFINE => Ok(Message::Define {
                 definition: Arc::from(r.rest()),
+            }),
+            KIND_PACKET => Ok(Message::Packet {
+                bytes: Arc::from(r.rest()),
             }),
             _ => Err(WireError::Kind(kind)),
         }
@@ -449,7 +462,7 @@ impl Message {
                 database,
                 part: Arc::from(r.rest()),
             },
-            KIND_MAX => Message::SeedAsk { database },
+            KIND_SEED_ASK => Message::SeedAsk { database },
             _ => Message::Judged {
                 database,
                 reply: decode_reply(r)?,

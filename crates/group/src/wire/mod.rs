@@ -21,7 +21,7 @@ mod message;
 
 pub use message::{
     Ack, Block, Codec, Codecs, DEFINITION_BYTES_MAX, Hello, LeadTold, Message, NAME_BYTES_MAX,
-    Purpose, REASON_BYTES_MAX, SEED_BYTES_MAX, Welcome, seed_frame_bytes,
+    PACKET_BYTES_MAX, Purpose, REASON_BYTES_MAX, SEED_BYTES_MAX, Welcome, seed_frame_bytes,
 };
 
 use crate::commit::{EpochId, History, Record};
@@ -135,6 +135,7 @@ fn body_bytes_max(kind: u8) -> Result<usize, WireError> {
     match kind {
         message::KIND_BLOCK => Ok(BULK_BODY_BYTES_MAX),
         message::KIND_DEFINE => Ok(DEFINITION_BYTES_MAX),
+        message::KIND_PACKET => Ok(PACKET_BYTES_MAX),
         message::KIND_SEED => Ok(SEED_BYTES_MAX + 16),
         0..=message::KIND_MAX => Ok(CONTROL_BODY_BYTES_MAX),
         _ => Err(WireError::Kind(kind)),

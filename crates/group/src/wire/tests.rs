@@ -168,6 +168,7 @@ fn of_connection() -> impl Strategy<Value = Message> {
         }),
         ".{0,60}".prop_map(|reason| Message::Bye { reason }),
         bytes().prop_map(|definition| Message::Define { definition }),
+        bytes().prop_map(|bytes| Message::Packet { bytes }),
     ]
 }
 

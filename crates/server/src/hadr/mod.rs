@@ -24,13 +24,15 @@ mod seed;
 mod states;
 mod wire;
 
+use crate::cluster;
 use common::Common;
 use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
+use daruma_cluster::Cluster;
 use daruma_tsql::error::Result;
 use daruma_tsql::instance::Instance;
 use daruma_tsql::instance::hadr::{
-    DatabaseAct, DatabaseReplicaState, EndpointIdentity, GroupAct, HadrService, NotEnabled,
-    PageRepair, ReplicaRole, ReplicaState, Seeding,
+    ClusterSeen, DatabaseAct, DatabaseReplicaState, EndpointIdentity, GroupAct, HadrService,
+    NotEnabled, PageRepair, ReplicaRole, ReplicaState, Seeding,
 };
 use daruma_tsql::messages;
 use group::Group;
@@ -44,15 +46,17 @@ const INVITATION_TIMEOUT: Duration = Duration::from_secs(15);
 /// The availability groups of a server. Dropped or stopped, nothing of them runs any more.
 pub struct Availability {
     common: Arc<Common>,
+    cluster: Option<Arc<Cluster>>,
 }
 
 impl Availability {
     /// Begins with the groups that `instance` knows, and serves its statements. To be called before the databases are recovered:
     /// those of groups are opened here.
-    pub fn start(instance: &Arc<Instance>) -> Availability {
+    pub fn start(instance: &Arc<Instance>, cluster: Option<Arc<Cluster>>) -> Availability {
         let common = Common::new(instance);
         let service = Service {
             common: common.clone(),
+            cluster: cluster.clone(),
         };
         instance.hadr.join(Arc::new(service));
         if let Some(endpoint) = instance.hadr.endpoints.find(|_| true) {
@@ -75,7 +79,14 @@ impl Availability {
                 )),
             }
         }
-        Availability { common }
+        Availability { common, cluster }
+    }
+
+    /// The server is told to stop, or to be gone at once: its node first, before anything else takes time.
+    pub fn leave_cluster(&self, in_order: bool) {
+        if let Some(cluster) = &self.cluster {
+            cluster::stop(cluster, in_order);
+        }
     }
 
     /// Ends connections, and what the databases of groups do. Sessions must have ended.
@@ -96,6 +107,7 @@ impl Drop for Availability {
 
 struct Service {
     common: Arc<Common>,
+    cluster: Option<Arc<Cluster>>,
 }
 
 impl Service {
@@ -257,6 +269,10 @@ impl HadrService for Service {
 
     fn page_repairs(&self) -> Vec<PageRepair> {
         Vec::new()
+    }
+
+    fn cluster(&self) -> Option<ClusterSeen> {
+        self.cluster.as_ref().and_then(|c| cluster::seen(c))
     }
 }
 

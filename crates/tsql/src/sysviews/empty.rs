@@ -86,14 +86,6 @@ pub(super) const VIEWS: &[View] = &[
         "partition_scheme_id int; destination_id int; data_space_id int",
     ),
     View::empty(
-        "dm_hadr_cluster",
-        "cluster_name nvarchar(128); quorum_type tinyint; quorum_type_desc nvarchar(60); quorum_state tinyint; quorum_state_desc nvarchar(60)",
-    ),
-    View::empty(
-        "dm_hadr_cluster_members",
-        "member_name nvarchar(128); member_type tinyint; member_type_desc nvarchar(60); member_state tinyint; member_state_desc nvarchar(60); number_of_quorum_votes int?",
-    ),
-    View::empty(
         "dm_hadr_cluster_networks",
         "member_name nvarchar(128); network_subnet_ip nvarchar(48)?; network_subnet_ipv4_mask nvarchar(45)?; network_subnet_prefix_length int?; is_public bit?; is_ipv4 bit?",
     ),

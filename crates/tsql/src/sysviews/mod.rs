@@ -12,6 +12,7 @@
 
 mod activity;
 mod base_tables;
+mod cluster;
 mod columns;
 mod completed;
 mod constraints;
@@ -72,6 +73,7 @@ const ALL: &[&[View]] = &[
     keys::VIEWS,
     groups::VIEWS,
     group_states::VIEWS,
+    cluster::VIEWS,
     empty::VIEWS,
     dependencies::VIEWS,
 ];

@@ -20,8 +20,9 @@ pub(crate) use routing::is_url;
 pub use routing::{Route, route};
 pub use rows::ServerRows;
 pub use service::{
-    DatabaseAct, DatabaseReplicaState, EndpointIdentity, GroupAct, HadrService, NotEnabled,
-    PageRepair, ReplicaRole, ReplicaState, Seeding, SuspendReason, SynchronizationState,
+    ClusterMemberSeen, ClusterSeen, DatabaseAct, DatabaseReplicaState, EndpointIdentity, GroupAct,
+    HadrService, NotEnabled, PageRepair, ReplicaRole, ReplicaState, Seeding, SuspendReason,
+    SynchronizationState,
 };
 
 use super::{DatabaseEntry, Instance};

@@ -178,6 +178,31 @@ pub trait HadrService: Send + Sync {
     fn seedings(&self) -> Vec<Seeding>;
     /// Pages that were or are being repaired, the newest hundred of each database.
     fn page_repairs(&self) -> Vec<PageRepair>;
+    /// The cluster that this server is a node of.
+    fn cluster(&self) -> Option<ClusterSeen> {
+        None
+    }
+}
+
+/// The cluster, as its leader sees it, or this server where nobody leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterSeen {
+    pub name: String,
+    /// Is there a quorum?
+    pub quorum: bool,
+    /// Nodes, then the witness.
+    pub members: Vec<ClusterMemberSeen>,
+}
+
+/// A node of the cluster, or its witness.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterMemberSeen {
+    pub name: String,
+    /// The folder that the nodes share, not a node.
+    pub is_witness: bool,
+    pub is_up: bool,
+    /// What it counts for just now.
+    pub votes: u8,
 }
 
 /// A server without the feature: everything is refused with 35221.

@@ -1,0 +1,174 @@
+//! The thread that drives the machine, and the one that asks its witness.
+
+use super::links::Links;
+use super::{ClusterError, Input, Next, Shared, elapsed};
+use crate::command::Outcome;
+use crate::machine::{Action, Machine};
+use crate::store::{Store, Stored};
+use crate::witness::{FileShare, WitnessAsk};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Between two looks at the clock.
+pub(super) const TICK: Duration = Duration::from_millis(25);
+/// Questions to the witness that wait: the machine asks one at a time.
+const ASKS_MAX: usize = 4;
+
+/// See the module.
+pub(super) struct Driver {
+    shared: Arc<Shared>,
+    links: Arc<Links>,
+    machine: Machine,
+    store: Store,
+    witness: SyncSender<WitnessAsk>,
+}
+
+impl Driver {
+    pub(super) fn start(
+        shared: &Arc<Shared>,
+        links: &Arc<Links>,
+        machine: Machine,
+        store: Store,
+    ) -> Result<JoinHandle<()>, ClusterError> {
+        let (witness, asks) = sync_channel(ASKS_MAX);
+        let asking = shared.clone();
+        // Never waited for: a share that hangs would keep the server from stopping.
+        let builder = Builder::new().name("cluster witness".into());
+        let spawned = builder.spawn(move || ask_witness(&asking, &asks));
+        spawned.map_err(ClusterError::Thread)?;
+        let driver = Driver {
+            shared: shared.clone(),
+            links: links.clone(),
+            machine,
+            store,
+            witness,
+        };
+        let builder = Builder::new().name("cluster".into());
+        builder
+            .spawn(move || driver.run())
+            .map_err(ClusterError::Thread)
+    }
+
+    fn run(mut self) {
+        let mut tick_at = elapsed();
+        loop {
+            let wait = tick_at.saturating_sub(elapsed());
+            let actions = match self.shared.inbox.next(wait) {
+                Next::Stop => return,
+                Next::Nothing => Vec::new(),
+                Next::Input(input) => self.step(input),
+            };
+            let mut done = self.finish(actions);
+            let now = elapsed();
+            if done.is_ok() && tick_at <= now {
+                tick_at = now + TICK;
+                let actions = self.machine.tick(now);
+                done = self.finish(actions);
+            }
+            if let Err(error) = done {
+                return self.end(&error);
+            }
+        }
+    }
+
+    /// Whoever is answered finds what was agreed on.
+    fn finish(&self, actions: Vec<Action>) -> io::Result<()> {
+        let answers = self.carry_out(actions)?;
+        self.publish();
+        for (id, outcome) in answers {
+            if let Some(told) = self.shared.answers.lock().remove(&id) {
+                // Who asked may have gone.
+                let _ = told.send(outcome);
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, input: Input) -> Vec<Action> {
+        let now = elapsed();
+        match input {
+            Input::Packet(from, packet) => self.machine.receive(now, from, packet),
+            Input::Witness(id, result) => self.machine.witnessed(now, id, result),
+            Input::Wish(id, command) => self.machine.wish(now, id, command),
+            Input::Leave => self.machine.leave(now),
+            Input::Force => self.machine.force(now),
+            Input::View(told) => {
+                // Who asked may have gone.
+                let _ = told.send(self.machine.view());
+                Vec::new()
+            }
+        }
+    }
+
+    /// Does what a step wants. One write serves it all, as the register is what the whole step has left.
+    fn carry_out(&self, actions: Vec<Action>) -> io::Result<Vec<(u64, Outcome)>> {
+        let mut is_written = false;
+        let mut answers = Vec::new();
+        for action in actions {
+            match action {
+                Action::Persist if is_written => {}
+                Action::Persist => {
+                    self.store.save(&Stored {
+                        me: self.machine.me(),
+                        register: self.machine.register().clone(),
+                        seen: self.machine.seen(),
+                    })?;
+                    is_written = true;
+                }
+                Action::Send(to, packet) => self.links.send(to, &packet),
+                // The machine takes silence for a witness that does not answer.
+                Action::Witness(ask) => drop(self.witness.try_send(ask)),
+                Action::Answer(id, outcome) => answers.push((id, outcome)),
+                Action::Settled(_) => {}
+                Action::Note(text) => self.shared.say(&text),
+            }
+        }
+        Ok(answers)
+    }
+
+    fn publish(&self) {
+        let state = self.machine.state();
+        let owned = self.machine.owned(elapsed());
+        let has_left = self.machine.has_left();
+        let has_changed = {
+            let mut published = self.shared.published.lock();
+            let has_changed = !Arc::ptr_eq(&published.state, state);
+            published.state = state.clone();
+            published.owned = owned;
+            published.has_left = has_left;
+            has_changed
+        };
+        if has_changed {
+            self.links.follow();
+        }
+    }
+
+    /// What is on disk is not known any more, so nothing is said any more: a start finds out.
+    fn end(self, error: &io::Error) {
+        let why = format!("the node's file could not be written: {error}");
+        self.shared.say(&format!(
+            "The node of the cluster has ended, until the server is started again: {why}."
+        ));
+        {
+            let mut published = self.shared.published.lock();
+            published.owned.clear();
+            published.failed = Some(why);
+        }
+        self.shared.inbox.stop();
+        self.shared.answers.lock().clear();
+        self.links.stop_in_background();
+    }
+}
+
+fn ask_witness(shared: &Shared, asks: &Receiver<WitnessAsk>) {
+    let mut share = FileShare::default();
+    while let Ok(ask) = asks.recv() {
+        let result = share.exchange(&ask);
+        if !shared.inbox.push(Input::Witness(ask.id, result)) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The server as a node of a cluster.
+//!
+//! A server is a node if its folder says so (`daruma cluster create`, `join`), and one that cannot be what its folder says does not start: it
+//! would be missed where it is counted on. What the cluster decides of groups is not followed yet.
+
+use crate::error::ServerError;
+use daruma_cluster::{Cluster, ClusterOptions, Timing, folder_in};
+use daruma_tsql::instance::Instance;
+use daruma_tsql::instance::hadr::{ClusterMemberSeen, ClusterSeen};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A node that stops in order waits so long for the others to take its vote.
+const LEAVE_WAIT: Duration = Duration::from_secs(3);
+
+/// Starts the node, if the server is one.
+pub(crate) fn start(instance: &Arc<Instance>) -> Result<Option<Arc<Cluster>>, ServerError> {
+    let folder = folder_in(instance.data_dir());
+    let log = instance.clone();
+    let options = ClusterOptions {
+        env: instance.env().clone(),
+        folder: folder.clone(),
+        timing: Timing::default(),
+        listen: None,
+        log: Arc::new(move |text| log.log.write("cluster", text)),
+    };
+    let cluster = Cluster::start(options)?;
+    if cluster.is_some() {
+        for file in ["register", "register.new", "identity", "lock"] {
+            instance.keep_file(&folder.join(file));
+        }
+    }
+    Ok(cluster.map(Arc::new))
+}
+
+/// Ends the node; `in_order`: its vote goes first, if the others can take it.
+pub(crate) fn stop(cluster: &Cluster, in_order: bool) {
+    if in_order {
+        cluster.leave(LEAVE_WAIT);
+    }
+    cluster.stop();
+}
+
+/// The cluster as views show it.
+pub(crate) fn seen(cluster: &Cluster) -> Option<ClusterSeen> {
+    let view = cluster.show()?;
+    let nodes = view.nodes.into_iter().map(|n| ClusterMemberSeen {
+        is_up: n.state == "Up",
+        votes: n.dynamic_weight,
+        name: n.name,
+        is_witness: false,
+    });
+    let witness = view.witness.map(|w| ClusterMemberSeen {
+        is_up: w.state == "Online",
+        votes: view.witness_dynamic_weight,
+        name: w.path,
+        is_witness: true,
+    });
+    Some(ClusterSeen {
+        name: view.name,
+        quorum: view.quorum,
+        members: nodes.chain(witness).collect(),
+    })
+}
