@@ -1,6 +1,11 @@
 //! A node's certificate and its key, and those by which new nodes ask to be let in.
 //!
 //! A certificate is a name for a key: names, dates and authorities in it say nothing. Others know its SHA-256.
+//!
+//! | found beside no register | means |
+//! |---|---|
+//! | nothing, or `identity.joining` | the server never was a node: one that was cut short while it joined is the same when it asks again |
+//! | `identity` | it was one, and what it promised is lost: it must not come back as that node |
 
 use crate::codec::{CodecError, Reader, Writer, seal, unseal};
 use daruma_base::{Disk, OpenMode};
@@ -11,6 +16,7 @@ use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"DARUMAI1";
 const FILE: &str = "identity";
+const JOINING_FILE: &str = "identity.joining";
 /// Bytes of a certificate or of a key.
 pub(crate) const PART_BYTES_MAX: usize = 8 << 10;
 
@@ -41,9 +47,13 @@ impl Pair {
         Fingerprint::of(&self.certificate)
     }
 
-    /// What lies in the folder. `None`: nothing.
+    /// That of the node whose folder it is. `None`: there is none.
     pub(crate) fn load(disk: &dyn Disk, folder: &Path) -> io::Result<Option<Pair>> {
-        let file = match disk.open(&folder.join(FILE), OpenMode::ReadOnly) {
+        Pair::read_file(disk, &folder.join(FILE))
+    }
+
+    fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Option<Pair>> {
+        let file = match disk.open(path, OpenMode::ReadOnly) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e),
@@ -58,9 +68,9 @@ impl Pair {
         pair.map(Some)
     }
 
-    /// Makes one that stays in the folder, or takes the one that is there: who begins again after a crash is the same node.
+    /// Makes one for a server that is to become a node, or takes the one of an attempt that was cut short.
     pub(crate) fn keep(disk: &dyn Disk, folder: &Path) -> io::Result<Pair> {
-        if let Some(found) = Pair::load(disk, folder)? {
+        if let Some(found) = Pair::read_file(disk, &folder.join(JOINING_FILE))? {
             return Ok(found);
         }
         let pair = Pair::make().map_err(io::Error::other)?;
@@ -73,9 +83,18 @@ impl Pair {
         file.write_at(&encode(&pair), 0)?;
         file.sync_data()?;
         drop(file);
-        disk.rename(&beside, &folder.join(FILE))?;
+        disk.rename(&beside, &folder.join(JOINING_FILE))?;
         disk.sync_dir(folder)?;
         Ok(pair)
+    }
+
+    /// The server is a node from here on, as its register is on disk: whoever finds the one without the other knows what is lost.
+    pub(crate) fn settle(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+        match disk.rename(&folder.join(JOINING_FILE), &folder.join(FILE)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+            Ok(()) => disk.sync_dir(folder),
+        }
     }
 
     pub(crate) fn write(&self, w: &mut Writer) {

@@ -37,6 +37,11 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
 pub enum SetupError {
     #[error("the server is a member of a cluster already")]
     Member,
+    #[error(
+        "the server was a member of a cluster, and what it promised there is lost with its register: \
+         evict it from that cluster, if it is still there, and remove its folder 'cluster'"
+    )]
+    Lost,
     #[error("the folder of the cluster: {0}")]
     Folder(#[from] io::Error),
     #[error("a certificate: {0}")]
@@ -92,6 +97,7 @@ pub fn create(
         register,
         seen: None,
     })?;
+    Pair::settle(&*env.disk, folder)?;
     Ok(Token {
         cluster: state.id,
         address: node.address.clone(),
@@ -117,6 +123,7 @@ pub fn join(env: &Env, folder: &Path, token: &str, node: &Newcomer) -> Result<u8
         } => {
             let stored = newcomer(&token, number, &configuration, pair.fingerprint())?;
             store.save(&stored)?;
+            Pair::settle(&*env.disk, folder)?;
             Ok(number)
         }
         Outcome::Refused(why) => Err(SetupError::Refused(why)),
@@ -137,9 +144,10 @@ fn store_of_no_member(env: &Env, folder: &Path) -> Result<(Store, Arc<dyn DiskFi
         Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(SetupError::Member),
         lock => lock?,
     };
-    match store.load()? {
-        None => Ok((store, lock)),
-        Some(_) => Err(SetupError::Member),
+    match (store.load()?, Pair::load(&*env.disk, folder)?) {
+        (None, None) => Ok((store, lock)),
+        (None, Some(_)) => Err(SetupError::Lost),
+        (Some(_), _) => Err(SetupError::Member),
     }
 }
 

@@ -4,8 +4,8 @@
 #![cfg(not(feature = "planted-bugs"))]
 
 use daruma_cluster::{
-    Cluster, ClusterOptions, ClusterView, Command, GroupId, Newcomer, Outcome, Request, Response,
-    SetupError, Timing, WitnessPlace, ask, create, join,
+    Cluster, ClusterError, ClusterOptions, ClusterView, Command, GroupId, Newcomer, Outcome,
+    Request, Response, SetupError, Timing, WitnessPlace, ask, create, join,
 };
 use daruma_group::transport::Identity;
 use daruma_group::transport::{EndpointConfig, Fingerprint, dial_for};
@@ -47,8 +47,8 @@ fn newcomer(n: usize) -> Newcomer {
     }
 }
 
-fn start(folder: &Path) -> Cluster {
-    let options = ClusterOptions {
+fn options(folder: &Path) -> ClusterOptions {
+    ClusterOptions {
         env: daruma_platform::env(),
         folder: folder.to_path_buf(),
         // A loaded machine is not to be taken for a lost node.
@@ -59,8 +59,11 @@ fn start(folder: &Path) -> Cluster {
         },
         listen: None,
         log: Arc::new(|text| eprintln!("{text}")),
-    };
-    let started = Cluster::start(options).expect("it starts");
+    }
+}
+
+fn start(folder: &Path) -> Cluster {
+    let started = Cluster::start(options(folder)).expect("it starts");
     started.expect("a member")
 }
 
@@ -221,10 +224,24 @@ fn who_has_no_word_stays_outside() {
     // One that was cut short after the cluster had agreed is the same node when it asks again.
     let second = newcomer(1);
     let number = join(&env, &folders.of(1), &newer.encode(), &second).expect("let in");
-    std::fs::remove_file(folders.of(1).join("register")).expect("a register");
+    let (register, identity) = (
+        folders.of(1).join("register"),
+        folders.of(1).join("identity"),
+    );
+    std::fs::remove_file(&register).expect("a register");
+    std::fs::rename(&identity, folders.of(1).join("identity.joining")).expect("an identity");
     let again = join(&env, &folders.of(1), &newer.encode(), &second).expect("let in again");
     assert_eq!(number, again);
     assert_eq!(node.state().nodes.len(), 2);
+
+    // One that was a node, and has lost what it promised, is none again: neither by joining nor by a start.
+    std::fs::remove_file(&register).expect("a register");
+    let lost = join(&env, &folders.of(1), &newer.encode(), &second);
+    assert!(matches!(lost, Err(SetupError::Lost)), "{lost:?}");
+    let anew = create(&env, &folders.of(1), "d", &second);
+    assert!(matches!(anew, Err(SetupError::Lost)));
+    let started = Cluster::start(options(&folders.of(1)));
+    assert!(matches!(started, Err(ClusterError::Lost(_))));
 }
 
 #[test]

@@ -158,7 +158,8 @@ fn accept_all(listener: &UnixListener, shared: &Weak<Shared>, stopping: &AtomicB
             return;
         }
         let (Ok((stream, _)), Some(shared)) = (accepted, shared.upgrade()) else {
-            std::thread::yield_now();
+            // Of too many open files, for example: it may be better in a moment.
+            std::thread::sleep(super::drive::TICK);
             continue;
         };
         if served.fetch_add(1, Ordering::AcqRel) >= SERVED_MAX {

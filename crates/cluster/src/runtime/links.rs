@@ -333,20 +333,31 @@ impl Door for ClusterDoor {
             return Ok((config, Arc::new(handler)));
         }
         match state.join == Some(fingerprint.0) {
-            true => Ok((config, Arc::new(Doorman(Arc::downgrade(&shared))))),
+            true => {
+                let shared = Arc::downgrade(&shared);
+                let shown = fingerprint.0;
+                Ok((config, Arc::new(Doorman { shared, shown })))
+            }
             false => Err("the server is no member of this cluster".into()),
         }
     }
 }
 
 /// Passes on who asks to be let in.
-struct Doorman(Weak<Shared>);
+struct Doorman {
+    shared: Weak<Shared>,
+    /// SHA-256 of the join certificate that was shown.
+    shown: [u8; 32],
+}
 
 impl Handler for Doorman {
     fn connected(&self, _: &Arc<Link>) {}
 
     fn received(&self, link: &Arc<Link>, message: Message) -> Result<(), LinkError> {
-        let shared = self.0.upgrade().ok_or(LinkError::Closed)?;
+        let shared = self.shared.upgrade().ok_or(LinkError::Closed)?;
+        if shared.state().join != Some(self.shown) {
+            return Err(LinkError::Protocol("the join token is void".into()));
+        }
         let Packet::Join {
             name,
             address,

@@ -49,6 +49,8 @@ use std::time::{Duration, Instant};
 
 /// Packets that wait for a step.
 const INPUTS_MAX: usize = 4096;
+/// Longer than a machine takes for any wish.
+const WISH_LIMIT: Duration = Duration::from_secs(25);
 
 /// How a node is run.
 pub struct ClusterOptions {
@@ -71,6 +73,10 @@ pub enum ClusterError {
     State(PathBuf),
     #[error("the node's certificate is gone, or another than the cluster knows")]
     Certificate,
+    #[error(
+        "{0} was a node's, and what it promised is lost with its register: evict it, and remove the folder"
+    )]
+    Lost(PathBuf),
     #[error("where the node listens, {address}: {error}")]
     Listen { address: String, error: io::Error },
     #[error("a thread of the cluster: {0}")]
@@ -191,13 +197,15 @@ impl Cluster {
         } = options;
         let store = Store::new(env.disk.clone(), &folder);
         if store.load().map_err(ClusterError::Folder)?.is_none() {
-            return Ok(None);
+            let was_node = Pair::load(&*env.disk, &folder).map_err(ClusterError::Folder)?;
+            return was_node.map_or(Ok(None), |_| Err(ClusterError::Lost(folder)));
         }
         let lock = store.lock().map_err(ClusterError::Folder)?;
         // Once more: another process may have gone on until now.
         let Some(stored) = store.load().map_err(ClusterError::Folder)? else {
             return Ok(None);
         };
+        Pair::settle(&*env.disk, &folder).map_err(ClusterError::Folder)?;
         let me = stored.me;
         let seed = env.random.u64();
         let machine = Machine::new(me, stored.register, stored.seen, timing, seed, elapsed());
@@ -347,7 +355,9 @@ impl Shared {
         }
         // The machine answers every wish in time; a node that has ended drops the sender.
         let ended = || Outcome::Unknown("the node has ended, or has too much to do".into());
-        outcome.recv().unwrap_or_else(|_| ended())
+        let outcome = outcome.recv_timeout(WISH_LIMIT);
+        self.answers.lock().remove(&id);
+        outcome.unwrap_or_else(|_| ended())
     }
 
     fn make_token(&self) -> Result<Token, SetupError> {
