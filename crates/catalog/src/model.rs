@@ -286,6 +286,13 @@ pub struct TypeDef {
     pub table: Option<Arc<TableDef>>,
 }
 
+impl ParameterDef {
+    /// Its table type, if it is a table: nothing else is read only.
+    pub fn table_type(&self) -> Option<i32> {
+        self.user_type_id.filter(|_| self.is_readonly)
+    }
+}
+
 impl TableDef {
     /// The column with this id.
     pub fn column(&self, id: ColumnId) -> Option<&ColumnDef> {

@@ -3,8 +3,8 @@
 use daruma_tds::login::{Login7, Secret};
 use daruma_tds::prelogin::{Encryption, Prelogin};
 use daruma_tds::request::{
-    BulkEncoder, Headers, ParamValue, RpcCall, RpcParam, RpcRequest, RpcTarget, SqlBatch,
-    TransactionRequest,
+    BulkEncoder, Headers, ParamValue, RpcCall, RpcParam, RpcRequest, RpcTarget, SortColumn,
+    SqlBatch, TableColumn, TableValue, TransactionRequest,
 };
 use daruma_tds::token::{
     Column, Done, DoneKind, EnvChange, RowEncoder, ServerMessage, put_column_metadata,
@@ -97,6 +97,7 @@ fn server() -> Outcome {
     }
     RpcRequest::new(call, 0).encode(VERSION, &mut body)?;
     keep_message("rpc", 0x03, &body)?;
+    keep_message("rpc-table", 0x03, &call_with_table()?)?;
     body.clear();
     TransactionRequest::Save { name: "t".into() }.encode(&Headers::new(0), VERSION, &mut body);
     keep_message("save", 0x0E, &body)?;
@@ -106,6 +107,43 @@ fn server() -> Outcome {
     encoder.row(&row, &mut body)?;
     encoder.finish(&mut body);
     keep_message("bulk", 0x07, &body)
+}
+
+/// A table-valued parameter with all that it may have: an order, columns in another one, one left to its default.
+fn call_with_table() -> Result<Vec<u8>, Box<dyn Error>> {
+    const DEFAULT: u16 = 0x200;
+    let types = values().into_iter().map(|(data_type, _)| data_type);
+    let column = |(number, data_type)| TableColumn {
+        name: String::new(),
+        user_type: 0,
+        flags: if number == 3 { DEFAULT } else { 0 },
+        type_info: TypeInfo::nullable(data_type, WireCollation::DEFAULT),
+    };
+    let mut table = TableValue {
+        schema: "dbo".into(),
+        type_name: "T".into(),
+        columns: types.enumerate().map(column).collect(),
+        sort: vec![SortColumn {
+            column: 1,
+            is_descending: false,
+            is_unique: true,
+        }],
+        column_order: (1..=9).rev().collect(),
+        ..TableValue::default()
+    };
+    let row: Vec<Value> = values().into_iter().map(|(_, value)| value).collect();
+    table.push(&row)?;
+    table.push(&vec![Value::Null; row.len()])?;
+    let mut call = RpcCall::new(RpcTarget::Name("p".into()));
+    call.params.push(RpcParam {
+        name: "@t".into(),
+        is_output: false,
+        is_default: false,
+        value: ParamValue::Table(Box::new(table)),
+    });
+    let mut body = Vec::new();
+    RpcRequest::new(call, 0).encode(VERSION, &mut body)?;
+    Ok(body)
 }
 
 fn client() -> Outcome {

@@ -1,6 +1,5 @@
 //! TDS from both sides.
 
-use daruma_tds::TdsVersion;
 use daruma_tds::login::Login7;
 use daruma_tds::packet::{
     LOGIN_BYTES_MAX, MessageAssembler, PACKET_BYTES_MAX, PacketReader, PacketType,
@@ -8,6 +7,7 @@ use daruma_tds::packet::{
 use daruma_tds::prelogin::Prelogin;
 use daruma_tds::request::{BulkDecoder, ParamValue, RpcRequest, SqlBatch, TransactionRequest};
 use daruma_tds::token::TokenDecoder;
+use daruma_tds::{TdsError, TdsVersion};
 use daruma_value::{DataType, Value};
 
 const VERSIONS: [TdsVersion; 5] = [
@@ -74,6 +74,7 @@ fn rpc(body: &[u8], version: TdsVersion) {
     let Ok(request) = RpcRequest::decode(body, version) else {
         return;
     };
+    tables(&request);
     let mut written = Vec::new();
     if request.encode(version, &mut written).is_err() {
         return;
@@ -87,22 +88,28 @@ fn rpc(body: &[u8], version: TdsVersion) {
     }
 }
 
+/// Rows of tables are read again one by one.
+fn tables(request: &RpcRequest) {
+    let params = request.calls.iter().flat_map(|call| &call.params);
+    for table in params.filter_map(|param| param.table()) {
+        let mut count = 0;
+        let read = table.each_row(|row| {
+            assert_eq!(row.len(), table.columns.len());
+            count += 1;
+            Ok::<(), TdsError>(())
+        });
+        assert_eq!(read, Ok(()), "rows were read once");
+        assert_eq!(count, table.rows.len());
+    }
+}
+
 /// Values of fixed length may be sent without their padding, and are written with it.
 fn unpadded(mut request: RpcRequest) -> RpcRequest {
     for param in request.calls.iter_mut().flat_map(|call| &mut call.params) {
         match &mut param.value {
             ParamValue::Scalar { type_info, value } => unpad(type_info.data_type(), value),
-            ParamValue::Table(table) => {
-                let types: Vec<DataType> = table
-                    .columns
-                    .iter()
-                    .map(|column| column.type_info.data_type())
-                    .collect();
-                for row in &mut table.rows {
-                    let values = types.iter().zip(row);
-                    values.for_each(|(data_type, value)| unpad(*data_type, value));
-                }
-            }
+            // Its rows stay in the bytes that they were sent in.
+            ParamValue::Table(_) => {}
         }
     }
     request

@@ -5,17 +5,21 @@ use crate::service::{
     BulkRows, ConnectionInfo, LateCommit, Refusal, RequestEnd, Service, ServiceSession, Shutdown,
 };
 use daruma_base::{CancelFlag, WaitRegistry};
+use daruma_tds::TdsError;
 use daruma_tds::login::Login7;
 use daruma_tds::request::{
-    Begin, ParamValue, RpcCall, RpcParam, RpcRequest, RpcTarget, TransactionRequest,
+    Begin, ParamValue, RpcCall, RpcParam, RpcRequest, RpcTarget, TableValue, TransactionRequest,
 };
 use daruma_tds::token::Routing;
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::{
     Instance, LoginDef, LoginInfo, LoginRefusal, PasswordHasher, ShutdownRequest,
 };
-use daruma_tsql::session::{self, RpcArgument, RpcProcedure, Session};
+use daruma_tsql::session::{
+    self, RpcArgument, RpcProcedure, SentColumn, SentTable, Session, TableArgument, TakeRow,
+};
 use daruma_tsql::sink::{Done, DoneKind, Sink};
+use daruma_value::{DataType, Value};
 use std::sync::Arc;
 
 /// Most connections when `user connections` is 0.
@@ -395,15 +399,78 @@ fn argument(param: RpcParam) -> Result<RpcArgument> {
                 value: (!is_default).then_some(value),
                 data_type,
                 output: is_output,
+                table: None,
             })
         }
-        ParamValue::Table(table) => {
-            let text = format!(
-                "Column, parameter, or variable {name}. : Cannot find data type {}.",
-                table.type_name
-            );
-            Err(SqlError::new(2715, 16, 3, text))
-        }
+        ParamValue::Table(table) => Ok(RpcArgument {
+            name,
+            value: Some(Value::Null),
+            data_type: DataType::Int,
+            output: is_output,
+            table: Some(TableArgument::Sent(Arc::new(Sent { table, is_default }))),
+        }),
+    }
+}
+
+/// A table-valued parameter on its way into the session.
+struct Sent {
+    table: Box<TableValue>,
+    /// The call says so beside the table.
+    is_default: bool,
+}
+
+impl SentTable for Sent {
+    fn type_name(&self) -> (&str, &str) {
+        (&self.table.schema, &self.table.type_name)
+    }
+
+    fn is_default(&self) -> bool {
+        self.is_default || self.table.is_null
+    }
+
+    fn columns(&self) -> Vec<SentColumn> {
+        let order = &self.table.column_order;
+        let ordinal = |at: usize| match order.get(at) {
+            Some(column) => usize::from(*column).wrapping_sub(1),
+            None if order.is_empty() => at,
+            None => usize::MAX,
+        };
+        let columns = self.table.columns.iter().enumerate();
+        columns
+            .map(|(at, column)| SentColumn {
+                ordinal: ordinal(at),
+                data_type: column.type_info.data_type(),
+                is_default: column.is_default(),
+            })
+            .collect()
+    }
+
+    fn each_row(&self, take: &mut TakeRow<'_>) -> Result<()> {
+        self.table
+            .each_row(|row| take(row).map_err(RowError::Refused))
+            .map_err(|error| match error {
+                RowError::Refused(error) => error,
+                RowError::Damaged(error) => SqlError::new(
+                    8009,
+                    16,
+                    1,
+                    format!(
+                        "The incoming tabular data stream (TDS) remote procedure call (RPC) protocol stream is incorrect. {error}."
+                    ),
+                ),
+            })
+    }
+}
+
+/// Why the rows of a table were not read to the end.
+enum RowError {
+    Refused(SqlError),
+    Damaged(TdsError),
+}
+
+impl From<TdsError> for RowError {
+    fn from(error: TdsError) -> RowError {
+        RowError::Damaged(error)
     }
 }
 

@@ -26,7 +26,12 @@ pub struct TableRef {
     pub name: String,
     pub def: Arc<TableDef>,
     pub kind: TableKind,
+    /// Of a variable that was declared with a table type.
+    pub table_type: Option<TypeKey>,
 }
+
+/// A user's type: its database and `user_type_id`.
+pub type TypeKey = (DatabaseId, i32);
 
 /// Where a table lives, and whether transactions are about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +82,14 @@ impl UserFunction {
     pub fn def(&self) -> Option<&FunctionDef> {
         match &self.object.kind {
             ObjectKind::Function(module) => module.function.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Table type of the parameter at this place, if it has one.
+    pub fn table_type(&self, at: usize) -> Option<i32> {
+        match &self.object.kind {
+            ObjectKind::Function(module) => module.parameters.get(at)?.table_type(),
             _ => None,
         }
     }
@@ -137,6 +150,8 @@ pub struct InsteadTarget {
 pub enum VariableType {
     Scalar(DataType),
     Table(TableRef),
+    /// A table-valued parameter, which is only read.
+    Parameter(TableRef),
     Cursor,
 }
 
@@ -302,6 +317,11 @@ pub trait Host {
     fn enter_stored_text(&self) {}
     /// Ends the innermost `enter_stored_text`.
     fn leave_stored_text(&self) {}
+
+    /// A table of the type to bind a text with, not to be opened.
+    fn bare_table(&self, _: &str, of: TypeKey) -> Result<TableRef> {
+        Err(messages::error(2715, &[&1, &of.1]))
+    }
 
     /// Type of a local variable, `None` for one that is not declared.
     fn variable_type(&self, name: &str) -> Option<VariableType>;

@@ -83,7 +83,7 @@ pub fn fill(text: &str, args: &[&dyn Display]) -> String {
 
 /// Length of the placeholder at the start of `spec`, and whether it takes an argument (`%%` takes none).
 fn placeholder(spec: &str) -> (usize, bool) {
-    const FORMS: [&str; 16] = [
+    const FORMS: [&str; 17] = [
         "%#016I64x",
         "%.*ls",
         "%.*s",
@@ -94,6 +94,7 @@ fn placeholder(spec: &str) -> (usize, bool) {
         "%08x",
         "%03d",
         "%hs",
+        "%lc",
         "%ls",
         "%ld",
         "%s",
@@ -485,6 +486,16 @@ const MESSAGES: &[Message] = &[
         "DEFAULT or NULL are not allowed as explicit identity values.",
     ),
     m(
+        346,
+        15,
+        "The parameter \"%.*ls\" can not be declared READONLY since it is not a table-valued parameter.",
+    ),
+    m(
+        352,
+        15,
+        "The table-valued parameter \"%.*ls\" must be declared with the READONLY option.",
+    ),
+    m(
         402,
         16,
         "The data types %s and %s are incompatible in the %s operator.",
@@ -559,6 +570,11 @@ const MESSAGES: &[Message] = &[
         487,
         16,
         "An invalid option was specified for the statement \"%.*ls\".",
+    ),
+    m(
+        500,
+        16,
+        "Trying to pass a table-valued parameter with %d column(s) where the corresponding user-defined table type requires %d column(s).",
     ),
     m(
         506,
@@ -793,6 +809,11 @@ const MESSAGES: &[Message] = &[
         1065,
         15,
         "The NOLOCK and READUNCOMMITTED lock hints are not allowed for target tables of INSERT, UPDATE, DELETE or MERGE statements.",
+    ),
+    m(
+        1077,
+        16,
+        "INSERT into an identity column not allowed on table variables.",
     ),
     m(1087, 15, "Must declare the table variable \"%.*ls\"."),
     m(
@@ -2521,6 +2542,11 @@ const MESSAGES: &[Message] = &[
         "Filtered %S_MSG '%.*ls' cannot be created on table '%.*ls' because the filter expression contains a comparison with a literal NULL value. Rewrite the comparison to use the IS [NOT] NULL comparison operator to test for NULL values.",
     ),
     m(
+        10700,
+        16,
+        "The table-valued parameter \"%.*ls\" is READONLY and cannot be modified.",
+    ),
+    m(
         10709,
         16,
         "The number of columns for each row in a table value constructor must be the same.",
@@ -2679,6 +2705,76 @@ const MESSAGES: &[Message] = &[
         12190,
         17,
         "The version store of database '%.*ls' has reached its limit of %I64d MB (%ls). %ls",
+    ),
+    m(
+        13601,
+        16,
+        "Property '%.*ls' cannot be generated in JSON output due to a conflict with another column name or alias. Use different names and aliases for each column in SELECT list.",
+    ),
+    m(
+        13603,
+        16,
+        "Property '%.*ls' cannot be generated in JSON output due to invalid character in the column name or alias. Column name or alias that contains '..', starts or ends with '.' is not allowed in query that has FOR JSON clause.",
+    ),
+    m(
+        13604,
+        16,
+        "FOR JSON AUTO requires at least one table for generating JSON objects. Use FOR JSON PATH or add a FROM clause with a table name.",
+    ),
+    m(
+        13605,
+        16,
+        "Column expressions and data sources without names or aliases cannot be formatted as JSON text using FOR JSON clause. Add alias to the unnamed column or table.",
+    ),
+    m(
+        13607,
+        16,
+        "JSON path is not properly formatted. Unexpected character '%lc' is found at position %d.",
+    ),
+    m(
+        13608,
+        16,
+        "Property cannot be found on the specified JSON path.",
+    ),
+    m(
+        13609,
+        16,
+        "JSON text is not properly formatted. Unexpected character '%lc' is found at position %d.",
+    ),
+    m(
+        13611,
+        16,
+        "Value referenced by JSON path is not an array or object and cannot be opened with OPENJSON.",
+    ),
+    m(
+        13618,
+        16,
+        "AS JSON option can be specified only for column of nvarchar(max) type in WITH clause.",
+    ),
+    m(
+        13619,
+        16,
+        "Unsupported JSON path found in argument %d of %.*ls.",
+    ),
+    m(
+        13620,
+        16,
+        "ROOT option and WITHOUT_ARRAY_WRAPPER option cannot be used together in FOR JSON. Remove one of these options.",
+    ),
+    m(
+        13623,
+        16,
+        "Scalar value cannot be found in the specified JSON path.",
+    ),
+    m(
+        13624,
+        16,
+        "Object or array cannot be found in the specified JSON path.",
+    ),
+    m(
+        13625,
+        16,
+        "String value in the specified JSON path would be truncated.",
     ),
     m(
         15007,

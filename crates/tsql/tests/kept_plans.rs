@@ -88,6 +88,7 @@ fn a_prepared_statement_reads_what_its_session_means() {
         value: Some(value),
         data_type,
         output,
+        table: None,
     };
     let text = |text: &str| argument(Value::str(text), DataType::NVARCHAR_MAX, false);
     let handle = |value| argument(value, DataType::Int, true);

@@ -46,6 +46,7 @@ fn the_last_change_of_a_request_leaves_its_wait() {
         value: Some(Value::Int(9)),
         data_type: DataType::Int,
         output: false,
+        table: None,
     };
     c.rpc(RpcRequest {
         procedure: RpcProcedure::Name("p".into()),

@@ -3,8 +3,13 @@
 mod common;
 
 use common::{Client, Server};
-use daruma_tsql::session::{RequestEnd, RpcArgument, RpcProcedure, RpcRequest, TransactionRequest};
+use daruma_tsql::error::Result;
+use daruma_tsql::session::{
+    RequestEnd, RpcArgument, RpcProcedure, RpcRequest, SentColumn, SentTable, TableArgument,
+    TakeRow, TransactionRequest,
+};
 use daruma_value::{DataType, Value};
+use std::sync::Arc;
 
 fn arg(name: &str, value: Value, data_type: DataType) -> RpcArgument {
     RpcArgument {
@@ -12,6 +17,7 @@ fn arg(name: &str, value: Value, data_type: DataType) -> RpcArgument {
         value: Some(value),
         data_type,
         output: false,
+        table: None,
     }
 }
 
@@ -277,4 +283,219 @@ fn a_function_called_by_name_gives_its_value() {
     );
     let refused = c.rpc(by_name("dbo.twice", vec![output(int(1))]));
     assert!(refused.contains("Msg 8162"), "{refused}");
+}
+
+/// Rows as a connection hands them on.
+struct Rows {
+    type_name: (&'static str, &'static str),
+    columns: Vec<SentColumn>,
+    rows: Vec<Vec<Value>>,
+    is_default: bool,
+}
+
+impl SentTable for Rows {
+    fn type_name(&self) -> (&str, &str) {
+        self.type_name
+    }
+
+    fn is_default(&self) -> bool {
+        self.is_default
+    }
+
+    fn columns(&self) -> Vec<SentColumn> {
+        self.columns.clone()
+    }
+
+    fn each_row(&self, take: &mut TakeRow<'_>) -> Result<()> {
+        self.rows.iter().try_for_each(|row| take(&mut row.clone()))
+    }
+}
+
+fn column(ordinal: usize, data_type: DataType, is_default: bool) -> SentColumn {
+    SentColumn {
+        ordinal,
+        data_type,
+        is_default,
+    }
+}
+
+const INT: DataType = DataType::Int;
+
+/// Two columns of `dbo.Pair`, in their order.
+fn pairs(rows: Vec<Vec<Value>>) -> Rows {
+    Rows {
+        type_name: ("dbo", "Pair"),
+        columns: vec![
+            column(0, INT, false),
+            column(1, DataType::NVARCHAR_MAX, false),
+        ],
+        rows,
+        is_default: false,
+    }
+}
+
+fn table(name: &str, rows: Rows) -> RpcArgument {
+    RpcArgument {
+        table: Some(TableArgument::Sent(Arc::new(rows))),
+        ..arg(name, Value::Null, INT)
+    }
+}
+
+fn named(procedure: &str, args: Vec<RpcArgument>) -> RpcRequest {
+    RpcRequest {
+        procedure: RpcProcedure::Name(procedure.to_string()),
+        args,
+        no_metadata: false,
+    }
+}
+
+fn with_types() -> (Server, Client) {
+    let server = Server::new();
+    let mut c = client(&server);
+    c.run("CREATE TYPE Pair AS TABLE (id int NOT NULL PRIMARY KEY CHECK (id > 0), v varchar(5) DEFAULT 'none')");
+    c.run("CREATE TYPE Made AS TABLE (n int IDENTITY(5, 5), a int, b AS a + 1, r rowversion)");
+    c.run("CREATE PROCEDURE p @t Pair READONLY AS SELECT id, v FROM @t ORDER BY id");
+    c.run("CREATE PROCEDURE m @t Made READONLY AS SELECT n, a, b FROM @t ORDER BY n");
+    (server, c)
+}
+
+#[test]
+fn tables_come_with_calls() {
+    let (_server, mut c) = with_types();
+    let rows = || {
+        vec![
+            vec![Value::Int(2), Value::str("two")],
+            vec![Value::Int(1), Value::Null],
+        ]
+    };
+    let shown = "id | v\n1 | NULL\n2 | two\n(2 rows affected)\n";
+    assert_eq!(c.rpc(named("p", vec![table("@t", pairs(rows()))])), shown);
+    // By position, without a name of the type, with the columns the other way round.
+    let turned = Rows {
+        type_name: ("", ""),
+        columns: vec![
+            column(1, DataType::NVARCHAR_MAX, false),
+            column(0, INT, false),
+        ],
+        rows: rows()
+            .into_iter()
+            .map(|r| r.into_iter().rev().collect())
+            .collect(),
+        is_default: false,
+    };
+    assert_eq!(c.rpc(named("p", vec![table("", turned)])), shown);
+    let statement = vec![
+        text("SELECT id, v FROM @x ORDER BY id"),
+        text("@x dbo.Pair READONLY"),
+        table("@x", pairs(rows())),
+    ];
+    assert_eq!(c.rpc(call(10, statement)), shown);
+    let absent = Rows {
+        is_default: true,
+        columns: Vec::new(),
+        ..pairs(Vec::new())
+    };
+    let none = "id | v\n(0 rows affected)\n";
+    assert_eq!(c.rpc(named("p", vec![table("@t", absent)])), none);
+    assert_eq!(c.rpc(named("p", Vec::new())), none);
+}
+
+#[test]
+fn defaults_of_the_type_count() {
+    let (_server, mut c) = with_types();
+    let defaults = Rows {
+        columns: vec![column(0, INT, false), column(1, INT, true)],
+        ..pairs(vec![vec![Value::Int(1), Value::Null]])
+    };
+    let out = c.rpc(named("p", vec![table("@t", defaults)]));
+    assert_eq!(out, "id | v\n1 | none\n(1 row affected)\n");
+    let made = |defaults: [bool; 4]| Rows {
+        type_name: ("dbo", "Made"),
+        columns: (0..4).map(|at| column(at, INT, defaults[at])).collect(),
+        rows: (1..3).map(|n| vec![Value::Int(n); 4]).collect(),
+        is_default: false,
+    };
+    let out = c.rpc(named(
+        "m",
+        vec![table("@t", made([true, false, true, true]))],
+    ));
+    assert_eq!(out, "n | a | b\n5 | 1 | 2\n10 | 2 | 3\n(2 rows affected)\n");
+    for (given, number) in [(0, 1077), (2, 271), (3, 273)] {
+        let mut defaults = [true, false, true, true];
+        defaults[given] = false;
+        let out = c.rpc(named("m", vec![table("@t", made(defaults))]));
+        assert!(out.starts_with(&format!("Msg {number},")), "{out}");
+    }
+}
+
+#[test]
+fn wrong_tables_are_refused() {
+    let (_server, mut c) = with_types();
+    let one = |value: Value| vec![vec![Value::Int(1), value]];
+    let twice = vec![vec![Value::Int(1), Value::Null]; 2];
+    let cases: Vec<(i32, Rows)> = vec![
+        (
+            2715,
+            Rows {
+                type_name: ("dbo", "Nothing"),
+                ..pairs(Vec::new())
+            },
+        ),
+        (
+            2715,
+            Rows {
+                type_name: ("no", "Pair"),
+                ..pairs(Vec::new())
+            },
+        ),
+        (
+            206,
+            Rows {
+                type_name: ("dbo", "Made"),
+                ..pairs(Vec::new())
+            },
+        ),
+        (
+            500,
+            Rows {
+                columns: vec![column(0, INT, false)],
+                ..pairs(Vec::new())
+            },
+        ),
+        (
+            8009,
+            Rows {
+                columns: vec![column(0, INT, false); 2],
+                ..pairs(Vec::new())
+            },
+        ),
+        (
+            8009,
+            Rows {
+                columns: vec![column(0, INT, false), column(usize::MAX, INT, false)],
+                ..pairs(Vec::new())
+            },
+        ),
+        (2627, pairs(twice)),
+        (2628, pairs(one(Value::str("too long")))),
+        (515, pairs(vec![vec![Value::Null, Value::Null]])),
+        (547, pairs(vec![vec![Value::Int(0), Value::Null]])),
+    ];
+    for (number, rows) in cases {
+        let out = c.rpc(named("p", vec![table("@t", rows)]));
+        assert!(
+            out.starts_with(&format!("Msg {number},")),
+            "{number}: {out}"
+        );
+    }
+    // A table where a value must be, and the other way round.
+    c.run("CREATE PROCEDURE v @n int AS SELECT @n AS n");
+    let out = c.rpc(named("v", vec![table("@n", pairs(Vec::new()))]));
+    assert!(out.starts_with("Msg 206,"), "{out}");
+    let out = c.rpc(named("p", vec![arg("@t", Value::Int(1), INT)]));
+    assert!(out.starts_with("Msg 206,"), "{out}");
+    let out = c.rpc(named("sp_help", vec![table("@objname", pairs(Vec::new()))]));
+    assert!(out.starts_with("Msg 206,"), "{out}");
+    let out = c.rpc(named("p", vec![output(table("@t", pairs(Vec::new())))]));
+    assert!(out.starts_with("Msg 8162,"), "{out}");
 }

@@ -303,6 +303,35 @@ const TEMPLATES: &[(i32, &str)] = &[
         9828,
         "The second and third arguments of the TRANSLATE built-in function must contain an equal number of characters.",
     ),
+    (
+        13607,
+        "JSON path is not properly formatted. Unexpected character '{}' is found at position {}.",
+    ),
+    (
+        13608,
+        "Property cannot be found on the specified JSON path.",
+    ),
+    (
+        13609,
+        "JSON text is not properly formatted. Unexpected character '{}' is found at position {}.",
+    ),
+    (
+        13611,
+        "Value referenced by JSON path is not an array or object and cannot be opened with OPENJSON.",
+    ),
+    (13619, "Unsupported JSON path found in argument {} of {}."),
+    (
+        13623,
+        "Scalar value cannot be found in the specified JSON path.",
+    ),
+    (
+        13624,
+        "Object or array cannot be found in the specified JSON path.",
+    ),
+    (
+        13625,
+        "String value in the specified JSON path would be truncated.",
+    ),
 ];
 
 impl ValueError {

@@ -15,6 +15,7 @@ pub mod datatype;
 pub mod decimal;
 pub mod error;
 pub mod functions;
+pub mod json;
 pub mod keyenc;
 pub mod row;
 pub mod temporal;

@@ -182,7 +182,7 @@ pub enum BinaryOp {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionCall {
     pub name: ObjectName,
-    /// Date parts (`DATEADD(day, ..)`) arrive as unqualified columns.
+    /// Date parts (`DATEADD(day, ..)`) arrive as unqualified columns, `JSON_OBJECT('a':1, ..)` as keys and values in turn.
     pub args: Vec<Expr>,
     /// `COUNT(*)`.
     pub star: bool,
@@ -198,11 +198,27 @@ pub struct FunctionCall {
     pub span: Span,
 }
 
-/// `IGNORE NULLS` or `RESPECT NULLS` of a window function.
+impl FunctionCall {
+    /// `JSON_OBJECT(key : value, ..)`
+    pub fn is_json_object(&self) -> bool {
+        self.name.is_bare() && self.name.name.is("JSON_OBJECT")
+    }
+
+    /// JSON_OBJECT or JSON_ARRAY.
+    pub fn makes_json(&self) -> bool {
+        self.is_json_object() || self.name.is_bare() && self.name.name.is("JSON_ARRAY")
+    }
+}
+
+/// `IGNORE NULLS` or `RESPECT NULLS` of a window function; what JSON_OBJECT and JSON_ARRAY do with a NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullTreatment {
     Ignore,
     Respect,
+    /// `NULL ON NULL`
+    NullOnNull,
+    /// `ABSENT ON NULL`
+    AbsentOnNull,
 }
 
 /// `OVER (...)`, or `OVER name` with a `WINDOW` clause.

@@ -543,13 +543,41 @@ impl Parser<'_> {
             if !call.distinct {
                 self.eat(K::ALL);
             }
-            call.args = self.list(Self::function_arg)?;
+            if call.is_json_object() {
+                let members = self.list(Self::json_member)?;
+                call.args = members.into_iter().flatten().collect();
+            } else if !self.at_null_clause(&call) {
+                call.args = self.list(Self::function_arg)?;
+            }
         }
-        call.nulls = self.null_treatment();
+        call.nulls = self.null_treatment().or(self.on_null(&call));
         self.expect_close()?;
         self.call_suffix(&mut call)?;
         call.span = self.span_from(first);
         Ok(call)
+    }
+
+    /// `key : value`
+    fn json_member(&mut self) -> Parse<[Expr; 2]> {
+        let key = self.expr()?;
+        self.expect_symbol(Symbol::Colon)?;
+        Ok([key, self.expr()?])
+    }
+
+    /// `NULL ON NULL` or `ABSENT ON NULL`, of the functions that make JSON.
+    fn at_null_clause(&self, call: &FunctionCall) -> bool {
+        call.makes_json() && self.at_any(&[K::NULL, K::ABSENT]) && self.keyword_at(1) == K::ON
+    }
+
+    fn on_null(&mut self, call: &FunctionCall) -> Option<NullTreatment> {
+        if !self.at_null_clause(call) {
+            return None;
+        }
+        if self.eat_words(&[K::NULL, K::ON, K::NULL]) {
+            return Some(NullTreatment::NullOnNull);
+        }
+        self.eat_words(&[K::ABSENT, K::ON, K::NULL])
+            .then_some(NullTreatment::AbsentOnNull)
     }
 
     fn function_arg(&mut self) -> Parse<Expr> {

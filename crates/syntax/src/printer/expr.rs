@@ -302,14 +302,30 @@ impl Display for FunctionCall {
         if self.distinct {
             f.write_str("DISTINCT ")?;
         }
-        write!(f, "{})", Commas(&self.args))?;
+        let on_null = match self.nulls {
+            Some(NullTreatment::NullOnNull) => " NULL ON NULL",
+            Some(NullTreatment::AbsentOnNull) => " ABSENT ON NULL",
+            _ => "",
+        };
+        if self.is_json_object() {
+            for (at, member) in self.args.chunks(2).enumerate() {
+                let comma = if at > 0 { ", " } else { "" };
+                match member {
+                    [key, value] => write!(f, "{comma}{key} : {value}")?,
+                    _ => write!(f, "{comma}{}", Commas(member))?,
+                }
+            }
+            write!(f, "{on_null})")?;
+        } else {
+            write!(f, "{}{on_null})", Commas(&self.args))?;
+        }
         if !self.within_group.is_empty() {
             write!(f, " WITHIN GROUP (ORDER BY {})", Commas(&self.within_group))?;
         }
         f.write_str(match self.nulls {
             Some(NullTreatment::Ignore) => " IGNORE NULLS",
             Some(NullTreatment::Respect) => " RESPECT NULLS",
-            None => "",
+            _ => "",
         })?;
         if let Some(window) = &self.over {
             write!(f, " OVER {window}")?;

@@ -19,5 +19,5 @@ pub use headers::Headers;
 pub use rpc::{
     PARAMETERS_MAX, ParamValue, ProcId, RpcCall, RpcParam, RpcRequest, RpcTarget, rpc_option,
 };
-pub use table_value::{SortColumn, TableColumn, TableValue};
+pub use table_value::{SortColumn, TableColumn, TableRows, TableValue};
 pub use transaction::{Begin, Isolation, TransactionRequest};

@@ -4,6 +4,7 @@ use crate::types::{Place, TypeInfo, ValueEncoder, decode_value, type_token};
 use crate::wire::{Reader, put_b_varchar};
 use crate::{Result, TdsError};
 use daruma_value::Value;
+use std::fmt;
 
 /// In place of a column count: the parameter is left to its default, an empty table.
 const NO_TABLE: u16 = u16::MAX;
@@ -34,8 +35,35 @@ pub struct TableValue {
     pub sort: Vec<SortColumn>,
     /// Order of the columns in each row, if not that of the type (from 1).
     pub column_order: Vec<u16>,
-    /// In memory: the message that holds them was bounded when it was gathered.
-    pub rows: Vec<Vec<Value>>,
+    /// One value for each column; NULL stands for a default.
+    pub rows: TableRows,
+}
+
+/// Rows as they were sent, in the bytes of the message that was bounded when it was gathered: decoded one by one, since
+/// small rows take many times their bytes in memory. What [`TableValue::decode`] gives was read once, to its end.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct TableRows {
+    /// Without the byte that ends them.
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl fmt::Debug for TableRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows of {} bytes", self.count, self.bytes.len())
+    }
+}
+
+impl TableRows {
+    /// Number of rows.
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Is there no row?
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 /// A column of a table-valued parameter.
@@ -117,14 +145,25 @@ impl TableValue {
             .iter()
             .filter(|column| column.is_free())
             .count();
-        let rows_max = FREE_VALUES_MAX
-            .checked_div(free_per_row)
-            .unwrap_or(ROWS_MAX);
+        let rows_max = match self.columns.is_empty() {
+            true => 0,
+            false => FREE_VALUES_MAX
+                .checked_div(free_per_row)
+                .unwrap_or(ROWS_MAX),
+        };
+        let start = reader.clone();
+        let mut row = Vec::new();
         loop {
+            let bytes = reader.consumed() - start.consumed();
             match reader.u8("table row")? {
-                END => return Ok(()),
+                END => {
+                    let rows = start.clone().take(bytes, "table rows")?;
+                    self.rows.bytes = rows.to_vec();
+                    return Ok(());
+                }
                 ROW if self.rows.len() < rows_max => {
-                    self.rows.push(decode_row(&self.columns, reader)?)
+                    decode_row(&self.columns, reader, &mut row)?;
+                    self.rows.count += 1;
                 }
                 ROW => {
                     let found = self.rows.len() + 1;
@@ -158,7 +197,7 @@ impl TableValue {
         }
         self.put_options(out);
         out.push(END);
-        self.put_rows(out)?;
+        out.extend_from_slice(&self.rows.bytes);
         out.push(END);
         Ok(())
     }
@@ -197,29 +236,47 @@ impl TableValue {
         }
     }
 
-    fn put_rows(&self, out: &mut Vec<u8>) -> Result<()> {
-        let sent = |column: &&TableColumn| !column.is_default();
-        let encoders = self.columns.iter().map(|column| {
-            Some(column)
-                .filter(sent)
-                .map(|column| ValueEncoder::new(&column.type_info, Place::Parameter))
-        });
-        let encoders: Vec<Option<ValueEncoder>> = encoders.collect();
-        for row in &self.rows {
-            if row.len() != encoders.len() {
-                return Err(TdsError::ColumnCount {
-                    expected: encoders.len(),
-                    found: row.len(),
-                });
+    /// Adds a row: one value for each column.
+    pub fn push(&mut self, row: &[Value]) -> Result<()> {
+        if row.len() != self.columns.len() {
+            return Err(TdsError::ColumnCount {
+                expected: self.columns.len(),
+                found: row.len(),
+            });
+        }
+        let start = self.rows.bytes.len();
+        let written = self.put_row(row);
+        match written {
+            Ok(()) => self.rows.count += 1,
+            Err(_) => self.rows.bytes.truncate(start),
+        }
+        written
+    }
+
+    fn put_row(&mut self, row: &[Value]) -> Result<()> {
+        let bytes = &mut self.rows.bytes;
+        bytes.push(ROW);
+        for (index, (column, value)) in self.columns.iter().zip(row).enumerate() {
+            if !column.is_default() {
+                ValueEncoder::new(&column.type_info, Place::Parameter)
+                    .encode(value, bytes)
+                    .map_err(|error| error.in_column(index))?;
             }
-            out.push(ROW);
-            for (index, (encoder, value)) in encoders.iter().zip(row).enumerate() {
-                if let Some(encoder) = encoder {
-                    encoder
-                        .encode(value, out)
-                        .map_err(|error| error.in_column(index))?;
-                }
-            }
+        }
+        Ok(())
+    }
+
+    /// Reads the rows one by one into `row`, until `take` fails or they end.
+    pub fn each_row<E: From<TdsError>>(
+        &self,
+        mut take: impl FnMut(&mut Vec<Value>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut reader = Reader::new(&self.rows.bytes);
+        let mut row = Vec::with_capacity(self.columns.len());
+        while !reader.is_empty() {
+            reader.u8("table row").map_err(E::from)?;
+            decode_row(&self.columns, &mut reader, &mut row).map_err(E::from)?;
+            take(&mut row)?;
         }
         Ok(())
     }
@@ -263,12 +320,19 @@ fn decode_sort(reader: &mut Reader<'_>) -> Result<Vec<SortColumn>> {
     columns.collect()
 }
 
-fn decode_row(columns: &[TableColumn], reader: &mut Reader<'_>) -> Result<Vec<Value>> {
-    let values = columns.iter().map(|column| match column.is_default() {
-        true => Ok(Value::Null),
-        false => decode_value(&column.type_info, Place::Parameter, reader),
-    });
-    values.collect()
+fn decode_row(
+    columns: &[TableColumn],
+    reader: &mut Reader<'_>,
+    row: &mut Vec<Value>,
+) -> Result<()> {
+    row.clear();
+    for column in columns {
+        row.push(match column.is_default() {
+            true => Value::Null,
+            false => decode_value(&column.type_info, Place::Parameter, reader)?,
+        });
+    }
+    Ok(())
 }
 
 fn count_bytes(found: usize, what: &'static str, limit: usize) -> Result<[u8; 2]> {

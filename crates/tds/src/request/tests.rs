@@ -190,7 +190,7 @@ fn table() -> TableValue {
         flags,
         type_info: TypeInfo::nullable(data_type, WireCollation::DEFAULT),
     };
-    TableValue {
+    let mut table = TableValue {
         schema: "dbo".into(),
         type_name: "IntList".into(),
         columns: vec![
@@ -204,12 +204,19 @@ fn table() -> TableValue {
             is_unique: true,
         }],
         column_order: vec![3, 1, 2],
-        rows: vec![
-            vec![Value::Int(1), Value::Null, Value::str("one")],
-            vec![Value::Null, Value::Null, Value::Null],
-        ],
         ..TableValue::default()
+    };
+    for row in table_rows() {
+        table.push(&row).unwrap();
     }
+    table
+}
+
+fn table_rows() -> [Vec<Value>; 2] {
+    [
+        vec![Value::Int(1), Value::Null, Value::str("one")],
+        vec![Value::Null, Value::Null, Value::Null],
+    ]
 }
 
 fn with_table(table: TableValue) -> RpcRequest {
@@ -240,10 +247,48 @@ fn table_value_round_trip() {
 }
 
 #[test]
+fn rows_of_a_table_are_read_one_by_one() {
+    let mut rows = Vec::new();
+    let read = table().each_row(|row| {
+        rows.push(row.clone());
+        Ok::<(), TdsError>(())
+    });
+    assert_eq!(read, Ok(()));
+    assert_eq!(rows, table_rows());
+    let refused = table().each_row(|_| Err(TdsError::OutOfRange { expected: "x" }));
+    assert!(refused.is_err());
+    let mut narrow = table();
+    assert!(narrow.push(&[Value::Int(1)]).is_err());
+    assert!(
+        narrow
+            .push(&[Value::str("no number"), Value::Null, Value::Null])
+            .is_err()
+    );
+    assert_eq!(narrow, table());
+}
+
+#[test]
+fn rows_without_columns_are_refused() {
+    let mut empty = table();
+    empty.columns.clear();
+    empty.rows = TableRows::default();
+    empty.column_order.clear();
+    let mut bytes = encoded(&with_table(empty), V7_4);
+    assert!(RpcRequest::decode(&bytes, V7_4).is_ok());
+    bytes.pop();
+    bytes.extend([1, 0]);
+    let refused = RpcRequest::decode(&bytes, V7_4);
+    assert!(
+        matches!(refused, Err(TdsError::TooLong { limit: 0, .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn rows_that_cost_nothing_are_bounded() {
     let mut wide = table();
     wide.columns = vec![wide.columns[1].clone(); 1024];
-    wide.rows = vec![];
+    wide.rows = TableRows::default();
     let mut bytes = encoded(&with_table(wide), V7_4);
     bytes.pop();
     bytes.extend([1; 10_000]);

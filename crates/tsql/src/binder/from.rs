@@ -8,13 +8,16 @@ use super::scope::{CteEntry, NameScope, ScopeEntry, UsedObject};
 use super::tree::*;
 use super::{Binder, BoundQuery, ColumnInfo, OutColumn, types, unsupported};
 use crate::error::{Result, SqlError};
+use crate::executor::{JsonColumn, OpenJson};
 use crate::host::{Resolved, VariableType, VirtualTable};
 use crate::messages;
+use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_catalog::{ModuleDef, Object, ObjectKind, ParameterDef, names_equal};
 use daruma_syntax::ast::{self, Ident, ObjectName, StatementKind, TableHint, TableSource};
 use daruma_syntax::{ParseOptions, SyntaxError, parse_batch};
-use daruma_value::DataType;
+use daruma_value::json::{Path, Step};
+use daruma_value::{CollationId, DataType};
 use std::sync::Arc;
 
 /// Most tables of one FROM: what older versions of the product allowed.
@@ -73,18 +76,7 @@ impl Binder<'_> {
             TableSource::Table(table) => self.table(table),
             TableSource::Variable {
                 name, alias, hints, ..
-            } => match self.host.variable_type(name) {
-                Some(VariableType::Table(table)) => {
-                    let alias = alias.as_ref().map_or(name.as_str(), |a| &a.text);
-                    self.scan(table, alias, alias, None, hints)
-                }
-                _ => Err(SqlError::new(
-                    1087,
-                    15,
-                    2,
-                    format!("Must declare the table variable \"{name}\"."),
-                )),
-            },
+            } => self.table_variable(name, alias.as_ref(), hints),
             TableSource::Derived {
                 query,
                 alias,
@@ -112,6 +104,33 @@ impl Binder<'_> {
                 "A nested INSERT, UPDATE, DELETE, or MERGE statement",
             )),
             TableSource::Rowset(_) => Err(unsupported("A rowset function")),
+        }
+    }
+
+    fn table_variable(
+        &mut self,
+        name: &str,
+        alias: Option<&Ident>,
+        hints: &[ast::TableHint],
+    ) -> Result<Rel> {
+        match self.variable_table(name) {
+            Some(VariableType::Table(table) | VariableType::Parameter(table)) => {
+                let alias = alias.map_or(name, |a| &a.text);
+                self.scan(table, alias, alias, None, hints)
+            }
+            _ => Err(messages::error_state(1087, 2, &[&name])),
+        }
+    }
+
+    /// The table variable or parameter that the name means here: in the text of an inline function its own only.
+    pub(super) fn variable_table(&self, name: &str) -> Option<VariableType> {
+        match &self.table_parameters {
+            Some(own) => {
+                let key = daruma_catalog::name_key(name);
+                let found = own.iter().find(|(k, _)| *k == key);
+                found.map(|(_, table)| VariableType::Parameter(table.clone()))
+            }
+            None => self.host.variable_type(name),
         }
     }
 
@@ -341,6 +360,10 @@ impl Binder<'_> {
             .as_ref()
             .map_or(name.name.text.as_str(), |a| &a.text)
             .to_string();
+        if name.is_bare() && name.name.is("OPENJSON") {
+            let bound = self.open_json(function, args)?;
+            return self.named(bound, Some(&Ident::new(&alias)), &function.columns);
+        }
         if let Some(bound) = self.builtin_rows(name, &args)? {
             return self.named(bound, Some(&Ident::new(&alias)), &function.columns);
         }
@@ -368,6 +391,52 @@ impl Binder<'_> {
                 ),
             )),
         }
+    }
+
+    fn open_json(
+        &mut self,
+        function: &ast::TableFunction,
+        args: Vec<Scalar>,
+    ) -> Result<BoundQuery> {
+        let mut schema = Vec::with_capacity(function.schema.len());
+        for column in &function.schema {
+            let name = &column.name.text;
+            let data_type = self.type_name(&column.data_type, 1)?;
+            if column.as_json && data_type != DataType::NVARCHAR_MAX {
+                return Err(messages::error(13618, &[]));
+            }
+            let collation = match &column.collation {
+                Some(name) => CollationId::from_name(&name.text)
+                    .ok_or_else(|| messages::error(448, &[&name.text]))?,
+                None => self.host.collation(self.host.current_database()),
+            };
+            let path = match &column.path {
+                Some(path) => Path::parse(path)?,
+                None => Path {
+                    steps: vec![Step::Key(name.clone())],
+                    ..Path::default()
+                },
+            };
+            schema.push(JsonColumn {
+                output: OutputColumn {
+                    name: name.clone(),
+                    data_type,
+                    collation,
+                    nullable: true,
+                    identity: false,
+                    computed: true,
+                },
+                path,
+                is_json: column.as_json,
+            });
+        }
+        let name = &function.call.name;
+        let texts = args.into_iter().map(|arg| match arg.is_null_literal() {
+            true => Ok(Scalar::null(DataType::NVARCHAR_MAX)),
+            false => types::convert(arg, DataType::NVARCHAR_MAX),
+        });
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        self.rows_of_builtin(name, Arc::new(OpenJson::new(schema)), &texts)
     }
 
     /// Arguments of a table function; DEFAULT and NULL mean the same to system functions.
@@ -583,8 +652,8 @@ impl Binder<'_> {
         database: DatabaseId,
         schema_bound: bool,
     ) -> Result<()> {
-        self.declare_parameters(parameters);
         self.database = Some(database);
+        self.declare_parameters(parameters)?;
         self.schema_bound = schema_bound;
         self.statement(query).map(|_| ())
     }

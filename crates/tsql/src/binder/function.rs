@@ -7,12 +7,15 @@ use super::operand::Operand;
 use super::tree::*;
 use super::{Binder, BoundQuery, OutColumn, types};
 use crate::error::{Result, SqlError};
+use crate::host::VirtualTable;
 use daruma_syntax::ast::{
-    self, Expr, Frame, FrameBound, FrameUnit, FunctionCall, Literal, Niladic, ObjectName,
-    PseudoColumn,
+    self, Expr, Frame, FrameBound, FrameUnit, FunctionCall, Literal, Niladic, NullTreatment,
+    ObjectName, PseudoColumn,
 };
+use daruma_value::functions::json::{ARRAY, MODIFY_WITH_JSON, OBJECT};
 use daruma_value::temporal::DatePart;
 use daruma_value::{DataType, Len, Value, ValueError};
+use std::sync::Arc;
 
 /// Functions whose first argument is a date part, written like a column.
 const DATE_PART_FUNCTIONS: &[&str] = &[
@@ -61,6 +64,25 @@ impl Binder<'_> {
                 types::convert(bits, data_type)
             }
             "ISNULL" => self.isnull(call),
+            "ISJSON" if call.args.len() == 2 => {
+                let mut args = self.args(call.args.get(..1).unwrap_or_default())?;
+                args.push(match call.args.get(1) {
+                    Some(Expr::Column(word)) if is_json_kind(word) => {
+                        self.text(&word.name.text, false)
+                    }
+                    _ => return Err(ValueError::new(1023, 1, &[&2, &"isjson"]).into()),
+                });
+                self.call_by_name(&name, args)
+            }
+            OBJECT | ARRAY => self.made_json(&name, call),
+            "JSON_MODIFY" => {
+                let args = self.args(&call.args)?;
+                let name = match args.get(2).is_some_and(|value| self.gives_json(value)) {
+                    true => MODIFY_WITH_JSON,
+                    false => name.as_str(),
+                };
+                self.call_by_name(name, args)
+            }
             "CHOOSE" => self.choose(call),
             _ if DATE_PART_FUNCTIONS.contains(&name.as_str()) => {
                 let part = match call.args.first() {
@@ -92,6 +114,25 @@ impl Binder<'_> {
                 self.call_by_name(&name, args)
             }
         }
+    }
+
+    /// JSON_OBJECT shows NULLs unless it is told not to, JSON_ARRAY leaves them out.
+    fn made_json(&mut self, name: &str, call: &FunctionCall) -> Result<Scalar> {
+        let is_object = name == OBJECT;
+        let shows_null = match call.nulls {
+            Some(NullTreatment::NullOnNull) => true,
+            Some(NullTreatment::AbsentOnNull) => false,
+            _ => is_object,
+        };
+        let values = self.args(&call.args)?;
+        let step = if is_object { 2 } else { 1 };
+        let of_values = values.iter().skip(step - 1).step_by(step);
+        let flags = of_values.map(|value| self.gives_json(value));
+        let flags = std::iter::once(shows_null).chain(flags);
+        let flags: String = flags.map(|flag| if flag { '1' } else { '0' }).collect();
+        let mut args = vec![self.text(&flags, true)];
+        args.extend(values);
+        self.call_by_name(name, args)
     }
 
     fn args(&mut self, args: &[Expr]) -> Result<Vec<Scalar>> {
@@ -635,6 +676,16 @@ impl Binder<'_> {
         let Some(table) = crate::executor::builtin_table(&name.name.text, args)? else {
             return Ok(None);
         };
+        self.rows_of_builtin(name, table, args).map(Some)
+    }
+
+    /// The rows of a table function that needs nothing but its arguments.
+    pub(super) fn rows_of_builtin(
+        &mut self,
+        name: &ObjectName,
+        table: Arc<dyn VirtualTable>,
+        args: &[Scalar],
+    ) -> Result<BoundQuery> {
         if !table.arguments().contains(&args.len()) {
             return Err(ValueError::new(
                 189,
@@ -669,12 +720,18 @@ impl Binder<'_> {
             columns: columns.iter().map(|c| c.id).collect(),
             alias: name.name.text.clone(),
         };
-        Ok(Some(BoundQuery {
+        Ok(BoundQuery {
             rel: Rel::Virtual(Box::new(scan)),
             columns,
             assignments: Vec::new(),
-        }))
+        })
     }
+}
+
+/// What ISJSON may be asked for.
+fn is_json_kind(word: &ast::ColumnRef) -> bool {
+    let kinds = ["VALUE", "SCALAR", "ARRAY", "OBJECT"];
+    word.table.is_none() && kinds.iter().any(|kind| word.name.is(kind))
 }
 
 /// Months and days of the week have names.

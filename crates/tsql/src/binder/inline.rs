@@ -7,6 +7,7 @@ use super::tree::*;
 use super::user_function::{too_few, too_many};
 use super::{Binder, OutColumn, types, unsupported};
 use crate::error::Result;
+use crate::host::TableRef;
 use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 
 /// Parameters by the key of their names.
 pub(super) type Parameters = Vec<(String, Scalar)>;
+/// Table-valued ones.
+pub(super) type TableParameters = Vec<(String, TableRef)>;
 
 /// The query of an inline function, and its parameters as written.
 pub(crate) fn defined_function(module: &ModuleDef) -> Option<(ast::Query, Vec<ast::Parameter>)> {
@@ -36,9 +39,23 @@ pub(crate) fn defined_function(module: &ModuleDef) -> Option<(ast::Query, Vec<as
 
 impl Binder<'_> {
     /// Parameters of which only the types are known: a function that is being defined.
-    pub fn declare_parameters(&mut self, parameters: &[ParameterDef]) {
-        let unknown = |p: &ParameterDef| (name_key(&p.name), unknown(p.data_type));
-        self.parameters = Some(parameters.iter().map(unknown).collect());
+    pub fn declare_parameters(&mut self, parameters: &[ParameterDef]) -> Result<()> {
+        let database = self.database;
+        let database = database.unwrap_or_else(|| self.host.current_database());
+        let (mut scalars, mut tables) = (Vec::new(), Vec::new());
+        for parameter in parameters {
+            let key = name_key(&parameter.name);
+            match parameter.table_type() {
+                Some(id) => {
+                    let table = self.host.bare_table(&parameter.name, (database, id))?;
+                    tables.push((key, table));
+                }
+                None => scalars.push((key, unknown(parameter.data_type))),
+            }
+        }
+        self.parameters = Some(scalars);
+        self.table_parameters = Some(tables);
+        Ok(())
     }
 
     /// Names and types of what the query of a function gives.
@@ -72,7 +89,14 @@ impl Binder<'_> {
             return Err(too_many(name, 3));
         }
         let mut bound = Vec::with_capacity(given.len());
+        let mut tables = Vec::new();
         for ((written, def), arg) in parameters.iter().zip(&module.parameters).zip(given) {
+            if let Some(id) = def.table_type() {
+                let table = self.given_table(arg, (database, id))?;
+                let table = table.ok_or_else(|| unsupported("DEFAULT for a table"))?;
+                tables.push((name_key(&def.name), table));
+                continue;
+            }
             let scalar = match (arg, &written.default) {
                 (ast::Expr::Default, Some(default)) => {
                     self.isolated(Vec::new(), |b| b.expr(default))?
@@ -99,8 +123,10 @@ impl Binder<'_> {
         let ansi_nulls = std::mem::replace(&mut self.ansi_nulls, module.ansi_nulls);
         let namespaces = std::mem::take(&mut self.xml_namespaces);
         let parameters = self.parameters.replace(bound);
+        let outer_tables = self.table_parameters.replace(tables);
         self.host.enter_view(database, object);
         let bound = self.isolated(Vec::new(), |b| b.query(&query, true));
+        self.table_parameters = outer_tables;
         self.host.leave_view();
         self.database = outer;
         self.schema_bound = schema_bound;

@@ -8,6 +8,7 @@
 mod cte;
 mod determinism;
 mod expr;
+mod for_json;
 mod for_xml;
 mod from;
 mod function;
@@ -95,6 +96,8 @@ pub struct Binder<'a> {
     schema_bound: bool,
     /// Meaning of variables in the text of a function.
     parameters: Option<inline::Parameters>,
+    /// The same of table variables.
+    table_parameters: Option<inline::TableParameters>,
     /// A DEFAULT is being bound: NEWSEQUENTIALID stands nowhere else.
     pub(crate) in_default: bool,
     /// An expression of a table's definition is being bound.
@@ -103,6 +106,8 @@ pub struct Binder<'a> {
     inlined: Vec<(DatabaseId, i32)>,
     /// Nodes that may still be bound to put functions in the place of their calls.
     inline_left: usize,
+    /// Columns whose values are JSON.
+    json_columns: Vec<ColId>,
     target: Option<TargetRequest>,
 }
 
@@ -129,10 +134,12 @@ impl<'a> Binder<'a> {
             outer_hints: Vec::new(),
             schema_bound: false,
             parameters: None,
+            table_parameters: None,
             in_default: false,
             in_stored_text: false,
             inlined: Vec::new(),
             inline_left: user_function::INLINED_WORK_MAX,
+            json_columns: Vec::new(),
             target: None,
         }
     }
@@ -160,14 +167,18 @@ impl<'a> Binder<'a> {
         if ty.coercion == Coercion::Explicit {
             ty.coercion = Coercion::Implicit;
         }
-        self.new_column(ColumnInfo {
+        let id = self.new_column(ColumnInfo {
             ty,
             name: name.to_string(),
             qualified: name.to_string(),
             identity: false,
             computed: true,
             null_literal: scalar.is_null_literal(),
-        })
+        })?;
+        if self.gives_json(scalar) {
+            self.json_columns.push(id);
+        }
+        Ok(id)
     }
 
     pub(crate) fn output_column(&self, column: &OutColumn) -> OutputColumn {

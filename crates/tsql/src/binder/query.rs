@@ -6,7 +6,7 @@
 use super::group::GroupState;
 use super::scope::{Clause, CteEntry, NameScope};
 use super::tree::*;
-use super::{Binder, too_complex, types, unsupported};
+use super::{Binder, too_complex, types};
 use crate::error::{Result, SqlError};
 use crate::host::VariableType;
 use crate::messages;
@@ -171,7 +171,13 @@ impl Binder<'_> {
                 element,
                 directives,
             }) => self.for_xml(bound?, *mode, element.as_deref(), directives),
-            Some(ast::ForClause::Json { .. }) => Err(unsupported("FOR JSON")),
+            Some(ast::ForClause::Json { mode, directives }) => {
+                let from = match &query.body {
+                    QueryBody::Select(select) => Some(select.from.as_slice()),
+                    QueryBody::Set { .. } => None,
+                };
+                self.for_json(bound?, *mode, from, directives)
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use super::tree::*;
 use super::{Binder, ColumnInfo, ScopeEntry};
 use crate::error::{Result, SqlError};
 use crate::executor::TargetSpec;
-use crate::host::{Resolved, TableRef, VariableType};
+use crate::host::{Resolved, TableKind, TableRef, VariableType};
 use daruma_base::DatabaseId;
 use daruma_catalog::{Object, names_equal};
 use daruma_syntax::ast::{DmlTarget, ObjectName, TableHint, TableSource};
@@ -120,6 +120,7 @@ impl Binder<'_> {
             Some(taken) => taken,
             None => self.choose_base(&mut rel, &alias, spec.sets.first().copied(), request)?,
         };
+        self.refuse_parameter(&taken.table)?;
         if let Some(filter) = spec.filter {
             let condition = self.condition(filter)?;
             super::query::check_where(&condition)?;
@@ -223,15 +224,21 @@ impl Binder<'_> {
         }
     }
 
+    /// 10700: parameters are not changed under another name either.
+    fn refuse_parameter(&self, table: &TableRef) -> Result<()> {
+        if table.kind != TableKind::Variable {
+            return Ok(());
+        }
+        match self.variable_table(&table.name) {
+            Some(VariableType::Parameter(own)) if own.object_id == table.object_id => {
+                Err(crate::messages::error(10700, &[&table.name]))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn variable_target(&mut self, name: &str, from: &[TableSource]) -> Result<(Rel, String)> {
-        let Some(VariableType::Table(table)) = self.host.variable_type(name) else {
-            return Err(SqlError::new(
-                1087,
-                15,
-                2,
-                format!("Must declare the table variable \"{name}\"."),
-            ));
-        };
+        let table = crate::dml::changed_variable(self.host, name)?;
         self.want(Wanted::Object(table.database.id().0, table.object_id), &[]);
         let rel = self.from(from)?;
         if self.target.as_ref().is_some_and(|t| t.taken.is_some()) {

@@ -7,7 +7,7 @@
 use super::tree::*;
 use super::{Binder, OutColumn, types};
 use crate::error::{Result, SqlError};
-use crate::host::{Host, Resolved, UserFunction, VirtualTable};
+use crate::host::{Host, Resolved, TableRef, TypeKey, UserFunction, VariableType, VirtualTable};
 use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
@@ -92,9 +92,22 @@ impl Binder<'_> {
             return Err(too_many(name, state));
         }
         let mut args = Vec::with_capacity(given.len());
-        for ((arg, (_, data_type)), default) in
-            (given.iter().zip(&function.parameters)).zip(&function.defaults)
+        for (at, ((arg, (_, data_type)), default)) in (given
+            .iter()
+            .zip(&function.parameters)
+            .zip(&function.defaults))
+        .enumerate()
         {
+            if let Some(id) = function.table_type(at) {
+                // What the call passes is the number of the table: 0 for an empty one.
+                let table = self.given_table(arg, (function.database, id))?;
+                let id = Value::Int(table.map_or(0, |t| t.object_id));
+                args.push(Scalar::new(
+                    Kind::Const(id),
+                    Type::new(DataType::Int, false),
+                ));
+                continue;
+            }
             let scalar = match (arg, default) {
                 (Expr::Default, Some(Expr::Column(word))) if word.table.is_none() => {
                     self.text(&word.name.text, true)
@@ -110,6 +123,43 @@ impl Binder<'_> {
             });
         }
         Ok(args)
+    }
+
+    /// The table variable that an argument names, of the type that the parameter has; `None` is DEFAULT. Error 206.
+    pub(super) fn given_table(&mut self, arg: &Expr, of: TypeKey) -> Result<Option<TableRef>> {
+        let table = match arg {
+            Expr::Default => return Ok(None),
+            Expr::Variable { name, .. } => match self.variable_table(name) {
+                Some(VariableType::Table(table) | VariableType::Parameter(table)) => Some(table),
+                _ => None,
+            },
+            _ => None,
+        };
+        match table {
+            Some(table) if table.table_type == Some(of) => Ok(Some(table)),
+            Some(table) => {
+                let from = match table.table_type {
+                    Some(other) => self.table_type_name(other)?,
+                    None => "table".to_string(),
+                };
+                Err(messages::error_state(
+                    206,
+                    2,
+                    &[&from, &self.table_type_name(of)?],
+                ))
+            }
+            None => {
+                let given = self.table_argument(arg)?.ty.data_type;
+                let wanted = self.table_type_name(of)?;
+                Err(messages::error_state(206, 2, &[&given.name(), &wanted]))
+            }
+        }
+    }
+
+    fn table_type_name(&self, (database, id): TypeKey) -> Result<String> {
+        let catalog = self.host.catalog(database)?;
+        let def = catalog.type_by_id(id);
+        Ok(def.map_or("table".to_string(), |def| def.name.clone()))
     }
 
     /// The expression that the function returns, if it may stand here.
@@ -132,7 +182,9 @@ impl Binder<'_> {
             return Ok(None);
         }
         let collation = self.host.collation(function.database);
-        let bound = function.parameters.iter().zip(args).map(|((key, _), arg)| {
+        let given = function.parameters.iter().zip(args).enumerate();
+        let given = given.filter(|(at, _)| function.table_type(*at).is_none());
+        let bound = given.map(|(_, ((key, _), arg))| {
             let mut arg = arg.clone();
             if arg.ty.data_type.is_character() {
                 arg.ty.collation = collation;

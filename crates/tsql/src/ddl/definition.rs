@@ -4,8 +4,8 @@
 //! lower case, no blanks around operators, and parentheses around the whole.
 
 use daruma_syntax::ast::{
-    BinaryOp, CompareOp, Condition, Expr, FunctionCall, Ident, Literal, Niladic, TypeArg, TypeName,
-    UnaryOp,
+    BinaryOp, CompareOp, Condition, Expr, FunctionCall, Ident, Literal, Niladic, NullTreatment,
+    TypeArg, TypeName, UnaryOp,
 };
 
 /// `(expr)`.
@@ -155,7 +155,19 @@ fn function_text(call: &FunctionCall) -> String {
             other => expr_text(other),
         })
         .collect();
-    format!("{name}({})", args.join(","))
+    let on_null = match call.nulls {
+        Some(NullTreatment::NullOnNull) => " NULL ON NULL",
+        Some(NullTreatment::AbsentOnNull) => " ABSENT ON NULL",
+        _ => "",
+    };
+    let listed = match call.is_json_object() {
+        true => {
+            let members = args.chunks(2).map(|member| member.join(":"));
+            members.collect::<Vec<_>>().join(",")
+        }
+        false => args.join(","),
+    };
+    format!("{name}({listed}{on_null})")
 }
 
 fn niladic_text(niladic: Niladic) -> &'static str {

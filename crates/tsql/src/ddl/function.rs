@@ -412,6 +412,10 @@ impl Steady<'_, '_> {
             self.is_steady = false;
             return Ok(());
         };
+        if self.ex.table_type(data_type)?.is_some() {
+            self.is_steady = false;
+            return Ok(());
+        }
         let (data_type, _, user_type_id) = self.ex.type_of(data_type)?;
         value
             .iter()

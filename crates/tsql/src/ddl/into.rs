@@ -56,6 +56,7 @@ fn create(ex: &Execution<'_>, into: &SelectInto, plan: &SelectPlan) -> Result<Ta
             name: builder.table_name.clone(),
             def: Arc::new(builder.def),
             kind,
+            table_type: None,
         };
         ex.state.add_temp(table.clone());
         return Ok(table);

@@ -7,7 +7,7 @@
 //!
 //! Databases are no part of a transaction: they are created and dropped at once (`database`).
 //!
-//! Map: `table` (shape of a table), `keys` (its keys and indexes), `foreign` (foreign keys), `alter`, `bound` (schema binding), `index`, `filter` (of indexes), `module`, `function`, `objects` (schemas, types,
+//! Map: `table` (shape of a table), `keys` (its keys and indexes), `table_type`, `foreign` (foreign keys), `alter`, `bound` (schema binding), `index`, `filter` (of indexes), `module`, `function`, `objects` (schemas, types,
 //! sequences, synonyms, drops), `properties` (go with what they describe), `database`, `definition` (texts), `names` (generated names), `into` (SELECT INTO).
 
 mod alter;
@@ -26,10 +26,12 @@ mod objects;
 mod properties;
 pub mod rename;
 mod table;
+mod table_type;
 
 pub(crate) use function::{effect_of, may_stand_in_function};
 pub(crate) use into::select_into;
 pub(crate) use table::{create_table_variable, truncate};
+pub(crate) use table_type::{bare_table_of_type, table_of_type};
 
 use crate::error::Result;
 use crate::host::{Host, Resolved, TableKind, TableRef};

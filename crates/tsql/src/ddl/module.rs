@@ -15,6 +15,7 @@ use daruma_catalog::{
 use daruma_syntax::ast::{
     self, DefineMode, Ident, ObjectName, ParameterType, TriggerScope, TriggerTiming,
 };
+use daruma_value::DataType;
 use std::sync::Arc;
 
 /// Name and place of the module that is being defined.
@@ -212,7 +213,17 @@ pub(super) fn parameter(ex: &Execution<'_>, parameter: &ast::Parameter) -> Resul
     let ParameterType::Named(type_name) = &parameter.data_type else {
         return Err(messages::not_supported("CURSOR"));
     };
-    let (data_type, _, user_type_id) = ex.type_of(type_name)?;
+    let name = &parameter.name;
+    let (data_type, user_type_id) = match ex.type_of(type_name) {
+        Ok(_) if parameter.read_only => return Err(messages::error(346, &[name])),
+        Ok((data_type, _, user_type_id)) => (data_type, user_type_id),
+        Err(missing) => match ex.table_type(type_name)? {
+            Some(_) if !parameter.read_only => return Err(messages::error(352, &[name])),
+            // Nothing asks for the type of its value.
+            Some(of) => (DataType::Int, Some(of.def.id)),
+            None => return Err(missing),
+        },
+    };
     Ok(ParameterDef {
         name: parameter.name.clone(),
         data_type,

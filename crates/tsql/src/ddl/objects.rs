@@ -92,9 +92,9 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
 }
 
 pub(super) fn create_type(ex: &Execution<'_>, statement: &ast::CreateType) -> Result<()> {
-    let TypeKind::Alias { base, nullable, .. } = &statement.kind else {
-        return Err(messages::not_supported("table types and CLR types"));
-    };
+    if let TypeKind::External(_) = &statement.kind {
+        return Err(messages::not_supported("CLR types"));
+    }
     let (database, schema_id) = place_for(ex, &statement.name)?;
     let name = &statement.name.name.text;
     reserve_name(ex, database, schema_id, name)
@@ -105,14 +105,25 @@ pub(super) fn create_type(ex: &Execution<'_>, statement: &ast::CreateType) -> Re
     {
         return Err(messages::error(219, &[&statement.name.dotted()]));
     }
-    let (data_type, ..) = ex.type_of(base)?;
+    let id = catalog.next_type_id();
+    let (data_type, nullable, table) = match &statement.kind {
+        TypeKind::Alias { base, nullable, .. } => (ex.type_of(base)?.0, *nullable, None),
+        TypeKind::Table {
+            definition,
+            options,
+        } => {
+            let def = super::table_type::shape(ex, database, name, definition, options)?;
+            (DataType::Int, Some(false), Some(Arc::new(def)))
+        }
+        TypeKind::External(_) => return Err(messages::not_supported("CLR types")),
+    };
     let def = TypeDef {
-        id: catalog.next_type_id(),
+        id,
         schema_id,
         name: name.clone(),
         data_type,
         nullable: nullable.unwrap_or(true),
-        table: None,
+        table,
     };
     ex.state.change(database, Change::PutType(Arc::new(def)))
 }
@@ -423,13 +434,28 @@ fn drop_type(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
     let def = catalog
         .type_named(schema_id, &name.name.text)
         .ok_or_else(|| messages::error(218, &[&name.dotted()]))?;
-    let user = catalog.objects().find(|o| match &o.kind {
+    let uses = |o: &&Arc<Object>| match &o.kind {
         ObjectKind::Table(t) => t.columns.iter().any(|c| c.user_type_id == Some(def.id)),
-        ObjectKind::Procedure(m) => m.parameters.iter().any(|p| p.user_type_id == Some(def.id)),
+        ObjectKind::Procedure(m) | ObjectKind::Function(m) => {
+            let returns = m.function.and_then(|f| f.returns);
+            m.parameters.iter().any(|p| p.user_type_id == Some(def.id))
+                || m.columns.iter().any(|c| c.user_type_id == Some(def.id))
+                || returns.is_some_and(|r| r.user_type_id == Some(def.id))
+        }
         _ => false,
-    });
+    };
+    let users = catalog.objects().filter(uses);
+    let user = users.min_by(|a, b| a.name.cmp(&b.name));
+    let has_column = |t: &TypeDef| {
+        let table = t.table.as_ref();
+        table.is_some_and(|t| t.columns.iter().any(|c| c.user_type_id == Some(def.id)))
+    };
+    let user = match user {
+        Some(object) => Some(&object.name),
+        None => catalog.types().find(|t| has_column(t)).map(|t| &t.name),
+    };
     match user {
-        Some(object) => Err(messages::error(3732, &[&name.dotted(), &object.name])),
+        Some(user) => Err(messages::error(3732, &[&name.dotted(), user])),
         None => ex.state.change(database, Change::DropType(def.id)),
     }
 }

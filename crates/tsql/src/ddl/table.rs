@@ -714,6 +714,7 @@ impl<'e, 'a> Builder<'e, 'a> {
             name: self.table_name,
             def: Arc::new(self.def),
             kind: self.kind,
+            table_type: None,
         })
     }
 }

@@ -1,8 +1,8 @@
 //! Errors of INSERT, UPDATE and DELETE: which message, which state, and in what form each names its table: bare (544),
 //! `schema.table` (547, 2627, 2601) or `database.schema.table` (515, 2628).
 
-use crate::error::SqlError;
-use crate::host::TableRef;
+use crate::error::{Result, SqlError};
+use crate::host::{Host, TableRef, VariableType};
 use crate::messages::{error, error_state};
 use daruma_catalog::{CheckDef, ForeignKeyDef, IndexDef, TableDef};
 
@@ -166,6 +166,20 @@ pub fn invalid_object(name: &str) -> SqlError {
 /// 259: a system view is the target.
 pub fn system_catalog() -> SqlError {
     error(259, &[])
+}
+
+/// The table variable that a statement changes: 1087 when there is none of the name, 10700 when it is a parameter.
+pub fn changed_variable(host: &dyn Host, name: &str) -> Result<TableRef> {
+    match host.variable_type(name) {
+        Some(VariableType::Table(table)) => Ok(table),
+        Some(VariableType::Parameter(_)) => Err(error(10700, &[&name])),
+        _ => Err(undeclared_table_variable(name)),
+    }
+}
+
+/// 1077: a table variable takes no values for its identity column.
+pub fn explicit_identity() -> SqlError {
+    error(1077, &[])
 }
 
 /// 1087: there is no table variable of this name.

@@ -206,7 +206,10 @@ fn action_word(action: &MergeAction) -> &'static str {
 /// The name that the clauses know the target by. Only tables are merged into.
 fn target_alias(ast: &ast::Merge, host: &dyn Host) -> Result<Ident> {
     let (name, resolved) = match &ast.target {
-        DmlTarget::Variable { name, .. } => (Ident::new(name.clone()), None),
+        DmlTarget::Variable { name, .. } => {
+            errors::changed_variable(host, name)?;
+            (Ident::new(name.clone()), None)
+        }
         DmlTarget::Table { name, .. } => {
             let is_cte =
                 |c: &ast::Cte| name.is_bare() && names_equal(&c.name.text, &name.name.text);

@@ -47,13 +47,14 @@ pub(crate) mod tests;
 
 use crate::error::Result;
 use crate::executor::{KeptPlan, ScalarPlan};
-use crate::host::{Host, Resolved, TableKind, TableRef, TriggerAction, VariableType, check_cancel};
+use crate::host::{Host, Resolved, TableKind, TableRef, TriggerAction, check_cancel};
 use crate::instance::query_stats::QueryStats;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_catalog::IndexKind;
 use daruma_syntax::ast::{self, DmlTarget, ObjectName};
 use daruma_value::Value;
+pub use errors::{changed_variable, explicit_identity};
 pub use inserter::InsertOptions;
 use output::OutputPlan;
 use std::any::Any;
@@ -282,10 +283,7 @@ fn resolve_target(
             }
             other => plain_table(other, name)?,
         },
-        DmlTarget::Variable { name, .. } => match host.variable_type(name) {
-            Some(VariableType::Table(table)) => table,
-            _ => return Err(errors::undeclared_table_variable(name)),
-        },
+        DmlTarget::Variable { name, .. } => errors::changed_variable(host, name)?,
         DmlTarget::Rowset(_) => {
             return Err(errors::not_supported("Changing rows of a rowset function"));
         }

@@ -13,7 +13,7 @@ use super::{RowCallback, resolve_target_name};
 use crate::access::damaged;
 use crate::error::Result;
 use crate::executor::{ScalarPlan, Scope, ScopeTable, prepare_scalar};
-use crate::host::{Host, TableRef, TriggerAction, VariableType};
+use crate::host::{Host, TableRef, TriggerAction};
 use crate::sink::OutputColumn;
 use daruma_syntax::ast::{
     ColumnRef, Expr, Ident, ObjectName, Output, OutputInto, OutputTarget, PseudoColumn, SelectItem,
@@ -129,10 +129,7 @@ impl IntoPlan {
     fn prepare(host: &dyn Host, into: &OutputInto, scope: &Scope) -> Result<IntoPlan> {
         let table = match &into.target {
             OutputTarget::Table(name) => resolve_target_name(host, name)?,
-            OutputTarget::Variable(name) => match host.variable_type(name) {
-                Some(VariableType::Table(table)) => table,
-                _ => return Err(errors::undeclared_table_variable(name)),
-            },
+            OutputTarget::Variable(name) => errors::changed_variable(host, name)?,
         };
         if host.has_instead(table.database.id(), table.object_id, TriggerAction::Insert) {
             return Err(crate::messages::error(331, &[&table.name]));

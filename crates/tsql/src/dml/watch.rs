@@ -9,7 +9,7 @@
 use crate::error::{Result, SqlError};
 use crate::host::{
     Access, Host, Images, InsteadTarget, Resolved, SessionSettings, SpillSpace, TableKind,
-    TableRef, TriggerAction, UserFunction, VariableType,
+    TableRef, TriggerAction, TypeKey, UserFunction, VariableType,
 };
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_storage::{Database, ReadView, Txn};
@@ -220,9 +220,12 @@ impl Host for Watch<'_> {
     fn leave_stored_text(&self) {
         self.inner.leave_stored_text();
     }
+    fn bare_table(&self, name: &str, of: TypeKey) -> Result<TableRef> {
+        self.inner.bare_table(name, of)
+    }
     fn variable_type(&self, name: &str) -> Option<VariableType> {
         let found = self.inner.variable_type(name);
-        if let Some(VariableType::Table(table)) = &found {
+        if let Some(VariableType::Table(table) | VariableType::Parameter(table)) = &found {
             debug_assert_eq!(table.kind, TableKind::Variable);
             self.note_table(table);
         }

@@ -641,7 +641,7 @@ pub fn gives_the_same(
 ) -> Result<bool> {
     with_room(|| {
         let mut binder = Binder::new(host);
-        binder.declare_parameters(parameters);
+        binder.declare_parameters(parameters)?;
         let scalar = binder.scalar_in(NameScope::default(), expr)?;
         Ok(types::convert(scalar, to).is_ok_and(|s| s.is_deterministic()))
     })
@@ -655,7 +655,7 @@ pub fn gives_the_same_if(
 ) -> Result<bool> {
     with_room(|| {
         let mut binder = Binder::new(host);
-        binder.declare_parameters(parameters);
+        binder.declare_parameters(parameters)?;
         let scalar = binder.condition_in(NameScope::default(), condition)?;
         Ok(scalar.is_deterministic())
     })

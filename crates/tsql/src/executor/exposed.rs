@@ -54,7 +54,7 @@ pub fn function_columns(
 ) -> Result<Vec<OutputColumn>> {
     with_room(|| {
         let mut binder = Binder::new(host);
-        binder.declare_parameters(parameters);
+        binder.declare_parameters(parameters)?;
         binder.function_columns(query)
     })
 }

@@ -231,6 +231,7 @@ impl Execution<'_> {
             value: Some(value),
             data_type,
             output: false,
+            table: None,
         })
     }
 

@@ -9,8 +9,8 @@ use crate::error::SqlError;
 use crate::messages;
 use daruma_catalog::name_key;
 use daruma_syntax::ast::{
-    Execute, FunctionBody, FunctionReturns, InsertSource, ModuleBody, Parameter, SetStatement,
-    Statement, StatementKind,
+    DmlTarget, Execute, FunctionBody, FunctionReturns, InsertSource, ModuleBody, Parameter,
+    SetStatement, Statement, StatementKind,
 };
 use std::collections::HashSet;
 
@@ -35,6 +35,8 @@ pub enum SuspectKind {
     Goto,
     /// USE in a module.
     Use,
+    /// A table-valued parameter that is changed.
+    ReadOnly,
 }
 
 impl Suspect {
@@ -48,6 +50,7 @@ impl Suspect {
             SuspectKind::Label => messages::error(132, &[&name]),
             SuspectKind::Goto => messages::error(133, &[&name]),
             SuspectKind::Use => use_in_module(),
+            SuspectKind::ReadOnly => messages::error(10700, &[&name]),
         };
         error.line = self.line;
         error
@@ -129,6 +132,8 @@ struct Names {
     labels: HashSet<String>,
     gotos: Vec<(String, u32)>,
     in_module: bool,
+    /// Table-valued parameters.
+    read_only: HashSet<String>,
     /// Wrong in themselves, whatever else the text says.
     twice: Vec<Suspect>,
 }
@@ -196,10 +201,14 @@ impl Names {
             StatementKind::DeclareTable(d) => self.declare(&d.name, d.span.line),
             StatementKind::Execute(execute) => self.execute(execute),
             StatementKind::Insert(insert) => {
+                self.changed(&insert.target, statement.span.line);
                 if let InsertSource::Execute(execute) = &insert.source {
                     self.execute(execute);
                 }
             }
+            StatementKind::Update(s) => self.changed(&s.target, statement.span.line),
+            StatementKind::Delete(s) => self.changed(&s.target, statement.span.line),
+            StatementKind::Merge(s) => self.changed(&s.target, statement.span.line),
             StatementKind::CreateProcedure(s) => {
                 self.parameters(&s.parameters, statement);
                 self.module(&s.body);
@@ -229,6 +238,16 @@ impl Names {
         parameters
             .iter()
             .for_each(|p| self.declare(&p.name, statement.span.line));
+        let tables = parameters.iter().filter(|p| p.read_only);
+        self.read_only.extend(tables.map(|p| name_key(&p.name)));
+    }
+
+    fn changed(&mut self, target: &DmlTarget, line: u32) {
+        if let DmlTarget::Variable { name, .. } = target
+            && self.read_only.contains(&name_key(name))
+        {
+            self.again(name, line, SuspectKind::ReadOnly);
+        }
     }
 
     fn execute(&mut self, execute: &Execute) {

@@ -38,6 +38,18 @@ impl FrameKind {
 pub(crate) struct Variable {
     pub declared: VariableType,
     pub value: Value,
+    /// A table of another frame, which drops it.
+    pub is_borrowed: bool,
+}
+
+impl Variable {
+    fn new(declared: VariableType, value: Value) -> Variable {
+        Variable {
+            declared,
+            value,
+            is_borrowed: false,
+        }
+    }
 }
 
 /// Rows that a trigger sees as `inserted` and `deleted`.
@@ -115,11 +127,35 @@ impl Frame {
 
     /// Declares a variable; error 134 when there is one of the name.
     pub fn declare(&mut self, name: &str, declared: VariableType, value: Value) -> Result<()> {
-        let variable = Variable { declared, value };
+        let variable = Variable::new(declared, value);
         match self.variables.insert(Arc::from(name_key(name)), variable) {
             true => Ok(()),
             false => Err(messages::error(134, &[&name])),
         }
+    }
+
+    /// Declares a table-valued parameter; one that is borrowed stays when the frame ends.
+    pub fn declare_table(
+        &mut self,
+        name: &str,
+        declared: VariableType,
+        is_borrowed: bool,
+    ) -> Result<()> {
+        let variable = Variable {
+            is_borrowed,
+            ..Variable::new(declared, Value::Null)
+        };
+        match self.variables.insert(Arc::from(name_key(name)), variable) {
+            true => Ok(()),
+            false => Err(messages::error(134, &[&name])),
+        }
+    }
+
+    /// Plans of what follows are good where the variable is a table.
+    pub fn note_table(&mut self, name: &str) {
+        let mut hasher = DefaultHasher::new();
+        (self.signature, name_key(name), "table").hash(&mut hasher);
+        self.signature = hasher.finish();
     }
 
     /// Plans of what follows are good for this type of the variable.
@@ -138,7 +174,7 @@ impl Frame {
         value: Value,
     ) -> Result<()> {
         let declared = VariableType::Scalar(declared);
-        let variable = Variable { declared, value };
+        let variable = Variable::new(declared, value);
         match self.variables.insert(key.clone(), variable) {
             true => Ok(()),
             false => Err(messages::error(134, &[&name])),
@@ -216,13 +252,12 @@ impl Variables {
         let mut made = Variables::default();
         for (key, declared, value) in scalars {
             let declared = VariableType::Scalar(declared);
-            made.insert(key, Variable { declared, value });
+            made.insert(key, Variable::new(declared, value));
         }
         for (key, variable) in &other.list {
-            if let VariableType::Table(table) = &variable.declared {
-                let declared = VariableType::Table(table.clone());
-                let value = Value::Null;
-                made.insert(key.clone(), Variable { declared, value });
+            let declared = &variable.declared;
+            if let VariableType::Table(_) | VariableType::Parameter(_) = declared {
+                made.insert(key.clone(), Variable::new(declared.clone(), Value::Null));
             }
         }
         made

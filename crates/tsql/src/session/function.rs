@@ -114,8 +114,16 @@ impl Execution<'_> {
         let place = (function.database, function.database);
         let kind = FrameKind::Function;
         let mut frame = self.module_frame(kind, &function.object, batch.clone(), place);
-        for ((key, data_type), value) in function.parameters.iter().zip(args) {
-            frame.declare_parameter(key, key, *data_type, value)?;
+        let parameters = function.parameters.iter().zip(args).enumerate();
+        for (at, ((key, data_type), value)) in parameters {
+            let declared = match function.table_type(at) {
+                Some(id) => self.pass_table(&mut frame, key, (function.database, id), &value),
+                None => frame.declare_parameter(key, key, *data_type, value),
+            };
+            if let Err(error) = declared {
+                self.drop_table_variables(&frame);
+                return Err(error);
+            }
         }
         frame.signature = function.signature;
         Ok(frame)
@@ -209,7 +217,11 @@ impl Execution<'_> {
         if self.depth.get() == 0 {
             return self.atomic(|| self.run_function(frame, module, create, work));
         }
-        self.enter_module(module, create.options.execute_as.as_ref(), &frame)?;
+        let entered = self.enter_module(module, create.options.execute_as.as_ref(), &frame);
+        if let Err(error) = entered {
+            self.drop_table_variables(&frame);
+            return Err(error);
+        }
         let s = self.state;
         let is_tail = s.late.set_tail(false);
         let changes_rows = self.changes_rows.replace(false);
@@ -278,9 +290,13 @@ impl Execution<'_> {
         let shape = ParameterShape::of(&create.parameters);
         self.bind_parameters(&mut frame, &object.name, &create.parameters, &shape, args)
             .map_err(|e| e.of_module(&object.name))?;
-        let is_null = |v: &Variable| v.value.is_null();
+        let is_null =
+            |v: &Variable| matches!(v.declared, VariableType::Scalar(_)) && v.value.is_null();
         let value = match def.null_on_null_input && frame.variables.values().any(is_null) {
-            true => Value::Null,
+            true => {
+                self.drop_table_variables(&frame);
+                Value::Null
+            }
             false => self.run_scalar(frame, module, def, &batch)?,
         };
         let data_type = def.returns.map_or(DataType::Int, |r| r.data_type);

@@ -347,8 +347,9 @@ impl Execution<'_> {
     }
 
     pub(super) fn drop_table_variables(&self, frame: &Frame) {
-        for variable in frame.variables.values() {
-            if let crate::host::VariableType::Table(table) = &variable.declared {
+        for variable in frame.variables.values().filter(|v| !v.is_borrowed) {
+            use crate::host::VariableType::{Parameter, Table};
+            if let Table(table) | Parameter(table) = &variable.declared {
                 // A tree that stays behind is gone with the next start: tempdb is made anew.
                 let _ = self.with_variable_transaction(|txn| super::drop_trees(txn, &table.def));
             }

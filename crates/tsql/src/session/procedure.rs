@@ -9,6 +9,7 @@ use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind, TriggerRows};
 use super::parameters::{self, ParameterList, ParameterShape};
 use super::rpc;
+use super::table_argument::TableArgument;
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::instance::{Batch, MASTER, SystemProcedure};
@@ -108,13 +109,40 @@ impl Execution<'_> {
         let args = exec
             .args
             .iter()
-            .map(|a| argument(a, evaluate))
+            .map(|a| self.argument(a, evaluate))
             .collect::<Result<Vec<_>>>();
         let args = args.map_err(|e| self.fail(e))?;
         let result = self.call_procedure(name, &args)?;
         self.assign_results(exec, &result)
             .map_err(|e| self.fail(e))?;
         self.procedure_done(result.status)
+    }
+
+    fn argument(&self, arg: &ast::ExecuteArg, evaluate: &Evaluate<'_>) -> Result<CallArgument> {
+        let table = match &arg.value {
+            Expr::Variable { name, .. } => self.table_variable(name),
+            _ => None,
+        };
+        let (value, data_type) = match &arg.value {
+            Expr::Default => (None, DataType::Int),
+            // A bare word is a string.
+            Expr::Column(column) if column.table.is_none() => {
+                (Some(Value::str(&column.name.text)), DataType::NVARCHAR_MAX)
+            }
+            Expr::Literal(Literal::Null) => (Some(Value::Null), DataType::Int),
+            _ if table.is_some() => (Some(Value::Null), DataType::Int),
+            expr => {
+                let (value, data_type) = evaluate(expr)?;
+                (Some(value), data_type)
+            }
+        };
+        Ok(CallArgument {
+            name: arg.name.clone().unwrap_or_default(),
+            value,
+            data_type,
+            output: arg.output,
+            table: table.map(TableArgument::Passed),
+        })
     }
 
     /// RETURNSTATUS and DONEPROC of a procedure called by the batch itself.
@@ -314,8 +342,11 @@ impl Execution<'_> {
                 args,
             )
             .map_err(|e| self.fail(e.of_module(&object.name)))?;
-        self.enter_module(module, create.options.execute_as.as_ref(), &frame)
-            .map_err(|e| self.fail(e))?;
+        let entered = self.enter_module(module, create.options.execute_as.as_ref(), &frame);
+        if let Err(error) = entered {
+            self.drop_table_variables(&frame);
+            return Err(self.fail(error));
+        }
         self.run_module(frame, body, bound)
     }
 
@@ -361,17 +392,47 @@ impl Execution<'_> {
         shape: &ParameterShape,
         args: &[CallArgument],
     ) -> Result<Vec<BoundOutput>> {
+        let bound = self.bind_each(frame, procedure, parameters, shape, args);
+        if bound.is_err() {
+            self.drop_table_variables(frame);
+        }
+        bound
+    }
+
+    fn bind_each(
+        &self,
+        frame: &mut Frame,
+        procedure: &str,
+        parameters: &[Parameter],
+        shape: &ParameterShape,
+        args: &[CallArgument],
+    ) -> Result<Vec<BoundOutput>> {
         let places = match_arguments(procedure, parameters, args)?;
         let mut outputs = Vec::new();
         let mut types = Vec::new();
+        let mut tables = Vec::new();
         let shapes = shape.keys.iter().zip(&shape.types);
         for ((parameter, place), (key, built_in)) in parameters.iter().zip(&places).zip(shapes) {
+            let argument = place.and_then(|at| args.get(at));
             let declared = match (built_in, &parameter.data_type) {
                 (Some(built_in), _) => *built_in,
-                (None, ParameterType::Named(name)) => self.type_of(name)?.0,
+                (None, ParameterType::Named(name)) => match self.type_of(name) {
+                    Ok((declared, ..)) => declared,
+                    Err(missing) => {
+                        let of = self.table_type(name)?.ok_or(missing)?;
+                        self.bind_table(frame, parameter, &of, argument)?;
+                        tables.push(&parameter.name);
+                        continue;
+                    }
+                },
                 (None, _) => return Err(messages::not_supported("CURSOR")),
             };
-            let argument = place.and_then(|at| args.get(at));
+            if parameter.read_only {
+                return Err(messages::error(346, &[&parameter.name]));
+            }
+            if let Some(table) = argument.and_then(|a| a.table.as_ref()) {
+                return Err(self.no_value(table, declared));
+            }
             let value = match (argument.and_then(|a| a.value.clone()), &parameter.default) {
                 (Some(value), _) => {
                     let from = argument.map_or(declared, |a| a.data_type);
@@ -388,7 +449,7 @@ impl Execution<'_> {
             };
             frame.declare_parameter(&parameter.name, key, declared, value)?;
             if shape.signature.is_none() {
-                types.push(declared);
+                types.push((key, declared));
             }
             if let Some(index) = *place
                 && argument.is_some_and(|a| a.output)
@@ -405,7 +466,8 @@ impl Execution<'_> {
         }
         frame.signature = shape
             .signature
-            .unwrap_or_else(|| parameters::signature(shape.keys.iter().zip(types)));
+            .unwrap_or_else(|| parameters::signature(types.into_iter()));
+        tables.iter().for_each(|name| frame.note_table(name));
         Ok(outputs)
     }
 
@@ -481,6 +543,7 @@ impl Execution<'_> {
             .filter(|s| frame.variable(&s.name).is_none());
         let errors: Vec<SqlError> = unknown.map(Suspect::error).collect();
         if !errors.is_empty() {
+            self.drop_table_variables(&frame);
             return Err(self.syntax_errors(errors));
         }
         self.run_module(frame, &batch.statements, bound)
@@ -638,6 +701,9 @@ impl Execution<'_> {
         let mut values = Vec::new();
         for (parameter, place) in procedure.parameters().iter().zip(places) {
             let argument = place.and_then(|at| args.get(at));
+            if let Some(table) = argument.and_then(|a| a.table.as_ref()) {
+                return Err(self.no_value(table, parameter.data_type));
+            }
             let given = argument.and_then(|a| a.value.clone().map(|v| (v, a.data_type)));
             values.push(match (given, &parameter.default) {
                 (Some((value, from)), _) => {
@@ -655,27 +721,6 @@ impl Execution<'_> {
         }
         Ok(values)
     }
-}
-
-fn argument(arg: &ast::ExecuteArg, evaluate: &Evaluate<'_>) -> Result<CallArgument> {
-    let (value, data_type) = match &arg.value {
-        Expr::Default => (None, DataType::Int),
-        // A bare word is a string.
-        Expr::Column(column) if column.table.is_none() => {
-            (Some(Value::str(&column.name.text)), DataType::NVARCHAR_MAX)
-        }
-        Expr::Literal(Literal::Null) => (Some(Value::Null), DataType::Int),
-        expr => {
-            let (value, data_type) = evaluate(expr)?;
-            (Some(value), data_type)
-        }
-    };
-    Ok(CallArgument {
-        name: arg.name.clone().unwrap_or_default(),
-        value,
-        data_type,
-        output: arg.output,
-    })
 }
 
 /// An output parameter that the caller asked for.
@@ -752,8 +797,7 @@ impl SystemCall<'_, '_> {
         let mut frame = Frame::new(FrameKind::Dynamic, Batch::empty(), self.database);
         for parameter in &parameters.parameters {
             if let ParameterType::Named(name) = &parameter.data_type {
-                let (declared, ..) = self.execution.type_of(name)?;
-                let declared = crate::host::VariableType::Scalar(declared);
+                let declared = self.execution.parameter_type(&parameter.name, name)?;
                 frame.declare(&parameter.name, declared, Value::Null)?;
             }
         }
@@ -784,6 +828,7 @@ impl SystemCall<'_, '_> {
             value: Some(value.clone()),
             data_type: *data_type,
             output: false,
+            table: None,
         };
         let args: Vec<_> = parameters.iter().map(argument).collect();
         match self.execution.run_dynamic(text, &definitions, &args) {

@@ -2,6 +2,7 @@
 //!
 //! Handles live in the session. Preparing parses only: names resolve when the statement runs, as for deferred names.
 
+use super::TableArgument;
 use super::execution::Execution;
 use super::fail::{Step, Stop};
 use super::parameters::ParameterList;
@@ -48,6 +49,8 @@ pub struct RpcArgument {
     pub value: Option<Value>,
     pub data_type: DataType,
     pub output: bool,
+    /// In the place of a value.
+    pub table: Option<TableArgument>,
 }
 
 /// A call as the connection got it.

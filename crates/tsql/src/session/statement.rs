@@ -3,11 +3,12 @@
 use super::execution::Execution;
 use super::fail::{Step, Stop};
 use super::interpreter::Flow;
+use super::table_argument::TableType;
 use crate::ddl;
 use crate::dml::bulk::FileImport;
 use crate::dml::{self, DmlPlan};
 use crate::error::{Result, SqlError};
-use crate::host::{IsolationLevel, Showplan, VariableType};
+use crate::host::{IsolationLevel, Showplan, TableRef, VariableType};
 use crate::messages;
 use crate::sink::EnvChange;
 use daruma_syntax::ast::{self, Statement, StatementKind, TransactionName};
@@ -289,7 +290,13 @@ impl Execution<'_> {
     fn run_declare(&self, declaration: &ast::Declaration) -> Step<()> {
         match &declaration.kind {
             ast::DeclarationKind::Scalar { data_type, value } => self.quiet(|| {
-                let (declared, _, alias) = self.type_of(data_type)?;
+                let (declared, _, alias) = match self.type_of(data_type) {
+                    Ok(found) => found,
+                    Err(missing) => {
+                        let of = self.table_type(data_type)?.ok_or(missing)?;
+                        return self.declare_of_type(&declaration.name, &of, value.as_ref());
+                    }
+                };
                 self.declare(&declaration.name, declared)?;
                 if alias.is_some() {
                     // It may stand for another type where the batch goes on: after USE.
@@ -320,6 +327,21 @@ impl Execution<'_> {
     }
 
     fn declare_table(&self, name: &str, definition: &ast::TableDefinition) -> Result<()> {
+        self.declare_made(name, || ddl::create_table_variable(self, name, definition))
+    }
+
+    /// `DECLARE @t dbo.T`; such a variable begins empty.
+    fn declare_of_type(&self, name: &str, of: &TableType, value: Option<&ast::Expr>) -> Result<()> {
+        if let Some(expr) = value {
+            let (_, from) = self.evaluate_alone(expr)?;
+            return Err(messages::error_state(206, 2, &[&from.name(), &of.def.name]));
+        }
+        self.declare_made(name, || {
+            ddl::table_of_type(self, name, of.database, &of.def)
+        })
+    }
+
+    fn declare_made(&self, name: &str, make: impl FnOnce() -> Result<TableRef>) -> Result<()> {
         let known = self
             .state
             .frames
@@ -329,7 +351,7 @@ impl Execution<'_> {
         if known {
             return Ok(());
         }
-        let table = ddl::create_table_variable(self, name, definition)?;
+        let table = make()?;
         let mut frames = self.state.frames.borrow_mut();
         match frames.last_mut() {
             Some(frame) => frame.declare(name, VariableType::Table(table), Value::Null),

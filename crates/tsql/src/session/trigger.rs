@@ -188,6 +188,7 @@ impl Execution<'_> {
                 ..TableDef::default()
             }),
             kind: TableKind::User,
+            table_type: None,
         };
         let is_view = true;
         Ok(Some(InsteadTarget { table, is_view }))

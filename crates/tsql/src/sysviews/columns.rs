@@ -212,6 +212,9 @@ const TYPES: &str = "
     precision tinyint; scale tinyint; collation_name sysname?; is_nullable bit? = 1; is_user_defined bit;
     is_assembly_type bit; default_object_id int; rule_object_id int; is_table_type bit";
 
+/// `system_type_id` of table types.
+const TABLE_TYPE_ID: u8 = 243;
+
 /// Built-in types in the order in which `sys.types` lists them; each at its greatest size.
 pub(crate) const BUILT_IN: &[(&str, DataType)] = &[
     ("image", DataType::Image),
@@ -309,7 +312,7 @@ fn alias_row(def: &TypeDef, rows: &mut Rows<'_>) {
         .set(
             "system_type_id",
             if is_table {
-                243
+                TABLE_TYPE_ID
             } else {
                 def.data_type.system_type_id()
             },
@@ -358,7 +361,14 @@ fn parameter_row(object: i32, id: usize, parameter: &ParameterDef, rows: &mut Ro
         .set("object_id", object)
         .set("name", &parameter.name)
         .set("parameter_id", id);
-    parameter_type(parameter.data_type, parameter.user_type_id, rows);
+    match parameter.table_type() {
+        Some(id) => {
+            rows.set("system_type_id", TABLE_TYPE_ID)
+                .set("user_type_id", id)
+                .set("max_length", -1);
+        }
+        None => parameter_type(parameter.data_type, parameter.user_type_id, rows),
+    }
     rows.set("is_output", parameter.is_output)
         .set("has_default_value", parameter.has_default)
         .set("is_readonly", parameter.is_readonly);

@@ -550,21 +550,28 @@ fn parameters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             for (at, parameter) in module.parameters.iter().enumerate() {
                 rows.add();
                 names.set(rows, "SPECIFIC", object.schema_id, &object.name);
-                parameter_row(parameter, at + 1, rows);
+                parameter_row(&names, parameter, at + 1, rows);
             }
         }
     }
     Ok(())
 }
 
-fn parameter_row(parameter: &ParameterDef, ordinal: usize, rows: &mut Rows<'_>) {
+fn parameter_row(names: &Names, parameter: &ParameterDef, ordinal: usize, rows: &mut Rows<'_>) {
     rows.set("ORDINAL_POSITION", ordinal)
         .set(
             "PARAMETER_MODE",
             if parameter.is_output { "INOUT" } else { "IN" },
         )
         .set("PARAMETER_NAME", &parameter.name);
-    set_type(parameter.data_type, CollationId::DEFAULT, rows);
+    let of = parameter.table_type();
+    match of.and_then(|id| names.catalog.type_by_id(id)) {
+        Some(def) => {
+            rows.set("DATA_TYPE", "table type");
+            names.set(rows, "USER_DEFINED_TYPE", def.schema_id, &def.name);
+        }
+        None => set_type(parameter.data_type, CollationId::DEFAULT, rows),
+    }
 }
 
 const SEQUENCES: &str = "

@@ -11,6 +11,7 @@
 //! Functions whose first argument is a date part get it as [`DatePart::to_value`]. Read next: `string`, `date`.
 
 mod date;
+pub mod json;
 mod logic;
 mod math;
 mod pattern;
@@ -195,6 +196,7 @@ pub fn all() -> impl Iterator<Item = &'static FunctionDef> {
         math::FUNCTIONS,
         date::FUNCTIONS,
         logic::FUNCTIONS,
+        json::FUNCTIONS,
     ]
     .into_iter()
     .flatten()

@@ -489,6 +489,7 @@ impl TableBuilder {
             name: self.name,
             def: Arc::new(self.def),
             kind: TableKind::User,
+            table_type: None,
         };
         host.tables.borrow_mut().push(table.clone());
         host.commit();

@@ -109,10 +109,17 @@ impl Host for Execution<'_> {
         Execution::leave_stored_text(self);
     }
 
+    fn bare_table(&self, name: &str, (database, id): TypeKey) -> Result<TableRef> {
+        let catalog = self.state.catalog(database)?;
+        let def = catalog.type_by_id(id);
+        let def = def.ok_or_else(|| messages::error(2715, &[&1, &name]))?;
+        crate::ddl::bare_table_of_type(self, name, database, def)
+    }
+
     fn variable_type(&self, name: &str) -> Option<VariableType> {
         let frames = self.state.frames.borrow();
         let declared = frames.last()?.variable(name).map(|v| v.declared.clone());
-        if matches!(declared, Some(VariableType::Table(_))) {
+        if let Some(VariableType::Table(_) | VariableType::Parameter(_)) = declared {
             self.note_private();
         }
         declared
@@ -578,6 +585,7 @@ impl Execution<'_> {
             name: object.name.clone(),
             def: def.clone(),
             kind: TableKind::User,
+            table_type: None,
         }))
     }
 

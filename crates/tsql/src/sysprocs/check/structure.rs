@@ -386,6 +386,7 @@ fn table_ref(
         name: object.name.clone(),
         def: def.clone(),
         kind: TableKind::User,
+        table_type: None,
     }
 }
 
