@@ -40,7 +40,7 @@ pub struct TableValue {
 }
 
 /// Rows as they were sent, in the bytes of the message that was bounded when it was gathered: decoded one by one, since
-/// small rows take many times their bytes in memory. What [`TableValue::decode`] gives was read once, to its end.
+/// small rows take many times their bytes in memory. What was decoded was read once, to its end.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct TableRows {
     /// Without the byte that ends them.
