@@ -442,6 +442,101 @@ fn triggers_of_a_large_change() {
     watched.stopped.store(true, Ordering::Relaxed);
 }
 
+/// Statements that gather all their rows before they write the first, and rows that are long only once they are computed.
+#[test]
+#[ignore = "runs in a child process"]
+fn changes_that_are_gathered() {
+    let watched = Watched::start();
+    let mut client = client(&watched.program);
+    let mut run = |text: &str| {
+        let answer = client.batch(text).expect("answers");
+        assert_eq!(answer.errors(), [], "{text}");
+        answer.rows().first().cloned().unwrap_or_default()
+    };
+    run("create database d; alter database d set recovery simple");
+    run(
+        "use d; create table t (id int primary key, code char(12) not null unique, w char(400) not null); \
+         create table child (n int primary key, t int null references t (id) on update cascade on delete cascade, \
+         w char(300) not null default 'c', index ix (t))",
+    );
+    let numbers =
+        format!("(select top (60000) row_number() over (order by (select 1)) as n from {ROWS}) n");
+    run(&format!(
+        "insert t select n, 'c' + cast(n as varchar(9)), 'w' from {numbers}; \
+         insert child (n, t) select id, id from t"
+    ));
+    // Each row takes the key of the next, and each child follows.
+    run("update t set id = id + 1, w = 'moved'");
+    let sums = "select count(*), min(id), max(id), (select sum(cast(t as bigint)) from child), \
+                (select count(*) from child join t on t.id = child.t and t.code = 'c' + cast(child.n as varchar(9))) from t";
+    let int = Value::Int;
+    let total = Value::BigInt((2..=60_001).sum());
+    assert_eq!(
+        run(sums),
+        [int(60_000), int(2), int(60_001), total, int(60_000)]
+    );
+    run("update t set code = 'd' + cast(60001 - id as varchar(9)) where id > 1");
+    assert_eq!(
+        run("select count(*) from t where code = 'd' + cast(60001 - id as varchar(9))"),
+        [int(60_000)]
+    );
+    run(
+        "merge t using (select id + 30000 as id, w from t) s on s.id = t.id \
+         when matched then update set w = 'both', code = 'm' + cast(t.id as varchar(9)) \
+         when not matched then insert values (s.id, 'n' + cast(s.id as varchar(9)), s.w) \
+         when not matched by source then delete;",
+    );
+    assert_eq!(
+        run(
+            "select count(*), min(id), max(id), sum(iif(w = 'both', 1, 0)), (select count(*) from child) from t"
+        ),
+        [
+            int(60_000),
+            int(30_002),
+            int(90_001),
+            int(30_000),
+            int(30_000)
+        ]
+    );
+    assert_eq!(
+        run("dbcc checktable ('t') with no_infomsgs; dbcc checktable ('child') with no_infomsgs"),
+        []
+    );
+    run("delete t");
+    assert_eq!(run("select count(*) from child"), [int(0)]);
+
+    run(&format!(
+        "insert t select n, cast(n as varchar(9)), 'w' from {numbers}"
+    ));
+    run("declare c scroll cursor for select id, w, w, w from t order by id; open c");
+    run(
+        "declare @id int, @a varchar(400), @b varchar(400), @c varchar(400); \
+         fetch absolute 54321 from c into @id, @a, @b, @c; if @id <> 54321 throw 50000, 'absolute', 1; \
+         fetch last from c into @id, @a, @b, @c; if @id <> 60000 throw 50000, 'last', 1; \
+         fetch prior from c into @id, @a, @b, @c; if @id <> 59999 throw 50000, 'prior', 1; \
+         fetch first from c into @id, @a, @b, @c; if @id <> 1 throw 50000, 'first', 1; \
+         fetch prior from c into @id, @a, @b, @c; if @@fetch_status <> -1 throw 50000, 'before', 1; \
+         fetch next from c into @id, @a, @b, @c; if @id <> 1 throw 50000, 'next', 1; deallocate c",
+    );
+
+    run(
+        "create table long (id int identity primary key, a varchar(8000), b varchar(8000), c varchar(max))",
+    );
+    let long = "replicate('a', 8000) as a, replicate('b', 7000) as b, replicate(cast('c' as varchar(max)), 60000) as c";
+    run(&format!(
+        "insert long select top (700) {long} from sys.all_columns"
+    ));
+    run(&format!(
+        "insert long select s.a, s.b, s.c from (select top (40) {long}, 1 as one from sys.all_columns) s \
+         join (select top (20) 1 as one from sys.all_columns) m on m.one = s.one"
+    ));
+    assert_eq!(
+        run("select count(*), sum(cast(len(a) + len(b) + len(c) as bigint)) from long"),
+        [int(1_500), Value::BigInt(1_500 * 75_000)]
+    );
+    watched.stopped.store(true, Ordering::Relaxed);
+}
+
 /// Resident memory of this process.
 fn resident_bytes() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("reads");
@@ -536,6 +631,11 @@ fn a_batch_may_write_without_end() {
 #[test]
 fn triggers_see_all_of_a_large_change() {
     in_child("triggers_of_a_large_change");
+}
+
+#[test]
+fn statements_that_gather_their_rows_need_no_memory_for_all() {
+    in_child("changes_that_are_gathered");
 }
 
 #[test]

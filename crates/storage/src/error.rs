@@ -103,7 +103,7 @@ pub enum StorageError {
 }
 
 /// Is there no room for what was to be written: on the disk, in what may be used of it, or in the largest file allowed?
-pub(crate) fn is_full(error: &std::io::Error) -> bool {
+pub fn is_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind;
     matches!(
         error.kind(),

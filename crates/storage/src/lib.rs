@@ -74,7 +74,7 @@ pub use copy::{DataCopy, FileExtents, LogChunk, LogSource, PageRun, check_pages,
 pub use database::{Database, FileContent};
 pub use engine::{Engine, EngineConfig};
 pub use epoch::{EPOCHS_MAX, Epoch, Epochs};
-pub use error::{Result, StorageError};
+pub use error::{Result, StorageError, is_full};
 pub use follow::{Secondary, StandingPin};
 pub use lock::Owner;
 pub use log::rebuild::{LogSection, Stop};

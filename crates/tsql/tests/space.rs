@@ -116,6 +116,24 @@ fn a_disk_that_fills_up_during_a_checkpoint_costs_nothing_committed() {
 }
 
 #[test]
+fn a_full_disk_under_scratch_files_ends_the_statement_alone() {
+    let server = Server::new();
+    let mut c = server.connect();
+    server.disk.set_faults(Faults {
+        capacity_bytes: Some(1),
+        ..Faults::default()
+    });
+    let rows = "SELECT TOP (3000) REPLICATE('x', 8000) AS v FROM sys.all_columns a CROSS JOIN sys.all_columns b";
+    c.run(&format!("DECLARE c CURSOR FOR {rows}"));
+    let out = c.run("OPEN c");
+    assert!(out.starts_with("Msg 1105, Level 17, State 2"), "{out}");
+    assert!(out.contains("in database 'tempdb'"), "{out}");
+    server.disk.set_faults(Faults::default());
+    assert_eq!(c.run("OPEN c"), "");
+    assert_eq!(c.scalar("SELECT @@CURSOR_ROWS"), "3000");
+}
+
+#[test]
 fn a_full_disk_under_tempdb_ends_the_statement_alone() {
     let server = Server::new();
     let mut c = server.connect();

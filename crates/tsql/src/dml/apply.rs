@@ -10,6 +10,7 @@
 //!    written or no longer qualifies.
 //! 2. Index entries are touched only by the transaction that owns their row.
 
+use super::changes::Changes;
 use super::entries::EntrySet;
 use super::errors;
 use super::expr::Evaluators;
@@ -17,7 +18,7 @@ use super::keytext;
 use super::target::Writable;
 use crate::access::{EntryBuffers, IndexAccess, damaged};
 use crate::error::{Result, SqlError};
-use crate::host::Host;
+use crate::host::{Access, Host};
 use daruma_storage::{
     Batch, BlobRef, Bound, Direction, Isolation, ScanSpec, Stamp, StorageError, Tree, Txn,
     UpdateBatch, WriteOutcome,
@@ -42,6 +43,8 @@ pub struct Change {
     pub new: Option<Vec<Value>>,
     /// Columns of the other tables of FROM, for OUTPUT.
     pub sources: Vec<Value>,
+    /// Once it is written: its new key, if it moved within the table's own tree.
+    pub moved_to: Option<Vec<u8>>,
 }
 
 /// Decides anew about a row that changed after it was read; `None` when it does not qualify any more.
@@ -89,22 +92,26 @@ impl<'a> Applier<'a> {
         }
     }
 
-    /// Applies updates and deletes. Gives back what was really done.
-    pub fn apply(
-        &mut self,
-        changes: Vec<Change>,
-        requalify: &mut Requalify,
-    ) -> Result<Vec<Change>> {
-        let (done, moved) = self.write_own_rows(changes, requalify)?;
-        for (position, index) in self.table.access.secondary() {
-            if self.touches(position) || moved.iter().any(Option::is_some) {
-                self.remove_entries(position, index, &done, &moved)?;
+    /// Applies updates and deletes. Gives back what was really done. Each step goes over all changes before the next begins.
+    pub fn apply(&mut self, changes: Changes, requalify: &mut Requalify) -> Result<Changes> {
+        let (table, host) = (self.table, self.host);
+        let (mut done, mut moves) = (Changes::default(), false);
+        changes.into_parts(host, |part| {
+            let written = self.write_own_rows(part, requalify)?;
+            moves |= written.iter().any(|change| change.moved_to.is_some());
+            done.extend(written, host)
+        })?;
+        for (position, index) in table.access.secondary() {
+            if self.touches(position) || moves {
+                done.parts(host, |part| self.remove_entries(position, index, part))?;
             }
         }
-        self.insert_moved_rows(&done, &moved)?;
-        for (position, index) in self.table.access.secondary() {
-            if self.touches(position) || moved.iter().any(Option::is_some) {
-                self.add_entries(position, index, &done, &moved)?;
+        if moves {
+            done.parts(host, |part| self.insert_moved_rows(part))?;
+        }
+        for (position, index) in table.access.secondary() {
+            if self.touches(position) || moves {
+                done.parts(host, |part| self.add_entries(position, index, part))?;
             }
         }
         Ok(done)
@@ -114,34 +121,32 @@ impl<'a> Applier<'a> {
         self.touched.get(position).copied().unwrap_or(true)
     }
 
-    /// Step one. The second result holds the new key of each row that moves within the table's tree.
+    /// Step one, of a part of the changes.
     fn write_own_rows(
         &mut self,
         changes: Vec<Change>,
         requalify: &mut Requalify,
-    ) -> Result<(Vec<Change>, Vec<Option<Vec<u8>>>)> {
+    ) -> Result<Vec<Change>> {
         let tree = self.table.access.tree(self.table.access.primary())?;
-        let (mut done, mut moved) = (
-            Vec::with_capacity(changes.len()),
-            Vec::with_capacity(changes.len()),
-        );
+        let mut done = Vec::with_capacity(changes.len());
         let mut pending = changes;
+        if self.table.has_movable_columns {
+            self.fetch_payloads(&tree, &mut pending)?;
+        }
         while !pending.is_empty() {
-            let new_keys = pending
-                .iter()
-                .map(|c| self.moved_key(c))
-                .collect::<Result<Vec<_>>>()?;
-            let refused = self.try_own_rows(&tree, &pending, &new_keys)?;
+            for change in &mut pending {
+                change.moved_to = self.moved_key(change)?;
+            }
+            let refused = self.try_own_rows(&tree, &pending)?;
             if !refused.is_empty() {
                 self.free_unused_blobs()?;
             }
             let mut again = Vec::new();
-            for (i, (change, new_key)) in pending.into_iter().zip(new_keys).enumerate() {
+            for (i, change) in pending.into_iter().enumerate() {
                 match refused.binary_search_by_key(&i, |(row, _)| *row) {
                     Err(_) => {
                         self.free_blobs(&change)?;
                         done.push(change);
-                        moved.push(new_key);
                     }
                     Ok(at)
                         if refused
@@ -159,7 +164,21 @@ impl<'a> Applier<'a> {
             }
             pending = again;
         }
-        Ok((done, moved))
+        Ok(done)
+    }
+
+    /// Rows whose values may lie in blobs are needed as stored, to free them. One that changed meanwhile is refused anyway.
+    fn fetch_payloads(&self, tree: &Arc<Tree>, changes: &mut [Change]) -> Result<()> {
+        let view = self.host.view(self.table.table(), Access::Target)?;
+        let olds = changes.iter_mut().filter_map(|c| c.old.as_mut());
+        for old in olds.filter(|old| old.payload.is_empty()) {
+            if let Some(entry) = tree.get(&view, &old.key)?
+                && entry.stamp == old.stamp
+            {
+                old.payload = entry.payload;
+            }
+        }
+        Ok(())
     }
 
     /// New key of an updated row if it differs from the old one.
@@ -181,13 +200,12 @@ impl<'a> Applier<'a> {
         &mut self,
         tree: &Arc<Tree>,
         changes: &[Change],
-        new_keys: &[Option<Vec<u8>>],
     ) -> Result<Vec<(usize, WriteOutcome)>> {
         let (mut updates, mut deletes) = (EntrySet::new(), EntrySet::new());
-        for (i, (change, new_key)) in changes.iter().zip(new_keys).enumerate() {
+        for (i, change) in changes.iter().enumerate() {
             let Some(old) = &change.old else { continue };
             match &change.new {
-                Some(new) if new_key.is_none() => {
+                Some(new) if change.moved_to.is_none() => {
                     self.table.access.encode_row(
                         &self.txn,
                         &old.key,
@@ -266,11 +284,10 @@ impl<'a> Applier<'a> {
         position: usize,
         index: &IndexAccess,
         done: &[Change],
-        moved: &[Option<Vec<u8>>],
     ) -> Result<()> {
         let mut gone = EntrySet::new();
         let (mut old_key, mut new_key) = (Vec::new(), Vec::new());
-        for (i, (change, moved)) in done.iter().zip(moved).enumerate() {
+        for (i, change) in done.iter().enumerate() {
             let Some(old) = &change.old else { continue };
             if !self
                 .table
@@ -286,7 +303,7 @@ impl<'a> Applier<'a> {
                 && self.table.is_member(&self.evaluators, position, new)?
             {
                 new_key.clear();
-                let locator = moved.as_deref().unwrap_or(&old.key);
+                let locator = change.moved_to.as_deref().unwrap_or(&old.key);
                 self.table
                     .access
                     .encode_index_key(index, new, locator, &mut new_key)?;
@@ -375,10 +392,10 @@ impl<'a> Applier<'a> {
         Ok(())
     }
 
-    fn insert_moved_rows(&mut self, done: &[Change], moved: &[Option<Vec<u8>>]) -> Result<()> {
+    fn insert_moved_rows(&mut self, done: &[Change]) -> Result<()> {
         let mut rows = EntrySet::new();
-        for (i, (change, key)) in done.iter().zip(moved).enumerate() {
-            if let (Some(key), Some(new)) = (key, &change.new) {
+        for (i, change) in done.iter().enumerate() {
+            if let (Some(key), Some(new)) = (&change.moved_to, &change.new) {
                 self.table
                     .access
                     .encode_row(&self.txn, key, new, &mut self.entry.payload)?;
@@ -394,23 +411,17 @@ impl<'a> Applier<'a> {
     }
 
     /// Adds entries where the key is new and rewrites those whose carried columns changed.
-    fn add_entries(
-        &mut self,
-        position: usize,
-        index: &IndexAccess,
-        done: &[Change],
-        moved: &[Option<Vec<u8>>],
-    ) -> Result<()> {
+    fn add_entries(&mut self, position: usize, index: &IndexAccess, done: &[Change]) -> Result<()> {
         let (mut added, mut rewritten) = (EntrySet::new(), EntrySet::new());
         let mut old_key = Vec::new();
-        for (i, (change, moved)) in done.iter().zip(moved).enumerate() {
+        for (i, change) in done.iter().enumerate() {
             let (Some(old), Some(new)) = (&change.old, &change.new) else {
                 continue;
             };
             if !self.table.is_member(&self.evaluators, position, new)? {
                 continue;
             }
-            let locator = moved.as_deref().unwrap_or(&old.key);
+            let locator = change.moved_to.as_deref().unwrap_or(&old.key);
             self.table.access.encode_index_entry(
                 &self.txn,
                 index,

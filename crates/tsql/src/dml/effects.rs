@@ -4,6 +4,7 @@
 //! finishes once: parents of new keys, children of removed keys, then cascades, deepest first, and its triggers last.
 
 use super::apply::{Applier, Change, OldRow};
+use super::changes::Changes;
 use super::errors::Verb;
 use super::expr::Evaluators;
 use super::foreign::{self, Cascade, CascadeAction, ChildLookups, ParentLookups};
@@ -219,25 +220,7 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
     };
 
     let evaluators = Evaluators::new(host);
-    let mut found = Vec::new();
     let keys: Vec<&[Value]> = cascade.keys.iter().map(|(old, _)| old.as_slice()).collect();
-    foreign::find_children(
-        host,
-        &cascade.child,
-        &cascade.ordinals,
-        &keys,
-        &mut |n, row| {
-            let values = table.decode(&evaluators, row.payload)?;
-            let old = OldRow {
-                key: row.key.to_vec(),
-                stamp: row.stamp,
-                payload: row.payload.to_vec(),
-                values,
-            };
-            found.push((n, old));
-            Ok(true)
-        },
-    )?;
     let new_row = |n: usize, old: OldRow| -> Result<Change> {
         let new = if deletes {
             None
@@ -256,13 +239,26 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
         Ok(Change {
             old: Some(old),
             new,
-            sources: Vec::new(),
+            ..Change::default()
         })
     };
-    let changes = found
-        .into_iter()
-        .map(|(n, old)| new_row(n, old))
-        .collect::<Result<Vec<_>>>()?;
+    let mut changes = Changes::default();
+    foreign::find_children(
+        host,
+        &cascade.child,
+        &cascade.ordinals,
+        &keys,
+        &mut |n, row| {
+            let old = OldRow {
+                key: row.key.to_vec(),
+                stamp: row.stamp,
+                payload: row.payload.to_vec(),
+                values: table.decode(&evaluators, row.payload)?,
+            };
+            changes.add(new_row(n, old)?, host)?;
+            Ok(true)
+        },
+    )?;
 
     let tree = table.access.tree(table.access.primary())?;
     let mut again = |key: &[u8]| -> Result<Option<Change>> {
@@ -284,14 +280,14 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
         Ok(None)
     };
     table.access.note_update(Some(&touched))?;
-    let done = Applier::new(host, &table, txn.clone(), &touched).apply(changes, &mut again)?;
+    let mut done = Applier::new(host, &table, txn.clone(), &touched).apply(changes, &mut again)?;
     let action = if deletes {
         TriggerAction::Delete
     } else {
         TriggerAction::Update
     };
     let mut effects = Effects::new(host, &table, action, (!deletes).then(|| changed.clone()))?;
-    effects.note(host, &table, &done, verb)?;
+    done.parts(host, |part| effects.note(host, &table, part, verb))?;
     effects.finish(host, &table, verb, depth)
 }
 

@@ -333,7 +333,7 @@ impl<'a> Work<'a> {
         let untouched = vec![false; self.table.access.layouts.indexes.len()];
         let tree = self.table.access.tree(self.index)?;
         let done = Applier::new(self.host, self.table, txn.clone(), &untouched).apply(
-            vec![change],
+            vec![change].into(),
             &mut |key| {
                 let Some(entry) = tree.get(view, key)? else {
                     return Ok(None);
@@ -361,7 +361,7 @@ impl<'a> Work<'a> {
         Ok(Change {
             old: Some(old),
             new: Some(new),
-            sources: Vec::new(),
+            ..Change::default()
         })
     }
 

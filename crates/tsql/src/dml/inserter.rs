@@ -13,15 +13,23 @@ use super::target::Writable;
 use super::view::check_view;
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
-use crate::executor::ConditionPlan;
+use crate::executor::{ConditionPlan, SPILLED_BYTES_MIN};
 use crate::host::{Host, TriggerAction};
 use daruma_value::{DataType, Decimal, Value};
 use std::sync::Arc;
 
 /// Rows are written when this many or this many bytes of values have gathered: enough for index entries, which are
-/// sorted before they are written, to fall several to a page.
+/// sorted before they are written, to fall several to a page. Where memory is scarce fewer bytes are enough.
 const PENDING_ROWS_MAX: usize = 16_384;
 const PENDING_BYTES_MAX: usize = 8 << 20;
+
+/// Each index has a copy while it is written.
+const PENDING_GRANT_PART: usize = 4;
+
+fn pending_bytes_max(host: &dyn Host) -> usize {
+    let part = host.memory_grant_bytes() / PENDING_GRANT_PART;
+    part.clamp(SPILLED_BYTES_MIN, PENDING_BYTES_MAX)
+}
 
 /// Where a column of a new row comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +149,7 @@ pub struct Inserter<'a> {
     verb: Verb,
     pending: Vec<Vec<Value>>,
     pending_bytes: usize,
+    pending_bytes_max: usize,
     last_identity: Option<i128>,
     count: u64,
     evaluators: Evaluators<'a>,
@@ -190,6 +199,7 @@ impl<'a> Inserter<'a> {
             verb,
             pending: Vec::new(),
             pending_bytes: 0,
+            pending_bytes_max: pending_bytes_max(host),
             last_identity: None,
             count: 0,
             evaluators: Evaluators::new(host),
@@ -216,7 +226,7 @@ impl<'a> Inserter<'a> {
         let row = self.make_row(given)?;
         self.pending_bytes += row.iter().map(value_bytes).sum::<usize>();
         self.pending.push(row);
-        if self.pending.len() >= PENDING_ROWS_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
+        if self.pending.len() >= PENDING_ROWS_MAX || self.pending_bytes >= self.pending_bytes_max {
             match self.gathers {
                 true => self.host.check_memory(0)?,
                 false => self.flush(written)?,

@@ -10,6 +10,7 @@
 
 use super::apply::{Applier, Change, OldRow};
 use super::assign::Assign;
+use super::changes::Changes;
 use super::effects::{Effects, renew_rowversion};
 use super::errors::{self, Verb};
 use super::expr::Evaluators;
@@ -22,10 +23,10 @@ use super::{RowCallback, options, written_name};
 use crate::access::damaged;
 use crate::error::Result;
 use crate::executor::{
-    ConditionPlan, RowBatch, ScalarPlan, Scope, ScopeColumn, ScopeTable, TargetPlan, TargetSpec,
-    open_target, prepare_condition, prepare_scalar, prepare_target,
+    ConditionPlan, RowBatch, RowGatherer, ScalarPlan, Scope, ScopeColumn, ScopeTable, TargetPlan,
+    TargetSpec, open_target, prepare_condition, prepare_scalar, prepare_target,
 };
-use crate::host::{Access, Host, Resolved, TableRef, TriggerAction};
+use crate::host::{Host, Resolved, TableRef, TriggerAction};
 use crate::messages;
 use daruma_base::WaitKind;
 use daruma_catalog::names_equal;
@@ -442,6 +443,15 @@ impl MergePlan {
         Ok(Some(plan))
     }
 
+    /// Which of a new row's given values are DEFAULT. No more than one clause inserts.
+    fn default_cells(&self) -> Vec<bool> {
+        let cells = self.clauses.iter().find_map(|clause| match &clause.action {
+            Action::Insert(cells) => Some(cells.iter().map(Option::is_none).collect()),
+            _ => None,
+        });
+        cells.unwrap_or_default()
+    }
+
     fn actions(&self) -> Vec<TriggerAction> {
         let all = [
             (self.shape.is_some(), TriggerAction::Insert),
@@ -505,13 +515,11 @@ pub fn execute<'a>(
     .into())
 }
 
-/// Given values of a new row, and the source's columns for OUTPUT.
-type NewRow = (Vec<Option<Value>>, Vec<Value>);
-
 #[derive(Default)]
 struct Decided {
-    changes: Vec<Change>,
-    inserts: Vec<NewRow>,
+    changes: Changes,
+    /// Given values of each new row, NULL for DEFAULT, and then the source's columns for OUTPUT.
+    inserts: RowGatherer,
 }
 
 struct Run<'a> {
@@ -539,18 +547,19 @@ impl<'a> Run<'a> {
             return Ok(None);
         };
         let count = (done.len() + inserts.len()) as u64;
-        if let Some(output) = output {
-            for change in &done {
-                let old = change.old.as_ref().map(|o| o.values.as_slice());
-                output.put(change.new.as_deref(), old, &change.sources)?;
+        done.into_parts(host, |part| {
+            if let Some(output) = output {
+                output.put_all(&part)?;
             }
-        }
-        let (updated, deleted): (Vec<_>, Vec<_>) = done.into_iter().partition(|c| c.new.is_some());
-        for (effects, done) in [(&mut updates, updated), (&mut deletes, deleted)] {
-            if let Some(effects) = effects {
-                effects.note(host, table, &done, Verb::Merge)?;
+            let (updated, deleted): (Vec<_>, Vec<_>) =
+                part.into_iter().partition(|c| c.new.is_some());
+            for (effects, part) in [(&mut updates, updated), (&mut deletes, deleted)] {
+                if let Some(effects) = effects {
+                    effects.note(host, table, &part, Verb::Merge)?;
+                }
             }
-        }
+            Ok(())
+        })?;
         self.insert(inserts, count, output)?;
         for effects in [updates, deletes].into_iter().flatten() {
             let effects = effects.of_statement(count);
@@ -620,12 +629,13 @@ impl<'a> Run<'a> {
                 let given = cells.iter().map(|cell| match cell {
                     Some((value, assign)) => {
                         let value = self.evaluators.eval(value, sources)?;
-                        assign.convert(value).map(Some)
+                        assign.convert(value)
                     }
-                    None => Ok(None),
+                    None => Ok(Value::Null),
                 });
-                let given = given.collect::<Result<Vec<_>>>()?;
-                decided.inserts.push((given, told("INSERT")));
+                let mut row = given.collect::<Result<Vec<_>>>()?;
+                row.extend(told("INSERT"));
+                decided.inserts.add(&row, self.host)?;
                 return Ok(true);
             }
             Action::Update(steps) => (Some(self.updated(steps, old_values, &both)?), "UPDATE"),
@@ -641,11 +651,13 @@ impl<'a> Run<'a> {
             payload: Vec::new(),
             values: old_values.to_vec(),
         };
-        decided.changes.push(Change {
+        let change = Change {
             old: Some(old),
             new,
             sources: told(what),
-        });
+            moved_to: None,
+        };
+        decided.changes.add(change, self.host)?;
         Ok(true)
     }
 
@@ -686,13 +698,10 @@ impl<'a> Run<'a> {
     }
 
     /// `None` when a row changed since it was read.
-    fn apply(&self, mut changes: Vec<Change>) -> Result<Option<Vec<Change>>> {
+    fn apply(&self, changes: Changes) -> Result<Option<Changes>> {
         let table: &'a Writable = &self.plan.table;
         if changes.is_empty() {
             return Ok(Some(changes));
-        }
-        if table.has_movable_columns {
-            self.fetch_payloads(&mut changes)?;
         }
         let mut restart = false;
         let mut applier = Applier::new(self.host, table, self.txn.clone(), &[]);
@@ -703,25 +712,10 @@ impl<'a> Run<'a> {
         Ok((!restart).then_some(done))
     }
 
-    /// Rows whose values may lie in blobs are needed as stored, to free them.
-    fn fetch_payloads(&self, changes: &mut [Change]) -> Result<()> {
-        let access = &self.plan.table.access;
-        let tree = access.tree(access.primary())?;
-        let view = self.host.view(self.plan.table(), Access::Target)?;
-        for old in changes.iter_mut().filter_map(|c| c.old.as_mut()) {
-            if let Some(entry) = tree.get(&view, &old.key)?
-                && entry.stamp == old.stamp
-            {
-                old.payload = entry.payload;
-            }
-        }
-        Ok(())
-    }
-
     /// `count`: rows of the statement in all.
     fn insert(
         &self,
-        rows: Vec<NewRow>,
+        rows: RowGatherer,
         count: u64,
         output: &mut Option<OutputRun<'a>>,
     ) -> Result<()> {
@@ -732,10 +726,16 @@ impl<'a> Run<'a> {
         let verb = Verb::MergeInsert;
         let inserter = Inserter::begin(self.host, shape, InsertOptions::STATEMENT, verb)?;
         let mut inserter = inserter.of_statement(count);
+        let is_default = plan.default_cells();
+        let given_of = |row: &mut [Value]| -> Vec<Option<Value>> {
+            let given = |(value, is_default): (&mut Value, &bool)| match is_default {
+                true => None,
+                false => Some(std::mem::replace(value, Value::Null)),
+            };
+            row.iter_mut().zip(&is_default).map(given).collect()
+        };
         let Some(output) = output else {
-            for (mut given, _) in rows {
-                inserter.push(&mut given, None)?;
-            }
+            rows.each(self.host, |row| inserter.push(&mut given_of(row), None))?;
             return inserter.finish(None).map(|_| ());
         };
         if plan.table.ignores_duplicates {
@@ -750,10 +750,11 @@ impl<'a> Run<'a> {
             let sources: Option<Vec<Value>> = waiting.borrow_mut().pop_front();
             output.put(Some(row), None, &sources.unwrap_or_default())
         };
-        for (mut given, sources) in rows {
-            waiting.borrow_mut().push_back(sources);
-            inserter.push(&mut given, Some(&mut written))?;
-        }
+        rows.each(self.host, |row| {
+            let sources = row.get(is_default.len()..).unwrap_or_default();
+            waiting.borrow_mut().push_back(sources.to_vec());
+            inserter.push(&mut given_of(row), Some(&mut written))
+        })?;
         inserter.finish(Some(&mut written)).map(|_| ())
     }
 }

@@ -21,6 +21,7 @@ mod apply;
 mod assign;
 pub mod build;
 pub mod bulk;
+mod changes;
 mod effects;
 mod entries;
 pub mod errors;

@@ -11,8 +11,8 @@
 
 use super::apply::{Applier, Change, OldRow};
 use super::assign::Assign;
+use super::changes::Changes;
 use super::effects::{Effects, renew_rowversion};
-use super::entries::EntrySet;
 use super::errors::{self, Verb, ViewProblem};
 use super::expr::Evaluators;
 use super::hot::HotUpdate;
@@ -25,8 +25,8 @@ use super::{RowCallback, written_name};
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
 use crate::executor::{
-    BATCH_ROWS, ConditionPlan, Exposed, RowBatch, ScalarPlan, Scope, TargetPlan, TargetSpec,
-    open_target, prepare_condition, prepare_scalar, prepare_target,
+    ConditionPlan, Exposed, RowBatch, ScalarPlan, Scope, TargetPlan, TargetSpec, open_target,
+    prepare_condition, prepare_scalar, prepare_target,
 };
 use crate::host::{Access, Host, TableRef, TriggerAction};
 use daruma_base::WaitKind;
@@ -37,8 +37,6 @@ use daruma_value::{DataType, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Rows gathered whole; of further ones a statement that may write in parts keeps the keys only.
-const GATHERED_MAX: usize = 65_536;
 /// Times a statement starts over before it gives up as a deadlock victim.
 pub(super) const RESTARTS_MAX: usize = 1000;
 
@@ -638,13 +636,12 @@ impl<'a> Run<'a> {
     fn run(&mut self, output: &mut Option<OutputRun>) -> Result<()> {
         let mut stream = open_target(&self.plan.target, self.host)?;
         let mut batch = RowBatch::new();
-        let mut changes = Vec::new();
-        let mut keys = EntrySet::new();
+        let mut changes = Changes::default();
         let mut seen = HashSet::new();
         while self.left > 0 && stream.next(&mut batch)? {
             super::check_cancel(self.host)?;
             for row in batch.rows() {
-                let Some((key, stamp)) = self.plan.target.key_and_stamp(row)? else {
+                let Some((key, _)) = self.plan.target.key_and_stamp(row)? else {
                     continue;
                 };
                 if self.plan.repeats && !seen.insert(key.to_vec()) {
@@ -654,37 +651,17 @@ impl<'a> Run<'a> {
                     break;
                 }
                 self.left -= 1;
-                if changes.len() >= GATHERED_MAX && !self.plan.together {
-                    keys.push(key, &[], stamp, 0);
-                } else {
-                    changes.push(self.change_from_stream(row)?);
-                }
+                changes.add(self.change_from_stream(row)?, self.host)?;
             }
             if !self.plan.gather {
                 self.apply(std::mem::take(&mut changes), output)?;
             }
         }
         drop(stream);
-        if !changes.is_empty() {
-            self.apply(changes, output)?;
+        match self.plan.together {
+            true => self.apply(changes, output),
+            false => changes.into_parts(self.host, |part| self.apply(part.into(), output)),
         }
-        self.apply_keys(&keys, output)
-    }
-
-    /// Rows of which only the keys were gathered: read again, a chunk at a time.
-    fn apply_keys(&mut self, keys: &EntrySet, output: &mut Option<OutputRun>) -> Result<()> {
-        let Some(simple) = &self.plan.simple else {
-            return Ok(());
-        };
-        for first in (0..keys.len()).step_by(BATCH_ROWS) {
-            super::check_cancel(self.host)?;
-            let mut changes = Vec::with_capacity(BATCH_ROWS);
-            for i in first..keys.len().min(first + BATCH_ROWS) {
-                changes.extend(self.judge(simple, keys.key(i))?);
-            }
-            self.apply(changes, output)?;
-        }
-        Ok(())
     }
 
     fn change_from_stream(&self, row: &[Value]) -> Result<Change> {
@@ -727,6 +704,7 @@ impl<'a> Run<'a> {
             old: Some(old),
             new,
             sources,
+            moved_to: None,
         })
     }
 
@@ -770,15 +748,14 @@ impl<'a> Run<'a> {
         Ok(row)
     }
 
-    fn apply(&mut self, mut changes: Vec<Change>, output: &mut Option<OutputRun>) -> Result<()> {
-        let plan = self.plan;
-        if plan.table.has_movable_columns {
-            self.fetch_payloads(&mut changes)?;
+    fn apply(&mut self, changes: Changes, output: &mut Option<OutputRun>) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
         }
+        let plan = self.plan;
         let mut restart = false;
-        let done = Applier::new(self.host, &plan.table, self.txn.clone(), &plan.touched).apply(
-            changes,
-            &mut |key| match &plan.simple {
+        let mut done = Applier::new(self.host, &plan.table, self.txn.clone(), &plan.touched)
+            .apply(changes, &mut |key| match &plan.simple {
                 Some(simple) => {
                     let judged = self.judge(simple, key)?;
                     restart |= judged.is_none() && plan.limited && self.count == 0;
@@ -788,39 +765,23 @@ impl<'a> Run<'a> {
                     restart = true;
                     Ok(None)
                 }
-            },
-        )?;
+            })?;
         self.restart |= restart;
         if self.restart {
             return Ok(());
         }
         self.count += done.len() as u64;
-        if !self.effects.is_empty() {
+        if self.effects.is_empty() && output.is_none() {
+            return Ok(());
+        }
+        done.parts(self.host, |part| {
             self.effects
-                .note(self.host, &plan.table, &done, plan.verb())?;
-        }
-        if let Some(output) = output {
-            for change in &done {
-                let old = change.old.as_ref().map(|o| o.values.as_slice());
-                output.put(change.new.as_deref(), old, &change.sources)?;
+                .note(self.host, &plan.table, part, plan.verb())?;
+            match output {
+                Some(output) => output.put_all(part),
+                None => Ok(()),
             }
-        }
-        Ok(())
-    }
-
-    /// Rows whose values may lie in blobs are needed as stored, to free them.
-    fn fetch_payloads(&self, changes: &mut [Change]) -> Result<()> {
-        let access = &self.plan.table.access;
-        let tree = access.tree(access.primary())?;
-        let view = self.host.view(self.plan.table.table(), Access::Target)?;
-        for old in changes.iter_mut().filter_map(|c| c.old.as_mut()) {
-            if let Some(entry) = tree.get(&view, &old.key)?
-                && entry.stamp == old.stamp
-            {
-                old.payload = entry.payload;
-            }
-        }
-        Ok(())
+        })
     }
 
     /// Reads a row again and decides anew.
@@ -856,7 +817,7 @@ impl<'a> Run<'a> {
         Ok(Some(Change {
             old: Some(old),
             new,
-            sources: Vec::new(),
+            ..Change::default()
         }))
     }
 }

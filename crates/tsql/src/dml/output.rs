@@ -4,6 +4,7 @@
 //! and, for UPDATE and DELETE, the other tables of FROM. Rows for the client leave as they are changed; rows for a table
 //! go through an [`Inserter`] of their own, which checks and converts like INSERT.
 
+use super::apply::Change;
 use super::assign::Assign;
 use super::errors::{self, Verb};
 use super::expr::Evaluators;
@@ -235,6 +236,14 @@ pub struct OutputRun<'a> {
 }
 
 impl<'a> OutputRun<'a> {
+    /// Shows rows that were changed or deleted.
+    pub fn put_all(&mut self, changes: &[Change]) -> Result<()> {
+        changes.iter().try_for_each(|change| {
+            let old = change.old.as_ref().map(|old| old.values.as_slice());
+            self.put(change.new.as_deref(), old, &change.sources)
+        })
+    }
+
     /// Shows one changed row. Sides that the statement does not have are ignored.
     pub fn put(
         &mut self,

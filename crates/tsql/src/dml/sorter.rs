@@ -6,10 +6,11 @@
 
 use super::entries::EntrySet;
 use crate::access::damaged;
-use crate::error::{Result, SqlError};
+use crate::error::Result;
+use crate::executor::scratch_error;
 use crate::host::{Host, SpillSpace};
 use daruma_base::{DiskFile, OpenMode};
-use daruma_storage::{Batch, Stamp, StorageError};
+use daruma_storage::{Batch, Stamp};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::PathBuf;
@@ -93,13 +94,7 @@ impl Spill {
     fn write(&mut self, set: &EntrySet) -> Result<()> {
         let name = format!("index-{}-{}.run", self.space.id, self.runs.len());
         let path = self.space.directory.join(name);
-        let failed = |e| {
-            SqlError::from(StorageError::Io {
-                action: "write sort run",
-                path: path.clone(),
-                source: e,
-            })
-        };
+        let failed = |e| scratch_error("write sort run", e);
         let file = self
             .space
             .disk
@@ -191,13 +186,8 @@ impl RunReader<'_> {
             let more = left.min(READ_BYTES.max(bytes) as u64) as usize;
             self.buffer.resize(held + more, 0);
             let place = self.buffer.get_mut(held..).unwrap_or_default();
-            self.run.file.read_at(place, self.offset).map_err(|e| {
-                SqlError::from(StorageError::Io {
-                    action: "read sort run",
-                    path: self.run.path.clone(),
-                    source: e,
-                })
-            })?;
+            let read = self.run.file.read_at(place, self.offset);
+            read.map_err(|e| scratch_error("read sort run", e))?;
             self.offset += more as u64;
         }
         Ok(true)

@@ -2,11 +2,21 @@
 //!
 //! Theory: the values of all rows lie in one vector, row after row, so a batch costs no allocation for each row and is
 //! reused from call to call.
+//!
+//! A batch is full at a number of rows, and before that at a number of bytes where rows are long. Short rows are measured now and
+//! then only: a batch of them cannot become large.
 
+use super::spill::row_bytes;
 use daruma_value::Value;
 
 /// Rows an operator tries to hand over at once.
 pub const BATCH_ROWS: usize = 1024;
+/// Bytes of long rows that are handed over at once.
+pub const LONG_BATCH_BYTES: usize = 1 << 20;
+/// Rows from this size on are long: each is measured from the first that is seen on.
+const LONG_ROW_BYTES: usize = LONG_BATCH_BYTES / BATCH_ROWS;
+/// Of short rows the first so many are measured, and then one of so many.
+const MEASURED_ROWS: usize = 8;
 
 /// Rows of equal width.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +24,10 @@ pub struct RowBatch {
     width: usize,
     len: usize,
     values: Vec<Value>,
+    /// Bytes of the rows that were measured.
+    bytes: usize,
+    /// Every row is measured.
+    is_long: bool,
 }
 
 impl RowBatch {
@@ -26,7 +40,13 @@ impl RowBatch {
     pub fn reset(&mut self, width: usize) {
         self.width = width;
         self.len = 0;
+        self.bytes = 0;
         self.values.clear();
+    }
+
+    /// Long rows are to come: all are measured.
+    pub fn expect_long(&mut self) {
+        self.is_long = true;
     }
 
     /// Rows.
@@ -44,9 +64,10 @@ impl RowBatch {
         self.width
     }
 
-    /// Has it [`BATCH_ROWS`]? Operators give it on then.
+    /// Has it [`BATCH_ROWS`] or [`LONG_BATCH_BYTES`]? Operators give it on then.
+    #[inline]
     pub fn is_full(&self) -> bool {
-        self.len >= BATCH_ROWS
+        self.len >= BATCH_ROWS || self.bytes >= LONG_BATCH_BYTES
     }
 
     /// The row at `index`; empty when there is none.
@@ -96,6 +117,15 @@ impl RowBatch {
     pub fn finish_row(&mut self) {
         self.len += 1;
         debug_assert_eq!(self.values.len(), self.len * self.width);
+        if self.is_long || self.len <= MEASURED_ROWS || self.len.is_multiple_of(MEASURED_ROWS) {
+            self.measure();
+        }
+    }
+
+    fn measure(&mut self) {
+        let bytes = row_bytes(self.row(self.len - 1));
+        self.is_long |= bytes >= LONG_ROW_BYTES;
+        self.bytes += bytes;
     }
 
     /// Values of the row under construction.
@@ -123,5 +153,42 @@ impl RowBatch {
             self.len = len;
             self.values.truncate(len * self.width);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows_until_full(value: &Value) -> usize {
+        let mut batch = RowBatch::new();
+        batch.reset(1);
+        while !batch.is_full() {
+            batch.push_slice(std::slice::from_ref(value));
+        }
+        batch.len()
+    }
+
+    #[test]
+    fn long_rows_fill_a_batch_by_their_bytes() {
+        assert_eq!(rows_until_full(&Value::Int(1)), BATCH_ROWS);
+        let long = Value::Bytes(vec![0; LONG_BATCH_BYTES / 4]);
+        assert_eq!(rows_until_full(&long), 4);
+    }
+
+    #[test]
+    fn one_long_row_among_short_ones_is_enough_to_measure_all() {
+        let mut batch = RowBatch::new();
+        batch.reset(1);
+        for i in 0.. {
+            let len = if i % 2 == 1 { LONG_BATCH_BYTES / 4 } else { 0 };
+            batch.push_slice(&[Value::Bytes(vec![0; len])]);
+            if batch.is_full() {
+                break;
+            }
+        }
+        assert_eq!(batch.len(), 8);
+        batch.reset(1);
+        assert!(!batch.is_full());
     }
 }

@@ -11,7 +11,7 @@
 //! When the build side exceeds the memory grant, both sides are written to partitions on disk by a hash of their keys,
 //! and the partitions are joined one after the other.
 
-use super::batch::{BATCH_ROWS, RowBatch};
+use super::batch::{BATCH_ROWS, LONG_BATCH_BYTES, RowBatch};
 use super::columns::ColumnBatch;
 use super::context::{Ctx, Reads, SPILLED_BYTES_MIN};
 use super::expr::Expr;
@@ -70,6 +70,8 @@ struct BuildTable {
     met: Vec<bool>,
     rows: ColumnBatch,
     bytes: usize,
+    /// Mean length of a row, once all were added.
+    row_bytes: usize,
 }
 
 /// A batch of the probe side, and how far it has been joined.
@@ -82,6 +84,8 @@ struct ProbeBatch {
     /// Next partner of the row at `at`.
     chain: u32,
     matched: Vec<bool>,
+    /// Pairs that are handed on at once: fewer where rows are long.
+    pairs_max: usize,
     /// Pairs found.
     left: Vec<u32>,
     right: Vec<u32>,
@@ -97,7 +101,13 @@ impl BuildTable {
             met: Vec::new(),
             rows: ColumnBatch::default(),
             bytes: 0,
+            row_bytes: 0,
         }
+    }
+
+    /// All rows were added.
+    fn finish(&mut self) {
+        self.row_bytes = self.rows.bytes() / self.rows.len().max(1);
     }
 
     fn clear(&mut self, node: &HashJoinNode, cx: &Ctx<'_>) {
@@ -128,6 +138,11 @@ impl BuildTable {
         self.rows.append(batch);
         Ok(())
     }
+}
+
+/// Rows of so many bytes that are handed on at once.
+fn batch_rows(row_bytes: usize) -> usize {
+    (LONG_BATCH_BYTES / row_bytes.max(1)).clamp(1, BATCH_ROWS)
 }
 
 /// Key columns of a batch.
@@ -221,8 +236,9 @@ impl HashJoinOp {
         self.reads = Some(cx.end_reads(begun));
         if self.spilled.is_some() {
             self.spill_probe(cx)?;
-            self.load_partition(cx)?;
+            return self.load_partition(cx);
         }
+        self.table.finish();
         Ok(())
     }
 
@@ -270,6 +286,7 @@ impl HashJoinOp {
             let keys = keys_of(&node.build_keys, &batch, cx)?;
             self.table.add(&batch, &keys)?;
         }
+        self.table.finish();
         Ok(())
     }
 
@@ -319,6 +336,8 @@ impl HashJoinOp {
         }
         batch.chain = batch.firsts.first().copied().unwrap_or(NO_ROW);
         batch.matched.resize(len, false);
+        let row_bytes = self.table.row_bytes + batch.columns.bytes() / len.max(1);
+        batch.pairs_max = batch_rows(row_bytes);
         Ok(true)
     }
 
@@ -329,7 +348,8 @@ impl HashJoinOp {
         batch.right.clear();
         let one_is_enough = self.node.residual.is_none()
             && matches!(self.node.kind, JoinKind::Semi | JoinKind::Anti);
-        if self.table.unique || one_is_enough {
+        let fits = self.table.unique && batch.firsts.len() <= batch.pairs_max;
+        if fits || one_is_enough {
             for (row, first) in batch.firsts.iter().enumerate() {
                 if *first != NO_ROW {
                     batch.left.push(row as u32);
@@ -339,7 +359,7 @@ impl HashJoinOp {
             batch.at = batch.firsts.len();
             return;
         }
-        while batch.at < batch.firsts.len() && batch.left.len() < BATCH_ROWS {
+        while batch.at < batch.firsts.len() && batch.left.len() < batch.pairs_max {
             if batch.chain == NO_ROW {
                 batch.at += 1;
                 batch.chain = batch.firsts.get(batch.at).copied().unwrap_or(NO_ROW);
@@ -462,7 +482,8 @@ impl HashJoinOp {
     fn leftovers(&mut self, out: &mut ColumnBatch) {
         let width = self.node.probe.schema.len();
         let mut rows = Vec::new();
-        while self.leftover < self.table.rows.len() && rows.len() < BATCH_ROWS {
+        let rows_max = batch_rows(self.table.row_bytes);
+        while self.leftover < self.table.rows.len() && rows.len() < rows_max {
             if self.table.met.get(self.leftover) != Some(&true) {
                 rows.push(self.leftover as u32);
             }

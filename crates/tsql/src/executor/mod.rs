@@ -61,9 +61,12 @@ pub use api::{
     literal_value, open, open_target, prepare_condition, prepare_scalar, prepare_select,
     prepare_stored_condition, prepare_stored_scalar, prepare_target, run_assignment,
 };
-pub use batch::{BATCH_ROWS, RowBatch};
+pub use batch::RowBatch;
 pub(crate) use builtin::builtin_table;
+pub(crate) use context::SPILLED_BYTES_MIN;
 pub use exposed::{Exposed, ViewTarget, bind_query, function_columns, is_updatable, view_target};
 pub use kept::KeptPlan;
 pub use open_json::{JsonColumn, OpenJson};
-pub use shared_rows::{RowGatherer, SharedRows};
+pub use shared_rows::{ReadBlock, RowGatherer, SharedRows};
+pub(crate) use spill::scratch_error;
+pub use spill::{SpillFile, row_bytes};

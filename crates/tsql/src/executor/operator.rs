@@ -14,11 +14,10 @@ use super::merge_join::MergeJoinOp;
 use super::nested_loop::NestedLoopOp;
 use super::plan::*;
 use super::recursive::{RecursiveOp, WorkTableOp};
-use super::scan::{LONG_BATCH_BYTES, ScanOp};
+use super::scan::ScanOp;
 use super::set_hash::SetHashOp;
 use super::shared_rows::ReadBlock;
 use super::sort::SortOp;
-use super::spill::row_bytes;
 use super::top::TopOp;
 use super::vector;
 use super::window::WindowOp;
@@ -81,6 +80,7 @@ pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
             input: build(&compute.input, cx)?,
             node: compute.clone(),
             batch: RowBatch::new(),
+            at: 0,
             columns: ColumnBatch::default(),
             width,
         }),
@@ -188,18 +188,15 @@ impl Operator for SharedOp {
         let Some(rows) = self.node.table.gathered() else {
             return Ok(false);
         };
-        let mut bytes = 0;
-        let is_enough = |out: &RowBatch, bytes| out.is_full() || bytes >= LONG_BATCH_BYTES;
         while let Some(block) = rows.block(self.block, &mut self.read)? {
-            while self.at < block.len() && !is_enough(out, bytes) {
+            while self.at < block.len() && !out.is_full() {
                 cx.tick(1)?;
                 let row = block.row(self.at);
                 let value = |c: &usize| row.get(*c).cloned().unwrap_or(Value::Null);
                 out.push(self.node.columns.iter().map(value));
-                bytes += row_bytes(out.row(out.len() - 1));
                 self.at += 1;
             }
-            if is_enough(out, bytes) {
+            if out.is_full() {
                 break;
             }
             (self.block, self.at) = (self.block + 1, 0);
@@ -316,36 +313,58 @@ struct ComputeOp {
     input: Box<dyn Operator>,
     node: Arc<ComputeNode>,
     batch: RowBatch,
+    /// Row of the batch that comes next.
+    at: usize,
     columns: ColumnBatch,
     width: usize,
+}
+
+impl ComputeOp {
+    /// Adds what is made of a row to `out`.
+    fn put(&mut self, index: usize, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<()> {
+        for item in &self.node.items {
+            let value = item.eval(self.batch.row(index), cx)?;
+            out.put(value);
+        }
+        // Values kept are moved; a column kept twice cannot be, so the planner keeps each once.
+        let row = self.batch.row_mut(index);
+        for position in &self.node.keep {
+            let value = row
+                .get_mut(*position)
+                .map_or(Value::Null, |v| std::mem::replace(v, Value::Null));
+            out.put(value);
+        }
+        out.finish_row();
+        Ok(())
+    }
 }
 
 impl Operator for ComputeOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         out.reset(self.width);
-        if !self.input.next(cx, &mut self.batch)? {
-            return Ok(false);
+        if self.at >= self.batch.len() {
+            self.at = 0;
+            if !self.input.next(cx, &mut self.batch)? {
+                return Ok(false);
+            }
         }
-        for index in 0..self.batch.len() {
+        // What is made of short rows may be long: the rest of the batch waits then.
+        while self.at < self.batch.len() && !out.is_full() {
             cx.tick(1)?;
-            for item in &self.node.items {
-                let value = item.eval(self.batch.row(index), cx)?;
-                out.put(value);
-            }
-            // Values kept are moved; a column kept twice cannot be, so the planner keeps each once.
-            let row = self.batch.row_mut(index);
-            for position in &self.node.keep {
-                let value = row
-                    .get_mut(*position)
-                    .map_or(Value::Null, |v| std::mem::replace(v, Value::Null));
-                out.put(value);
-            }
-            out.finish_row();
+            self.put(self.at, cx, out)?;
+            self.at += 1;
         }
         Ok(true)
     }
 
     fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
+        if self.node.is_long {
+            let mut rows = std::mem::take(&mut out.rows);
+            let more = self.next(cx, &mut rows)?;
+            out.take_rows(&mut rows);
+            out.rows = rows;
+            return Ok(more);
+        }
         out.reset(self.width);
         if !self.input.next_columns(cx, &mut self.columns)? {
             return Ok(false);
@@ -372,6 +391,8 @@ impl Operator for ComputeOp {
     }
 
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        self.at = 0;
+        self.batch.reset(0);
         self.input.rewind(cx)
     }
 }

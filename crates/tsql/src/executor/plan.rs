@@ -186,6 +186,8 @@ pub struct ComputeNode {
     pub input: Node,
     pub keep: Vec<usize>,
     pub items: Vec<Expr>,
+    /// What is computed may be long: the rows of one batch may make several.
+    pub is_long: bool,
 }
 
 /// See [`super::nested_loop`].

@@ -11,7 +11,6 @@ use super::context::Ctx;
 use super::expr::{Expr, holds};
 use super::operator::Operator;
 use super::plan::{LeafCond, RowLocking, ScanNode, ScanOutput, Seek, SeekBound, SeekKey};
-use super::spill::row_bytes;
 use super::vector;
 use crate::access::{IndexAccess, KeyColumn, corrupt, split_entry};
 use crate::error::Result;
@@ -32,8 +31,6 @@ use std::sync::Arc;
 
 /// Rows that may be longer are handed on before a batch of them is full.
 const LONG_ROW_BYTES: usize = 64 << 10;
-/// Bytes of such rows that are handed on at once.
-pub const LONG_BATCH_BYTES: usize = 1 << 20;
 
 /// Reads an index, in ranges when the plan seeks.
 pub struct ScanOp {
@@ -471,22 +468,20 @@ impl Operator for ScanOp {
         if !self.started {
             self.start(cx)?;
         }
-        let mut bytes = 0;
+        if self.is_long {
+            out.expect_long();
+        }
         loop {
             while self.at < self.batch.len() {
-                if out.is_full() || bytes >= LONG_BATCH_BYTES {
+                if out.is_full() {
                     return Ok(true);
                 }
-                let before = out.len();
                 cx.tick(1)?;
                 match self.node.row_locking {
                     None => self.emit(cx, out)?,
                     Some(locking) => self.emit_locked(locking, cx, out)?,
                 }
                 self.at += 1;
-                if self.is_long && out.len() > before {
-                    bytes += row_bytes(out.row(before));
-                }
                 // The operators above may need no more rows, and then no more locks.
                 if self.node.row_locking.is_some() && !out.is_empty() {
                     return Ok(true);

@@ -25,6 +25,8 @@ pub struct RowGatherer {
 #[derive(Default)]
 pub struct SharedRows {
     blocks: Vec<RowBatch>,
+    /// Number of each block's first row.
+    firsts: Vec<usize>,
     file: Option<SpillFile>,
     len: usize,
 }
@@ -47,6 +49,7 @@ impl RowGatherer {
             host.check_memory(0)?;
             let mut block = RowBatch::new();
             block.reset(row.len());
+            self.rows.firsts.push(self.rows.len - 1);
             self.rows.blocks.push(block);
         }
         if let Some(block) = self.rows.blocks.last_mut() {
@@ -65,8 +68,14 @@ impl RowGatherer {
         for block in std::mem::take(&mut self.rows.blocks) {
             block.rows().try_for_each(|row| file.add(row))?;
         }
+        self.rows.firsts.clear();
         self.rows.file = Some(file);
         Ok(())
+    }
+
+    /// Rows added so far.
+    pub fn len(&self) -> usize {
+        self.rows.len
     }
 
     /// The rows, once all were added.
@@ -128,6 +137,23 @@ impl SharedRows {
             read.number = Some(number);
         }
         Ok(Some(&read.rows))
+    }
+
+    /// The row of this number, counted from 0; empty behind the last one.
+    pub fn row<'a>(&'a self, row: usize, read: &'a mut ReadBlock) -> Result<&'a [Value]> {
+        let found = match &self.file {
+            Some(file) => file.block_of(row),
+            None => {
+                let after = self.firsts.partition_point(|first| *first <= row);
+                let number = after.checked_sub(1);
+                number.and_then(|n| Some((n, *self.firsts.get(n)?)))
+            }
+        };
+        let Some((number, first)) = found else {
+            return Ok(&[]);
+        };
+        let block = self.block(number, read)?;
+        Ok(block.map_or(&[], |block| block.row(row - first)))
     }
 
     /// All rows, copied.

@@ -8,6 +8,7 @@ use super::context::Ctx;
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
 use crate::host::SpillSpace;
+use crate::messages;
 use daruma_base::{Disk, DiskFile, OpenMode};
 use daruma_value::{
     DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value, VariantValue,
@@ -125,6 +126,14 @@ impl SpillFile {
         self.block_of(row).map_or(0, |(_, first)| first)
     }
 
+    /// Number of the block that holds a row, and that of its first row.
+    pub fn block_of(&self, row: usize) -> Option<(usize, usize)> {
+        let after = self.blocks.partition_point(|(_, first)| *first <= row);
+        let number = after.checked_sub(1)?;
+        let (_, first) = self.blocks.get(number)?;
+        Some((number, *first))
+    }
+
     /// The rows of the block of this number; `false` behind the last one.
     pub fn read_numbered(&self, number: usize, out: &mut RowBatch) -> Result<bool> {
         out.reset(self.width);
@@ -135,17 +144,15 @@ impl SpillFile {
         Ok(true)
     }
 
-    fn block_of(&self, row: usize) -> Option<(u64, usize)> {
-        let after = self.blocks.partition_point(|(_, first)| *first <= row);
-        self.blocks.get(after.checked_sub(1)?).copied()
-    }
-
     /// The rows of the block that holds a row.
     pub fn read_around(&self, row: usize, out: &mut RowBatch) -> Result<()> {
-        out.reset(self.width);
-        match self.block_of(row) {
-            Some((at, _)) => self.read_block(at, out).map(|_| ()),
-            None => Err(damaged("no block holds the row")),
+        let found = match self.block_of(row) {
+            Some((number, _)) => self.read_numbered(number, out)?,
+            None => false,
+        };
+        match found {
+            true => Ok(()),
+            false => Err(damaged("no block holds the row")),
         }
     }
 
@@ -215,12 +222,21 @@ impl Partitions {
     }
 }
 
-fn io(error: std::io::Error) -> SqlError {
+/// The error of a scratch file: no room is the statement's end, anything else a damaged disk.
+pub(crate) fn scratch_error(action: &'static str, error: std::io::Error) -> SqlError {
+    if daruma_storage::is_full(&error) {
+        let object = "dbo.WORKFILE run storage";
+        return messages::error_state(1105, 2, &[&object, &"", &"tempdb", &"PRIMARY"]);
+    }
     SqlError::from(daruma_storage::StorageError::Io {
         path: PathBuf::from("tempdb"),
-        action: "use scratch file",
+        action,
         source: error,
     })
+}
+
+fn io(error: std::io::Error) -> SqlError {
+    scratch_error("use scratch file", error)
 }
 
 fn put(value: &Value, out: &mut Vec<u8>) -> Result<()> {

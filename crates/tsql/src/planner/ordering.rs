@@ -130,6 +130,7 @@ impl Planner<'_> {
         let mut columns = Vec::with_capacity(keys.len());
         let mut items = Vec::new();
         let mut made = Vec::new();
+        let is_long = super::physical::are_long(keys.iter().map(|(scalar, _)| scalar));
         for (scalar, _) in keys {
             match scalar.as_column() {
                 Some(id) if node.schema.contains(&id) => columns.push(id),
@@ -152,6 +153,7 @@ impl Planner<'_> {
             input: node,
             keep,
             items,
+            is_long,
         }));
         Ok((
             Node {

@@ -231,6 +231,7 @@ impl Planner<'_> {
         }
         let mut compiled = Vec::with_capacity(wanted.len());
         let mut schema = Vec::with_capacity(required.len());
+        let is_long = are_long(wanted.iter().map(|(_, scalar)| scalar));
         for (id, scalar) in &wanted {
             compiled.push(self.expr(scalar, &node.schema)?);
             schema.push(*id);
@@ -248,6 +249,7 @@ impl Planner<'_> {
             input: node,
             keep,
             items: compiled,
+            is_long,
         }));
         Ok(Node {
             op,
@@ -285,6 +287,7 @@ impl Planner<'_> {
             input: node,
             keep,
             items,
+            is_long: false,
         }));
         Node {
             op,
@@ -336,4 +339,16 @@ pub(super) fn kept_order(order: &[(ColId, bool)], schema: &[ColId]) -> Vec<(ColI
 
 pub(super) fn starts_with(order: &[(ColId, bool)], wanted: &[(ColId, bool)]) -> bool {
     order.len() >= wanted.len() && order.iter().zip(wanted).all(|(a, b)| a == b)
+}
+
+/// Sum of declared lengths from which on values of an expression are reckoned with as long, in bytes.
+const LONG_VALUE_BYTES: usize = 4096;
+
+/// May the values of these expressions be long, by their types?
+pub(super) fn are_long<'s>(items: impl Iterator<Item = &'s Scalar>) -> bool {
+    let length = |item: &Scalar| usize::try_from(item.ty.data_type.max_length());
+    items
+        .map(|item| length(item).unwrap_or(LONG_VALUE_BYTES))
+        .sum::<usize>()
+        >= LONG_VALUE_BYTES
 }

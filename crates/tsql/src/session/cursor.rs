@@ -12,7 +12,7 @@ use super::Execution;
 use super::fail::Step;
 use super::frame::Variables;
 use crate::error::Result;
-use crate::executor::{RowBatch, open, prepare_select};
+use crate::executor::{ReadBlock, RowBatch, RowGatherer, SharedRows, open, prepare_select};
 use crate::host::{Host, VariableType};
 use crate::messages;
 use crate::sink::OutputColumn;
@@ -26,8 +26,6 @@ use daruma_value::{DataType, Value};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// Bytes that the rows of a session's open cursors may take.
-const OPENED_BYTES_MAX: usize = 256 << 20;
 const COMMAND_OPEN: u16 = 0x20;
 const COMMAND_FETCH: u16 = 0x21;
 const COMMAND_CLOSE: u16 = 0x22;
@@ -69,18 +67,21 @@ struct Cursor {
 
 struct Opened {
     columns: Vec<OutputColumn>,
-    rows: Vec<Vec<Value>>,
-    bytes: usize,
+    rows: SharedRows,
+    /// Of rows on disk the block fetched from last.
+    read: ReadBlock,
     at: usize,
 }
 
 impl Opened {
     /// Moves to the row; `None` where there is none.
-    fn go_to(&mut self, row: i64) -> Option<Vec<Value>> {
+    fn go_to(&mut self, row: i64) -> Result<Option<Vec<Value>>> {
         let past = self.rows.len() + 1;
         self.at = usize::try_from(row).unwrap_or(0).min(past);
-        let index = self.at.checked_sub(1)?;
-        self.rows.get(index).cloned()
+        match self.at {
+            at if at == 0 || at == past => Ok(None),
+            at => Ok(Some(self.rows.row(at - 1, &mut self.read)?.to_vec())),
+        }
     }
 }
 
@@ -98,12 +99,6 @@ impl Cursors {
         self.list.borrow_mut().clear();
         self.fetch_status.set(-1);
         self.rows.set(0);
-    }
-
-    fn bytes(&self) -> usize {
-        let list = self.list.borrow();
-        let opened = list.iter().filter_map(|c| c.opened.as_ref());
-        opened.map(|o| o.bytes).sum()
     }
 
     fn position(&self, key: &str, level: Option<usize>) -> Option<usize> {
@@ -279,22 +274,15 @@ impl Execution<'_> {
         let plan = self.with_access(None, || prepare_select(query, self))?;
         let mut stream = open(&plan, self)?;
         let mut batch = RowBatch::new();
-        let (mut rows, mut bytes) = (Vec::new(), 0);
-        let held = self.cursors().bytes();
+        let mut rows = RowGatherer::default();
         while stream.next(&mut batch)? {
             self.state.check_cancel()?;
-            for row in batch.rows() {
-                bytes += row.iter().map(value_bytes).sum::<usize>();
-                rows.push(row.to_vec());
-            }
-            if held + bytes > OPENED_BYTES_MAX {
-                return Err(messages::error(701, &[&"default"]));
-            }
+            batch.rows().try_for_each(|row| rows.add(row, self))?;
         }
         Ok(Opened {
             columns: plan.columns().to_vec(),
-            rows,
-            bytes,
+            rows: rows.finish()?,
+            read: ReadBlock::default(),
             at: 0,
         })
     }
@@ -350,7 +338,7 @@ impl Execution<'_> {
                 FetchDirection::Absolute(_) if offset < 0 => count + 1 + offset,
                 FetchDirection::Absolute(_) => offset,
                 FetchDirection::Relative(_) => at.saturating_add(offset),
-            });
+            })?;
             Ok((opened.columns.clone(), row))
         })?;
         self.cursors()
@@ -435,13 +423,4 @@ fn word(direction: &FetchDirection) -> &'static str {
         FetchDirection::Absolute(_) => "absolute",
         FetchDirection::Relative(_) => "relative",
     }
-}
-
-fn value_bytes(value: &Value) -> usize {
-    size_of::<Value>()
-        + match value {
-            Value::Str(s) => s.len(),
-            Value::Bytes(b) => b.len(),
-            _ => 0,
-        }
 }

@@ -83,7 +83,7 @@ fn change_rows(
                 changes.push(Change {
                     old: Some(old),
                     new,
-                    sources: Vec::new(),
+                    ..Change::default()
                 });
             }
         }
@@ -96,8 +96,9 @@ fn change_rows(
         (TriggerAction::Update, Verb::Update)
     };
     let mut effects = Effects::new(host, &writable, action, (!deletes).then_some(all))?;
-    let done = Applier::new(host, &writable, txn, &touched).apply(changes, &mut |_| Ok(None))?;
-    effects.note(host, &writable, &done, verb)?;
+    let mut done =
+        Applier::new(host, &writable, txn, &touched).apply(changes.into(), &mut |_| Ok(None))?;
+    done.parts(host, |part| effects.note(host, &writable, part, verb))?;
     effects.finish(host, &writable, verb, 0)?;
     Ok(done.len())
 }
@@ -484,6 +485,61 @@ fn an_index_is_built_over_old_rows_in_memory_and_spilled() {
         let keys = host.index_keys("t", 1);
         assert_eq!(keys.len(), 5000);
         assert!(keys.windows(2).all(|w| w[0][0].as_str() < w[1][0].as_str()));
+    }
+}
+
+/// Every row takes the primary key of the next one and the name of the one opposite, in memory and on disk.
+#[test]
+fn rows_that_take_each_others_keys_may_be_more_than_memory_holds() {
+    const ROWS: i32 = 12_000;
+    let name = |n: i32| format!("{n:05}{}", "x".repeat(300));
+    for grant in [256 << 20, 0] {
+        let host = TestHost::new();
+        TableBuilder::new("t")
+            .column("id", INT, false)
+            .column("name", varchar(400), false)
+            .column("other", INT, false)
+            .column("long", DataType::VarChar(Len::MAX), true)
+            .primary(&[0])
+            .index(&[1], true, false)
+            .index(&[2], false, false)
+            .create(&host);
+        let long = |n: i32| match n % 100 {
+            0 => Value::str(format!("{n}{}", "y".repeat(9_000))),
+            _ => Value::Null,
+        };
+        let rows: Vec<_> = (1..=ROWS)
+            .map(|n| vec![int(n), Value::str(name(n)), int(n), long(n)])
+            .collect();
+        insert(&host, "t", &rows).unwrap();
+        host.grant_bytes.set(grant);
+        let sql = format!(
+            "update t set id = id + 1, other = -other, \
+             name = right('0000' + cast({ROWS} + 1 - id as varchar(9)), 5) + substring(name, 6, 400)"
+        );
+        assert_eq!(host.run(&sql).unwrap().1, ROWS as u64);
+        let expected: Vec<_> = (1..=ROWS)
+            .map(|n| {
+                let name = Value::str(name(ROWS + 1 - n));
+                vec![int(n + 1), name, int(-n), long(n)]
+            })
+            .collect();
+        assert_eq!(host.rows("t"), expected);
+        let names = host.index_keys("t", 1);
+        assert_eq!(names.len(), ROWS as usize);
+        assert!(
+            names
+                .windows(2)
+                .all(|w| w[0][0].as_str() < w[1][0].as_str())
+        );
+        assert_eq!(host.index_keys("t", 2).len(), ROWS as usize);
+
+        // Two rows far from each other get one name: nothing is changed.
+        let clash = format!(
+            "update t set id = id + 1, name = iif(id > {ROWS}, (select name from t where id = 2), name)"
+        );
+        assert_eq!(host.run(&clash).unwrap_err().number, 2601);
+        assert_eq!(host.rows("t"), expected);
     }
 }
 
