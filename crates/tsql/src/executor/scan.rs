@@ -93,7 +93,7 @@ impl ScanOp {
             Some(_) => TreeUse::Seek,
             None => TreeUse::Scan,
         };
-        let now = cx.host.now().0;
+        let now = access.database().clock().utc_100ns();
         tree.note_use(what, now);
         if node.lookup {
             table.note_use(TreeUse::Lookup, now);

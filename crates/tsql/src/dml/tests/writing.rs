@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::host::{Host, TableRef, TriggerAction};
 use daruma_catalog::ReferentialAction::{self, *};
 use daruma_storage::{Batch, Isolation, ScanSpec};
-use daruma_value::Value;
+use daruma_value::{DataType, Len, Value};
 
 fn int(n: i32) -> Value {
     Value::Int(n)
