@@ -319,6 +319,35 @@ fn a_snapshot_does_not_read_an_index_younger_than_itself() {
     }
 }
 
+/// Rows that were found and then changed by somebody else are replaced by the next ones, also where the rows are more than memory
+/// holds and are written in parts.
+#[test]
+fn a_large_delete_top_takes_as_many_rows_as_it_was_told() {
+    let server = Server::new();
+    setup(
+        &server,
+        "CREATE TABLE q (id int PRIMARY KEY, status int NOT NULL, w char(1000) NOT NULL); \
+         INSERT q SELECT TOP (24000) ROW_NUMBER() OVER (ORDER BY (SELECT 1)), 0, 'w' FROM sys.all_columns a CROSS JOIN sys.all_columns b",
+    );
+    let mut other = server.connect_to("d");
+    other.run("BEGIN TRAN; SELECT id FROM q WITH (REPEATABLEREAD) WHERE id = 1");
+    thread::scope(|scope| {
+        let taker = scope.spawn(|| {
+            let mut c = server.connect_to("d");
+            c.run("DELETE TOP (20000) FROM q WHERE status = 0")
+        });
+        until_waiting(&server, 1);
+        assert_eq!(
+            other.run("UPDATE q SET status = 1 WHERE id = 19000"),
+            "(1 row affected)\n"
+        );
+        other.run("COMMIT");
+        assert_eq!(taker.join().expect("no panic"), "(20000 rows affected)\n");
+    });
+    assert_eq!(other.scalar("SELECT COUNT(*) FROM q"), "4000");
+    assert_eq!(other.scalar("SELECT COUNT(*) FROM q WHERE status = 1"), "1");
+}
+
 /// A statement under READ COMMITTED that waits for a definition sees what it finds then, and so does a first statement of a
 /// SNAPSHOT transaction; a snapshot of another database is older than nothing here.
 #[test]

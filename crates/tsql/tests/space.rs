@@ -4,7 +4,9 @@
 mod common;
 
 use common::{Client, Server};
+use daruma_base::{Disk, OpenMode};
 use daruma_sim::Faults;
+use std::path::Path;
 
 /// A database with small files that may not grow.
 fn small(server: &Server, options: &str) -> Client {
@@ -124,13 +126,68 @@ fn a_full_disk_under_scratch_files_ends_the_statement_alone() {
         ..Faults::default()
     });
     let rows = "SELECT TOP (3000) REPLICATE('x', 8000) AS v FROM sys.all_columns a CROSS JOIN sys.all_columns b";
-    c.run(&format!("DECLARE c CURSOR FOR {rows}"));
+    c.run(&format!("DECLARE c CURSOR STATIC FOR {rows}"));
     let out = c.run("OPEN c");
     assert!(out.starts_with("Msg 1105, Level 17, State 2"), "{out}");
     assert!(out.contains("in database 'tempdb'"), "{out}");
     server.disk.set_faults(Faults::default());
     assert_eq!(c.run("OPEN c"), "");
     assert_eq!(c.scalar("SELECT @@CURSOR_ROWS"), "3000");
+}
+
+const SCRATCH: &str = "/data/spill";
+
+fn scratch_files(server: &Server) -> usize {
+    server
+        .disk
+        .list(Path::new(SCRATCH))
+        .expect("the folder")
+        .len()
+}
+
+#[test]
+fn scratch_files_of_a_server_that_was_killed_are_removed() {
+    let server = Server::new();
+    let open = "DECLARE c CURSOR FOR SELECT TOP (3000) REPLICATE('x', 8000) AS v \
+                FROM sys.all_columns a CROSS JOIN sys.all_columns b; OPEN c";
+    assert_eq!(server.connect().run(open), "");
+    assert_eq!(scratch_files(&server), 0, "a session that has ended");
+    let mut c = server.connect();
+    assert_eq!(c.run(open), "");
+    assert_eq!(scratch_files(&server), 1);
+    c.session.close();
+    let disk = server.stop();
+    // The name that the next server's first file gets.
+    for number in 0..4 {
+        let path = Path::new(SCRATCH).join(format!("spill-{number}-0.tmp"));
+        disk.open(&path, OpenMode::CreateNew).expect("a file");
+    }
+    let server = Server::over(disk);
+    assert_eq!(scratch_files(&server), 0, "a server that was killed");
+    assert_eq!(server.connect().run(open), "");
+}
+
+#[test]
+fn open_cursors_of_a_session_have_bounds_in_memory_and_on_disk() {
+    let server = Server::new();
+    let mut c = server.connect();
+    let mut opened = 0;
+    let refused = loop {
+        let out = c.run(&format!(
+            "DECLARE c{opened} CURSOR FOR SELECT TOP (100) REPLICATE('x', 1000) AS v FROM sys.all_columns; OPEN c{opened}"
+        ));
+        match out.is_empty() {
+            true => opened += 1,
+            false => break out,
+        }
+        assert!(opened < 1_000, "no bound");
+    };
+    assert!(refused.starts_with("Msg 701,"), "{refused}");
+    assert_eq!(scratch_files(&server), 256);
+    assert!(opened > 256, "the first ones lie in memory: {opened}");
+    let last = opened - 1;
+    assert_eq!(c.run(&format!("CLOSE c{last}; OPEN c{opened}")), "");
+    c.run(&format!("FETCH NEXT FROM c{opened}; FETCH NEXT FROM c0"));
 }
 
 #[test]

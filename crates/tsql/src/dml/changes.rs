@@ -230,8 +230,10 @@ impl Reader<'_> {
 
     /// The next change; `None` behind the last.
     fn change(&mut self) -> Result<Option<Change>> {
-        let Some(Value::Int(sides)) = self.next()? else {
-            return Ok(None);
+        let sides = match self.next()? {
+            None => return Ok(None),
+            Some(Value::Int(sides)) => sides,
+            Some(_) => return Err(damaged("spilled change has no head")),
         };
         let (old, new, sources) = (self.number()?, self.number()?, self.number()?);
         let old = match sides & HAS_OLD {

@@ -7,7 +7,9 @@ use super::apply::{Applier, Change, OldRow};
 use super::changes::Changes;
 use super::errors::Verb;
 use super::expr::Evaluators;
-use super::foreign::{self, Cascade, CascadeAction, ChildLookups, ParentLookups};
+use super::foreign::{
+    self, Cascade, CascadeAction, ChildLookups, FoundRow, ParentLookups, RemovedKey,
+};
 use super::target::Writable;
 use crate::access::damaged;
 use crate::error::Result;
@@ -150,7 +152,7 @@ impl Effects {
             if let Some(new) = &change.new {
                 self.parents.note(new)?;
             }
-            self.children.note(table, change)?;
+            self.children.note(host, table, change)?;
             if let Some(images) = &mut self.images {
                 if let Some(new) = &change.new {
                     images.inserted.add(new, host)?;
@@ -220,8 +222,7 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
     };
 
     let evaluators = Evaluators::new(host);
-    let keys: Vec<&[Value]> = cascade.keys.iter().map(|(old, _)| old.as_slice()).collect();
-    let new_row = |n: usize, old: OldRow| -> Result<Change> {
+    let new_row = |removed: &RemovedKey, old: OldRow| -> Result<Change> {
         let new = if deletes {
             None
         } else {
@@ -230,7 +231,7 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
                 &evaluators,
                 &table,
                 &cascade,
-                n,
+                removed,
                 &old,
                 &changed,
                 verb,
@@ -243,22 +244,22 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
         })
     };
     let mut changes = Changes::default();
-    foreign::find_children(
-        host,
-        &cascade.child,
-        &cascade.ordinals,
-        &keys,
-        &mut |n, row| {
+    cascade.keys.parts(&mut |part| {
+        let keys: Vec<&[Value]> = part.iter().map(|removed| removed.old.as_slice()).collect();
+        let mut found = |n: usize, row: FoundRow| {
             let old = OldRow {
                 key: row.key.to_vec(),
                 stamp: row.stamp,
                 payload: row.payload.to_vec(),
                 values: table.decode(&evaluators, row.payload)?,
             };
-            changes.add(new_row(n, old)?, host)?;
+            let removed = part.get(n).ok_or_else(|| damaged("cascade without key"))?;
+            changes.add(new_row(removed, old)?, host)?;
             Ok(true)
-        },
-    )?;
+        };
+        foreign::find_children(host, &cascade.child, &cascade.ordinals, &keys, &mut found)?;
+        Ok(true)
+    })?;
 
     let tree = table.access.tree(table.access.primary())?;
     let mut again = |key: &[u8]| -> Result<Option<Change>> {
@@ -272,12 +273,10 @@ fn run_cascade(host: &dyn Host, cascade: Cascade, verb: Verb, depth: usize) -> R
             payload: entry.payload,
             values,
         };
-        for (n, key) in keys.iter().enumerate() {
-            if foreign::still_names(&table.access, &cascade.ordinals, &old.values, key)? {
-                return new_row(n, old).map(Some);
-            }
-        }
-        Ok(None)
+        let removed = cascade
+            .keys
+            .named_by(&table.access, &cascade.ordinals, &old.values)?;
+        removed.map(|removed| new_row(&removed, old)).transpose()
     };
     table.access.note_update(Some(&touched))?;
     let mut done = Applier::new(host, &table, txn.clone(), &touched).apply(changes, &mut again)?;
@@ -297,19 +296,16 @@ fn cascaded_row<'a>(
     evaluators: &Evaluators<'a>,
     table: &'a Writable,
     cascade: &Cascade,
-    n: usize,
+    removed: &RemovedKey,
     old: &OldRow,
     changed: &[bool],
     verb: Verb,
 ) -> Result<Vec<Value>> {
     let mut row = old.values.clone();
-    let (_, new) = cascade
-        .keys
-        .get(n)
-        .ok_or_else(|| damaged("cascade without key"))?;
     for (i, ordinal) in cascade.ordinals.iter().enumerate() {
         let value = match cascade.action {
-            CascadeAction::Follow => new
+            CascadeAction::Follow => removed
+                .new
                 .as_ref()
                 .and_then(|new| new.get(i))
                 .cloned()

@@ -14,6 +14,7 @@ use super::errors::{self, Verb};
 use super::target::Writable;
 use crate::access::{IndexAccess, TableAccess, damaged, split_entry};
 use crate::error::Result;
+use crate::executor::{ReadBlock, RowGatherer, SharedRows};
 use crate::host::{Access, Host, TableRef};
 use daruma_catalog::{ForeignKeyDef, ReferentialAction};
 use daruma_storage::{Batch, ReadView, ScanSpec, Stamp, Tree, TreeUse};
@@ -23,6 +24,8 @@ use std::sync::Arc;
 
 /// Distinct keys held for a statement before they are looked up.
 const PENDING_KEYS_MAX: usize = 100_000;
+/// Keys whose children are looked for together.
+const PART_KEYS: usize = 32_768;
 /// Longest chain of tables that one deleted row may reach.
 const CASCADE_DEPTH_MAX: usize = 32;
 
@@ -238,14 +241,73 @@ struct ChildLookup {
     ordinals: Vec<usize>,
     on_delete: ReferentialAction,
     on_update: ReferentialAction,
-    /// Old key (as in the parent's index): old values, and new ones for an update.
-    removed: BTreeMap<Vec<u8>, RemovedKey>,
+    /// Of each: the key as in the parent's index, the old values in the order of `ForeignKeyDef::referenced_columns`, and the new
+    /// ones if there are.
+    removed: RowGatherer,
+    /// The rows were changed, not deleted.
+    is_update: bool,
 }
 
-struct RemovedKey {
-    /// In the order of `ForeignKeyDef::referenced_columns`.
-    old: Vec<Value>,
-    new: Option<Vec<Value>>,
+/// Keys that a statement removed, and what became of them; read in parts, as they may be more than memory holds.
+pub struct RemovedKeys {
+    rows: SharedRows,
+    /// Columns of the foreign key.
+    width: usize,
+    is_update: bool,
+}
+
+/// One of them.
+pub struct RemovedKey {
+    /// As in the parent's index.
+    key: Vec<u8>,
+    pub old: Vec<Value>,
+    pub new: Option<Vec<Value>>,
+}
+
+impl RemovedKeys {
+    /// Hands them over part by part; false of `each` ends it.
+    pub fn parts(&self, each: &mut dyn FnMut(&[RemovedKey]) -> Result<bool>) -> Result<()> {
+        let (mut part, mut read) = (Vec::new(), ReadBlock::default());
+        for row in 0..self.rows.len() {
+            part.push(self.removed_key(self.rows.row(row, &mut read)?)?);
+            let is_last = row + 1 == self.rows.len();
+            if (is_last || part.len() >= PART_KEYS) && !each(&std::mem::take(&mut part))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The one that the row of a child names now.
+    pub fn named_by(
+        &self,
+        access: &TableAccess,
+        ordinals: &[usize],
+        values: &[Value],
+    ) -> Result<Option<RemovedKey>> {
+        let mut read = ReadBlock::default();
+        for row in 0..self.rows.len() {
+            let removed = self.removed_key(self.rows.row(row, &mut read)?)?;
+            if still_names(access, ordinals, values, &removed.old)? {
+                return Ok(Some(removed));
+            }
+        }
+        Ok(None)
+    }
+
+    fn removed_key(&self, row: &[Value]) -> Result<RemovedKey> {
+        let Some((Value::Bytes(key), values)) = row.split_first() else {
+            return Err(damaged("removed key without key"));
+        };
+        let (old, new) = values
+            .split_at_checked(self.width)
+            .ok_or_else(|| damaged("removed key too short"))?;
+        Ok(RemovedKey {
+            key: key.clone(),
+            old: old.to_vec(),
+            new: self.is_update.then(|| new.to_vec()),
+        })
+    }
 }
 
 /// Keys of one table that a statement removes, with the foreign keys that refer to them.
@@ -257,8 +319,7 @@ pub struct ChildLookups {
 pub struct Cascade {
     pub child: TableRef,
     pub action: CascadeAction,
-    /// Old key values in the order of the foreign key's columns, with new ones for ON UPDATE CASCADE.
-    pub keys: Vec<(Vec<Value>, Option<Vec<Value>>)>,
+    pub keys: RemovedKeys,
     /// Columns of the child, in the same order.
     pub ordinals: Vec<usize>,
 }
@@ -313,7 +374,8 @@ impl ChildLookups {
                 ordinals,
                 on_delete: key.on_delete,
                 on_update: key.on_update,
-                removed: BTreeMap::new(),
+                removed: RowGatherer::default(),
+                is_update: changed.is_some(),
             });
         }
         Ok(ChildLookups { lookups })
@@ -325,13 +387,13 @@ impl ChildLookups {
     }
 
     /// Notes the keys that `change` removed.
-    pub fn note(&mut self, table: &Writable, change: &Change) -> Result<()> {
+    pub fn note(&mut self, host: &dyn Host, table: &Writable, change: &Change) -> Result<()> {
         let Some(old) = &change.old else {
             return Ok(());
         };
         self.lookups
             .iter_mut()
-            .try_for_each(|lookup| lookup.note(table, old, change.new.as_deref()))
+            .try_for_each(|lookup| lookup.note(host, table, old, change.new.as_deref()))
     }
 
     /// Refuses with 547 where a foreign key says NO ACTION, and gives back the work of the others.
@@ -339,7 +401,7 @@ impl ChildLookups {
         let mut cascades = Vec::new();
         for lookup in self.lookups {
             if !lookup.removed.is_empty() {
-                lookup.finish(host, table, verb, &mut cascades)?;
+                cascades.extend(lookup.finish(host, table, verb)?);
             }
         }
         Ok(cascades)
@@ -365,7 +427,14 @@ impl ChildLookup {
             .ok_or_else(|| damaged("no such foreign key"))
     }
 
-    fn note(&mut self, table: &Writable, old: &OldRow, new: Option<&[Value]>) -> Result<()> {
+    fn note(
+        &mut self,
+        host: &dyn Host,
+        table: &Writable,
+        old: &OldRow,
+        new: Option<&[Value]>,
+    ) -> Result<()> {
+        debug_assert_eq!(new.is_some(), self.is_update);
         let index = table.access.index(self.parent_index)?;
         let mut key = Vec::new();
         index.encode_key_columns(&old.values, &mut key)?;
@@ -383,73 +452,45 @@ impl ChildLookup {
         {
             return Ok(());
         }
-        let definition = self.definition()?;
-        let pick = |values: &[Value]| {
-            let ids = definition.referenced_columns.iter();
-            ids.map(|id| {
-                table
-                    .access
-                    .def()
-                    .ordinal(*id)
-                    .and_then(|o| values.get(o))
-                    .cloned()
-                    .unwrap_or(Value::Null)
-            })
-            .collect::<Vec<_>>()
-        };
-        let removed = RemovedKey {
-            old: pick(&old.values),
-            new: new.map(pick),
-        };
-        self.removed.insert(key, removed);
-        Ok(())
+        let mut row = vec![Value::Bytes(key)];
+        for id in &self.definition()?.referenced_columns {
+            row.push(value_of(table, &old.values, *id));
+        }
+        if let Some(new) = new {
+            for id in &self.definition()?.referenced_columns {
+                row.push(value_of(table, new, *id));
+            }
+        }
+        self.removed.add(&row, host)
     }
 
-    fn finish(
-        self,
-        host: &dyn Host,
-        table: &Writable,
-        verb: Verb,
-        cascades: &mut Vec<Cascade>,
-    ) -> Result<()> {
-        let definition = self.definition()?;
-        let ordinals = fk_ordinals(&self.child, definition)?;
-        let (updates, deletes): (Vec<_>, Vec<_>) = self
-            .removed
-            .iter()
-            .partition(|(_, removed)| removed.new.is_some());
-        for (action, keys, is_update) in [
-            (self.on_delete, deletes, false),
-            (self.on_update, updates, true),
-        ] {
-            if keys.is_empty() {
-                continue;
+    fn finish(mut self, host: &dyn Host, table: &Writable, verb: Verb) -> Result<Option<Cascade>> {
+        let ordinals = fk_ordinals(&self.child, self.definition()?)?;
+        let keys = RemovedKeys {
+            rows: std::mem::take(&mut self.removed).finish()?,
+            width: ordinals.len(),
+            is_update: self.is_update,
+        };
+        let action = match self.is_update {
+            true => self.on_update,
+            false => self.on_delete,
+        };
+        let action = match action {
+            ReferentialAction::NoAction => {
+                self.refuse(host, table, &ordinals, &keys, verb)?;
+                return Ok(None);
             }
-            let action = match action {
-                ReferentialAction::NoAction => {
-                    let keys = keys
-                        .into_iter()
-                        .map(|(key, removed)| (key.as_slice(), removed.old.as_slice()));
-                    self.refuse(host, table, &ordinals, keys.collect(), verb)?;
-                    continue;
-                }
-                ReferentialAction::Cascade if is_update => CascadeAction::Follow,
-                ReferentialAction::Cascade => CascadeAction::Delete,
-                ReferentialAction::SetNull => CascadeAction::SetNull,
-                ReferentialAction::SetDefault => CascadeAction::SetDefault,
-            };
-            let keys = keys
-                .into_iter()
-                .map(|(_, removed)| (removed.old.clone(), removed.new.clone()))
-                .collect();
-            cascades.push(Cascade {
-                child: self.child.clone(),
-                action,
-                keys,
-                ordinals: ordinals.clone(),
-            });
-        }
-        Ok(())
+            ReferentialAction::Cascade if self.is_update => CascadeAction::Follow,
+            ReferentialAction::Cascade => CascadeAction::Delete,
+            ReferentialAction::SetNull => CascadeAction::SetNull,
+            ReferentialAction::SetDefault => CascadeAction::SetDefault,
+        };
+        Ok(Some(Cascade {
+            child: self.child,
+            action,
+            keys,
+            ordinals,
+        }))
     }
 
     /// NO ACTION: keys that are really gone may have no children.
@@ -458,22 +499,25 @@ impl ChildLookup {
         host: &dyn Host,
         table: &Writable,
         ordinals: &[usize],
-        keys: Vec<(&[u8], &[Value])>,
+        keys: &RemovedKeys,
         verb: Verb,
     ) -> Result<()> {
         let index = table.access.index(self.parent_index)?;
         let tree = table.access.tree(index)?;
         let view = host.view(table.table(), Access::Constraint)?;
-        let mut gone = Vec::new();
-        for (key, old) in keys {
-            if !key_exists(&tree, &view, index, key)? {
-                gone.push(old);
-            }
-        }
         let mut found = false;
-        find_children(host, &self.child, ordinals, &gone, &mut |_, _| {
-            found = true;
-            Ok(false)
+        keys.parts(&mut |part| {
+            let mut gone = Vec::new();
+            for removed in part {
+                if !key_exists(&tree, &view, index, &removed.key)? {
+                    gone.push(removed.old.as_slice());
+                }
+            }
+            find_children(host, &self.child, ordinals, &gone, &mut |_, _| {
+                found = true;
+                Ok(false)
+            })?;
+            Ok(!found)
         })?;
         if !found {
             return Ok(());
@@ -485,6 +529,13 @@ impl ChildLookup {
             verb,
         ))
     }
+}
+
+/// The value of the column with this id; NULL where there is none.
+fn value_of(table: &Writable, values: &[Value], column: i32) -> Value {
+    let ordinal = table.access.def().ordinal(column);
+    let value = ordinal.and_then(|o| values.get(o)).cloned();
+    value.unwrap_or(Value::Null)
 }
 
 fn fk_ordinals(child: &TableRef, key: &ForeignKeyDef) -> Result<Vec<usize>> {

@@ -51,7 +51,8 @@ pub struct ModifyPlan {
     simple: Option<Simple>,
     /// All rows are found before the first is written.
     gather: bool,
-    /// All rows are written together, because they may take each other's unique keys.
+    /// All rows are written together, because they may take each other's unique keys, or because one that does not qualify any more
+    /// starts the statement over.
     together: bool,
     /// A row may be found several times; the first counts.
     repeats: bool,
@@ -188,7 +189,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         table,
         set: Some(set),
         touched,
-        together: simple.is_none() || unique_touched,
+        together: simple.is_none() || unique_touched || ast.top.is_some(),
         simple,
         gather,
         limited: ast.top.is_some(),
@@ -265,7 +266,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
     )?;
     Ok(ModifyPlan {
         gather: simple.is_none() || ast.top.is_some(),
-        together: simple.is_none(),
+        together: simple.is_none() || ast.top.is_some(),
         touched: vec![true; table.access.layouts.indexes.len()],
         target,
         table,
@@ -749,7 +750,7 @@ impl<'a> Run<'a> {
     }
 
     fn apply(&mut self, changes: Changes, output: &mut Option<OutputRun>) -> Result<()> {
-        if changes.is_empty() {
+        if changes.is_empty() || self.restart {
             return Ok(());
         }
         let plan = self.plan;

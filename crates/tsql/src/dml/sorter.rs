@@ -94,7 +94,7 @@ impl Spill {
     fn write(&mut self, set: &EntrySet) -> Result<()> {
         let name = format!("index-{}-{}.run", self.space.id, self.runs.len());
         let path = self.space.directory.join(name);
-        let failed = |e| scratch_error("write sort run", e);
+        let failed = |e| scratch_error("write sort run", &path, e);
         let file = self
             .space
             .disk
@@ -187,7 +187,7 @@ impl RunReader<'_> {
             self.buffer.resize(held + more, 0);
             let place = self.buffer.get_mut(held..).unwrap_or_default();
             let read = self.run.file.read_at(place, self.offset);
-            read.map_err(|e| scratch_error("read sort run", e))?;
+            read.map_err(|e| scratch_error("read sort run", &self.run.path, e))?;
             self.offset += more as u64;
         }
         Ok(true)

@@ -156,6 +156,8 @@ pub struct RowStream<'h> {
     /// Positions of the wanted columns; `None` when rows come as wanted.
     output: Option<Vec<usize>>,
     batch: RowBatch,
+    /// Row of the batch that comes next.
+    at: usize,
     /// No column is wanted twice.
     movable: bool,
     /// SET ROWCOUNT.
@@ -178,6 +180,7 @@ impl<'h> RowStream<'h> {
             operator,
             output: (!as_is).then(|| output.to_vec()),
             batch: RowBatch::new(),
+            at: 0,
             movable: output
                 .iter()
                 .enumerate()
@@ -204,11 +207,16 @@ impl<'h> RowStream<'h> {
             }
             Some(output) => {
                 batch.reset(output.len());
-                if !self.operator.next(&self.cx, &mut self.batch)? {
-                    return Ok(false);
+                if self.at >= self.batch.len() {
+                    self.at = 0;
+                    if !self.operator.next(&self.cx, &mut self.batch)? {
+                        return Ok(false);
+                    }
                 }
-                for index in 0..self.batch.len() {
-                    let row = self.batch.row_mut(index);
+                // Columns that are wanted several times make rows longer than they came.
+                while self.at < self.batch.len() && !batch.is_full() {
+                    let row = self.batch.row_mut(self.at);
+                    self.at += 1;
                     if self.movable {
                         let take = |p: &usize| {
                             row.get_mut(*p)

@@ -3,20 +3,23 @@
 //! Theory: the values of all rows lie in one vector, row after row, so a batch costs no allocation for each row and is
 //! reused from call to call.
 //!
-//! A batch is full at a number of rows, and before that at a number of bytes where rows are long. Short rows are measured now and
-//! then only: a batch of them cannot become large.
+//! A batch is full at a number of rows, and before that at a number of bytes where values are long.
 
-use super::spill::row_bytes;
-use daruma_value::Value;
+use daruma_value::{DataType, Value};
 
 /// Rows an operator tries to hand over at once.
 pub const BATCH_ROWS: usize = 1024;
-/// Bytes of long rows that are handed over at once.
+/// Bytes of values that lie outside of their rows which are handed over at once.
 pub const LONG_BATCH_BYTES: usize = 1 << 20;
-/// Rows from this size on are long: each is measured from the first that is seen on.
-const LONG_ROW_BYTES: usize = LONG_BATCH_BYTES / BATCH_ROWS;
-/// Of short rows the first so many are measured, and then one of so many.
-const MEASURED_ROWS: usize = 8;
+
+/// The most bytes that a value of the type is reckoned with.
+pub fn length_max(data_type: DataType) -> usize {
+    const UNBOUNDED: usize = 1 << 20;
+    match data_type {
+        DataType::Text | DataType::NText | DataType::Image => UNBOUNDED,
+        other => usize::try_from(other.max_length()).unwrap_or(UNBOUNDED),
+    }
+}
 
 /// Rows of equal width.
 #[derive(Clone, Debug, Default)]
@@ -24,10 +27,8 @@ pub struct RowBatch {
     width: usize,
     len: usize,
     values: Vec<Value>,
-    /// Bytes of the rows that were measured.
+    /// Of values outside of their rows.
     bytes: usize,
-    /// Every row is measured.
-    is_long: bool,
 }
 
 impl RowBatch {
@@ -42,11 +43,6 @@ impl RowBatch {
         self.len = 0;
         self.bytes = 0;
         self.values.clear();
-    }
-
-    /// Long rows are to come: all are measured.
-    pub fn expect_long(&mut self) {
-        self.is_long = true;
     }
 
     /// Rows.
@@ -115,17 +111,10 @@ impl RowBatch {
     /// Ends a row whose `width` values were pushed one by one.
     #[inline]
     pub fn finish_row(&mut self) {
+        let outside = self.open_row().iter().map(Value::outside_bytes);
+        self.bytes += outside.sum::<usize>();
         self.len += 1;
         debug_assert_eq!(self.values.len(), self.len * self.width);
-        if self.is_long || self.len <= MEASURED_ROWS || self.len.is_multiple_of(MEASURED_ROWS) {
-            self.measure();
-        }
-    }
-
-    fn measure(&mut self) {
-        let bytes = row_bytes(self.row(self.len - 1));
-        self.is_long |= bytes >= LONG_ROW_BYTES;
-        self.bytes += bytes;
     }
 
     /// Values of the row under construction.
@@ -177,17 +166,11 @@ mod tests {
     }
 
     #[test]
-    fn one_long_row_among_short_ones_is_enough_to_measure_all() {
+    fn a_batch_that_is_filled_anew_begins_without_bytes() {
         let mut batch = RowBatch::new();
         batch.reset(1);
-        for i in 0.. {
-            let len = if i % 2 == 1 { LONG_BATCH_BYTES / 4 } else { 0 };
-            batch.push_slice(&[Value::Bytes(vec![0; len])]);
-            if batch.is_full() {
-                break;
-            }
-        }
-        assert_eq!(batch.len(), 8);
+        batch.push_slice(&[Value::Bytes(vec![0; LONG_BATCH_BYTES])]);
+        assert!(batch.is_full());
         batch.reset(1);
         assert!(!batch.is_full());
     }

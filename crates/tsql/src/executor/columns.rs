@@ -141,6 +141,21 @@ impl ColumnBatch {
         part
     }
 
+    /// Bytes of values that lie outside of their columns.
+    pub fn outside_bytes(&self) -> usize {
+        self.columns.iter().map(Column::outside_bytes).sum()
+    }
+
+    /// No row has more of them.
+    pub fn longest_row(&self) -> usize {
+        self.columns.iter().map(Column::longest_outside).sum()
+    }
+
+    /// Those of one row.
+    pub fn outside_bytes_of(&self, row: usize) -> usize {
+        self.columns.iter().map(|c| c.outside_bytes_of(row)).sum()
+    }
+
     /// Memory taken, roughly.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(Column::bytes).sum::<usize>() + self.len * 16

@@ -70,8 +70,8 @@ struct BuildTable {
     met: Vec<bool>,
     rows: ColumnBatch,
     bytes: usize,
-    /// Mean length of a row, once all were added.
-    row_bytes: usize,
+    /// No row has more bytes outside of its columns, once all were added.
+    longest: usize,
 }
 
 /// A batch of the probe side, and how far it has been joined.
@@ -84,8 +84,8 @@ struct ProbeBatch {
     /// Next partner of the row at `at`.
     chain: u32,
     matched: Vec<bool>,
-    /// Pairs that are handed on at once: fewer where rows are long.
-    pairs_max: usize,
+    /// Pairs may be long: their bytes are counted.
+    is_long: bool,
     /// Pairs found.
     left: Vec<u32>,
     right: Vec<u32>,
@@ -101,13 +101,13 @@ impl BuildTable {
             met: Vec::new(),
             rows: ColumnBatch::default(),
             bytes: 0,
-            row_bytes: 0,
+            longest: 0,
         }
     }
 
     /// All rows were added.
     fn finish(&mut self) {
-        self.row_bytes = self.rows.bytes() / self.rows.len().max(1);
+        self.longest = self.rows.longest_row();
     }
 
     fn clear(&mut self, node: &HashJoinNode, cx: &Ctx<'_>) {
@@ -140,9 +140,9 @@ impl BuildTable {
     }
 }
 
-/// Rows of so many bytes that are handed on at once.
-fn batch_rows(row_bytes: usize) -> usize {
-    (LONG_BATCH_BYTES / row_bytes.max(1)).clamp(1, BATCH_ROWS)
+/// Can a batch of rows, none of which has more bytes, be handed on whatever they are?
+fn are_short(longest: usize) -> bool {
+    longest <= LONG_BATCH_BYTES / BATCH_ROWS
 }
 
 /// Key columns of a batch.
@@ -336,8 +336,7 @@ impl HashJoinOp {
         }
         batch.chain = batch.firsts.first().copied().unwrap_or(NO_ROW);
         batch.matched.resize(len, false);
-        let row_bytes = self.table.row_bytes + batch.columns.bytes() / len.max(1);
-        batch.pairs_max = batch_rows(row_bytes);
+        batch.is_long = !are_short(self.table.longest + batch.columns.longest_row());
         Ok(true)
     }
 
@@ -348,8 +347,7 @@ impl HashJoinOp {
         batch.right.clear();
         let one_is_enough = self.node.residual.is_none()
             && matches!(self.node.kind, JoinKind::Semi | JoinKind::Anti);
-        let fits = self.table.unique && batch.firsts.len() <= batch.pairs_max;
-        if fits || one_is_enough {
+        if self.table.unique && !batch.is_long || one_is_enough {
             for (row, first) in batch.firsts.iter().enumerate() {
                 if *first != NO_ROW {
                     batch.left.push(row as u32);
@@ -359,7 +357,11 @@ impl HashJoinOp {
             batch.at = batch.firsts.len();
             return;
         }
-        while batch.at < batch.firsts.len() && batch.left.len() < batch.pairs_max {
+        let mut bytes = 0;
+        while batch.at < batch.firsts.len()
+            && batch.left.len() < BATCH_ROWS
+            && bytes < LONG_BATCH_BYTES
+        {
             if batch.chain == NO_ROW {
                 batch.at += 1;
                 batch.chain = batch.firsts.get(batch.at).copied().unwrap_or(NO_ROW);
@@ -367,6 +369,10 @@ impl HashJoinOp {
             }
             batch.left.push(batch.at as u32);
             batch.right.push(batch.chain);
+            if batch.is_long {
+                bytes += batch.columns.outside_bytes_of(batch.at)
+                    + self.table.rows.outside_bytes_of(batch.chain as usize);
+            }
             let next = self.table.next.get(batch.chain as usize);
             batch.chain = next.copied().unwrap_or(NO_ROW);
         }
@@ -482,10 +488,14 @@ impl HashJoinOp {
     fn leftovers(&mut self, out: &mut ColumnBatch) {
         let width = self.node.probe.schema.len();
         let mut rows = Vec::new();
-        let rows_max = batch_rows(self.table.row_bytes);
-        while self.leftover < self.table.rows.len() && rows.len() < rows_max {
+        let mut bytes = 0;
+        while self.leftover < self.table.rows.len()
+            && rows.len() < BATCH_ROWS
+            && bytes < LONG_BATCH_BYTES
+        {
             if self.table.met.get(self.leftover) != Some(&true) {
                 rows.push(self.leftover as u32);
+                bytes += self.table.rows.outside_bytes_of(self.leftover);
             }
             self.leftover += 1;
         }

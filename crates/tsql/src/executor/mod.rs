@@ -62,6 +62,7 @@ pub use api::{
     prepare_stored_condition, prepare_stored_scalar, prepare_target, run_assignment,
 };
 pub use batch::RowBatch;
+pub(crate) use batch::length_max;
 pub(crate) use builtin::builtin_table;
 pub(crate) use context::SPILLED_BYTES_MIN;
 pub use exposed::{Exposed, ViewTarget, bind_query, function_columns, is_updatable, view_target};

@@ -5,7 +5,7 @@
 //! key ranges when the scan starts; a value that the key column cannot hold exactly moves the bound instead.
 
 use super::api::stamp_value;
-use super::batch::{BATCH_ROWS, RowBatch};
+use super::batch::{BATCH_ROWS, LONG_BATCH_BYTES, RowBatch, length_max};
 use super::columns::ColumnBatch;
 use super::context::Ctx;
 use super::expr::{Expr, holds};
@@ -29,8 +29,10 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Rows that may be longer are handed on before a batch of them is full.
+/// Rows that may be longer are read row by row: one page may lead to many bytes.
 const LONG_ROW_BYTES: usize = 64 << 10;
+/// Rows that may be longer than a page holds are measured as batches of columns are filled.
+const PAGE_ROW_BYTES: usize = 8060;
 
 /// Reads an index, in ranges when the plan seeks.
 pub struct ScanOp {
@@ -56,6 +58,8 @@ pub struct ScanOp {
     gave: bool,
     /// A page's rows may be more than is wanted at once.
     is_long: bool,
+    /// A batch of rows may be.
+    is_measured: bool,
 }
 
 enum Range {
@@ -98,6 +102,7 @@ impl ScanOp {
         if node.lookup {
             table.note_use(TreeUse::Lookup, now);
         }
+        let row_bytes_max = row_bytes_max(&node)?;
         Ok(ScanOp {
             view,
             tree,
@@ -113,7 +118,8 @@ impl ScanOp {
             counter: cx.register_scan(&node.access.table),
             early: ColumnBatch::default(),
             gave: false,
-            is_long: has_long_rows(&node)?,
+            is_long: row_bytes_max > LONG_ROW_BYTES,
+            is_measured: row_bytes_max > PAGE_ROW_BYTES,
             node,
         })
     }
@@ -468,9 +474,6 @@ impl Operator for ScanOp {
         if !self.started {
             self.start(cx)?;
         }
-        if self.is_long {
-            out.expect_long();
-        }
         loop {
             while self.at < self.batch.len() {
                 if out.is_full() {
@@ -515,7 +518,10 @@ impl Operator for ScanOp {
         }
         // The first page goes out at once: the reader may need no more.
         let enough = if self.gave { BATCH_ROWS } else { 1 };
-        while out.len() < enough {
+        let has_room = |out: &ColumnBatch, is_measured: bool| {
+            out.len() < enough && !(is_measured && out.outside_bytes() >= LONG_BATCH_BYTES)
+        };
+        while has_room(out, self.is_measured) {
             cx.tick(16)?;
             let more = self.fetch()?;
             self.report(cx);
@@ -539,17 +545,16 @@ impl Operator for ScanOp {
     }
 }
 
-/// Can the values that a row gives be so long that a batch of rows takes more memory than anybody expects of one?
-fn has_long_rows(node: &ScanNode) -> Result<bool> {
+/// The most that the values of a row may take, by their declared types.
+fn row_bytes_max(node: &ScanNode) -> Result<usize> {
     let (own, table) = (node.access.index(node.index)?, node.access.primary());
     let data_type = |output: &ScanOutput| match output {
         ScanOutput::Index(position) => own.layout().data_type(*position),
         ScanOutput::Table(position) => table.layout().data_type(*position),
         _ => None,
     };
-    let length = |t: DataType| usize::try_from(t.max_length()).unwrap_or(LONG_ROW_BYTES + 1);
     let types = node.outputs.iter().filter_map(data_type);
-    Ok(types.map(length).sum::<usize>() > LONG_ROW_BYTES)
+    Ok(types.map(length_max).sum())
 }
 
 fn leaf_bound(condition: &LeafCond, cx: &Ctx<'_>) -> Result<LeafBound> {

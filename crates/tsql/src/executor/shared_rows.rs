@@ -13,12 +13,15 @@ use daruma_value::Value;
 
 /// A trigger has two such sets, and its statements have grants of their own meanwhile.
 const GRANT_PART: usize = 4;
+/// Of rows that stay when their statement has ended fewer bytes are not worth a file.
+const KEPT_BYTES_MIN: usize = 64 << 10;
 
 /// Takes rows in; see the module.
 #[derive(Default)]
 pub struct RowGatherer {
     rows: SharedRows,
-    bytes: usize,
+    /// Most bytes in memory, where that is not a part of the grant.
+    room: Option<usize>,
 }
 
 /// Rows that change no more.
@@ -29,6 +32,8 @@ pub struct SharedRows {
     firsts: Vec<usize>,
     file: Option<SpillFile>,
     len: usize,
+    /// Of the rows in memory.
+    bytes: usize,
 }
 
 /// A reader's block of those on disk.
@@ -39,6 +44,14 @@ pub struct ReadBlock {
 }
 
 impl RowGatherer {
+    /// For rows that stay when their statement has ended: no more than so many bytes of them lie in memory, or a few.
+    pub fn within(bytes: usize) -> RowGatherer {
+        RowGatherer {
+            room: Some(bytes),
+            ..RowGatherer::default()
+        }
+    }
+
     /// Adds a row; all have the same number of values.
     pub fn add(&mut self, row: &[Value], host: &dyn Host) -> Result<()> {
         self.rows.len += 1;
@@ -55,9 +68,13 @@ impl RowGatherer {
         if let Some(block) = self.rows.blocks.last_mut() {
             block.push_slice(row);
         }
-        self.bytes += row_bytes(row);
-        let is_over = self.bytes > host.memory_grant_bytes() / GRANT_PART || host.memory_is_short();
-        if self.bytes >= SPILLED_BYTES_MIN && is_over {
+        self.rows.bytes += row_bytes(row);
+        let (least, most) = match self.room {
+            Some(room) => (KEPT_BYTES_MIN, room),
+            None => (SPILLED_BYTES_MIN, host.memory_grant_bytes() / GRANT_PART),
+        };
+        let bytes = self.rows.bytes;
+        if bytes >= least && (bytes > most || host.memory_is_short()) {
             self.spill(row.len(), host)?;
         }
         Ok(())
@@ -69,6 +86,7 @@ impl RowGatherer {
             block.rows().try_for_each(|row| file.add(row))?;
         }
         self.rows.firsts.clear();
+        self.rows.bytes = 0;
         self.rows.file = Some(file);
         Ok(())
     }
@@ -76,6 +94,11 @@ impl RowGatherer {
     /// Rows added so far.
     pub fn len(&self) -> usize {
         self.rows.len
+    }
+
+    /// Was none added?
+    pub fn is_empty(&self) -> bool {
+        self.rows.len == 0
     }
 
     /// The rows, once all were added.
@@ -118,6 +141,16 @@ impl SharedRows {
     /// Has it no row?
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Bytes of the rows in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Do they lie in a file?
+    pub fn is_on_disk(&self) -> bool {
+        self.file.is_some()
     }
 
     /// The block of this number; `None` behind the last one.

@@ -13,7 +13,7 @@ use daruma_base::{Disk, DiskFile, OpenMode};
 use daruma_value::{
     DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value, VariantValue,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -222,21 +222,29 @@ impl Partitions {
     }
 }
 
-/// The error of a scratch file: no room is the statement's end, anything else a damaged disk.
-pub(crate) fn scratch_error(action: &'static str, error: std::io::Error) -> SqlError {
+/// The error of a scratch file: no room on the disk or no more files are the statement's end, anything else a damaged disk.
+pub(crate) fn scratch_error(action: &'static str, path: &Path, error: std::io::Error) -> SqlError {
+    /// Open files of the system, and of the process (`errno(3)`).
+    const NO_MORE_FILES: [i32; 2] = [23, 24];
+    if error
+        .raw_os_error()
+        .is_some_and(|e| NO_MORE_FILES.contains(&e))
+    {
+        return messages::error(701, &[&"default"]);
+    }
     if daruma_storage::is_full(&error) {
         let object = "dbo.WORKFILE run storage";
         return messages::error_state(1105, 2, &[&object, &"", &"tempdb", &"PRIMARY"]);
     }
     SqlError::from(daruma_storage::StorageError::Io {
-        path: PathBuf::from("tempdb"),
+        path: path.to_path_buf(),
         action,
         source: error,
     })
 }
 
 fn io(error: std::io::Error) -> SqlError {
-    scratch_error("use scratch file", error)
+    scratch_error("use scratch file", Path::new("tempdb"), error)
 }
 
 fn put(value: &Value, out: &mut Vec<u8>) -> Result<()> {

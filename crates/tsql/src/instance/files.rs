@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Folders of the data directory in which no statement has any business, nor with what is in them under another name.
-const FOLDERS: [&str; 2] = ["log", "spill"];
+const FOLDERS: [&str; 2] = ["log", SCRATCH_FOLDER];
+/// Of scratch files, within the data directory.
+pub(crate) const SCRATCH_FOLDER: &str = "spill";
 
 /// Error of the product's operating system for a file that another has open.
 pub(crate) const IN_USE: &str =

@@ -45,7 +45,7 @@ pub use database::{
     file_stem, primary_filegroup, simple_def, stored_form,
 };
 pub use error_log::{ErrorLog, LogEntry, format_local, one_line};
-pub(crate) use files::{FileClaim, FileOwner, IN_USE};
+pub(crate) use files::{FileClaim, FileOwner, IN_USE, SCRATCH_FOLDER};
 pub use logins::{LoginRefusal, Logins, PasswordHasher};
 pub(crate) use master_key::MasterKey;
 pub(crate) use memory::SMALL_BYTES;

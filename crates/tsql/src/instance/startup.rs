@@ -28,6 +28,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
             log.path(0).display()
         ),
     );
+    remove_scratch_files(&env, &data_dir, &log);
     let config = EngineConfig {
         buffer_pool_pages: options.buffer_pool_pages,
         version_memory_bytes: options.work_memory_bytes.unwrap_or(0) / 2,
@@ -298,6 +299,20 @@ pub(super) fn open_error(def: &DatabaseDef, error: StorageError) -> SqlError {
     }
     sql.message = format!("Database '{}' cannot be opened: {}.", def.name, sql.message);
     sql
+}
+
+/// Scratch files live as long as their statement or cursor: those that are there now are of a server that was killed.
+fn remove_scratch_files(env: &Env, data_dir: &Path, log: &ErrorLog) {
+    let files = env.disk.list(&data_dir.join(SCRATCH_FOLDER));
+    for file in files.unwrap_or_default() {
+        if let Err(error) = env.disk.remove(&file) {
+            let text = format!(
+                "Scratch file '{}' cannot be removed: {error}",
+                file.display()
+            );
+            log.write("Server", &text);
+        }
+    }
 }
 
 fn file_error(path: &Path, error: &std::io::Error) -> SqlError {

@@ -6,7 +6,9 @@ use super::cost;
 use super::estimate::VIRTUAL_ROWS;
 use crate::binder::tree::*;
 use crate::error::Result;
+
 use crate::executor::expr::Expr;
+use crate::executor::length_max;
 use crate::executor::plan::*;
 use crate::host::check_cancel;
 use std::sync::Arc;
@@ -346,9 +348,6 @@ const LONG_VALUE_BYTES: usize = 4096;
 
 /// May the values of these expressions be long, by their types?
 pub(super) fn are_long<'s>(items: impl Iterator<Item = &'s Scalar>) -> bool {
-    let length = |item: &Scalar| usize::try_from(item.ty.data_type.max_length());
-    items
-        .map(|item| length(item).unwrap_or(LONG_VALUE_BYTES))
-        .sum::<usize>()
-        >= LONG_VALUE_BYTES
+    let lengths = items.map(|item| length_max(item.ty.data_type));
+    lengths.sum::<usize>() >= LONG_VALUE_BYTES
 }

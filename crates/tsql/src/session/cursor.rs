@@ -26,6 +26,11 @@ use daruma_value::{DataType, Value};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+/// Part of a statement's grant that the rows of a session's open cursors take of memory, before they go to disk.
+const GRANT_PART: usize = 4;
+/// Bytes that those which are not worth a file may take together, and files that the others may have.
+const OPENED_BYTES_MAX: usize = 64 << 20;
+const OPENED_FILES_MAX: usize = 256;
 const COMMAND_OPEN: u16 = 0x20;
 const COMMAND_FETCH: u16 = 0x21;
 const COMMAND_CLOSE: u16 = 0x22;
@@ -99,6 +104,19 @@ impl Cursors {
         self.list.borrow_mut().clear();
         self.fetch_status.set(-1);
         self.rows.set(0);
+    }
+
+    /// What open cursors hold: bytes in memory, and files.
+    fn held(&self) -> (usize, usize) {
+        let list = self.list.borrow();
+        let opened = list.iter().filter_map(|c| c.opened.as_ref());
+        opened.fold((0, 0), |(bytes, files), opened| {
+            let rows = &opened.rows;
+            (
+                bytes + rows.memory_bytes(),
+                files + usize::from(rows.is_on_disk()),
+            )
+        })
     }
 
     fn position(&self, key: &str, level: Option<usize>) -> Option<usize> {
@@ -274,14 +292,22 @@ impl Execution<'_> {
         let plan = self.with_access(None, || prepare_select(query, self))?;
         let mut stream = open(&plan, self)?;
         let mut batch = RowBatch::new();
-        let mut rows = RowGatherer::default();
+        let (bytes, files) = self.cursors().held();
+        let room = self.memory_grant_bytes() / GRANT_PART;
+        let mut rows = RowGatherer::within(room.saturating_sub(bytes));
         while stream.next(&mut batch)? {
             self.state.check_cancel()?;
             batch.rows().try_for_each(|row| rows.add(row, self))?;
         }
+        let rows = rows.finish()?;
+        let is_too_much = bytes + rows.memory_bytes() > OPENED_BYTES_MAX
+            || files + usize::from(rows.is_on_disk()) > OPENED_FILES_MAX;
+        if is_too_much {
+            return Err(messages::error(701, &[&"default"]));
+        }
         Ok(Opened {
             columns: plan.columns().to_vec(),
-            rows: rows.finish()?,
+            rows,
             read: ReadBlock::default(),
             at: 0,
         })

@@ -375,21 +375,39 @@ impl Column {
 
     /// Memory taken, roughly.
     pub fn bytes(&self) -> usize {
-        let outside = |v: &Value| match v {
-            Value::Str(s) if s.len() > 24 => s.len(),
-            Value::Bytes(b) => b.len() + 16,
-            Value::Variant(_) => 96,
-            _ => 0,
-        };
         self.nulls.len()
             + match &self.data {
                 Data::Int(data) => size_of_val(data.as_slice()),
                 Data::Wide(data) => size_of_val(data.as_slice()),
                 Data::Float(data) => size_of_val(data.as_slice()),
-                Data::Any(data) => {
-                    size_of_val(data.as_slice()) + data.iter().map(outside).sum::<usize>()
-                }
+                Data::Any(data) => size_of_val(data.as_slice()) + self.outside_bytes(),
             }
+    }
+
+    /// Bytes that the values have allocated, roughly.
+    pub fn outside_bytes(&self) -> usize {
+        self.outside().map(Value::outside_bytes).sum()
+    }
+
+    /// What the value that has allocated most has.
+    pub fn longest_outside(&self) -> usize {
+        self.outside().map(Value::outside_bytes).max().unwrap_or(0)
+    }
+
+    /// Bytes that the value of one row has allocated.
+    pub fn outside_bytes_of(&self, row: usize) -> usize {
+        match &self.data {
+            Data::Any(data) => data.get(row).map_or(0, Value::outside_bytes),
+            _ => 0,
+        }
+    }
+
+    fn outside(&self) -> impl Iterator<Item = &Value> {
+        let values: &[Value] = match &self.data {
+            Data::Any(data) => data,
+            _ => &[],
+        };
+        values.iter()
     }
 }
 

@@ -6,8 +6,9 @@
 
 use super::Execution;
 use crate::error::{Result, SqlError};
+use crate::executor::scratch_error;
 use crate::host::*;
-use crate::instance::{Instance, Promise, SMALL_BYTES, WorkMemory};
+use crate::instance::{Instance, Promise, SCRATCH_FOLDER, SMALL_BYTES, WorkMemory};
 use crate::messages;
 use crate::session::frame::FrameKind;
 use daruma_base::{CancelFlag, DatabaseId};
@@ -438,10 +439,10 @@ impl Host for Execution<'_> {
 
     fn spill(&self) -> Result<SpillSpace> {
         let instance = &self.state.instance;
-        let directory = instance.data_dir().join("spill");
+        let directory = instance.data_dir().join(SCRATCH_FOLDER);
         let disk = instance.env().disk.clone();
         disk.create_dir_all(&directory)
-            .map_err(|e| messages::error(5133, &[&directory.display(), &e]))?;
+            .map_err(|e| scratch_error("make folder", &directory, e))?;
         Ok(SpillSpace {
             disk,
             directory,
