@@ -554,6 +554,23 @@ fn changes_that_are_gathered() {
         ),
         [1_000, 8_000, 8_000, 8_000, 8_000, 8_000, 8_000, 8_000].map(int)
     );
+    run(
+        "create table l (id int identity primary key, s varchar(max) not null); \
+         insert l select top (700) replicate(cast('s' as varchar(max)), 50000) from sys.all_columns; \
+         update l set s = cast(id % 350 as varchar(9)) + s",
+    );
+    assert_eq!(
+        run("select count(*), sum(n) from (select s, count(*) n from l group by s) g"),
+        [int(350), int(700)]
+    );
+    assert_eq!(
+        run("select count(*) from (select distinct s from l) g"),
+        [int(350)]
+    );
+    assert_eq!(
+        run("select count(*) from (select s from l union select s from l) g"),
+        [int(350)]
+    );
     assert_eq!(
         run("select count(*), sum(cast(len(a) + len(b) + len(c) as bigint)) from long"),
         [int(1_500), Value::BigInt(1_500 * 75_000)]

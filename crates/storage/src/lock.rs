@@ -29,6 +29,8 @@ const SHARDS: usize = 32;
 const KEPT_QUEUES: usize = 64;
 /// Room for so many locks stays with an owner from one transaction to the next.
 const HELD_KEPT: usize = 64;
+/// A shard's table that is larger shrinks when it has become nearly empty.
+const SHARD_KEPT: usize = 1024;
 /// How long a waiter sleeps before it looks at its cancel flag again.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// The same while a cycle is suspected.
@@ -275,6 +277,10 @@ fn drop_if_empty(shard: &mut Shard, key: &LockKey) {
         && queue.waiting.is_empty()
     {
         shard.remove(key);
+        // A transaction that had very many locks leaves no table of their size behind.
+        if shard.capacity() > SHARD_KEPT && shard.len() < shard.capacity() / 8 {
+            shard.shrink_to(SHARD_KEPT.max(shard.len() * 2));
+        }
     }
 }
 
@@ -758,6 +764,30 @@ mod tests {
             locks.closes_cycle(&self.owner, self.owner.id, seen, &mut self.suspected)
                 || self.owner.victim.load(Ordering::Acquire)
         }
+    }
+
+    #[test]
+    fn very_many_locks_leave_no_large_table_behind() {
+        let clock = Arc::new(daruma_sim::SimClock::default());
+        let locks = LockManager::new(clock, Arc::default());
+        let owner = Owner::new(1, CancelFlag::default());
+        let capacity = || -> usize {
+            locks
+                .shards
+                .iter()
+                .map(|shard| shard.lock().capacity())
+                .sum()
+        };
+        for number in 0..100_000 {
+            let key = LockKey::Txn(DatabaseId(5), TxnId(number));
+            locks
+                .acquire(&owner, &key, LockMode::Shared)
+                .expect("nobody else has it");
+        }
+        assert!(capacity() >= 100_000);
+        locks.release_all(&owner);
+        let most = locks.shards.len() * 2 * SHARD_KEPT;
+        assert!(capacity() <= most, "{} of {most}", capacity());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use super::batch::RowBatch;
 use super::columns::ColumnBatch;
-use super::context::Ctx;
+use super::context::{Ctx, SPILLED_BYTES_MIN};
 use super::key_table::KeyTable;
 use super::numbering::{Nulls, Numbering, row_key};
 use super::operator::{Operator, build};
@@ -85,7 +85,8 @@ impl Groups {
 
     /// Is the grant used up, with enough groups in memory already?
     fn over(&self, cx: &Ctx<'_>) -> bool {
-        self.len() >= GROUPS_MIN && !cx.reserve(0) && self.bytes > 0
+        let is_much = self.len() >= GROUPS_MIN || self.bytes >= SPILLED_BYTES_MIN;
+        is_much && !cx.reserve(0) && self.bytes > 0
     }
 
     /// Adds a group with these key values; its accumulators come with `grow`.
