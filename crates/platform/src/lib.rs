@@ -11,7 +11,7 @@ mod process;
 pub use clock::{RealClock, RealRandom};
 pub use disk::RealDisk;
 pub use limited::{FolderLimit, LimitedDisk};
-pub use memory::give_back;
+pub use memory::{give_back, resident_bytes};
 pub use process::processor_ms;
 
 use daruma_base::Env;

@@ -18,3 +18,26 @@ pub fn give_back() {
 /// Other allocators do it by themselves, or not at all.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn give_back() {}
+
+/// Memory of this process that is resident and no file's, in bytes; `None` where the system does not say.
+pub fn resident_bytes() -> Option<i64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kilobytes: i64 = line.split_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn memory_that_is_written_is_resident() {
+        let before = super::resident_bytes().expect("told");
+        let written = vec![1_u8; 64 << 20];
+        let after = super::resident_bytes().expect("told");
+        assert!(after - before >= 60 << 20, "{before} {after}");
+        drop(written);
+    }
+}
