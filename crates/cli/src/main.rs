@@ -1,12 +1,15 @@
 //! `daruma`: the server and its tools in one program.
 
 mod cluster;
+mod container;
+mod init;
 mod monitor;
 mod serve;
 
 use clap::{Parser, Subcommand};
 use daruma_cli::{group, sql};
 use daruma_lab::{experiment, sample, stress};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// A SQL Server-compatible database server that stands up again at once.
@@ -30,6 +33,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if is_called("sqlcmd") {
+        return sql::run_as_sqlcmd();
+    }
     match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Sql(args) => sql::run(&args),
@@ -40,4 +46,10 @@ fn main() -> ExitCode {
         Command::Lab(args) => experiment::run(&args),
         Command::Monitor(args) => monitor::run(&args),
     }
+}
+
+/// Was the program started under this name, by a link or as a copy?
+fn is_called(name: &str) -> bool {
+    let called = std::env::args_os().next();
+    called.is_some_and(|path| Path::new(&path).file_stem() == Some(name.as_ref()))
 }

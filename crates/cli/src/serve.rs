@@ -1,5 +1,7 @@
 //! `daruma serve`: runs a server until a signal or SHUTDOWN ends it.
 
+use crate::container::{self, Settings};
+use crate::init::{self, InitFailure};
 use crate::monitor::{self, MonitorFailure, PageArgs};
 use clap::{Args, ValueEnum};
 use daruma_server::program::{FolderLimit, Program, ProgramOptions};
@@ -16,7 +18,8 @@ const PORT_DEFAULT: u16 = 1433;
 
 /// Run a database server.
 ///
-/// The password of `sa` is taken from MSSQL_SA_PASSWORD. Without it, and without an earlier one, a password is made and
+/// The password of `sa` is taken from MSSQL_SA_PASSWORD, and other settings from the variables of SQL Server's container, where no
+/// option says otherwise. Without a password, and without an earlier one, a password is made and
 /// shown once. The server prints one line that begins with `ready` when it accepts connections; SIGTERM and SIGINT make
 /// it checkpoint and stop.
 #[derive(Args, Debug)]
@@ -45,6 +48,11 @@ pub struct ServeArgs {
     /// Trace flag that is on from the start, for the whole server; may be given several times
     #[arg(short = 'T', value_name = "FLAG", value_parser = clap::value_parser!(i32).range(1..=32767))]
     trace_flags: Vec<i32>,
+
+    /// Folder of scripts (*.sql, in the order of their names) that `sa` runs in a new data folder before anybody else can connect
+    /// [env: DARUMA_INIT_SCRIPTS]
+    #[arg(long, value_name = "DIR")]
+    init_scripts: Option<PathBuf>,
 
     /// Memory of the server, in bytes or with K, M or G: three quarters for data pages, the rest for everything else (at least
     /// 32M and 64M) [default: half of the machine's, in equal parts]
@@ -99,6 +107,19 @@ impl From<Encrypt> for EncryptionPolicy {
     }
 }
 
+/// Why a server did not start, or did not end in good order.
+#[derive(Debug, thiserror::Error)]
+enum ServeFailure {
+    #[error("{0}")]
+    Setting(String),
+    #[error(transparent)]
+    Init(#[from] InitFailure),
+    #[error(transparent)]
+    Monitor(#[from] MonitorFailure),
+    #[error(transparent)]
+    Server(#[from] ServerError),
+}
+
 /// `daruma serve`: runs the server until it is told to stop.
 pub fn run(args: &ServeArgs) -> ExitCode {
     match serve(args) {
@@ -110,13 +131,21 @@ pub fn run(args: &ServeArgs) -> ExitCode {
     }
 }
 
-fn serve(args: &ServeArgs) -> Result<(), MonitorFailure> {
+fn serve(args: &ServeArgs) -> Result<(), ServeFailure> {
     // Before anything is opened, so that a signal during recovery is not lost.
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(ServerError::Thread)?;
     // A write beyond the largest file that this process may have is to fail as on a full disk, not to end the process.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(ServerError::Thread)?;
-    let program = Program::start(&options(args))?;
-    if let Some(password) = program.made_password() {
+    let settings = container::from_environment().map_err(ServeFailure::Setting)?;
+    settings.notes.iter().for_each(|note| eprintln!("{note}"));
+    let scripts = args.init_scripts.clone().or(settings.init_scripts.clone());
+    let options = options(args, settings);
+    let made = match scripts {
+        Some(folder) => init::run(&options, &folder)?,
+        None => None,
+    };
+    let program = Program::start(&options)?;
+    if let Some(password) = made.as_deref().or(program.made_password()) {
         eprintln!("password of sa, shown only now: {password}");
     }
     let monitor = match &args.monitor {
@@ -171,8 +200,8 @@ fn handle(mut signals: Signals, waker: &daruma_server::Waker) {
     }
 }
 
-fn options(args: &ServeArgs) -> ProgramOptions {
-    let listen = match &args.listen {
+fn options(args: &ServeArgs, settings: Settings) -> ProgramOptions {
+    let listen = match args.listen.as_ref().or(settings.address.as_ref()) {
         None => format!("{LISTEN_DEFAULT}:{}", args.port),
         Some(listen) if has_port(listen) => listen.clone(),
         Some(address) => format!("{address}:{}", args.port),
@@ -184,10 +213,8 @@ fn options(args: &ServeArgs) -> ProgramOptions {
         server_name: args.server_name.clone(),
         trace_flags: args.trace_flags.clone(),
         // Read here rather than as an option: arguments show in the list of processes.
-        sa_password: std::env::var("MSSQL_SA_PASSWORD")
-            .ok()
-            .filter(|p| !p.is_empty()),
-        memory_bytes: args.memory,
+        sa_password: settings.sa_password,
+        memory_bytes: args.memory.or(settings.memory_bytes),
         encryption: args.encrypt.into(),
         certificate: args.tls_cert.clone().zip(args.tls_key.clone()),
         limits: args.limit_folder.clone(),

@@ -22,15 +22,16 @@ mod tests;
 
 pub use layout::Format;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, Parser};
 use daruma_client::client::Client;
 use daruma_client::connect::{ConnectArgs, seconds};
 use layout::Layout;
 use output::{Output, Redirect, Sink};
 use session::{Flow, Manners, Session, open_script};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Run T-SQL: an interactive shell, a query or a script
@@ -250,16 +251,50 @@ pub struct SqlArgs {
     pub help: Option<bool>,
 }
 
+/// The program under sqlcmd's name: the same flags without a command before them.
+#[derive(Parser)]
+#[command(
+    name = "sqlcmd",
+    version,
+    disable_help_flag = true,
+    max_term_width = 100
+)]
+struct Sqlcmd {
+    #[command(flatten)]
+    args: SqlArgs,
+}
+
+impl SqlArgs {
+    /// Runs one script as `sa`, and stops at the first error.
+    pub fn for_script(server: &str, password: &str, script: &Path) -> SqlArgs {
+        let flags = ["sqlcmd", "-C", "-b", "-S", server, "-U", "sa"].map(OsString::from);
+        let mut args = Sqlcmd::parse_from(flags).args;
+        args.connect.password = Some(password.to_string());
+        args.input_file = vec![script.to_path_buf()];
+        // What the caller's environment says is not meant for this server.
+        args.database = None;
+        args
+    }
+}
+
 /// Runs the command; messages have been shown when it returns.
 pub fn run(args: &SqlArgs) -> ExitCode {
+    exit_code(exit_code_of(args, "daruma"))
+}
+
+/// Runs the command as sqlcmd, with the arguments of this process.
+pub fn run_as_sqlcmd() -> ExitCode {
+    exit_code(exit_code_of(&Sqlcmd::parse().args, "Sqlcmd: Error"))
+}
+
+/// Runs the command and gives its exit code; what fails is told after `name`.
+pub fn exit_code_of(args: &SqlArgs, name: &str) -> i32 {
     match start(args) {
-        Ok(code) => exit_code(code),
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
+        Ok(code) => code,
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
         Err(failure) => {
-            eprintln!("daruma: {failure}");
-            ExitCode::FAILURE
+            eprintln!("{name}: {failure}");
+            1
         }
     }
 }

@@ -1,0 +1,204 @@
+//! The server as SQL Server's container is started: by variables, with `sqlcmd`, with scripts for the first start.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+const DARUMA: &str = env!("CARGO_BIN_EXE_daruma");
+const PASSWORD: &str = "As-a-container-1";
+
+struct Server {
+    process: Child,
+    /// As sqlcmd takes it.
+    address: String,
+    /// What it said before it was ready.
+    said: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// `daruma serve` with nothing but variables; `Err` is what a server said that did not start.
+fn serve(variables: &[(&str, &str)]) -> Result<Server, String> {
+    let mut process = Command::new(DARUMA)
+        .arg("serve")
+        .env_remove("MSSQL_SA_PASSWORD")
+        .envs(variables.iter().copied())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut output = BufReader::new(process.stderr.take().expect("its output"));
+    let (mut said, mut line) = (String::new(), String::new());
+    while output.read_line(&mut line).expect("text") > 0 {
+        if let Some(ready) = line.strip_prefix("ready ") {
+            let address = ready.split(' ').next().expect("an address");
+            let address = address.replace(':', ",");
+            // Nobody reads on: what else it says must not fill the pipe.
+            std::thread::spawn(move || output.read_to_end(&mut Vec::new()));
+            return Ok(Server {
+                process,
+                address,
+                said,
+            });
+        }
+        said.push_str(&line);
+        line.clear();
+    }
+    assert!(!process.wait().expect("ends").success());
+    Err(said)
+}
+
+struct Folder {
+    dir: tempfile::TempDir,
+}
+
+impl Folder {
+    fn new() -> Folder {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        std::fs::create_dir(dir.path().join("scripts")).expect("folder");
+        Folder { dir }
+    }
+
+    fn data(&self) -> String {
+        self.dir.path().join("data").display().to_string()
+    }
+
+    fn scripts(&self) -> PathBuf {
+        self.dir.path().join("scripts")
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        std::fs::write(self.scripts().join(name), text).expect("script");
+    }
+
+    /// The program under sqlcmd's name, with sqlcmd's variables.
+    fn sqlcmd(&self, server: &Server, arguments: &[&str]) -> Output {
+        let link = self.dir.path().join("sqlcmd");
+        if !link.exists() {
+            symlink(DARUMA, &link).expect("link");
+        }
+        Command::new(link)
+            .args(["-S", &server.address, "-C"])
+            .args(arguments)
+            .env("SQLCMDUSER", "sa")
+            .env("SQLCMDPASSWORD", PASSWORD)
+            .output()
+            .expect("the program runs")
+    }
+
+    fn start(&self) -> Result<Server, String> {
+        serve(&[
+            ("ACCEPT_EULA", "Y"),
+            ("MSSQL_SA_PASSWORD", PASSWORD),
+            ("MSSQL_IP_ADDRESS", "127.0.0.1"),
+            ("MSSQL_TCP_PORT", "0"),
+            ("MSSQL_DATA_DIR", &self.data()),
+            ("MSSQL_MEMORY_LIMIT_MB", "200"),
+            ("DARUMA_INIT_SCRIPTS", &self.scripts().display().to_string()),
+        ])
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn variables_start_a_server_and_sqlcmd_is_healthy() {
+    let folder = Folder::new();
+    let server = folder.start().expect("starts");
+    assert_eq!(server.said, "");
+    let healthy = folder.sqlcmd(&server, &["-Q", "SELECT 1;", "-b", "-h", "-1", "-W"]);
+    assert!(healthy.status.success(), "{}", text(&healthy));
+    assert!(text(&healthy).starts_with("1\n"), "{}", text(&healthy));
+    let wrong = folder.sqlcmd(&server, &["-Q", "SELECT 1", "-P", "wrong"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(
+        text(&wrong).starts_with("Sqlcmd: Error: "),
+        "{}",
+        text(&wrong)
+    );
+    assert!(
+        text(&wrong).contains("Login failed for user 'sa'"),
+        "{}",
+        text(&wrong)
+    );
+    let failed = folder.sqlcmd(&server, &["-b", "-Q", "SELECT * FROM nowhere"]);
+    assert_eq!(failed.status.code(), Some(1), "{}", text(&failed));
+    let memory =
+        "SET NOCOUNT ON; SELECT IIF(physical_memory_kb > 0, 'told', '') FROM sys.dm_os_sys_info";
+    assert!(text(&folder.sqlcmd(&server, &["-Q", memory])).contains("told"));
+}
+
+#[test]
+fn settings_that_cannot_be_kept_are_refused_before_anything_is_made() {
+    let folder = Folder::new();
+    let data = folder.data();
+    for (name, value) in [
+        ("MSSQL_COLLATION", "Turkish_CI_AS"),
+        ("MSSQL_LCID", "1031"),
+        ("MSSQL_BACKUP_DIR", "/var/backups"),
+        ("MSSQL_MEMORY_LIMIT_MB", "lots"),
+    ] {
+        let Err(said) = serve(&[("MSSQL_DATA_DIR", &data), (name, value)]) else {
+            panic!("{name} is taken");
+        };
+        assert!(said.contains(name), "{said}");
+    }
+    assert!(!Path::new(&data).exists());
+}
+
+#[test]
+fn scripts_fill_a_new_folder_once() {
+    let folder = Folder::new();
+    folder.script(
+        "2-rows.sql",
+        "USE shop\nGO\nINSERT items VALUES (1), (2)\nGO\n",
+    );
+    folder.script(
+        "1-schema.SQL",
+        "CREATE DATABASE shop\nGO\nUSE shop\nCREATE TABLE items (id int PRIMARY KEY)\nGO\n",
+    );
+    folder.script("readme.txt", "no script");
+    for _ in 0..2 {
+        let server = folder.start().expect("starts");
+        let count = folder.sqlcmd(&server, &["-d", "shop", "-h", "-1", "-W", "-Q", "SET NOCOUNT ON; SELECT COUNT(*), SUSER_SNAME(owner_sid) FROM items, sys.databases WHERE name = 'shop' GROUP BY owner_sid"]);
+        assert_eq!(text(&count).trim(), "2 sa");
+    }
+}
+
+#[test]
+fn scripts_that_fail_stop_the_start_and_are_not_run_again() {
+    let folder = Folder::new();
+    folder.script(
+        "1.sql",
+        "CREATE DATABASE half\nGO\nSELECT 1/0\nGO\nCREATE DATABASE never\n",
+    );
+    let Err(said) = folder.start() else {
+        panic!("starts although a script failed");
+    };
+    assert!(said.contains("1.sql failed with exit code 1"), "{said}");
+    let Err(said) = folder.start() else {
+        panic!("starts with half of what was asked for");
+    };
+    assert!(said.contains("init-scripts.pending"), "{said}");
+    std::fs::remove_file(Path::new(&folder.data()).join("init-scripts.pending")).expect("mark");
+    let server = folder.start().expect("goes on with what there is");
+    let there = folder.sqlcmd(
+        &server,
+        &[
+            "-h",
+            "-1",
+            "-W",
+            "-Q",
+            "SET NOCOUNT ON; SELECT COUNT(*) FROM sys.databases WHERE name IN ('half', 'never')",
+        ],
+    );
+    assert_eq!(text(&there).trim(), "1");
+}
