@@ -606,7 +606,7 @@ fn memory_that_falls() {
     // Values of a subquery that is asked beside another condition are held in memory.
     let answer = client
         .batch(
-            "select count(*) from t where n = 5 or c + cast(id as char(800)) in (select c + cast(id as char(800)) from t)",
+            "select count(*) from t where n = 5 or c + replicate('k', 800) + cast(id as varchar(9)) in (select c + replicate('k', 800) + cast(id as varchar(9)) from t)",
         )
         .expect("answers");
     assert_eq!(answer.errors(), []);
