@@ -253,12 +253,7 @@ pub struct SqlArgs {
 
 /// The program under sqlcmd's name: the same flags without a command before them.
 #[derive(Parser)]
-#[command(
-    name = "sqlcmd",
-    version,
-    disable_help_flag = true,
-    max_term_width = 100
-)]
+#[command(name = "sqlcmd", disable_help_flag = true, max_term_width = 100)]
 struct Sqlcmd {
     #[command(flatten)]
     args: SqlArgs,
