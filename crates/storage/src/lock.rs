@@ -640,15 +640,17 @@ impl LockManager {
         }
     }
 
-    /// Does anyone else hold a lock on this key that conflicts with `mode`?
+    /// Does anyone else hold a lock on this key that conflicts with `mode`, or wait for one? Whoever waits has its lock as soon as it
+    /// wakes: until then nobody holds one, and newcomers must not slip in. An owner that holds something here is not a newcomer.
     pub fn conflicts(&self, owner: &Owner, key: &LockKey, mode: LockMode) -> bool {
         let shard = self.shard(key).lock();
-        let other = |q: &Queue| {
-            q.granted
-                .iter()
-                .any(|g| g.owner != owner.id && !compatible(mode, g.mode))
+        let Some(queue) = shard.get(key) else {
+            return false;
         };
-        shard.get(key).is_some_and(other)
+        let in_the_way = |other: u64, its: LockMode| other != owner.id && !compatible(mode, its);
+        let is_newcomer = || queue.granted.iter().all(|g| g.owner != owner.id);
+        queue.granted.iter().any(|g| in_the_way(g.owner, g.mode))
+            || queue.waiting.iter().any(|w| in_the_way(w.owner.id, w.mode)) && is_newcomer()
     }
 
     /// Owner that `owner` is waiting for.
@@ -764,6 +766,30 @@ mod tests {
             locks.closes_cycle(&self.owner, self.owner.id, seen, &mut self.suspected)
                 || self.owner.victim.load(Ordering::Acquire)
         }
+    }
+
+    #[test]
+    fn a_newcomer_waits_behind_one_that_has_not_woken_yet() {
+        let clock = Arc::new(daruma_sim::SimClock::default());
+        let locks = LockManager::new(clock, Arc::default());
+        let owners = [1, 2, 3].map(|id| Owner::new(id, CancelFlag::default()));
+        let [holder, waiter, newcomer] = &owners;
+        let key = LockKey::Txn(DatabaseId(5), TxnId(1));
+        let update = LockMode::Update;
+        locks.acquire(holder, &key, update).expect("nobody has it");
+        let waiting = Waiter {
+            owner: waiter.clone(),
+            mode: update,
+            ticket: u64::MAX,
+        };
+        let mut shard = locks.shard(&key).lock();
+        shard.get_mut(&key).expect("a queue").waiting.push(waiting);
+        drop(shard);
+        assert!(!locks.conflicts(holder, &key, update), "its own turn");
+        locks.release(holder, &key, update);
+        assert!(locks.conflicts(newcomer, &key, update));
+        assert!(!locks.conflicts(waiter, &key, update), "its own place");
+        assert!(!locks.conflicts(newcomer, &key, LockMode::Shared));
     }
 
     #[test]
