@@ -60,7 +60,7 @@ impl RowBatch {
         self.width
     }
 
-    /// Has it [`BATCH_ROWS`] or [`LONG_BATCH_BYTES`]? Operators give it on then.
+    /// Has it as many rows or bytes as are handed over at once? Operators give it on then.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len >= BATCH_ROWS || self.bytes >= LONG_BATCH_BYTES
