@@ -4,6 +4,7 @@
 //! else is said to a node that runs, over a socket in that folder: who may read the folder may say it. Any node passes it on to the leader.
 
 use clap::{Args, Subcommand, ValueEnum};
+use daruma_cli::aligned::print_aligned;
 use daruma_cluster::{
     ClusterView, Command, ControlError, LossView, Newcomer, Outcome, Request, Response, SetupError,
     WitnessPlace, ask, create, folder_in, join,
@@ -320,7 +321,8 @@ fn print(view: &ClusterView) {
             n.address.clone(),
         ]
     });
-    table(&std::iter::once(head).chain(rows).collect::<Vec<_>>());
+    let lines: Vec<_> = std::iter::once(head).chain(rows).collect();
+    print_aligned(&lines);
     for group in &view.groups {
         let owner = group.owner.as_deref().unwrap_or("nobody");
         println!(
@@ -343,22 +345,4 @@ fn losses(losses: &[LossView], survives_any: u32) {
         true => println!("  none of one or two"),
         false => fatal.iter().for_each(|loss| println!("  {loss}")),
     }
-}
-
-/// Aligned columns.
-fn table(lines: &[[String; 5]]) {
-    let width = |at: usize| {
-        let cells = lines.iter().filter_map(|line| line.get(at));
-        cells.map(|c| c.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..5).map(width).collect();
-    for line in lines {
-        let cells = line
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
-        let line: Vec<String> = cells.collect();
-        println!("{}", line.join("  ").trim_end());
-    }
-    println!();
 }

@@ -3,10 +3,12 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`aligned`] | columns of text for people |
 //! | [`group`] | `daruma group`: availability groups over statements |
 //! | [`sql`] | `daruma sql`: scripts and the interactive shell |
 //!
 //! Invariant: nothing here knows the server's inside; every command works against any TDS server.
 
+pub mod aligned;
 pub mod group;
 pub mod sql;

@@ -2,6 +2,7 @@
 
 use super::text::string;
 use super::{GroupError, Server, StatusArgs};
+use crate::aligned::print_aligned;
 use daruma_client::value::text;
 use daruma_value::Value;
 use serde_json::{Map, json};
@@ -87,18 +88,5 @@ fn print(names: &[&str], rows: &[Vec<Value>]) {
     };
     let body = rows.iter().map(|row| row.iter().map(shown).collect());
     let lines: Vec<Vec<String>> = std::iter::once(head).chain(body).collect();
-    let width = |at: usize| {
-        let cells = lines.iter().filter_map(|line| line.get(at));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..names.len()).map(width).collect();
-    for line in &lines {
-        let cells = line
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
-        let line: Vec<String> = cells.collect();
-        println!("{}", line.join("  ").trim_end());
-    }
-    println!();
+    print_aligned(&lines);
 }

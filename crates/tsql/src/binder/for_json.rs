@@ -6,15 +6,15 @@
 //!
 //! AUTO over several tables, which nests rows by comparing them, is refused.
 
+use super::for_xml::{join, literal};
 use super::query::{BoundQuery, OutColumn};
 use super::tree::*;
-use super::{Binder, types, unsupported};
+use super::{Binder, unsupported};
 use crate::error::Result;
 use crate::messages;
 use daruma_syntax::ast::{Expr, ForJsonMode, Literal, OptionItem, OptionValue, TableSource};
 use daruma_value::functions::json::{ARRAY, JSON_ROW, MODIFY_WITH_JSON, OBJECT};
 use daruma_value::json::put_key;
-use daruma_value::types::BinaryOp;
 use daruma_value::{DataType, Value};
 
 /// Name of the only column at the top of a statement.
@@ -78,27 +78,7 @@ impl Binder<'_> {
         }
         let tree = tree_of(&bound.columns, mode)?;
         let text = self.json_row(&tree, directives.shows_null);
-        let item = self.new_computed("", &text)?;
-        let aggregate = Aggregate {
-            function: AggregateFunction::StringAgg,
-            arg: Some(self.column(item)),
-            distinct: false,
-            separator: Some(literal(",")),
-            order: Vec::new(),
-        };
-        let all = Scalar::new(
-            Kind::Const(Value::Null),
-            Type::new(DataType::NVARCHAR_MAX, true),
-        );
-        let id = self.new_computed(COLUMN, &all)?;
-        let rel = Rel::Aggregate(Box::new(Grouping {
-            input: bound.rel.compute(vec![(item, text)]),
-            keys: Vec::new(),
-            aggregates: vec![(id, aggregate)],
-            sets: None,
-            scalar: true,
-        }));
-        let mut whole = self.column(id);
+        let (rel, mut whole) = self.joined_rows(bound.rel, text, ",", COLUMN)?;
         if !directives.is_bare {
             let mut open = "[".to_string();
             let mut close = "]".to_string();
@@ -233,12 +213,4 @@ fn add(tree: &mut Vec<(String, Property)>, path: &[&str], id: ColId, whole: &str
             Ok(())
         }
     }
-}
-
-fn literal(text: &str) -> Scalar {
-    Scalar::constant(Value::str(text), DataType::NVARCHAR_MAX)
-}
-
-fn join(a: Scalar, b: Scalar) -> Result<Scalar> {
-    types::binary(BinaryOp::Add, a, b)
 }

@@ -102,28 +102,8 @@ impl Binder<'_> {
         let text = self.row(&tree, &of_row, directives.nil)?;
         // Atomic values alone are told apart by blanks.
         let atomic = row.is_empty() && matches!(&bound.columns[..], [c] if c.name == "data()");
-        let item = self.new_computed("", &text)?;
-        let arg = self.column(item);
-        let aggregate = Aggregate {
-            function: AggregateFunction::StringAgg,
-            arg: Some(arg),
-            distinct: false,
-            separator: Some(literal(if atomic { " " } else { "" })),
-            order: Vec::new(),
-        };
-        let all = Scalar::new(
-            Kind::Const(Value::Null),
-            Type::new(DataType::NVARCHAR_MAX, true),
-        );
-        let id = self.new_computed(COLUMN, &all)?;
-        let rel = Rel::Aggregate(Box::new(Grouping {
-            input: bound.rel.compute(vec![(item, text)]),
-            keys: Vec::new(),
-            aggregates: vec![(id, aggregate)],
-            sets: None,
-            scalar: true,
-        }));
-        let mut whole = self.column(id);
+        let separator = if atomic { " " } else { "" };
+        let (rel, mut whole) = self.joined_rows(bound.rel, text, separator, COLUMN)?;
         if let Some(root) = &directives.root {
             check_name("Root tag", root)?;
             let open = literal(&format!("<{root}{of_root}>"));
@@ -145,6 +125,37 @@ impl Binder<'_> {
             }],
             assignments: Vec::new(),
         })
+    }
+
+    /// One row with the texts of all rows, in the column of this name.
+    pub(super) fn joined_rows(
+        &mut self,
+        rel: Rel,
+        text: Scalar,
+        separator: &str,
+        name: &str,
+    ) -> Result<(Rel, Scalar)> {
+        let item = self.new_computed("", &text)?;
+        let aggregate = Aggregate {
+            function: AggregateFunction::StringAgg,
+            arg: Some(self.column(item)),
+            distinct: false,
+            separator: Some(literal(separator)),
+            order: Vec::new(),
+        };
+        let all = Scalar::new(
+            Kind::Const(Value::Null),
+            Type::new(DataType::NVARCHAR_MAX, true),
+        );
+        let id = self.new_computed(name, &all)?;
+        let joined = Rel::Aggregate(Box::new(Grouping {
+            input: rel.compute(vec![(item, text)]),
+            keys: Vec::new(),
+            aggregates: vec![(id, aggregate)],
+            sets: None,
+            scalar: true,
+        }));
+        Ok((joined, self.column(id)))
     }
 
     /// Namespaces that the outermost elements declare.
@@ -441,11 +452,13 @@ fn escape(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-fn literal(text: &str) -> Scalar {
+/// A text that stands as it is.
+pub(super) fn literal(text: &str) -> Scalar {
     Scalar::constant(Value::str(text), DataType::NVARCHAR_MAX)
 }
 
-fn join(a: Scalar, b: Scalar) -> Result<Scalar> {
+/// One text behind the other; NULL if one is.
+pub(super) fn join(a: Scalar, b: Scalar) -> Result<Scalar> {
     types::binary(BinaryOp::Add, a, b)
 }
 

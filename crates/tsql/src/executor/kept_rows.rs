@@ -6,6 +6,7 @@
 use super::batch::RowBatch;
 use super::context::{Ctx, SPILLED_BYTES_MIN};
 use super::spill::{SpillFile, row_bytes};
+use crate::access::damaged;
 use crate::error::Result;
 use daruma_value::Value;
 
@@ -99,8 +100,11 @@ impl KeptRows {
                     true => RowBatch::new(),
                     false => self.blocks.pop().map_or_else(RowBatch::new, |(_, b)| b),
                 };
-                file.read_around(index, &mut batch)?;
-                self.blocks.insert(0, (file.block_start(index), batch));
+                let (number, first) = file
+                    .block_of(index)
+                    .ok_or_else(|| damaged("no block holds the row"))?;
+                file.read_numbered(number, &mut batch)?;
+                self.blocks.insert(0, (first, batch));
             }
         }
         Ok(self.blocks.first().map_or(&[], |(first, batch)| {

@@ -31,6 +31,10 @@ pub trait Operator {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool>;
     /// As `next`, column by column. An operator is read one way or the other.
     fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
+        self.next_turned(cx, out)
+    }
+    /// Rows, turned around.
+    fn next_turned(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
         let mut rows = std::mem::take(&mut out.rows);
         let more = self.next(cx, &mut rows)?;
         out.take_rows(&mut rows);
@@ -359,11 +363,7 @@ impl Operator for ComputeOp {
 
     fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
         if self.node.is_long {
-            let mut rows = std::mem::take(&mut out.rows);
-            let more = self.next(cx, &mut rows)?;
-            out.take_rows(&mut rows);
-            out.rows = rows;
-            return Ok(more);
+            return self.next_turned(cx, out);
         }
         out.reset(self.width);
         if !self.input.next_columns(cx, &mut self.columns)? {

@@ -506,11 +506,7 @@ impl Operator for ScanOp {
 
     fn next_columns(&mut self, cx: &Ctx<'_>, out: &mut ColumnBatch) -> Result<bool> {
         if self.node.lookup || self.node.row_locking.is_some() || self.is_long {
-            let mut rows = std::mem::take(&mut out.rows);
-            let more = self.next(cx, &mut rows)?;
-            out.take_rows(&mut rows);
-            out.rows = rows;
-            return Ok(more);
+            return self.next_turned(cx, out);
         }
         out.reset(self.node.outputs.len());
         if !self.started {

@@ -121,11 +121,6 @@ impl SpillFile {
         Ok(true)
     }
 
-    /// Number of the first row in the block that holds a row.
-    pub fn block_start(&self, row: usize) -> usize {
-        self.block_of(row).map_or(0, |(_, first)| first)
-    }
-
     /// Number of the block that holds a row, and that of its first row.
     pub fn block_of(&self, row: usize) -> Option<(usize, usize)> {
         let after = self.blocks.partition_point(|(_, first)| *first <= row);
@@ -142,18 +137,6 @@ impl SpillFile {
         };
         self.read_block(*at, out)?;
         Ok(true)
-    }
-
-    /// The rows of the block that holds a row.
-    pub fn read_around(&self, row: usize, out: &mut RowBatch) -> Result<()> {
-        let found = match self.block_of(row) {
-            Some((number, _)) => self.read_numbered(number, out)?,
-            None => false,
-        };
-        match found {
-            true => Ok(()),
-            false => Err(damaged("no block holds the row")),
-        }
     }
 
     /// Adds the rows of the block at `at`; gives its length in bytes.
