@@ -113,5 +113,11 @@ func run(o options) error {
 	if err := runWorkloads(o, data, engines, results); err != nil {
 		return err
 	}
-	return results.write(o.out)
+	if err := results.write(o.out); err != nil {
+		return err
+	}
+	if failed := results.failed(); len(failed) > 0 {
+		return fmt.Errorf("failed, see the report: %s", strings.Join(failed, ", "))
+	}
+	return nil
 }

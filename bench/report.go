@@ -219,6 +219,19 @@ func (r *results) markdown() string {
 	return text.String()
 }
 
+// failed names what could not be measured.
+func (r *results) failed() []string {
+	var names []string
+	for _, w := range r.Workloads {
+		for _, m := range w.Measurements {
+			if m.Failed != "" {
+				names = append(names, w.Name+" of "+m.Engine)
+			}
+		}
+	}
+	return names
+}
+
 func (r *results) write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

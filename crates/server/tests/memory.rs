@@ -572,6 +572,14 @@ fn changes_that_are_gathered() {
         [int(350)]
     );
     assert_eq!(
+        run("select count(*) from (select s from l except select s from l where id % 2 = 0) g"),
+        [int(175)]
+    );
+    assert_eq!(
+        run("select count(*) from (select s from l intersect select s from l where id <= 300) g"),
+        [int(300)]
+    );
+    assert_eq!(
         run("select count(*), sum(cast(len(a) + len(b) + len(c) as bigint)) from long"),
         [int(1_500), Value::BigInt(1_500 * 75_000)]
     );

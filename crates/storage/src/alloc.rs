@@ -12,6 +12,7 @@ use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use crate::sync::Mutex;
 use daruma_base::{PageId, reached};
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 /// Pages covered by one allocation page.
 pub const INTERVAL_PAGES: u32 = 64_000;
@@ -112,7 +113,10 @@ impl Allocator {
         let sized = files.iter().map(|f| (*f, store.files.size_pages(*f)));
         sized
             .min_by_key(|(_, size)| *size)
-            .ok_or(StorageError::FilegroupFull { filegroup })
+            .ok_or_else(|| StorageError::FilegroupFull {
+                filegroup,
+                path: PathBuf::new(),
+            })
     }
 
     fn choose_in<'a>(

@@ -137,11 +137,16 @@ impl Database {
             return;
         }
         let since = log.end().0.saturating_sub(self.checkpoint_end().0);
-        // Little has been logged since the last checkpoint: another one would free no more than that did.
-        if log.is_tight() && !log.is_fenced() && since >= log.size_bytes() / 32 {
+        if !log.is_tight() || log.is_fenced() {
+            return;
+        }
+        if since >= log.size_bytes() / 32 {
             reached!("log.relieved");
             // A checkpoint that fails leaves things as they are; the write will say what is wrong.
             let _ = self.checkpoint();
+        } else {
+            // Little has been logged since the last checkpoint: another one would free no more. What kept the log then may be gone.
+            self.cut_log_again();
         }
     }
 

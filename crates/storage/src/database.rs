@@ -234,7 +234,7 @@ impl Database {
     ) -> Result<Allocation<'_>> {
         loop {
             match self.choose_pages(near_file, count) {
-                Err(StorageError::FilegroupFull { filegroup })
+                Err(StorageError::FilegroupFull { filegroup, .. })
                     if kind == AppendKind::Completion =>
                 {
                     self.store.grow_past_limits(filegroup)?;

@@ -69,6 +69,15 @@ struct DataFile {
     is_closed: AtomicBool,
 }
 
+impl DataFile {
+    fn full(&self) -> StorageError {
+        StorageError::FilegroupFull {
+            filegroup: self.spec.filegroup,
+            path: self.spec.path.clone(),
+        }
+    }
+}
+
 /// The data files of one database.
 pub struct FileSet {
     env: Env,
@@ -632,9 +641,7 @@ impl FileSet {
         if size > seen_pages {
             return Ok(());
         }
-        let full = StorageError::FilegroupFull {
-            filegroup: file.spec.filegroup,
-        };
+        let full = file.full();
         let (growth, max_pages) = *file.limits.lock();
         let step = match growth {
             Growth::Pages(0) | Growth::Percent(0) => return Err(full),
@@ -655,8 +662,15 @@ impl FileSet {
     /// Grows the first file of a filegroup a little, whatever its limits say.
     pub fn grow_past_limits(&self, filegroup: u16) -> Result<()> {
         let _one_at_a_time = self.grow.lock();
-        let full = StorageError::FilegroupFull { filegroup };
-        let first = self.of_filegroup(filegroup).first().copied().ok_or(full)?;
+        let none = || StorageError::FilegroupFull {
+            filegroup,
+            path: PathBuf::new(),
+        };
+        let first = self
+            .of_filegroup(filegroup)
+            .first()
+            .copied()
+            .ok_or_else(none)?;
         let file = self.file(first)?;
         reached!("file.grown_past_its_limit");
         let size = file.size_pages.load(Ordering::Acquire);
@@ -664,9 +678,7 @@ impl FileSet {
     }
 
     fn extend_or_full(&self, file: &DataFile, pages: u64) -> Result<()> {
-        let full = StorageError::FilegroupFull {
-            filegroup: file.spec.filegroup,
-        };
+        let full = file.full();
         if pages > u64::from(u32::MAX) {
             return Err(full);
         }
@@ -688,9 +700,13 @@ impl FileSet {
     }
 
     fn extend(&self, file: &DataFile, pages: u64) -> Result<()> {
-        file.file
-            .allocate(pages * PAGE_BYTES as u64)
-            .map_err(io_error("grow", &file.spec))?;
+        let allocated = file.file.allocate(pages * PAGE_BYTES as u64);
+        if allocated.is_err() {
+            // What was allocated of it is room that others may need. Best effort: nothing counts on the length.
+            let size = file.size_pages.load(Ordering::Acquire);
+            let _ = file.file.set_len(size * PAGE_BYTES as u64);
+        }
+        allocated.map_err(io_error("grow", &file.spec))?;
         self.sync(file)?;
         file.size_pages.store(pages, Ordering::Release);
         Ok(())

@@ -57,7 +57,11 @@ pub enum StorageError {
     },
     /// Product error 9002.
     #[error("the log is full due to {reason}")]
-    LogFull { reason: &'static str },
+    LogFull {
+        reason: &'static str,
+        /// Of the log file.
+        path: PathBuf,
+    },
     /// The store of row versions is at its limit, and what keeps most of it.
     #[error("the version store of {database} has reached {bytes_max} bytes")]
     VersionStoreFull {
@@ -69,7 +73,11 @@ pub enum StorageError {
     },
     /// Product error 1105.
     #[error("filegroup {filegroup} is full")]
-    FilegroupFull { filegroup: u16 },
+    FilegroupFull {
+        filegroup: u16,
+        /// Of a file in it that could not grow.
+        path: PathBuf,
+    },
     /// Product error 701.
     #[error("buffer pool has no free page: all {pages} are in use")]
     BufferPoolFull { pages: usize },

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use daruma_base::Lsn;
-use daruma_sim::{SimDisk, SimRandom};
+use daruma_sim::{Faults, SimDisk, SimRandom};
 use daruma_storage::*;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn fill(db: &Arc<Database>, tree: TreeId, rounds: u32) -> Option<&'static str> {
     for n in 0..rounds {
         match write(db, tree, n, 3_000) {
             Ok(()) => {}
-            Err(StorageError::LogFull { reason }) => return Some(reason),
+            Err(StorageError::LogFull { reason, .. }) => return Some(reason),
             Err(other) => panic!("{other}"),
         }
         db.background_step().expect("background");
@@ -263,6 +263,15 @@ fn rollback_always_has_its_room_in_a_full_log() {
         let (db, tree) = create(&disk, RecoveryModel::Simple);
         let trees: Vec<TreeId> = (0..4).map(|_| new_tree(&db)).collect();
         let mut models: Vec<Model> = vec![Model::new(); trees.len()];
+        if seed % 2 == 0 {
+            // The log does not grow past its limits either.
+            db.modify_file(1, 4_096, Growth::Pages(0), None)
+                .expect("grows");
+            disk.set_faults(Faults {
+                capacity_bytes: Some(1),
+                ..Faults::default()
+            });
+        }
         for round in 0..12 {
             let mut open: Vec<(Txn, Model)> = models
                 .iter()
@@ -278,7 +287,7 @@ fn rollback_always_has_its_room_in_a_full_log() {
                 let (point, before) = (txn.savepoint(), model.clone());
                 match random_change(&random, &target, txn, model, 200) {
                     Ok(()) => {}
-                    Err(StorageError::LogFull { reason }) => {
+                    Err(StorageError::LogFull { reason, .. }) => {
                         assert_eq!(
                             reason,
                             "ACTIVE_TRANSACTION",
@@ -297,7 +306,11 @@ fn rollback_always_has_its_room_in_a_full_log() {
                 }
                 match random.below(40) {
                     0 => db.flush_log().expect("flushes"),
-                    1 => db.background_step().map(|_| ()).expect("background"),
+                    1 => match db.background_step() {
+                        // What deletes left behind waits until there is room.
+                        Ok(_) | Err(StorageError::LogFull { .. }) => {}
+                        Err(other) => panic!("seed {seed}: background: {other}"),
+                    },
                     _ => {}
                 }
             }
@@ -333,6 +346,108 @@ fn rollback_always_has_its_room_in_a_full_log() {
         }
     }
     assert!(full > 0);
+}
+
+/// Large values take log without reserving much of it for their rollback: its records still have their room when the log is full, and
+/// cannot grow, at whatever place of the last block.
+#[test]
+fn the_rollback_of_large_values_has_its_room_on_a_full_disk() {
+    let mut refused = 0;
+    for seed in 0..40_u64 {
+        let disk = SimDisk::new(seed);
+        let (db, tree) = create(&disk, RecoveryModel::Simple);
+        db.modify_file(1, 4_096, Growth::Pages(0), None)
+            .expect("grows");
+        disk.set_faults(Faults {
+            capacity_bytes: Some(1),
+            ..Faults::default()
+        });
+        let value = vec![7; 20_000 + 997 * seed as usize];
+        let target = db.tree(tree).expect("tree");
+        let txn = db.begin(&owner(7));
+        for n in 0..500_u32 {
+            let inserted = target
+                .insert(&txn, &n.to_be_bytes(), b"row")
+                .and_then(|()| db.put_blob(&txn, &value).map(|_| ()));
+            match inserted {
+                Ok(()) => {}
+                Err(StorageError::LogFull { .. }) => {
+                    refused += 1;
+                    break;
+                }
+                Err(other) => panic!("seed {seed}: {other}"),
+            }
+        }
+        txn.rollback()
+            .unwrap_or_else(|e| panic!("seed {seed}: rollback: {e}"));
+        assert_eq!(db.state(), DatabaseState::Online, "seed {seed}");
+        db.checkpoint().expect("checkpoint");
+        settle(&db);
+        assert_eq!(dump(&db, tree), Model::new(), "seed {seed}");
+        write(&db, tree, 1, 100).expect("there is room again");
+    }
+    assert_eq!(refused, 40);
+}
+
+/// A server that is killed again and again soon after its start, on a full disk: no restart takes room that the next one lacks,
+/// neither of a log at rest nor of one that a transaction had filled.
+#[test]
+fn restarts_in_a_full_log_leave_room_for_the_next() {
+    for (seed, accelerated, is_filled) in [
+        (1, false, false),
+        (2, true, false),
+        (3, false, true),
+        (4, true, true),
+    ] {
+        let disk = SimDisk::new(seed);
+        let settings = Settings {
+            recovery_model: RecoveryModel::Simple,
+            accelerated_recovery: accelerated,
+            ..Settings::default()
+        };
+        let db = engine(&disk, seed, 256)
+            .create_database(DB, "t", small_log(), settings)
+            .expect("creates");
+        let tree = new_tree(&db);
+        for n in 0..8 {
+            write(&db, tree, n, 3_000).expect("writes");
+        }
+        let (kept, size) = (dump(&db, tree), db.log_stats().size_bytes);
+        let txn = db.begin(&owner(7));
+        if is_filled {
+            let target = db.tree(tree).expect("tree");
+            let refused = (100..1_000_u32)
+                .find_map(|n| target.insert(&txn, &n.to_be_bytes(), &[9; 3_000]).err());
+            // An accelerated transaction keeps no log.
+            assert!(
+                accelerated || matches!(refused, Some(StorageError::LogFull { .. })),
+                "{refused:?}"
+            );
+        }
+        db.flush_log().expect("flushes");
+        disk.set_faults(Faults {
+            capacity_bytes: Some(1),
+            ..Faults::default()
+        });
+        std::mem::forget(txn);
+        drop(db);
+        for round in 0..80 {
+            match round % 2 {
+                0 => disk.crash(),
+                _ => disk.restart(),
+            }
+            let opened = engine(&disk, seed, 256).open_database(DB, "t", small_log());
+            let (db, _) = opened.unwrap_or_else(|e| panic!("seed {seed}, restart {round}: {e}"));
+            assert_eq!(dump(&db, tree), kept, "seed {seed}, restart {round}");
+        }
+        disk.crash();
+        let opened = engine(&disk, seed, 256).open_database(DB, "t", small_log());
+        let (db, _) = opened.expect("opens");
+        settle(&db);
+        write(&db, tree, 1, 100).expect("there is room");
+        assert_eq!(fill(&db, tree, 500), None, "seed {seed}: a circle");
+        assert_eq!(db.log_stats().size_bytes, size, "seed {seed}");
+    }
 }
 
 fn new_tree(db: &Arc<Database>) -> TreeId {

@@ -20,6 +20,8 @@ pub struct SqlError {
     pub kills_transaction: bool,
     /// Of 824: the page, for the layer that knows what it belongs to.
     pub damaged: Option<Box<DamagedPage>>,
+    /// Of 9002 and 1105: the file, for the layer that knows the database.
+    pub full: Option<Box<FullFile>>,
     /// Said right after this one: 1750 after the reason why a constraint could not be made. It is what CATCH sees.
     pub next: Option<Box<SqlError>>,
 }
@@ -34,6 +36,40 @@ pub struct DamagedPage {
     pub what: String,
     /// Is it the checksum that is wrong?
     pub is_checksum: bool,
+}
+
+/// A file that has no room and cannot grow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FullFile {
+    pub path: PathBuf,
+    pub what: Full,
+}
+
+/// Kind of a file that is full.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Full {
+    /// What keeps its content, as `log_reuse_wait_desc` says it.
+    Log {
+        reason: &'static str,
+    },
+    Data {
+        filegroup: u16,
+    },
+}
+
+impl FullFile {
+    fn of(error: &StorageError) -> Option<FullFile> {
+        let (path, what) = match error {
+            StorageError::LogFull { reason, path } => (path, Full::Log { reason }),
+            StorageError::FilegroupFull { filegroup, path } => {
+                let filegroup = *filegroup;
+                (path, Full::Data { filegroup })
+            }
+            _ => return None,
+        };
+        let path = path.clone();
+        Some(FullFile { path, what })
+    }
 }
 
 /// How messages name the tree of all definitions.
@@ -98,6 +134,7 @@ impl SqlError {
             line: 0,
             kills_transaction: matches!(number, 1205 | 3960 | 3961),
             damaged: None,
+            full: None,
             next: None,
         }
     }
@@ -178,6 +215,7 @@ impl From<StorageError> for SqlError {
         };
         SqlError {
             damaged: DamagedPage::of(&error).map(Box::new),
+            full: FullFile::of(&error).map(Box::new),
             ..SqlError::new(number, class, 1, error.to_string())
         }
     }

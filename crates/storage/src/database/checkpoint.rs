@@ -122,6 +122,13 @@ impl Database {
             .min_rec_lsn(&self.store)
             .filter(|_| !planted(Bug::LateRedoStart))
             .map_or(begin, |l| l.min(begin));
+        if !clean && log.is_used_up() && redo_start <= self.store.files.boot().redo_start {
+            // It would take of the room that is left, and let nothing go.
+            reached!("checkpoint.without_use");
+            self.cut_log_again();
+            last.end = log.end();
+            return Ok(());
+        }
         let last_commit = log.last_commit();
         pause("checkpoint.begun");
         let (next_txn, facts) = self.facts();
@@ -210,7 +217,7 @@ impl Database {
             part.is_last = i + 1 == count;
             let mut body = Vec::new();
             part.write(&mut body);
-            lsn = self.store.log.append(&body, AppendKind::Completion)?;
+            lsn = self.store.log.append(&body, AppendKind::Checkpoint)?;
         }
         Ok(lsn)
     }

@@ -247,7 +247,7 @@ impl Database {
     fn place_in_recovery(&self, chunk: &Arc<Chunk>) -> Result<()> {
         loop {
             match self.place_chunks(std::slice::from_ref(chunk), AppendKind::Completion) {
-                Err(StorageError::FilegroupFull { filegroup }) => {
+                Err(StorageError::FilegroupFull { filegroup, .. }) => {
                     self.store.grow_past_limits(filegroup)?;
                 }
                 placed => return placed,
@@ -416,11 +416,29 @@ impl Recovery<'_> {
             b.registered = self.opening.registration.unwrap_or(b.registered);
         })?;
         if self.opening.epoch.is_none() {
-            db.checkpoint_record(false)?;
+            self.end_with_checkpoint(&db)?;
         }
         engine.enroll(&db);
         report.settle_ms = ms(undo_end, clock.monotonic());
         Ok((db, report))
+    }
+
+    /// In a log that is full the pages are written at once: restarts that come soon after each other would leave less room each
+    /// time. Where there is no room for it at all, the next recovery begins where this one began, and the database is open to be read.
+    fn end_with_checkpoint(&self, db: &Database) -> Result<()> {
+        let ended = match self.store.log.is_used_up() {
+            false => db.checkpoint_record(false),
+            true => {
+                reached!("recovery.log.used_up");
+                db.flush_pages(Lsn::MAX, usize::MAX)
+                    .map(|_| ())
+                    .and_then(|()| db.checkpoint_record(false))
+            }
+        };
+        match ended {
+            Err(StorageError::LogFull { .. } | StorageError::FilegroupFull { .. }) => Ok(()),
+            ended => ended,
+        }
     }
 
     fn tell(&self, phase: RecoveryPhase, percent: u8, remaining_ms: u64, report: &RecoveryReport) {

@@ -23,6 +23,8 @@ pub const RECORD_BYTES_MAX: usize = BLOCK_BYTES_MAX - BLOCK_HEADER_BYTES;
 pub struct OpenBlock {
     lsn: u64,
     offset: u64,
+    /// It takes no more bytes.
+    limit: usize,
     bytes: Vec<u8>,
 }
 
@@ -30,7 +32,20 @@ impl OpenBlock {
     /// `bytes` is an empty buffer, perhaps one that another block has used.
     pub fn new(lsn: u64, offset: u64, mut bytes: Vec<u8>) -> OpenBlock {
         bytes.resize(BLOCK_HEADER_BYTES, 0);
-        OpenBlock { lsn, offset, bytes }
+        let limit = BLOCK_BYTES_MAX;
+        OpenBlock {
+            lsn,
+            offset,
+            limit,
+            bytes,
+        }
+    }
+
+    /// One that lies in `room` bytes, a multiple of the alignment.
+    pub fn within(self, room: u64) -> OpenBlock {
+        debug_assert!(room.is_multiple_of(BLOCK_ALIGN_BYTES as u64));
+        let limit = BLOCK_BYTES_MAX.min(usize::try_from(room).unwrap_or(BLOCK_BYTES_MAX));
+        OpenBlock { limit, ..self }
     }
 
     /// Position of its first byte in the log.
@@ -51,7 +66,7 @@ impl OpenBlock {
     }
     /// Has it room for a record of this length?
     pub fn fits(&self, record_bytes: usize) -> bool {
-        self.bytes.len() + record_bytes <= BLOCK_BYTES_MAX
+        self.bytes.len() + record_bytes <= self.limit
     }
 
     /// Adds a record; its LSN.

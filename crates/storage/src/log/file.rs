@@ -49,6 +49,13 @@ const READ_TRIES: usize = 4;
 pub const VLF_BYTES_MIN: u64 = 256 << 10;
 /// Smallest log file: two VLFs.
 pub const LOG_FILE_BYTES_MIN: u64 = HEADER_BYTES + 2 * VLF_BYTES_MIN;
+/// Room that a block may need.
+const BLOCK_ROOM_BYTES: u64 = (BLOCK_BYTES_MAX + BLOCK_ALIGN_BYTES) as u64;
+/// Left for the record of a checkpoint by all others: without it a log that is full, on a disk that is full, stays so.
+pub const CHECKPOINT_RESERVE_BYTES: u64 = BLOCK_ROOM_BYTES;
+/// Left by new work besides what rollbacks may need: for the records that end transactions, and for what blocks that are
+/// written before they are full leave unused.
+pub const ENDINGS_RESERVE_BYTES: u64 = BLOCK_ROOM_BYTES;
 /// With more VLFs than this the file grows by larger steps than it was told: each of them costs a look whenever a block is
 /// opened, and a read when the file is.
 const VLFS_WANTED_MAX: usize = 10_000;
@@ -273,6 +280,8 @@ impl Handle {
 pub struct Placement {
     /// Of the block in the file.
     pub offset: u64,
+    /// Bytes up to the end of its VLF.
+    pub room: u64,
     /// Where the header of a new VLF goes, and the header.
     pub header: Option<(u64, Vec<u8>)>,
 }
@@ -285,6 +294,22 @@ pub enum Room {
         step: u64,
         seen: u64,
     },
+}
+
+/// Bytes of room that whoever appends leaves to others.
+#[derive(Clone, Copy)]
+pub enum Left {
+    /// By new work: for rollbacks, the ends of transactions, and checkpoints.
+    ByWork(u64),
+    /// By what ends a transaction, and by a checkpoint.
+    ByEndings(u64),
+}
+
+impl Left {
+    pub fn bytes(self) -> u64 {
+        let (Left::ByWork(bytes) | Left::ByEndings(bytes)) = self;
+        bytes
+    }
 }
 
 /// Attempts made already to get room for a block.
@@ -644,12 +669,12 @@ impl LogFile {
     /// The new VLFs are on disk, or could not be written. Nothing else has changed the size of the file meanwhile.
     pub fn adopt(&mut self, extension: Extension, written: Result<()>) -> Result<()> {
         self.growths += 1;
+        if written.is_err() {
+            // What was allocated of it would be room that nobody has. Best effort: it is given back with the next growth that works.
+            let _ = self.handle.file.set_len(extension.start);
+        }
         written.map_err(|error| match error {
-            StorageError::Io { source, .. } if crate::error::is_full(&source) => {
-                StorageError::LogFull {
-                    reason: self.full_reason(),
-                }
-            }
+            StorageError::Io { source, .. } if crate::error::is_full(&source) => self.full(),
             other => other,
         })?;
         assert_eq!(
@@ -688,54 +713,65 @@ impl LogFile {
         }
     }
 
-    /// Looks for room for the block at `lsn`, leaving at least `reserve` bytes for rollbacks. Without a reserve it is for a
-    /// rollback or the end of a transaction: then the file grows past its limits rather than fence the database.
-    pub fn place(&mut self, lsn: u64, reserve: Option<u64>, tried: &mut Tried) -> Result<Room> {
-        match (self.place_within(lsn, reserve.unwrap_or(0), tried), reserve) {
-            (Err(StorageError::LogFull { .. }), None) if !tried.growth_past_limit => {
-                reached!("log.grown_past_its_limit");
-                tried.growth_past_limit = true;
-                Ok(self.grow(VLF_BYTES_MIN))
-            }
-            (result, _) => result,
+    /// Looks for room for a block of at least `need` bytes at `lsn`, leaving what is to be left.
+    pub fn place(&mut self, lsn: u64, need: u64, left: Left, tried: &mut Tried) -> Result<Room> {
+        let here = match self.left_in_current(lsn) {
+            here if here >= need => here,
+            // The rest of the VLF is not used.
+            _ => 0,
+        };
+        let room = here + self.free_bytes();
+        if let Some(grow) = self.claim(room, need, 2 * BLOCK_ROOM_BYTES, left, tried)? {
+            return Ok(grow);
         }
-    }
-
-    fn place_within(&mut self, lsn: u64, reserve: u64, tried: &mut Tried) -> Result<Room> {
-        let block = BLOCK_BYTES_MAX as u64 + BLOCK_ALIGN_BYTES as u64;
-        let left = self.left_in_current(lsn);
-        let room = left + self.free_bytes();
-        if room < reserve + 2 * block {
-            if !std::mem::replace(&mut tried.growth, true) {
-                match self.step() {
-                    Ok(step) => return Ok(self.grow(step)),
-                    Err(error) => tried.failure = Some(error),
-                }
-            }
-            // Growing is best effort as long as the log still has room for what is asked now.
-            if (left < block || room < reserve + block)
-                && let Some(error) = tried.failure.take()
-            {
-                return Err(error);
-            }
-        }
-        if left >= block {
+        if here > 0 {
             let vlf = &self.vlfs[self.current.unwrap_or(0)];
             return Ok(Room::Found(Placement {
                 offset: vlf.offset + HEADER_BYTES + (lsn - vlf.start_lsn),
+                room: here,
                 header: None,
             }));
         }
-        if let Some(next) = self.next_free() {
-            self.fill(next)?;
-            return Ok(Room::Found(self.open_vlf(next, lsn)));
+        let next = self.next_free().ok_or_else(|| self.full())?;
+        self.fill(next)?;
+        Ok(Room::Found(self.open_vlf(next, lsn)))
+    }
+
+    /// May `need` bytes of `room` be used, with what is to be left? The file is to grow before it has less than `spare` besides: best
+    /// effort, as long as there is what is asked now. For what ends something it grows past its limits rather than fence the database.
+    pub fn claim(
+        &self,
+        room: u64,
+        need: u64,
+        spare: u64,
+        left: Left,
+        tried: &mut Tried,
+    ) -> Result<Option<Room>> {
+        if room >= left.bytes() + spare.max(need) {
+            return Ok(None);
         }
-        match std::mem::replace(&mut tried.growth, true) {
-            false => Ok(self.grow(self.step()?)),
-            true => Err(StorageError::LogFull {
-                reason: self.full_reason(),
-            }),
+        if !std::mem::replace(&mut tried.growth, true) {
+            match self.step() {
+                Ok(step) => return Ok(Some(self.grow(step))),
+                Err(error) => tried.failure = Some(error),
+            }
         }
+        if room >= left.bytes() + need {
+            return Ok(None);
+        }
+        let failure = tried.failure.take().unwrap_or_else(|| self.full());
+        let is_ending = matches!(left, Left::ByEndings(_));
+        let is_full = matches!(failure, StorageError::LogFull { .. });
+        if is_ending && is_full && !std::mem::replace(&mut tried.growth_past_limit, true) {
+            reached!("log.grown_past_its_limit");
+            return Ok(Some(self.grow(VLF_BYTES_MIN)));
+        }
+        Err(failure)
+    }
+
+    /// Bytes in the VLF of `lsn` from there on, and in those that are free.
+    pub fn room(&self, lsn: u64) -> u64 {
+        self.left_in_current(lsn) + self.free_bytes()
     }
 
     fn grow(&self, step: u64) -> Room {
@@ -743,11 +779,18 @@ impl LogFile {
         Room::Grow { step, seen }
     }
 
+    /// Will the file have to grow for what is logged next? A few blocks more than work must leave, besides what rollbacks may need.
+    pub fn is_used_up(&self, lsn: u64, reserve: u64) -> bool {
+        let margin = 4 * BLOCK_ROOM_BYTES + CHECKPOINT_RESERVE_BYTES;
+        self.room(lsn) < reserve + margin
+    }
+
     /// Little room is left besides what rollbacks may need, in the file as it is. Looked at once a block, so the margin
-    /// is what one block can take and reserve, twice its size, and the two blocks of room that work must leave.
+    /// is what one block can take and reserve, twice its size, the two blocks of room that work must leave, and what is left for
+    /// checkpoints.
     pub fn is_tight(&self, lsn: u64, reserve: u64) -> bool {
-        let margin = self.size_bytes() / 8 + 5 * BLOCK_BYTES_MAX as u64;
-        self.left_in_current(lsn) + self.free_bytes() < reserve + margin
+        let margin = self.size_bytes() / 8 + 5 * BLOCK_BYTES_MAX as u64 + CHECKPOINT_RESERVE_BYTES;
+        self.room(lsn) < reserve + margin
     }
 
     /// Bytes that may wait to be logged when the file is tight and a checkpoint begins: half of the margin. A file that may
@@ -803,6 +846,7 @@ impl LogFile {
         let vlf = &self.vlfs[index];
         Placement {
             offset: vlf.offset + HEADER_BYTES,
+            room: vlf.usable(),
             header: Some((vlf.offset, vlf.header())),
         }
     }
@@ -837,9 +881,7 @@ impl LogFile {
     /// Bytes by which the file may grow and is told to.
     fn step(&self) -> Result<u64> {
         let size = self.size_bytes();
-        let full = StorageError::LogFull {
-            reason: self.full_reason(),
-        };
+        let full = self.full();
         let step = match self.growth {
             Growth::Pages(0) | Growth::Percent(0) => return Err(full),
             Growth::Pages(p) => u64::from(p) * 8192,
@@ -916,7 +958,40 @@ impl LogFile {
             from: Lsn(keep_from),
             reason: CHECKPOINT,
         });
+        if self.next_free().is_none() {
+            self.resume_within(end)?;
+        }
         Ok(end)
+    }
+
+    /// Goes on in the VLF in which the stream ends, with the incarnation that it has: the disk may be full, and each restart
+    /// would take one more. Zeros take the place of what the crash left behind the end.
+    fn resume_within(&mut self, end: u64) -> Result<()> {
+        let order = |i: &usize| (self.vlfs[*i].start_lsn, self.vlfs[*i].sequence);
+        let used = (0..self.vlfs.len()).filter(|i| self.vlfs[*i].sequence > 0);
+        let Some(index) = used.max_by_key(order) else {
+            return Ok(());
+        };
+        let vlf = &self.vlfs[index];
+        assert!(vlf.start_lsn < end, "a VLF behind the end is in use");
+        let from = end - vlf.start_lsn;
+        if vlf.unwritten || from > vlf.readable() || !end.is_multiple_of(HEADER_BYTES) {
+            return Ok(());
+        }
+        reached!("log.vlf.resumed");
+        let start = vlf.offset + HEADER_BYTES;
+        self.handle
+            .write_zeros(start + from, start + vlf.usable())?;
+        self.handle.sync()?;
+        if vlf.held > 0 {
+            self.vlfs[index].held = 0;
+            let vlf = &self.vlfs[index];
+            self.handle.write(&vlf.header(), vlf.offset)?;
+            self.handle.sync()?;
+        }
+        self.current = Some(index);
+        self.incarnation = self.vlfs[index].incarnation;
+        Ok(())
     }
 
     /// Ends the stream at `end`, durably and whatever lies behind; a crash before it is done leaves one or the other. It goes on
@@ -1105,6 +1180,13 @@ impl LogFile {
         match self.kept_by.reason {
             OLDEST_PAGE if active <= 1 => NOTHING,
             reason => reason,
+        }
+    }
+
+    fn full(&self) -> StorageError {
+        StorageError::LogFull {
+            reason: self.full_reason(),
+            path: self.handle.path().clone(),
         }
     }
 

@@ -23,7 +23,7 @@
 //! | that header says that it holds nothing | at the cut |
 
 use super::block::{self, BLOCK_ALIGN_BYTES, BLOCK_HEADER_BYTES};
-use super::file::LSN_END;
+use super::file::{LSN_END, Left};
 use super::hold::Need;
 use super::{BACKLOG_BYTES_MAX, DelayedCommits, Log, LogState, NOTHING, Placement, Room, Sealed};
 use super::{Tried, inspect_unpadded};
@@ -120,7 +120,11 @@ impl Log {
                 return Err(refused(expected, "the log ends before it"));
             }
             state.file.set_incarnation(incarnation);
-            match state.file.place(found.0, None, &mut tried)? {
+            let need = bytes.as_ref().map_or(0, |b| b.len()) as u64;
+            match state
+                .file
+                .place(found.0, need, Left::ByEndings(0), &mut tried)?
+            {
                 Room::Found(placement) => {
                     let bytes = bytes.take().unwrap_or_default();
                     return Ok(state.take_block(found.0, bytes, placement));
@@ -172,7 +176,7 @@ impl Log {
 
 impl LogState {
     fn take_block(&mut self, lsn: u64, bytes: Arc<Vec<u8>>, placement: Placement) -> Lsn {
-        let Placement { offset, header } = placement;
+        let Placement { offset, header, .. } = placement;
         self.headers.extend(header);
         self.next_block = lsn + bytes.len() as u64;
         self.file.advance(self.next_block);

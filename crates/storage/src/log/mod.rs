@@ -12,6 +12,8 @@
 //! 2. No page is written while its page LSN is not hard (`buffer` asks [`Log::harden`] first).
 //! 3. A VLF is reused only when all of it lies below the truncation point.
 //! 4. After a failed write or sync the log is fenced for good: nothing is retried as if nothing had happened.
+//! 5. Each record of new work leaves room for the rollback of all that is open, for the ends of transactions, and for a checkpoint; what
+//!    ends a transaction leaves room for a checkpoint. So a log that cannot grow is never stuck.
 //!
 //! After a crash: the first bad block ends the log, unless a later block proves that the bad one had been hard, which
 //! is corruption and stops the database.
@@ -57,7 +59,10 @@ use daruma_base::memory::for_all;
 use daruma_base::{Env, Lsn, WaitKind, WaitRegistry, reached};
 use delayed::{DelayedCommits, DelayedState};
 use feed::Feeds;
-use file::{Extension, LogFile, Placement, Room, Tried};
+use file::{
+    CHECKPOINT_RESERVE_BYTES, ENDINGS_RESERVE_BYTES, Extension, Left, LogFile, Placement, Room,
+    Tried,
+};
 use flush::FlushCounters;
 use group::Group;
 use hold::Holds;
@@ -94,6 +99,8 @@ struct LogState {
     /// Memory that the recent blocks take.
     recent_bytes: usize,
     spare: SpareBuffers,
+    /// Bytes from the start of the open block to the end of its VLF and in VLFs that are free, or fewer.
+    open_room: u64,
     /// Log bytes that rollbacks of active transactions may need.
     undo_reserved: u64,
     /// Delayed commits in the open block.
@@ -171,8 +178,10 @@ pub enum AppendKind {
     Forward,
     /// Needs no undo but is new work all the same (system operations).
     System,
-    /// Rollback, commit, checkpoint: may use the reserve.
+    /// Rollback, commit, versions that pages wait for: may use the reserve.
     Completion,
+    /// May use what all others leave: where the log is full, the record of a checkpoint is what makes room.
+    Checkpoint,
 }
 
 impl Log {
@@ -195,6 +204,7 @@ impl Log {
                 recent: VecDeque::new(),
                 recent_bytes: 0,
                 spare: SpareBuffers::default(),
+                open_room: 0,
                 undo_reserved: 0,
                 delayed: DelayedCommits::default(),
                 last_commit: CommitPoint::default(),
@@ -418,6 +428,12 @@ impl Log {
         self.tight.load(Ordering::Relaxed)
     }
 
+    /// Will the file have to grow for what is logged next?
+    pub fn is_used_up(&self) -> bool {
+        let state = self.state.lock();
+        state.file.is_used_up(state.end(), state.undo_reserved)
+    }
+
     /// Grows the file by one step if it is smaller than `wanted` and may grow. True when there is room again.
     pub fn grow_towards(&self, wanted: u64) -> bool {
         let has_grown = self.durable && self.grow(|file| file.towards(wanted)).unwrap_or(false);
@@ -495,7 +511,11 @@ impl Log {
     /// Shortens the file to `bytes`, as far as what is at its end is not needed; false when that was not all.
     pub fn shrink_to(&self, bytes: u64) -> Result<bool> {
         let _no_growth = self.growing.lock();
-        let result = self.state.lock().file.shrink_to(bytes);
+        let result = {
+            let mut state = self.state.lock();
+            state.open_room = 0;
+            state.file.shrink_to(bytes)
+        };
         if let Err(error) = &result {
             self.fence(&error.to_string());
         }
@@ -610,14 +630,22 @@ impl LogState {
         if self.open.as_ref().is_some_and(|o| !o.fits(record.len())) {
             self.seal(hardened);
         }
-        let undo = if kind == AppendKind::Forward {
-            2 * record.len() as u64 + 64
-        } else {
-            0
+        let undo = match kind {
+            AppendKind::Forward => 2 * record.len() as u64 + 64,
+            _ => 0,
         };
-        if self.open.is_none()
-            && let Some(grow) = self.open_block(kind, undo, tried)?
-        {
+        let left = match kind {
+            AppendKind::Forward | AppendKind::System => Left::ByWork(
+                self.undo_reserved + undo + ENDINGS_RESERVE_BYTES + CHECKPOINT_RESERVE_BYTES,
+            ),
+            AppendKind::Completion => Left::ByEndings(CHECKPOINT_RESERVE_BYTES),
+            AppendKind::Checkpoint => Left::ByEndings(0),
+        };
+        let grow = match self.open {
+            None => self.open_block(record.len(), left, tried)?,
+            Some(_) => self.claim_in_open(record.len(), left, tried)?,
+        };
+        if let Some(grow) = grow {
             return Ok(grow);
         }
         self.undo_reserved += undo;
@@ -629,20 +657,47 @@ impl LogState {
 
     fn open_block(
         &mut self,
-        kind: AppendKind,
-        undo: u64,
+        record_bytes: usize,
+        left: Left,
         tried: &mut Tried,
     ) -> Result<Option<Appended>> {
-        let reserve = (kind != AppendKind::Completion).then_some(self.undo_reserved + undo);
-        let placement = match self.file.place(self.next_block, reserve, tried)? {
+        let need = block::padded_bytes(block::BLOCK_HEADER_BYTES + record_bytes) as u64;
+        let placed = self.file.place(self.next_block, need, left, tried)?;
+        let Placement {
+            offset,
+            room,
+            header,
+        } = match placed {
             Room::Found(placement) => placement,
             Room::Grow { step, seen } => return Ok(Some(Appended::Grow { step, seen })),
         };
-        let Placement { offset, header } = placement;
         self.headers.extend(header);
         let bytes = self.spare.take();
-        self.open = Some(OpenBlock::new(self.next_block, offset, bytes));
+        self.open = Some(OpenBlock::new(self.next_block, offset, bytes).within(room));
+        self.open_room = self.file.room(self.next_block);
         Ok(None)
+    }
+
+    /// A record in the block that is open leaves as much to others as one that opens a block. The room is counted anew only where
+    /// what was counted before does not do.
+    fn claim_in_open(
+        &mut self,
+        record_bytes: usize,
+        left: Left,
+        tried: &mut Tried,
+    ) -> Result<Option<Appended>> {
+        let Some(open) = &self.open else {
+            return Ok(None);
+        };
+        let need = block::padded_bytes(open.len() + record_bytes) as u64;
+        if self.open_room >= left.bytes() + need {
+            return Ok(None);
+        }
+        self.open_room = self.file.room(open.lsn());
+        match self.file.claim(self.open_room, need, need, left, tried)? {
+            Some(Room::Grow { step, seen }) => Ok(Some(Appended::Grow { step, seen })),
+            _ => Ok(None),
+        }
     }
 
     /// Closes the open block: pads, checksums and queues it.

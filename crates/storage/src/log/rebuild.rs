@@ -11,7 +11,8 @@
 
 use super::block::{self, BLOCK_ALIGN_BYTES, Found, OpenBlock};
 use super::file::{
-    FIRST_LSN, Filled, HEADER_BYTES, LSN_END, LogFile, VLF_BYTES_MIN, file_header, unwritten_header,
+    FIRST_LSN, Filled, HEADER_BYTES, LSN_END, Left, LogFile, VLF_BYTES_MIN, file_header,
+    unwritten_header,
 };
 use super::record::{Kind, Record};
 use crate::api::FileSpec;
@@ -427,7 +428,12 @@ mod tests {
         assert!(file.size_bytes() <= spec.size_pages * 8192);
         assert_eq!(file.vlfs().len(), 9);
         let written = |file: &LogFile| file.handle().io_stats().bytes_written;
-        let place = |file: &mut LogFile, lsn| match file.place(lsn, None, &mut Default::default()) {
+        let place = |file: &mut LogFile, lsn| match file.place(
+            lsn,
+            HEADER_BYTES,
+            Left::ByEndings(0),
+            &mut Default::default(),
+        ) {
             Ok(Room::Found(placement)) => placement,
             _ => panic!("there is room"),
         };

@@ -33,6 +33,11 @@ impl KeyTable {
         self.entries.len()
     }
 
+    /// All keys, in the order of their numbers.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.entries.len() as u32).map(|index| self.key(index))
+    }
+
     /// Forgets all keys and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.clear();

@@ -126,6 +126,35 @@ fn small_grants_spill_and_change_nothing() {
 }
 
 #[test]
+fn set_operations_whose_keys_do_not_fit_change_nothing() {
+    let host = host();
+    // Keys of 4 kB; those of the left come twice, far from each other.
+    let long = |table: &str, twice: &str| {
+        format!(
+            "SELECT REPLICATE('x', 4000) + CAST({table}.id AS varchar(9)) + ISNULL({table}.t, '') FROM {table} {twice}"
+        )
+    };
+    let left = long("a", "CROSS JOIN (VALUES (1), (2)) v (n)");
+    let (right, few) = (long("b", ""), long("b", "WHERE b.id < 20"));
+    let queries = [
+        format!("{left} EXCEPT {right}"),
+        format!("{left} EXCEPT {few}"),
+        format!("{left} INTERSECT {}", long("a", "WHERE a.id % 2 = 0")),
+        format!("{left} INTERSECT {left}"),
+        format!(
+            "SELECT w.n, q.c FROM (VALUES (1), (2)) w (n) CROSS APPLY (SELECT COUNT(*) AS c FROM ({left} EXCEPT {}) z (s)) q",
+            long("b", "WHERE b.id < 20 * w.n")
+        ),
+    ];
+    let expected: Vec<Vec<String>> = queries.iter().map(|q| bag(&host, q)).collect();
+    assert!(expected.iter().all(|rows| !rows.is_empty()));
+    host.grant_bytes.set(10_000);
+    for (query, expected) in queries.iter().zip(&expected) {
+        assert!(bag(&host, query) == *expected, "{query}");
+    }
+}
+
+#[test]
 fn a_loop_goes_on_with_the_row_that_it_was_at() {
     let host = host();
     // 1,500 rows of each `n`: a batch ends within those of the second. The filter above looks at rows of the first last.

@@ -11,7 +11,7 @@
 
 use super::execution::Execution;
 use super::frame::FrameKind;
-use crate::error::{DamagedPage, SqlError};
+use crate::error::{DamagedPage, Full, FullFile, SqlError};
 use crate::instance::OpenDatabase;
 use crate::messages;
 use daruma_catalog::ObjectKind;
@@ -135,19 +135,10 @@ impl Execution<'_> {
             1222 => messages::error_state(1222, 51, &[]),
             3960 => messages::error_state(3960, 2, &[&self.current_object(), &database]),
             3961 => messages::error(3961, &[&database]),
-            9002 => {
-                let reason = error
-                    .message
-                    .strip_prefix("the log is full due to ")
-                    .unwrap_or("NOTHING")
-                    .to_string();
-                messages::error_state(9002, 2, &[&database, &reason])
-            }
-            1105 if !error.message.starts_with("Could not") => messages::error_state(
-                1105,
-                2,
-                &[&self.current_object(), &"", &database, &"PRIMARY"],
-            ),
+            9002 | 1105 => match error.full.take() {
+                Some(file) => self.full_file(&file),
+                None => return,
+            },
             701 => messages::error_state(701, 123, &[&"default"]),
             824 if error.damaged.is_some() => match error.damaged.take() {
                 Some(page) => self.damaged_page(&page),
@@ -160,6 +151,26 @@ impl Execution<'_> {
         error.message = dressed.message;
         error.class = dressed.class;
         error.state = dressed.state;
+    }
+
+    /// 9002 or 1105 with the names of the database and its filegroup; a temporary table fills those of `tempdb`.
+    fn full_file(&self, full: &FullFile) -> SqlError {
+        let current = self.state.database.borrow().clone();
+        let of_file = self.state.instance.database_of_file(&full.path);
+        let database = of_file.unwrap_or(current);
+        match full.what {
+            Full::Log { reason } => messages::error_state(9002, 2, &[&database.name(), &reason]),
+            Full::Data { filegroup } => {
+                let def = database.def();
+                let group = def.filegroups.iter().find(|g| g.id == filegroup);
+                let group = group.map_or("PRIMARY", |g| g.name.as_str());
+                messages::error_state(
+                    1105,
+                    2,
+                    &[&self.current_object(), &"", &database.name(), &group],
+                )
+            }
+        }
     }
 
     /// 824 with the names of what the page belongs to.
