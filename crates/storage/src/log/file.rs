@@ -306,6 +306,7 @@ pub enum Left {
 }
 
 impl Left {
+    /// So many.
     pub fn bytes(self) -> u64 {
         let (Left::ByWork(bytes) | Left::ByEndings(bytes)) = self;
         bytes
