@@ -502,6 +502,51 @@ BEGIN SET NOCOUNT ON; SET @sum = @a + @b; SET @text = @text + N'!'; SELECT @a AS
 		expect("return value", int(status), 10))
 }
 
+type item struct {
+	ID   int32
+	Name *string
+}
+
+// tableValues sends rows to a procedure, to a statement and to a function, and hears what the type refuses.
+func tableValues(db *sql.DB) error {
+	for _, text := range []string{
+		"CREATE TYPE dbo.items AS TABLE (id int NOT NULL PRIMARY KEY CHECK (id > 0), name nvarchar(20) NULL)",
+		"CREATE PROCEDURE dbo.count_items @items dbo.items READONLY AS SELECT COUNT(*), COUNT(name), SUM(id) FROM @items",
+		"CREATE FUNCTION dbo.last_item (@items dbo.items READONLY) RETURNS int AS BEGIN RETURN (SELECT MAX(id) FROM @items) END",
+	} {
+		if _, err := db.Exec(text); err != nil {
+			return err
+		}
+	}
+	name := "some"
+	var rows []item
+	for id := range int32(3000) {
+		one := item{ID: id + 1}
+		if id%3 == 0 {
+			one.Name = &name
+		}
+		rows = append(rows, one)
+	}
+	table := mssql.TVP{TypeName: "dbo.items", Value: rows}
+	var count, named, sum int
+	if err := db.QueryRow("dbo.count_items", sql.Named("items", table)).Scan(&count, &named, &sum); err != nil {
+		return fmt.Errorf("procedure: %w", err)
+	}
+	found := fmt.Sprint(count, named, sum)
+	text := "SELECT COUNT(*), COUNT(name), dbo.last_item(@p1) FROM @p1"
+	if err := db.QueryRow(text, table).Scan(&count, &named, &sum); err != nil {
+		return fmt.Errorf("statement: %w", err)
+	}
+	_, err := db.Exec("dbo.count_items", sql.Named("items", mssql.TVP{TypeName: "dbo.items", Value: []item{{ID: 1}, {ID: 1}}}))
+	twice := expectError(err, 2627, 14, 1, 0)
+	_, err = db.Exec("dbo.count_items", sql.Named("items", mssql.TVP{TypeName: "dbo.items", Value: []item{{ID: -1}}}))
+	var server mssql.Error
+	if !errors.As(err, &server) || server.Number != 547 {
+		return fmt.Errorf("want 547, got %v", err)
+	}
+	return errors.Join(twice, expect("procedure", found, "3000 1000 4501500"), expect("statement", fmt.Sprint(count, named, sum), "3000 1000 3000"))
+}
+
 func prepared(db *sql.DB) error {
 	statement, err := db.Prepare("INSERT dbo.prepared VALUES (@p1, @p2)")
 	if err != nil {
@@ -692,6 +737,7 @@ CREATE TABLE dbo.large_values (size int NOT NULL PRIMARY KEY, t nvarchar(max), b
 		results.run("multi_results", on(resultSets))
 		results.run("row_counts", on(rowCounts))
 		results.run("procedure", on(procedure))
+		results.run("table_values", on(tableValues))
 		results.run("prepared", on(prepared))
 		results.run("cancel", on(cancel))
 		results.run("pooling", pooling)

@@ -210,6 +210,24 @@ BEGIN SET NOCOUNT ON; SET @sum = @a + @b; SET @text = @text + N'!'; SELECT @a AS
   assert.equal(result.status, 10);
 }
 
+async function tableValues(connection) {
+  await batch(connection, 'CREATE TYPE dbo.items AS TABLE (id int NOT NULL PRIMARY KEY CHECK (id > 0), name nvarchar(20) NULL)');
+  await batch(connection, 'CREATE PROCEDURE dbo.count_items @items dbo.items READONLY AS SELECT COUNT(*), COUNT(name), SUM(id) FROM @items');
+  const items = (rows) => ({
+    schema: 'dbo', name: 'items', rows,
+    columns: [{ name: 'id', type: TYPES.Int }, { name: 'name', type: TYPES.NVarChar, length: 20 }],
+  });
+  const many = items(Array.from({ length: 3000 }, (_, id) => [id + 1, id % 3 === 0 ? 'some' : null]));
+  const called = await run(connection, 'dbo.count_items', [['items', TYPES.TVP, many]], 'callProcedure');
+  assert.deepEqual(called.sets[0].rows, [[3000, 1000, 4501500]]);
+  const stated = await run(connection, 'SELECT COUNT(*), MAX(id) FROM @items WHERE name IS NULL', [['items', TYPES.TVP, many]]);
+  assert.deepEqual(stated.sets[0].rows, [[2000, 3000]]);
+  const empty = await run(connection, 'dbo.count_items', [['items', TYPES.TVP, items([])]], 'callProcedure');
+  assert.deepEqual(empty.sets[0].rows, [[0, 0, null]]);
+  await assert.rejects(run(connection, 'dbo.count_items', [['items', TYPES.TVP, items([[1, null], [1, null]])]], 'callProcedure'),
+    (error) => error.number === 2627);
+}
+
 async function scalarFunction(connection) {
   await batch(connection, `CREATE FUNCTION dbo.shout (@text nvarchar(50), @times int) RETURNS nvarchar(200) AS
 BEGIN RETURN REPLICATE(@text, @times) + N'!' END`);
@@ -337,6 +355,7 @@ async function main() {
     await on('row_counts', rowCounts);
     await on('procedure', procedure);
     await on('function', scalarFunction);
+    await on('table_values', tableValues);
     await on('prepared', prepared);
     await on('cancel', cancel);
     await on('pooling', pooling);

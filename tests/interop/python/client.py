@@ -245,6 +245,14 @@ BEGIN SET NOCOUNT ON; SET @sum = @a + @b; SET @text = @text + N'!'; SELECT @a AS
         assert (count, total, text) == (1, 15, "hello!"), (count, total, text)
         assert status in (None, 10), status
 
+    def table_values(self):
+        self.execute("CREATE TYPE dbo.items AS TABLE (id int NOT NULL PRIMARY KEY CHECK (id > 0), name nvarchar(20) NULL)").close()
+        self.execute("CREATE PROCEDURE dbo.count_items @items dbo.items READONLY AS "
+                     "SELECT COUNT(*), COUNT(name), SUM(id) FROM @items").close()
+        rows = [(number + 1, "some" if number % 3 == 0 else None) for number in range(3000)]
+        found = [tuple(row) for row in self.driver.table(self.connection, rows)]
+        assert found == [(3000, 1000, 4501500)], found
+
     def prepared(self):
         cursor = self.connection.cursor()
         insert = self.driver.sql("INSERT dbo.prepared VALUES (?, ?)")
@@ -319,7 +327,8 @@ BEGIN SET NOCOUNT ON; SET @sum = @a + @b; SET @text = @text + N'!'; SELECT @a AS
             for name, size in (("large_8k", 8192), ("large_1m", 1 << 20), ("large_20m", 20 << 20)):
                 self.run(name, self.large, size)
             for name in ("tx_commit", "tx_rollback", "tx_savepoint", "isolation", "error_208", "error_2627", "error_8134",
-                         "error_throw", "prints", "multi_results", "row_counts", "procedure", "prepared", "cancel", "pooling", "bulk"):
+                         "error_throw", "prints", "multi_results", "row_counts", "procedure", "table_values", "prepared", "cancel",
+                         "pooling", "bulk"):
                 self.run("print" if name == "prints" else name, getattr(self, name))
         self.run("login_failed", self.login_failed)
         self.run("unknown_database", self.unknown_database)

@@ -60,6 +60,10 @@ class Driver:
     def bulk(self, connection, table, columns, rows):
         raise Skip("the driver has no bulk copy")
 
+    def table(self, connection, rows):
+        """What dbo.count_items gives for rows that are one parameter."""
+        raise Skip("not offered")
+
     def cancel(self, connection, text):
         """Runs the text and cancels it on the way; raises when it was not cancelled."""
         raise Skip("the driver cannot cancel")
@@ -181,6 +185,16 @@ class PyTds(Driver):
         connection.cursor().copy_to(data=rows, table_or_view=table, schema="dbo", columns=described)
         connection.commit()
 
+    def table(self, connection, rows):
+        from pytds.tds_base import Column
+        from pytds.tds_types import IntType, NVarCharType
+
+        columns = [Column("id", type=IntType()), Column("name", type=NVarCharType(20), flags=Column.fNullable)]
+        table = self.module.TableValuedParam("dbo.items", columns=columns, rows=rows)
+        cursor = connection.cursor()
+        cursor.callproc("dbo.count_items", (table,))
+        return cursor.fetchall()
+
     def cancel(self, connection, text):
         """Leaves a long result half read, cancels it, and lets the caller go on."""
         cursor = connection.cursor()
@@ -250,6 +264,11 @@ class Odbc(Driver):
         cursor.fast_executemany = True
         cursor.executemany(f"INSERT {table} VALUES (?, ?, ?, ?, ?)", rows)
         connection.commit()
+
+    def table(self, connection, rows):
+        if self.name == "freetds":
+            raise Skip("table-valued parameters are not offered by FreeTDS")
+        return connection.cursor().execute("{CALL dbo.count_items (?)}", [rows]).fetchall()
 
     def cancel(self, connection, text):
         connection.timeout = 1

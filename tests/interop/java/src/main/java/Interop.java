@@ -411,6 +411,34 @@ public final class Interop {
         }
     }
 
+    /** Rows as one parameter; jTDS has no such type. */
+    private void tableValues() throws Exception {
+        if (!microsoft) {
+            throw new Skip("not offered by jTDS");
+        }
+        execute("CREATE TYPE dbo.items AS TABLE (id int NOT NULL PRIMARY KEY CHECK (id > 0), name nvarchar(20) NULL)");
+        execute("CREATE PROCEDURE dbo.count_items @items dbo.items READONLY AS SELECT COUNT(*), COUNT(name), SUM(id) FROM @items");
+        com.microsoft.sqlserver.jdbc.SQLServerDataTable table = new com.microsoft.sqlserver.jdbc.SQLServerDataTable();
+        table.addColumnMetadata("id", Types.INTEGER);
+        table.addColumnMetadata("name", Types.NVARCHAR);
+        for (int id = 0; id < 3000; id++) {
+            table.addRow(id + 1, id % 3 == 0 ? "some" : null);
+        }
+        for (String text : new String[] {"{call dbo.count_items(?)}", "SELECT COUNT(*), COUNT(name), SUM(id) FROM ?"}) {
+            try (PreparedStatement call = connection.prepareStatement(text)) {
+                com.microsoft.sqlserver.jdbc.SQLServerPreparedStatement typed =
+                        call.unwrap(com.microsoft.sqlserver.jdbc.SQLServerPreparedStatement.class);
+                typed.setStructured(1, "dbo.items", table);
+                try (ResultSet row = call.executeQuery()) {
+                    expect("row", row.next(), true);
+                    expect("rows", row.getInt(1), 3000);
+                    expect("names", row.getInt(2), 1000);
+                    expect("sum", row.getInt(3), 4501500);
+                }
+            }
+        }
+    }
+
     private void prepared() throws Exception {
         try (PreparedStatement insert = connection.prepareStatement("INSERT dbo.prepared VALUES (?, ?)")) {
             for (int id = 0; id < 250; id++) {
@@ -580,6 +608,7 @@ public final class Interop {
             run("row_counts", this::rowCounts);
             run("procedure", this::procedure);
             run("function", this::function);
+            run("table_values", this::tableValues);
             run("prepared", this::prepared);
             run("cancel", this::cancel);
             run("pooling", this::pooling);
