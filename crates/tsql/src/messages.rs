@@ -300,6 +300,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(174, 15, "The %.*ls function requires %d argument(s)."),
     m(
+        177,
+        15,
+        "The IDENTITY function can only be used when the SELECT statement has an INTO clause.",
+    ),
+    m(
         178,
         15,
         "A RETURN statement with a return value cannot be used in this context.",
@@ -474,6 +479,16 @@ const MESSAGES: &[Message] = &[
         331,
         16,
         "The target table '%.*ls' of the OUTPUT INTO clause cannot have any enabled triggers.",
+    ),
+    m(
+        332,
+        16,
+        "The target table '%.*ls' of the OUTPUT INTO clause cannot be on either side of a (primary key, foreign key) relationship. Found reference constraint '%ls'.",
+    ),
+    m(
+        333,
+        16,
+        "The target table '%.*ls' of the OUTPUT INTO clause cannot have any enabled check constraints or any enabled rules. Found check constraint or rule '%ls'.",
     ),
     m(
         334,
@@ -2175,6 +2190,16 @@ const MESSAGES: &[Message] = &[
         8107,
         16,
         "IDENTITY_INSERT is already ON for table '%.*ls.%.*ls.%.*ls'. Cannot perform SET operation for table '%.*ls'.",
+    ),
+    m(
+        8108,
+        16,
+        "Cannot add identity column, using the SELECT INTO statement, to table '%.*ls', which already has column '%.*ls' that inherits the identity property.",
+    ),
+    m(
+        8109,
+        16,
+        "Attempting to add multiple identity columns to table '%.*ls' using the SELECT INTO statement.",
     ),
     m(
         8110,

@@ -113,6 +113,36 @@ fn a_session_in_waitfor_shows_it() {
     assert_eq!(c.scalar(shown), "0");
 }
 
+/// A session that waits for a lock within a statement that changes rows says which statement it is.
+#[test]
+fn a_blocked_change_shows_its_command() {
+    let server = Server::new();
+    setup(&server, "CREATE TABLE t (id int PRIMARY KEY, v int)");
+    let mut holder = server.connect_to("d");
+    holder.run("INSERT t VALUES (1, 1)");
+    for statement in ["UPDATE t SET v = 3", "INSERT t VALUES (2, 4)", "DELETE t"] {
+        holder.run("BEGIN TRAN; UPDATE t SET v = 2; DELETE t WHERE id = 2; INSERT t VALUES (2, 2)");
+        let command = statement.split(' ').next().expect("a word");
+        let mut blocked = server.connect_to("d");
+        let mut watcher = server.connect_to("d");
+        let of_blocked = format!("WHERE session_id = {}", blocked.session.spid());
+        thread::scope(|scope| {
+            let change = scope.spawn(move || blocked.run(statement));
+            let waits = format!(
+                "SELECT COUNT(*) FROM sys.dm_exec_requests {of_blocked} AND wait_type LIKE 'LCK%'"
+            );
+            while watcher.scalar(&waits) != "1" {
+                assert!(!change.is_finished(), "{statement} did not wait");
+            }
+            let shown = format!("SELECT command FROM sys.dm_exec_requests {of_blocked}");
+            assert_eq!(watcher.scalar(&shown), command);
+            holder.run("ROLLBACK");
+            let out = change.join().expect("no panic");
+            assert!(out.contains("affected"), "{out}");
+        });
+    }
+}
+
 #[test]
 fn identity_values_are_unique() {
     let server = Server::new();

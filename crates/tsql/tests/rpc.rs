@@ -194,13 +194,30 @@ fn clients_drive_transactions() {
 fn reset_brings_the_login_state_back() {
     let server = Server::new();
     let mut c = client(&server);
+    c.run("CREATE PROCEDURE #p AS SELECT 1");
+    c.run("CREATE PROCEDURE ##p AS SELECT 1");
     c.run("SET XACT_ABORT ON; CREATE TABLE #t (a int); BEGIN TRAN; SET LOCK_TIMEOUT 5");
+    assert_eq!(c.scalar("EXEC ##p"), "1");
     c.session.reset(false, &mut c.sink).unwrap();
     c.sink.take();
     assert_eq!(c.session.database_name(), "master");
     assert_eq!(c.scalar("SELECT @@TRANCOUNT"), "0");
     assert_eq!(c.scalar("SELECT @@LOCK_TIMEOUT"), "-1");
     assert!(c.run("SELECT * FROM #t").starts_with("Msg 208"));
+    assert!(c.run("EXEC #p").starts_with("Msg 2812"));
+    assert!(c.run("EXEC ##p").starts_with("Msg 2812"));
+}
+
+#[test]
+fn temporary_procedures_go_with_their_session() {
+    let server = Server::new();
+    let (mut maker, mut other) = (client(&server), client(&server));
+    maker.run("CREATE PROCEDURE #p AS SELECT 1");
+    maker.run("CREATE PROCEDURE ##p AS SELECT 2");
+    assert!(other.run("EXEC #p").starts_with("Msg 2812"));
+    assert_eq!(other.scalar("EXEC ##p"), "2");
+    drop(maker);
+    assert!(other.run("EXEC ##p").starts_with("Msg 2812"));
 }
 
 #[test]

@@ -179,28 +179,29 @@ impl Binder<'_> {
             if !tree.attributes.is_empty() {
                 return Err(messages::error(6864, &[]));
             }
-            return joined(self.content(&tree.content, nil)?);
+            return joined(self.content(&tree.content, declared, nil)?);
         }
         self.element(tree, declared, nil)
     }
 
-    fn content(&mut self, content: &[Content], nil: bool) -> Result<Vec<Scalar>> {
+    /// `declared` stands in each of the elements.
+    fn content(&mut self, content: &[Content], declared: &str, nil: bool) -> Result<Vec<Scalar>> {
         content
             .iter()
             .map(|part| match part {
                 Content::Text(id) => self.text_of(*id),
-                Content::Element(element) => self.inner(element, nil),
+                Content::Element(element) => self.inner(element, declared, nil),
             })
             .collect()
     }
 
     /// An element within the row's: NULL when it has nothing to show.
-    fn inner(&mut self, element: &Element, nil: bool) -> Result<Scalar> {
-        let whole = self.element(element, "", nil)?;
+    fn inner(&mut self, element: &Element, declared: &str, nil: bool) -> Result<Scalar> {
+        let whole = self.element(element, declared, nil)?;
         let is_leaf = matches!(&element.content[..], [Content::Text(_)]);
         let missing = match (nil, is_leaf && element.attributes.is_empty()) {
             (false, _) => Scalar::null(DataType::NVARCHAR_MAX),
-            (true, true) => literal(&format!("<{} xsi:nil=\"true\"/>", element.name)),
+            (true, true) => literal(&format!("<{}{declared} xsi:nil=\"true\"/>", element.name)),
             // Its inner elements are there in any case.
             (true, false) => return Ok(whole),
         };
@@ -218,7 +219,7 @@ impl Binder<'_> {
             let absent = self.all_null(&[*id]);
             open = join(open, either(absent, literal(""), shown))?;
         }
-        let parts = self.content(&element.content, nil)?;
+        let parts = self.content(&element.content, "", nil)?;
         if parts.is_empty() {
             return join(open, literal("/>"));
         }

@@ -53,6 +53,7 @@ impl Binder<'_> {
             return self.window_function(function, &name, call);
         }
         match name.as_str() {
+            "IDENTITY" => Err(crate::messages::error(177, &[])),
             "GROUPING" | "GROUPING_ID" => {
                 let args = self.args(&call.args)?;
                 let data_type = if name == "GROUPING" {

@@ -13,6 +13,7 @@ mod for_xml;
 mod from;
 mod function;
 mod group;
+mod identity;
 mod inline;
 mod operand;
 mod pivot;
@@ -28,6 +29,7 @@ mod user_function;
 
 pub(crate) use expr::{compare, literal, mirrored, with_stack};
 pub(crate) use from::defined_view;
+pub(crate) use identity::IdentityCall;
 pub(crate) use inline::defined_function;
 pub use query::{Assignment, BoundQuery, OutColumn};
 pub(crate) use scope::{NameScope, ScopeEntry};

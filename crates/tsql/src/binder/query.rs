@@ -4,6 +4,7 @@
 //! columns, DISTINCT, sort, TOP. Each step reads only column numbers made below it.
 
 use super::group::GroupState;
+use super::identity::IdentityCall;
 use super::scope::{Clause, CteEntry, NameScope};
 use super::tree::*;
 use super::{Binder, too_complex, types};
@@ -56,6 +57,8 @@ struct Tail<'q> {
 struct Item {
     name: String,
     scalar: Scalar,
+    /// It is a call of IDENTITY.
+    is_numbered: bool,
 }
 
 /// A sort key before it becomes a column: an output column or an expression.
@@ -474,7 +477,7 @@ impl Binder<'_> {
             true => &[],
             false => &select.items,
         };
-        let (mut items, mut assignments) = self.select_list(list)?;
+        let (mut items, mut assignments) = self.select_list(list, select.into.is_some())?;
         let mut having = select
             .having
             .as_ref()
@@ -551,6 +554,7 @@ impl Binder<'_> {
                 Some(id) => id,
                 None => {
                     let id = self.new_computed(&item.name, &item.scalar)?;
+                    self.columns[id as usize].identity = item.is_numbered;
                     computed.push((id, item.scalar.clone()));
                     id
                 }
@@ -637,7 +641,11 @@ impl Binder<'_> {
         ))
     }
 
-    fn select_list(&mut self, list: &[SelectItem]) -> Result<(Vec<Item>, Vec<Assignment>)> {
+    fn select_list(
+        &mut self,
+        list: &[SelectItem],
+        is_into: bool,
+    ) -> Result<(Vec<Item>, Vec<Assignment>)> {
         let (mut items, mut assignments) = (Vec::new(), Vec::new());
         for item in list {
             match item {
@@ -649,11 +657,16 @@ impl Binder<'_> {
                         items.push(Item {
                             name,
                             scalar: self.column(id),
+                            is_numbered: false,
                         });
                     }
                 }
                 SelectItem::Expr { expr, alias } => {
-                    let scalar = self.expr(expr)?;
+                    let numbers = IdentityCall::of(expr).filter(|_| is_into).transpose()?;
+                    let scalar = match &numbers {
+                        Some(call) => call.seed(alias.as_ref().map_or("", |a| &a.text))?,
+                        None => self.expr(expr)?,
+                    };
                     let name = match (alias, expr) {
                         (Some(alias), _) => alias.text.clone(),
                         (None, Expr::Column(column)) => match scalar.as_column() {
@@ -664,7 +677,11 @@ impl Binder<'_> {
                         },
                         _ => String::new(),
                     };
-                    items.push(Item { name, scalar });
+                    items.push(Item {
+                        name,
+                        scalar,
+                        is_numbered: numbers.is_some(),
+                    });
                 }
                 SelectItem::Assign {
                     variable,

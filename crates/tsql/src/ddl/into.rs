@@ -1,6 +1,7 @@
 //! SELECT INTO: a new table with the columns of a query, filled with its rows.
 
 use super::table::Builder;
+use crate::binder::IdentityCall;
 use crate::dml;
 use crate::error::Result;
 use crate::executor::{RowBatch, SelectPlan, open};
@@ -9,22 +10,88 @@ use crate::instance::TEMPDB;
 use crate::messages;
 use crate::session::Execution;
 use daruma_catalog::{ColumnDef, IdentityDef, ObjectKind};
-use daruma_syntax::ast::SelectInto;
+use daruma_syntax::ast::{SelectInto, SelectItem};
+use daruma_value::DataType;
 use std::sync::Arc;
 
 pub(crate) fn select_into(
     ex: &Execution<'_>,
-    into: &SelectInto,
+    (into, items): (&SelectInto, &[SelectItem]),
     plan: &Arc<SelectPlan>,
 ) -> Result<u64> {
-    let table = create(ex, into, plan)?;
+    let numbers = Numbers::find(items, plan, &into.table.name.text)?;
+    let table = create(ex, into, plan, numbers.as_ref())?;
     ex.note_planned();
     let mut stream = open(plan, ex)?;
-    let mut next = |batch: &mut RowBatch| stream.next(batch);
+    let mut numbers = numbers;
+    let mut next = |batch: &mut RowBatch| {
+        let is_more = stream.next(batch)?;
+        match &mut numbers {
+            Some(numbers) if is_more => numbers.put(batch)?,
+            _ => {}
+        }
+        Ok(is_more)
+    };
     dml::bulk::insert_stream(ex, &table, &mut next)
 }
 
-fn create(ex: &Execution<'_>, into: &SelectInto, plan: &SelectPlan) -> Result<TableRef> {
+/// The column that IDENTITY(type, seed, increment) makes.
+struct Numbers {
+    /// Its place among the columns.
+    at: usize,
+    data_type: DataType,
+    next: i128,
+    increment: i128,
+}
+
+impl Numbers {
+    /// Errors 8108 and 8109: a table has one identity column.
+    fn find(items: &[SelectItem], plan: &SelectPlan, table: &str) -> Result<Option<Numbers>> {
+        let call = |item: &SelectItem| match item {
+            SelectItem::Expr { expr, .. } => IdentityCall::of(expr),
+            _ => None,
+        };
+        let mut calls = items.iter().filter_map(call);
+        let Some(call) = calls.next() else {
+            return Ok(None);
+        };
+        let call = call?;
+        if calls.next().is_some() {
+            return Err(messages::error(8109, &[&table]));
+        }
+        if let Some(other) = plan.columns().iter().find(|c| c.identity && !c.computed) {
+            return Err(messages::error(8108, &[&table, &other.name]));
+        }
+        let Some(at) = plan.columns().iter().position(|c| c.identity) else {
+            // Of a set operation, where it is a column like others.
+            return Err(messages::error(177, &[]));
+        };
+        Ok(Some(Numbers {
+            at,
+            data_type: plan.columns()[at].data_type,
+            next: call.seed,
+            increment: call.increment,
+        }))
+    }
+
+    fn put(&mut self, batch: &mut RowBatch) -> Result<()> {
+        for row in 0..batch.len() {
+            let value = dml::identity_value(self.next, self.data_type)?;
+            if let Some(cell) = batch.row_mut(row).get_mut(self.at) {
+                *cell = value;
+            }
+            self.next = self.next.saturating_add(self.increment);
+        }
+        Ok(())
+    }
+}
+
+fn create(
+    ex: &Execution<'_>,
+    into: &SelectInto,
+    plan: &SelectPlan,
+    numbers: Option<&Numbers>,
+) -> Result<TableRef> {
     let name = &into.table;
     let temporary = name.is_temporary();
     let (database, schema_id) = match temporary {
@@ -43,7 +110,7 @@ fn create(ex: &Execution<'_>, into: &SelectInto, plan: &SelectPlan) -> Result<Ta
         TableKind::User
     };
     let mut builder = Builder::new(ex, database, schema_id, kind, &name.name.text)?;
-    define(&mut builder, plan)?;
+    define(&mut builder, plan, numbers)?;
     let heap = builder.heap();
     builder.def.indexes.push(heap);
     builder.create_trees()?;
@@ -75,7 +142,11 @@ fn create(ex: &Execution<'_>, into: &SelectInto, plan: &SelectPlan) -> Result<Ta
     }
 }
 
-fn define(builder: &mut Builder<'_, '_>, plan: &SelectPlan) -> Result<()> {
+fn define(
+    builder: &mut Builder<'_, '_>,
+    plan: &SelectPlan,
+    numbers: Option<&Numbers>,
+) -> Result<()> {
     for (at, column) in plan.columns().iter().enumerate() {
         if column.name.is_empty() {
             return Err(messages::error_state(1038, 5, &[]));
@@ -91,8 +162,8 @@ fn define(builder: &mut Builder<'_, '_>, plan: &SelectPlan) -> Result<()> {
         if column.identity && builder.def.identity.is_none() {
             builder.def.identity = Some(IdentityDef {
                 column_id: id,
-                seed: 1,
-                increment: 1,
+                seed: numbers.map_or(1, |n| n.next),
+                increment: numbers.map_or(1, |n| n.increment),
                 not_for_replication: false,
             });
         }

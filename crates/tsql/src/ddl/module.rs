@@ -189,6 +189,9 @@ pub(super) fn create_procedure(
         return Err(messages::not_supported("numbered procedures"));
     }
     refuse_promises(&statement.options)?;
+    if statement.name.is_temporary() {
+        return create_temporary(ex, statement, text);
+    }
     let place = place(ex, &statement.name, statement.mode, "P ")?;
     let runs_as = statement.options.execute_as.as_ref();
     ex.may_define_as(runs_as, place.database, place.schema_id)?;
@@ -207,6 +210,38 @@ pub(super) fn create_procedure(
         &statement.name,
         ObjectKind::Procedure(Arc::new(module)),
     )
+}
+
+/// `#p` and `##p` are kept by the session and the server.
+fn create_temporary(
+    ex: &Execution<'_>,
+    statement: &ast::CreateProcedure,
+    text: &str,
+) -> Result<()> {
+    if statement.options.execute_as.is_some() {
+        return Err(messages::not_supported(
+            "EXECUTE AS in temporary procedures",
+        ));
+    }
+    let name = &statement.name.name.text;
+    let existing = ex.state.temp_module(name);
+    match (statement.mode, existing.is_some()) {
+        (DefineMode::Create, true) => return Err(messages::error_state(2714, 3, &[name])),
+        (DefineMode::Alter, false) => return Err(messages::error_state(208, 6, &[name])),
+        (_, true) if !ex.state.may_change_module(name) => {
+            return Err(messages::error_state(208, 6, &[name]));
+        }
+        _ => {}
+    }
+    let parameters = statement.parameters.iter().map(|p| parameter(ex, p));
+    let module = ModuleDef {
+        parameters: parameters.collect::<Result<Vec<_>>>()?,
+        ..module(ex, text)
+    };
+    let id = ex.instance().next_temp_object_id();
+    let kind = ObjectKind::Procedure(Arc::new(module));
+    let object = new_object(ex, id, daruma_catalog::SCHEMA_DBO, name, kind);
+    ex.state.set_temp_module(name, Some(Arc::new(object)))
 }
 
 pub(super) fn parameter(ex: &Execution<'_>, parameter: &ast::Parameter) -> Result<ParameterDef> {
@@ -392,7 +427,9 @@ pub(super) fn place(
     code: &str,
 ) -> Result<Place> {
     if name.is_temporary() {
-        return Err(messages::not_supported("temporary procedures"));
+        return Err(messages::not_supported(
+            "temporary views, functions and triggers",
+        ));
     }
     if name.database.is_some() {
         let what = match code {

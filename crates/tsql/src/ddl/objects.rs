@@ -318,6 +318,13 @@ fn drop_object(
     word: &str,
 ) -> Result<()> {
     let absent = || messages::error_state(3701, 5, &[&"drop", &what, &name.dotted()]);
+    if name.is_temporary() && code == "P " {
+        let found = ex.state.temp_module(&name.name.text);
+        found
+            .filter(|_| ex.state.may_change_module(&name.name.text))
+            .ok_or_else(absent)?;
+        return ex.state.set_temp_module(&name.name.text, None);
+    }
     if name.is_temporary() {
         let table = ex
             .state

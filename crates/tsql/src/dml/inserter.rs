@@ -329,7 +329,8 @@ impl<'a> Inserter<'a> {
     }
 }
 
-pub(super) fn identity_value(number: i128, data_type: DataType) -> Result<Value> {
+/// The number as a value of an identity column's type: error 8115.
+pub fn identity_value(number: i128, data_type: DataType) -> Result<Value> {
     let value = match data_type {
         DataType::TinyInt => u8::try_from(number).ok().map(Value::TinyInt),
         DataType::SmallInt => i16::try_from(number).ok().map(Value::SmallInt),

@@ -56,7 +56,7 @@ use daruma_catalog::IndexKind;
 use daruma_syntax::ast::{self, DmlTarget, ObjectName};
 use daruma_value::Value;
 pub use errors::{changed_variable, explicit_identity};
-pub use inserter::InsertOptions;
+pub use inserter::{InsertOptions, identity_value};
 use output::OutputPlan;
 use std::any::Any;
 use std::sync::Arc;

@@ -14,7 +14,8 @@ use super::{RowCallback, resolve_target_name};
 use crate::access::damaged;
 use crate::error::Result;
 use crate::executor::{ScalarPlan, Scope, ScopeTable, prepare_scalar};
-use crate::host::{Host, TableRef, TriggerAction};
+use crate::host::{Host, TableKind, TableRef, TriggerAction};
+use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_syntax::ast::{
     ColumnRef, Expr, Ident, ObjectName, Output, OutputInto, OutputTarget, PseudoColumn, SelectItem,
@@ -132,9 +133,7 @@ impl IntoPlan {
             OutputTarget::Table(name) => resolve_target_name(host, name)?,
             OutputTarget::Variable(name) => errors::changed_variable(host, name)?,
         };
-        if host.has_instead(table.database.id(), table.object_id, TriggerAction::Insert) {
-            return Err(crate::messages::error(331, &[&table.name]));
-        }
+        refuse_watched(host, &table)?;
         let writable = Arc::new(Writable::prepare(host, &table)?);
         let (items, _) = prepare_items(host, &into.items, scope)?;
         let columns = if into.columns.is_empty() {
@@ -159,6 +158,32 @@ impl IntoPlan {
             assign,
             shape: InsertShape::new(writable, columns),
         })
+    }
+}
+
+/// 331 to 333: rows come into the table unseen, so nothing may watch over it: no trigger, foreign key or check.
+fn refuse_watched(host: &dyn Host, table: &TableRef) -> Result<()> {
+    let fires = |action| {
+        host.has_triggers(table, action)
+            || host.has_instead(table.database.id(), table.object_id, action)
+    };
+    use TriggerAction::{Delete, Insert, Update};
+    if [Insert, Update, Delete].into_iter().any(fires) {
+        return Err(messages::error(331, &[&table.name]));
+    }
+    if table.kind != TableKind::User {
+        return Ok(());
+    }
+    let referencing = host.referencing(table)?;
+    let of_others = referencing
+        .first()
+        .and_then(|(child, at)| child.def.foreign_keys.get(*at));
+    if let Some(key) = table.def.foreign_keys.first().or(of_others) {
+        return Err(messages::error(332, &[&table.name, &key.name]));
+    }
+    match table.def.checks.iter().find(|c| !c.disabled) {
+        Some(check) => Err(messages::error(333, &[&table.name, &check.name])),
+        None => Ok(()),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::functions::json::{container_of, scalar_of};
-use daruma_value::json::{self, Kind, Node, Path};
+use daruma_value::json::{self, Kind, Node, Path, base64};
 use daruma_value::{CollationId, DataType, Len, Value, ValueError};
 use std::ops::RangeInclusive;
 
@@ -84,14 +84,16 @@ fn typed(
     if let (DataType::NVarChar(Len::MAX), text) = (column.data_type, text) {
         return Ok(Value::str(text));
     }
-    let value = Value::str(text);
-    convert(
-        &value,
-        DataType::NVARCHAR_MAX,
-        column.data_type,
-        None,
-        &context,
-    )
+    let (value, from) = match column.data_type.is_binary() {
+        true => {
+            let bytes = base64::decode(text);
+            let refused = || ValueError::conversion(DataType::NVARCHAR_MAX, column.data_type);
+            let binary = DataType::VarBinary(Len::MAX);
+            (Value::Bytes(bytes.ok_or_else(refused)?), binary)
+        }
+        false => (Value::str(text), DataType::NVARCHAR_MAX),
+    };
+    convert(&value, from, column.data_type, None, &context)
 }
 
 fn plain_row(key: Value, node: Node<'_>) -> Vec<Value> {

@@ -129,6 +129,8 @@ pub struct Instance {
     pub memory: Arc<WorkMemory>,
     registry: Registry,
     pub global_temps: Mutex<HashMap<String, GlobalTemp>>,
+    /// `##p`
+    pub global_modules: Mutex<HashMap<String, crate::session::TempModule>>,
     /// Temporary tables of all sessions, for tempdb's views.
     pub temp_tables: Mutex<BTreeMap<i32, TableRef>>,
     /// Counters of temporary tables: never stored.

@@ -84,6 +84,11 @@ pub struct SessionEntry {
 }
 
 impl SessionEntry {
+    /// What the session is seen to do from now on; gives what it was seen to do before.
+    pub fn show_command(&self, command: &'static str) -> &'static str {
+        std::mem::replace(&mut self.activity.lock().command, command)
+    }
+
     /// Says how to find out whether the client has closed the connection. Once.
     pub fn watch_client(&self, is_gone: impl Fn() -> bool + Send + Sync + 'static) {
         let _is_first = self.client_gone.set(Box::new(is_gone));

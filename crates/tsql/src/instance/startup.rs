@@ -68,6 +68,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         memory,
         registry,
         global_temps: Mutex::default(),
+        global_modules: Mutex::default(),
         temp_tables: Mutex::default(),
         temp_counters: Mutex::default(),
         catalog_version: AtomicU64::new(1),

@@ -102,11 +102,12 @@ impl Execution<'_> {
         if name.is_temporary() {
             let in_tempdb = self.current_database() == crate::instance::TEMPDB
                 || name.database.as_ref().is_some_and(|d| d.is("tempdb"));
-            let table = self
-                .state
-                .temp_table(&name.name.text)
-                .filter(|_| in_tempdb && fits("U"))?;
-            return Some(table.object_id);
+            let text = &name.name.text;
+            let table = self.state.temp_table(text).map(|t| t.object_id);
+            let module = self.state.temp_module(text).map(|m| m.id);
+            let table = table.filter(|_| fits("U"));
+            let found = table.or(module.filter(|_| fits("P")));
+            return found.filter(|_| in_tempdb);
         }
         let database = self.named_database(self.current_database(), name).ok()?;
         let catalog = self.visible(database).ok()?;

@@ -47,6 +47,7 @@ mod statement;
 mod statistics;
 mod table_argument;
 mod temp;
+mod temp_module;
 mod text_size;
 mod transaction;
 mod trigger;
@@ -79,6 +80,7 @@ pub(crate) use raise::WAITFOR;
 pub use rpc::{Prepared, RpcArgument, RpcProcedure, RpcRequest};
 pub use table_argument::{SentColumn, SentTable, TableArgument, TakeRow};
 pub(crate) use temp::drop_trees;
+pub use temp_module::TempModule;
 pub use types::named_type;
 pub(crate) use types::{integer_fits, integer_range as integer_limits};
 pub use unhard::LateCommit;
@@ -120,6 +122,8 @@ pub(crate) struct SessionState {
     pub waits_seen: Cell<u64>,
     pub frames: RefCell<Vec<Frame>>,
     pub temps: RefCell<Vec<TempTable>>,
+    /// Temporary procedures by the key of their names.
+    pub temp_modules: RefCell<HashMap<String, TempModule>>,
     /// Grows with each change of definitions in the open transaction, and when it takes them back.
     pub private_version: Cell<u64>,
     pub statement_locks: RefCell<Vec<(Arc<Database>, LockResource, LockMode)>>,
@@ -209,6 +213,7 @@ impl Session {
                 trancount: Cell::new(0),
                 frames: RefCell::default(),
                 temps: RefCell::default(),
+                temp_modules: RefCell::default(),
                 private_version: Cell::new(0),
                 statement_locks: RefCell::default(),
                 last_error: Cell::new(0),
@@ -336,6 +341,7 @@ impl Session {
         let _ = s.rollback_all();
         let _ = s.drop_temps_above(0);
         let _ = s.drop_own_globals();
+        s.drop_own_modules();
         s.instance.engine().release_locks(&s.entry.owner);
         s.instance.engine().release_locks(&s.entry.session_owner);
         s.database.borrow().leave();
@@ -386,6 +392,7 @@ impl SessionState {
             .release_locks(&self.entry.session_owner);
         self.drop_temps_above(0)?;
         self.drop_own_globals()?;
+        self.drop_own_modules();
         let isolation = self.settings.borrow().isolation;
         let mut settings = settings::initial(&self.entry.login);
         if keep_transaction {

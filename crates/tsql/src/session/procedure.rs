@@ -6,10 +6,11 @@
 use super::check::Suspect;
 use super::execution::{Execution, plain_column};
 use super::fail::{Step, Stop};
-use super::frame::{Frame, FrameKind, TriggerRows};
+use super::frame::{Frame, FrameKind};
 use super::parameters::{self, ParameterList, ParameterShape};
 use super::rpc;
 use super::table_argument::TableArgument;
+use super::temp_module::procedure_of;
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::instance::{Batch, MASTER, SystemProcedure};
@@ -214,6 +215,13 @@ impl Execution<'_> {
         {
             return self.call_within(name, || self.call_system(procedure.as_ref(), args));
         }
+        if name.is_temporary() {
+            let found = self.state.temp_module(&name.name.text);
+            return match found.as_ref().and_then(|o| Some((o, procedure_of(o)?))) {
+                Some((object, module)) => self.call_temporary(object, module, args),
+                None => Err(self.fail(messages::error_state(2812, 62, &[&name.dotted()]))),
+            };
+        }
         let found = self.find_object(name).map_err(|e| self.fail(e))?;
         if let Some((database, object)) = found {
             return match &object.kind {
@@ -300,7 +308,6 @@ impl Execution<'_> {
         self.check_nesting()?;
         let mut frame = Frame::new(FrameKind::Dynamic, Batch::empty(), database);
         frame.statement_line = self.top(|f| f.statement_line);
-        frame.trigger = self.running_trigger();
         self.state.frames.borrow_mut().push(frame);
         let result = call();
         self.state.frames.borrow_mut().pop();
@@ -521,10 +528,6 @@ impl Execution<'_> {
         batch.map_err(|errors| self.syntax_errors(errors))
     }
 
-    fn running_trigger(&self) -> Option<Arc<TriggerRows>> {
-        self.top(|f| f.trigger.clone())
-    }
-
     pub(super) fn run_dynamic_batch(
         &self,
         batch: &Arc<Batch>,
@@ -533,7 +536,6 @@ impl Execution<'_> {
     ) -> Step<CallResult> {
         let mut frame = Frame::new(FrameKind::Dynamic, batch.clone(), self.current_database());
         frame.saved_settings = Some(self.state.settings.borrow().clone());
-        frame.trigger = self.running_trigger();
         let ParameterList { parameters, shape } = parameters;
         let bound = self.bind_parameters(&mut frame, "", parameters, shape, args);
         let bound = bound.map_err(|e| self.fail(missing_parameter(e, &batch.text)))?;

@@ -7,7 +7,7 @@ use crate::error::{Result, SqlError};
 use crate::executor::{RowBatch, SelectPlan, open, prepare_select, run_assignment};
 use crate::host::Showplan;
 use crate::sink::Done;
-use daruma_syntax::ast::{Query, QueryBody, Statement};
+use daruma_syntax::ast::{Query, QueryBody, SelectInto, SelectItem, Statement};
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
 
@@ -187,12 +187,15 @@ impl Execution<'_> {
     }
 }
 
-/// The INTO clause of a query's first SELECT.
-fn into_of(query: &Query) -> Option<&daruma_syntax::ast::SelectInto> {
+/// The INTO clause of a query's first SELECT, and that one's items.
+fn into_of(query: &Query) -> Option<(&SelectInto, &[SelectItem])> {
     let mut body = &query.body;
     loop {
         match body {
-            QueryBody::Select(select) => return select.into.as_ref(),
+            QueryBody::Select(select) => {
+                let into = select.into.as_ref()?;
+                return Some((into, &select.items));
+            }
             QueryBody::Set { branches, .. } => body = branches.first()?,
         }
     }

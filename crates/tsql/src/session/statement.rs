@@ -394,10 +394,12 @@ impl Execution<'_> {
         self.begin_implicit()?;
         let outer = self.changes_rows.replace(true);
         let started = self.start_statistics();
+        let before = self.state.entry.show_command(command_of(&statement.kind));
         let result = match &statement.kind {
             StatementKind::BulkInsert(s) => self.bulk_insert(s).map(Some),
             _ => self.retry_on_change(|| self.atomic(|| self.change_rows(statement))),
         };
+        self.state.entry.show_command(before);
         let step = match result {
             Ok(count) => {
                 self.state.last_error.set(0);
@@ -677,5 +679,17 @@ fn statement_name(kind: &StatementKind) -> &'static str {
         StatementKind::TextPointer(_) => "READTEXT",
         StatementKind::CreateXmlSchemaCollection(_) => "XML SCHEMA COLLECTION",
         _ => "statement",
+    }
+}
+
+/// What `sys.dm_exec_requests` calls a statement that changes rows.
+fn command_of(kind: &StatementKind) -> &'static str {
+    match kind {
+        StatementKind::Insert(_) => "INSERT",
+        StatementKind::Update(_) => "UPDATE",
+        StatementKind::Delete(_) => "DELETE",
+        StatementKind::Merge(_) => "MERGE",
+        StatementKind::BulkInsert(_) => "BULK INSERT",
+        _ => "TRUNCATE TABLE",
     }
 }

@@ -4,7 +4,7 @@
 //! in the instance until its creator goes. Creation and removal are part of the transaction, so each leaves an undo
 //! entry. Table variables are no part of any transaction: they are created and dropped by transactions of their own.
 
-use super::SessionState;
+use super::{SessionState, TempModule};
 use crate::error::Result;
 use crate::host::TableRef;
 use crate::instance::{GlobalTemp, TEMPDB};
@@ -28,6 +28,8 @@ pub(crate) enum TempUndo {
     Altered(i32, Arc<TableDef>),
     CreatedGlobal(String),
     DroppedGlobal(String, Box<GlobalTemp>),
+    /// A temporary procedure as it was before.
+    Module(String, Option<TempModule>),
     /// A stored counter that was set anew.
     Counter(DatabaseId, CounterId, Option<i128>),
 }
@@ -154,7 +156,7 @@ impl SessionState {
         self.push_temp_undo(TempUndo::Counter(database, id, value));
     }
 
-    fn push_temp_undo(&self, undo: TempUndo) {
+    pub(super) fn push_temp_undo(&self, undo: TempUndo) {
         if let Some(t) = self.transaction.borrow_mut().as_mut() {
             t.temp_undo.push(undo);
         }
@@ -184,6 +186,7 @@ impl SessionState {
                             .remove(&global.table.object_id);
                     }
                 }
+                TempUndo::Module(key, before) => self.put_temp_module(&key, before),
                 TempUndo::Counter(database, id, value) => {
                     // A database that is gone has no counters to bring back.
                     if let Ok(open) = self.instance.open_database(database) {

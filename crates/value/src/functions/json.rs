@@ -5,7 +5,7 @@
 //! of each value.
 
 use super::{Call, FunctionDef, Signature};
-use crate::json::{self, Kind, Node, Path};
+use crate::json::{self, Kind, Node, Path, base64};
 use crate::{DataType, Len, Value, ValueError};
 
 /// JSON_MODIFY with a value that is JSON.
@@ -153,7 +153,7 @@ fn put(c: &Call<'_>, at: usize, is_json: bool, out: &mut String) -> Result<(), V
         value => (value, data_type),
     };
     if let (Value::Bytes(bytes), false) = (value, data_type == DataType::HierarchyId) {
-        json::put_string(out, &base64(bytes));
+        json::put_string(out, &base64::encode(bytes));
         return Ok(());
     }
     if let Value::Str(text) = value {
@@ -186,23 +186,6 @@ fn put(c: &Call<'_>, at: usize, is_json: bool, out: &mut String) -> Result<(), V
 }
 
 const NVARCHAR_MAX: DataType = DataType::NVARCHAR_MAX;
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            let value = (bits >> (18 - 6 * digit) & 63) as usize;
-            out.push(match digit <= chunk.len() {
-                true => char::from(DIGITS[value]),
-                false => '=',
-            });
-        }
-    }
-    out
-}
 
 /// The template is an object whose values are the places of values: numbers from 2, in quotes for those that are JSON.
 fn json_row(c: &Call<'_>) -> Result<Value, ValueError> {

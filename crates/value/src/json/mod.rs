@@ -9,6 +9,7 @@
 //!
 //! Read next: `scan`, `path`, `modify`, `write`.
 
+pub mod base64;
 mod modify;
 mod path;
 mod scan;

@@ -312,9 +312,9 @@ impl Execution<'_> {
                     .database_principal(name)
                     .map_or(Value::Null, Value::Int),
             },
-            "is_srvrolemember" => self.is_server_role_member(text(args, 0)?, text(args, 1)),
+            "is_srvrolemember" => self.is_server_role_member(text(args, 0)?, given(args, 1)?),
             "is_member" => self.is_database_role_member(text(args, 0)?, None),
-            "is_rolemember" => self.is_database_role_member(text(args, 0)?, text(args, 1)),
+            "is_rolemember" => self.is_database_role_member(text(args, 0)?, given(args, 1)?),
             "has_dbaccess" => match self.state.instance.database_named(text(args, 0)?) {
                 Some(entry) => {
                     let open = entry.open().is_ok() && self.state.rights(entry.id()).is_ok();
@@ -461,5 +461,13 @@ impl Execution<'_> {
             _ => return None,
         };
         Some(Value::Int(i32::from(may)))
+    }
+}
+
+/// An argument that may be left out: `None` for the whole when it is NULL.
+fn given(args: &[Value], index: usize) -> Option<Option<&str>> {
+    match args.get(index) {
+        None => Some(None),
+        Some(_) => text(args, index).map(Some),
     }
 }
