@@ -11,8 +11,7 @@
 
 use super::block::{self, BLOCK_ALIGN_BYTES, Found, OpenBlock};
 use super::file::{
-    FIRST_LSN, Filled, HEADER_BYTES, LSN_END, Left, LogFile, VLF_BYTES_MIN, file_header,
-    unwritten_header,
+    FIRST_LSN, Filled, HEADER_BYTES, LSN_END, LogFile, VLF_BYTES_MIN, file_header, unwritten_header,
 };
 use super::record::{Kind, Record};
 use crate::api::FileSpec;
@@ -411,6 +410,7 @@ pub(crate) fn records(block_lsn: Lsn, bytes: &[u8]) -> impl Iterator<Item = (Lsn
 
 #[cfg(test)]
 mod tests {
+    use super::super::file::Left;
     use super::super::file::Room;
     use super::*;
     use daruma_sim::SimDisk;
