@@ -431,8 +431,7 @@ impl Recovery<'_> {
             true => {
                 reached!("recovery.log.used_up");
                 db.flush_pages(Lsn::MAX, usize::MAX)
-                    .map(|_| ())
-                    .and_then(|()| db.checkpoint_record(false))
+                    .and_then(|_| db.checkpoint_record(false))
             }
         };
         match ended {

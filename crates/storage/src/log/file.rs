@@ -281,6 +281,8 @@ pub struct Placement {
     /// Of the block in the file.
     pub offset: u64,
     /// Bytes up to the end of its VLF.
+    pub here: u64,
+    /// Those, and the bytes of VLFs that are free.
     pub room: u64,
     /// Where the header of a new VLF goes, and the header.
     pub header: Option<(u64, Vec<u8>)>,
@@ -306,7 +308,7 @@ pub enum Left {
 }
 
 impl Left {
-    /// So many.
+    /// Bytes that stay free.
     pub fn bytes(self) -> u64 {
         let (Left::ByWork(bytes) | Left::ByEndings(bytes)) = self;
         bytes
@@ -729,13 +731,14 @@ impl LogFile {
             let vlf = &self.vlfs[self.current.unwrap_or(0)];
             return Ok(Room::Found(Placement {
                 offset: vlf.offset + HEADER_BYTES + (lsn - vlf.start_lsn),
-                room: here,
+                here,
+                room,
                 header: None,
             }));
         }
         let next = self.next_free().ok_or_else(|| self.full())?;
         self.fill(next)?;
-        Ok(Room::Found(self.open_vlf(next, lsn)))
+        Ok(Room::Found(self.open_vlf(next, lsn, room)))
     }
 
     /// May `need` bytes of `room` be used, with what is to be left? The file is to grow before it has less than `spare` besides: best
@@ -831,7 +834,7 @@ impl LogFile {
             .find(|i| !self.vlfs[*i].active)
     }
 
-    fn open_vlf(&mut self, index: usize, lsn: u64) -> Placement {
+    fn open_vlf(&mut self, index: usize, lsn: u64, room: u64) -> Placement {
         if self.vlfs[index].sequence > 0 {
             reached!("log.vlf.reused");
         }
@@ -847,7 +850,8 @@ impl LogFile {
         let vlf = &self.vlfs[index];
         Placement {
             offset: vlf.offset + HEADER_BYTES,
-            room: vlf.usable(),
+            here: vlf.usable(),
+            room,
             header: Some((vlf.offset, vlf.header())),
         }
     }

@@ -665,6 +665,7 @@ impl LogState {
         let placed = self.file.place(self.next_block, need, left, tried)?;
         let Placement {
             offset,
+            here,
             room,
             header,
         } = match placed {
@@ -673,8 +674,8 @@ impl LogState {
         };
         self.headers.extend(header);
         let bytes = self.spare.take();
-        self.open = Some(OpenBlock::new(self.next_block, offset, bytes).within(room));
-        self.open_room = self.file.room(self.next_block);
+        self.open = Some(OpenBlock::new(self.next_block, offset, bytes).within(here));
+        self.open_room = room;
         Ok(None)
     }
 

@@ -410,8 +410,7 @@ pub(crate) fn records(block_lsn: Lsn, bytes: &[u8]) -> impl Iterator<Item = (Lsn
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::Left;
-    use super::super::file::Room;
+    use super::super::file::{Left, Room};
     use super::*;
     use daruma_sim::SimDisk;
 

@@ -13,15 +13,14 @@ use super::key_table::KeyTable;
 use super::numbering::{Nulls, Numbering, row_key};
 use super::operator::{Operator, build};
 use super::plan::AggregateNode;
-use super::spill::{Partitions, row_bytes};
+use super::spill::{PARTITIONS, Partitions, partition_of, row_bytes};
 use super::tally::{Places, Tally};
 use crate::error::Result;
 use daruma_value::Value;
 use daruma_value::column::{Column, NO_ROW};
-use daruma_value::compare::{compare_nulls_first, hash_bytes};
+use daruma_value::compare::compare_nulls_first;
 use std::sync::{Arc, LazyLock};
 
-const PARTITIONS: usize = 16;
 /// Groups kept in memory at least, however small the grant.
 const GROUPS_MIN: usize = 1024;
 
@@ -164,14 +163,14 @@ impl Groups {
             }
             if overflow.is_none() {
                 *overflow = Some(Overflow {
-                    partitions: Partitions::new(cx, PARTITIONS, node.input.schema.len())?,
+                    partitions: Partitions::new(cx, node.input.schema.len())?,
                     at: 0,
                 });
             }
             row_key(&keys, &node.collations, row, &mut self.buffer);
-            let partition = (hash_bytes(&self.buffer) >> 48) as usize % PARTITIONS;
             batch.row(row, &mut row_values);
             if let Some(overflow) = overflow {
+                let partition = partition_of(&self.buffer);
                 overflow.partitions.add(partition, &row_values)?;
             }
         }

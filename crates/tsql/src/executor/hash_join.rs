@@ -18,17 +18,14 @@ use super::expr::Expr;
 use super::numbering::{Nulls, Numbering, row_key};
 use super::operator::{Operator, build};
 use super::plan::{HashJoinNode, JoinKind};
-use super::spill::Partitions;
+use super::spill::{PARTITIONS, Partitions, partition_of};
 use super::vector::{self, cond_slots};
 use crate::error::Result;
 use daruma_value::column::{Column, NO_ROW};
-use daruma_value::compare::hash_bytes;
 use daruma_value::{CollationId, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Files that a side is split into when it does not fit.
-const PARTITIONS: usize = 16;
 /// Short build rows kept in memory at least, however small the grant.
 const ROWS_MIN: usize = 1024;
 
@@ -175,9 +172,7 @@ fn deal_out(
     for row in 0..batch.len() {
         let whole = row_key(&keys, &node.collations, row, &mut key);
         batch.row(row, &mut values);
-        // High bits: tables use the low ones.
-        let partition = (hash_bytes(&key) >> 48) as usize % PARTITIONS;
-        to.add(if whole { partition } else { 0 }, &values)?;
+        to.add(if whole { partition_of(&key) } else { 0 }, &values)?;
     }
     Ok(())
 }
@@ -245,10 +240,10 @@ impl HashJoinOp {
     /// Moves the table built so far to disk.
     fn start_spill(&mut self, cx: &Ctx<'_>) -> Result<()> {
         let node = self.node.clone();
-        let mut build = Partitions::new(cx, PARTITIONS, node.build.schema.len())?;
+        let mut build = Partitions::new(cx, node.build.schema.len())?;
         deal_out(&node.build_keys, &node, &self.table.rows, &mut build, cx)?;
         self.table.clear(&node, cx);
-        let probe = Partitions::new(cx, PARTITIONS, node.probe.schema.len())?;
+        let probe = Partitions::new(cx, node.probe.schema.len())?;
         self.spilled = Some(Spilled {
             probe,
             build,

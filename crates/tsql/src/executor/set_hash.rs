@@ -9,14 +9,12 @@ use super::context::{Ctx, SPILLED_BYTES_MIN};
 use super::key_table::KeyTable;
 use super::operator::{Operator, build};
 use super::plan::SetHashNode;
-use super::spill::Partitions;
+use super::spill::{PARTITIONS, Partitions, partition_of};
 use crate::error::Result;
-use daruma_value::compare::{hash_bytes, write_key};
+use daruma_value::compare::write_key;
 use daruma_value::{CollationId, Value};
 use std::sync::Arc;
 
-/// Files that keys and rows are dealt out to when the keys do not fit.
-const PARTITIONS: usize = 16;
 /// Memory of a key beside its bytes, roughly.
 const KEY_BYTES: usize = 24;
 
@@ -59,11 +57,6 @@ fn make_key(key: &mut Vec<u8>, row: &[Value], collations: &[CollationId]) {
     }
 }
 
-/// High bits: tables use the low ones.
-fn partition_of(key: &[u8]) -> usize {
-    (hash_bytes(key) >> 48) as usize % PARTITIONS
-}
-
 fn add_key(to: &mut Partitions, key: &[u8]) -> Result<()> {
     to.add(partition_of(key), &[Value::Bytes(key.to_vec())])
 }
@@ -100,9 +93,9 @@ impl Spilled {
     /// Moves the keys from memory to disk.
     fn start(keys: &mut Keys, width: usize, cx: &Ctx<'_>) -> Result<Spilled> {
         let mut spilled = Spilled {
-            right: Partitions::new(cx, PARTITIONS, 1)?,
-            given: Partitions::new(cx, PARTITIONS, 1)?,
-            left: Partitions::new(cx, PARTITIONS, width)?,
+            right: Partitions::new(cx, 1)?,
+            given: Partitions::new(cx, 1)?,
+            left: Partitions::new(cx, width)?,
             at: 0,
             is_loaded: false,
         };

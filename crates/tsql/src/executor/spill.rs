@@ -10,6 +10,7 @@ use crate::error::{Result, SqlError};
 use crate::host::SpillSpace;
 use crate::messages;
 use daruma_base::{Disk, DiskFile, OpenMode};
+use daruma_value::compare::hash_bytes;
 use daruma_value::{
     DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value, VariantValue,
 };
@@ -168,16 +169,24 @@ impl Drop for SpillFile {
     }
 }
 
+/// Files that rows are dealt out to when they do not fit.
+pub const PARTITIONS: usize = 16;
+
+/// Number of the file in which rows of this key lie. By the high bits of the hash: tables use the low ones.
+pub fn partition_of(key: &[u8]) -> usize {
+    (hash_bytes(key) >> 48) as usize % PARTITIONS
+}
+
 /// Several files that rows are dealt out to.
 pub struct Partitions {
     files: Vec<SpillFile>,
 }
 
 impl Partitions {
-    /// So many empty files for rows of this width.
-    pub fn new(cx: &Ctx<'_>, count: usize, width: usize) -> Result<Partitions> {
+    /// Empty files for rows of this width.
+    pub fn new(cx: &Ctx<'_>, width: usize) -> Result<Partitions> {
         Ok(Partitions {
-            files: (0..count)
+            files: (0..PARTITIONS)
                 .map(|_| SpillFile::new(cx, width))
                 .collect::<Result<_>>()?,
         })
