@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs the tests: test.sh [unit|build|interop|backup|differential|crash ...]; without arguments all, in this order.
+# Runs the tests: test.sh [unit|build|interop|backup|packages|differential|crash ...]; without arguments all, in this order.
 #
 #   unit     cargo test of the whole workspace
 #   build    the release build that the next ones use
 #   interop  ten unmodified drivers against a private server (tests/interop)
 #   backup   backups to object storage, against emulators of S3 and Azure (tests/backup)
+#   packages container image and Debian package on roots that have nothing else (tests/packages)
 #   differential  random statements compared with PostgreSQL, 20,000 results (tests/differential; DIFFERENTIAL_MINUTES for longer)
 #   crash    kill -9 under load for a minute, every acknowledged commit checked (tests/crash; CRASH_SECONDS for longer)
 #
@@ -13,7 +14,7 @@ set -uo pipefail
 
 cd "$(dirname "$0")"
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(unit build interop backup differential crash)
+[ ${#steps[@]} -gt 0 ] || steps=(unit build interop backup packages differential crash)
 failed=()
 # Properties are tested from the same seed everywhere; another one is for runs on demand.
 export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-1}"
@@ -50,6 +51,7 @@ for name in "${steps[@]}"; do
         build) step build cargo build --release --locked --quiet ;;
         interop) step interop tests/interop/run.sh ;;
         backup) step backup tests/backup/url.sh ;;
+        packages) step packages tests/packages/run.sh ;;
         differential) step differential compare_with_postgresql ;;
         crash) step crash tests/crash/run.sh --seconds "${CRASH_SECONDS:-60}" ;;
         *) echo "unknown step $name" >&2; exit 2 ;;

@@ -1,11 +1,13 @@
 //! `cargo xtask tidy`: checks of the repository itself (also run as a test). `cargo xtask sim ...`: builds and runs the
 //! simulation (crates/proof). `cargo xtask fuzz TARGET [--minutes N]`: coverage-guided fuzzing (fuzz/, docs/fuzzing.md).
+//! `cargo xtask dist`: a release ([`dist`], docs/packages.md).
 //!
 //! * every Rust file begins with a header that says what it is;
 //! * every public item of a crate has a sentence of documentation (`documented`);
 //! * crates depend on each other only downwards, along the arrows of ARCHITECTURE.md;
 //! * links between Markdown files lead somewhere.
 
+mod dist;
 mod documented;
 
 use std::fs;
@@ -43,9 +45,10 @@ fn main() -> ExitCode {
         Some("tidy") => tidy_up(),
         Some("sim") => simulate(),
         Some("fuzz") => fuzz(),
+        Some("dist") => dist::run(std::env::args().skip(2)),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M] [--threads T] [--every-io] | fuzz TARGET [--minutes N]"
+                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M] [--threads T] [--every-io] | fuzz TARGET [--minutes N] | dist [--target TRIPLE] [--out DIR] [--twice]"
             );
             ExitCode::from(2)
         }

@@ -4,6 +4,7 @@
 //! and whatever is counted by hand misses some of them. So the allocator itself counts. A thread adds to what it has not
 //! told yet, which costs a few instructions, and tells the common number in steps of [`STEP_BYTES`], so that no cache line
 //! is shared from allocation to allocation. Pages of the buffer pool have a bound of their own and are set apart.
+//! musl's own allocator is slow, so programs for musl have mimalloc ([why](../../../docs/decisions/2026-11-26-allocator-of-static-programs.md)).
 //!
 //! Invariants
 //! 1. [`total_bytes`] differs from what is allocated by less than a step for each living thread.
@@ -11,7 +12,11 @@
 //!    of work holds when it is read before and after. What one thread allocates and another one frees as a rule, like blocks of
 //!    the log, is left out on both sides ([`for_all`]): a request that writes for long would else seem to hold all of it.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[cfg(target_env = "musl")]
+use mimalloc::MiMalloc as Under;
+#[cfg(not(target_env = "musl"))]
+use std::alloc::System as Under;
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -41,7 +46,7 @@ impl Drop for Last {
     }
 }
 
-/// The system's allocator, counting.
+/// The system's allocator, or what stands in for musl's, counting.
 struct Counting;
 
 #[global_allocator]
@@ -52,7 +57,7 @@ static ALLOCATOR: Counting = Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are passed on.
-        let place = unsafe { System.alloc(layout) };
+        let place = unsafe { Under.alloc(layout) };
         if !place.is_null() {
             note(signed(layout.size()));
         }
@@ -61,7 +66,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are passed on.
-        let place = unsafe { System.alloc_zeroed(layout) };
+        let place = unsafe { Under.alloc_zeroed(layout) };
         if !place.is_null() {
             note(signed(layout.size()));
         }
@@ -72,12 +77,12 @@ unsafe impl GlobalAlloc for Counting {
         // Before, so that the last call can be a jump.
         note(-signed(layout.size()));
         // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(place, layout) };
+        unsafe { Under.dealloc(place, layout) };
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: the caller's promises are passed on.
-        let moved = unsafe { System.realloc(place, layout, new_size) };
+        let moved = unsafe { Under.realloc(place, layout, new_size) };
         if !moved.is_null() {
             note(signed(new_size) - signed(layout.size()));
         }

@@ -89,6 +89,8 @@ fn run_all(options: &ProgramOptions, scripts: &[PathBuf]) -> Result<Option<Strin
     let alone = ProgramOptions {
         listen: "127.0.0.1:0".to_string(),
         encryption: EncryptionPolicy::On,
+        // What it says of its readiness is not meant for those who wait for the server.
+        log_echo: None,
         ..options.clone()
     };
     let program = Program::start(&alone)?;

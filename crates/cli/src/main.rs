@@ -1,14 +1,18 @@
 //! `daruma`: the server and its tools in one program.
 
 mod cluster;
-mod container;
+mod conf;
 mod init;
+mod manual;
 mod monitor;
+mod notify;
 mod serve;
+mod settings;
 
 use clap::{Parser, Subcommand};
 use daruma_cli::{group, sql};
 use daruma_lab::{experiment, sample, stress};
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -23,6 +27,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(Box<serve::ServeArgs>),
+    Conf(conf::ConfArgs),
     Sql(Box<sql::SqlArgs>),
     Sample(sample::SampleArgs),
     Cluster(Box<cluster::ClusterArgs>),
@@ -30,14 +35,22 @@ enum Command {
     Stress(Box<stress::StressArgs>),
     Lab(experiment::LabArgs),
     Monitor(Box<monitor::MonitorArgs>),
+    Completion(manual::CompletionArgs),
+    #[command(hide = true)]
+    Manual(manual::ManualArgs),
 }
 
 fn main() -> ExitCode {
     if is_called("sqlcmd") {
         return sql::run_as_sqlcmd();
     }
-    match Cli::parse().command {
+    let cli = match is_called("sqlservr") {
+        true => Cli::parse_from(as_sqlservr()),
+        false => Cli::parse(),
+    };
+    match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Conf(args) => conf::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Sample(args) => sample::run(&args),
         Command::Cluster(args) => cluster::run(&args),
@@ -45,7 +58,15 @@ fn main() -> ExitCode {
         Command::Stress(args) => stress::run(&args),
         Command::Lab(args) => experiment::run(&args),
         Command::Monitor(args) => monitor::run(&args),
+        Command::Completion(args) => manual::complete::<Cli>(&args),
+        Command::Manual(args) => manual::write::<Cli>(&args),
     }
+}
+
+/// The arguments of the program under the name of SQL Server's: it serves, and shows its error log.
+fn as_sqlservr() -> impl Iterator<Item = OsString> {
+    let serve = ["daruma", "serve", "--print-log"].map(OsString::from);
+    serve.into_iter().chain(std::env::args_os().skip(1))
 }
 
 /// Was the program started under this name, by a link or as a copy?

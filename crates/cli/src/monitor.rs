@@ -281,6 +281,7 @@ fn own_server(args: &MonitorArgs) -> Result<Program, MonitorFailure> {
         encryption: EncryptionPolicy::On,
         certificate: None,
         limits: Vec::new(),
+        log_echo: None,
     };
     Ok(Program::start(&options)?)
 }

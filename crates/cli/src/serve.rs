@@ -1,45 +1,47 @@
 //! `daruma serve`: runs a server until a signal or SHUTDOWN ends it.
 
-use crate::container::{self, Settings};
 use crate::init::{self, InitFailure};
 use crate::monitor::{self, MonitorFailure, PageArgs};
+use crate::notify;
+use crate::settings::{self, ConfFile, Settings};
 use clap::{Args, ValueEnum};
 use daruma_server::program::{FolderLimit, Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, ServerError};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 
+const DATA_DEFAULT: &str = "./daruma-data";
 const LISTEN_DEFAULT: &str = "127.0.0.1";
 const PORT_DEFAULT: u16 = 1433;
 
 /// Run a database server.
 ///
-/// The password of `sa` is taken from MSSQL_SA_PASSWORD, and other settings from the variables of SQL Server's container, where no
-/// option says otherwise. Without a password, and without an earlier one, a password is made and
+/// The password of `sa` is taken from MSSQL_SA_PASSWORD, and other settings from the variables of SQL Server's container or from a
+/// file (`daruma conf list` shows all), where no option says otherwise. Without a password, and without an earlier one, a password is made and
 /// shown once. The server prints one line that begins with `ready` when it accepts connections; SIGTERM and SIGINT make
 /// it checkpoint and stop.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
-    /// Folder of the system databases, the error log and new databases
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "MSSQL_DATA_DIR",
-        default_value = "./daruma-data"
-    )]
-    data: PathBuf,
+    /// Folder of the system databases, the error log and new databases [default: ./daruma-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// Settings in the format of mssql.conf; variables and options win over them
+    #[arg(long, value_name = "FILE", env = "DARUMA_CONF")]
+    config: Option<PathBuf>,
+
+    /// Write what goes to the error log to standard output as well
+    #[arg(long)]
+    print_log: bool,
 
     /// Address and port to accept connections on; port 0 takes a free one [default: 127.0.0.1:1433]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-
-    /// Port, where --listen does not say one
-    #[arg(long, value_name = "PORT", env = "MSSQL_TCP_PORT", default_value_t = PORT_DEFAULT, hide = true)]
-    port: u16,
 
     /// What the server is called: @@SERVERNAME, and how availability groups name it [default: the host's name]
     #[arg(long, value_name = "NAME", value_parser = parse_server_name)]
@@ -60,8 +62,9 @@ pub struct ServeArgs {
     memory: Option<u64>,
 
     /// Encryption: off = none; on = as the client wishes, the login always; required = everything; strict = TDS 8.0 only
-    #[arg(long, value_enum, default_value_t = Encrypt::On)]
-    encrypt: Encrypt,
+    /// [default: on]
+    #[arg(long, value_enum)]
+    encrypt: Option<Encrypt>,
 
     /// Certificate chain (PEM); without it the server makes a certificate and keeps it in the data folder
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -136,10 +139,13 @@ fn serve(args: &ServeArgs) -> Result<(), ServeFailure> {
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(ServerError::Thread)?;
     // A write beyond the largest file that this process may have is to fail as on a full disk, not to end the process.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(ServerError::Thread)?;
-    let settings = container::from_environment().map_err(ServeFailure::Setting)?;
+    let file = args.config.as_deref().map(ConfFile::read).transpose();
+    let file = file.map_err(ServeFailure::Setting)?;
+    let settings = settings::of_this_process(file.as_ref()).map_err(ServeFailure::Setting)?;
+    let encrypt = encryption(args, &settings).map_err(ServeFailure::Setting)?;
     settings.notes.iter().for_each(|note| eprintln!("{note}"));
     let scripts = args.init_scripts.clone().or(settings.init_scripts.clone());
-    let options = options(args, settings);
+    let options = options(args, encrypt, settings);
     let made = match scripts {
         Some(folder) => init::run(&options, &folder)?,
         None => None,
@@ -151,17 +157,18 @@ fn serve(args: &ServeArgs) -> Result<(), ServeFailure> {
     let monitor = match &args.monitor {
         None => None,
         Some(listen) => {
-            let started = monitor::beside(&program, &args.page, listen, args.encrypt.into())?;
+            let started = monitor::beside(&program, &args.page, listen, encrypt.into())?;
             eprintln!("monitor {}", started.1);
             Some(started.0)
         }
     };
     let address = program.address();
     eprintln!(
-        "ready {address} data {} encrypt {:?}",
-        args.data.display(),
-        args.encrypt
+        "ready {address} data {} encrypt {encrypt:?}",
+        options.data_dir.display()
     );
+    notify::ready();
+    notify::begin_watchdog(address).map_err(ServerError::Thread)?;
     let waker = program.waker();
     let handling = move || handle(signals, &waker);
     thread::Builder::new()
@@ -181,6 +188,7 @@ fn serve(args: &ServeArgs) -> Result<(), ServeFailure> {
             .map_err(ServerError::Thread)?;
     }
     program.wait();
+    notify::stopping();
     drop(monitor);
     if program.ends_at_once() {
         std::process::exit(0);
@@ -200,25 +208,51 @@ fn handle(mut signals: Signals, waker: &daruma_server::Waker) {
     }
 }
 
-fn options(args: &ServeArgs, settings: Settings) -> ProgramOptions {
+/// An option that says less than the settings ask for contradicts them.
+fn encryption(args: &ServeArgs, settings: &Settings) -> Result<Encrypt, String> {
+    match (args.encrypt, settings.force_encryption) {
+        (Some(Encrypt::Off | Encrypt::On), Some(true)) => Err(
+            "network.forceencryption asks for encryption and --encrypt allows connections without: remove one of them"
+                .to_string(),
+        ),
+        (Some(encrypt), _) => Ok(encrypt),
+        (None, Some(true)) => Ok(Encrypt::Required),
+        (None, _) => Ok(Encrypt::On),
+    }
+}
+
+fn options(args: &ServeArgs, encrypt: Encrypt, settings: Settings) -> ProgramOptions {
+    let port = settings.port.unwrap_or(PORT_DEFAULT);
+    let data = args.data.clone().or(settings.data_dir);
+    let data = data.unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
+    let certificate = args.tls_cert.clone().zip(args.tls_key.clone());
     let listen = match args.listen.as_ref().or(settings.address.as_ref()) {
-        None => format!("{LISTEN_DEFAULT}:{}", args.port),
+        None => format!("{LISTEN_DEFAULT}:{port}"),
         Some(listen) if has_port(listen) => listen.clone(),
-        Some(address) => format!("{address}:{}", args.port),
+        Some(address) if address.contains(':') && !address.starts_with('[') => {
+            format!("[{address}]:{port}")
+        }
+        Some(address) => format!("{address}:{port}"),
     };
     ProgramOptions {
         // What clients are told of the folder must mean the same to them as to the server.
-        data_dir: std::path::absolute(&args.data).unwrap_or_else(|_| args.data.clone()),
+        data_dir: std::path::absolute(&data).unwrap_or(data),
         listen,
         server_name: args.server_name.clone(),
-        trace_flags: args.trace_flags.clone(),
+        trace_flags: [settings.trace_flags, args.trace_flags.clone()].concat(),
         // Read here rather than as an option: arguments show in the list of processes.
         sa_password: settings.sa_password,
         memory_bytes: args.memory.or(settings.memory_bytes),
-        encryption: args.encrypt.into(),
-        certificate: args.tls_cert.clone().zip(args.tls_key.clone()),
+        encryption: encrypt.into(),
+        certificate: certificate.or(settings.tls_cert.zip(settings.tls_key)),
         limits: args.limit_folder.clone(),
+        log_echo: args.print_log.then_some(print_line),
     }
+}
+
+/// Nobody may be there to read it; that is no reason to stop.
+fn print_line(line: &str) {
+    let _ = std::io::stdout().write_all(line.as_bytes());
 }
 
 /// Does an address end with a port? A bare IPv6 address has colons of its own.

@@ -1,8 +1,10 @@
 //! The server as a process: what the system may do to it.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 const DARUMA: &str = env!("CARGO_BIN_EXE_daruma");
 const PASSWORD: &str = "Serve-as-a-process-1";
@@ -168,4 +170,146 @@ fn a_group_of_one_is_made_once() {
         !refused.status.success() && text.contains("41122"),
         "{text}"
     );
+}
+
+/// A configuration file in a folder.
+fn conf(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(DARUMA)
+        .arg("conf")
+        .args(arguments)
+        .env("DARUMA_CONF", folder.join("daruma.conf"))
+        .output()
+        .expect("the program runs")
+}
+
+#[test]
+fn a_service_manager_is_told_that_the_server_is_ready_lives_and_stops() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let socket = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&socket).expect("socket");
+    let wait = Some(Duration::from_secs(60));
+    manager.set_read_timeout(wait).expect("timeout");
+    let next = || {
+        let mut text = [0; 64];
+        let bytes = manager.recv(&mut text).expect("a word");
+        String::from_utf8_lossy(&text[..bytes]).into_owned()
+    };
+    let mut command = Command::new(DARUMA);
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(dir.path().join("data"))
+        .env("NOTIFY_SOCKET", &socket)
+        .env("WATCHDOG_USEC", "400000");
+    let mut server = run(command);
+    assert_eq!(next(), "READY=1");
+    assert_eq!(
+        (next().as_str(), next().as_str()),
+        ("WATCHDOG=1", "WATCHDOG=1")
+    );
+    let pid = server.process.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(sent.expect("kill").success());
+    let mut said = next();
+    while said == "WATCHDOG=1" {
+        said = next();
+    }
+    assert_eq!(said, "STOPPING=1");
+    assert!(server.process.wait().expect("ends").success());
+}
+
+#[test]
+fn a_file_is_made_by_conf_and_read_by_the_server() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let data = dir.path().join("data");
+    let told = |output: &Output| {
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr)
+    };
+    let named = data.display().to_string();
+    for (name, value) in [
+        ("filelocation.defaultdatadir", named.as_str()),
+        ("network.tcpport", "0"),
+        ("traceflag.traceflag0", "1222"),
+    ] {
+        let set = conf(dir.path(), &["set", name, value]);
+        assert!(set.status.success(), "{}", told(&set));
+    }
+    let got = conf(dir.path(), &["get", "network"]);
+    assert_eq!(told(&got), "network.tcpport = 0\n");
+    for (name, value, help) in [
+        ("network.tcpport", "many", "is not a port"),
+        ("network.port", "1", "daruma conf list"),
+        ("filelocation.defaultlogdir", "/logs", "LOG ON"),
+    ] {
+        let refused = conf(dir.path(), &["set", name, value]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(told(&refused).contains(help), "{}", told(&refused));
+    }
+    let listed = told(&conf(dir.path(), &["list"]));
+    assert!(
+        listed.contains("network.tcpport") && listed.contains("MSSQL_TCP_PORT"),
+        "{listed}"
+    );
+
+    let mut command = Command::new(DARUMA);
+    command
+        .args(["serve", "--config"])
+        .arg(dir.path().join("daruma.conf"));
+    let server = run(command);
+    assert!(data.join("master.mdf").exists());
+    let flags = sql(&server, "SET NOCOUNT ON; DBCC TRACESTATUS(-1)");
+    assert!(told(&flags).contains("1222"), "{}", told(&flags));
+    drop(server);
+
+    let half = conf(dir.path(), &["set", "network.tlscert", "/nowhere.pem"]);
+    assert!(
+        half.status.success() && told(&half).contains("set both or neither"),
+        "{}",
+        told(&half)
+    );
+    let mut command = Command::new(DARUMA);
+    command
+        .args(["serve", "--config"])
+        .arg(dir.path().join("daruma.conf"));
+    let refused = command.output().expect("the program runs");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        told(&refused).contains("set both or neither"),
+        "{}",
+        told(&refused)
+    );
+    let unset = conf(dir.path(), &["unset", "network.tlscert"]);
+    assert!(unset.status.success());
+    assert_eq!(
+        conf(dir.path(), &["unset", "network.tlscert"])
+            .status
+            .code(),
+        Some(1)
+    );
+}
+
+#[test]
+fn man_pages_and_completion_are_made_of_the_commands() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let made = Command::new(DARUMA).arg("manual").arg(dir.path()).status();
+    assert!(made.expect("runs").success());
+    for page in [
+        "daruma.1",
+        "daruma-serve.1",
+        "daruma-conf-set.1",
+        "daruma-group-create.1",
+        "sqlcmd.1",
+    ] {
+        let text = std::fs::read_to_string(dir.path().join(page)).expect(page);
+        assert!(text.starts_with(".ie") && text.contains(".TH"), "{page}");
+    }
+    assert!(!dir.path().join("daruma-manual.1").exists());
+    for shell in ["bash", "zsh", "fish"] {
+        let output = Command::new(DARUMA).args(["completion", shell]).output();
+        let text = String::from_utf8(output.expect("runs").stdout).expect("text");
+        assert!(
+            text.contains("print-log") && text.contains("failover"),
+            "{shell}"
+        );
+    }
 }

@@ -1,10 +1,11 @@
 //! Memory that was freed, given back to the system.
 //!
 //! The allocator keeps what is freed for the next request. glibc gives back whole pages of it when it is told to
-//! (`malloc_trim(3)`); what lies between blocks that are in use stays, less than a page for each.
+//! (`malloc_trim(3)`); what lies between blocks that are in use stays, less than a page for each. mimalloc, which programs for musl
+//! have (`daruma_base::memory`), gives back what this thread and dead ones freed.
 
 /// Gives back what the allocator can. Takes milliseconds for each 100 MB, during which others may wait for memory.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 pub fn give_back() {
     unsafe extern "C" {
         fn malloc_trim(pad: usize) -> i32;
@@ -15,8 +16,17 @@ pub fn give_back() {
     }
 }
 
+/// Gives back what the allocator can.
+#[cfg(target_env = "musl")]
+pub fn give_back() {
+    // SAFETY: the function may be called at any time, from any thread, and changes no block that is in use.
+    unsafe {
+        libmimalloc_sys::mi_collect(true);
+    }
+}
+
 /// Other allocators do it by themselves, or not at all.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+#[cfg(not(any(target_env = "gnu", target_env = "musl")))]
 pub fn give_back() {}
 
 /// Memory of this process that is resident and no file's, in bytes; `None` where the system does not say.

@@ -69,6 +69,8 @@ pub struct ProgramOptions {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// Folders that behave like slow devices, for experiments.
     pub limits: Vec<FolderLimit>,
+    /// Gets every line of the error log as well, with its end.
+    pub log_echo: Option<fn(&str)>,
 }
 
 /// A running server.
@@ -108,6 +110,9 @@ impl Program {
         };
         let random = env.random.clone();
         let instance = Instance::begin(env, &options.data_dir, instance_options)?;
+        if let Some(echo) = options.log_echo {
+            instance.log.echo(echo);
+        }
         instance.trace_flags.lock().clone_from(&options.trace_flags);
         instance.keep_file(&options.data_dir.join(LOCK_FILE));
         let cluster = cluster::start(&instance)?;

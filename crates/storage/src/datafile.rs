@@ -32,6 +32,20 @@ pub const FILE_MAGIC: u64 = 0x0041_4D55_5241_4444; // "DDARUMA\0"
 /// 2: the log has versions from where they get pages on.
 /// 4: the boot page has the epochs of the log.
 pub const FORMAT_VERSION: u32 = 4;
+
+/// What to say of a format that is not this release's, and what to do about it.
+pub(crate) fn unsupported(kind: &str, found: u32, own: u32) -> String {
+    let (age, instead) = match found > own {
+        true => ("a newer", "it cannot be opened by an older one"),
+        false => (
+            "an older",
+            "open it with that release and copy the data from there",
+        ),
+    };
+    format!(
+        "{kind} format {found} is not supported: this release has format {own}, {age} one wrote it; {instead}"
+    )
+}
 /// Root of the tree that definitions are in: the same page in every database.
 pub const CATALOG_ROOT: PageId = PageId::new(1, 16);
 const DOUBLE_WRITE_HEADER: u32 = 31;
@@ -249,10 +263,8 @@ impl FileSet {
                 return Err(bad("not a data file, or its header is damaged".into()));
             }
             if get_u32(b, HEADER_BYTES + 8) != FORMAT_VERSION {
-                return Err(bad(format!(
-                    "file format {} is not supported",
-                    get_u32(b, HEADER_BYTES + 8)
-                )));
+                let found = get_u32(b, HEADER_BYTES + 8);
+                return Err(bad(unsupported("file", found, FORMAT_VERSION)));
             }
             if header.id() != PageId::new(spec.id, 0) {
                 return Err(bad(format!(

@@ -22,9 +22,10 @@ mod tests;
 
 pub use layout::Format;
 
-use clap::{ArgAction, Args, Parser};
+use clap::parser::ValueSource;
+use clap::{ArgAction, Args, Command, CommandFactory, FromArgMatches, Parser};
 use daruma_client::client::Client;
-use daruma_client::connect::{ConnectArgs, seconds};
+use daruma_client::connect::{ConnectArgs, EncryptLevel, seconds};
 use layout::Layout;
 use output::{Output, Redirect, Sink};
 use session::{Flow, Manners, Session, open_script};
@@ -279,7 +280,28 @@ pub fn run(args: &SqlArgs) -> ExitCode {
 
 /// Runs the command as sqlcmd, with the arguments of this process.
 pub fn run_as_sqlcmd() -> ExitCode {
-    exit_code(exit_code_of(&Sqlcmd::parse().args, "Sqlcmd: Error"))
+    let matches = Sqlcmd::command().get_matches();
+    let mut args = match Sqlcmd::from_arg_matches(&matches) {
+        Ok(sqlcmd) => sqlcmd.args,
+        Err(error) => error.exit(),
+    };
+    if is_of_tools_17() && matches.value_source("encrypt") == Some(ValueSource::DefaultValue) {
+        args.connect.encrypt = EncryptLevel::Optional;
+    }
+    exit_code(exit_code_of(&args, "Sqlcmd: Error"))
+}
+
+/// The definition of sqlcmd's flags.
+pub fn as_sqlcmd() -> Command {
+    Sqlcmd::command()
+}
+
+/// Does the program lie where Microsoft's tools before version 18 lie? They encrypt the login only, unless told otherwise, and nobody
+/// tells them to trust a certificate.
+fn is_of_tools_17() -> bool {
+    let called = std::env::current_exe().ok();
+    let folder = called.as_deref().and_then(Path::parent);
+    folder.is_some_and(|folder| folder.ends_with("mssql-tools/bin"))
 }
 
 /// Runs the command and gives its exit code; what fails is told after `name`.

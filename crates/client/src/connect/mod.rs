@@ -97,6 +97,8 @@ impl ConnectArgs {
             trust: match &self.ca {
                 _ if self.trust_server_certificate => Trust::Anyone,
                 Some(path) => Trust::File(path.clone()),
+                // Whoever is content without encryption is not asked whose certificate protects the login: an attacker would do without.
+                None if self.encrypt == EncryptLevel::Optional => Trust::Anyone,
                 None => Trust::Nobody,
             },
             login_timeout: seconds(self.login_timeout),

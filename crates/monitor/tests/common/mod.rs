@@ -31,6 +31,7 @@ pub fn server(data_dir: &Path) -> Program {
         encryption: EncryptionPolicy::Off,
         certificate: None,
         limits: Vec::new(),
+        log_echo: None,
     };
     Program::start(&options).expect("the server starts")
 }

@@ -151,6 +151,7 @@ pub fn program_options(data_dir: &Path, encryption: EncryptionPolicy) -> Program
         encryption,
         certificate: None,
         limits: Vec::new(),
+        log_echo: None,
     }
 }
 

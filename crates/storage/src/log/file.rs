@@ -16,6 +16,7 @@ use super::block::{BLOCK_ALIGN_BYTES, BLOCK_BYTES_MAX};
 use super::hold::Need;
 use crate::api::{FileSpec, Growth};
 use crate::bytes::*;
+use crate::datafile::unsupported;
 use crate::error::{Result, StorageError};
 use crate::meter::{IoStats, Meter, metered};
 use crate::sync::{Mutex, MutexGuard};
@@ -542,10 +543,8 @@ impl LogFile {
             return Err(bad("not a log file, or its header is damaged".into()));
         }
         if get_u32(&header, 8) != FORMAT_VERSION {
-            return Err(bad(format!(
-                "log format {} is not supported",
-                get_u32(&header, 8)
-            )));
+            let found = get_u32(&header, 8);
+            return Err(bad(unsupported("log", found, FORMAT_VERSION)));
         }
         if get_u64(&header, 16) != guid {
             return Err(bad("the log belongs to another database".into()));

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Archived logs kept besides the current one.
@@ -48,6 +48,8 @@ pub struct ErrorLog {
     bounded: Mutex<BTreeMap<i32, Window>>,
     /// Size at which a new log begins.
     bytes_max: u64,
+    /// Gets every line as well.
+    echo: OnceLock<fn(&str)>,
 }
 
 /// Lines of a kind within a time, written and left out.
@@ -73,9 +75,15 @@ impl ErrorLog {
             file: Mutex::new(None),
             bounded: Mutex::default(),
             bytes_max: BYTES_MAX,
+            echo: OnceLock::new(),
         };
         log.cycle()?;
         Ok(log)
+    }
+
+    /// Lets `to` have every line from now on, with its end. The first one that is named stays.
+    pub fn echo(&self, to: fn(&str)) {
+        let _first = self.echo.set(to);
     }
 
     /// Starts a new log file (`sp_cycle_errorlog`).
@@ -109,6 +117,9 @@ impl ErrorLog {
     /// Appends a line. `source` is `Server`, `Logon` or `spid51`.
     pub fn write(&self, source: &str, text: &str) {
         let line = format!("{} {source:<11} {}\n", self.now(), continued(text));
+        if let Some(echo) = self.echo.get() {
+            echo(&line);
+        }
         let mut file = self.file.lock();
         if file.as_ref().is_some_and(|open| open.end >= self.bytes_max) {
             // A failure here is tried again at the next line.

@@ -1,0 +1,128 @@
+//! `daruma conf`: the configuration file, with the names and the format of mssql-conf.
+
+use crate::settings::{self, ConfFile, TABLE, named, unknown};
+use clap::{Args, Subcommand};
+use daruma_cli::aligned::print_aligned;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Files that are looked for where no other is named.
+const FILES: [&str; 2] = ["/etc/daruma/daruma.conf", "/var/opt/mssql/mssql.conf"];
+
+/// Show and change the configuration file, with mssql-conf's names
+#[derive(Args, Debug)]
+pub struct ConfArgs {
+    /// The file [default: /etc/daruma/daruma.conf, or /var/opt/mssql/mssql.conf where only that exists]
+    #[arg(long, value_name = "FILE", env = "DARUMA_CONF", global = true)]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Give a setting a value
+    Set {
+        /// As SECTION.NAME
+        name: String,
+        value: String,
+    },
+    /// Show one setting, those of a section, or all that the file has
+    Get { name: Option<String> },
+    /// Take a setting out of the file
+    Unset { name: String },
+    /// List all settings that there are
+    List,
+}
+
+/// Runs the command.
+pub fn run(args: &ConfArgs) -> ExitCode {
+    let path = args.config.clone().unwrap_or_else(default_file);
+    let done = match &args.action {
+        Action::Set { name, value } => set(&path, name, value),
+        Action::Get { name } => get(&path, name.as_deref()),
+        Action::Unset { name } => unset(&path, name),
+        Action::List => {
+            list();
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("daruma conf: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn default_file() -> PathBuf {
+    let [first, ..] = FILES;
+    let there = FILES.into_iter().find(|file| Path::new(file).exists());
+    PathBuf::from(there.unwrap_or(first))
+}
+
+fn set(path: &Path, name: &str, value: &str) -> Result<(), String> {
+    let value = value.trim();
+    if value.is_empty() || value.contains(['\n', '\r']) {
+        return Err(format!("{name} needs a value of one line"));
+    }
+    named(name)
+        .ok_or_else(|| unknown(name))?
+        .check(name, value)?;
+    let mut file = ConfFile::read_or_begin(path)?;
+    file.set(name, value);
+    file.write()?;
+    told(path);
+    Ok(())
+}
+
+fn unset(path: &Path, name: &str) -> Result<(), String> {
+    let mut file = ConfFile::read_or_begin(path)?;
+    if !file.unset(name) {
+        return Err(format!("{}: {name} is not set", path.display()));
+    }
+    file.write()?;
+    told(path);
+    Ok(())
+}
+
+/// The settings are valid as they stand alone; the server sees them together.
+fn told(path: &Path) {
+    println!(
+        "{} is changed; the server reads it at its next start",
+        path.display()
+    );
+    let seen = ConfFile::read(path)
+        .and_then(|file| settings::read(Some(&file), |_| None, std::iter::empty()));
+    if let Err(error) = seen {
+        println!("as it is now it would not start: {error}");
+    }
+}
+
+fn get(path: &Path, name: Option<&str>) -> Result<(), String> {
+    let file = ConfFile::read_or_begin(path)?;
+    let wanted = name.unwrap_or_default().to_ascii_lowercase();
+    let is_wanted = |entry: &str| {
+        wanted.is_empty() || entry == wanted || entry.starts_with(&format!("{wanted}."))
+    };
+    let found: Vec<_> = file.entries().filter(|(n, _)| is_wanted(n)).collect();
+    for (name, value) in &found {
+        println!("{name} = {value}");
+    }
+    match found.is_empty() && !wanted.is_empty() {
+        true => Err(format!("{}: {wanted} is not set", path.display())),
+        false => Ok(()),
+    }
+}
+
+fn list() {
+    let line = |name: &str, variables: &[&str], about: &str| {
+        [name.to_string(), variables.join(", "), about.to_string()]
+    };
+    let mut lines = vec![line("setting", &["variable"], "meaning")];
+    let all = TABLE.iter();
+    lines.extend(all.map(|setting| line(setting.name, setting.variables, setting.about)));
+    print_aligned(&lines);
+}

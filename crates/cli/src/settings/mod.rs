@@ -1,0 +1,236 @@
+//! Settings that SQL Server takes from its container's environment and from `mssql.conf`, so that whoever starts that starts this by
+//! changing a name.
+//!
+//! Theory: each is defined once, in [`TABLE`], with what becomes of it. The file is read first, then the variables, then the options of
+//! the command line; the later one wins. What cannot do here what it does there is refused, or, if nobody is misled about their data,
+//! told as a note; what changes nothing that can be seen is taken in silence. A file is written for this server, so a name that is
+//! unknown there is an error; an environment is inherited, so one there is a note.
+//!
+//! Source: "Configure SQL Server settings with environment variables on Linux" and "Configure SQL Server on Linux with the mssql-conf
+//! tool", Microsoft Learn.
+
+mod file;
+
+pub use file::ConfFile;
+
+use std::path::PathBuf;
+
+/// What file and variables say, as far as they say it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    pub sa_password: Option<String>,
+    /// Without a port.
+    pub address: Option<String>,
+    pub port: Option<u16>,
+    pub data_dir: Option<PathBuf>,
+    pub memory_bytes: Option<u64>,
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+    pub force_encryption: Option<bool>,
+    pub trace_flags: Vec<i32>,
+    /// Scripts for a new data folder.
+    pub init_scripts: Option<PathBuf>,
+    /// What to tell whoever starts the server.
+    pub notes: Vec<String>,
+}
+
+/// One setting: its names, and what becomes of it.
+pub struct Setting {
+    /// In `mssql.conf`, as SECTION.NAME; empty where there is none.
+    pub name: &'static str,
+    /// In the environment; the first that has a value counts.
+    pub variables: &'static [&'static str],
+    pub about: &'static str,
+    what: What,
+}
+
+enum What {
+    Take(fn(&mut Settings, &str) -> Result<(), String>),
+    /// The only value that is right here.
+    Only(&'static str),
+    /// Why not, and what to do instead.
+    Refuse(&'static str),
+    /// Said at the start when it is switched on.
+    Note(&'static str),
+    /// Nothing that can be seen depends on it.
+    Silent,
+}
+
+/// Names of trace flags end with any number.
+const TRACE_FLAG: &str = "traceflag.traceflag";
+const fn setting(
+    name: &'static str,
+    variables: &'static [&'static str],
+    about: &'static str,
+    what: What,
+) -> Setting {
+    Setting {
+        name,
+        variables,
+        about,
+        what,
+    }
+}
+
+/// All of them.
+#[rustfmt::skip]
+pub const TABLE: &[Setting] = &[
+    setting("", &["MSSQL_SA_PASSWORD", "SA_PASSWORD"], "password of sa; without one the first start makes one and prints it once",
+        What::Take(|s, v| { s.sa_password = Some(v.to_string()); Ok(()) })),
+    setting("network.ipaddress", &["MSSQL_IP_ADDRESS"], "address to listen on (--listen); without it 127.0.0.1",
+        What::Take(|s, v| { s.address = Some(v.to_string()); Ok(()) })),
+    setting("network.tcpport", &["MSSQL_TCP_PORT"], "port to listen on (--listen); without it 1433",
+        What::Take(|s, v| { s.port = Some(v.parse().map_err(|_| "is not a port".to_string())?); Ok(()) })),
+    setting("network.tlscert", &[], "certificate chain, PEM (--tls-cert); needs network.tlskey",
+        What::Take(|s, v| { s.tls_cert = Some(v.into()); Ok(()) })),
+    setting("network.tlskey", &[], "private key of the certificate, PEM (--tls-key); needs network.tlscert",
+        What::Take(|s, v| { s.tls_key = Some(v.into()); Ok(()) })),
+    setting("network.forceencryption", &[], "1 = clients without encryption are refused (--encrypt required)",
+        What::Take(|s, v| { s.force_encryption = Some(switch(v)?); Ok(()) })),
+    setting("network.tlsprotocols", &[], "refused: TLS 1.2 and 1.3 are offered",
+        What::Refuse("TLS 1.2 and 1.3 are offered and nothing older; unset it")),
+    setting("network.tlsciphers", &[], "refused: only ciphers of TLS 1.2 and 1.3 that are held to be safe are offered",
+        What::Refuse("the ciphers are those that are held to be safe; unset it")),
+    setting("memory.memorylimitmb", &["MSSQL_MEMORY_LIMIT_MB"], "memory of the server in megabytes (--memory)",
+        What::Take(|s, v| { s.memory_bytes = Some(megabytes(v)?); Ok(()) })),
+    setting("filelocation.defaultdatadir", &["MSSQL_DATA_DIR"], "data folder: system databases, error log and new databases (--data)",
+        What::Take(|s, v| { s.data_dir = Some(v.into()); Ok(()) })),
+    setting("filelocation.defaultlogdir", &["MSSQL_LOG_DIR"], "refused: a log's path stands in CREATE DATABASE .. LOG ON",
+        What::Refuse("unset it, and say LOG ON (FILENAME = '..') in CREATE DATABASE")),
+    setting("filelocation.defaultbackupdir", &["MSSQL_BACKUP_DIR"], "refused: the path stands in BACKUP and RESTORE",
+        What::Refuse("unset it, and say the whole path in BACKUP and RESTORE")),
+    setting("filelocation.defaultdumpdir", &["MSSQL_DUMP_DIR"], "taken: dumps are never written", What::Silent),
+    setting("filelocation.masterdatafile", &[], "refused: master lies in the data folder",
+        What::Refuse("master lies in the data folder; unset it, and set filelocation.defaultdatadir")),
+    setting("filelocation.masterlogfile", &[], "refused: master lies in the data folder",
+        What::Refuse("master lies in the data folder; unset it, and set filelocation.defaultdatadir")),
+    setting("filelocation.errorlogfile", &[], "refused: the error log lies in the data folder",
+        What::Refuse("the error log lies in the data folder; unset it, and set filelocation.defaultdatadir")),
+    setting("errorlog.numerrorlogs", &[], "only 6: so many older error logs are kept", What::Only("6")),
+    setting("", &["MSSQL_COLLATION"], "only SQL_Latin1_General_CP1_CI_AS: columns and databases may have other collations, the server has this one",
+        What::Only("SQL_Latin1_General_CP1_CI_AS")),
+    setting("language.lcid", &["MSSQL_LCID"], "only 1033: messages and dates are in US English", What::Only("1033")),
+    setting("sqlagent.enabled", &["MSSQL_AGENT_ENABLED"], "told at the start that no jobs run",
+        What::Note("there is no SQL Server Agent, jobs do not run")),
+    setting("hadr.hadrenabled", &["MSSQL_ENABLE_HADR"], "taken: availability groups are always there", What::Silent),
+    setting("eula.accepteula", &["ACCEPT_EULA"], "taken: there is no licence to accept", What::Silent),
+    setting("", &["MSSQL_PID"], "taken: there is no edition to choose", What::Silent),
+    setting("telemetry.customerfeedback", &[], "taken: nothing is ever sent", What::Silent),
+    setting("coredump.captureminiandfull", &[], "taken: dumps are never written", What::Silent),
+    setting("coredump.coredumptype", &[], "taken: dumps are never written", What::Silent),
+    setting("traceflag.traceflag0", &[], "trace flag that is on from the start (-T); traceflag1, traceflag2 and so on for more",
+        What::Take(|s, v| { s.trace_flags.push(trace_flag(v)?); Ok(()) })),
+    setting("daruma.initscripts", &["DARUMA_INIT_SCRIPTS"], "our own: folder of scripts for a new data folder (--init-scripts)",
+        What::Take(|s, v| { s.init_scripts = Some(v.into()); Ok(()) })),
+];
+
+/// The setting that a configuration file means by a name, whatever its case.
+pub fn named(name: &str) -> Option<&'static Setting> {
+    let name = name.to_ascii_lowercase();
+    let name = match name.strip_prefix(TRACE_FLAG) {
+        Some(number) if number.parse::<u32>().is_ok() => "traceflag.traceflag0",
+        _ => &name,
+    };
+    TABLE
+        .iter()
+        .find(|setting| setting.name == name && !name.is_empty())
+}
+
+impl Setting {
+    /// Does to the settings what a value says; `label` is how whoever gave it calls it.
+    fn apply(&self, settings: &mut Settings, label: &str, value: &str) -> Result<(), String> {
+        match &self.what {
+            What::Take(take) => {
+                take(settings, value).map_err(|why| format!("{label}: '{value}' {why}"))
+            }
+            What::Only(only) if value.eq_ignore_ascii_case(only) => Ok(()),
+            What::Only(_) => Err(format!(
+                "{label}: '{value}' is not supported; {}",
+                self.about
+            )),
+            What::Refuse(instead) => Err(format!("{label} is not supported: {instead}")),
+            What::Note(note) => {
+                if switch(value).unwrap_or(true) {
+                    settings.notes.push(format!("{label}: {note}"));
+                }
+                Ok(())
+            }
+            What::Silent => Ok(()),
+        }
+    }
+
+    /// Is this value one that `daruma serve` would take?
+    pub fn check(&self, name: &str, value: &str) -> Result<(), String> {
+        self.apply(&mut Settings::default(), name, value)
+    }
+}
+
+/// Reads the file, then the variables by `of`, which gives the value of a name; `names` are those that there are.
+pub fn read(
+    file: Option<&ConfFile>,
+    of: impl Fn(&str) -> Option<String>,
+    names: impl Iterator<Item = String>,
+) -> Result<Settings, String> {
+    let mut settings = Settings::default();
+    if let Some(file) = file {
+        for (name, value) in file.entries() {
+            let label = format!("{}: {name}", file.path().display());
+            let setting = named(name).ok_or_else(|| unknown(&label))?;
+            setting.apply(&mut settings, &label, value)?;
+        }
+    }
+    for setting in TABLE {
+        let given = |name: &&str| of(name).filter(|value| !value.is_empty());
+        let given = |name: &'static str| given(&name).map(|value| (name, value));
+        let first = setting.variables.iter().find_map(|name| given(name));
+        if let Some((name, value)) = first {
+            setting.apply(&mut settings, name, &value)?;
+        }
+    }
+    let known = |name: &String| TABLE.iter().any(|s| s.variables.contains(&name.as_str()));
+    let mut others: Vec<String> = names
+        .filter(|name| name.starts_with("MSSQL_") && !known(name))
+        .collect();
+    others.sort();
+    let told = others.iter().map(|name| format!("{name} has no effect"));
+    settings.notes.extend(told);
+    match settings.tls_cert.is_some() == settings.tls_key.is_some() {
+        true => Ok(settings),
+        false => {
+            Err("network.tlscert and network.tlskey belong together: set both or neither".into())
+        }
+    }
+}
+
+/// What to say of a name that is not in the table.
+pub fn unknown(label: &str) -> String {
+    format!("{label} is no setting: 'daruma conf list' shows those that there are")
+}
+
+/// The file, and the variables of this process.
+pub fn of_this_process(file: Option<&ConfFile>) -> Result<Settings, String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    read(file, |name| std::env::var(name).ok(), names)
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" => Ok(true),
+        "0" | "false" | "off" | "no" => Ok(false),
+        _ => Err("is neither 1 nor 0".to_string()),
+    }
+}
+
+fn trace_flag(text: &str) -> Result<i32, String> {
+    let flag = text.parse().ok().filter(|flag| (1..=32767).contains(flag));
+    flag.ok_or_else(|| "is not a trace flag from 1 to 32767".to_string())
+}
+
+fn megabytes(text: &str) -> Result<u64, String> {
+    let bytes = text.trim().parse::<u64>().ok().filter(|mb| *mb > 0);
+    let bytes = bytes.and_then(|mb| mb.checked_mul(1 << 20));
+    bytes.ok_or_else(|| "is not a number of megabytes".to_string())
+}
+
+#[cfg(test)]
+mod tests;

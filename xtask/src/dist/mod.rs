@@ -1,0 +1,275 @@
+//! `cargo xtask dist [--target TRIPLE] [--out DIR] [--twice]`: what a release consists of, in one folder.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `daruma` | the program, static, without symbols |
+//! | `daruma.debug` | its symbols; gdb and perf find them through the link in the program |
+//! | `LICENCES.txt` | licences of everything that is linked in; one that is not known to be free for this use ends the command |
+//! | `sbom.cdx.json` | the same parts as a CycloneDX bill of materials, with their checksums |
+//! | `daruma-VERSION-TRIPLE.tar.gz` | program, licences and bill of materials |
+//! | `SHA256SUMS` | checksums of all of them |
+//!
+//! Theory: the same commit gives the same bytes, wherever it is built. Paths of the machine are mapped to fixed ones in debug
+//! information and panics, times are the commit's (`SOURCE_DATE_EPOCH` when it is set), archives are sorted. `--twice` builds a second
+//! time in another folder and compares.
+
+mod graph;
+mod licences;
+mod needs;
+mod sbom;
+
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "usage: cargo xtask dist [--target TRIPLE] [--out DIR] [--twice]";
+const TARGET_DEFAULT: &str = "x86_64-unknown-linux-musl";
+/// What paths of the machine are called in the program.
+const ROOT_IN_PROGRAM: &str = "/daruma";
+const TARGET_IN_PROGRAM: &str = "/daruma/target";
+const CARGO_IN_PROGRAM: &str = "/cargo";
+
+/// The command, with its arguments.
+pub fn run(arguments: impl Iterator<Item = String>) -> ExitCode {
+    match Options::parse(arguments).and_then(|options| make(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dist: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Options {
+    target: String,
+    out: PathBuf,
+    twice: bool,
+}
+
+impl Options {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+        let mut options = Options {
+            target: TARGET_DEFAULT.to_string(),
+            out: target_folder().join("dist"),
+            twice: false,
+        };
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or(USAGE);
+            match argument.as_str() {
+                "--target" => options.target = value()?,
+                "--out" => options.out = PathBuf::from(value()?),
+                "--twice" => options.twice = true,
+                _ => return Err(USAGE.to_string()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn make(options: &Options) -> Result<(), String> {
+    needs::check(&options.target)?;
+    let graph = graph::Graph::read(&crate::root(), &options.target)?;
+    let licences = licences::text(&graph)?;
+    let epoch = epoch()?;
+    let built = build(options, &target_folder(), &epoch)?;
+    if options.twice {
+        let second = options.out.join("second");
+        let again = build(options, &second, &epoch)?;
+        let (first, second_sum) = (checksum(&built)?, checksum(&again)?);
+        if first != second_sum {
+            let (a, b) = (built.display(), again.display());
+            return Err(format!(
+                "two builds of one commit differ: {a} {first}, {b} {second_sum}"
+            ));
+        }
+        println!("two builds in two folders: both {first}");
+        fs::remove_dir_all(&second).map_err(|e| format!("{}: {e}", second.display()))?;
+    }
+    fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
+    split(&built, &options.out)?;
+    write(&options.out.join("LICENCES.txt"), &licences)?;
+    let bill = sbom::json(&graph, &options.target, &epoch)?;
+    write(&options.out.join("sbom.cdx.json"), &bill)?;
+    let archive = archive(options, &graph.version, &epoch)?;
+    sums(&options.out, &archive)
+}
+
+/// Where cargo builds.
+fn target_folder() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => std::path::absolute(folder).unwrap_or_else(|_| crate::root()),
+        None => crate::root().join("target"),
+    }
+}
+
+/// Seconds since 1970 that stand for the time of the release.
+fn epoch() -> Result<String, String> {
+    if let Ok(given) = std::env::var("SOURCE_DATE_EPOCH") {
+        let number = given.parse::<u64>().map(|seconds| seconds.to_string());
+        return number.map_err(|_| format!("SOURCE_DATE_EPOCH={given} is not a number of seconds"));
+    }
+    let mut git = Command::new("git");
+    git.current_dir(crate::root())
+        .args(["log", "-1", "--format=%ct"]);
+    said(&mut git)
+}
+
+fn build(options: &Options, target_folder: &Path, epoch: &str) -> Result<PathBuf, String> {
+    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo_home = cargo_home
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")))
+        .ok_or("neither CARGO_HOME nor HOME is set")?;
+    // The last one that fits counts, and the target folder may lie in the root.
+    let mapped = [
+        (cargo_home, CARGO_IN_PROGRAM),
+        (crate::root(), ROOT_IN_PROGRAM),
+        (target_folder.to_path_buf(), TARGET_IN_PROGRAM),
+    ];
+    let flags = |prefix: &str| -> Vec<String> {
+        let flag = |(from, to): &(PathBuf, &str)| format!("{prefix}{}={to}", from.display());
+        mapped.iter().map(flag).collect()
+    };
+    let status = Command::new(env!("CARGO"))
+        .current_dir(crate::root())
+        .args(["build", "--release", "--locked", "--package", "daruma"])
+        .args(["--target", &options.target])
+        .env("CARGO_TARGET_DIR", target_folder)
+        .env("CARGO_INCREMENTAL", "0")
+        .env("SOURCE_DATE_EPOCH", epoch)
+        .env_remove("RUSTFLAGS")
+        .env(
+            "CARGO_ENCODED_RUSTFLAGS",
+            flags("--remap-path-prefix=").join("\u{1f}"),
+        )
+        .env(
+            format!("CFLAGS_{}", options.target.replace('-', "_")),
+            flags("-ffile-prefix-map=").join(" "),
+        )
+        .status();
+    match status {
+        Ok(status) if status.success() => {
+            Ok(target_folder.join(&options.target).join("release/daruma"))
+        }
+        Ok(status) => Err(format!("cargo build: {status}")),
+        Err(error) => Err(format!("cargo: {error}")),
+    }
+}
+
+/// The program without its symbols, and the symbols.
+fn split(built: &Path, out: &Path) -> Result<(), String> {
+    let (program, symbols) = (out.join("daruma"), out.join("daruma.debug"));
+    let objcopy = |flags: &[&str], from: &Path, to: &Path| {
+        let mut command = Command::new("objcopy");
+        command.current_dir(out).args(flags).arg(from).arg(to);
+        said(&mut command)
+    };
+    objcopy(
+        &["--only-keep-debug", "--compress-debug-sections"],
+        built,
+        &symbols,
+    )?;
+    objcopy(
+        &["--strip-all", "--add-gnu-debuglink=daruma.debug"],
+        built,
+        &program,
+    )?;
+    Ok(())
+}
+
+/// Makes the archive; its name.
+fn archive(options: &Options, version: &str, epoch: &str) -> Result<String, String> {
+    let name = format!("daruma-{version}-{}", options.target);
+    let file = format!("{name}.tar.gz");
+    for licence in ["LICENSE-MIT", "LICENSE-APACHE", "NOTICE"] {
+        fs::copy(crate::root().join(licence), options.out.join(licence))
+            .map_err(|e| format!("{licence}: {e}"))?;
+    }
+    let mut tar = Command::new("tar");
+    tar.current_dir(&options.out)
+        .args(["--create", "--sort=name", "--owner=0", "--group=0"])
+        .args(["--numeric-owner", "--mode=u=rwX,go=rX"])
+        .arg(format!("--mtime=@{epoch}"))
+        .arg(format!("--transform=s,^,{name}/,"))
+        .args(["--use-compress-program=gzip -n -9", "--file", &file])
+        .args(["daruma", "LICENCES.txt", "sbom.cdx.json"])
+        .args(["LICENSE-MIT", "LICENSE-APACHE", "NOTICE"]);
+    said(&mut tar)?;
+    Ok(file)
+}
+
+fn sums(out: &Path, archive: &str) -> Result<(), String> {
+    let mut lines = String::new();
+    for name in [
+        "LICENCES.txt",
+        "daruma",
+        "daruma.debug",
+        archive,
+        "sbom.cdx.json",
+    ] {
+        let path = out.join(name);
+        let sum = checksum(&path)?;
+        let bytes = fs::metadata(&path)
+            .map_err(|e| format!("{name}: {e}"))?
+            .len();
+        println!("{sum}  {name}  {bytes} bytes");
+        lines.push_str(&format!("{sum}  {name}\n"));
+    }
+    write(&out.join("SHA256SUMS"), &lines)
+}
+
+fn checksum(path: &Path) -> Result<String, String> {
+    let bytes = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let hexed = Sha256::digest(&bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(hexed)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// What a command said that ended well.
+fn said(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|e| format!("{name}: {e}"))?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{name}: {}: {}", output.status, error.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_option_is_answered_by_the_usage() {
+        let parse = |text: &str| Options::parse(text.split(' ').map(str::to_string));
+        assert!(parse("--twice --out somewhere").is_ok());
+        for bad in ["--fast", "--out", "--target"] {
+            assert_eq!(parse(bad).err().as_deref(), Some(USAGE), "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_part_of_the_program_has_a_licence_and_a_line_in_the_bill() {
+        let graph = graph::Graph::read(&crate::root(), TARGET_DEFAULT).expect("graph");
+        let licences = licences::text(&graph).expect("licences");
+        let bill = sbom::json(&graph, TARGET_DEFAULT, "1000000000").expect("bill");
+        let bill: serde_json::Value = serde_json::from_str(&bill).expect("JSON");
+        let components = bill["components"].as_array().expect("components");
+        assert_eq!(bill["metadata"]["timestamp"], "2001-09-09T01:46:40Z");
+        for name in ["ring", "zstd-sys", "clap", "rustls"] {
+            assert!(licences.contains(&format!("\n{name} ")), "{name}");
+            let component = components.iter().find(|c| c["name"] == name).expect(name);
+            let checksum = component["hashes"][0]["content"].as_str();
+            assert_eq!(checksum.map(str::len), Some(64), "{name}");
+        }
+        // What only tests need is in neither.
+        assert!(!components.iter().any(|c| c["name"] == "proptest"));
+    }
+}
