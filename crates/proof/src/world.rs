@@ -117,6 +117,8 @@ struct World {
     stats: Stats,
     /// Faults injected when the epoch began: errors need a reason.
     faults_before: u64,
+    /// Those of them that are worse than a slow or a full disk.
+    harmful_before: u64,
     sync_errors_before: u64,
     /// The disk may be full in this epoch.
     tight: bool,
@@ -180,6 +182,7 @@ impl World {
             next_table: FIRST_FREE,
             stats: Stats::default(),
             faults_before: 0,
+            harmful_before: 0,
             sync_errors_before: 0,
             tight: false,
             lens: SimRandom::new(seed ^ 0x1E45),
@@ -313,6 +316,7 @@ impl World {
             }
             self.pictured(World::step)?;
         }
+        self.stands_on_a_full_disk()?;
         self.read_after_the_fence()?;
         match self.random.below(8) {
             0 if !self.is_down() => self.pictured(World::stop_cleanly)?,
@@ -378,6 +382,8 @@ impl World {
 
     fn plan_faults(&mut self) {
         self.faults_before = self.disk.fault_counts().total();
+        let harmless = self.counted(FaultKind::DiskFull) + self.counted(FaultKind::SlowCall);
+        self.harmful_before = self.faults_before - harmless;
         self.sync_errors_before = self.counted(FaultKind::SyncError);
         let mut faults = Faults::default();
         self.tight = self.random.below(10) == 0;
@@ -385,10 +391,12 @@ impl World {
             let room = self.random.below(400) * 8192;
             faults.capacity_bytes = Some(self.disk.used_bytes() + room);
         }
-        if self.random.below(3) > 0 {
+        // On some disks nothing but room is wanting.
+        let is_only_full = self.tight && self.random.below(2) == 0;
+        if self.random.below(3) > 0 && !is_only_full {
             faults.rates = self.rates();
         }
-        if self.random.below(4) > 0 {
+        if self.random.below(4) > 0 && !is_only_full {
             faults.stop_at = Some(self.disk.calls() + self.random.below(260));
         }
         self.tell(|| format!("epoch with {faults:?}"));
@@ -429,8 +437,9 @@ impl World {
         match self.random.below(100) {
             0..=6 => self.excused(db.background_step().map(|_| ())),
             7 => {
+                let end = db.log_stats().end_lsn;
                 let result = db.checkpoint();
-                if result.is_ok() {
+                if result.is_ok() && db.hardened_lsn() >= end {
                     self.history.harden();
                 }
                 self.excused(result)
@@ -447,14 +456,30 @@ impl World {
             11..=13 => self.write_some_pages(&db),
             14 => self.place_some_versions(&db),
             15 => {
+                // One that lets go of nothing in a log that is used up is not written.
+                let end = db.log_stats().end_lsn;
                 let result = db.fuzzy_checkpoint();
-                if result.is_ok() {
+                if result.is_ok() && db.hardened_lsn() >= end {
                     self.history.harden();
                 }
                 self.excused(result)
             }
             16 => self.back_up(&db),
             _ => self.session_step(),
+        }
+    }
+
+    /// A disk that is full, and does nothing else wrong, refuses work and ends no database: what ends transactions has its room.
+    fn stands_on_a_full_disk(&self) -> Checked {
+        let is_suspect = |up: &Up| up.db.state() == DatabaseState::Suspect;
+        let Some(up) = self.up.as_ref().filter(|up| is_suspect(up)) else {
+            return Ok(());
+        };
+        let harmless = self.counted(FaultKind::DiskFull) + self.counted(FaultKind::SlowCall);
+        let others = self.disk.fault_counts().total() - harmless;
+        match self.tight && !self.disk.is_stopped() && others == self.harmful_before {
+            true => broken(format!("fenced on a full disk: {:?}", up.db.failure())),
+            false => Ok(()),
         }
     }
 

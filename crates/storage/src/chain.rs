@@ -161,10 +161,25 @@ impl Database {
 
     /// Cuts once more with the redo start of the last checkpoint: something else let go.
     pub(crate) fn cut_log_again(&self) {
-        let mut needs = self.remembered_needs();
-        let Some(redo_start) = needs.first().map(|n| n.from) else {
-            return;
+        if let Some(redo) = self.remembered_needs().first() {
+            self.with_needs(*redo, |needs| self.store().log.cut(needs));
+        }
+    }
+
+    /// Would a checkpoint from which redo begins there let go of some of the log?
+    pub(crate) fn would_free_log(&self, redo_start: Lsn) -> bool {
+        let redo = Need {
+            from: redo_start,
+            reason: NOTHING,
         };
+        let mut would = false;
+        self.with_needs(redo, |needs| would = self.store().log.would_free(needs));
+        would
+    }
+
+    /// What needs log besides redo, and that. Under the latch of the active transactions.
+    fn with_needs(&self, redo: Need, then: impl FnOnce(&[Need])) {
+        let mut needs = vec![redo];
         let chain = self.log_backup_start();
         if chain != Lsn::NONE {
             needs.push(Need {
@@ -173,12 +188,12 @@ impl Database {
             });
         }
         self.with_log_needed_by_transactions(|oldest| {
-            let oldest = oldest.filter(|o| *o < redo_start && !planted(Bug::ReuseLogEarly));
+            let oldest = oldest.filter(|o| *o < redo.from && !planted(Bug::ReuseLogEarly));
             needs.extend(oldest.map(|from| Need {
                 from,
                 reason: "ACTIVE_TRANSACTION",
             }));
-            self.store().log.cut(&needs);
+            then(&needs);
         });
     }
 }

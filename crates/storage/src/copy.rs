@@ -161,7 +161,7 @@ impl Database {
 
     fn checkpoint_from(&self, redo_start: Lsn) -> Result<()> {
         for _ in 0..CHECKPOINT_TRIES {
-            self.checkpoint()?;
+            self.checkpoint_for_copy()?;
             if self.store().files.boot().redo_start >= redo_start {
                 return Ok(());
             }

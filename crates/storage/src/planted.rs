@@ -63,6 +63,10 @@ pub enum Bug {
     AckBeforeQuorum,
     /// A page is written when its log is on disk here, and not yet on every participant.
     FlushAboveQuorum,
+    /// A log that is full goes on in its last virtual log file over what a crash left there.
+    ResumeUnzeroed,
+    /// Work takes the room that ends of transactions and checkpoints need.
+    LeaveNoRoom,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -20,7 +20,7 @@ use crate::error::{Result, StorageError};
 use crate::kept::{Kept, SavepointHold};
 use crate::lock::{LockKey, Owner};
 use crate::log::record::{self, Abort, Fact, Kind, Space};
-use crate::log::{AppendKind, Log, commit};
+use crate::log::{AppendKind, END_BYTES, Log, commit};
 use crate::planted::{Bug, planted};
 use crate::status::{After, Snapshot, TxnStatus};
 use crate::sync::{Mutex, MutexGuard, RwLock};
@@ -161,7 +161,7 @@ pub struct TxnState {
     id: TxnId,
     last: Lsn,
     progress: Option<Arc<Progress>>,
-    /// Log space reserved for the rollback.
+    /// Log space reserved for the rollback and the end.
     undo_bytes: u64,
     /// Log written under the present id, and how much of it the owner was told of.
     log_bytes: u64,
@@ -302,8 +302,12 @@ impl TxnState {
         if !reserves {
             return self.append_as(db, record, AppendKind::System);
         }
-        let lsn = self.append_as(db, record, AppendKind::Forward)?;
-        self.undo_bytes += 2 * record.len() as u64 + 64;
+        let kind = match self.undo_bytes {
+            0 => AppendKind::First,
+            _ => AppendKind::Forward,
+        };
+        let lsn = self.append_as(db, record, kind)?;
+        self.undo_bytes += kind.reserves(record.len());
         Ok(lsn)
     }
 
@@ -312,7 +316,7 @@ impl TxnState {
         let Some(progress) = self.progress.as_ref().filter(|p| p.is_accelerated) else {
             return;
         };
-        let keep = 4 * db.undo_at_once_bytes();
+        let keep = 4 * db.undo_at_once_bytes() + END_BYTES;
         if self.undo_bytes > keep && !progress.may_be_undone() {
             db.store().log.release_undo(self.undo_bytes - keep);
             self.undo_bytes = keep;
@@ -608,7 +612,8 @@ impl Txn {
         let now = db.env().clock.utc_100ns();
         commit::write_prepare(&mut body, now, unit, state.earlier.iter().map(|s| s.id));
         record::finish(&mut body);
-        state.append_as(db, &body, AppendKind::Completion)
+        // It ends nothing: what is reserved for the end is for the record that does. Without room for both it is rolled back.
+        state.append_as(db, &body, AppendKind::System)
     }
 
     /// As `commit` with `Durability::Full`, up to the wait for the disk, which is left to the caller: nothing of it may

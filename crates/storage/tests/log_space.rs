@@ -138,6 +138,8 @@ fn a_small_log_grows_when_checkpoints_come_too_late() {
     let disk = SimDisk::new(4);
     let mut files = specs();
     let log = files.iter_mut().find(|f| f.filegroup == 0).expect("a log");
+    // Checkpoints come when three of four VLFs are in use: there is room for one more large row then.
+    log.size_pages = 160;
     log.growth = Growth::Pages(32);
     log.max_pages = Some(log.size_pages + 3 * 32);
     let settings = Settings {
@@ -448,6 +450,147 @@ fn restarts_in_a_full_log_leave_room_for_the_next() {
         assert_eq!(fill(&db, tree, 500), None, "seed {seed}: a circle");
         assert_eq!(db.log_stats().size_bytes, size, "seed {seed}");
     }
+}
+
+/// Fills the log from a transaction that stays open, until it is refused. Large values reserve little of it for their rollback.
+fn fill_from_one(db: &Arc<Database>, tree: TreeId, txn: &Txn) {
+    let target = db.tree(tree).expect("tree");
+    let refused = (1_000..10_000_u32).find_map(|n| {
+        let inserted = target.insert(txn, &n.to_be_bytes(), b"row");
+        inserted
+            .and_then(|()| db.put_blob(txn, &[9; 20_000]).map(|_| ()))
+            .err()
+    });
+    let is_full = matches!(refused, Some(StorageError::LogFull { .. }));
+    assert!(is_full, "{refused:?}");
+}
+
+fn on_a_full_disk(disk: &Arc<SimDisk>, db: &Arc<Database>) {
+    db.modify_file(1, 4_096, Growth::Pages(0), None)
+        .expect("grows");
+    disk.set_faults(Faults {
+        capacity_bytes: Some(1),
+        ..Faults::default()
+    });
+}
+
+/// Sessions commit one after another, each in a block of its own, when another has filled the log: all of them can, and the rollback
+/// of the one has its room still.
+#[test]
+fn each_open_transaction_has_room_for_its_end_in_a_full_log() {
+    for seed in 0..6_u64 {
+        let disk = SimDisk::new(seed);
+        let (db, tree) = create(&disk, RecoveryModel::Simple);
+        let small = new_tree(&db);
+        on_a_full_disk(&disk, &db);
+        let target = db.tree(small).expect("tree");
+        let open: Vec<Txn> = (0..60_u32)
+            .map(|n| {
+                let txn = db.begin(&owner(10 + u64::from(n)));
+                target
+                    .insert(&txn, &n.to_be_bytes(), b"small")
+                    .expect("writes");
+                txn
+            })
+            .collect();
+        let filler = db.begin(&owner(7));
+        fill_from_one(&db, tree, &filler);
+        for (n, txn) in open.into_iter().enumerate() {
+            match (n + seed as usize) % 3 {
+                0 => txn.rollback().expect("rolls back"),
+                _ => txn.commit(Durability::Full).expect("commits"),
+            }
+            db.flush_log().expect("flushes");
+        }
+        filler.rollback().expect("rolls back");
+        assert_eq!(db.state(), DatabaseState::Online, "seed {seed}");
+        assert_eq!(dump(&db, small).len(), 40, "seed {seed}");
+        assert_eq!(dump(&db, tree), Model::new(), "seed {seed}");
+        db.checkpoint().expect("checkpoint");
+        write(&db, tree, 1, 100).expect("there is room again");
+    }
+}
+
+/// Somebody asks for a checkpoint again and again while an open transaction keeps the whole log: they take nothing of what its
+/// rollback needs.
+#[test]
+fn checkpoints_take_nothing_from_the_rollback_in_a_full_log() {
+    let disk = SimDisk::new(3);
+    let (db, tree) = create(&disk, RecoveryModel::Simple);
+    let small = new_tree(&db);
+    on_a_full_disk(&disk, &db);
+    let open: Vec<Txn> = (0..20_u32)
+        .map(|n| {
+            let txn = db.begin(&owner(10 + u64::from(n)));
+            let target = db.tree(small).expect("tree");
+            target
+                .insert(&txn, &n.to_be_bytes(), b"small")
+                .expect("writes");
+            txn
+        })
+        .collect();
+    let filler = db.begin(&owner(7));
+    fill_from_one(&db, tree, &filler);
+    for txn in open {
+        for _ in 0..20 {
+            db.checkpoint().expect("checkpoint");
+            db.fuzzy_checkpoint().expect("checkpoint");
+        }
+        txn.commit(Durability::Full).expect("commits");
+    }
+    for _ in 0..200 {
+        db.checkpoint().expect("checkpoint");
+    }
+    filler.rollback().expect("rolls back");
+    assert_eq!(db.state(), DatabaseState::Online);
+    db.checkpoint().expect("checkpoint");
+    assert_eq!(dump(&db, tree), Model::new());
+    write(&db, tree, 1, 100).expect("there is room again");
+}
+
+/// The record of a checkpoint is as long as what a restart has to know. One of many parts finds its room in a log that others filled,
+/// or is not begun.
+#[test]
+fn a_checkpoint_of_many_parts_has_its_room_in_a_full_log() {
+    let disk = SimDisk::new(4);
+    let (db, tree) = create(&disk, RecoveryModel::Simple);
+    db.modify_file(2, 512, Growth::Pages(0), None)
+        .expect("a log of 4 MiB");
+    db.modify_file(1, 4_096, Growth::Pages(0), None)
+        .expect("grows");
+    let kept = new_tree(&db);
+    let txn = db.begin(&owner(1));
+    let blobs: Vec<BlobRef> = (0..100)
+        .map(|_| db.put_blob(&txn, &[7; 100]).expect("is put"))
+        .collect();
+    txn.commit(Durability::Full).expect("commits");
+    db.checkpoint().expect("checkpoint");
+    // What is to be freed when it commits is part of what a restart has to know.
+    let dropping = db.begin(&owner(2));
+    for n in 0..8_000_usize {
+        let blob = blobs.get(n % blobs.len()).expect("one of them");
+        db.free_blob(&dropping, *blob).expect("is deferred");
+    }
+    db.checkpoint().expect("checkpoint");
+    disk.set_faults(Faults {
+        capacity_bytes: Some(1),
+        ..Faults::default()
+    });
+    let filler = db.begin(&owner(7));
+    fill_from_one(&db, tree, &filler);
+    let before = db.log_stats().end_lsn;
+    for _ in 0..40 {
+        db.checkpoint().expect("checkpoint");
+    }
+    assert!(
+        db.log_stats().end_lsn.0 - before.0 < 512 << 10,
+        "checkpoints take log and free none"
+    );
+    filler.rollback().expect("rolls back");
+    dropping.rollback().expect("rolls back");
+    assert_eq!(db.state(), DatabaseState::Online);
+    db.checkpoint().expect("checkpoint");
+    assert_eq!(fill(&db, kept, 500), None, "a circle");
 }
 
 fn new_tree(db: &Arc<Database>) -> TreeId {

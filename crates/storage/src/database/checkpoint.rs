@@ -67,9 +67,29 @@ pub(super) struct CheckpointState {
     aged: Option<Lsn>,
 }
 
+/// What the record of a checkpoint is wanted for: decides whether it is written to a log that is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// To let log go and to shorten redo: not written where it would take of the room that is left and let nothing go.
+    ForRoom,
+    /// To begin a copy from: takes room as other work does, and is refused where there is none.
+    ForCopy,
+    /// By the database that closes.
+    ForClose,
+}
+
 impl Database {
     /// Writes all dirty pages and a checkpoint record, then cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
+        self.checkpoint_all(Wanted::ForRoom)
+    }
+
+    /// As `checkpoint`, for a copy: the record is written in any case, or there is no room for it (`LogFull`).
+    pub(crate) fn checkpoint_for_copy(&self) -> Result<()> {
+        self.checkpoint_all(Wanted::ForCopy)
+    }
+
+    fn checkpoint_all(&self, wanted: Wanted) -> Result<()> {
         let Some(_open) = self.stay_open() else {
             return self.check_writable();
         };
@@ -83,7 +103,7 @@ impl Database {
             false => Ok(()),
         };
         // Also when not all pages could be written: those that were may let some of the log go.
-        self.checkpoint_record(false)?;
+        self.checkpoint_record(wanted)?;
         flushed
     }
 
@@ -109,11 +129,11 @@ impl Database {
         };
         // Also those that others had latched.
         self.flush_pages(begin, usize::MAX)?;
-        self.checkpoint_record(false).map(|()| true)
+        self.checkpoint_record(Wanted::ForRoom).map(|()| true)
     }
 
     /// Fuzzy checkpoint: notes where redo must begin, without writing pages.
-    pub(super) fn checkpoint_record(&self, clean: bool) -> Result<()> {
+    pub(super) fn checkpoint_record(&self, wanted: Wanted) -> Result<()> {
         let mut last = self.checkpointing.lock();
         let log = &self.store.log;
         let begin = log.block_start();
@@ -122,8 +142,10 @@ impl Database {
             .min_rec_lsn(&self.store)
             .filter(|_| !planted(Bug::LateRedoStart))
             .map_or(begin, |l| l.min(begin));
-        if !clean && log.is_used_up() && redo_start <= self.store.files.boot().redo_start {
-            // It would take of the room that is left, and let nothing go.
+        let needed_from = if self.durable { redo_start } else { begin };
+        let is_needless =
+            wanted != Wanted::ForClose && log.is_used_up() && !self.would_free_log(needed_from);
+        if is_needless && wanted == Wanted::ForRoom {
             reached!("checkpoint.without_use");
             self.cut_log_again();
             last.end = log.end();
@@ -132,19 +154,23 @@ impl Database {
         let last_commit = log.last_commit();
         pause("checkpoint.begun");
         let (next_txn, facts) = self.facts();
-        let checkpoint = self.write_checkpoint(redo_start, next_txn, facts)?;
+        let kind = match is_needless {
+            true => AppendKind::System,
+            false => AppendKind::Checkpoint,
+        };
+        let checkpoint = self.write_checkpoint(redo_start, next_txn, facts, kind)?;
         if self.durable {
             log.harden(checkpoint)?;
             self.store.write_boot(|b| {
                 b.redo_start = redo_start;
                 b.checkpoint = checkpoint;
-                b.clean = clean;
+                b.clean = wanted == Wanted::ForClose;
                 b.last_commit = last_commit;
             })?;
         }
         // A redo as long as checkpoints aim at is no reason to name the oldest page as what keeps the log.
         let is_behind = begin.0 - redo_start.0 > REDO_BYTES_TARGET + CHECKPOINT_LOG_BYTES;
-        self.cut_log(if self.durable { redo_start } else { begin }, is_behind);
+        self.cut_log(needed_from, is_behind);
         *last = CheckpointState {
             at: self.env().clock.monotonic(),
             end: log.end(),
@@ -193,7 +219,13 @@ impl Database {
         (next_txn, facts)
     }
 
-    fn write_checkpoint(&self, redo_start: Lsn, next_txn: u64, facts: Vec<Fact>) -> Result<Lsn> {
+    fn write_checkpoint(
+        &self,
+        redo_start: Lsn,
+        next_txn: u64,
+        facts: Vec<Fact>,
+        kind: AppendKind,
+    ) -> Result<Lsn> {
         let part = || Checkpoint {
             redo_start,
             next_txn,
@@ -211,15 +243,16 @@ impl Database {
                 last.facts.push(fact);
             }
         }
-        let mut lsn = Lsn::NONE;
-        let count = parts.len();
-        for (i, mut part) in parts.into_iter().enumerate() {
-            part.is_last = i + 1 == count;
+        if let Some(last) = parts.last_mut() {
+            last.is_last = true;
+        }
+        let record = |part: &Checkpoint| {
             let mut body = Vec::new();
             part.write(&mut body);
-            lsn = self.store.log.append(&body, AppendKind::Checkpoint)?;
-        }
-        Ok(lsn)
+            body
+        };
+        let records: Vec<Vec<u8>> = parts.iter().map(record).collect();
+        self.store.log.append_checkpoint(&records, kind)
     }
 
     /// Writes the oldest dirty pages so that redo stays short.
@@ -330,7 +363,7 @@ impl Database {
         let is_behind = end > checkpoint_end && redo_bytes > CHECKPOINT_LOG_BYTES_MIN;
         if written > 0 || is_behind {
             // The next look, at the record behind which nothing follows, finds nothing to write.
-            return self.checkpoint_record(false).map(|()| false);
+            return self.checkpoint_record(Wanted::ForRoom).map(|()| false);
         }
         self.checkpointing.lock().rested = end;
         Ok(false)
@@ -352,7 +385,7 @@ impl Database {
         if tight && self.durable {
             let flushed = self.flush_spared(end, usize::MAX, self.spared_in_full_log());
             // Also when not all pages could be written: those that were may let some of the log go.
-            self.checkpoint_record(false)?;
+            self.checkpoint_record(Wanted::ForRoom)?;
             return flushed.map(|_| false);
         } else if waited >= interval && self.durable {
             let aged = last.aged.unwrap_or(last.end);
@@ -362,10 +395,10 @@ impl Database {
                 return Ok(true);
             }
             // As above: where versions find no room, the others must not be repeated without end.
-            self.checkpoint_record(false)?;
+            self.checkpoint_record(Wanted::ForRoom)?;
             return flushed.map(|_| false);
         }
-        self.checkpoint_record(false)?;
+        self.checkpoint_record(Wanted::ForRoom)?;
         Ok(false)
     }
 }

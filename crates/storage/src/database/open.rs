@@ -4,6 +4,7 @@
 //! The pages are written when the database is in use again ([`Database::checkpoint_in_steps`]).
 
 use super::Database;
+use super::checkpoint::Wanted;
 use crate::api::*;
 use crate::buffer::Store;
 use crate::coordinator::Claim;
@@ -162,7 +163,7 @@ impl Database {
         self.store.write_boot(|b| b.clean = false)?;
         self.set_follows(false);
         if granted.is_none() {
-            self.checkpoint_record(false)?;
+            self.checkpoint_record(Wanted::ForRoom)?;
         }
         self.engine.enroll(self);
         Ok(())
@@ -295,9 +296,12 @@ impl Database {
         } else {
             self.harden_others();
             let begin = Lsn::MAX;
-            let clean = self.active.lock().is_empty();
+            let wanted = match self.active.lock().is_empty() {
+                true => Wanted::ForClose,
+                false => Wanted::ForRoom,
+            };
             self.flush_pages(begin, usize::MAX)
-                .and_then(|_| self.checkpoint_record(clean))
+                .and_then(|_| self.checkpoint_record(wanted))
         };
         self.store.log.close();
         self.pool().remove_store(&self.store);
@@ -427,11 +431,11 @@ impl Recovery<'_> {
     /// time. Where there is no room for it at all, the next recovery begins where this one began, and the database is open to be read.
     fn end_with_checkpoint(&self, db: &Database) -> Result<()> {
         let ended = match self.store.log.is_used_up() {
-            false => db.checkpoint_record(false),
+            false => db.checkpoint_record(Wanted::ForRoom),
             true => {
                 reached!("recovery.log.used_up");
                 db.flush_pages(Lsn::MAX, usize::MAX)
-                    .and_then(|_| db.checkpoint_record(false))
+                    .and_then(|_| db.checkpoint_record(Wanted::ForRoom))
             }
         };
         match ended {

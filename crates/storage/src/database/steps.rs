@@ -2,6 +2,7 @@
 //! a moment that the caller chooses. Tests and the simulation use it to come to an order of events that takes luck otherwise.
 
 use super::Database;
+use super::checkpoint::Wanted;
 use crate::error::Result;
 use crate::log::AppendKind;
 use crate::version::Chunk;
@@ -16,7 +17,7 @@ impl Database {
 
     /// A checkpoint that writes no page, as the background makes them.
     pub fn fuzzy_checkpoint(&self) -> Result<()> {
-        self.checkpoint_record(false)
+        self.checkpoint_record(Wanted::ForRoom)
     }
 
     /// Gives pages to up to `limit` chunks of versions that have none, from the `skip`-th on in the order of their numbers.

@@ -19,6 +19,7 @@ use crate::bytes::*;
 use crate::datafile::unsupported;
 use crate::error::{Result, StorageError};
 use crate::meter::{IoStats, Meter, metered};
+use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, MutexGuard};
 use daruma_base::{DIRECT_BYTES, DiskFile, Env, Lsn, OpenMode, reached};
 use std::path::PathBuf;
@@ -51,11 +52,11 @@ pub const VLF_BYTES_MIN: u64 = 256 << 10;
 /// Smallest log file: two VLFs.
 pub const LOG_FILE_BYTES_MIN: u64 = HEADER_BYTES + 2 * VLF_BYTES_MIN;
 /// Room that a block may need.
-const BLOCK_ROOM_BYTES: u64 = (BLOCK_BYTES_MAX + BLOCK_ALIGN_BYTES) as u64;
-/// Left for the record of a checkpoint by all others: without it a log that is full, on a disk that is full, stays so.
+pub const BLOCK_ROOM_BYTES: u64 = (BLOCK_BYTES_MAX + BLOCK_ALIGN_BYTES) as u64;
+/// Left for the record of a checkpoint, of one part, by all others: without it a log that is full, on a disk that is full, stays so.
 pub const CHECKPOINT_RESERVE_BYTES: u64 = BLOCK_ROOM_BYTES;
-/// Left by new work besides what rollbacks may need: for the records that end transactions, and for what blocks that are
-/// written before they are full leave unused.
+/// Left by new work besides what rollbacks and the ends of open transactions may need: for ends of unusual length, and for what
+/// blocks that are written before they are full leave unused.
 pub const ENDINGS_RESERVE_BYTES: u64 = BLOCK_ROOM_BYTES;
 /// With more VLFs than this the file grows by larger steps than it was told: each of them costs a look whenever a block is
 /// opened, and a read when the file is.
@@ -675,10 +676,7 @@ impl LogFile {
             // What was allocated of it would be room that nobody has. Best effort: it is given back with the next growth that works.
             let _ = self.handle.file.set_len(extension.start);
         }
-        written.map_err(|error| match error {
-            StorageError::Io { source, .. } if crate::error::is_full(&source) => self.full(),
-            other => other,
-        })?;
+        written.map_err(|error| self.or_full(error))?;
         assert_eq!(
             extension.start,
             self.size_bytes(),
@@ -782,17 +780,15 @@ impl LogFile {
         Room::Grow { step, seen }
     }
 
-    /// Will the file have to grow for what is logged next? A few blocks more than work must leave, besides what rollbacks may need.
+    /// Will the file have to grow for what is logged next? A few blocks more than work must leave, besides the reserve.
     pub fn is_used_up(&self, lsn: u64, reserve: u64) -> bool {
-        let margin = 4 * BLOCK_ROOM_BYTES + CHECKPOINT_RESERVE_BYTES;
-        self.room(lsn) < reserve + margin
+        self.room(lsn) < reserve + 4 * BLOCK_ROOM_BYTES
     }
 
-    /// Little room is left besides what rollbacks may need, in the file as it is. Looked at once a block, so the margin
-    /// is what one block can take and reserve, twice its size, the two blocks of room that work must leave, and what is left for
-    /// checkpoints.
+    /// Little room is left besides the reserve, in the file as it is. Looked at once a block, so the margin is what one block of
+    /// a large transaction can take and reserve, twice its size, and the two blocks of room that work must leave.
     pub fn is_tight(&self, lsn: u64, reserve: u64) -> bool {
-        let margin = self.size_bytes() / 8 + 5 * BLOCK_BYTES_MAX as u64 + CHECKPOINT_RESERVE_BYTES;
+        let margin = self.size_bytes() / 8 + 5 * BLOCK_BYTES_MAX as u64;
         self.room(lsn) < reserve + margin
     }
 
@@ -984,9 +980,11 @@ impl LogFile {
         }
         reached!("log.vlf.resumed");
         let start = vlf.offset + HEADER_BYTES;
-        self.handle
-            .write_zeros(start + from, start + vlf.usable())?;
-        self.handle.sync()?;
+        if !planted(Bug::ResumeUnzeroed) {
+            let zeros = self.handle.write_zeros(start + from, start + vlf.usable());
+            let written = zeros.and_then(|()| self.handle.sync());
+            written.map_err(|error| self.or_full(error))?;
+        }
         if vlf.held > 0 {
             self.vlfs[index].held = 0;
             let vlf = &self.vlfs[index];
@@ -1102,21 +1100,25 @@ impl LogFile {
     /// Frees the VLFs below `lowest`, which is remembered as what kept the rest.
     pub fn truncate(&mut self, lowest: Need) {
         self.kept_by = lowest;
-        let before = self.vlfs.iter().filter(|v| v.active).count();
+        let freed: Vec<usize> = self.frees(lowest.from).collect();
+        self.truncations += u64::from(!freed.is_empty());
+        for index in freed {
+            self.vlfs[index].active = false;
+        }
+    }
+
+    /// VLFs in use that lie below `lowest`.
+    pub fn frees(&self, lowest: Lsn) -> impl Iterator<Item = usize> {
         let mut order: Vec<usize> = (0..self.vlfs.len())
             .filter(|i| self.vlfs[*i].sequence > 0)
             .collect();
         order.sort_by_key(|i| self.vlfs[*i].sequence);
-        for pair in order.windows(2) {
-            if let [this, next] = *pair
-                && self.vlfs[next].start_lsn <= lowest.from.0
-                && Some(this) != self.current
-            {
-                self.vlfs[this].active = false;
-            }
-        }
-        let after = self.vlfs.iter().filter(|v| v.active).count();
-        self.truncations += u64::from(after < before);
+        let nexts = order.clone().into_iter().skip(1);
+        let pairs = order.into_iter().zip(nexts);
+        pairs.filter_map(move |(this, next)| {
+            let is_below = self.vlfs[next].start_lsn <= lowest.0 && Some(this) != self.current;
+            (is_below && self.vlfs[this].active).then_some(this)
+        })
     }
 
     /// Times it has grown, or has tried to.
@@ -1184,6 +1186,14 @@ impl LogFile {
         match self.kept_by.reason {
             OLDEST_PAGE if active <= 1 => NOTHING,
             reason => reason,
+        }
+    }
+
+    /// What a full disk says of the log is that the log is full.
+    fn or_full(&self, error: StorageError) -> StorageError {
+        match error {
+            StorageError::Io { source, .. } if crate::error::is_full(&source) => self.full(),
+            other => other,
         }
     }
 

@@ -12,8 +12,10 @@
 //! 2. No page is written while its page LSN is not hard (`buffer` asks [`Log::harden`] first).
 //! 3. A VLF is reused only when all of it lies below the truncation point.
 //! 4. After a failed write or sync the log is fenced for good: nothing is retried as if nothing had happened.
-//! 5. Each record of new work leaves room for the rollback of all that is open, for the ends of transactions, and for a checkpoint; what
-//!    ends a transaction leaves room for a checkpoint. So a log that cannot grow is never stuck.
+//! 5. Each record of new work leaves room for the rollback of all that is open, for a block of its own for the end of each open
+//!    transaction, and for a checkpoint as large as the last one and one part more; what ends a transaction leaves the room of the
+//!    checkpoint, and a checkpoint of several parts begins only where it has room for all of them. So a log that cannot grow is not
+//!    stuck, as long as its file system writes in place what has its space.
 //!
 //! After a crash: the first bad block ends the log, unless a later block proves that the bad one had been hard, which
 //! is corruption and stops the database.
@@ -53,6 +55,7 @@ use crate::api::LogStats;
 use crate::error::{Result, StorageError};
 use crate::meter::IoStats;
 use crate::pause::pause;
+use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, MutexGuard};
 use block::OpenBlock;
 use daruma_base::memory::for_all;
@@ -60,13 +63,14 @@ use daruma_base::{Env, Lsn, WaitKind, WaitRegistry, reached};
 use delayed::{DelayedCommits, DelayedState};
 use feed::Feeds;
 use file::{
-    CHECKPOINT_RESERVE_BYTES, ENDINGS_RESERVE_BYTES, Extension, Left, LogFile, Placement, Room,
-    Tried,
+    BLOCK_ROOM_BYTES, CHECKPOINT_RESERVE_BYTES, ENDINGS_RESERVE_BYTES, Extension, Left, LogFile,
+    Placement, Room, Tried,
 };
 use flush::FlushCounters;
 use group::Group;
 use hold::Holds;
 use quorum::Quorum;
+use record::CHECKPOINT_PART_BYTES;
 use spare::SpareBuffers;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -74,6 +78,8 @@ use std::sync::{Arc, Weak};
 
 /// Sealed and not yet hard: beyond this, appenders flush before they go on.
 pub(crate) const BACKLOG_BYTES_MAX: usize = 16 << 20;
+/// Reserved for the end of a transaction: the block that it is in may be written before anything else comes into it.
+pub(crate) const END_BYTES: u64 = block::BLOCK_ALIGN_BYTES as u64;
 /// Hard blocks kept in memory for rollback.
 const RECENT_BYTES_MAX: usize = 8 << 20;
 
@@ -101,8 +107,13 @@ struct LogState {
     spare: SpareBuffers,
     /// Bytes from the start of the open block to the end of its VLF and in VLFs that are free, or fewer.
     open_room: u64,
-    /// Log bytes that rollbacks of active transactions may need.
+    /// Log bytes that active transactions may need for their rollbacks and ends.
     undo_reserved: u64,
+    /// Log bytes that the next checkpoint may need.
+    checkpoint_bytes: u64,
+    /// The same, as far as there was room for it when the log was last cut: a reserve that is not there would be in the way of what ends
+    /// transactions.
+    checkpoint_reserved: u64,
     /// Delayed commits in the open block.
     delayed: DelayedCommits,
     last_commit: CommitPoint,
@@ -176,12 +187,27 @@ pub struct LogShared {
 pub enum AppendKind {
     /// New work: leaves the reserve alone and adds to it what its own undo may need.
     Forward,
+    /// As `Forward`, and the first record of its transaction: adds what its end may need besides.
+    First,
     /// Needs no undo but is new work all the same (system operations).
     System,
     /// Rollback, commit, versions that pages wait for: may use the reserve.
     Completion,
-    /// May use what all others leave: where the log is full, the record of a checkpoint is what makes room.
+    /// May use what others leave for it: where the log is full, the record of a checkpoint is what makes room.
     Checkpoint,
+}
+
+impl AppendKind {
+    /// Bytes that such a record of `record_bytes` adds to the reserve: its undo takes up to twice as much as it and a header, and the
+    /// end of a transaction, which nobody may share, a padded block.
+    pub fn reserves(self, record_bytes: usize) -> u64 {
+        let undo = 2 * record_bytes as u64 + 64;
+        match self {
+            AppendKind::First => undo + END_BYTES,
+            AppendKind::Forward => undo,
+            AppendKind::System | AppendKind::Completion | AppendKind::Checkpoint => 0,
+        }
+    }
 }
 
 impl Log {
@@ -206,6 +232,8 @@ impl Log {
                 spare: SpareBuffers::default(),
                 open_room: 0,
                 undo_reserved: 0,
+                checkpoint_bytes: CHECKPOINT_RESERVE_BYTES,
+                checkpoint_reserved: CHECKPOINT_RESERVE_BYTES,
                 delayed: DelayedCommits::default(),
                 last_commit: CommitPoint::default(),
                 awaited: VecDeque::new(),
@@ -381,6 +409,53 @@ impl Log {
         result
     }
 
+    /// Appends the records of one checkpoint; the position of the last. Where there is no room for all of those that may use what is
+    /// left for them, none is appended.
+    pub fn append_checkpoint(&self, parts: &[Vec<u8>], kind: AppendKind) -> Result<Lsn> {
+        let room = match parts.len() {
+            0 | 1 => 0,
+            _ if kind != AppendKind::Checkpoint => 0,
+            // Each in a block of its own, and what one of them finds too small at the end of a VLF.
+            count => (count as u64 + 1) * BLOCK_ROOM_BYTES,
+        };
+        self.claim_for_checkpoint(room)?;
+        let mut lsn = Lsn::NONE;
+        for part in parts {
+            lsn = self.append(part, kind)?;
+        }
+        let last = parts.last().map_or(0, Vec::len);
+        let is_half = last > CHECKPOINT_PART_BYTES / 2 || parts.len() > 1;
+        // The next one may have a part more. It is reserved when the log is cut, which makes room for it.
+        self.state.lock().checkpoint_bytes = match is_half {
+            true => (parts.len() as u64 + 2) * BLOCK_ROOM_BYTES,
+            false => CHECKPOINT_RESERVE_BYTES,
+        };
+        Ok(lsn)
+    }
+
+    /// Sees to it that there is so much room, besides what rollbacks and ends of transactions may need, and that others leave it.
+    fn claim_for_checkpoint(&self, room: u64) -> Result<()> {
+        let mut tried = Tried::default();
+        loop {
+            let (step, seen) = {
+                let mut state = self.state.lock();
+                if room <= state.checkpoint_reserved {
+                    return Ok(());
+                }
+                let there = state.file.room(state.end());
+                let left = Left::ByEndings(state.undo_reserved);
+                match state.file.claim(there, room, room, left, &mut tried)? {
+                    Some(Room::Grow { step, seen }) => (step, seen),
+                    _ => {
+                        state.checkpoint_reserved = room;
+                        return Ok(());
+                    }
+                }
+            };
+            tried.failure = self.grow(|file| file.by(step.max(room), seen)).err();
+        }
+    }
+
     /// Appends under the latch, which is let go of while the file grows for it.
     fn append_to<'a>(
         &'a self,
@@ -431,7 +506,7 @@ impl Log {
     /// Will the file have to grow for what is logged next?
     pub fn is_used_up(&self) -> bool {
         let state = self.state.lock();
-        state.file.is_used_up(state.end(), state.undo_reserved)
+        state.file.is_used_up(state.end(), state.reserved())
     }
 
     /// Grows the file by one step if it is smaller than `wanted` and may grow. True when there is room again.
@@ -474,15 +549,23 @@ impl Log {
     pub fn cut(&self, needs: &[Need]) {
         let mut state = self.state.lock();
         self.holds.break_beyond(Lsn(state.end()));
-        let lowest = needs
-            .iter()
-            .copied()
-            .chain(self.holds.lowest())
-            .min_by_key(|n| n.from);
-        if let Some(lowest) = lowest {
+        if let Some(lowest) = self.lowest(needs) {
             state.file.truncate(lowest);
         }
+        state.reserve_for_checkpoint();
         self.tight.store(state.is_tight(), Ordering::Relaxed);
+    }
+
+    /// Would a cut with these needs free anything?
+    pub fn would_free(&self, needs: &[Need]) -> bool {
+        let state = self.state.lock();
+        let lowest = self.lowest(needs);
+        lowest.is_some_and(|lowest| state.file.frees(lowest.from).next().is_some())
+    }
+
+    fn lowest(&self, needs: &[Need]) -> Option<Need> {
+        let needs = needs.iter().copied().chain(self.holds.lowest());
+        needs.min_by_key(|n| n.from)
     }
 
     /// Keeps the log from `from` on until the guard is dropped; `None` when it is gone already. `reason` is told in
@@ -611,7 +694,18 @@ impl LogState {
     }
 
     fn is_tight(&self) -> bool {
-        self.file.is_tight(self.end(), self.undo_reserved)
+        self.file.is_tight(self.end(), self.reserved())
+    }
+
+    fn reserve_for_checkpoint(&mut self) {
+        let room = self.file.room(self.end());
+        let besides = room.saturating_sub(self.undo_reserved);
+        self.checkpoint_reserved = self.checkpoint_bytes.min(besides);
+    }
+
+    /// Left by new work, besides what is the same always.
+    fn reserved(&self) -> u64 {
+        self.undo_reserved + self.checkpoint_reserved
     }
 
     fn end(&self) -> u64 {
@@ -630,16 +724,18 @@ impl LogState {
         if self.open.as_ref().is_some_and(|o| !o.fits(record.len())) {
             self.seal(hardened);
         }
-        let undo = match kind {
-            AppendKind::Forward => 2 * record.len() as u64 + 64,
-            _ => 0,
-        };
+        let reserves = kind.reserves(record.len());
         let left = match kind {
-            AppendKind::Forward | AppendKind::System => Left::ByWork(
-                self.undo_reserved + undo + ENDINGS_RESERVE_BYTES + CHECKPOINT_RESERVE_BYTES,
-            ),
-            AppendKind::Completion => Left::ByEndings(CHECKPOINT_RESERVE_BYTES),
-            AppendKind::Checkpoint => Left::ByEndings(0),
+            AppendKind::Forward | AppendKind::First | AppendKind::System
+                if planted(Bug::LeaveNoRoom) =>
+            {
+                Left::ByWork(0)
+            }
+            AppendKind::Forward | AppendKind::First | AppendKind::System => {
+                Left::ByWork(self.reserved() + reserves + ENDINGS_RESERVE_BYTES)
+            }
+            AppendKind::Completion => Left::ByEndings(self.checkpoint_reserved),
+            AppendKind::Checkpoint => Left::ByEndings(self.undo_reserved),
         };
         let grow = match self.open {
             None => self.open_block(record.len(), left, tried)?,
@@ -648,7 +744,7 @@ impl LogState {
         if let Some(grow) = grow {
             return Ok(grow);
         }
-        self.undo_reserved += undo;
+        self.undo_reserved += reserves;
         let Some(open) = &mut self.open else {
             unreachable!("a block was just opened")
         };

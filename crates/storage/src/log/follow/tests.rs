@@ -526,3 +526,60 @@ fn ship_anyhow(feed: &mut LogFeed, to: &Node) {
         to.log.append_block(block.used()).expect("is taken");
     }
 }
+
+/// Where the stream ends after a restart of a log that is full, in which a power loss had left the second of two blocks, one more block
+/// of the length of the first, and another restart; and where it ended before that one.
+fn ends_of_a_full_log() -> (Lsn, Lsn) {
+    let disk = SimDisk::new(1);
+    let env = daruma_sim::env(&disk, 1);
+    let mut spec = spec();
+    spec.growth = crate::Growth::Pages(0);
+    let log = Log::create(&spec, GUID, true, &env, &LogShared::default()).expect("creates");
+    let mut node = Node {
+        disk,
+        env,
+        log,
+        acked: FIRST,
+        kept: FIRST,
+    };
+    // Until the last VLF is in use.
+    while node.log.vlfs().iter().any(|v| v.sequence == 0) {
+        let appended = node.log.append(&long_record(1), AppendKind::System);
+        appended.expect("appends");
+        node.log.harden_all().expect("hardens");
+    }
+    let end = node.log.hardened();
+    for filling in 2..4 {
+        let appended = node
+            .log
+            .append(&long_record(filling), AppendKind::Completion);
+        appended.expect("appends");
+    }
+    node.log.harden_all().expect("hardens");
+    lose_block(&node, &node.log.vlfs(), end);
+    node.disk.crash();
+    node.restart_as_leader(false);
+    assert_eq!(node.log.hardened(), end);
+    let appended = node.log.append(&long_record(4), AppendKind::Completion);
+    appended.expect("appends");
+    node.log.harden_all().expect("hardens");
+    let before = node.log.hardened();
+    node.disk.crash();
+    node.restart_as_leader(false);
+    (before, node.log.hardened())
+}
+
+#[test]
+fn what_a_crash_left_in_a_full_log_does_not_come_back() {
+    let (before, after) = ends_of_a_full_log();
+    assert_eq!(before, after);
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn without_zeros_it_comes_back() {
+    crate::plant(Some(crate::Bug::ResumeUnzeroed));
+    let (before, after) = ends_of_a_full_log();
+    crate::plant(None);
+    assert!(after > before);
+}
