@@ -140,7 +140,9 @@ impl Database {
         if !log.is_tight() || log.is_fenced() {
             return;
         }
-        if since >= log.size_bytes() / 32 {
+        let passed_over = self.checkpoint_passed_over();
+        let frees_now = passed_over.is_some_and(|from| self.would_free_log(from) > 0);
+        if since >= log.size_bytes() / 32 || frees_now {
             reached!("log.relieved");
             // A checkpoint that fails leaves things as they are; the write will say what is wrong.
             let _ = self.checkpoint();
@@ -166,13 +168,13 @@ impl Database {
         }
     }
 
-    /// Would a checkpoint from which redo begins there let go of some of the log?
-    pub(crate) fn would_free_log(&self, redo_start: Lsn) -> bool {
+    /// Bytes of log that a checkpoint from which redo begins there would let go.
+    pub(crate) fn would_free_log(&self, redo_start: Lsn) -> u64 {
         let redo = Need {
             from: redo_start,
             reason: NOTHING,
         };
-        let mut would = false;
+        let mut would = 0;
         self.with_needs(redo, |needs| would = self.store().log.would_free(needs));
         would
     }

@@ -77,6 +77,10 @@ pub struct DataCopy {
 impl Database {
     /// Begins a copy. Writers go on; the log is held from here on.
     pub fn start_copy(self: &Arc<Self>) -> Result<DataCopy> {
+        if self.store().log.is_tight() {
+            // Nothing comes free any more once all of the log is held.
+            self.checkpoint()?;
+        }
         let mut hold = self.hold_all_log()?;
         self.flush_log()?;
         let redo_start = self.store().log.block_start();

@@ -207,6 +207,10 @@ impl Database {
     pub(crate) fn checkpoint_end(&self) -> Lsn {
         self.checkpointing.lock().end
     }
+    /// Where redo would begin after the last checkpoint, if that was not written because it would have let go of nothing.
+    pub(crate) fn checkpoint_passed_over(&self) -> Option<Lsn> {
+        self.checkpointing.lock().passed_over
+    }
     pub(crate) fn remember_needs(&self, needs: &[Need]) {
         *self.engine_needs.lock() = needs.to_vec();
     }

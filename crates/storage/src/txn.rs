@@ -302,9 +302,10 @@ impl TxnState {
         if !reserves {
             return self.append_as(db, record, AppendKind::System);
         }
-        let kind = match self.undo_bytes {
-            0 => AppendKind::First,
-            _ => AppendKind::Forward,
+        let is_first = self.undo_bytes == 0 && self.earlier.is_empty();
+        let kind = match is_first {
+            true => AppendKind::First,
+            false => AppendKind::Forward,
         };
         let lsn = self.append_as(db, record, kind)?;
         self.undo_bytes += kind.reserves(record.len());

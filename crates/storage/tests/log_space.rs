@@ -593,6 +593,36 @@ fn a_checkpoint_of_many_parts_has_its_room_in_a_full_log() {
     assert_eq!(fill(&db, kept, 500), None, "a circle");
 }
 
+/// The log is full because it was not backed up, and the server restarts: what the checkpoint at its end could not say is said as soon as
+/// the log is backed up, by the first who writes.
+#[test]
+fn a_log_that_was_full_at_a_restart_comes_free_when_it_is_backed_up() {
+    let disk = SimDisk::new(6);
+    let (db, tree) = create(&disk, RecoveryModel::Full);
+    db.note_full_backup(db.hardened_lsn()).expect("a chain");
+    assert_eq!(fill(&db, tree, 2_000), Some("LOG_BACKUP"));
+    drop(db);
+    disk.crash();
+    disk.set_faults(Faults {
+        capacity_bytes: Some(1),
+        ..Faults::default()
+    });
+    let (db, _) = engine(&disk, 6, 256)
+        .open_database(DB, "t", small_log())
+        .expect("opens");
+    let refused = write(&db, tree, 1, 3_000).expect_err("is full still");
+    assert!(
+        matches!(&refused, StorageError::LogFull { reason, .. } if *reason == "LOG_BACKUP"),
+        "{refused}"
+    );
+    let mut backed_up = db.hardened_lsn();
+    for _ in 0..2_000_u32 {
+        db.log_backed_up_to(backed_up).expect("is noted");
+        write(&db, tree, 1, 3_000).expect("there is room");
+        backed_up = db.hardened_lsn();
+    }
+}
+
 fn new_tree(db: &Arc<Database>) -> TreeId {
     let txn = db.begin(&owner(1));
     let tree = db.create_tree(&txn, 1).expect("tree");

@@ -17,9 +17,9 @@
 //!    sees to that, the record and the move keep checkpoints out (`no_checkpoint`).
 
 use super::Database;
-use crate::error::Result;
-use crate::log::AppendKind;
+use crate::error::{Result, StorageError};
 use crate::log::record::{CHECKPOINT_PART_BYTES, Checkpoint, Fact};
+use crate::log::{AppendKind, NOTHING, Need};
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::txn::Progress;
@@ -65,28 +65,30 @@ pub(super) struct CheckpointState {
     rested: Lsn,
     /// Pages changed before this are to be written before the checkpoint that is due by time.
     aged: Option<Lsn>,
+    /// Where redo would begin, had the last one been written.
+    pub(super) passed_over: Option<Lsn>,
 }
 
-/// What the record of a checkpoint is wanted for: decides whether it is written to a log that is used up.
+/// What the record of a checkpoint is wanted for: decides what becomes of one that lets go of no log and finds no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// To let log go and to shorten redo: not written where it would take of the room that is left and let nothing go.
-    ForRoom,
-    /// To begin a copy from: takes room as other work does, and is refused where there is none.
-    ForCopy,
-    /// By the database that closes.
-    ForClose,
+    /// To let log go and to shorten redo: passed over.
+    Room,
+    /// To begin a copy from: refused.
+    Copy,
+    /// By a database that closes: takes what is left for checkpoints in any case.
+    Close,
 }
 
 impl Database {
     /// Writes all dirty pages and a checkpoint record, then cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
-        self.checkpoint_all(Wanted::ForRoom)
+        self.checkpoint_all(Wanted::Room)
     }
 
     /// As `checkpoint`, for a copy: the record is written in any case, or there is no room for it (`LogFull`).
     pub(crate) fn checkpoint_for_copy(&self) -> Result<()> {
-        self.checkpoint_all(Wanted::ForCopy)
+        self.checkpoint_all(Wanted::Copy)
     }
 
     fn checkpoint_all(&self, wanted: Wanted) -> Result<()> {
@@ -129,7 +131,7 @@ impl Database {
         };
         // Also those that others had latched.
         self.flush_pages(begin, usize::MAX)?;
-        self.checkpoint_record(Wanted::ForRoom).map(|()| true)
+        self.checkpoint_record(Wanted::Room).map(|()| true)
     }
 
     /// Fuzzy checkpoint: notes where redo must begin, without writing pages.
@@ -143,28 +145,40 @@ impl Database {
             .filter(|_| !planted(Bug::LateRedoStart))
             .map_or(begin, |l| l.min(begin));
         let needed_from = if self.durable { redo_start } else { begin };
-        let is_needless =
-            wanted != Wanted::ForClose && log.is_used_up() && !self.would_free_log(needed_from);
-        if is_needless && wanted == Wanted::ForRoom {
-            reached!("checkpoint.without_use");
-            self.cut_log_again();
-            last.end = log.end();
+        let shortens_redo = redo_start > self.store.files.boot().redo_start;
+        if wanted == Wanted::Room && !shortens_redo && log.is_used_up() {
+            // It would not even shorten redo.
+            self.pass_over(&mut last, needed_from);
             return Ok(());
         }
+        let freed = match wanted {
+            Wanted::Close => u64::MAX,
+            Wanted::Room | Wanted::Copy => self.would_free_log(needed_from),
+        };
+        let kind = match freed {
+            0 => AppendKind::System,
+            _ => AppendKind::Checkpoint,
+        };
         let last_commit = log.last_commit();
         pause("checkpoint.begun");
         let (next_txn, facts) = self.facts();
-        let kind = match is_needless {
-            true => AppendKind::System,
-            false => AppendKind::Checkpoint,
+        let checkpoint = match self.write_checkpoint(redo_start, next_txn, facts, kind, freed) {
+            Err(StorageError::LogFull { .. }) if wanted == Wanted::Room && freed == 0 => {
+                self.pass_over(&mut last, needed_from);
+                return Ok(());
+            }
+            Err(error @ StorageError::LogFull { .. }) => {
+                self.cut_log_again();
+                return Err(error);
+            }
+            written => written?,
         };
-        let checkpoint = self.write_checkpoint(redo_start, next_txn, facts, kind)?;
         if self.durable {
             log.harden(checkpoint)?;
             self.store.write_boot(|b| {
                 b.redo_start = redo_start;
                 b.checkpoint = checkpoint;
-                b.clean = wanted == Wanted::ForClose;
+                b.clean = wanted == Wanted::Close;
                 b.last_commit = last_commit;
             })?;
         }
@@ -175,9 +189,29 @@ impl Database {
             at: self.env().clock.monotonic(),
             end: log.end(),
             aged: None,
+            passed_over: None,
             ..*last
         };
         Ok(())
+    }
+
+    /// A checkpoint would take of the room that is left in a log that cannot grow, and let nothing go.
+    fn pass_over(&self, last: &mut CheckpointState, redo_start: Lsn) {
+        reached!("checkpoint.without_use");
+        if self.remembered_needs().is_empty() {
+            self.remember_needs(&[Need {
+                from: self.store.files.boot().redo_start,
+                reason: NOTHING,
+            }]);
+        }
+        self.cut_log_again();
+        *last = CheckpointState {
+            at: self.env().clock.monotonic(),
+            end: self.store.log.end(),
+            aged: None,
+            passed_over: Some(redo_start),
+            ..*last
+        };
     }
 
     /// Calls `cut` with the oldest log position a transaction needs. Under the latch: a transaction that wants to keep
@@ -225,6 +259,7 @@ impl Database {
         next_txn: u64,
         facts: Vec<Fact>,
         kind: AppendKind,
+        freed: u64,
     ) -> Result<Lsn> {
         let part = || Checkpoint {
             redo_start,
@@ -252,7 +287,7 @@ impl Database {
             body
         };
         let records: Vec<Vec<u8>> = parts.iter().map(record).collect();
-        self.store.log.append_checkpoint(&records, kind)
+        self.store.log.append_checkpoint(&records, kind, freed)
     }
 
     /// Writes the oldest dirty pages so that redo stays short.
@@ -363,7 +398,7 @@ impl Database {
         let is_behind = end > checkpoint_end && redo_bytes > CHECKPOINT_LOG_BYTES_MIN;
         if written > 0 || is_behind {
             // The next look, at the record behind which nothing follows, finds nothing to write.
-            return self.checkpoint_record(Wanted::ForRoom).map(|()| false);
+            return self.checkpoint_record(Wanted::Room).map(|()| false);
         }
         self.checkpointing.lock().rested = end;
         Ok(false)
@@ -385,7 +420,7 @@ impl Database {
         if tight && self.durable {
             let flushed = self.flush_spared(end, usize::MAX, self.spared_in_full_log());
             // Also when not all pages could be written: those that were may let some of the log go.
-            self.checkpoint_record(Wanted::ForRoom)?;
+            self.checkpoint_record(Wanted::Room)?;
             return flushed.map(|_| false);
         } else if waited >= interval && self.durable {
             let aged = last.aged.unwrap_or(last.end);
@@ -395,10 +430,10 @@ impl Database {
                 return Ok(true);
             }
             // As above: where versions find no room, the others must not be repeated without end.
-            self.checkpoint_record(Wanted::ForRoom)?;
+            self.checkpoint_record(Wanted::Room)?;
             return flushed.map(|_| false);
         }
-        self.checkpoint_record(Wanted::ForRoom)?;
+        self.checkpoint_record(Wanted::Room)?;
         Ok(false)
     }
 }

@@ -163,7 +163,7 @@ impl Database {
         self.store.write_boot(|b| b.clean = false)?;
         self.set_follows(false);
         if granted.is_none() {
-            self.checkpoint_record(Wanted::ForRoom)?;
+            self.checkpoint_record(Wanted::Room)?;
         }
         self.engine.enroll(self);
         Ok(())
@@ -297,8 +297,8 @@ impl Database {
             self.harden_others();
             let begin = Lsn::MAX;
             let wanted = match self.active.lock().is_empty() {
-                true => Wanted::ForClose,
-                false => Wanted::ForRoom,
+                true => Wanted::Close,
+                false => Wanted::Room,
             };
             self.flush_pages(begin, usize::MAX)
                 .and_then(|_| self.checkpoint_record(wanted))
@@ -431,11 +431,11 @@ impl Recovery<'_> {
     /// time. Where there is no room for it at all, the next recovery begins where this one began, and the database is open to be read.
     fn end_with_checkpoint(&self, db: &Database) -> Result<()> {
         let ended = match self.store.log.is_used_up() {
-            false => db.checkpoint_record(Wanted::ForRoom),
+            false => db.checkpoint_record(Wanted::Room),
             true => {
                 reached!("recovery.log.used_up");
                 db.flush_pages(Lsn::MAX, usize::MAX)
-                    .and_then(|_| db.checkpoint_record(Wanted::ForRoom))
+                    .and_then(|_| db.checkpoint_record(Wanted::Room))
             }
         };
         match ended {

@@ -17,7 +17,7 @@ impl Database {
 
     /// A checkpoint that writes no page, as the background makes them.
     pub fn fuzzy_checkpoint(&self) -> Result<()> {
-        self.checkpoint_record(Wanted::ForRoom)
+        self.checkpoint_record(Wanted::Room)
     }
 
     /// Gives pages to up to `limit` chunks of versions that have none, from the `skip`-th on in the order of their numbers.

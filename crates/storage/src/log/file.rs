@@ -364,8 +364,14 @@ impl LogFile {
         }
     }
 
+    /// Bytes that a cut there would free.
+    pub fn would_free(&self, lowest: Lsn) -> u64 {
+        let freed = self.frees(lowest);
+        freed.map(|index| self.vlfs[index].usable()).sum()
+    }
+
     /// VLFs in use that lie below `lowest`.
-    pub fn frees(&self, lowest: Lsn) -> impl Iterator<Item = usize> {
+    fn frees(&self, lowest: Lsn) -> impl Iterator<Item = usize> {
         let mut order: Vec<usize> = (0..self.vlfs.len())
             .filter(|i| self.vlfs[*i].sequence > 0)
             .collect();

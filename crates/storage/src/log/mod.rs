@@ -13,9 +13,8 @@
 //! 3. A VLF is reused only when all of it lies below the truncation point.
 //! 4. After a failed write or sync the log is fenced for good: nothing is retried as if nothing had happened.
 //! 5. Each record of new work leaves room for the rollback of all that is open, for a block of its own for the end of each open
-//!    transaction, and for a checkpoint as large as the last one and one part more; what ends a transaction leaves the room of the
-//!    checkpoint, and a checkpoint of several parts begins only where it has room for all of them. So a log that cannot grow is not
-//!    stuck, as long as its file system writes in place what has its space.
+//!    transaction, and for a checkpoint; what ends a transaction leaves the room of the checkpoint. A checkpoint takes it where it lets
+//!    log go; any other is work. So a log that cannot grow is not stuck, as long as its file system writes in place what has its space.
 //!
 //! After a crash: the first bad block ends the log, unless a later block proves that the bad one had been hard, which
 //! is corruption and stops the database.
@@ -409,50 +408,70 @@ impl Log {
         result
     }
 
-    /// Appends the records of one checkpoint; the position of the last. Where there is no room for all of those that may use what is
-    /// left for them, none is appended.
-    pub fn append_checkpoint(&self, parts: &[Vec<u8>], kind: AppendKind) -> Result<Lsn> {
-        let room = match parts.len() {
-            0 | 1 => 0,
-            _ if kind != AppendKind::Checkpoint => 0,
-            // Each in a block of its own, and what one of them finds too small at the end of a VLF.
-            count => (count as u64 + 1) * BLOCK_ROOM_BYTES,
+    /// Appends the records of one checkpoint; the position of the last. Where there is no room for all of them, none is appended. `freed`:
+    /// bytes of log that the checkpoint is to let go, which it may take from rollbacks meanwhile.
+    pub fn append_checkpoint(
+        &self,
+        parts: &[Vec<u8>],
+        kind: AppendKind,
+        freed: u64,
+    ) -> Result<Lsn> {
+        let appended = self.append_parts(parts, kind, freed);
+        if appended.is_err() {
+            self.state.lock().reserve_for_checkpoint();
+        }
+        appended
+    }
+
+    fn append_parts(&self, parts: &[Vec<u8>], kind: AppendKind, freed: u64) -> Result<Lsn> {
+        let count = parts.len() as u64;
+        let last = parts.last().map_or(0, Vec::len);
+        let is_large = last > CHECKPOINT_PART_BYTES / 2 || count > 1;
+        // The next one may have a part more. It is reserved when the log is cut, which makes room for it.
+        self.state.lock().checkpoint_bytes = match is_large {
+            true => (count + 2) * BLOCK_ROOM_BYTES,
+            false => CHECKPOINT_RESERVE_BYTES,
         };
-        self.claim_for_checkpoint(room)?;
+        if count > 1 {
+            // Each in a block of its own, and what one of them finds too small at the end of a VLF.
+            self.claim_for_checkpoint((count + 1) * BLOCK_ROOM_BYTES, kind, freed)?;
+        }
         let mut lsn = Lsn::NONE;
         for part in parts {
             lsn = self.append(part, kind)?;
+            if kind == AppendKind::Checkpoint {
+                // What it has taken is in nobody's way any more.
+                let reserved = &mut self.state.lock().checkpoint_reserved;
+                *reserved = reserved.saturating_sub(BLOCK_ROOM_BYTES);
+            }
         }
-        let last = parts.last().map_or(0, Vec::len);
-        let is_half = last > CHECKPOINT_PART_BYTES / 2 || parts.len() > 1;
-        // The next one may have a part more. It is reserved when the log is cut, which makes room for it.
-        self.state.lock().checkpoint_bytes = match is_half {
-            true => (parts.len() as u64 + 2) * BLOCK_ROOM_BYTES,
-            false => CHECKPOINT_RESERVE_BYTES,
-        };
         Ok(lsn)
     }
 
-    /// Sees to it that there is so much room, besides what rollbacks and ends of transactions may need, and that others leave it.
-    fn claim_for_checkpoint(&self, room: u64) -> Result<()> {
+    /// Sees to it that there is so much room besides what it has to leave. Others leave it to a checkpoint that makes room.
+    fn claim_for_checkpoint(&self, room: u64, kind: AppendKind, freed: u64) -> Result<()> {
         let mut tried = Tried::default();
         loop {
             let (step, seen) = {
                 let mut state = self.state.lock();
-                if room <= state.checkpoint_reserved {
-                    return Ok(());
-                }
+                let left = match kind {
+                    AppendKind::Checkpoint => {
+                        Left::ByEndings(state.undo_reserved.saturating_sub(freed))
+                    }
+                    _ => Left::ByWork(state.reserved() + ENDINGS_RESERVE_BYTES),
+                };
                 let there = state.file.room(state.end());
-                let left = Left::ByEndings(state.undo_reserved);
                 match state.file.claim(there, room, room, left, &mut tried)? {
                     Some(Room::Grow { step, seen }) => (step, seen),
                     _ => {
-                        state.checkpoint_reserved = room;
+                        if kind == AppendKind::Checkpoint {
+                            state.checkpoint_reserved = state.checkpoint_reserved.max(room);
+                        }
                         return Ok(());
                     }
                 }
             };
-            tried.failure = self.grow(|file| file.by(step.max(room), seen)).err();
+            tried.failure = self.grow(|file| file.by(step, seen)).err();
         }
     }
 
@@ -556,11 +575,11 @@ impl Log {
         self.tight.store(state.is_tight(), Ordering::Relaxed);
     }
 
-    /// Would a cut with these needs free anything?
-    pub fn would_free(&self, needs: &[Need]) -> bool {
+    /// Bytes that a cut with these needs would free.
+    pub fn would_free(&self, needs: &[Need]) -> u64 {
         let state = self.state.lock();
         let lowest = self.lowest(needs);
-        lowest.is_some_and(|lowest| state.file.frees(lowest.from).next().is_some())
+        lowest.map_or(0, |lowest| state.file.would_free(lowest.from))
     }
 
     fn lowest(&self, needs: &[Need]) -> Option<Need> {
@@ -699,8 +718,10 @@ impl LogState {
 
     fn reserve_for_checkpoint(&mut self) {
         let room = self.file.room(self.end());
-        let besides = room.saturating_sub(self.undo_reserved);
-        self.checkpoint_reserved = self.checkpoint_bytes.min(besides);
+        let besides = room.saturating_sub(self.undo_reserved + ENDINGS_RESERVE_BYTES);
+        // A small file is not kept free for what it once had to take.
+        let share = (self.file.size_bytes() / 8).max(CHECKPOINT_RESERVE_BYTES);
+        self.checkpoint_reserved = self.checkpoint_bytes.min(share).min(besides);
     }
 
     /// Left by new work, besides what is the same always.
@@ -735,7 +756,7 @@ impl LogState {
                 Left::ByWork(self.reserved() + reserves + ENDINGS_RESERVE_BYTES)
             }
             AppendKind::Completion => Left::ByEndings(self.checkpoint_reserved),
-            AppendKind::Checkpoint => Left::ByEndings(self.undo_reserved),
+            AppendKind::Checkpoint => Left::ByEndings(0),
         };
         let grow = match self.open {
             None => self.open_block(record.len(), left, tried)?,
