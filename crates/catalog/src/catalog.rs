@@ -69,6 +69,9 @@ impl Catalog {
         for (_, set) in rows::read_all(&txn, rows::KIND_PROPERTIES)? {
             snapshot.apply(&Change::PutProperties(Arc::new(set)));
         }
+        for (_, set) in rows::read_all(&txn, rows::KIND_MESSAGES)? {
+            snapshot.apply(&Change::PutMessages(Arc::new(set)));
+        }
         txn.commit(Durability::Delayed)?;
         snapshot.set_version(1);
         Ok(Catalog {
@@ -108,6 +111,13 @@ impl Catalog {
             }
             Change::PutPermissions(set) => {
                 let key = rows::id_key(rows::KIND_PERMISSIONS, set.grantee);
+                match set.list.is_empty() {
+                    true => rows::delete(txn, &key),
+                    false => rows::put(txn, &key, &**set),
+                }
+            }
+            Change::PutMessages(set) => {
+                let key = rows::id_key(rows::KIND_MESSAGES, set.number);
                 match set.list.is_empty() {
                     true => rows::delete(txn, &key),
                     false => rows::put(txn, &key, &**set),

@@ -4,6 +4,7 @@
 //! the transaction sees its own definitions and, after [`CatalogDelta::refresh`], those others committed meanwhile.
 //! Rolling back to a savepoint cuts the list; committing publishes it.
 
+use crate::message::MessageSet;
 use crate::model::*;
 use crate::property::PropertySet;
 use crate::server::{PermissionSet, PrincipalDef};
@@ -25,6 +26,8 @@ pub enum Change {
     PutPermissions(Arc<PermissionSet>),
     /// As `PutPermissions`.
     PutProperties(Arc<PropertySet>),
+    /// As `PutPermissions`; in master alone.
+    PutMessages(Arc<MessageSet>),
 }
 
 /// Uncommitted definitions of one transaction in one database.

@@ -5,6 +5,7 @@
 //! so they are indexed by name and id as well.
 
 use crate::change::Change;
+use crate::message::MessageSet;
 use crate::model::*;
 use crate::property::{PropertyClass, PropertySet};
 use crate::server::{PermissionSet, PrincipalDef};
@@ -57,6 +58,7 @@ pub struct DatabaseCatalog {
     principals: BTreeMap<i32, Arc<PrincipalDef>>,
     permissions: BTreeMap<i32, Arc<PermissionSet>>,
     properties: BTreeMap<(PropertyClass, i32), Arc<PropertySet>>,
+    messages: BTreeMap<i32, Arc<MessageSet>>,
 }
 
 impl DatabaseCatalog {
@@ -186,6 +188,16 @@ impl DatabaseCatalog {
         self.properties.get(&(class, major))
     }
 
+    /// Messages of users, by number.
+    pub fn messages(&self) -> impl ExactSizeIterator<Item = &Arc<MessageSet>> {
+        self.messages.values()
+    }
+
+    /// The message of users with this number.
+    pub fn message(&self, number: i32) -> Option<&Arc<MessageSet>> {
+        self.messages.get(&number)
+    }
+
     /// The user or role with this name, whatever its case.
     pub fn principal_named(&self, name: &str) -> Option<&Arc<PrincipalDef>> {
         self.principals
@@ -245,6 +257,12 @@ impl DatabaseCatalog {
             }
             Change::PutPermissions(set) => {
                 self.permissions.insert(set.grantee, set.clone());
+            }
+            Change::PutMessages(set) if set.list.is_empty() => {
+                self.messages.remove(&set.number);
+            }
+            Change::PutMessages(set) => {
+                self.messages.insert(set.number, set.clone());
             }
             Change::PutProperties(set) if set.list.is_empty() => {
                 self.properties.remove(&(set.class, set.major));

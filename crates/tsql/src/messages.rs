@@ -411,7 +411,7 @@ const MESSAGES: &[Message] = &[
         16,
         "Implicit conversion from data type %ls to %ls is not allowed. Use the CONVERT function to run this query.",
     ),
-    m(258, 16, "Cannot call methods on %ls."),
+    m(258, 15, "Cannot call methods on %ls."),
     m(
         259,
         16,
@@ -439,6 +439,11 @@ const MESSAGES: &[Message] = &[
         273,
         16,
         "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the timestamp column, or insert a DEFAULT into the timestamp column.",
+    ),
+    m(
+        290,
+        16,
+        "Invalid EXECUTE statement using object \"%ls\", method \"%ls\".",
     ),
     m(
         291,
@@ -2078,6 +2083,11 @@ const MESSAGES: &[Message] = &[
         "Unable to process object ID %ld (object '%.*ls') because this DBCC command does not support objects of this type.",
     ),
     m(
+        5302,
+        16,
+        "Mutator '%.*ls' on '%.*ls' cannot be called on a null value.",
+    ),
+    m(
         5324,
         15,
         "In a MERGE statement, a '%S_MSG' clause with a search condition cannot appear after a '%S_MSG' clause with no search condition.",
@@ -2144,6 +2154,16 @@ const MESSAGES: &[Message] = &[
         6864,
         16,
         "Row tag omission (empty row tag name) cannot be used with attribute-centric FOR XML serialization.",
+    ),
+    m(
+        7116,
+        16,
+        "Offset %d is not in the range of available LOB data.",
+    ),
+    m(
+        7135,
+        16,
+        "Deletion length %ld is not in the range of available text, ntext, or image data.",
     ),
     m(
         7202,
@@ -2299,6 +2319,11 @@ const MESSAGES: &[Message] = &[
         "Could not find prepared statement with handle %d.",
     ),
     m(8180, 16, "Statement(s) could not be prepared."),
+    m(
+        8183,
+        16,
+        "Only UNIQUE or PRIMARY KEY constraints can be created on computed columns, while CHECK, FOREIGN KEY, and NOT NULL constraints require that computed columns be persisted.",
+    ),
     m(
         8197,
         16,
@@ -2832,10 +2857,36 @@ const MESSAGES: &[Message] = &[
         16,
         "The server principal or credential '%ls' already exists.",
     ),
+    m(15033, 16, "'%s' is not a valid official language name."),
+    m(
+        15040,
+        16,
+        "User-defined error messages must have an ID greater than 50000.",
+    ),
+    m(
+        15041,
+        16,
+        "User-defined error messages must have a severity level between 1 and 25.",
+    ),
+    m(
+        15042,
+        10,
+        "The @with_log parameter is ignored for messages that are not us_english version.",
+    ),
+    m(
+        15043,
+        16,
+        "You must specify 'REPLACE' to overwrite an existing message.",
+    ),
     m(
         15063,
         16,
         "The login already has an account under a different user name.",
+    ),
+    m(
+        15071,
+        16,
+        "Usage: sp_addmessage <msgnum>,<severity>,<msgtext> [,<language> [,FALSE | TRUE [,REPLACE]]]",
     ),
     m(
         15097,
@@ -2898,6 +2949,22 @@ const MESSAGES: &[Message] = &[
         15174,
         16,
         "Login '%.*ls' owns one or more database(s). Change the owner of the database(s) before dropping the login.",
+    ),
+    m(15176, 16, "The only valid @parameter value is 'WITH_LOG'."),
+    m(
+        15177,
+        16,
+        "Usage: sp_dropmessage <msg number> [,<language> | 'ALL']",
+    ),
+    m(
+        15178,
+        16,
+        "Cannot drop a message with an ID less than 50,000.",
+    ),
+    m(
+        15179,
+        16,
+        "The message number %d or specified language version does not exist.",
     ),
     m(
         15196,
@@ -2971,6 +3038,26 @@ const MESSAGES: &[Message] = &[
     ),
     m(15249, 11, "Error: Explicit @objtype '%s' is unrecognized."),
     m(
+        15271,
+        16,
+        "Invalid @with_log parameter value. Valid values are 'true' or 'false'.",
+    ),
+    m(
+        15277,
+        16,
+        "The only valid @parameter_value values are 'true' or 'false'.",
+    ),
+    m(
+        15279,
+        16,
+        "You must add the us_english version of this message before you can add the '%s' version.",
+    ),
+    m(
+        15280,
+        16,
+        "All localized versions of this message must be dropped before the us_english version can be dropped.",
+    ),
+    m(
         15284,
         16,
         "The database principal has granted or denied permissions to objects in the database and cannot be dropped.",
@@ -2979,6 +3066,11 @@ const MESSAGES: &[Message] = &[
         15297,
         16,
         "The certificate, asymmetric key, or private key data is invalid.",
+    ),
+    m(
+        15304,
+        16,
+        "The severity level of the '%s' version of this message must be the same as the severity level (%d) of the us_english version.",
     ),
     m(
         15313,

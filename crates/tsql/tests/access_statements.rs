@@ -637,6 +637,12 @@ const SERVER: &[Case] = &[
     )
     .undo("EXEC sp_configure 'show advanced options', 0"),
     case(
+        "EXEC sp_addmessage 60000, 16, N'x'",
+        &[15247],
+        "ALTER SERVER ROLE serveradmin ADD MEMBER {u}",
+    )
+    .undo("EXEC sp_dropmessage 60000"),
+    case(
         "EXEC xp_readerrorlog",
         &[229],
         "USE master; GRANT ALTER ANY LOGIN TO {u}",

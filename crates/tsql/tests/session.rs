@@ -346,3 +346,24 @@ fn a_full_disk_or_file_is_told_and_loses_nothing() {
     c.run("DELETE t WHERE v <> 'kept'");
     assert_eq!(c.scalar("SELECT COUNT(*) FROM t"), "1");
 }
+
+#[test]
+fn messages_of_users_survive_a_crash() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d");
+    c.run("USE d");
+    c.run("EXEC sp_addmessage 60000, 16, N'Kept %d'");
+    c.run("EXEC sp_addmessage 60001, 16, N'Dropped'");
+    c.run("EXEC sp_addmessage 60000, 16, N'%1! bleibt', @lang = 'German'");
+    c.run("EXEC sp_dropmessage 60001");
+    c.run("BEGIN TRAN; EXEC sp_addmessage 60002, 16, N'Lost'");
+    std::mem::forget(c);
+    let server = server.crash();
+    let mut c = server.connect();
+    let count = "SELECT COUNT(*) FROM sys.messages WHERE message_id > 50000";
+    assert_eq!(c.scalar(count), "2");
+    assert_eq!(c.scalar("SELECT FORMATMESSAGE(60000, 7)"), "Kept 7");
+    c.run("SET LANGUAGE German");
+    assert_eq!(c.scalar("SELECT FORMATMESSAGE(60000, 7)"), "7 bleibt");
+}

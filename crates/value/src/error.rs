@@ -73,6 +73,7 @@ const TEMPLATES: &[(i32, &str)] = &[
         257,
         "Implicit conversion from data type {} to {} is not allowed. Use the CONVERT function to run this query.",
     ),
+    (258, "Cannot call methods on {}."),
     (
         281,
         "{} is not a valid style number when converting from {} to a character string.",
@@ -158,6 +159,10 @@ const TEMPLATES: &[(i32, &str)] = &[
         "The type of the first argument to NULLIF cannot be the NULL constant because the type of the first argument has to be known.",
     ),
     (
+        5302,
+        "Mutator '{}' on '{}' cannot be called on a null value.",
+    ),
+    (
         6335,
         "XML datatype instance has too many levels of nested nodes. Maximum allowed depth is {} levels.",
     ),
@@ -169,9 +174,14 @@ const TEMPLATES: &[(i32, &str)] = &[
         6522,
         "A .NET Framework error occurred during execution of user-defined routine or aggregate \"{}\": {}",
     ),
+    (7116, "Offset {} is not in the range of available LOB data."),
     (
         7119,
         "Attempting to grow LOB beyond maximum allowed size of {} bytes.",
+    ),
+    (
+        7135,
+        "Deletion length {} is not in the range of available text, ntext, or image data.",
     ),
     (8114, "Error converting data type {} to {}."),
     (
@@ -367,6 +377,14 @@ impl ValueError {
     /// What is put into the message's text.
     pub fn args(&self) -> &[CompactString] {
         &self.args
+    }
+
+    /// 258: the type has no methods.
+    pub fn no_methods(data_type: DataType) -> ValueError {
+        ValueError {
+            level: 15,
+            ..ValueError::new(258, 1, &[&data_type.name()])
+        }
     }
 
     /// 206: the two types can never meet.

@@ -32,6 +32,7 @@ pub(crate) use from::defined_view;
 pub(crate) use identity::IdentityCall;
 pub(crate) use inline::defined_function;
 pub use query::{Assignment, BoundQuery, OutColumn};
+pub use scope::changed_column;
 pub(crate) use scope::{NameScope, ScopeEntry};
 pub use stored::insert_hints;
 pub use target::{BoundTarget, ViewCheck};
@@ -106,6 +107,8 @@ pub struct Binder<'a> {
     pub(crate) in_stored_text: bool,
     /// Functions in whose expression the binder is.
     inlined: Vec<(DatabaseId, i32)>,
+    /// Name in FROM of the table that the statement changes.
+    changed_alias: Option<String>,
     /// Nodes that may still be bound to put functions in the place of their calls.
     inline_left: usize,
     /// Columns whose values are JSON.
@@ -140,6 +143,7 @@ impl<'a> Binder<'a> {
             in_default: false,
             in_stored_text: false,
             inlined: Vec::new(),
+            changed_alias: None,
             inline_left: user_function::INLINED_WORK_MAX,
             json_columns: Vec::new(),
             target: None,

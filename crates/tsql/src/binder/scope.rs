@@ -114,9 +114,13 @@ impl Binder<'_> {
         let mut qualifier_known = false;
         for scope in self.scopes.iter().rev() {
             let mut found: Option<(&ScopeEntry, usize, ColId)> = None;
-            for table in &scope.tables {
+            for (place, table) in scope.tables.iter().enumerate() {
                 if let Some(qualifier) = &column.table {
-                    if !table.matches(qualifier) {
+                    let is_it = match qualifier.name.text.is_empty() {
+                        true => self.is_changed_table(place, table),
+                        false => table.matches(qualifier),
+                    };
+                    if !is_it {
                         continue;
                     }
                     qualifier_known = true;
@@ -148,6 +152,14 @@ impl Binder<'_> {
                 1,
                 format!("Invalid column name '{}'.", column.name.text),
             )),
+        }
+    }
+
+    /// Is it the table that the statement changes, which [`changed_column`] means? Where it has no alias it comes first.
+    fn is_changed_table(&self, place: usize, table: &ScopeEntry) -> bool {
+        match &self.changed_alias {
+            Some(alias) => names_equal(&table.name, alias),
+            None => place == 0,
         }
     }
 
@@ -291,6 +303,16 @@ impl Binder<'_> {
         }
         self.scope().tables.push(entry);
         Ok(())
+    }
+}
+
+/// A column that SET names: that of the table which is changed, although others in FROM have one of the same name. Its qualifier
+/// is empty, as no name is.
+pub fn changed_column(column: &ColumnRef) -> ColumnRef {
+    let of_changed = || ObjectName::bare(ast::Ident::new(""));
+    ColumnRef {
+        table: column.table.clone().or_else(|| Some(of_changed())),
+        ..column.clone()
     }
 }
 

@@ -114,6 +114,7 @@ impl Binder<'_> {
         self.add_ctes(spec.with)?;
         self.scopes.push(NameScope::default());
         let (mut rel, alias) = self.target_from(spec)?;
+        self.changed_alias = Some(alias.clone());
         let request = self.target.take();
         let mut request = request.ok_or_else(|| not_updatable(&alias))?;
         let taken = match request.taken.take() {

@@ -197,11 +197,6 @@ pub fn negative_row_count() -> SqlError {
     error(127, &[])
 }
 
-/// 40517: SET column.WRITE.
-pub fn write_not_supported() -> SqlError {
-    not_supported("UPDATE .. SET column.WRITE (..)")
-}
-
 /// Why a view cannot be written through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewProblem {

@@ -14,6 +14,7 @@ use super::errors;
 use super::expr::Evaluators;
 use super::target::Writable;
 use crate::access::damaged;
+use crate::binder::changed_column;
 use crate::error::Result;
 use crate::executor::{
     KeptPlan, RowBatch, RowGatherer, RowStream, ScalarPlan, Scope, SelectPlan, TargetPlan,
@@ -274,6 +275,7 @@ fn values(
 
 /// An UPDATE whose rows go to a trigger.
 pub fn update(ast: &ast::Update, host: &dyn Host) -> Result<Option<InsteadPlan>> {
+    let ast = &*super::write::spelled_out(ast)?;
     let action = TriggerAction::Update;
     let Some(target) = found(&ast.target, &ast.with, &ast.from, action, host)? else {
         return Ok(None);
@@ -307,7 +309,10 @@ pub fn update(ast: &ast::Update, host: &dyn Host) -> Result<Option<InsteadPlan>>
                 placed.push((ordinal, Some(items.len())));
                 items.push(super::modify::compound(
                     op,
-                    Expr::Column(column.clone()),
+                    match ast.from.is_empty() {
+                        true => Expr::Column(column.clone()),
+                        false => Expr::Column(changed_column(column)),
+                    },
                     value,
                 ));
             }

@@ -18,9 +18,11 @@ use super::insert::{named_columns, refuse_computed, refuse_rowversion};
 use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
 use super::modify::{RESTARTS_MAX, assignable, compound};
 use super::output::{OutputPlan, OutputRun, Sides};
+use super::seen::{Met, Seen};
 use super::target::Writable;
 use super::{RowCallback, options, written_name};
 use crate::access::damaged;
+use crate::binder::changed_column;
 use crate::error::Result;
 use crate::executor::{
     ConditionPlan, RowBatch, RowGatherer, ScalarPlan, Scope, ScopeColumn, ScopeTable, TargetPlan,
@@ -38,7 +40,7 @@ use daruma_syntax::ast::{
 use daruma_syntax::{ParseOptions, parse_batch};
 use daruma_value::{CollationId, DataType, Len, Value};
 use std::cell::RefCell;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The column of ones: no name that anybody writes.
@@ -337,7 +339,7 @@ impl MergePlan {
     ) -> Result<Action> {
         let mut changed = vec![false; self.table.width()];
         let mut steps = Vec::with_capacity(list.len());
-        for assignment in list {
+        for assignment in super::write::spelled(list, true)?.iter() {
             let Assignment::Column { column, op, value } = assignment else {
                 return Err(errors::not_supported("A variable in the SET of a MERGE"));
             };
@@ -346,7 +348,7 @@ impl MergePlan {
             let found = columns.position(|c| names_equal(&c.name, name));
             let ordinal = found.ok_or_else(|| errors::unknown_column(name))?;
             assignable(&self.table, ordinal, &mut changed)?;
-            let value = compound(op, Expr::Column(column.clone()), value);
+            let value = compound(op, Expr::Column(changed_column(column)), value);
             steps.push((ordinal, self.cell(&value, ordinal, both, host)?));
         }
         self.table.widen(&mut changed);
@@ -571,7 +573,7 @@ impl<'a> Run<'a> {
     fn decide(&self, limit: u64) -> Result<Decided> {
         let plan = self.plan;
         let mut decided = Decided::default();
-        let mut seen = HashSet::new();
+        let mut seen = Seen::default();
         let mut stream = open_target(&plan.target, self.host)?;
         let mut batch = RowBatch::new();
         let mut left = limit;
@@ -586,16 +588,19 @@ impl<'a> Run<'a> {
                 }
             }
         }
+        let key_of = |row: &[Value]| match row {
+            [Value::Bytes(key)] => Ok(key.clone()),
+            _ => Err(damaged("row without key")),
+        };
+        seen.rest(self.host, key_of, |_, is_first| match is_first {
+            true => Ok(true),
+            false => Err(messages::error(8672, &[])),
+        })?;
         Ok(decided)
     }
 
     /// False when nothing becomes of the row.
-    fn decide_row(
-        &self,
-        row: &[Value],
-        seen: &mut HashSet<Vec<u8>>,
-        decided: &mut Decided,
-    ) -> Result<bool> {
+    fn decide_row(&self, row: &[Value], seen: &mut Seen, decided: &mut Decided) -> Result<bool> {
         let plan: &'a MergePlan = self.plan;
         let width = plan.table.width();
         let old_values = row.get(..width).ok_or_else(|| damaged("row too short"))?;
@@ -642,7 +647,7 @@ impl<'a> Run<'a> {
             Action::Delete => (None, "DELETE"),
         };
         let (key, stamp) = located.ok_or_else(|| damaged("row without key"))?;
-        if !seen.insert(key.to_vec()) {
+        if seen.meet(key, &[Value::Bytes(key.to_vec())], self.host)? == Met::Again {
             return Err(messages::error(8672, &[]));
         }
         let old = OldRow {

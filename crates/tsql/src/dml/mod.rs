@@ -38,10 +38,12 @@ mod modify;
 pub(crate) mod options;
 mod output;
 pub(crate) mod row_check;
+mod seen;
 mod sorter;
 mod target;
 mod view;
 mod watch;
+mod write;
 
 #[cfg(test)]
 pub(crate) mod tests;

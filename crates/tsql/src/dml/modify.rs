@@ -18,11 +18,13 @@ use super::expr::Evaluators;
 use super::hot::HotUpdate;
 use super::options;
 use super::output::{OutputPlan, OutputRun, Sides};
+use super::seen::{Met, Seen};
 use super::target::Writable;
 use super::view::check_view;
 use super::watch::Watch;
 use super::{RowCallback, written_name};
 use crate::access::damaged;
+use crate::binder::changed_column;
 use crate::error::{Result, SqlError};
 use crate::executor::{
     ConditionPlan, Exposed, RowBatch, ScalarPlan, Scope, TargetPlan, TargetSpec, open_target,
@@ -34,7 +36,6 @@ use daruma_catalog::names_equal;
 use daruma_storage::{StorageError, Txn};
 use daruma_syntax::ast::{self, AssignOp, Assignment, DmlFilter, DmlTarget, Expr, Span};
 use daruma_value::{DataType, Value};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Times a statement starts over before it gives up as a deadlock victim.
@@ -91,6 +92,7 @@ struct Simple {
 
 /// Binds target, condition and assignments. Nothing is written.
 pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> {
+    let ast = &*super::write::spelled_out(ast)?;
     let filter = plain_filter(ast.filter.as_ref())?;
     let assigns_variables = ast
         .assignments
@@ -99,8 +101,8 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
     let values = ast
         .assignments
         .iter()
-        .map(assigned_value)
-        .collect::<Result<Vec<_>>>()?;
+        .filter_map(|a| assigned_value(a, !ast.from.is_empty()))
+        .collect::<Vec<_>>();
     let items: Vec<&Expr> = values
         .iter()
         .filter(|v| !matches!(v, Expr::Default))
@@ -287,13 +289,17 @@ pub(super) fn plain_filter(filter: Option<&DmlFilter>) -> Result<Option<&ast::Co
     }
 }
 
-/// The value an assignment gives, compound operators spelled out.
-fn assigned_value(assignment: &Assignment) -> Result<Expr> {
-    Ok(match assignment {
+/// The value an assignment gives, compound operators spelled out. In a joined statement other tables may have columns of that name.
+fn assigned_value(assignment: &Assignment, joined: bool) -> Option<Expr> {
+    let own = |column: &ast::ColumnRef| match joined {
+        true => Expr::Column(changed_column(column)),
+        false => Expr::Column(column.clone()),
+    };
+    Some(match assignment {
         Assignment::Column { column, op, value }
         | Assignment::Both {
             column, op, value, ..
-        } => compound(op, Expr::Column(column.clone()), value),
+        } => compound(op, own(column), value),
         Assignment::Variable {
             variable,
             op,
@@ -306,10 +312,7 @@ fn assigned_value(assignment: &Assignment) -> Result<Expr> {
             },
             value,
         ),
-        Assignment::Method { method, .. } if method.is("WRITE") => {
-            return Err(errors::write_not_supported());
-        }
-        Assignment::Method { column, .. } => return Err(errors::unknown_column(&column.name.text)),
+        Assignment::Method { .. } => return None,
     })
 }
 
@@ -638,14 +641,14 @@ impl<'a> Run<'a> {
         let mut stream = open_target(&self.plan.target, self.host)?;
         let mut batch = RowBatch::new();
         let mut changes = Changes::default();
-        let mut seen = HashSet::new();
+        let mut seen = Seen::default();
         while self.left > 0 && stream.next(&mut batch)? {
             super::check_cancel(self.host)?;
             for row in batch.rows() {
                 let Some((key, _)) = self.plan.target.key_and_stamp(row)? else {
                     continue;
                 };
-                if self.plan.repeats && !seen.insert(key.to_vec()) {
+                if self.plan.repeats && seen.meet(key, row, self.host)? != Met::New {
                     continue;
                 }
                 if self.left == 0 {
@@ -659,6 +662,18 @@ impl<'a> Run<'a> {
             }
         }
         drop(stream);
+        let key_of = |row: &[Value]| match self.plan.target.key_and_stamp(row)? {
+            Some((key, _)) => Ok(key.to_vec()),
+            None => Err(damaged("row without key")),
+        };
+        let mut left = self.left;
+        seen.rest(self.host, key_of, |row, is_first| {
+            if is_first && left > 0 {
+                left -= 1;
+                changes.add(self.change_from_stream(row)?, self.host)?;
+            }
+            Ok(left > 0)
+        })?;
         match self.plan.together {
             true => self.apply(changes, output),
             false => changes.into_parts(self.host, |part| self.apply(part.into(), output)),

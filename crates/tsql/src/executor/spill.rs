@@ -7,7 +7,7 @@ use super::batch::RowBatch;
 use super::context::Ctx;
 use crate::access::damaged;
 use crate::error::{Result, SqlError};
-use crate::host::SpillSpace;
+use crate::host::{Host, SpillSpace};
 use crate::messages;
 use daruma_base::{Disk, DiskFile, OpenMode};
 use daruma_value::compare::hash_bytes;
@@ -185,9 +185,14 @@ pub struct Partitions {
 impl Partitions {
     /// Empty files for rows of this width.
     pub fn new(cx: &Ctx<'_>, width: usize) -> Result<Partitions> {
+        Partitions::of(cx.host, width)
+    }
+
+    /// The same outside of operators.
+    pub fn of(host: &dyn Host, width: usize) -> Result<Partitions> {
         Ok(Partitions {
             files: (0..PARTITIONS)
-                .map(|_| SpillFile::new(cx, width))
+                .map(|_| SpillFile::in_space(host.spill()?, width))
                 .collect::<Result<_>>()?,
         })
     }

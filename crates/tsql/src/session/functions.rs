@@ -323,6 +323,13 @@ impl Execution<'_> {
     }
 
     fn format_message_function(&self, args: &[Value]) -> Value {
+        let typed = |v: &Value| (v.clone(), super::convert::natural_type(v));
+        let rest: Vec<_> = args.iter().skip(1).map(typed).collect();
+        if let Some(Value::Int(number)) = args.first()
+            && let Ok(Some(user)) = self.user_message(*number)
+        {
+            return user.format(&rest).map_or(Value::Null, Value::str);
+        }
         let template = match args.first() {
             Some(Value::Str(text)) => text.to_string(),
             Some(Value::Int(number)) => match messages::find(*number) {
@@ -331,8 +338,6 @@ impl Execution<'_> {
             },
             _ => return Value::Null,
         };
-        let typed = |v: &Value| (v.clone(), super::convert::natural_type(v));
-        let rest: Vec<_> = args.iter().skip(1).map(typed).collect();
         super::raise::format_message(&template, &rest).map_or(Value::Null, Value::str)
     }
 

@@ -53,6 +53,7 @@ mod transaction;
 mod trigger;
 mod types;
 mod unhard;
+mod user_message;
 
 pub(crate) use access::{DbccTable, Securable, check_policy, columns_of};
 pub use access::{ProcedureRule, ViewRule, may_connect, procedure_rule, rule_of};
@@ -78,12 +79,14 @@ pub use procedure::SystemCall;
 pub use properties::state_name;
 pub(crate) use raise::WAITFOR;
 pub use rpc::{Prepared, RpcArgument, RpcProcedure, RpcRequest};
+pub(crate) use settings::message_language;
 pub use table_argument::{SentColumn, SentTable, TableArgument, TakeRow};
 pub(crate) use temp::drop_trees;
 pub use temp_module::TempModule;
 pub use types::named_type;
 pub(crate) use types::{integer_fits, integer_range as integer_limits};
 pub use unhard::LateCommit;
+pub(crate) use user_message::ENGLISH;
 
 use crate::error::{Result, SqlError};
 use crate::host::SessionSettings;

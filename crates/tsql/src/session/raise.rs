@@ -29,16 +29,21 @@ impl Execution<'_> {
     }
 
     pub(crate) fn run_raiserror(&self, raise: &ast::RaisError) -> Step<()> {
-        let error = match self.raised_error(raise) {
-            Ok(error) => error,
+        let (error, is_logged) = match self.raised_error(raise) {
+            Ok(raised) => raised,
             Err(error) => return Err(self.fail(error)),
         };
-        self.report_raised(error, raise)
+        self.report_raised(error, is_logged, raise)
     }
 
-    fn report_raised(&self, mut error: SqlError, raise: &ast::RaisError) -> Step<()> {
+    fn report_raised(
+        &self,
+        mut error: SqlError,
+        is_logged: bool,
+        raise: &ast::RaisError,
+    ) -> Step<()> {
         self.locate(&mut error);
-        if raise.log {
+        if is_logged {
             let text = format!(
                 "Error: {}, Severity: {}, State: {}.\n{}",
                 error.number, error.class, error.state, error.message
@@ -74,10 +79,15 @@ impl Execution<'_> {
         self.state.frames.borrow().iter().any(|f| f.tries > 0)
     }
 
-    fn raised_error(&self, raise: &ast::RaisError) -> Result<SqlError> {
+    /// The error, and whether it goes to the error log.
+    fn raised_error(&self, raise: &ast::RaisError) -> Result<(SqlError, bool)> {
         let (message, from) = self.evaluate_alone(&raise.message)?;
         let Some(severity) = &raise.severity else {
-            return self.old_form(&message, raise);
+            return Ok((self.old_form(&message, raise)?, raise.log));
+        };
+        let user = match &message {
+            Value::Int(number) if *number > USER_MESSAGE => self.user_message(*number)?,
+            _ => None,
         };
         let severity = self.number(severity)?;
         let state = raise.state.as_ref().map_or(Ok(1), |s| self.number(s))?;
@@ -85,7 +95,15 @@ impl Execution<'_> {
             return Err(messages::error(2747, &[&ARGUMENTS_MAX]));
         }
         let may_log = self.state.server_rights().has("ALTER TRACE");
-        if severity > 18 && !(raise.log && may_log) {
+        let class = match (&message, &user) {
+            // The message's own.
+            (Value::Int(_), Some(user)) if severity < 0 => user.severity(),
+            (Value::Int(number), None) if severity < 0 => {
+                messages::find(*number).map_or(16, |m| m.severity)
+            }
+            _ => severity.clamp(0, 25) as u8,
+        };
+        if class > 18 && !(raise.log && may_log) {
             return Err(messages::error(2754, &[&18]));
         }
         if raise.log && !may_log {
@@ -96,17 +114,14 @@ impl Execution<'_> {
             .iter()
             .map(|a| self.evaluate_alone(a))
             .collect::<Result<Vec<_>>>()?;
-        let class = match &message {
-            // The message's own.
-            Value::Int(number) if severity < 0 => {
-                messages::find(*number).map_or(16, |m| m.severity)
-            }
-            _ => severity.clamp(0, 25) as u8,
-        };
         let state = match state {
             ..0 => 1,
             state => state.min(255) as u8,
         };
+        if let (Value::Int(number), Some(user)) = (&message, &user) {
+            let error = SqlError::new(*number, class, state, user.format(&args)?);
+            return Ok((error, raise.log || user.is_logged()));
+        }
         let (number, template) = match &message {
             Value::Int(number) if *number >= 13_000 && *number != USER_MESSAGE => {
                 (*number, stored_message(*number, class, state)?)
@@ -117,12 +132,8 @@ impl Execution<'_> {
                 super::convert::to_text(other, from)?.unwrap_or_default(),
             ),
         };
-        Ok(SqlError::new(
-            number,
-            class,
-            state,
-            format_message(&template, &args)?,
-        ))
+        let text = format_message(&template, &args)?;
+        Ok((SqlError::new(number, class, state, text), raise.log))
     }
 
     /// `RAISERROR 50001 'text'`.
@@ -282,25 +293,47 @@ fn unknown_message(number: i32, class: u8, state: u8) -> SqlError {
     }
 }
 
+/// Longest text of a message.
+pub(crate) const TEXT_CHARS_MAX: usize = 2_044;
+
+/// A part of a format: text as it stands, or an argument as it is written.
+pub(crate) enum Piece {
+    Text(String),
+    Value(String),
+}
+
 /// Fills a RAISERROR format: `%[flag][width][.precision]{d|i|o|s|u|x|X}` and `%%`.
 pub(crate) fn format_message(template: &str, args: &[(Value, DataType)]) -> Result<String> {
     let mut out = String::new();
+    for piece in pieces(template, args)? {
+        match piece {
+            Piece::Text(text) | Piece::Value(text) => out.push_str(&text),
+        }
+    }
+    Ok(out.chars().take(TEXT_CHARS_MAX).collect())
+}
+
+/// The parts of a RAISERROR format.
+pub(crate) fn pieces(template: &str, args: &[(Value, DataType)]) -> Result<Vec<Piece>> {
+    let mut out = Vec::new();
+    let mut text = String::new();
     let mut args = args.iter();
     let mut chars = template.chars().peekable();
     while let Some(c) = chars.next() {
         if c != '%' {
-            out.push(c);
+            text.push(c);
             continue;
         }
-        if chars.peek() == Some(&'%') {
-            chars.next();
-            out.push('%');
+        if chars.next_if_eq(&'%').is_some() {
+            text.push('%');
             continue;
         }
         let spec: Spec = Spec::read(&mut chars, &mut args)?;
-        out.push_str(&spec.format(args.next())?);
+        out.push(Piece::Text(std::mem::take(&mut text)));
+        out.push(Piece::Value(spec.format(args.next())?));
     }
-    Ok(out.chars().take(2_044).collect())
+    out.push(Piece::Text(text));
+    Ok(out)
 }
 
 #[derive(Default)]

@@ -58,23 +58,38 @@ pub(crate) fn initial(login: &LoginInfo) -> SessionSettings {
     }
 }
 
-/// Language names and aliases with their date format and first day of the week.
-const LANGUAGES: &[(&str, &str, DateFormat, u8)] = &[
-    ("us_english", "English", DateFormat::Mdy, 7),
-    ("British", "British English", DateFormat::Dmy, 1),
-    ("Deutsch", "German", DateFormat::Dmy, 1),
-    ("Fran\u{e7}ais", "French", DateFormat::Dmy, 1),
-    ("Espa\u{f1}ol", "Spanish", DateFormat::Dmy, 1),
-    ("Italiano", "Italian", DateFormat::Dmy, 1),
-    ("Nederlands", "Dutch", DateFormat::Dmy, 1),
-    ("Portugu\u{ea}s", "Portuguese", DateFormat::Dmy, 7),
-    ("Dansk", "Danish", DateFormat::Dmy, 1),
-    ("Svenska", "Swedish", DateFormat::Ymd, 1),
-    ("Norsk", "Norwegian", DateFormat::Dmy, 1),
-    ("Suomi", "Finnish", DateFormat::Dmy, 1),
-    ("polski", "Polish", DateFormat::Dmy, 1),
-    ("\u{65e5}\u{672c}\u{8a9e}", "Japanese", DateFormat::Ymd, 7),
+/// Language names and aliases with their date format, first day of the week and id of their messages.
+const LANGUAGES: &[(&str, &str, DateFormat, u8, i16)] = &[
+    ("us_english", "English", DateFormat::Mdy, 7, 1033),
+    ("British", "British English", DateFormat::Dmy, 1, 1033),
+    ("Deutsch", "German", DateFormat::Dmy, 1, 1031),
+    ("Fran\u{e7}ais", "French", DateFormat::Dmy, 1, 1036),
+    ("Espa\u{f1}ol", "Spanish", DateFormat::Dmy, 1, 3082),
+    ("Italiano", "Italian", DateFormat::Dmy, 1, 1040),
+    ("Nederlands", "Dutch", DateFormat::Dmy, 1, 1043),
+    ("Portugu\u{ea}s", "Portuguese", DateFormat::Dmy, 7, 2070),
+    ("Dansk", "Danish", DateFormat::Dmy, 1, 1030),
+    ("Svenska", "Swedish", DateFormat::Ymd, 1, 1053),
+    ("Norsk", "Norwegian", DateFormat::Dmy, 1, 2068),
+    ("Suomi", "Finnish", DateFormat::Dmy, 1, 1035),
+    ("polski", "Polish", DateFormat::Dmy, 1, 1045),
+    (
+        "\u{65e5}\u{672c}\u{8a9e}",
+        "Japanese",
+        DateFormat::Ymd,
+        7,
+        1041,
+    ),
 ];
+
+/// `sys.messages.language_id` of a language, by name or alias.
+pub(crate) fn message_language(language: &str) -> Option<i16> {
+    let same = |name: &str| daruma_catalog::names_equal(name, language);
+    let found = LANGUAGES
+        .iter()
+        .find(|(name, alias, ..)| same(name) || same(alias));
+    found.map(|(.., id)| *id)
+}
 
 /// Tells languages apart in the keys of plans.
 #[inline]
@@ -290,7 +305,7 @@ impl Execution<'_> {
     fn set_language(&self, value: &SetValue) -> Result<Option<(String, String)>> {
         let wanted = self.option_text(value)?;
         let same = |name: &str| daruma_catalog::names_equal(name, &wanted);
-        let Some((name, _, format, first)) = LANGUAGES
+        let Some((name, _, format, first, _)) = LANGUAGES
             .iter()
             .find(|(name, alias, ..)| same(name) || same(alias))
         else {

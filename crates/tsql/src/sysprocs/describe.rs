@@ -12,8 +12,8 @@ use crate::sink::OutputColumn;
 use crate::sysviews::Rows;
 use daruma_catalog::name_key;
 use daruma_syntax::ast::{
-    Assignment, Condition, DmlFilter, DmlTarget, Expr, Insert, InsertSource, ObjectName, Query,
-    QueryBody, Statement, StatementKind, TableSource,
+    Assignment, ColumnRef, Condition, DmlFilter, DmlTarget, Expr, Insert, InsertSource, ObjectName,
+    Query, QueryBody, Statement, StatementKind, TableSource,
 };
 use daruma_value::{DataType, Len};
 use std::collections::HashMap;
@@ -225,8 +225,18 @@ impl Suggestions<'_, '_, '_> {
                 let mut columns = self.target(&update.target)?;
                 columns.extend(self.sources(&update.from)?);
                 for assignment in &update.assignments {
-                    if let Assignment::Column { column, value, .. } = assignment {
-                        self.note(value, columns.get(&name_key(&column.name.text)).copied());
+                    let of =
+                        |column: &ColumnRef| columns.get(&name_key(&column.name.text)).copied();
+                    match assignment {
+                        Assignment::Column { column, value, .. } => self.note(value, of(column)),
+                        Assignment::Method { column, args, .. } => {
+                            let types =
+                                [of(column), Some(DataType::BigInt), Some(DataType::BigInt)];
+                            args.iter()
+                                .zip(types)
+                                .for_each(|(arg, t)| self.note(arg, t));
+                        }
+                        _ => {}
                     }
                 }
                 self.filter(update.filter.as_ref(), &columns);

@@ -1,8 +1,8 @@
 //! System procedures and the DBCC commands that answer with rows.
 //!
 //! Map: `define` (how a procedure is described), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
-//! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `cleanup` (row
-//! versions), `properties` (extended properties), `foreach`, `describe` (columns and parameters of a text), `dbcc`,
+//! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `messages` (those
+//! of users), `cleanup` (row versions), `properties` (extended properties), `foreach`, `describe` (columns and parameters of a text), `dbcc`,
 //! `check` (DBCC CHECKDB and family), `show_statistics`.
 
 mod catalog;
@@ -14,6 +14,7 @@ mod describe;
 mod foreach;
 mod help;
 mod locks;
+mod messages;
 mod monitor;
 mod properties;
 mod server;
@@ -33,6 +34,7 @@ const ALL: &[&[Procedure]] = &[
     foreach::PROCEDURES,
     help::PROCEDURES,
     locks::PROCEDURES,
+    messages::PROCEDURES,
     monitor::PROCEDURES,
     properties::PROCEDURES,
     server::PROCEDURES,

@@ -3,7 +3,7 @@
 use super::define::{Rows, View, nothing};
 use super::source::Source;
 use crate::error::Result;
-use crate::instance::{Instance, OPTIONS, PRODUCT_VERSION};
+use crate::instance::{Instance, MASTER, OPTIONS, PRODUCT_VERSION};
 use crate::messages;
 use daruma_base::memory;
 use daruma_value::collation::all_names;
@@ -64,13 +64,23 @@ fn configurations(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 
 const MESSAGES: &str = "message_id int; language_id smallint = 1033; severity tinyint?; is_event_logged bit?; text nvarchar(2048)";
 
-fn all_messages(_: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+fn all_messages(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for message in messages::all() {
         rows.add()
             .set("message_id", message.number)
             .set("severity", message.severity)
             .set("is_event_logged", message.severity >= 19)
             .set("text", message.text);
+    }
+    for set in source.host.catalog(MASTER)?.messages() {
+        for message in &set.list {
+            rows.add()
+                .set("message_id", set.number)
+                .set("language_id", message.language)
+                .set("severity", message.severity)
+                .set("is_event_logged", message.is_logged)
+                .set("text", message.text.as_str());
+        }
     }
     Ok(())
 }

@@ -16,8 +16,10 @@ mod logic;
 mod math;
 mod pattern;
 mod string;
+mod write;
 
 pub use pattern::is_known_culture;
+pub use write::WRITE;
 
 #[cfg(test)]
 mod tests;
@@ -197,6 +199,7 @@ pub fn all() -> impl Iterator<Item = &'static FunctionDef> {
         date::FUNCTIONS,
         logic::FUNCTIONS,
         json::FUNCTIONS,
+        write::FUNCTIONS,
     ]
     .into_iter()
     .flatten()

@@ -199,6 +199,7 @@ impl TestHost {
             StatementKind::Insert(insert) => dml::prepare_insert(insert, self)?,
             StatementKind::Update(update) => dml::prepare_update(update, self)?,
             StatementKind::Delete(delete) => dml::prepare_delete(delete, self)?,
+            StatementKind::Merge(merge) => dml::prepare_merge(merge, self)?,
             StatementKind::Select(query) => {
                 let plan = prepare_select(query, self)?;
                 let mut rows = Vec::new();

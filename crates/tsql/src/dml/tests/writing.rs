@@ -543,6 +543,55 @@ fn rows_that_take_each_others_keys_may_be_more_than_memory_holds() {
     }
 }
 
+/// Each row is found twice, and more keys than memory may hold are remembered: the first counts, under MERGE it is an error.
+#[test]
+fn rows_that_are_found_again_may_be_more_than_memory_holds() {
+    const ROWS: i32 = 6_000;
+    for grant in [256 << 20, 0] {
+        let host = TestHost::new();
+        TableBuilder::new("t")
+            .column("name", varchar(400), false)
+            .column("id", INT, false)
+            .column("other", INT, false)
+            .primary(&[0])
+            .create(&host);
+        TableBuilder::new("twice")
+            .column("id", INT, false)
+            .column("v", INT, false)
+            .create(&host);
+        let name = |n: i32| Value::str(format!("{n:05}{}", "x".repeat(300)));
+        let rows: Vec<_> = (0..ROWS).map(|n| vec![name(n), int(n), int(0)]).collect();
+        insert(&host, "t", &rows).unwrap();
+        let rows: Vec<_> = (0..2 * ROWS)
+            .map(|n| vec![int(n % ROWS), int(1 + n / ROWS)])
+            .collect();
+        insert(&host, "twice", &rows).unwrap();
+        host.grant_bytes.set(grant);
+        let update = "update t set other = v from t join twice on twice.id = t.id";
+        assert_eq!(host.run(update).unwrap().1, ROWS as u64);
+        let others = |host: &TestHost| -> Vec<Value> {
+            host.rows("t")
+                .into_iter()
+                .map(|row| row[2].clone())
+                .collect()
+        };
+        assert!(others(&host).iter().all(|v| *v == int(1) || *v == int(2)));
+        let merge = |filter: &str| {
+            format!(
+                "merge t using (select id, v from twice {filter}) as s on s.id = t.id \
+                 when matched then update set other = 7;"
+            )
+        };
+        assert_eq!(host.run(&merge("")).unwrap_err().number, 8672);
+        assert!(!others(&host).contains(&int(7)));
+        assert_eq!(host.run(&merge("where v = 1")).unwrap().1, ROWS as u64);
+        assert!(others(&host).iter().all(|v| *v == int(7)));
+        let delete = "delete t from t join twice on twice.id = t.id";
+        assert_eq!(host.run(delete).unwrap().1, ROWS as u64);
+        assert!(host.rows("t").is_empty());
+    }
+}
+
 #[test]
 fn a_unique_index_over_equal_rows_is_1505() {
     let host = TestHost::new();

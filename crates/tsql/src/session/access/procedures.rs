@@ -112,6 +112,10 @@ const RULES: &[(ProcedureRule, &[&str])] = &[
             "xp_readerrorlog",
         ],
     ),
+    (
+        Server("ALTER SETTINGS"),
+        &["sp_addmessage", "sp_altermessage", "sp_dropmessage"],
+    ),
     (Server("ALTER ANY DATABASE"), &["sp_renamedb"]),
     (
         Server("CONTROL SERVER"),

@@ -638,10 +638,10 @@ fn sets_variable(assignment: &ast::Assignment) -> bool {
 
 fn set_column(assignment: &ast::Assignment) -> Option<String> {
     match assignment {
-        ast::Assignment::Column { column, .. } | ast::Assignment::Both { column, .. } => {
-            Some(column.name.text.clone())
-        }
-        _ => None,
+        ast::Assignment::Column { column, .. }
+        | ast::Assignment::Both { column, .. }
+        | ast::Assignment::Method { column, .. } => Some(column.name.text.clone()),
+        ast::Assignment::Variable { .. } => None,
     }
 }
 

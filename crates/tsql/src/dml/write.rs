@@ -1,0 +1,84 @@
+//! `SET column.WRITE (expression, @offset, @length)`, spelled out as an assignment of the whole value.
+//!
+//! Theory: the value room has a function that makes the new value of the old one; with it the clause is an assignment like any
+//! other, for UPDATE, MERGE and INSTEAD OF triggers alike.
+
+use super::errors;
+use crate::binder::changed_column;
+use crate::error::Result;
+use daruma_syntax::ast::{
+    AssignOp, Assignment, ColumnRef, Expr, FunctionCall, Ident, Literal, ObjectName, Span, Update,
+};
+use daruma_value::ValueError;
+use daruma_value::functions::WRITE;
+use std::borrow::Cow;
+
+/// The statement with plain assignments in the place of `.WRITE`.
+pub(super) fn spelled_out(update: &Update) -> Result<Cow<'_, Update>> {
+    Ok(
+        match spelled(&update.assignments, !update.from.is_empty())? {
+            Cow::Borrowed(_) => Cow::Borrowed(update),
+            Cow::Owned(assignments) => Cow::Owned(Update {
+                assignments,
+                ..update.clone()
+            }),
+        },
+    )
+}
+
+/// The same of a list of assignments. The methods of other types are error 207, as no column has such a type. In a `joined`
+/// statement other tables may have columns of the same name.
+pub(super) fn spelled(list: &[Assignment], joined: bool) -> Result<Cow<'_, [Assignment]>> {
+    let is_method = |a: &Assignment| matches!(a, Assignment::Method { .. });
+    if !list.iter().any(is_method) {
+        return Ok(Cow::Borrowed(list));
+    }
+    let plain = |assignment: &Assignment| match assignment {
+        Assignment::Method {
+            column,
+            method,
+            args,
+        } if method.is("WRITE") => Ok(Assignment::Column {
+            column: column.clone(),
+            op: AssignOp::Set,
+            value: written(column, args, joined)?,
+        }),
+        Assignment::Method { column, .. } => Err(errors::unknown_column(&column.name.text)),
+        other => Ok(other.clone()),
+    };
+    list.iter()
+        .map(plain)
+        .collect::<Result<_>>()
+        .map(Cow::Owned)
+}
+
+fn written(column: &ColumnRef, args: &[Expr], joined: bool) -> Result<Expr> {
+    let [put, offset, length] = args else {
+        return Err(ValueError::new(174, 1, &[&"write", &3]).into());
+    };
+    let name = Literal::String {
+        text: column.name.text.clone(),
+        national: true,
+    };
+    Ok(Expr::Function(Box::new(FunctionCall {
+        name: ObjectName::bare(Ident::new(WRITE)),
+        args: vec![
+            Expr::Column(match joined {
+                true => changed_column(column),
+                false => column.clone(),
+            }),
+            put.clone(),
+            offset.clone(),
+            length.clone(),
+            Expr::Literal(name),
+        ],
+        star: false,
+        distinct: false,
+        within_group: Vec::new(),
+        nulls: None,
+        over: None,
+        odbc: false,
+        system: false,
+        span: Span::default(),
+    })))
+}
