@@ -22,6 +22,7 @@ mod into;
 mod keys;
 mod module;
 mod names;
+mod nullability;
 mod objects;
 mod properties;
 pub mod rename;

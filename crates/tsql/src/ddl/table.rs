@@ -2,7 +2,7 @@
 //!
 //! Order of work: columns, then computed columns (they see the others), keys and indexes, checks, foreign keys, trees.
 
-use super::{definition, foreign, names};
+use super::{definition, foreign, names, nullability};
 use crate::dml::Watch;
 use crate::error::{Result, SqlError};
 use crate::executor::{
@@ -296,6 +296,7 @@ impl<'e, 'a> Builder<'e, 'a> {
         for column in columns {
             if let ColumnKind::Computed { expr, persisted } = &column.kind {
                 self.type_computed(&column.name.text, expr, *persisted)?;
+                self.computed_nullability(column, expr, *persisted)?;
             }
         }
         Ok(())
@@ -520,6 +521,28 @@ impl<'e, 'a> Builder<'e, 'a> {
             made.data_type = column.data_type;
             made.collation = column.collation;
             made.nullable = column.nullable;
+        }
+        Ok(())
+    }
+
+    /// PERSISTED NOT NULL is a promise that each row is held to; without PERSISTED it is error 8183. Otherwise the expression decides.
+    fn computed_nullability(
+        &mut self,
+        column: &ast::ColumnDefinition,
+        expr: &Expr,
+        persisted: bool,
+    ) -> Result<()> {
+        let nullable = match (column.nullable, persisted) {
+            (Some(false), false) => return Err(messages::error(8183, &[])),
+            (Some(false), true) => false,
+            _ => nullability::may_be_null(expr, &self.def),
+        };
+        let columns = &mut self.def.columns;
+        let made = columns
+            .iter_mut()
+            .find(|c| names_equal(&c.name, &column.name.text));
+        if let Some(made) = made {
+            made.nullable = nullable;
         }
         Ok(())
     }
