@@ -107,4 +107,4 @@ server=$(pgrep -P "$holder" | head -1)
 kill -TERM "$server"
 wait "$holder" || fail "the server ended with $?"
 holder=
-echo "container: passed; the tree has $(du -sm "$tree" | cut -f1) MB, $(tar --create --directory "$tree" --exclude=./var . | gzip -1 | wc -c | awk '{printf "%.1f", $1 / 1e6}') MB compressed"
+echo "container: passed; the tree has $(du -sm --exclude=var "$tree" | cut -f1) MB, $(tar --create --directory "$tree" --exclude=./var . | gzip -1 | wc -c | awk '{printf "%.1f", $1 / 1e6}') MB compressed"
