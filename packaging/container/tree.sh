@@ -9,7 +9,7 @@
 set -euo pipefail
 
 [ $# -eq 2 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
-binary="$1" tree="$2"
+binary="$1" tree="$2" root=$(cd "$(dirname "$0")/../.." && pwd)
 
 # A static program that may lie anywhere in memory has no loader either, though ldd is content with it.
 is_dynamic() { ldd "$1" 2> /dev/null | grep -q '/ld-'; }
@@ -51,6 +51,15 @@ done
 printf '#!/bin/sh\nexec /bin/sh "$@"\n' > "$tree/bin/bash"
 chmod 0755 "$tree/bin/bash"
 cp /usr/share/doc/busybox-static/copyright "$tree/usr/share/doc/busybox/copyright"
+dpkg-query --show --showformat='Source: ${source:Package} ${source:Version}, from https://snapshot.debian.org\n' busybox-static \
+    > "$tree/usr/share/doc/busybox/source"
+mkdir -p "$tree/usr/share/common-licenses" "$tree/usr/share/doc/daruma"
+cp -L /usr/share/common-licenses/GPL-2 "$tree/usr/share/common-licenses/GPL-2"
+cp "$root/NOTICE" "$root"/LICENSE-* "$tree/usr/share/doc/daruma/"
+beside=$(dirname "$binary")
+[ -f "$beside/LICENCES.txt" ] || [ -n "${DARUMA_UNRELEASED:-}" ] \
+    || { echo "$beside/LICENCES.txt is missing: take the program of 'cargo xtask dist'" >&2; exit 1; }
+[ ! -f "$beside/LICENCES.txt" ] || cp "$beside/LICENCES.txt" "$tree/usr/share/doc/daruma/"
 
 # The zones under their names; the copies with leap seconds and in POSIX' way are left out.
 (cd /usr/share/zoneinfo && tar --create --exclude=./right --exclude=./posix --exclude='*.tab' --exclude='*.zi' .) \

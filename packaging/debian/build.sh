@@ -42,6 +42,9 @@ install -d "$doc"
 gzip -n -9 < "$root/CHANGELOG.md" > "$doc/changelog.gz"
 beside=$(dirname "$binary")
 for file in LICENCES.txt sbom.cdx.json; do
+    # A package that is handed on says what is in it; one that tests make of any build need not.
+    [ -f "$beside/$file" ] || [ -n "${DARUMA_UNRELEASED:-}" ] \
+        || { echo "$beside/$file is missing: take the program of 'cargo xtask dist'" >&2; exit 1; }
     [ ! -f "$beside/$file" ] || gzip -n -9 < "$beside/$file" > "$doc/$file.gz"
 done
 

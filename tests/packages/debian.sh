@@ -41,6 +41,7 @@ started=$(date +%s%N)
 inside dpkg --install "/tmp/$(basename "$first")" > "$work/dpkg" 2>&1 || { cat "$work/dpkg" >&2; fail "dpkg failed"; }
 [ "$(inside stat -c '%U %a' /var/lib/daruma)" = 'daruma 750' ] || fail "the data folder is not the user's alone"
 [ -L "$clean/etc/systemd/system/multi-user.target.wants/daruma.service" ] || fail "the unit is not enabled"
+[ "$(inside stat -c '%U %a' /etc/daruma/environment)" = 'root 600' ] || fail "the password's file is not root's alone"
 for file in usr/share/man/man1/daruma-serve.1.gz usr/share/bash-completion/completions/daruma usr/share/doc/daruma/copyright; do
     [ -s "$clean/$file" ] || fail "$file is missing"
 done
@@ -96,6 +97,8 @@ stop
 inside dpkg --remove daruma > "$work/dpkg" 2>&1 || { cat "$work/dpkg" >&2; fail "remove failed"; }
 [ ! -e "$clean/usr/bin/daruma" ] && [ -f "$clean/etc/daruma/daruma.conf" ] || fail "remove took too little or too much"
 [ -f "$clean/var/lib/daruma/master.mdf" ] || fail "remove took the data"
+inside dpkg --install --force-confold "/tmp/$(basename "$second")" > "$work/dpkg" 2>&1 || { cat "$work/dpkg" >&2; fail "the second installation failed"; }
+[ -L "$clean/etc/systemd/system/multi-user.target.wants/daruma.service" ] || fail "the unit is not enabled after remove and install"
 inside dpkg --purge daruma > "$work/dpkg" 2>&1 || { cat "$work/dpkg" >&2; fail "purge failed"; }
 [ ! -e "$clean/etc/daruma" ] || fail "purge left the configuration"
 [ -f "$clean/var/lib/daruma/master.mdf" ] || fail "purge took the data"

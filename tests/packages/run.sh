@@ -5,6 +5,10 @@
 # (PACKAGES_BIN names another). Needs root, for namespaces and chroot. Installs what is missing with apt.
 set -uo pipefail
 
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo > /dev/null || { echo "root is needed, for namespaces and chroot" >&2; exit 1; }
+    exec sudo -n -E "$0" "$@"
+fi
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 target="${CARGO_TARGET_DIR:-$root/target}"
@@ -17,25 +21,29 @@ if [ ! -x "$binary" ]; then
     echo "no program: run 'cargo xtask dist' or 'cargo build --release' first" >&2
     exit 1
 fi
-# Symbols would be most of what is packed and compressed.
 stripped=$(mktemp -d)
 trap 'rm -rf "$stripped"' EXIT
-objcopy --strip-debug "$binary" "$stripped/daruma"
 for file in LICENCES.txt sbom.cdx.json; do
     [ ! -f "$(dirname "$binary")/$file" ] || cp "$(dirname "$binary")/$file" "$stripped/"
 done
 needed=()
+command -v objcopy > /dev/null || needed+=(binutils)
 [ -x /bin/busybox ] && ! ldd /bin/busybox 2> /dev/null | grep -q '/ld-' || needed+=(busybox-static)
 [ -f /usr/share/zoneinfo/UTC ] || needed+=(tzdata)
 [ -f /etc/ssl/certs/ca-certificates.crt ] || needed+=(ca-certificates)
 command -v pgrep > /dev/null || needed+=(procps)
 if [ ${#needed[@]} -gt 0 ]; then
     apt-get update -qq > /dev/null
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${needed[@]}" > /dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${needed[@]}" > /dev/null \
+        || { echo "cannot install ${needed[*]}" >&2; exit 1; }
 fi
+# Symbols would be most of what is packed and compressed.
+objcopy --strip-debug "$binary" "$stripped/daruma" || exit 1
 
 tests=("$@")
 [ ${#tests[@]} -gt 0 ] || tests=(container debian)
+# Any build may be tested; what is handed on is made of `cargo xtask dist` alone.
+export DARUMA_UNRELEASED=1
 failed=()
 for name in "${tests[@]}"; do
     if [ ! -f "$here/$name.sh" ]; then echo "unknown test $name" >&2; exit 2; fi

@@ -3,7 +3,7 @@
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,8 +21,15 @@ pub struct ManualArgs {
 
 /// Prints the completion of the program `P`.
 pub fn complete<P: CommandFactory>(args: &CompletionArgs) -> ExitCode {
-    clap_complete::generate(args.shell, &mut P::command(), "daruma", &mut io::stdout());
-    ExitCode::SUCCESS
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut P::command(), "daruma", &mut text);
+    match io::stdout().write_all(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("daruma: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Writes the pages of the program `P`, and that of sqlcmd.

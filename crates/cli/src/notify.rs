@@ -15,12 +15,14 @@ use std::time::Duration;
 const READY: &str = "READY=1";
 const STOPPING: &str = "STOPPING=1";
 const ALIVE: &str = "WATCHDOG=1";
-/// A TDS packet PRELOGIN with a version, the wish for no encryption, and the end mark.
+/// A TDS packet PRELOGIN with a version, the wish for encryption, which no server refuses, and the end mark.
 const PRELOGIN: [u8; 26] = [
     0x12, 1, 0, 26, 0, 0, 1, 0, // head: type, last packet, length
     0, 0, 11, 0, 6, 1, 0, 17, 0, 1, 0xFF, // what there is, where and how long
-    0, 0, 0, 0, 0, 0, 2,
+    0, 0, 0, 0, 0, 0, 1,
 ];
+/// Bytes of a packet's head.
+const HEAD_BYTES: usize = 8;
 
 /// The server accepts connections.
 pub fn ready() {
@@ -32,15 +34,16 @@ pub fn stopping() {
     tell(STOPPING);
 }
 
-/// Begins to give signs of life, twice as often as they are asked for, if they are.
-pub fn begin_watchdog(listening: SocketAddr) -> io::Result<()> {
+/// Begins to give signs of life, twice as often as they are asked for, if they are. Of a server that takes strict encryption only it is
+/// enough that it takes the connection.
+pub fn begin_watchdog(listening: SocketAddr, is_strict: bool) -> io::Result<()> {
     let Some(period) = watchdog_period() else {
         return Ok(());
     };
     let address = reachable(listening);
     let watch = move || {
         loop {
-            if answers(address, period) {
+            if answers(address, period, is_strict) {
                 tell(ALIVE);
             }
             thread::sleep(period / 2);
@@ -86,24 +89,25 @@ fn reachable(listening: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listening.port())
 }
 
-/// Does the port answer within this time? A connection that is closed without a word is an answer too: so a server does that takes
-/// strict encryption only.
-fn answers(address: SocketAddr, within: Duration) -> bool {
-    let within = within.max(Duration::from_millis(1));
+/// Does the port answer within this time? The answer is read to its end, so that the server sees a client that has nothing more to say,
+/// not one that was lost.
+fn answers(address: SocketAddr, within: Duration, is_strict: bool) -> bool {
+    let each = (within / 3).max(Duration::from_millis(1));
     let asked = || -> io::Result<()> {
-        let mut stream = TcpStream::connect_timeout(&address, within)?;
-        stream.set_read_timeout(Some(within))?;
+        let mut stream = TcpStream::connect_timeout(&address, each)?;
+        if is_strict {
+            return Ok(());
+        }
+        stream.set_write_timeout(Some(each))?;
+        stream.set_read_timeout(Some(each))?;
         stream.write_all(&PRELOGIN)?;
-        let _first = stream.read(&mut [0; 8])?;
-        Ok(())
+        let mut head = [0; HEAD_BYTES];
+        stream.read_exact(&mut head)?;
+        let [_, _, high, low, ..] = head;
+        let rest = usize::from(u16::from_be_bytes([high, low])).saturating_sub(HEAD_BYTES);
+        stream.read_exact(&mut vec![0; rest])
     };
-    match asked() {
-        Ok(()) => true,
-        Err(error) => matches!(
-            error.kind(),
-            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
-        ),
-    }
+    asked().is_ok()
 }
 
 #[cfg(test)]
@@ -116,9 +120,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
         let address = listener.local_addr().expect("address");
         // The system takes the connection; nobody reads from it.
-        assert!(!answers(address, Duration::from_millis(20)));
+        assert!(!answers(address, Duration::from_millis(20), false));
         drop(listener);
-        assert!(!answers(address, Duration::from_millis(20)));
+        assert!(!answers(address, Duration::from_millis(20), false));
+        assert!(!answers(address, Duration::from_millis(20), true));
     }
 
     #[test]

@@ -168,7 +168,8 @@ fn serve(args: &ServeArgs) -> Result<(), ServeFailure> {
         options.data_dir.display()
     );
     notify::ready();
-    notify::begin_watchdog(address).map_err(ServerError::Thread)?;
+    notify::begin_watchdog(address, matches!(encrypt, Encrypt::Strict))
+        .map_err(ServerError::Thread)?;
     let waker = program.waker();
     let handling = move || handle(signals, &waker);
     thread::Builder::new()

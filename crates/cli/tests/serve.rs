@@ -215,6 +215,9 @@ fn a_service_manager_is_told_that_the_server_is_ready_lives_and_stops() {
     }
     assert_eq!(said, "STOPPING=1");
     assert!(server.process.wait().expect("ends").success());
+    // A sign of life is no lost connection.
+    let log = std::fs::read_to_string(dir.path().join("data/log/errorlog")).expect("reads");
+    assert!(!log.contains("Error: 178"), "{log}");
 }
 
 #[test]

@@ -74,11 +74,18 @@ pub fn text(graph: &Graph) -> Result<String, String> {
 fn texts_of(part: &Part) -> Result<Vec<String>, String> {
     let failed = |e| format!("{}: {e}", part.folder.display());
     let mut paths = Vec::new();
-    for entry in fs::read_dir(&part.folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name().to_string_lossy().to_uppercase();
-        if FILES.iter().any(|begin| name.starts_with(begin)) && entry.path().is_file() {
-            paths.push(entry.path());
+    // Sources of others that a crate brings along lie deeper, with notices of their own.
+    let mut folders = vec![part.folder.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_string_lossy().to_uppercase();
+            let kind = entry.file_type().map_err(failed)?;
+            if kind.is_dir() && name != "TARGET" {
+                folders.push(entry.path());
+            } else if kind.is_file() && FILES.iter().any(|begin| name.starts_with(begin)) {
+                paths.push(entry.path());
+            }
         }
     }
     paths.sort();

@@ -58,7 +58,10 @@ impl Options {
             let mut value = || arguments.next().ok_or(USAGE);
             match argument.as_str() {
                 "--target" => options.target = value()?,
-                "--out" => options.out = PathBuf::from(value()?),
+                "--out" => {
+                    let out = value()?;
+                    options.out = std::path::absolute(&out).map_err(|e| format!("{out}: {e}"))?;
+                }
                 "--twice" => options.twice = true,
                 _ => return Err(USAGE.to_string()),
             }

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Far more than all settings take.
@@ -158,20 +159,34 @@ impl ConfFile {
     }
 
     fn replace(&self) -> io::Result<()> {
-        let folder = match self.path.parent() {
+        // A link stays one: what it leads to is replaced.
+        let path = match self.path.exists() {
+            true => self.path.canonicalize()?,
+            false => self.path.clone(),
+        };
+        let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        let mut name = self.path.file_name().unwrap_or_default().to_os_string();
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(".new");
         let new = folder.join(name);
-        let mut file = File::create(&new)?;
-        if let Ok(old) = fs::metadata(&self.path) {
+        // What a crash has left, or somebody else has laid there, is removed and never written through.
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = File::create_new(&new)?;
+        if let Ok(old) = fs::metadata(&path) {
             file.set_permissions(old.permissions())?;
+            let made = file.metadata()?;
+            if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
+                fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            }
         }
         file.write_all(self.text().as_bytes())?;
         file.sync_all()?;
-        fs::rename(&new, &self.path)?;
+        fs::rename(&new, &path)?;
         File::open(folder)?.sync_all()
     }
 }

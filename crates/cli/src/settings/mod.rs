@@ -78,7 +78,7 @@ pub const TABLE: &[Setting] = &[
     setting("", &["MSSQL_SA_PASSWORD", "SA_PASSWORD"], "password of sa; without one the first start makes one and prints it once",
         What::Take(|s, v| { s.sa_password = Some(v.to_string()); Ok(()) })),
     setting("network.ipaddress", &["MSSQL_IP_ADDRESS"], "address to listen on (--listen); without it 127.0.0.1",
-        What::Take(|s, v| { s.address = Some(v.to_string()); Ok(()) })),
+        What::Take(|s, v| { s.address = Some(without_port(v)?); Ok(()) })),
     setting("network.tcpport", &["MSSQL_TCP_PORT"], "port to listen on (--listen); without it 1433",
         What::Take(|s, v| { s.port = Some(v.parse().map_err(|_| "is not a port".to_string())?); Ok(()) })),
     setting("network.tlscert", &[], "certificate chain, PEM (--tls-cert); needs network.tlskey",
@@ -209,8 +209,26 @@ pub fn unknown(label: &str) -> String {
 
 /// The file, and the variables of this process.
 pub fn of_this_process(file: Option<&ConfFile>) -> Result<Settings, String> {
+    for name in TABLE.iter().flat_map(|setting| setting.variables) {
+        if std::env::var_os(name).is_some_and(|value| value.to_str().is_none()) {
+            return Err(format!(
+                "{name} is not UTF-8: write it in UTF-8, or unset it"
+            ));
+        }
+    }
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     read(file, |name| std::env::var(name).ok(), names)
+}
+
+fn without_port(text: &str) -> Result<String, String> {
+    let has_port = text.parse::<std::net::SocketAddr>().is_ok()
+        || text
+            .split_once(':')
+            .is_some_and(|(_, port)| port.parse::<u16>().is_ok() && !text.starts_with(':'));
+    match has_port {
+        true => Err("names a port as well; that is network.tcpport, or MSSQL_TCP_PORT".to_string()),
+        false => Ok(text.to_string()),
+    }
 }
 
 fn switch(text: &str) -> Result<bool, String> {
