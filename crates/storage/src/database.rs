@@ -447,7 +447,7 @@ impl Database {
         }
     }
 
-    /// A leaf whose entries are all deleted was seen.
+    /// A leaf whose entries are all deleted was seen, or one from which a rollback has taken the last.
     pub(crate) fn note_dead(&self, tree: &Tree, key: Vec<u8>) {
         let mut dead = self.dead.lock();
         if dead.len() < DEAD_LEAVES_MAX {

@@ -287,9 +287,16 @@ impl Tree {
     /// Puts back the committed state of all entries of aborted transactions on a leaf.
     fn revert_leaf(&self, db: &Database, leaf: &mut PageWrite<'_>) -> Result<Reverted> {
         let mut rows = 0;
+        let mut first = None;
         loop {
             let plan = self.plan_revert(db, leaf)?;
             if plan.count == 0 {
+                if leaf.slots() == 0
+                    && leaf.id() != self.id().0
+                    && let Some(key) = first
+                {
+                    db.note_dead(self, key);
+                }
                 return Ok(match plan.no_room {
                     Some((key, more)) => Reverted::NoRoom { key, more },
                     None => {
@@ -302,6 +309,9 @@ impl Tree {
                 });
             }
             rows += plan.count as u64;
+            if first.is_none() && leaf.slots() > 0 {
+                first = Some(leaf.key(0).to_vec());
+            }
             leaf.prepare(&db.store().log);
             let lsn = db
                 .store()

@@ -300,7 +300,11 @@ impl crate::tree::Tree {
         }
         leaf.set_lsn(lsn);
         let id = leaf.id();
+        let is_empty = leaf.slots() == 0 && id != self.id().0;
         drop(leaf);
+        if is_empty {
+            db.note_dead(self, key.to_vec());
+        }
         state.note_work(self.id(), id, key, key, live);
         self.add_count(live);
         Ok(left)

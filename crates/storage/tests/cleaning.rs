@@ -398,3 +398,32 @@ fn versions_that_cannot_be_freed_keep_no_others() {
     }
     assert_eq!(db.version_stats().pages, 92);
 }
+
+/// Rows that were inserted and rolled back, each time behind the last: the pages that they were on go back, without anybody asking.
+#[test]
+fn rolled_back_rows_leave_no_pages_behind() {
+    for settings in [Settings::default(), accelerated()] {
+        let disk = SimDisk::new(3);
+        let (db, tree) = create(&disk, 1, 1_024, settings);
+        let txn = db.begin(&owner(1));
+        fill(&db, &txn, tree, 0..10, 1);
+        txn.commit(Durability::Full).expect("commits");
+        settle(&db);
+        let before = db.files()[0].used_pages;
+        for round in 1..6 {
+            let txn = db.begin(&owner(1));
+            fill(&db, &txn, tree, round * ROWS..(round + 1) * ROWS, 2);
+            assert!(db.files()[0].used_pages > before + 20);
+            txn.rollback().expect("rolls back");
+            settle(&db);
+        }
+        // The first leaf of a parent stays, and versions may have a page.
+        let after = db.files()[0].used_pages;
+        assert!(after <= before + 4, "{before} pages, then {after}");
+        assert_eq!(dump(&db, tree).len(), 10);
+        drop(db);
+        disk.crash();
+        let (db, _) = open(&disk, 3, 1_024).expect("opens");
+        assert_eq!(dump(&db, tree).len(), 10);
+    }
+}
