@@ -7,7 +7,7 @@
 use super::Database;
 use super::failures::{Round, Task};
 use crate::api::*;
-use crate::error::Result;
+use crate::error::{Result, StorageError};
 use crate::log::record::Space;
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
@@ -109,10 +109,18 @@ impl Database {
         };
         let (full, mut cleaned) = (batch.len() == 256, 0);
         let mut round = Round::default();
-        for (id, key) in batch {
+        let mut batch = batch.into_iter();
+        while let Some((id, key)) = batch.next() {
             match self.clean_dead_leaf(id, &key) {
                 Ok(true) => cleaned += 1,
                 Ok(false) => self.dead.lock().push_back((id, key)),
+                // Nobody would note leaves that are empty again: they wait for room.
+                Err(StorageError::LogFull { .. }) => {
+                    self.dead
+                        .lock()
+                        .extend([(id, key)].into_iter().chain(batch));
+                    return round.end();
+                }
                 Err(error) => {
                     // Not kept: a split or a scan that can read the leaf will note it again.
                     self.note_failure(Task::RemoveDead(id), &error);

@@ -718,10 +718,14 @@ impl LogState {
 
     fn reserve_for_checkpoint(&mut self) {
         let room = self.file.room(self.end());
-        let besides = room.saturating_sub(self.undo_reserved + ENDINGS_RESERVE_BYTES);
+        let besides = room.saturating_sub(self.undo_reserved);
         // A small file is not kept free for what it once had to take.
         let share = (self.file.size_bytes() / 8).max(CHECKPOINT_RESERVE_BYTES);
-        self.checkpoint_reserved = self.checkpoint_bytes.min(share).min(besides);
+        let wanted = self.checkpoint_bytes.min(share);
+        let beside_ends = besides.saturating_sub(ENDINGS_RESERVE_BYTES);
+        // What a small one needs stays reserved when ends have taken their part.
+        let least = CHECKPOINT_RESERVE_BYTES.min(besides);
+        self.checkpoint_reserved = wanted.min(beside_ends).max(least);
     }
 
     /// Left by new work, besides what is the same always.

@@ -368,7 +368,7 @@ impl Spec {
         }
         spec.width = amount(chars, args)?.unwrap_or(0).min(WIDTH_MAX);
         if chars.next_if_eq(&'.').is_some() {
-            spec.precision = Some(amount(chars, args)?.unwrap_or(0));
+            spec.precision = Some(amount(chars, args)?.unwrap_or(0).min(WIDTH_MAX));
         }
         while chars.next_if(|c| "hlLI".contains(*c)).is_some() {
             // `I64` spells its width out.
