@@ -363,6 +363,12 @@ impl World {
         self.disk.fault_counts().get(kind)
     }
 
+    /// Faults injected that are worse than a slow or a full disk.
+    fn harmful_faults(&self) -> u64 {
+        let harmless = self.counted(FaultKind::DiskFull) + self.counted(FaultKind::SlowCall);
+        self.disk.fault_counts().total() - harmless
+    }
+
     fn rates(&self) -> Rates {
         let mut rates = Rates::default();
         let some = |most: u64| self.random.below(most + 1) as u32;
@@ -382,8 +388,7 @@ impl World {
 
     fn plan_faults(&mut self) {
         self.faults_before = self.disk.fault_counts().total();
-        let harmless = self.counted(FaultKind::DiskFull) + self.counted(FaultKind::SlowCall);
-        self.harmful_before = self.faults_before - harmless;
+        self.harmful_before = self.harmful_faults();
         self.sync_errors_before = self.counted(FaultKind::SyncError);
         let mut faults = Faults::default();
         self.tight = self.random.below(10) == 0;
@@ -436,14 +441,7 @@ impl World {
         }
         match self.random.below(100) {
             0..=6 => self.excused(db.background_step().map(|_| ())),
-            7 => {
-                let end = db.log_stats().end_lsn;
-                let result = db.checkpoint();
-                if result.is_ok() && db.hardened_lsn() >= end {
-                    self.history.harden();
-                }
-                self.excused(result)
-            }
+            7 => self.checkpointed(&db, Database::checkpoint),
             8 => {
                 let result = db.flush_log();
                 if result.is_ok() {
@@ -455,18 +453,24 @@ impl World {
             10 if self.mode == Mode::Both => self.switch_mode(&db),
             11..=13 => self.write_some_pages(&db),
             14 => self.place_some_versions(&db),
-            15 => {
-                // One that lets go of nothing in a log that is used up is not written.
-                let end = db.log_stats().end_lsn;
-                let result = db.fuzzy_checkpoint();
-                if result.is_ok() && db.hardened_lsn() >= end {
-                    self.history.harden();
-                }
-                self.excused(result)
-            }
+            15 => self.checkpointed(&db, Database::fuzzy_checkpoint),
             16 => self.back_up(&db),
             _ => self.session_step(),
         }
+    }
+
+    /// One that lets go of nothing and finds no room is not written, and makes nothing hard.
+    fn checkpointed(
+        &mut self,
+        db: &Arc<Database>,
+        checkpoint: fn(&Database) -> daruma_storage::Result<()>,
+    ) -> Checked {
+        let end = db.log_stats().end_lsn;
+        let result = checkpoint(db);
+        if result.is_ok() && db.hardened_lsn() >= end {
+            self.history.harden();
+        }
+        self.excused(result)
     }
 
     /// A disk that is full, and does nothing else wrong, refuses work and ends no database: what ends transactions has its room.
@@ -477,9 +481,8 @@ impl World {
         };
         // A rollback that needs a page of a data file that is full is the one thing that has no room of its own.
         let failure = up.db.failure().unwrap_or_default();
-        let harmless = self.counted(FaultKind::DiskFull) + self.counted(FaultKind::SlowCall);
-        let others = self.disk.fault_counts().total() - harmless;
-        let is_excused = others > self.harmful_before || failure.contains("filegroup");
+        let is_excused =
+            self.harmful_faults() > self.harmful_before || failure.contains("filegroup");
         match self.tight && !self.disk.is_stopped() && !is_excused {
             true => broken(format!("fenced on a full disk: {failure}")),
             false => Ok(()),
