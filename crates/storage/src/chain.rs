@@ -128,16 +128,21 @@ impl Database {
     /// log grows: in less than `LOG_BYTES_WANTED` checkpoints cannot keep up with those who write at full speed. A
     /// larger one is cut, so it grows on, or is refused as full (9002), only because something really holds it.
     pub(crate) fn relieve_log(&self) {
-        if !self.store().log.is_tight() {
-            return;
+        if self.store().log.is_tight() {
+            self.make_room_in_log();
         }
+        // Best effort: a log that cannot take its record takes no write either, and that says why.
+        let _ = self.begin_awaited_epoch();
+    }
+
+    fn make_room_in_log(&self) {
         let _one_at_a_time = self.relief().lock();
         let log = &self.store().log;
         if log.is_tight() && log.grow_towards(self.log_bytes_wanted()) {
             return;
         }
         let since = log.end().0.saturating_sub(self.checkpoint_end().0);
-        if !log.is_tight() || log.is_fenced() {
+        if !log.is_tight() || log.is_fenced() || self.checkpoint_was_refused() {
             return;
         }
         let passed_over = self.checkpoint_passed_over();

@@ -2,6 +2,7 @@
 
 mod background;
 mod checkpoint;
+mod dead;
 mod failures;
 mod files;
 mod losers;
@@ -36,15 +37,13 @@ use crate::version::VersionStore;
 use checkpoint::CheckpointState;
 pub(crate) use checkpoint::LOG_BYTES_WANTED;
 use daruma_base::{Clock, DatabaseId, Env, Lsn, PageId, TxnId, reached};
+use dead::DeadLeaves;
 pub(crate) use failures::Task;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-/// Dead leaves remembered for cleaning; beyond that, splits and scans find them later.
-const DEAD_LEAVES_MAX: usize = 100_000;
 
 /// One database: its files, log and trees.
 pub struct Database {
@@ -64,7 +63,7 @@ pub struct Database {
     pending: Mutex<Vec<(After, Space)>>,
     /// Freeing trees excludes reverting, which may be in the middle of one.
     reclaim: RwLock<()>,
-    dead: Mutex<VecDeque<(TreeId, Vec<u8>)>>,
+    dead: Mutex<DeadLeaves>,
     checkpointing: Mutex<CheckpointState>,
     quiet: Mutex<checkpoint::QuietLog>,
     /// Held from the record of a changed property until the boot page has it.
@@ -444,14 +443,6 @@ impl Database {
             dropped
                 .iter()
                 .for_each(|id| self.store.aside.forget_chunk(*id));
-        }
-    }
-
-    /// A leaf whose entries are all deleted was seen, or one from which a rollback has taken the last.
-    pub(crate) fn note_dead(&self, tree: &Tree, key: Vec<u8>) {
-        let mut dead = self.dead.lock();
-        if dead.len() < DEAD_LEAVES_MAX {
-            dead.push_back((tree.id(), key));
         }
     }
 

@@ -12,12 +12,12 @@ use crate::api::{RecoveryModel, Settings};
 use crate::bytes::*;
 use crate::database::Database;
 use crate::datafile::Boot;
-use crate::epoch::{Epoch, EpochBegin, Epochs};
+use crate::epoch::{self, Epoch, EpochBegin, Epochs};
 use crate::error::{Result, StorageError};
 use crate::log::AppendKind;
 use crate::log::record::{self, Kind};
 use crate::{DelayedDurability, log::record::Record};
-use daruma_base::{Lsn, TxnId};
+use daruma_base::{Lsn, TxnId, reached};
 use std::sync::Arc;
 
 /// What a `Property` record says.
@@ -182,14 +182,51 @@ impl Database {
 
     /// The log goes on in an epoch of this number and id, which begins where the last sealed block ends: nothing has been
     /// appended behind that. Its record becomes hard, and the boot page gets it, with whatever follows.
-    pub fn begin_epoch(&self, number: u64, id: u128) -> Result<Epoch> {
+    pub fn begin_epoch(&self, number: u64, id: u128, kind: AppendKind) -> Result<Epoch> {
         let start = self.store().log.block_start();
         let epoch = Epoch { number, id, start };
         let parent = self.epochs().before(start).map_or(0, |e| e.id);
         let record = Property::Epoch(EpochBegin { epoch, parent }).write();
-        self.store().log.append(&record, AppendKind::Completion)?;
+        self.store().log.append(&record, kind)?;
         self.store().files.change_epochs(|all| all.begin(epoch));
         Ok(epoch)
+    }
+
+    /// Begins an epoch of this node's own. In a full log it begins as soon as there is room, and until then there is no new work: servers
+    /// that start again and again would take what is left of the log, block by block. The caller lets nobody else do the same.
+    pub(crate) fn begin_own_epoch(&self) -> Result<()> {
+        let number = self.epochs().last().map_or(0, |e| e.number) + 1;
+        let id = epoch::new_id(&*self.env().random);
+        let log = &self.store().log;
+        match self.begin_epoch(number, id, AppendKind::Epoch) {
+            Ok(_) => log.await_epoch(false),
+            Err(StorageError::LogFull { .. }) => {
+                reached!("epoch.awaits_room");
+                log.await_epoch(true);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Begins the epoch that found no room, if there is one.
+    pub(crate) fn begin_awaited_epoch(&self) -> Result<()> {
+        if !self.store().log.awaits_epoch() {
+            return Ok(());
+        }
+        let _in_order = self.changing_property().lock();
+        self.begin_awaited_alone()
+    }
+
+    /// The caller holds `changing_property`.
+    fn begin_awaited_alone(&self) -> Result<()> {
+        let log = &self.store().log;
+        if !log.awaits_epoch() {
+            return Ok(());
+        }
+        // What rollbacks have logged meanwhile belongs to the epoch before.
+        log.harden_all()?;
+        self.begin_own_epoch()
     }
 
     /// Changes the settings, durably, in the log and then in the boot page.
@@ -213,6 +250,7 @@ impl Database {
         let _in_order = self.changing_property().lock();
         self.store().write_boot(|b| b.log_backup = from)?;
         self.cut_log_again();
+        self.begin_awaited_alone()?;
         let record = Property::LogBackup(from).write();
         match self.store().log.append(&record, AppendKind::Completion) {
             Ok(_) | Err(StorageError::LogFull { .. }) => Ok(()),

@@ -235,38 +235,38 @@ impl Tree {
         reverted: &AtomicU64,
     ) -> Result<Option<Vec<u8>>> {
         let mut low = range.low.clone();
-        'descend: loop {
+        loop {
             let mut leaf = self.leaf_for_undo(db, &low)?;
-            loop {
-                match self.revert_leaf(db, &mut leaf)? {
-                    Reverted::All(rows) => {
-                        reverted.fetch_add(rows, Ordering::Relaxed);
-                    }
-                    Reverted::NoRoom { key, more } => {
-                        drop(leaf);
-                        self.make_room(db, &key, more, AppendKind::Completion)?;
-                        low = key;
-                        continue 'descend;
-                    }
+            match self.revert_leaf(db, &mut leaf)? {
+                Reverted::All(rows) => {
+                    reverted.fetch_add(rows, Ordering::Relaxed);
                 }
-                let slots = leaf.slots();
-                let next = leaf.next();
-                let beyond = slots > 0 && leaf.key(slots - 1) >= range.high.as_slice();
-                if beyond || next.is_none() {
-                    return Ok(None);
+                Reverted::NoRoom { key, more } => {
+                    drop(leaf);
+                    self.make_room(db, &key, more, AppendKind::Completion)?;
+                    low = key;
+                    continue;
                 }
-                if slots > 0 {
-                    low = leaf.key(slots - 1).to_vec();
-                }
-                *budget = budget.saturating_sub(1);
-                if *budget == 0 && slots > 0 {
-                    return Ok(Some(low));
-                }
-                // The next leaf is latched before this one is let go: it cannot be unlinked in between.
-                let right = db.pool().write(db.store(), next)?;
-                self.check_leaf(db, &right, next)?;
-                leaf = right;
             }
+            self.note_if_emptied(db, leaf, &low);
+            match self.key_behind(db, &low)? {
+                Some(next) if next <= range.high => low = next,
+                _ => return Ok(None),
+            }
+            *budget = budget.saturating_sub(1);
+            if *budget == 0 {
+                return Ok(Some(low));
+            }
+        }
+    }
+
+    /// The leaf, which covers `key`, goes back to its file if nothing is left in it. Also one that was empty before: a crash forgets
+    /// what was noted.
+    fn note_if_emptied(&self, db: &Database, leaf: PageWrite<'_>, key: &[u8]) {
+        let is_empty = leaf.slots() == 0 && leaf.id() != self.id().0;
+        drop(leaf);
+        if is_empty {
+            db.note_dead(self, key.to_vec());
         }
     }
 
@@ -275,7 +275,10 @@ impl Tree {
         loop {
             let mut leaf = self.leaf_for_undo(db, key)?;
             match self.revert_leaf(db, &mut leaf)? {
-                Reverted::All(_) => return Ok(()),
+                Reverted::All(_) => {
+                    self.note_if_emptied(db, leaf, key);
+                    return Ok(());
+                }
                 Reverted::NoRoom { key, more } => {
                     drop(leaf);
                     self.make_room(db, &key, more, AppendKind::Completion)?;
@@ -287,16 +290,9 @@ impl Tree {
     /// Puts back the committed state of all entries of aborted transactions on a leaf.
     fn revert_leaf(&self, db: &Database, leaf: &mut PageWrite<'_>) -> Result<Reverted> {
         let mut rows = 0;
-        let mut first = None;
         loop {
             let plan = self.plan_revert(db, leaf)?;
             if plan.count == 0 {
-                if leaf.slots() == 0
-                    && leaf.id() != self.id().0
-                    && let Some(key) = first
-                {
-                    db.note_dead(self, key);
-                }
                 return Ok(match plan.no_room {
                     Some((key, more)) => Reverted::NoRoom { key, more },
                     None => {
@@ -309,9 +305,6 @@ impl Tree {
                 });
             }
             rows += plan.count as u64;
-            if first.is_none() && leaf.slots() > 0 {
-                first = Some(leaf.key(0).to_vec());
-            }
             leaf.prepare(&db.store().log);
             let lsn = db
                 .store()

@@ -74,11 +74,11 @@ impl Database {
     }
 }
 
-/// Work that a leaf needs, and the first key behind it.
+/// Work that a leaf needs.
 struct Visited {
     has_aborted: bool,
+    /// Deleted entries that nobody can see, or no entry at all.
     has_dead: bool,
-    next: Option<Vec<u8>>,
 }
 
 impl Tree {
@@ -94,7 +94,7 @@ impl Tree {
             if visited.has_dead {
                 self.clean(db, &key)?;
             }
-            match visited.next {
+            match self.key_behind(db, &key)? {
                 Some(next) => key = next,
                 None => return Ok(None),
             }
@@ -103,23 +103,15 @@ impl Tree {
     }
 
     fn visit(&self, db: &Database, key: &[u8]) -> Result<Visited> {
-        let mut leaf = self.leaf_read(db, key)?;
+        let leaf = self.leaf_read(db, key)?;
         let mut visited = Visited {
             has_aborted: false,
-            has_dead: false,
-            next: None,
+            has_dead: leaf.slots() == 0 && leaf.id() != self.id().0,
         };
         for slot in 0..leaf.slots() {
             let head = leaf.head(slot);
             visited.has_aborted |= db.is_reverting(head.writer);
             visited.has_dead |= head.is_deleted() && db.txns().is_settled(head.writer);
-        }
-        // Leaves may be empty.
-        while visited.next.is_none() && !leaf.next().is_none() {
-            let right = self.read_page(db, leaf.next())?;
-            self.check_leaf(db, &right, leaf.next())?;
-            leaf = right;
-            visited.next = (leaf.slots() > 0).then(|| leaf.key(0).to_vec());
         }
         Ok(visited)
     }

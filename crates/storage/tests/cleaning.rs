@@ -427,3 +427,89 @@ fn rolled_back_rows_leave_no_pages_behind() {
         assert_eq!(dump(&db, tree).len(), 10);
     }
 }
+
+/// A database in which a rollback has emptied leaves that nobody has unlinked yet, and its pages before.
+fn emptied(disk: &Arc<SimDisk>) -> (Arc<Database>, TreeId, u64) {
+    let (db, tree) = create(disk, 1, 1_024, accelerated());
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 0..10, 1);
+    txn.commit(Durability::Full).expect("commits");
+    settle(&db);
+    let before = db.files()[0].used_pages;
+    db.set_undo_at_once_bytes(0);
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, ROWS..3 * ROWS, 2);
+    txn.rollback().expect("rolls back");
+    while db.clean_versions().expect("reverts") {}
+    assert_eq!(db.version_stats().rows_reverted, u64::from(2 * ROWS));
+    assert!(db.files()[0].used_pages > before + 60);
+    (db, tree, before)
+}
+
+/// A crash forgets which leaves a rollback had emptied: a sweep finds them, wherever they stand in a row.
+#[test]
+fn a_sweep_gives_empty_leaves_back() {
+    let disk = SimDisk::new(5);
+    let (db, tree, before) = emptied(&disk);
+    db.flush_log().expect("flushes");
+    drop(db);
+    disk.crash();
+    let (db, _) = open(&disk, 5, 1_024).expect("opens");
+    settle(&db);
+    let mut from = Some(Vec::new());
+    while let Some(key) = from {
+        from = db.sweep_tree(tree, &key).expect("sweeps");
+    }
+    settle(&db);
+    let after = db.files()[0].used_pages;
+    assert!(after <= before + 4, "{before} pages, then {after}");
+    assert_eq!(dump(&db, tree).len(), 10);
+}
+
+/// A crash in the midst of reverting: what was empty before it goes as well when reverting ends.
+#[test]
+fn leaves_emptied_before_a_crash_go_when_reverting_ends() {
+    let disk = SimDisk::new(6);
+    let (db, tree) = create(&disk, 1, 1_024, accelerated());
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, 0..10, 1);
+    txn.commit(Durability::Full).expect("commits");
+    settle(&db);
+    let before = db.files()[0].used_pages;
+    db.set_undo_at_once_bytes(0);
+    let txn = db.begin(&owner(1));
+    fill(&db, &txn, tree, ROWS..20 * ROWS, 2);
+    txn.rollback().expect("rolls back");
+    assert!(db.clean_versions().expect("reverts"), "there is more");
+    let reverted = db.version_stats().rows_reverted;
+    assert!((1_000..18 * u64::from(ROWS)).contains(&reverted));
+    db.flush_log().expect("flushes");
+    drop(db);
+    disk.crash();
+    let (db, _) = open(&disk, 6, 1_024).expect("opens");
+    settle(&db);
+    let after = db.files()[0].used_pages;
+    assert!(after <= before + 4, "{before} pages, then {after}");
+    assert_eq!(dump(&db, tree).len(), 10);
+}
+
+/// A check that looks at a large tree keeps its shape for long: the background goes on with the rest meanwhile.
+#[test]
+fn the_background_does_not_wait_for_a_check() {
+    struct Background(Arc<Database>);
+    impl CheckWatch for Background {
+        fn goes_on(&self, _pages: u64) -> bool {
+            self.0.background_step().expect("background");
+            true
+        }
+    }
+    let disk = SimDisk::new(7);
+    let (db, tree, before) = emptied(&disk);
+    let background = Background(db.clone());
+    let mut check = Checker::new(&db).watched(&background);
+    check.tree(tree);
+    assert!(check.take_findings().is_empty());
+    settle(&db);
+    let after = db.files()[0].used_pages;
+    assert!(after <= before + 4, "{before} pages, then {after}");
+}

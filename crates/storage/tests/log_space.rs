@@ -269,10 +269,7 @@ fn rollback_always_has_its_room_in_a_full_log() {
             // The log does not grow past its limits either.
             db.modify_file(1, 4_096, Growth::Pages(0), None)
                 .expect("grows");
-            disk.set_faults(Faults {
-                capacity_bytes: Some(1),
-                ..Faults::default()
-            });
+            fill_disk(&disk);
         }
         for round in 0..12 {
             let mut open: Vec<(Txn, Model)> = models
@@ -360,10 +357,7 @@ fn the_rollback_of_large_values_has_its_room_on_a_full_disk() {
         let (db, tree) = create(&disk, RecoveryModel::Simple);
         db.modify_file(1, 4_096, Growth::Pages(0), None)
             .expect("grows");
-        disk.set_faults(Faults {
-            capacity_bytes: Some(1),
-            ..Faults::default()
-        });
+        fill_disk(&disk);
         let value = vec![7; 20_000 + 997 * seed as usize];
         let target = db.tree(tree).expect("tree");
         let txn = db.begin(&owner(7));
@@ -427,10 +421,7 @@ fn restarts_in_a_full_log_leave_room_for_the_next() {
             );
         }
         db.flush_log().expect("flushes");
-        disk.set_faults(Faults {
-            capacity_bytes: Some(1),
-            ..Faults::default()
-        });
+        fill_disk(&disk);
         std::mem::forget(txn);
         drop(db);
         for round in 0..80 {
@@ -438,11 +429,13 @@ fn restarts_in_a_full_log_leave_room_for_the_next() {
                 0 => disk.crash(),
                 _ => disk.restart(),
             }
+            fill_disk(&disk);
             let opened = engine(&disk, seed, 256).open_database(DB, "t", small_log());
             let (db, _) = opened.unwrap_or_else(|e| panic!("seed {seed}, restart {round}: {e}"));
             assert_eq!(dump(&db, tree), kept, "seed {seed}, restart {round}");
         }
         disk.crash();
+        fill_disk(&disk);
         let opened = engine(&disk, seed, 256).open_database(DB, "t", small_log());
         let (db, _) = opened.expect("opens");
         settle(&db);
@@ -450,6 +443,14 @@ fn restarts_in_a_full_log_leave_room_for_the_next() {
         assert_eq!(fill(&db, tree, 500), None, "seed {seed}: a circle");
         assert_eq!(db.log_stats().size_bytes, size, "seed {seed}");
     }
+}
+
+/// Nothing more can be allocated, until the next crash or restart of the disk.
+fn fill_disk(disk: &Arc<SimDisk>) {
+    disk.set_faults(Faults {
+        capacity_bytes: Some(1),
+        ..Faults::default()
+    });
 }
 
 /// Fills the log from a transaction that stays open, until it is refused. Large values reserve little of it for their rollback.
@@ -468,10 +469,7 @@ fn fill_from_one(db: &Arc<Database>, tree: TreeId, txn: &Txn) {
 fn on_a_full_disk(disk: &Arc<SimDisk>, db: &Arc<Database>) {
     db.modify_file(1, 4_096, Growth::Pages(0), None)
         .expect("grows");
-    disk.set_faults(Faults {
-        capacity_bytes: Some(1),
-        ..Faults::default()
-    });
+    fill_disk(disk);
 }
 
 /// Sessions commit one after another, each in a block of its own, when another has filled the log: all of them can, and the rollback
@@ -572,10 +570,7 @@ fn a_checkpoint_of_many_parts_has_its_room_in_a_full_log() {
         db.free_blob(&dropping, *blob).expect("is deferred");
     }
     db.checkpoint().expect("checkpoint");
-    disk.set_faults(Faults {
-        capacity_bytes: Some(1),
-        ..Faults::default()
-    });
+    fill_disk(&disk);
     let filler = db.begin(&owner(7));
     fill_from_one(&db, tree, &filler);
     let before = db.log_stats().end_lsn;
@@ -593,6 +588,34 @@ fn a_checkpoint_of_many_parts_has_its_room_in_a_full_log() {
     assert_eq!(fill(&db, kept, 500), None, "a circle");
 }
 
+/// A log that may grow does so by as many steps as the record of a checkpoint takes.
+#[test]
+fn a_checkpoint_of_many_parts_grows_the_log_as_far_as_it_takes() {
+    let disk = SimDisk::new(5);
+    let (db, tree) = create(&disk, RecoveryModel::Simple);
+    let txn = db.begin(&owner(1));
+    let blobs: Vec<BlobRef> = (0..100)
+        .map(|_| db.put_blob(&txn, &[7; 100]).expect("is put"))
+        .collect();
+    txn.commit(Durability::Full).expect("commits");
+    db.modify_file(2, 1_024, Growth::Pages(0), None)
+        .expect("a log of 8 MiB");
+    let dropping = db.begin(&owner(2));
+    for n in 0..40_000_usize {
+        let blob = blobs.get(n % blobs.len()).expect("one of them");
+        db.free_blob(&dropping, *blob).expect("is deferred");
+    }
+    let filler = db.begin(&owner(7));
+    fill_from_one(&db, tree, &filler);
+    db.modify_file(2, 1_024, Growth::Pages(32), None)
+        .expect("it may grow");
+    // A copy begins with a checkpoint, whether it frees anything or not.
+    drop(db.start_copy().expect("begins"));
+    filler.rollback().expect("rolls back");
+    dropping.rollback().expect("rolls back");
+    assert_eq!(db.state(), DatabaseState::Online);
+}
+
 /// The log is full because it was not backed up, and the server restarts: what the checkpoint at its end could not say is said as soon as
 /// the log is backed up, by the first who writes.
 #[test]
@@ -603,10 +626,7 @@ fn a_log_that_was_full_at_a_restart_comes_free_when_it_is_backed_up() {
     assert_eq!(fill(&db, tree, 2_000), Some("LOG_BACKUP"));
     drop(db);
     disk.crash();
-    disk.set_faults(Faults {
-        capacity_bytes: Some(1),
-        ..Faults::default()
-    });
+    fill_disk(&disk);
     let (db, _) = engine(&disk, 6, 256)
         .open_database(DB, "t", small_log())
         .expect("opens");
@@ -620,6 +640,75 @@ fn a_log_that_was_full_at_a_restart_comes_free_when_it_is_backed_up() {
         db.log_backed_up_to(backed_up).expect("is noted");
         write(&db, tree, 1, 3_000).expect("there is room");
         backed_up = db.hardened_lsn();
+    }
+}
+
+/// The same log, held by the log backup that nobody takes, on a full disk, in a server that starts again and again: the database opens
+/// each time, and the log backup makes room.
+#[test]
+fn restarts_in_a_log_that_a_log_backup_holds_leave_the_database_open() {
+    for (seed, accelerated, is_left_open) in [
+        (1, false, false),
+        (2, true, false),
+        (3, false, true),
+        (4, true, true),
+    ] {
+        let disk = SimDisk::new(seed);
+        let settings = Settings {
+            recovery_model: RecoveryModel::Full,
+            accelerated_recovery: accelerated,
+            ..Settings::default()
+        };
+        let db = engine(&disk, seed, 256)
+            .create_database(DB, "t", small_log(), settings)
+            .expect("creates");
+        let tree = new_tree(&db);
+        db.note_full_backup(db.hardened_lsn()).expect("a chain");
+        on_a_full_disk(&disk, &db);
+        let loser = db.begin(&owner(7));
+        if is_left_open {
+            let target = db.tree(tree).expect("tree");
+            for n in 100..110_u32 {
+                target
+                    .insert(&loser, &n.to_be_bytes(), &[9; 3_000])
+                    .expect("inserts");
+            }
+        }
+        assert_eq!(fill(&db, tree, 2_000), Some("LOG_BACKUP"), "seed {seed}");
+        db.flush_log().expect("flushes");
+        let mut kept = dump(&db, tree);
+        kept.retain(|key, _| *key < 100_u32.to_be_bytes().to_vec());
+        std::mem::forget(loser);
+        drop(db);
+        for round in 0..200_u32 {
+            let step = format!("seed {seed}, restart {round}");
+            match round % 3 {
+                0 => disk.crash(),
+                _ => disk.restart(),
+            }
+            fill_disk(&disk);
+            let opened = engine(&disk, seed, 256).open_database(DB, "t", small_log());
+            let (db, _) = opened.unwrap_or_else(|e| panic!("{step}: {e}"));
+            assert_eq!(dump(&db, tree), kept, "{step}");
+            if round % 2 == 0 {
+                // What an accelerated transaction wrote is put back once there is room.
+                let ended = db.background_step();
+                let waits = matches!(ended, Err(StorageError::LogFull { .. }));
+                assert!(waits || ended.is_ok(), "{step}: {ended:?}");
+            }
+            if round % 4 == 3 {
+                db.close().unwrap_or_else(|e| panic!("{step}: {e}"));
+            }
+        }
+        disk.crash();
+        fill_disk(&disk);
+        let opened = engine(&disk, seed, 256).open_database(DB, "t", small_log());
+        let (db, _) = opened.expect("opens");
+        db.log_backed_up_to(db.hardened_lsn()).expect("is noted");
+        for n in 0..200 {
+            write(&db, tree, n, 3_000).unwrap_or_else(|e| panic!("seed {seed}, write {n}: {e}"));
+            db.log_backed_up_to(db.hardened_lsn()).expect("is noted");
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use super::Database;
 use super::failures::{Round, Task};
 use crate::api::*;
-use crate::error::{Result, StorageError};
+use crate::error::Result;
 use crate::log::record::Space;
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
@@ -33,6 +33,7 @@ impl Database {
             round.add(self.attempt(Task::BoundRedo, || self.bound_redo()));
             round.add(self.attempt(Task::Rest, || self.use_quiet()));
             round.add(self.attempt(Task::Checkpoint, || self.checkpoint_if_due()));
+            round.add(self.begin_awaited_epoch().map(|()| false));
         }
         round.add(self.attempt(Task::NoteHardened, || self.note_hardened().map(|()| false)));
         round.end()
@@ -98,46 +99,5 @@ impl Database {
             Space::Blob(first) => crate::blob::free(self, first)?,
         }
         Ok(true)
-    }
-
-    /// Removes deleted entries that nobody can see any more, and the leaves they leave empty.
-    pub(crate) fn clean_dead(&self) -> Result<bool> {
-        let batch: Vec<(TreeId, Vec<u8>)> = {
-            let mut dead = self.dead.lock();
-            let count = dead.len().min(256);
-            dead.drain(..count).collect()
-        };
-        let (full, mut cleaned) = (batch.len() == 256, 0);
-        let mut round = Round::default();
-        let mut batch = batch.into_iter();
-        while let Some((id, key)) = batch.next() {
-            match self.clean_dead_leaf(id, &key) {
-                Ok(true) => cleaned += 1,
-                Ok(false) => self.dead.lock().push_back((id, key)),
-                // Nobody would note leaves that are empty again: they wait for room.
-                Err(StorageError::LogFull { .. }) => {
-                    self.dead
-                        .lock()
-                        .extend([(id, key)].into_iter().chain(batch));
-                    return round.end();
-                }
-                Err(error) => {
-                    // Not kept: a split or a scan that can read the leaf will note it again.
-                    self.note_failure(Task::RemoveDead(id), &error);
-                    round.add(Err(error));
-                }
-            }
-        }
-        // The rest waits for a snapshot to end: no use in trying again at once.
-        round.add(Ok(full && cleaned > 0));
-        round.end()
-    }
-
-    /// False when somebody may still need what is deleted there.
-    fn clean_dead_leaf(&self, id: TreeId, key: &[u8]) -> Result<bool> {
-        match self.is_tree(id).unwrap_or(false) {
-            true => self.tree(id)?.clean(self, key),
-            false => Ok(true),
-        }
     }
 }

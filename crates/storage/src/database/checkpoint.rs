@@ -41,6 +41,8 @@ const FLUSH_PAGES_PER_STEP: usize = 1024;
 /// So long nothing is to become hard before the boot page is written for that alone: commits must not wait for it. A database
 /// whose log has not grown for so long rests.
 const QUIET: Duration = Duration::from_secs(1);
+/// Writers in a full log ask for no checkpoint for so long after one was refused.
+const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 /// Log that is not worth a checkpoint record of its own.
 const CHECKPOINT_LOG_BYTES_MIN: u64 = 4096;
 
@@ -67,6 +69,8 @@ pub(super) struct CheckpointState {
     aged: Option<Lsn>,
     /// Where redo would begin, had the last one been written.
     pub(super) passed_over: Option<Lsn>,
+    /// Since the last one that was written: when the log had no room for one.
+    refused_at: Option<Duration>,
 }
 
 /// What the record of a checkpoint is wanted for: decides what becomes of one that lets go of no log and finds no room.
@@ -76,7 +80,7 @@ pub(crate) enum Wanted {
     Room,
     /// To begin a copy from: refused.
     Copy,
-    /// By a database that closes: takes what is left for checkpoints in any case.
+    /// By a database that closes: as `Room`, and where it is written, nothing is left to redo.
     Close,
 }
 
@@ -146,15 +150,13 @@ impl Database {
             .map_or(begin, |l| l.min(begin));
         let needed_from = if self.durable { redo_start } else { begin };
         let shortens_redo = redo_start > self.store.files.boot().redo_start;
-        if wanted == Wanted::Room && !shortens_redo && log.is_used_up() {
+        let may_pass = wanted != Wanted::Copy;
+        if may_pass && !shortens_redo && log.is_used_up() {
             // It would not even shorten redo.
             self.pass_over(&mut last, needed_from);
             return Ok(());
         }
-        let freed = match wanted {
-            Wanted::Close => u64::MAX,
-            Wanted::Room | Wanted::Copy => self.would_free_log(needed_from),
-        };
+        let freed = self.would_free_log(needed_from);
         let kind = match freed {
             0 => AppendKind::System,
             _ => AppendKind::Checkpoint,
@@ -163,11 +165,12 @@ impl Database {
         pause("checkpoint.begun");
         let (next_txn, facts) = self.facts();
         let checkpoint = match self.write_checkpoint(redo_start, next_txn, facts, kind, freed) {
-            Err(StorageError::LogFull { .. }) if wanted == Wanted::Room && freed == 0 => {
+            Err(StorageError::LogFull { .. }) if may_pass && freed == 0 => {
                 self.pass_over(&mut last, needed_from);
                 return Ok(());
             }
             Err(error @ StorageError::LogFull { .. }) => {
+                last.refused_at = Some(self.env().clock.monotonic());
                 self.cut_log_again();
                 return Err(error);
             }
@@ -190,9 +193,17 @@ impl Database {
             end: log.end(),
             aged: None,
             passed_over: None,
+            refused_at: None,
             ..*last
         };
         Ok(())
+    }
+
+    /// Had the log no room for a checkpoint a moment ago? Whoever writes need not ask for the next one at once, with all its pages.
+    pub(crate) fn checkpoint_was_refused(&self) -> bool {
+        let refused_at = self.checkpointing.lock().refused_at;
+        let now = self.env().clock.monotonic();
+        refused_at.is_some_and(|at| now.saturating_sub(at) < REFUSED_PAUSE)
     }
 
     /// A checkpoint would take of the room that is left in a log that cannot grow, and let nothing go.

@@ -88,8 +88,7 @@ impl Database {
         let result = work();
         match &result {
             Err(error) => self.note_failure(task, error),
-            Ok(_) if self.failures.count.load(Ordering::Acquire) > 0 => self.forget_failure(task),
-            Ok(_) => {}
+            Ok(_) => self.forget_if_failed(task),
         }
         result
     }
@@ -117,6 +116,13 @@ impl Database {
         self.failures
             .count
             .store(list.failed.len(), Ordering::Release);
+    }
+
+    /// The work was done, whatever came of it before.
+    pub(crate) fn forget_if_failed(&self, task: Task) {
+        if self.failures.count.load(Ordering::Acquire) > 0 {
+            self.forget_failure(task);
+        }
     }
 
     pub(crate) fn forget_failure(&self, task: Task) {

@@ -10,7 +10,6 @@ use crate::buffer::Store;
 use crate::coordinator::Claim;
 use crate::datafile::{Boot, CATALOG_ROOT, FileSet};
 use crate::engine::Engine;
-use crate::epoch;
 use crate::error::{Result, StorageError};
 use crate::log::record::{self, Kind, PartsWriter};
 use crate::log::{AppendKind, CommitPoint, Log};
@@ -171,12 +170,12 @@ impl Database {
 
     /// The first record of what this node adds; the boot page has it when it says that the database is open.
     fn begin_epoch_of(&self, granted: Option<(u64, u128)>) -> Result<()> {
-        let own = || {
-            let number = self.epochs().last().map_or(0, |e| e.number) + 1;
-            (number, epoch::new_id(&*self.env().random))
-        };
-        let (number, id) = granted.unwrap_or_else(own);
-        self.begin_epoch(number, id).map(|_| ())
+        match granted {
+            Some((number, id)) => self
+                .begin_epoch(number, id, AppendKind::Completion)
+                .map(|_| ()),
+            None => self.begin_own_epoch(),
+        }
     }
 
     /// Undo: accelerated losers are marked, classic ones rolled back from the log, newest first, as one backward pass
@@ -220,7 +219,9 @@ impl Database {
         later
             .into_iter()
             .rev()
-            .try_for_each(|loser| self.undo_later(loser))
+            .try_for_each(|loser| self.undo_later(loser))?;
+        self.store.log.reserve_room();
+        Ok(())
     }
 
     /// Redo is over: versions can get pages now, so pages that had to wait for them, in frames or put aside, need not

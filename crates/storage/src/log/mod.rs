@@ -153,6 +153,8 @@ pub struct Log {
     feeds: Arc<Feeds>,
     /// It takes the blocks of another node, and nothing else.
     is_copy: AtomicBool,
+    /// The record that begins the epoch found no room: no new work comes before it.
+    awaits_epoch: AtomicBool,
     delayed: DelayedState,
     /// Moving average of the time a write and sync take.
     sync_ns_average: AtomicU64,
@@ -192,11 +194,20 @@ pub enum AppendKind {
     System,
     /// Rollback, commit, versions that pages wait for: may use the reserve.
     Completion,
+    /// Begins an epoch: leaves what work leaves, and comes before all of it.
+    Epoch,
     /// May use what others leave for it: where the log is full, the record of a checkpoint is what makes room.
     Checkpoint,
 }
 
 impl AppendKind {
+    fn is_work(self) -> bool {
+        match self {
+            AppendKind::Forward | AppendKind::First | AppendKind::System => true,
+            AppendKind::Epoch | AppendKind::Completion | AppendKind::Checkpoint => false,
+        }
+    }
+
     /// Bytes that such a record of `record_bytes` adds to the reserve: its undo takes up to twice as much as it and a header, and the
     /// end of a transaction, which nobody may share, a padded block.
     pub fn reserves(self, record_bytes: usize) -> u64 {
@@ -204,7 +215,10 @@ impl AppendKind {
         match self {
             AppendKind::First => undo + END_BYTES,
             AppendKind::Forward => undo,
-            AppendKind::System | AppendKind::Completion | AppendKind::Checkpoint => 0,
+            AppendKind::System
+            | AppendKind::Epoch
+            | AppendKind::Completion
+            | AppendKind::Checkpoint => 0,
         }
     }
 }
@@ -232,7 +246,7 @@ impl Log {
                 open_room: 0,
                 undo_reserved: 0,
                 checkpoint_bytes: CHECKPOINT_RESERVE_BYTES,
-                checkpoint_reserved: CHECKPOINT_RESERVE_BYTES,
+                checkpoint_reserved: 0,
                 delayed: DelayedCommits::default(),
                 last_commit: CommitPoint::default(),
                 awaited: VecDeque::new(),
@@ -259,6 +273,7 @@ impl Log {
             holds: Arc::default(),
             feeds,
             is_copy: AtomicBool::new(false),
+            awaits_epoch: AtomicBool::new(false),
             env,
             waits: shared.waits.clone(),
         })
@@ -273,13 +288,9 @@ impl Log {
         shared: &LogShared,
     ) -> Result<Arc<Log>> {
         let file = LogFile::create(spec, guid, env, durable)?;
-        Ok(Log::new(
-            file,
-            file::FIRST_LSN,
-            durable,
-            env.clone(),
-            shared,
-        ))
+        let log = Log::new(file, file::FIRST_LSN, durable, env.clone(), shared);
+        log.reserve_room();
+        Ok(log)
     }
 
     /// Opens the log file for recovery: read it with [`Log::cursor`], then say where it ends with [`Log::resume`].
@@ -331,6 +342,21 @@ impl Log {
         self.hardened.store(state.next_block, Ordering::Release);
         self.shown.store(state.next_block, Ordering::Release);
         Ok(())
+    }
+
+    /// From here on work leaves room for a checkpoint, as far as there is any. Until recovery is over, what it rolls back may take it.
+    pub fn reserve_room(&self) {
+        self.state.lock().reserve_for_checkpoint();
+    }
+
+    /// Keeps new work out until the epoch has begun, or lets it in.
+    pub fn await_epoch(&self, awaits: bool) {
+        self.awaits_epoch.store(awaits, Ordering::Release);
+    }
+
+    /// Is there an epoch that has yet to begin?
+    pub fn awaits_epoch(&self) -> bool {
+        self.awaits_epoch.load(Ordering::Acquire)
     }
 
     /// Position below which no record will be appended any more: start of the block now open.
@@ -424,17 +450,18 @@ impl Log {
     }
 
     fn append_parts(&self, parts: &[Vec<u8>], kind: AppendKind, freed: u64) -> Result<Lsn> {
-        let count = parts.len() as u64;
-        let last = parts.last().map_or(0, Vec::len);
-        let is_large = last > CHECKPOINT_PART_BYTES / 2 || count > 1;
+        let blocks = parts
+            .iter()
+            .map(|part| block::padded_bytes(block::BLOCK_HEADER_BYTES + part.len()) as u64);
+        let bytes: u64 = blocks.sum();
+        let is_large = bytes > (CHECKPOINT_PART_BYTES / 2) as u64;
         // The next one may have a part more. It is reserved when the log is cut, which makes room for it.
         self.state.lock().checkpoint_bytes = match is_large {
-            true => (count + 2) * BLOCK_ROOM_BYTES,
+            true => room_for_parts(bytes + BLOCK_ROOM_BYTES),
             false => CHECKPOINT_RESERVE_BYTES,
         };
-        if count > 1 {
-            // Each in a block of its own, and what one of them finds too small at the end of a VLF.
-            self.claim_for_checkpoint((count + 1) * BLOCK_ROOM_BYTES, kind, freed)?;
+        if parts.len() > 1 {
+            self.claim_for_checkpoint(room_for_parts(bytes), kind, freed)?;
         }
         let mut lsn = Lsn::NONE;
         for part in parts {
@@ -471,7 +498,11 @@ impl Log {
                     }
                 }
             };
-            tried.failure = self.grow(|file| file.by(step, seen)).err();
+            match self.grow(|file| file.by(step, seen)) {
+                // One step may be less than it takes.
+                Ok(_) => tried = Tried::default(),
+                Err(error) => tried.failure = Some(error),
+            }
         }
     }
 
@@ -485,6 +516,10 @@ impl Log {
         let mut tried = Tried::default();
         if self.is_copy() {
             return (state, Err(StorageError::NotOnline { state: "a copy" }));
+        }
+        if self.awaits_epoch() && kind.is_work() {
+            let full = state.file.full();
+            return (state, Err(full));
         }
         loop {
             let hardened = self.hardened().0;
@@ -693,6 +728,12 @@ impl Log {
     }
 }
 
+/// Room that is enough for blocks of so many bytes, of which one may find the rest of each VLF too small.
+fn room_for_parts(bytes: u64) -> u64 {
+    let vlfs_left = 1 + bytes / (file::VLF_BYTES_MIN - BLOCK_ROOM_BYTES);
+    bytes + vlfs_left * BLOCK_ROOM_BYTES
+}
+
 /// Result of appending a record.
 enum Appended {
     At(u64),
@@ -756,7 +797,7 @@ impl LogState {
             {
                 Left::ByWork(0)
             }
-            AppendKind::Forward | AppendKind::First | AppendKind::System => {
+            AppendKind::Forward | AppendKind::First | AppendKind::System | AppendKind::Epoch => {
                 Left::ByWork(self.reserved() + reserves + ENDINGS_RESERVE_BYTES)
             }
             AppendKind::Completion => Left::ByEndings(self.checkpoint_reserved),

@@ -246,15 +246,6 @@ impl Tree {
         Err(self.damaged(db, id, "it does not belong to its tree"))
     }
 
-    /// Is the page, latched next to its left neighbour, a leaf of this tree?
-    pub(crate) fn check_leaf(&self, db: &Database, page: &Page, id: PageId) -> Result<()> {
-        self.check_page(db, page, id)?;
-        if page.is_leaf() {
-            return Ok(());
-        }
-        Err(self.damaged(db, id, "a leaf leads to an internal page"))
-    }
-
     pub(crate) fn read_page<'a>(&self, db: &'a Database, id: PageId) -> Result<PageRead<'a>> {
         let page = db.pool().read(db.store(), id);
         let page = page.map_err(|e| e.within(self.id.0))?;
@@ -277,6 +268,24 @@ impl Tree {
                 return Ok(page);
             }
             page = self.read_page(db, page.child(page.child_slot(key)))?;
+        }
+        Err(self.damaged(db, page.id(), "the tree is too deep"))
+    }
+
+    /// The lowest key behind all that the leaf which covers `key` could hold; `None` behind the last leaf. It is always above `key`.
+    pub(crate) fn key_behind(&self, db: &Database, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut behind = None;
+        let mut page = self.read_page(db, self.id.0)?;
+        for _ in 0..DEPTH_MAX {
+            if page.is_leaf() {
+                return Ok(behind);
+            }
+            let slot = page.child_slot(key);
+            if slot + 1 < page.slots() {
+                behind = Some(page.key(slot + 1).to_vec());
+            }
+            let child = page.child(slot);
+            page = self.read_page(db, child)?;
         }
         Err(self.damaged(db, page.id(), "the tree is too deep"))
     }

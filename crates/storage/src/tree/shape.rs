@@ -158,6 +158,19 @@ impl Tree {
     /// dead entries had to stay because someone may still see them.
     pub(crate) fn clean(&self, db: &Database, key: &[u8]) -> Result<bool> {
         let _one_at_a_time = self.shape.lock();
+        self.clean_alone(db, key)
+    }
+
+    /// As `clean`; `None` while somebody else keeps or changes the shape of the tree, which a check of a large one does for long.
+    pub(crate) fn clean_at_once(&self, db: &Database, key: &[u8]) -> Result<Option<bool>> {
+        let Some(_one_at_a_time) = self.shape.try_lock() else {
+            return Ok(None);
+        };
+        self.clean_alone(db, key).map(Some)
+    }
+
+    /// The caller holds `shape`.
+    fn clean_alone(&self, db: &Database, key: &[u8]) -> Result<bool> {
         {
             let mut leaf = self.leaf_write(db, key)?;
             self.purge(db, &mut leaf, AppendKind::System)?;

@@ -387,7 +387,8 @@ impl LogFile {
         }
     }
 
-    fn full(&self) -> StorageError {
+    /// The error of a log in which there is no room.
+    pub fn full(&self) -> StorageError {
         StorageError::LogFull {
             reason: self.full_reason(),
             path: self.handle.path().clone(),

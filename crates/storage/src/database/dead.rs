@@ -1,0 +1,150 @@
+//! Leaves that lost their last entry: what nobody can see in them is removed, and the leaves go back to their file.
+//!
+//! Theory: whoever empties a leaf, or leaves nothing but deleted entries in it, notes a key that it covers. The background looks at the
+//! leaf again under its latches. Notes that find no place any more leave word that the whole tree has to be visited, which happens
+//! once the others are worked off: what could not be removed for a snapshot's sake can be then.
+//!
+//! Bounds: `NOTES_MAX` notes, one key for each tree to be visited.
+//! Tests: tests/cleaning.rs
+
+use super::Database;
+use super::failures::{Round, Task};
+use crate::api::TreeId;
+use crate::error::{Result, StorageError};
+use crate::tree::Tree;
+use daruma_base::reached;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Leaves noted at once; a tree that is rolled back whole can empty more.
+const NOTES_MAX: usize = 100_000;
+/// Leaves looked at in one step.
+const LEAVES_PER_STEP: usize = 256;
+
+/// Leaves to look at again.
+#[derive(Default)]
+pub(super) struct DeadLeaves {
+    /// Tree and a key that the leaf covers, in the order of noting.
+    noted: VecDeque<(TreeId, Vec<u8>)>,
+    /// Trees with leaves that found no place among the noted ones, each visited from a key on.
+    visits: BTreeMap<TreeId, Vec<u8>>,
+}
+
+impl DeadLeaves {
+    fn note(&mut self, tree: TreeId, key: Vec<u8>) {
+        if self.noted.len() < NOTES_MAX {
+            self.noted.push_back((tree, key));
+        } else {
+            reached!("dead.tree_noted");
+            // A visit under way begins anew: the leaf may lie before the place that it has reached.
+            self.visits.insert(tree, Vec::new());
+        }
+    }
+
+    /// A tree to visit, once few leaves wait.
+    fn next_visit(&mut self) -> Option<(TreeId, Vec<u8>)> {
+        match self.noted.len() < LEAVES_PER_STEP {
+            true => self.visits.pop_first(),
+            false => None,
+        }
+    }
+}
+
+impl Database {
+    /// A leaf whose entries are all deleted was seen, or one from which a rollback has taken the last. `key`: one that it covers.
+    pub(crate) fn note_dead(&self, tree: &Tree, key: Vec<u8>) {
+        self.dead.lock().note(tree.id(), key);
+    }
+
+    /// Removes deleted entries that nobody can see any more, and the leaves they leave empty.
+    pub(crate) fn clean_dead(&self) -> Result<bool> {
+        let visit = self.dead.lock().next_visit();
+        match visit {
+            Some((tree, from)) => self.attempt(Task::RemoveDead(tree), || {
+                self.visit_for_dead(tree, &from)?;
+                Ok(true)
+            }),
+            None => self.clean_noted(),
+        }
+    }
+
+    /// Visits some leaves of the tree; the rest of it, or all in a full log, is visited later.
+    fn visit_for_dead(&self, tree: TreeId, from: &[u8]) -> Result<()> {
+        let (next, result) = match self.sweep_tree(tree, from) {
+            Ok(next) => (next, Ok(())),
+            Err(error @ StorageError::LogFull { .. }) => (Some(from.to_vec()), Err(error)),
+            Err(error) => (None, Err(error)),
+        };
+        if let Some(next) = next {
+            // One that was noted meanwhile begins at the first leaf.
+            self.dead.lock().visits.entry(tree).or_insert(next);
+        }
+        result
+    }
+
+    fn clean_noted(&self) -> Result<bool> {
+        let batch: Vec<(TreeId, Vec<u8>)> = {
+            let noted = &mut self.dead.lock().noted;
+            let count = noted.len().min(LEAVES_PER_STEP);
+            noted.drain(..count).collect()
+        };
+        let (full, mut cleaned) = (batch.len() == LEAVES_PER_STEP, 0);
+        let mut round = Round::default();
+        let mut batch = batch.into_iter();
+        while let Some((id, key)) = batch.next() {
+            match self.clean_dead_leaf(id, &key) {
+                Ok(true) => {
+                    cleaned += 1;
+                    self.forget_if_failed(Task::RemoveDead(id));
+                }
+                Ok(false) => self.dead.lock().noted.push_back((id, key)),
+                // Nobody would note leaves that are empty again: they wait for room.
+                Err(StorageError::LogFull { .. }) => {
+                    let rest = [(id, key)].into_iter().chain(batch);
+                    self.dead.lock().noted.extend(rest);
+                    return round.end();
+                }
+                Err(error) => {
+                    // Not kept: a split or a sweep that can read the leaf will find it again.
+                    self.note_failure(Task::RemoveDead(id), &error);
+                    round.add(Err(error));
+                }
+            }
+        }
+        // The rest waits for a snapshot to end: no use in trying again at once.
+        round.add(Ok(full && cleaned > 0));
+        round.end()
+    }
+
+    /// False when somebody may still need what is deleted there, or keeps the tree from changing its shape.
+    fn clean_dead_leaf(&self, id: TreeId, key: &[u8]) -> Result<bool> {
+        let _no_reclaim = self.no_reclaim();
+        match self.is_tree(id).unwrap_or(false) {
+            true => Ok(self.tree(id)?.clean_at_once(self, key)?.unwrap_or(false)),
+            false => Ok(true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daruma_base::PageId;
+
+    #[test]
+    fn notes_beyond_the_bound_have_their_tree_visited() {
+        let mut leaves = DeadLeaves::default();
+        let tree = |page| TreeId(PageId { file: 1, page });
+        for n in 0..NOTES_MAX as u32 {
+            leaves.note(tree(1), n.to_be_bytes().to_vec());
+        }
+        assert_eq!(leaves.next_visit(), None);
+        leaves.note(tree(2), vec![1]);
+        leaves.visits.insert(tree(2), vec![9]);
+        leaves.note(tree(2), vec![2]);
+        assert_eq!(leaves.noted.len(), NOTES_MAX);
+        assert_eq!(leaves.next_visit(), None, "first the others");
+        leaves.noted.clear();
+        assert_eq!(leaves.next_visit(), Some((tree(2), Vec::new())));
+        assert_eq!(leaves.next_visit(), None);
+    }
+}
