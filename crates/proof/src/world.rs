@@ -824,7 +824,39 @@ impl World {
         Ok((engine, db, report))
     }
 
+    /// Restarts soon after each other, while the disk is as full as it was: the database opens each time.
+    fn restart_on_a_full_disk(&mut self) -> Checked {
+        for _ in 0..3 {
+            self.disk.set_faults(Faults {
+                capacity_bytes: Some(self.disk.used_bytes()),
+                ..Faults::default()
+            });
+            let opened = self.open();
+            self.tell(|| match &opened {
+                Ok((_, _, report)) => format!("opened on a full disk: {report:?}"),
+                Err(error) => format!("not opened on a full disk: {error}"),
+            });
+            match opened {
+                Ok((engine, db, report)) => {
+                    self.stats.recoveries += 1;
+                    self.stats.losers += report.rolled_back;
+                    self.come_up(engine, db);
+                    self.stands_on_a_full_disk()?;
+                }
+                // As in `stands_on_a_full_disk`.
+                Err(error) if error.to_string().contains("filegroup") => {}
+                Err(error) => return broken(format!("recovery failed on a full disk: {error}")),
+            }
+            let power = self.random.below(2) == 0;
+            self.fall(power);
+        }
+        Ok(())
+    }
+
     fn recover(&mut self) -> Checked {
+        if self.tight && self.random.below(2) == 0 {
+            self.restart_on_a_full_disk()?;
+        }
         for attempt in 0..4 {
             let disturbed = attempt < 3 && self.random.below(2) == 0;
             self.faults_before = self.disk.fault_counts().total();

@@ -128,26 +128,22 @@ impl Database {
     /// log grows: in less than `LOG_BYTES_WANTED` checkpoints cannot keep up with those who write at full speed. A
     /// larger one is cut, so it grows on, or is refused as full (9002), only because something really holds it.
     pub(crate) fn relieve_log(&self) {
-        if self.store().log.is_tight() {
-            self.make_room_in_log();
+        if !self.store().log.is_tight() {
+            return;
         }
-        // Best effort: a log that cannot take its record takes no write either, and that says why.
-        let _ = self.begin_awaited_epoch();
-    }
-
-    fn make_room_in_log(&self) {
         let _one_at_a_time = self.relief().lock();
         let log = &self.store().log;
         if log.is_tight() && log.grow_towards(self.log_bytes_wanted()) {
             return;
         }
         let since = log.end().0.saturating_sub(self.checkpoint_end().0);
-        if !log.is_tight() || log.is_fenced() || self.checkpoint_was_refused() {
+        if !log.is_tight() || log.is_fenced() {
             return;
         }
         let passed_over = self.checkpoint_passed_over();
         let frees_now = passed_over.is_some_and(|from| self.would_free_log(from) > 0);
-        if since >= log.size_bytes() / 32 || frees_now {
+        let is_worth_it = since >= log.size_bytes() / 32 || frees_now;
+        if is_worth_it && !self.checkpoint_was_refused() {
             reached!("log.relieved");
             // A checkpoint that fails leaves things as they are; the write will say what is wrong.
             let _ = self.checkpoint();

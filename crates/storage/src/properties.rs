@@ -9,16 +9,17 @@
 //! 2. Changes are logged in the order in which the boot page gets them.
 
 use crate::api::{RecoveryModel, Settings};
+use crate::buffer::Store;
 use crate::bytes::*;
 use crate::database::Database;
-use crate::datafile::Boot;
+use crate::datafile::{Boot, FileSet};
 use crate::epoch::{self, Epoch, EpochBegin, Epochs};
 use crate::error::{Result, StorageError};
-use crate::log::AppendKind;
 use crate::log::record::{self, Kind};
+use crate::log::{AppendKind, EpochToBegin};
 use crate::{DelayedDurability, log::record::Record};
-use daruma_base::{Lsn, TxnId, reached};
-use std::sync::Arc;
+use daruma_base::{Lsn, TxnId};
+use std::sync::{Arc, Weak};
 
 /// What a `Property` record says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -174,6 +175,35 @@ impl Properties {
     }
 }
 
+/// The record with which an epoch begins at `start`.
+fn begins(files: &FileSet, number: u64, id: u128, start: Lsn) -> Vec<u8> {
+    let epoch = Epoch { number, id, start };
+    let parent = files.epochs().before(start).map_or(0, |e| e.id);
+    Property::Epoch(EpochBegin { epoch, parent }).write()
+}
+
+/// An epoch of this node's own that has no record yet.
+struct OwnEpoch {
+    number: u64,
+    id: u128,
+    store: Weak<Store>,
+}
+
+impl EpochToBegin for OwnEpoch {
+    fn record(&self, start: Lsn) -> Vec<u8> {
+        let store = self.store.upgrade();
+        store.map_or_else(Vec::new, |s| begins(&s.files, self.number, self.id, start))
+    }
+
+    fn has_begun(&self, start: Lsn) {
+        let (number, id) = (self.number, self.id);
+        if let Some(store) = self.store.upgrade() {
+            let epoch = Epoch { number, id, start };
+            store.files.change_epochs(|all| all.begin(epoch));
+        }
+    }
+}
+
 impl Database {
     /// Who went on with the log where, oldest first.
     pub fn epochs(&self) -> Arc<Epochs> {
@@ -182,51 +212,29 @@ impl Database {
 
     /// The log goes on in an epoch of this number and id, which begins where the last sealed block ends: nothing has been
     /// appended behind that. Its record becomes hard, and the boot page gets it, with whatever follows.
-    pub fn begin_epoch(&self, number: u64, id: u128, kind: AppendKind) -> Result<Epoch> {
-        let start = self.store().log.block_start();
+    pub fn begin_epoch(&self, number: u64, id: u128) -> Result<Epoch> {
+        let (log, files) = (&self.store().log, &self.store().files);
+        log.await_epoch(None);
+        let start = log.block_start();
+        let record = begins(files, number, id, start);
+        log.append(&record, AppendKind::Completion)?;
         let epoch = Epoch { number, id, start };
-        let parent = self.epochs().before(start).map_or(0, |e| e.id);
-        let record = Property::Epoch(EpochBegin { epoch, parent }).write();
-        self.store().log.append(&record, kind)?;
-        self.store().files.change_epochs(|all| all.begin(epoch));
+        files.change_epochs(|all| all.begin(epoch));
         Ok(epoch)
     }
 
-    /// Begins an epoch of this node's own. In a full log it begins as soon as there is room, and until then there is no new work: servers
-    /// that start again and again would take what is left of the log, block by block. The caller lets nobody else do the same.
-    pub(crate) fn begin_own_epoch(&self) -> Result<()> {
+    /// The log goes on in an epoch of this node's own, which begins with the first record that anybody appends.
+    pub(crate) fn await_own_epoch(&self, store: &Arc<Store>) {
         let number = self.epochs().last().map_or(0, |e| e.number) + 1;
         let id = epoch::new_id(&*self.env().random);
-        let log = &self.store().log;
-        match self.begin_epoch(number, id, AppendKind::Epoch) {
-            Ok(_) => log.await_epoch(false),
-            Err(StorageError::LogFull { .. }) => {
-                reached!("epoch.awaits_room");
-                log.await_epoch(true);
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        let store = Arc::downgrade(store);
+        let epoch = OwnEpoch { number, id, store };
+        self.store().log.await_epoch(Some(Arc::new(epoch)));
     }
 
-    /// Begins the epoch that found no room, if there is one.
-    pub(crate) fn begin_awaited_epoch(&self) -> Result<()> {
-        if !self.store().log.awaits_epoch() {
-            return Ok(());
-        }
-        let _in_order = self.changing_property().lock();
-        self.begin_awaited_alone()
-    }
-
-    /// The caller holds `changing_property`.
-    fn begin_awaited_alone(&self) -> Result<()> {
-        let log = &self.store().log;
-        if !log.awaits_epoch() {
-            return Ok(());
-        }
-        // What rollbacks have logged meanwhile belongs to the epoch before.
-        log.harden_all()?;
-        self.begin_own_epoch()
+    /// The epoch in which the log goes on is in the history from here on: for those who tell others of it.
+    pub fn settle_epoch(&self) -> Result<()> {
+        self.store().log.begin_awaited_epoch()
     }
 
     /// Changes the settings, durably, in the log and then in the boot page.
@@ -250,7 +258,6 @@ impl Database {
         let _in_order = self.changing_property().lock();
         self.store().write_boot(|b| b.log_backup = from)?;
         self.cut_log_again();
-        self.begin_awaited_alone()?;
         let record = Property::LogBackup(from).write();
         match self.store().log.append(&record, AppendKind::Completion) {
             Ok(_) | Err(StorageError::LogFull { .. }) => Ok(()),

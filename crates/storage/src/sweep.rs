@@ -70,8 +70,26 @@ impl Database {
         if !self.is_tree(tree)? {
             return Ok(None);
         }
-        self.tree(tree)?.sweep(self, from)
+        self.tree(tree)?.sweep(self, from, Visitor::Caller)
     }
+
+    /// As `sweep_tree`, for the background: what has to wait for a snapshot is noted. The same key again where somebody else keeps the
+    /// shape of the tree.
+    pub(crate) fn sweep_in_background(&self, tree: TreeId, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _no_reclaim = self.no_reclaim();
+        match self.is_tree(tree)? {
+            true => self.tree(tree)?.sweep(self, from, Visitor::Background),
+            false => Ok(None),
+        }
+    }
+}
+
+/// Somebody who has a tree swept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visitor {
+    /// A caller that waits for others who change the tree.
+    Caller,
+    Background,
 }
 
 /// Work that a leaf needs.
@@ -79,20 +97,29 @@ struct Visited {
     has_aborted: bool,
     /// Deleted entries that nobody can see, or no entry at all.
     has_dead: bool,
+    /// Nothing but deleted entries, some of which somebody may still see.
+    is_pinned: bool,
 }
 
 impl Tree {
     /// At most `LEAVES_PER_STEP` leaves. No latch is held from one to the next: leaves that split meanwhile are visited
     /// by their keys.
-    fn sweep(self: &Arc<Self>, db: &Database, from: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn sweep(
+        self: &Arc<Self>,
+        db: &Database,
+        from: &[u8],
+        visitor: Visitor,
+    ) -> Result<Option<Vec<u8>>> {
         let mut key = from.to_vec();
         for _ in 0..LEAVES_PER_STEP {
             let visited = self.visit(db, &key)?;
             if visited.has_aborted {
                 self.revert_leaf_of(db, &key)?;
             }
-            if visited.has_dead {
-                self.clean(db, &key)?;
+            if visited.is_pinned && visitor == Visitor::Background {
+                db.note_dead(self, key.clone());
+            } else if visited.has_dead && !self.clean_for(db, &key, visitor)? {
+                return Ok(Some(key));
             }
             match self.key_behind(db, &key)? {
                 Some(next) => key = next,
@@ -102,17 +129,30 @@ impl Tree {
         Ok(Some(key))
     }
 
+    /// False when the visitor has to come back.
+    fn clean_for(&self, db: &Database, key: &[u8], visitor: Visitor) -> Result<bool> {
+        match visitor {
+            Visitor::Caller => self.clean(db, key).map(|_| true),
+            Visitor::Background => Ok(self.clean_at_once(db, key)?.is_some()),
+        }
+    }
+
     fn visit(&self, db: &Database, key: &[u8]) -> Result<Visited> {
         let leaf = self.leaf_read(db, key)?;
         let mut visited = Visited {
             has_aborted: false,
             has_dead: leaf.slots() == 0 && leaf.id() != self.id().0,
+            is_pinned: false,
         };
+        let (mut deleted, mut settled) = (0, 0);
         for slot in 0..leaf.slots() {
             let head = leaf.head(slot);
             visited.has_aborted |= db.is_reverting(head.writer);
-            visited.has_dead |= head.is_deleted() && db.txns().is_settled(head.writer);
+            deleted += usize::from(head.is_deleted());
+            settled += usize::from(head.is_deleted() && db.txns().is_settled(head.writer));
         }
+        visited.has_dead |= settled > 0;
+        visited.is_pinned = deleted == leaf.slots() && settled < deleted;
         Ok(visited)
     }
 }

@@ -680,6 +680,7 @@ fn restarts_in_a_log_that_a_log_backup_holds_leave_the_database_open() {
         kept.retain(|key, _| *key < 100_u32.to_be_bytes().to_vec());
         std::mem::forget(loser);
         drop(db);
+        let mut settled = Lsn::NONE;
         for round in 0..200_u32 {
             let step = format!("seed {seed}, restart {round}");
             match round % 3 {
@@ -695,6 +696,12 @@ fn restarts_in_a_log_that_a_log_backup_holds_leave_the_database_open() {
                 let ended = db.background_step();
                 let waits = matches!(ended, Err(StorageError::LogFull { .. }));
                 assert!(waits || ended.is_ok(), "{step}: {ended:?}");
+            }
+            match round {
+                0..100 => settled = db.log_stats().end_lsn,
+                // Reverting is logged as far as there is room, and once more where that was not hard.
+                _ if is_left_open && accelerated => {}
+                _ => assert_eq!(db.log_stats().end_lsn, settled, "{step}"),
             }
             if round % 4 == 3 {
                 db.close().unwrap_or_else(|e| panic!("{step}: {e}"));

@@ -229,6 +229,7 @@ impl Group {
         let entry = self.common.instance.database_named(name);
         let entry = entry.ok_or_else(|| messages::error(35238, &[name, group]))?;
         let storage = entry.open()?.storage;
+        storage.settle_epoch()?;
         let history = history_of(&storage)?;
         let last = history.last().map(|e| e.name).unwrap_or_default();
         let id = database.group_database_id;

@@ -33,7 +33,6 @@ impl Database {
             round.add(self.attempt(Task::BoundRedo, || self.bound_redo()));
             round.add(self.attempt(Task::Rest, || self.use_quiet()));
             round.add(self.attempt(Task::Checkpoint, || self.checkpoint_if_due()));
-            round.add(self.begin_awaited_epoch().map(|()| false));
         }
         round.add(self.attempt(Task::NoteHardened, || self.note_hardened().map(|()| false)));
         round.end()

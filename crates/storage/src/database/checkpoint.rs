@@ -69,7 +69,7 @@ pub(super) struct CheckpointState {
     aged: Option<Lsn>,
     /// Where redo would begin, had the last one been written.
     pub(super) passed_over: Option<Lsn>,
-    /// Since the last one that was written: when the log had no room for one.
+    /// When the log had no room for one, if none was written since.
     refused_at: Option<Duration>,
 }
 
@@ -170,7 +170,10 @@ impl Database {
                 return Ok(());
             }
             Err(error @ StorageError::LogFull { .. }) => {
-                last.refused_at = Some(self.env().clock.monotonic());
+                if may_pass {
+                    last.refused_at = Some(self.env().clock.monotonic());
+                }
+                self.remember_redo_start();
                 self.cut_log_again();
                 return Err(error);
             }
@@ -206,15 +209,20 @@ impl Database {
         refused_at.is_some_and(|at| now.saturating_sub(at) < REFUSED_PAUSE)
     }
 
-    /// A checkpoint would take of the room that is left in a log that cannot grow, and let nothing go.
-    fn pass_over(&self, last: &mut CheckpointState, redo_start: Lsn) {
-        reached!("checkpoint.without_use");
+    /// Where redo begins after the last checkpoint, if there was none since the database was opened.
+    fn remember_redo_start(&self) {
         if self.remembered_needs().is_empty() {
             self.remember_needs(&[Need {
                 from: self.store.files.boot().redo_start,
                 reason: NOTHING,
             }]);
         }
+    }
+
+    /// A checkpoint would take of the room that is left in a log that cannot grow, and let nothing go.
+    fn pass_over(&self, last: &mut CheckpointState, redo_start: Lsn) {
+        reached!("checkpoint.without_use");
+        self.remember_redo_start();
         self.cut_log_again();
         *last = CheckpointState {
             at: self.env().clock.monotonic(),

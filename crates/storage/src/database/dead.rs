@@ -2,7 +2,7 @@
 //!
 //! Theory: whoever empties a leaf, or leaves nothing but deleted entries in it, notes a key that it covers. The background looks at the
 //! leaf again under its latches. Notes that find no place any more leave word that the whole tree has to be visited, which happens
-//! once the others are worked off: what could not be removed for a snapshot's sake can be then.
+//! once the others are worked off. What has to stay for a snapshot's sake is noted again.
 //!
 //! Bounds: `NOTES_MAX` notes, one key for each tree to be visited.
 //! Tests: tests/cleaning.rs
@@ -13,7 +13,7 @@ use crate::api::TreeId;
 use crate::error::{Result, StorageError};
 use crate::tree::Tree;
 use daruma_base::reached;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Leaves noted at once; a tree that is rolled back whole can empty more.
 const NOTES_MAX: usize = 100_000;
@@ -41,11 +41,17 @@ impl DeadLeaves {
     }
 
     /// A tree to visit, once few leaves wait.
-    fn next_visit(&mut self) -> Option<(TreeId, Vec<u8>)> {
-        match self.noted.len() < LEAVES_PER_STEP {
-            true => self.visits.pop_first(),
-            false => None,
+    fn next_visit(&mut self, is_due: impl Fn(TreeId) -> bool) -> Option<(TreeId, Vec<u8>)> {
+        if self.noted.len() >= LEAVES_PER_STEP {
+            return None;
         }
+        let tree = self.visits.keys().copied().find(|tree| is_due(*tree))?;
+        self.visits.remove_entry(&tree)
+    }
+
+    /// The visit goes on at `key`, unless one was noted meanwhile, which begins at the first leaf.
+    fn visit_from(&mut self, tree: TreeId, key: Vec<u8>) {
+        self.visits.entry(tree).or_insert(key);
     }
 }
 
@@ -57,28 +63,36 @@ impl Database {
 
     /// Removes deleted entries that nobody can see any more, and the leaves they leave empty.
     pub(crate) fn clean_dead(&self) -> Result<bool> {
-        let visit = self.dead.lock().next_visit();
+        let is_due = |tree| self.is_due(Task::RemoveDead(tree));
+        let visit = self.dead.lock().next_visit(is_due);
         match visit {
-            Some((tree, from)) => self.attempt(Task::RemoveDead(tree), || {
-                self.visit_for_dead(tree, &from)?;
-                Ok(true)
-            }),
+            Some((tree, from)) => self.visit_for_dead(tree, from),
             None => self.clean_noted(),
         }
     }
 
     /// Visits some leaves of the tree; the rest of it, or all in a full log, is visited later.
-    fn visit_for_dead(&self, tree: TreeId, from: &[u8]) -> Result<()> {
-        let (next, result) = match self.sweep_tree(tree, from) {
-            Ok(next) => (next, Ok(())),
-            Err(error @ StorageError::LogFull { .. }) => (Some(from.to_vec()), Err(error)),
-            Err(error) => (None, Err(error)),
-        };
-        if let Some(next) = next {
-            // One that was noted meanwhile begins at the first leaf.
-            self.dead.lock().visits.entry(tree).or_insert(next);
+    fn visit_for_dead(&self, tree: TreeId, from: Vec<u8>) -> Result<bool> {
+        match self.sweep_in_background(tree, &from) {
+            Ok(None) => {
+                self.forget_if_failed(Task::RemoveDead(tree));
+                Ok(true)
+            }
+            Ok(Some(next)) => {
+                let has_moved = next != from;
+                self.dead.lock().visit_from(tree, next);
+                Ok(has_moved)
+            }
+            Err(error) => {
+                self.dead.lock().visit_from(tree, from);
+                // As for noted leaves, there will be room.
+                if matches!(error, StorageError::LogFull { .. }) {
+                    return Ok(false);
+                }
+                self.note_failure(Task::RemoveDead(tree), &error);
+                Err(error)
+            }
         }
-        result
     }
 
     fn clean_noted(&self) -> Result<bool> {
@@ -87,14 +101,14 @@ impl Database {
             let count = noted.len().min(LEAVES_PER_STEP);
             noted.drain(..count).collect()
         };
-        let (full, mut cleaned) = (batch.len() == LEAVES_PER_STEP, 0);
+        let full = batch.len() == LEAVES_PER_STEP;
+        let (mut cleaned, mut failed) = (BTreeSet::new(), BTreeSet::new());
         let mut round = Round::default();
         let mut batch = batch.into_iter();
         while let Some((id, key)) = batch.next() {
             match self.clean_dead_leaf(id, &key) {
                 Ok(true) => {
-                    cleaned += 1;
-                    self.forget_if_failed(Task::RemoveDead(id));
+                    cleaned.insert(id);
                 }
                 Ok(false) => self.dead.lock().noted.push_back((id, key)),
                 // Nobody would note leaves that are empty again: they wait for room.
@@ -106,12 +120,16 @@ impl Database {
                 Err(error) => {
                     // Not kept: a split or a sweep that can read the leaf will find it again.
                     self.note_failure(Task::RemoveDead(id), &error);
+                    failed.insert(id);
                     round.add(Err(error));
                 }
             }
         }
+        cleaned
+            .difference(&failed)
+            .for_each(|id| self.forget_if_failed(Task::RemoveDead(*id)));
         // The rest waits for a snapshot to end: no use in trying again at once.
-        round.add(Ok(full && cleaned > 0));
+        round.add(Ok(full && !cleaned.is_empty()));
         round.end()
     }
 
@@ -137,14 +155,15 @@ mod tests {
         for n in 0..NOTES_MAX as u32 {
             leaves.note(tree(1), n.to_be_bytes().to_vec());
         }
-        assert_eq!(leaves.next_visit(), None);
+        assert_eq!(leaves.next_visit(|_| true), None);
         leaves.note(tree(2), vec![1]);
         leaves.visits.insert(tree(2), vec![9]);
         leaves.note(tree(2), vec![2]);
         assert_eq!(leaves.noted.len(), NOTES_MAX);
-        assert_eq!(leaves.next_visit(), None, "first the others");
+        assert_eq!(leaves.next_visit(|_| true), None, "first the others");
         leaves.noted.clear();
-        assert_eq!(leaves.next_visit(), Some((tree(2), Vec::new())));
-        assert_eq!(leaves.next_visit(), None);
+        assert_eq!(leaves.next_visit(|_| false), None, "stays for later");
+        assert_eq!(leaves.next_visit(|_| true), Some((tree(2), Vec::new())));
+        assert_eq!(leaves.next_visit(|_| true), None);
     }
 }

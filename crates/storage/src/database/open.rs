@@ -171,10 +171,11 @@ impl Database {
     /// The first record of what this node adds; the boot page has it when it says that the database is open.
     fn begin_epoch_of(&self, granted: Option<(u64, u128)>) -> Result<()> {
         match granted {
-            Some((number, id)) => self
-                .begin_epoch(number, id, AppendKind::Completion)
-                .map(|_| ()),
-            None => self.begin_own_epoch(),
+            Some((number, id)) => self.begin_epoch(number, id).map(|_| ()),
+            None => {
+                self.await_own_epoch(&self.store);
+                Ok(())
+            }
         }
     }
 
@@ -301,8 +302,11 @@ impl Database {
                 true => Wanted::Close,
                 false => Wanted::Room,
             };
-            self.flush_pages(begin, usize::MAX)
-                .and_then(|_| self.checkpoint_record(wanted))
+            let ended = self
+                .flush_pages(begin, usize::MAX)
+                .and_then(|_| self.checkpoint_record(wanted));
+            // Where that was passed over, the boot page says how far the log is on disk.
+            ended.and_then(|()| self.store.write_boot(|_| {}))
         };
         self.store.log.close();
         self.pool().remove_store(&self.store);

@@ -124,6 +124,16 @@ struct LogState {
     cut_at: u64,
     /// It is to be a copy no longer: no more blocks are taken.
     refuses_blocks: bool,
+    /// It begins with the next record. No block is open then.
+    awaited_epoch: Option<Arc<dyn EpochToBegin>>,
+}
+
+/// An epoch of which the log has no record yet. Called under the log's latch.
+pub trait EpochToBegin: Send + Sync {
+    /// The record that says that it begins at `start`.
+    fn record(&self, start: Lsn) -> Vec<u8>;
+    /// The log has that record: the history is to have the epoch.
+    fn has_begun(&self, start: Lsn);
 }
 
 /// The newest commit record: its position and time (100 ns since 1970). Zeros when there was none yet.
@@ -153,8 +163,6 @@ pub struct Log {
     feeds: Arc<Feeds>,
     /// It takes the blocks of another node, and nothing else.
     is_copy: AtomicBool,
-    /// The record that begins the epoch found no room: no new work comes before it.
-    awaits_epoch: AtomicBool,
     delayed: DelayedState,
     /// Moving average of the time a write and sync take.
     sync_ns_average: AtomicU64,
@@ -194,8 +202,6 @@ pub enum AppendKind {
     System,
     /// Rollback, commit, versions that pages wait for: may use the reserve.
     Completion,
-    /// Begins an epoch: leaves what work leaves, and comes before all of it.
-    Epoch,
     /// May use what others leave for it: where the log is full, the record of a checkpoint is what makes room.
     Checkpoint,
 }
@@ -204,7 +210,7 @@ impl AppendKind {
     fn is_work(self) -> bool {
         match self {
             AppendKind::Forward | AppendKind::First | AppendKind::System => true,
-            AppendKind::Epoch | AppendKind::Completion | AppendKind::Checkpoint => false,
+            AppendKind::Completion | AppendKind::Checkpoint => false,
         }
     }
 
@@ -215,10 +221,7 @@ impl AppendKind {
         match self {
             AppendKind::First => undo + END_BYTES,
             AppendKind::Forward => undo,
-            AppendKind::System
-            | AppendKind::Epoch
-            | AppendKind::Completion
-            | AppendKind::Checkpoint => 0,
+            AppendKind::System | AppendKind::Completion | AppendKind::Checkpoint => 0,
         }
     }
 }
@@ -254,6 +257,7 @@ impl Log {
                 cuts: 0,
                 cut_at: u64::MAX,
                 refuses_blocks: false,
+                awaited_epoch: None,
             }),
             growing: Mutex::default(),
             delayed: DelayedState::new(),
@@ -273,7 +277,6 @@ impl Log {
             holds: Arc::default(),
             feeds,
             is_copy: AtomicBool::new(false),
-            awaits_epoch: AtomicBool::new(false),
             env,
             waits: shared.waits.clone(),
         })
@@ -349,14 +352,22 @@ impl Log {
         self.state.lock().reserve_for_checkpoint();
     }
 
-    /// Keeps new work out until the epoch has begun, or lets it in.
-    pub fn await_epoch(&self, awaits: bool) {
-        self.awaits_epoch.store(awaits, Ordering::Release);
+    /// The next record that is appended, whatever it is, comes behind the one that begins this epoch. Until then nothing is logged:
+    /// servers that start again and again with nothing to log take nothing of a full log.
+    pub fn await_epoch(&self, epoch: Option<Arc<dyn EpochToBegin>>) {
+        let mut state = self.state.lock();
+        assert!(state.open.is_none(), "an epoch begins with a block");
+        state.awaited_epoch = epoch;
     }
 
-    /// Is there an epoch that has yet to begin?
-    pub fn awaits_epoch(&self) -> bool {
-        self.awaits_epoch.load(Ordering::Acquire)
+    /// Begins the epoch that was to wait for the first record.
+    pub fn begin_awaited_epoch(&self) -> Result<()> {
+        self.check()?;
+        let append = |state: &mut LogState, hardened, tried: &mut Tried| {
+            let grow = state.begin_awaited(AppendKind::System, hardened, tried)?;
+            Ok(grow.unwrap_or(Appended::At(0)))
+        };
+        self.append_with(self.state.lock(), append).1.map(|_| ())
     }
 
     /// Position below which no record will be appended any more: start of the block now open.
@@ -483,6 +494,8 @@ impl Log {
                 let mut state = self.state.lock();
                 let left = match kind {
                     AppendKind::Checkpoint => {
+                        // Nobody else takes what the file grows by meanwhile.
+                        state.checkpoint_reserved = state.checkpoint_reserved.max(room);
                         Left::ByEndings(state.undo_reserved.saturating_sub(freed))
                     }
                     _ => Left::ByWork(state.reserved() + ENDINGS_RESERVE_BYTES),
@@ -490,12 +503,7 @@ impl Log {
                 let there = state.file.room(state.end());
                 match state.file.claim(there, room, room, left, &mut tried)? {
                     Some(Room::Grow { step, seen }) => (step, seen),
-                    _ => {
-                        if kind == AppendKind::Checkpoint {
-                            state.checkpoint_reserved = state.checkpoint_reserved.max(room);
-                        }
-                        return Ok(());
-                    }
+                    _ => return Ok(()),
                 }
             };
             match self.grow(|file| file.by(step, seen)) {
@@ -509,21 +517,32 @@ impl Log {
     /// Appends under the latch, which is let go of while the file grows for it.
     fn append_to<'a>(
         &'a self,
-        mut state: MutexGuard<'a, LogState>,
+        state: MutexGuard<'a, LogState>,
         record: &[u8],
         kind: AppendKind,
+    ) -> (MutexGuard<'a, LogState>, Result<Lsn>) {
+        let append = |state: &mut LogState, hardened, tried: &mut Tried| match state
+            .begin_awaited(kind, hardened, tried)?
+        {
+            Some(grow) => Ok(grow),
+            None => state.append(record, kind, hardened, tried),
+        };
+        self.append_with(state, append)
+    }
+
+    /// Appends as `append` does, which may ask for growth several times.
+    fn append_with<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, LogState>,
+        append: impl Fn(&mut LogState, u64, &mut Tried) -> Result<Appended>,
     ) -> (MutexGuard<'a, LogState>, Result<Lsn>) {
         let mut tried = Tried::default();
         if self.is_copy() {
             return (state, Err(StorageError::NotOnline { state: "a copy" }));
         }
-        if self.awaits_epoch() && kind.is_work() {
-            let full = state.file.full();
-            return (state, Err(full));
-        }
         loop {
             let hardened = self.hardened().0;
-            match for_all(|| state.append(record, kind, hardened, &mut tried)) {
+            match for_all(|| append(&mut state, hardened, &mut tried)) {
                 Ok(Appended::At(lsn)) => return (state, Ok(Lsn(lsn))),
                 Err(error) => return (state, Err(error)),
                 Ok(Appended::Grow { step, seen }) => {
@@ -780,6 +799,33 @@ impl LogState {
             .map_or(self.next_block, |o| o.lsn() + o.len() as u64)
     }
 
+    /// Begins the epoch that waits for the first record, which is of this kind: it leaves and may use what that does. The history has it
+    /// before anybody can seal the block that it is in. `Some`: the file is to grow first.
+    fn begin_awaited(
+        &mut self,
+        kind: AppendKind,
+        hardened: u64,
+        tried: &mut Tried,
+    ) -> Result<Option<Appended>> {
+        let Some(epoch) = self.awaited_epoch.clone() else {
+            return Ok(None);
+        };
+        let start = Lsn(self.next_block);
+        let kind = if kind.is_work() {
+            AppendKind::System
+        } else {
+            kind
+        };
+        let appended = self.append(&epoch.record(start), kind, hardened, tried)?;
+        if matches!(appended, Appended::Grow { .. }) {
+            return Ok(Some(appended));
+        }
+        epoch.has_begun(start);
+        self.awaited_epoch = None;
+        *tried = Tried::default();
+        Ok(None)
+    }
+
     fn append(
         &mut self,
         record: &[u8],
@@ -797,7 +843,7 @@ impl LogState {
             {
                 Left::ByWork(0)
             }
-            AppendKind::Forward | AppendKind::First | AppendKind::System | AppendKind::Epoch => {
+            AppendKind::Forward | AppendKind::First | AppendKind::System => {
                 Left::ByWork(self.reserved() + reserves + ENDINGS_RESERVE_BYTES)
             }
             AppendKind::Completion => Left::ByEndings(self.checkpoint_reserved),

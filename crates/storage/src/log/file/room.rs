@@ -387,8 +387,7 @@ impl LogFile {
         }
     }
 
-    /// The error of a log in which there is no room.
-    pub fn full(&self) -> StorageError {
+    fn full(&self) -> StorageError {
         StorageError::LogFull {
             reason: self.full_reason(),
             path: self.handle.path().clone(),
