@@ -4,6 +4,9 @@ use crate::state::{ClusterState, GROUPS_MAX, GroupId, GroupState, NodeState, Wit
 use daruma_quorum::{MEMBERS_MAX, MemberId, Members, WITNESS};
 use serde::{Deserialize, Serialize};
 
+/// A forced quorum raises epochs by so much: more owners than the nodes that were given up may have named meanwhile.
+const FORCED_STEP: u64 = 1 << 16;
+
 /// A wish. The leader carries it out; any node passes it on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
@@ -189,6 +192,13 @@ impl GroupState {
         self.epoch += 1;
         self.owner = Some(node);
         self.in_sync = vec![node];
+    }
+
+    /// Nobody is known to have everything, and no epoch that was given before counts: nobody acts before an administrator says who.
+    pub(crate) fn orphan(&mut self) {
+        self.epoch = self.epoch.saturating_add(FORCED_STEP);
+        self.owner = None;
+        self.in_sync.clear();
     }
 }
 

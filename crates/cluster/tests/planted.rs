@@ -4,7 +4,7 @@
 mod simulation;
 
 use daruma_cluster::{Bug, Command, Timing, plant};
-use simulation::{FAIR, GROUP, LATE, Net, Plan, World, hasty, member, ms, storm};
+use simulation::{FAIR, GROUP, LATE, Net, Plan, World, forced, hasty, member, ms, storm};
 
 /// Storms that may pass before a bug is found.
 const STORMS_MAX: u64 = 400;
@@ -62,6 +62,16 @@ fn owners_that_forget_that_they_were_restarted_are_found() {
 #[test]
 fn a_witness_that_is_replaced_in_office_is_found() {
     is_found(Bug::WitnessReplacedInOffice);
+}
+
+#[test]
+fn forced_quorums_that_believe_old_owners_are_found() {
+    let found = || (0..40).find_map(|seed| forced(3, seed % 2 == 0, seed).err());
+    assert_eq!(found(), None);
+    plant(Some(Bug::ForcedKeepsOwners));
+    let told = found();
+    plant(None);
+    println!("{}", told.expect("the bug is not found"));
 }
 
 /// A leader whose word still reaches the others, and theirs does not reach it.

@@ -443,8 +443,18 @@ fn a_quorum_is_forced_by_hand_only() {
         ask(&folders.of(1), &Request::Force).ok(),
         Some(Response::Forced)
     );
+    let view = wait("it leads", || shown(&folders.of(1)).filter(leads));
+    let group = &view.groups[0];
+    assert_eq!((group.owner.as_deref(), group.in_sync.len()), (None, 0));
+    assert!(group.epoch >= epoch + (1 << 16));
+    assert_eq!(acts(&folders.of(1)), None, "nobody has said so");
+    let take = Command::Take {
+        group: GROUP,
+        epoch: group.epoch,
+    };
+    wished(&folders.of(1), &take);
     let forced = wait("it acts again", || acts(&folders.of(1)));
-    assert!(forced >= epoch);
+    assert_eq!(forced, group.epoch + 1);
     // The other follows what was forced, though it was owner once.
     nodes[0] = Some(Process::start(&folders.of(0)));
     wait("it follows", || {

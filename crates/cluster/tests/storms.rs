@@ -5,7 +5,7 @@
 mod simulation;
 
 use daruma_cluster::{Command, Timing};
-use simulation::{FAIR, LATE, Net, Plan, World, hasty, member, ms, storm};
+use simulation::{FAIR, LATE, Net, Plan, World, forced, hasty, member, ms, storm};
 
 const FAULTS_PER_STORM: u64 = 200;
 
@@ -60,6 +60,16 @@ fn one_acts_where_only_the_fence_keeps_owners_apart() {
 #[test]
 fn one_acts_when_a_quarter_of_the_messages_is_late() {
     storms(LATE, Timing::default(), 1_000_000);
+}
+
+/// The node that is left may be the last to know who owns the group: nobody acts before an administrator says who, and then in an epoch
+/// that none of those who are gone was given.
+#[test]
+fn a_forced_quorum_gives_groups_to_nobody() {
+    for seed in 0..60 {
+        let (nodes, witness) = [(2, true), (3, false), (3, true), (4, true), (5, false)][seed % 5];
+        forced(nodes, witness, seed as u64).unwrap_or_else(|e| panic!("{e}"));
+    }
 }
 
 /// The seed that found it: a node with the only vote settled two configurations in one step, wrote the second, and crashed before it

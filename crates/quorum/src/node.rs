@@ -204,8 +204,9 @@ impl Node {
     }
 
     /// Forces a quorum of this node alone, by order of an administrator who knows that the others are gone: a new generation beats
-    /// whatever they hold. `generation` must be higher than any that this node has seen, and unique in the cluster.
-    pub fn force(&mut self, generation: u64) -> Vec<Output> {
+    /// whatever they hold. `generation` must be higher than any that this node has seen, and unique in the cluster. `body`: what holds from
+    /// then on.
+    pub fn force(&mut self, generation: u64, body: Arc<[u8]>) -> Vec<Output> {
         assert!(
             generation > self.register.ballot.generation,
             "generations only grow"
@@ -225,7 +226,7 @@ impl Node {
             base: held.origin,
             old: alone,
             new: alone,
-            body: held.body.clone(),
+            body,
         };
         self.write(forced, false, false)
     }

@@ -31,7 +31,8 @@ pub use view::{ClusterView, GroupView, LossView, NodeView, WitnessSeen};
 
 use crate::command::{Command, Outcome};
 use crate::packet::Packet;
-use crate::state::ClusterState;
+use crate::planted::{Bug, planted};
+use crate::state::{ClusterState, GroupState};
 use crate::witness::{WitnessAsk, WitnessFault, WitnessView};
 use daruma_quorum::{
     Ballot, Configuration, MEMBERS_MAX, MemberId, Members, Message, Node, Output, Register, Role,
@@ -270,13 +271,18 @@ impl Machine {
         }
     }
 
-    /// Forces a quorum of this node alone, by order of an administrator who knows that the others are gone.
+    /// Forces a quorum of this node alone, by order of an administrator who knows that the others are gone. What this node knows of
+    /// groups may be old: each of them waits for [`Command::Take`].
     pub fn force(&mut self, now: Duration) -> Vec<Action> {
         self.at(now);
         let seen = self.node.register().ballot.generation;
         // Unique by the node's number, whoever else is forced meanwhile.
         let generation = (seen / 16 + 1) * 16 + u64::from(self.me().number());
-        let outputs = self.node.force(generation);
+        let mut state = (*self.state).clone();
+        if !planted(Bug::ForcedKeepsOwners) {
+            state.groups.iter_mut().for_each(GroupState::orphan);
+        }
+        let outputs = self.node.force(generation, state.encode());
         self.absorb(outputs);
         self.lead_on();
         self.taken()

@@ -121,6 +121,8 @@ pub struct World {
     pub cut_short: Option<usize>,
     timing: Timing,
     pub failovers: u64,
+    /// A quorum was forced, and no administrator has given the group to anybody since.
+    orphaned: bool,
 }
 
 pub fn member(i: usize) -> MemberId {
@@ -203,6 +205,7 @@ impl World {
             cut_short: None,
             timing,
             failovers: 0,
+            orphaned: false,
         };
         (0..count).for_each(|i| world.start(i));
         world
@@ -311,16 +314,33 @@ impl World {
         self.share_slow = false;
     }
 
-    /// By order of an administrator.
+    /// By order of an administrator, when all others are gone: what only they knew is lost.
     pub fn force(&mut self, i: usize) -> Result<(), String> {
         let now = self.local(i);
-        match &mut self.nodes[i].machine {
-            None => Ok(()),
-            Some(machine) => {
-                let actions = machine.force(now);
-                self.act(i, actions)
-            }
+        let Some(machine) = &mut self.nodes[i].machine else {
+            return Ok(());
+        };
+        let (origin, base) = {
+            let held = &machine.register().held;
+            (held.origin, held.base)
+        };
+        let known = self.chain.iter().rposition(|v| [origin, base].contains(v));
+        self.chain.truncate(known.map_or(0, |at| at + 1));
+        if self.chain.last() != Some(&origin) {
+            self.chain.push(origin);
         }
+        self.orphaned = true;
+        let actions = machine.force(now);
+        self.act(i, actions)
+    }
+
+    /// An administrator gives the group to this node.
+    pub fn take(&mut self, i: usize) -> Result<u64, String> {
+        let group = self.machine(i).state().group(&GROUP);
+        let epoch = group.ok_or("the group is gone")?.epoch;
+        self.orphaned = false;
+        let group = GROUP;
+        self.wish(i, Command::Take { group, epoch })
     }
 
     pub fn wish(&mut self, i: usize, command: Command) -> Result<u64, String> {
@@ -622,6 +642,12 @@ impl World {
         if acting.len() > 1 {
             return Err(format!("at {:?} nodes {acting:?} act", self.now));
         }
+        if self.orphaned && !acting.is_empty() {
+            return Err(format!(
+                "at {:?} {acting:?} act after a forced quorum, and nobody said so",
+                self.now
+            ));
+        }
         for (n, epoch) in acting {
             let who = (n, self.nodes[n].life);
             let first = *self.epochs.entry(epoch).or_insert(who);
@@ -674,6 +700,50 @@ impl World {
             false => nodes,
         }
     }
+}
+
+/// A node that was cut off while the group went on without it is all that is left, and its quorum is forced.
+pub fn forced(nodes: usize, witness: bool, seed: u64) -> Result<World, String> {
+    let told = |e: String| format!("seed {seed}, {nodes} nodes, witness {witness}: {e}");
+    force_what_is_left(nodes, witness, seed).map_err(told)
+}
+
+fn force_what_is_left(nodes: usize, witness: bool, seed: u64) -> Result<World, String> {
+    let mut world = World::with_group(nodes, witness, FAIR, Timing::default(), seed)?;
+    let owner = world.owner().ok_or("nobody owns the group")?;
+    let others: Vec<usize> = (0..nodes).filter(|i| *i != owner).collect();
+    let left = others[world.dice.below(others.len() as u64) as usize];
+    let in_sync = |w: &World| {
+        let group = w.machine(left).state().group(&GROUP);
+        group.is_some_and(|g| g.in_sync.contains(&(left as u8)))
+    };
+    world.run_until(ms(20_000), in_sync)?;
+    world.isolate(left);
+    world.cut_share(left);
+    let pause = ms(1000 + world.dice.below(4000));
+    world.run(pause)?;
+    if world.dice.one_in(2) {
+        // The group moves among those who will be gone.
+        world.crash(owner);
+        world.run(ms(5000))?;
+    }
+    others
+        .iter()
+        .chain([&owner])
+        .filter(|i| **i != left)
+        .for_each(|i| world.crash(*i));
+    // Nobody acts any more by a word of before.
+    world.run(ms(2000))?;
+    world.heal();
+    world.share_up = !world.dice.one_in(2);
+    world.force(left)?;
+    world.run(ms(6000))?;
+    world.take(left)?;
+    if !world.run_until(ms(20_000), |w| w.owner() == Some(left))? {
+        return Err("the group does not come to whom it was given".into());
+    }
+    calm(&mut world)?;
+    Ok(world)
 }
 
 /// Faults by chance, and quiet times after which everything must work.
