@@ -898,6 +898,11 @@ const MESSAGES: &[Message] = &[
         "CREATE TABLE failed because column '%.*ls' in table '%.*ls' exceeds the maximum of %d columns.",
     ),
     m(
+        1711,
+        16,
+        "Cannot define PRIMARY KEY constraint on column '%.*ls' in table '%.*ls'. The computed column has to be persisted and not nullable.",
+    ),
+    m(
         1750,
         16,
         "Could not create constraint or index. See previous errors.",

@@ -32,8 +32,8 @@ pub(crate) use from::defined_view;
 pub(crate) use identity::IdentityCall;
 pub(crate) use inline::defined_function;
 pub use query::{Assignment, BoundQuery, OutColumn};
-pub use scope::changed_column;
 pub(crate) use scope::{NameScope, ScopeEntry};
+pub use scope::{changed_column, check_changed};
 pub use stored::insert_hints;
 pub use target::{BoundTarget, ViewCheck};
 

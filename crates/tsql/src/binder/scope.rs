@@ -6,6 +6,7 @@
 use super::Binder;
 use super::tree::{Aggregate, ColId, Kind, Scalar};
 use crate::error::{Result, SqlError};
+use crate::host::TableRef;
 use daruma_base::DatabaseId;
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{self, ColumnRef, ObjectName};
@@ -78,6 +79,20 @@ pub struct CteEntry {
 }
 
 impl ScopeEntry {
+    /// The name that a statement has for what it changes, without columns. Parts that are left out are those of the object,
+    /// if that has this name and is known.
+    pub fn of_target(name: &ObjectName, object: Option<&TableRef>) -> ScopeEntry {
+        let object = object.filter(|o| names_equal(&o.name, &name.name.text));
+        let part = |written: &Option<ast::Ident>| written.as_ref().map(|p| p.text.clone());
+        ScopeEntry {
+            name: name.name.text.clone(),
+            schema: part(&name.schema).or_else(|| object.map(|o| o.schema_name.clone())),
+            database: part(&name.database).or_else(|| object.map(|o| o.database.name())),
+            columns: Vec::new(),
+            used: None,
+        }
+    }
+
     fn matches(&self, qualifier: &ObjectName) -> bool {
         let part = |own: &Option<String>, wanted: &Option<ast::Ident>| match (own, wanted) {
             (_, None) => true,
@@ -141,11 +156,7 @@ impl Binder<'_> {
             }
         }
         match &column.table {
-            Some(qualifier) if !qualifier_known => Err(unbound(&format!(
-                "{}.{}",
-                qualifier.dotted(),
-                column.name.text
-            ))),
+            Some(qualifier) if !qualifier_known => Err(unbound_column(qualifier, column)),
             _ => Err(SqlError::new(
                 207,
                 16,
@@ -306,12 +317,22 @@ impl Binder<'_> {
     }
 }
 
-/// A column that SET names: that of the table which is changed, although others in FROM have one of the same name. Its qualifier
-/// is empty, as no name is.
-pub fn changed_column(column: &ColumnRef) -> ColumnRef {
-    let of_changed = || ObjectName::bare(ast::Ident::new(""));
+/// Error 4104 for a column that SET qualifies by a name other than those of the table which is changed.
+pub fn check_changed(column: &ColumnRef, known: &[ScopeEntry]) -> Result<()> {
+    match &column.table {
+        Some(qualifier) if !known.iter().any(|k| k.matches(qualifier)) => {
+            Err(unbound_column(qualifier, column))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A column that SET names, which [`check_changed`] has accepted: that of the table which is changed, although others of a
+/// `joined` statement may have one of the same name. Its qualifier is empty, as no name is.
+pub fn changed_column(column: &ColumnRef, joined: bool) -> ColumnRef {
+    let is_told_apart = joined || column.table.is_some();
     ColumnRef {
-        table: column.table.clone().or_else(|| Some(of_changed())),
+        table: is_told_apart.then(|| ObjectName::bare(ast::Ident::new(""))),
         ..column.clone()
     }
 }
@@ -320,11 +341,15 @@ fn ambiguous(name: &str) -> SqlError {
     SqlError::new(209, 16, 1, format!("Ambiguous column name '{name}'."))
 }
 
-fn unbound(name: &str) -> SqlError {
+fn unbound_column(qualifier: &ObjectName, column: &ColumnRef) -> SqlError {
     SqlError::new(
         4104,
         16,
         1,
-        format!("The multi-part identifier \"{name}\" could not be bound."),
+        format!(
+            "The multi-part identifier \"{}.{}\" could not be bound.",
+            qualifier.dotted(),
+            column.name.text
+        ),
     )
 }

@@ -5,7 +5,7 @@
 //! like any others. A common table expression or view may stand for any one of its base tables, each row of which shows
 //! at most once in a row of it: that of the first column that is assigned, known when all of it is bound.
 
-use super::scope::NameScope;
+use super::scope::{NameScope, check_changed};
 use super::stored::table_hints;
 use super::tree::*;
 use super::{Binder, ColumnInfo, ScopeEntry};
@@ -89,7 +89,10 @@ pub struct BoundTarget {
     pub items: Vec<ColId>,
     /// Names of the other tables of FROM and their columns.
     pub sources: Vec<ScopeEntry>,
-    /// Names that the statement knows the target's columns by, when it is a view or common table expression.
+    /// Name that the other clauses know the target by, with its schema unless it is an alias.
+    pub alias: String,
+    pub schema: Option<String>,
+    /// Names that the statement knows the target's columns by.
     pub exposed: Vec<(String, ColId)>,
     pub check: Option<ViewCheck>,
 }
@@ -119,9 +122,13 @@ impl Binder<'_> {
         let mut request = request.ok_or_else(|| not_updatable(&alias))?;
         let taken = match request.taken.take() {
             Some(taken) => taken,
-            None => self.choose_base(&mut rel, &alias, spec.sets.first().copied(), request)?,
+            None => {
+                let set = spec.sets.first().map(|column| column.name.text.as_str());
+                self.choose_base(&mut rel, &alias, set, request)?
+            }
         };
         self.refuse_parameter(&taken.table)?;
+        self.check_sets(spec, &alias, &taken)?;
         if let Some(filter) = spec.filter {
             let condition = self.condition(filter)?;
             super::query::check_where(&condition)?;
@@ -151,6 +158,7 @@ impl Binder<'_> {
         let (own, sources): (Vec<_>, Vec<_>) = std::mem::take(&mut self.scope().tables)
             .into_iter()
             .partition(|t| names_equal(&t.name, &alias));
+        let own = own.into_iter().next();
         Ok(BoundTarget {
             rel: rel.compute(computed),
             table: taken.table,
@@ -161,13 +169,24 @@ impl Binder<'_> {
             views: taken.views,
             items,
             sources,
-            exposed: own
-                .into_iter()
-                .next()
-                .map(|t| t.columns)
-                .unwrap_or_default(),
+            schema: own.as_ref().and_then(|t| t.schema.clone()),
+            exposed: own.map(|t| t.columns).unwrap_or_default(),
+            alias,
             check: taken.check,
         })
+    }
+
+    /// SET may qualify its columns by the name that FROM knows the target by, and by the one that the statement has for it.
+    fn check_sets(&mut self, spec: &TargetSpec<'_>, alias: &str, taken: &Taken) -> Result<()> {
+        let own = self.scope().tables.iter();
+        let own = own.filter(|t| names_equal(&t.name, alias));
+        let mut known: Vec<ScopeEntry> = own.cloned().collect();
+        if let DmlTarget::Table { name, .. } = spec.target {
+            let table = taken.views.is_empty().then_some(&taken.table);
+            known.push(ScopeEntry::of_target(name, table));
+        }
+        let mut sets = spec.sets.iter();
+        sets.try_for_each(|column| check_changed(column, &known))
     }
 
     /// FROM with the target in it, and the alias by which the target is known.

@@ -3,19 +3,22 @@
 //! A column is added without touching rows when it is nullable or its default is a plain constant: the definition says
 //! what old rows show. Everything else moves the rows into new trees.
 
+use super::dependents::{self, Fate};
 use super::table::{Builder, could_not_create};
-use super::{bound, foreign, index, put_table};
+use super::{foreign, index, nullability, put_table};
 use crate::dml;
 use crate::error::{Result, SqlError};
-use crate::host::{Host, TableKind, TableRef};
+use crate::host::{Host, TableRef};
 use crate::messages;
 use crate::session::Execution;
+use crate::statistics;
 use daruma_catalog::{ColumnDef, IndexKind, TableDef, names_equal};
 use daruma_storage::{Batch, ScanSpec};
 use daruma_syntax::ast::{
     self, AlterColumn, AlterColumnChange, AlterTableAction, AlterTableDrop, ColumnConstraintKind,
     Expr, Ident, Literal, TableConstraintKind, TableDefinition, UnaryOp,
 };
+use daruma_syntax::{ParseOptions, parse_expression};
 use daruma_value::DataType;
 
 pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterTable) -> Result<()> {
@@ -331,12 +334,7 @@ fn alter_column(ex: &Execution<'_>, table: &TableRef, change: &AlterColumn) -> R
         None if old.data_type.is_character() => old.collation,
         None => builder.collation(None, new_type)?,
     };
-    // Under another collation, keys and constraints that hold may no longer do.
-    let is_as_before = made.collation == old.collation || !new_type.is_character();
-    if !is_wider(old.data_type, new_type) || !is_as_before {
-        refuse_dependents(table, &old, "ALTER TABLE ALTER COLUMN")?;
-    }
-    refuse_bound(ex, table, &old, "ALTER TABLE ALTER COLUMN")?;
+    dependents::refuse(ex, table, &old, Fate::Altered(&made))?;
     let ordinal = builder.def.ordinal(old.id).unwrap_or(0);
     if !made.nullable && old.nullable {
         ex.note_planned();
@@ -347,7 +345,10 @@ fn alter_column(ex: &Execution<'_>, table: &TableRef, change: &AlterColumn) -> R
         *column = made;
     }
     match moves {
-        true => index::rebuild(ex, table, builder.def).map(|_| ()),
+        true => {
+            statistics::define::forget_column(ex, table, old.id)?;
+            index::rebuild(ex, table, builder.def).map(|_| ())
+        }
         false => put_table(ex, table, builder.def).map(|_| ()),
     }
 }
@@ -369,12 +370,10 @@ fn alter_property(
         "ROWGUIDCOL" => column.is_rowguid = *add,
         "SPARSE" => column.is_sparse = *add,
         "PERSISTED" => {
-            if let Some(computed) = &mut column.computed {
-                if *add && !Builder::of_table(ex, table)?.is_deterministic(computed)? {
-                    return Err(messages::error(4936, &[&column.name, &table.name]));
-                }
-                computed.persisted = *add;
-            }
+            let def = match add {
+                true => persisted(ex, table, def, old)?,
+                false => not_persisted(ex, table, def, old)?,
+            };
             return index::rebuild(ex, table, def).map(|_| ());
         }
         "NOT FOR REPLICATION" => {}
@@ -383,72 +382,48 @@ fn alter_property(
     put_table(ex, table, def).map(|_| ())
 }
 
-/// The same kind of type with more room: constraints and indexes may stay.
-fn is_wider(old: DataType, new: DataType) -> bool {
-    use DataType::*;
-    match (old, new) {
-        (a, b) if a == b => true,
-        (VarChar(a), VarChar(b)) | (NVarChar(a), NVarChar(b)) | (VarBinary(a), VarBinary(b)) => {
-            b >= a && !b.is_max() || b == a
-        }
-        _ => false,
-    }
-}
-
-/// 5074 and 4922: what hangs on a column keeps it from being changed or dropped.
-fn refuse_dependents(table: &TableRef, column: &ColumnDef, action: &str) -> Result<()> {
-    let Some((kind, name)) = dependent(&table.def, column, action.ends_with("DROP COLUMN")) else {
-        return Ok(());
-    };
-    Err(bound::dependent((kind, &name), &column.name, action))
-}
-
-fn refuse_bound(
+fn persisted(
     ex: &Execution<'_>,
     table: &TableRef,
-    column: &ColumnDef,
-    action: &str,
-) -> Result<()> {
-    if table.kind != TableKind::User {
-        return Ok(());
+    mut def: TableDef,
+    old: &ColumnDef,
+) -> Result<TableDef> {
+    let computed = old.computed.as_ref().ok_or_else(not_computed)?;
+    if !Builder::of_table(ex, table)?.is_deterministic(computed)? {
+        return Err(messages::error(4936, &[&old.name, &table.name]));
     }
-    let place = (table.database.id(), table.object_id);
-    bound::refuse_column(ex, place, (column.id, &column.name), action)
+    set_computed(&mut def, old, true, old.nullable);
+    Ok(def)
 }
 
-fn dependent(def: &TableDef, column: &ColumnDef, dropping: bool) -> Option<(&'static str, String)> {
-    if let (Some(default), true) = (&column.default, dropping) {
-        return Some(("object", default.name.clone()));
+/// Nobody holds a column that is not stored to NOT NULL; its expression decides from now on. What needs the promise keeps it.
+fn not_persisted(
+    ex: &Execution<'_>,
+    table: &TableRef,
+    mut def: TableDef,
+    old: &ColumnDef,
+) -> Result<TableDef> {
+    let computed = old.computed.as_ref().ok_or_else(not_computed)?;
+    let expr = parse_expression(&computed.definition, &ParseOptions::default());
+    let mut made = old.clone();
+    made.nullable = nullability::may_be_null(&crate::instance::parsed(expr)?, &def);
+    dependents::refuse(ex, table, old, Fate::Altered(&made))?;
+    set_computed(&mut def, old, false, made.nullable);
+    Ok(def)
+}
+
+fn set_computed(def: &mut TableDef, column: &ColumnDef, persisted: bool, nullable: bool) {
+    let mut columns = def.columns.iter_mut();
+    if let Some(column) = columns.find(|c| c.id == column.id) {
+        column.nullable = nullable;
+        if let Some(computed) = &mut column.computed {
+            computed.persisted = persisted;
+        }
     }
-    let names_it = |text: &str| bound::names_column(text, &column.name);
-    let index = def.indexes.iter().find(|i| {
-        i.key.iter().any(|k| k.column_id == column.id)
-            || i.included.contains(&column.id)
-            || i.filter.as_deref().is_some_and(names_it)
-    });
-    if let Some(index) = index {
-        let kind = if index.constraint.is_some() {
-            "object"
-        } else {
-            "index"
-        };
-        return Some((kind, index.name.clone().unwrap_or_default()));
-    }
-    if let Some(check) = def.checks.iter().find(|c| names_it(&c.definition)) {
-        return Some(("object", check.name.clone()));
-    }
-    if let Some(key) = def
-        .foreign_keys
-        .iter()
-        .find(|k| k.columns.contains(&column.id))
-    {
-        return Some(("object", key.name.clone()));
-    }
-    let computed = def
-        .columns
-        .iter()
-        .find(|c| c.computed.as_ref().is_some_and(|d| names_it(&d.definition)));
-    computed.map(|c| ("column", c.name.clone()))
+}
+
+fn not_computed() -> SqlError {
+    messages::not_supported("PERSISTED of a column that is not computed")
 }
 
 fn drop_parts(ex: &Execution<'_>, table: TableRef, drops: &[AlterTableDrop]) -> Result<()> {
@@ -483,8 +458,7 @@ fn drop_column(
             )),
         };
     };
-    refuse_dependents(table, column, "ALTER TABLE DROP COLUMN")?;
-    refuse_bound(ex, table, column, "ALTER TABLE DROP COLUMN")?;
+    dependents::refuse(ex, table, column, Fate::Dropped)?;
     let data_columns = table
         .def
         .columns
@@ -494,25 +468,12 @@ fn drop_column(
     if data_columns == 1 && column.computed.is_none() {
         return Err(messages::error(4923, &[&name.text, &table.name]));
     }
-    for (other, at) in ex.referencing(table)? {
-        let key = other
-            .def
-            .foreign_keys
-            .get(at)
-            .filter(|k| k.referenced_columns.contains(&column.id));
-        if let Some(key) = key {
-            return Err(bound::dependent(
-                ("object", &key.name),
-                &column.name,
-                "ALTER TABLE DROP COLUMN",
-            ));
-        }
-    }
     let mut def = (*table.def).clone();
     if def.identity.is_some_and(|i| i.column_id == column.id) {
         def.identity = None;
     }
     def.columns.retain(|c| c.id != column.id);
+    statistics::define::forget_column(ex, table, column.id)?;
     match column.computed.as_ref().is_some_and(|c| !c.persisted) {
         true => put_table(ex, table, def),
         false => index::rebuild(ex, table, def),

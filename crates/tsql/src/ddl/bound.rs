@@ -210,27 +210,27 @@ fn caller_of(
     Ok(None)
 }
 
-/// Errors 5074 and 4922 where a schema-bound view reads the column.
-pub(super) fn refuse_column(
+/// A schema-bound module that reads the column of the table.
+pub(super) fn reader_of(
     ex: &Execution<'_>,
     (database, table): (DatabaseId, i32),
-    (column, name): (i32, &str),
-    action: &str,
-) -> Result<()> {
+    column: i32,
+) -> Result<Option<String>> {
     let catalog = ex.catalog(database)?;
     let Some(object) = catalog.object(table) else {
-        return Ok(());
+        return Ok(None);
     };
-    match binder_of(ex, database, object, Some(column))? {
-        Some(view) => Err(dependent(("object", &view.name), name, action)),
-        None => Ok(()),
-    }
+    let reader = binder_of(ex, database, object, Some(column))?;
+    Ok(reader.map(|module| module.name.clone()))
 }
 
-/// 5074 for what hangs on a column, then 4922.
-pub(super) fn dependent((kind, name): (&str, &str), column: &str, action: &str) -> SqlError {
-    let first = messages::error(5074, &[&kind, &name, &"column", &column]);
-    first.followed(messages::error_state(4922, 9, &[&action, &column]))
+/// 5074 for each thing that hangs on a column, then 4922.
+pub(super) fn dependents(found: &[(&str, String)], column: &str, action: &str) -> SqlError {
+    let failed = messages::error_state(4922, 9, &[&action, &column]);
+    found.iter().rev().fold(failed, |then, (kind, name)| {
+        let dependent = messages::error(5074, &[kind, name, &"column", &column]);
+        dependent.followed(then)
+    })
 }
 
 /// Error 15336 where a schema-bound view names the object or reads its column, by `written`.

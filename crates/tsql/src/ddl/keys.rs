@@ -135,7 +135,11 @@ impl Builder<'_, '_> {
             let Some(column) = self.def.columns.iter_mut().find(|c| c.id == part.column_id) else {
                 continue;
             };
-            if column.nullable && column.computed.is_none() && !new_table {
+            if column.nullable && column.computed.is_some() {
+                let refused = messages::error(1711, &[&column.name, &self.written]);
+                return Err(could_not_create(refused));
+            }
+            if column.nullable && !new_table {
                 return Err(could_not_create(messages::error(8111, &[&self.written])));
             }
             column.nullable = false;

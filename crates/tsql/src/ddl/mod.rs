@@ -14,6 +14,7 @@ mod alter;
 mod bound;
 pub(crate) mod database;
 pub(crate) mod definition;
+mod dependents;
 mod filter;
 mod foreign;
 mod function;

@@ -15,6 +15,7 @@ use super::expr::Evaluators;
 use super::modify::HotFacts;
 use super::target::{Writable, overlap};
 use crate::access::{IndexAccess, damaged};
+use crate::binder::changed_column;
 use crate::error::{Result, SqlError};
 use crate::executor::{ScalarPlan, Scope, prepare_scalar};
 use crate::host::{Access, Host};
@@ -112,7 +113,8 @@ impl HotUpdate {
             if matches!(value, Expr::Default) {
                 return Ok(None);
             }
-            let value = super::modify::compound(op, Expr::Column(column.clone()), value);
+            let own = Expr::Column(changed_column(column, false));
+            let value = super::modify::compound(op, own, value);
             items.push(Item::prepare(table, &column.name.text, &value, host)?);
             note_columns(table.access.def(), &value, &mut reads);
         }

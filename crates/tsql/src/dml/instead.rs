@@ -12,9 +12,10 @@
 use super::assign::Assign;
 use super::errors;
 use super::expr::Evaluators;
+use super::modify::set_column;
 use super::target::Writable;
 use crate::access::damaged;
-use crate::binder::changed_column;
+use crate::binder::{ScopeEntry, changed_column, check_changed};
 use crate::error::Result;
 use crate::executor::{
     KeptPlan, RowBatch, RowGatherer, RowStream, ScalarPlan, Scope, SelectPlan, TargetPlan,
@@ -281,6 +282,7 @@ pub fn update(ast: &ast::Update, host: &dyn Host) -> Result<Option<InsteadPlan>>
         return Ok(None);
     };
     refuse_output(ast.output.as_ref(), &ast.target)?;
+    let sets: Vec<_> = ast.assignments.iter().filter_map(set_column).collect();
     let mut items = Vec::new();
     let mut placed = Vec::new();
     for assignment in &ast.assignments {
@@ -309,10 +311,7 @@ pub fn update(ast: &ast::Update, host: &dyn Host) -> Result<Option<InsteadPlan>>
                 placed.push((ordinal, Some(items.len())));
                 items.push(super::modify::compound(
                     op,
-                    match ast.from.is_empty() {
-                        true => Expr::Column(column.clone()),
-                        false => Expr::Column(changed_column(column)),
-                    },
+                    Expr::Column(changed_column(column, !ast.from.is_empty())),
                     value,
                 ));
             }
@@ -322,7 +321,7 @@ pub fn update(ast: &ast::Update, host: &dyn Host) -> Result<Option<InsteadPlan>>
         (&ast.target, &ast.from, 414, &target),
         (&ast.with, ast.top.as_ref(), &ast.options),
         ast.filter.as_ref(),
-        items,
+        (sets, items),
         host,
     )?;
     let mut sets = Vec::with_capacity(placed.len());
@@ -361,7 +360,7 @@ pub fn delete(ast: &ast::Delete, host: &dyn Host) -> Result<Option<InsteadPlan>>
         (&ast.target, &ast.from, 415, &target),
         (&ast.with, ast.top.as_ref(), &ast.options),
         ast.filter.as_ref(),
-        Vec::new(),
+        (Vec::new(), Vec::new()),
         host,
     )?;
     Ok(Some(InsteadPlan {
@@ -394,15 +393,19 @@ fn find_rows(
     (target, from, joined, of): (&DmlTarget, &[TableSource], i32, &InsteadTarget),
     (with, top, options): (&With, Option<&Top>, &[ast::QueryHint]),
     filter: Option<&DmlFilter>,
-    items: Vec<Expr>,
+    (sets, items): (Vec<&ast::ColumnRef>, Vec<Expr>),
     host: &dyn Host,
 ) -> Result<(Found, Vec<(usize, DataType)>)> {
     let DmlTarget::Table { name, hints } = target else {
         return Err(damaged("no target"));
     };
     let source = match from {
-        [] => source_of(name, None, hints),
+        [] => {
+            check_sets(&sets, name, &of.table)?;
+            source_of(name, None, hints)
+        }
         [TableSource::Table(only)] if is_target(only, name) => {
+            check_sets(&sets, name, &of.table)?;
             let hints = [only.hints.as_slice(), hints.as_slice()].concat();
             source_of(&only.name, only.alias.as_ref(), &hints)
         }
@@ -416,7 +419,7 @@ fn find_rows(
                 top,
                 options,
                 items: items.iter().collect(),
-                sets: Vec::new(),
+                sets,
                 deletes: false,
                 source_columns: false,
             };
@@ -432,6 +435,12 @@ fn find_rows(
     let places = plan.columns().iter().enumerate().skip(own);
     let places = places.map(|(at, item)| (at, item.data_type)).collect();
     Ok((Found::Target(plan), places))
+}
+
+fn check_sets(sets: &[&ast::ColumnRef], name: &ObjectName, table: &TableRef) -> Result<()> {
+    let known = [ScopeEntry::of_target(name, Some(table))];
+    let mut sets = sets.iter();
+    sets.try_for_each(|column| check_changed(column, &known))
 }
 
 /// `SELECT target.*, items FROM target WHERE ..`.

@@ -16,7 +16,7 @@ use super::errors::{self, Verb};
 use super::expr::Evaluators;
 use super::insert::{named_columns, refuse_computed, refuse_rowversion};
 use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
-use super::modify::{RESTARTS_MAX, assignable, compound};
+use super::modify::{RESTARTS_MAX, assignable, compound, set_column};
 use super::output::{OutputPlan, OutputRun, Sides};
 use super::seen::{Met, Seen};
 use super::target::Writable;
@@ -123,7 +123,7 @@ pub fn prepare(ast: &ast::Merge, host: &dyn Host) -> Result<MergePlan> {
         top: None,
         options: &ast.options,
         items: Vec::new(),
-        sets: Vec::new(),
+        sets: set_columns(&ast.clauses),
         deletes: false,
         source_columns: true,
     };
@@ -166,6 +166,14 @@ pub fn prepare(ast: &ast::Merge, host: &dyn Host) -> Result<MergePlan> {
     };
     plan.output = plan.prepare_output(ast, sources, host)?;
     Ok(plan)
+}
+
+fn set_columns(clauses: &[MergeClause]) -> Vec<&ast::ColumnRef> {
+    let updates = clauses.iter().filter_map(|clause| match &clause.action {
+        MergeAction::Update(list) => Some(list),
+        _ => None,
+    });
+    updates.flatten().filter_map(set_column).collect()
 }
 
 /// Errors 5324 and 10714: clauses of one kind go from the particular to the general, each action once.
@@ -348,7 +356,7 @@ impl MergePlan {
             let found = columns.position(|c| names_equal(&c.name, name));
             let ordinal = found.ok_or_else(|| errors::unknown_column(name))?;
             assignable(&self.table, ordinal, &mut changed)?;
-            let value = compound(op, Expr::Column(changed_column(column)), value);
+            let value = compound(op, Expr::Column(changed_column(column, true)), value);
             steps.push((ordinal, self.cell(&value, ordinal, both, host)?));
         }
         self.table.widen(&mut changed);

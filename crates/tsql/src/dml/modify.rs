@@ -27,8 +27,8 @@ use crate::access::damaged;
 use crate::binder::changed_column;
 use crate::error::{Result, SqlError};
 use crate::executor::{
-    ConditionPlan, Exposed, RowBatch, ScalarPlan, Scope, TargetPlan, TargetSpec, open_target,
-    prepare_condition, prepare_scalar, prepare_target,
+    ConditionPlan, Exposed, RowBatch, ScalarPlan, Scope, ScopeTable, TargetPlan, TargetSpec,
+    open_target, prepare_condition, prepare_scalar, prepare_target,
 };
 use crate::host::{Access, Host, TableRef, TriggerAction};
 use daruma_base::WaitKind;
@@ -204,12 +204,13 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
     Ok(plan)
 }
 
-fn set_column(assignment: &Assignment) -> Option<&str> {
+/// The column that an assignment names.
+pub(super) fn set_column(assignment: &Assignment) -> Option<&ast::ColumnRef> {
     match assignment {
-        Assignment::Column { column, .. } | Assignment::Both { column, .. } => {
-            Some(&column.name.text)
-        }
-        _ => None,
+        Assignment::Column { column, .. }
+        | Assignment::Both { column, .. }
+        | Assignment::Method { column, .. } => Some(column),
+        Assignment::Variable { .. } => None,
     }
 }
 
@@ -291,10 +292,7 @@ pub(super) fn plain_filter(filter: Option<&DmlFilter>) -> Result<Option<&ast::Co
 
 /// The value an assignment gives, compound operators spelled out. In a joined statement other tables may have columns of that name.
 fn assigned_value(assignment: &Assignment, joined: bool) -> Option<Expr> {
-    let own = |column: &ast::ColumnRef| match joined {
-        true => Expr::Column(changed_column(column)),
-        false => Expr::Column(column.clone()),
-    };
+    let own = |column: &ast::ColumnRef| Expr::Column(changed_column(column, joined));
     Some(match assignment {
         Assignment::Column { column, op, value }
         | Assignment::Both {
@@ -329,14 +327,16 @@ pub fn compound(op: &AssignOp, left: Expr, value: &Expr) -> Expr {
     }
 }
 
-/// Target columns, then those of the other tables.
+/// Target columns under the names that the statement knows them by, then those of the other tables.
 fn row_scope(target: &TargetPlan) -> Scope {
-    let table = target.table();
-    let mut scope = Scope::of_table(table, &table.name);
-    scope
-        .tables
-        .iter_mut()
-        .for_each(|t| t.schema = Some(table.schema_name.clone()));
+    let mut own = ScopeTable::of_table(target.table(), target.alias());
+    own.schema = target.schema().map(str::to_string);
+    for (ordinal, column) in own.columns.iter_mut().enumerate() {
+        let mut exposed = target.exposed().iter();
+        let shown = exposed.find(|(_, e)| *e == Exposed::Column(ordinal));
+        column.name = shown.map(|(name, _)| name.clone()).unwrap_or_default();
+    }
+    let mut scope = Scope { tables: vec![own] };
     scope
         .tables
         .extend(target.source_scope().tables.iter().cloned());

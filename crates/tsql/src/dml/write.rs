@@ -63,10 +63,7 @@ fn written(column: &ColumnRef, args: &[Expr], joined: bool) -> Result<Expr> {
     Ok(Expr::Function(Box::new(FunctionCall {
         name: ObjectName::bare(Ident::new(WRITE)),
         args: vec![
-            Expr::Column(match joined {
-                true => changed_column(column),
-                false => column.clone(),
-            }),
+            Expr::Column(changed_column(column, joined)),
             put.clone(),
             offset.clone(),
             length.clone(),

@@ -92,8 +92,8 @@ pub struct TargetSpec<'a> {
     pub options: &'a [ast::QueryHint],
     /// Further values of each row: right sides of SET. Subqueries are welcome.
     pub items: Vec<&'a ast::Expr>,
-    /// Columns that UPDATE assigns: the first tells which base table of a view is meant.
-    pub sets: Vec<&'a str>,
+    /// Columns that SET names: the first tells which base table of a view is meant.
+    pub sets: Vec<&'a ast::ColumnRef>,
     /// The statement is DELETE.
     pub deletes: bool,
     /// Also give the columns of the other tables of FROM, for OUTPUT.
@@ -371,6 +371,8 @@ pub struct TargetPlan {
     table: TableRef,
     items: Vec<OutputColumn>,
     sources: Scope,
+    alias: String,
+    schema: Option<String>,
     exposed: Vec<(String, Exposed)>,
     joined: bool,
     views: Vec<(DatabaseId, i32)>,
@@ -401,7 +403,17 @@ impl TargetPlan {
         &self.sources
     }
 
-    /// When the target is a view or common table expression: its columns.
+    /// Name that the statement knows the target by: an alias, or that of the table or view.
+    pub fn alias(&self) -> &str {
+        &self.alias
+    }
+
+    /// Schema that may stand before [`TargetPlan::alias`].
+    pub fn schema(&self) -> Option<&str> {
+        self.schema.as_deref()
+    }
+
+    /// The target's columns as the statement knows them: those of the table, view or common table expression.
     pub fn exposed(&self) -> &[(String, Exposed)] {
         &self.exposed
     }
@@ -844,6 +856,8 @@ fn prepare_target_here(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<Tar
         table: bound.table,
         items,
         sources,
+        alias: bound.alias,
+        schema: bound.schema,
         exposed,
         joined: bound.joined,
         views: bound.views,

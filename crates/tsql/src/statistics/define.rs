@@ -116,3 +116,15 @@ pub(crate) fn drop(host: &dyn Host, table: &TableRef, name: &str) -> Result<()> 
         None => Ok(()),
     }
 }
+
+/// Forgets what the server gathered of a column whose values are no longer those.
+pub(crate) fn forget_column(host: &dyn Host, table: &TableRef, column: ColumnId) -> Result<()> {
+    let is_of = |s: &StatisticsDef| !s.user_created && s.columns.contains(&column);
+    let known = known(host, table).filter(|k| k.statistics.iter().any(is_of));
+    let (Some(known), Some(catalog)) = (known, host.stored_catalog(table.database.id())) else {
+        return Ok(());
+    };
+    let mut left = (*known).clone();
+    left.statistics.retain(|s| !is_of(s));
+    Ok(catalog.put_statistics(left)?)
+}
