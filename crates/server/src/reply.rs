@@ -194,6 +194,25 @@ impl Sink for Reply<'_> {
         Ok(())
     }
 
+    fn hidden_columns(&mut self, columns: usize, hidden: usize) -> Result<()> {
+        // The token counts columns in a byte; clients find the last one by its place.
+        let Ok(count) = u8::try_from(columns) else {
+            return Ok(());
+        };
+        let info = |column: u8| token::ColInfo {
+            column,
+            table: 0,
+            status: match usize::from(column) + hidden > columns {
+                true => token::col_info_status::EXPRESSION | token::col_info_status::HIDDEN,
+                false => token::col_info_status::EXPRESSION,
+            },
+            base_name: None,
+        };
+        let infos: Vec<token::ColInfo> = (1..=count).map(info).collect();
+        token::put_col_info(&infos, self.tokens()?);
+        Ok(())
+    }
+
     fn row(&mut self, values: &[Value]) -> Result<()> {
         self.tokens()?;
         let encoded = match &self.rows {

@@ -3188,7 +3188,13 @@ const MESSAGES: &[Message] = &[
         15,
         "An invalid parameter or option was specified for procedure '%s'.",
     ),
+    m(16902, 16, "%ls: The value of the parameter %ls is invalid."),
     m(16905, 16, "The cursor is already open."),
+    m(
+        16909,
+        16,
+        "%ls: The cursor identifier value provided (%ls) is not valid.",
+    ),
     m(
         16911,
         16,
@@ -3207,11 +3213,19 @@ const MESSAGES: &[Message] = &[
         16,
         "The fetch type %hs cannot be used with dynamic cursors.",
     ),
+    m(16929, 16, "The cursor is READ ONLY."),
+    m(
+        16937,
+        16,
+        "A server cursor cannot be opened on the given statement or statements. Use a default result set or client cursor.",
+    ),
     m(
         16950,
         16,
         "The variable '%.*ls' does not currently have a cursor allocated to it.",
     ),
+    m(16954, 10, "Executing SQL directly; no cursor."),
+    m(16955, 16, "Could not create an acceptable cursor."),
     m(17137, 10, "Starting up database '%.*ls'."),
     m(
         18054,

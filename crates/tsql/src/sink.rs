@@ -53,6 +53,10 @@ pub enum EnvChange {
 pub trait Sink {
     /// A result begins. It ends with [`Sink::done`].
     fn columns(&mut self, columns: &[OutputColumn]) -> Result<()>;
+    /// Of so many columns just begun the last `hidden` are not for show: clients look for them at the end.
+    fn hidden_columns(&mut self, _columns: usize, _hidden: usize) -> Result<()> {
+        Ok(())
+    }
     /// A row of the result, one value for each column.
     fn row(&mut self, values: &[Value]) -> Result<()>;
     /// A statement or procedure ends.

@@ -9,10 +9,13 @@
 //! 2. A cursor of a frame is seen by that frame alone, and is gone before another frame has its level.
 
 use super::Execution;
+use super::client_cursor::ClientCursor;
 use super::fail::Step;
 use super::frame::Variables;
 use crate::error::Result;
-use crate::executor::{ReadBlock, RowBatch, RowGatherer, SharedRows, open, prepare_select};
+use crate::executor::{
+    ReadBlock, RowBatch, RowGatherer, SelectPlan, SharedRows, open, prepare_select,
+};
 use crate::host::{Host, VariableType};
 use crate::messages;
 use crate::sink::OutputColumn;
@@ -36,9 +39,16 @@ const COMMAND_FETCH: u16 = 0x21;
 const COMMAND_CLOSE: u16 = 0x22;
 const COMMAND_DEALLOCATE: u16 = 0x23;
 
+/// The first handle of a client's cursor, as the product's begin.
+const HANDLE_FIRST: i32 = 180_150_003;
+
 /// The cursors of a session.
 pub(crate) struct Cursors {
     list: RefCell<Vec<Cursor>>,
+    /// Those that the client opened by calls.
+    pub(super) clients: RefCell<Vec<ClientCursor>>,
+    /// Handles that were given to those.
+    handles: Cell<i32>,
     /// `@@FETCH_STATUS`.
     pub fetch_status: Cell<i32>,
     /// `@@CURSOR_ROWS`.
@@ -49,6 +59,8 @@ impl Default for Cursors {
     fn default() -> Cursors {
         Cursors {
             list: RefCell::default(),
+            clients: RefCell::default(),
+            handles: Cell::new(0),
             fetch_status: Cell::new(-1),
             rows: Cell::new(0),
         }
@@ -70,7 +82,8 @@ struct Cursor {
     opened: Option<Opened>,
 }
 
-struct Opened {
+/// Rows of a query, kept.
+pub(super) struct Opened {
     columns: Vec<OutputColumn>,
     rows: SharedRows,
     /// Of rows on disk the block fetched from last.
@@ -79,6 +92,20 @@ struct Opened {
 }
 
 impl Opened {
+    pub(super) fn columns(&self) -> &[OutputColumn] {
+        &self.columns
+    }
+
+    /// Number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// A row, from 0.
+    pub(super) fn row(&mut self, at: usize) -> Result<Vec<Value>> {
+        Ok(self.rows.row(at, &mut self.read)?.to_vec())
+    }
+
     /// Moves to the row; `None` where there is none.
     fn go_to(&mut self, row: i64) -> Result<Option<Vec<Value>>> {
         let past = self.rows.len() + 1;
@@ -102,14 +129,16 @@ impl Cursors {
     /// Closes and forgets all cursors, as the end of the session or its reset does.
     pub fn clear(&self) {
         self.list.borrow_mut().clear();
+        self.clients.borrow_mut().clear();
         self.fetch_status.set(-1);
         self.rows.set(0);
     }
 
     /// What open cursors hold: bytes in memory, and files.
     fn held(&self) -> (usize, usize) {
-        let list = self.list.borrow();
+        let (list, clients) = (self.list.borrow(), self.clients.borrow());
         let opened = list.iter().filter_map(|c| c.opened.as_ref());
+        let opened = opened.chain(clients.iter().map(|c| &c.opened));
         opened.fold((0, 0), |(bytes, files), opened| {
             let rows = &opened.rows;
             (
@@ -117,6 +146,13 @@ impl Cursors {
                 files + usize::from(rows.is_on_disk()),
             )
         })
+    }
+
+    /// A handle that no cursor of the session has had: there are more of them than a session can ask for.
+    pub(super) fn next_handle(&self) -> i32 {
+        let handle = self.handles.get();
+        self.handles.set(handle.wrapping_add(2));
+        HANDLE_FIRST.wrapping_add(handle)
     }
 
     fn position(&self, key: &str, level: Option<usize>) -> Option<usize> {
@@ -290,14 +326,26 @@ impl Execution<'_> {
     fn read_all(&self, query: &Query) -> Result<Opened> {
         self.note_planned();
         let plan = self.with_access(None, || prepare_select(query, self))?;
-        let mut stream = open(&plan, self)?;
+        self.gather(&plan, 0)
+    }
+
+    /// Runs the query and keeps its rows, the first `rows_max` of them; 0: all.
+    pub(super) fn gather(&self, plan: &Arc<SelectPlan>, rows_max: u64) -> Result<Opened> {
+        let mut stream = open(plan, self)?;
         let mut batch = RowBatch::new();
         let (bytes, files) = self.cursors().held();
         let room = self.memory_grant_bytes() / GRANT_PART;
         let mut rows = RowGatherer::within(room.saturating_sub(bytes));
-        while stream.next(&mut batch)? {
+        let mut count = 0;
+        'rows: while stream.next(&mut batch)? {
             self.state.check_cancel()?;
-            batch.rows().try_for_each(|row| rows.add(row, self))?;
+            for row in batch.rows() {
+                rows.add(row, self)?;
+                count += 1;
+                if count == rows_max {
+                    break 'rows;
+                }
+            }
         }
         let rows = rows.finish()?;
         let is_too_much = bytes + rows.memory_bytes() > OPENED_BYTES_MAX

@@ -3,6 +3,7 @@
 mod host;
 
 use super::SessionState;
+use super::client_cursor::Opening;
 use super::fail::{Step, Stop};
 use super::frame::Frame;
 use super::plans::Planned;
@@ -62,6 +63,8 @@ pub struct Execution<'a> {
     pub(super) cut: RefCell<Vec<CutColumn>>,
     /// WITH RESULT SETS of the EXECUTE that runs.
     pub(super) described: RefCell<Option<DescribedSets>>,
+    /// A client's cursor that is being opened.
+    pub(super) opening: RefCell<Option<Opening>>,
     /// Bytes that the thread held before the request.
     bytes_before: i64,
 }
@@ -88,6 +91,7 @@ impl<'a> Execution<'a> {
             nowait: Cell::new(false),
             cut: RefCell::default(),
             described: RefCell::new(None),
+            opening: RefCell::new(None),
             bytes_before: daruma_base::memory::thread_bytes(),
         }
     }

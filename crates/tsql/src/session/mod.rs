@@ -19,6 +19,7 @@ mod admin;
 mod backup;
 mod bulk;
 mod check;
+mod client_cursor;
 mod convert;
 mod cursor;
 mod execution;

@@ -70,7 +70,10 @@ impl Execution<'_> {
             return Ok(Outcome::Rows(0));
         }
         let begun = self.measure(plan.stats());
-        let outcome = if let Some(into) = into_of(query) {
+        let opened = self.open_in_place(&plan, rowcount)?;
+        let outcome = if let Some(rows) = opened {
+            Outcome::Rows(rows)
+        } else if let Some(into) = into_of(query) {
             Outcome::Into(ddl::select_into(self, into, &plan)?)
         } else if plan.is_assignment() {
             Outcome::Assigned(run_assignment(&plan, self)?)
@@ -188,7 +191,7 @@ impl Execution<'_> {
 }
 
 /// The INTO clause of a query's first SELECT, and that one's items.
-fn into_of(query: &Query) -> Option<(&SelectInto, &[SelectItem])> {
+pub(super) fn into_of(query: &Query) -> Option<(&SelectInto, &[SelectItem])> {
     let mut body = &query.body;
     loop {
         match body {

@@ -84,7 +84,9 @@ impl RpcRequest {
         };
         match &self.procedure {
             RpcProcedure::Name(name) => Some(name.as_str()),
-            RpcProcedure::Id(id @ (10 | 11 | 13)) => statement().or_else(|| core_name(*id)),
+            RpcProcedure::Id(id @ (2 | 3 | 5 | 10 | 11 | 13)) => {
+                statement().or_else(|| core_name(*id))
+            }
             RpcProcedure::Id(id) => core_name(*id),
         }
         .unwrap_or("sp_unknown")
@@ -92,6 +94,15 @@ impl RpcRequest {
 }
 
 const CORE: &[(u16, &str)] = &[
+    (1, "sp_cursor"),
+    (2, "sp_cursoropen"),
+    (3, "sp_cursorprepare"),
+    (4, "sp_cursorexecute"),
+    (5, "sp_cursorprepexec"),
+    (6, "sp_cursorunprepare"),
+    (7, "sp_cursorfetch"),
+    (8, "sp_cursoroption"),
+    (9, "sp_cursorclose"),
     (10, "sp_executesql"),
     (11, "sp_prepare"),
     (12, "sp_execute"),
@@ -179,7 +190,10 @@ impl Execution<'_> {
         let name = match &request.procedure {
             RpcProcedure::Id(id) => match core_name(*id) {
                 Some(name) => return self.call_core(name, args),
-                None => return Err(self.fail(messages::not_supported("server cursors"))),
+                None => {
+                    let missing = messages::error_state(2812, 62, &[&format!("#{id}")]);
+                    return Err(self.fail(missing));
+                }
             },
             RpcProcedure::Name(name) => name,
         };
@@ -237,7 +251,15 @@ impl Execution<'_> {
             "sp_execute" => self.execute_handle(args),
             "sp_prepexec" => self.prepexec(args),
             "sp_prepexecrpc" => self.prepexec_rpc(args),
-            "sp_unprepare" => self.unprepare(args).map_err(|e| self.fail(e)),
+            "sp_unprepare" | "sp_cursorunprepare" => self.unprepare(args).map_err(|e| self.fail(e)),
+            "sp_cursoropen" => self.cursor_open(args),
+            "sp_cursorprepare" => self.cursor_prepare(args),
+            "sp_cursorexecute" => self.cursor_execute(args),
+            "sp_cursorprepexec" => self.cursor_prepexec(args),
+            "sp_cursorfetch" => self.cursor_fetch(args),
+            "sp_cursoroption" => self.cursor_option(args).map_err(|e| self.fail(e)),
+            "sp_cursorclose" => self.cursor_close(args).map_err(|e| self.fail(e)),
+            "sp_cursor" => self.cursor_change(args).map_err(|e| self.fail(e)),
             other => Err(self.fail(messages::error_state(2812, 62, &[&other]))),
         }
     }
@@ -259,6 +281,15 @@ impl Execution<'_> {
 
     /// Runs a prepared statement with the arguments from `skip` on.
     fn run_prepared(&self, handle: i32, args: &[CallArgument], skip: usize) -> Step<CallResult> {
+        let (batch, parameters) = self.prepared_batch(handle)?;
+        let rest = args.get(skip..).unwrap_or_default();
+        let mut result = self.run_dynamic_batch(&batch, &parameters, rest)?;
+        result.outputs.iter_mut().for_each(|o| o.index += skip);
+        Ok(result)
+    }
+
+    /// The text of a prepared statement as it is to be run now, and its parameters.
+    pub(super) fn prepared_batch(&self, handle: i32) -> Step<(Arc<Batch>, Arc<ParameterList>)> {
         let prepared = self.state.prepared.borrow().get(&handle).cloned();
         let Some(prepared) = prepared else {
             return Err(self.fail(messages::error(8179, &[&handle])));
@@ -276,10 +307,7 @@ impl Execution<'_> {
                 batch
             }
         };
-        let rest = args.get(skip..).unwrap_or_default();
-        let mut result = self.run_dynamic_batch(&batch, &prepared.parameters, rest)?;
-        result.outputs.iter_mut().for_each(|o| o.index += skip);
-        Ok(result)
+        Ok((batch, prepared.parameters))
     }
 
     fn prepare(&self, args: &[CallArgument]) -> Result<CallResult> {
@@ -289,7 +317,7 @@ impl Execution<'_> {
         Ok(handle_result(handle))
     }
 
-    fn new_handle(&self, text: &str, definitions: &str) -> Result<i32> {
+    pub(super) fn new_handle(&self, text: &str, definitions: &str) -> Result<i32> {
         let parameters = self.parameter_definitions(definitions)?;
         let options = self.parse_options();
         let batch = self.state.instance.plans.batch(text, &options);
@@ -368,7 +396,7 @@ impl Execution<'_> {
         }
     }
 
-    fn text_argument(&self, args: &[CallArgument], index: usize) -> Result<String> {
+    pub(super) fn text_argument(&self, args: &[CallArgument], index: usize) -> Result<String> {
         let argument = args
             .get(index)
             .ok_or_else(|| messages::error_state(201, 10, &[&"sp_executesql", &"@statement"]))?;
@@ -385,7 +413,7 @@ impl Execution<'_> {
         }
     }
 
-    fn optional_text(&self, args: &[CallArgument], index: usize) -> Result<String> {
+    pub(super) fn optional_text(&self, args: &[CallArgument], index: usize) -> Result<String> {
         match args.get(index).and_then(|a| a.value.as_ref()) {
             Some(Value::Str(text)) => Ok(text.to_string()),
             Some(Value::Null) | None => Ok(String::new()),

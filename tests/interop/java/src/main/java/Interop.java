@@ -353,6 +353,65 @@ public final class Interop {
         }
     }
 
+    /** Result sets of cursors that the server keeps: in pieces, and forth and back. */
+    private void cursors() throws Exception {
+        execute("CREATE TABLE dbo.walked (n int PRIMARY KEY, t nvarchar(40) NULL)");
+        execute("INSERT dbo.walked SELECT value, IIF(value % 3 = 0, NULL, CONCAT(N'row ', value)) FROM GENERATE_SERIES(1, 300)");
+        try (PreparedStatement statement = connection.prepareStatement("SELECT n, t FROM dbo.walked WHERE n > ? ORDER BY n",
+                ResultSet.TYPE_SCROLL_INSENSITIVE, ResultSet.CONCUR_READ_ONLY)) {
+            statement.setFetchSize(7);
+            for (int from : new int[] {0, 100}) {
+                statement.setInt(1, from);
+                try (ResultSet rows = statement.executeQuery()) {
+                    expect("columns", rows.getMetaData().getColumnCount(), 2);
+                    int count = 0;
+                    while (rows.next()) {
+                        count++;
+                        expect("row", rows.getInt(1), from + count);
+                        expect("text", rows.getString(2), (from + count) % 3 == 0 ? null : "row " + (from + count));
+                    }
+                    expect("rows", count, 300 - from);
+                    for (int n = 300; n > from; n--) {
+                        expect("previous", rows.previous() ? rows.getInt(1) : -1, n);
+                    }
+                    expect("before the first", rows.previous(), false);
+                    expect("last", rows.last() ? rows.getInt(1) : -1, 300);
+                    expect("absolute", rows.absolute(50) ? rows.getInt(1) : -1, from + 50);
+                    expect("from the end", rows.absolute(-3) ? rows.getInt(1) : -1, 298);
+                    expect("relative", rows.relative(-20) ? rows.getInt(1) : -1, 278);
+                    expect("first", rows.first() ? rows.getInt(1) : -1, from + 1);
+                    expect("beyond", rows.absolute(1000), false);
+                    rows.beforeFirst();
+                    expect("from the front", rows.next() ? rows.getInt(1) : -1, from + 1);
+                }
+            }
+        }
+        if (microsoft) {
+            inPieces();
+        }
+    }
+
+    private void inPieces() throws Exception {
+        // The driver's own type: what selectMethod=cursor makes of a plain result set.
+        int forward = 2004;
+        try (Statement statement = connection.createStatement(forward, ResultSet.CONCUR_READ_ONLY);
+                Statement other = connection.createStatement(forward, ResultSet.CONCUR_READ_ONLY)) {
+            statement.setFetchSize(16);
+            try (ResultSet rows = statement.executeQuery("SELECT n FROM dbo.walked ORDER BY n DESC");
+                    ResultSet beside = other.executeQuery("SELECT n FROM dbo.walked ORDER BY n")) {
+                for (int n = 1; n <= 300; n++) {
+                    expect("down", rows.next() ? rows.getInt(1) : -1, 301 - n);
+                    expect("up", beside.next() ? beside.getInt(1) : -1, n);
+                }
+                expect("end", rows.next() || beside.next(), false);
+            }
+            // No query: it runs at once.
+            try (ResultSet rows = statement.executeQuery("DECLARE @n int = 5; SELECT @n")) {
+                expect("direct", rows.next() ? rows.getInt(1) : -1, 5);
+            }
+        }
+    }
+
     private void rowCounts() throws Exception {
         execute("CREATE TABLE dbo.counted (id int NOT NULL)");
         List<Integer> counts = new ArrayList<>();
@@ -606,6 +665,7 @@ public final class Interop {
             run("print", this::prints);
             run("multi_results", this::resultSets);
             run("row_counts", this::rowCounts);
+            run("cursors", this::cursors);
             run("procedure", this::procedure);
             run("function", this::function);
             run("table_values", this::tableValues);
