@@ -4,6 +4,7 @@
 //! types. What it does not know is asked of the host.
 
 use super::operand::Operand;
+use super::scope::means_changed;
 use super::tree::*;
 use super::{Binder, BoundQuery, OutColumn, types};
 use crate::error::{Result, SqlError};
@@ -12,6 +13,7 @@ use daruma_syntax::ast::{
     self, Expr, Frame, FrameBound, FrameUnit, FunctionCall, Literal, Niladic, NullTreatment,
     ObjectName, PseudoColumn,
 };
+use daruma_value::functions::WRITE;
 use daruma_value::functions::json::{ARRAY, MODIFY_WITH_JSON, OBJECT};
 use daruma_value::temporal::DatePart;
 use daruma_value::{DataType, Len, Value, ValueError};
@@ -85,6 +87,9 @@ impl Binder<'_> {
                 self.call_by_name(name, args)
             }
             "CHOOSE" => self.choose(call),
+            WRITE => self.written_value(call),
+            // Those that other forms are spelled out as have names of several words.
+            _ if name.contains(' ') => Err(unknown_function(&name)),
             _ if DATE_PART_FUNCTIONS.contains(&name.as_str()) => {
                 let part = match call.args.first() {
                     Some(Expr::Column(column)) if column.table.is_none() => {
@@ -136,6 +141,18 @@ impl Binder<'_> {
         self.call_by_name(name, args)
     }
 
+    /// The new value of a column after `.WRITE`, whose old value nobody needs the right to read.
+    fn written_value(&mut self, call: &FunctionCall) -> Result<Scalar> {
+        let (column, rest) = match call.args.split_first() {
+            Some((Expr::Column(column), rest)) if means_changed(column) => (column, rest),
+            _ => return Err(unknown_function(WRITE)),
+        };
+        let (_, _, id) = self.find_column(column)?;
+        let mut args = vec![self.column(id)];
+        args.extend(self.args(rest)?);
+        self.call_by_name(WRITE, args)
+    }
+
     fn args(&mut self, args: &[Expr]) -> Result<Vec<Scalar>> {
         args.iter().map(|a| self.expr(a)).collect()
     }
@@ -156,15 +173,7 @@ impl Binder<'_> {
                 };
                 Ok(Scalar::new(kind, Type::new(data_type, true)))
             }
-            None => Err(SqlError::new(
-                195,
-                15,
-                10,
-                format!(
-                    "'{}' is not a recognized built-in function name.",
-                    name.to_ascii_lowercase()
-                ),
-            )),
+            None => Err(unknown_function(name)),
         }
     }
 
@@ -792,4 +801,16 @@ fn window_named(name: &str) -> Option<WindowFunction> {
         "CUME_DIST" => CumeDist,
         _ => return None,
     })
+}
+
+fn unknown_function(name: &str) -> SqlError {
+    SqlError::new(
+        195,
+        15,
+        10,
+        format!(
+            "'{}' is not a recognized built-in function name.",
+            name.to_ascii_lowercase()
+        ),
+    )
 }

@@ -124,8 +124,15 @@ impl Binder<'_> {
         &mut self.scopes[last]
     }
 
-    /// Meaning of a column name: errors 207, 209, 4104.
+    /// Meaning of a column name, which is told to the host: errors 207, 209, 4104.
     pub(super) fn resolve_column(&self, column: &ColumnRef) -> Result<Scalar> {
+        let (table, at, id) = self.find_column(column)?;
+        self.note_read(table, at);
+        Ok(self.column(id))
+    }
+
+    /// The same without telling: the table, the column's position in it, and its id.
+    pub(super) fn find_column(&self, column: &ColumnRef) -> Result<(&ScopeEntry, usize, ColId)> {
         let mut qualifier_known = false;
         for scope in self.scopes.iter().rev() {
             let mut found: Option<(&ScopeEntry, usize, ColId)> = None;
@@ -147,9 +154,8 @@ impl Binder<'_> {
                     found = Some((table, at, id));
                 }
             }
-            if let Some((table, at, id)) = found {
-                self.note_read(table, at);
-                return Ok(self.column(id));
+            if let Some(found) = found {
+                return Ok(found);
             }
             if qualifier_known {
                 break;
@@ -335,6 +341,12 @@ pub fn changed_column(column: &ColumnRef, joined: bool) -> ColumnRef {
         table: is_told_apart.then(|| ObjectName::bare(ast::Ident::new(""))),
         ..column.clone()
     }
+}
+
+/// Did [`changed_column`] make it?
+pub(super) fn means_changed(column: &ColumnRef) -> bool {
+    let qualifier = column.table.as_ref();
+    qualifier.is_some_and(|q| q.name.text.is_empty())
 }
 
 fn ambiguous(name: &str) -> SqlError {

@@ -347,7 +347,7 @@ impl MergePlan {
     ) -> Result<Action> {
         let mut changed = vec![false; self.table.width()];
         let mut steps = Vec::with_capacity(list.len());
-        for assignment in super::write::spelled(list, true)?.iter() {
+        for assignment in super::write::spelled(list)?.iter() {
             let Assignment::Column { column, op, value } = assignment else {
                 return Err(errors::not_supported("A variable in the SET of a MERGE"));
             };
@@ -596,6 +596,7 @@ impl<'a> Run<'a> {
                 }
             }
         }
+        drop(stream);
         let key_of = |row: &[Value]| match row {
             [Value::Bytes(key)] => Ok(key.clone()),
             _ => Err(damaged("row without key")),

@@ -97,7 +97,7 @@ impl Seen {
             (self.keys, self.bytes) = (KeyTable::new(), 0);
             while aside.keys.read(partition, &mut batch)? {
                 check_cancel(host)?;
-                host.check_memory(self.bytes)?;
+                host.check_memory(0)?;
                 for row in batch.rows() {
                     let [Value::Bytes(key)] = row else {
                         return Err(damaged("a spilled key that is none"));
@@ -107,7 +107,7 @@ impl Seen {
             }
             while aside.rows.read(partition, &mut batch)? {
                 check_cancel(host)?;
-                host.check_memory(self.bytes)?;
+                host.check_memory(0)?;
                 for row in batch.rows() {
                     let is_new = self.insert(&key_of(row)?)?;
                     if !each(row, is_new)? {

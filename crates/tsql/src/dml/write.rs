@@ -15,20 +15,17 @@ use std::borrow::Cow;
 
 /// The statement with plain assignments in the place of `.WRITE`.
 pub(super) fn spelled_out(update: &Update) -> Result<Cow<'_, Update>> {
-    Ok(
-        match spelled(&update.assignments, !update.from.is_empty())? {
-            Cow::Borrowed(_) => Cow::Borrowed(update),
-            Cow::Owned(assignments) => Cow::Owned(Update {
-                assignments,
-                ..update.clone()
-            }),
-        },
-    )
+    Ok(match spelled(&update.assignments)? {
+        Cow::Borrowed(_) => Cow::Borrowed(update),
+        Cow::Owned(assignments) => Cow::Owned(Update {
+            assignments,
+            ..update.clone()
+        }),
+    })
 }
 
-/// The same of a list of assignments. The methods of other types are error 207, as no column has such a type. In a `joined`
-/// statement other tables may have columns of the same name.
-pub(super) fn spelled(list: &[Assignment], joined: bool) -> Result<Cow<'_, [Assignment]>> {
+/// The same of a list of assignments. The methods of other types are error 207, as no column has such a type.
+pub(super) fn spelled(list: &[Assignment]) -> Result<Cow<'_, [Assignment]>> {
     let is_method = |a: &Assignment| matches!(a, Assignment::Method { .. });
     if !list.iter().any(is_method) {
         return Ok(Cow::Borrowed(list));
@@ -41,7 +38,7 @@ pub(super) fn spelled(list: &[Assignment], joined: bool) -> Result<Cow<'_, [Assi
         } if method.is("WRITE") => Ok(Assignment::Column {
             column: column.clone(),
             op: AssignOp::Set,
-            value: written(column, args, joined)?,
+            value: written(column, args)?,
         }),
         Assignment::Method { column, .. } => Err(errors::unknown_column(&column.name.text)),
         other => Ok(other.clone()),
@@ -52,7 +49,8 @@ pub(super) fn spelled(list: &[Assignment], joined: bool) -> Result<Cow<'_, [Assi
         .map(Cow::Owned)
 }
 
-fn written(column: &ColumnRef, args: &[Expr], joined: bool) -> Result<Expr> {
+/// A call that the binder knows by the qualifier of its first argument, which nobody can write.
+fn written(column: &ColumnRef, args: &[Expr]) -> Result<Expr> {
     let [put, offset, length] = args else {
         return Err(ValueError::new(174, 1, &[&"write", &3]).into());
     };
@@ -63,7 +61,7 @@ fn written(column: &ColumnRef, args: &[Expr], joined: bool) -> Result<Expr> {
     Ok(Expr::Function(Box::new(FunctionCall {
         name: ObjectName::bare(Ident::new(WRITE)),
         args: vec![
-            Expr::Column(changed_column(column, joined)),
+            Expr::Column(changed_column(column, true)),
             put.clone(),
             offset.clone(),
             length.clone(),

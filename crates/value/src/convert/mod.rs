@@ -21,7 +21,7 @@ mod tests;
 
 pub use codepage::{decode_code_page, encode_code_page, encoded_len};
 pub use number::{format_money, parse_money};
-pub use text::{format_float, text_units};
+pub use text::{format_float, text_byte_at, text_units};
 
 use crate::collation::CollationId;
 use crate::temporal::DateFormat;

@@ -180,6 +180,27 @@ pub fn text_units(text: &str, data_type: DataType, context: &ConvertContext) -> 
     Limit::of(data_type, context).unit.count(text)
 }
 
+/// The byte of the text before which `units` units lie; `None` where the text has fewer, or a character would be cut.
+pub fn text_byte_at(
+    text: &str,
+    units: usize,
+    data_type: DataType,
+    context: &ConvertContext,
+) -> Option<usize> {
+    if text.is_ascii() {
+        return (units <= text.len()).then_some(units);
+    }
+    let unit = Limit::of(data_type, context).unit;
+    let mut before = 0;
+    for (at, c) in text.char_indices() {
+        if before >= units {
+            return (before == units).then_some(at);
+        }
+        before += unit.of(c);
+    }
+    (before == units).then_some(text.len())
+}
+
 fn bytes_text(bytes: &[u8], to: DataType, style: i32, context: &ConvertContext) -> String {
     if matches!(style, 1 | 2) {
         let digits = bytes.iter().map(|b| format!("{b:02X}")).collect::<String>();

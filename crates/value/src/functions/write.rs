@@ -1,9 +1,11 @@
 //! The value of a column after `.WRITE (expression, @offset, @length)`.
 //!
 //! Theory: UPDATE spells the clause out as a call of this function, which no statement can name: the column's value, what is put
-//! into it, offset, length, and the column's name for error 5302. Units are characters, of binary values bytes.
+//! into it, offset, length, and the column's name for error 5302. Units are bytes, of national texts UTF-16 units. Where one would
+//! cut a character it is refused: half a character cannot be stored.
 
 use super::{Call, FunctionDef, Signature};
+use crate::convert::{text_byte_at, text_units};
 use crate::types::check_implicit;
 use crate::{DataType, Value, ValueError};
 use compact_str::CompactString;
@@ -48,27 +50,27 @@ fn write(c: &Call<'_>) -> Result<Value, ValueError> {
                 Value::Str(put) => put.as_str(),
                 _ => "",
             };
-            let is_ascii = old.is_ascii();
-            let count = if is_ascii {
-                old.len()
-            } else {
-                old.chars().count()
-            };
-            let byte_of = |position: usize| match is_ascii {
-                true => position,
-                false => old
-                    .char_indices()
-                    .nth(position)
-                    .map_or(old.len(), |(at, _)| at),
-            };
-            let place = Place::of(c, count)?;
-            let head = old.get(..byte_of(place.from)).unwrap_or_default();
-            let tail = old.get(byte_of(place.to)..).unwrap_or_default();
-            c.take(head.len() + put.len() + tail.len())?;
-            let mut all = CompactString::with_capacity(head.len() + put.len() + tail.len());
-            [head, put, tail].iter().for_each(|part| all.push_str(part));
+            let context = &c.context.convert;
+            let place = Place::of(c, text_units(&old, c.result, context))?;
+            let byte_of = |units| text_byte_at(&old, units, c.result, context);
+            let from = byte_of(place.from).ok_or_else(|| cut_at(c, 2, 7116))?;
+            let to = byte_of(place.to).ok_or_else(|| cut_at(c, 3, 7135))?;
+            let (head, tail) = (old.get(..from), old.get(to..));
+            let parts = [head.unwrap_or_default(), put, tail.unwrap_or_default()];
+            let bytes = parts.iter().map(|part| part.len()).sum();
+            c.take(bytes)?;
+            let mut all = CompactString::with_capacity(bytes);
+            parts.iter().for_each(|part| all.push_str(part));
             c.give_text(all)
         }
+    }
+}
+
+/// 7116 or 7135 for an offset or a length that would cut a character.
+fn cut_at(c: &Call<'_>, arg: usize, number: i32) -> ValueError {
+    match c.int(arg) {
+        Ok(at) => ValueError::new(number, 4, &[&at]),
+        Err(e) => e,
     }
 }
 
