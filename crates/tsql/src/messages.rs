@@ -1724,6 +1724,11 @@ const MESSAGES: &[Message] = &[
         "The statement %hs is not allowed while the recovery model is SIMPLE. Use BACKUP DATABASE or change the recovery model using ALTER DATABASE.",
     ),
     m(
+        4212,
+        16,
+        "Cannot back up the log of the master database. Use BACKUP DATABASE instead.",
+    ),
+    m(
         4214,
         16,
         "BACKUP LOG cannot be performed because there is no current database backup.",

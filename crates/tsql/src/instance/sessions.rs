@@ -46,8 +46,6 @@ pub struct Activity {
     pub database: Option<DatabaseId>,
     /// Text of the running (or last) batch.
     pub text: Arc<str>,
-    pub statement_start: usize,
-    pub statement_end: usize,
     pub request_start_utc: i64,
     pub last_request_start_utc: i64,
     pub last_request_end_utc: i64,
@@ -76,6 +74,8 @@ pub struct SessionEntry {
     /// Owner of application locks that outlive transactions.
     pub session_owner: Arc<Owner>,
     pub activity: Mutex<Activity>,
+    /// First byte of the statement that runs, in the upper half, and the byte behind it, in the request's text; 0 is all of it.
+    statement: AtomicU64,
     pub cpu_us: AtomicU64,
     /// Waits of the session up to its last request's end.
     pub waits: Mutex<ThreadWaits>,
@@ -87,6 +87,19 @@ impl SessionEntry {
     /// What the session is seen to do from now on; gives what it was seen to do before.
     pub fn show_command(&self, command: &'static str) -> &'static str {
         std::mem::replace(&mut self.activity.lock().command, command)
+    }
+
+    /// The statement of the request's text that runs from now on, by bytes; `0..0` is the whole text.
+    pub fn show_statement(&self, bytes: std::ops::Range<usize>) {
+        let half = |byte: usize| u64::from(u32::try_from(byte).unwrap_or(u32::MAX));
+        let both = half(bytes.start) << 32 | half(bytes.end);
+        self.statement.store(both, Ordering::Relaxed);
+    }
+
+    /// The bytes that [`SessionEntry::show_statement`] was told last.
+    pub fn shown_statement(&self) -> std::ops::Range<usize> {
+        let both = self.statement.load(Ordering::Relaxed);
+        (both >> 32) as usize..(both & u64::from(u32::MAX)) as usize
     }
 
     /// Says how to find out whether the client has closed the connection. Once.
@@ -129,6 +142,7 @@ impl SessionRegistry {
             owner,
             session_owner,
             activity: Mutex::new(activity),
+            statement: AtomicU64::new(0),
             cpu_us: AtomicU64::new(0),
             waits: Mutex::default(),
             client_gone: OnceLock::new(),

@@ -80,6 +80,8 @@ pub(crate) struct Frame {
     /// Line of the batch on which the frame's text starts, for module bodies.
     pub line: i32,
     pub statement_line: i32,
+    /// Its text is the request's, so that its statements are shown as those that the request is at.
+    pub is_request: bool,
     /// TRY blocks that are open in this frame.
     pub tries: u32,
     pub while_depth: u32,
@@ -108,6 +110,7 @@ impl Frame {
             saved_settings: None,
             line: 0,
             statement_line: 1,
+            is_request: false,
             tries: 0,
             while_depth: 0,
             return_status: 0,

@@ -82,8 +82,13 @@ impl Execution<'_> {
         {
             self.state.settings.borrow_mut().quoted_identifier = on;
         }
+        let level = self.state.frames.borrow().len() + 1;
+        let is_request = level == 1 && self.state.entry.activity.lock().text == frame.batch.text;
+        let frame = Frame {
+            is_request,
+            ..frame
+        };
         self.state.frames.borrow_mut().push(frame);
-        let level = self.state.frames.borrow().len();
         let result = self.run_list(statements);
         let result = match result {
             Ok(Flow::Goto(label)) => Err(self.fail(messages::error(133, &[&label]))),
@@ -177,7 +182,13 @@ impl Execution<'_> {
     /// Runs a statement; an error that only ends the statement lets the list go on. Blocks within blocks and modules within
     /// modules come through here, each bounded alone: together they are deeper than a connection's stack.
     fn run_one(&self, statement: &Statement) -> Step<Flow> {
-        self.top_mut(|f| f.statement_line = f.line + statement.span.line as i32);
+        self.top_mut(|f| {
+            f.statement_line = f.line + statement.span.line as i32;
+            if f.is_request {
+                let span = statement.span;
+                self.state.entry.show_statement(span.start..span.end);
+            }
+        });
         if let Err(error) = self.state.check_cancel() {
             return Err(self.fail(error));
         }

@@ -431,6 +431,7 @@ impl SessionState {
             .requests
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let now = self.instance.now_utc();
+        self.entry.show_statement(0..0);
         let mut activity = self.entry.activity.lock();
         activity.status = "running";
         activity.command = "SELECT";

@@ -312,21 +312,16 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             Some(wait) => Some(format!("LCK_M_{}", wait.mode)),
             None => (activity.command == WAITFOR).then(|| WAITFOR.to_string()),
         };
+        let shown = line.entry.shown_statement();
+        let (start, end) = super::plans::utf16_offsets(&activity.text, shown);
         rows.add()
             .set("session_id", line.entry.spid)
             .set("start_time", source.time(activity.request_start_utc))
             .set("status", line.status())
             .set("command", activity.command)
             .set("sql_handle", line.sql_handle())
-            .set("statement_start_offset", activity.statement_start * 2)
-            .set(
-                "statement_end_offset",
-                if activity.statement_end == 0 {
-                    -1
-                } else {
-                    activity.statement_end as i64 * 2
-                },
-            )
+            .set("statement_start_offset", start)
+            .set("statement_end_offset", end)
             .set("database_id", line.database())
             .set("connection_id", connection_id(&line.entry))
             .set("blocking_session_id", line.blocked_by.unwrap_or(0))

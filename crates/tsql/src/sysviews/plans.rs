@@ -137,18 +137,22 @@ fn text_query_plan(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// First and last byte of a statement in its text as UTF-16; -1 is the end of the text.
 fn offsets(batch: &Batch, shown: &ShownPlan) -> (i64, i64) {
+    utf16_offsets(&batch.text, shown.span.start..shown.span.end)
+}
+
+/// First byte of a part of a text as UTF-16, and the byte behind it; -1 is the end of the text.
+pub(super) fn utf16_offsets(text: &str, part: std::ops::Range<usize>) -> (i64, i64) {
     let bytes = |end: usize| {
-        let before = batch.text.get(..end).unwrap_or_default();
+        let before = text.get(..end).unwrap_or_default();
         before.encode_utf16().count() as i64 * 2
     };
-    let rest = batch.text.get(shown.span.end..).unwrap_or_default();
-    let end = match rest.trim().is_empty() {
+    let rest = text.get(part.end..).unwrap_or_default();
+    let end = match rest.trim().is_empty() || part.is_empty() {
         true => -1,
-        false => bytes(shown.span.end),
+        false => bytes(part.end),
     };
-    (bytes(shown.span.start), end)
+    (bytes(part.start), end)
 }
 
 const QUERY_STATS: &str = "

@@ -165,6 +165,12 @@ pub(super) fn modify_file(
         .iter()
         .find(|f| names_equal(&f.logical_name, &wanted))
         .ok_or_else(|| messages::error(5041, &[&wanted]))?;
+    if spec.file_name.is_some() {
+        return Err(messages::not_supported("MODIFY FILE with FILENAME"));
+    }
+    if spec.offline {
+        return Err(messages::not_supported("MODIFY FILE with OFFLINE"));
+    }
     let mut file = file.clone();
     let open = entry.open()?;
     let live = open.storage.files();

@@ -4,14 +4,14 @@
 //! Permissions on the server and on logins lie in the grantee's login, those of a database in the database's catalog, so
 //! they commit and roll back with the transaction.
 
-use super::{DBO, Execution, Securable, class};
+use super::{DBO, Execution, Securable, ServerRights, class};
 use crate::error::Result;
 use crate::host::Host;
 use crate::instance::MASTER;
 use crate::messages;
 use crate::sysviews::fixed_role_id;
 use daruma_catalog::{
-    Change, DatabaseCatalog, PermissionDef, PermissionSet, PermissionState, names_equal,
+    Change, DatabaseCatalog, LoginDef, PermissionDef, PermissionSet, PermissionState, names_equal,
 };
 use daruma_syntax::ast::{self, Grant, GrantVerb};
 use std::sync::Arc;
@@ -105,25 +105,44 @@ impl Execution<'_> {
     pub(crate) fn run_grant(&self, grant: &Grant) -> Result<()> {
         let on = self.granted_on(grant)?;
         let wanted = self.permissions_meant(grant, &on)?;
-        for principal in &grant.principals {
-            for one in &wanted {
-                match &on {
-                    On::Server => {
-                        let on = (class::SERVER, 0);
-                        self.grant_on_server(grant, &principal.text, &one.name, on)?
-                    }
-                    On::Part(class, id) => {
-                        let on = (*class, *id);
-                        self.grant_on_server(grant, &principal.text, &one.name, on)?
-                    }
-                    On::Database(securable, kind) => {
-                        self.grant_in_database(grant, &principal.text, one, *securable, kind)?
-                    }
-                }
-            }
-        }
         match on {
-            On::Part(class::ENDPOINT, _) => self.tell_peers(),
+            On::Server => self.grant_to_logins(grant, &wanted, (class::SERVER, 0)),
+            On::Part(class, id) => self.grant_to_logins(grant, &wanted, (class, id)),
+            On::Database(securable, kind) => self.atomic(|| {
+                let principals = grant.principals.iter();
+                let mut pairs = principals.flat_map(|p| wanted.iter().map(move |one| (p, one)));
+                pairs.try_for_each(|(principal, one)| {
+                    self.grant_in_database(grant, &principal.text, one, securable, kind)
+                })
+            }),
+        }
+    }
+
+    /// All of the principals get the permissions, or none does.
+    fn grant_to_logins(&self, grant: &Grant, wanted: &[Meant], on: (u8, i32)) -> Result<()> {
+        let rights = self.state.server_rights();
+        let principals = grant.principals.iter();
+        let found = principals.map(|p| self.grantee_on_server(&rights, &p.text, on));
+        let found = found.collect::<Result<Vec<_>>>()?;
+        for login in found {
+            self.state.instance.logins.change(&login, |fresh| {
+                for one in wanted {
+                    let entry = PermissionDef {
+                        class: on.0,
+                        major: on.1,
+                        minor: 0,
+                        permission: one.name.clone(),
+                        state: PermissionState::Grant,
+                        grantor: rights.login.as_ref().map_or(1, |l| l.id),
+                    };
+                    put(grant, &mut fresh.permissions, entry);
+                }
+                Ok(())
+            })?;
+        }
+        self.state.instance.bump_catalog_version();
+        match on.0 {
+            class::ENDPOINT => self.tell_peers(),
             _ => Ok(()),
         }
     }
@@ -322,17 +341,16 @@ impl Execution<'_> {
         }
     }
 
-    fn grant_on_server(
+    /// The login that is granted something on the server, if the session may do so.
+    fn grantee_on_server(
         &self,
-        grant: &Grant,
+        rights: &ServerRights,
         to: &str,
-        name: &str,
         (class, on): (u8, i32),
-    ) -> Result<()> {
+    ) -> Result<Arc<LoginDef>> {
         if self.current_database() != MASTER {
             return Err(messages::error(4621, &[]));
         }
-        let rights = self.state.server_rights();
         let hands_on = match class {
             class::LOGIN => rights.has("ALTER ANY LOGIN"),
             class::ENDPOINT => rights.has("ALTER ANY ENDPOINT"),
@@ -351,25 +369,10 @@ impl Execution<'_> {
         let found = logins
             .get(to)
             .filter(|l| l.id != 1 && (rights.all || Some(l.id) != own));
-        let found = found.ok_or_else(|| match logins.get(to) {
+        found.ok_or_else(|| match logins.get(to) {
             Some(_) => messages::error(4624, &[]),
             None => messages::error(15151, &[&"find", &"login", &to]),
-        })?;
-        let grantor = rights.login.as_ref().map_or(1, |l| l.id);
-        let entry = PermissionDef {
-            class,
-            major: on,
-            minor: 0,
-            permission: name.to_string(),
-            state: PermissionState::Grant,
-            grantor,
-        };
-        logins.change(&found, |fresh| {
-            put(grant, &mut fresh.permissions, entry);
-            Ok(())
-        })?;
-        self.state.instance.bump_catalog_version();
-        Ok(())
+        })
     }
 
     fn grant_in_database(

@@ -658,7 +658,7 @@ fn reads_columns(assignment: &ast::Assignment) -> bool {
             !constant(value) || !matches!(op, ast::AssignOp::Set)
         }
         ast::Assignment::Variable { value, .. } => !constant(value),
-        ast::Assignment::Method { .. } => true,
+        ast::Assignment::Method { args, .. } => !args.iter().all(constant),
     }
 }
 

@@ -5,7 +5,9 @@ use super::standby;
 use super::suspect::{self, SuspectPage};
 use super::{BASE, PATH, RESTORING, Watch, history, say};
 use crate::error::{Result, SqlError};
-use crate::instance::{DatabaseEntry, FileClaim, IN_USE, OpenDatabase, TEMPDB, close_database};
+use crate::instance::{
+    DatabaseEntry, FileClaim, IN_USE, MASTER, OpenDatabase, TEMPDB, close_database,
+};
 use crate::messages;
 use crate::session::Execution;
 use daruma_backup::{
@@ -46,6 +48,9 @@ pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> 
         .ok_or_else(|| messages::error_state(911, 11, &[&name]))?;
     if entry.id() == TEMPDB {
         return Err(messages::error(3147, &[]));
+    }
+    if entry.id() == MASTER && statement.kind == ast::BackupKind::Log {
+        return Err(messages::error(4212, &[]));
     }
     if !statement.parts.is_empty() {
         return Err(messages::not_supported("backup of single files"));
