@@ -428,8 +428,8 @@ fn rolled_back_rows_leave_no_pages_behind() {
     }
 }
 
-/// A database in which a rollback has emptied leaves that nobody has unlinked yet, and its pages before.
-fn emptied(disk: &Arc<SimDisk>) -> (Arc<Database>, TreeId, u64) {
+/// Rows inserted behind ten others and rolled back, which is left to the reverter; pages in use before.
+fn rolled_back(disk: &Arc<SimDisk>, rows: u32) -> (Arc<Database>, TreeId, u64) {
     let (db, tree) = create(disk, 1, 1_024, accelerated());
     let txn = db.begin(&owner(1));
     fill(&db, &txn, tree, 0..10, 1);
@@ -438,8 +438,14 @@ fn emptied(disk: &Arc<SimDisk>) -> (Arc<Database>, TreeId, u64) {
     let before = db.files()[0].used_pages;
     db.set_undo_at_once_bytes(0);
     let txn = db.begin(&owner(1));
-    fill(&db, &txn, tree, ROWS..3 * ROWS, 2);
+    fill(&db, &txn, tree, ROWS..ROWS + rows, 2);
     txn.rollback().expect("rolls back");
+    (db, tree, before)
+}
+
+/// A database in which a rollback has emptied leaves that nobody has unlinked yet, and its pages before.
+fn emptied(disk: &Arc<SimDisk>) -> (Arc<Database>, TreeId, u64) {
+    let (db, tree, before) = rolled_back(disk, 2 * ROWS);
     while db.clean_versions().expect("reverts") {}
     assert_eq!(db.version_stats().rows_reverted, u64::from(2 * ROWS));
     assert!(db.files()[0].used_pages > before + 60);
@@ -470,16 +476,7 @@ fn a_sweep_gives_empty_leaves_back() {
 #[test]
 fn leaves_emptied_before_a_crash_go_when_reverting_ends() {
     let disk = SimDisk::new(6);
-    let (db, tree) = create(&disk, 1, 1_024, accelerated());
-    let txn = db.begin(&owner(1));
-    fill(&db, &txn, tree, 0..10, 1);
-    txn.commit(Durability::Full).expect("commits");
-    settle(&db);
-    let before = db.files()[0].used_pages;
-    db.set_undo_at_once_bytes(0);
-    let txn = db.begin(&owner(1));
-    fill(&db, &txn, tree, ROWS..20 * ROWS, 2);
-    txn.rollback().expect("rolls back");
+    let (db, tree, before) = rolled_back(&disk, 18 * ROWS);
     assert!(db.clean_versions().expect("reverts"), "there is more");
     let reverted = db.version_stats().rows_reverted;
     assert!((1_000..18 * u64::from(ROWS)).contains(&reverted));

@@ -18,18 +18,34 @@ fn small_log() -> Vec<FileSpec> {
 }
 
 fn create(disk: &Arc<SimDisk>, model: RecoveryModel) -> (Arc<Database>, TreeId) {
+    create_with(disk, 1, model, false)
+}
+
+fn create_with(
+    disk: &Arc<SimDisk>,
+    seed: u64,
+    model: RecoveryModel,
+    accelerated: bool,
+) -> (Arc<Database>, TreeId) {
     let settings = Settings {
         recovery_model: model,
+        accelerated_recovery: accelerated,
         ..Settings::default()
     };
-    let db = engine(disk, 1, 256)
+    let db = engine(disk, seed, 256)
         .create_database(DB, "t", small_log(), settings)
         .expect("creates");
-    let txn = db.begin(&owner(1));
-    let tree = db.create_tree(&txn, 1).expect("tree");
-    txn.commit(Durability::Full).expect("commits");
+    let tree = new_tree(&db);
     (db, tree)
 }
+
+/// Seed, accelerated recovery, and whether a transaction is open when the machine stops.
+const RESTARTS: [(u64, bool, bool); 4] = [
+    (1, false, false),
+    (2, true, false),
+    (3, false, true),
+    (4, true, true),
+];
 
 /// One committed transaction that logs about `bytes`; `n` names its row.
 fn write(db: &Arc<Database>, tree: TreeId, n: u32, bytes: usize) -> Result<()> {
@@ -389,22 +405,9 @@ fn the_rollback_of_large_values_has_its_room_on_a_full_disk() {
 /// neither of a log at rest nor of one that a transaction had filled.
 #[test]
 fn restarts_in_a_full_log_leave_room_for_the_next() {
-    for (seed, accelerated, is_filled) in [
-        (1, false, false),
-        (2, true, false),
-        (3, false, true),
-        (4, true, true),
-    ] {
+    for (seed, accelerated, is_filled) in RESTARTS {
         let disk = SimDisk::new(seed);
-        let settings = Settings {
-            recovery_model: RecoveryModel::Simple,
-            accelerated_recovery: accelerated,
-            ..Settings::default()
-        };
-        let db = engine(&disk, seed, 256)
-            .create_database(DB, "t", small_log(), settings)
-            .expect("creates");
-        let tree = new_tree(&db);
+        let (db, tree) = create_with(&disk, seed, RecoveryModel::Simple, accelerated);
         for n in 0..8 {
             write(&db, tree, n, 3_000).expect("writes");
         }
@@ -647,22 +650,9 @@ fn a_log_that_was_full_at_a_restart_comes_free_when_it_is_backed_up() {
 /// each time, and the log backup makes room.
 #[test]
 fn restarts_in_a_log_that_a_log_backup_holds_leave_the_database_open() {
-    for (seed, accelerated, is_left_open) in [
-        (1, false, false),
-        (2, true, false),
-        (3, false, true),
-        (4, true, true),
-    ] {
+    for (seed, accelerated, is_left_open) in RESTARTS {
         let disk = SimDisk::new(seed);
-        let settings = Settings {
-            recovery_model: RecoveryModel::Full,
-            accelerated_recovery: accelerated,
-            ..Settings::default()
-        };
-        let db = engine(&disk, seed, 256)
-            .create_database(DB, "t", small_log(), settings)
-            .expect("creates");
-        let tree = new_tree(&db);
+        let (db, tree) = create_with(&disk, seed, RecoveryModel::Full, accelerated);
         db.note_full_backup(db.hardened_lsn()).expect("a chain");
         on_a_full_disk(&disk, &db);
         let loser = db.begin(&owner(7));
