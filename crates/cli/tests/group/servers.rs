@@ -208,7 +208,8 @@ pub fn acquaint(root: &Path, servers: &[&Server]) {
     }
 }
 
-fn replica(server: &Server, mode: &str) -> String {
+/// A replica as statements describe it.
+pub fn replica(server: &Server, mode: &str) -> String {
     format!(
         "'{}' WITH (ENDPOINT_URL = 'TCP://127.0.0.1:{}', AVAILABILITY_MODE = {mode}, FAILOVER_MODE = MANUAL,
             SEEDING_MODE = AUTOMATIC, SESSION_TIMEOUT = 5, SECONDARY_ROLE (ALLOW_CONNECTIONS = ALL))",

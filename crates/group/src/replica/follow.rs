@@ -318,6 +318,8 @@ impl Followed {
             match state.decided.take() {
                 Some(Ok(record)) => return Ok(record),
                 Some(Err(record)) => return Err(Some(record)),
+                // Nothing more is decided here.
+                None if state.failed.is_some() => return Err(Some(state.record)),
                 None => {}
             }
             if self.moved.wait_for(&mut state, limit).timed_out() {

@@ -12,7 +12,7 @@
 
 use super::common::{Common, file_error};
 use super::part::DatabasePart;
-use super::reign::{Kept, KeptFile, Reign};
+use super::reign::{Failover, Kept, KeptFile, Reign};
 use super::wire::Definition;
 use daruma_catalog::{
     AvailabilityMode, GroupDatabaseDef, GroupDef, PrimaryConnections, ReplicaDef,
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of log that a replica may lack when commits begin to wait for it.
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -48,6 +48,8 @@ pub(super) enum Task {
     Opened(u128),
     /// Another replica leads it.
     Fenced(u128),
+    /// This server is a replica of the group no more.
+    Removed,
     /// Readers may come.
     Readable(u128),
     Definitions(u128),
@@ -70,6 +72,8 @@ pub(super) struct Group {
     incoming: Mutex<Option<Definition>>,
     came: Condvar,
     pub dialers: Mutex<Vec<(ReplicaId, Dialer)>>,
+    /// Since when this secondary has had no connection to the primary.
+    pub alone_since: Mutex<Option<Instant>>,
     pub seedings: Mutex<Vec<Seeding>>,
     stopped: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
@@ -114,6 +118,7 @@ impl Group {
             incoming: Mutex::default(),
             came: Condvar::new(),
             dialers: Mutex::default(),
+            alone_since: Mutex::default(),
             seedings: Mutex::default(),
             stopped: AtomicBool::new(false),
             worker: Mutex::default(),
@@ -206,6 +211,10 @@ impl Group {
         self.kept.lock().kept().reign
     }
 
+    pub(super) fn failover(&self) -> Option<Failover> {
+        self.kept.lock().kept().failover
+    }
+
     pub(super) fn is_suspended(&self, database: [u8; 16]) -> bool {
         self.kept.lock().kept().suspended.contains(&database)
     }
@@ -221,10 +230,16 @@ impl Group {
         self.reign().primary == self.me.number()
     }
 
+    /// Has the primary taken this server out of the group?
+    pub(super) fn is_removed(&self) -> bool {
+        self.kept.lock().kept().is_removed
+    }
+
     /// As what this server presents itself.
     pub(super) fn role(&self) -> ReplicaRole {
         let parts = self.parts.lock();
         match self.is_primary() {
+            _ if self.is_removed() => ReplicaRole::Resolving,
             false => ReplicaRole::Secondary,
             true if parts.iter().all(|p| p.role() == Some(Role::Open)) => ReplicaRole::Primary,
             true => ReplicaRole::Resolving,
@@ -323,11 +338,16 @@ impl Group {
     fn work(self: &Arc<Self>, told: &Receiver<Task>) {
         self.connect();
         self.start_all();
+        match self.is_removed() {
+            true => self.leave_all(),
+            false => self.go_on(),
+        }
         loop {
             match told.recv_timeout(TICK) {
                 Ok(Task::Do(job)) => job(self),
                 Ok(Task::Opened(database)) => self.opened(database),
                 Ok(Task::Fenced(database)) => self.fenced(database),
+                Ok(Task::Removed) => self.leave_all(),
                 Ok(Task::Readable(database) | Task::Definitions(database)) => {
                     self.readable(database);
                 }
@@ -380,15 +400,25 @@ impl Group {
     fn store_definition(self: &Arc<Self>, definition: Definition) -> Result<()> {
         let Definition { group: new, reign } = definition;
         let known = self.reign();
-        let is_ours = new.group_id == self.id
-            && new
-                .replica(self.common.server_name())
-                .is_some_and(|r| r.number == self.me.number());
-        if !is_ours || reign < known || reign.primary == self.me.number() {
+        if new.group_id != self.id || reign < known || reign.primary == self.me.number() {
             return Ok(());
         }
+        let own = new.replica(self.common.server_name());
+        if own.is_none_or(|r| r.number != self.me.number()) {
+            let is_newer = reign > known || new.sequence_number > self.def().sequence_number;
+            return match is_newer && !self.is_removed() {
+                true => self.removed(reign),
+                false => Ok(()),
+            };
+        }
+        if self.is_removed() {
+            self.keep(|kept| kept.is_removed = false)?;
+        }
         if reign > known {
-            self.keep(|kept| kept.reign = reign)?;
+            self.keep(|kept| {
+                kept.reign = reign;
+                kept.failover = None;
+            })?;
             self.common.log(&format!(
                 "The local availability replica of availability group '{}' is a secondary: replica {} is the primary.",
                 new.name, reign.primary
@@ -422,6 +452,31 @@ impl Group {
             self.set_def((*stored).clone());
         }
         self.tell(Task::Defined);
+        Ok(())
+    }
+
+    /// The primary has taken this server out: it leads nothing from here on, whoever asks. Its copies wait for more log, as those that left.
+    fn removed(self: &Arc<Self>, reign: Reign) -> Result<()> {
+        self.keep(|kept| {
+            kept.reign = reign;
+            kept.failover = None;
+            kept.is_removed = true;
+        })?;
+        let def = self.def();
+        self.common.log(&format!(
+            "The local availability replica of availability group '{}' has been removed from the group. \
+             DROP AVAILABILITY GROUP ends the group here.",
+            def.name
+        ));
+        let groups = &self.common.instance.hadr.groups;
+        let stored = groups.change(def.id, |def| {
+            def.databases.iter_mut().for_each(|d| d.is_joined = false);
+            Ok(())
+        })?;
+        if let Some(stored) = stored {
+            self.set_def((*stored).clone());
+        }
+        self.tell(Task::Removed);
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! Connections of a group: who makes them, who is let in, and what is said on them beside log.
 //!
 //! Theory: of two replicas the one with the lower number connects, and the primary connects to everybody: who has not joined yet
-//! connects to nobody. What comes twice by that does no harm; the newer connection carries the log.
+//! connects to nobody. A secondary that has heard of the primary for no session timeout connects to it as well: it may have been removed from
+//! the group while it was away, and is told so. What comes twice by that does no harm; the newer connection carries the log.
 
 use super::group::{Group, Task};
 use super::seed::SeedServer;
@@ -12,6 +13,7 @@ use daruma_group::transport::{Dialer, EndpointConfig, Handler, Link, LinkError, 
 use daruma_group::wire::{Hello, Message, Purpose};
 use std::net::ToSocketAddrs;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 impl Group {
     /// Keeps a thread for each other replica that may have to be connected to.
@@ -42,11 +44,26 @@ impl Group {
     }
 
     fn target(&self, to: ReplicaId) -> Wanted {
-        let is_mine = self.me < to || self.is_primary();
-        if self.is_stopped() || !is_mine || self.node.is_connected(to) {
+        if self.is_stopped() || self.is_removed() {
             return Ok(None);
         }
-        self.address_of(to)
+        let is_connected = self.node.is_connected(to);
+        let is_alone = to.number() == self.reign().primary && self.is_alone(is_connected);
+        let is_mine = self.me < to || self.is_primary() || is_alone;
+        match is_mine && !is_connected {
+            true => self.address_of(to),
+            false => Ok(None),
+        }
+    }
+
+    /// Has the primary been away for as long as its session lasts?
+    fn is_alone(&self, is_connected: bool) -> bool {
+        let mut since = self.alone_since.lock();
+        if is_connected {
+            *since = None;
+            return false;
+        }
+        since.get_or_insert_with(Instant::now).elapsed() >= self.session_timeout()
     }
 
     /// Where a replica's endpoint is.
@@ -86,11 +103,13 @@ impl Group {
         self: &Arc<Self>,
         hello: &Hello,
     ) -> Result<(EndpointConfig, Arc<dyn Handler>), String> {
-        if !self.is_member(hello.replica, &hello.name) {
-            return Err("the server is no replica of this group".into());
-        }
+        let is_member = self.is_member(hello.replica, &hello.name);
         let config = self.config().ok_or("the endpoint is not started")?;
         match hello.purpose {
+            Purpose::Member if !is_member && self.is_primary() => {
+                Ok((config, Arc::new(Farewell(Arc::downgrade(self)))))
+            }
+            _ if !is_member => Err("the server is no replica of this group".into()),
             Purpose::Member => Ok((config, Arc::new(Links(Arc::downgrade(self))))),
             Purpose::Seed if self.is_primary() => {
                 Ok((config, Arc::new(SeedServer(Arc::downgrade(self)))))
@@ -125,6 +144,26 @@ impl Group {
                 .log("The definition of an availability group is too long to be sent."),
         }
     }
+}
+
+/// A connection of a server that was removed from the group: it is told what the group is now.
+struct Farewell(Weak<Group>);
+
+impl Handler for Farewell {
+    fn connected(&self, link: &Arc<Link>) {
+        if let Some(group) = self.0.upgrade() {
+            group.announce_to(link);
+        }
+        link.send(Message::Bye {
+            reason: "the server is no replica of this group".into(),
+        });
+    }
+
+    fn received(&self, _: &Arc<Link>, _: Message) -> Result<(), LinkError> {
+        Ok(())
+    }
+
+    fn closed(&self, _: &Arc<Link>, _: &LinkError) {}
 }
 
 /// What happens on a group's connections.

@@ -6,6 +6,7 @@
 //! | room | what it knows |
 //! |---|---|
 //! | `common` | the endpoint, invitations |
+//! | `failover` | how this server becomes the primary |
 //! | `group` | a group: its definition, its thread |
 //! | `links` | who connects to whom |
 //! | `part` | the roles of a database |
@@ -16,6 +17,7 @@
 //! Latches: those of a group are taken alone, before those of `daruma_group`; no statement is waited for under one.
 
 mod common;
+mod failover;
 mod group;
 mod links;
 mod part;

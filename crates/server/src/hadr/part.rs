@@ -2,15 +2,15 @@
 //!
 //! | found at start | done |
 //! |---|---|
-//! | this server led it last, and has promised nobody a later epoch | the judge, its own file, grants the next epoch; opened by recovery |
+//! | this server led it last, or a failover to it was cut short, and it has promised nobody a later epoch | the judge, its own file, grants the next epoch; opened by recovery |
 //! | anything else | followed: nothing is applied before a primary says where the logs part |
 //! | no file of its standing | left alone: it waits for somebody to join it |
 //!
 //! | event | done |
 //! |---|---|
 //! | another replica leads | nothing more is acknowledged; sessions end; closed as after a crash, and followed |
-//! | failover, planned | the primary's record grants it: everything acknowledged is here; redo to the end, then led |
-//! | failover, forced | the same by this server's own word |
+//! | failover, planned (`failover`) | the primary's record grants it: everything acknowledged is here; redo to the end, then led |
+//! | failover, forced (`failover`) | the same by this server's own word |
 //!
 //! The history of a log is storage's: the epoch that a judge grants is the one that storage's first record names.
 
@@ -36,8 +36,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A judge that has not answered by then does not answer.
-const JUDGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A database that joins follows by then, or the statement fails.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Sessions of a database whose role changes have so long to notice.
@@ -132,8 +130,8 @@ impl Group {
         let mut file = self.standing(id)?;
         let standing = file.standing().clone();
         let record = standing.record;
-        let leads =
-            self.is_primary() && record.primary == self.me && standing.promised == record.epoch;
+        let is_mine = self.is_primary() || self.failover().is_some();
+        let leads = is_mine && record.primary == self.me && standing.promised == record.epoch;
         if !leads {
             self.set_restoring(entry, true)?;
             return self.follow(id, entry, file, None, Lsn::MAX);
@@ -246,7 +244,7 @@ impl Group {
     }
 
     /// The judge has granted an epoch, and storage has begun it: sessions may come when the participants have its first record.
-    fn begin_reign(
+    pub(super) fn begin_reign(
         self: &Arc<Self>,
         id: [u8; 16],
         entry: &Arc<DatabaseEntry>,
@@ -439,7 +437,7 @@ impl Group {
         }
     }
 
-    fn down(&self, part: &DatabasePart, why: &str) {
+    pub(super) fn down(&self, part: &DatabasePart, why: &str) {
         self.common.log(&format!(
             "Database '{}' could not take its new role: {why}",
             part.entry.name()
@@ -529,6 +527,12 @@ impl Group {
         self.set_availability(&part.entry, Availability::Alone);
     }
 
+    /// This server is a replica of the group no more.
+    pub(super) fn leave_all(&self) {
+        let parts = self.parts.lock().clone();
+        parts.iter().for_each(|part| self.leave(part.id));
+    }
+
     /// SUSPEND and RESUME: of this replica's copy, or of all that are fed from here.
     pub(super) fn rest(&self, database: &str, act: DatabaseAct) -> Result<()> {
         let def = self.def();
@@ -554,80 +558,6 @@ impl Group {
             PartState::Down => {}
         }
         Ok(())
-    }
-
-    // --- failover
-
-    /// This server becomes the primary of all databases. Without force it fails before anything is done where something could be lost.
-    pub(super) fn fail_over(self: &Arc<Self>, forced: bool) -> Result<()> {
-        let def = self.def();
-        if self.is_primary() && !forced {
-            return Err(messages::error(41122, &[&def.name]));
-        }
-        let parts = self.parts.lock().clone();
-        let not_ready = || messages::error(41142, &[&def.name]);
-        let joined = def
-            .databases
-            .iter()
-            .all(|d| parts.iter().any(|p| p.id == d.group_database_id));
-        let is_ready = joined && parts.iter().all(|p| self.may_take_over(p));
-        if !(forced || is_ready) {
-            return Err(not_ready());
-        }
-        for part in &parts {
-            let PartState::Followed { followed, .. } = &part.state else {
-                continue;
-            };
-            let id = u128::from_be_bytes(self.common.random_id());
-            match followed.promote(id, forced, JUDGE_TIMEOUT) {
-                Ok(record) => self.promote(part, record),
-                Err(_) if forced => self.down(part, "its log could not be hardened"),
-                Err(_) => return Err(not_ready()),
-            }
-        }
-        let (id, me) = (self.common.random_id(), self.me.number());
-        let reign = self.reign().next(id, me, forced);
-        self.keep(|kept| kept.reign = reign)?;
-        self.connect();
-        self.announce();
-        Ok(())
-    }
-
-    fn may_take_over(&self, part: &DatabasePart) -> bool {
-        match &part.state {
-            PartState::Followed { followed, .. } => {
-                followed.following() == Following::Primary
-                    && followed.record().members.contains(self.me)
-            }
-            // A failover that was cut short goes on.
-            PartState::Led { .. } => true,
-            PartState::Down => false,
-        }
-    }
-
-    fn promote(self: &Arc<Self>, part: &DatabasePart, record: Record) {
-        if let Err(error) = self.try_promote(part, record) {
-            self.down(part, &error.message);
-        }
-    }
-
-    fn try_promote(self: &Arc<Self>, part: &DatabasePart, record: Record) -> Result<()> {
-        let PartState::Followed {
-            secondary, copy, ..
-        } = &part.state
-        else {
-            return Ok(());
-        };
-        if let Some(why) = copy.stop() {
-            return Err(SqlError::new(3313, 21, 1, why));
-        }
-        self.node.remove(part.number());
-        self.set_availability(&part.entry, Availability::Resolving);
-        let storage = secondary.promote_as(record.epoch.number, record.epoch.id)?;
-        self.set_restoring(&part.entry, false)?;
-        self.common.instance.show_database(&part.entry, &storage)?;
-        let file = self.standing(part.id)?;
-        self.begin_reign(part.id, &part.entry, file, &storage, record)
     }
 
     // --- definitions
@@ -672,8 +602,9 @@ impl Group {
                 _ => {}
             }
         }
-        self.connect();
+        // Who is removed hears of it on the connection that ends then.
         self.announce();
+        self.connect();
         Ok(())
     }
 
@@ -710,11 +641,15 @@ impl Group {
         }
     }
 
-    fn set_availability(&self, entry: &Arc<DatabaseEntry>, availability: Availability) {
+    pub(super) fn set_availability(&self, entry: &Arc<DatabaseEntry>, availability: Availability) {
         self.common.instance.set_availability(entry, availability);
     }
 
-    fn set_restoring(&self, entry: &Arc<DatabaseEntry>, is_restoring: bool) -> Result<()> {
+    pub(super) fn set_restoring(
+        &self,
+        entry: &Arc<DatabaseEntry>,
+        is_restoring: bool,
+    ) -> Result<()> {
         self.common.instance.set_restoring(entry, is_restoring)
     }
 
@@ -724,7 +659,7 @@ impl Group {
         self.common.folder().join(format!("{}.standing", hex(id)))
     }
 
-    fn standing(&self, id: [u8; 16]) -> Result<StandingFile> {
+    pub(super) fn standing(&self, id: [u8; 16]) -> Result<StandingFile> {
         let opened = StandingFile::open(self.common.disk(), &self.standing_path(id));
         let missing = || self.failed_file(id, &std::io::ErrorKind::NotFound.into());
         opened

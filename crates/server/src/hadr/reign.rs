@@ -39,12 +39,27 @@ impl Reign {
     }
 }
 
+/// A failover to this server that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Failover {
+    /// It counts where a judge has granted it.
+    Planned,
+    /// It counts: the reign is this server's.
+    Forced,
+}
+
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Kept {
     pub reign: Reign,
     /// Databases (`group_database_id`) whose data movement rests.
     pub suspended: Vec<[u8; 16]>,
+    /// Not completed yet.
+    #[serde(default)]
+    pub failover: Option<Failover>,
+    /// The primary has said that this server is no replica of the group any more.
+    #[serde(default)]
+    pub is_removed: bool,
 }
 
 /// The file of one group.
@@ -60,6 +75,8 @@ impl KeptFile {
         let kept = Kept {
             reign,
             suspended: Vec::new(),
+            failover: None,
+            is_removed: false,
         };
         let mut file = KeptFile {
             disk: disk.clone(),

@@ -510,6 +510,7 @@ impl Group {
         let row = instance.hadr.groups.find(|g| g.group_id == self.id());
         let own = self.replica(self.me.number());
         let is_wanted = !self.is_primary()
+            && !self.is_removed()
             && row.is_some_and(|g| g.creates_databases)
             && own.is_some_and(|r| r.seeding_mode == SeedingMode::Automatic);
         if !is_wanted {

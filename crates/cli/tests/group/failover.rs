@@ -1,0 +1,138 @@
+//! Failovers that are cut short: by a folder that stands where a file of the group is to be written, and by kills.
+
+use super::servers::*;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// So long a server waits for somebody else's word.
+const JUDGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// ALFA leads group `g`, BRAVO is synchronized, and both have these rows.
+fn pair(root: &Path, rows: u32) -> (Server, Server) {
+    let (alfa, bravo) = (Server::start(root, "ALFA"), Server::start(root, "BRAVO"));
+    acquaint(root, &[&alfa, &bravo]);
+    create_database(&alfa);
+    create_group(root, &alfa, &bravo, "SYNCHRONOUS_COMMIT");
+    alfa.wait_for(OTHER_STATE, "SYNCHRONIZED");
+    super::insert(&alfa, 0..rows);
+    (alfa, bravo)
+}
+
+/// Keeps the server from writing the file of this kind (`group`, `standing`) that it has.
+fn block(server: &Server, kind: &str) -> PathBuf {
+    let files = std::fs::read_dir(server.folder.join("hadr")).expect("its folder");
+    let mut files = files.map(|f| f.expect("an entry").path());
+    let file = files.find(|f| f.extension().is_some_and(|e| e == kind));
+    let beside = file.expect("a file").with_extension(format!("{kind}.new"));
+    std::fs::create_dir(&beside).expect("a folder in its place");
+    beside
+}
+
+/// The same rows on both, as their checksum says.
+fn same_rows(servers: [&Server; 2]) {
+    let sum = "SELECT CONCAT(COUNT(*), ' ', CHECKSUM_AGG(CHECKSUM(id, v))) FROM d.dbo.t";
+    let here = servers[0].value(sum).expect("a sum");
+    servers[1].wait_for(sum, &here);
+}
+
+fn a_failover_that_cannot_be_recorded_does_nothing(statement: &str) {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let (alfa, bravo) = pair(root.path(), 20);
+    let blocked = block(&bravo, "group");
+    let text = format!("ALTER AVAILABILITY GROUP g {statement}");
+    assert_eq!(bravo.error("master", &text), Some(5123));
+    // The group is what it was, on both.
+    super::insert(&alfa, 20..40);
+    alfa.wait_for(OWN_ROLE, "PRIMARY");
+    bravo.wait_for(OWN_ROLE, "SECONDARY");
+    alfa.wait_for(OTHER_STATE, "SYNCHRONIZED");
+    same_rows([&alfa, &bravo]);
+    std::fs::remove_dir(blocked).expect("it is empty");
+    bravo.sql(&text);
+    bravo.wait_for(OWN_ROLE, "PRIMARY");
+    alfa.wait_for(OWN_ROLE, "SECONDARY");
+    bravo.wait_for(OTHER_STATE, "SYNCHRONIZED");
+    super::insert(&bravo, 40..60);
+    same_rows([&bravo, &alfa]);
+}
+
+#[test]
+fn a_planned_failover_that_cannot_be_recorded_does_nothing() {
+    a_failover_that_cannot_be_recorded_does_nothing("FAILOVER");
+}
+
+#[test]
+fn a_forced_failover_that_cannot_be_recorded_does_nothing() {
+    a_failover_that_cannot_be_recorded_does_nothing("FORCE_FAILOVER_ALLOW_DATA_LOSS");
+}
+
+#[test]
+fn a_forced_failover_that_was_cut_short_goes_on_after_a_restart() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let (mut alfa, mut bravo) = pair(root.path(), 20);
+    alfa.kill();
+    let blocked = block(&bravo, "standing");
+    let force = "ALTER AVAILABILITY GROUP g FORCE_FAILOVER_ALLOW_DATA_LOSS";
+    let began = Instant::now();
+    assert_eq!(bravo.error("master", force), Some(41131));
+    let took = began.elapsed();
+    assert!(took < JUDGE_TIMEOUT, "nobody answers for {took:?}");
+    bravo.kill();
+    std::fs::remove_dir(blocked).expect("it is empty");
+    bravo.run();
+    bravo.wait_for(OWN_ROLE, "PRIMARY");
+    super::insert(&bravo, 20..40);
+    // The one that was passed over knows of nothing, and follows as soon as it is told.
+    alfa.run();
+    alfa.wait_for(OWN_ROLE, "SECONDARY");
+    bravo.wait_for(OTHER_STATE, "SYNCHRONIZED");
+    super::insert(&bravo, 40..60);
+    same_rows([&bravo, &alfa]);
+    assert_eq!(alfa.error("d", "INSERT t VALUES (-1, 'no')"), Some(3906));
+}
+
+/// It is told so on the connection that ends, or when it asks after it was away; nothing that it is told to do makes a second primary.
+fn a_removed_replica_cannot_be_forced(was_away: bool) {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let (alfa, mut bravo) = pair(root.path(), 20);
+    if was_away {
+        bravo.kill();
+    }
+    alfa.sql("ALTER AVAILABILITY GROUP g REMOVE REPLICA ON 'BRAVO'");
+    super::insert(&alfa, 20..40);
+    if was_away {
+        bravo.run();
+    }
+    bravo.wait_for_log("has been removed from the group");
+    for statement in ["FORCE_FAILOVER_ALLOW_DATA_LOSS", "FAILOVER"] {
+        let text = format!("ALTER AVAILABILITY GROUP g {statement}");
+        assert_eq!(bravo.error("master", &text), Some(41131));
+    }
+    // Nor after a restart.
+    bravo.kill();
+    bravo.run();
+    bravo.wait_for(OWN_ROLE, "RESOLVING");
+    let force = "ALTER AVAILABILITY GROUP g FORCE_FAILOVER_ALLOW_DATA_LOSS";
+    assert_eq!(bravo.error("master", force), Some(41131));
+    assert!(bravo.error("d", "INSERT t VALUES (-1, 'no')").is_some());
+    super::insert(&alfa, 40..60);
+    // It is taken in again, and its copy goes on where it was.
+    alfa.sql(&format!(
+        "ALTER AVAILABILITY GROUP g ADD REPLICA ON {}",
+        replica(&bravo, "SYNCHRONOUS_COMMIT")
+    ));
+    bravo.wait_for(OWN_ROLE, "SECONDARY");
+    bravo.sql("ALTER DATABASE d SET HADR AVAILABILITY GROUP = g");
+    alfa.wait_for(OTHER_STATE, "SYNCHRONIZED");
+    same_rows([&alfa, &bravo]);
+}
+
+#[test]
+fn a_replica_that_is_removed_cannot_be_forced() {
+    a_removed_replica_cannot_be_forced(false);
+}
+
+#[test]
+fn a_replica_that_was_removed_while_it_was_away_cannot_be_forced() {
+    a_removed_replica_cannot_be_forced(true);
+}

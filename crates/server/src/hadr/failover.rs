@@ -1,0 +1,198 @@
+//! A failover: this server becomes the primary of all databases of a group.
+//!
+//! Theory: the file of the group says first that a failover has begun. What a crash or a failure cuts short is then neither lost nor half
+//! done: a forced one counts from that moment, and a planned one as soon as a judge has granted it a database.
+//!
+//! | cut short | at the next start |
+//! |---|---|
+//! | before the file says so | nothing has happened |
+//! | forced | the databases that are not led yet are forced once more |
+//! | planned, all databases granted | it is completed |
+//! | planned, some granted | those are led; FAILOVER goes on with the others |
+//!
+//! Another replica's later reign ends it in any case.
+
+use super::group::Group;
+use super::part::{DatabasePart, PartState};
+use super::reign::Failover;
+use daruma_group::commit::Record;
+use daruma_group::replica::Following;
+use daruma_tsql::error::{Result, SqlError};
+use daruma_tsql::instance::hadr::Availability;
+use daruma_tsql::messages;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A judge that has not answered by then does not answer.
+const JUDGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Group {
+    /// Makes this server the primary. Without force it fails before anything is done where something could be lost.
+    pub(super) fn fail_over(self: &Arc<Self>, forced: bool) -> Result<()> {
+        let def = self.def();
+        if self.is_removed() {
+            return Err(not_online(&def.name));
+        }
+        if self.is_primary() && !forced {
+            return Err(messages::error(41122, &[&def.name]));
+        }
+        if !(forced || self.is_ready()) {
+            return Err(messages::error(41142, &[&def.name]));
+        }
+        match forced {
+            true => {
+                self.begin_forced()?;
+                self.force_all()
+            }
+            false => {
+                self.keep(|kept| kept.failover = Some(Failover::Planned))?;
+                self.take_all()
+            }
+        }
+    }
+
+    /// Goes on with what was cut short.
+    pub(super) fn go_on(self: &Arc<Self>) {
+        let done = match self.failover() {
+            None => return,
+            Some(Failover::Forced) => self.force_all(),
+            Some(Failover::Planned) if self.leads_all() => self.complete(),
+            Some(Failover::Planned) => return,
+        };
+        if let Err(error) = done {
+            self.common.log(&format!(
+                "A failover of availability group '{}' that was cut short could not go on: {error}",
+                self.def().name
+            ));
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        let def = self.def();
+        let parts = self.parts.lock().clone();
+        let joined = def
+            .databases
+            .iter()
+            .all(|d| parts.iter().any(|p| p.id == d.group_database_id));
+        joined && parts.iter().all(|p| self.may_take_over(p))
+    }
+
+    fn may_take_over(&self, part: &DatabasePart) -> bool {
+        match &part.state {
+            PartState::Followed { followed, .. } => {
+                followed.following() == Following::Primary
+                    && followed.record().members.contains(self.me)
+            }
+            // A failover that was cut short goes on.
+            PartState::Led { .. } => true,
+            PartState::Down => false,
+        }
+    }
+
+    fn leads_all(&self) -> bool {
+        let parts = self.parts.lock();
+        !parts.is_empty() && parts.iter().all(|p| p.role().is_some())
+    }
+
+    // --- planned
+
+    fn take_all(self: &Arc<Self>) -> Result<()> {
+        let parts = self.parts.lock().clone();
+        for part in &parts {
+            let PartState::Followed { followed, .. } = &part.state else {
+                continue;
+            };
+            let id = u128::from_be_bytes(self.common.random_id());
+            match followed.promote(id, false, JUDGE_TIMEOUT) {
+                Ok(record) => self.promote(part, record),
+                // A judge that did not answer may have granted it: the file goes on saying what was begun, until somebody's reign begins.
+                Err(_) => return Err(messages::error(41142, &[&self.def().name])),
+            }
+        }
+        self.complete()
+    }
+
+    fn complete(self: &Arc<Self>) -> Result<()> {
+        let (id, me) = (self.common.random_id(), self.me.number());
+        let reign = self.reign().next(id, me, false);
+        self.keep(|kept| {
+            kept.reign = reign;
+            kept.failover = None;
+        })?;
+        self.connect();
+        self.announce();
+        Ok(())
+    }
+
+    // --- forced
+
+    fn begin_forced(&self) -> Result<()> {
+        let (id, me) = (self.common.random_id(), self.me.number());
+        let reign = self.reign().next(id, me, true);
+        self.keep(|kept| {
+            kept.reign = reign;
+            kept.failover = Some(Failover::Forced);
+        })
+    }
+
+    /// What can be led is led, and told to the others, also where one of the databases fails.
+    fn force_all(self: &Arc<Self>) -> Result<()> {
+        let parts = self.parts.lock().clone();
+        parts.iter().for_each(|part| self.force(part));
+        self.connect();
+        self.announce();
+        let failed = self.parts.lock().iter().any(|p| p.role().is_none());
+        match failed {
+            false => self.keep(|kept| kept.failover = None),
+            true => Err(not_online(&self.def().name)),
+        }
+    }
+
+    fn force(self: &Arc<Self>, part: &DatabasePart) {
+        let PartState::Followed { followed, .. } = &part.state else {
+            return;
+        };
+        let id = u128::from_be_bytes(self.common.random_id());
+        match followed.promote(id, true, JUDGE_TIMEOUT) {
+            Ok(record) => self.promote(part, record),
+            Err(_) => self.down(part, "its log could not be hardened"),
+        }
+    }
+
+    // --- a database
+
+    fn promote(self: &Arc<Self>, part: &DatabasePart, record: Record) {
+        if let Err(error) = self.try_promote(part, record) {
+            self.down(part, &error.message);
+        }
+    }
+
+    fn try_promote(self: &Arc<Self>, part: &DatabasePart, record: Record) -> Result<()> {
+        let PartState::Followed {
+            secondary, copy, ..
+        } = &part.state
+        else {
+            return Ok(());
+        };
+        if let Some(why) = copy.stop() {
+            return Err(SqlError::new(3313, 21, 1, why));
+        }
+        self.node.remove(part.number());
+        self.set_availability(&part.entry, Availability::Resolving);
+        let storage = secondary.promote_as(record.epoch.number, record.epoch.id)?;
+        self.set_restoring(&part.entry, false)?;
+        self.common.instance.show_database(&part.entry, &storage)?;
+        let file = self.standing(part.id)?;
+        self.begin_reign(part.id, &part.entry, file, &storage, record)
+    }
+}
+
+/// Not all databases could be led; the error log has the reasons.
+fn not_online(group: &str) -> SqlError {
+    let text = format!(
+        "Failed to bring availability group '{group}' online.  The operation timed out. If this is a Windows Server Failover Clustering (WSFC) \
+         availability group, verify that the local WSFC node is online. Then verify that the availability group resource exists in the WSFC cluster. \
+         If the problem persists, you might need to drop the availability group and create it again."
+    );
+    SqlError::new(41131, 16, 1, text)
+}
