@@ -2701,11 +2701,26 @@ const MESSAGES: &[Message] = &[
         15,
         "NEXT VALUE FOR function is not allowed in check constraints, default objects, computed columns, views, user-defined functions, user-defined aggregates, user-defined table types, sub-queries, common table expressions, derived tables or return statements.",
     ),
+    m(
+        11720,
+        15,
+        "NEXT VALUE FOR function is not allowed in the TOP, OVER, OUTPUT, ON, WHERE, GROUP BY, HAVING, or ORDER BY clauses.",
+    ),
+    m(
+        11721,
+        15,
+        "NEXT VALUE FOR function cannot be used directly in a statement that uses a DISTINCT, UNION, UNION ALL, EXCEPT or INTERSECT operator.",
+    ),
     m(11726, 16, "Object '%.*ls' is not a sequence object."),
     m(
         11728,
         16,
         "The sequence object '%.*ls' has reached its minimum or maximum value. Restart the sequence object to allow new values to be generated.",
+    ),
+    m(
+        11741,
+        15,
+        "NEXT VALUE FOR function cannot be used within CASE, CHOOSE, COALESCE, IIF, ISNULL and NULLIF.",
     ),
     m(
         12120,

@@ -4,6 +4,7 @@
 //! expression as nodes; the query that owns the expression takes them out.
 
 use super::Binder;
+use super::next_value::CONDITIONAL;
 use super::operand::{Operand, in_list};
 use super::tree::*;
 use super::types;
@@ -16,7 +17,6 @@ use daruma_value::convert::{decode_code_page, encode_code_page};
 use daruma_value::functions::is_known_culture;
 use daruma_value::types::BinaryOp;
 use daruma_value::{CollationId, DataType, Decimal, Len, Value};
-use std::sync::Arc;
 
 impl Binder<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Result<Scalar> {
@@ -74,41 +74,8 @@ impl Binder<'_> {
                 let input = self.expr(expr)?;
                 self.cast(input, to, None, *is_try)
             }
-            Expr::Case(case) => self.case(case),
-            Expr::Iif {
-                condition,
-                then,
-                otherwise,
-            } => {
-                let when = self.condition(condition)?;
-                let (then, otherwise) = (self.expr(then)?, self.expr(otherwise)?);
-                case_of(vec![(when, then)], Some(otherwise))
-            }
-            Expr::Coalesce(list) => {
-                let mut args = list
-                    .iter()
-                    .map(|e| self.expr(e))
-                    .collect::<Result<Vec<_>>>()?;
-                if args.iter().all(Scalar::is_null_literal) {
-                    return Err(daruma_value::ValueError::new(4127, 1, &[]).into());
-                }
-                let nullable = args.iter().all(|a| a.ty.nullable);
-                let ty = types::unify(&mut args)?.nullable(nullable);
-                Ok(Scalar::new(Kind::Coalesce(args), ty))
-            }
-            Expr::NullIf(a, b) => {
-                let (a, b) = (self.expr(a)?, self.expr(b)?);
-                if a.is_null_literal() {
-                    return Err(daruma_value::ValueError::new(4151, 1, &[]).into());
-                }
-                let ty = a.ty.nullable(true);
-                let operand = Operand::new(a);
-                let when = compare(CompareOp::Equal, operand.again(), b)?;
-                let kind = Kind::Case {
-                    whens: vec![(when, Scalar::null(ty.data_type))],
-                    otherwise: Some(Box::new(operand.again())),
-                };
-                Ok(operand.around(Scalar::new(kind, ty)))
+            Expr::Case(_) | Expr::Iif { .. } | Expr::Coalesce(_) | Expr::NullIf(..) => {
+                self.without_next_value(CONDITIONAL, |b| b.conditional(expr))
             }
             Expr::Subquery(query) => self.scalar_subquery(query),
             Expr::Collate { expr, collation } => {
@@ -119,13 +86,10 @@ impl Binder<'_> {
                 let args = vec![self.expr(expr)?, self.expr(zone)?];
                 self.at_time_zone(args)
             }
-            Expr::NextValueFor { sequence, .. } => {
-                let data_type = self.host.sequence_type(sequence)?;
-                Ok(Scalar::new(
-                    Kind::NextValue(Arc::new(sequence.clone())),
-                    Type::new(data_type, false),
-                ))
-            }
+            Expr::NextValueFor { sequence, over, .. } => match over.is_empty() {
+                true => self.next_value(sequence),
+                false => Err(super::unsupported("NEXT VALUE FOR with OVER")),
+            },
             Expr::Trim {
                 side,
                 characters,
@@ -346,6 +310,49 @@ impl Binder<'_> {
             ..input.ty
         };
         Ok(Scalar::new(Kind::Collate(Box::new(input)), ty))
+    }
+
+    /// Values of which one is chosen.
+    fn conditional(&mut self, expr: &Expr) -> Result<Scalar> {
+        match expr {
+            Expr::Case(case) => self.case(case),
+            Expr::Iif {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let when = self.condition(condition)?;
+                let (then, otherwise) = (self.expr(then)?, self.expr(otherwise)?);
+                case_of(vec![(when, then)], Some(otherwise))
+            }
+            Expr::Coalesce(list) => {
+                let mut args = list
+                    .iter()
+                    .map(|e| self.expr(e))
+                    .collect::<Result<Vec<_>>>()?;
+                if args.iter().all(Scalar::is_null_literal) {
+                    return Err(daruma_value::ValueError::new(4127, 1, &[]).into());
+                }
+                let nullable = args.iter().all(|a| a.ty.nullable);
+                let ty = types::unify(&mut args)?.nullable(nullable);
+                Ok(Scalar::new(Kind::Coalesce(args), ty))
+            }
+            Expr::NullIf(a, b) => {
+                let (a, b) = (self.expr(a)?, self.expr(b)?);
+                if a.is_null_literal() {
+                    return Err(daruma_value::ValueError::new(4151, 1, &[]).into());
+                }
+                let ty = a.ty.nullable(true);
+                let operand = Operand::new(a);
+                let when = compare(CompareOp::Equal, operand.again(), b)?;
+                let kind = Kind::Case {
+                    whens: vec![(when, Scalar::null(ty.data_type))],
+                    otherwise: Some(Box::new(operand.again())),
+                };
+                Ok(operand.around(Scalar::new(kind, ty)))
+            }
+            other => self.expr(other),
+        }
     }
 
     fn case(&mut self, case: &ast::Case) -> Result<Scalar> {

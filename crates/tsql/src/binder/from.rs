@@ -4,6 +4,7 @@
 //! sides exchanged, but names stay in the order written. APPLY is a join whose right side may use columns of its left;
 //! the planner sees that from the column numbers.
 
+use super::next_value::NESTED;
 use super::scope::{CteEntry, NameScope, ScopeEntry, UsedObject};
 use super::tree::*;
 use super::{Binder, BoundQuery, ColumnInfo, OutColumn, types, unsupported};
@@ -655,6 +656,7 @@ impl Binder<'_> {
         self.database = Some(database);
         self.declare_parameters(parameters)?;
         self.schema_bound = schema_bound;
+        self.next_value_error = Some(NESTED);
         self.statement(query).map(|_| ())
     }
 

@@ -3,6 +3,7 @@
 //! Theory: the name decides, in that order. Scalar functions are the value room's: it knows their argument and result
 //! types. What it does not know is asked of the host.
 
+use super::next_value::CONDITIONAL;
 use super::operand::Operand;
 use super::scope::means_changed;
 use super::tree::*;
@@ -66,7 +67,7 @@ impl Binder<'_> {
                 let bits = Scalar::new(Kind::Grouping(args), Type::new(DataType::Int, false));
                 types::convert(bits, data_type)
             }
-            "ISNULL" => self.isnull(call),
+            "ISNULL" => self.without_next_value(CONDITIONAL, |b| b.isnull(call)),
             "ISJSON" if call.args.len() == 2 => {
                 let mut args = self.args(call.args.get(..1).unwrap_or_default())?;
                 args.push(match call.args.get(1) {
@@ -86,7 +87,7 @@ impl Binder<'_> {
                 };
                 self.call_by_name(name, args)
             }
-            "CHOOSE" => self.choose(call),
+            "CHOOSE" => self.without_next_value(CONDITIONAL, |b| b.choose(call)),
             WRITE => self.written_value(call),
             // Those that other forms are spelled out as have names of several words.
             _ if name.contains(' ') => Err(unknown_function(&name)),

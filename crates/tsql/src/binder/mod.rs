@@ -15,6 +15,7 @@ mod function;
 mod group;
 mod identity;
 mod inline;
+pub(crate) mod next_value;
 mod operand;
 mod pivot;
 mod query;
@@ -105,6 +106,8 @@ pub struct Binder<'a> {
     pub(crate) in_default: bool,
     /// An expression of a table's definition is being bound.
     pub(crate) in_stored_text: bool,
+    /// The error of NEXT VALUE FOR in the part of the statement that is being bound; `None` where it may stand.
+    pub(crate) next_value_error: Option<i32>,
     /// Functions in whose expression the binder is.
     inlined: Vec<(DatabaseId, i32)>,
     /// Name in FROM of the table that the statement changes.
@@ -142,6 +145,7 @@ impl<'a> Binder<'a> {
             table_parameters: None,
             in_default: false,
             in_stored_text: false,
+            next_value_error: None,
             inlined: Vec::new(),
             changed_alias: None,
             inline_left: user_function::INLINED_WORK_MAX,

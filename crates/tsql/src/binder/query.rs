@@ -5,6 +5,7 @@
 
 use super::group::GroupState;
 use super::identity::IdentityCall;
+use super::next_value::{CLAUSE, NESTED, SET_OPERATOR};
 use super::scope::{Clause, CteEntry, NameScope};
 use super::tree::*;
 use super::{Binder, too_complex, types};
@@ -120,7 +121,10 @@ impl Binder<'_> {
 
     pub(super) fn query(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {
         let held = self.hold_object();
-        let bound = super::with_stack(|| self.query_here(query, nested));
+        let bound = super::with_stack(|| match nested {
+            true => self.without_next_value(NESTED, |b| b.query_here(query, true)),
+            false => self.query_here(query, false),
+        });
         if held.is_some() {
             self.target = held;
         }
@@ -220,7 +224,7 @@ impl Binder<'_> {
         self.only_existence = false;
         let bound = branches
             .iter()
-            .map(|b| self.body(b))
+            .map(|branch| self.without_next_value(SET_OPERATOR, |b| b.body(branch)))
             .collect::<Result<Vec<_>>>()?;
         if bound.iter().any(|b| !b.assignments.is_empty()) {
             return Err(SqlError::new(
@@ -436,7 +440,7 @@ impl Binder<'_> {
 
     /// Row count of TOP, OFFSET and FETCH.
     fn row_count(&mut self, expr: &Expr, data_type: DataType) -> Result<Scalar> {
-        let bound = self.expr(expr)?;
+        let bound = self.without_next_value(CLAUSE, |b| b.expr(expr))?;
         let fits = match (data_type, bound.ty.data_type) {
             // A whole number that is too long for an int is written as a decimal.
             (DataType::BigInt, DataType::Decimal { scale: 0, .. }) => {
@@ -464,10 +468,10 @@ impl Binder<'_> {
         let only_existence = std::mem::take(&mut self.only_existence);
         let grouped = select.group_by.is_some() || select.having.is_some();
         self.scope().clause = Clause::From;
-        let mut rel = self.from(&select.from)?;
+        let mut rel = self.without_next_value(CLAUSE, |b| b.from(&select.from))?;
         self.scope().clause = Clause::Where;
         if let Some(filter) = &select.filter {
-            let condition = self.condition(filter)?;
+            let condition = self.without_next_value(CLAUSE, |b| b.condition(filter))?;
             check_where(&condition)?;
             rel = rel.filter(Some(condition));
         }
@@ -477,13 +481,15 @@ impl Binder<'_> {
             true => &[],
             false => &select.items,
         };
-        let (mut items, mut assignments) = self.select_list(list, select.into.is_some())?;
-        let mut having = select
-            .having
-            .as_ref()
-            .map(|h| self.condition(h))
-            .transpose()?;
-        let mut order = self.order_keys(tail.order_by, &items)?;
+        let into = select.into.is_some();
+        let (mut items, mut assignments) = match select.distinct {
+            true => self.without_next_value(SET_OPERATOR, |b| b.select_list(list, into))?,
+            false => self.select_list(list, into)?,
+        };
+        let having = select.having.as_ref();
+        let having = having.map(|h| self.without_next_value(CLAUSE, |b| b.condition(h)));
+        let mut having = having.transpose()?;
+        let mut order = self.without_next_value(CLAUSE, |b| b.order_keys(tail.order_by, &items))?;
         let group_by = select.group_by.as_ref();
         let of_subqueries = std::mem::take(&mut self.scope().aggregates);
         let aggregated = !of_subqueries.is_empty()
@@ -495,7 +501,9 @@ impl Binder<'_> {
                 .iter()
                 .any(|(k, _)| matches!(k, OrderKey::Expr(e) if has_aggregate(e)));
         if aggregated {
-            let mut state = GroupState::new(self, rel.produced(), group_by)?;
+            let own = rel.produced();
+            let mut state =
+                self.without_next_value(CLAUSE, |b| GroupState::new(b, own, group_by))?;
             state.add_aggregates(of_subqueries);
             for item in &mut items {
                 state.rewrite(self, &mut item.scalar, "select list", 8120)?;

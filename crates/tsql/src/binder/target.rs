@@ -5,6 +5,7 @@
 //! like any others. A common table expression or view may stand for any one of its base tables, each row of which shows
 //! at most once in a row of it: that of the first column that is assigned, known when all of it is bound.
 
+use super::next_value::CLAUSE;
 use super::scope::{NameScope, check_changed};
 use super::stored::table_hints;
 use super::tree::*;
@@ -130,7 +131,7 @@ impl Binder<'_> {
         self.refuse_parameter(&taken.table)?;
         self.check_sets(spec, &alias, &taken)?;
         if let Some(filter) = spec.filter {
-            let condition = self.condition(filter)?;
+            let condition = self.without_next_value(CLAUSE, |b| b.condition(filter))?;
             super::query::check_where(&condition)?;
             rel = rel.filter(Some(condition));
         }

@@ -15,6 +15,7 @@ use daruma_catalog::{
 use daruma_syntax::ast::{
     self, DefineMode, Ident, ObjectName, ParameterType, TriggerScope, TriggerTiming,
 };
+use daruma_syntax::takes_next_value;
 use daruma_value::DataType;
 use std::sync::Arc;
 
@@ -33,6 +34,9 @@ pub(super) fn create_view(
     refuse_promises(&statement.options)?;
     let place = place(ex, &statement.name, statement.mode, "V ")?;
     refuse_order(&statement.query)?;
+    if takes_next_value(text, &ex.parse_options()) {
+        return Err(messages::error(11719, &[]));
+    }
     let prepare = || {
         let plan = prepare_select(&statement.query, ex)?;
         match statement.check_option && !is_updatable(&statement.query, ex)? {

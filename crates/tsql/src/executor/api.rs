@@ -6,6 +6,7 @@ use super::exposed::{Exposed, stand_for};
 use super::expr::{Cond, Expr};
 use super::operator::{Operator, build};
 use super::plan::{Node, Op, Plan};
+use crate::binder::next_value::NESTED;
 use crate::binder::tree::{Coercion, ColId, ColSet, Kind, Scalar, Type};
 use crate::binder::types;
 use crate::binder::{
@@ -647,6 +648,7 @@ pub fn prepare_stored_scalar(
     let mut binder = Binder::new(host);
     binder.in_default = scope.is_none();
     binder.in_stored_text = true;
+    binder.next_value_error = scope.map(|_| NESTED);
     binder.database = database;
     let none = Scope::default();
     with_room(|| prepare_scalar_by(binder, expr, scope.unwrap_or(&none), host))
@@ -690,6 +692,7 @@ pub fn prepare_stored_condition(
 ) -> Result<ConditionPlan> {
     let mut binder = Binder::new(host);
     binder.in_stored_text = true;
+    binder.next_value_error = Some(NESTED);
     binder.database = database;
     with_room(|| prepare_condition_by(binder, condition, scope, host))
 }
