@@ -3246,6 +3246,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(16954, 10, "Executing SQL directly; no cursor."),
     m(16955, 16, "Could not create an acceptable cursor."),
+    m(
+        16957,
+        16,
+        "FOR UPDATE cannot be specified on a READ ONLY cursor.",
+    ),
     m(17137, 10, "Starting up database '%.*ls'."),
     m(
         18054,

@@ -2,8 +2,9 @@
 
 use super::{Parse, Parser};
 use crate::ast::*;
+use crate::error::SyntaxError;
 use crate::keyword::Keyword as K;
-use crate::lexer::{Symbol, TokenKind};
+use crate::lexer::{Symbol, Token, TokenKind};
 
 impl Parser<'_> {
     pub(super) fn goto(&mut self) -> Parse<StatementKind> {
@@ -254,8 +255,11 @@ impl Parser<'_> {
     pub(super) fn cursor_definition(&mut self) -> Parse<CursorDefinition> {
         let (mut scope, mut scroll, mut kind, mut concurrency, mut type_warning) =
             (None, None, None, None, false);
+        let mut words = Vec::new();
         while !self.at(K::FOR) {
             let word = self.keyword();
+            self.refuse_conflict(&words)?;
+            words.push(self.token(0));
             match word {
                 K::LOCAL => scope = Some(CursorScope::Local),
                 K::GLOBAL => scope = Some(CursorScope::Global),
@@ -285,6 +289,33 @@ impl Parser<'_> {
             query,
             update,
         })
+    }
+
+    /// Error 1048 for an option that contradicts one before it. Those of one list exclude each other.
+    fn refuse_conflict(&self, before: &[Token]) -> Parse<()> {
+        let exclusive: [&[K]; 7] = [
+            &[K::LOCAL, K::GLOBAL],
+            &[K::FORWARD_ONLY, K::SCROLL],
+            &[K::STATIC, K::KEYSET, K::DYNAMIC, K::FAST_FORWARD],
+            &[K::READ_ONLY, K::SCROLL_LOCKS, K::OPTIMISTIC],
+            &[K::FAST_FORWARD, K::SCROLL],
+            &[K::FAST_FORWARD, K::SCROLL_LOCKS, K::OPTIMISTIC],
+            &[K::STATIC, K::SCROLL_LOCKS],
+        ];
+        let word = self.keyword();
+        let excludes = |other: &&Token| match other.kind {
+            TokenKind::Word(other) if other != word => exclusive
+                .iter()
+                .any(|list| list.contains(&word) && list.contains(&other)),
+            _ => false,
+        };
+        let Some(other) = before.iter().find(excludes) else {
+            return Ok(());
+        };
+        let text = |token: Token| self.text_of(token).to_uppercase();
+        let (first, second) = (text(*other), text(self.token(0)));
+        let message = format!("Conflicting cursor options {first} and {second}.");
+        Err(SyntaxError::new(1048, self.token(0).line, message))
     }
 
     fn cursor_update(&mut self) -> Parse<Option<CursorUpdate>> {

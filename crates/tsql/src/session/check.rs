@@ -20,6 +20,8 @@ pub struct Suspect {
     pub name: String,
     pub line: i32,
     pub kind: SuspectKind,
+    /// The procedure, function or trigger that the text defines.
+    pub module: Option<String>,
 }
 
 /// Fault of a name or a statement, found before anything runs.
@@ -53,6 +55,7 @@ impl Suspect {
             SuspectKind::ReadOnly => messages::error(10700, &[&name]),
         };
         error.line = self.line;
+        error.procedure.clone_from(&self.module);
         error
     }
 }
@@ -78,7 +81,21 @@ pub fn suspects(text: &str, statements: &[Statement]) -> Vec<Suspect> {
     found.append(&mut names.twice);
     found.append(&mut names.nowhere());
     found.sort_by_key(|s| s.line);
+    if let Some(module) = statements.first().and_then(module_name) {
+        let name = |suspect: &mut Suspect| suspect.module = Some(module.to_string());
+        found.iter_mut().for_each(name);
+    }
     found
+}
+
+fn module_name(statement: &Statement) -> Option<&str> {
+    let name = match &statement.kind {
+        StatementKind::CreateProcedure(s) => &s.name,
+        StatementKind::CreateFunction(s) => &s.name,
+        StatementKind::CreateTrigger(s) => &s.name,
+        _ => return None,
+    };
+    Some(&name.name.text)
 }
 
 /// Value of the last SET QUOTED_IDENTIFIER of the text, wherever it stands: the session has it when the batch has been
@@ -153,7 +170,12 @@ impl Names {
 
     fn again(&mut self, name: &str, line: u32, kind: SuspectKind) {
         let (name, line) = (name.to_string(), i32::try_from(line).unwrap_or(i32::MAX));
-        self.twice.push(Suspect { name, line, kind });
+        self.twice.push(Suspect {
+            name,
+            line,
+            kind,
+            module: None,
+        });
     }
 
     /// A label that GOTO names and that is nowhere.
@@ -165,6 +187,7 @@ impl Names {
                 name,
                 line: i32::try_from(line).unwrap_or(i32::MAX),
                 kind: SuspectKind::Goto,
+                module: None,
             })
             .collect()
     }
@@ -280,6 +303,7 @@ fn references(text: &str) -> Vec<Suspect> {
                         name: name.to_string(),
                         line,
                         kind: kind_after(word),
+                        module: None,
                     });
                 }
                 word = name;

@@ -22,8 +22,8 @@ use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_catalog::name_key;
 use daruma_syntax::ast::{
-    CursorDefinition, CursorKind, CursorRef, CursorScope, CursorScroll, DeclareCursor, Fetch,
-    FetchDirection, Query,
+    CursorConcurrency, CursorDefinition, CursorKind, CursorRef, CursorScope, CursorScroll,
+    CursorUpdate, DeclareCursor, Fetch, FetchDirection, Query,
 };
 use daruma_value::{DataType, Value};
 use std::cell::{Cell, RefCell};
@@ -216,6 +216,12 @@ impl Execution<'_> {
         insensitive: bool,
     ) -> Result<Cursor> {
         let query = &definition.query;
+        let is_read_only = insensitive
+            || definition.kind == Some(CursorKind::FastForward)
+            || definition.concurrency == Some(CursorConcurrency::ReadOnly);
+        if is_read_only && matches!(definition.update, Some(CursorUpdate::Update(_))) {
+            return Err(messages::error(16957, &[]));
+        }
         let plan = self.with_access(None, || prepare_select(query, self))?;
         if plan.is_assignment() {
             let (what, place) = ("variable assignment", "a cursor declaration");
