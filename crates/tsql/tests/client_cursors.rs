@@ -142,6 +142,7 @@ fn a_window_moves_over_the_rows() {
         (vec![], 0),
         "before the first"
     );
+    assert_eq!(fetch(&mut c, cursor, RELATIVE, 0, 2), (vec![], 0));
     assert_eq!(fetch(&mut c, cursor, RELATIVE, 4, 1), (vec![4], 0));
     assert_eq!(fetch(&mut c, cursor, RELATIVE, -9, 2), (vec![1, 2], 2));
     assert_eq!(fetch(&mut c, cursor, ABSOLUTE, 3, 1), (vec![3], 0));

@@ -149,6 +149,9 @@ impl ClientCursor {
             fetch::NEXT if self.first == 0 => 1,
             fetch::NEXT => self.first + self.count,
             // Before the first row, as SQLFetchScroll says it.
+            fetch::RELATIVE if self.first == 0 && row <= 0 => {
+                return Ok(Window::new(0, 0, rows, false));
+            }
             fetch::PRIOR if self.first <= 1 => return Ok(Window::new(0, 0, rows, false)),
             fetch::PRIOR => self.first - n,
             fetch::PRIOR_NOT_ADJUSTED => {
