@@ -66,6 +66,10 @@ impl HadrService for Told {
         self.note(format!("alter {:?}", changed.collect::<Vec<_>>()));
         Ok(())
     }
+    fn settle_group(&self, _: &GroupDef, after: &GroupDef, is_stored: bool) {
+        let stored = self.groups().iter().any(|g| **g == *after);
+        assert_eq!(stored, is_stored, "what counts is stored");
+    }
     fn drop_group(&self, group: &GroupDef) -> Result<()> {
         self.note(format!("drop {}", group.name));
         Ok(())

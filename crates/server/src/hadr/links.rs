@@ -133,8 +133,12 @@ impl Group {
         if !self.is_primary() {
             return;
         }
+        // As it is stored; one that begins is not, yet.
+        let groups = &self.common.instance.hadr.groups;
+        let stored = groups.find(|g| g.group_id == self.id());
+        let group = stored.unwrap_or_else(|| self.def());
         let definition = Definition {
-            group: (*self.def()).clone(),
+            group: (*group).clone(),
             reign: self.reign(),
         };
         match definition.encode() {

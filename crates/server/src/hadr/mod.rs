@@ -5,6 +5,7 @@
 //!
 //! | room | what it knows |
 //! |---|---|
+//! | `alter` | the order of a change |
 //! | `common` | the endpoint, invitations |
 //! | `failover` | how this server becomes the primary |
 //! | `group` | a group: its definition, its thread |
@@ -16,6 +17,7 @@
 //!
 //! Latches: those of a group are taken alone, before those of `daruma_group`; no statement is waited for under one.
 
+mod alter;
 mod common;
 mod failover;
 mod group;
@@ -170,14 +172,27 @@ impl HadrService for Service {
         let (before, after) = (before.clone(), after.clone());
         group.ask(move |group| {
             group.set_def(after);
-            let changed = group.redefine();
+            let changed = group.prepare();
             if changed.is_err() {
-                group.set_def(before);
-                // What was added goes again.
-                let _ = group.redefine();
+                group.go_back(before);
             }
             changed
         })
+    }
+
+    fn settle_group(&self, before: &GroupDef, _: &GroupDef, is_stored: bool) {
+        let Some(group) = self.common.group(before.group_id) else {
+            return;
+        };
+        let before = before.clone();
+        // A group whose thread has ended is taken up at the next start, as it is stored.
+        let _ = group.ask(move |group| {
+            match is_stored {
+                true => group.settle(),
+                false => group.go_back(before),
+            }
+            Ok(())
+        });
     }
 
     fn drop_group(&self, def: &GroupDef) -> Result<()> {

@@ -579,38 +579,9 @@ impl Group {
         }
     }
 
-    /// ALTER AVAILABILITY GROUP on the primary.
-    pub(super) fn redefine(self: &Arc<Self>) -> Result<()> {
-        let def = self.def();
-        for database in def.databases.iter().filter(|d| d.is_joined) {
-            let number = u128::from_be_bytes(database.group_database_id);
-            if self.part(number).is_none() && !self.is_named(&database.name) {
-                self.lead_new(database)?;
-            }
-        }
-        let parts = self.parts.lock().clone();
-        for part in parts {
-            let stays = def.databases.iter().any(|d| d.group_database_id == part.id);
-            match &part.state {
-                _ if !stays => self.unlead(part.id),
-                PartState::Led { led, .. } => {
-                    led.configure(self.rules());
-                    if led.role() == Role::Open {
-                        self.set_availability(&part.entry, self.primary_availability());
-                    }
-                }
-                _ => {}
-            }
-        }
-        // Who is removed hears of it on the connection that ends then.
-        self.announce();
-        self.connect();
-        Ok(())
-    }
-
     // --- parts
 
-    fn is_named(&self, database: &str) -> bool {
+    pub(super) fn is_named(&self, database: &str) -> bool {
         let parts = self.parts.lock();
         parts.iter().any(|p| names_equal(&p.entry.name(), database))
     }

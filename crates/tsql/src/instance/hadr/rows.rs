@@ -54,13 +54,25 @@ impl<T: ServerRow + Clone> ServerRows<T> {
         id: i32,
         change: impl FnOnce(&mut T) -> Result<()>,
     ) -> Result<Option<Arc<T>>> {
+        self.change_then(id, change, |_, _, _| ())
+    }
+
+    /// The same, and `then` is told the row before and after and whether it could be stored, before anybody else changes rows.
+    pub fn change_then(
+        &self,
+        id: i32,
+        change: impl FnOnce(&mut T) -> Result<()>,
+        then: impl FnOnce(&T, &T, bool),
+    ) -> Result<Option<Arc<T>>> {
         let _one = self.changing.lock();
-        let Some(row) = self.by_id(id) else {
+        let Some(before) = self.by_id(id) else {
             return Ok(None);
         };
-        let mut row = (*row).clone();
-        change(&mut row)?;
-        self.put(row).map(Some)
+        let mut after = (*before).clone();
+        change(&mut after)?;
+        let stored = self.put(after.clone());
+        then(&before, &after, stored.is_ok());
+        stored.map(Some)
     }
 
     /// Removes a row after `check`, which runs while nobody else changes rows.

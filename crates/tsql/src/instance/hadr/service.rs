@@ -153,8 +153,11 @@ pub trait HadrService: Send + Sync {
     fn set_endpoint(&self, endpoint: Option<(&EndpointDef, EndpointIdentity)>) -> Result<()>;
     /// A group with this server as its primary.
     fn create_group(&self, group: &GroupDef) -> Result<()>;
-    /// Its definition changes, on the primary.
+    /// Its definition is about to change, on the primary: nothing leaves the group yet, and nobody else is told. Followed by
+    /// [`HadrService::settle_group`].
     fn alter_group(&self, before: &GroupDef, after: &GroupDef) -> Result<()>;
+    /// The change is stored, and counts; or it could not be, and the group is what it was.
+    fn settle_group(&self, before: &GroupDef, after: &GroupDef, is_stored: bool);
     /// The group ends, here.
     fn drop_group(&self, group: &GroupDef) -> Result<()>;
     /// This server becomes a secondary: the definition comes from the primary.
@@ -226,6 +229,7 @@ impl HadrService for NotEnabled {
     fn alter_group(&self, _: &GroupDef, _: &GroupDef) -> Result<()> {
         Err(not_enabled())
     }
+    fn settle_group(&self, _: &GroupDef, _: &GroupDef, _: bool) {}
     fn drop_group(&self, _: &GroupDef) -> Result<()> {
         Err(not_enabled())
     }

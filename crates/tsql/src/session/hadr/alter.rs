@@ -86,14 +86,20 @@ impl Execution<'_> {
     fn change_group(&self, group: &GroupDef, change: &Action) -> Result<()> {
         let hadr = &self.instance().hadr;
         let now = self.instance().now_utc();
-        let changed = hadr.groups.change(group.id, |def| {
+        let service = hadr.service();
+        let alter = |def: &mut GroupDef| {
             self.needs_primary(def)?;
             let before = def.clone();
             self.apply(def, change, now)?;
             def.sequence_number += 1;
             def.modified_utc = now;
-            hadr.service().alter_group(&before, def)
-        })?;
+            service.alter_group(&before, def)
+        };
+        let changed = hadr
+            .groups
+            .change_then(group.id, alter, |before, after, is_stored| {
+                service.settle_group(before, after, is_stored);
+            })?;
         changed
             .map(drop)
             .ok_or_else(|| group_missing("alter", &group.name))
