@@ -84,6 +84,27 @@ fn a_transaction_too_large_for_the_log_rolls_back_whole() {
 }
 
 #[test]
+fn definitions_that_find_no_room_name_their_table() {
+    let server = Server::new();
+    let mut c = small(&server, "ALTER DATABASE d SET RECOVERY SIMPLE");
+    let refused = until_refused(&mut c, INSERT);
+    assert!(refused.starts_with("Msg 1105"), "{refused}");
+    until_refused(&mut c, "INSERT t (v) VALUES (REPLICATE('x', 2000))");
+    for statement in [
+        "ALTER TABLE t REBUILD",
+        "CREATE INDEX i ON t (id) INCLUDE (v)",
+        "TRUNCATE TABLE t",
+    ] {
+        // What a session wrote before says nothing.
+        let out = server.connect_to("d").run(statement);
+        assert!(
+            out.starts_with("Msg 1105, Level 17, State 2") && out.contains("'dbo.t'"),
+            "{statement}: {out}"
+        );
+    }
+}
+
+#[test]
 fn a_disk_that_fills_up_during_a_checkpoint_costs_nothing_committed() {
     let server = Server::new();
     let mut c = small(&server, "ALTER DATABASE d SET RECOVERY SIMPLE");
