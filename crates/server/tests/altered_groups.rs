@@ -177,3 +177,8 @@ fn a_database_that_is_removed_works_whenever_that_is_cut_short() {
 fn a_database_that_is_added_works_whenever_that_is_cut_short() {
     cut_short("", "ALTER AVAILABILITY GROUP g ADD DATABASE d");
 }
+
+#[test]
+fn a_database_of_a_group_that_is_dropped_works_whenever_that_is_cut_short() {
+    cut_short("FOR DATABASE d", "DROP AVAILABILITY GROUP g");
+}

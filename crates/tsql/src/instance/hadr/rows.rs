@@ -79,6 +79,20 @@ impl<T: ServerRow + Clone> ServerRows<T> {
     pub fn remove(&self, id: i32, check: impl FnOnce() -> Result<()>) -> Result<()> {
         let _one = self.changing.lock();
         check()?;
+        self.delete(id)
+    }
+
+    /// Removes a row that is still there, and `then` ends what it stood for, before anybody else changes rows.
+    pub fn remove_then(&self, id: i32, then: impl FnOnce(&T) -> Result<()>) -> Result<bool> {
+        let _one = self.changing.lock();
+        let Some(row) = self.by_id(id) else {
+            return Ok(false);
+        };
+        self.delete(id)?;
+        then(&row).map(|()| true)
+    }
+
+    fn delete(&self, id: i32) -> Result<()> {
         self.catalog.delete_server_row::<T>(id)?;
         self.list.write().retain(|row| row.id() != id);
         Ok(())

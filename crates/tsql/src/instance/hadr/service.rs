@@ -158,7 +158,7 @@ pub trait HadrService: Send + Sync {
     fn alter_group(&self, before: &GroupDef, after: &GroupDef) -> Result<()>;
     /// The change is stored, and counts; or it could not be, and the group is what it was.
     fn settle_group(&self, before: &GroupDef, after: &GroupDef, is_stored: bool);
-    /// The group ends, here.
+    /// The group ends, here. Its definition is gone.
     fn drop_group(&self, group: &GroupDef) -> Result<()>;
     /// This server becomes a secondary: the definition comes from the primary.
     fn join_group(&self, name: &str, cluster_type: ClusterType) -> Result<GroupDef>;

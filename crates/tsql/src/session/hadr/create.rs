@@ -3,7 +3,7 @@
 use super::options::{default_group, group_option, listener, replica_option};
 use super::{Execution, class, group_missing};
 use crate::error::Result;
-use crate::instance::hadr::ReplicaRole;
+use crate::instance::hadr::{ReplicaRole, not_enabled};
 use crate::messages;
 use daruma_catalog::*;
 use daruma_storage::RecoveryModel;
@@ -165,12 +165,17 @@ impl Execution<'_> {
     pub(super) fn drop_group(&self, name: &str) -> Result<()> {
         let group = self.group_to("drop", name)?;
         let hadr = &self.instance().hadr;
-        hadr.groups.remove(group.id, || {
-            // As it is now, and not as it was when its name was looked up.
-            let now = hadr.groups.by_id(group.id);
-            let now = now.ok_or_else(|| group_missing("drop", name))?;
-            hadr.service().drop_group(&now)
-        })?;
+        let service = hadr.service();
+        if !service.is_enabled() {
+            return Err(not_enabled());
+        }
+        // Its definition goes first: a crash leaves databases that are in no group, and not a group that cannot be started.
+        let is_gone = hadr
+            .groups
+            .remove_then(group.id, |now| service.drop_group(now))?;
+        if !is_gone {
+            return Err(group_missing("drop", name));
+        }
         self.forget_permissions(class::AVAILABILITY_GROUP, group.id)
     }
 
