@@ -107,6 +107,9 @@ impl std::fmt::Debug for UserFunction {
     }
 }
 
+/// Rows that are made when they are asked for. It ends with the first error.
+pub type LazyRows = Box<dyn Iterator<Item = Result<Vec<Value>>> + Send>;
+
 /// A table whose rows are computed: system views and table-valued system functions.
 pub trait VirtualTable: Send + Sync {
     /// As catalog views and error texts show it.
@@ -124,6 +127,16 @@ pub trait VirtualTable: Send + Sync {
         database: DatabaseId,
         arguments: &[Value],
     ) -> Result<Vec<Vec<Value>>>;
+    /// The rows of a function one after the other: they need not lie in memory together.
+    fn stream(
+        &self,
+        host: &dyn Host,
+        database: DatabaseId,
+        arguments: &[Value],
+    ) -> Result<LazyRows> {
+        let rows = self.rows(host, database, arguments)?;
+        Ok(Box::new(rows.into_iter().map(Ok)))
+    }
     /// The rows, where they were gathered before the statement: it reads them from there.
     fn gathered(&self) -> Option<&Arc<SharedRows>> {
         None

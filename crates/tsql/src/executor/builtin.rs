@@ -2,7 +2,7 @@
 
 use crate::binder::tree::{Kind, Scalar, Type};
 use crate::error::{Result, SqlError};
-use crate::host::{Host, VirtualTable, check_cancel};
+use crate::host::{Host, LazyRows, VirtualTable, check_cancel};
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_value::types::common_type;
@@ -10,8 +10,6 @@ use daruma_value::{CollationId, DataType, Value, ValueError};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Rows that one call may give.
-const SERIES_ROWS_MAX: i128 = 100_000_000;
 /// Rows between two looks at the cancel flag and the memory.
 const LOOK_ROWS: usize = 1024;
 
@@ -125,19 +123,28 @@ impl VirtualTable for Series {
         2..=3
     }
 
-    fn rows(&self, host: &dyn Host, _: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
+    fn rows(
+        &self,
+        host: &dyn Host,
+        database: DatabaseId,
+        arguments: &[Value],
+    ) -> Result<Vec<Vec<Value>>> {
+        let mut rows = Vec::new();
+        for row in self.stream(host, database, arguments)? {
+            look_at(&rows, host)?;
+            rows.push(row?);
+        }
+        Ok(rows)
+    }
+
+    fn stream(&self, _: &dyn Host, _: DatabaseId, arguments: &[Value]) -> Result<LazyRows> {
         let number = |n: usize| arguments.get(n).and_then(Value::as_i64);
         let (Some(start), Some(stop)) = (number(0), number(1)) else {
-            return Ok(Vec::new());
+            return Ok(Box::new(std::iter::empty()));
         };
         let step = match arguments.get(2) {
-            None => {
-                if stop >= start {
-                    1
-                } else {
-                    -1
-                }
-            }
+            None if stop >= start => 1,
+            None => -1,
             Some(_) => number(2).unwrap_or(0),
         };
         if step == 0 {
@@ -148,24 +155,19 @@ impl VirtualTable for Series {
                 "Argument value 0 is invalid for argument 3 of generate_series function.",
             ));
         }
-        if (i128::from(stop) - i128::from(start)) / i128::from(step) >= SERIES_ROWS_MAX {
-            return Err(crate::binder::too_complex());
-        }
         let data_type = self.columns.first().map_or(DataType::Int, |c| c.data_type);
-        let mut rows = Vec::new();
-        let mut n = start;
-        while (step > 0 && n <= stop) || (step < 0 && n >= stop) {
-            look_at(&rows, host)?;
-            rows.push(vec![
-                Value::integer(n, data_type)
-                    .ok_or_else(|| ValueError::expression_overflow(data_type))?,
-            ]);
-            let Some(next) = n.checked_add(step) else {
-                break;
-            };
-            n = next;
-        }
-        Ok(rows)
+        let is_within = move |n: &i64| match step > 0 {
+            true => *n <= stop,
+            false => *n >= stop,
+        };
+        let numbers = std::iter::successors(Some(start), move |n| n.checked_add(step));
+        let value = move |n| {
+            let value = Value::integer(n, data_type);
+            Ok(vec![value.ok_or_else(|| {
+                ValueError::expression_overflow(data_type)
+            })?])
+        };
+        Ok(Box::new(numbers.take_while(is_within).map(value)))
     }
 }
 

@@ -22,6 +22,7 @@ use super::top::TopOp;
 use super::vector;
 use super::window::WindowOp;
 use crate::error::Result;
+use crate::host::LazyRows;
 use daruma_value::Value;
 use std::sync::Arc;
 
@@ -63,6 +64,10 @@ pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
             read: ReadBlock::default(),
             block: 0,
             at: 0,
+        }),
+        Op::Virtual(scan) if !scan.args.is_empty() => Box::new(FunctionOp {
+            node: scan.clone(),
+            rows: None,
         }),
         Op::Virtual(scan) => Box::new(VirtualOp {
             node: scan.clone(),
@@ -142,14 +147,8 @@ impl Operator for VirtualOp {
         let rows = match &mut self.rows {
             Some(rows) => rows,
             None => {
-                let args = self
-                    .node
-                    .args
-                    .iter()
-                    .map(|a| a.eval(&[], cx))
-                    .collect::<Result<Vec<_>>>()?;
-                self.rows
-                    .insert(self.node.table.rows(cx.host, self.node.database, &args)?)
+                let (table, database) = (&self.node.table, self.node.database);
+                self.rows.insert(table.rows(cx.host, database, &[])?)
             }
         };
         while let Some(row) = rows.get(self.at)
@@ -168,11 +167,48 @@ impl Operator for VirtualOp {
     }
 
     fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
+        // Within a statement a view shows the same rows.
         self.at = 0;
-        // Within a statement a view shows the same rows; a function's depend on its arguments.
-        if !self.node.args.is_empty() {
-            self.rows = None;
+        Ok(())
+    }
+}
+
+/// Calls a table function, anew for each row that its arguments are of.
+struct FunctionOp {
+    node: Arc<VirtualNode>,
+    rows: Option<LazyRows>,
+}
+
+impl FunctionOp {
+    fn call(&self, cx: &Ctx<'_>) -> Result<LazyRows> {
+        let args = self.node.args.iter().map(|a| a.eval(&[], cx));
+        let args = args.collect::<Result<Vec<_>>>()?;
+        let (table, database) = (&self.node.table, self.node.database);
+        table.stream(cx.host, database, &args)
+    }
+}
+
+impl Operator for FunctionOp {
+    fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        out.reset(self.node.columns.len());
+        let mut rows = match self.rows.take() {
+            Some(rows) => rows,
+            None => self.call(cx)?,
+        };
+        while !out.is_full()
+            && let Some(row) = rows.next()
+        {
+            cx.tick(1)?;
+            let row = row?;
+            let value = |c: &usize| row.get(*c).cloned().unwrap_or(Value::Null);
+            out.push(self.node.columns.iter().map(value));
         }
+        self.rows = Some(rows);
+        Ok(!out.is_empty())
+    }
+
+    fn rewind(&mut self, _: &Ctx<'_>) -> Result<()> {
+        self.rows = None;
         Ok(())
     }
 }
