@@ -140,10 +140,12 @@ impl Database {
         if !log.is_tight() || log.is_fenced() {
             return;
         }
-        let passed_over = self.checkpoint_passed_over();
-        let frees_now = passed_over.is_some_and(|from| self.would_free_log(from) > 0);
-        let is_worth_it = since >= log.size_bytes() / 32 || frees_now;
-        if is_worth_it && !self.checkpoint_was_refused() {
+        let frees_now = || {
+            let passed_over = self.checkpoint_passed_over();
+            passed_over.is_some_and(|from| self.would_free_log(from) > 0)
+        };
+        let is_refused = self.checkpoint_was_refused();
+        if !is_refused && (since >= log.size_bytes() / 32 || frees_now()) {
             reached!("log.relieved");
             // A checkpoint that fails leaves things as they are; the write will say what is wrong.
             let _ = self.checkpoint();

@@ -355,6 +355,7 @@ fn what_cannot_be_is_refused_in_the_products_words() {
             "Msg 3035",
         ),
         ("BACKUP LOG master TO DISK = '/b/x'", "Msg 4212"),
+        ("BACKUP LOG msdb TO DISK = '/b/x'", "Msg 4208"),
         ("BACKUP DATABASE d TO dev", "Msg 3206"),
         ("RESTORE DATABASE master FROM DISK = '/b/x'", "Msg 3201"),
         ("RESTORE DATABASE d WITH RECOVERY", "Msg 3153"),

@@ -152,11 +152,20 @@ fn a_window_moves_over_the_rows() {
         "no more than there are"
     );
     assert_eq!(fetch(&mut c, cursor, LAST, 0, 0), (vec![], 0));
+    let reply = call(&mut c, 7, vec![int(cursor), int(INFO), out(0), out(0)]);
+    assert_eq!(outputs(&reply), [-1, 10], "behind the last: {reply}");
     assert_eq!(fetch(&mut c, cursor, PRIOR, 0, 1), (vec![10], 0));
     assert_eq!(fetch(&mut c, cursor, FIRST, 0, 0), (vec![], 0));
     assert_eq!(fetch(&mut c, cursor, NEXT, 0, 1), (vec![1], 0));
     let reply = call(&mut c, 7, vec![int(cursor), int(INFO), out(0), out(0)]);
     assert_eq!(outputs(&reply), [1, 10], "{reply}");
+    for bad in [
+        vec![int(cursor), int(3), int(1), int(1)],
+        vec![int(cursor), int(NEXT), int(1), int(-1)],
+    ] {
+        let reply = call(&mut c, 7, bad);
+        assert!(reply.contains("Msg 16902"), "{reply}");
+    }
     // What others change after the cursor was opened is not seen.
     c.run("DELETE t WHERE n = 2");
     assert_eq!(fetch(&mut c, cursor, NEXT, 0, 1), (vec![2], 0));
@@ -212,6 +221,70 @@ fn rows_may_come_with_the_open_and_the_end_may_close() {
     );
     let reply = call(&mut c, 9, vec![int(told[0])]);
     assert!(reply.contains("Msg 16909"), "{reply}");
+}
+
+/// A short first block ends a cursor that closes at its end; one that has its rows exactly does not.
+#[test]
+fn opening_may_close_at_once() {
+    let server = Server::new();
+    let mut c = client(&server);
+    for (scroll, wanted, status) in [
+        (FAST_FORWARD | AUTO_FETCH | AUTO_CLOSE, 11, 16),
+        (FAST_FORWARD | AUTO_FETCH | AUTO_CLOSE, 10, 0),
+        (STATIC | AUTO_FETCH | AUTO_CLOSE, 11, 0),
+    ] {
+        let query = text("SELECT n FROM t ORDER BY n");
+        let args = vec![out(0), query, int(scroll), int(1), out(wanted)];
+        let reply = call(&mut c, 2, args);
+        let told = outputs(&reply);
+        assert!(
+            reply.contains(&format!("return status {status}\n")),
+            "{reply}"
+        );
+        assert_eq!(told[1], 10, "{reply}");
+        let reply = call(&mut c, 9, vec![int(told[0])]);
+        assert_eq!(reply.contains("Msg 16909"), status == 16, "{reply}");
+    }
+}
+
+/// Rows that INSERT .. EXEC takes are not the client's.
+#[test]
+fn insert_exec_takes_what_is_fetched() {
+    let server = Server::new();
+    let mut c = client(&server);
+    c.done("CREATE TABLE taken (n int, row_status int)");
+    let out = c.done(
+        "DECLARE @c int; EXEC sp_cursoropen @c OUTPUT, N'SELECT n FROM t ORDER BY n', 8, 1; \
+         INSERT taken EXEC sp_cursorfetch @c, 2, 0, 3",
+    );
+    assert!(out.ends_with("(3 rows affected)\n"), "{out}");
+    assert_eq!(c.scalar("SELECT sum(n) FROM taken"), "6");
+}
+
+/// What fails leaves no handle that nobody knows.
+#[test]
+fn handles_are_told_or_gone() {
+    let server = Server::new();
+    let mut c = client(&server);
+    let failing = |c: &mut Client, n: i32| {
+        let query = text("SELECT n FROM t WHERE n = @n");
+        let args = vec![
+            out(0),
+            out(0),
+            text("@n int"),
+            query,
+            int(STATIC),
+            int(1),
+            out(0),
+        ];
+        let reply = call(c, 5, args);
+        assert!(reply.contains("Msg 8178"), "{n}: {reply}");
+        outputs(&reply)
+    };
+    let first = failing(&mut c, 0);
+    assert_eq!(first.len(), 1, "the handle alone");
+    let reply = call(&mut c, 6, vec![int(first[0])]);
+    assert!(reply.starts_with("return status 0"), "{reply}");
 }
 
 #[test]
@@ -284,7 +357,7 @@ fn what_is_no_query_runs_at_once_or_not_at_all() {
         vec![out(0), batch(), int(STATIC), direct, out(0)],
     );
     assert!(
-        reply.contains("Executing SQL directly; no cursor."),
+        reply.contains("Msg 16954") && reply.contains("Executing SQL directly; no cursor."),
         "{reply}"
     );
     assert!(outputs(&reply).is_empty(), "{reply}");

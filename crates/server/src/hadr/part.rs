@@ -227,7 +227,9 @@ impl Group {
         let entry = self.common.instance.database_named(name);
         let entry = entry.ok_or_else(|| messages::error(35238, &[name, group]))?;
         let storage = entry.open()?.storage;
+        // What is told of the epoch is hard.
         storage.settle_epoch()?;
+        storage.sync_blocks()?;
         let history = history_of(&storage)?;
         let last = history.last().map(|e| e.name).unwrap_or_default();
         let id = database.group_database_id;

@@ -66,7 +66,8 @@ impl Database {
         let is_due = |tree| self.is_due(Task::RemoveDead(tree));
         let visit = self.dead.lock().next_visit(is_due);
         match visit {
-            Some((tree, from)) => self.visit_for_dead(tree, from),
+            // One that has to wait keeps no others waiting.
+            Some((tree, from)) => Ok(self.visit_for_dead(tree, from)? || self.clean_noted()?),
             None => self.clean_noted(),
         }
     }

@@ -305,8 +305,13 @@ impl Database {
             let ended = self
                 .flush_pages(begin, usize::MAX)
                 .and_then(|_| self.checkpoint_record(wanted));
-            // Where that was passed over, the boot page says how far the log is on disk.
-            ended.and_then(|()| self.store.write_boot(|_| {}))
+            // Where that was passed over, the boot page says how far the log is on disk all the same.
+            match ended {
+                Ok(()) if self.store.files.boot().hard < log.hardened() => {
+                    self.store.write_boot(|_| {})
+                }
+                ended => ended,
+            }
         };
         self.store.log.close();
         self.pool().remove_store(&self.store);

@@ -113,6 +113,8 @@ struct LogState {
     /// The same, as far as there was room for it when the log was last cut: a reserve that is not there would be in the way of what ends
     /// transactions.
     checkpoint_reserved: u64,
+    /// Log bytes for which a checkpoint has the file grow: work leaves them, what ends transactions does not wait for them.
+    checkpoint_claimed: u64,
     /// Delayed commits in the open block.
     delayed: DelayedCommits,
     last_commit: CommitPoint,
@@ -250,6 +252,7 @@ impl Log {
                 undo_reserved: 0,
                 checkpoint_bytes: CHECKPOINT_RESERVE_BYTES,
                 checkpoint_reserved: 0,
+                checkpoint_claimed: 0,
                 delayed: DelayedCommits::default(),
                 last_commit: CommitPoint::default(),
                 awaited: VecDeque::new(),
@@ -472,7 +475,9 @@ impl Log {
             false => CHECKPOINT_RESERVE_BYTES,
         };
         if parts.len() > 1 {
-            self.claim_for_checkpoint(room_for_parts(bytes), kind, freed)?;
+            let claimed = self.claim_for_checkpoint(room_for_parts(bytes), kind, freed);
+            self.state.lock().checkpoint_claimed = 0;
+            claimed?;
         }
         let mut lsn = Lsn::NONE;
         for part in parts {
@@ -494,8 +499,8 @@ impl Log {
                 let mut state = self.state.lock();
                 let left = match kind {
                     AppendKind::Checkpoint => {
-                        // Nobody else takes what the file grows by meanwhile.
-                        state.checkpoint_reserved = state.checkpoint_reserved.max(room);
+                        // No work takes what the file grows by meanwhile.
+                        state.checkpoint_claimed = room;
                         Left::ByEndings(state.undo_reserved.saturating_sub(freed))
                     }
                     _ => Left::ByWork(state.reserved() + ENDINGS_RESERVE_BYTES),
@@ -503,7 +508,12 @@ impl Log {
                 let there = state.file.room(state.end());
                 match state.file.claim(there, room, room, left, &mut tried)? {
                     Some(Room::Grow { step, seen }) => (step, seen),
-                    _ => return Ok(()),
+                    _ => {
+                        if kind == AppendKind::Checkpoint {
+                            state.checkpoint_reserved = state.checkpoint_reserved.max(room);
+                        }
+                        return Ok(());
+                    }
                 }
             };
             match self.grow(|file| file.by(step, seen)) {
@@ -790,7 +800,7 @@ impl LogState {
 
     /// Left by new work, besides what is the same always.
     fn reserved(&self) -> u64 {
-        self.undo_reserved + self.checkpoint_reserved
+        self.undo_reserved + self.checkpoint_reserved.max(self.checkpoint_claimed)
     }
 
     fn end(&self) -> u64 {

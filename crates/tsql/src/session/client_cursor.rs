@@ -15,7 +15,7 @@
 
 use super::Execution;
 use super::cursor::Opened;
-use super::fail::Step;
+use super::fail::{Step, Stop};
 use super::procedure::{CallArgument, CallResult, OutputValue};
 use crate::error::Result;
 use crate::executor::SelectPlan;
@@ -62,6 +62,8 @@ mod fetch {
     pub(super) const REFRESH: i32 = 0x80;
     pub(super) const INFO: i32 = 0x100;
     pub(super) const PRIOR_NOT_ADJUSTED: i32 = 0x200;
+    /// Beside another one: a cursor for reading has nothing to update.
+    pub(super) const WITHOUT_CONCURRENCY: i32 = 0x400;
 }
 
 /// Values of sp_cursoroption's `code`.
@@ -214,8 +216,12 @@ impl Execution<'_> {
             self.new_handle(&text, &definitions)
         });
         let prepared = prepared.map_err(|e| self.fail(e))?;
-        if int(args, 3).unwrap_or(0) & 1 != 0 {
-            self.describe(prepared)?;
+        if int(args, 3).unwrap_or(0) & 1 != 0
+            && let Err(stop) = self.describe(prepared)
+        {
+            // Nobody learns of the handle.
+            self.state.prepared.borrow_mut().remove(&prepared);
+            return Err(stop);
         }
         let kind = kind_of(int(args, 4).unwrap_or(0));
         let values = [(0, prepared), (4, kind), (5, concurrency::READ_ONLY)];
@@ -250,7 +256,15 @@ impl Execution<'_> {
             rows: 6,
             values: 7,
         };
-        let mut result = self.open_for_client(prepared, args, &places)?;
+        let mut result = match self.open_for_client(prepared, args, &places) {
+            Ok(result) => result,
+            // As of sp_prepexec: the statement failed, the handle is good nevertheless.
+            Err(Stop::Statement | Stop::Scope) => result_of(-6, Vec::new()),
+            Err(stop) => {
+                self.state.prepared.borrow_mut().remove(&prepared);
+                return Err(stop);
+            }
+        };
         result.outputs.insert(0, int_output(0, prepared));
         Ok(result)
     }
@@ -301,14 +315,16 @@ impl Execution<'_> {
             handle: self.state.cursors.next_handle(),
             opened,
             scrolls: kind == scroll::STATIC,
-            closes_at_end: scrollopt & scroll::AUTO_CLOSE != 0,
+            closes_at_end: kind == scroll::FAST_FORWARD && scrollopt & scroll::AUTO_CLOSE != 0,
             first: 0,
             count: 0,
         };
         let mut told = cursor.rows();
+        let mut closes = false;
         if let Some(wanted) = fetched {
             cursor.move_to(Window::new(1, wanted, cursor.rows(), false));
             told = cursor.count;
+            closes = cursor.closes_at_end && cursor.count < wanted;
         }
         let values = [
             (places.handle, cursor.handle),
@@ -317,7 +333,10 @@ impl Execution<'_> {
             (places.rows, i32::try_from(told).unwrap_or(i32::MAX)),
         ];
         result.outputs.splice(0..0, outputs_of(args, values));
-        self.state.cursors.clients.borrow_mut().push(cursor);
+        match closes {
+            true => result.status = status::CLOSED,
+            false => self.state.cursors.clients.borrow_mut().push(cursor),
+        }
         Ok(result)
     }
 
@@ -397,7 +416,11 @@ impl Execution<'_> {
             computed: true,
         });
         self.send_columns(&columns)?;
-        self.sink.borrow_mut().hidden_columns(columns.len(), 1)
+        match self.captured.borrow().is_some() {
+            // INSERT .. EXEC takes the rows: the client sees none of them.
+            true => Ok(()),
+            false => self.sink.borrow_mut().hidden_columns(columns.len(), 1),
+        }
     }
 
     fn send_cursor_rows(&self, opened: &mut Opened, first: i64, count: i64) -> Result<()> {
@@ -415,17 +438,18 @@ impl Execution<'_> {
         let mut cursor = self
             .take_client_cursor("sp_cursorfetch", args)
             .map_err(|e| self.fail(e))?;
-        let kind = int(args, 1).unwrap_or(fetch::NEXT);
+        let kind = int(args, 1).unwrap_or(fetch::NEXT) & !fetch::WITHOUT_CONCURRENCY;
         if kind == fetch::INFO {
-            let at = [cursor.first, cursor.rows()].map(|n| i32::try_from(n).unwrap_or(i32::MAX));
+            let is_behind = cursor.first > cursor.rows();
+            let place = if is_behind { -1 } else { cursor.first };
+            let at = [place, cursor.rows()].map(|n| i32::try_from(n).unwrap_or(i32::MAX));
             self.state.cursors.clients.borrow_mut().push(cursor);
             return Ok(result_of(0, outputs_of(args, [(2, at[0]), (3, at[1])])));
         }
         let row = int(args, 2).map_or(1, i64::from);
         let wanted = int(args, 3).map_or(ROWS_DEFAULT, i64::from);
         let sent = self.fetch_window(&mut cursor, kind, row, wanted);
-        let is_at_end = cursor.first + cursor.count > cursor.rows();
-        let closes = cursor.closes_at_end && is_at_end && sent.is_ok();
+        let closes = cursor.closes_at_end && cursor.count < wanted && sent.is_ok();
         let count = cursor.count.unsigned_abs();
         if !closes {
             self.state.cursors.clients.borrow_mut().push(cursor);

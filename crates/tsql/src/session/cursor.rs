@@ -96,6 +96,12 @@ impl Opened {
         &self.columns
     }
 
+    /// Memory of rows and columns.
+    fn memory_bytes(&self) -> usize {
+        let names: usize = self.columns.iter().map(|c| c.name.len()).sum();
+        self.rows.memory_bytes() + names + size_of_val(self.columns.as_slice())
+    }
+
     /// Number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
@@ -140,10 +146,10 @@ impl Cursors {
         let opened = list.iter().filter_map(|c| c.opened.as_ref());
         let opened = opened.chain(clients.iter().map(|c| &c.opened));
         opened.fold((0, 0), |(bytes, files), opened| {
-            let rows = &opened.rows;
+            let is_on_disk = opened.rows.is_on_disk();
             (
-                bytes + rows.memory_bytes(),
-                files + usize::from(rows.is_on_disk()),
+                bytes + opened.memory_bytes(),
+                files + usize::from(is_on_disk),
             )
         })
     }
@@ -353,18 +359,18 @@ impl Execution<'_> {
                 }
             }
         }
-        let rows = rows.finish()?;
-        let is_too_much = bytes + rows.memory_bytes() > OPENED_BYTES_MAX
-            || files + usize::from(rows.is_on_disk()) > OPENED_FILES_MAX;
-        if is_too_much {
-            return Err(messages::error(701, &[&"default"]));
-        }
-        Ok(Opened {
+        let opened = Opened {
             columns: plan.columns().to_vec(),
-            rows,
+            rows: rows.finish()?,
             read: ReadBlock::default(),
             at: 0,
-        })
+        };
+        let is_too_much = bytes + opened.memory_bytes() > OPENED_BYTES_MAX
+            || files + usize::from(opened.rows.is_on_disk()) > OPENED_FILES_MAX;
+        match is_too_much {
+            true => Err(messages::error(701, &[&"default"])),
+            false => Ok(opened),
+        }
     }
 
     pub(crate) fn run_fetch(&self, fetch: &Fetch) -> Step<()> {

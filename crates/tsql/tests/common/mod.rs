@@ -326,6 +326,11 @@ impl Sink for TextSink {
         self.line(&names.join(" | "))
     }
 
+    fn hidden_columns(&mut self, columns: usize, _hidden: usize) -> Result<()> {
+        assert_eq!(columns, self.columns.len(), "columns just begun");
+        Ok(())
+    }
+
     fn row(&mut self, values: &[Value]) -> Result<()> {
         assert_eq!(values.len(), self.columns.len(), "width of a row");
         for (value, column) in values.iter().zip(&self.columns) {
