@@ -12,6 +12,8 @@
 //! process dies), its database is recovered like any other, and must hold what the history had promised until then; the
 //! epoch goes on as if nothing had been. So one rich state is left by many stops, and each is checked.
 
+mod recovery;
+
 use crate::backups::{Backup, Chain, Copying};
 use crate::model::*;
 use crate::report::Stats;
@@ -816,93 +818,6 @@ impl World {
         self.stop_machine();
         self.disk.restart();
         Ok(())
-    }
-
-    fn open(&self) -> Result<(Arc<Engine>, Arc<Database>, RecoveryReport)> {
-        let engine = self.engine();
-        let (db, report) = engine.open_database(DB, "t", specs())?;
-        Ok((engine, db, report))
-    }
-
-    /// Restarts soon after each other, while the disk is as full as it was: the database opens each time.
-    fn restart_on_a_full_disk(&mut self) -> Checked {
-        for _ in 0..3 {
-            self.disk.set_faults(Faults {
-                capacity_bytes: Some(self.disk.used_bytes()),
-                ..Faults::default()
-            });
-            let opened = self.open();
-            self.tell(|| match &opened {
-                Ok((_, _, report)) => format!("opened on a full disk: {report:?}"),
-                Err(error) => format!("not opened on a full disk: {error}"),
-            });
-            match opened {
-                Ok((engine, db, report)) => {
-                    self.stats.recoveries += 1;
-                    self.stats.losers += report.rolled_back;
-                    self.come_up(engine, db);
-                    self.stands_on_a_full_disk()?;
-                }
-                // As in `stands_on_a_full_disk`.
-                Err(error) if error.to_string().contains("filegroup") => {}
-                Err(error) => return broken(format!("recovery failed on a full disk: {error}")),
-            }
-            let power = self.random.below(2) == 0;
-            self.fall(power);
-        }
-        Ok(())
-    }
-
-    fn recover(&mut self) -> Checked {
-        if self.tight && self.random.below(2) == 0 {
-            self.restart_on_a_full_disk()?;
-        }
-        for attempt in 0..4 {
-            let disturbed = attempt < 3 && self.random.below(2) == 0;
-            self.faults_before = self.disk.fault_counts().total();
-            let sync_errors = self.counted(FaultKind::SyncError);
-            if disturbed {
-                self.disturb_recovery();
-            }
-            let opened = self.open();
-            self.tell(|| match &opened {
-                Ok((_, _, report)) => format!("opened: {report:?}"),
-                Err(error) => format!("not opened: {error}"),
-            });
-            match opened {
-                Ok((engine, db, report)) => {
-                    self.stats.recoveries += 1;
-                    self.stats.losers += report.rolled_back;
-                    self.come_up(engine, db);
-                    if !self.is_down() {
-                        self.disk.set_faults(Faults::default());
-                        return Ok(());
-                    }
-                }
-                Err(error) if !disturbed => return broken(format!("recovery failed: {error}")),
-                Err(error) => self.excuse(&error)?,
-            }
-            self.stats.recoveries_interrupted += 1;
-            self.stop_machine();
-            let power =
-                self.counted(FaultKind::SyncError) > sync_errors || self.random.below(2) == 0;
-            self.fall(power);
-        }
-        broken("recovery never succeeded")
-    }
-
-    fn disturb_recovery(&mut self) {
-        let mut faults = Faults::default();
-        if self.random.below(2) == 0 {
-            faults.rates = self.rates();
-        }
-        match self.random.below(3) {
-            0 => faults.stop_at = Some(self.random.below(30)),
-            1 => faults.stop_io_at = Some(self.random.below(200)),
-            _ => {}
-        }
-        self.tell(|| format!("recovery with {faults:?}"));
-        self.disk.set_faults(faults);
     }
 
     fn verify(&mut self) -> Checked {
