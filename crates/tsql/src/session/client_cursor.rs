@@ -265,7 +265,7 @@ impl Execution<'_> {
                 return Err(stop);
             }
         };
-        result.outputs.insert(0, int_output(0, prepared));
+        result.outputs.insert(0, OutputValue::int(0, prepared));
         Ok(result)
     }
 
@@ -578,15 +578,7 @@ fn outputs_of<const N: usize>(
 ) -> Vec<OutputValue> {
     let is_asked = |at: usize| args.get(at).is_some_and(|a| a.output);
     let asked = values.into_iter().filter(|(at, _)| is_asked(*at));
-    asked.map(|(at, n)| int_output(at, n)).collect()
-}
-
-fn int_output(index: usize, value: i32) -> OutputValue {
-    OutputValue {
-        index,
-        value: Value::Int(value),
-        data_type: DataType::Int,
-    }
+    asked.map(|(at, n)| OutputValue::int(at, n)).collect()
 }
 
 fn result_of(status: i32, outputs: Vec<OutputValue>) -> CallResult {

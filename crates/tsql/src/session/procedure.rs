@@ -42,6 +42,17 @@ pub(crate) struct OutputValue {
     pub data_type: DataType,
 }
 
+impl OutputValue {
+    /// Of an int parameter.
+    pub fn int(index: usize, value: i32) -> OutputValue {
+        OutputValue {
+            index,
+            value: Value::Int(value),
+            data_type: DataType::Int,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct CallResult {
     pub status: i32,

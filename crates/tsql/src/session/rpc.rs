@@ -370,7 +370,7 @@ impl Execution<'_> {
             },
             Err(stop) => return Err(stop),
         };
-        result.outputs.insert(0, handle_output(handle));
+        result.outputs.insert(0, OutputValue::int(0, handle));
         Ok(result)
     }
 
@@ -384,7 +384,7 @@ impl Execution<'_> {
             .map_err(|e| self.fail(e))?;
         let mut result = self.call_procedure(&parsed, args.get(2..).unwrap_or_default())?;
         result.outputs.iter_mut().for_each(|o| o.index += 2);
-        result.outputs.insert(0, handle_output(handle));
+        result.outputs.insert(0, OutputValue::int(0, handle));
         Ok(result)
     }
 
@@ -511,17 +511,9 @@ fn int_argument(args: &[CallArgument], index: usize) -> i32 {
     }
 }
 
-fn handle_output(handle: i32) -> OutputValue {
-    OutputValue {
-        index: 0,
-        value: Value::Int(handle),
-        data_type: DataType::Int,
-    }
-}
-
 fn handle_result(handle: i32) -> CallResult {
     CallResult {
-        outputs: vec![handle_output(handle)],
+        outputs: vec![OutputValue::int(0, handle)],
         ..CallResult::default()
     }
 }
