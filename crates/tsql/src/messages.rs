@@ -521,6 +521,11 @@ const MESSAGES: &[Message] = &[
         "The data types %s and %s are incompatible in the %s operator.",
     ),
     m(
+        404,
+        16,
+        "The column reference \"inserted.%.*ls\" is not allowed because it refers to a base table that is not being modified in this statement.",
+    ),
+    m(
         414,
         16,
         "UPDATE is not allowed because the statement updates view \"%.*ls\" which participates in a join and has an INSTEAD OF UPDATE trigger.",
@@ -2291,6 +2296,7 @@ const MESSAGES: &[Message] = &[
         0,
         "Warning: Null value is eliminated by an aggregate or other SET operation.",
     ),
+    m(8154, 15, "The table '%.*ls' is ambiguous."),
     m(
         8155,
         16,
@@ -2711,6 +2717,26 @@ const MESSAGES: &[Message] = &[
         15,
         "NEXT VALUE FOR function cannot be used directly in a statement that uses a DISTINCT, UNION, UNION ALL, EXCEPT or INTERSECT operator.",
     ),
+    m(
+        11722,
+        15,
+        "NEXT VALUE FOR function is not allowed in the WHEN MATCHED clause, the WHEN NOT MATCHED clause, or the WHEN NOT MATCHED BY SOURCE clause of a merge statement.",
+    ),
+    m(
+        11723,
+        15,
+        "NEXT VALUE FOR function cannot be used directly in a statement that contains an ORDER BY clause unless the OVER clause is specified.",
+    ),
+    m(
+        11724,
+        15,
+        "An expression that contains a NEXT VALUE FOR function cannot be passed as an argument to a table-valued function.",
+    ),
+    m(
+        11725,
+        15,
+        "An expression that contains a NEXT VALUE FOR function cannot be passed as an argument to an aggregate.",
+    ),
     m(11726, 16, "Object '%.*ls' is not a sequence object."),
     m(
         11728,
@@ -2718,9 +2744,24 @@ const MESSAGES: &[Message] = &[
         "The sequence object '%.*ls' has reached its minimum or maximum value. Restart the sequence object to allow new values to be generated.",
     ),
     m(
+        11739,
+        15,
+        "NEXT VALUE FOR function cannot be used if ROWCOUNT option has been set, or the query contains TOP or OFFSET.",
+    ),
+    m(
+        11740,
+        15,
+        "NEXT VALUE FOR function cannot be used in a default constraint if ROWCOUNT option has been set, or the query contains TOP or OFFSET.",
+    ),
+    m(
         11741,
         15,
         "NEXT VALUE FOR function cannot be used within CASE, CHOOSE, COALESCE, IIF, ISNULL and NULLIF.",
+    ),
+    m(
+        11742,
+        15,
+        "NEXT VALUE FOR function can only be used with MERGE if it is defined within a default constraint on the target table for insert actions.",
     ),
     m(
         12120,

@@ -3,18 +3,23 @@
 
 mod common;
 
-use common::{Client, Server, errors};
+use common::{Client, Server, TextSink, errors};
 use daruma_base::Lsn;
 use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
 use daruma_tsql::error::Result;
 use daruma_tsql::instance::hadr::*;
 use daruma_tsql::instance::{Instance, LoginInfo};
 use daruma_tsql::session::Session;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
 
 /// A service that notes what it was asked, and has one secondary, `B`, that is always there.
 struct Told {
     asked: Mutex<Vec<String>>,
+    /// Batch that another session begins while an endpoint is told.
+    meanwhile: Mutex<Option<String>>,
+    begun: Mutex<Vec<JoinHandle<String>>>,
     role: Mutex<ReplicaRole>,
     instance: Weak<Instance>,
 }
@@ -26,6 +31,28 @@ impl Told {
 
     fn taken(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().expect("whole"))
+    }
+
+    /// Begins a batch of sa, and goes on when it has ended or cannot end before this thread has let go of something.
+    fn begin(&self, text: String) {
+        let instance = self.instance.upgrade().expect("there");
+        let (ended, end) = mpsc::channel();
+        let batch = move || {
+            let login = LoginInfo {
+                login: "sa".to_string(),
+                ansi_defaults: true,
+                ..LoginInfo::default()
+            };
+            let mut session = Session::new(&instance, login).expect("login");
+            let mut sink = TextSink::default();
+            session.execute_batch(&text, &mut sink);
+            let seen = sink.take();
+            // Nobody listens any more when it had to wait.
+            let _ = ended.send(());
+            seen
+        };
+        self.begun.lock().expect("whole").push(spawn(batch));
+        let _ = end.recv_timeout(Duration::from_millis(200));
     }
 
     fn groups(&self) -> Vec<Arc<GroupDef>> {
@@ -49,6 +76,9 @@ impl HadrService for Told {
             ),
             None => "no endpoint".to_string(),
         });
+        if let Some(text) = self.meanwhile.lock().expect("whole").take() {
+            self.begin(text);
+        }
         Ok(())
     }
     fn create_group(&self, group: &GroupDef) -> Result<()> {
@@ -190,6 +220,8 @@ fn joined() -> (Server, Arc<Told>, Client) {
     let server = Server::with_setup(&["CREATE DATABASE d; CREATE DATABASE e; CREATE DATABASE f"]);
     let told = Arc::new(Told {
         asked: Mutex::default(),
+        meanwhile: Mutex::default(),
+        begun: Mutex::default(),
         role: Mutex::new(ReplicaRole::Primary),
         instance: Arc::downgrade(&server.instance),
     });
@@ -616,6 +648,33 @@ fn an_endpoint_tells_its_peers() {
     // What is encrypted by a password opens for no service.
     admin.done("ALTER CERTIFICATE own WITH PRIVATE KEY (ENCRYPTION BY PASSWORD = 'Daruma-2026')");
     assert_eq!(identity(&server).err().map(|e| e.number), Some(15556));
+}
+
+#[test]
+fn a_certificate_is_not_dropped_under_the_statement_that_begins_to_use_it() {
+    let (server, told, mut admin) = joined();
+    admin.done("CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'Daruma-2026'; CREATE CERTIFICATE a WITH SUBJECT = 'a'; CREATE CERTIFICATE b WITH SUBJECT = 'b'");
+    let dropped = |name: &str, use_it: &str, admin: &mut Client| {
+        let text = format!("DROP CERTIFICATE {name}");
+        *told.meanwhile.lock().expect("whole") = Some(text);
+        admin.done(use_it);
+        let begun = told.begun.lock().expect("whole").pop().expect("begun");
+        begun.join().expect("ends")
+    };
+    let seen = dropped(
+        "a",
+        "CREATE ENDPOINT e STATE = STARTED AS TCP (LISTENER_PORT = 5022) FOR DATABASE_MIRRORING (AUTHENTICATION = CERTIFICATE a, ROLE = ALL)",
+        &mut admin,
+    );
+    assert!(seen.starts_with("Msg 15352"), "{seen}");
+    let seen = dropped(
+        "b",
+        "ALTER ENDPOINT e FOR DATABASE_MIRRORING (AUTHENTICATION = CERTIFICATE b)",
+        &mut admin,
+    );
+    assert!(seen.starts_with("Msg 15352"), "{seen}");
+    let endpoint = server.instance.hadr.endpoint("e").expect("there");
+    assert!(server.instance.endpoint_identity(&endpoint).is_ok());
 }
 
 fn endpoint_def() -> EndpointDef {

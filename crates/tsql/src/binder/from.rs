@@ -4,7 +4,7 @@
 //! sides exchanged, but names stay in the order written. APPLY is a join whose right side may use columns of its left;
 //! the planner sees that from the column numbers.
 
-use super::next_value::NESTED;
+use super::next_value::{NESTED, TABLE_FUNCTION};
 use super::scope::{CteEntry, NameScope, ScopeEntry, UsedObject};
 use super::tree::*;
 use super::{Binder, BoundQuery, ColumnInfo, OutColumn, types, unsupported};
@@ -236,7 +236,7 @@ impl Binder<'_> {
         match self.resolve(&table.name)? {
             Resolved::Table(found) => self.scan(found, &alias, &qualified, schema, &table.hints),
             Resolved::View { database, object } => self.hinted(&table.hints, &object.name, |b| {
-                b.exposed_view(database, &object, &alias, &qualified, schema.flatten())
+                b.exposed_view(database, &object, &alias, &qualified, schema.is_some())
             }),
             Resolved::Virtual(found) => {
                 let database = self.database_of(&table.name);
@@ -442,16 +442,16 @@ impl Binder<'_> {
 
     /// Arguments of a table function; DEFAULT and NULL mean the same to system functions.
     pub(super) fn table_argument(&mut self, expr: &ast::Expr) -> Result<Scalar> {
-        match expr {
+        self.without_next_value(TABLE_FUNCTION, |b| match expr {
             ast::Expr::Default => Ok(Scalar::null(daruma_value::DataType::Int)),
-            expr if self.lateral => self.expr(expr),
+            expr if b.lateral => b.expr(expr),
             expr => {
-                let own = self.scopes.pop();
-                let bound = self.expr(expr);
-                self.scopes.extend(own);
+                let own = b.scopes.pop();
+                let bound = b.expr(expr);
+                b.scopes.extend(own);
                 bound
             }
-        }
+        })
     }
 
     fn values(&mut self, rows: &[Vec<ast::Expr>]) -> Result<BoundQuery> {
@@ -628,19 +628,27 @@ impl Binder<'_> {
         result
     }
 
-    /// A view as a source of FROM.
+    /// A view as a source of FROM, under its own name or an alias.
     pub(super) fn exposed_view(
         &mut self,
         database: DatabaseId,
         object: &Arc<Object>,
         alias: &str,
         qualified: &str,
-        schema: Option<String>,
+        is_own_name: bool,
     ) -> Result<Rel> {
         let bound = self.view(database, object)?;
+        let (mut schema, mut owner) = (None, None);
+        if is_own_name {
+            let catalog = self.host.catalog(database)?;
+            schema = catalog.schema(object.schema_id).map(|s| s.name.clone());
+            let entry = self.host.instance().and_then(|i| i.database(database));
+            owner = entry.map(|e| e.name());
+        }
         let rel = self.exposed(bound, alias, qualified, schema)?;
         if let Some(entry) = self.scope().tables.last_mut() {
             entry.used = used_view(database, object);
+            entry.database = owner;
         }
         Ok(rel)
     }

@@ -3,7 +3,7 @@
 //! Theory: the name decides, in that order. Scalar functions are the value room's: it knows their argument and result
 //! types. What it does not know is asked of the host.
 
-use super::next_value::CONDITIONAL;
+use super::next_value::{AGGREGATE, CONDITIONAL};
 use super::operand::Operand;
 use super::scope::means_changed;
 use super::tree::*;
@@ -319,7 +319,7 @@ impl Binder<'_> {
                 order: Vec::new(),
             });
         }
-        let mut args = self.args(&call.args)?;
+        let mut args = self.without_next_value(AGGREGATE, |b| b.args(&call.args))?;
         let wanted = if function == F::StringAgg { 2 } else { 1 };
         if args.len() != wanted {
             return Err(ValueError::new(174, 1, &[&name, &wanted]).into());

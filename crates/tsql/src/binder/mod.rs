@@ -111,7 +111,7 @@ pub struct Binder<'a> {
     /// Functions in whose expression the binder is.
     inlined: Vec<(DatabaseId, i32)>,
     /// Name in FROM of the table that the statement changes.
-    changed_alias: Option<String>,
+    changed_name: Option<ast::ObjectName>,
     /// Nodes that may still be bound to put functions in the place of their calls.
     inline_left: usize,
     /// Columns whose values are JSON.
@@ -147,7 +147,7 @@ impl<'a> Binder<'a> {
             in_stored_text: false,
             next_value_error: None,
             inlined: Vec::new(),
-            changed_alias: None,
+            changed_name: None,
             inline_left: user_function::INLINED_WORK_MAX,
             json_columns: Vec::new(),
             target: None,

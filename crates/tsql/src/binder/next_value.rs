@@ -11,8 +11,18 @@ use std::sync::Arc;
 
 /// Nested queries, views and what tables are defined by.
 pub(crate) const NESTED: i32 = 11719;
-pub(super) const CLAUSE: i32 = 11720;
+pub(crate) const CLAUSE: i32 = 11720;
 pub(super) const SET_OPERATOR: i32 = 11721;
+const ORDERED: i32 = 11723;
+pub(super) const TABLE_FUNCTION: i32 = 11724;
+pub(super) const AGGREGATE: i32 = 11725;
+/// Statements that may leave out rows for which values were taken.
+pub(crate) const LIMITED: i32 = 11739;
+/// The same of a DEFAULT.
+pub(crate) const LIMITED_DEFAULT: i32 = 11740;
+/// Conditions of a MERGE, and what it writes.
+pub(crate) const MERGE_CONDITION: i32 = 11722;
+pub(crate) const MERGE_VALUE: i32 = 11742;
 pub(super) const CONDITIONAL: i32 = 11741;
 
 impl Binder<'_> {
@@ -28,9 +38,31 @@ impl Binder<'_> {
         bound
     }
 
+    /// Binds what a query makes of its rows: how many it makes is not clear where it leaves some out, nor which comes first
+    /// where it sorts them afterwards.
+    pub(super) fn of_rows<T>(
+        &mut self,
+        is_limited: bool,
+        is_ordered: bool,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let own = match (is_limited, is_ordered) {
+            (true, _) => Some(LIMITED),
+            (_, true) => Some(ORDERED),
+            _ => None,
+        };
+        match self.next_value_error.or(own) {
+            Some(number) => self.without_next_value(number, bind),
+            None => bind(self),
+        }
+    }
+
     pub(super) fn next_value(&mut self, sequence: &ObjectName) -> Result<Scalar> {
         if let Some(number) = self.next_value_error {
             return Err(messages::error(number, &[]));
+        }
+        if self.host.settings().rowcount > 0 && !self.in_default {
+            return Err(messages::error(LIMITED, &[]));
         }
         let data_type = self.host.sequence_type(sequence)?;
         let kind = Kind::NextValue(Arc::new(sequence.clone()));

@@ -484,7 +484,11 @@ impl Binder<'_> {
         let into = select.into.is_some();
         let (mut items, mut assignments) = match select.distinct {
             true => self.without_next_value(SET_OPERATOR, |b| b.select_list(list, into))?,
-            false => self.select_list(list, into)?,
+            false => {
+                let is_limited = select.top.is_some() || tail.offset.is_some();
+                let is_ordered = !tail.order_by.is_empty();
+                self.of_rows(is_limited, is_ordered, |b| b.select_list(list, into))?
+            }
         };
         let having = select.having.as_ref();
         let having = having.map(|h| self.without_next_value(CLAUSE, |b| b.condition(h)));

@@ -93,7 +93,8 @@ impl ScopeEntry {
         }
     }
 
-    fn matches(&self, qualifier: &ObjectName) -> bool {
+    /// Is it meant by this name?
+    pub(super) fn matches(&self, qualifier: &ObjectName) -> bool {
         let part = |own: &Option<String>, wanted: &Option<ast::Ident>| match (own, wanted) {
             (_, None) => true,
             (Some(own), Some(wanted)) => names_equal(own, &wanted.text),
@@ -174,8 +175,8 @@ impl Binder<'_> {
 
     /// Is it the table that the statement changes, which [`changed_column`] means? Where it has no alias it comes first.
     fn is_changed_table(&self, place: usize, table: &ScopeEntry) -> bool {
-        match &self.changed_alias {
-            Some(alias) => names_equal(&table.name, alias),
+        match &self.changed_name {
+            Some(name) => table.matches(name),
             None => place == 0,
         }
     }

@@ -15,7 +15,7 @@ use crate::executor::TargetSpec;
 use crate::host::{Resolved, TableKind, TableRef, VariableType};
 use daruma_base::DatabaseId;
 use daruma_catalog::{Object, names_equal};
-use daruma_syntax::ast::{DmlTarget, ObjectName, TableHint, TableSource};
+use daruma_syntax::ast::{DmlTarget, Ident, ObjectName, TableHint, TableSource};
 use daruma_value::{DataType, Len};
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub(super) struct TargetRequest {
     /// Views WITH CHECK OPTION met meanwhile, the outermost of those that stand in each other.
     checked: Vec<Rel>,
     taken: Option<Taken>,
+    /// FROM has the object that is wanted more than once.
+    is_met_again: bool,
 }
 
 struct MetView {
@@ -49,11 +51,26 @@ struct Candidate {
 }
 
 enum Wanted {
-    /// A scan inside the source of FROM that has this name.
-    Inside(String),
+    /// A scan inside the source of FROM that has this name, its own or an alias.
+    Inside(Shown),
     Object(u16, i32),
     /// A base of a view, common table expression or derived table.
     Any,
+}
+
+/// Name that a source of FROM is known by.
+#[derive(Clone)]
+struct Shown {
+    name: ObjectName,
+    is_alias: bool,
+}
+
+impl Shown {
+    fn is_of(&self, source: &TableSource) -> bool {
+        shown(source).is_some_and(|other| {
+            self.is_alias == other.is_alias && same_name(&self.name, &other.name)
+        })
+    }
 }
 
 struct Taken {
@@ -117,19 +134,20 @@ impl Binder<'_> {
         }
         self.add_ctes(spec.with)?;
         self.scopes.push(NameScope::default());
-        let (mut rel, alias) = self.target_from(spec)?;
-        self.changed_alias = Some(alias.clone());
+        let (mut rel, known) = self.without_next_value(CLAUSE, |b| b.target_from(spec))?;
+        let alias = known.name.text.clone();
+        self.changed_name = Some(known.clone());
         let request = self.target.take();
         let mut request = request.ok_or_else(|| not_updatable(&alias))?;
         let taken = match request.taken.take() {
             Some(taken) => taken,
             None => {
                 let set = spec.sets.first().map(|column| column.name.text.as_str());
-                self.choose_base(&mut rel, &alias, set, request)?
+                self.choose_base(&mut rel, &known, set, request)?
             }
         };
         self.refuse_parameter(&taken.table)?;
-        self.check_sets(spec, &alias, &taken)?;
+        self.check_sets(spec, &known, &taken)?;
         if let Some(filter) = spec.filter {
             let condition = self.without_next_value(CLAUSE, |b| b.condition(filter))?;
             super::query::check_where(&condition)?;
@@ -141,7 +159,7 @@ impl Binder<'_> {
         let mut items = Vec::with_capacity(spec.items.len());
         let mut computed = Vec::new();
         for expr in &spec.items {
-            let scalar = self.expr(expr)?;
+            let scalar = self.of_rows(spec.top.is_some(), false, |b| b.expr(expr))?;
             if scalar.any(&|s| matches!(s.kind, Kind::Aggregate(_))) {
                 return Err(crate::messages::error(157, &[]));
             }
@@ -158,7 +176,7 @@ impl Binder<'_> {
         }
         let (own, sources): (Vec<_>, Vec<_>) = std::mem::take(&mut self.scope().tables)
             .into_iter()
-            .partition(|t| names_equal(&t.name, &alias));
+            .partition(|t| t.matches(&known));
         let own = own.into_iter().next();
         Ok(BoundTarget {
             rel: rel.compute(computed),
@@ -178,9 +196,8 @@ impl Binder<'_> {
     }
 
     /// SET may qualify its columns by the name that FROM knows the target by, and by the one that the statement has for it.
-    fn check_sets(&mut self, spec: &TargetSpec<'_>, alias: &str, taken: &Taken) -> Result<()> {
-        let own = self.scope().tables.iter();
-        let own = own.filter(|t| names_equal(&t.name, alias));
+    fn check_sets(&mut self, spec: &TargetSpec<'_>, own: &ObjectName, taken: &Taken) -> Result<()> {
+        let own = self.scope().tables.iter().filter(|t| t.matches(own));
         let mut known: Vec<ScopeEntry> = own.cloned().collect();
         if let DmlTarget::Table { name, .. } = spec.target {
             let table = taken.views.is_empty().then_some(&taken.table);
@@ -190,8 +207,8 @@ impl Binder<'_> {
         sets.try_for_each(|column| check_changed(column, &known))
     }
 
-    /// FROM with the target in it, and the alias by which the target is known.
-    fn target_from(&mut self, spec: &TargetSpec<'_>) -> Result<(Rel, String)> {
+    /// FROM with the target in it, and the name by which the target is known there.
+    fn target_from(&mut self, spec: &TargetSpec<'_>) -> Result<(Rel, ObjectName)> {
         let (name, hints) = match spec.target {
             DmlTarget::Table { name, hints } => (name, hints.as_slice()),
             DmlTarget::Variable { name, .. } => return self.variable_target(name, spec.from),
@@ -199,10 +216,16 @@ impl Binder<'_> {
                 return Err(super::unsupported("A rowset function as a target"));
             }
         };
-        let exposed = spec.from.iter().find_map(|s| exposes(s, name));
-        if let Some(alias) = exposed {
-            self.want(Wanted::Inside(alias.clone()), hints);
-            return Ok((self.from(spec.from)?, alias));
+        let mut exposed = Vec::new();
+        let sources = spec.from.iter();
+        sources.for_each(|source| exposed_as(source, name, &mut exposed));
+        if let Some(shown) = exposed.pop() {
+            if !exposed.is_empty() {
+                return Err(ambiguous(name));
+            }
+            let known = shown.name.clone();
+            self.want(Wanted::Inside(shown), hints);
+            return Ok((self.from(spec.from)?, known));
         }
         if name.is_bare()
             && self
@@ -218,22 +241,22 @@ impl Binder<'_> {
                 self.want(Wanted::Object(object.0, object.1), hints);
                 if !spec.from.is_empty() {
                     let rel = self.from(spec.from)?;
-                    if self.target.as_ref().is_some_and(|t| t.taken.is_some()) {
-                        let alias = self.alias_of_target();
-                        return Ok((rel, alias));
+                    if let Some(request) = self.target.as_ref().filter(|t| t.taken.is_some()) {
+                        if request.is_met_again {
+                            return Err(ambiguous(name));
+                        }
+                        return Ok((rel, self.name_of_target()));
                     }
-                    let alias = name.name.text.clone();
-                    let target = self.scan(table, &alias, &name.dotted(), Some(None), hints)?;
+                    let alias = &name.name.text;
+                    let target = self.scan(table, alias, &name.dotted(), Some(None), hints)?;
                     return Ok((
                         super::from::join(JoinKind::Inner, target, rel, None, None),
-                        alias,
+                        name.clone(),
                     ));
                 }
-                let alias = name.name.text.clone();
-                Ok((
-                    self.scan(table, &alias, &name.dotted(), Some(None), hints)?,
-                    alias,
-                ))
+                let alias = &name.name.text;
+                let scan = self.scan(table, alias, &name.dotted(), Some(None), hints)?;
+                Ok((scan, name.clone()))
             }
             Resolved::View { database, object } => {
                 let target = self.hinted(hints, &object.name, |b| {
@@ -258,13 +281,16 @@ impl Binder<'_> {
         }
     }
 
-    fn variable_target(&mut self, name: &str, from: &[TableSource]) -> Result<(Rel, String)> {
+    fn variable_target(&mut self, name: &str, from: &[TableSource]) -> Result<(Rel, ObjectName)> {
         let table = crate::dml::changed_variable(self.host, name)?;
         self.want(Wanted::Object(table.database.id().0, table.object_id), &[]);
         let rel = self.from(from)?;
-        if self.target.as_ref().is_some_and(|t| t.taken.is_some()) {
-            let alias = self.alias_of_target();
-            return Ok((rel, alias));
+        let known = ObjectName::bare(Ident::new(name));
+        if let Some(request) = self.target.as_ref().filter(|t| t.taken.is_some()) {
+            if request.is_met_again {
+                return Err(ambiguous(&known));
+            }
+            return Ok((rel, self.name_of_target()));
         }
         let target = self.scan(table, name, name, None, &[])?;
         let rel = if matches!(rel, Rel::One) {
@@ -272,7 +298,7 @@ impl Binder<'_> {
         } else {
             super::from::join(JoinKind::Inner, target, rel, None, None)
         };
-        Ok((rel, name.to_string()))
+        Ok((rel, known))
     }
 
     /// A common table expression as the only target.
@@ -281,7 +307,7 @@ impl Binder<'_> {
         name: &ObjectName,
         hints: &[TableHint],
         spec: &TargetSpec<'_>,
-    ) -> Result<(Rel, String)> {
+    ) -> Result<(Rel, ObjectName)> {
         let source = TableSource::Table(daruma_syntax::ast::TableRef {
             name: name.clone(),
             alias: None,
@@ -299,13 +325,13 @@ impl Binder<'_> {
         target: Rel,
         name: &ObjectName,
         spec: &TargetSpec<'_>,
-    ) -> Result<(Rel, String)> {
+    ) -> Result<(Rel, ObjectName)> {
         check_updatable(&target, &name.dotted(), spec.deletes)?;
         let rel = match self.from(spec.from)? {
             Rel::One => target,
             rest => super::from::join(JoinKind::Inner, target, rest, None, None),
         };
-        Ok((rel, name.name.text.clone()))
+        Ok((rel, name.clone()))
     }
 
     /// A view, so that its base tables are candidates.
@@ -316,8 +342,7 @@ impl Binder<'_> {
         name: &ObjectName,
     ) -> Result<Rel> {
         self.want(Wanted::Any, &[]);
-        let schema = name.schema.as_ref().map(|s| s.text.clone());
-        self.exposed_view(database, object, &name.name.text, &name.dotted(), schema)
+        self.exposed_view(database, object, &name.name.text, &name.dotted(), true)
     }
 
     /// The base table of a view that an INSERT is about; `set` is its first column.
@@ -333,7 +358,7 @@ impl Binder<'_> {
         check_updatable(&rel, &name.dotted(), false)?;
         let request = self.target.take();
         let request = request.ok_or_else(|| not_updatable(&name.name.text))?;
-        let taken = self.choose_base(&mut rel, &name.name.text, set, request)?;
+        let taken = self.choose_base(&mut rel, name, set, request)?;
         let mut tables = std::mem::take(&mut self.scope().tables).into_iter();
         Ok(InsertedView {
             table: taken.table,
@@ -362,6 +387,7 @@ impl Binder<'_> {
             views: Vec::new(),
             checked: Vec::new(),
             taken: None,
+            is_met_again: false,
         });
     }
 
@@ -369,13 +395,12 @@ impl Binder<'_> {
     fn choose_base(
         &mut self,
         rel: &mut Rel,
-        alias: &str,
+        known: &ObjectName,
         set: Option<&str>,
         request: TargetRequest,
     ) -> Result<Taken> {
         let candidates = request.candidates;
-        let own = self.scope().tables.iter();
-        let own = own.filter(|t| names_equal(&t.name, alias));
+        let own = self.scope().tables.iter().filter(|t| t.matches(known));
         let named = |(name, _): &&(String, ColId)| set.is_some_and(|s| names_equal(name, s));
         let column = own.flat_map(|t| &t.columns).find(named).map(|(_, id)| *id);
         let is_base = |scan: &TableScan| candidates.iter().any(|c| c.scanned == scan.columns);
@@ -388,12 +413,12 @@ impl Binder<'_> {
             true => base_scan(rel, &has_it),
             false => base_scan(rel, &is_base),
         };
-        let scan = scan.ok_or_else(|| not_updatable(alias))?;
+        let scan = scan.ok_or_else(|| not_updatable(&known.name.text))?;
         scan.target = Some((key, stamp));
         let scanned = scan.columns.clone();
         let mut places = candidates.into_iter().enumerate();
         let chosen = places.find(|(_, c)| c.scanned == scanned);
-        let (place, chosen) = chosen.ok_or_else(|| not_updatable(alias))?;
+        let (place, chosen) = chosen.ok_or_else(|| not_updatable(&known.name.text))?;
         let around = request.views.iter().filter(|v| v.inside.contains(&place));
         let (locks, forced_index, force_seek) = table_hints(&chosen.table, &request.hints)?;
         scan.hints = scan.hints.with(locks);
@@ -472,7 +497,7 @@ impl Binder<'_> {
             return bind(self);
         };
         let is_named = match &request.wanted {
-            Wanted::Inside(alias) => exposed_name(source).is_some_and(|n| names_equal(n, alias)),
+            Wanted::Inside(shown) => shown.is_of(source),
             _ => false,
         };
         if !is_named {
@@ -490,26 +515,24 @@ impl Binder<'_> {
         bound
     }
 
-    fn alias_of_target(&mut self) -> String {
-        let taken: Vec<ColId> = match self.target.as_ref().and_then(|t| t.taken.as_ref()) {
-            Some(taken) => taken.columns.clone(),
-            None => Vec::new(),
-        };
+    /// Name in FROM of the table that was taken, with its schema unless it is an alias.
+    fn name_of_target(&mut self) -> ObjectName {
+        let taken = self.target.as_ref().and_then(|t| t.taken.as_ref());
+        let taken = taken.map(|t| t.columns.clone()).unwrap_or_default();
         let own = |t: &&ScopeEntry| t.columns.iter().any(|(_, id)| taken.contains(id));
-        self.scope()
-            .tables
-            .iter()
-            .find(own)
-            .map(|t| t.name.clone())
-            .unwrap_or_default()
+        let entry = self.scope().tables.iter().find(own);
+        let name = entry.map_or("", |e| e.name.as_str());
+        ObjectName {
+            schema: entry.and_then(|e| e.schema.as_deref()).map(Ident::new),
+            ..ObjectName::bare(Ident::new(name))
+        }
     }
 
     /// The request for a table of FROM that is known by its own name, while a query inside FROM is bound: a table in there is
     /// another one.
     pub(super) fn hold_object(&mut self) -> Option<TargetRequest> {
-        let waits =
-            |r: &mut TargetRequest| r.taken.is_none() && matches!(r.wanted, Wanted::Object(..));
-        self.target.take_if(waits)
+        self.target
+            .take_if(|r| matches!(r.wanted, Wanted::Object(..)))
     }
 
     /// Hints behind the target's name, for the scan that has just been taken for it.
@@ -523,11 +546,16 @@ impl Binder<'_> {
         table: &TableRef,
         columns: &[ColId],
     ) -> Result<Option<(ColId, ColId)>> {
-        let Some(request) = self.target.as_mut().filter(|r| r.taken.is_none()) else {
+        let Some(request) = &mut self.target else {
             return Ok(None);
         };
         let object = (table.database.id().0, table.object_id);
         match request.wanted {
+            Wanted::Object(database, id) if request.taken.is_some() => {
+                request.is_met_again |= object == (database, id);
+                return Ok(None);
+            }
+            _ if request.taken.is_some() => return Ok(None),
             Wanted::Object(database, id) if object == (database, id) => {}
             Wanted::Any => {
                 request.candidates.push(Candidate {
@@ -675,43 +703,51 @@ fn check_updatable(rel: &Rel, name: &str, deletes: bool) -> Result<()> {
 }
 
 /// The name of a source that is no join.
-fn exposed_name(source: &TableSource) -> Option<&str> {
+fn shown(source: &TableSource) -> Option<Shown> {
+    let alias = |alias: &Ident| Shown {
+        name: ObjectName::bare(alias.clone()),
+        is_alias: true,
+    };
     match source {
-        TableSource::Table(table) => {
-            let shown = table.alias.as_ref().unwrap_or(&table.name.name);
-            Some(&shown.text)
+        TableSource::Table(table) => Some(match &table.alias {
+            Some(name) => alias(name),
+            None => Shown {
+                name: table.name.clone(),
+                is_alias: false,
+            },
+        }),
+        TableSource::Variable { alias: name, .. } | TableSource::Derived { alias: name, .. } => {
+            name.as_ref().map(alias)
         }
-        TableSource::Variable { name, alias, .. } => {
-            Some(alias.as_ref().map_or(name.as_str(), |a| &a.text))
-        }
-        TableSource::Derived { alias, .. } => alias.as_ref().map(|a| a.text.as_str()),
         _ => None,
     }
 }
 
-/// Alias of the source that a target name means.
-fn exposes(source: &TableSource, name: &ObjectName) -> Option<String> {
+/// Gathers the sources that a target name means: by its last part when it has no other, otherwise as it is written.
+fn exposed_as(source: &TableSource, name: &ObjectName, found: &mut Vec<Shown>) {
     match source {
-        TableSource::Table(table) => {
-            let shown = table.alias.as_ref().unwrap_or(&table.name.name);
-            let same_name =
-                table.alias.is_none() && table.name.dotted().eq_ignore_ascii_case(&name.dotted());
-            (name.is_bare() && names_equal(&shown.text, &name.name.text) || same_name)
-                .then(|| shown.text.clone())
+        TableSource::Join(join) => {
+            exposed_as(&join.left, name, found);
+            exposed_as(&join.right, name, found);
         }
-        TableSource::Variable {
-            alias: Some(alias), ..
-        }
-        | TableSource::Derived {
-            alias: Some(alias), ..
-        } => (name.is_bare() && names_equal(&alias.text, &name.name.text))
-            .then(|| alias.text.clone()),
-        TableSource::Join(join) => exposes(&join.left, name).or_else(|| exposes(&join.right, name)),
         TableSource::Apply { left, right, .. } => {
-            exposes(left, name).or_else(|| exposes(right, name))
+            exposed_as(left, name, found);
+            exposed_as(right, name, found);
         }
-        _ => None,
+        _ => found.extend(shown(source).filter(|shown| {
+            let same_last = names_equal(&shown.name.name.text, &name.name.text);
+            same_last && name.is_bare() || !shown.is_alias && same_name(&shown.name, name)
+        })),
     }
+}
+
+fn same_name(one: &ObjectName, other: &ObjectName) -> bool {
+    one.dotted().eq_ignore_ascii_case(&other.dotted())
+}
+
+/// 8154: more than one source of FROM may be meant.
+fn ambiguous(name: &ObjectName) -> SqlError {
+    crate::messages::error(8154, &[&name.dotted()])
 }
 
 fn not_updatable(name: &str) -> SqlError {

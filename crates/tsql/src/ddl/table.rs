@@ -606,6 +606,7 @@ impl<'e, 'a> Builder<'e, 'a> {
                 schema: None,
                 columns: columns.collect(),
             }],
+            ..Scope::default()
         }
     }
 
@@ -624,6 +625,7 @@ impl<'e, 'a> Builder<'e, 'a> {
                 schema: None,
                 columns,
             }],
+            ..Scope::default()
         }
     }
 

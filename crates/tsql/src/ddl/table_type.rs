@@ -12,6 +12,7 @@ use crate::session::Execution;
 use daruma_base::DatabaseId;
 use daruma_catalog::{SCHEMA_DBO, TableDef, TypeDef};
 use daruma_syntax::ast::{self, ColumnConstraintKind, TableConstraintKind, TableDefinition};
+use daruma_syntax::takes_next_value;
 use std::sync::Arc;
 
 /// The definition of a type that is created in `database`.
@@ -30,8 +31,19 @@ pub(super) fn shape(
     let mut builder = Builder::new(ex, TEMPDB, SCHEMA_DBO, TableKind::Variable, name)?;
     builder.define(definition)?;
     let mut def = builder.def;
+    refuse_next_value(ex, &def)?;
     number_constraints(ex, database, &mut def)?;
     Ok(def)
+}
+
+/// 11719: whoever fills a variable of the type would have to know the sequence.
+fn refuse_next_value(ex: &Execution<'_>, def: &TableDef) -> Result<()> {
+    let mut defaults = def.columns.iter().filter_map(|c| c.default.as_ref());
+    let takes = |text: &str| takes_next_value(&format!("SELECT {text}"), &ex.parse_options());
+    match defaults.any(|d| takes(&d.definition)) {
+        true => Err(messages::error(11719, &[])),
+        false => Ok(()),
+    }
 }
 
 /// Constraints of a type have no names of their own, and none of them is about another table: 156.

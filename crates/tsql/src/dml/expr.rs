@@ -36,6 +36,11 @@ impl RowScalar {
         RowScalar::prepare(host, table, None, definition, column)
     }
 
+    /// Does it take values of a sequence?
+    pub fn takes_next_value(&self) -> bool {
+        self.plan.takes_next_value()
+    }
+
     /// Does it call functions of users, which may read the table?
     pub fn calls_functions(&self) -> bool {
         self.plan.calls_functions()

@@ -4,17 +4,18 @@ use super::assign::Assign;
 use super::errors::{self, Verb};
 use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
 use super::options;
-use super::output::{OutputPlan, OutputRun, Sides};
+use super::output::{OutputPlan, OutputRun, OutputTarget, Sides};
 use super::target::Writable;
 use super::view::ViewBase;
 use super::watch::Watch;
 use super::{InsertTarget, RowCallback, resolve_target};
 use crate::access::damaged;
 use crate::binder::insert_hints;
+use crate::binder::next_value::{CLAUSE, LIMITED};
 use crate::error::Result;
 use crate::executor::{
-    KeptPlan, RowBatch, RowGatherer, ScalarPlan, Scope, SelectPlan, open, prepare_scalar,
-    prepare_select,
+    KeptPlan, RowBatch, RowGatherer, ScalarPlan, Scope, SelectPlan, open, prepare_limited_select,
+    prepare_scalar, prepare_select,
 };
 use crate::host::{Host, LockHints, TableRef, TriggerAction};
 use crate::messages;
@@ -85,10 +86,20 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
     refuse_computed(&writable, &columns)?;
     let watch = Watch::new(host);
     let source = match &ast.source {
-        InsertSource::Values(rows) => prepare_values(rows, &writable, &columns, listed, host)?,
+        InsertSource::Values(rows) => {
+            check_values(rows, columns.len(), listed)?;
+            let scope = Scope {
+                next_value_error: ast.top.as_ref().map(|_| LIMITED),
+                ..Scope::default()
+            };
+            prepare_values(rows, &writable, &columns, &scope, host)?
+        }
         InsertSource::Query(query) => {
             let query = in_statement(query, ast);
-            let plan = prepare_select(&query, &watch)?;
+            let plan = match ast.top {
+                Some(_) => prepare_limited_select(&query, &watch)?,
+                None => prepare_select(&query, &watch)?,
+            };
             if plan.is_assignment() {
                 return Err(errors::assigning_source());
             }
@@ -127,21 +138,20 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
     if ast.top.as_ref().is_some_and(|top| top.percent) {
         return Err(errors::not_supported("INSERT TOP (n) PERCENT"));
     }
-    let top = ast
-        .top
-        .as_ref()
-        .map(|top| prepare_scalar(&top.count, &Scope::default(), host))
-        .transpose()?;
+    let top = ast.top.as_ref().map(|top| top_count(top, host));
+    let top = top.transpose()?;
     let sides = Sides {
         inserted: true,
         deleted: false,
         may_lack_one: false,
     };
-    let output = ast
-        .output
-        .as_ref()
-        .map(|o| OutputPlan::prepare(host, o, &table, sides, &Scope::default()))
-        .transpose()?;
+    let changed = OutputTarget {
+        table: &table,
+        exposed: view.as_ref().map_or(&[][..], |v| v.exposed()),
+    };
+    let output = ast.output.as_ref();
+    let output = output.map(|o| OutputPlan::prepare(host, o, &changed, sides, &Scope::default()));
+    let output = output.transpose()?;
     super::refuse_output_with_triggers(
         host,
         &table,
@@ -149,8 +159,10 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
         output.as_ref(),
         &written,
     )?;
+    let shape = InsertShape::new(writable, columns);
+    shape.check_limit(top.is_some(), host)?;
     Ok(InsertPlan {
-        shape: InsertShape::new(writable, columns).checked_by(view.and_then(ViewBase::into_check)),
+        shape: shape.checked_by(view.and_then(ViewBase::into_check)),
         source,
         top,
         hints,
@@ -273,19 +285,27 @@ pub(super) fn check_values(rows: &[Vec<Expr>], wanted: usize, listed: bool) -> R
     check_count(width, wanted, fewer, more)
 }
 
+/// The count of a TOP.
+pub(super) fn top_count(top: &ast::Top, host: &dyn Host) -> Result<ScalarPlan> {
+    let scope = Scope {
+        next_value_error: Some(CLAUSE),
+        ..Scope::default()
+    };
+    prepare_scalar(&top.count, &scope, host)
+}
+
 fn prepare_values(
     rows: &[Vec<Expr>],
     table: &Writable,
     columns: &[usize],
-    listed: bool,
+    scope: &Scope,
     host: &dyn Host,
 ) -> Result<Source> {
-    check_values(rows, columns.len(), listed)?;
     let cells = |row: &Vec<Expr>| {
         let cells = row
             .iter()
             .zip(columns)
-            .map(|(expr, ordinal)| prepare_cell(expr, table, *ordinal, host));
+            .map(|(expr, ordinal)| prepare_cell(expr, table, *ordinal, (scope, host)));
         cells.collect::<Result<Vec<_>>>()
     };
     Ok(Source::Values(
@@ -293,7 +313,12 @@ fn prepare_values(
     ))
 }
 
-fn prepare_cell(expr: &Expr, table: &Writable, ordinal: usize, host: &dyn Host) -> Result<Cell> {
+fn prepare_cell(
+    expr: &Expr,
+    table: &Writable,
+    ordinal: usize,
+    (scope, host): (&Scope, &dyn Host),
+) -> Result<Cell> {
     let column = table
         .access
         .def()
@@ -312,7 +337,7 @@ fn prepare_cell(expr: &Expr, table: &Writable, ordinal: usize, host: &dyn Host) 
     if matches!(expr, Expr::Default) {
         return Ok(Cell::Default);
     }
-    let plan = prepare_scalar(expr, &Scope::default(), host)?;
+    let plan = prepare_scalar(expr, scope, host)?;
     let assign = if matches!(expr, Expr::Literal(Literal::Null)) {
         Assign::null()
     } else {

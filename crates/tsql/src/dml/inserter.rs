@@ -12,9 +12,11 @@ use super::expr::Evaluators;
 use super::target::Writable;
 use super::view::check_view;
 use crate::access::damaged;
+use crate::binder::next_value::LIMITED_DEFAULT;
 use crate::error::{Result, SqlError};
 use crate::executor::{ConditionPlan, SPILLED_BYTES_MIN};
 use crate::host::{Host, TriggerAction};
+use crate::messages;
 use daruma_value::{DataType, Decimal, Value};
 use std::sync::Arc;
 
@@ -116,6 +118,18 @@ impl InsertShape {
             .filter(|(_, c)| c.computed.is_none() && !c.is_identity)
             .map(|(i, _)| i)
             .collect()
+    }
+
+    /// 11740: a default that takes values of a sequence, in a statement that may leave out rows.
+    pub fn check_limit(&self, has_top: bool, host: &dyn Host) -> Result<()> {
+        let takes = |(ordinal, source): (usize, &Source)| {
+            matches!(source, Source::Default) && self.table.default_takes_next_value(ordinal)
+        };
+        let is_limited = has_top || host.settings().rowcount > 0;
+        match is_limited && self.sources.iter().enumerate().any(takes) {
+            true => Err(messages::error(LIMITED_DEFAULT, &[])),
+            false => Ok(()),
+        }
     }
 
     /// May a row take a default that calls a function of users? `nulls` are left as they are given.

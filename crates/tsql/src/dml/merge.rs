@@ -14,15 +14,16 @@ use super::changes::Changes;
 use super::effects::{Effects, renew_rowversion};
 use super::errors::{self, Verb};
 use super::expr::Evaluators;
-use super::insert::{named_columns, refuse_computed, refuse_rowversion};
+use super::insert::{named_columns, refuse_computed, refuse_rowversion, top_count};
 use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
 use super::modify::{RESTARTS_MAX, assignable, compound, set_column};
-use super::output::{OutputPlan, OutputRun, Sides};
+use super::output::{OutputPlan, OutputRun, OutputTarget, Sides};
 use super::seen::{Met, Seen};
 use super::target::Writable;
 use super::{RowCallback, options, written_name};
 use crate::access::damaged;
 use crate::binder::changed_column;
+use crate::binder::next_value::{MERGE_CONDITION, MERGE_VALUE};
 use crate::error::Result;
 use crate::executor::{
     ConditionPlan, RowBatch, RowGatherer, ScalarPlan, Scope, ScopeColumn, ScopeTable, TargetPlan,
@@ -144,6 +145,8 @@ pub fn prepare(ast: &ast::Merge, host: &dyn Host) -> Result<MergePlan> {
             .for_each(|t| t.schema = Some(schema.clone()));
     }
     both.tables.extend(sources.tables.iter().cloned());
+    both.next_value_error = Some(MERGE_VALUE);
+    sources.next_value_error = Some(MERGE_VALUE);
 
     let mut plan = MergePlan {
         target,
@@ -161,9 +164,12 @@ pub fn prepare(ast: &ast::Merge, host: &dyn Host) -> Result<MergePlan> {
     }
     plan.top = match &ast.top {
         Some(top) if top.percent => return Err(errors::not_supported("MERGE TOP (n) PERCENT")),
-        Some(top) => Some(prepare_scalar(&top.count, &Scope::default(), host)?),
+        Some(top) => Some(top_count(top, host)?),
         None => None,
     };
+    if let Some(shape) = &plan.shape {
+        shape.check_limit(ast.top.is_some(), host)?;
+    }
     plan.output = plan.prepare_output(ast, sources, host)?;
     Ok(plan)
 }
@@ -319,8 +325,12 @@ impl MergePlan {
         sources: &Scope,
         host: &dyn Host,
     ) -> Result<()> {
+        let asked = Scope {
+            next_value_error: Some(MERGE_CONDITION),
+            ..both.clone()
+        };
         let condition = clause.condition.as_ref();
-        let condition = condition.map(|c| prepare_condition(c, both, host));
+        let condition = condition.map(|c| prepare_condition(c, &asked, host));
         let action = match &clause.action {
             MergeAction::Update(list) => self.prepare_update(list, both, host)?,
             MergeAction::Delete => {
@@ -445,7 +455,11 @@ impl MergePlan {
             may_lack_one: true,
         };
         let table = self.table.table();
-        let plan = OutputPlan::prepare(host, output, table, sides, &sources)?;
+        let target = OutputTarget {
+            table,
+            exposed: &[],
+        };
+        let plan = OutputPlan::prepare(host, output, &target, sides, &sources)?;
         for action in self.actions() {
             let written = written_name(&ast.target);
             super::refuse_output_with_triggers(host, table, action, Some(&plan), &written)?;

@@ -17,7 +17,7 @@ use super::errors::{self, Verb, ViewProblem};
 use super::expr::Evaluators;
 use super::hot::HotUpdate;
 use super::options;
-use super::output::{OutputPlan, OutputRun, Sides};
+use super::output::{OutputPlan, OutputRun, OutputTarget, Sides};
 use super::seen::{Met, Seen};
 use super::target::Writable;
 use super::view::check_view;
@@ -25,6 +25,7 @@ use super::watch::Watch;
 use super::{RowCallback, written_name};
 use crate::access::damaged;
 use crate::binder::changed_column;
+use crate::binder::next_value::LIMITED;
 use crate::error::{Result, SqlError};
 use crate::executor::{
     ConditionPlan, Exposed, RowBatch, ScalarPlan, Scope, ScopeTable, TargetPlan, TargetSpec,
@@ -128,7 +129,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
     let actions = [TriggerAction::Update];
     super::refuse_instead(host, target.table(), target.views(), &actions)?;
     let table = Arc::new(Writable::prepare(host, target.table())?);
-    let scope = row_scope(&target);
+    let scope = row_scope(&target, ast.top.is_some());
     let set = prepare_set(
         ast,
         &values,
@@ -239,7 +240,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
     super::refuse_instead(host, target.table(), target.views(), &actions)?;
     options::check(host, &target.table().def, "DELETE")?;
     let table = Arc::new(Writable::prepare(host, target.table())?);
-    let scope = row_scope(&target);
+    let scope = row_scope(&target, ast.top.is_some());
     let simple = prepare_simple(
         ast.from.is_empty() && ast.with.is_empty(),
         filter,
@@ -328,7 +329,7 @@ pub fn compound(op: &AssignOp, left: Expr, value: &Expr) -> Expr {
 }
 
 /// Target columns under the names that the statement knows them by, then those of the other tables.
-fn row_scope(target: &TargetPlan) -> Scope {
+fn row_scope(target: &TargetPlan, is_limited: bool) -> Scope {
     let mut own = ScopeTable::of_table(target.table(), target.alias());
     own.schema = target.schema().map(str::to_string);
     for (ordinal, column) in own.columns.iter_mut().enumerate() {
@@ -336,7 +337,10 @@ fn row_scope(target: &TargetPlan) -> Scope {
         let shown = exposed.find(|(_, e)| *e == Exposed::Column(ordinal));
         column.name = shown.map(|(name, _)| name.clone()).unwrap_or_default();
     }
-    let mut scope = Scope { tables: vec![own] };
+    let mut scope = Scope {
+        tables: vec![own],
+        next_value_error: is_limited.then_some(LIMITED),
+    };
     scope
         .tables
         .extend(target.source_scope().tables.iter().cloned());
@@ -496,8 +500,12 @@ fn prepare_output(
     sides: Sides,
     host: &dyn Host,
 ) -> Result<Option<OutputPlan>> {
+    let changed = OutputTarget {
+        table: target.table(),
+        exposed: target.exposed(),
+    };
     output
-        .map(|o| OutputPlan::prepare(host, o, target.table(), sides, target.source_scope()))
+        .map(|o| OutputPlan::prepare(host, o, &changed, sides, target.source_scope()))
         .transpose()
 }
 

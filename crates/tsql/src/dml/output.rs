@@ -1,7 +1,8 @@
 //! OUTPUT: values of the changed rows for the client or for another table.
 //!
 //! Theory: the expressions of an OUTPUT clause see one row made of `inserted`, `deleted` (as the statement has them)
-//! and, for UPDATE and DELETE, the other tables of FROM. Rows for the client leave as they are changed; rows for a table
+//! and, for UPDATE and DELETE, the other tables of FROM. Through a view both have the view's columns, as far as these are
+//! columns of the table that is changed. Rows for the client leave as they are changed; rows for a table
 //! go through an [`Inserter`] of their own, which checks and converts like INSERT.
 
 use super::apply::Change;
@@ -12,14 +13,15 @@ use super::inserter::{InsertOptions, InsertShape, Inserter};
 use super::target::Writable;
 use super::{RowCallback, resolve_target_name};
 use crate::access::damaged;
-use crate::error::Result;
-use crate::executor::{ScalarPlan, Scope, ScopeTable, prepare_scalar};
+use crate::binder::next_value::CLAUSE;
+use crate::error::{Result, SqlError};
+use crate::executor::{Exposed, ScalarPlan, Scope, ScopeColumn, ScopeTable, prepare_scalar};
 use crate::host::{Host, TableKind, TableRef, TriggerAction};
 use crate::messages;
 use crate::sink::OutputColumn;
+use daruma_catalog::names_equal;
 use daruma_syntax::ast::{
-    ColumnRef, Expr, Ident, ObjectName, Output, OutputInto, OutputTarget, PseudoColumn, SelectItem,
-    Span,
+    self, ColumnRef, Expr, Ident, ObjectName, Output, OutputInto, PseudoColumn, SelectItem, Span,
 };
 use daruma_value::Value;
 use std::sync::Arc;
@@ -35,8 +37,16 @@ pub struct Sides {
 
 impl Sides {
     /// One side as a table. Where some rows lack it (MERGE), every column of it may be NULL.
-    fn side(self, table: &TableRef, name: &str) -> ScopeTable {
-        let mut side = ScopeTable::of_table(table, name);
+    fn side(self, target: &OutputTarget<'_>, name: &str) -> ScopeTable {
+        let mut side = ScopeTable::of_table(target.table, name);
+        if !target.exposed.is_empty() {
+            let own = std::mem::take(&mut side.columns);
+            let shown = target.shown().filter_map(|(name, ordinal)| {
+                let name = name.to_string();
+                own.get(ordinal).map(|c| ScopeColumn { name, ..c.clone() })
+            });
+            side.columns = shown.collect();
+        }
         if self.may_lack_one {
             side.columns.iter_mut().for_each(|c| c.nullable = true);
         }
@@ -44,11 +54,74 @@ impl Sides {
     }
 }
 
+/// What a statement with an OUTPUT clause changes.
+pub struct OutputTarget<'a> {
+    pub table: &'a TableRef,
+    /// Columns under which the statement knows those of the table; none: their own names.
+    pub exposed: &'a [(String, Exposed)],
+}
+
+impl<'a> OutputTarget<'a> {
+    fn shown(&self) -> impl Iterator<Item = (&'a str, usize)> + use<'a> {
+        self.exposed
+            .iter()
+            .filter_map(|(name, stands_for)| match stands_for {
+                Exposed::Column(ordinal) => Some((name.as_str(), *ordinal)),
+                _ => None,
+            })
+    }
+
+    /// Ordinals of what a row shows, where it is not the row as it is.
+    fn ordinals(&self) -> Option<Vec<usize>> {
+        let ordinals: Vec<usize> = self.shown().map(|(_, ordinal)| ordinal).collect();
+        let is_plain = ordinals.iter().copied().eq(0..self.table.def.columns.len());
+        (!is_plain && !self.exposed.is_empty()).then_some(ordinals)
+    }
+
+    /// An unknown column may be one of the view that has no place in the table: 404 when it is another table's.
+    fn explain(&self, error: SqlError) -> SqlError {
+        let is_it = |(name, _): &&(String, Exposed)| error == errors::unknown_column(name);
+        match self.exposed.iter().find(is_it) {
+            Some((name, Exposed::Foreign)) => messages::error(404, &[name]),
+            Some((_, Exposed::Computed)) => computed_column(),
+            _ => error,
+        }
+    }
+
+    /// `*` means columns that have no place in the table as well.
+    fn check_wildcards(&self, items: &[SelectItem]) -> Result<()> {
+        let means_side = |item: &SelectItem| match item {
+            SelectItem::Wildcard { qualifier, .. } => qualifier.as_ref().is_none_or(|q| {
+                ["inserted", "deleted"]
+                    .iter()
+                    .any(|side| names_equal(side, &q.name.text))
+            }),
+            _ => false,
+        };
+        if !items.iter().any(means_side) {
+            return Ok(());
+        }
+        self.exposed
+            .iter()
+            .try_for_each(|(name, stands_for)| match stands_for {
+                Exposed::Column(_) => Ok(()),
+                Exposed::Foreign => Err(messages::error(404, &[name])),
+                Exposed::Computed => Err(computed_column()),
+            })
+    }
+}
+
+fn computed_column() -> SqlError {
+    errors::not_supported("A column that a view computes in an OUTPUT clause")
+}
+
 /// A prepared OUTPUT clause.
 pub struct OutputPlan {
     sides: Sides,
-    /// Columns of the table.
+    /// Columns of a side.
     width: usize,
+    /// Ordinals in the table of a side's columns; `None`: the row as it is.
+    ordinals: Option<Vec<usize>>,
     items: Vec<ScalarPlan>,
     columns: Vec<OutputColumn>,
     into: Option<IntoPlan>,
@@ -65,27 +138,36 @@ impl OutputPlan {
     pub fn prepare(
         host: &dyn Host,
         output: &Output,
-        table: &TableRef,
+        target: &OutputTarget<'_>,
         sides: Sides,
         sources: &Scope,
     ) -> Result<OutputPlan> {
-        let mut scope = Scope::default();
+        let mut scope = Scope {
+            next_value_error: Some(CLAUSE),
+            ..Scope::default()
+        };
         if sides.inserted {
-            scope.tables.push(sides.side(table, "inserted"));
+            scope.tables.push(sides.side(target, "inserted"));
         }
         if sides.deleted {
-            scope.tables.push(sides.side(table, "deleted"));
+            scope.tables.push(sides.side(target, "deleted"));
         }
         scope.tables.extend(sources.tables.iter().cloned());
-        let (items, columns) = prepare_items(host, &output.items, &scope)?;
-        let into = output
-            .into
-            .as_ref()
-            .map(|into| IntoPlan::prepare(host, into, &scope))
-            .transpose()?;
+        let into_items = output.into.iter().flat_map(|into| &into.items);
+        target.check_wildcards(&output.items)?;
+        target.check_wildcards(&into_items.cloned().collect::<Vec<_>>())?;
+        let items = prepare_items(host, &output.items, &scope);
+        let (items, columns) = items.map_err(|e| target.explain(e))?;
+        let into = output.into.as_ref();
+        let into = into.map(|into| IntoPlan::prepare(host, into, &scope));
+        let into = into.transpose().map_err(|e| target.explain(e))?;
+        let ordinals = target.ordinals();
         Ok(OutputPlan {
             sides,
-            width: table.def.columns.len(),
+            width: ordinals
+                .as_ref()
+                .map_or(target.table.def.columns.len(), Vec::len),
+            ordinals,
             items,
             columns,
             into,
@@ -130,8 +212,8 @@ impl OutputPlan {
 impl IntoPlan {
     fn prepare(host: &dyn Host, into: &OutputInto, scope: &Scope) -> Result<IntoPlan> {
         let table = match &into.target {
-            OutputTarget::Table(name) => resolve_target_name(host, name)?,
-            OutputTarget::Variable(name) => errors::changed_variable(host, name)?,
+            ast::OutputTarget::Table(name) => resolve_target_name(host, name)?,
+            ast::OutputTarget::Variable(name) => errors::changed_variable(host, name)?,
         };
         refuse_watched(host, &table)?;
         let writable = Arc::new(Writable::prepare(host, &table)?);
@@ -232,8 +314,7 @@ fn prepare_items(
 /// Columns that `inserted.*` or `t.*` stands for.
 fn expand(qualifier: Option<&ObjectName>, scope: &Scope) -> Result<Vec<ColumnRef>> {
     let wanted = |t: &&ScopeTable| {
-        !t.name.is_empty()
-            && qualifier.is_none_or(|q| daruma_catalog::names_equal(&t.name, &q.name.text))
+        !t.name.is_empty() && qualifier.is_none_or(|q| names_equal(&t.name, &q.name.text))
     };
     let mut found = Vec::new();
     for table in scope.tables.iter().filter(wanted) {
@@ -284,7 +365,13 @@ impl<'a> OutputRun<'a> {
         ];
         for (_, image) in sides.into_iter().filter(|(is, _)| *is) {
             match image {
-                Some(values) => self.row.extend_from_slice(values),
+                Some(values) => match &plan.ordinals {
+                    Some(ordinals) => {
+                        let shown = ordinals.iter().map(|o| values.get(*o).cloned());
+                        self.row.extend(shown.map(|v| v.unwrap_or(Value::Null)));
+                    }
+                    None => self.row.extend_from_slice(values),
+                },
                 // A row that MERGE inserted or deleted.
                 None => {
                     let missing = std::iter::repeat_n(Value::Null, plan.width);

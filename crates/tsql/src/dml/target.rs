@@ -324,6 +324,14 @@ impl Writable {
         }
     }
 
+    /// Does the column's DEFAULT take values of a sequence?
+    pub fn default_takes_next_value(&self, ordinal: usize) -> bool {
+        match self.defaults.get(ordinal) {
+            Some(Some(default)) => default.takes_next_value(),
+            _ => false,
+        }
+    }
+
     /// Computes all computed columns.
     pub fn compute<'a>(&'a self, evaluators: &Evaluators<'a>, values: &mut [Value]) -> Result<()> {
         for computed in &self.computed {

@@ -44,6 +44,11 @@ impl ViewBase {
         &self.target.table
     }
 
+    /// Its columns, and what they are in the table.
+    pub fn exposed(&self) -> &[(String, Exposed)] {
+        &self.target.columns
+    }
+
     /// The view, and those it stands on.
     pub fn views(&self) -> &[(DatabaseId, i32)] {
         &self.target.views

@@ -141,6 +141,12 @@ impl Host for Watch<'_> {
         let resolved = self.inner.resolve_in(database, name);
         resolved.map(|r| self.note(name, r))
     }
+    fn catalog(&self, database: DatabaseId) -> Result<Arc<daruma_catalog::DatabaseCatalog>> {
+        self.inner.catalog(database)
+    }
+    fn instance(&self) -> Option<&Arc<crate::instance::Instance>> {
+        self.inner.instance()
+    }
     fn visible_catalog(
         &self,
         database: DatabaseId,

@@ -6,7 +6,7 @@ use super::exposed::{Exposed, stand_for};
 use super::expr::{Cond, Expr};
 use super::operator::{Operator, build};
 use super::plan::{Node, Op, Plan};
-use crate::binder::next_value::NESTED;
+use crate::binder::next_value::{LIMITED, NESTED};
 use crate::binder::tree::{Coercion, ColId, ColSet, Kind, Scalar, Type};
 use crate::binder::types;
 use crate::binder::{
@@ -31,6 +31,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     pub tables: Vec<ScopeTable>,
+    /// Error of NEXT VALUE FOR in expressions over it; `None`: it may stand there.
+    pub next_value_error: Option<i32>,
 }
 
 /// A table whose columns an expression may name, outside of any query: checks, defaults, computed columns.
@@ -56,6 +58,7 @@ impl Scope {
     pub fn of_table(table: &TableRef, name: &str) -> Scope {
         Scope {
             tables: vec![ScopeTable::of_table(table, name)],
+            ..Scope::default()
         }
     }
 
@@ -247,6 +250,7 @@ pub struct ScalarPlan {
     column: OutputColumn,
     is_deterministic: bool,
     calls_functions: bool,
+    takes_next_value: bool,
     plan: Arc<Plan>,
     expr: Expr,
 }
@@ -274,6 +278,11 @@ impl ScalarPlan {
     /// Does it call functions of users?
     pub fn calls_functions(&self) -> bool {
         self.calls_functions
+    }
+
+    /// Does it take values of a sequence?
+    pub fn takes_next_value(&self) -> bool {
+        self.takes_next_value
     }
 
     /// Always the same value for the same row.
@@ -497,11 +506,21 @@ pub(crate) fn with_room<T>(f: impl FnOnce() -> T) -> T {
 
 /// Binds and plans a query. `INTO` is left to the caller.
 pub fn prepare_select(query: &ast::Query, host: &dyn Host) -> Result<Arc<SelectPlan>> {
-    with_room(|| prepare_select_here(query, host))
+    with_room(|| prepare_select_here(query, Binder::new(host), host))
 }
 
-fn prepare_select_here(query: &ast::Query, host: &dyn Host) -> Result<Arc<SelectPlan>> {
+/// The rows of a statement that may not use all of them, as INSERT TOP does.
+pub fn prepare_limited_select(query: &ast::Query, host: &dyn Host) -> Result<Arc<SelectPlan>> {
     let mut binder = Binder::new(host);
+    binder.next_value_error = Some(LIMITED);
+    with_room(|| prepare_select_here(query, binder, host))
+}
+
+fn prepare_select_here(
+    query: &ast::Query,
+    mut binder: Binder<'_>,
+    host: &dyn Host,
+) -> Result<Arc<SelectPlan>> {
     let BoundQuery {
         rel,
         columns,
@@ -704,10 +723,12 @@ fn prepare_scalar_by(
     host: &dyn Host,
 ) -> Result<ScalarPlan> {
     let names = name_scope(&mut binder, scope)?;
+    binder.next_value_error = binder.next_value_error.or(scope.next_value_error);
     let mut scalar = binder.scalar_in(names, expr)?;
     refuse_aggregates(&scalar)?;
     let is_deterministic = scalar.is_deterministic();
     let calls_functions = scalar.any(&|s| matches!(s.kind, Kind::UserFunction { .. }));
+    let takes_next_value = scalar.any(&|s| matches!(s.kind, Kind::NextValue(_)));
     let infos = std::mem::take(&mut binder.columns);
     let mut planner = Planner::new(&infos, host);
     planner.rewrite_scalar(&mut scalar)?;
@@ -726,6 +747,7 @@ fn prepare_scalar_by(
         column,
         is_deterministic,
         calls_functions,
+        takes_next_value,
         plan,
         expr,
     })
@@ -747,6 +769,7 @@ fn prepare_condition_by(
     host: &dyn Host,
 ) -> Result<ConditionPlan> {
     let names = name_scope(&mut binder, scope)?;
+    binder.next_value_error = binder.next_value_error.or(scope.next_value_error);
     let mut scalar = binder.condition_in(names, condition)?;
     refuse_aggregates(&scalar)?;
     let calls_functions = scalar.any(&|s| matches!(s.kind, Kind::UserFunction { .. }));

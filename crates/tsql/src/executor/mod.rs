@@ -58,8 +58,9 @@ pub(crate) use api::with_room;
 pub use api::{
     ConditionEvaluator, ConditionPlan, RowStream, ScalarEvaluator, ScalarPlan, Scope, ScopeColumn,
     ScopeTable, SelectPlan, TargetPlan, TargetSpec, gives_the_same, gives_the_same_if,
-    literal_value, open, open_target, prepare_condition, prepare_scalar, prepare_select,
-    prepare_stored_condition, prepare_stored_scalar, prepare_target, run_assignment,
+    literal_value, open, open_target, prepare_condition, prepare_limited_select, prepare_scalar,
+    prepare_select, prepare_stored_condition, prepare_stored_scalar, prepare_target,
+    run_assignment,
 };
 pub use batch::RowBatch;
 pub(crate) use batch::length_max;

@@ -146,6 +146,12 @@ impl Execution<'_> {
         if let Some(option) = options.first() {
             return Err(messages::error(155, &[&option.name, &"CREATE LOGIN"]));
         }
+        // It is not dropped before the login is stored.
+        let certificates = &self.state.instance.hadr.certificates;
+        certificates.unchanged(|| self.store_certificate_login(name, certificate))
+    }
+
+    fn store_certificate_login(&self, name: &str, certificate: &str) -> Result<()> {
         let instance = &self.state.instance;
         let found = instance.hadr.certificate(certificate);
         let found = found

@@ -4,9 +4,10 @@ use super::exclusive::exclusive;
 use super::{drop_value, edit};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
-use crate::instance::{DatabaseEntry, MASTER, MODEL, TEMPDB, close_database};
+use crate::instance::{DatabaseEntry, MASTER, MODEL, MSDB, TEMPDB, close_database};
 use crate::messages;
 use crate::session::Execution;
+use daruma_base::DatabaseId;
 use daruma_catalog::{DatabaseDef, FilegroupDef, UserAccess};
 use daruma_storage as storage;
 use daruma_storage::Settings;
@@ -29,11 +30,45 @@ pub(super) fn set_options(
     termination: Option<Termination>,
 ) -> Result<()> {
     options.iter().try_for_each(|option| {
+        if let Some(name) = fixed_in_system(entry, option) {
+            return Err(not_settable(entry, name));
+        }
         if changes_replicas(option) {
             entry_alone(ex, entry)?;
         }
         set_option(ex, entry, option, termination)
     })
+}
+
+/// The name of an option that this database of the system has as it is; the tables of the product's documentation about
+/// master, model, msdb and tempdb say which.
+fn fixed_in_system<'a>(entry: &DatabaseEntry, option: &'a DatabaseOption) -> Option<&'a str> {
+    let of = |ids: &[DatabaseId]| ids.contains(&entry.id());
+    let (name, is_fixed) = match option {
+        DatabaseOption::DelayedDurability(_) => ("DELAYED_DURABILITY", of(&[MASTER, TEMPDB])),
+        DatabaseOption::Recovery(_) => ("RECOVERY", of(&[TEMPDB])),
+        DatabaseOption::ReadCommittedSnapshot(_) => {
+            ("READ_COMMITTED_SNAPSHOT", of(&[MASTER, MSDB, TEMPDB]))
+        }
+        DatabaseOption::AllowSnapshotIsolation(_) => {
+            ("ALLOW_SNAPSHOT_ISOLATION", of(&[MASTER, MSDB]))
+        }
+        DatabaseOption::ReadOnly(_) => ("READ_ONLY", entry.is_system()),
+        DatabaseOption::UserAccess(_) => ("SINGLE_USER", entry.is_system()),
+        DatabaseOption::State(_) => ("OFFLINE", entry.is_system()),
+        DatabaseOption::Other(item) => {
+            let is = |name: &str| item.name.eq_ignore_ascii_case(name);
+            let is_fixed = is("TRUSTWORTHY") && of(&[MODEL, TEMPDB])
+                || is("DB_CHAINING") && of(&[MASTER, MODEL, TEMPDB])
+                || is("AUTO_CLOSE") && of(&[MASTER, TEMPDB])
+                || is("AUTO_SHRINK") && of(&[MASTER, TEMPDB])
+                || is("CHANGE_TRACKING") && entry.is_system()
+                || is("ENCRYPTION") && entry.is_system();
+            (item.name.as_str(), is_fixed)
+        }
+        _ => return None,
+    };
+    is_fixed.then_some(name)
 }
 
 /// Options that one replica of a group cannot have for itself.
@@ -76,9 +111,6 @@ fn set_option(
             with_settings(entry, |s| s.target_recovery_seconds = *seconds)
         }
         DatabaseOption::ReadCommittedSnapshot(on) => {
-            if entry.id() != MODEL {
-                not_of_system(entry, "READ_COMMITTED_SNAPSHOT")?;
-            }
             exclusive(ex, entry, termination)?;
             with_settings(entry, |s| s.read_committed_snapshot = *on)
         }
@@ -86,7 +118,6 @@ fn set_option(
             with_settings(entry, |s| s.allow_snapshot = *on)
         }
         DatabaseOption::ReadOnly(on) => {
-            not_of_system(entry, "READ_ONLY")?;
             exclusive(ex, entry, termination)?;
             // Nobody can do it later.
             crate::instance::save_counters(&entry.open()?)?;
@@ -130,9 +161,6 @@ fn named_option(ex: &Execution<'_>, entry: &DatabaseEntry, item: &ast::OptionIte
 }
 
 fn delayed_durability(entry: &DatabaseEntry, value: ast::DelayedDurability) -> Result<()> {
-    if matches!(entry.id(), MASTER | TEMPDB) {
-        return Err(not_settable(entry, "DELAYED_DURABILITY"));
-    }
     with_settings(entry, |s| {
         s.delayed_durability = match value {
             ast::DelayedDurability::Disabled => storage::DelayedDurability::Disabled,
@@ -143,9 +171,6 @@ fn delayed_durability(entry: &DatabaseEntry, value: ast::DelayedDurability) -> R
 }
 
 fn recovery_model(entry: &DatabaseEntry, model: ast::RecoveryModel) -> Result<()> {
-    if entry.id() == TEMPDB {
-        return Err(not_settable(entry, "RECOVERY"));
-    }
     with_settings(entry, |s| {
         s.recovery_model = match model {
             ast::RecoveryModel::Full => storage::RecoveryModel::Full,
@@ -181,13 +206,6 @@ fn page_verify(ex: &Execution<'_>, entry: &DatabaseEntry, verify: ast::PageVerif
                 .insert("PAGE_VERIFY".to_string(), text.to_string()),
         )
     })
-}
-
-fn not_of_system(entry: &DatabaseEntry, option: &str) -> Result<()> {
-    match entry.is_system() {
-        true => Err(not_settable(entry, option)),
-        false => Ok(()),
-    }
 }
 
 fn not_settable(entry: &DatabaseEntry, option: &str) -> SqlError {
@@ -389,7 +407,6 @@ fn user_access(
     access: ast::UserAccess,
     termination: Option<Termination>,
 ) -> Result<()> {
-    not_of_system(entry, "SINGLE_USER")?;
     let access = match access {
         ast::UserAccess::Single => UserAccess::Single,
         ast::UserAccess::Restricted => UserAccess::Restricted,
@@ -407,7 +424,6 @@ fn set_state(
     state: DatabaseState,
     termination: Option<Termination>,
 ) -> Result<()> {
-    not_of_system(entry, "OFFLINE")?;
     match state {
         DatabaseState::Offline => {
             if ex.current_database() == entry.id() {

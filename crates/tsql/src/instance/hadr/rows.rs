@@ -39,6 +39,12 @@ impl<T: ServerRow + Clone> ServerRows<T> {
         self.find(|row| row.id() == id)
     }
 
+    /// Runs `work` while nobody changes rows: what it finds there stays until what stands on it is stored.
+    pub fn unchanged<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        let _one = self.changing.lock();
+        work()
+    }
+
     /// Adds a row with the id given to `make`, `first` or the next after the highest. `make` runs while nobody else changes
     /// rows, so what it checks stays true.
     pub fn create(&self, first: i32, make: impl FnOnce(i32) -> Result<T>) -> Result<Arc<T>> {

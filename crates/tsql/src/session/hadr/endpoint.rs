@@ -31,8 +31,9 @@ impl Execution<'_> {
             return Err(messages::not_supported("CREATE ENDPOINT .. AUTHORIZATION"));
         }
         let instance = self.instance();
-        let endpoints = &instance.hadr.endpoints;
-        endpoints.create(FIRST_ID, |id| {
+        let hadr = &instance.hadr;
+        let endpoints = &hadr.endpoints;
+        let make = |id| {
             let mut endpoint = EndpointDef {
                 id,
                 name: statement.name.text.clone(),
@@ -59,7 +60,10 @@ impl Execution<'_> {
             }
             self.tell_endpoint(&endpoint)?;
             Ok(endpoint)
-        })?;
+        };
+        // Its certificate is not dropped before it is stored.
+        let certificates = &hadr.certificates;
+        certificates.unchanged(|| endpoints.create(FIRST_ID, make))?;
         Ok(())
     }
 
@@ -77,10 +81,14 @@ impl Execution<'_> {
         if unchanged {
             return Err(messages::error(7863, &[]));
         }
-        let changed = instance.hadr.endpoints.change(found.id, |endpoint| {
+        let change = |endpoint: &mut EndpointDef| {
             self.change_endpoint(endpoint, statement)?;
             self.tell_endpoint(endpoint)
-        })?;
+        };
+        let hadr = &instance.hadr;
+        let changed = hadr
+            .certificates
+            .unchanged(|| hadr.endpoints.change(found.id, change))?;
         changed.map(drop).ok_or_else(missing)
     }
 

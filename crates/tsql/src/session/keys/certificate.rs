@@ -180,10 +180,7 @@ impl Execution<'_> {
         let missing = || refused("alter", name);
         let certificate = hadr.certificate(name).ok_or_else(missing)?;
         let sealed = match change {
-            AlterCertificate::RemovePrivateKey => {
-                self.check_unused(certificate.id, "private key")?;
-                None
-            }
+            AlterCertificate::RemovePrivateKey => None,
             // Another password for the key that is there.
             AlterCertificate::PrivateKey(clause) if clause.bytes.is_none() => {
                 let key = self.private_key(&certificate, clause.decryption_password.as_deref())?;
@@ -201,6 +198,10 @@ impl Execution<'_> {
         let changed = hadr.certificates.change(certificate.id, |def| {
             match change {
                 AlterCertificate::BeginDialog(on) => def.active_for_begin_dialog = *on,
+                AlterCertificate::RemovePrivateKey => {
+                    self.check_unused(def.id, "private key")?;
+                    def.private_key = None;
+                }
                 _ => def.private_key = sealed,
             }
             Ok(())
