@@ -10,8 +10,8 @@ use crate::sink::OutputColumn;
 use daruma_base::cancel::CancelReason;
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_catalog::{FunctionDef, Object, ObjectKind, TableDef};
-use daruma_storage::{Database, ReadView, Txn};
-use daruma_syntax::ast::{Expr, ObjectName};
+use daruma_storage::{Database, ReadView, Stamp, Txn};
+use daruma_syntax::ast::{CursorRef, Expr, ObjectName};
 use daruma_value::temporal::DateFormat;
 use daruma_value::{CollationId, DataType, Value};
 use std::sync::{Arc, Weak};
@@ -59,6 +59,36 @@ pub enum Resolved {
         database: DatabaseId,
         object: Arc<Object>,
     },
+}
+
+/// A row of a table, and how it was when it was read.
+#[derive(Clone, Debug)]
+pub struct RowPlace {
+    /// Database and object.
+    pub table: (DatabaseId, i32),
+    pub key: Vec<u8>,
+    pub stamp: Stamp,
+}
+
+/// What a cursor stands on.
+#[derive(Clone, Debug)]
+pub struct CursorRow {
+    /// The row of each table of its query.
+    pub places: Vec<RowPlace>,
+    /// Columns of FOR UPDATE OF; none: all may be changed.
+    pub columns: Vec<String>,
+}
+
+impl CursorRow {
+    /// The row of a table; 16933 when the cursor has none, or more than one.
+    pub fn place_in(&self, table: &TableRef) -> Result<&RowPlace> {
+        let key = (table.database.id(), table.object_id);
+        let mut places = self.places.iter().filter(|p| p.table == key);
+        match (places.next(), places.next()) {
+            (Some(place), None) => Ok(place),
+            _ => Err(crate::messages::error(16933, &[])),
+        }
+    }
 }
 
 /// A function that is made of statements, as plans keep it.
@@ -446,6 +476,12 @@ pub trait Host {
     }
     /// Directory for spill files, on the engine's disk.
     fn spill(&self) -> Result<SpillSpace>;
+
+    /// The row that a cursor stands on, to be changed: errors 16916, 16917, 16929 and 16931.
+    fn cursor_row(&self, cursor: &CursorRef) -> Result<CursorRow> {
+        let _ = cursor;
+        Err(crate::messages::not_supported("WHERE CURRENT OF"))
+    }
 
     /// The server, for system views. Tests without one have none.
     fn instance(&self) -> Option<&Arc<crate::instance::Instance>> {

@@ -3275,11 +3275,33 @@ const MESSAGES: &[Message] = &[
         "The fetch type %hs cannot be used with dynamic cursors.",
     ),
     m(16929, 16, "The cursor is READ ONLY."),
+    m(16931, 16, "There are no rows in the current fetch buffer."),
+    m(
+        16932,
+        16,
+        "The cursor has a FOR UPDATE list and the requested column to be updated is not in this list.",
+    ),
+    m(
+        16933,
+        16,
+        "The cursor does not include the table being modified or the table is not updatable through the cursor.",
+    ),
+    m(
+        16934,
+        10,
+        "Optimistic concurrency check failed. The row was modified outside of this cursor.",
+    ),
     m(
         16937,
         16,
         "A server cursor cannot be opened on the given statement or statements. Use a default result set or client cursor.",
     ),
+    m(
+        16943,
+        16,
+        "Could not complete cursor operation because the table schema changed after the cursor was declared.",
+    ),
+    m(16947, 16, "No rows were updated or deleted."),
     m(
         16950,
         16,

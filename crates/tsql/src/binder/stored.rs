@@ -61,6 +61,8 @@ impl Binder<'_> {
             forced_index,
             force_seek,
             target,
+            locator: None,
+            pin: None,
         };
         let names = |c: &[ColId]| {
             table

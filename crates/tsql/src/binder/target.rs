@@ -11,7 +11,7 @@ use super::stored::table_hints;
 use super::tree::*;
 use super::{Binder, ColumnInfo, ScopeEntry};
 use crate::error::{Result, SqlError};
-use crate::executor::TargetSpec;
+use crate::executor::{RowPin, TargetSpec, pin_target};
 use crate::host::{Resolved, TableKind, TableRef, VariableType};
 use daruma_base::DatabaseId;
 use daruma_catalog::{Object, names_equal};
@@ -147,6 +147,12 @@ impl Binder<'_> {
             }
         };
         self.refuse_parameter(&taken.table)?;
+        if let Some(row) = spec.current {
+            let pin = RowPin::at(&row.place_in(&taken.table)?.key);
+            if !pin_target(&mut rel, taken.key, &pin) {
+                return Err(crate::messages::error(16933, &[]));
+            }
+        }
         self.check_sets(spec, &known, &taken)?;
         if let Some(filter) = spec.filter {
             let condition = self.without_next_value(CLAUSE, |b| b.condition(filter))?;
@@ -470,7 +476,7 @@ impl Binder<'_> {
     }
 
     /// Columns for the key and stamp of a row.
-    fn locator(&mut self) -> Result<(ColId, ColId)> {
+    pub(crate) fn locator(&mut self) -> Result<(ColId, ColId)> {
         let hidden = |data_type| ColumnInfo {
             ty: Type::new(data_type, true),
             name: String::new(),

@@ -6,6 +6,7 @@
 //! produces belongs to an outer query: the expression is correlated, and nothing else marks it.
 
 use crate::access::TableAccess;
+use crate::executor::RowPin;
 use crate::host::{LockHints, UserFunction, VirtualTable};
 use daruma_base::DatabaseId;
 use daruma_syntax::ast::{self, CompareOp, JoinHint, ObjectName};
@@ -323,6 +324,10 @@ pub struct TableScan {
     pub force_seek: bool,
     /// Set for the table that a statement changes: columns for the row's key and stamp.
     pub target: Option<(ColId, ColId)>,
+    /// The same of a table whose rows are only read.
+    pub locator: Option<(ColId, ColId)>,
+    /// The one row that is read.
+    pub pin: Option<Arc<RowPin>>,
 }
 
 /// A system view or function in FROM, which makes its rows itself.
@@ -409,6 +414,11 @@ pub struct Recursive {
 }
 
 impl TableScan {
+    /// Columns for key and stamp, if rows have them.
+    pub fn located(&self) -> Option<(ColId, ColId)> {
+        self.target.or(self.locator)
+    }
+
     /// Conditions that hold for every entry of an index: its filter's parts.
     pub fn filter_of(&self, index: usize) -> &[Scalar] {
         self.filters
@@ -947,7 +957,7 @@ impl Rel {
                 .columns
                 .iter()
                 .copied()
-                .chain(t.target.iter().flat_map(|(k, s)| [*k, *s]))
+                .chain(t.located().into_iter().flat_map(|(k, s)| [k, s]))
                 .collect(),
             Rel::Virtual(v) => v.columns.iter().copied().collect(),
             Rel::Filter { input, .. } | Rel::Sort { input, .. } => input.produced(),

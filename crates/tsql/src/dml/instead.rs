@@ -422,6 +422,7 @@ fn find_rows(
                 sets,
                 deletes: false,
                 source_columns: false,
+                current: None,
             };
             let plan = prepare_target(&spec, host)?;
             let place =

@@ -127,6 +127,7 @@ pub fn prepare(ast: &ast::Merge, host: &dyn Host) -> Result<MergePlan> {
         sets: set_columns(&ast.clauses),
         deletes: false,
         source_columns: true,
+        current: None,
     };
     let target = prepare_target(&spec, host)?;
     let actions: Vec<_> = ast.clauses.iter().map(|c| action_of(&c.action)).collect();

@@ -31,10 +31,11 @@ use crate::executor::{
     ConditionPlan, Exposed, RowBatch, ScalarPlan, Scope, ScopeTable, TargetPlan, TargetSpec,
     open_target, prepare_condition, prepare_scalar, prepare_target,
 };
-use crate::host::{Access, Host, TableRef, TriggerAction};
+use crate::host::{Access, CursorRow, Host, TableRef, TriggerAction};
+use crate::messages;
 use daruma_base::WaitKind;
 use daruma_catalog::names_equal;
-use daruma_storage::{StorageError, Txn};
+use daruma_storage::{Stamp, StorageError, Txn};
 use daruma_syntax::ast::{self, AssignOp, Assignment, DmlFilter, DmlTarget, Expr, Span};
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct ModifyPlan {
     limited: bool,
     pub output: Option<OutputPlan>,
     hot: Option<HotUpdate>,
+    /// WHERE CURRENT OF: the row as it was fetched.
+    fetched: Option<Stamp>,
 }
 
 /// Assignments of an UPDATE.
@@ -94,7 +97,9 @@ struct Simple {
 /// Binds target, condition and assignments. Nothing is written.
 pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> {
     let ast = &*super::write::spelled_out(ast)?;
-    let filter = plain_filter(ast.filter.as_ref())?;
+    let filter = condition_of(ast.filter.as_ref());
+    let current = current_row(ast.filter.as_ref(), host)?;
+    check_update_of(current.as_ref(), ast)?;
     let assigns_variables = ast
         .assignments
         .iter()
@@ -124,6 +129,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         sets: ast.assignments.iter().filter_map(set_column).collect(),
         deletes: false,
         source_columns: assigns_variables || ast.output.is_some(),
+        current: current.as_ref(),
     };
     let target = prepare_target(&spec, &watch)?;
     let actions = [TriggerAction::Update];
@@ -149,7 +155,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         .zip(&touched)
         .any(|(i, t)| *t && i.def.unique);
     let simple = prepare_simple(
-        ast.from.is_empty() && ast.with.is_empty(),
+        ast.from.is_empty() && ast.with.is_empty() && current.is_none(),
         filter,
         &items,
         &target,
@@ -198,7 +204,9 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         limited: ast.top.is_some(),
         output,
         hot: None,
+        fetched: None,
     };
+    plan.fetched = fetched(current.as_ref(), &plan.target)?;
     if !has_hints(&ast.target) {
         plan.hot = HotUpdate::prepare(ast, &plan.table, &plan.hot_facts(), host)?;
     }
@@ -221,7 +229,8 @@ fn has_hints(target: &ast::DmlTarget) -> bool {
 
 /// Binds target and condition. Nothing is written.
 pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> {
-    let filter = plain_filter(ast.filter.as_ref())?;
+    let filter = condition_of(ast.filter.as_ref());
+    let current = current_row(ast.filter.as_ref(), host)?;
     let watch = Watch::new(host);
     let spec = TargetSpec {
         with: &ast.with,
@@ -234,6 +243,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
         sets: Vec::new(),
         deletes: true,
         source_columns: ast.output.is_some(),
+        current: current.as_ref(),
     };
     let target = prepare_target(&spec, &watch)?;
     let actions = [TriggerAction::Delete];
@@ -242,7 +252,7 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
     let table = Arc::new(Writable::prepare(host, target.table())?);
     let scope = row_scope(&target, ast.top.is_some());
     let simple = prepare_simple(
-        ast.from.is_empty() && ast.with.is_empty(),
+        ast.from.is_empty() && ast.with.is_empty() && current.is_none(),
         filter,
         &[],
         &target,
@@ -272,23 +282,71 @@ pub fn prepare_delete(ast: &ast::Delete, host: &dyn Host) -> Result<ModifyPlan> 
         gather: simple.is_none() || ast.top.is_some(),
         together: simple.is_none() || ast.top.is_some(),
         touched: vec![true; table.access.layouts.indexes.len()],
-        target,
         table,
         set: None,
         simple,
         repeats: !ast.from.is_empty(),
         limited: ast.top.is_some(),
+        fetched: fetched(current.as_ref(), &target)?,
+        target,
         output,
         hot: None,
     })
 }
 
+/// The condition of WHERE; none beside INSTEAD OF triggers is a cursor's row.
 pub(super) fn plain_filter(filter: Option<&DmlFilter>) -> Result<Option<&ast::Condition>> {
     match filter {
-        None => Ok(None),
-        Some(DmlFilter::Where(condition)) => Ok(Some(condition)),
-        Some(DmlFilter::CurrentOf(_)) => Err(errors::not_supported("WHERE CURRENT OF")),
+        Some(DmlFilter::CurrentOf(_)) => Err(errors::not_supported(
+            "WHERE CURRENT OF beside an INSTEAD OF trigger",
+        )),
+        filter => Ok(condition_of(filter)),
     }
+}
+
+fn condition_of(filter: Option<&DmlFilter>) -> Option<&ast::Condition> {
+    match filter {
+        Some(DmlFilter::Where(condition)) => Some(condition),
+        _ => None,
+    }
+}
+
+/// The row that WHERE CURRENT OF names.
+fn current_row(filter: Option<&DmlFilter>, host: &dyn Host) -> Result<Option<CursorRow>> {
+    match filter {
+        Some(DmlFilter::CurrentOf(cursor)) => host.cursor_row(cursor).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// 16932: a column that FOR UPDATE OF does not name.
+fn check_update_of(current: Option<&CursorRow>, ast: &ast::Update) -> Result<()> {
+    let listed = current.map(|row| &row.columns).filter(|c| !c.is_empty());
+    let Some(listed) = listed else {
+        return Ok(());
+    };
+    let mut sets = ast.assignments.iter().filter_map(set_column);
+    let is_listed = |c: &ast::ColumnRef| listed.iter().any(|name| names_equal(name, &c.name.text));
+    match sets.all(is_listed) {
+        true => Ok(()),
+        false => Err(messages::error(16932, &[])),
+    }
+}
+
+fn fetched(current: Option<&CursorRow>, target: &TargetPlan) -> Result<Option<Stamp>> {
+    let place = current.map(|row| row.place_in(target.table()));
+    Ok(place.transpose()?.map(|p| p.stamp))
+}
+
+/// A stamp loses its version when nobody needs the state before any more.
+fn is_changed(fetched: Stamp, found: Stamp) -> bool {
+    let is_same = fetched.version == found.version || fetched.version == 0 || found.version == 0;
+    fetched.txn != found.txn || !is_same
+}
+
+/// The row that a cursor stands on is gone, or is another one by now.
+fn changed_meanwhile() -> SqlError {
+    messages::error(16934, &[]).followed(messages::error(16947, &[]))
 }
 
 /// The value an assignment gives, compound operators spelled out. In a joined statement other tables may have columns of that name.
@@ -619,6 +677,9 @@ pub fn execute<'a>(
         run.run(&mut output)?;
         if !run.restart {
             let count = run.count;
+            if plan.fetched.is_some() && count == 0 {
+                return Err(changed_meanwhile());
+            }
             run.effects.finish(host, &plan.table, plan.verb(), 0)?;
             output.map_or(Ok(()), OutputRun::finish)?;
             return Ok(count);
@@ -692,6 +753,12 @@ impl<'a> Run<'a> {
         let plan = self.plan;
         let located = plan.target.key_and_stamp(row)?;
         let (key, stamp) = located.ok_or_else(|| damaged("row without key"))?;
+        if plan
+            .fetched
+            .is_some_and(|fetched| is_changed(fetched, stamp))
+        {
+            return Err(changed_meanwhile());
+        }
         let values = row
             .get(..plan.table.width())
             .ok_or_else(|| damaged("row too short"))?

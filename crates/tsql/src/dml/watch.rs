@@ -8,12 +8,12 @@
 
 use crate::error::{Result, SqlError};
 use crate::host::{
-    Access, Host, Images, InsteadTarget, Resolved, SessionSettings, SpillSpace, TableKind,
-    TableRef, TriggerAction, TypeKey, UserFunction, VariableType,
+    Access, CursorRow, Host, Images, InsteadTarget, Resolved, SessionSettings, SpillSpace,
+    TableKind, TableRef, TriggerAction, TypeKey, UserFunction, VariableType,
 };
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_storage::{Database, ReadView, Txn};
-use daruma_syntax::ast::{Execute, ObjectName};
+use daruma_syntax::ast::{CursorRef, Execute, ObjectName};
 use daruma_value::{CollationId, DataType, Value};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -146,6 +146,9 @@ impl Host for Watch<'_> {
     }
     fn instance(&self) -> Option<&Arc<crate::instance::Instance>> {
         self.inner.instance()
+    }
+    fn cursor_row(&self, cursor: &CursorRef) -> Result<CursorRow> {
+        self.inner.cursor_row(cursor)
     }
     fn visible_catalog(
         &self,

@@ -13,7 +13,7 @@ use crate::binder::{
     Binder, BoundQuery, ColumnInfo, NameScope, OutColumn, ScopeEntry, ViewCheck, literal,
 };
 use crate::error::{Result, SqlError};
-use crate::host::{Host, TableRef};
+use crate::host::{CursorRow, Host, TableRef};
 use crate::instance::query_stats::QueryStats;
 use crate::planner::Planner;
 use crate::planner::show::{self, ShownLine};
@@ -102,6 +102,8 @@ pub struct TargetSpec<'a> {
     pub deletes: bool,
     /// Also give the columns of the other tables of FROM, for OUTPUT.
     pub source_columns: bool,
+    /// WHERE CURRENT OF: the row that the cursor stands on.
+    pub current: Option<&'a CursorRow>,
 }
 
 /// A query, bound and planned.
@@ -484,7 +486,7 @@ pub(crate) fn stamp_value(stamp: Stamp) -> Value {
     Value::Guid(bytes)
 }
 
-fn stamp_from_value(bytes: &[u8; 16]) -> Stamp {
+pub(super) fn stamp_from_value(bytes: &[u8; 16]) -> Stamp {
     let number = |half: &[u8]| {
         half.iter()
             .rev()
@@ -521,17 +523,29 @@ fn prepare_select_here(
     mut binder: Binder<'_>,
     host: &dyn Host,
 ) -> Result<Arc<SelectPlan>> {
+    let bound = binder.statement(query)?;
+    plan_select(&binder, bound, &[], host)
+}
+
+/// The plan of a bound query. Rows have the columns `more` behind those of the result.
+pub(super) fn plan_select(
+    binder: &Binder<'_>,
+    bound: BoundQuery,
+    more: &[ColId],
+    host: &dyn Host,
+) -> Result<Arc<SelectPlan>> {
     let BoundQuery {
         rel,
         columns,
         assignments,
-    } = binder.statement(query)?;
+    } = bound;
     let output_columns = columns.iter().map(|c| binder.output_column(c)).collect();
-    let infos = std::mem::take(&mut binder.columns);
+    let infos = binder.columns.clone();
     let stats = QueryStats::new(host.now().0);
     let mut planner = Planner::new(&infos, host);
     if assignments.is_empty() {
-        let ids: Vec<_> = columns.iter().map(|c| c.id).collect();
+        let own = columns.iter().map(|c| c.id);
+        let ids: Vec<_> = own.chain(more.iter().copied()).collect();
         let planned = planner.plan(rel, &ids)?;
         let (plan, output) = (Arc::new(planned.plan), planned.output);
         return Ok(Arc::new(SelectPlan {

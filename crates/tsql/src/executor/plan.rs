@@ -3,6 +3,7 @@
 //! Theory: a node gives rows whose values stand in the order of `schema`. Expressions inside name them by position, or
 //! parameters that an outer row has set.
 
+use super::cursor::RowPin;
 use super::expr::{Cond, Expr};
 use crate::access::{IndexAccess, TableAccess};
 use crate::binder::tree::{AggregateFunction, ColId, WindowFrame, WindowFunction};
@@ -104,6 +105,8 @@ pub struct ScanNode {
     pub alias: String,
     /// UPDLOCK, XLOCK, READPAST.
     pub row_locking: Option<RowLocking>,
+    /// The one row that is read, by its key.
+    pub pin: Option<Arc<RowPin>>,
 }
 
 /// How a scan locks the rows that pass its conditions.

@@ -135,6 +135,10 @@ impl ScanOp {
         if self.leaf.iter().any(|l| matches!(l, LeafBound::Never)) {
             return Ok(());
         }
+        if let Some(pin) = &self.node.pin {
+            self.point = pin.key();
+            return Ok(());
+        }
         let index = self.node.access.index(self.node.index)?;
         match &self.node.seek {
             None => self.ranges.push_back(Range::Scan(ScanSpec::all())),

@@ -51,6 +51,23 @@ enum Part {
 }
 
 impl Path {
+    /// To the one row that a scan is pinned to.
+    fn pinned(ordered: bool) -> Path {
+        Path {
+            index: 0,
+            parts: Vec::new(),
+            low: None,
+            high: None,
+            covered: Vec::new(),
+            cost: SEEK,
+            rows: 1.0,
+            lookup: false,
+            backward: false,
+            ordered,
+            impossible: false,
+        }
+    }
+
     /// Does the seek use a condition that looks at `outer` columns?
     pub(super) fn uses(&self, conditions: &[Scalar], outer: &ColSet) -> bool {
         self.covered
@@ -81,6 +98,9 @@ impl Planner<'_> {
         want: &[(ColId, bool)],
         limit: Option<f64>,
     ) -> Path {
+        if scan.pin.is_some() {
+            return Path::pinned(want.is_empty());
+        }
         let rows = self.table_rows(scan);
         let mut best: Option<Path> = None;
         for index in 0..scan.access.layouts.indexes.len() {
@@ -251,7 +271,7 @@ impl Planner<'_> {
         conditions: &[&Scalar],
         required: &ColSet,
     ) -> bool {
-        if scan.target.is_some() {
+        if scan.located().is_some() {
             return false;
         }
         let used = |id: &ColId| {
@@ -299,7 +319,7 @@ impl Planner<'_> {
             }
         }
         let target = scan
-            .target
+            .located()
             .filter(|(key, stamp)| required.contains(key) || required.contains(stamp));
         if let Some((key, stamp)) = target {
             schema.extend([key, stamp]);
@@ -349,7 +369,7 @@ impl Planner<'_> {
         let mut hints = scan.hints;
         let row_locking = row_locking(&hints, scan.target.is_some());
         hints.by_row = row_locking.is_some();
-        hints.by_key = seek.as_ref().is_some_and(|s| s.names_keys(&access));
+        hints.by_key = scan.pin.is_some() || seek.as_ref().is_some_and(|s| s.names_keys(&access));
         let view = match scan.target.is_some() {
             true if scan.hints == LockHints::default() => Access::Target,
             true => Access::HintedTarget(hints),
@@ -371,6 +391,7 @@ impl Planner<'_> {
             looked_up,
             alias: scan.alias.clone(),
             row_locking,
+            pin: scan.pin.clone(),
         };
         Ok(Node {
             op: Op::Scan(Arc::new(node)),
@@ -445,7 +466,7 @@ fn row_locking(hints: &LockHints, is_target: bool) -> Option<RowLocking> {
 }
 
 fn output_of(scan: &TableScan, access: &IndexAccess, id: ColId) -> ScanOutput {
-    if let Some((key, stamp)) = scan.target {
+    if let Some((key, stamp)) = scan.located() {
         if id == key {
             return ScanOutput::Key;
         }

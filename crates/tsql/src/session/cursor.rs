@@ -1,7 +1,8 @@
 //! Cursors: DECLARE, OPEN, FETCH, CLOSE, DEALLOCATE, and cursor variables.
 //!
-//! Theory: every cursor is STATIC, whatever kind is asked for: OPEN runs the query and keeps its rows, FETCH walks over
-//! them. A cursor is the session's (GLOBAL, the default) or its frame's (LOCAL, variables); the frame's are looked for
+//! Theory: OPEN runs the query and keeps its rows, FETCH walks over them. A STATIC cursor gives them as they were; a KEYSET or
+//! DYNAMIC one keeps where they lie, and reads the row anew that it gives (`executor::cursor`). So it shows changes and
+//! deletions, and no rows that have come since. A cursor is the session's (GLOBAL, the default) or its frame's (LOCAL, variables); the frame's are looked for
 //! first, and go when it ends. The query sees the variables as they were when the cursor was declared.
 //!
 //! Invariants
@@ -14,9 +15,10 @@ use super::fail::Step;
 use super::frame::Variables;
 use crate::error::Result;
 use crate::executor::{
-    ReadBlock, RowBatch, RowGatherer, SelectPlan, SharedRows, open, prepare_select,
+    LivePlan, ReadBlock, Rereads, RowBatch, RowGatherer, SelectPlan, SharedRows, open,
+    prepare_cursor, prepare_select,
 };
-use crate::host::{Host, VariableType};
+use crate::host::{CursorRow, Host, RowPlace, VariableType};
 use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
@@ -34,6 +36,8 @@ const GRANT_PART: usize = 4;
 /// Bytes that those which are not worth a file may take together, and files that the others may have.
 const OPENED_BYTES_MAX: usize = 64 << 20;
 const OPENED_FILES_MAX: usize = 256;
+/// `@@FETCH_STATUS` of a row that is gone.
+const MISSING: i32 = -2;
 const COMMAND_OPEN: u16 = 0x20;
 const COMMAND_FETCH: u16 = 0x21;
 const COMMAND_CLOSE: u16 = 0x22;
@@ -79,6 +83,13 @@ struct Cursor {
     is_scrollable: bool,
     /// DYNAMIC, or nothing that fixes the rows: their number is not told.
     is_dynamic: bool,
+    /// How rows are read when they are fetched; `None`: as they were when it was opened.
+    rereads: Option<Rereads>,
+    /// SCROLL_LOCKS: rows are locked for update when they are fetched.
+    locks: bool,
+    is_read_only: bool,
+    /// Columns of FOR UPDATE OF.
+    update_of: Vec<String>,
     opened: Option<Opened>,
 }
 
@@ -89,6 +100,23 @@ pub(super) struct Opened {
     /// Of rows on disk the block fetched from last.
     read: ReadBlock,
     at: usize,
+    live: Option<Live>,
+}
+
+/// Rows of an open cursor that are read again.
+struct Live {
+    plan: Arc<LivePlan>,
+    /// Where the row lies that was fetched last, if it was there.
+    current: Vec<RowPlace>,
+}
+
+/// What FETCH found of a row.
+enum Found {
+    Row(Vec<Value>),
+    /// Before the first, or behind the last.
+    End,
+    /// It is gone.
+    Missing,
 }
 
 impl Opened {
@@ -120,6 +148,32 @@ impl Opened {
             at if at == 0 || at == past => Ok(None),
             at => Ok(Some(self.rows.row(at - 1, &mut self.read)?.to_vec())),
         }
+    }
+}
+
+impl Cursor {
+    /// The row after the present one, or before it.
+    fn step(&mut self, is_back: bool) -> Result<Option<Vec<Value>>> {
+        match &mut self.opened {
+            Some(opened) if is_back => opened.go_to(opened.at as i64 - 1),
+            Some(opened) => opened.go_to(opened.at as i64 + 1),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Without a kind a cursor is DYNAMIC, with SCROLL KEYSET; one that is READ ONLY may be what is quickest.
+fn rereads(definition: &CursorDefinition, insensitive: bool) -> Option<Rereads> {
+    let is_read_only = definition.concurrency == Some(CursorConcurrency::ReadOnly)
+        || definition.update == Some(CursorUpdate::ReadOnly);
+    match definition.kind {
+        _ if insensitive => None,
+        Some(CursorKind::Static | CursorKind::FastForward) => None,
+        Some(CursorKind::Keyset) => Some(Rereads::Keyset),
+        Some(CursorKind::Dynamic) => Some(Rereads::Dynamic),
+        None if is_read_only => None,
+        None if definition.scroll == Some(CursorScroll::Scroll) => Some(Rereads::Keyset),
+        None => Some(Rereads::Dynamic),
     }
 }
 
@@ -228,11 +282,25 @@ impl Execution<'_> {
         if is_read_only && matches!(definition.update, Some(CursorUpdate::Update(_))) {
             return Err(messages::error(16957, &[]));
         }
-        let plan = self.with_access(None, || prepare_select(query, self))?;
-        if plan.is_assignment() {
+        let rereads = rereads(definition, insensitive);
+        let locks = definition.concurrency == Some(CursorConcurrency::ScrollLocks);
+        let plan = self.with_access(None, || {
+            prepare_cursor(query, rereads.unwrap_or(Rereads::Keyset), locks, self)
+        })?;
+        if plan.select.is_assignment() {
             let (what, place) = ("variable assignment", "a cursor declaration");
             return Err(messages::error(154, &[&what, &place]));
         }
+        let is_live = rereads.is_some() && plan.live.is_some();
+        let update_of = match &definition.update {
+            Some(CursorUpdate::Update(_)) if !is_live => {
+                return Err(messages::error(16957, &[]));
+            }
+            Some(CursorUpdate::Update(names)) => names.iter().map(|n| n.text.clone()).collect(),
+            _ => Vec::new(),
+        };
+        let is_read_only =
+            is_read_only || !is_live || definition.update == Some(CursorUpdate::ReadOnly);
         let frames = self.state.frames.borrow();
         let variables = frames.last().map(|f| f.variables.scalars());
         let is_fixed = matches!(
@@ -255,6 +323,10 @@ impl Execution<'_> {
                 None => names_kind,
             },
             is_dynamic: !(is_fixed || insensitive || is_scroll && definition.kind.is_none()),
+            rereads: rereads.filter(|_| is_live),
+            locks,
+            is_read_only,
+            update_of,
             opened: None,
         })
     }
@@ -296,14 +368,19 @@ impl Execution<'_> {
     }
 
     fn open_cursor(&self, name: &CursorRef) -> Result<()> {
-        let (query, variables, database) = self.with_cursor(name, |cursor| {
+        let (query, variables, database, how) = self.with_cursor(name, |cursor| {
             if cursor.opened.is_some() {
                 return Err(messages::error(16905, &[]));
             }
             let variables = cursor.variables.clone();
-            Ok((cursor.query.clone(), variables, cursor.database))
+            let how = (cursor.rereads, cursor.locks);
+            Ok((cursor.query.clone(), variables, cursor.database, how))
         })?;
-        let opened = self.with_variables(variables, database, || self.read_all(&query))?;
+        if database != self.current_database() {
+            let what = "OPEN in another database than the one of DECLARE CURSOR";
+            return Err(messages::not_supported(what));
+        }
+        let opened = self.with_variables(variables, || self.read_all(&query, how))?;
         let count = i32::try_from(opened.rows.len()).unwrap_or(i32::MAX);
         self.with_cursor(name, |cursor| {
             let shown = if cursor.is_dynamic { -1 } else { count };
@@ -313,17 +390,12 @@ impl Execution<'_> {
         })
     }
 
-    /// Runs `work` where the frame has these scalars, beside its tables, and names mean those of `database`.
+    /// Runs `work` where the frame has these scalars, beside its tables.
     fn with_variables<T>(
         &self,
         scalars: Vec<(Arc<str>, DataType, Value)>,
-        database: DatabaseId,
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        if database != self.current_database() {
-            let what = "OPEN in another database than the one of DECLARE CURSOR";
-            return Err(messages::not_supported(what));
-        }
         let kept = self.state.frames.borrow_mut().last_mut().map(|frame| {
             let variables = Variables::beside(scalars, &frame.variables);
             std::mem::replace(&mut frame.variables, variables)
@@ -335,10 +407,19 @@ impl Execution<'_> {
         result
     }
 
-    fn read_all(&self, query: &Query) -> Result<Opened> {
+    fn read_all(&self, query: &Query, how: (Option<Rereads>, bool)) -> Result<Opened> {
         self.note_planned();
-        let plan = self.with_access(None, || prepare_select(query, self))?;
-        self.gather(&plan, 0)
+        let (Some(rereads), locks) = how else {
+            let plan = self.with_access(None, || prepare_select(query, self))?;
+            return self.gather(&plan, 0);
+        };
+        let plan = self.with_access(None, || prepare_cursor(query, rereads, locks, self))?;
+        let mut opened = self.gather(&plan.select, 0)?;
+        opened.live = plan.live.map(|plan| Live {
+            plan: Arc::new(plan),
+            current: Vec::new(),
+        });
+        Ok(opened)
     }
 
     /// Runs the query and keeps its rows, the first `rows_max` of them; 0: all.
@@ -364,6 +445,7 @@ impl Execution<'_> {
             rows: rows.finish()?,
             read: ReadBlock::default(),
             at: 0,
+            live: None,
         };
         let is_too_much = bytes + opened.memory_bytes() > OPENED_BYTES_MAX
             || files + usize::from(opened.rows.is_on_disk()) > OPENED_FILES_MAX;
@@ -400,7 +482,7 @@ impl Execution<'_> {
             }
             _ => 0,
         };
-        let (columns, row) = self.with_cursor(&fetch.cursor, |cursor| {
+        let (columns, mut found) = self.with_cursor(&fetch.cursor, |cursor| {
             let scrolls = cursor.is_scrollable;
             let (is_dynamic, direction) = (cursor.is_dynamic, &fetch.direction);
             let Some(opened) = &mut cursor.opened else {
@@ -427,6 +509,28 @@ impl Execution<'_> {
             })?;
             Ok((opened.columns.clone(), row))
         })?;
+        let is_back = matches!(
+            fetch.direction,
+            FetchDirection::Prior | FetchDirection::Last
+        );
+        let row = loop {
+            match self.read_again(&fetch.cursor, found.take())? {
+                Found::Row(row) => break Some(row),
+                Found::End => break None,
+                // A row of a DYNAMIC cursor that is gone was never there.
+                Found::Missing if self.is_dynamic(&fetch.cursor)? => {
+                    self.state.check_cancel()?;
+                    found = self.with_cursor(&fetch.cursor, |cursor| cursor.step(is_back))?;
+                }
+                Found::Missing => {
+                    self.cursors().fetch_status.set(MISSING);
+                    if fetch.into.is_empty() {
+                        self.send_columns(&columns)?;
+                    }
+                    return Ok(0);
+                }
+            }
+        };
         self.cursors()
             .fetch_status
             .set(if row.is_some() { 0 } else { -1 });
@@ -439,6 +543,84 @@ impl Execution<'_> {
             }
         }
         Ok(u64::from(row.is_some()))
+    }
+
+    fn is_dynamic(&self, name: &CursorRef) -> Result<bool> {
+        self.with_cursor(name, |cursor| Ok(cursor.rereads == Some(Rereads::Dynamic)))
+    }
+
+    /// The row as it is now, and where it lies; a STATIC cursor's as it was.
+    fn read_again(&self, name: &CursorRef, row: Option<Vec<Value>>) -> Result<Found> {
+        let live = self.with_cursor(name, |cursor| {
+            let variables = cursor.variables.clone();
+            let opened = cursor.opened.as_mut();
+            let width = opened.as_ref().map_or(0, |o| o.columns.len());
+            let live = opened.and_then(|o| o.live.as_mut());
+            Ok(live.map(|live| {
+                live.current.clear();
+                (live.plan.clone(), variables, width)
+            }))
+        })?;
+        let Some(row) = row else {
+            return Ok(Found::End);
+        };
+        let Some((plan, variables, width)) = live else {
+            return Ok(Found::Row(row));
+        };
+        plan.pin(row.get(width..).unwrap_or_default());
+        let again = self.atomic(|| self.with_variables(variables, || self.first_row(&plan)));
+        let again = again.map_err(|error| match error.number {
+            2801 | 3961 => messages::error(16943, &[]),
+            _ => error,
+        })?;
+        let Some(mut again) = again else {
+            return Ok(Found::Missing);
+        };
+        let places = plan.places(again.get(width..).unwrap_or_default());
+        again.truncate(width);
+        self.with_cursor(name, |cursor| {
+            if let Some(live) = cursor.opened.as_mut().and_then(|o| o.live.as_mut()) {
+                live.current = places;
+            }
+            Ok(Found::Row(again))
+        })
+    }
+
+    fn first_row(&self, plan: &LivePlan) -> Result<Option<Vec<Value>>> {
+        self.note_planned();
+        let mut stream = open(&plan.again, self)?;
+        let mut batch = RowBatch::new();
+        let found = stream.next(&mut batch)?;
+        Ok(batch.rows().next().filter(|_| found).map(<[Value]>::to_vec))
+    }
+
+    /// The row that a cursor stands on, which is to be changed through it.
+    pub(crate) fn row_of_cursor(&self, name: &CursorRef) -> Result<CursorRow> {
+        self.with_cursor(name, |cursor| {
+            let Some(opened) = &cursor.opened else {
+                return Err(messages::error(16917, &[]));
+            };
+            if cursor.is_read_only {
+                return Err(messages::error(16929, &[]));
+            }
+            let places = opened.live.as_ref().map(|live| live.current.clone());
+            match places.filter(|p| !p.is_empty()) {
+                Some(places) => Ok(CursorRow {
+                    places,
+                    columns: cursor.update_of.clone(),
+                }),
+                None => Err(messages::error(16931, &[])),
+            }
+        })
+    }
+
+    /// A row was changed through the cursor that stands on it: it is as it is now for the next change.
+    pub(crate) fn renew_current(&self, name: &CursorRef) -> Result<()> {
+        let row = self.with_cursor(name, |cursor| match &mut cursor.opened {
+            Some(opened) => opened.go_to(opened.at as i64),
+            None => Ok(None),
+        })?;
+        self.read_again(name, row).map(|_| ())
     }
 
     pub(crate) fn run_close(&self, name: &CursorRef) -> Step<()> {

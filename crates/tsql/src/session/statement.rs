@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError};
 use crate::host::{IsolationLevel, Showplan, TableRef, VariableType};
 use crate::messages;
 use crate::sink::EnvChange;
-use daruma_syntax::ast::{self, Statement, StatementKind, TransactionName};
+use daruma_syntax::ast::{self, CursorRef, DmlFilter, Statement, StatementKind, TransactionName};
 use daruma_value::Value;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -486,6 +486,9 @@ impl Execution<'_> {
             }
         };
         self.measured(&begun, count);
+        if let Some(cursor) = current_of(&statement.kind) {
+            self.renew_current(cursor)?;
+        }
         Ok(count)
     }
 
@@ -503,6 +506,10 @@ impl Execution<'_> {
             other => Err(messages::not_supported(statement_name(other))),
         };
         let written = |plan: &Arc<DmlPlan>| Some(plan.written());
+        // The plan is about one row of one session.
+        if current_of(&statement.kind).is_some() {
+            return self.with_access_to_change(Some(&statement.kind), prepare, written);
+        }
         self.shared_plan(statement.span.start, Some(statement.span), || {
             self.with_access_to_change(Some(&statement.kind), prepare, written)
         })
@@ -651,6 +658,19 @@ enum Mode {
     ShowPlan,
     /// A form of plans that does not exist here was asked for.
     Refuse,
+}
+
+/// The cursor of WHERE CURRENT OF.
+fn current_of(kind: &StatementKind) -> Option<&CursorRef> {
+    let filter = match kind {
+        StatementKind::Update(s) => s.filter.as_ref(),
+        StatementKind::Delete(s) => s.filter.as_ref(),
+        _ => None,
+    };
+    match filter {
+        Some(DmlFilter::CurrentOf(cursor)) => Some(cursor),
+        _ => None,
+    }
 }
 
 /// SET statements work under NOEXEC, so that it can be switched off again.

@@ -14,7 +14,7 @@ use crate::session::frame::FrameKind;
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_catalog::{CounterId, DatabaseCatalog, Object, ObjectKind, SequenceDef};
 use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn};
-use daruma_syntax::ast::{self, ObjectName};
+use daruma_syntax::ast::{self, CursorRef, ObjectName};
 use daruma_value::{CollationId, DataType, Value};
 use std::sync::Arc;
 
@@ -452,6 +452,10 @@ impl Host for Execution<'_> {
 
     fn instance(&self) -> Option<&Arc<Instance>> {
         Some(&self.state.instance)
+    }
+
+    fn cursor_row(&self, cursor: &CursorRef) -> Result<CursorRow> {
+        self.row_of_cursor(cursor)
     }
 
     fn catalog(&self, database: DatabaseId) -> Result<Arc<DatabaseCatalog>> {
