@@ -15,6 +15,8 @@
 //! Latches: tree pages from the root down, left before right; the allocation page last. A shard lock is held only for
 //! table look-ups, and no latch is waited for under it.
 
+mod repair;
+
 use crate::api::Growth;
 use crate::aside::{Aside, FrameNotes};
 use crate::datafile::{Boot, DOUBLE_WRITE_PAGES, FileSet};
@@ -27,6 +29,7 @@ use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::version::{Chunk, VersionStore};
 use daruma_base::{Clock, Lsn, PageId, WaitKind, WaitRegistry, reached};
+use repair::Repairs;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -52,6 +55,8 @@ pub struct Store {
     pub versions: VersionStore,
     /// Where recovery keeps pages that may not, when frames are scarce.
     pub aside: Aside,
+    /// Damaged pages whose content a copy is asked for.
+    pub repairs: Repairs,
     /// One flush at a time, so that an older copy of a page never overwrites a newer one.
     flush: Mutex<()>,
     /// The boot page tells of no log above this, although it is hard: it is being cut off.
@@ -67,6 +72,7 @@ impl Store {
             log,
             versions: VersionStore::default(),
             aside: Aside::default(),
+            repairs: Repairs::default(),
             flush: Mutex::new(()),
             told_max: AtomicU64::new(u64::MAX),
         }
@@ -941,6 +947,8 @@ impl Pool {
         if let Err(error) = &result {
             store.log.fence(&error.to_string());
         } else {
+            // Before their frames can be let go of.
+            store.repairs.written(&pages);
             pins.iter()
                 .for_each(|p| p.0.flushing_lsn.store(0, Ordering::Release));
         }

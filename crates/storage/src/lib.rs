@@ -40,6 +40,7 @@ pub mod hostile;
 mod kept;
 mod lock;
 mod log;
+mod mend;
 mod meter;
 mod overlay;
 mod page;
@@ -82,6 +83,7 @@ pub use log::{
     BlockError, CommitPoint, DelayedStats, Fed, FeedBlock, FeedLimit, LogFeed, LogFlusher, LogHold,
     LogLine, LogListing, LogWriterSignal, NoFeed, VlfInfo, inspect_unpadded,
 };
+pub use mend::Mending;
 pub use meter::IoStats;
 pub use overlay::OverlayDisk;
 pub use pins::{PinKind, SweepTimes, VersionPin};

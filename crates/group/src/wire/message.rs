@@ -18,11 +18,12 @@
 //! | `Rest` | secondary | it takes no log of this database for now, or takes it again |
 //! | `Packet` | both | bytes of another room that uses these connections: nodes of a cluster |
 //! | `SeedAsk`, `Seed` | new secondary, primary | a copy of a database, on a connection of its own |
+//! | `PageAsk`, `PageGiven` | who lost a page, who has it | a page as it is when everything below a position is redone |
 
 use super::bytes::{Reader, Writer};
 use super::{BLOCK_BYTES_MAX, WireError};
 use crate::commit::{EpochId, Fork, History, Record, ReplicaId, Reply, Request, Verdict};
-use daruma_base::Lsn;
+use daruma_base::{Lsn, PageId};
 use std::sync::Arc;
 
 /// Bytes of a server's name.
@@ -36,7 +37,9 @@ pub(super) const KIND_DEFINE: u8 = 14;
 pub(super) const KIND_SEED: u8 = 16;
 const KIND_SEED_ASK: u8 = 17;
 pub(super) const KIND_PACKET: u8 = 18;
-pub(super) const KIND_MAX: u8 = KIND_PACKET;
+const KIND_PAGE_ASK: u8 = 19;
+pub(super) const KIND_PAGE_GIVEN: u8 = 20;
+pub(super) const KIND_MAX: u8 = KIND_PAGE_GIVEN;
 
 /// Bytes of a group's definition.
 pub const DEFINITION_BYTES_MAX: usize = 256 << 10;
@@ -44,6 +47,10 @@ pub const DEFINITION_BYTES_MAX: usize = 256 << 10;
 pub const PACKET_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a part of a copy.
 pub const SEED_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 8192;
+/// Bytes of an answer's body beside the page: database, epoch, which page, and the position.
+pub(super) const PAGE_GIVEN_BYTES: usize = 16 + 24 + 8 + 8;
 /// Bytes of a seed's frame beside its part: head and database.
 const SEED_FRAME_BYTES: usize = super::FRAME_HEADER_BYTES + 16;
 
@@ -196,6 +203,17 @@ pub struct Ack {
     pub clock_us: u64,
 }
 
+/// A page of a database that one replica lost and another has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PageWanted {
+    /// The epoch that both are in.
+    pub epoch: EpochId,
+    /// Which page.
+    pub page: PageId,
+    /// Everything below is to be redone, and nothing from here on may have changed the page.
+    pub below: Lsn,
+}
+
 /// A message. `database` is the id that the database has in the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -267,6 +285,16 @@ pub enum Message {
     SeedAsk {
         database: u128,
     },
+    PageAsk {
+        database: u128,
+        wanted: PageWanted,
+    },
+    /// The page, sealed; `None`: it cannot be had here.
+    PageGiven {
+        database: u128,
+        wanted: PageWanted,
+        content: Option<Arc<[u8]>>,
+    },
 }
 
 /// Bytes of a seed's frame, which flow control counts.
@@ -296,6 +324,8 @@ impl Message {
             Message::Seed { .. } => KIND_SEED,
             Message::SeedAsk { .. } => KIND_SEED_ASK,
             Message::Packet { .. } => KIND_PACKET,
+            Message::PageAsk { .. } => KIND_PAGE_ASK,
+            Message::PageGiven { .. } => KIND_PAGE_GIVEN,
         }
     }
 
@@ -313,7 +343,9 @@ impl Message {
             | Message::Judged { database, .. }
             | Message::Rest { database, .. }
             | Message::Seed { database, .. }
-            | Message::SeedAsk { database } => Some(*database),
+            | Message::SeedAsk { database }
+            | Message::PageAsk { database, .. }
+            | Message::PageGiven { database, .. } => Some(*database),
             _ => None,
         }
     }
@@ -373,6 +405,13 @@ impl Message {
             Message::Rest { rests, .. } => w.u8(u8::from(*rests)),
             Message::Seed { part, .. } => w.bytes(part),
             Message::SeedAsk { .. } => {}
+            Message::PageAsk { wanted, .. } => encode_wanted(wanted, w),
+            Message::PageGiven {
+                wanted, content, ..
+            } => {
+                encode_wanted(wanted, w);
+                w.bytes(content.as_deref().unwrap_or_default());
+            }
         }
     }
 
@@ -385,7 +424,7 @@ impl Message {
                 codecs: Codecs(r.u8()?),
                 window_bytes: r.u32()?,
             })),
-            2..=10 | 15..=KIND_SEED_ASK => {
+            2..=10 | 15..=KIND_SEED_ASK | KIND_PAGE_ASK | KIND_PAGE_GIVEN => {
                 let database = r.u128()?;
                 Message::decode_of_database(kind, database, r)
             }
@@ -463,11 +502,44 @@ impl Message {
                 part: Arc::from(r.rest()),
             },
             KIND_SEED_ASK => Message::SeedAsk { database },
+            KIND_PAGE_ASK => Message::PageAsk {
+                database,
+                wanted: decode_wanted(r)?,
+            },
+            KIND_PAGE_GIVEN => Message::PageGiven {
+                database,
+                wanted: decode_wanted(r)?,
+                content: match r.rest() {
+                    [] => None,
+                    page if page.len() == PAGE_BYTES => Some(Arc::from(page)),
+                    _ => return Err(WireError::Body("page")),
+                },
+            },
             _ => Message::Judged {
                 database,
                 reply: decode_reply(r)?,
             },
         })
+    }
+}
+
+fn encode_wanted(wanted: &PageWanted, w: &mut Writer<'_>) {
+    w.epoch(wanted.epoch);
+    w.u64(wanted.page.to_u64());
+    w.lsn(wanted.below);
+}
+
+fn decode_wanted(r: &mut Reader<'_>) -> Result<PageWanted, WireError> {
+    let epoch = r.epoch()?;
+    let number = r.u64()?;
+    let page = PageId::from_u64(number);
+    match page.to_u64() == number {
+        true => Ok(PageWanted {
+            epoch,
+            page,
+            below: r.lsn()?,
+        }),
+        false => Err(WireError::Body("number of a page")),
     }
 }
 

@@ -21,7 +21,8 @@ mod message;
 
 pub use message::{
     Ack, Block, Codec, Codecs, DEFINITION_BYTES_MAX, Hello, LeadTold, Message, NAME_BYTES_MAX,
-    PACKET_BYTES_MAX, Purpose, REASON_BYTES_MAX, SEED_BYTES_MAX, Welcome, seed_frame_bytes,
+    PACKET_BYTES_MAX, PAGE_BYTES, PageWanted, Purpose, REASON_BYTES_MAX, SEED_BYTES_MAX, Welcome,
+    seed_frame_bytes,
 };
 
 use crate::commit::{EpochId, History, Record};
@@ -137,6 +138,7 @@ fn body_bytes_max(kind: u8) -> Result<usize, WireError> {
         message::KIND_DEFINE => Ok(DEFINITION_BYTES_MAX),
         message::KIND_PACKET => Ok(PACKET_BYTES_MAX),
         message::KIND_SEED => Ok(SEED_BYTES_MAX + 16),
+        message::KIND_PAGE_GIVEN => Ok(message::PAGE_GIVEN_BYTES + PAGE_BYTES),
         0..=message::KIND_MAX => Ok(CONTROL_BODY_BYTES_MAX),
         _ => Err(WireError::Kind(kind)),
     }

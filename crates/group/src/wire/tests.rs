@@ -4,7 +4,7 @@ use super::*;
 use crate::commit::{
     Epoch, EpochId, Fork, History, Record, ReplicaId, Replicas, Reply, Request, Verdict,
 };
-use daruma_base::Lsn;
+use daruma_base::{Lsn, PageId};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -117,6 +117,19 @@ fn ack() -> impl Strategy<Value = Ack> {
     })
 }
 
+fn wanted() -> impl Strategy<Value = PageWanted> {
+    (epoch(), any::<u16>(), any::<u32>(), lsn()).prop_map(|(epoch, file, page, below)| PageWanted {
+        epoch,
+        page: PageId::new(file, page),
+        below,
+    })
+}
+
+/// A page, of which one byte tells it from others.
+fn page() -> impl Strategy<Value = Option<Arc<[u8]>>> {
+    proptest::option::of(any::<u8>().prop_map(|byte| Arc::from(vec![byte; PAGE_BYTES])))
+}
+
 fn bytes() -> impl Strategy<Value = Arc<[u8]>> {
     proptest::collection::vec(any::<u8>(), 0..300).prop_map(Arc::from)
 }
@@ -218,6 +231,15 @@ fn of_database() -> impl Strategy<Value = Message> {
             .prop_map(|(database, rests)| Message::Rest { database, rests }),
         (any::<u128>(), bytes()).prop_map(|(database, part)| Message::Seed { database, part }),
         any::<u128>().prop_map(|database| Message::SeedAsk { database }),
+        (any::<u128>(), wanted())
+            .prop_map(|(database, wanted)| Message::PageAsk { database, wanted }),
+        (any::<u128>(), wanted(), page()).prop_map(|(database, wanted, content)| {
+            Message::PageGiven {
+                database,
+                wanted,
+                content,
+            }
+        }),
     ]
 }
 
@@ -291,4 +313,32 @@ fn neighbouring_versions_speak_and_others_do_not() {
     let mut bytes = Vec::new();
     encode(VERSION + 1, &Message::Grant { bytes: 1 }, &mut bytes);
     assert_eq!(decode(&bytes), Err(WireError::Version(VERSION + 1)));
+}
+
+#[test]
+fn a_page_that_is_given_is_whole() {
+    let wanted = PageWanted {
+        epoch: EpochId::default(),
+        page: PageId::new(1, 200),
+        below: Lsn(7),
+    };
+    let given = |bytes: usize| {
+        let mut body = Vec::new();
+        encode(
+            VERSION,
+            &Message::PageGiven {
+                database: 1,
+                wanted,
+                content: Some(Arc::from(vec![0; bytes])),
+            },
+            &mut body,
+        );
+        decode(&body)
+    };
+    assert!(matches!(given(PAGE_BYTES), Ok(Some(_))));
+    assert_eq!(given(PAGE_BYTES - 1), Err(WireError::Body("page")));
+    assert!(matches!(
+        given(PAGE_BYTES + 1),
+        Err(WireError::TooLong { .. })
+    ));
 }

@@ -13,6 +13,7 @@
 use super::common::{Common, file_error};
 use super::part::DatabasePart;
 use super::reign::{Failover, Kept, KeptFile, Reign};
+use super::repair::Repairs;
 use super::wire::Definition;
 use daruma_catalog::{
     AvailabilityMode, GroupDatabaseDef, GroupDef, PrimaryConnections, ReplicaDef,
@@ -75,6 +76,7 @@ pub(super) struct Group {
     /// Since when this secondary has had no connection to the primary.
     pub alone_since: Mutex<Option<Instant>>,
     pub seedings: Mutex<Vec<Seeding>>,
+    pub repairs: Repairs,
     stopped: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
     /// The others, which may wait for stored definitions.
@@ -120,14 +122,16 @@ impl Group {
             dialers: Mutex::default(),
             alone_since: Mutex::default(),
             seedings: Mutex::default(),
+            repairs: Repairs::default(),
             stopped: AtomicBool::new(false),
             worker: Mutex::default(),
             threads: Mutex::default(),
         });
-        let others: [(&str, fn(&Arc<Group>)); 3] = [
+        let others: [(&str, fn(&Arc<Group>)); 4] = [
             ("hadr define", Group::define),
             ("hadr upkeep", Group::keep_up),
             ("hadr seed", Group::seed_missing),
+            ("hadr repair", Group::repair_pages),
         ];
         let started = group
             .spawn("hadr roles", move |group| group.work(&told))
@@ -170,6 +174,7 @@ impl Group {
         // Nobody listens when the thread has ended already.
         let _ = self.tasks.send(Task::Stop);
         self.came.notify_all();
+        self.repairs.wake();
         if let Some(worker) = self.worker.lock().take() {
             // One that panicked has ended as well.
             let _ = worker.join();

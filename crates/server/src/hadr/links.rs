@@ -205,7 +205,10 @@ impl Handler for Links {
                 group.take_definition(definition);
                 Ok(())
             }
-            message => group.node.received(link, message),
+            message => match group.repairs.received(link, message) {
+                Some(message) => group.node.received(link, message),
+                None => Ok(()),
+            },
         }
     }
 

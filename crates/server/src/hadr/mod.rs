@@ -12,6 +12,7 @@
 //! | `links` | who connects to whom |
 //! | `part` | the roles of a database |
 //! | `reign`, `wire` | whose definition counts |
+//! | `repair` | damaged pages, which other replicas give back |
 //! | `seed` | copies for replicas that lack a database |
 //! | `states` | what views show |
 //!
@@ -24,12 +25,14 @@ mod group;
 mod links;
 mod part;
 mod reign;
+mod repair;
 mod seed;
 mod states;
 mod wire;
 
 use crate::cluster;
 use common::Common;
+use daruma_base::{DatabaseId, PageId};
 use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
 use daruma_cluster::Cluster;
 use daruma_tsql::error::Result;
@@ -285,7 +288,15 @@ impl HadrService for Service {
     }
 
     fn page_repairs(&self) -> Vec<PageRepair> {
-        Vec::new()
+        let groups = self.common.groups.read().clone();
+        groups.iter().flat_map(|g| g.repairs.rows()).collect()
+    }
+
+    fn page_is_damaged(&self, database: DatabaseId, page: PageId, error_type: i16) {
+        let groups = self.common.groups.read().clone();
+        groups
+            .iter()
+            .any(|g| g.page_is_damaged(database, page, error_type));
     }
 
     fn cluster(&self) -> Option<ClusterSeen> {

@@ -2,7 +2,7 @@
 
 use super::not_enabled;
 use crate::error::Result;
-use daruma_base::{DatabaseId, Lsn};
+use daruma_base::{DatabaseId, Lsn, PageId};
 use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
 
 /// Role of a server in a group (`dm_hadr_availability_replica_states.role`).
@@ -181,6 +181,11 @@ pub trait HadrService: Send + Sync {
     fn seedings(&self) -> Vec<Seeding>;
     /// Pages that were or are being repaired, the newest hundred of each database.
     fn page_repairs(&self) -> Vec<PageRepair>;
+    /// A page could not be read: another replica may have it. Called while an error is on its way to its session: it waits for
+    /// nothing. `error_type` as in [`PageRepair`].
+    fn page_is_damaged(&self, database: DatabaseId, page: PageId, error_type: i16) {
+        let _ = (database, page, error_type);
+    }
     /// The cluster that this server is a node of.
     fn cluster(&self) -> Option<ClusterSeen> {
         None

@@ -4,16 +4,17 @@
 //! |---|---|
 //! | 1 | a page that is not what it should be (824 without a wrong checksum) |
 //! | 2 | a wrong checksum |
-//! | 4 | the page was restored |
+//! | 4 | the page was restored, or given back by the primary of an availability group |
+//! | 5 | the page was given back to the primary by another replica |
 //!
-//! 3 (torn), 5 and 7 (repaired, deallocated by DBCC) do not occur: a torn page shows as a wrong checksum, DBCC repairs nothing.
+//! 3 (torn) and 7 (deallocated by DBCC) do not occur: a torn page shows as a wrong checksum, DBCC repairs nothing.
 //! One row for a page, 1,000 at most; DROP DATABASE removes the rows of a database. A row that cannot be written is told in the
 //! error log: the error that it is about goes its way.
 
 use super::history::run;
 use crate::error::DamagedPage;
 use crate::instance::Instance;
-use daruma_base::PageId;
+use daruma_base::{DatabaseId, PageId};
 use parking_lot::ReentrantMutex;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,6 +24,10 @@ const ROWS_MAX: usize = 1_000;
 const MISREAD: u8 = 1;
 const BAD_CHECKSUM: u8 = 2;
 const RESTORED: u8 = 4;
+const REPAIRED: u8 = 5;
+/// `error_type` of `dm_hadr_auto_page_repair`.
+const TYPE_MISREAD: i16 = 1;
+const TYPE_CHECKSUM: i16 = 2;
 
 /// One writer at a time. A damaged page that the writing itself meets is not written.
 pub(crate) type SuspectPages = ReentrantMutex<Cell<bool>>;
@@ -67,6 +72,36 @@ pub(crate) fn note(instance: &Arc<Instance>, database: u16, pages: &[SuspectPage
         )
     });
     write(instance, &each.collect::<String>());
+    // Once it is noted: the repair notes its end in the same row.
+    let service = instance.hadr.service();
+    for suspect in pages.iter().take(ROWS_MAX) {
+        let error_type = match suspect.checksum {
+            true => TYPE_CHECKSUM,
+            false => TYPE_MISREAD,
+        };
+        service.page_is_damaged(DatabaseId(database), suspect.page, error_type);
+    }
+}
+
+impl Instance {
+    /// A page that could not be read was given back by another replica of its availability group.
+    pub fn page_was_repaired(
+        self: &Arc<Self>,
+        database: DatabaseId,
+        page: PageId,
+        is_primary: bool,
+    ) {
+        let event = match is_primary {
+            true => REPAIRED,
+            false => RESTORED,
+        };
+        let change = format!(
+            "UPDATE dbo.suspect_pages SET event_type = {event}, last_update_date = GETDATE()
+             WHERE event_type < {RESTORED} AND database_id = {} AND file_id = {} AND page_id = {}",
+            database.0, page.file, page.page
+        );
+        write(self, &change);
+    }
 }
 
 /// These pages of a database were restored; `None` for all of them.
