@@ -380,6 +380,60 @@ fn what_is_no_query_runs_at_once_or_not_at_all() {
 }
 
 #[test]
+fn a_procedure_that_is_one_query_opens_a_cursor() {
+    let server = Server::new();
+    let mut c = client(&server);
+    c.run("CREATE PROCEDURE upto @n int AS SELECT n FROM t WHERE n <= @n ORDER BY n");
+    c.run("CREATE PROCEDURE more AS SELECT n FROM t; SELECT 1");
+    c.run("CREATE PROCEDURE outer_one AS EXEC upto 3");
+    let opened = |c: &mut Client, query: &str| {
+        let args = vec![out(0), text(query), out(STATIC), out(READ_ONLY), out(0)];
+        call(c, 2, args)
+    };
+    let reply = opened(&mut c, "EXEC dbo.upto @n = 4");
+    let [cursor, kind, _, rows] = outputs(&reply)[..] else {
+        panic!("{reply}");
+    };
+    assert_eq!((kind, rows), (STATIC, 4), "{reply}");
+    assert_eq!(fetch(&mut c, cursor, LAST, 0, 2), (vec![3, 4], 0));
+    for other in [
+        "EXEC more",
+        "EXEC outer_one",
+        "EXEC nothing",
+        "EXEC sp_who",
+        "EXEC upto 1; EXEC upto 2",
+        "EXEC upto 1 WITH RESULT SETS ((x int))",
+    ] {
+        let reply = opened(&mut c, other);
+        assert!(reply.contains("Msg 16937"), "{other}: {reply}");
+        assert!(outputs(&reply).is_empty(), "{other}: {reply}");
+    }
+}
+
+#[test]
+fn an_assignment_is_no_query() {
+    let server = Server::new();
+    let mut c = client(&server);
+    let assigns = || text("DECLARE @a int; SELECT @a = 1");
+    for query in [assigns(), text("SELECT @p = 1")] {
+        let args = vec![out(0), query, int(STATIC), int(READ_ONLY), out(0)];
+        let reply = call(&mut c, 2, args);
+        assert!(reply.contains("Msg 16937"), "{reply}");
+    }
+    let args = vec![
+        out(0),
+        text("SELECT @p = n FROM t"),
+        int(STATIC | PARAMETERIZED),
+        int(READ_ONLY | ALLOW_DIRECT),
+        out(0),
+        text("@p int"),
+        int(5),
+    ];
+    let reply = call(&mut c, 2, args);
+    assert!(reply.contains("Msg 16954"), "{reply}");
+}
+
+#[test]
 fn cursors_end_with_the_session_and_are_bounded() {
     let server = Server::new();
     let mut c = client(&server);

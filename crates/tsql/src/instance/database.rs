@@ -1,6 +1,7 @@
 //! A database as the instance holds it: definition, storage and catalog, if it is open.
 
 use super::hadr::Availability;
+use super::{MASTER, MSDB, TEMPDB};
 use crate::error::Result;
 use crate::messages;
 use daruma_base::DatabaseId;
@@ -103,6 +104,25 @@ impl DatabaseEntry {
     /// Is it master, tempdb, model or msdb?
     pub fn is_system(&self) -> bool {
         self.id.0 <= 4
+    }
+
+    /// TRUSTWORTHY: may its users be taken elsewhere for the logins that they stand for? On in a new msdb, as in the product.
+    pub fn is_trustworthy(&self) -> bool {
+        self.has_switch("TRUSTWORTHY", &[MSDB])
+    }
+
+    /// DB_CHAINING: may ownership chains lead out of it and into it?
+    pub fn is_chaining(&self) -> bool {
+        self.has_switch("DB_CHAINING", &[MASTER, TEMPDB, MSDB])
+    }
+
+    /// An option that is on from the beginning in some databases.
+    fn has_switch(&self, name: &str, on_in: &[DatabaseId]) -> bool {
+        let def = self.def();
+        match def.option(name) {
+            Some(_) => def.option_is_on(name),
+            None => on_in.contains(&self.id),
+        }
     }
 
     /// Storage and catalog; the product's error when it is not online, or suspect since its log failed.

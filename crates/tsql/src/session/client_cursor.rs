@@ -1,8 +1,8 @@
 //! Cursors of clients: sp_cursoropen, sp_cursorfetch and their family, which drivers call for result sets that scroll or come in pieces.
 //!
 //! Theory: every such cursor is STATIC and READ ONLY, whatever is asked for, as a cursor of a batch is: opening runs the query and keeps
-//! its rows, a fetch sends those of a window over them. The answer says which kind it became. A text that is no single query runs at
-//! once, where the client allows that (ALLOW_DIRECT): information 16954, and no cursor.
+//! its rows, a fetch sends those of a window over them. The answer says which kind it became. A text that is no single query, nor a call
+//! of a procedure that is one, runs at once, where the client allows that (ALLOW_DIRECT): information 16954, and no cursor.
 //!
 //! Each row has one column more than the query, ROWSTAT, which clients look for behind the others and do not show.
 //!
@@ -17,12 +17,16 @@ use super::Execution;
 use super::cursor::Opened;
 use super::fail::{Step, Stop};
 use super::procedure::{CallArgument, CallResult, OutputValue};
+use super::rpc::int_argument as int;
 use crate::error::Result;
 use crate::executor::SelectPlan;
 use crate::instance::Batch;
 use crate::messages;
 use crate::sink::OutputColumn;
-use daruma_syntax::ast::StatementKind;
+use daruma_catalog::ObjectKind;
+use daruma_syntax::ast::{
+    ExecuteTarget, ModuleBody, ObjectName, Query, QueryBody, SelectItem, Statement, StatementKind,
+};
 use daruma_value::{CollationId, DataType, Value};
 use std::sync::Arc;
 
@@ -279,7 +283,8 @@ impl Execution<'_> {
         let scrollopt = int(args, places.scroll).unwrap_or(scroll::KEYSET);
         let ccopt = int(args, places.concurrency).unwrap_or(0);
         let (batch, parameters) = self.prepared_batch(prepared)?;
-        let is_query = is_single_query(&batch);
+        let depth = self.query_depth(&batch).map_err(|e| self.fail(e))?;
+        let is_query = depth.is_some();
         if !is_query && ccopt & concurrency::ALLOW_DIRECT == 0 {
             return Err(self.fail(messages::error(16937, &[])));
         }
@@ -290,8 +295,8 @@ impl Execution<'_> {
             self.send(&messages::error(16954, &[]))?;
         }
         let wanted = int(args, places.rows).map_or(ROWS_DEFAULT, i64::from);
-        let opening = is_query.then(|| Opening {
-            level: self.state.frames.borrow().len() + 1,
+        let opening = depth.map(|depth| Opening {
+            level: self.state.frames.borrow().len() + depth,
             describes: false,
             fetched: (scrollopt & scroll::AUTO_FETCH != 0).then_some(wanted.max(0)),
             opened: None,
@@ -340,6 +345,31 @@ impl Execution<'_> {
         Ok(result)
     }
 
+    /// How many frames above the present one a text has the one query that it is: its own, or that of the procedure which it calls.
+    fn query_depth(&self, batch: &Batch) -> Result<Option<usize>> {
+        if is_single_query(&batch.statements) {
+            return Ok(Some(1));
+        }
+        let Some(name) = called(&batch.statements).filter(|n| !self.is_system_call(n)) else {
+            return Ok(None);
+        };
+        let Some((_, object)) = self.find_object(name)? else {
+            return Ok(None);
+        };
+        let ObjectKind::Procedure(module) = &object.kind else {
+            return Ok(None);
+        };
+        let module = self.module_batch(module)?;
+        let body = module.statements.first().map(|s| &s.kind);
+        Ok(match body {
+            Some(StatementKind::CreateProcedure(create)) => match &create.body {
+                ModuleBody::Statements(body) => is_single_query(body).then_some(2),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
     /// Runs `work` while a query of the frame above the present one is opened instead of sent.
     fn while_opening<T>(
         &self,
@@ -354,9 +384,10 @@ impl Execution<'_> {
     /// Sends the columns of the prepared query, which runs with NULL for each parameter and reads nothing.
     fn describe(&self, prepared: i32) -> Step<()> {
         let (batch, parameters) = self.prepared_batch(prepared)?;
-        if !is_single_query(&batch) {
+        let depth = self.query_depth(&batch).map_err(|e| self.fail(e))?;
+        let Some(depth) = depth else {
             return Ok(());
-        }
+        };
         let null = CallArgument {
             name: String::new(),
             value: Some(Value::Null),
@@ -366,7 +397,7 @@ impl Execution<'_> {
         };
         let nulls = vec![null; parameters.parameters.len()];
         let opening = Opening {
-            level: self.state.frames.borrow().len() + 1,
+            level: self.state.frames.borrow().len() + depth,
             describes: true,
             fetched: None,
             opened: None,
@@ -537,13 +568,39 @@ impl Execution<'_> {
     }
 }
 
-/// Is the text one query that gives rows?
-fn is_single_query(batch: &Batch) -> bool {
-    match batch.statements.as_slice() {
-        [only] => {
-            matches!(&only.kind, StatementKind::Select(query) if super::query::into_of(query).is_none())
-        }
+/// Is it one query that gives rows?
+fn is_single_query(statements: &[Statement]) -> bool {
+    match statements {
+        [only] => matches!(&only.kind, StatementKind::Select(query) if gives_rows(query)),
         _ => false,
+    }
+}
+
+fn gives_rows(query: &Query) -> bool {
+    let assigns = match &query.body {
+        QueryBody::Select(select) => {
+            let is_assignment = |item: &SelectItem| matches!(item, SelectItem::Assign { .. });
+            select.items.iter().any(is_assignment)
+        }
+        QueryBody::Set { .. } => false,
+    };
+    !assigns && super::query::into_of(query).is_none()
+}
+
+/// The procedure that a text calls, if it does nothing else.
+fn called(statements: &[Statement]) -> Option<&ObjectName> {
+    let [
+        Statement {
+            kind: StatementKind::Execute(exec),
+            ..
+        },
+    ] = statements
+    else {
+        return None;
+    };
+    match &exec.target {
+        ExecuteTarget::Procedure { name, .. } if exec.result_sets.is_none() => Some(name),
+        _ => None,
     }
 }
 
@@ -563,12 +620,6 @@ fn word(kind: i32) -> &'static str {
         fetch::RELATIVE => "relative",
         _ => "unknown",
     }
-}
-
-/// An integer argument; `None` where it is missing, NULL or something else.
-fn int(args: &[CallArgument], index: usize) -> Option<i32> {
-    let value = args.get(index).and_then(|a| a.value.as_ref())?;
-    value.as_i64().and_then(|n| i32::try_from(n).ok())
 }
 
 /// Those values whose arguments are OUTPUT, in the order of the arguments.

@@ -262,6 +262,15 @@ impl Execution<'_> {
         }
     }
 
+    /// Does the name mean a procedure of the server's?
+    pub(super) fn is_system_call(&self, name: &ObjectName) -> bool {
+        let schema = name.schema.as_ref();
+        let text = &name.name.text;
+        schema.is_none_or(|s| s.is("sys") || s.is("dbo"))
+            && (rpc::is_core_procedure(text)
+                || self.state.instance.registry().procedure(text).is_some())
+    }
+
     /// 557: a function may call others, and nothing else.
     fn call_in_function(&self, name: &ObjectName, args: &[CallArgument]) -> Step<CallResult> {
         let found = self.find_object(name).map_err(|e| self.fail(e))?;

@@ -348,12 +348,12 @@ impl Execution<'_> {
     }
 
     fn execute_handle(&self, args: &[CallArgument]) -> Step<CallResult> {
-        self.run_prepared(int_argument(args, 0), args, 1)
+        self.run_prepared(handle_argument(args), args, 1)
     }
 
     /// A handle that comes in is dropped; the new one goes out with the results.
     fn prepexec(&self, args: &[CallArgument]) -> Step<CallResult> {
-        let old = int_argument(args, 0);
+        let old = handle_argument(args);
         self.state.prepared.borrow_mut().remove(&old);
         let prepared = self.optional_text(args, 1).and_then(|definitions| {
             let text = self.text_argument(args, 2)?;
@@ -389,7 +389,7 @@ impl Execution<'_> {
     }
 
     fn unprepare(&self, args: &[CallArgument]) -> Result<CallResult> {
-        let handle = int_argument(args, 0);
+        let handle = handle_argument(args);
         match self.state.prepared.borrow_mut().remove(&handle) {
             Some(_) => Ok(CallResult::default()),
             None => Err(messages::error(8179, &[&handle])),
@@ -502,13 +502,15 @@ impl Execution<'_> {
     }
 }
 
-fn int_argument(args: &[CallArgument], index: usize) -> i32 {
-    match args.get(index).and_then(|a| a.value.as_ref()) {
-        Some(Value::Int(n)) => *n,
-        Some(Value::BigInt(n)) => i32::try_from(*n).unwrap_or(0),
-        Some(Value::SmallInt(n)) => i32::from(*n),
-        _ => 0,
-    }
+/// An integer argument; `None` where it is missing, NULL or something else.
+pub(super) fn int_argument(args: &[CallArgument], index: usize) -> Option<i32> {
+    let value = args.get(index).and_then(|a| a.value.as_ref())?;
+    value.as_i64().and_then(|n| i32::try_from(n).ok())
+}
+
+/// A handle that a call names; 0, which is none, where it names none.
+fn handle_argument(args: &[CallArgument]) -> i32 {
+    int_argument(args, 0).unwrap_or(0)
 }
 
 fn handle_result(handle: i32) -> CallResult {

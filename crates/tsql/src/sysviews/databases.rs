@@ -81,6 +81,8 @@ fn databases(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         for (column, option) in OPTION_COLUMNS {
             rows.set(column, def.option_is_on(option));
         }
+        rows.set("is_trustworthy_on", entry.is_trustworthy())
+            .set("is_db_chaining_on", entry.is_chaining());
         rows.set("physical_database_name", &def.name);
         match entry.open() {
             Ok(open) => {
@@ -112,8 +114,6 @@ const OPTION_COLUMNS: &[(&str, &str)] = &[
     ("is_quoted_identifier_on", "QUOTED_IDENTIFIER"),
     ("is_recursive_triggers_on", "RECURSIVE_TRIGGERS"),
     ("is_cursor_close_on_commit_on", "CURSOR_CLOSE_ON_COMMIT"),
-    ("is_trustworthy_on", "TRUSTWORTHY"),
-    ("is_db_chaining_on", "DB_CHAINING"),
 ];
 
 fn page_verify(def: &DatabaseDef, rows: &mut Rows<'_>) {

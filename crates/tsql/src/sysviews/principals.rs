@@ -200,6 +200,8 @@ const PERMISSION_TYPES: &[(&str, &str)] = &[
     ("ALTER ANY USER", "ALUS"),
     ("ALTER SERVER STATE", "ALSS"),
     ("ALTER SETTINGS", "ALST"),
+    ("AUTHENTICATE", "AUTH"),
+    ("AUTHENTICATE SERVER", "AUTH"),
     ("BACKUP DATABASE", "BADB"),
     ("BACKUP LOG", "BALO"),
     ("CHECKPOINT", "CP  "),

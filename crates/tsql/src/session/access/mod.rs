@@ -5,8 +5,11 @@
 //! kept for this principal only (`PlanKey::principal`); changing a permission changes the catalog version and with it every
 //! kept plan. Statements that are not planned are checked before they run (`statement`).
 //!
-//! Ownership chains: what a procedure, trigger or view names is not asked for when it belongs to the same owner in the
-//! same database. Dynamic text breaks the chain.
+//! Ownership chains: what a procedure, trigger or view names is not asked for when it belongs to the same owner; in another
+//! database where both have DB_CHAINING, and both owners are one login. Dynamic text breaks the chain.
+//!
+//! A user (EXECUTE AS USER, modules) is nobody outside of his database, unless that is TRUSTWORTHY and its owner may vouch
+//! for him (`trust`).
 //!
 //! Map: `rights` (what a principal may do), `needs` (what plans read and change), `statement` (what statements need), `grant` (GRANT, DENY, REVOKE),
 //! `identity` (EXECUTE AS and the functions that tell who one is), `password` (policy), `views`, `procedures` and
@@ -24,6 +27,7 @@ mod password;
 mod procedures;
 mod rights;
 mod statement;
+mod trust;
 mod views;
 mod visible;
 
@@ -39,7 +43,7 @@ use super::SessionState;
 use super::execution::Execution;
 use crate::error::{Result, SqlError};
 use crate::host::Host;
-use crate::instance::{MASTER, MSDB, TEMPDB};
+use crate::instance::{DatabaseEntry, MASTER, MSDB, TEMPDB};
 use crate::messages;
 use daruma_base::DatabaseId;
 use daruma_catalog::{DatabaseCatalog, LoginDef, PrincipalDef, SCHEMA_DBO, SchemaId, names_equal};
@@ -167,7 +171,7 @@ impl SessionState {
         let identity = access.identity();
         let login = match &identity {
             Identity::Login { id, sid } => self.acting_login(*id, sid),
-            Identity::User { .. } => None,
+            Identity::User { .. } => self.vouched_on_server(&identity),
         };
         let server = Arc::new(ServerRights::of(login));
         access.principal.set(match &identity {
@@ -290,10 +294,7 @@ impl SessionState {
                 let Some(login) = self.acting_login(id, &sid) else {
                     return Ok(None);
                 };
-                if names_equal(&entry.def().owner, &login.name) {
-                    return Ok(Some(Rights::dbo(server)));
-                }
-                user_of_login(&catalog, &login)
+                return Ok(rights_of_login(&entry, &catalog, &login, server));
             }
             Identity::User {
                 database: home,
@@ -310,11 +311,29 @@ impl SessionState {
                     _ => return Ok(None),
                 }
             }
-            // A user of one database has no rights in another, not even a guest's.
-            Identity::User { .. } => return Ok(None),
+            other => {
+                return Ok(self
+                    .vouched_in(&other, &entry, &catalog)
+                    .and_then(|login| rights_of_login(&entry, &catalog, &login, server)));
+            }
         };
         Ok(Rights::of_user(&catalog, user.as_deref(), server, guests))
     }
+}
+
+/// What a login may in a database; `None`: it may not enter it.
+fn rights_of_login(
+    entry: &DatabaseEntry,
+    catalog: &DatabaseCatalog,
+    login: &LoginDef,
+    server: Arc<ServerRights>,
+) -> Option<Rights> {
+    if names_equal(&entry.def().owner, &login.name) {
+        return Some(Rights::dbo(server));
+    }
+    let guests = matches!(entry.id(), MASTER | TEMPDB | MSDB);
+    let user = user_of_login(catalog, login);
+    Rights::of_user(catalog, user.as_deref(), server, guests)
 }
 
 /// The user that a login has in a database.

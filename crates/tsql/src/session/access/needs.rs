@@ -160,7 +160,18 @@ impl Execution<'_> {
             Some(view) => Some(*view),
             None => self.module_owner()?,
         };
-        Ok(outer == Some((database, owner_of(&catalog, object.schema_id))))
+        let Some((from, outer)) = outer else {
+            return Ok(false);
+        };
+        let owner = owner_of(&catalog, object.schema_id);
+        if from == database {
+            return Ok(outer == owner);
+        }
+        if !self.state.is_same_owner((from, outer), (database, owner)) {
+            return Ok(false);
+        }
+        // Who may not enter the database is told so.
+        self.state.rights(database).map(|_| true)
     }
 
     /// Database and owner of the running procedure or trigger.
