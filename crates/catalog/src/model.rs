@@ -250,6 +250,16 @@ pub struct ParameterDef {
     pub is_readonly: bool,
 }
 
+impl ParameterDef {
+    /// In the place of `user_type_id`: the parameter is CURSOR VARYING OUTPUT, which is of no type.
+    pub const CURSOR: i32 = -1;
+
+    /// Does it give a cursor to the caller?
+    pub fn is_cursor(&self) -> bool {
+        self.user_type_id == Some(ParameterDef::CURSOR)
+    }
+}
+
 /// A trigger and the statements that fire it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriggerDef {

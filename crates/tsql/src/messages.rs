@@ -3303,9 +3303,24 @@ const MESSAGES: &[Message] = &[
     ),
     m(16947, 16, "No rows were updated or deleted."),
     m(
+        16948,
+        16,
+        "The variable '%.*ls' is not a cursor variable, but it is used in a place where a cursor variable is expected.",
+    ),
+    m(
+        16949,
+        16,
+        "The variable '%.*ls' is a cursor variable, but it is used in a place where a cursor variable is not expected.",
+    ),
+    m(
         16950,
         16,
         "The variable '%.*ls' does not currently have a cursor allocated to it.",
+    ),
+    m(
+        16951,
+        16,
+        "The variable '%.*ls' cannot be used as a parameter because a CURSOR OUTPUT parameter must not have a cursor allocated to it before execution of the procedure.",
     ),
     m(16954, 10, "Executing SQL directly; no cursor."),
     m(16955, 16, "Could not create an acceptable cursor."),

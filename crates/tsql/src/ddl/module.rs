@@ -249,8 +249,21 @@ fn create_temporary(
 }
 
 pub(super) fn parameter(ex: &Execution<'_>, parameter: &ast::Parameter) -> Result<ParameterDef> {
-    let ParameterType::Named(type_name) = &parameter.data_type else {
-        return Err(messages::not_supported("CURSOR"));
+    let type_name = match &parameter.data_type {
+        ParameterType::Named(name) => name,
+        ParameterType::Cursor { varying: true } if parameter.output => {
+            return Ok(ParameterDef {
+                name: parameter.name.clone(),
+                data_type: DataType::Int,
+                user_type_id: Some(ParameterDef::CURSOR),
+                is_output: true,
+                has_default: false,
+                is_readonly: false,
+            });
+        }
+        ParameterType::Cursor { .. } => {
+            return Err(messages::not_supported("CURSOR without VARYING OUTPUT"));
+        }
     };
     let name = &parameter.name;
     let (data_type, user_type_id) = match ex.type_of(type_name) {

@@ -12,7 +12,7 @@
 use super::Execution;
 use super::client_cursor::ClientCursor;
 use super::fail::Step;
-use super::frame::Variables;
+use super::frame::{Frame, Variables};
 use crate::error::Result;
 use crate::executor::{
     LivePlan, ReadBlock, Rereads, RowBatch, RowGatherer, SelectPlan, SharedRows, open,
@@ -25,7 +25,7 @@ use daruma_base::DatabaseId;
 use daruma_catalog::name_key;
 use daruma_syntax::ast::{
     CursorConcurrency, CursorDefinition, CursorKind, CursorRef, CursorScope, CursorScroll,
-    CursorUpdate, DeclareCursor, Fetch, FetchDirection, Query,
+    CursorUpdate, DeclareCursor, Expr, Fetch, FetchDirection, Query,
 };
 use daruma_value::{DataType, Value};
 use std::cell::{Cell, RefCell};
@@ -49,6 +49,8 @@ const HANDLE_FIRST: i32 = 180_150_003;
 /// The cursors of a session.
 pub(crate) struct Cursors {
     list: RefCell<Vec<Cursor>>,
+    /// Parameters of the frames that run.
+    returned: RefCell<Vec<Returned>>,
     /// Those that the client opened by calls.
     pub(super) clients: RefCell<Vec<ClientCursor>>,
     /// Handles that were given to those.
@@ -63,6 +65,7 @@ impl Default for Cursors {
     fn default() -> Cursors {
         Cursors {
             list: RefCell::default(),
+            returned: RefCell::default(),
             clients: RefCell::default(),
             handles: Cell::new(0),
             fetch_status: Cell::new(-1),
@@ -72,10 +75,8 @@ impl Default for Cursors {
 }
 
 struct Cursor {
-    /// Variables with their `@`.
-    key: String,
-    /// Of the frame that it belongs to; `None` is the session's.
-    level: Option<usize>,
+    /// What it is known by; it goes with the last of them.
+    names: Vec<CursorName>,
     database: DatabaseId,
     query: Arc<Query>,
     /// Scalars as they were when it was declared.
@@ -91,6 +92,21 @@ struct Cursor {
     /// Columns of FOR UPDATE OF.
     update_of: Vec<String>,
     opened: Option<Opened>,
+}
+
+/// A name of a cursor, or a variable that stands for it.
+#[derive(Clone, Debug, PartialEq)]
+struct CursorName {
+    /// Variables with their `@`.
+    key: String,
+    /// Of the frame that it belongs to; `None` is the session's.
+    level: Option<usize>,
+}
+
+/// A CURSOR VARYING OUTPUT parameter: when its frame ends the variable of the caller stands for its cursor.
+struct Returned {
+    parameter: CursorName,
+    variable: CursorName,
 }
 
 /// Rows of a query, kept.
@@ -178,17 +194,27 @@ fn rereads(definition: &CursorDefinition, insensitive: bool) -> Option<Rereads> 
 }
 
 impl Cursors {
-    /// Those of frames at this level and above go.
+    /// Those of frames at this level and above go, unless a parameter gives them to a caller.
     pub fn leave(&self, level: usize) {
         let mut list = self.list.borrow_mut();
+        let mut returned = self.returned.borrow_mut();
+        let ends = |name: &CursorName| name.level.is_some_and(|l| l >= level);
+        while let Some(last) = returned.pop_if(|r| ends(&r.parameter)) {
+            let mut cursors = list.iter_mut();
+            if let Some(cursor) = cursors.find(|c| c.names.contains(&last.parameter)) {
+                cursor.names.push(last.variable);
+            }
+        }
         if !list.is_empty() {
-            list.retain(|c| c.level.is_none_or(|l| l < level));
+            list.iter_mut().for_each(|c| c.names.retain(|n| !ends(n)));
+            list.retain(|c| !c.names.is_empty());
         }
     }
 
     /// Closes and forgets all cursors, as the end of the session or its reset does.
     pub fn clear(&self) {
         self.list.borrow_mut().clear();
+        self.returned.borrow_mut().clear();
         self.clients.borrow_mut().clear();
         self.fetch_status.set(-1);
         self.rows.set(0);
@@ -217,7 +243,15 @@ impl Cursors {
 
     fn position(&self, key: &str, level: Option<usize>) -> Option<usize> {
         let list = self.list.borrow();
-        list.iter().position(|c| c.key == key && c.level == level)
+        let is_it = |n: &CursorName| n.key == key && n.level == level;
+        list.iter().position(|c| c.names.iter().any(is_it))
+    }
+
+    /// A name stands for nothing any more.
+    fn forget(&self, name: &CursorName) {
+        let mut list = self.list.borrow_mut();
+        list.iter_mut().for_each(|c| c.names.retain(|n| n != name));
+        list.retain(|c| !c.names.is_empty());
     }
 }
 
@@ -238,7 +272,8 @@ impl Execution<'_> {
             if self.cursors().position(&key, level).is_some() {
                 return Err(messages::error(16915, &[&declare.name.text]));
             }
-            let cursor = self.new_cursor(key, level, definition, declare.insensitive)?;
+            let name = CursorName { key, level };
+            let cursor = self.new_cursor(name, definition, declare.insensitive)?;
             self.cursors().list.borrow_mut().push(cursor);
             Ok(())
         })
@@ -259,19 +294,95 @@ impl Execution<'_> {
         if !matches!(self.variable_type(name), Some(VariableType::Cursor)) {
             return Err(messages::error_state(137, 1, &[&name]));
         }
-        let (key, level) = (name_key(name), Some(self.state.frames.borrow().len()));
-        let cursor = self.new_cursor(key.clone(), level, definition, false)?;
-        let mut list = self.cursors().list.borrow_mut();
-        list.retain(|c| c.key != key || c.level != level);
-        list.push(cursor);
+        let name = self.own_name(name);
+        let cursor = self.new_cursor(name.clone(), definition, false)?;
+        self.cursors().forget(&name);
+        self.cursors().list.borrow_mut().push(cursor);
         Ok(())
+    }
+
+    /// A variable of the running frame.
+    fn own_name(&self, variable: &str) -> CursorName {
+        CursorName {
+            key: name_key(variable),
+            level: Some(self.state.frames.borrow().len()),
+        }
+    }
+
+    /// `SET @c = @other` and `SET @c = name`: both stand for one cursor from now on.
+    pub(crate) fn share_cursor(&self, variable: &str, value: &Expr) -> Result<()> {
+        let other = match value {
+            Expr::Variable { name, .. } if self.is_cursor_variable(name) => {
+                CursorRef::Variable(name.clone())
+            }
+            Expr::Variable { name, .. } => return Err(messages::error(16948, &[name])),
+            Expr::Column(column) if column.table.is_none() => CursorRef::Name {
+                name: column.name.clone(),
+                global: false,
+            },
+            _ => return Err(messages::error(16948, &[&value.to_string()])),
+        };
+        let at = self.find_cursor(&other)?;
+        let name = self.own_name(variable);
+        let is_it = |c: &Cursor| c.names.contains(&name);
+        if self.cursors().list.borrow().get(at).is_some_and(is_it) {
+            return Ok(());
+        }
+        self.with_cursor(&other, |cursor| {
+            cursor.names.push(name.clone());
+            Ok(())
+        })?;
+        // What it stood for before is another one, and may go.
+        let mut list = self.cursors().list.borrow_mut();
+        let others = list.iter_mut().enumerate().filter(|(i, _)| *i != at);
+        others.for_each(|(_, c)| c.names.retain(|n| *n != name));
+        list.retain(|c| !c.names.is_empty());
+        Ok(())
+    }
+
+    pub(crate) fn is_cursor_variable(&self, name: &str) -> bool {
+        matches!(self.variable_type(name), Some(VariableType::Cursor))
+    }
+
+    /// Binds a CURSOR VARYING OUTPUT parameter of a frame that is about to be entered to a variable of this one: errors
+    /// 16948 and 16951.
+    pub(super) fn bind_cursor(
+        &self,
+        frame: &mut Frame,
+        parameter: &str,
+        variable: &str,
+    ) -> Result<()> {
+        if !self.is_cursor_variable(variable) {
+            return Err(messages::error(16948, &[&variable]));
+        }
+        let variable_name = self.own_name(variable);
+        let (key, level) = (&variable_name.key, variable_name.level);
+        if self.cursors().position(key, level).is_some() {
+            return Err(messages::error(16951, &[&variable]));
+        }
+        frame.declare(parameter, VariableType::Cursor, Value::Null)?;
+        let level = self.state.frames.borrow().len() + 1;
+        self.cursors().returned.borrow_mut().push(Returned {
+            parameter: CursorName {
+                key: name_key(parameter),
+                level: Some(level),
+            },
+            variable: variable_name,
+        });
+        Ok(())
+    }
+
+    /// The frame whose parameters were bound is not entered.
+    pub(super) fn unbind_cursors(&self) {
+        let own = Some(self.state.frames.borrow().len());
+        let mut returned = self.cursors().returned.borrow_mut();
+        returned.retain(|r| r.parameter.level <= own);
     }
 
     /// The query is bound now, so that what is wrong with it is told now, and once more when the cursor is opened.
     fn new_cursor(
         &self,
-        key: String,
-        level: Option<usize>,
+        name: CursorName,
         definition: &CursorDefinition,
         insensitive: bool,
     ) -> Result<Cursor> {
@@ -313,8 +424,7 @@ impl Execution<'_> {
         );
         let is_scroll = definition.scroll == Some(CursorScroll::Scroll);
         Ok(Cursor {
-            key,
-            level,
+            names: vec![name],
             database: self.current_database(),
             query: Arc::new(query.clone()),
             variables: variables.unwrap_or_default(),
@@ -345,18 +455,27 @@ impl Execution<'_> {
     }
 
     fn find_cursor(&self, name: &CursorRef) -> Result<usize> {
-        let level = Some(self.state.frames.borrow().len());
-        let found = match name {
-            CursorRef::Variable(name) => self.cursors().position(&name_key(name), level),
-            CursorRef::Name { name, global } => {
-                let key = name_key(&name.text);
-                let own = self.cursors().position(&key, level).filter(|_| !global);
-                // Those of its caller would not be as before.
-                let others = || self.cursors().position(&key, None);
-                own.or_else(|| others().filter(|_| !self.in_function()))
-            }
-        };
+        let meant = self.name_meant(name)?;
+        let found = self.cursors().position(&meant.key, meant.level);
         found.ok_or_else(|| missing(name))
+    }
+
+    /// The frame's own name, or the session's; errors 16916 and 16950 when it stands for no cursor.
+    fn name_meant(&self, name: &CursorRef) -> Result<CursorName> {
+        let own = Some(self.state.frames.borrow().len());
+        let (key, levels) = match name {
+            CursorRef::Variable(name) => (name_key(name), [own, own]),
+            CursorRef::Name { name, global: true } => (name_key(&name.text), [None, None]),
+            // Those of its caller would not be as before.
+            CursorRef::Name { name, .. } if self.in_function() => {
+                (name_key(&name.text), [own, own])
+            }
+            CursorRef::Name { name, .. } => (name_key(&name.text), [own, None]),
+        };
+        let is_there = |level: &Option<usize>| self.cursors().position(&key, *level).is_some();
+        let level = levels.into_iter().find(is_there);
+        let level = level.ok_or_else(|| missing(name))?;
+        Ok(CursorName { key, level })
     }
 
     pub(crate) fn run_open(&self, name: &CursorRef) -> Step<()> {
@@ -635,9 +754,9 @@ impl Execution<'_> {
     }
 
     pub(crate) fn run_deallocate(&self, name: &CursorRef) -> Step<()> {
-        match self.find_cursor(name) {
-            Ok(at) => {
-                self.cursors().list.borrow_mut().remove(at);
+        match self.name_meant(name) {
+            Ok(name) => {
+                self.cursors().forget(&name);
                 self.succeed(COMMAND_DEALLOCATE)
             }
             Err(error) => Err(self.failed(COMMAND_DEALLOCATE, error)),

@@ -132,7 +132,10 @@ impl Execution<'_> {
 
     fn argument(&self, arg: &ast::ExecuteArg, evaluate: &Evaluate<'_>) -> Result<CallArgument> {
         let table = match &arg.value {
-            Expr::Variable { name, .. } => self.table_variable(name),
+            Expr::Variable { name, .. } if self.is_cursor_variable(name) => {
+                Some(TableArgument::Cursor(name.clone()))
+            }
+            Expr::Variable { name, .. } => self.table_variable(name).map(TableArgument::Passed),
             _ => None,
         };
         let (value, data_type) = match &arg.value {
@@ -153,7 +156,7 @@ impl Execution<'_> {
             value,
             data_type,
             output: arg.output,
-            table: table.map(TableArgument::Passed),
+            table,
         })
     }
 
@@ -422,6 +425,7 @@ impl Execution<'_> {
         let bound = self.bind_each(frame, procedure, parameters, shape, args);
         if bound.is_err() {
             self.drop_table_variables(frame);
+            self.unbind_cursors();
         }
         bound
     }
@@ -452,7 +456,17 @@ impl Execution<'_> {
                         continue;
                     }
                 },
-                (None, _) => return Err(messages::not_supported("CURSOR")),
+                (None, _) => {
+                    let missing = || messages::error_state(201, 4, &[&procedure, &parameter.name]);
+                    let argument = argument.ok_or_else(missing)?;
+                    match &argument.table {
+                        Some(TableArgument::Cursor(name)) if argument.output => {
+                            self.bind_cursor(frame, &parameter.name, name)?;
+                        }
+                        _ => return Err(messages::error(16948, &[&parameter.name])),
+                    }
+                    continue;
+                }
             };
             if parameter.read_only {
                 return Err(messages::error(346, &[&parameter.name]));

@@ -181,6 +181,7 @@ impl Execution<'_> {
     /// `SET @v = expr`, `SET @v += expr`.
     fn set_value(&self, name: &str, op: AssignOp, value: &ast::Expr) -> Result<()> {
         match op {
+            AssignOp::Set if self.is_cursor_variable(name) => self.share_cursor(name, value),
             AssignOp::Set => self.assign(name, value),
             AssignOp::Compound(op) => {
                 let (value, from) = self.evaluate_compound(value, || compound(name, op, value))?;

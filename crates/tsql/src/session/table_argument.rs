@@ -54,6 +54,8 @@ pub enum TableArgument {
     Passed(TableRef),
     /// Rows that came with the call.
     Sent(Arc<dyn SentTable>),
+    /// A cursor variable of the caller, which is no table either.
+    Cursor(String),
 }
 
 impl fmt::Debug for TableArgument {
@@ -61,6 +63,7 @@ impl fmt::Debug for TableArgument {
         match self {
             TableArgument::Passed(table) => write!(f, "Passed({})", table.name),
             TableArgument::Sent(sent) => write!(f, "Sent({:?})", sent.type_name()),
+            TableArgument::Cursor(name) => write!(f, "Cursor({name})"),
         }
     }
 }
@@ -70,6 +73,7 @@ impl PartialEq for TableArgument {
         match (self, other) {
             (TableArgument::Passed(a), TableArgument::Passed(b)) => a.object_id == b.object_id,
             (TableArgument::Sent(a), TableArgument::Sent(b)) => Arc::ptr_eq(a, b),
+            (TableArgument::Cursor(a), TableArgument::Cursor(b)) => a == b,
             _ => false,
         }
     }
@@ -148,6 +152,7 @@ impl Execution<'_> {
         }
         let given = argument.and_then(|a| a.table.as_ref());
         match (given, argument.and_then(|a| a.value.as_ref())) {
+            (Some(TableArgument::Cursor(cursor)), _) => Err(messages::error(16949, &[cursor])),
             (Some(TableArgument::Passed(table)), _) => self.borrow_table(frame, name, of, table),
             (Some(TableArgument::Sent(sent)), _) => {
                 self.check_sent_type(name, of, sent.as_ref())?;
@@ -186,6 +191,7 @@ impl Execution<'_> {
     /// 206: a table where a value must be.
     pub(super) fn no_value(&self, table: &TableArgument, wanted: DataType) -> SqlError {
         let from = match table {
+            TableArgument::Cursor(name) => return messages::error(16949, &[name]),
             TableArgument::Passed(table) => self.shown_type(table),
             TableArgument::Sent(sent) => Ok(sent.type_name().1.to_string()),
         };

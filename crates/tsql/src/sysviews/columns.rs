@@ -367,6 +367,9 @@ fn parameter_row(object: i32, id: usize, parameter: &ParameterDef, rows: &mut Ro
                 .set("user_type_id", id)
                 .set("max_length", -1);
         }
+        None if parameter.is_cursor() => {
+            rows.set("is_cursor_ref", true);
+        }
         None => parameter_type(parameter.data_type, parameter.user_type_id, rows),
     }
     rows.set("is_output", parameter.is_output)
