@@ -110,7 +110,10 @@ impl Listener {
         let watched = shared.clone();
         let accepting = (shared.clone(), socket.clone());
         let watcher = spawn("watcher", move || watched.watcher.run())?;
-        let acceptor = spawn("acceptor", move || accept_all(&accepting.0, &accepting.1))?;
+        let never = AtomicBool::new(false);
+        let acceptor = spawn("acceptor", move || {
+            accept_all(&accepting.0, &accepting.1, &never);
+        })?;
         Ok(Listener {
             shared,
             socket,
@@ -132,6 +135,14 @@ impl Listener {
     /// A handle to end [`Listener::wait`] with; it may outlive the listener.
     pub fn waker(&self) -> Waker {
         Waker(self.shared.clone())
+    }
+
+    /// A handle to listen at further addresses with; it may outlive the listener.
+    pub fn doors(&self) -> Doors {
+        Doors {
+            shared: self.shared.clone(),
+            own: self.address,
+        }
     }
 
     /// Waits until a session or a [`Waker`] asks the server to stop.
@@ -162,6 +173,64 @@ impl Listener {
     }
 }
 
+/// Opens further addresses, where sessions are as at the server's own.
+#[derive(Clone)]
+pub struct Doors {
+    shared: Arc<Shared>,
+    own: SocketAddr,
+}
+
+impl Doors {
+    /// Where the server itself listens.
+    pub fn own(&self) -> SocketAddr {
+        self.own
+    }
+
+    /// Listens at one more address.
+    pub fn open(&self, address: SocketAddr) -> std::io::Result<Door> {
+        let socket = Arc::new(TcpListener::bind(address)?);
+        let address = socket.local_addr()?;
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let (shared, taken, closed) = (self.shared.clone(), socket.clone(), is_closed.clone());
+        let acceptor = thread::Builder::new()
+            .name("acceptor".into())
+            .spawn(move || accept_all(&shared, &taken, &closed))?;
+        Ok(Door {
+            address,
+            socket,
+            is_closed,
+            acceptor: Some(acceptor),
+        })
+    }
+}
+
+/// One more address at which the server listens, until it is dropped. Sessions that came this way go on.
+pub struct Door {
+    address: SocketAddr,
+    socket: Arc<TcpListener>,
+    is_closed: Arc<AtomicBool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Door {
+    /// Where it is.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        // The acceptor wakes by that.
+        let _ = rustix::net::shutdown(&*self.socket, rustix::net::Shutdown::Both);
+        if let Some(acceptor) = self.acceptor.take() {
+            // One that panicked has ended as well.
+            let _ = acceptor.join();
+        }
+    }
+}
+
 /// Sessions without a request end at once; the others are asked again after their grace.
 fn end_idle(slots: &[Arc<Slot>]) {
     slots
@@ -177,15 +246,17 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(ServerError::Thread)
 }
 
-fn accept_all(shared: &Arc<Shared>, listener: &TcpListener) {
+fn accept_all(shared: &Arc<Shared>, listener: &TcpListener, is_closed: &AtomicBool) {
+    let has_ended =
+        || is_closed.load(Ordering::SeqCst) || shared.is_stopping.load(Ordering::SeqCst);
     let mut number = 0_u64;
-    while !shared.is_stopping.load(Ordering::SeqCst) {
+    while !has_ended() {
         match listener.accept() {
             Ok((socket, client)) => {
                 number += 1;
                 admit(shared, socket, client, number);
             }
-            Err(_) if shared.is_stopping.load(Ordering::SeqCst) => return,
+            Err(_) if has_ended() => return,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 let text = format!("A connection cannot be accepted: {error}.");

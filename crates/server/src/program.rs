@@ -153,6 +153,7 @@ impl Program {
             "Server",
             &format!("Server is listening on [ {} ].", listener.address()),
         );
+        availability.listen(listener.doors())?;
         instance.log.write("Server", "SQL Server is now ready for client connections. This is an informational message; no user action is required.");
         instance.wait_until_recovered(READY_WAIT);
         Ok(Program {

@@ -3377,6 +3377,11 @@ const MESSAGES: &[Message] = &[
         "Login failed for user '%.*ls'.  Reason: The password of the account must be changed.",
     ),
     m(
+        19452,
+        16,
+        "The availability group listener (network name) with Windows Server Failover Clustering resource ID '%s', DNS name '%s', port %d failed to start with a permanent error: %d. Verify port numbers, DNS names and other related network configuration, then retry the operation.",
+    ),
+    m(
         33111,
         16,
         "Cannot find server %S_MSG with thumbprint '%.*ls'.",

@@ -171,10 +171,20 @@ impl Server {
 
 /// A connection of `sa`.
 pub fn connect(port: u16, database: &str) -> Result<Client, ClientError> {
+    connect_as(port, database, false)
+}
+
+/// A connection of `sa` that says that it only reads.
+pub fn connect_to_read(port: u16, database: &str) -> Result<Client, ClientError> {
+    connect_as(port, database, true)
+}
+
+fn connect_as(port: u16, database: &str, read_only: bool) -> Result<Client, ClientError> {
     let mut options = Options::new("127.0.0.1", port);
     options.user = "sa".into();
     options.password = Secret::new(PASSWORD);
     options.database = database.into();
+    options.read_only = read_only;
     options.encryption = EncryptionWish::Optional;
     options.login_timeout = Some(Duration::from_secs(20));
     options.query_timeout = Some(LONG);

@@ -37,6 +37,10 @@ pub enum ClientError {
     CertificateFile { path: PathBuf, reason: String },
     #[error("{}", login_text(messages))]
     LoginRefused { messages: Vec<ServerMessage> },
+    #[error(
+        "{server} sends readers on to another server, and one server had sent them there already"
+    )]
+    RoutedTwice { server: String },
     #[error("{}", message_text(message))]
     Server { message: Box<ServerMessage> },
     #[error("the server closed the connection")]

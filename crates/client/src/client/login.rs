@@ -6,7 +6,7 @@ use daruma_tds::TdsVersion;
 use daruma_tds::login::{Login7, Secret};
 use daruma_tds::packet::{MessageWriter, PACKET_BYTES_DEFAULT, PacketType};
 use daruma_tds::prelogin::{Encryption, Prelogin, ProductVersion};
-use daruma_tds::token::{Token, TokenDecoder};
+use daruma_tds::token::{EnvChange, Routing, Token, TokenDecoder};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -68,7 +68,27 @@ impl Options {
     }
 }
 
+/// Logs in, where the server sends its readers if it does so (read-only routing).
 pub(super) fn connect(options: &Options) -> Result<Client> {
+    let (client, route) = log_in(options)?;
+    let Some(route) = route else {
+        return Ok(client);
+    };
+    drop(client);
+    let there = Options {
+        host: route.server,
+        port: route.port,
+        ..options.clone()
+    };
+    match log_in(&there)? {
+        (client, None) => Ok(client),
+        (_, Some(_)) => Err(ClientError::RoutedTwice {
+            server: there.server(),
+        }),
+    }
+}
+
+fn log_in(options: &Options) -> Result<(Client, Option<Routing>)> {
     let server = options.server();
     let limit = options.login_timeout;
     let deadline = Deadline {
@@ -107,8 +127,8 @@ pub(super) fn connect(options: &Options) -> Result<Client> {
     if login_only {
         client.transport.end_tls();
     }
-    client.read_login_response(deadline)?;
-    Ok(client)
+    let route = client.read_login_response(deadline)?;
+    Ok((client, route))
 }
 
 impl Client {
@@ -183,9 +203,10 @@ impl Client {
         self.send(PacketType::Login, &login.encode()?)
     }
 
-    fn read_login_response(&mut self, deadline: Deadline<'_>) -> Result<()> {
+    fn read_login_response(&mut self, deadline: Deadline<'_>) -> Result<Option<Routing>> {
         let mut decoder = TokenDecoder::new(self.version);
         let mut granted = false;
+        let mut route = None;
         loop {
             while let Some(token) = decoder.next_token()? {
                 match token {
@@ -198,6 +219,7 @@ impl Client {
                     Token::Error(message) | Token::Info(message) => {
                         self.login_messages.push(message)
                     }
+                    Token::EnvChange(EnvChange::Routing(to)) => route = Some(to),
                     Token::EnvChange(change) => self.note(&change),
                     _ => {}
                 }
@@ -217,7 +239,7 @@ impl Client {
             }
         }
         if granted {
-            return Ok(());
+            return Ok(route);
         }
         let mut messages = std::mem::take(&mut self.login_messages);
         messages.retain(daruma_tds::token::ServerMessage::is_error);

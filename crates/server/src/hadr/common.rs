@@ -5,6 +5,7 @@
 //! Whoever shows a certificate that a login with CONNECT on the endpoint stands for may greet; which replica it is it says itself.
 
 use super::group::Group;
+use super::listen::Ports;
 use super::wire::Definition;
 use daruma_base::Disk;
 use daruma_catalog::{EndpointDef, EndpointState, names_equal};
@@ -15,7 +16,7 @@ use daruma_group::transport::{
 use daruma_group::wire::{Codecs, Hello, Message, Purpose};
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::Instance;
-use daruma_tsql::instance::hadr::EndpointIdentity;
+use daruma_tsql::instance::hadr::{EndpointIdentity, OpenPort, PortKind};
 use daruma_tsql::messages;
 use parking_lot::{Condvar, Mutex, RwLock};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -38,14 +39,15 @@ pub(super) struct Common {
     pub instance: Arc<Instance>,
     listening: Mutex<Listening>,
     pub groups: RwLock<Vec<Arc<Group>>>,
+    pub ports: Ports,
     invitations: Mutex<Vec<Invitation>>,
     invited: Condvar,
 }
 
 #[derive(Default)]
 struct Listening {
-    /// Where, while it does.
-    endpoint: Option<(SocketAddr, Endpoint)>,
+    /// Where and since when, while it does.
+    endpoint: Option<(SocketAddr, i64, Endpoint)>,
     identity: Option<(Identity, Vec<Fingerprint>)>,
 }
 
@@ -61,6 +63,7 @@ impl Common {
             instance: instance.clone(),
             listening: Mutex::default(),
             groups: RwLock::default(),
+            ports: Ports::default(),
             invitations: Mutex::default(),
             invited: Condvar::new(),
         })
@@ -124,7 +127,7 @@ impl Common {
         if listening
             .endpoint
             .as_ref()
-            .is_some_and(|(at, _)| *at == address)
+            .is_some_and(|(at, ..)| *at == address)
         {
             return Ok(());
         }
@@ -132,7 +135,8 @@ impl Common {
         let door = Arc::new(Reception(Arc::downgrade(self)));
         match Endpoint::open(address, door, HANDSHAKE_TIMEOUT) {
             Ok(endpoint) => {
-                listening.endpoint = Some((address, endpoint));
+                let now = self.instance.now_utc();
+                listening.endpoint = Some((address, now, endpoint));
                 Ok(())
             }
             Err(error) => {
@@ -142,6 +146,17 @@ impl Common {
                 Err(messages::error(9692, &[&"Database Mirroring", &def.port]))
             }
         }
+    }
+
+    /// Where the endpoint listens, while it is started.
+    pub(super) fn endpoint_port(&self) -> Option<OpenPort> {
+        let listening = self.listening.lock();
+        let (address, since_utc, _) = listening.endpoint.as_ref()?;
+        Some(OpenPort {
+            address: *address,
+            kind: PortKind::Mirroring,
+            since_utc: *since_utc,
+        })
     }
 
     /// Certificate of this server and those that it believes, while its endpoint is started.

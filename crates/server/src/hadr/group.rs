@@ -210,6 +210,7 @@ impl Group {
 
     pub(super) fn set_def(&self, def: GroupDef) {
         *self.def.write() = Arc::new(def);
+        self.common.ports.look();
     }
 
     pub(super) fn reign(&self) -> Reign {
@@ -227,6 +228,7 @@ impl Group {
     pub(super) fn keep(&self, change: impl FnOnce(&mut Kept)) -> Result<()> {
         let path = kept_path(&self.common, self.id);
         let kept = self.kept.lock().change(change);
+        self.common.ports.look();
         kept.map_err(|e| file_error(&path, &e))
     }
 

@@ -10,6 +10,7 @@
 //! | `failover` | how this server becomes the primary |
 //! | `group` | a group: its definition, its thread |
 //! | `links` | who connects to whom |
+//! | `listen` | ports of listeners |
 //! | `part` | the roles of a database |
 //! | `reign`, `wire` | whose definition counts |
 //! | `repair` | damaged pages, which other replicas give back |
@@ -23,6 +24,7 @@ mod common;
 mod failover;
 mod group;
 mod links;
+mod listen;
 mod part;
 mod reign;
 mod repair;
@@ -31,6 +33,8 @@ mod states;
 mod wire;
 
 use crate::cluster;
+use crate::error::ServerError;
+use crate::listener::Doors;
 use common::Common;
 use daruma_base::{DatabaseId, PageId};
 use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
@@ -39,7 +43,7 @@ use daruma_tsql::error::Result;
 use daruma_tsql::instance::Instance;
 use daruma_tsql::instance::hadr::{
     ClusterSeen, DatabaseAct, DatabaseReplicaState, EndpointIdentity, GroupAct, HadrService,
-    NotEnabled, PageRepair, ReplicaRole, ReplicaState, Seeding,
+    NotEnabled, OpenPort, PageRepair, ReplicaRole, ReplicaState, Seeding,
 };
 use daruma_tsql::messages;
 use group::Group;
@@ -89,6 +93,12 @@ impl Availability {
         Availability { common, cluster }
     }
 
+    /// The server listens: listeners of groups may, too.
+    pub fn listen(&self, doors: Doors) -> std::result::Result<(), ServerError> {
+        let begun = self.common.ports.begin(&self.common, doors);
+        begun.map_err(ServerError::Thread)
+    }
+
     /// The server is told to stop, or to be gone at once: its node first, before anything else takes time.
     pub fn leave_cluster(&self, in_order: bool) {
         if let Some(cluster) = &self.cluster {
@@ -98,6 +108,7 @@ impl Availability {
 
     /// Ends connections, and what the databases of groups do. Sessions must have ended.
     pub fn stop(&self) {
+        self.common.ports.stop();
         self.common.stop();
         let groups = std::mem::take(&mut *self.common.groups.write());
         groups.iter().for_each(|group| group.stop());
@@ -138,6 +149,9 @@ impl HadrService for Service {
 
     fn create_group(&self, def: &GroupDef) -> Result<()> {
         check_cluster(def.options.cluster_type)?;
+        if let Some(listener) = &def.listener {
+            self.common.ports.check(listener)?;
+        }
         let own = def.replica(self.common.server_name());
         let reign = Reign {
             number: 1,
@@ -161,6 +175,7 @@ impl HadrService for Service {
         match led {
             Ok(()) => {
                 self.common.groups.write().push(group);
+                self.common.ports.look();
                 Ok(())
             }
             Err(error) => {
@@ -172,6 +187,13 @@ impl HadrService for Service {
 
     fn alter_group(&self, before: &GroupDef, after: &GroupDef) -> Result<()> {
         let group = self.group(before)?;
+        if let Some(listener) = after
+            .listener
+            .as_ref()
+            .filter(|_| before.listener != after.listener)
+        {
+            self.common.ports.check(listener)?;
+        }
         let (before, after) = (before.clone(), after.clone());
         group.ask(move |group| {
             group.set_def(after);
@@ -208,6 +230,7 @@ impl HadrService for Service {
             .groups
             .write()
             .retain(|g| g.id() != def.group_id);
+        self.common.ports.look();
         Ok(())
     }
 
@@ -232,7 +255,10 @@ impl HadrService for Service {
             GroupAct::BecomeSecondary => Err(messages::not_supported("ROLE = SECONDARY")),
             GroupAct::Offline => Err(messages::not_supported("OFFLINE")),
             GroupAct::Online => Err(messages::not_supported("ONLINE")),
-            GroupAct::RestartListener => Err(messages::not_supported("RESTART LISTENER")),
+            GroupAct::RestartListener => {
+                self.common.ports.restart(group.id());
+                Ok(())
+            }
         }
     }
 
@@ -297,6 +323,16 @@ impl HadrService for Service {
         groups
             .iter()
             .any(|g| g.page_is_damaged(database, page, error_type));
+    }
+
+    fn open_ports(&self) -> Vec<OpenPort> {
+        let endpoint = self.common.endpoint_port();
+        let sessions = self.common.ports.open_ports();
+        sessions.into_iter().chain(endpoint).collect()
+    }
+
+    fn listener_is_open(&self, group_id: [u8; 16], ip: &str) -> Option<bool> {
+        self.common.ports.is_open(group_id, ip)
     }
 
     fn cluster(&self) -> Option<ClusterSeen> {

@@ -235,6 +235,7 @@ fn listeners(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 }
 
 fn addresses(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let service = source.instance()?.hadr.service();
     for group in visible_groups(source)? {
         let Some(listener) = &group.listener else {
             continue;
@@ -247,6 +248,12 @@ fn addresses(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("is_dhcp", false)
                 .set("network_subnet_ipv4_mask", address.subnet_mask.clone())
                 .set("state", Cell::Null);
+            // Known of the primary's own addresses only.
+            match service.listener_is_open(group.group_id, &address.address) {
+                Some(true) => rows.set("state", 1).set("state_desc", "ONLINE"),
+                Some(false) => rows.set("state", 3).set("state_desc", "FAILED"),
+                None => rows,
+            };
         }
     }
     Ok(())

@@ -32,6 +32,7 @@ mod objects;
 mod odbc;
 mod old;
 mod plans;
+mod ports;
 mod principals;
 mod privileges;
 mod properties;
@@ -73,6 +74,7 @@ const ALL: &[&[View]] = &[
     keys::VIEWS,
     groups::VIEWS,
     group_states::VIEWS,
+    ports::VIEWS,
     cluster::VIEWS,
     empty::VIEWS,
     dependencies::VIEWS,

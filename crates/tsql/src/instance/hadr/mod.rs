@@ -21,8 +21,8 @@ pub use routing::{Route, route};
 pub use rows::ServerRows;
 pub use service::{
     ClusterMemberSeen, ClusterSeen, DatabaseAct, DatabaseReplicaState, EndpointIdentity, GroupAct,
-    HadrService, NotEnabled, PageRepair, ReplicaRole, ReplicaState, Seeding, SuspendReason,
-    SynchronizationState,
+    HadrService, NotEnabled, OpenPort, PageRepair, PortKind, ReplicaRole, ReplicaState, Seeding,
+    SuspendReason, SynchronizationState,
 };
 
 use super::{DatabaseEntry, Instance};

@@ -110,6 +110,22 @@ pub struct PageRepair {
     pub modified_utc: i64,
 }
 
+/// Who is expected at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    Sessions,
+    Mirroring,
+}
+
+/// A port at which the server listens (`dm_tcp_listener_states`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenPort {
+    pub address: std::net::SocketAddr,
+    pub kind: PortKind,
+    /// UTC in 100 ns.
+    pub since_utc: i64,
+}
+
 /// What a statement wants of a whole group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupAct {
@@ -185,6 +201,15 @@ pub trait HadrService: Send + Sync {
     /// nothing. `error_type` as in [`PageRepair`].
     fn page_is_damaged(&self, database: DatabaseId, page: PageId, error_type: i16) {
         let _ = (database, page, error_type);
+    }
+    /// Ports at which the server listens: its own, those of listeners, the endpoint's.
+    fn open_ports(&self) -> Vec<OpenPort> {
+        Vec::new()
+    }
+    /// Is a group's listener reached at this address, here? `None`: it is not this server's to listen there.
+    fn listener_is_open(&self, group_id: [u8; 16], ip: &str) -> Option<bool> {
+        let _ = (group_id, ip);
+        None
     }
     /// The cluster that this server is a node of.
     fn cluster(&self) -> Option<ClusterSeen> {

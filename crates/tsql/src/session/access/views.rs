@@ -237,6 +237,7 @@ const RULES: &[(ViewRule, &[&str])] = &[
             "dm_os_waiting_tasks",
             "dm_os_windows_info",
             "dm_server_services",
+            "dm_tcp_listener_states",
             "dm_tran_aborted_transactions",
             "dm_tran_active_transactions",
             "dm_tran_current_transaction",
