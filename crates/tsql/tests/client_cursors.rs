@@ -2,9 +2,9 @@
 
 mod common;
 
+use common::calls::{int, output, request, text};
 use common::{Client, Server};
 use daruma_tsql::session::{RpcArgument, RpcProcedure, RpcRequest};
-use daruma_value::{DataType, Value};
 
 const FIRST: i32 = 1;
 const NEXT: i32 = 2;
@@ -25,37 +25,12 @@ const AUTO_CLOSE: i32 = 0x4000;
 const READ_ONLY: i32 = 1;
 const ALLOW_DIRECT: i32 = 0x2000;
 
-fn int(value: i32) -> RpcArgument {
-    RpcArgument {
-        name: String::new(),
-        value: Some(Value::Int(value)),
-        data_type: DataType::Int,
-        output: false,
-        table: None,
-    }
-}
-
 fn out(value: i32) -> RpcArgument {
-    RpcArgument {
-        output: true,
-        ..int(value)
-    }
-}
-
-fn text(value: &str) -> RpcArgument {
-    RpcArgument {
-        value: Some(Value::str(value)),
-        data_type: DataType::NVARCHAR_MAX,
-        ..int(0)
-    }
+    output(int(value))
 }
 
 fn call(client: &mut Client, id: u16, args: Vec<RpcArgument>) -> String {
-    client.rpc(RpcRequest {
-        procedure: RpcProcedure::Id(id),
-        args,
-        no_metadata: false,
-    })
+    client.rpc(request(id, args))
 }
 
 /// A client beside a table of the numbers 1 to 10.

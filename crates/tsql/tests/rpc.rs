@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::calls::{arg, output, request, text};
 use common::{Client, Server};
 use daruma_tsql::error::Result;
 use daruma_tsql::session::{
@@ -10,35 +11,6 @@ use daruma_tsql::session::{
 };
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
-
-fn arg(name: &str, value: Value, data_type: DataType) -> RpcArgument {
-    RpcArgument {
-        name: name.to_string(),
-        value: Some(value),
-        data_type,
-        output: false,
-        table: None,
-    }
-}
-
-fn text(value: &str) -> RpcArgument {
-    arg("", Value::str(value), DataType::NVARCHAR_MAX)
-}
-
-fn output(argument: RpcArgument) -> RpcArgument {
-    RpcArgument {
-        output: true,
-        ..argument
-    }
-}
-
-fn call(id: u16, args: Vec<RpcArgument>) -> RpcRequest {
-    RpcRequest {
-        procedure: RpcProcedure::Id(id),
-        args,
-        no_metadata: false,
-    }
-}
 
 fn client(server: &Server) -> Client {
     let mut c = server.connect();
@@ -52,7 +24,7 @@ fn executesql_takes_and_gives_parameters() {
     let server = Server::new();
     let mut c = client(&server);
     c.sink.verbose = true;
-    let out = c.rpc(call(
+    let out = c.rpc(request(
         10,
         vec![
             text("SET @b = @a * 2; SELECT @a AS a"),
@@ -72,7 +44,7 @@ fn what_cannot_be_parsed_is_not_prepared() {
     let server = Server::new();
     let mut c = client(&server);
     let handle = output(arg("", Value::Null, DataType::Int));
-    let out = c.rpc(call(11, vec![handle, text(""), text("SELECT FROM t")]));
+    let out = c.rpc(request(11, vec![handle, text(""), text("SELECT FROM t")]));
     assert!(out.contains("Msg 156") && out.contains("Msg 8180"), "{out}");
 }
 
@@ -81,7 +53,7 @@ fn prepared_statements_keep_their_handles() {
     let server = Server::new();
     let mut c = client(&server);
     c.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(10)); INSERT t VALUES (1, 'a'), (2, 'b')");
-    let out = c.rpc(call(
+    let out = c.rpc(request(
         13,
         vec![
             output(arg("", Value::Null, DataType::Int)),
@@ -91,7 +63,7 @@ fn prepared_statements_keep_their_handles() {
         ],
     ));
     assert_eq!(out, "v\nb\n(1 row affected)\n = 1\n");
-    let again = c.rpc(call(
+    let again = c.rpc(request(
         12,
         vec![
             arg("", Value::Int(1), DataType::Int),
@@ -99,11 +71,11 @@ fn prepared_statements_keep_their_handles() {
         ],
     ));
     assert_eq!(again, "v\na\n(1 row affected)\n");
-    let dropped = c.rpc(call(15, vec![arg("", Value::Int(1), DataType::Int)]));
+    let dropped = c.rpc(request(15, vec![arg("", Value::Int(1), DataType::Int)]));
     assert_eq!(dropped, "");
-    let gone = c.rpc(call(12, vec![arg("", Value::Int(1), DataType::Int)]));
+    let gone = c.rpc(request(12, vec![arg("", Value::Int(1), DataType::Int)]));
     assert!(gone.starts_with("Msg 8179"), "{gone}");
-    let prepared = c.rpc(call(
+    let prepared = c.rpc(request(
         11,
         vec![
             output(arg("", Value::Null, DataType::Int)),
@@ -139,7 +111,7 @@ fn procedures_run_by_name() {
 fn an_error_in_a_call_is_told_once() {
     let server = Server::new();
     let mut c = client(&server);
-    let out = c.rpc(call(10, vec![text("SELECT * FROM nope"), text("")]));
+    let out = c.rpc(request(10, vec![text("SELECT * FROM nope"), text("")]));
     assert_eq!(
         out,
         "Msg 208, Level 16, State 1, Line 1\nInvalid object name 'nope'.\n"
@@ -406,7 +378,7 @@ fn tables_come_with_calls() {
         text("@x dbo.Pair READONLY"),
         table("@x", pairs(rows())),
     ];
-    assert_eq!(c.rpc(call(10, statement)), shown);
+    assert_eq!(c.rpc(request(10, statement)), shown);
     let absent = Rows {
         is_default: true,
         columns: Vec::new(),

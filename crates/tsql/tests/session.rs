@@ -367,3 +367,29 @@ fn messages_of_users_survive_a_crash() {
     c.run("SET LANGUAGE German");
     assert_eq!(c.scalar("SELECT FORMATMESSAGE(60000, 7)"), "7 bleibt");
 }
+
+#[test]
+fn a_row_that_another_session_changed_is_not_changed_through_a_cursor() {
+    let server = Server::with_setup(&[
+        "CREATE DATABASE d",
+        "CREATE TABLE d.dbo.t (id int PRIMARY KEY, a int); INSERT d.dbo.t VALUES (1, 10), (2, 20), (3, 30)",
+    ]);
+    let (mut own, mut other) = (server.connect_to("d"), server.connect_to("d"));
+    own.done("DECLARE c CURSOR FOR SELECT id, a FROM t ORDER BY id; OPEN c; FETCH c");
+    other.done("UPDATE t SET a = 11 WHERE id = 1; DELETE t WHERE id = 2");
+    let refused = own.run("UPDATE t SET a = 0 WHERE CURRENT OF c");
+    assert!(refused.contains("Msg 16947"), "{refused}");
+    // The next row is gone; the one after it is as the other session leaves it.
+    other.done("UPDATE t SET a = 31 WHERE id = 3");
+    let fetched = own.done("FETCH c");
+    assert!(fetched.contains("3 | 31"), "{fetched}");
+    own.done("UPDATE t SET a += 1 WHERE CURRENT OF c");
+    let rows = own.scalar("SELECT STRING_AGG(CONCAT(id, '=', a), ' ') FROM t");
+    assert_eq!(rows, "1=11 3=32");
+    // A row that SCROLL_LOCKS has locked cannot be changed by others before the transaction ends.
+    own.done("DEALLOCATE c; DECLARE c CURSOR SCROLL_LOCKS FOR SELECT id FROM t ORDER BY id; OPEN c; BEGIN TRANSACTION; FETCH c");
+    let waits = other.run("SET LOCK_TIMEOUT 0; UPDATE t SET a = 0 WHERE id = 1");
+    assert!(waits.contains("Msg 1222"), "{waits}");
+    own.done("UPDATE t SET a = 12 WHERE CURRENT OF c; COMMIT");
+    other.done("UPDATE t SET a = 13 WHERE id = 1");
+}

@@ -169,6 +169,7 @@ impl Binder<'_> {
                 Kind::Variable(name.to_lowercase().into()),
                 Type::new(data_type, true),
             )),
+            Some(VariableType::Cursor) => Err(crate::messages::error(16949, &[&name])),
             _ => Err(undeclared(name)),
         }
     }

@@ -12,7 +12,7 @@ use crate::host::{Host, TableRef};
 use crate::messages;
 use crate::session::Execution;
 use crate::statistics;
-use daruma_catalog::{ColumnDef, IndexKind, TableDef, names_equal};
+use daruma_catalog::{ColumnDef, ComputedDef, IndexKind, TableDef, names_equal};
 use daruma_storage::{Batch, ScanSpec};
 use daruma_syntax::ast::{
     self, AlterColumn, AlterColumnChange, AlterTableAction, AlterTableDrop, ColumnConstraintKind,
@@ -370,9 +370,10 @@ fn alter_property(
         "ROWGUIDCOL" => column.is_rowguid = *add,
         "SPARSE" => column.is_sparse = *add,
         "PERSISTED" => {
+            let computed = old.computed.as_ref().ok_or_else(not_computed)?;
             let def = match add {
-                true => persisted(ex, table, def, old)?,
-                false => not_persisted(ex, table, def, old)?,
+                true => persisted(ex, table, def, (old, computed))?,
+                false => not_persisted(ex, table, def, (old, computed))?,
             };
             return index::rebuild(ex, table, def).map(|_| ());
         }
@@ -386,9 +387,8 @@ fn persisted(
     ex: &Execution<'_>,
     table: &TableRef,
     mut def: TableDef,
-    old: &ColumnDef,
+    (old, computed): (&ColumnDef, &ComputedDef),
 ) -> Result<TableDef> {
-    let computed = old.computed.as_ref().ok_or_else(not_computed)?;
     if !Builder::of_table(ex, table)?.is_deterministic(computed)? {
         return Err(messages::error(4936, &[&old.name, &table.name]));
     }
@@ -401,9 +401,8 @@ fn not_persisted(
     ex: &Execution<'_>,
     table: &TableRef,
     mut def: TableDef,
-    old: &ColumnDef,
+    (old, computed): (&ColumnDef, &ComputedDef),
 ) -> Result<TableDef> {
-    let computed = old.computed.as_ref().ok_or_else(not_computed)?;
     let expr = parse_expression(&computed.definition, &ParseOptions::default());
     let mut made = old.clone();
     made.nullable = nullability::may_be_null(&crate::instance::parsed(expr)?, &def);

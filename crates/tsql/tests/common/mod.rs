@@ -5,6 +5,7 @@
 
 #![allow(dead_code)]
 
+pub mod calls;
 pub mod rows;
 
 use daruma_base::Env;
