@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the tests: test.sh [unit|build|interop|backup|packages|differential|crash ...]; without arguments all, in this order.
+# Runs the tests: test.sh [unit|build|book|interop|backup|packages|differential|crash ...]; without arguments all, in this order.
 #
 #   unit     cargo test of the whole workspace
 #   build    the release build that the next ones use
+#   book     the documentation as a book, its links followed (target/book/html)
 #   interop  ten unmodified drivers against a private server (tests/interop)
 #   backup   backups to object storage, against emulators of S3 and Azure (tests/backup)
 #   packages container image and Debian package on roots that have nothing else (tests/packages)
@@ -14,7 +15,7 @@ set -uo pipefail
 
 cd "$(dirname "$0")"
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(unit build interop backup packages differential crash)
+[ ${#steps[@]} -gt 0 ] || steps=(unit build book interop backup packages differential crash)
 failed=()
 # Properties are tested from the same seed everywhere; another one is for runs on demand.
 export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-1}"
@@ -40,6 +41,13 @@ compare_with_postgresql() {
         && tests/differential/run.sh "${length[@]}" --seed "$seed"
 }
 
+# mdBook is built once, into target/tools.
+make_book() {
+    local target="${CARGO_TARGET_DIR:-target}"
+    [ -x "$target/tools/bin/mdbook" ] || cargo install mdbook --locked --quiet --version 0.5.4 --root "$target/tools" || return 1
+    cargo xtask docs --program "$target/release/daruma"
+}
+
 if ! command -v cargo > /dev/null; then
     echo "cargo is missing: install the Rust toolchain that rust-toolchain.toml names" >&2
     exit 1
@@ -49,6 +57,7 @@ for name in "${steps[@]}"; do
     case "$name" in
         unit) step unit cargo test --workspace --locked --quiet ;;
         build) step build cargo build --release --locked --quiet ;;
+        book) step book make_book ;;
         interop) step interop tests/interop/run.sh ;;
         backup) step backup tests/backup/url.sh ;;
         packages) step packages tests/packages/run.sh ;;

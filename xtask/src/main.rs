@@ -1,6 +1,6 @@
 //! `cargo xtask tidy`: checks of the repository itself (also run as a test). `cargo xtask sim ...`: builds and runs the
 //! simulation (crates/proof). `cargo xtask fuzz TARGET [--minutes N]`: coverage-guided fuzzing (fuzz/, docs/fuzzing.md).
-//! `cargo xtask dist`: a release ([`dist`], docs/packages.md).
+//! `cargo xtask dist`: a release ([`dist`], docs/packages.md). `cargo xtask docs`: the documentation as a book ([`docs`]).
 //!
 //! * every Rust file begins with a header that says what it is;
 //! * every public item of a crate has a sentence of documentation (`documented`);
@@ -8,6 +8,7 @@
 //! * links between Markdown files lead somewhere.
 
 mod dist;
+mod docs;
 mod documented;
 
 use std::fs;
@@ -46,9 +47,10 @@ fn main() -> ExitCode {
         Some("sim") => simulate(),
         Some("fuzz") => fuzz(),
         Some("dist") => dist::run(std::env::args().skip(2)),
+        Some("docs") => docs::run(std::env::args().skip(2)),
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M] [--threads T] [--every-io] | fuzz TARGET [--minutes N] | dist [--target TRIPLE] [--out DIR] [--twice]"
+                "usage: cargo xtask tidy | sim [--runs N] [--seed S] [--mode M] [--minutes M] [--threads T] [--every-io] | fuzz TARGET [--minutes N] | dist [--target TRIPLE] [--out DIR] [--twice] | docs [--program FILE] [--reports DIR] [--out DIR]"
             );
             ExitCode::from(2)
         }

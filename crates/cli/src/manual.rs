@@ -1,4 +1,7 @@
-//! `daruma completion` and `daruma manual`: completion for shells and man pages, made from the definitions of the commands.
+//! `daruma completion` and `daruma manual`: completion for shells, man pages and pages of the book ([`reference`]), made from the
+//! definitions of the commands.
+
+mod reference;
 
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
@@ -17,6 +20,10 @@ pub struct CompletionArgs {
 #[derive(Args, Debug)]
 pub struct ManualArgs {
     folder: PathBuf,
+
+    /// Write the pages of the book's reference instead: commands.md and settings.md
+    #[arg(long)]
+    markdown: bool,
 }
 
 /// Prints the completion of the program `P`.
@@ -34,9 +41,11 @@ pub fn complete<P: CommandFactory>(args: &CompletionArgs) -> ExitCode {
 
 /// Writes the pages of the program `P`, and that of sqlcmd.
 pub fn write<P: CommandFactory>(args: &ManualArgs) -> ExitCode {
-    let written = fs::create_dir_all(&args.folder)
-        .and_then(|()| pages(P::command(), "daruma", &args.folder))
-        .and_then(|()| pages(daruma_cli::sql::as_sqlcmd(), "sqlcmd", &args.folder));
+    let written = fs::create_dir_all(&args.folder).and_then(|()| match args.markdown {
+        true => reference::write(P::command(), &args.folder),
+        false => pages(P::command(), "daruma", &args.folder)
+            .and_then(|()| pages(daruma_cli::sql::as_sqlcmd(), "sqlcmd", &args.folder)),
+    });
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
