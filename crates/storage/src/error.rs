@@ -131,6 +131,16 @@ impl StorageError {
         }
     }
 
+    /// The page that is damaged, and whether its checksum says so.
+    pub fn damaged_page(&self) -> Option<(PageId, bool)> {
+        match self {
+            StorageError::BadPage { page, .. } => Some((*page, true)),
+            StorageError::DamagedPage { page, .. } => Some((*page, false)),
+            StorageError::DamagedIn { source, .. } => source.damaged_page(),
+            _ => None,
+        }
+    }
+
     /// Does the error say that a page or the log is damaged, rather than that the database may not be used?
     pub fn is_damage(&self) -> bool {
         matches!(

@@ -141,3 +141,47 @@ fn without_another_replica_a_damaged_page_stays_damaged() {
     alfa.wait_for(MIDDLE, "1");
     alfa.wait_for(&status, "5");
 }
+
+#[test]
+fn redo_waits_for_a_damaged_page_until_the_primary_gives_it() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let root = root.path();
+    let (alfa, mut bravo) = (Server::start(root, "ALFA"), Server::start(root, "BRAVO"));
+    prepare(root, &alfa, &bravo, "ASYNCHRONOUS_COMMIT");
+    let page = damage(&bravo, "mark-0500");
+    // Nobody has read it there when redo comes to it.
+    alfa.sql("UPDATE d.dbo.p SET v = CONCAT('changed ', id) WHERE id BETWEEN 490 AND 510; DELETE d.dbo.p WHERE id = 700");
+    let changed = "SELECT RTRIM(v) FROM d.dbo.p WHERE id = 500";
+    bravo.wait_for(changed, "changed 500");
+    bravo.wait_for("SELECT COUNT(*) FROM d.dbo.p", "999");
+    bravo.wait_for(
+        &row_of(page, "page_status", "sys.dm_hadr_auto_page_repair"),
+        "5",
+    );
+    bravo.wait_for(&row_of(page, "event_type", "msdb.dbo.suspect_pages"), "4");
+    bravo.wait_for_log("Redo of database 'd' has ended");
+    alfa.sql("UPDATE d.dbo.p SET v = 'again' WHERE id = 500");
+    bravo.wait_for(changed, "again");
+
+    // The same at a restart, and the copy may lead afterwards.
+    alfa.sql("EXEC ('USE d; CHECKPOINT')");
+    bravo.kill();
+    let path = bravo.folder.join("d.mdf");
+    let file = File::options().read(true).write(true).open(path);
+    let at = page * PAGE_BYTES as u64 + 4000;
+    file.expect("opens")
+        .write_all_at(&[0xA5; 64], at)
+        .expect("writes");
+    alfa.sql("UPDATE d.dbo.p SET v = 'third' WHERE id BETWEEN 490 AND 510");
+    bravo.run();
+    bravo.wait_for(changed, "third");
+    alfa.sql(
+        "ALTER AVAILABILITY GROUP g MODIFY REPLICA ON 'ALFA' WITH (AVAILABILITY_MODE = SYNCHRONOUS_COMMIT);
+         ALTER AVAILABILITY GROUP g MODIFY REPLICA ON 'BRAVO' WITH (AVAILABILITY_MODE = SYNCHRONOUS_COMMIT)",
+    );
+    alfa.wait_for(OTHER_STATE, "SYNCHRONIZED");
+    bravo.sql("ALTER AVAILABILITY GROUP g FAILOVER");
+    bravo.wait_for(OWN_ROLE, "PRIMARY");
+    bravo.wait_for(changed, "third");
+    bravo.sql("DBCC CHECKDB (d) WITH NO_INFOMSGS");
+}

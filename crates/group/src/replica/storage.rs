@@ -5,7 +5,7 @@
 
 use super::log::{Feed, LogBlock, LogError, PrimaryLog, SecondaryLog};
 use crate::commit::ReplicaId;
-use daruma_base::Lsn;
+use daruma_base::{Lsn, PageId};
 use daruma_storage::{
     Database, Fed, FeedBlock, LogFeed, LogHold, Secondary, StandingPin, StorageError,
 };
@@ -187,8 +187,8 @@ pub enum CopyChange {
     Readable,
     /// Definitions are not what they were.
     Definitions,
-    /// Redo cannot go on.
-    Failed(String),
+    /// Redo cannot go on; the damaged page that it met, if it was one, and whether the page's checksum is wrong.
+    Failed(String, Option<(PageId, bool)>),
 }
 
 /// The log of a database that this node follows, and its redo.
@@ -206,6 +206,8 @@ struct Redo {
     limit: Lsn,
     failed: Option<String>,
     stopped: bool,
+    /// It waits for a page, wherever it may go.
+    is_held: bool,
     /// The thread reads the log or changes pages.
     is_at_work: bool,
 }
@@ -243,6 +245,12 @@ impl StorageCopy {
         redo.failed.clone()
     }
 
+    /// Redo waits, or waits no more: for a page that it needs.
+    pub fn hold(&self, is_held: bool) {
+        self.redo.lock().is_held = is_held;
+        self.moved.notify_all();
+    }
+
     /// Waits until everything below `to` is redone and shown. `false`: it is not within `limit`.
     pub fn wait_applied(&self, to: Lsn, limit: Duration) -> bool {
         let until = Instant::now() + limit;
@@ -262,7 +270,8 @@ impl StorageCopy {
                 let mut redo = self.redo.lock();
                 redo.is_at_work = false;
                 self.moved.notify_all();
-                while redo.limit <= self.secondary.applied() && !redo.stopped {
+                let has_none = |redo: &Redo| redo.is_held || redo.limit <= self.secondary.applied();
+                while has_none(&redo) && !redo.stopped {
                     self.moved.wait(&mut redo);
                 }
                 if redo.stopped {
@@ -280,7 +289,8 @@ impl StorageCopy {
                 (self.told)(CopyChange::Readable);
             }
             if let Err(error) = &applied {
-                (self.told)(CopyChange::Failed(error.to_string()));
+                let page = error.damaged_page();
+                (self.told)(CopyChange::Failed(error.to_string(), page));
             }
             let mut redo = self.redo.lock();
             match applied {

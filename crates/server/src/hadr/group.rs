@@ -15,6 +15,7 @@ use super::part::DatabasePart;
 use super::reign::{Failover, Kept, KeptFile, Reign};
 use super::repair::Repairs;
 use super::wire::Definition;
+use daruma_base::PageId;
 use daruma_catalog::{
     AvailabilityMode, GroupDatabaseDef, GroupDef, PrimaryConnections, ReplicaDef,
     SecondaryConnections,
@@ -54,7 +55,7 @@ pub(super) enum Task {
     /// Readers may come.
     Readable(u128),
     Definitions(u128),
-    Failed(u128, String),
+    Failed(u128, String, Option<(PageId, bool)>),
     /// The definition has changed.
     Defined,
     Stop,
@@ -358,7 +359,7 @@ impl Group {
                 Ok(Task::Readable(database) | Task::Definitions(database)) => {
                     self.readable(database);
                 }
-                Ok(Task::Failed(database, why)) => self.failed(database, &why),
+                Ok(Task::Failed(database, why, page)) => self.failed(database, &why, page),
                 Ok(Task::Defined) => self.defined(),
                 Err(RecvTimeoutError::Timeout) => self.tick(),
                 Ok(Task::Stop) | Err(RecvTimeoutError::Disconnected) => return,

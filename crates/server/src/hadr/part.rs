@@ -16,7 +16,7 @@
 
 use super::common::file_error;
 use super::group::{Group, Task, hex};
-use daruma_base::Lsn;
+use daruma_base::{Lsn, PageId};
 use daruma_catalog::{GroupDatabaseDef, names_equal};
 use daruma_group::commit::{
     Epoch, EpochId, Fork, History, Record, ReplicaId, Replicas, Request, Role, Verdict,
@@ -370,7 +370,7 @@ impl Group {
 
     /// Of a log that this server led last and handed to nobody, what lies below `acknowledged` may have been acknowledged: only who was
     /// listed has that for certain. No page has anything above `known`, if that is known.
-    fn follow(
+    pub(super) fn follow(
         self: &Arc<Self>,
         id: [u8; 16],
         entry: &Arc<DatabaseEntry>,
@@ -391,11 +391,12 @@ impl Group {
             tell(match change {
                 CopyChange::Readable => Task::Readable(number),
                 CopyChange::Definitions => Task::Definitions(number),
-                CopyChange::Failed(why) => Task::Failed(number, why),
+                CopyChange::Failed(why, page) => Task::Failed(number, why, page),
             });
         };
         let thread = |e: std::io::Error| SqlError::new(17300, 16, 1, e.to_string());
         let copy = StorageCopy::begin(&secondary, known, Box::new(told)).map_err(thread)?;
+        copy.hold(self.repairs.is_awaited(number));
         let followed = Followed::begin(number, self.me, file, copy.clone(), kept);
         let followed = followed.map_err(thread)?;
         if self.is_suspended(id) {
@@ -415,7 +416,7 @@ impl Group {
     }
 
     /// Readers may come, or definitions have changed.
-    pub(super) fn readable(&self, database: u128) {
+    pub(super) fn readable(self: &Arc<Self>, database: u128) {
         let Some(part) = self.part(database) else {
             return;
         };
@@ -425,17 +426,25 @@ impl Group {
         if let Ok(storage) = secondary.database() {
             match self.common.instance.show_database(&part.entry, storage) {
                 Ok(()) => self.set_availability(&part.entry, self.secondary_availability()),
-                Err(error) => self.failed(database, &error.message),
+                Err(error) => self.failed(database, &error.message, None),
             }
         }
     }
 
-    pub(super) fn failed(&self, database: u128, why: &str) {
+    pub(super) fn failed(
+        self: &Arc<Self>,
+        database: u128,
+        why: &str,
+        page: Option<(PageId, bool)>,
+    ) {
         if let Some(part) = self.part(database) {
             self.common.log(&format!(
                 "Redo of database '{}' has ended: {why}",
                 part.entry.name()
             ));
+            if let Some((page, is_checksum)) = page {
+                self.redo_needs(&part, page, is_checksum);
+            }
         }
     }
 

@@ -12,19 +12,23 @@
 //! | put in place, or whole already | 5 |
 //! | nobody is there, nobody has it, nobody answered in time; a page that copies do not mend | 6; said again, it is asked for again |
 //!
+//! A page that redo needs: redo has ended there, in the midst of a block. The copy is opened anew, and its redo held where a restart begins,
+//! while its log goes on; the page is asked for with the end of what is hard on all participants, so that it is newer than redo and never to be
+//! taken back. Redo passes it by then as a restart does with pages that are newer, and readers come when it is as far.
+//!
 //! Invariants
 //! 1. An answer counts that was asked for: of this page, at this position, in this epoch, from one who was asked.
 //! 2. What waits is bounded: [`WAITING_MAX`] pages, as many questions, [`ROWS_MAX`] rows of a database.
 
 use super::group::Group;
-use super::part::PartState;
+use super::part::{DatabasePart, PartState};
 use daruma_base::{DatabaseId, Lsn, PageId};
 use daruma_group::commit::{EpochId, ReplicaId};
 use daruma_group::replica::Following;
 use daruma_group::transport::Link;
 use daruma_group::wire::{Message, PageWanted};
-use daruma_storage::{Database, Mending};
-use daruma_tsql::instance::hadr::PageRepair;
+use daruma_storage::{Database, Mending, PageRoll};
+use daruma_tsql::instance::hadr::{Availability, PageRepair};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,6 +42,11 @@ const ROWS_MAX: usize = 100;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often somebody looks whether redo is far enough, and whether time has run out.
 const TICK: Duration = Duration::from_millis(50);
+
+/// A page that redo needs is asked for again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Redo ends for good where it meets a page so often, given back or not.
+const MET_MAX: u8 = 3;
 
 const QUEUED: u8 = 2;
 const ASKED: u8 = 3;
@@ -59,6 +68,16 @@ struct State {
     questions: VecDeque<Question>,
     answers: VecDeque<Answer>,
     rows: Vec<Row>,
+    awaited: Vec<Awaited>,
+    /// Pages that redo has met, and how often.
+    met: Vec<(u128, PageId, u8)>,
+}
+
+/// A page for which the redo of a database waits.
+struct Awaited {
+    database: u128,
+    page: PageId,
+    again_at: Instant,
 }
 
 struct Row {
@@ -145,6 +164,60 @@ impl Repairs {
         None
     }
 
+    /// Does redo of a database wait for a page?
+    pub(super) fn is_awaited(&self, database: u128) -> bool {
+        let state = self.state.lock();
+        state.awaited.iter().any(|a| a.database == database)
+    }
+
+    /// Redo is to wait for a page. False: it has met the page too often.
+    fn hold(&self, database: u128, page: PageId) -> bool {
+        let mut state = self.state.lock();
+        let is_full = state.met.len() >= WAITING_MAX;
+        let known = state
+            .met
+            .iter_mut()
+            .find(|m| (m.0, m.1) == (database, page));
+        match known {
+            Some((.., times)) if *times >= MET_MAX => return false,
+            Some((.., times)) => *times += 1,
+            None if is_full => return false,
+            None => state.met.push((database, page, 1)),
+        }
+        state.awaited.retain(|a| a.database != database);
+        state.awaited.push(Awaited {
+            database,
+            page,
+            again_at: Instant::now(),
+        });
+        true
+    }
+
+    fn release(&self, database: u128, page: PageId) {
+        let mut state = self.state.lock();
+        state
+            .awaited
+            .retain(|a| (a.database, a.page) != (database, page));
+    }
+
+    /// Awaited pages whose turn has come.
+    fn due(&self) -> Vec<(u128, PageId)> {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let due = state.awaited.iter_mut().filter(|a| a.again_at <= now);
+        due.map(|a| {
+            a.again_at = now + AGAIN;
+            (a.database, a.page)
+        })
+        .collect()
+    }
+
+    fn awaits(&self, database: u128, page: PageId) -> bool {
+        let state = self.state.lock();
+        let mut awaited = state.awaited.iter();
+        awaited.any(|a| (a.database, a.page) == (database, page))
+    }
+
     /// The thread is to look whether its group has stopped.
     pub(super) fn wake(&self) {
         self.came.notify_all();
@@ -212,7 +285,9 @@ impl Group {
         let mut pending: Vec<Pending> = Vec::new();
         while !self.is_stopped() {
             let (said, questions, answers) = self.next_repairs(pending.is_empty());
+            let due = self.repairs.due();
             said.into_iter()
+                .chain(due)
                 .for_each(|(database, page)| self.begin_repair(database, page, &mut pending));
             let waiting = questions.into_iter().filter_map(|q| self.answer(q));
             let waiting: Vec<Question> = waiting.collect();
@@ -239,7 +314,7 @@ impl Group {
         let mut state = self.repairs.state.lock();
         let is_new = |s: &State| !s.said.is_empty() || !s.answers.is_empty();
         if !is_new(&state) && !self.is_stopped() {
-            match is_idle && state.questions.is_empty() {
+            match is_idle && state.questions.is_empty() && state.awaited.is_empty() {
                 true => self.repairs.came.wait(&mut state),
                 false => drop(self.repairs.came.wait_for(&mut state, TICK)),
             }
@@ -251,6 +326,44 @@ impl Group {
         )
     }
 
+    /// Redo of a database has ended at a damaged page: it begins anew, and waits for the page.
+    pub(super) fn redo_needs(
+        self: &Arc<Self>,
+        part: &DatabasePart,
+        page: PageId,
+        is_checksum: bool,
+    ) {
+        let PartState::Followed {
+            secondary, copy, ..
+        } = &part.state
+        else {
+            return;
+        };
+        let number = part.number();
+        if !PageRoll::is_restorable(page) || !self.repairs.hold(number, page) {
+            return;
+        }
+        self.set_availability(&part.entry, Availability::Closed);
+        self.node.remove(number);
+        copy.stop();
+        part.entry.take_open();
+        // Its log is fenced: what is not on disk is redone.
+        let _ = secondary.close();
+        let followed = self
+            .standing(part.id)
+            .and_then(|file| self.follow(part.id, &part.entry, file, None, Lsn::MAX));
+        match followed {
+            Ok(()) => {
+                let instance = &self.common.instance;
+                instance.page_was_damaged(part.entry.id(), page, is_checksum);
+            }
+            Err(error) => {
+                self.repairs.release(number, page);
+                self.down(part, &error.message);
+            }
+        }
+    }
+
     // --- asking
 
     fn begin_repair(&self, database: u128, page: PageId, pending: &mut Vec<Pending>) {
@@ -259,7 +372,7 @@ impl Group {
             return self.set_status(database, page, ASKED);
         }
         let Some(part) = self.part(database) else {
-            return;
+            return self.repairs.release(database, page);
         };
         let storage = match &part.state {
             PartState::Led { storage, .. } => storage.clone(),
@@ -275,7 +388,7 @@ impl Group {
             }
         }
         // Above every change of the page: while it is damaged, nobody changes it.
-        let asked = self.position(&part.state).map(|(epoch, below)| {
+        let asked = self.position(&part, page).map(|(epoch, below)| {
             let wanted = PageWanted { epoch, page, below };
             (wanted, self.ask_for(database, wanted))
         });
@@ -298,8 +411,8 @@ impl Group {
     }
 
     /// The epoch, and the position with which a page is asked for.
-    fn position(&self, state: &PartState) -> Option<(EpochId, Lsn)> {
-        match state {
+    fn position(&self, part: &DatabasePart, page: PageId) -> Option<(EpochId, Lsn)> {
+        match &part.state {
             PartState::Led { storage, led } => Some((led.epoch(), storage.sync_blocks().ok()?)),
             PartState::Followed {
                 secondary,
@@ -307,7 +420,11 @@ impl Group {
                 ..
             } => {
                 let follows = followed.following() == Following::Primary;
-                follows.then(|| (followed.record().epoch, secondary.applied()))
+                let below = match self.repairs.awaits(part.number(), page) {
+                    true => followed.here().min(followed.quorum()),
+                    false => secondary.applied(),
+                };
+                follows.then(|| (followed.record().epoch, below))
             }
             PartState::Down => None,
         }
@@ -356,9 +473,14 @@ impl Group {
     fn mend(&self, pending: &Pending, content: &[u8], from: ReplicaId) -> bool {
         let PageWanted { epoch, page, below } = pending.wanted;
         let part = self.part(pending.database);
-        let is_now = part.and_then(|p| self.epoch_of(&p.state)) == Some(epoch);
+        let is_now = part.as_ref().and_then(|p| self.epoch_of(&p.state)) == Some(epoch);
         if !is_now {
             return false;
+        }
+        if self.repairs.awaits(pending.database, page)
+            && let Some(PartState::Followed { secondary, .. }) = part.map(|p| p.state)
+        {
+            secondary.raise_floor(below);
         }
         let mended = pending.storage.mend(page, content, below);
         if let Err(error) = &mended {
@@ -383,6 +505,10 @@ impl Group {
         let page = pending.wanted.page;
         pending.storage.end_mending(page);
         self.set_status(pending.database, page, FAILED);
+        if self.repairs.awaits(pending.database, page) {
+            // It is asked for again.
+            return;
+        }
         self.common.log(&format!(
             "Page {page} of database '{}' is damaged, and no other replica gave it.",
             pending.storage.name()
@@ -395,6 +521,12 @@ impl Group {
             return;
         };
         let is_primary = matches!(part.state, PartState::Led { .. });
+        if let PartState::Followed { copy, .. } = &part.state
+            && self.repairs.awaits(database, page)
+        {
+            self.repairs.release(database, page);
+            copy.hold(false);
+        }
         self.common
             .instance
             .page_was_repaired(part.entry.id(), page, is_primary);

@@ -136,6 +136,12 @@ impl Secondary {
         Lsn(self.floor.load(Ordering::Acquire))
     }
 
+    /// A page may get what the primary has changed below `to`, before anything is redone here since the opening: readers wait until
+    /// redo is there, as after a restart that finds pages newer than its position.
+    pub fn raise_floor(&self, to: Lsn) {
+        self.floor.fetch_max(to.0, Ordering::AcqRel);
+    }
+
     /// Everything below is hard here.
     pub fn hardened(&self) -> Lsn {
         self.db.store().log.hardened()

@@ -84,6 +84,20 @@ pub(crate) fn note(instance: &Arc<Instance>, database: u16, pages: &[SuspectPage
 }
 
 impl Instance {
+    /// A page of a database could not be read by what no session waits for.
+    pub fn page_was_damaged(
+        self: &Arc<Self>,
+        database: DatabaseId,
+        page: PageId,
+        is_checksum: bool,
+    ) {
+        let suspect = SuspectPage {
+            page,
+            checksum: is_checksum,
+        };
+        note(self, database.0, &[suspect]);
+    }
+
     /// A page that could not be read was given back by another replica of its availability group.
     pub fn page_was_repaired(
         self: &Arc<Self>,
