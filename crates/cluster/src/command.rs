@@ -53,10 +53,12 @@ pub enum Command {
     DropGroup {
         group: GroupId,
     },
-    /// The owner's word: who has everything, and where the group may go by itself.
+    /// The owner's word: who has everything, and where the group may go by itself. `said` counts its words in this epoch: an earlier
+    /// one that comes late is refused.
     SetGroup {
         group: GroupId,
         epoch: u64,
+        said: u64,
         in_sync: Vec<u8>,
         automatic: Vec<u8>,
     },
@@ -155,10 +157,13 @@ impl Command {
             Command::SetGroup {
                 group,
                 epoch,
+                said,
                 in_sync,
                 automatic,
             } => match owned(&mut next, group, *epoch, from) {
+                Some(found) if found.said > *said => return refused("a later word has come"),
                 Some(found) => {
+                    found.said = *said;
                     found.in_sync.clone_from(in_sync);
                     found.automatic.clone_from(automatic);
                 }
@@ -192,6 +197,7 @@ impl GroupState {
         self.epoch += 1;
         self.owner = Some(node);
         self.in_sync = vec![node];
+        self.said = 0;
     }
 
     /// Nobody is known to have everything, and no epoch that was given before counts: nobody acts before an administrator says who.
@@ -199,6 +205,7 @@ impl GroupState {
         self.epoch = self.epoch.saturating_add(FORCED_STEP);
         self.owner = None;
         self.in_sync.clear();
+        self.said = 0;
     }
 }
 
@@ -295,6 +302,7 @@ fn create_group(
         epoch: 1,
         owner: Some(from.number()),
         in_sync: vec![from.number()],
+        said: 0,
         automatic: automatic.to_vec(),
     });
     match ClusterState::decode(&next.encode()) {
@@ -321,6 +329,7 @@ fn release(
         None => {
             found.epoch += 1;
             found.owner = None;
+            found.said = 0;
         }
     }
     Step::Propose(next)

@@ -76,6 +76,9 @@ pub struct GroupState {
     pub owner: Option<u8>,
     /// Nodes that have everything that was acknowledged.
     pub in_sync: Vec<u8>,
+    /// Counts what the owner has said of `in_sync` in this epoch, so that what comes late does not count.
+    #[serde(default)]
+    pub said: u64,
     /// Nodes to which the group may move by itself, the preferred first.
     pub automatic: Vec<u8>,
 }

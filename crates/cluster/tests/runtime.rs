@@ -378,6 +378,7 @@ fn in_sync(folders: &Folders, owner: usize, epoch: u64) {
         &Command::SetGroup {
             group: GROUP,
             epoch,
+            said: 1,
             in_sync: vec![0, 1],
             automatic: vec![0, 1],
         },

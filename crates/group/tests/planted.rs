@@ -167,6 +167,7 @@ fn acknowledgements_of_another_epoch_that_count_are_found() {
             synchronous: true,
             required: 0,
             window_bytes: 10,
+            leased: false,
             replicas: vec![config],
         };
         let mut primary = Primary::new(replica(0), record, Lsn(1), Lsn::NONE, rules);
@@ -184,6 +185,35 @@ fn acknowledgements_of_another_epoch_that_count_are_found() {
             && primary
                 .step(ack(20))
                 .contains(&PrimaryOutput::Raise(Lsn(8)))
+    });
+}
+
+#[test]
+fn a_primary_that_goes_on_without_its_lease_is_found() {
+    with_bug(Bug::LeaseForgotten, || {
+        let record = Record::first(EpochId { number: 2, id: 20 }, replica(0));
+        let rules = Rules {
+            synchronous: true,
+            required: 0,
+            window_bytes: 10,
+            leased: true,
+            replicas: Vec::new(),
+        };
+        let mut primary = Primary::new(replica(0), record, Lsn(1), Lsn::NONE, rules);
+        let log = |to| PrimaryInput::Log {
+            end: Lsn(to),
+            here: Lsn(to),
+        };
+        let before = primary.step(log(4));
+        let during = primary.step(PrimaryInput::Stand(true));
+        primary.step(PrimaryInput::Stand(false));
+        let after = primary.step(log(8));
+        let again = primary.step(PrimaryInput::Stand(true));
+        let raised = |to| PrimaryOutput::Raise(Lsn(to));
+        before.is_empty()
+            && during == [raised(4), PrimaryOutput::Open]
+            && after.is_empty()
+            && again == [raised(8)]
     });
 }
 

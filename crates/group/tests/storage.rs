@@ -5,7 +5,9 @@ use daruma_group::commit::{
     Epoch, EpochId, History, Record, ReplicaConfig, ReplicaId, Rules, SyncState,
 };
 use daruma_group::compress::Mode;
-use daruma_group::replica::{Followed, Led, Node, Standing, StandingFile, StorageCopy, StorageLog};
+use daruma_group::replica::{
+    Claim, Followed, Led, Node, Standing, StandingFile, StorageCopy, StorageLog,
+};
 use daruma_group::transport::{Dialer, Endpoint, EndpointConfig, Identity, Member, Target};
 use daruma_group::wire::Codecs;
 use daruma_sim::SimDisk;
@@ -157,6 +159,7 @@ fn a_commit_is_on_both_disks_and_a_failover_keeps_it() {
         synchronous: true,
         required: 0,
         window_bytes: 1 << 20,
+        leased: false,
         replicas: vec![config],
     };
     let log = StorageLog::new(&db, &[id(1)], Box::new(|_| {}));
@@ -171,6 +174,7 @@ fn a_commit_is_on_both_disks_and_a_failover_keeps_it() {
         rules,
         LONG,
         Mode::Always,
+        None,
     );
     let led = led.expect("it leads");
     zero.node.lead(DATABASE, led.clone());
@@ -218,7 +222,7 @@ fn a_commit_is_on_both_disks_and_a_failover_keeps_it() {
 
     let followed = one.node.followed(DATABASE).expect("it follows");
     let record = followed
-        .promote(99, false, LONG)
+        .promote(99, Claim::Judged, LONG)
         .expect("the primary gives its word");
     assert_eq!(record.primary, id(1));
     assert_eq!(copy.stop(), None);

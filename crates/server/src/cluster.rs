@@ -1,7 +1,7 @@
 //! The server as a node of a cluster.
 //!
 //! A server is a node if its folder says so (`daruma cluster create`, `join`), and one that cannot be what its folder says does not start: it
-//! would be missed where it is counted on. What the cluster decides of groups is not followed yet.
+//! would be missed where it is counted on. What it decides of groups is followed in `hadr::owner`.
 
 use crate::error::ServerError;
 use daruma_cluster::{Cluster, ClusterOptions, Timing, folder_in};

@@ -21,6 +21,8 @@ pub struct Server {
     pub folder: PathBuf,
     pub endpoint: u16,
     pub port: u16,
+    /// Of its cluster service, if it is a node.
+    cluster: u16,
     process: Option<Child>,
 }
 
@@ -37,15 +39,62 @@ fn free_port() -> u16 {
 
 impl Server {
     pub fn start(root: &Path, name: &'static str) -> Server {
-        let mut server = Server {
+        let mut server = Server::stopped(root, name);
+        server.run();
+        server
+    }
+
+    /// One that does not run yet.
+    pub fn stopped(root: &Path, name: &'static str) -> Server {
+        Server {
             name,
             folder: root.join(name),
             endpoint: free_port(),
             port: 0,
+            cluster: free_port(),
             process: None,
-        };
-        server.run();
-        server
+        }
+    }
+
+    /// A command of `daruma cluster` that must not fail; what it prints.
+    pub fn cluster(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new(DARUMA);
+        command.arg("cluster").args(arguments);
+        if let ["create" | "join", ..] = arguments {
+            let address = format!("127.0.0.1:{}", self.cluster);
+            command.args(["--node", self.name, "--address", &address]);
+        }
+        let output = command
+            .arg("--data")
+            .arg(&self.folder)
+            .output()
+            .expect("the program runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {error}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// Sends the process a signal.
+    pub fn signal(&self, name: &str) {
+        let process = self.process.as_ref().expect("it runs");
+        let told = Command::new("kill")
+            .args(["-s", name, &process.id().to_string()])
+            .status();
+        assert!(told.expect("kill").success());
+    }
+
+    /// Its end while somebody else looks at it, so that nobody waits for a frozen one.
+    pub fn end(&self) {
+        if self.process.is_some() {
+            self.signal("KILL");
+        }
+    }
+
+    /// SIGTERM, and its end in good order.
+    pub fn stop(&mut self) {
+        self.signal("TERM");
+        let mut process = self.process.take().expect("it runs");
+        assert!(process.wait().expect("its end").success());
     }
 
     /// Starts the process, again after a kill.
@@ -171,23 +220,33 @@ impl Server {
 
 /// A connection of `sa`.
 pub fn connect(port: u16, database: &str) -> Result<Client, ClientError> {
-    connect_as(port, database, false)
+    connect_as(port, database, false, LONG)
 }
 
 /// A connection of `sa` that says that it only reads.
 pub fn connect_to_read(port: u16, database: &str) -> Result<Client, ClientError> {
-    connect_as(port, database, true)
+    connect_as(port, database, true, LONG)
 }
 
-fn connect_as(port: u16, database: &str, read_only: bool) -> Result<Client, ClientError> {
+/// One that waits no longer for an answer.
+pub fn connect_within(port: u16, database: &str, limit: Duration) -> Result<Client, ClientError> {
+    connect_as(port, database, false, limit)
+}
+
+fn connect_as(
+    port: u16,
+    database: &str,
+    read_only: bool,
+    limit: Duration,
+) -> Result<Client, ClientError> {
     let mut options = Options::new("127.0.0.1", port);
     options.user = "sa".into();
     options.password = Secret::new(PASSWORD);
     options.database = database.into();
     options.read_only = read_only;
     options.encryption = EncryptionWish::Optional;
-    options.login_timeout = Some(Duration::from_secs(20));
-    options.query_timeout = Some(LONG);
+    options.login_timeout = Some(limit.min(Duration::from_secs(20)));
+    options.query_timeout = Some(limit);
     Client::connect(&options)
 }
 

@@ -517,6 +517,7 @@ impl World {
             Command::SetGroup {
                 group: GROUP,
                 epoch,
+                said: self.wish,
                 in_sync: up,
                 automatic: (0..self.nodes.len() as u8).collect(),
             },

@@ -31,12 +31,14 @@ pub enum Bug {
     PromotedWaitsForNobody,
     /// Whoever answers pings is no longer watched for progress.
     NoProgressClock,
+    /// A primary whose lease has run out goes on.
+    LeaseForgotten,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug there is.
-    pub const ALL: [Bug; 13] = [
+    pub const ALL: [Bug; 14] = [
         Bug::LeaveWaitedFirst,
         Bug::ListTooEarly,
         Bug::AcknowledgeUnsynced,
@@ -50,6 +52,7 @@ impl Bug {
         Bug::RaiseUnsynced,
         Bug::PromotedWaitsForNobody,
         Bug::NoProgressClock,
+        Bug::LeaseForgotten,
     ];
 }
 

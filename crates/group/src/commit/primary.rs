@@ -11,6 +11,9 @@
 //!
 //! A question to the judge stays the same until it is answered, since it may have been carried out. A primary that begins anew is
 //! [`Role::Resolving`], with `W` as the judge lists it, until all of them have its first record.
+//!
+//! The right to lead may be a lease ([`Rules::leased`]). Nothing is acknowledged and nobody comes while it has run out; it goes on when it is
+//! there again.
 
 use super::epoch::EpochId;
 use super::judge::{Record, Reply, Request, Verdict};
@@ -36,6 +39,8 @@ pub struct Rules {
     pub required: u8,
     /// Bytes of log that a replica may lack when commits begin to wait for it.
     pub window_bytes: u64,
+    /// The right to lead is a lease: every acknowledgement is this machine's, while [`PrimaryInput::Stand`] says so.
+    pub leased: bool,
     /// Every other replica.
     pub replicas: Vec<ReplicaConfig>,
 }
@@ -77,6 +82,10 @@ pub enum PrimaryInput {
     AskAgain,
     /// Another node leads a later epoch.
     Led(EpochId),
+    /// Whether the lease holds.
+    Stand(bool),
+    /// The cluster has another owner, or another epoch of this one.
+    Dismiss,
     /// The log waits for participants from now on, and has acknowledged this much by itself.
     Waiting(Lsn),
 }
@@ -107,6 +116,8 @@ pub enum Fenced {
     Refused(EpochId),
     /// Another node leads a later one.
     Deposed(EpochId),
+    /// The cluster has decided so.
+    Dismissed,
 }
 
 /// Standing of a primary.
@@ -158,6 +169,8 @@ pub struct Primary {
     shown_is_known: bool,
     record: Record,
     asked: Option<Request>,
+    /// The lease holds, or none is needed.
+    stands: bool,
     rules: Rules,
     peers: Vec<Peer>,
 }
@@ -183,9 +196,15 @@ impl Primary {
             shown_is_known: true,
             record,
             asked: None,
+            stands: !rules.leased,
             rules,
             peers,
         }
+    }
+
+    /// Does the lease hold, as far as this was told?
+    pub fn stands(&self) -> bool {
+        self.stands
     }
 
     /// Standing.
@@ -282,6 +301,8 @@ impl Primary {
                 self.quorum = self.quorum.max(shown);
                 self.shown_is_known = true;
             }
+            PrimaryInput::Stand(stands) => self.stands = stands || planted(Bug::LeaseForgotten),
+            PrimaryInput::Dismiss => self.fence(Fenced::Dismissed, outputs),
             PrimaryInput::Led(epoch) => {
                 if epoch.number > self.record.epoch.number {
                     self.fence(Fenced::Deposed(epoch), outputs);
@@ -381,7 +402,8 @@ impl Primary {
     /// A log that acknowledges by itself needs no word from here for each commit. It must have stopped before anybody is listed, or it
     /// could acknowledge what a listed one lacks.
     fn change_alone(&mut self, outputs: &mut Vec<PrimaryOutput>) {
-        let nobody = self.waited == Replicas::NONE && !self.lacks_secondaries();
+        let nobody =
+            self.waited == Replicas::NONE && !self.lacks_secondaries() && !self.rules.leased;
         if self.role == Role::Open && nobody && !self.alone {
             self.alone = true;
             outputs.push(PrimaryOutput::Alone);
@@ -393,6 +415,9 @@ impl Primary {
     }
 
     fn raise(&mut self, outputs: &mut Vec<PrimaryOutput>) {
+        if !self.stands {
+            return;
+        }
         let acks = self.waited.iter().map(|r| self.ack(r).unwrap_or(Lsn::NONE));
         let here = match planted(Bug::RaiseUnsynced) {
             true => self.end,

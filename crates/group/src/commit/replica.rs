@@ -63,6 +63,12 @@ impl Replicas {
         Replicas(self.0 | other.0)
     }
 
+    /// Members of both.
+    #[must_use]
+    pub const fn intersection(self, other: Replicas) -> Replicas {
+        Replicas(self.0 & other.0)
+    }
+
     /// Is it a member?
     pub const fn contains(self, replica: ReplicaId) -> bool {
         self.0 & 1 << replica.0 != 0
@@ -83,5 +89,11 @@ impl Replicas {
         (0..REPLICAS_MAX)
             .map(ReplicaId)
             .filter(move |r| self.contains(*r))
+    }
+}
+
+impl FromIterator<ReplicaId> for Replicas {
+    fn from_iter<I: IntoIterator<Item = ReplicaId>>(replicas: I) -> Replicas {
+        replicas.into_iter().fold(Replicas::NONE, Replicas::with)
     }
 }

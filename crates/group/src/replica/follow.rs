@@ -80,6 +80,18 @@ pub enum Following {
     Parted(Fork),
 }
 
+/// By what a node takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The primary's record grants it: nothing is lost.
+    Judged,
+    /// An administrator's word, or the cluster's, in an epoch of this number at least.
+    Forced {
+        /// See there.
+        least: u64,
+    },
+}
+
 impl Followed {
     /// Begins to follow whoever leads. What lies below `quorum` is not given up: pages and readers may have seen it, or it may have
     /// been acknowledged here. But for a primary that this node's own record lists: it has all that was acknowledged.
@@ -281,13 +293,31 @@ impl Followed {
         }
     }
 
-    /// Takes over: without loss by the word of the primary, or by force. Everything that was received is synced first.
+    /// Asks the primary to have the cluster name this node. Nothing comes back; `false`: nobody is connected who could be asked.
+    pub fn ask_to_lead(&self, id: u128) -> bool {
+        let state = self.state.lock();
+        let from = state.machine.promised();
+        let Some(link) = state.link.as_ref().filter(|_| state.machine.is_following()) else {
+            return false;
+        };
+        let number = from.number.saturating_add(1);
+        let request = Request::Promote {
+            from,
+            to: EpochId { number, id },
+            replica: self.me,
+        };
+        let database = self.database;
+        link.send(Message::Ask { database, request });
+        true
+    }
+
+    /// Takes over by this claim. Everything that was received is synced first.
     ///
     /// The record when this node leads; otherwise the judge's, or nothing if the judge did not answer in `limit`.
     pub fn promote(
         &self,
         id: u128,
-        forced: bool,
+        claim: Claim,
         limit: Duration,
     ) -> Result<Record, Option<Record>> {
         let mut state = self.state.lock();
@@ -302,8 +332,12 @@ impl Followed {
             .promised()
             .number
             .max(state.record.epoch.number);
-        // A primary that begins anew raises the number by one each time: one that was passed over never catches up.
-        let number = number + if forced { FORCED_STEP } else { 1 };
+        let number = match claim {
+            Claim::Judged => number.saturating_add(1),
+            // A primary that begins anew raises the number by one each time: one that was passed over never catches up.
+            Claim::Forced { least } => number.saturating_add(FORCED_STEP).max(least),
+        };
+        let forced = claim != Claim::Judged;
         let to = EpochId { number, id };
         state.decided = None;
         let link = state.link.clone();

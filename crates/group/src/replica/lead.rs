@@ -3,6 +3,7 @@
 //! A thread of its own hears that the log has moved, and looks at the clocks. Blocks are pulled by the writers of the links
 //! ([`Shipment`]); acknowledgements come on their readers.
 
+use super::authority::Authority;
 use super::log::{Feed, LogBlock, LogError, PrimaryLog};
 use super::rate::Rate;
 use super::standing::StandingFile;
@@ -33,6 +34,8 @@ pub struct Led {
     shared: Arc<Shared>,
     session_timeout: Duration,
     mode: Mode,
+    /// Beside the file.
+    authority: Option<Arc<dyn Authority>>,
     state: Mutex<State>,
     began: Instant,
 }
@@ -209,7 +212,8 @@ pub struct Progress {
 }
 
 impl Led {
-    /// Begins to lead: the file's record names this node. `opens_at` is what `S` must have before sessions come.
+    /// Begins to lead: the file's record names this node. `opens_at` is what `S` must have before sessions come. An authority is there if
+    /// the rules say that the right to lead is a lease.
     pub fn begin(
         database: u128,
         me: ReplicaId,
@@ -220,7 +224,9 @@ impl Led {
         rules: Rules,
         session_timeout: Duration,
         mode: Mode,
+        authority: Option<Arc<dyn Authority>>,
     ) -> io::Result<Arc<Led>> {
+        assert_eq!(authority.is_some(), rules.leased, "a lease is somebody's");
         let standing = file.standing().clone();
         let lead = LeadTold {
             epoch: standing.record.epoch,
@@ -247,6 +253,7 @@ impl Led {
             }),
             session_timeout,
             mode,
+            authority,
             state: Mutex::new(State {
                 machine,
                 file,
@@ -377,6 +384,11 @@ impl Led {
             of_it.for_each(|(_, link)| self.unship(link));
             self.shared.log.forget(replica);
         }
+    }
+
+    /// Nothing more is acknowledged: the cluster has another owner.
+    pub fn dismiss(&self) {
+        self.step(PrimaryInput::Dismiss);
     }
 
     /// The judge's record could not be written, perhaps: what was asked is asked again.
@@ -640,12 +652,16 @@ impl Led {
         }
     }
 
-    /// With CLUSTER_TYPE = NONE this node's record is the judge. Whoever takes over by it ends this node's reign first.
+    /// Where no cluster decides, this node's record is the judge. Whoever takes over by it ends this node's reign first.
     fn judge(&self, link: &Arc<Link>, request: Request) -> Result<(), LinkError> {
         let asks_for_itself =
             matches!(request, Request::Promote { replica, .. } if replica == link.peer().replica);
         if !asks_for_itself {
             return Err(LinkError::Protocol("a replica asks for another".into()));
+        }
+        if let Some(authority) = &self.authority {
+            authority.asked(link.peer().replica);
+            return Ok(());
         }
         let reply: Reply = self.state.lock().file.answer(request)?;
         if reply.record.epoch != self.shared.lead.epoch {
@@ -710,15 +726,34 @@ impl Led {
         }
     }
 
+    /// What the machine has to be told of the lease.
+    fn stand(&self, machine: &Primary) -> Option<PrimaryInput> {
+        let stands = self.authority.as_ref()?.stands();
+        (stands != machine.stands()).then_some(PrimaryInput::Stand(stands))
+    }
+
+    fn may_ask(&self, request: Request) -> bool {
+        match (&self.authority, request) {
+            (Some(authority), Request::Change { members, .. }) => {
+                authority.may_list(self.shared.database, members)
+            }
+            _ => true,
+        }
+    }
+
     /// Whether the log waits at all changes under the latch, so that it ends as the machine thinks it.
     ///
     /// A log that acknowledges by itself stops doing so under the latch as well: nothing is acknowledged here after the fence.
     fn step_latched(&self, state: &mut State, input: PrimaryInput) -> Done {
         let (mut raised, mut fenced) = (None, false);
         let mut inputs = VecDeque::from([input]);
+        inputs.extend(self.stand(&state.machine));
+        // The lease first: what comes may be acknowledged by it alone.
+        inputs.rotate_right(1);
         while let Some(input) = inputs.pop_front() {
             for output in state.machine.step(input) {
                 match output {
+                    PrimaryOutput::Ask(request) if !self.may_ask(request) => continue,
                     PrimaryOutput::Ask(request) => match state.file.answer(request) {
                         Ok(reply) => inputs.push_back(PrimaryInput::Judge(reply)),
                         // A record that cannot be written leaves everything as it was: commits go on waiting.

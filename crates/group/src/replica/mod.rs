@@ -6,8 +6,9 @@
 //!
 //! Storage is met through [`PrimaryLog`] and [`SecondaryLog`] alone, so that tests can stand in for it.
 //!
-//! Latches: a database's state, then a link's.   Read next: `log`, `standing`, `lead`, `follow`, `node`, `storage`.
+//! Latches: a database's state, then a link's.   Read next: `log`, `standing`, `authority`, `lead`, `follow`, `node`, `storage`.
 
+mod authority;
 mod follow;
 mod lead;
 mod log;
@@ -16,7 +17,8 @@ mod rate;
 mod standing;
 mod storage;
 
-pub use follow::{Followed, Following};
+pub use authority::Authority;
+pub use follow::{Claim, Followed, Following};
 pub use lead::{Heard, Led, Progress, Rates, Shipment, ShipmentCounts};
 pub use log::{Feed, LogBlock, LogError, PrimaryLog, SecondaryLog};
 pub use node::Node;

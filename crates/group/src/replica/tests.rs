@@ -245,6 +245,7 @@ fn rules(me: usize, count: usize) -> Rules {
         synchronous: true,
         required: 0,
         window_bytes: 1 << 20,
+        leased: false,
         replicas: others
             .map(|n| ReplicaConfig {
                 replica: id(n),
@@ -358,6 +359,7 @@ impl Group {
             rules(n, self.servers.len()),
             self.session_timeout,
             Mode::Always,
+            None,
         );
         let led = led.expect("it leads");
         server.node.lead(DATABASE, led.clone());
@@ -540,7 +542,9 @@ fn a_planned_failover_goes_there_and_back() {
         group.servers[leader]
             .log
             .change(|s| s.push(b"not hard anywhere"));
-        let record = group.followed(other).promote(100 + round, false, LONG);
+        let record = group
+            .followed(other)
+            .promote(100 + round, Claim::Judged, LONG);
         let record = record.expect("the primary gives its word");
         assert_eq!(record.primary, id(other));
         group.servers[leader]
@@ -571,7 +575,7 @@ fn a_forced_failover_wins_and_the_old_primary_takes_its_tail_back() {
     let lost = group.servers[0].log.commit("on the old primary alone");
     let record = group
         .followed(1)
-        .promote(500, true, LONG)
+        .promote(500, Claim::Forced { least: 0 }, LONG)
         .expect("an administrator says so");
     assert_eq!(record.members.count(), 1);
     group.lead(1);
@@ -602,7 +606,7 @@ fn a_primary_that_restarts_stays_closed_until_its_participant_has_its_epoch() {
     group.follow(0);
     let record = group
         .followed(0)
-        .promote(900, false, LONG)
+        .promote(900, Claim::Judged, LONG)
         .expect("its own record is the judge");
     assert!(record.members.contains(id(1)));
     let led = group.lead(0);

@@ -104,6 +104,7 @@ fn rules(me: usize) -> Rules {
         synchronous: true,
         required: 0,
         window_bytes: 1,
+        leased: false,
         replicas: others
             .map(|n| ReplicaConfig {
                 replica: id(n),

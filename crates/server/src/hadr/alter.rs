@@ -2,7 +2,7 @@
 //!
 //! | step | a crash after it |
 //! |---|---|
-//! | what is added is led, commits wait for whom they shall (`prepare`) | the definition of before: what was added is in no group |
+//! | the cluster, if there is one, lists this server alone as long as others lack what is added; it is led, commits wait for whom they shall (`prepare`) | the definition of before: what was added is in no group |
 //! | the definition is stored | the new one: what was removed is in no group, the others hear when they connect |
 //! | what was removed is let go, the others are told (`settle`) | the new one |
 //!
@@ -19,6 +19,9 @@ impl Group {
     /// Before the definition is stored.
     pub(super) fn prepare(self: &Arc<Self>) -> Result<()> {
         let def = self.def();
+        if self.lacks_database() {
+            self.let_others_go()?;
+        }
         for database in def.databases.iter().filter(|d| d.is_joined) {
             let number = u128::from_be_bytes(database.group_database_id);
             if self.part(number).is_none() && !self.is_named(&database.name) {
@@ -35,6 +38,15 @@ impl Group {
             }
         }
         Ok(())
+    }
+
+    fn lacks_database(&self) -> bool {
+        let def = self.def();
+        let mut joined = def.databases.iter().filter(|d| d.is_joined);
+        joined.any(|d| {
+            self.part(u128::from_be_bytes(d.group_database_id))
+                .is_none()
+        })
     }
 
     /// It is stored.

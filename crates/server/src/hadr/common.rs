@@ -9,6 +9,7 @@ use super::listen::Ports;
 use super::wire::Definition;
 use daruma_base::Disk;
 use daruma_catalog::{EndpointDef, EndpointState, names_equal};
+use daruma_cluster::Cluster;
 use daruma_group::commit::ReplicaId;
 use daruma_group::transport::{
     Door, Endpoint, EndpointConfig, Fingerprint, Handler, Identity, Link, LinkError,
@@ -37,6 +38,7 @@ const INVITATION_AGE: Duration = Duration::from_secs(60);
 /// See the module.
 pub(super) struct Common {
     pub instance: Arc<Instance>,
+    cluster: Option<Arc<Cluster>>,
     listening: Mutex<Listening>,
     pub groups: RwLock<Vec<Arc<Group>>>,
     pub ports: Ports,
@@ -58,9 +60,10 @@ struct Invitation {
 }
 
 impl Common {
-    pub(super) fn new(instance: &Arc<Instance>) -> Arc<Common> {
+    pub(super) fn new(instance: &Arc<Instance>, cluster: Option<Arc<Cluster>>) -> Arc<Common> {
         Arc::new(Common {
             instance: instance.clone(),
+            cluster,
             listening: Mutex::default(),
             groups: RwLock::default(),
             ports: Ports::default(),
@@ -71,6 +74,11 @@ impl Common {
 
     pub(super) fn server_name(&self) -> &str {
         &self.instance.options().server_name
+    }
+
+    /// The cluster that the server is a node of.
+    pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.cluster.as_ref()
     }
 
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {

@@ -15,8 +15,9 @@
 use super::group::Group;
 use super::part::{DatabasePart, PartState};
 use super::reign::Failover;
+use super::warrant::Warrant;
 use daruma_group::commit::Record;
-use daruma_group::replica::Following;
+use daruma_group::replica::{Claim, Following};
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::hadr::Availability;
 use daruma_tsql::messages;
@@ -33,6 +34,9 @@ impl Group {
         if self.is_removed() {
             return Err(not_online(&def.name));
         }
+        if let Some(warrant) = &self.warrant {
+            return self.fail_over_in_cluster(warrant, forced);
+        }
         if self.is_primary() && !forced {
             return Err(messages::error(41122, &[&def.name]));
         }
@@ -41,8 +45,8 @@ impl Group {
         }
         match forced {
             true => {
-                self.begin_forced()?;
-                self.force_all()
+                self.begin_forced(0)?;
+                self.force_all(0)
             }
             false => {
                 self.keep(|kept| kept.failover = Some(Failover::Planned))?;
@@ -51,11 +55,22 @@ impl Group {
         }
     }
 
-    /// Goes on with what was cut short.
+    fn fail_over_in_cluster(self: &Arc<Self>, warrant: &Warrant, forced: bool) -> Result<()> {
+        let name = self.def().name.clone();
+        if warrant.leads().is_some() && !forced {
+            return Err(messages::error(41122, &[&name]));
+        }
+        if !(forced || self.is_ready()) {
+            return Err(messages::error(41142, &[&name]));
+        }
+        self.ask_for_office(warrant, forced)
+    }
+
+    /// Goes on with what was cut short. Where a cluster decides, it says again who leads.
     pub(super) fn go_on(self: &Arc<Self>) {
-        let done = match self.failover() {
+        let done = match self.failover().filter(|_| self.warrant.is_none()) {
             None => return,
-            Some(Failover::Forced) => self.force_all(),
+            Some(Failover::Forced) => self.force_all(0),
             Some(Failover::Planned) if self.leads_all() => self.complete(),
             Some(Failover::Planned) => return,
         };
@@ -103,7 +118,7 @@ impl Group {
                 continue;
             };
             let id = u128::from_be_bytes(self.common.random_id());
-            match followed.promote(id, false, JUDGE_TIMEOUT) {
+            match followed.promote(id, Claim::Judged, JUDGE_TIMEOUT) {
                 Ok(record) => self.promote(part, record),
                 // A judge that did not answer may have granted it: the file goes on saying what was begun, until somebody's reign begins.
                 Err(_) => return Err(messages::error(41142, &[&self.def().name])),
@@ -126,9 +141,10 @@ impl Group {
 
     // --- forced
 
-    fn begin_forced(&self) -> Result<()> {
+    /// The reign, and the epochs of the databases' logs, have this number at least.
+    pub(super) fn begin_forced(&self, least: u64) -> Result<()> {
         let (id, me) = (self.common.random_id(), self.me.number());
-        let reign = self.reign().next(id, me, true);
+        let reign = self.reign().next(id, me, true).at_least(least);
         self.keep(|kept| {
             kept.reign = reign;
             kept.failover = Some(Failover::Forced);
@@ -136,9 +152,9 @@ impl Group {
     }
 
     /// What can be led is led, and told to the others, also where one of the databases fails.
-    fn force_all(self: &Arc<Self>) -> Result<()> {
+    pub(super) fn force_all(self: &Arc<Self>, least: u64) -> Result<()> {
         let parts = self.parts.lock().clone();
-        parts.iter().for_each(|part| self.force(part));
+        parts.iter().for_each(|part| self.force(part, least));
         self.connect();
         self.announce();
         let failed = self.parts.lock().iter().any(|p| p.role().is_none());
@@ -148,12 +164,12 @@ impl Group {
         }
     }
 
-    fn force(self: &Arc<Self>, part: &DatabasePart) {
+    fn force(self: &Arc<Self>, part: &DatabasePart, least: u64) {
         let PartState::Followed { followed, .. } = &part.state else {
             return;
         };
         let id = u128::from_be_bytes(self.common.random_id());
-        match followed.promote(id, true, JUDGE_TIMEOUT) {
+        match followed.promote(id, Claim::Forced { least }, JUDGE_TIMEOUT) {
             Ok(record) => self.promote(part, record),
             Err(_) => self.down(part, "its log could not be hardened"),
         }
@@ -188,7 +204,7 @@ impl Group {
 }
 
 /// Not all databases could be led; the error log has the reasons.
-fn not_online(group: &str) -> SqlError {
+pub(super) fn not_online(group: &str) -> SqlError {
     let text = format!(
         "Failed to bring availability group '{group}' online.  The operation timed out. If this is a Windows Server Failover Clustering (WSFC) \
          availability group, verify that the local WSFC node is online. Then verify that the availability group resource exists in the WSFC cluster. \

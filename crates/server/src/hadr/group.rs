@@ -11,9 +11,11 @@
 //! Read next: `part`, `links`, `states`.
 
 use super::common::{Common, file_error};
+use super::owner::is_clustered;
 use super::part::DatabasePart;
 use super::reign::{Failover, Kept, KeptFile, Reign};
 use super::repair::Repairs;
+use super::warrant::Warrant;
 use super::wire::Definition;
 use daruma_base::PageId;
 use daruma_catalog::{
@@ -21,7 +23,7 @@ use daruma_catalog::{
     SecondaryConnections,
 };
 use daruma_group::commit::{ReplicaConfig, ReplicaId, Role, Rules};
-use daruma_group::replica::Node;
+use daruma_group::replica::{Authority, Node};
 use daruma_group::transport::Dialer;
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::hadr::{Availability, ReplicaRole, Seeding};
@@ -58,6 +60,10 @@ pub(super) enum Task {
     Failed(u128, String, Option<(PageId, bool)>),
     /// The definition has changed.
     Defined,
+    /// The cluster has another owner, or the lease of this one has run out or come back.
+    Owner,
+    /// A replica wants to take over.
+    HandOver(ReplicaId),
     Stop,
 }
 
@@ -78,6 +84,10 @@ pub(super) struct Group {
     pub alone_since: Mutex<Option<Instant>>,
     pub seedings: Mutex<Vec<Seeding>>,
     pub repairs: Repairs,
+    /// What the cluster says, where it does (CLUSTER_TYPE = WSFC).
+    pub warrant: Option<Arc<Warrant>>,
+    /// The lease has run out.
+    pub is_paused: AtomicBool,
     stopped: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
     /// The others, which may wait for stored definitions.
@@ -109,6 +119,10 @@ impl Group {
         let me = own.and_then(|r| ReplicaId::new(r.number));
         let me = me.ok_or_else(|| messages::error(35237, &[&def.name]))?;
         let (tasks, told) = channel();
+        let warrant = is_clustered(&def).then(|| {
+            let cluster = common.cluster().cloned();
+            Arc::new(Warrant::new(cluster, def.group_id, me, teller(&tasks)))
+        });
         let group = Arc::new(Group {
             common: common.clone(),
             id: def.group_id,
@@ -124,15 +138,19 @@ impl Group {
             alone_since: Mutex::default(),
             seedings: Mutex::default(),
             repairs: Repairs::default(),
+            warrant,
+            is_paused: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             worker: Mutex::default(),
             threads: Mutex::default(),
         });
-        let others: [(&str, fn(&Arc<Group>)); 4] = [
+        let others: [(&str, fn(&Arc<Group>)); 6] = [
             ("hadr define", Group::define),
             ("hadr upkeep", Group::keep_up),
             ("hadr seed", Group::seed_missing),
             ("hadr repair", Group::repair_pages),
+            ("hadr owner", Group::watch_owner),
+            ("hadr list", Group::keep_list),
         ];
         let started = group
             .spawn("hadr roles", move |group| group.work(&told))
@@ -246,8 +264,10 @@ impl Group {
     /// As what this server presents itself.
     pub(super) fn role(&self) -> ReplicaRole {
         let parts = self.parts.lock();
+        let has_lease = self.warrant.as_ref().is_none_or(|w| w.stands());
         match self.is_primary() {
             _ if self.is_removed() => ReplicaRole::Resolving,
+            true if !has_lease => ReplicaRole::Resolving,
             false => ReplicaRole::Secondary,
             true if parts.iter().all(|p| p.role() == Some(Role::Open)) => ReplicaRole::Primary,
             true => ReplicaRole::Resolving,
@@ -291,6 +311,7 @@ impl Group {
             synchronous: own.as_ref().is_some_and(is_synchronous),
             required: def.options.required_synchronized_secondaries,
             window_bytes: WINDOW_BYTES,
+            leased: self.warrant.is_some(),
             replicas: replicas.collect(),
         }
     }
@@ -320,12 +341,8 @@ impl Group {
     }
 
     /// A way to tell the thread, for those who outlive the caller.
-    pub(super) fn teller(&self) -> impl Fn(Task) + Send + Sync + 'static {
-        let tasks = self.tasks.clone();
-        move |task| {
-            // As above.
-            let _ = tasks.send(task);
-        }
+    pub(super) fn teller(&self) -> Box<dyn Fn(Task) + Send + Sync> {
+        teller(&self.tasks)
     }
 
     /// Has the thread do something, and waits for it.
@@ -361,6 +378,8 @@ impl Group {
                 }
                 Ok(Task::Failed(database, why, page)) => self.failed(database, &why, page),
                 Ok(Task::Defined) => self.defined(),
+                Ok(Task::Owner) => self.follow_owner(),
+                Ok(Task::HandOver(to)) => self.hand_over(to),
                 Err(RecvTimeoutError::Timeout) => self.tick(),
                 Ok(Task::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -498,6 +517,14 @@ impl Group {
             parts.iter().for_each(DatabasePart::keep_up);
         }
     }
+}
+
+fn teller(tasks: &Sender<Task>) -> Box<dyn Fn(Task) + Send + Sync> {
+    let tasks = tasks.clone();
+    Box::new(move |task| {
+        // Nobody listens when the group has ended.
+        let _ = tasks.send(task);
+    })
 }
 
 fn kept_path(common: &Common, group: [u8; 16]) -> PathBuf {

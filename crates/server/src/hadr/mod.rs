@@ -11,11 +11,13 @@
 //! | `group` | a group: its definition, its thread |
 //! | `links` | who connects to whom |
 //! | `listen` | ports of listeners |
+//! | `owner` | groups whose owner a cluster names |
 //! | `part` | the roles of a database |
 //! | `reign`, `wire` | whose definition counts |
 //! | `repair` | damaged pages, which other replicas give back |
 //! | `seed` | copies for replicas that lack a database |
 //! | `states` | what views show |
+//! | `warrant` | what a cluster says of a group, and is told |
 //!
 //! Latches: those of a group are taken alone, before those of `daruma_group`; no statement is waited for under one.
 
@@ -25,11 +27,13 @@ mod failover;
 mod group;
 mod links;
 mod listen;
+mod owner;
 mod part;
 mod reign;
 mod repair;
 mod seed;
 mod states;
+mod warrant;
 mod wire;
 
 use crate::cluster;
@@ -38,7 +42,7 @@ use crate::listener::Doors;
 use common::Common;
 use daruma_base::{DatabaseId, PageId};
 use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
-use daruma_cluster::Cluster;
+use daruma_cluster::{Cluster, Command, Outcome};
 use daruma_tsql::error::Result;
 use daruma_tsql::instance::Instance;
 use daruma_tsql::instance::hadr::{
@@ -57,17 +61,15 @@ const INVITATION_TIMEOUT: Duration = Duration::from_secs(15);
 /// The availability groups of a server. Dropped or stopped, nothing of them runs any more.
 pub struct Availability {
     common: Arc<Common>,
-    cluster: Option<Arc<Cluster>>,
 }
 
 impl Availability {
     /// Begins with the groups that `instance` knows, and serves its statements. To be called before the databases are recovered:
     /// those of groups are opened here.
     pub fn start(instance: &Arc<Instance>, cluster: Option<Arc<Cluster>>) -> Availability {
-        let common = Common::new(instance);
+        let common = Common::new(instance, cluster);
         let service = Service {
             common: common.clone(),
-            cluster: cluster.clone(),
         };
         instance.hadr.join(Arc::new(service));
         if let Some(endpoint) = instance.hadr.endpoints.find(|_| true) {
@@ -90,7 +92,7 @@ impl Availability {
                 )),
             }
         }
-        Availability { common, cluster }
+        Availability { common }
     }
 
     /// The server listens: listeners of groups may, too.
@@ -99,11 +101,22 @@ impl Availability {
         begun.map_err(ServerError::Thread)
     }
 
-    /// The server is told to stop, or to be gone at once: its node first, before anything else takes time.
+    /// The server is told to stop, or to be gone at once: its groups and its node first, before anything else takes time.
     pub fn leave_cluster(&self, in_order: bool) {
-        if let Some(cluster) = &self.cluster {
-            cluster::stop(cluster, in_order);
+        let Some(cluster) = self.common.cluster() else {
+            return;
+        };
+        if in_order {
+            let groups = self.common.groups.read().clone();
+            for group in groups {
+                // A group whose thread has ended leads nothing.
+                let _ = group.ask(|group| {
+                    group.hand_over_to_anybody();
+                    Ok(())
+                });
+            }
         }
+        cluster::stop(cluster, in_order);
     }
 
     /// Ends connections, and what the databases of groups do. Sessions must have ended.
@@ -125,7 +138,6 @@ impl Drop for Availability {
 
 struct Service {
     common: Arc<Common>,
-    cluster: Option<Arc<Cluster>>,
 }
 
 impl Service {
@@ -133,31 +145,43 @@ impl Service {
         let group = self.common.group(def.group_id);
         group.ok_or_else(|| messages::error(35221, &[]))
     }
-}
 
-impl HadrService for Service {
-    fn is_enabled(&self) -> bool {
-        true
-    }
-
-    fn set_endpoint(&self, endpoint: Option<(&EndpointDef, EndpointIdentity)>) -> Result<()> {
-        self.common.set_endpoint(endpoint)?;
+    /// A group that begins here. In a cluster, which gives this server a lease, that comes first.
+    fn found(&self, def: &GroupDef) -> Result<Option<u64>> {
+        self.check_cluster(def.options.cluster_type)?;
+        let Some(cluster) = self.common.cluster().filter(|_| owner::is_clustered(def)) else {
+            return Ok(None);
+        };
         let groups = self.common.groups.read().clone();
-        groups.iter().for_each(|group| group.connect());
-        Ok(())
+        let known: Vec<[u8; 16]> = groups.iter().map(|g| g.id()).collect();
+        let epoch = owner::found(cluster, def, &known);
+        epoch
+            .map(Some)
+            .map_err(|why| owner::cluster_error(&def.name, &why))
     }
 
-    fn create_group(&self, def: &GroupDef) -> Result<()> {
-        check_cluster(def.options.cluster_type)?;
-        if let Some(listener) = &def.listener {
-            self.common.ports.check(listener)?;
+    /// The cluster has nothing more to do with the group.
+    fn forget(&self, def: &GroupDef) {
+        let wish = Command::DropGroup {
+            group: def.group_id,
+        };
+        let outcome = self.common.cluster().map(|cluster| cluster.wish(wish));
+        if let Some(Outcome::Refused(why) | Outcome::Unknown(why)) = outcome {
+            self.common.log(&format!(
+                "The cluster has not taken note that availability group '{}' ended: {why}.",
+                def.name
+            ));
         }
+    }
+
+    fn begin_group(&self, def: &GroupDef, epoch: Option<u64>) -> Result<()> {
         let own = def.replica(self.common.server_name());
         let reign = Reign {
             number: 1,
             id: self.common.random_id(),
             primary: own.map_or(0, |r| r.number),
         };
+        let reign = reign.at_least(epoch.map_or(0, owner::least_number));
         // Databases come after the group's thread has begun, so that a failure leaves none of them in it.
         let empty = GroupDef {
             databases: Vec::new(),
@@ -166,6 +190,7 @@ impl HadrService for Service {
         let group = Group::create(&self.common, empty, reign)?;
         let whole = def.clone();
         let led = group.ask(move |group| {
+            group.found(epoch);
             for database in &whole.databases {
                 group.lead_new(database)?;
             }
@@ -185,6 +210,43 @@ impl HadrService for Service {
         }
     }
 
+    /// Groups without a cluster are failed over by hand, and nobody else's manager is listened to.
+    fn check_cluster(&self, cluster_type: ClusterType) -> Result<()> {
+        match cluster_type {
+            ClusterType::None => Ok(()),
+            ClusterType::External => Err(messages::not_supported("CLUSTER_TYPE = EXTERNAL")),
+            ClusterType::Wsfc if self.common.cluster().is_some() => Ok(()),
+            ClusterType::Wsfc => Err(messages::not_supported(
+                "CLUSTER_TYPE = WSFC on a server that is no node of a cluster (daruma cluster create, join)",
+            )),
+        }
+    }
+}
+
+impl HadrService for Service {
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn set_endpoint(&self, endpoint: Option<(&EndpointDef, EndpointIdentity)>) -> Result<()> {
+        self.common.set_endpoint(endpoint)?;
+        let groups = self.common.groups.read().clone();
+        groups.iter().for_each(|group| group.connect());
+        Ok(())
+    }
+
+    fn create_group(&self, def: &GroupDef) -> Result<()> {
+        if let Some(listener) = &def.listener {
+            self.common.ports.check(listener)?;
+        }
+        let epoch = self.found(def)?;
+        let begun = self.begin_group(def, epoch);
+        if begun.is_err() && epoch.is_some() {
+            self.forget(def);
+        }
+        begun
+    }
+
     fn alter_group(&self, before: &GroupDef, after: &GroupDef) -> Result<()> {
         let group = self.group(before)?;
         if let Some(listener) = after
@@ -193,6 +255,10 @@ impl HadrService for Service {
             .filter(|_| before.listener != after.listener)
         {
             self.common.ports.check(listener)?;
+        }
+        if let Some(cluster) = self.common.cluster().filter(|_| owner::is_clustered(after)) {
+            owner::check_nodes(cluster, after)
+                .map_err(|why| owner::cluster_error(&after.name, &why))?;
         }
         let (before, after) = (before.clone(), after.clone());
         group.ask(move |group| {
@@ -225,21 +291,25 @@ impl HadrService for Service {
             // It could not be started: only its definition is left.
             return Ok(());
         };
+        let was_owner = group.warrant.as_ref().is_some_and(|w| w.leads().is_some());
         end(&group);
         self.common
             .groups
             .write()
             .retain(|g| g.id() != def.group_id);
         self.common.ports.look();
+        if was_owner {
+            self.forget(def);
+        }
         Ok(())
     }
 
     fn join_group(&self, name: &str, cluster_type: ClusterType) -> Result<GroupDef> {
-        check_cluster(cluster_type)?;
+        self.check_cluster(cluster_type)?;
         let invitation = self.common.invitation(name, INVITATION_TIMEOUT);
         let invitation = invitation.ok_or_else(|| messages::error(47106, &[&name]))?;
         let mut def = invitation.group;
-        check_cluster(def.options.cluster_type)?;
+        self.check_cluster(def.options.cluster_type)?;
         def.creates_databases = false;
         def.databases.iter_mut().for_each(|d| d.is_joined = false);
         let group = Group::create(&self.common, def.clone(), invitation.reign)?;
@@ -336,16 +406,7 @@ impl HadrService for Service {
     }
 
     fn cluster(&self) -> Option<ClusterSeen> {
-        self.cluster.as_ref().and_then(|c| cluster::seen(c))
-    }
-}
-
-/// Failover is by hand: there is no cluster, and no manager of somebody else's.
-fn check_cluster(cluster_type: ClusterType) -> Result<()> {
-    match cluster_type {
-        ClusterType::None => Ok(()),
-        ClusterType::External => Err(messages::not_supported("CLUSTER_TYPE = EXTERNAL")),
-        ClusterType::Wsfc => Err(messages::not_supported("CLUSTER_TYPE = WSFC")),
+        self.common.cluster().and_then(|c| cluster::seen(c))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | found at start | done |
 //! |---|---|
-//! | this server led it last, or a failover to it was cut short, and it has promised nobody a later epoch | the judge, its own file, grants the next epoch; opened by recovery |
+//! | this server led it last, or a failover to it was cut short, it has promised nobody a later epoch, and no cluster decides | the judge, its own file, grants the next epoch; opened by recovery |
 //! | anything else | followed: nothing is applied before a primary says where the logs part |
 //! | no file of its standing | left alone: it waits for somebody to join it |
 //!
@@ -23,7 +23,8 @@ use daruma_group::commit::{
 };
 use daruma_group::compress::Mode;
 use daruma_group::replica::{
-    Change, CopyChange, Followed, Following, Led, Standing, StandingFile, StorageCopy, StorageLog,
+    Authority, Change, CopyChange, Followed, Following, Led, Standing, StandingFile, StorageCopy,
+    StorageLog,
 };
 use daruma_group::transport::Link;
 use daruma_storage::{Database, Secondary};
@@ -131,7 +132,10 @@ impl Group {
         let standing = file.standing().clone();
         let record = standing.record;
         let is_mine = self.is_primary() || self.failover().is_some();
-        let leads = is_mine && record.primary == self.me && standing.promised == record.epoch;
+        let leads = self.warrant.is_none()
+            && is_mine
+            && record.primary == self.me
+            && standing.promised == record.epoch;
         if !leads {
             self.set_restoring(entry, true)?;
             return self.follow(id, entry, file, None, Lsn::MAX);
@@ -186,7 +190,8 @@ impl Group {
         }
     }
 
-    pub(super) fn tick(&self) {
+    pub(super) fn tick(self: &Arc<Self>) {
+        self.follow_owner();
         let parts = self.parts.lock().clone();
         for part in &parts {
             match &part.state {
@@ -291,6 +296,7 @@ impl Group {
             self.rules(),
             self.session_timeout(),
             Mode::Automatic,
+            self.authority(number),
         );
         let led = led.map_err(|e| SqlError::new(17300, 16, 1, e.to_string()))?;
         if self.is_suspended(id) {
@@ -301,6 +307,13 @@ impl Group {
         let storage = storage.clone();
         self.put(id, entry, PartState::Led { storage, led });
         Ok(())
+    }
+
+    /// Who says that this server may lead, beside the database's record.
+    fn authority(&self, database: u128) -> Option<Arc<dyn Authority>> {
+        let warrant = self.warrant.clone()?;
+        warrant.forget(database);
+        Some(warrant)
     }
 
     pub(super) fn opened(&self, database: u128) {
@@ -321,9 +334,13 @@ impl Group {
         let Some(part) = self.part(database) else {
             return;
         };
-        let PartState::Led { storage, .. } = &part.state else {
+        let PartState::Led { storage, led } = &part.state else {
             return;
         };
+        // One that was fenced before, and is led again, goes on.
+        if led.role() != Role::Fenced {
+            return;
+        }
         let name = part.entry.name();
         self.common.log(&format!(
             "The availability group database '{name}' is changing roles from \"PRIMARY\" to \"SECONDARY\", because another replica leads it."

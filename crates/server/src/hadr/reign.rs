@@ -37,6 +37,14 @@ impl Reign {
             primary,
         }
     }
+
+    /// The same, with this number if its own is lower.
+    pub(super) fn at_least(self, number: u64) -> Reign {
+        Reign {
+            number: self.number.max(number),
+            ..self
+        }
+    }
 }
 
 /// A failover to this server that has begun.

@@ -1,0 +1,373 @@
+//! Groups whose owner the cluster names: nodes are killed, frozen, told to stop, and cut down to less than a quorum.
+
+use super::servers::*;
+use daruma_client::client::Client;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+const NODES: [&str; 3] = ["ALFA", "BRAVO", "CHARLIE"];
+/// A client that has no answer by then asks anew.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PLANNED: &str = "ALTER AVAILABILITY GROUP g FAILOVER";
+const FORCED: &str = "ALTER AVAILABILITY GROUP g FORCE_FAILOVER_ALLOW_DATA_LOSS";
+
+/// Three servers that are the nodes of a cluster.
+fn cluster(root: &Path) -> [Server; 3] {
+    let mut servers = NODES.map(|name| Server::stopped(root, name));
+    let token = servers[0].cluster(&["create", "c"]);
+    servers[0].run();
+    for server in &mut servers[1..] {
+        server.cluster(&["join", token.trim()]);
+        server.run();
+    }
+    all_vote(&servers[0]);
+    servers
+}
+
+/// Group `g` with database `d`: ALFA leads, BRAVO and CHARLIE are synchronized.
+fn group(root: &Path, mode: &str) -> [Server; 3] {
+    let servers = cluster(root);
+    let [alfa, bravo, charlie] = &servers;
+    acquaint(root, &[alfa, bravo, charlie]);
+    create_database(alfa);
+    alfa.sql("BACKUP DATABASE d TO DISK = 'd.bak'");
+    let replicas = [alfa, bravo, charlie].map(|s| {
+        let manual = replica(s, "SYNCHRONOUS_COMMIT");
+        manual.replace("MANUAL,", &format!("{mode},"))
+    });
+    alfa.sql(&format!(
+        "CREATE AVAILABILITY GROUP g FOR DATABASE d REPLICA ON {}",
+        replicas.join(", ")
+    ));
+    for server in [bravo, charlie] {
+        server.sql("ALTER AVAILABILITY GROUP g JOIN");
+        server.sql("ALTER AVAILABILITY GROUP g GRANT CREATE ANY DATABASE");
+    }
+    alfa.sql("ALTER AVAILABILITY GROUP g GRANT CREATE ANY DATABASE");
+    all_in_sync(alfa);
+    servers
+}
+
+/// A node votes when it has been there for a while.
+fn all_vote(server: &Server) {
+    wait("all vote", server, || {
+        let nodes = shown(server)["nodes"].clone();
+        let votes = |n: &serde_json::Value| n["dynamic_weight"] == 1;
+        let all = nodes.as_array();
+        all.is_some_and(|all| all.len() == NODES.len() && all.iter().all(votes))
+    });
+}
+
+/// The cluster lists all three replicas, and every node votes.
+fn all_in_sync(server: &Server) {
+    all_vote(server);
+    wait("everything is everywhere", server, || {
+        in_sync(server) == NODES.len()
+    });
+}
+
+/// How many nodes have everything, as the cluster knows.
+fn in_sync(server: &Server) -> usize {
+    let group = shown(server)["groups"][0]["in_sync"].clone();
+    group.as_array().map_or(0, Vec::len)
+}
+
+/// What `daruma cluster show` tells.
+fn shown(server: &Server) -> serde_json::Value {
+    serde_json::from_str(&server.cluster(&["show", "--json"])).expect("JSON")
+}
+
+fn wait(what: &str, server: &Server, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < until, "never: {what}\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Which of them leads, when one does.
+fn leader(servers: &[&Server]) -> usize {
+    let until = Instant::now() + LONG;
+    loop {
+        let leads = |s: &&Server| s.value(OWN_ROLE).as_deref() == Some("PRIMARY");
+        if let Some(found) = servers.iter().position(leads) {
+            return found;
+        }
+        let logs = servers.iter().map(|s| format!("{}\n{}", s.name, s.log()));
+        let logs = logs.collect::<Vec<_>>().join("\n");
+        assert!(Instant::now() < until, "nobody leads\n{logs}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn insert(client: &mut Client, id: u32) -> bool {
+    let text = format!("INSERT d.dbo.t VALUES ({id}, 'row {id}')");
+    client.execute(&text).is_ok()
+}
+
+/// Clients that write wherever they can, and what was acknowledged to them.
+#[derive(Default)]
+struct Load {
+    stopped: AtomicBool,
+    next: AtomicU32,
+    acknowledged: std::sync::Mutex<Vec<u32>>,
+}
+
+impl Load {
+    /// One client of one server, which may be frozen while it waits.
+    fn run(&self, port: u16) {
+        while !self.stopped.load(Ordering::Acquire) {
+            let Ok(mut client) = connect_within(port, "master", PATIENCE) else {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            while !self.stopped.load(Ordering::Acquire) {
+                let id = self.next.fetch_add(1, Ordering::Relaxed);
+                if !insert(&mut client, id) {
+                    break;
+                }
+                self.acknowledged.lock().expect("no panic").push(id);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.acknowledged.lock().expect("no panic").len()
+    }
+
+    /// Waits until more has been acknowledged.
+    fn goes_on(&self, server: &Server) {
+        let before = self.count();
+        wait("something is acknowledged", server, || {
+            self.count() > before + 20
+        });
+    }
+
+    /// Everything that was acknowledged is there.
+    fn check(&self, server: &Server) {
+        let mut client = server.connect("d").expect("connects");
+        let rows = client.query("SELECT id FROM t").expect("answers");
+        let found: std::collections::BTreeSet<String> = rows
+            .iter()
+            .map(|row| daruma_client::value::text(&row[0]))
+            .collect();
+        let acknowledged = self.acknowledged.lock().expect("no panic");
+        let lost: Vec<&u32> = acknowledged
+            .iter()
+            .filter(|id| !found.contains(&id.to_string()))
+            .collect();
+        assert!(lost.is_empty(), "lost: {lost:?}\n{}", server.log());
+        assert!(acknowledged.len() > 20);
+    }
+}
+
+/// Clients write while this is done; then everything that was acknowledged is on all three, and the same.
+fn under_load(servers: &mut [Server; 3], work: impl FnOnce(&mut [Server; 3], &Load)) {
+    let load = Load::default();
+    let ports = [0, 1, 2].map(|n| servers[n].port);
+    std::thread::scope(|scope| {
+        for port in ports {
+            let load = &load;
+            scope.spawn(move || load.run(port));
+            scope.spawn(move || load.run(port));
+        }
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            load.goes_on(&servers[0]);
+            work(servers, &load);
+            load.stopped.store(true, Ordering::Release);
+            compare(servers, &load);
+        }));
+        load.stopped.store(true, Ordering::Release);
+        if let Err(panic) = done {
+            tell(servers);
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn compare(servers: &[Server; 3], load: &Load) {
+    let [alfa, bravo, charlie] = servers;
+    let first = &servers[leader(&[alfa, bravo, charlie])];
+    load.check(first);
+    all_in_sync(first);
+    let sum = "SELECT CONCAT(COUNT(*), ' ', CHECKSUM_AGG(CHECKSUM(id, v))) FROM d.dbo.t";
+    let here = first.value(sum).expect("a sum");
+    for server in servers {
+        server.wait_for(sum, &here);
+    }
+}
+
+/// What each of them knew, for a test that fails. None runs afterwards: nobody waits for a frozen one.
+fn tell(servers: &[Server; 3]) {
+    const STATES: &str = "SELECT STRING_AGG(CONCAT(r.replica_server_name, ' ', synchronization_state_desc, ' sent ', last_sent_lsn,
+            ' received ', last_received_lsn, ' hard ', last_hardened_lsn, ' end ', end_of_log_lsn), '; ')
+        FROM sys.dm_hadr_database_replica_states s JOIN sys.availability_replicas r ON r.replica_id = s.replica_id";
+    for server in servers {
+        let client = connect_within(server.port, "master", PATIENCE);
+        let states = client.and_then(|mut c| c.query(STATES));
+        eprintln!("{}\n{states:?}\n{}", server.name, server.log());
+    }
+    servers.iter().for_each(Server::end);
+}
+
+/// The two servers that are not this one.
+fn others(servers: &[Server; 3], but: usize) -> Vec<&Server> {
+    let others = servers.iter().enumerate().filter(|(n, _)| *n != but);
+    others.map(|(_, s)| s).collect()
+}
+
+fn of(servers: &[Server; 3], name: &str) -> usize {
+    let found = servers.iter().position(|s| s.name == name);
+    found.expect("one of them")
+}
+
+#[test]
+fn an_owner_that_is_killed_is_replaced_and_comes_back_as_a_secondary() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group(root.path(), "AUTOMATIC");
+    under_load(&mut servers, |servers, load| {
+        let mut owner = 0;
+        for _ in 0..3 {
+            servers[owner].kill();
+            let began = Instant::now();
+            let left = others(servers, owner);
+            let next = left[leader(&left)].name;
+            eprintln!("{next} leads after {:?}", began.elapsed());
+            load.goes_on(left[0]);
+            servers[owner].run();
+            servers[owner].wait_for(OWN_ROLE, "SECONDARY");
+            all_in_sync(&servers[of(servers, next)]);
+            owner = of(servers, next);
+        }
+    });
+}
+
+#[test]
+fn an_owner_that_was_frozen_acknowledges_nothing_that_its_successor_lacks() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group(root.path(), "AUTOMATIC");
+    under_load(&mut servers, |servers, load| {
+        let mut owner = 0;
+        for _ in 0..2 {
+            servers[owner].signal("STOP");
+            let left = others(servers, owner);
+            let next = left[leader(&left)].name;
+            load.goes_on(left[0]);
+            servers[owner].signal("CONT");
+            servers[owner].wait_for(OWN_ROLE, "SECONDARY");
+            wait("what is read cannot be written", &servers[owner], || {
+                let text = "INSERT d.dbo.t VALUES (-1, 'no')";
+                servers[owner].error("master", text) == Some(3906)
+            });
+            all_in_sync(&servers[of(servers, next)]);
+            owner = of(servers, next);
+        }
+    });
+}
+
+#[test]
+fn a_group_goes_where_an_administrator_wants_it() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group(root.path(), "MANUAL");
+    under_load(&mut servers, |servers, load| {
+        for to in [1, 2, 0, 1] {
+            servers[to].sql(PLANNED);
+            servers[to].wait_for(OWN_ROLE, "PRIMARY");
+            assert_eq!(servers[to].error("master", PLANNED), Some(41122));
+            load.goes_on(&servers[to]);
+            all_in_sync(&servers[to]);
+        }
+        // Nobody takes it from a dead owner but an administrator.
+        servers[1].kill();
+        std::thread::sleep(Duration::from_secs(4));
+        servers[2].wait_for(OWN_ROLE, "SECONDARY");
+        assert_eq!(servers[2].error("master", PLANNED), Some(41142));
+        servers[2].sql(FORCED);
+        servers[2].wait_for(OWN_ROLE, "PRIMARY");
+        load.goes_on(&servers[2]);
+        servers[1].run();
+        servers[1].wait_for(OWN_ROLE, "SECONDARY");
+    });
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_hands_its_group_over() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group(root.path(), "AUTOMATIC");
+    under_load(&mut servers, |servers, load| {
+        let mut owner = 0;
+        for _ in 0..2 {
+            servers[owner].stop();
+            let left = others(servers, owner);
+            let next = left[leader(&left)].name;
+            load.goes_on(left[0]);
+            servers[owner].run();
+            servers[owner].wait_for(OWN_ROLE, "SECONDARY");
+            all_in_sync(&servers[of(servers, next)]);
+            owner = of(servers, next);
+        }
+    });
+}
+
+#[test]
+fn an_owner_without_a_quorum_leads_nothing_until_it_has_one() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group(root.path(), "AUTOMATIC");
+    // One that was missed first would lose its vote.
+    servers[0].cluster(&["dynamic-quorum", "off"]);
+    under_load(&mut servers, |servers, load| {
+        servers[2].kill();
+        servers[1].kill();
+        servers[0].wait_for(OWN_ROLE, "RESOLVING");
+        assert_eq!(servers[0].error("master", COUNT), Some(983));
+        servers[2].run();
+        servers[0].wait_for(OWN_ROLE, "PRIMARY");
+        load.goes_on(&servers[0]);
+        servers[1].run();
+        servers[1].wait_for(OWN_ROLE, "SECONDARY");
+    });
+}
+
+#[test]
+fn a_database_that_is_added_keeps_those_who_lack_it_from_leading() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let servers = group(root.path(), "AUTOMATIC");
+    let [alfa, bravo, charlie] = &servers;
+    for server in [bravo, charlie] {
+        server.sql("ALTER AVAILABILITY GROUP g DENY CREATE ANY DATABASE");
+    }
+    alfa.sql("CREATE DATABASE e; ALTER DATABASE e SET RECOVERY FULL; BACKUP DATABASE e TO DISK = 'e.bak'");
+    alfa.sql("ALTER AVAILABILITY GROUP g ADD DATABASE e");
+    assert_eq!(in_sync(alfa), 1);
+    assert_eq!(bravo.error("master", PLANNED), Some(41142));
+    alfa.sql("ALTER AVAILABILITY GROUP g REMOVE DATABASE e");
+    all_in_sync(alfa);
+    wait("it hears that the database has gone", bravo, || {
+        bravo.try_sql(PLANNED).is_ok()
+    });
+    bravo.wait_for(OWN_ROLE, "PRIMARY");
+    // Ended here, it is the cluster's no more.
+    bravo.sql("DROP AVAILABILITY GROUP g");
+    assert_eq!(shown(alfa)["groups"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn only_nodes_of_the_cluster_are_replicas() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let root = root.path();
+    let [alfa, bravo, charlie] = cluster(root);
+    acquaint(root, &[&alfa, &bravo, &charlie]);
+    create_database(&alfa);
+    alfa.sql("BACKUP DATABASE d TO DISK = 'd.bak'");
+    let own = replica(&alfa, "SYNCHRONOUS_COMMIT");
+    let stranger = own.replace("'ALFA'", "'DELTA'");
+    let text = format!("CREATE AVAILABILITY GROUP g FOR DATABASE d REPLICA ON {own}, {stranger}");
+    assert_eq!(alfa.error("master", &text), Some(41131));
+    alfa.sql(&format!(
+        "CREATE AVAILABILITY GROUP g FOR DATABASE d REPLICA ON {own}"
+    ));
+    alfa.wait_for(OWN_ROLE, "PRIMARY");
+    alfa.sql("INSERT d.dbo.t VALUES (1, 'one')");
+}
