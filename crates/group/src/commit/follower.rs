@@ -225,8 +225,8 @@ impl Follower {
 
     fn take_lead(&mut self, epoch: EpochId, history: History, outputs: &mut Vec<FollowerOutput>) {
         let same_number = epoch.number == self.promised.number && !epoch.is_same(self.promised);
+        // A primary that was passed over, and has not heard of it. Whoever is followed is followed on.
         if epoch.number < self.promised.number || same_number {
-            self.following = false;
             self.depose(epoch, outputs);
             return;
         }

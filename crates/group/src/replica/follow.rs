@@ -275,8 +275,11 @@ impl Followed {
                 Ok(())
             }
             Message::Rejoin { fork, .. } => {
-                // The primary no longer has the log that comes next here.
+                // The primary no longer has the log that comes next here. Not of one that was passed over.
                 let mut state = self.state.lock();
+                if !state.link.as_ref().is_some_and(|l| Arc::ptr_eq(l, link)) {
+                    return Ok(());
+                }
                 state.machine.step(FollowerInput::Down);
                 state.parted = Some(*fork);
                 self.moved.notify_all();
