@@ -312,6 +312,22 @@ fn a_server_that_is_told_to_stop_hands_its_group_over() {
 }
 
 #[test]
+fn an_owner_whose_group_goes_nowhere_stops_in_order_and_leads_again() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group(root.path(), "MANUAL");
+    under_load(&mut servers, |servers, load| {
+        servers[0].stop();
+        servers[0].run();
+        servers[0].wait_for(OWN_ROLE, "PRIMARY");
+        load.goes_on(&servers[0]);
+    });
+    // The others too, and nobody is left who could give a lease, or take a vote.
+    for n in [1, 2, 0] {
+        servers[n].stop();
+    }
+}
+
+#[test]
 fn an_owner_without_a_quorum_leads_nothing_until_it_has_one() {
     let root = tempfile::tempdir().expect("temporary directory");
     let mut servers = group(root.path(), "AUTOMATIC");
