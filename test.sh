@@ -55,7 +55,7 @@ fi
 
 for name in "${steps[@]}"; do
     case "$name" in
-        unit) step unit cargo test --workspace --locked --quiet ;;
+        unit) step unit cargo test --workspace --locked --quiet --no-fail-fast ;;
         build) step build cargo build --release --locked --quiet ;;
         book) step book make_book ;;
         interop) step interop tests/interop/run.sh ;;
