@@ -22,6 +22,7 @@ use super::warrant::{Ownership, Warrant};
 use daruma_catalog::{ClusterType, FailoverMode, GroupDef, names_equal};
 use daruma_cluster::{Cluster, ClusterState, Command};
 use daruma_group::commit::{ReplicaId, Replicas, Role};
+use daruma_group::replica::Authority;
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::hadr::Availability;
 use daruma_tsql::messages;
@@ -273,8 +274,16 @@ impl Group {
         let Some(warrant) = &self.warrant else {
             return Ok(());
         };
-        self.list_anew(warrant)
-            .map_err(|why| self.refused_by_cluster(&why))
+        let refused = |why: &str| cluster_error(&self.def().name, why);
+        if !warrant.stands() {
+            return Err(refused("the lease has expired"));
+        }
+        self.list_anew(warrant).map_err(|why| refused(&why))?;
+        // The lease may have run out before the cluster was told.
+        match warrant.most() == Replicas::NONE.with(self.me) {
+            true => Ok(()),
+            false => Err(refused("the cluster has not let the other replicas go")),
+        }
     }
 
     // --- failover
@@ -287,7 +296,7 @@ impl Group {
                 let (group, epoch) = (self.id(), before);
                 warrant
                     .wish(Command::Take { group, epoch })
-                    .map_err(|why| self.refused_by_cluster(&why))?;
+                    .map_err(|why| cluster_error(&self.def().name, &why))?;
             }
             false => self.ask_owner(warrant)?,
         }
@@ -383,10 +392,6 @@ impl Group {
             )),
         }
         self.step_down(warrant);
-    }
-
-    fn refused_by_cluster(&self, why: &str) -> SqlError {
-        cluster_error(&self.def().name, why)
     }
 }
 
