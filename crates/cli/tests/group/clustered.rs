@@ -111,12 +111,19 @@ fn insert(client: &mut Client, id: u32) -> bool {
 struct Load {
     stopped: AtomicBool,
     next: AtomicU32,
+    /// Clients that have not ended.
+    clients: AtomicU32,
     acknowledged: std::sync::Mutex<Vec<u32>>,
 }
 
 impl Load {
     /// One client of one server, which may be frozen while it waits.
     fn run(&self, port: u16) {
+        self.write(port);
+        self.clients.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn write(&self, port: u16) {
         while !self.stopped.load(Ordering::Acquire) {
             let Ok(mut client) = connect_within(port, "master", PATIENCE) else {
                 std::thread::sleep(Duration::from_millis(20));
@@ -147,13 +154,16 @@ impl Load {
 
     /// Everything that was acknowledged is there.
     fn check(&self, server: &Server) {
+        wait("the last answers have come", server, || {
+            self.clients.load(Ordering::Acquire) == 0
+        });
+        let acknowledged = self.acknowledged.lock().expect("no panic").clone();
         let mut client = server.connect("d").expect("connects");
         let rows = client.query("SELECT id FROM t").expect("answers");
         let found: std::collections::BTreeSet<String> = rows
             .iter()
             .map(|row| daruma_client::value::text(&row[0]))
             .collect();
-        let acknowledged = self.acknowledged.lock().expect("no panic");
         let lost: Vec<&u32> = acknowledged
             .iter()
             .filter(|id| !found.contains(&id.to_string()))
@@ -170,6 +180,7 @@ fn under_load(servers: &mut [Server; 3], work: impl FnOnce(&mut [Server; 3], &Lo
     std::thread::scope(|scope| {
         for port in ports {
             let load = &load;
+            load.clients.fetch_add(2, Ordering::AcqRel);
             scope.spawn(move || load.run(port));
             scope.spawn(move || load.run(port));
         }
@@ -367,6 +378,21 @@ fn a_database_that_is_added_keeps_those_who_lack_it_from_leading() {
     // Ended here, it is the cluster's no more.
     bravo.sql("DROP AVAILABILITY GROUP g");
     assert_eq!(shown(alfa)["groups"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn whoever_is_taken_out_is_not_named_from_then_on() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let servers = group(root.path(), "AUTOMATIC");
+    let [alfa, bravo, charlie] = &servers;
+    // Nobody writes, and no connection breaks.
+    charlie.sql("ALTER DATABASE d SET HADR OFF");
+    wait("one less has everything", alfa, || in_sync(alfa) == 2);
+    alfa.sql("ALTER AVAILABILITY GROUP g REMOVE REPLICA ON 'BRAVO'");
+    assert_eq!(in_sync(alfa), 1);
+    bravo.wait_for_log("has been removed from the group");
+    assert!(bravo.error("master", FORCED).is_some());
+    alfa.sql("INSERT d.dbo.t VALUES (1, 'alone')");
 }
 
 #[test]

@@ -340,6 +340,10 @@ impl Followed {
             // A primary that begins anew raises the number by one each time: one that was passed over never catches up.
             Claim::Forced { least } => number.saturating_add(FORCED_STEP).max(least),
         };
+        if number <= state.machine.promised().number {
+            // Numbers are used up; nobody but a peer that lies comes so far.
+            return Err(Some(state.record));
+        }
         let forced = claim != Claim::Judged;
         let to = EpochId { number, id };
         state.decided = None;

@@ -2,7 +2,7 @@
 //!
 //! | step | a crash after it |
 //! |---|---|
-//! | the cluster, if there is one, lists this server alone as long as others lack what is added; it is led, commits wait for whom they shall (`prepare`) | the definition of before: what was added is in no group |
+//! | the cluster, if there is one, lists nobody any more who is to go, or lacks what is added; it is led, commits wait for whom they shall (`prepare`) | the definition of before: what was added is in no group |
 //! | the definition is stored | the new one: what was removed is in no group, the others hear when they connect |
 //! | what was removed is let go, the others are told (`settle`) | the new one |
 //!
@@ -14,14 +14,17 @@ use daruma_catalog::GroupDef;
 use daruma_group::commit::Role;
 use daruma_tsql::error::Result;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Group {
     /// Before the definition is stored.
     pub(super) fn prepare(self: &Arc<Self>) -> Result<()> {
+        self.let_others_go()?;
+        self.bring_in()
+    }
+
+    fn bring_in(self: &Arc<Self>) -> Result<()> {
         let def = self.def();
-        if self.lacks_database() {
-            self.let_others_go()?;
-        }
         for database in def.databases.iter().filter(|d| d.is_joined) {
             let number = u128::from_be_bytes(database.group_database_id);
             if self.part(number).is_none() && !self.is_named(&database.name) {
@@ -32,21 +35,12 @@ impl Group {
         for part in parts {
             if let PartState::Led { led, .. } = &part.state {
                 led.configure(self.rules());
-                if led.role() == Role::Open {
+                if led.role() == Role::Open && !self.is_paused.load(Ordering::Acquire) {
                     self.set_availability(&part.entry, self.primary_availability());
                 }
             }
         }
         Ok(())
-    }
-
-    fn lacks_database(&self) -> bool {
-        let def = self.def();
-        let mut joined = def.databases.iter().filter(|d| d.is_joined);
-        joined.any(|d| {
-            self.part(u128::from_be_bytes(d.group_database_id))
-                .is_none()
-        })
     }
 
     /// It is stored.
@@ -66,7 +60,7 @@ impl Group {
     /// It could not be: what was added goes again.
     pub(super) fn go_back(self: &Arc<Self>, before: GroupDef) {
         self.set_def(before);
-        if let Err(error) = self.prepare() {
+        if let Err(error) = self.bring_in() {
             self.common.log(&error.message);
         }
         self.settle();

@@ -154,7 +154,9 @@ impl Group {
     /// What can be led is led, and told to the others, also where one of the databases fails.
     pub(super) fn force_all(self: &Arc<Self>, least: u64) -> Result<()> {
         let parts = self.parts.lock().clone();
-        parts.iter().for_each(|part| self.force(part, least));
+        for part in parts.iter().take_while(|_| self.is_still_owner()) {
+            self.force(part, least);
+        }
         self.connect();
         self.announce();
         let failed = self.parts.lock().iter().any(|p| p.role().is_none());

@@ -88,6 +88,8 @@ pub(super) struct Group {
     pub warrant: Option<Arc<Warrant>>,
     /// The lease has run out.
     pub is_paused: AtomicBool,
+    /// When databases that could not be led are tried again.
+    pub again_at: Mutex<Option<Instant>>,
     stopped: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
     /// The others, which may wait for stored definitions.
@@ -140,6 +142,7 @@ impl Group {
             repairs: Repairs::default(),
             warrant,
             is_paused: AtomicBool::new(false),
+            again_at: Mutex::default(),
             stopped: AtomicBool::new(false),
             worker: Mutex::default(),
             threads: Mutex::default(),
@@ -442,10 +445,16 @@ impl Group {
             self.keep(|kept| kept.is_removed = false)?;
         }
         if reign > known {
+            // A failover to this server may have begun meanwhile.
             self.keep(|kept| {
-                kept.reign = reign;
-                kept.failover = None;
+                if reign > kept.reign {
+                    kept.reign = reign;
+                    kept.failover = None;
+                }
             })?;
+            if self.reign() != reign {
+                return Ok(());
+            }
             self.common.log(&format!(
                 "The local availability replica of availability group '{}' is a secondary: replica {} is the primary.",
                 new.name, reign.primary

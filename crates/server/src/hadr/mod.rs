@@ -262,6 +262,9 @@ impl HadrService for Service {
         }
         let (before, after) = (before.clone(), after.clone());
         group.ask(move |group| {
+            if !group.is_still_owner() {
+                return Err(messages::error(35251, &[]));
+            }
             group.set_def(after);
             let changed = group.prepare();
             if changed.is_err() {

@@ -17,7 +17,7 @@
 
 use super::failover::not_online;
 use super::group::{Group, Task};
-use super::part::PartState;
+use super::part::{DatabasePart, PartState};
 use super::warrant::{Ownership, Warrant};
 use daruma_catalog::{ClusterType, FailoverMode, GroupDef, names_equal};
 use daruma_cluster::{Cluster, ClusterState, Command};
@@ -38,6 +38,8 @@ const LIST: Duration = Duration::from_millis(100);
 const LEASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A primary that has been asked has released the group by then, or does not.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(20);
+/// A database that could not be led is tried again after so long.
+const LEAD_AGAIN: Duration = Duration::from_secs(5);
 /// Numbers of a log's epochs are above the cluster's by so many bits: each owner's reign counts more than all of the one before, which
 /// raises its own as CLUSTER_TYPE = NONE does.
 const EPOCH_BITS: u32 = 32;
@@ -66,7 +68,10 @@ impl Group {
     pub(super) fn follow_owner(self: &Arc<Self>) {
         let Some(warrant) = &self.warrant else { return };
         match (warrant.ownership(), warrant.leads()) {
-            (Ownership::Held(now), Some(mine)) if now == mine => self.regain_lease(),
+            (Ownership::Held(now), Some(mine)) if now == mine => {
+                self.regain_lease();
+                self.lead_again(warrant, now);
+            }
             (Ownership::Held(now), _) => {
                 if let Err(error) = self.take_office(warrant, now) {
                     let name = self.def().name.clone();
@@ -98,11 +103,39 @@ impl Group {
             self.def().name
         ));
         self.step_down(warrant);
+        if warrant.ownership() != Ownership::Held(epoch) {
+            return Err(not_online(&self.def().name));
+        }
         let least = least_number(epoch);
         self.begin_forced(least)?;
         warrant.begin(epoch, self.listed(warrant));
         self.is_paused.store(false, Ordering::Release);
         self.force_all(least)
+    }
+
+    /// A database that could not be led, or was fenced, and is followed: it is tried once more, in an epoch of its own.
+    fn lead_again(&self, warrant: &Warrant, epoch: u64) {
+        let is_followed = |p: &DatabasePart| matches!(p.state, PartState::Followed { .. });
+        if !self.parts.lock().iter().any(is_followed) {
+            return;
+        }
+        let now = Instant::now();
+        let mut again_at = self.again_at.lock();
+        if again_at.is_some_and(|at| at > now) {
+            return;
+        }
+        *again_at = Some(now + LEAD_AGAIN);
+        let group = self.id();
+        // What it says is seen as the next epoch, or tried again.
+        let _ = warrant.wish(Command::Reclaim { group, epoch });
+    }
+
+    /// Does the cluster still have this server lead, in the epoch that it began?
+    pub(super) fn is_still_owner(&self) -> bool {
+        let Some(warrant) = &self.warrant else {
+            return true;
+        };
+        warrant.leads().map(Ownership::Held) == Some(warrant.ownership())
     }
 
     /// Another owns the group: what this server leads is followed from now on.
@@ -147,7 +180,7 @@ impl Group {
         }
     }
 
-    fn led_parts(&self) -> Vec<super::part::DatabasePart> {
+    fn led_parts(&self) -> Vec<DatabasePart> {
         let parts = self.parts.lock();
         parts
             .iter()
@@ -209,24 +242,27 @@ impl Group {
         Ok(())
     }
 
-    /// Replicas that have everything of all databases, and are to stay.
+    /// Replicas that have everything of all databases, and are to stay. A database counts from the moment in which it is to come, to the
+    /// one in which it is let go.
     fn have_everything(&self, warrant: &Warrant) -> Replicas {
         let only_me = Replicas::NONE.with(self.me);
-        let def = self.def();
-        let mut complete: Option<Replicas> = None;
-        for database in &def.databases {
-            let number = u128::from_be_bytes(database.group_database_id);
-            let of_it = match self.part(number).map(|p| p.state) {
-                Some(PartState::Led { led, .. }) => {
-                    let listed = led.record().members;
-                    let fewer = warrant.fewer(number);
-                    fewer.map_or(listed, |fewer| listed.intersection(fewer))
-                }
-                _ => only_me,
+        let parts = self.parts.lock().clone();
+        let mut all = self.others().into_iter().collect::<Replicas>();
+        for part in &parts {
+            let PartState::Led { led, .. } = &part.state else {
+                return only_me;
             };
-            complete = Some(complete.map_or(of_it, |c| c.intersection(of_it)));
+            let listed = led.record().members;
+            let fewer = warrant.fewer(part.number());
+            all = all.intersection(fewer.map_or(listed, |fewer| listed.intersection(fewer)));
         }
-        complete.unwrap_or(only_me).with(self.me)
+        let def = self.def();
+        let is_led = |id: &[u8; 16]| parts.iter().any(|p| p.id == *id);
+        let lacks_none = def.databases.iter().all(|d| is_led(&d.group_database_id));
+        match lacks_none && !parts.is_empty() {
+            true => all.with(self.me),
+            false => only_me,
+        }
     }
 
     /// Replicas that the cluster lists now.
@@ -269,7 +305,7 @@ impl Group {
             .collect()
     }
 
-    /// Before a database comes into the group: whoever lacks it may not be named any more.
+    /// Before a definition is stored: whoever lacks a database that comes, or is to go, may not be named any more.
     pub(super) fn let_others_go(&self) -> Result<()> {
         let Some(warrant) = &self.warrant else {
             return Ok(());
@@ -280,7 +316,7 @@ impl Group {
         }
         self.list_anew(warrant).map_err(|why| refused(&why))?;
         // The lease may have run out before the cluster was told.
-        match warrant.most() == Replicas::NONE.with(self.me) {
+        match warrant.most().is_subset_of(self.have_everything(warrant)) {
             true => Ok(()),
             false => Err(refused("the cluster has not let the other replicas go")),
         }

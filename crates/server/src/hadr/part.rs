@@ -35,6 +35,7 @@ use daruma_tsql::messages;
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A database that joins follows by then, or the statement fails.
@@ -320,7 +321,7 @@ impl Group {
         let Some(part) = self.part(database) else {
             return;
         };
-        if part.role() == Some(Role::Open) {
+        if part.role() == Some(Role::Open) && !self.is_paused.load(Ordering::Acquire) {
             self.set_availability(&part.entry, self.primary_availability());
             self.common.log(&format!(
                 "The availability group database '{}' is changing roles from \"RESOLVING\" to \"PRIMARY\".",
@@ -531,6 +532,12 @@ impl Group {
             return self.forget_standing(database);
         };
         self.set_availability(&part.entry, Availability::Resolving);
+        if let PartState::Followed { followed, .. } = &part.state {
+            // The primary lists it no longer; nothing else would tell, as long as the connection stands.
+            let links = self.node.connections();
+            let links: Vec<Arc<Link>> = links.into_iter().map(|(_, link)| link).collect();
+            followed.rest(true, &links);
+        }
         self.node.remove(part.number());
         match &part.state {
             PartState::Followed {
