@@ -96,6 +96,16 @@ pub enum Outcome {
     Unknown(String),
 }
 
+impl Outcome {
+    /// `Err`: why it is not so, as far as is known.
+    pub fn agreed(self) -> Result<(), String> {
+        match self {
+            Outcome::Refused(why) | Outcome::Unknown(why) => Err(why),
+            Outcome::Done | Outcome::Added { .. } | Outcome::Shown(_) => Ok(()),
+        }
+    }
+}
+
 /// The next step of a wish.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -192,12 +202,16 @@ impl Command {
 }
 
 impl GroupState {
-    /// Another owner, or the same one anew. Only it is certain to have everything from here on.
+    /// Another owner, or the same one anew. Nodes that have everything go on having it until the new owner acknowledges something,
+    /// before which it says who has that: so there is somebody to name if it dies first. One that lacks something, and acts by an
+    /// administrator's word, makes all others lack what is only there.
     pub(crate) fn pass_to(&mut self, node: u8) {
         self.epoch += 1;
         self.owner = Some(node);
-        self.in_sync = vec![node];
         self.said = 0;
+        if !self.in_sync.contains(&node) {
+            self.in_sync = vec![node];
+        }
     }
 
     /// Nobody is known to have everything, and no epoch that was given before counts: nobody acts before an administrator says who.

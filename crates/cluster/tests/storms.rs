@@ -72,6 +72,28 @@ fn a_forced_quorum_gives_groups_to_nobody() {
     }
 }
 
+/// Whoever had everything has it until the new owner acknowledges something, before which it says who has that.
+#[test]
+fn a_successor_that_dies_before_its_first_word_is_replaced() {
+    for seed in 0..20 {
+        let mut world =
+            World::with_group(5, false, FAIR, Timing::default(), seed).expect("a cluster");
+        let first = world.owner().expect("an owner");
+        let all = |w: &World| {
+            let groups = &w.machine(first).state().groups;
+            groups.iter().all(|g| g.in_sync.len() == 5)
+        };
+        assert_eq!(world.run_until(ms(20_000), all), Ok(true));
+        world.crash(first);
+        let next = |w: &World| w.owner().is_some_and(|owner| owner != first);
+        assert_eq!(world.run_until(ms(20_000), next), Ok(true));
+        let second = world.owner().expect("an owner");
+        world.crash(second);
+        let last = |w: &World| w.owner().is_some_and(|o| o != first && o != second);
+        assert_eq!(world.run_until(ms(20_000), last), Ok(true), "seed {seed}");
+    }
+}
+
 /// The seed that found it: a node with the only vote settled two configurations in one step, wrote the second, and crashed before it
 /// told of the first. The checker took the first for one that never settled.
 #[test]

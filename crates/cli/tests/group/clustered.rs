@@ -158,17 +158,7 @@ impl Load {
             self.clients.load(Ordering::Acquire) == 0
         });
         let acknowledged = self.acknowledged.lock().expect("no panic").clone();
-        let mut client = server.connect("d").expect("connects");
-        let rows = client.query("SELECT id FROM t").expect("answers");
-        let found: std::collections::BTreeSet<String> = rows
-            .iter()
-            .map(|row| daruma_client::value::text(&row[0]))
-            .collect();
-        let lost: Vec<&u32> = acknowledged
-            .iter()
-            .filter(|id| !found.contains(&id.to_string()))
-            .collect();
-        assert!(lost.is_empty(), "lost: {lost:?}\n{}", server.log());
+        super::check(server, &acknowledged);
         assert!(acknowledged.len() > 20);
     }
 }
@@ -234,21 +224,27 @@ fn of(servers: &[Server; 3], name: &str) -> usize {
     found.expect("one of them")
 }
 
-#[test]
-fn an_owner_that_is_killed_is_replaced_and_comes_back_as_a_secondary() {
+/// Owner after owner is brought down, and comes back as a secondary when another leads.
+fn owner_after_owner(
+    times: usize,
+    down: impl Fn(&mut Server),
+    up: impl Fn(&mut Server),
+    back: impl Fn(&Server),
+) {
     let root = tempfile::tempdir().expect("temporary directory");
     let mut servers = group(root.path(), "AUTOMATIC");
     under_load(&mut servers, |servers, load| {
         let mut owner = 0;
-        for _ in 0..3 {
-            servers[owner].kill();
+        for _ in 0..times {
+            down(&mut servers[owner]);
             let began = Instant::now();
             let left = others(servers, owner);
             let next = left[leader(&left)].name;
             eprintln!("{next} leads after {:?}", began.elapsed());
             load.goes_on(left[0]);
-            servers[owner].run();
+            up(&mut servers[owner]);
             servers[owner].wait_for(OWN_ROLE, "SECONDARY");
+            back(&servers[owner]);
             all_in_sync(&servers[of(servers, next)]);
             owner = of(servers, next);
         }
@@ -256,26 +252,75 @@ fn an_owner_that_is_killed_is_replaced_and_comes_back_as_a_secondary() {
 }
 
 #[test]
+fn an_owner_that_is_killed_is_replaced_and_comes_back_as_a_secondary() {
+    owner_after_owner(3, Server::kill, Server::run, |_| {});
+}
+
+#[test]
 fn an_owner_that_was_frozen_acknowledges_nothing_that_its_successor_lacks() {
+    let cannot_be_written = |server: &Server| {
+        wait("what is read cannot be written", server, || {
+            server.error("master", "INSERT d.dbo.t VALUES (-1, 'no')") == Some(3906)
+        });
+    };
+    let (stop, go_on) = (
+        |s: &mut Server| s.signal("STOP"),
+        |s: &mut Server| s.signal("CONT"),
+    );
+    owner_after_owner(2, stop, go_on, cannot_be_written);
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_hands_its_group_over() {
+    owner_after_owner(2, Server::stop, Server::run, |_| {});
+}
+
+#[test]
+fn an_owner_that_cannot_lead_lets_another() {
     let root = tempfile::tempdir().expect("temporary directory");
     let mut servers = group(root.path(), "AUTOMATIC");
     under_load(&mut servers, |servers, load| {
-        let mut owner = 0;
-        for _ in 0..2 {
-            servers[owner].signal("STOP");
-            let left = others(servers, owner);
-            let next = left[leader(&left)].name;
-            load.goes_on(left[0]);
-            servers[owner].signal("CONT");
-            servers[owner].wait_for(OWN_ROLE, "SECONDARY");
-            wait("what is read cannot be written", &servers[owner], || {
-                let text = "INSERT d.dbo.t VALUES (-1, 'no')";
-                servers[owner].error("master", text) == Some(3906)
-            });
-            all_in_sync(&servers[of(servers, next)]);
-            owner = of(servers, next);
+        // What a server has to write down before it leads cannot be written on the one that comes first.
+        let folder = servers[1].folder.join("hadr");
+        let files = std::fs::read_dir(&folder).expect("its folder");
+        let standings: Vec<_> = files
+            .map(|f| f.expect("a file").path())
+            .filter(|p| p.extension().is_some_and(|e| e == "standing"))
+            .map(|p| p.with_extension("standing.new"))
+            .collect();
+        assert_eq!(standings.len(), 1);
+        for path in &standings {
+            std::fs::create_dir(path).expect("in the way");
         }
+        servers[0].kill();
+        servers[2].wait_for(OWN_ROLE, "PRIMARY");
+        load.goes_on(&servers[2]);
+        for path in &standings {
+            std::fs::remove_dir(path).expect("out of the way");
+        }
+        servers[0].run();
+        servers[1].kill();
+        servers[1].run();
+        all_in_sync(&servers[2]);
     });
+}
+
+#[test]
+fn a_group_that_is_dropped_without_the_cluster_leaves_nothing_open() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group(root.path(), "AUTOMATIC");
+    servers[0].cluster(&["dynamic-quorum", "off"]);
+    servers[0].sql("INSERT d.dbo.t VALUES (1, 'one')");
+    servers[2].kill();
+    servers[1].kill();
+    servers[0].wait_for(OWN_ROLE, "RESOLVING");
+    servers[0].sql("DROP AVAILABILITY GROUP g");
+    servers[0].wait_for(
+        "SELECT state_desc FROM sys.databases WHERE name = 'd'",
+        "RESTORING",
+    );
+    servers[0].sql("RESTORE DATABASE d WITH RECOVERY");
+    servers[0].wait_for(COUNT, "1");
 }
 
 #[test]
@@ -300,25 +345,6 @@ fn a_group_goes_where_an_administrator_wants_it() {
         load.goes_on(&servers[2]);
         servers[1].run();
         servers[1].wait_for(OWN_ROLE, "SECONDARY");
-    });
-}
-
-#[test]
-fn a_server_that_is_told_to_stop_hands_its_group_over() {
-    let root = tempfile::tempdir().expect("temporary directory");
-    let mut servers = group(root.path(), "AUTOMATIC");
-    under_load(&mut servers, |servers, load| {
-        let mut owner = 0;
-        for _ in 0..2 {
-            servers[owner].stop();
-            let left = others(servers, owner);
-            let next = left[leader(&left)].name;
-            load.goes_on(left[0]);
-            servers[owner].run();
-            servers[owner].wait_for(OWN_ROLE, "SECONDARY");
-            all_in_sync(&servers[of(servers, next)]);
-            owner = of(servers, next);
-        }
     });
 }
 
@@ -348,6 +374,7 @@ fn an_owner_without_a_quorum_leads_nothing_until_it_has_one() {
         servers[2].kill();
         servers[1].kill();
         servers[0].wait_for(OWN_ROLE, "RESOLVING");
+        // From the moment on in which the lease is known to be over, not from when a thread has seen it.
         assert_eq!(servers[0].error("master", COUNT), Some(983));
         servers[2].run();
         servers[0].wait_for(OWN_ROLE, "PRIMARY");

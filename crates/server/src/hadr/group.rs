@@ -11,7 +11,7 @@
 //! Read next: `part`, `links`, `states`.
 
 use super::common::{Common, file_error};
-use super::owner::is_clustered;
+use super::owner::{Tries, is_clustered};
 use super::part::DatabasePart;
 use super::reign::{Failover, Kept, KeptFile, Reign};
 use super::repair::Repairs;
@@ -22,7 +22,7 @@ use daruma_catalog::{
     AvailabilityMode, GroupDatabaseDef, GroupDef, PrimaryConnections, ReplicaDef,
     SecondaryConnections,
 };
-use daruma_group::commit::{ReplicaConfig, ReplicaId, Role, Rules};
+use daruma_group::commit::{ReplicaConfig, ReplicaId, Replicas, Role, Rules};
 use daruma_group::replica::{Authority, Node};
 use daruma_group::transport::Dialer;
 use daruma_tsql::error::{Result, SqlError};
@@ -88,8 +88,8 @@ pub(super) struct Group {
     pub warrant: Option<Arc<Warrant>>,
     /// The lease has run out.
     pub is_paused: AtomicBool,
-    /// When databases that could not be led are tried again.
-    pub again_at: Mutex<Option<Instant>>,
+    /// What was tried by order of the cluster.
+    pub tries: Mutex<Tries>,
     stopped: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
     /// The others, which may wait for stored definitions.
@@ -97,15 +97,20 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// A group that begins here, or that this server joins.
-    pub(super) fn create(common: &Arc<Common>, def: GroupDef, reign: Reign) -> Result<Arc<Group>> {
+    /// A group that begins here, in this epoch of the cluster if there is one, or that this server joins.
+    pub(super) fn create(
+        common: &Arc<Common>,
+        def: GroupDef,
+        reign: Reign,
+        epoch: Option<u64>,
+    ) -> Result<Arc<Group>> {
         let path = kept_path(common, def.group_id);
         common
             .disk()
             .create_dir_all(&common.folder())
             .map_err(|e| file_error(&path, &e))?;
         let kept = KeptFile::create(common.disk(), &path, reign);
-        Group::begin(common, def, kept.map_err(|e| file_error(&path, &e))?)
+        Group::begin(common, def, kept.map_err(|e| file_error(&path, &e))?, epoch)
     }
 
     /// A group that was here when the server stopped.
@@ -113,10 +118,15 @@ impl Group {
         let path = kept_path(common, def.group_id);
         let kept = KeptFile::open(common.disk(), &path).map_err(|e| file_error(&path, &e))?;
         let missing = || file_error(&path, &std::io::ErrorKind::NotFound.into());
-        Group::begin(common, def, kept.ok_or_else(missing)?)
+        Group::begin(common, def, kept.ok_or_else(missing)?, None)
     }
 
-    fn begin(common: &Arc<Common>, def: GroupDef, kept: KeptFile) -> Result<Arc<Group>> {
+    fn begin(
+        common: &Arc<Common>,
+        def: GroupDef,
+        kept: KeptFile,
+        epoch: Option<u64>,
+    ) -> Result<Arc<Group>> {
         let own = def.replica(common.server_name());
         let me = own.and_then(|r| ReplicaId::new(r.number));
         let me = me.ok_or_else(|| messages::error(35237, &[&def.name]))?;
@@ -125,6 +135,9 @@ impl Group {
             let cluster = common.cluster().cloned();
             Arc::new(Warrant::new(cluster, def.group_id, me, teller(&tasks)))
         });
+        if let (Some(warrant), Some(epoch)) = (&warrant, epoch) {
+            warrant.begin(epoch, Replicas::NONE);
+        }
         let group = Arc::new(Group {
             common: common.clone(),
             id: def.group_id,
@@ -142,7 +155,7 @@ impl Group {
             repairs: Repairs::default(),
             warrant,
             is_paused: AtomicBool::new(false),
-            again_at: Mutex::default(),
+            tries: Mutex::default(),
             stopped: AtomicBool::new(false),
             worker: Mutex::default(),
             threads: Mutex::default(),
@@ -267,7 +280,12 @@ impl Group {
     /// As what this server presents itself.
     pub(super) fn role(&self) -> ReplicaRole {
         let parts = self.parts.lock();
-        let has_lease = self.warrant.as_ref().is_none_or(|w| w.stands());
+        // Sessions may come when the thread has let them.
+        let has_lease = self
+            .warrant
+            .as_ref()
+            .is_none_or(|w| Authority::stands(&**w))
+            && !self.is_paused.load(Ordering::Acquire);
         match self.is_primary() {
             _ if self.is_removed() => ReplicaRole::Resolving,
             true if !has_lease => ReplicaRole::Resolving,
@@ -370,8 +388,14 @@ impl Group {
             true => self.leave_all(),
             false => self.go_on(),
         }
+        let mut next = Instant::now() + TICK;
         loop {
-            match told.recv_timeout(TICK) {
+            let now = Instant::now();
+            if now >= next {
+                next = now + TICK;
+                self.tick();
+            }
+            match told.recv_timeout(next.saturating_duration_since(now)) {
                 Ok(Task::Do(job)) => job(self),
                 Ok(Task::Opened(database)) => self.opened(database),
                 Ok(Task::Fenced(database)) => self.fenced(database),
@@ -383,7 +407,7 @@ impl Group {
                 Ok(Task::Defined) => self.defined(),
                 Ok(Task::Owner) => self.follow_owner(),
                 Ok(Task::HandOver(to)) => self.hand_over(to),
-                Err(RecvTimeoutError::Timeout) => self.tick(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Ok(Task::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
         }

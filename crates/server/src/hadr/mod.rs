@@ -9,8 +9,10 @@
 //! | `common` | the endpoint, invitations |
 //! | `failover` | how this server becomes the primary |
 //! | `group` | a group: its definition, its thread |
+//! | `handover` | how the owner changes |
 //! | `links` | who connects to whom |
 //! | `listen` | ports of listeners |
+//! | `listing` | which replicas have everything |
 //! | `owner` | groups whose owner a cluster names |
 //! | `part` | the roles of a database |
 //! | `reign`, `wire` | whose definition counts |
@@ -25,8 +27,10 @@ mod alter;
 mod common;
 mod failover;
 mod group;
+mod handover;
 mod links;
 mod listen;
+mod listing;
 mod owner;
 mod part;
 mod reign;
@@ -42,7 +46,7 @@ use crate::listener::Doors;
 use common::Common;
 use daruma_base::{DatabaseId, PageId};
 use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
-use daruma_cluster::{Cluster, Command, Outcome};
+use daruma_cluster::{Cluster, Command};
 use daruma_tsql::error::Result;
 use daruma_tsql::instance::Instance;
 use daruma_tsql::instance::hadr::{
@@ -160,18 +164,20 @@ impl Service {
             .map_err(|why| owner::cluster_error(&def.name, &why))
     }
 
-    /// The cluster has nothing more to do with the group.
-    fn forget(&self, def: &GroupDef) {
-        let wish = Command::DropGroup {
-            group: def.group_id,
+    /// The cluster has nothing more to do with the group. `false`: it has not agreed, as far as is known.
+    fn forget(&self, def: &GroupDef) -> bool {
+        let Some(cluster) = self.common.cluster() else {
+            return false;
         };
-        let outcome = self.common.cluster().map(|cluster| cluster.wish(wish));
-        if let Some(Outcome::Refused(why) | Outcome::Unknown(why)) = outcome {
+        let group = def.group_id;
+        let agreed = cluster.wish(Command::DropGroup { group }).agreed();
+        if let Err(why) = &agreed {
             self.common.log(&format!(
                 "The cluster has not taken note that availability group '{}' ended: {why}.",
                 def.name
             ));
         }
+        agreed.is_ok()
     }
 
     fn begin_group(&self, def: &GroupDef, epoch: Option<u64>) -> Result<()> {
@@ -187,14 +193,16 @@ impl Service {
             databases: Vec::new(),
             ..def.clone()
         };
-        let group = Group::create(&self.common, empty, reign)?;
+        let group = Group::create(&self.common, empty, reign, epoch)?;
         let whole = def.clone();
         let led = group.ask(move |group| {
-            group.found(epoch);
             for database in &whole.databases {
                 group.lead_new(database)?;
             }
             group.set_def(whole);
+            if let Some(warrant) = &group.warrant {
+                warrant.speak();
+            }
             Ok(())
         });
         match led {
@@ -204,7 +212,7 @@ impl Service {
                 Ok(())
             }
             Err(error) => {
-                end(&group);
+                end(&group, true);
                 Err(error)
             }
         }
@@ -294,16 +302,15 @@ impl HadrService for Service {
             // It could not be started: only its definition is left.
             return Ok(());
         };
-        let was_owner = group.warrant.as_ref().is_some_and(|w| w.leads().is_some());
-        end(&group);
+        // The cluster first: it could name another owner while the databases here go on alone.
+        let is_owner = group.warrant.as_ref().is_some_and(|w| w.leads().is_some());
+        let is_told = !is_owner || self.forget(def);
+        end(&group, is_told);
         self.common
             .groups
             .write()
             .retain(|g| g.id() != def.group_id);
         self.common.ports.look();
-        if was_owner {
-            self.forget(def);
-        }
         Ok(())
     }
 
@@ -315,7 +322,7 @@ impl HadrService for Service {
         self.check_cluster(def.options.cluster_type)?;
         def.creates_databases = false;
         def.databases.iter_mut().for_each(|d| d.is_joined = false);
-        let group = Group::create(&self.common, def.clone(), invitation.reign)?;
+        let group = Group::create(&self.common, def.clone(), invitation.reign, None)?;
         self.common.groups.write().push(group);
         Ok(def)
     }
@@ -413,15 +420,15 @@ impl HadrService for Service {
     }
 }
 
-/// The group ends here: what this server leads stays open, what it follows waits for more log.
-fn end(group: &Arc<Group>) {
+/// The group ends here: what this server leads stays open if nobody else may come to lead it, all else waits for more log.
+fn end(group: &Arc<Group>, stays_open: bool) {
     // A group whose thread has ended has nothing left.
-    let _ = group.ask(|group| {
+    let _ = group.ask(move |group| {
         let parts = group.parts.lock().clone();
         for part in parts {
             match part.role() {
-                Some(_) => group.unlead(part.id),
-                None => group.leave(part.id),
+                Some(_) if stays_open => group.unlead(part.id),
+                _ => group.leave(part.id),
             }
         }
         Ok(())

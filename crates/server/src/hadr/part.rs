@@ -30,7 +30,7 @@ use daruma_group::transport::Link;
 use daruma_storage::{Database, Secondary};
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::DatabaseEntry;
-use daruma_tsql::instance::hadr::{Availability, DatabaseAct};
+use daruma_tsql::instance::hadr::{Availability, DatabaseAct, Lease};
 use daruma_tsql::messages;
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -279,6 +279,8 @@ impl Group {
         opens_at: Lsn,
     ) -> Result<()> {
         let number = u128::from_be_bytes(id);
+        let lease = self.warrant.clone().map(|w| w as Arc<dyn Lease>);
+        entry.set_lease(lease);
         let tell = self.teller();
         let told = move |change| {
             tell(match change {

@@ -11,11 +11,15 @@
 //!
 //! A word to the cluster that nobody answered may be carried out yet, so it counts as said; words are numbered, and an earlier one does not
 //! count after a later one.
+//!
+//! An owner that begins finds a list of the reign before: those have everything as long as nothing new is acknowledged. So nothing is, and no session
+//! comes, before the first word of its own reign is agreed to (`has_word`). If it dies before, or cannot lead, one of the list is named.
 
 use super::group::Task;
-use daruma_cluster::{Cluster, Command, GroupState, Outcome};
+use daruma_cluster::{Cluster, Command, GroupState};
 use daruma_group::commit::{ReplicaId, Replicas};
 use daruma_group::replica::Authority;
+use daruma_tsql::instance::hadr::Lease;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,6 +46,10 @@ struct Listing {
     leads: Option<u64>,
     /// The epoch of what follows.
     epoch: u64,
+    /// All databases are led that can be: the cluster may be told who has everything.
+    may_speak: bool,
+    /// The cluster's list is one of this reign.
+    has_word: bool,
     /// The cluster lists no replica but these.
     most: Replicas,
     /// Words that were said in this epoch.
@@ -112,7 +120,7 @@ impl Warrant {
         }
     }
 
-    /// This server begins to lead in this epoch.
+    /// This server begins to lead in this epoch, with records that list it alone. The cluster lists these.
     pub(super) fn begin(&self, epoch: u64, listed: Replicas) {
         let mut listing = self.listing.lock();
         if listing.epoch != epoch {
@@ -124,6 +132,34 @@ impl Warrant {
         }
         listing.most = listing.most.union(listed).with(self.me);
         listing.leads = Some(epoch);
+        listing.may_speak = false;
+        // A list of this server alone, or shorter, holds in any reign of its own.
+        listing.has_word = listing.most == Replicas::NONE.with(self.me);
+    }
+
+    /// All databases are led that can be.
+    pub(super) fn speak(&self) {
+        let mut listing = self.listing.lock();
+        listing.may_speak = true;
+        listing.is_wanted = true;
+        self.wanted.notify_all();
+    }
+
+    /// The epoch in which the cluster may be told who has everything.
+    pub(super) fn speaks(&self) -> Option<u64> {
+        let listing = self.listing.lock();
+        listing.leads.filter(|_| listing.may_speak)
+    }
+
+    /// Has the cluster's list come from this reign?
+    pub(super) fn has_word(&self) -> bool {
+        self.listing.lock().has_word
+    }
+
+    /// The cluster lists these already, and so do all records.
+    pub(super) fn confirm(&self, epoch: u64, listed: Replicas) {
+        let mut listing = self.listing.lock();
+        listing.has_word |= listing.leads == Some(epoch) && listing.most == listed;
     }
 
     /// It leads no more.
@@ -198,6 +234,7 @@ impl Warrant {
         let mut listing = self.listing.lock();
         if outcome.is_ok() && listing.epoch == epoch && listing.said == said {
             listing.most = replicas;
+            listing.has_word |= listing.leads == Some(epoch);
         }
         outcome
     }
@@ -207,18 +244,18 @@ impl Warrant {
         let Some(cluster) = &self.cluster else {
             return Err("this server is no node of a cluster".into());
         };
-        match cluster.wish(command) {
-            Outcome::Refused(why) | Outcome::Unknown(why) => Err(why),
-            Outcome::Done | Outcome::Added { .. } | Outcome::Shown(_) => Ok(()),
-        }
+        cluster.wish(command).agreed()
     }
 }
 
 impl Authority for Warrant {
     fn stands(&self) -> bool {
-        let leads = self.leads();
+        let speaks = {
+            let listing = self.listing.lock();
+            listing.leads.filter(|_| listing.has_word)
+        };
         let owned = self.cluster.as_ref().and_then(|c| c.owned(&self.group));
-        owned.is_some_and(|owned| Some(owned.epoch) == leads)
+        owned.is_some_and(|owned| Some(owned.epoch) == speaks)
     }
 
     fn may_list(&self, database: u128, members: Replicas) -> bool {
@@ -235,6 +272,12 @@ impl Authority for Warrant {
 
     fn asked(&self, replica: ReplicaId) {
         (self.tell)(Task::HandOver(replica));
+    }
+}
+
+impl Lease for Warrant {
+    fn stands(&self) -> bool {
+        Authority::stands(self)
     }
 }
 
@@ -277,7 +320,7 @@ mod tests {
         warrant.widen(set(&[2]));
         warrant.end();
         assert_eq!(warrant.leads(), None);
-        assert!(!warrant.stands());
+        assert!(!Authority::stands(&warrant));
         warrant.begin(3, Replicas::NONE);
         assert_eq!(warrant.most(), set(&[0, 2]));
         warrant.begin(4, Replicas::NONE);

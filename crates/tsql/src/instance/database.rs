@@ -1,6 +1,6 @@
 //! A database as the instance holds it: definition, storage and catalog, if it is open.
 
-use super::hadr::Availability;
+use super::hadr::{Availability, Lease};
 use super::{MASTER, MSDB, TEMPDB};
 use crate::error::Result;
 use crate::messages;
@@ -42,6 +42,8 @@ pub struct DatabaseEntry {
     last_log_backup: AtomicI64,
     /// An [`Availability`].
     availability: AtomicU8,
+    /// By what this server leads it, beside `availability`.
+    lease: RwLock<Option<Arc<dyn Lease>>>,
 }
 
 impl DatabaseEntry {
@@ -68,12 +70,31 @@ impl DatabaseEntry {
             log_backup: Mutex::new(()),
             last_log_backup: AtomicI64::new(0),
             availability: AtomicU8::new(Availability::Alone as u8),
+            lease: RwLock::default(),
         }
     }
 
-    /// What sessions may do with it as one of a group.
+    /// What sessions may do with it as one of a group, now.
     pub fn availability(&self) -> Availability {
+        use Availability::{Primary, PrimaryForWriters, Resolving};
+        match self.given_availability() {
+            Primary | PrimaryForWriters if !self.has_lease() => Resolving,
+            given => given,
+        }
+    }
+
+    /// What the group's service has said last.
+    pub(super) fn given_availability(&self) -> Availability {
         Availability::from_number(self.availability.load(Ordering::Acquire))
+    }
+
+    fn has_lease(&self) -> bool {
+        self.lease.read().as_ref().is_none_or(|l| l.stands())
+    }
+
+    /// By what this server leads it from now on; `None`: by its own record alone.
+    pub fn set_lease(&self, lease: Option<Arc<dyn Lease>>) {
+        *self.lease.write() = lease;
     }
 
     pub(super) fn set_availability(&self, availability: Availability) {

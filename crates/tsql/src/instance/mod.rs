@@ -316,7 +316,7 @@ impl Instance {
     /// The role of this server in the group of a database changed. Plans are looked at again; sessions that are in the
     /// database end, because what they began under the other role has no end under this one.
     pub fn set_availability(&self, entry: &DatabaseEntry, availability: hadr::Availability) {
-        let before = entry.availability();
+        let before = entry.given_availability();
         entry.set_availability(availability);
         self.bump_catalog_version();
         let changes_role = before.is_secondary() != availability.is_secondary();

@@ -6,7 +6,8 @@
 //!
 //! Invariants
 //! 1. A definition is stored after the service has accepted it, never before.
-//! 2. Sessions learn a role from [`Availability`] alone: it changes before the service tells anybody else of the role.
+//! 2. Sessions learn a role from [`Availability`] alone: it changes before the service tells anybody else of the role. A primary whose right
+//!    to lead is a [`Lease`] is one as long as the lease stands, which each statement asks, not the service's threads.
 //!
 //! Map: `rows` (stored definitions), `service` (the seam), `routing` (where readers are sent), `databases` (what the service does
 //! with a database's files).
@@ -94,6 +95,12 @@ impl Availability {
         use Availability::*;
         matches!(self, Readable | ReadableWithIntent | Closed | Resolving)
     }
+}
+
+/// The right to lead a database, where it ends by itself. Asked by every statement that comes to the database: nothing here waits.
+pub trait Lease: Send + Sync {
+    /// Does it hold, at this moment?
+    fn stands(&self) -> bool;
 }
 
 /// Keys, endpoints and groups of the server.
