@@ -4,7 +4,8 @@
 mod simulation;
 
 use daruma_cluster::{Bug, Command, Timing, plant};
-use simulation::{FAIR, GROUP, LATE, Net, Plan, World, forced, hasty, member, ms, storm};
+use daruma_group::commit::{Bug as GroupBug, plant as plant_in_group};
+use simulation::{FAIR, GROUP, LATE, Net, Plan, World, forced, groups, hasty, member, ms, storm};
 
 /// Storms that may pass before a bug is found.
 const STORMS_MAX: u64 = 400;
@@ -35,6 +36,36 @@ fn is_found(bug: Bug) {
     plant(None);
     let found = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
     println!("{bug:?}: {found}");
+}
+
+fn is_found_with_data(bug: GroupBug) {
+    plant_in_group(Some(bug));
+    let found = (0..STORMS_MAX).find_map(|seed| {
+        let (nodes, witness) = [(2, true), (3, false), (3, true), (5, false)][seed as usize % 4];
+        let plan = Plan {
+            nodes,
+            witness,
+            net: if seed % 2 == 0 { LATE } else { FAIR },
+            timing: Timing::default(),
+            faults: 80,
+            seed,
+        };
+        groups(&plan).err()
+    });
+    plant_in_group(None);
+    let found = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
+    println!("{bug:?}: {}", found.lines().next().unwrap_or_default());
+}
+
+#[test]
+fn owners_that_forget_the_clusters_list_are_found() {
+    is_found_with_data(GroupBug::ActBeforeWord);
+    is_found_with_data(GroupBug::ShrinkUnasked);
+}
+
+#[test]
+fn primaries_that_forget_their_lease_are_found() {
+    is_found_with_data(GroupBug::LeaseForgotten);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use daruma_base::Lsn;
 use daruma_group::commit::{
-    Epoch, EpochId, Follower, FollowerInput, FollowerOutput, History, ReplicaId,
+    Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Fork, History, ReplicaId,
 };
 
 fn epoch(number: u64) -> EpochId {
@@ -48,4 +48,31 @@ fn an_older_primary_is_deposed_and_the_present_one_followed_on() {
         quorum: Lsn(8),
     });
     assert_eq!(taken, [FollowerOutput::Append]);
+}
+
+/// A primary that was restarted, and follows one that it knew nothing of, applies no more than what is acknowledged.
+#[test]
+fn a_former_primary_applies_only_what_is_acknowledged() {
+    let me = ReplicaId::new(0).expect("a replica");
+    let mut follower = Follower::new(me, epoch(1), history(&[(1, 0)]), Lsn(100), Lsn::MAX);
+    // What it may have acknowledged is not given up.
+    let outputs = follower.step(FollowerInput::Lead {
+        epoch: epoch(2),
+        history: history(&[(1, 0), (2, 60)]),
+    });
+    let parts = FollowerOutput::Rejoin(Fork::At(Lsn(60)));
+    assert!(outputs.contains(&parts), "{outputs:?}");
+    follower.step(FollowerInput::Lead {
+        epoch: epoch(3),
+        history: history(&[(1, 0), (3, 100)]),
+    });
+    assert!(follower.is_following());
+    follower.step(FollowerInput::Blocks {
+        epoch: epoch(3),
+        first: Lsn(100),
+        end: Lsn(150),
+        quorum: Lsn(90),
+    });
+    follower.step(FollowerInput::Synced(Lsn(150)));
+    assert_eq!(follower.may_apply(), Lsn(90));
 }

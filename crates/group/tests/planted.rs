@@ -5,7 +5,8 @@ mod search;
 use daruma_base::Lsn;
 use daruma_group::commit::{
     Bug, Clock, Clocks, Epoch, EpochId, Follower, FollowerInput, FollowerOutput, Fork, History,
-    Primary, PrimaryInput, PrimaryOutput, Record, ReplicaConfig, ReplicaId, Rules, plant,
+    Listing, Primary, PrimaryInput, PrimaryOutput, Record, ReplicaConfig, ReplicaId, Replicas,
+    Rules, plant,
 };
 use search::{Budget, World, find};
 
@@ -214,6 +215,20 @@ fn a_primary_that_goes_on_without_its_lease_is_found() {
             && during == [raised(4), PrimaryOutput::Open]
             && after.is_empty()
             && again == [raised(8)]
+    });
+}
+
+/// With all machines around it, `daruma_cluster` finds both as well.
+#[test]
+fn an_owner_that_forgets_the_clusters_list_is_found() {
+    let begun = || {
+        let mut listing = Listing::new(replica(0));
+        listing.begin(2, Replicas::NONE.with(replica(1)), 0);
+        listing
+    };
+    with_bug(Bug::ActBeforeWord, || begun().acts().is_none());
+    with_bug(Bug::ShrinkUnasked, || {
+        !begun().may_list(1, Replicas::NONE.with(replica(0)))
     });
 }
 

@@ -170,7 +170,7 @@ fn a_commit_is_on_both_disks_and_a_failover_keeps_it() {
         standing_file(&disk),
         log,
         opens_at,
-        opens_at,
+        None,
         rules,
         LONG,
         Mode::Always,

@@ -141,7 +141,7 @@ impl Machine {
         now: Duration,
     ) -> Option<Machine> {
         let state = ClusterState::decode(&register.held.body)?;
-        let owner = Owner::new(me, &state);
+        let owner = Owner::new(&state);
         let read = register.held.version;
         let mut machine = Machine {
             timing,

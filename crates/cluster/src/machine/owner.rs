@@ -5,7 +5,6 @@ use crate::command::Command;
 use crate::packet::Packet;
 use crate::planted::{Bug, planted};
 use crate::state::{ClusterState, GroupId};
-use daruma_quorum::MemberId;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -40,12 +39,14 @@ struct LeaseAsked {
 }
 
 impl Owner {
-    pub(super) fn new(me: MemberId, state: &ClusterState) -> Owner {
-        let mine = state.groups.iter().filter(|g| g.owner == Some(me.number()));
+    /// What is found on disk may be a proposal that comes to nothing: whoever owned the group before it owns it again then. So an earlier
+    /// life may have acted in any epoch up to the one that is found, whoever owns that.
+    pub(super) fn new(state: &ClusterState) -> Owner {
+        let found = state.groups.iter();
         Owner {
             past: match planted(Bug::RestartKeepsEpoch) {
                 true => BTreeMap::new(),
-                false => mine.map(|g| (g.id, g.epoch)).collect(),
+                false => found.map(|g| (g.id, g.epoch)).collect(),
             },
             leases: BTreeMap::new(),
             asks: VecDeque::new(),

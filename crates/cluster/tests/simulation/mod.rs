@@ -6,12 +6,15 @@
 //! Checked after each event: at most one node acts for a group; a node acts in an epoch that nobody else, and no earlier life of its
 //! own, has acted in; configurations that settled form one chain, and each is on the disks of a quorum when it settles.
 
+mod plane;
+
 use daruma_cluster::witness::{Record, WitnessAsk, WitnessFault, WitnessOp, WitnessView};
 use daruma_cluster::{
     Action, ClusterState, Command, GroupId, Machine, NodeState, Outcome, Packet, Timing,
     WitnessPlace,
 };
 use daruma_quorum::{Configuration, MemberId, Members, Register, Version, WITNESS};
+use plane::{Message, Plane};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
@@ -49,6 +52,8 @@ enum Event {
     /// The question reaches the share.
     Share(usize, u32, WitnessAsk),
     Reply(usize, u32, u64, Result<WitnessView, WitnessFault>),
+    /// Of the group's data, on a connection of this number, in this place.
+    Data(usize, usize, u64, u64, Message),
 }
 
 struct Place {
@@ -115,6 +120,8 @@ pub struct World {
     pub outcomes: BTreeMap<u64, Outcome>,
     pub steps: u64,
     pub data_plane: bool,
+    /// The group's data; without it an owner says what it pleases.
+    pub plane: Option<Plane>,
     /// Nodes may crash in the middle of a step.
     storms: bool,
     /// The next step in which this node settles something ends in a crash after its write.
@@ -201,6 +208,7 @@ impl World {
             outcomes: BTreeMap::new(),
             steps: 0,
             data_plane: false,
+            plane: None,
             storms: false,
             cut_short: None,
             timing,
@@ -434,7 +442,10 @@ impl World {
     fn happen(&mut self, event: Event) -> Result<(), String> {
         self.steps += 1;
         let to = match &event {
-            Event::Tick(i, _) | Event::Packet(_, i, _) | Event::Reply(i, _, _, _) => Some(*i),
+            Event::Tick(i, _)
+            | Event::Packet(_, i, _)
+            | Event::Reply(i, _, _, _)
+            | Event::Data(_, i, ..) => Some(*i),
             Event::Share(..) => None,
         };
         if let Some(i) = to {
@@ -470,6 +481,9 @@ impl World {
                 let actions = machine.witnessed(now, id, result);
                 self.act(i, actions)
             }
+            Event::Data(from, to, link, place, message) => {
+                self.with_plane(|plane, world| plane.receive(world, from, to, link, place, message))
+            }
         }
     }
 
@@ -482,7 +496,9 @@ impl World {
         let actions = machine.tick(now);
         self.act(i, actions)?;
         self.push(self.now + TICK, Event::Tick(i, life));
-        if self.data_plane && self.dice.one_in(20) {
+        if self.plane.is_some() && self.is_up(i) {
+            self.with_plane(|plane, world| plane.tick(world, i))?;
+        } else if self.data_plane && self.dice.one_in(20) {
             self.replicate(i)?;
         }
         let node = &mut self.nodes[i];
@@ -497,6 +513,19 @@ impl World {
             node.machine = None;
         }
         Ok(())
+    }
+
+    /// Does something with the group's data, if there is any.
+    pub fn with_plane(
+        &mut self,
+        work: impl FnOnce(&mut Plane, &mut World) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let Some(mut plane) = self.plane.take() else {
+            return Ok(());
+        };
+        let done = work(&mut plane, self);
+        self.plane = Some(plane);
+        done
     }
 
     /// The owner brings the others up to date, and says so.
@@ -863,4 +892,72 @@ fn calm(world: &mut World) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// The same with the group's data: nodes crash, pause and are cut off while clients write, and the group is moved by order.
+pub fn groups(plan: &Plan) -> Result<World, String> {
+    let told = |e: String| {
+        format!(
+            "seed {}, {} nodes, witness {}: {e}",
+            plan.seed, plan.nodes, plan.witness
+        )
+    };
+    run_groups(plan).map_err(told)
+}
+
+fn run_groups(plan: &Plan) -> Result<World, String> {
+    let mut world = World::with_group(plan.nodes, plan.witness, plan.net, plan.timing, plan.seed)?;
+    world.plane = Some(Plane::new(plan.nodes));
+    whole(&mut world)?;
+    let mut places = 100;
+    for n in 0..plan.faults {
+        world.storms = true;
+        match world.dice.one_in(8) {
+            true => move_by_order(&mut world)?,
+            false => fault(&mut world, plan.witness, &mut places)?,
+        }
+        let pause = match world.dice.one_in(3) {
+            true => 20,
+            false => 1500,
+        };
+        let pause = ms(world.dice.below(pause));
+        world.run(pause)?;
+        if n % 20 == 19 {
+            calm(&mut world)?;
+            whole(&mut world)?;
+        }
+    }
+    Ok(world)
+}
+
+/// ALTER AVAILABILITY GROUP FAILOVER, on a node that may or may not have everything.
+fn move_by_order(world: &mut World) -> Result<(), String> {
+    let to = world.dice.below(world.count() as u64) as usize;
+    match world.owner() {
+        Some(owner) if owner != to => {
+            world.with_plane(|plane, world| plane.release(world, owner, to))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Everything is healed: soon all have everything, and the cluster knows it.
+fn whole(world: &mut World) -> Result<(), String> {
+    let is_whole = |w: &World| w.plane.as_ref().is_some_and(|plane| plane.is_whole(w));
+    for _ in 0..10 {
+        if world.run_until(ms(4000), is_whole)? {
+            return world.with_plane(|plane, _| plane.compare());
+        }
+        world.with_plane(|plane, world| {
+            plane.resume(world);
+            Ok(())
+        })?;
+    }
+    let groups = world.leader().map(|i| &world.machine(i).state().groups);
+    let data = world.plane.as_ref().map(|plane| plane.tell_all(world));
+    Err(format!(
+        "40 s after everything was healed: owner {:?}, {groups:?}{}",
+        world.owner(),
+        data.unwrap_or_default()
+    ))
 }

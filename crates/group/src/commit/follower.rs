@@ -11,7 +11,8 @@
 //! | standing | the judge refuses | the promise is void: nobody can lead that epoch any more |
 //!
 //! What lies below `min(here, quorum)` may have been applied to pages, so a cut never reaches below it: a log that parts there is
-//! fetched page by page, or seeded anew ([`FollowerOutput::Rejoin`]).
+//! fetched page by page, or seeded anew ([`FollowerOutput::Rejoin`]). The same holds for what a node that begins may have acknowledged or
+//! applied before (`kept`), until a primary is followed: that one has it.
 
 use super::epoch::{EpochId, Fork, History};
 use super::judge::{Record, Reply, Request, Verdict};
@@ -111,7 +112,10 @@ pub struct Follower {
     history: History,
     end: Lsn,
     here: Lsn,
+    /// As a primary has told it.
     quorum: Lsn,
+    /// What was acknowledged or applied here before, perhaps.
+    kept: Lsn,
     /// Whether a primary of the promised epoch is connected and its fork is settled.
     following: bool,
     standing: Option<Standing>,
@@ -124,13 +128,14 @@ struct Standing {
 }
 
 impl Follower {
-    /// A node that starts with what it finds on disk. `quorum` is what its pages and its readers may have seen.
+    /// A node that starts with what it finds on disk. Below `kept` its pages and its readers may have seen it, or it may have been
+    /// acknowledged here.
     pub fn new(
         me: ReplicaId,
         promised: EpochId,
         history: History,
         here: Lsn,
-        quorum: Lsn,
+        kept: Lsn,
     ) -> Follower {
         let led = history.last().map_or(EpochId::default(), |e| e.name);
         Follower {
@@ -140,7 +145,8 @@ impl Follower {
             history,
             end: here,
             here,
-            quorum,
+            quorum: Lsn::NONE,
+            kept,
             following: false,
             standing: None,
         }
@@ -186,6 +192,7 @@ impl Follower {
     pub fn let_go(&mut self, applied: Lsn) {
         assert!(!self.following, "a primary's log is not given up");
         self.quorum = self.quorum.min(applied);
+        self.kept = self.kept.min(applied);
     }
 
     /// Takes an event.
@@ -243,7 +250,7 @@ impl Follower {
     fn settle_fork(&mut self, history: History, outputs: &mut Vec<FollowerOutput>) {
         let fork = self.history().fork(self.end, &history);
         let keeps = match fork {
-            Fork::At(at) => at >= self.may_apply(),
+            Fork::At(at) => at >= self.may_apply().max(self.here.min(self.kept)),
             Fork::Nothing => false,
         };
         let (Fork::At(at), true) = (fork, keeps) else {
@@ -257,6 +264,7 @@ impl Follower {
             outputs.push(FollowerOutput::Cut(at));
         }
         self.history = history.clone();
+        self.kept = Lsn::NONE;
         self.following = true;
         outputs.push(FollowerOutput::Adopt(history));
         self.acknowledge(outputs);

@@ -17,12 +17,13 @@
 //!
 //! Sources: invariants 1 and 3 are those of quorum changes in Neon's safekeepers and in Patroni's quorum commit; histories are compared
 //! as Kafka does by leader epoch since KIP-101, by id because of what Kindahl found in PostgreSQL's timelines (2026).
-//! Read next: `epoch`, `judge`, `primary`, `follower`, `clocks`.
+//! Read next: `epoch`, `judge`, `primary`, `follower`, `clocks`, `listing`.
 
 mod clocks;
 mod epoch;
 mod follower;
 mod judge;
+mod listing;
 mod planted;
 mod primary;
 mod replica;
@@ -31,6 +32,7 @@ pub use clocks::{Clock, Clocks};
 pub use epoch::{Epoch, EpochId, Fork, HISTORY_MAX, History};
 pub use follower::{Follower, FollowerInput, FollowerOutput};
 pub use judge::{Record, Reply, Request, Verdict};
+pub use listing::{Listing, Word};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, plant};
 pub use primary::{

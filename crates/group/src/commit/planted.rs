@@ -33,12 +33,16 @@ pub enum Bug {
     NoProgressClock,
     /// A primary whose lease has run out goes on.
     LeaseForgotten,
+    /// An owner acknowledges before its first word, while the cluster lists others.
+    ActBeforeWord,
+    /// A record lists fewer before the cluster has let them go.
+    ShrinkUnasked,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug there is.
-    pub const ALL: [Bug; 14] = [
+    pub const ALL: [Bug; 16] = [
         Bug::LeaveWaitedFirst,
         Bug::ListTooEarly,
         Bug::AcknowledgeUnsynced,
@@ -53,6 +57,8 @@ impl Bug {
         Bug::PromotedWaitsForNobody,
         Bug::NoProgressClock,
         Bug::LeaseForgotten,
+        Bug::ActBeforeWord,
+        Bug::ShrinkUnasked,
     ];
 }
 

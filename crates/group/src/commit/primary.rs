@@ -472,7 +472,8 @@ impl Primary {
             true => ack.is_some(),
             false => {
                 let waits = self.waited.contains(replica) && self.shown_is_known;
-                waits && ack >= Some(self.quorum)
+                // What the epoch found may have been acknowledged, all of it.
+                waits && ack >= Some(self.quorum.max(self.opens_at))
             }
         }
     }

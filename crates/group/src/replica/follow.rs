@@ -93,14 +93,14 @@ pub enum Claim {
 }
 
 impl Followed {
-    /// Begins to follow whoever leads. What lies below `quorum` is not given up: pages and readers may have seen it, or it may have
+    /// Begins to follow whoever leads. What lies below `kept` is not given up: pages and readers may have seen it, or it may have
     /// been acknowledged here. But for a primary that this node's own record lists: it has all that was acknowledged.
     pub fn begin(
         database: u128,
         me: ReplicaId,
         file: StandingFile,
         log: Arc<dyn SecondaryLog>,
-        quorum: Lsn,
+        kept: Lsn,
     ) -> io::Result<Arc<Followed>> {
         let Standing {
             promised,
@@ -108,7 +108,7 @@ impl Followed {
             record,
         } = file.standing().clone();
         let here = log.end();
-        let machine = Follower::new(me, promised, history.up_to(here), here, quorum);
+        let machine = Follower::new(me, promised, history.up_to(here), here, kept);
         let followed = Arc::new(Followed {
             database,
             me,

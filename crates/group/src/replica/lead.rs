@@ -214,13 +214,16 @@ pub struct Progress {
 impl Led {
     /// Begins to lead: the file's record names this node. `opens_at` is what `S` must have before sessions come. An authority is there if
     /// the rules say that the right to lead is a lease.
+    ///
+    /// `acknowledged`: what is known to have been acknowledged, where this reign may yet come to nothing, so that no other's pages have more
+    /// until something is raised. `None`: it counts from here on, with all that is hard here.
     pub fn begin(
         database: u128,
         me: ReplicaId,
         file: StandingFile,
         log: Arc<dyn PrimaryLog>,
         opens_at: Lsn,
-        quorum: Lsn,
+        acknowledged: Option<Lsn>,
         rules: Rules,
         session_timeout: Duration,
         mode: Mode,
@@ -240,7 +243,8 @@ impl Led {
             .iter()
             .map(|c| Clocks::new(c.replica, timeout_ms, 0))
             .collect();
-        let quorum = quorum.max(log.wait_for_participants());
+        let hard = log.wait_for_participants();
+        let quorum = acknowledged.map_or(hard, |known| known.min(hard));
         let machine = Primary::new(me, standing.record, opens_at, quorum, rules);
         let led = Arc::new(Led {
             shared: Arc::new(Shared {

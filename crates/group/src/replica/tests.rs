@@ -343,11 +343,11 @@ impl Group {
     fn lead(&self, n: usize) -> Arc<Led> {
         let server = &self.servers[n];
         let log = &server.log;
-        let (opens_at, quorum) = {
+        let opens_at = {
             let mut state = log.state.lock();
             (state.open, state.fenced) = (false, false);
             state.acked = Some(state.quorum);
-            (Lsn(state.end()), Lsn(state.may_apply.max(state.quorum)))
+            Lsn(state.end())
         };
         let led = Led::begin(
             DATABASE,
@@ -355,7 +355,7 @@ impl Group {
             self.file(n),
             Arc::new(Role_(log.clone())),
             opens_at,
-            quorum,
+            None,
             rules(n, self.servers.len()),
             self.session_timeout,
             Mode::Always,

@@ -16,6 +16,7 @@ use super::group::Group;
 use super::part::{DatabasePart, PartState};
 use super::reign::Failover;
 use super::warrant::Warrant;
+use daruma_base::Lsn;
 use daruma_group::commit::Record;
 use daruma_group::replica::{Claim, Following};
 use daruma_tsql::error::{Result, SqlError};
@@ -119,7 +120,7 @@ impl Group {
             };
             let id = u128::from_be_bytes(self.common.random_id());
             match followed.promote(id, Claim::Judged, JUDGE_TIMEOUT) {
-                Ok(record) => self.promote(part, record),
+                Ok(record) => self.promote(part, record, None),
                 // A judge that did not answer may have granted it: the file goes on saying what was begun, until somebody's reign begins.
                 Err(_) => return Err(messages::error(41142, &[&self.def().name])),
             }
@@ -171,21 +172,29 @@ impl Group {
             return;
         };
         let id = u128::from_be_bytes(self.common.random_id());
+        // The cluster may name another before this reign counts.
+        let known = followed.quorum().min(followed.here());
+        let acknowledged = self.warrant.as_ref().map(|_| known);
         match followed.promote(id, Claim::Forced { least }, JUDGE_TIMEOUT) {
-            Ok(record) => self.promote(part, record),
+            Ok(record) => self.promote(part, record, acknowledged),
             Err(_) => self.down(part, "its log could not be hardened"),
         }
     }
 
     // --- a database
 
-    fn promote(self: &Arc<Self>, part: &DatabasePart, record: Record) {
-        if let Err(error) = self.try_promote(part, record) {
+    fn promote(self: &Arc<Self>, part: &DatabasePart, record: Record, acknowledged: Option<Lsn>) {
+        if let Err(error) = self.try_promote(part, record, acknowledged) {
             self.down(part, &error.message);
         }
     }
 
-    fn try_promote(self: &Arc<Self>, part: &DatabasePart, record: Record) -> Result<()> {
+    fn try_promote(
+        self: &Arc<Self>,
+        part: &DatabasePart,
+        record: Record,
+        acknowledged: Option<Lsn>,
+    ) -> Result<()> {
         let PartState::Followed {
             secondary, copy, ..
         } = &part.state
@@ -201,7 +210,7 @@ impl Group {
         self.set_restoring(&part.entry, false)?;
         self.common.instance.show_database(&part.entry, &storage)?;
         let file = self.standing(part.id)?;
-        self.begin_reign(part.id, &part.entry, file, &storage, record)
+        self.begin_reign(part.id, &part.entry, file, &storage, record, acknowledged)
     }
 }
 

@@ -108,7 +108,7 @@ impl Group {
     fn release(self: &Arc<Self>, warrant: &Warrant, epoch: u64, to: u8) -> bool {
         let name = self.def().name.clone();
         let one_at_a_time = warrant.change();
-        warrant.end();
+        warrant.listing().end();
         let released = warrant.wish(Command::Release {
             group: self.id(),
             epoch,

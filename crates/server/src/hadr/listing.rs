@@ -40,11 +40,11 @@ impl Group {
         else {
             return Ok(());
         };
-        if warrant.speaks() != Some(epoch) {
+        if warrant.listing().speaks() != Some(epoch) {
             return Ok(());
         }
         let complete = self.have_everything(warrant);
-        warrant.widen(complete);
+        warrant.listing().widen(complete);
         // Whoever has left a record before it was widened is gone from it by now.
         let complete = complete.intersection(self.have_everything(warrant));
         let state = cluster.state();
@@ -54,12 +54,12 @@ impl Group {
         let is_known = known.is_some_and(|g| {
             g.epoch == epoch && same_set(&g.in_sync, &in_sync) && g.automatic == automatic
         });
-        let is_said = is_known && warrant.most() == complete;
-        if is_said && warrant.has_word() {
+        let is_said = is_known && warrant.listing().most() == complete;
+        if is_said && warrant.listing().has_word() {
             return Ok(());
         }
         match is_said {
-            true => warrant.confirm(epoch, complete),
+            true => warrant.listing().confirm(epoch, complete),
             false => warrant.say(epoch, complete, in_sync, automatic)?,
         }
         // What waits for it is looked at again.
@@ -83,7 +83,7 @@ impl Group {
                 return only_me;
             };
             let listed = led.record().members;
-            let fewer = warrant.fewer(part.number());
+            let fewer = warrant.listing().fewer(part.number());
             all = all.intersection(fewer.map_or(listed, |fewer| listed.intersection(fewer)));
         }
         let def = self.def();
@@ -150,7 +150,8 @@ impl Group {
         }
         self.list_anew(warrant).map_err(|why| refused(&why))?;
         // The lease may have run out before the cluster was told.
-        match warrant.most().is_subset_of(self.have_everything(warrant)) {
+        let most = warrant.listing().most();
+        match most.is_subset_of(self.have_everything(warrant)) {
             true => Ok(()),
             false => Err(refused("the cluster has not let the other replicas go")),
         }

@@ -164,7 +164,7 @@ impl Group {
 
     /// Another owns the group: what this server leads is followed from now on.
     pub(super) fn step_down(self: &Arc<Self>, warrant: &Warrant) {
-        warrant.end();
+        warrant.listing().end();
         let parts = self.parts.lock().clone();
         for part in parts {
             if let PartState::Led { led, .. } = &part.state {

@@ -159,7 +159,7 @@ impl Group {
             .instance
             .open_primary(entry, (to.number, to.id))?;
         entry.set_open(open.clone());
-        self.begin_reign(id, entry, file, &open.storage, reply.record)
+        self.begin_reign(id, entry, file, &open.storage, reply.record, None)
     }
 
     /// Ends what the databases do. One whose commits nobody else waits for is closed with the server's others, in good order; any
@@ -248,7 +248,7 @@ impl Group {
         let file = StandingFile::create(self.common.disk(), &path, standing)
             .map_err(|e| file_error(&path, &e))?;
         let opens_at = storage.hardened_lsn();
-        self.lead(id, &entry, file, &storage, opens_at)
+        self.lead(id, &entry, file, &storage, opens_at, None)
     }
 
     /// The judge has granted an epoch, and storage has begun it: sessions may come when the participants have its first record.
@@ -259,6 +259,7 @@ impl Group {
         mut file: StandingFile,
         storage: &Arc<Database>,
         record: Record,
+        acknowledged: Option<Lsn>,
     ) -> Result<()> {
         let standing = Standing {
             promised: record.epoch,
@@ -267,7 +268,7 @@ impl Group {
         };
         file.store(standing).map_err(|e| self.failed_file(id, &e))?;
         let opens_at = storage.sync_blocks()?;
-        self.lead(id, entry, file, storage, opens_at)
+        self.lead(id, entry, file, storage, opens_at, acknowledged)
     }
 
     fn lead(
@@ -277,6 +278,7 @@ impl Group {
         file: StandingFile,
         storage: &Arc<Database>,
         opens_at: Lsn,
+        acknowledged: Option<Lsn>,
     ) -> Result<()> {
         let number = u128::from_be_bytes(id);
         let lease = self.warrant.clone().map(|w| w as Arc<dyn Lease>);
@@ -295,7 +297,7 @@ impl Group {
             file,
             log,
             opens_at,
-            storage.hardened_lsn(),
+            acknowledged,
             self.rules(),
             self.session_timeout(),
             Mode::Automatic,
@@ -315,7 +317,7 @@ impl Group {
     /// Who says that this server may lead, beside the database's record.
     fn authority(&self, database: u128) -> Option<Arc<dyn Authority>> {
         let warrant = self.warrant.clone()?;
-        warrant.forget(database);
+        warrant.listing().forget(database);
         Some(warrant)
     }
 
